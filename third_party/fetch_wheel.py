@@ -1,0 +1,54 @@
+"""Fetches one wheel from PyPI, checks its sha256, unpacks it once, prints where.
+
+usage: fetch_wheel.py CACHE_DIR NAME VERSION SHA256
+
+The folder printed is CACHE_DIR/SHA256. It appears by one rename, so two builds at a time do no harm and a
+killed one leaves nothing half-made.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+
+def main() -> None:
+    cache, name, version, sha256 = sys.argv[1:]
+    folder = os.path.join(cache, sha256)
+    if os.path.isdir(folder):
+        print(folder)
+        return
+    os.makedirs(cache, exist_ok=True)
+    work = tempfile.mkdtemp(prefix=".fetch-", dir=cache)
+    try:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+                   "--only-binary=:all:", "--python-version=3.11", "--require-hashes", "--dest", work,
+                   "--requirement", os.path.join(work, "requirements.txt")]
+        with open(os.path.join(work, "requirements.txt"), "w", encoding="utf-8") as out:
+            out.write(f"{name}=={version} --hash=sha256:{sha256}\n")
+        subprocess.run(command, check=True, stdout=sys.stderr)
+        wheels = [entry for entry in os.listdir(work) if entry.endswith(".whl")]
+        if len(wheels) != 1:
+            sys.exit(f"{name}=={version}: wanted one wheel, pip gave {wheels}")
+        wheel = os.path.join(work, wheels[0])
+        with open(wheel, "rb") as data:
+            digest = hashlib.file_digest(data, "sha256").hexdigest()
+        if digest != sha256:
+            sys.exit(f"{name}=={version}: sha256 is {digest}, wanted {sha256}")
+        unpacked = os.path.join(work, "unpacked")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(unpacked)
+        try:
+            os.rename(unpacked, folder)
+        except OSError:
+            if not os.path.isdir(folder):  # not another build that was quicker
+                raise
+        print(folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+main()
