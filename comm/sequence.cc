@@ -1,0 +1,58 @@
+#include "comm/sequence.h"
+
+#include <numeric>
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <c10/util/Exception.h>
+
+#include "absl/strings/str_cat.h"
+#include "comm/status_macros.h"
+
+namespace moonring::comm {
+namespace {
+
+absl::Status ValidateTensor(const char* name, const at::Tensor& tensor, int64_t tokens) {
+  if (!tensor.defined() || tensor.dim() != 1 || tensor.size(0) != tokens || tensor.scalar_type() != at::kLong || !tensor.is_cpu()) {
+    const std::string came = tensor.defined() ? c10::str(tensor.scalar_type(), " ", tensor.sizes(), " on ", tensor.device()) : "nothing";
+    return absl::InvalidArgumentError(absl::StrCat(name, ": wanted int64 [", tokens, "] on the host, got ", came));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+at::Tensor ShiftLabels(const at::Tensor& labels_T, absl::Span<const int64_t> lengths) {
+  const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  TORCH_CHECK(labels_T.dim() == 1 && labels_T.size(0) == tokens, "labels of shape ", labels_T.sizes(), " for documents of ", tokens, " tokens");
+  at::Tensor targets_T = at::full({tokens}, kIgnore, at::kLong);
+  if (tokens > 1) targets_T.slice(0, 0, tokens - 1).copy_(labels_T.slice(0, 1));
+  int64_t end = 0;
+  for (const int64_t length : lengths) {
+    end += length;
+    if (length > 0) targets_T[end - 1].fill_(kIgnore);
+  }
+  return targets_T;
+}
+
+at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths) {
+  std::vector<at::Tensor> positions;
+  positions.reserve(lengths.size());
+  for (const int64_t length : lengths) positions.push_back(at::arange(length, at::kLong));
+  return positions.empty() ? at::empty({0}, at::kLong) : at::cat(positions);
+}
+
+absl::Status Validate(const Sequence& sequence) {
+  int64_t tokens = 0;
+  for (size_t d = 0; d < sequence.lengths.size(); ++d) {
+    if (sequence.lengths[d] < 1) return absl::InvalidArgumentError(absl::StrCat("document ", d, " has ", sequence.lengths[d], " tokens, wanted at least 1"));
+    tokens += sequence.lengths[d];
+  }
+  RETURN_IF_ERROR(ValidateTensor("ids", sequence.ids_T, tokens));
+  RETURN_IF_ERROR(ValidateTensor("positions", sequence.positions_T, tokens));
+  return ValidateTensor("targets", sequence.targets_T, tokens);
+}
+
+}  // namespace moonring::comm

@@ -1,0 +1,44 @@
+#ifndef MOONRING_COMM_SEQUENCE_H_
+#define MOONRING_COMM_SEQUENCE_H_
+
+// A packed stream of documents: what one micro-batch is, before it is cut over ranks.
+//
+// Three things, held apart and never inferred from one another: document lengths (who sees whom), positions (rotary
+// embedding only), targets (what each token predicts). There is no batch dimension and no padding.
+//
+//   lengths    L_0 .. L_{n-1}, each >= 1, summing to T
+//   ids_T      int64 [T] on the host
+//   positions_T, targets_T  int64 [T]; targets_T[t] is the id that follows t in its document, or kIgnore
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+namespace moonring::comm {
+
+// The label that takes no part in a loss, as in PyTorch's cross entropy.
+inline constexpr int64_t kIgnore = -100;
+
+struct Sequence {
+  std::vector<int64_t> lengths;
+  at::Tensor ids_T;
+  at::Tensor positions_T;
+  at::Tensor targets_T;
+};
+
+// targets[t] = labels[t + 1] inside a document, kIgnore at each document's end. The whole stream's, before any cut.
+at::Tensor ShiftLabels(const at::Tensor& labels_T, absl::Span<const int64_t> lengths);
+
+// 0, 1, .. L_d - 1 for each document: the usual positions.
+at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths);
+
+// INVALID_ARGUMENT where a length is below 1, or a tensor is not int64 [sum of lengths] on the host.
+absl::Status Validate(const Sequence& sequence);
+
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_SEQUENCE_H_
