@@ -1,0 +1,260 @@
+#include "objectives/log_prob.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "comm/sequence.h"
+
+namespace moonring::objectives {
+namespace {
+
+// A row of logits is walked several times; blocks of this size stay in a core's cache meanwhile.
+constexpr int64_t kBlockBytes = 256 << 10;
+
+// One call's view of the head: the leased weight, and the two buffers that every chunk reuses.
+class Projection {
+ public:
+  Projection(const comm::Parameter& head, const LogProbOptions& options, at::ScalarType dtype, at::Device device, int64_t rows)
+      : matmul_dtype_(dtype), dtype_(dtype == at::kDouble ? at::kDouble : at::kFloat), scale_(options.head.scale), softcap_(options.head.softcap) {
+    weight_VD_ = head.Lease(matmul_dtype_);
+    if (options.head.bias_V) bias_V_ = options.head.bias_V->Lease(dtype_).mul(scale_);
+    const int64_t vocab = weight_VD_.size(0);
+    const bool rounded = matmul_dtype_ != dtype_;
+    const int64_t row_bytes = vocab * static_cast<int64_t>(c10::elementSize(dtype_) + (rounded ? c10::elementSize(matmul_dtype_) : 0));
+    const int64_t most = std::max<int64_t>(1, options.chunk_bytes / std::max<int64_t>(1, row_bytes));
+    const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
+    // Chunks of equal size: a short last one would take another path through the matmul, hence other roundings.
+    chunk_rows_ = std::max<int64_t>(1, (rows + chunks - 1) / chunks);
+    const auto on = at::TensorOptions().device(device);
+    logits_RV_ = at::empty({chunk_rows_, vocab}, on.dtype(dtype_));
+    if (rounded) rounded_RV_ = at::empty({chunk_rows_, vocab}, on.dtype(matmul_dtype_));
+  }
+
+  int64_t chunk_rows() const { return chunk_rows_; }
+  at::ScalarType dtype() const { return dtype_; }
+  double scale() const { return scale_; }
+  double softcap() const { return softcap_; }
+
+  // s = scale * (W h + b) for up to chunk_rows rows, into the buffer; before the softcap.
+  at::Tensor Scores(const at::Tensor& hidden_RD) {
+    const int64_t rows = hidden_RD.size(0);
+    at::Tensor scores_RV = logits_RV_.narrow(0, 0, rows);
+    const at::Tensor scaled_RD = (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
+    if (rounded_RV_.defined()) {
+      at::Tensor product_RV = rounded_RV_.narrow(0, 0, rows);
+      at::mm_out(product_RV, scaled_RD, weight_VD_.t());
+      scores_RV.copy_(product_RV);
+    } else {
+      at::mm_out(scores_RV, scaled_RD, weight_VD_.t());
+    }
+    if (bias_V_.defined()) scores_RV.add_(bias_V_);
+    return scores_RV;
+  }
+
+  // scores_RV (a buffer this class gave) times W.
+  at::Tensor TimesWeight(const at::Tensor& scores_RV) {
+    if (!rounded_RV_.defined()) return at::mm(scores_RV, weight_VD_);
+    at::Tensor rounded_RV = rounded_RV_.narrow(0, 0, scores_RV.size(0));
+    rounded_RV.copy_(scores_RV);
+    return at::mm(rounded_RV, weight_VD_).to(dtype_);
+  }
+
+ private:
+  at::ScalarType matmul_dtype_;
+  at::ScalarType dtype_;
+  double scale_;
+  double softcap_;
+  int64_t chunk_rows_ = 1;
+  at::Tensor weight_VD_;
+  at::Tensor bias_V_;
+  at::Tensor logits_RV_;
+  at::Tensor rounded_RV_;
+};
+
+// Calls fn(begin, end) over blocks of rows that fit a core's cache, in parallel on the CPU, in one block elsewhere.
+template <class F>
+void ForEachBlock(const at::Tensor& rows_RV, const F& fn) {
+  const int64_t rows = rows_RV.size(0);
+  if (!rows_RV.is_cpu()) return fn(0, rows);
+  const int64_t row_bytes = std::max<int64_t>(1, rows_RV.size(1) * rows_RV.element_size());
+  const int64_t block = std::max<int64_t>(1, kBlockBytes / row_bytes);
+  at::parallel_for(0, (rows + block - 1) / block, 1, [&](int64_t first, int64_t last) {
+    at::NoGradGuard no_grad;  // grad mode is a thread's own
+    for (int64_t i = first; i < last; ++i) fn(i * block, std::min(rows, (i + 1) * block));
+  });
+}
+
+// s -> z in place where there is a softcap; in any case gives logsumexp(z) and, where asked for, z at `ids_RK`. Destroys z.
+void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK, at::Tensor picked_RK, at::Tensor logsumexp_R) {
+  ForEachBlock(scores_RV, [&](int64_t begin, int64_t end) {
+    at::Tensor z = scores_RV.slice(0, begin, end);
+    if (softcap != 0.0) z.div_(softcap).tanh_().mul_(softcap);
+    picked_RK.slice(0, begin, end).copy_(z.gather(1, ids_RK.slice(0, begin, end)));
+    const at::Tensor peak = z.amax(1, /*keepdim=*/true);
+    const at::Tensor total = z.sub_(peak).exp_().sum(1);
+    logsumexp_R.slice(0, begin, end).copy_(total.log_().add_(peak.squeeze(1)));
+  });
+}
+
+// s -> d(-log p)/ds in place: exp(z - lse) - onehot(y), times dz/ds = 1 - (z / softcap)^2.
+void ScoreGradient(at::Tensor scores_RV, double softcap, const at::Tensor& targets_R, const at::Tensor& logsumexp_R) {
+  ForEachBlock(scores_RV, [&](int64_t begin, int64_t end) {
+    at::Tensor s = scores_RV.slice(0, begin, end);
+    const at::Tensor targets = targets_R.slice(0, begin, end).unsqueeze(1);
+    const at::Tensor lse = logsumexp_R.slice(0, begin, end).unsqueeze(1);
+    if (softcap == 0.0) {
+      s.sub_(lse).exp_().scatter_add_(1, targets, at::full_like(lse, -1.0));
+      return;
+    }
+    s.div_(softcap).tanh_();
+    at::Tensor gradient = s.mul(softcap).sub_(lse).exp_();
+    gradient.scatter_add_(1, targets, at::full_like(lse, -1.0));
+    s.square_().neg_().add_(1.0).mul_(gradient);
+  });
+}
+
+at::ScalarType MatmulDtype(const at::Tensor& hidden, const LogProbOptions& options) {
+  return hidden.scalar_type() == at::kDouble ? at::kDouble : options.matmul_dtype;
+}
+
+at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int64_t begin, int64_t count) {
+  if (rows_N.size(0) == source_TD.size(0)) return source_TD.narrow(0, begin, count);
+  return source_TD.index_select(0, rows_N.narrow(0, begin, count));
+}
+
+// Everything that backward needs besides the tensors the graph saves.
+struct Call {
+  std::shared_ptr<comm::Parameter> head;
+  LogProbOptions options;
+};
+
+struct CallHolder : torch::CustomClassHolder {
+  explicit CallHolder(Call call) : call(std::move(call)) {}
+  Call call;
+};
+
+class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFunction> {
+ public:
+  // `anchor` requires a gradient where the head does: it makes the node exist although the hidden states need none.
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden_TD, const at::Tensor& anchor, const at::Tensor& targets_T,
+                            const Call& call) {
+    const at::Tensor rows_N = targets_T.ne(comm::kIgnore).nonzero().squeeze(1);
+    const at::Tensor targets_N = targets_T.index_select(0, rows_N);
+    const int64_t rows = rows_N.size(0);
+    Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), hidden_TD.device(), rows);
+    const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
+    at::Tensor target_logit_N = at::empty({rows}, like);
+    at::Tensor logsumexp_N = at::empty({rows}, like);
+    for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
+      const int64_t count = std::min(projection.chunk_rows(), rows - begin);
+      at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, begin, count));
+      ReduceRows(scores_RV, projection.softcap(), targets_N.narrow(0, begin, count).unsqueeze(1), target_logit_N.narrow(0, begin, count).unsqueeze(1),
+                 logsumexp_N.narrow(0, begin, count));
+    }
+    context->save_for_backward({hidden_TD, rows_N, targets_N, logsumexp_N});
+    context->saved_data["call"] = c10::IValue::make_capsule(c10::make_intrusive<CallHolder>(call));
+    context->saved_data["hidden"] = hidden_TD.requires_grad();
+    return at::zeros({targets_T.size(0)}, like).index_copy_(0, rows_N, target_logit_N.sub_(logsumexp_N));
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "objectives.log_prob: a second derivative was asked for; there is none");
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &hidden_TD = saved[0], &rows_N = saved[1], &targets_N = saved[2], &logsumexp_N = saved[3];
+    const Call& call = static_cast<const CallHolder&>(*context->saved_data["call"].toCapsule()).call;
+    const auto& bias = call.options.head.bias_V;
+    const bool hidden_wanted = context->saved_data["hidden"].toBool();
+    const bool head_wanted = call.head->trainable();
+    const bool bias_wanted = bias && bias->trainable();
+    const int64_t rows = rows_N.size(0);
+
+    Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), hidden_TD.device(), rows);
+    at::Tensor hidden_gradient_TD = hidden_wanted ? at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous) : at::Tensor();
+    const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
+    at::Tensor head_gradient_VD = head_wanted ? at::empty(call.head->weight().sizes(), like) : at::Tensor();
+    at::Tensor bias_gradient_V = bias_wanted ? at::zeros(bias->weight().sizes(), like) : at::Tensor();
+    if (head_wanted && rows == 0) head_gradient_VD.zero_();
+    const at::Tensor factor_N = gradients[0].to(projection.dtype()).index_select(0, rows_N).mul_(-projection.scale());
+
+    for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
+      const int64_t count = std::min(projection.chunk_rows(), rows - begin);
+      const at::Tensor hidden_RD = GatherRows(hidden_TD, rows_N, begin, count);
+      const at::Tensor factor_R = factor_N.narrow(0, begin, count);
+      at::Tensor gradient_RV = projection.Scores(hidden_RD);
+      ScoreGradient(gradient_RV, projection.softcap(), targets_N.narrow(0, begin, count), logsumexp_N.narrow(0, begin, count));
+      if (hidden_wanted) {
+        at::Tensor row_gradient_RD = projection.TimesWeight(gradient_RV).mul_(factor_R.unsqueeze(1));
+        hidden_gradient_TD.index_copy_(0, rows_N.narrow(0, begin, count), row_gradient_RD.to(hidden_TD.scalar_type()));
+      }
+      if (head_wanted) {
+        const at::Tensor weighted_RD = hidden_RD.to(projection.dtype()).mul(factor_R.unsqueeze(1));
+        at::addmm_out(head_gradient_VD, head_gradient_VD, gradient_RV.t(), weighted_RD, /*beta=*/begin == 0 ? 0.0 : 1.0);
+      }
+      if (bias_wanted) bias_gradient_V.addmv_(gradient_RV.t(), factor_R);
+    }
+    if (head_wanted) call.head->TakeGradient(std::move(head_gradient_VD));
+    if (bias_wanted) bias->TakeGradient(std::move(bias_gradient_V));
+    return {hidden_gradient_TD, at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+void CheckHead(const at::Tensor& hidden, const comm::Parameter& head, const LogProbOptions& options) {
+  const at::Tensor& weight = head.weight();
+  TORCH_CHECK(weight.dim() == 2, "objectives.log_prob: head ", head.name(), " has shape ", weight.sizes(), ", wanted [vocab, hidden]");
+  TORCH_CHECK(hidden.dim() == 2 && hidden.size(1) == weight.size(1), "objectives.log_prob: hidden states of shape ", hidden.sizes(), ", head ", head.name(),
+              " of shape ", weight.sizes());
+  TORCH_CHECK(options.chunk_bytes > 0, "objectives.log_prob: chunk_bytes is ", options.chunk_bytes, ", wanted more than 0");
+  TORCH_CHECK(options.head.softcap >= 0.0, "objectives.log_prob: softcap is ", options.head.softcap, ", wanted 0 (none) or more");
+  TORCH_CHECK(at::isFloatingType(options.matmul_dtype), "objectives.log_prob: matmul_dtype is ", options.matmul_dtype, ", wanted a floating type");
+  if (!options.head.bias_V) return;
+  const at::Tensor& bias = options.head.bias_V->weight();
+  TORCH_CHECK(bias.dim() == 1 && bias.size(0) == weight.size(0), "objectives.log_prob: bias of shape ", bias.sizes(), ", head of shape ", weight.sizes());
+}
+
+void CheckTargets(const at::Tensor& hidden, const at::Tensor& targets, int64_t vocab) {
+  TORCH_CHECK(targets.dim() == 1 && targets.size(0) == hidden.size(0) && targets.scalar_type() == at::kLong, "objectives.log_prob: targets ", targets.sizes(),
+              " of ", targets.scalar_type(), ", wanted int64 [", hidden.size(0), "]");
+  if (targets.numel() == 0) return;
+  const at::Tensor real = targets.masked_select(targets.ne(comm::kIgnore));
+  if (real.numel() == 0) return;
+  const int64_t least = real.min().item<int64_t>(), most = real.max().item<int64_t>();
+  TORCH_CHECK(least >= 0 && most < vocab, "objectives.log_prob: a target is ", least < 0 ? least : most, ", the vocabulary has ", vocab, " ids");
+}
+
+}  // namespace
+
+at::Tensor TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T,
+                        const LogProbOptions& options) {
+  TORCH_CHECK(head_VD != nullptr, "objectives.log_prob: no head");
+  CheckHead(hidden_TD, *head_VD, options);
+  CheckTargets(hidden_TD, targets_T, head_VD->weight().size(0));
+  const bool parameters_wanted = head_VD->trainable() || (options.head.bias_V && options.head.bias_V->trainable());
+  at::Tensor anchor = at::empty({0});
+  if (at::GradMode::is_enabled() && parameters_wanted) anchor.requires_grad_();
+  return TokenLogProbFunction::apply(hidden_TD, anchor, targets_T, Call{head_VD, options});
+}
+
+RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, int64_t first_ids, const LogProbOptions& options) {
+  CheckHead(hidden_ND, head_VD, options);
+  const int64_t vocab = head_VD.weight().size(0);
+  TORCH_CHECK(first_ids >= 0 && first_ids <= vocab, "objectives.log_prob: ", first_ids, " ids asked for, the vocabulary has ", vocab);
+  at::NoGradGuard no_grad;
+  const int64_t rows = hidden_ND.size(0);
+  Projection projection(head_VD, options, MatmulDtype(hidden_ND, options), hidden_ND.device(), rows);
+  const auto like = at::TensorOptions().device(hidden_ND.device()).dtype(projection.dtype());
+  RowLogits result{at::empty({rows, first_ids}, like), at::empty({rows}, like)};
+  const at::Tensor ids_RK = at::arange(first_ids, like.dtype(at::kLong)).expand({projection.chunk_rows(), first_ids});
+  for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
+    const int64_t count = std::min(projection.chunk_rows(), rows - begin);
+    ReduceRows(projection.Scores(hidden_ND.narrow(0, begin, count)), projection.softcap(), ids_RK.narrow(0, 0, count), result.logits_NK.narrow(0, begin, count),
+               result.logsumexp_N.narrow(0, begin, count));
+  }
+  return result;
+}
+
+}  // namespace moonring::objectives

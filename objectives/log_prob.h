@@ -1,0 +1,58 @@
+#ifndef MOONRING_OBJECTIVES_LOG_PROB_H_
+#define MOONRING_OBJECTIVES_LOG_PROB_H_
+
+// Token log-probs from hidden states, in chunks of rows: [tokens, vocab] never exists, forward or backward.
+//
+//   s_t = scale * (W h_t + b)        z_t = softcap * tanh(s_t / softcap), or s_t where softcap is 0
+//   log p_t = z_t[y_t] - logsumexp(z_t)
+//
+// W is the head [V, D] (lm_head, or the embedding where tied), lent by a Parameter; its gradient, and the bias's, go to
+// their Parameters, not into the graph. Only rows with a target are projected: prompts cost nothing. The matmuls run in
+// `matmul_dtype` (logits of a bf16 matmul are rounded to bf16, as under autocast); everything from the logits on, and
+// the sum over tokens in W's gradient, is fp32, or fp64 where the matmul is.
+//
+// Backward makes each chunk's logits once more and, with P = exp(z - lse) - onehot(y) and g the incoming gradient,
+//   dh = -scale * g * (P W)          dW = P^T (-scale * g * h)
+// so g and scale touch [rows, D] and never [rows, V].
+//
+// Cost, N rows with a target: 2NVD flops forward, 6NVD backward (4NVD for a frozen head). Memory beyond the results:
+// chunk_bytes of logits, in backward one [V, D] buffer for W's gradient, and W in matmul_dtype where it is stored otherwise.
+// Throws (TORCH_CHECK) on shapes, on a target outside the vocabulary, and on a second derivative.
+
+#include <cstdint>
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/parameter.h"
+
+namespace moonring::objectives {
+
+struct HeadOptions {
+  double scale = 1.0;
+  double softcap = 0.0;                     // 0: none
+  std::shared_ptr<comm::Parameter> bias_V;  // null: none
+};
+
+struct LogProbOptions {
+  HeadOptions head;
+  at::ScalarType matmul_dtype = at::kFloat;  // fp64 hidden states are always multiplied in fp64
+  int64_t chunk_bytes = int64_t{64} << 20;   // of logits held at a time; at least one row is
+};
+
+// hidden_TD (fp32, bf16 or fp64), targets_T (int64, kIgnore where there is nothing to predict) -> [T] in fp32 (fp64 for fp64),
+// 0 where there is no target. Differentiable in hidden_TD; T = 0 and no target at all give zeros with zero gradients.
+at::Tensor TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T,
+                        const LogProbOptions& options = {});
+
+struct RowLogits {
+  at::Tensor logits_NK;  // of the ids 0 .. K-1
+  at::Tensor logsumexp_N;
+};
+
+// What the head says at some rows, for looking at a model. Not differentiable.
+RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, int64_t first_ids, const LogProbOptions& options = {});
+
+}  // namespace moonring::objectives
+
+#endif  // MOONRING_OBJECTIVES_LOG_PROB_H_

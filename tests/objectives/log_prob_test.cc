@@ -1,0 +1,267 @@
+#include "objectives/log_prob.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include "comm/sequence.h"
+
+namespace moonring::objectives {
+namespace {
+
+using comm::Parameter;
+
+struct Case {
+  int64_t tokens = 37, hidden = 12, vocab = 29;
+  double scale = 1.0, softcap = 0.0;
+  bool bias = false;
+  int64_t chunk_rows = 1000;
+  double ignored = 0.4;  // share of rows without a target
+  at::ScalarType dtype = at::kDouble;
+};
+
+struct Inputs {
+  at::Tensor hidden, weight, bias, targets, upstream;
+};
+
+Inputs MakeInputs(const Case& c) {
+  auto generator = at::detail::createCPUGenerator(7);
+  const auto normal = [&](at::IntArrayRef sizes) { return at::randn(sizes, generator, at::kDouble).to(c.dtype); };
+  Inputs in{normal({c.tokens, c.hidden}), normal({c.vocab, c.hidden}), normal({c.vocab}), at::randint(0, c.vocab, {c.tokens}, generator, at::kLong),
+            normal({c.tokens})};
+  in.targets.masked_fill_(at::rand({c.tokens}, generator, at::kDouble).lt(c.ignored), comm::kIgnore);
+  return in;
+}
+
+struct Result {
+  at::Tensor log_prob, hidden_gradient, weight_gradient, bias_gradient;
+};
+
+LogProbOptions OptionsOf(const Case& c) {
+  LogProbOptions options;
+  options.head.scale = c.scale;
+  options.head.softcap = c.softcap;
+  options.chunk_bytes = c.chunk_rows * c.vocab * static_cast<int64_t>(c10::elementSize(c.dtype));
+  return options;
+}
+
+Result Ours(const Case& c, const Inputs& in, LogProbOptions options) {
+  auto head = std::make_shared<Parameter>("lm_head.weight", in.weight.clone());
+  if (c.bias) options.head.bias_V = std::make_shared<Parameter>("lm_head.bias", in.bias.clone());
+  at::Tensor hidden = in.hidden.clone().requires_grad_();
+  at::Tensor log_prob = TokenLogProb(hidden, head, in.targets, options);
+  (log_prob * in.upstream).sum().backward();
+  return {log_prob.detach(), hidden.grad(), head->gradient(), c.bias ? options.head.bias_V->gradient() : at::Tensor()};
+}
+
+// The same by LibTorch's autograd over the whole [tokens, vocab].
+Result Plain(const Case& c, const Inputs& in) {
+  at::Tensor hidden = in.hidden.clone().requires_grad_(), weight = in.weight.clone().requires_grad_(), bias = in.bias.clone().requires_grad_();
+  at::Tensor logits = hidden.matmul(weight.t());
+  if (c.bias) logits = logits + bias;
+  logits = logits * c.scale;
+  if (c.softcap != 0.0) logits = (logits / c.softcap).tanh() * c.softcap;
+  const at::Tensor learnt = in.targets.ne(comm::kIgnore);
+  const at::Tensor picked = at::log_softmax(logits, 1).gather(1, in.targets.clamp_min(0).unsqueeze(1)).squeeze(1);
+  at::Tensor log_prob = at::where(learnt, picked, at::zeros_like(picked));
+  (log_prob * in.upstream).sum().backward();
+  return {log_prob.detach(), hidden.grad(), weight.grad(), c.bias ? bias.grad() : at::Tensor()};
+}
+
+double Distance(const at::Tensor& a, const at::Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).norm().item<double>() / std::max(1e-300, b.to(at::kDouble).norm().item<double>());
+}
+
+void ExpectClose(const Result& ours, const Result& wanted, double bound) {
+  EXPECT_LE(Distance(ours.log_prob, wanted.log_prob), bound);
+  EXPECT_LE(Distance(ours.hidden_gradient, wanted.hidden_gradient), bound);
+  EXPECT_LE(Distance(ours.weight_gradient, wanted.weight_gradient), bound);
+  if (wanted.bias_gradient.defined()) {
+    EXPECT_LE(Distance(ours.bias_gradient, wanted.bias_gradient), bound);
+  }
+}
+
+// fp64 leaves nothing but the order of sums: 1e-12 is some thousand roundings.
+TEST(LogProbTest, EqualsPlainAutogradInFp64) {
+  for (const int64_t chunk_rows : {1, 2, 5, 8, 22, 1000}) {
+    for (const double softcap : {0.0, 3.0}) {
+      for (const double scale : {1.0, 0.25}) {
+        for (const bool bias : {false, true}) {
+          SCOPED_TRACE(testing::Message() << "rows " << chunk_rows << " softcap " << softcap << " scale " << scale << " bias " << bias);
+          const Case c{.scale = scale, .softcap = softcap, .bias = bias, .chunk_rows = chunk_rows};
+          const Inputs in = MakeInputs(c);
+          ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
+        }
+      }
+    }
+  }
+}
+
+TEST(LogProbTest, EveryRowATarget) {
+  const Case c{.chunk_rows = 10, .ignored = 0.0};
+  const Inputs in = MakeInputs(c);
+  ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
+}
+
+// fp32: a vocabulary of some thousands, rows over several blocks and chunks; 2e-6 as for attention outputs.
+TEST(LogProbTest, Fp32WithinBoundsOfFp64) {
+  for (const double softcap : {0.0, 20.0}) {
+    const Case c{.tokens = 300, .hidden = 64, .vocab = 5000, .scale = 0.3, .softcap = softcap, .bias = true, .chunk_rows = 70, .dtype = at::kFloat};
+    const Inputs in = MakeInputs(c);
+    Inputs exact = in;
+    for (at::Tensor* t : {&exact.hidden, &exact.weight, &exact.bias, &exact.upstream}) *t = t->to(at::kDouble);
+    const Result ours = Ours(c, in, OptionsOf(c));
+    EXPECT_EQ(ours.log_prob.scalar_type(), at::kFloat);
+    ExpectClose(ours, Plain(c, exact), 2e-6);
+  }
+}
+
+// The matmul in bf16, all else in fp32: no further from exact than autocast's own linear and cross entropy, within a half.
+TEST(LogProbTest, Bf16MatmulNoWorseThanAutocast) {
+  const Case c{.tokens = 300, .hidden = 64, .vocab = 5000, .scale = 1.0, .chunk_rows = 70, .dtype = at::kFloat};
+  Inputs in = MakeInputs(c);
+  in.weight.mul_(0.2);
+  Inputs exact = in;
+  for (at::Tensor* t : {&exact.hidden, &exact.weight, &exact.upstream}) *t = t->to(at::kDouble);
+  const Result wanted = Plain(c, exact);
+  LogProbOptions options = OptionsOf(c);
+  options.matmul_dtype = at::kBFloat16;
+  const Result ours = Ours(c, in, options);
+
+  at::Tensor hidden = in.hidden.clone().requires_grad_(), weight = in.weight.clone().requires_grad_();
+  const at::Tensor logits = hidden.to(at::kBFloat16).matmul(weight.to(at::kBFloat16).t()).to(at::kFloat);
+  const at::Tensor picked = at::log_softmax(logits, 1).gather(1, in.targets.clamp_min(0).unsqueeze(1)).squeeze(1);
+  const at::Tensor log_prob = at::where(in.targets.ne(comm::kIgnore), picked, at::zeros_like(picked));
+  (log_prob * in.upstream).sum().backward();
+  EXPECT_LE(Distance(ours.log_prob, wanted.log_prob), 1.5 * Distance(log_prob, wanted.log_prob));
+  EXPECT_LE(Distance(ours.hidden_gradient, wanted.hidden_gradient), 1.5 * Distance(hidden.grad(), wanted.hidden_gradient));
+  EXPECT_LE(Distance(ours.weight_gradient, wanted.weight_gradient), 1.5 * Distance(weight.grad(), wanted.weight_gradient));
+  EXPECT_EQ(ours.weight_gradient.scalar_type(), at::kFloat);
+}
+
+// A sharded stream: each rank's rows alone give the whole stream's log-probs bit for bit (rows are independent; 64 or more of
+// them, so that the matmul takes the same path), and the weight gradients add up.
+TEST(LogProbTest, RowsOfRanksGiveTheWhole) {
+  const Case c{.tokens = 256, .hidden = 64, .vocab = 3000, .chunk_rows = 1000, .ignored = 0.0, .dtype = at::kFloat};
+  const Inputs in = MakeInputs(c);
+  const Result whole = Ours(c, in, OptionsOf(c));
+  at::Tensor weight_gradient = at::zeros_like(whole.weight_gradient);
+  for (const int64_t begin : {0, 64, 160}) {
+    const int64_t end = begin == 0 ? 64 : begin == 64 ? 160 : 256;
+    const Inputs part{in.hidden.slice(0, begin, end), in.weight, in.bias, in.targets.slice(0, begin, end), in.upstream.slice(0, begin, end)};
+    const Result ours = Ours(c, part, OptionsOf(c));
+    EXPECT_TRUE(at::equal(ours.log_prob, whole.log_prob.slice(0, begin, end)));
+    weight_gradient += ours.weight_gradient;
+  }
+  EXPECT_LE(Distance(weight_gradient, whole.weight_gradient), 2e-6);
+}
+
+TEST(LogProbTest, NoTargetsAndNoTokens) {
+  for (const int64_t tokens : {0, 5}) {
+    const Case c{.tokens = tokens, .bias = true, .ignored = 2.0};
+    const Result ours = Ours(c, MakeInputs(c), OptionsOf(c));
+    EXPECT_EQ(ours.log_prob.numel(), tokens);
+    EXPECT_TRUE(ours.log_prob.eq(0).all().item<bool>());
+    EXPECT_TRUE(ours.hidden_gradient.eq(0).all().item<bool>());
+    ASSERT_TRUE(ours.weight_gradient.defined());
+    EXPECT_TRUE(ours.weight_gradient.eq(0).all().item<bool>());
+    EXPECT_TRUE(ours.bias_gradient.eq(0).all().item<bool>());
+  }
+}
+
+TEST(LogProbTest, GradientsAddUpInTheSink) {
+  const Case c;
+  const Inputs in = MakeInputs(c);
+  auto head = std::make_shared<Parameter>("lm_head.weight", in.weight.clone());
+  at::Tensor hidden = in.hidden.clone().requires_grad_();
+  for (int micro = 0; micro < 3; ++micro) (TokenLogProb(hidden, head, in.targets) * in.upstream).sum().backward();
+  EXPECT_LE(Distance(head->gradient(), Plain(c, in).weight_gradient * 3), 1e-12);
+}
+
+TEST(LogProbTest, FrozenHeadAndFrozenHidden) {
+  const Case c;
+  const Inputs in = MakeInputs(c);
+  const Result wanted = Plain(c, in);
+  auto frozen = std::make_shared<Parameter>("lm_head.weight", in.weight.clone(), /*trainable=*/false);
+  at::Tensor hidden = in.hidden.clone().requires_grad_();
+  (TokenLogProb(hidden, frozen, in.targets) * in.upstream).sum().backward();
+  EXPECT_FALSE(frozen->gradient().defined());
+  EXPECT_LE(Distance(hidden.grad(), wanted.hidden_gradient), 1e-12);
+
+  // Hidden states that need no gradient (everything below is frozen): the head still learns.
+  auto head = std::make_shared<Parameter>("lm_head.weight", in.weight.clone());
+  (TokenLogProb(in.hidden, head, in.targets) * in.upstream).sum().backward();
+  EXPECT_LE(Distance(head->gradient(), wanted.weight_gradient), 1e-12);
+
+  at::NoGradGuard no_grad;
+  EXPECT_FALSE(TokenLogProb(hidden, head, in.targets).requires_grad());
+}
+
+// Logits of thousands: exp would overflow without the peak taken out, and the wrong tokens' probabilities are all zero.
+TEST(LogProbTest, LargeLogits) {
+  Case c{.dtype = at::kFloat};
+  Inputs in = MakeInputs(c);
+  in.hidden.mul_(1000);
+  Inputs exact = in;
+  for (at::Tensor* t : {&exact.hidden, &exact.weight, &exact.bias, &exact.upstream}) *t = t->to(at::kDouble);
+  const Result ours = Ours(c, in, OptionsOf(c));
+  EXPECT_TRUE(at::isfinite(ours.weight_gradient).all().item<bool>());
+  EXPECT_LE(Distance(ours.log_prob, Plain(c, exact).log_prob), 2e-6);
+}
+
+TEST(LogProbTest, FiniteDifferencesOfTheHead) {
+  const Case c{.tokens = 6, .hidden = 3, .vocab = 5, .scale = 0.7, .softcap = 2.0};
+  const Inputs in = MakeInputs(c);
+  const Result ours = Ours(c, in, OptionsOf(c));
+  const auto value = [&](const at::Tensor& weight) {
+    at::NoGradGuard no_grad;
+    auto head = std::make_shared<Parameter>("lm_head.weight", weight);
+    return (TokenLogProb(in.hidden, head, in.targets, OptionsOf(c)) * in.upstream).sum().item<double>();
+  };
+  constexpr double kStep = 1e-5;  // central differences: error about 1e-10
+  for (int64_t i = 0; i < in.weight.numel(); ++i) {
+    at::Tensor up = in.weight.clone(), down = in.weight.clone();
+    up.view({-1})[i] += kStep;
+    down.view({-1})[i] -= kStep;
+    EXPECT_NEAR(ours.weight_gradient.reshape({-1})[i].item<double>(), (value(up) - value(down)) / (2 * kStep), 1e-8);
+  }
+}
+
+TEST(LogProbTest, LogitsOfRows) {
+  const Case c{.scale = 0.5, .softcap = 4.0, .chunk_rows = 3};
+  const Inputs in = MakeInputs(c);
+  const RowLogits rows = Logits(in.hidden, Parameter("lm_head.weight", in.weight), 8, OptionsOf(c));
+  const at::Tensor logits = (in.hidden.matmul(in.weight.t()) * (0.5 / 4.0)).tanh() * 4.0;
+  EXPECT_LE(Distance(rows.logits_NK, logits.narrow(1, 0, 8)), 1e-14);
+  EXPECT_LE(Distance(rows.logsumexp_N, logits.logsumexp(1)), 1e-14);
+  EXPECT_EQ(Logits(in.hidden.narrow(0, 0, 0), Parameter("lm_head.weight", in.weight), 8).logsumexp_N.numel(), 0);
+}
+
+void ExpectRefused(const std::function<void()>& call, const std::string& words) {
+  try {
+    call();
+    FAIL() << "nothing was thrown; wanted: " << words;
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what_without_backtrace()).find(words), std::string::npos) << error.what_without_backtrace();
+  }
+}
+
+TEST(LogProbTest, WrongCalls) {
+  const Case c{.ignored = 0.0};
+  const Inputs in = MakeInputs(c);
+  auto head = std::make_shared<Parameter>("lm_head.weight", in.weight);
+  ExpectRefused([&] { TokenLogProb(in.hidden.narrow(1, 0, 5), head, in.targets); }, "hidden states of shape [37, 5], head lm_head.weight of shape [29, 12]");
+  ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets.narrow(0, 0, 3)); }, "wanted int64 [37]");
+  ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets + 20); }, "the vocabulary has 29 ids");
+  ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets - 1000); }, "a target is -");
+  at::Tensor hidden = in.hidden.clone().requires_grad_();
+  const at::Tensor sum = TokenLogProb(hidden, head, in.targets).sum();
+  ExpectRefused([&] { sum.backward({}, /*retain_graph=*/true, /*create_graph=*/true); }, "a second derivative");
+}
+
+}  // namespace
+}  // namespace moonring::objectives
