@@ -1,0 +1,174 @@
+// AdamW and Sgd against torch.optim's numbers (golden/optimizers.json, by make_golden.py), the plain formula, and themselves after a restart.
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "nlohmann/json.hpp"
+#include "trainer/adamw.h"
+#include "trainer/sgd.h"
+#include "trainer/weight_decay.h"
+
+namespace moonring::trainer {
+namespace {
+
+using comm::Parameter;
+
+nlohmann::json Golden(const std::string& file) {
+  std::ifstream stream("tests/trainer/golden/" + file);
+  return nlohmann::json::parse(stream);
+}
+
+at::Tensor Values(const nlohmann::json& numbers, at::ScalarType dtype) { return at::tensor(numbers.get<std::vector<double>>(), at::kDouble).to(dtype); }
+
+std::unique_ptr<Optimizer> Make(const nlohmann::json& wanted, const comm::Parameters& parameters) {
+  if (wanted["name"] == "sgd") return Sgd::Create({.weight_decay = wanted["weight_decay"]}, parameters).value();
+  return AdamW::Create({.beta1 = wanted["beta1"], .beta2 = wanted["beta2"], .epsilon = wanted["epsilon"], .weight_decay = wanted["weight_decay"]}, parameters)
+      .value();
+}
+
+double Distance(const at::Tensor& a, const at::Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).norm().item<double>() / b.to(at::kDouble).norm().item<double>();
+}
+
+// torch's fused AdamW is the same kernel: bit for bit. Its single-tensor form orders the operations otherwise: some roundings a step.
+// SGD with decay: torch adds decay * w to the gradient, we scale the weight; again a rounding.
+TEST(OptimizerTest, EqualsTorch) {
+  const nlohmann::json golden = Golden("optimizers.json");
+  ASSERT_EQ(golden["cases"].size(), 12u);
+  for (const auto& wanted : golden["cases"]) {
+    const at::ScalarType dtype = wanted["dtype"] == "float64" ? at::kDouble : at::kFloat;
+    const bool same_bits = wanted["name"] == "adamw" ? wanted["fused"].get<bool>() : wanted["weight_decay"] == 0.0;
+    comm::Parameters parameters;
+    for (int i = 0; i < 2; ++i) parameters.push_back(std::make_shared<Parameter>(wanted["parameters"][i], Values(wanted["start"][i], dtype)));
+    const auto optimizer = Make(wanted, parameters);
+    for (size_t step = 0; step < wanted["lrs"].size(); ++step) {
+      for (int i = 0; i < 2; ++i) {
+        parameters[i]->ClearGradient();
+        parameters[i]->AddGradient(Values(wanted["gradients"][step][i], dtype));
+      }
+      optimizer->Step(wanted["lrs"][step]);
+      for (int i = 0; i < 2; ++i) {
+        SCOPED_TRACE(testing::Message() << wanted["name"] << " " << wanted["dtype"] << " decay " << wanted["weight_decay"] << " step " << step << " parameter "
+                                        << i);
+        const at::Tensor after = Values(wanted["weights"][step][i], dtype);
+        if (same_bits) {
+          EXPECT_TRUE(at::equal(parameters[i]->weight(), after));
+        } else {
+          EXPECT_LE(Distance(parameters[i]->weight(), after), dtype == at::kDouble ? 1e-15 : 5e-7);
+        }
+      }
+    }
+  }
+}
+
+// The formula of the header, written out in fp64.
+TEST(AdamWTest, EqualsTheFormula) {
+  const double beta1 = 0.85, beta2 = 0.98, epsilon = 1e-7, decay = 0.05, lr = 3e-3;
+  auto weight = std::make_shared<Parameter>("w", at::linspace(-1, 1, 1001, at::kDouble));
+  at::Tensor w = weight->weight().clone(), m = at::zeros_like(w), v = at::zeros_like(w);
+  const auto adamw = AdamW::Create({beta1, beta2, epsilon, decay}, {weight}).value();
+  for (int t = 1; t <= 20; ++t) {
+    const at::Tensor g = at::sin(w * t * 3.0);
+    weight->ClearGradient();
+    weight->AddGradient(g);
+    adamw->Step(lr);
+    w = w * (1 - lr * decay);
+    m = beta1 * m + (1 - beta1) * g;
+    v = beta2 * v + (1 - beta2) * g * g;
+    w = w - lr / (1 - std::pow(beta1, t)) * m / (v.sqrt() / std::sqrt(1 - std::pow(beta2, t)) + epsilon);
+  }
+  EXPECT_LE(Distance(weight->weight(), w), 1e-14);
+}
+
+// A bf16 weight: state and update in fp32, rounded once. Its steps are those of an fp32 weight that is rounded after each.
+TEST(AdamWTest, Bf16WeightUpdatedInFp32) {
+  auto half = std::make_shared<Parameter>("w", at::linspace(-2, 3, 513, at::kFloat).to(at::kBFloat16));
+  auto full = std::make_shared<Parameter>("w", half->weight().to(at::kFloat));
+  const auto half_adamw = AdamW::Create({.weight_decay = 0.1}, {half}).value(), full_adamw = AdamW::Create({.weight_decay = 0.1}, {full}).value();
+  for (int t = 1; t <= 5; ++t) {
+    const at::Tensor g = at::cos(at::arange(513, at::kFloat) * t);
+    for (const auto& parameter : {half, full}) {
+      parameter->ClearGradient();
+      parameter->AddGradient(g);
+    }
+    half_adamw->Step(1e-2);
+    full_adamw->Step(1e-2);
+    full->weight().copy_(full->weight().to(at::kBFloat16));
+    EXPECT_EQ(half->weight().scalar_type(), at::kBFloat16);
+    EXPECT_TRUE(at::equal(half->weight().to(at::kFloat), full->weight()));
+  }
+  EXPECT_EQ(half_adamw->state_bytes(), 513 * 8 + 4);
+}
+
+TEST(OptimizerTest, LeavesFrozenAndUntouchedAlone) {
+  auto frozen = std::make_shared<Parameter>("a", at::ones({3}), /*trainable=*/false), idle = std::make_shared<Parameter>("b", at::ones({3}));
+  const auto adamw = AdamW::Create({.weight_decay = 0.5}, {frozen, idle}).value();
+  const auto sgd = Sgd::Create({.weight_decay = 0.5}, {frozen, idle}).value();
+  adamw->Step(1.0);
+  sgd->Step(1.0);
+  EXPECT_TRUE(frozen->weight().eq(1).all().item<bool>());
+  EXPECT_TRUE(idle->weight().eq(1).all().item<bool>());
+  EXPECT_EQ(adamw->state_bytes(), 0);
+}
+
+TEST(SgdTest, OneStepAtRateOneIsTheGradient) {
+  auto weight = std::make_shared<Parameter>("w", at::linspace(0, 1, 64, at::kDouble));
+  const at::Tensor before = weight->weight().clone(), gradient = at::linspace(5, -5, 64, at::kDouble);
+  weight->AddGradient(gradient);
+  Sgd::Create({}, {weight}).value()->Step(1.0);
+  EXPECT_LE(Distance(before - weight->weight(), gradient), 1e-15);
+}
+
+// Saved, loaded into a new optimizer over equal weights, gone on with: the same bits as unbroken.
+TEST(AdamWTest, GoesOnFromItsState) {
+  const auto step = [](AdamW& adamw, Parameter& parameter, int t) {
+    parameter.ClearGradient();
+    parameter.AddGradient(at::cos(at::arange(100, at::kFloat) * t));
+    adamw.Step(1e-2);
+  };
+  auto weight = std::make_shared<Parameter>("w", at::ones({100}));
+  const auto adamw = AdamW::Create({}, {weight}).value();
+  for (int t = 1; t <= 3; ++t) step(*adamw, *weight, t);
+  std::map<std::string, at::Tensor> state;
+  for (const auto& [name, tensor] : adamw->SaveState()) state[name] = tensor.clone();
+  auto other = std::make_shared<Parameter>("w", weight->weight().clone());
+  const auto resumed = AdamW::Create({}, {other}).value();
+  ASSERT_TRUE(resumed->LoadState(state).ok());
+  for (int t = 4; t <= 6; ++t) {
+    step(*adamw, *weight, t);
+    step(*resumed, *other, t);
+  }
+  EXPECT_TRUE(at::equal(weight->weight(), other->weight()));
+  EXPECT_EQ(state.at("step/w").item<float>(), 3.0f);  // a copy: going on did not write to what was handed in
+
+  auto bad = state;
+  bad.erase("exp_avg/w");
+  EXPECT_EQ(resumed->LoadState(bad).message(), "trainer.adamw: the state of w is incomplete");
+  bad = state;
+  bad["exp_avg/v"] = at::zeros({1});
+  EXPECT_FALSE(resumed->LoadState(bad).ok());
+  bad = state;
+  bad["exp_avg/w"] = at::zeros({99});
+  EXPECT_FALSE(resumed->LoadState(bad).ok());
+}
+
+TEST(AdamWTest, RefusesOptionsOutOfRange) {
+  EXPECT_EQ(AdamW::Create({.beta1 = 1.0}, {}).status().message(), "trainer.adamw: adam_beta1 is 1, wanted 0 <= it < 1");
+  EXPECT_FALSE(AdamW::Create({.beta2 = -0.1}, {}).ok());
+  EXPECT_FALSE(AdamW::Create({.epsilon = -1.0}, {}).ok());
+  EXPECT_FALSE(AdamW::Create({.weight_decay = std::nan("")}, {}).ok());
+  EXPECT_FALSE(Sgd::Create({.weight_decay = -1.0}, {}).ok());
+}
+
+TEST(WeightDecayTest, NamesAsTransformersHasThem) {
+  for (const auto& [name, decays] : Golden("schedules.json")["decays"].items()) EXPECT_EQ(DecaysWeight(name), decays.get<bool>()) << name;
+}
+
+}  // namespace
+}  // namespace moonring::trainer

@@ -1,0 +1,105 @@
+#include "trainer/adamw.h"
+
+#include <set>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "absl/strings/str_cat.h"
+#include "trainer/weight_decay.h"
+
+namespace moonring::trainer {
+
+absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options, comm::Parameters parameters) {
+  for (const auto& [name, beta] : {std::pair{"adam_beta1", options.beta1}, std::pair{"adam_beta2", options.beta2}}) {
+    if (!(beta >= 0.0 && beta < 1.0)) return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: ", name, " is ", beta, ", wanted 0 <= it < 1"));
+  }
+  for (const auto& [name, value] : {std::pair{"adam_epsilon", options.epsilon}, std::pair{"weight_decay", options.weight_decay}}) {
+    if (!(value >= 0.0)) return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: ", name, " is ", value, ", wanted 0 or more"));
+  }
+  std::vector<Slot> slots;
+  std::set<std::string> names;
+  for (auto& parameter : parameters) {
+    TORCH_CHECK(names.insert(parameter->name()).second, "trainer.adamw: parameter ", parameter->name(), " was given twice");
+    const double decay = DecaysWeight(parameter->name()) ? options.weight_decay : 0.0;
+    slots.push_back({std::move(parameter), decay, {}, {}, {}});
+  }
+  return std::unique_ptr<AdamW>(new AdamW(options, std::move(slots)));
+}
+
+void AdamW::Step(double lr) {
+  at::NoGradGuard no_grad;
+  for (Slot& slot : slots_) {
+    if (slot.parameter->trainable() && slot.parameter->gradient().defined()) StepSlot(slot, lr);
+  }
+}
+
+void AdamW::StepSlot(Slot& slot, double lr) const {
+  at::Tensor& weight = slot.parameter->weight();
+  const at::Tensor& gradient = slot.parameter->gradient();
+  const at::ScalarType dtype = slot.parameter->gradient_dtype();
+  TORCH_CHECK(gradient.sizes() == weight.sizes() && gradient.scalar_type() == dtype, "trainer.adamw: ", slot.parameter->name(), ": gradient ", gradient.sizes(),
+              " of ", gradient.scalar_type(), ", wanted ", weight.sizes(), " of ", dtype);
+  if (!slot.step.defined()) {
+    slot.mean = at::zeros(weight.sizes(), weight.options().dtype(dtype));
+    slot.square = at::zeros_like(slot.mean);
+    slot.step = at::zeros({}, weight.options().dtype(at::kFloat));
+  }
+  slot.step.add_(1);
+  // The kernel wants all four alike; `working` is the weight itself but for bf16 (or an odd layout).
+  const at::Tensor working = weight.to(dtype).contiguous();
+  const at::Tensor dense = gradient.contiguous();
+  at::_fused_adamw_({working}, {dense}, {slot.mean}, {slot.square}, {}, {slot.step}, lr, options_.beta1, options_.beta2, slot.weight_decay, options_.epsilon,
+                    /*amsgrad=*/false, /*maximize=*/false);
+  if (!working.is_same(weight)) weight.copy_(working);
+}
+
+std::map<std::string, at::Tensor> AdamW::SaveState() const {
+  std::map<std::string, at::Tensor> state;
+  for (const Slot& slot : slots_) {
+    if (!slot.step.defined()) continue;
+    state[absl::StrCat("exp_avg/", slot.parameter->name())] = slot.mean;
+    state[absl::StrCat("exp_avg_sq/", slot.parameter->name())] = slot.square;
+    state[absl::StrCat("step/", slot.parameter->name())] = slot.step;
+  }
+  return state;
+}
+
+absl::Status AdamW::LoadState(const std::map<std::string, at::Tensor>& state) {
+  std::vector<Slot> loaded = slots_;
+  size_t used = 0;
+  for (Slot& slot : loaded) {
+    const std::string& name = slot.parameter->name();
+    const auto mean = state.find(absl::StrCat("exp_avg/", name)), square = state.find(absl::StrCat("exp_avg_sq/", name)),
+               step = state.find(absl::StrCat("step/", name));
+    const int found = (mean != state.end()) + (square != state.end()) + (step != state.end());
+    used += found;
+    slot.mean = slot.square = slot.step = at::Tensor();
+    if (found == 0) continue;  // a parameter that has made no step yet
+    if (found != 3) return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: the state of ", name, " is incomplete"));
+    const at::Tensor& weight = slot.parameter->weight();
+    if (mean->second.sizes() != weight.sizes() || square->second.sizes() != weight.sizes() || step->second.numel() != 1) {
+      return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: the state of ", name, " has another shape than its weight"));
+    }
+    const auto options = weight.options().dtype(slot.parameter->gradient_dtype());
+    slot.mean = mean->second.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
+    slot.square = square->second.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
+    slot.step = step->second.to(weight.options().dtype(at::kFloat), /*non_blocking=*/false, /*copy=*/true).reshape({});
+  }
+  if (used != state.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: the state holds ", state.size(), " tensors, of which ", used, " belong to the parameters"));
+  }
+  slots_ = std::move(loaded);
+  return absl::OkStatus();
+}
+
+int64_t AdamW::state_bytes() const {
+  int64_t bytes = 0;
+  for (const Slot& slot : slots_) {
+    if (slot.step.defined()) bytes += slot.mean.nbytes() + slot.square.nbytes() + slot.step.nbytes();
+  }
+  return bytes;
+}
+
+}  // namespace moonring::trainer

@@ -1,0 +1,56 @@
+#ifndef MOONRING_TRAINER_ADAMW_H_
+#define MOONRING_TRAINER_ADAMW_H_
+
+// AdamW, with decoupled weight decay, as torch.optim.AdamW has it (step t = 1, 2, ...):
+//
+//   w <- w (1 - lr * decay)        m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
+//   w <- w - lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
+//
+// m and v are fp32 (fp64 for an fp64 weight). A bf16 weight is updated in fp32 and rounded once, at the end. No decay for biases and norms,
+// told by
+// their names (trainer/weight_decay.h).
+//
+// Cost: one pass over w, g, m, v (LibTorch's fused step); memory 8 bytes a parameter from its first step on, and the
+// largest bf16 parameter in fp32 while it is updated.
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "comm/parameter.h"
+#include "trainer/optimizer.h"
+
+namespace moonring::trainer {
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.0;
+};
+
+class AdamW : public Optimizer {
+ public:
+  static absl::StatusOr<std::unique_ptr<AdamW>> Create(AdamWOptions options, comm::Parameters parameters);
+
+  void Step(double lr) override;
+  std::map<std::string, at::Tensor> SaveState() const override;
+  absl::Status LoadState(const std::map<std::string, at::Tensor>& state) override;
+  int64_t state_bytes() const override;
+
+ private:
+  struct Slot {
+    std::shared_ptr<comm::Parameter> parameter;
+    double weight_decay;
+    at::Tensor mean, square, step;  // undefined before the first step; `step` is an fp32 scalar
+  };
+  AdamW(AdamWOptions options, std::vector<Slot> slots) : options_(options), slots_(std::move(slots)) {}
+  void StepSlot(Slot& slot, double lr) const;
+
+  AdamWOptions options_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_ADAMW_H_

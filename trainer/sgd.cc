@@ -1,0 +1,38 @@
+#include "trainer/sgd.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "absl/strings/str_cat.h"
+#include "trainer/weight_decay.h"
+
+namespace moonring::trainer {
+
+absl::StatusOr<std::unique_ptr<Sgd>> Sgd::Create(SgdOptions options, comm::Parameters parameters) {
+  if (!(options.weight_decay >= 0.0)) {
+    return absl::InvalidArgumentError(absl::StrCat("trainer.sgd: weight_decay is ", options.weight_decay, ", wanted 0 or more"));
+  }
+  return std::unique_ptr<Sgd>(new Sgd(options, std::move(parameters)));
+}
+
+void Sgd::Step(double lr) {
+  at::NoGradGuard no_grad;
+  for (const auto& parameter : parameters_) {
+    const at::Tensor& gradient = parameter->gradient();
+    if (!parameter->trainable() || !gradient.defined()) continue;
+    at::Tensor& weight = parameter->weight();
+    TORCH_CHECK(gradient.sizes() == weight.sizes(), "trainer.sgd: ", parameter->name(), ": gradient ", gradient.sizes(), ", weight ", weight.sizes());
+    const double kept = DecaysWeight(parameter->name()) ? 1.0 - lr * options_.weight_decay : 1.0;
+    at::Tensor working = weight.to(gradient.scalar_type());
+    if (kept != 1.0) working.mul_(kept);
+    working.sub_(gradient, lr);
+    if (!working.is_same(weight)) weight.copy_(working);
+  }
+}
+
+absl::Status Sgd::LoadState(const std::map<std::string, at::Tensor>& state) {
+  if (!state.empty()) return absl::InvalidArgumentError(absl::StrCat("trainer.sgd: it has no state, ", state.size(), " tensors came"));
+  return absl::OkStatus();
+}
+
+}  // namespace moonring::trainer
