@@ -1,0 +1,24 @@
+// Writes training examples as JSON lines, one an example, in their order:
+//
+//   {"input_ids": [1, 4093, 198], "labels": [-100, -100, 198]}
+//
+// to the byte what Python's json.dumps writes, so that files can be compared with a peer's. The file appears whole, under
+// its name, or not at all: it is written beside it under a temporary name. Fails where the folder cannot be written or the disk is full.
+#ifndef MOONRING_DATA_PREPROCESS_WRITER_H_
+#define MOONRING_DATA_PREPROCESS_WRITER_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "data/example.h"
+
+namespace moonring::data {
+
+std::string PreprocessedLine(const Example& example);  // without the line feed
+
+absl::Status WritePreprocessed(const std::string& path, absl::Span<const Example> examples);
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_PREPROCESS_WRITER_H_

@@ -1,0 +1,49 @@
+// The steps of one dp rank, ready to compute: the step's examples, and this rank's micro-batches of them.
+//
+// Every rank of an sp group makes the same; every dp rank packs the whole step and keeps its own part. Its state is that of
+// the step batches it draws from.
+#ifndef MOONRING_DATA_STEP_SOURCE_H_
+#define MOONRING_DATA_STEP_SOURCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/example.h"
+#include "data/packer.h"
+#include "data/source.h"
+#include "data/step_batches.h"
+
+namespace moonring::data {
+
+struct Step {
+  StepBatch batch;                        // of all dp ranks
+  int64_t tokens = 0;                     // of all dp ranks
+  std::vector<MicroBatch> micro_batches;  // of this one; may be empty
+};
+
+class StepSource final : public Source<Step> {
+ public:
+  // `batches` must draw from as many examples as `dataset` has.
+  static absl::StatusOr<std::unique_ptr<StepSource>> Create(std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches, PackOptions packing,
+                                                            int64_t dp_rank);
+
+  absl::StatusOr<std::optional<Step>> Next() override;
+  std::string SaveState() const override { return batches_->SaveState(); }
+  absl::Status LoadState(absl::string_view state) override { return batches_->LoadState(state); }
+
+ private:
+  StepSource(std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches, PackOptions packing, int64_t dp_rank);
+
+  std::shared_ptr<const std::vector<Example>> dataset_;
+  std::unique_ptr<StepBatches> batches_;
+  PackOptions packing_;
+  int64_t dp_rank_;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_STEP_SOURCE_H_
