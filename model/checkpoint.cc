@@ -1,0 +1,137 @@
+#include "model/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "comm/status_macros.h"
+#include "comm/torch_status.h"
+#include "model/gguf.h"
+#include "model/gguf_model.h"
+#include "model/gguf_tokenizer.h"
+#include "model/mapped_file.h"
+#include "model/safetensors.h"
+#include "model/weights.h"
+
+namespace moonring::model {
+namespace {
+
+// What belongs to a model beside config.json and the weights: kept as it is and written beside a model trained from it.
+constexpr const char* kCompanions[] = {"added_tokens.json",       "chat_template.jinja", "chat_template.json", "generation_config.json", "merges.txt",
+                                       "special_tokens_map.json", "tokenizer.json",      "tokenizer.model",    "tokenizer_config.json",  "vocab.json"};
+
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& dir) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(dir, error), end; !error && entry != end; entry.increment(error)) {
+    if (absl::EndsWith(entry->path().native(), ".gguf")) files.push_back(entry->path().native());
+  }
+  if (error) return absl::ErrnoToStatus(error.value(), dir);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+absl::StatusOr<std::string> TheGgufIn(const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, GgufFilesIn(dir));
+  if (files.size() == 1) return files[0];
+  if (files.empty()) return absl::NotFoundError(absl::StrCat(dir, ": neither config.json nor a .gguf file"));
+  return absl::InvalidArgumentError(absl::StrCat(dir, ": ", files.size(), " .gguf files: name one of ", absl::StrJoin(files, ", ")));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& path) {
+  std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
+  checkpoint->path_ = path;
+  std::error_code ignored;
+  if (path.empty() || !Exists(path)) return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
+  if (!std::filesystem::is_directory(path, ignored)) {
+    RETURN_IF_ERROR(checkpoint->OpenGguf(path));
+  } else if (Exists(path + "/config.json")) {
+    RETURN_IF_ERROR(checkpoint->OpenFolder());
+  } else {
+    ASSIGN_OR_RETURN(const std::string file, TheGgufIn(path));
+    RETURN_IF_ERROR(checkpoint->OpenGguf(file));
+  }
+  RETURN_IF_ERROR(checkpoint->CheckWeights());
+  return checkpoint;
+}
+
+absl::Status Checkpoint::OpenFolder() {
+  const std::string config_path = path_ + "/config.json";
+  ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(config_path));
+  ASSIGN_OR_RETURN(config_, ParseConfig(config_file->bytes(), config_path));
+  ASSIGN_OR_RETURN(store_, SafetensorsFolder::Open(path_));
+  for (const char* name : kCompanions) {
+    const std::string file = absl::StrCat(path_, "/", name);
+    if (!Exists(file)) continue;
+    ASSIGN_OR_RETURN(const auto contents, MappedFile::Open(file));
+    companions_[name] = std::string(contents->bytes());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::OpenGguf(const std::string& path) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const GgufFile> file, GgufFile::Open(path));
+  ASSIGN_OR_RETURN(companions_, TokenizerFilesFromGguf(*file));
+  ASSIGN_OR_RETURN(std::unique_ptr<GgufModel> model, GgufModel::Open(std::move(file)));
+  config_ = model->config();
+  store_ = std::move(model);
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::CheckWeights() const {
+  for (const WeightShape& wanted : WantedWeights(config_)) {
+    const auto found = store_->weights().find(wanted.name);
+    if (found == store_->weights().end()) {
+      return absl::NotFoundError(absl::StrCat(path_, ": the tensor ", wanted.name, " ", ShapeText(wanted.shape), " is missing"));
+    }
+    const StoredWeight& stored = found->second;
+    if (stored.shape != wanted.shape) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(stored.file, ": ", wanted.name, ": wanted shape ", ShapeText(wanted.shape), ", found ", ShapeText(stored.shape)));
+    }
+    if (!stored.unreadable.empty()) return absl::UnimplementedError(absl::StrCat(stored.file, ": ", wanted.name, ": ", stored.unreadable));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> names;
+  for (WeightShape& weight : WantedWeights(config_)) names.push_back(std::move(weight.name));
+  return names;
+}
+
+std::vector<std::string> Checkpoint::extra_names() const {
+  const std::vector<std::string> list = names();
+  const std::set<std::string> wanted(list.begin(), list.end());
+  std::vector<std::string> extra;
+  for (const auto& [name, weight] : store_->weights()) {
+    const bool tied_head = config_.tie_word_embeddings && name == "lm_head.weight";
+    if (!wanted.contains(name) && !IsStoredBuffer(name) && !tied_head) extra.push_back(name);
+  }
+  return extra;
+}
+
+absl::StatusOr<at::Tensor> Checkpoint::Load(const std::string& name, at::ScalarType dtype) const {
+  at::Tensor loaded;
+  RETURN_IF_ERROR(comm::TryTorch([&]() -> absl::Status {
+                    ASSIGN_OR_RETURN(const at::Tensor stored, store_->Read(name));
+                    loaded = stored.to(dtype);
+                    return absl::OkStatus();
+                  }),
+                  path_, ": ", name);
+  return loaded;
+}
+
+}  // namespace moonring::model

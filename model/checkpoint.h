@@ -1,0 +1,60 @@
+#ifndef MOONRING_MODEL_CHECKPOINT_H_
+#define MOONRING_MODEL_CHECKPOINT_H_
+
+// A model as it lies on disk: its config, its weights by their Hugging Face names, and the files that belong to it (tokenizer and so on).
+//
+//   FOLDER with config.json    Hugging Face's: model.safetensors or shards with an index
+//   FOLDER with one .gguf      that file
+//   FILE.gguf                  its tokenizer and config are made from its metadata
+//
+// Open reads headers only and checks every weight that the config wants: its name, shape and dtype. So what is wrong with the files is
+// said before the first weight is read, in one line. Weights come one at a time; in the file's own dtype they are views of the mapped
+// file (copied page by page when written to), so ranks on one machine share what they do not change.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ATen/core/Tensor.h"
+#include "absl/status/statusor.h"
+#include "model/config.h"
+#include "model/weight_store.h"
+
+namespace moonring::model {
+
+class Checkpoint {
+ public:
+  // NOT_FOUND: "model_name_or_path: no folder or file 'x'", or the file or tensor that is missing. INVALID_ARGUMENT: a file is damaged,
+  // or a weight has another shape than the config says. UNIMPLEMENTED: a kind of model, or of weight, that is not supported yet.
+  static absl::StatusOr<std::shared_ptr<Checkpoint>> Open(const std::string& path);
+
+  const ModelConfig& config() const { return config_; }
+  const std::string& path() const { return path_; }
+
+  // The weights that the config wants, from the embedding to the head. No lm_head.weight where it is tied.
+  std::vector<std::string> names() const;
+
+  // Weights in the files that the config does not want; rotary inv_freq buffers, and a tied head stored all the same, are not named.
+  std::vector<std::string> extra_names() const;
+
+  absl::StatusOr<at::Tensor> Load(const std::string& name, at::ScalarType dtype) const;
+
+  // File name -> contents: tokenizer.json, tokenizer_config.json, generation_config.json, special_tokens_map.json, chat_template.jinja, ...
+  const std::map<std::string, std::string>& companions() const { return companions_; }
+
+ private:
+  Checkpoint() = default;
+  absl::Status OpenFolder();
+  absl::Status OpenGguf(const std::string& file);
+  absl::Status CheckWeights() const;
+
+  std::string path_;
+  ModelConfig config_;
+  std::unique_ptr<WeightStore> store_;
+  std::map<std::string, std::string> companions_;
+};
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_CHECKPOINT_H_

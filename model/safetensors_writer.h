@@ -1,0 +1,34 @@
+#ifndef MOONRING_MODEL_SAFETENSORS_WRITER_H_
+#define MOONRING_MODEL_SAFETENSORS_WRITER_H_
+
+// Writes tensors as safetensors, in one file or in shards with an index, among the staged files of a folder (so: all or nothing).
+// Tensors are cast and brought to the host one at a time: the peak is one tensor's copy beside what the caller holds.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ATen/core/Tensor.h"
+#include "absl/status/status.h"
+#include "model/staged_files.h"
+
+namespace moonring::model {
+
+struct TensorToWrite {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::function<at::Tensor()> tensor;  // on any device, in any dtype; called once, when its turn comes; may throw
+};
+
+// Stages `file` with all tensors in `dtype`, in the order given, and metadata {"format": "pt"}.
+// INVALID_ARGUMENT where a name comes twice or the format has no such dtype; StagedFiles' statuses where the disk fails.
+absl::Status StageSafetensors(StagedFiles& files, const std::string& file, const std::vector<TensorToWrite>& tensors, at::ScalarType dtype);
+
+// Stages model.safetensors, or, where the tensors take more than `shard_bytes`, model-00001-of-0000N.safetensors, ... and
+// model.safetensors.index.json. A shard is filled in order up to `shard_bytes`; a larger tensor has a shard to itself.
+absl::Status StageShards(StagedFiles& files, const std::vector<TensorToWrite>& tensors, at::ScalarType dtype, int64_t shard_bytes);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_SAFETENSORS_WRITER_H_
