@@ -1,0 +1,88 @@
+#ifndef MOONRING_COMM_LAYOUT_H_
+#define MOONRING_COMM_LAYOUT_H_
+
+// Who owns which token of one micro-batch: a partition of a packed stream of documents over the ranks of an sp group.
+//
+// Every token belongs to exactly one rank. A border between ranks lies on the grid of its document (multiples of
+// BlockSize(length)) or at a document's end, so that any number of ranks computes the same blocks. Lengths are
+// arbitrary: nothing needs to divide anything, and a rank may own nothing.
+//
+//   contiguous       rank r owns one run of the stream, T / P tokens up to half a block at each of its borders. The cost
+//                    plays no part: what uses it (heads split over ranks) is balanced by tokens.
+//   zigzag           a document of 2P blocks or more is cut in 2P chunks of whole blocks, and rank r owns chunks r and
+//                    2P-1-r: equal causal work. Chunks differ by a block where that evens out the cost. Of the shorter
+//                    documents the costliest are spread the same way (blocks c and n-1-c together) as far as this lowers
+//                    the greatest load; each other one lives whole on the rank with the least load.
+//   whole documents  no document is cut; the costliest first, each to the rank with the least load.
+//
+// A pure function of (lengths, ranks, ownership, cost): every rank makes the same layout by itself.
+// Cost of making one: O(T / block + documents * ranks). Nothing is communicated.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace moonring::comm {
+
+enum class Ownership { kContiguous, kZigzag, kWholeDocuments };
+absl::string_view OwnershipName(Ownership ownership);
+
+// The block of a document's grid: length / 16 rounded down to a power of two, within 64 (up to 2047 tokens) and 512 (from
+// 8192 on). A function of the document's length alone, so that the blocks do not depend on the number of ranks.
+int64_t BlockSize(int64_t document_length);
+
+// Tokens [begin, end) of one document, counted from the document's start.
+struct Span {
+  int64_t document, begin, end;
+  int64_t tokens() const { return end - begin; }
+  friend bool operator==(const Span&, const Span&) = default;
+};
+
+// The work of tokens [begin, end) of a document. It must be additive: cost(d, a, b) + cost(d, b, c) == cost(d, a, c).
+using SpanCost = std::function<double(int64_t document, int64_t begin, int64_t end)>;
+
+class Layout {
+ public:
+  // `cost` defaults to the number of tokens. INVALID_ARGUMENT for ranks < 1 or a document without tokens; no documents at
+  // all are fine.
+  static absl::StatusOr<std::shared_ptr<const Layout>> Create(std::vector<int64_t> lengths, int ranks, Ownership ownership, SpanCost cost = nullptr);
+
+  int ranks() const { return static_cast<int>(spans_.size()); }
+  const std::vector<int64_t>& lengths() const { return lengths_; }
+  int64_t tokens() const { return offsets_.back(); }
+  Ownership ownership() const { return ownership_; }
+  // Where document d begins in the stream; document_offset(number of documents) == tokens().
+  int64_t document_offset(int64_t d) const { return offsets_.at(d); }
+
+  // What a rank owns, in the order of its local rows: by document, then by place; adjacent spans of a document are one.
+  const std::vector<Span>& spans(int rank) const { return spans_.at(rank); }
+  int64_t local_tokens(int rank) const { return local_tokens_.at(rank); }
+
+  // int64 [T_local] on the host: the row of the stream that each local row is.
+  at::Tensor Index(int rank) const;
+
+  // The rank's rows of dim 0, any dtype and device: [T, ...] -> [T_local, ...]. A view where they are one run. Differentiable.
+  at::Tensor Cut(const at::Tensor& stream_T, int rank) const;
+
+  // The inverse of Cut over all ranks: one [T_local, ...] each -> [T, ...]. Differentiable.
+  at::Tensor Join(const std::vector<at::Tensor>& locals) const;
+
+ private:
+  Layout(std::vector<int64_t> lengths, Ownership ownership, std::vector<std::vector<Span>> spans);
+
+  std::vector<int64_t> lengths_;
+  std::vector<int64_t> offsets_;  // one more than documents
+  Ownership ownership_;
+  std::vector<std::vector<Span>> spans_;
+  std::vector<int64_t> local_tokens_;
+};
+
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_LAYOUT_H_

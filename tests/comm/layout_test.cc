@@ -1,0 +1,263 @@
+#include "comm/layout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
+
+#include "tests/testing/all_close.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::comm {
+
+void PrintTo(const Span& span, std::ostream* out) { *out << "document " << span.document << " [" << span.begin << ", " << span.end << ")"; }
+
+namespace {
+
+using ::moonring::testing::BitEqual;
+using ::moonring::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr Ownership kAll[] = {Ownership::kContiguous, Ownership::kZigzag, Ownership::kWholeDocuments};
+
+// Keys seen by rows [begin, end) of a causal document: t + 1 by row t.
+double CausalArea(int64_t, int64_t begin, int64_t end) { return 0.5 * (static_cast<double>(end) * (end + 1) - static_cast<double>(begin) * (begin + 1)); }
+
+std::shared_ptr<const Layout> Make(std::vector<int64_t> lengths, int ranks, Ownership ownership, SpanCost cost = nullptr) {
+  auto layout = Layout::Create(std::move(lengths), ranks, ownership, std::move(cost));
+  EXPECT_OK(layout);
+  return layout.ok() ? *layout : nullptr;
+}
+
+std::vector<double> Loads(const Layout& layout, const SpanCost& cost) {
+  std::vector<double> loads(layout.ranks(), 0.0);
+  for (int r = 0; r < layout.ranks(); ++r) {
+    for (const Span& span : layout.spans(r)) loads[r] += cost(span.document, span.begin, span.end);
+  }
+  return loads;
+}
+
+// The greatest load over the mean one: 1 is perfect.
+double Imbalance(const Layout& layout, const SpanCost& cost) {
+  const std::vector<double> loads = Loads(layout, cost);
+  return *std::max_element(loads.begin(), loads.end()) * layout.ranks() / std::accumulate(loads.begin(), loads.end(), 0.0);
+}
+
+void ExpectIsAPartition(const Layout& layout) {
+  at::Tensor times_owned = at::zeros({layout.tokens()}, at::kLong);
+  int64_t* count = times_owned.mutable_data_ptr<int64_t>();
+  for (int r = 0; r < layout.ranks(); ++r) {
+    int64_t tokens = 0;
+    const Span* before = nullptr;
+    for (const Span& span : layout.spans(r)) {
+      const int64_t length = layout.lengths().at(span.document), block = BlockSize(length);
+      ASSERT_LT(span.begin, span.end);
+      ASSERT_EQ(span.begin % block, 0) << "rank " << r;
+      ASSERT_TRUE(span.end % block == 0 || span.end == length) << "rank " << r << " span " << span.begin << ".." << span.end << " of " << length;
+      if (before != nullptr) {
+        ASSERT_TRUE(before->document < span.document || (before->document == span.document && before->end < span.begin)) << "unsorted or unmerged";
+      }
+      before = &span;
+      tokens += span.tokens();
+      for (int64_t t = span.begin; t < span.end; ++t) ++count[layout.document_offset(span.document) + t];
+    }
+    ASSERT_EQ(tokens, layout.local_tokens(r));
+  }
+  ASSERT_TRUE(times_owned.eq(1).all().item<bool>());
+}
+
+void ExpectCutAndJoinInvert(const Layout& layout) {
+  const at::Tensor stream = at::arange(3 * layout.tokens(), at::kFloat).view({layout.tokens(), 3});
+  std::vector<at::Tensor> locals;
+  for (int r = 0; r < layout.ranks(); ++r) {
+    locals.push_back(layout.Cut(stream, r));
+    ASSERT_EQ(locals.back().size(0), layout.local_tokens(r));
+    ASSERT_TRUE(BitEqual(locals.back(), stream.index_select(0, layout.Index(r))));
+  }
+  ASSERT_TRUE(BitEqual(layout.Join(locals), stream));
+}
+
+std::vector<int64_t> RandomLengths(std::mt19937& random) {
+  // From many tiny documents to one long one; the length's order of magnitude is drawn first.
+  const int documents = 1 + static_cast<int>(random() % (random() % 4 == 0 ? 60 : 6));
+  std::vector<int64_t> lengths(documents);
+  for (int64_t& length : lengths) length = 1 + random() % (1 << (random() % 13));
+  return lengths;
+}
+
+TEST(LayoutTest, AnyLengthsOnAnyRanksArePartitionedOnTheGrid) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 250; ++round) {
+    const std::vector<int64_t> lengths = RandomLengths(random);
+    const int ranks = 1 + static_cast<int>(random() % 16);
+    for (const Ownership ownership : kAll) {
+      for (const SpanCost& cost : {SpanCost(), SpanCost(CausalArea)}) {
+        SCOPED_TRACE(c10::str(OwnershipName(ownership).data(), " over ", ranks, " ranks, round ", round, ", lengths ", lengths));
+        const auto layout = Make(lengths, ranks, ownership, cost);
+        ASSERT_NO_FATAL_FAILURE(ExpectIsAPartition(*layout));
+        ASSERT_NO_FATAL_FAILURE(ExpectCutAndJoinInvert(*layout));
+        const auto again = Make(lengths, ranks, ownership, cost);
+        for (int r = 0; r < ranks; ++r) ASSERT_EQ(again->spans(r), layout->spans(r));
+      }
+    }
+  }
+}
+
+TEST(LayoutTest, OneRankOwnsTheStreamInItsOrder) {
+  for (const Ownership ownership : kAll) {
+    const auto layout = Make({5, 1, 3000, 64}, 1, ownership);
+    EXPECT_THAT(layout->spans(0), ElementsAre(Span{0, 0, 5}, Span{1, 0, 1}, Span{2, 0, 3000}, Span{3, 0, 64}));
+    EXPECT_TRUE(BitEqual(layout->Index(0), at::arange(3070, at::kLong)));
+  }
+}
+
+TEST(LayoutTest, BlocksGrowWithTheDocument) {
+  for (const auto& [length, block] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 64}, {64, 64}, {2047, 64}, {2048, 128}, {4095, 128}, {4096, 256}, {8191, 256}, {8192, 512}, {1 << 20, 512}}) {
+    EXPECT_EQ(BlockSize(length), block) << length;
+  }
+}
+
+TEST(LayoutTest, ContiguousPartsAreEqualToABlock) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 200; ++round) {
+    const std::vector<int64_t> lengths = RandomLengths(random);
+    const int ranks = 1 + static_cast<int>(random() % 16);
+    const auto layout = Make(lengths, ranks, Ownership::kContiguous);
+    int64_t block = 0, row = 0;
+    for (const int64_t length : lengths) block = std::max(block, BlockSize(length));
+    for (int r = 0; r < ranks; ++r) {
+      // Each of the two borders is off by half a block at most, and the wanted ones are whole tokens.
+      EXPECT_LE(std::abs(layout->local_tokens(r) - static_cast<double>(layout->tokens()) / ranks), block + 1)
+          << "rank " << r << " of " << ranks << ", lengths " << lengths;
+      EXPECT_TRUE(BitEqual(layout->Index(r), at::arange(row, row + layout->local_tokens(r), at::kLong)));
+      row += layout->local_tokens(r);
+    }
+  }
+  EXPECT_THAT(Make({1000}, 4, Ownership::kContiguous)->spans(1), ElementsAre(Span{0, 256, 512}));
+  EXPECT_THAT(Make({100, 100}, 2, Ownership::kContiguous)->spans(1), ElementsAre(Span{1, 0, 100}));
+}
+
+TEST(LayoutTest, ContiguousLeavesRanksWithoutRowsWhereBlocksRunOut) {
+  const auto layout = Make({70}, 4, Ownership::kContiguous);  // borders wanted at 17, 35, 52; possible at 0, 64, 70
+  EXPECT_THAT((std::vector<int64_t>{layout->local_tokens(0), layout->local_tokens(1), layout->local_tokens(2), layout->local_tokens(3)}),
+              ElementsAre(0, 64, 0, 6));
+  EXPECT_EQ(layout->Cut(at::zeros({70, 2}), 0).size(0), 0);
+}
+
+TEST(LayoutTest, ZigzagGivesHeadAndTail) {
+  // 1024 tokens are 16 blocks of 64: 8 chunks of two blocks over 4 ranks.
+  const auto layout = Make({1024}, 4, Ownership::kZigzag, CausalArea);
+  EXPECT_THAT(layout->spans(0), ElementsAre(Span{0, 0, 128}, Span{0, 896, 1024}));
+  EXPECT_THAT(layout->spans(1), ElementsAre(Span{0, 128, 256}, Span{0, 768, 896}));
+  EXPECT_THAT(layout->spans(2), ElementsAre(Span{0, 256, 384}, Span{0, 640, 768}));
+  EXPECT_THAT(layout->spans(3), ElementsAre(Span{0, 384, 640}));
+  EXPECT_DOUBLE_EQ(Imbalance(*layout, CausalArea), 1.0);
+}
+
+TEST(LayoutTest, ZigzagIsBalancedForDocumentsOfAnyLength) {
+  std::mt19937 random(5);
+  for (int ranks = 2; ranks <= 16; ++ranks) {
+    for (int round = 0; round < 50; ++round) {
+      const int64_t length = 65536 + random() % 65536;  // 128 to 256 blocks
+      const auto layout = Make({length}, ranks, Ownership::kZigzag, CausalArea);
+      EXPECT_LE(Imbalance(*layout, CausalArea), ranks <= 8 ? 1.04 : 1.12) << length << " over " << ranks;
+      for (int r = 0; r < ranks; ++r) EXPECT_NEAR(layout->local_tokens(r), static_cast<double>(length) / ranks, 2 * 512) << length << " over " << ranks;
+    }
+  }
+  // 17 blocks over 4 ranks: five blocks on one rank would be 1.18 if they were not the cheapest.
+  EXPECT_LT(Imbalance(*Make({17 * 64}, 4, Ownership::kZigzag, CausalArea), CausalArea), 1.02);
+}
+
+TEST(LayoutTest, ZigzagKeepsShortDocumentsWholeWhereThatBalances) {
+  const auto layout = Make(std::vector<int64_t>(32, 300), 8, Ownership::kZigzag, CausalArea);
+  for (int r = 0; r < 8; ++r) {
+    ASSERT_EQ(layout->spans(r).size(), 4);
+    for (const Span& span : layout->spans(r)) EXPECT_EQ(span.tokens(), 300);
+  }
+}
+
+TEST(LayoutTest, ZigzagSpreadsAShortDocumentThatWouldOutweighTheRest) {
+  // Alone, 10 blocks on 8 ranks: five pairs of blocks. Whole on one rank would be 8 times the mean.
+  const auto alone = Make({640}, 8, Ownership::kZigzag, CausalArea);
+  EXPECT_NEAR(Imbalance(*alone, CausalArea), 8.0 / 5, 1e-2);
+  EXPECT_EQ(alone->local_tokens(7), 0);
+  // Beside small ones, which fill the other ranks.
+  std::vector<int64_t> lengths(120, 60);
+  lengths.push_back(640);
+  const auto packed = Make(lengths, 8, Ownership::kZigzag);
+  EXPECT_LT(Imbalance(*packed, [](int64_t, int64_t begin, int64_t end) { return static_cast<double>(end - begin); }), 1.05);
+}
+
+TEST(LayoutTest, ZigzagIsBalancedForMixedPacks) {
+  std::mt19937 random(3);
+  double worst = 0, sum = 0;
+  constexpr int kRounds = 100;
+  for (int round = 0; round < kRounds; ++round) {
+    // 32768 tokens of chats (log-uniform lengths in 32 .. 8191) over 4 ranks.
+    std::vector<int64_t> lengths;
+    for (int64_t left = 32768; left > 0; left -= lengths.back())
+      lengths.push_back(std::min<int64_t>(left, (1 << (5 + random() % 8)) + random() % 4096 % (1 << (5 + random() % 8))));
+    const double imbalance = Imbalance(*Make(lengths, 4, Ownership::kZigzag, CausalArea), CausalArea);
+    worst = std::max(worst, imbalance);
+    sum += imbalance;
+  }
+  RecordProperty("mean_imbalance", std::to_string(sum / kRounds));
+  RecordProperty("worst_imbalance", std::to_string(worst));
+  EXPECT_LT(sum / kRounds, 1.005);
+  EXPECT_LT(worst, 1.02);
+}
+
+TEST(LayoutTest, WholeDocumentsGoToTheLeastLoadedTheCostliestFirst) {
+  const auto layout = Make({10, 70, 30, 40, 20}, 2, Ownership::kWholeDocuments);
+  // 70 | 40, then 30 beside 40, then 20 on either (both have 70): the lower rank; 10 on the other.
+  EXPECT_THAT(layout->spans(0), ElementsAre(Span{1, 0, 70}, Span{4, 0, 20}));
+  EXPECT_THAT(layout->spans(1), ElementsAre(Span{0, 0, 10}, Span{2, 0, 30}, Span{3, 0, 40}));
+  // By causal area the long one outweighs all others together.
+  const auto by_area = Make({10, 70, 30, 40, 20}, 2, Ownership::kWholeDocuments, CausalArea);
+  EXPECT_THAT(by_area->spans(0), ElementsAre(Span{1, 0, 70}));
+  // Longest-processing-time is within 4/3 of the best possible, which is at least the mean.
+  std::mt19937 random(9);
+  for (int round = 0; round < 100; ++round) {
+    std::vector<int64_t> lengths(64);
+    for (int64_t& length : lengths) length = 1 + random() % 1000;
+    EXPECT_LT(Imbalance(*Make(lengths, 1 + static_cast<int>(random() % 8), Ownership::kWholeDocuments, CausalArea), CausalArea), 4.0 / 3);
+  }
+}
+
+TEST(LayoutTest, DocumentsOfOneTokenAndNoDocumentsAtAll) {
+  for (const Ownership ownership : kAll) {
+    const auto ones = Make(std::vector<int64_t>(5, 1), 16, ownership, CausalArea);
+    ASSERT_NO_FATAL_FAILURE(ExpectIsAPartition(*ones));
+    const auto none = Make({}, 3, ownership);
+    EXPECT_EQ(none->tokens(), 0);
+    EXPECT_EQ(none->local_tokens(2), 0);
+    EXPECT_EQ(none->Join({at::zeros({0, 2}), at::zeros({0, 2}), at::zeros({0, 2})}).size(0), 0);
+  }
+}
+
+TEST(LayoutTest, CutAndJoinCarryGradients) {
+  const auto layout = Make({300, 5, 700}, 3, Ownership::kZigzag);
+  at::Tensor stream = at::arange(1005, at::kDouble).requires_grad_();
+  std::vector<at::Tensor> locals;
+  for (int r = 0; r < 3; ++r) locals.push_back(layout->Cut(stream, r) * (r + 1));
+  layout->Join(locals).sum().backward();
+  for (int r = 0; r < 3; ++r) EXPECT_TRUE(layout->Cut(stream.grad(), r).eq(r + 1).all().item<bool>());
+}
+
+TEST(LayoutTest, RefusesWhatIsNoLayout) {
+  EXPECT_THAT(Layout::Create({4, 0, 2}, 2, Ownership::kZigzag), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("document 1 has 0 tokens")));
+  EXPECT_THAT(Layout::Create({4}, 0, Ownership::kZigzag), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ranks=0")));
+  const auto layout = Make({100, 28}, 2, Ownership::kContiguous);
+  EXPECT_THROW(layout->Cut(at::zeros({127}), 0), c10::Error);
+  EXPECT_THROW(layout->Join({at::zeros({128})}), c10::Error);
+  EXPECT_THROW(layout->Join({at::zeros({1}), at::zeros({127})}), c10::Error);
+}
+
+}  // namespace
+}  // namespace moonring::comm
