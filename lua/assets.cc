@@ -1,0 +1,71 @@
+#include "lua/assets.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace moonring::lua {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Builtin {
+  const char* name;
+  const char* file;  // below the folder that holds Bazel's external repositories
+};
+constexpr Builtin kBuiltins[] = {{"smollm2", "smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"}};
+
+}  // namespace
+
+absl::StatusOr<Assets> Assets::Find(const char* argv0) {
+  std::error_code ignored;
+  const fs::path as_called = fs::absolute(argv0, ignored);
+  const fs::path binary = fs::read_symlink("/proc/self/exe", ignored);
+  std::vector<fs::path> candidates;
+  for (const fs::path& path : {as_called, binary}) {
+    candidates.push_back(path.parent_path());
+    candidates.push_back(fs::path(path.string() + ".runfiles") / "moonring");
+  }
+  for (const char* variable : {"RUNFILES_DIR", "TEST_SRCDIR"}) {
+    if (const char* folder = std::getenv(variable)) candidates.push_back(fs::path(folder) / "moonring");
+  }
+  std::vector<std::string> tried;
+  for (const fs::path& candidate : candidates) {
+    if (fs::exists(candidate / "lua" / "moonring" / "init.lua", ignored)) return Assets(candidate.string());
+    tried.push_back(candidate.string());
+  }
+  return absl::NotFoundError(absl::StrCat("the host's Lua modules (lua/moonring) are neither beside it nor in its runfiles; tried ", absl::StrJoin(tried, ", ")));
+}
+
+std::string Assets::module(const std::string& name) const { return absl::StrCat(root_, "/lua/moonring/", name, ".lua"); }
+
+std::string Assets::script(const std::string& name) const { return absl::StrCat(root_, "/scripts/", name, ".lua"); }
+
+std::vector<std::string> Assets::scripts() const {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(root_ + "/scripts", ignored)) {
+    if (entry.path().extension() == ".lua") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<std::string> Assets::builtin(const std::string& name) const {
+  for (const Builtin& each : kBuiltins) {
+    if (name != each.name) continue;
+    std::error_code ignored;
+    for (const fs::path& folder : {fs::path(root_).parent_path(), fs::path(root_) / "external", fs::path(root_) / "models"}) {
+      if (fs::exists(folder / each.file, ignored)) return (folder / each.file).string();
+    }
+    return absl::NotFoundError(absl::StrCat("builtin:", name, " does not come with this binary; name a model folder instead"));
+  }
+  std::vector<std::string> names;
+  for (const Builtin& each : kBuiltins) names.push_back(each.name);
+  return absl::NotFoundError(absl::StrCat("no built-in model '", name, "'; there is: ", absl::StrJoin(names, ", ")));
+}
+
+}  // namespace moonring::lua

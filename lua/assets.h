@@ -1,0 +1,34 @@
+#ifndef MOONRING_LUA_ASSETS_H_
+#define MOONRING_LUA_ASSETS_H_
+
+// Where the host finds what it carries: its Lua modules, its scripts, the small model of the quickstart.
+//
+// The binary is found by its own path. Beside it (a folder to carry, //:dist), or in the runfiles that Bazel lays beside
+// it, lies a root with lua/moonring/init.lua and scripts/.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace moonring::lua {
+
+class Assets {
+ public:
+  // NOT_FOUND, naming the places tried, where no root is there.
+  static absl::StatusOr<Assets> Find(const char* argv0);
+
+  const std::string& root() const { return root_; }
+  std::string module(const std::string& name) const;       // "config" -> <root>/lua/moonring/config.lua
+  std::string script(const std::string& name) const;       // "train" -> <root>/scripts/train.lua
+  std::vector<std::string> scripts() const;                // the subcommands: names of scripts/*.lua, sorted
+  absl::StatusOr<std::string> builtin(const std::string& name) const;  // "smollm2" -> the file that a wheel brought
+
+ private:
+  explicit Assets(std::string root) : root_(std::move(root)) {}
+  std::string root_;
+};
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_LUA_ASSETS_H_

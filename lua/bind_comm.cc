@@ -1,0 +1,172 @@
+// The mesh of ranks, the layout of a micro-batch over them, and packed sequences.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "comm/communicator.h"
+#include "comm/layout.h"
+#include "comm/mesh.h"
+#include "comm/parameter.h"
+#include "comm/process_groups.h"
+#include "comm/sequence.h"
+#include "comm/torch_status.h"
+#include "lua/bindings.h"
+#include "lua/class.h"
+#include "lua/handles.h"
+#include "lua/options.h"
+#include "lua/tensor.h"
+
+namespace moonring::lua {
+namespace {
+
+std::shared_ptr<comm::Mesh> MakeMesh(Options options) {
+  const int sp = options.Get<int>("sp", 1);
+  const double deadline = options.Get<double>("deadline", 1800);
+  options.Finish();
+  auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
+  std::shared_ptr<comm::World> world = comm::World::Alone();
+  if (rendezvous.has_value()) {
+    rendezvous->deadline = absl::Seconds(deadline);
+    world = comm::ValueOrThrow(comm::World::Connect(*rendezvous));
+  }
+  return comm::ValueOrThrow(comm::Mesh::Create(std::move(world), sp));
+}
+
+double AllReduceNumber(comm::Communicator& group, double number) {
+  at::Tensor value = at::scalar_tensor(number, at::kDouble).reshape({1});
+  comm::ThrowIfError(group.AllReduceSum(value));
+  return value.item<double>();
+}
+
+// The whole number that all ranks of the group share, from each one's.
+int64_t AllReduceCount(comm::Communicator& group, int64_t count) {
+  at::Tensor value = at::full({1}, count, at::kLong);
+  comm::ThrowIfError(group.AllReduceSum(value));
+  return value.item<int64_t>();
+}
+
+std::vector<at::Tensor> LayoutIndices(const comm::Layout& layout) {
+  std::vector<at::Tensor> indices;
+  for (int rank = 0; rank < layout.ranks(); ++rank) indices.push_back(layout.Index(rank));
+  return indices;
+}
+
+// documents: a list of lists of token ids; labels the same (absent: the ids).
+std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
+  const auto documents = options.Require<std::vector<std::vector<int64_t>>>("documents");
+  const auto labels = options.Get<std::vector<std::vector<int64_t>>>("labels", documents);
+  options.Finish();
+  auto sequence = std::make_shared<comm::Sequence>();
+  std::vector<int64_t> ids, flat_labels;
+  if (labels.size() != documents.size()) {
+    comm::ThrowIfError(absl::InvalidArgumentError(absl::StrCat("labels of ", labels.size(), " documents for ", documents.size())));
+  }
+  for (size_t d = 0; d < documents.size(); ++d) {
+    if (labels[d].size() != documents[d].size()) {
+      comm::ThrowIfError(absl::InvalidArgumentError(absl::StrCat("document ", d, ": ", labels[d].size(), " labels for ", documents[d].size(), " ids")));
+    }
+    sequence->lengths.push_back(static_cast<int64_t>(documents[d].size()));
+    ids.insert(ids.end(), documents[d].begin(), documents[d].end());
+    flat_labels.insert(flat_labels.end(), labels[d].begin(), labels[d].end());
+  }
+  sequence->ids_T = at::tensor(ids, at::kLong);
+  sequence->positions_T = comm::PositionsInDocuments(sequence->lengths);
+  sequence->targets_T = comm::ShiftLabels(at::tensor(flat_labels, at::kLong), sequence->lengths);
+  comm::ThrowIfError(comm::Validate(*sequence));
+  return sequence;
+}
+
+}  // namespace
+
+void OpenComm(lua_State* L) {
+  Class<comm::Mesh>::Register(
+      L, "Mesh",
+      {
+          {"sp_size", Bind<[](comm::Mesh& mesh) { return mesh.sp_size(); }>},
+          {"sp_rank", Bind<[](comm::Mesh& mesh) { return mesh.sp_rank(); }>},
+          {"dp_size", Bind<[](comm::Mesh& mesh) { return mesh.dp_size(); }>},
+          {"dp_rank", Bind<[](comm::Mesh& mesh) { return mesh.dp_rank(); }>},
+          {"rank", Bind<[](comm::Mesh& mesh) { return mesh.world().rank(); }>},
+          {"size", Bind<[](comm::Mesh& mesh) { return mesh.world().size(); }>},
+          {"sum", Bind<[](comm::Mesh& mesh, double number) { return AllReduceNumber(mesh.world(), number); }>},
+          {"sum_dp", Bind<[](comm::Mesh& mesh, int64_t count) { return AllReduceCount(mesh.dp(), count); }>},
+          {"sum_sp", Bind<[](comm::Mesh& mesh, at::Tensor tensor) {
+             at::Tensor total = tensor.detach().clone();
+             comm::ThrowIfError(mesh.sp().AllReduceSum(total));
+             return total;
+           }>},
+          {"barrier", Bind<[](comm::Mesh& mesh) { return mesh.world().Barrier(); }>},
+          {"traffic", Bind<[](comm::Mesh& mesh) {
+             const comm::Communicator::Counters sp = mesh.sp().counters(), world = mesh.world().counters();
+             return std::make_tuple(sp.steps + world.steps, sp.bytes_sent + world.bytes_sent);
+           }>},
+          {"__tostring", Bind<[](comm::Mesh& mesh) {
+             return absl::StrCat("Mesh dp=", mesh.dp_size(), " x sp=", mesh.sp_size(), ", rank ", mesh.world().rank(), " (dp ", mesh.dp_rank(), ", sp ",
+                                 mesh.sp_rank(), ")");
+           }>},
+      });
+  Class<comm::Layout>::Register(
+      L, "Layout",
+      {
+          {"ranks", Bind<[](comm::Layout& layout) { return layout.ranks(); }>},
+          {"tokens", Bind<[](comm::Layout& layout) { return layout.tokens(); }>},
+          {"local_tokens", Bind<[](comm::Layout& layout, int rank) { return layout.local_tokens(rank); }>},
+          {"cut", Bind<[](comm::Layout& layout, at::Tensor stream, int rank) { return layout.Cut(stream, rank); }>},
+          {"indices", Bind<[](comm::Layout& layout) { return LayoutIndices(layout); }>},
+          {"__tostring", Bind<[](comm::Layout& layout) {
+             return absl::StrCat("Layout of ", layout.tokens(), " tokens in ", layout.lengths().size(), " documents over ", layout.ranks(), " ranks, ",
+                                 comm::OwnershipName(layout.ownership()));
+           }>},
+      });
+  Class<comm::Sequence>::Register(
+      L, "Sequence",
+      {
+          {"ids", Bind<[](comm::Sequence& sequence) { return sequence.ids_T; }>},
+          {"positions", Bind<[](comm::Sequence& sequence) { return sequence.positions_T; }>},
+          {"targets", Bind<[](comm::Sequence& sequence) { return sequence.targets_T; }>},
+          {"lengths", Bind<[](comm::Sequence& sequence) { return sequence.lengths; }>},
+          {"tokens", Bind<[](comm::Sequence& sequence) { return sequence.ids_T.numel(); }>},
+          {"__tostring", Bind<[](comm::Sequence& sequence) {
+             return absl::StrCat("Sequence of ", sequence.ids_T.numel(), " tokens in ", sequence.lengths.size(), " documents");
+           }>},
+      });
+  Class<comm::Parameter>::Register(
+      L, "Parameter",
+      {
+          {"name", Bind<[](comm::Parameter& parameter) { return parameter.name(); }>},
+          {"trainable", Bind<[](comm::Parameter& parameter) { return parameter.trainable(); }>},
+          {"weight", Bind<[](comm::Parameter& parameter) { return parameter.weight(); }>},
+          {"gradient", Bind<[](comm::Parameter& parameter) { return parameter.gradient(); }>},
+          {"__tostring", Bind<[](comm::Parameter& parameter) {
+             return c10::str("Parameter ", parameter.name(), " ", parameter.weight().scalar_type(), " ", parameter.weight().sizes());
+           }>},
+      });
+  Class<ParameterList>::Register(
+      L, "Parameters",
+      {
+          {"list", Bind<[](ParameterList& list) { return list.parameters; }>},
+          {"size", Bind<[](ParameterList& list) { return list.parameters.size(); }>},
+          {"clear_gradients", Bind<[](ParameterList& list) {
+             for (const auto& parameter : list.parameters) parameter->ClearGradient();
+           }>},
+          {"numel", Bind<[](ParameterList& list) {
+             int64_t numel = 0;
+             for (const auto& parameter : list.parameters) numel += parameter->weight().numel();
+             return numel;
+           }>},
+          {"__tostring", Bind<[](ParameterList& list) { return absl::StrCat("Parameters (", list.parameters.size(), ")"); }>},
+      });
+  PushModule(L, "moonring.comm",
+             {
+                 {"mesh", Bind<&MakeMesh>},
+                 {"sequence", Bind<&MakeSequence>},
+             });
+}
+
+}  // namespace moonring::lua

@@ -1,0 +1,176 @@
+// Tokenizers, chat templates, data sets and the steps drawn from them.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "comm/mesh.h"
+#include "comm/torch_status.h"
+#include "data/chat_template.h"
+#include "data/dataset.h"
+#include "data/packer.h"
+#include "data/prefetcher.h"
+#include "data/preprocess_writer.h"
+#include "data/step_batches.h"
+#include "data/step_source.h"
+#include "data/tokenizer.h"
+#include "lua/bindings.h"
+#include "lua/class.h"
+#include "lua/options.h"
+#include "lua/tensor.h"
+#include "objectives/sft.h"
+
+namespace moonring::lua {
+namespace {
+
+constexpr int64_t kStepsAhead = 2;
+
+struct Dataset {
+  std::shared_ptr<const std::vector<data::Example>> examples;
+  data::DatasetReport report;
+};
+
+using Steps = data::Prefetcher<data::Step>;
+
+template <typename T>
+std::shared_ptr<T> Shared(T value) {
+  return std::make_shared<T>(std::move(value));
+}
+
+std::shared_ptr<data::ChatTemplate> MakeTemplate(std::string name, std::shared_ptr<data::Tokenizer> tokenizer, std::optional<std::string> system) {
+  data::TemplateSpec spec = comm::ValueOrThrow(data::FindTemplate(name));
+  return Shared(comm::ValueOrThrow(data::ChatTemplate::Create(std::move(spec), std::move(tokenizer), std::move(system))));
+}
+
+std::shared_ptr<Dataset> LoadDataset(Options options) {
+  auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
+  data::DatasetOptions wanted;
+  wanted.names = options.Require<std::vector<std::string>>("names");
+  wanted.dataset_dir = options.Get<std::string>("dir", "data");
+  wanted.template_name = options.Get<std::string>("template", "default");
+  wanted.default_system = options.Find<std::string>("default_system");
+  wanted.cutoff_len = options.Get<int64_t>("cutoff_len", 2048);
+  wanted.max_samples = options.Find<int64_t>("max_samples");
+  wanted.train_on_prompt = options.Get<bool>("train_on_prompt", false);
+  wanted.mask_history = options.Get<bool>("mask_history", false);
+  wanted.overlong = comm::ValueOrThrow(data::ParseOverlong(options.Get<std::string>("overlong", "truncate")));
+  options.Finish();
+  data::PreparedDataset prepared = comm::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)));
+  return Shared(Dataset{std::make_shared<const std::vector<data::Example>>(std::move(prepared.examples)), std::move(prepared.report)});
+}
+
+std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
+  auto mesh = options.Require<std::shared_ptr<comm::Mesh>>("mesh");
+  data::StepBatchesOptions order;
+  order.examples = static_cast<int64_t>(dataset.examples->size());
+  order.examples_per_step = options.Require<int64_t>("batch");
+  order.seed = options.Get<int64_t>("seed", 42);
+  order.shuffle = options.Get<bool>("shuffle", true);
+  order.total_steps = options.Find<int64_t>("total_steps");
+  const data::PackOptions packing = {.dp = mesh->dp_size(), .micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens")};
+  options.Finish();
+  auto batches = comm::ValueOrThrow(data::StepBatches::Create(order));
+  auto source = comm::ValueOrThrow(data::StepSource::Create(dataset.examples, std::move(batches), packing, mesh->dp_rank()));
+  return std::make_shared<Steps>(std::move(source), kStepsAhead);
+}
+
+int NextStep(lua_State* L) {
+  std::optional<data::Step> step = comm::ValueOrThrow(Class<Steps>::Read(L, 1)->Next());
+  if (!step.has_value()) return lua_pushnil(L), 1;
+  return Class<data::Step>::Push(L, std::make_shared<data::Step>(*std::move(step)));
+}
+
+std::vector<std::shared_ptr<data::MicroBatch>> MicroBatches(std::shared_ptr<data::Step> step) {
+  std::vector<std::shared_ptr<data::MicroBatch>> batches;
+  for (data::MicroBatch& each : step->micro_batches) batches.emplace_back(step, &each);  // shares the step's life
+  return batches;
+}
+
+// A conversation from alternating texts, the user's first.
+data::Conversation ConversationOf(const std::vector<std::string>& texts, const std::optional<std::string>& system) {
+  data::Conversation conversation{.system = system.value_or("")};
+  for (size_t i = 0; i < texts.size(); ++i) conversation.messages.push_back({i % 2 == 0 ? data::Role::kUser : data::Role::kAssistant, texts[i]});
+  return conversation;
+}
+
+std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector<std::string> texts, std::optional<std::string> system) {
+  if (texts.size() % 2 == 0) comm::ThrowIfError(absl::InvalidArgumentError("messages: wanted an odd number of texts, the user's first and last"));
+  return chat_template.EncodePrompt(ConversationOf(texts, system));
+}
+
+}  // namespace
+
+void OpenData(lua_State* L) {
+  Class<data::Tokenizer>::Register(
+      L, "Tokenizer",
+      {
+          {"encode", Bind<[](data::Tokenizer& tokenizer, std::string text) { return tokenizer.Encode(text); }>},
+          {"decode", Bind<[](data::Tokenizer& tokenizer, std::vector<int32_t> ids, std::optional<bool> skip_special) {
+             return tokenizer.Decode(ids, skip_special.value_or(false));
+           }>},
+          {"vocab_size", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.vocab_size(); }>},
+          {"__tostring", Bind<[](data::Tokenizer& tokenizer) { return absl::StrCat("Tokenizer of ", tokenizer.vocab_size(), " ids"); }>},
+      });
+  Class<data::ChatTemplate>::Register(
+      L, "Template",
+      {
+          {"encode_prompt", Bind<&EncodePrompt>},
+          {"stop_ids", Bind<[](data::ChatTemplate& chat_template) { return chat_template.stop_ids(); }>},
+          {"eos", Bind<[](data::ChatTemplate& chat_template) { return chat_template.eos(); }>},
+          {"__tostring", Bind<[](data::ChatTemplate& chat_template) { return absl::StrCat("Template ", chat_template.spec().name); }>},
+      });
+  Class<Dataset>::Register(
+      L, "Dataset",
+      {
+          {"size", Bind<[](Dataset& dataset) { return dataset.examples->size(); }>},
+          {"example", Bind<[](Dataset& dataset, int64_t index) {
+             if (index < 0 || index >= static_cast<int64_t>(dataset.examples->size())) {
+               comm::ThrowIfError(absl::OutOfRangeError(absl::StrCat("example ", index, " of ", dataset.examples->size())));
+             }
+             const data::Example& example = (*dataset.examples)[index];
+             return std::make_tuple(example.ids, example.labels);
+           }>},
+          {"report", Bind<[](Dataset& dataset) { return dataset.report.Text(); }>},
+          {"steps", Bind<&MakeSteps>},
+          {"write", Bind<[](Dataset& dataset, std::string path) { return data::WritePreprocessed(path, *dataset.examples); }>},
+          {"__tostring", Bind<[](Dataset& dataset) { return absl::StrCat("Dataset of ", dataset.examples->size(), " examples"); }>},
+      });
+  Class<Steps>::Register(L, "Steps",
+                         {
+                             {"next", &NextStep},
+                             {"save_state", Bind<[](Steps& steps) { return steps.SaveState(); }>},
+                             {"load_state", Bind<[](Steps& steps, std::string state) { return steps.LoadState(state); }>},
+                         });
+  Class<data::Step>::Register(
+      L, "Step",
+      {
+          {"epoch", Bind<[](data::Step& step) { return step.batch.epoch; }>},
+          {"index", Bind<[](data::Step& step) { return step.batch.step; }>},
+          {"tokens", Bind<[](data::Step& step) { return step.tokens; }>},
+          {"examples", Bind<[](data::Step& step) { return step.batch.examples; }>},
+          {"micro_batches", Bind<&MicroBatches>},
+          {"count", Bind<[](data::Step& step, objectives::Sft& sft) {
+             int64_t count = 0;
+             for (const data::MicroBatch& batch : step.micro_batches) count += sft.Count(batch.labels_T, batch.sequence.lengths);
+             return count;
+           }>},
+      });
+  Class<data::MicroBatch>::Register(
+      L, "MicroBatch",
+      {
+          {"sequence", Bind<[](std::shared_ptr<data::MicroBatch> batch) { return std::shared_ptr<comm::Sequence>(batch, &batch->sequence); }>},
+          {"labels", Bind<[](data::MicroBatch& batch) { return batch.labels_T; }>},
+          {"examples", Bind<[](data::MicroBatch& batch) { return batch.examples; }>},
+      });
+  PushModule(L, "moonring.data",
+             {
+                 {"tokenizer", Bind<[](std::string json, std::string config, std::string where) { return data::Tokenizer::FromJson(json, config, where); }>},
+                 {"template", Bind<&MakeTemplate>},
+                 {"load", Bind<&LoadDataset>},
+             });
+}
+
+}  // namespace moonring::lua

@@ -1,0 +1,280 @@
+// What scripts need of the machine: files, JSON, YAML, the clock, and the ranks of this run.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+#include <yaml-cpp/yaml.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "comm/nearest_name.h"
+#include "comm/torch_status.h"
+#include "lua/bindings.h"
+#include "lua/launcher.h"
+#include "lua/stack.h"
+#include "lua/vm.h"
+
+namespace moonring::lua {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void Raise(absl::Status status) { throw comm::StatusError(std::move(status)); }
+
+std::string Read(const std::string& path) {
+  std::error_code code;
+  if (fs::is_directory(path, code)) Raise(absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a file")));
+  std::ifstream file(path, std::ios::binary);
+  if (!file) Raise(absl::NotFoundError(absl::StrCat("cannot read ", path)));
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// The whole file or none of it.
+void Write(const std::string& path, const std::string& text) {
+  const std::string draft = absl::StrCat(path, ".", getpid(), ".tmp");
+  std::ofstream file(draft, std::ios::binary);
+  file << text;
+  file.close();
+  std::error_code code;
+  if (file) fs::rename(draft, path, code);
+  if (!file || code) {
+    fs::remove(draft, code);
+    Raise(absl::PermissionDeniedError(absl::StrCat("cannot write ", path)));
+  }
+}
+
+// Makes the folder and proves that a file can be written in it.
+void MakeFolder(const std::string& path) {
+  std::error_code code;
+  fs::create_directories(path, code);
+  if (!fs::is_directory(path)) Raise(absl::PermissionDeniedError(absl::StrCat("cannot make the folder ", path, code ? ": " + code.message() : "")));
+  const std::string probe = absl::StrCat(path, "/.write-probe.", getpid());
+  if (!std::ofstream(probe)) Raise(absl::PermissionDeniedError(absl::StrCat("the folder ", path, " is not writable")));
+  fs::remove(probe, code);
+}
+
+std::vector<std::string> List(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, code)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// JSON's and YAML's null: one value that is not nil, so that a key can be present and null.
+void PushNull(lua_State* L) { lua_pushlightuserdata(L, nullptr); }
+bool IsNull(lua_State* L, int index) { return lua_islightuserdata(L, index) && lua_touserdata(L, index) == nullptr; }
+
+void PushJson(lua_State* L, const Json& value) {
+  luaL_checkstack(L, 8, "JSON nested too deeply");
+  if (value.is_object()) {
+    lua_createtable(L, 0, static_cast<int>(value.size()));
+    for (const auto& [key, item] : value.items()) {
+      lua_pushlstring(L, key.data(), key.size());
+      PushJson(L, item);
+      lua_rawset(L, -3);
+    }
+  } else if (value.is_array()) {
+    lua_createtable(L, static_cast<int>(value.size()), 0);
+    for (size_t i = 0; i < value.size(); ++i) {
+      PushJson(L, value[i]);
+      lua_rawseti(L, -2, static_cast<int>(i + 1));
+    }
+  } else if (value.is_string()) {
+    Value<std::string>::Push(L, value.get_ref<const std::string&>());
+  } else if (value.is_boolean()) {
+    lua_pushboolean(L, value.get<bool>());
+  } else if (value.is_number()) {
+    lua_pushnumber(L, value.get<double>());
+  } else {
+    PushNull(L);
+  }
+}
+
+Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> where) {
+  Json value;
+  try {
+    value = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    const size_t end = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
+    const auto line = 1 + std::count(text.begin(), text.begin() + end, '\n');
+    const size_t column = end - (text.rfind('\n', end == 0 ? 0 : end - 1) == std::string::npos ? 0 : text.rfind('\n', end == 0 ? 0 : end - 1) + 1) + 1;
+    Raise(absl::InvalidArgumentError(absl::StrCat(where.value_or("JSON"), ":", line, ":", column, ": not valid JSON")));
+  }
+  PushJson(L, value);
+  return {1};
+}
+
+Json ReadJson(lua_State* L, int index, int depth) {
+  if (depth > 100) Raise(absl::InvalidArgumentError("JSON: a table that is nested too deeply or holds itself"));
+  switch (lua_type(L, index)) {
+    case LUA_TBOOLEAN: return lua_toboolean(L, index) != 0;
+    case LUA_TSTRING: return Value<std::string>::Read(L, index);
+    case LUA_TNUMBER: {
+      const double number = lua_tonumber(L, index);
+      if (number == std::floor(number) && std::fabs(number) < 9007199254740992.0) return static_cast<int64_t>(number);
+      return number;  // NaN and infinities become null, as JSON has none
+    }
+    case LUA_TTABLE: break;
+    default:
+      if (IsNull(L, index)) return nullptr;
+      Raise(absl::InvalidArgumentError(absl::StrCat("JSON: cannot write a ", luaL_typename(L, index))));
+  }
+  const size_t size = lua_objlen(L, index);
+  luaL_checkstack(L, 8, "JSON nested too deeply");
+  lua_pushnil(L);
+  const bool empty = lua_next(L, index) == 0;
+  if (!empty) lua_pop(L, 2);
+  if (size > 0 || empty) {  // an empty table is an empty list
+    Json list = Json::array();
+    for (size_t i = 1; i <= size; ++i) {
+      lua_rawgeti(L, index, static_cast<int>(i));
+      list.push_back(ReadJson(L, lua_gettop(L), depth + 1));
+      lua_pop(L, 1);
+    }
+    return list;
+  }
+  std::map<std::string, Json> sorted;  // Lua's order is arbitrary; a file should not be
+  lua_pushnil(L);
+  while (lua_next(L, index) != 0) {
+    if (lua_type(L, -2) != LUA_TSTRING) Raise(absl::InvalidArgumentError(absl::StrCat("JSON: a key that is a ", luaL_typename(L, -2))));
+    const std::string key = lua_tostring(L, -2);
+    sorted[key] = ReadJson(L, lua_gettop(L), depth + 1);
+    lua_pop(L, 1);
+  }
+  Json object = Json::object();
+  for (auto& [key, value] : sorted) object[key] = std::move(value);
+  return object;
+}
+
+std::string EncodeJson(lua_State* L, std::optional<int> indent) {
+  return ReadJson(L, 1, 0).dump(indent.value_or(-1), ' ', false, Json::error_handler_t::replace);
+}
+
+// A plain scalar is a null, a truth value or a number where it looks like one (YAML 1.2's core schema); a quoted one is text.
+void PushScalar(lua_State* L, const YAML::Node& node) {
+  const std::string& text = node.Scalar();
+  const bool plain = node.Tag() != "!";
+  double number = 0;
+  if (plain && (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL")) return PushNull(L);
+  if (plain && (text == "true" || text == "True" || text == "TRUE")) return lua_pushboolean(L, 1);
+  if (plain && (text == "false" || text == "False" || text == "FALSE")) return lua_pushboolean(L, 0);
+  const bool digits = !text.empty() && (absl::ascii_isdigit(text[0]) || (text.size() > 1 && (text[0] == '-' || text[0] == '+' || text[0] == '.')));
+  if (plain && digits && absl::SimpleAtod(text, &number)) return lua_pushnumber(L, number);
+  Value<std::string>::Push(L, text);
+}
+
+void PushYaml(lua_State* L, const YAML::Node& node) {
+  luaL_checkstack(L, 8, "YAML nested too deeply");
+  if (node.IsSequence()) {
+    lua_createtable(L, static_cast<int>(node.size()), 0);
+    for (size_t i = 0; i < node.size(); ++i) {
+      PushYaml(L, node[i]);
+      lua_rawseti(L, -2, static_cast<int>(i + 1));
+    }
+  } else if (node.IsMap()) {
+    lua_newtable(L);
+    for (const auto& item : node) {
+      Value<std::string>::Push(L, item.first.Scalar());
+      PushYaml(L, item.second);
+      lua_rawset(L, -3);
+    }
+  } else if (node.IsScalar()) {
+    PushScalar(L, node);
+  } else {
+    PushNull(L);
+  }
+}
+
+// -> a table and, for a map, key -> line of its keys.
+Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> where) {
+  const std::string name = where.value_or("YAML");
+  YAML::Node root;
+  try {
+    root = YAML::Load(text);
+  } catch (const YAML::ParserException& error) {
+    Raise(absl::InvalidArgumentError(absl::StrCat(name, ":", error.mark.line + 1, ":", error.mark.column + 1, ": not valid YAML: ", error.msg)));
+  }
+  PushYaml(L, root);
+  lua_newtable(L);
+  if (root.IsMap()) {
+    for (const auto& item : root) {
+      const std::string key = item.first.Scalar();
+      lua_getfield(L, -1, key.c_str());
+      if (!lua_isnil(L, -1)) {
+        Raise(absl::InvalidArgumentError(absl::StrCat(name, ":", item.first.Mark().line + 1, ": key '", key, "' a second time, first on line ", lua_tonumber(L, -1))));
+      }
+      lua_pop(L, 1);
+      lua_pushnumber(L, item.first.Mark().line + 1);
+      lua_setfield(L, -2, key.c_str());
+    }
+  }
+  return {2};
+}
+
+double Clock() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// This process becomes the launcher of `ranks` processes like itself, and ends with their exit code.
+void Launch(lua_State* L, int ranks) {
+  std::fflush(nullptr);
+  const int code = LaunchRanks(ranks, HostOf(L).command);
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
+}  // namespace
+
+void OpenSystem(lua_State* L) {
+  PushModule(L, "moonring.system",
+             {
+                 {"read", Bind<[](std::string path) { return Read(path); }>},
+                 {"write", Bind<[](std::string path, std::string text) { Write(path, text); }>},
+                 {"make_folder", Bind<[](std::string path) { MakeFolder(path); }>},
+                 {"list", Bind<[](std::string path) { return List(path); }>},
+                 {"exists", Bind<[](std::string path) { std::error_code code; return fs::exists(path, code); }>},
+                 {"is_folder", Bind<[](std::string path) { std::error_code code; return fs::is_directory(path, code); }>},
+                 {"absolute", Bind<[](std::string path) { return fs::absolute(path).lexically_normal().string(); }>},
+                 {"json_decode", Bind<&DecodeJson>},
+                 {"json_encode", [](lua_State* state) {
+                    std::optional<int> indent = Value<std::optional<int>>::Read(state, 2);
+                    lua_settop(state, 1);
+                    return Value<std::string>::Push(state, EncodeJson(state, indent));
+                  }},
+                 {"yaml_decode", Bind<&DecodeYaml>},
+                 {"clock", Bind<[] { return Clock(); }>},
+                 {"did_you_mean", Bind<[](std::string name, std::vector<std::string> known) { return comm::DidYouMean(name, known); }>},
+                 {"is_terminal", Bind<[] { return isatty(STDERR_FILENO) != 0; }>},
+                 {"environment", Bind<[](std::string name) {
+                    const char* value = std::getenv(name.c_str());
+                    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+                  }>},
+                 {"is_rank", Bind<[] { return std::getenv("RANK") != nullptr && std::getenv("WORLD_SIZE") != nullptr; }>},
+                 {"requested_ranks", Bind<[](lua_State* state) { return HostOf(state).ranks; }>},
+                 {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},
+                 {"launch", Bind<&Launch>},
+                 {"started", Bind<[](lua_State* state) { HostOf(state).started = true; }>},
+                 {"commands", Bind<[](lua_State* state) { return HostOf(state).assets.scripts(); }>},
+                 {"script_path", Bind<[](lua_State* state, std::string name) { return HostOf(state).assets.script(name); }>},
+                 {"module_path", Bind<[](lua_State* state, std::string name) { return HostOf(state).assets.module(name); }>},
+                 {"builtin", Bind<[](lua_State* state, std::string name) { return HostOf(state).assets.builtin(name); }>},
+             });
+  PushNull(L);
+  lua_setfield(L, -2, "null");
+}
+
+}  // namespace moonring::lua

@@ -1,0 +1,179 @@
+// The operations of a tensor that scripts need: arithmetic, reductions, autograd. Everything heavy is in the cores.
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lua/bindings.h"
+#include "lua/class.h"
+#include "lua/stack.h"
+#include "lua/tensor.h"
+
+namespace moonring::lua {
+namespace {
+
+struct DtypeName {
+  const char* name;
+  at::ScalarType dtype;
+};
+constexpr DtypeName kDtypes[] = {{"fp32", at::kFloat}, {"fp64", at::kDouble}, {"bf16", at::kBFloat16}, {"int64", at::kLong}, {"bool", at::kBool}};
+
+std::string NameOf(at::ScalarType dtype) {
+  for (const DtypeName& each : kDtypes) {
+    if (each.dtype == dtype) return each.name;
+  }
+  return c10::toString(dtype);
+}
+
+// A tensor of `like`'s dtype, from a tensor or a number on the stack.
+at::Tensor Operand(lua_State* L, int index, const at::Tensor& like) {
+  if (lua_type(L, index) == LUA_TNUMBER) return at::scalar_tensor(lua_tonumber(L, index), like.options().requires_grad(false));
+  return Value<at::Tensor>::Read(L, index);
+}
+
+// An operator with a number on either side.
+template <at::Tensor (*Operation)(const at::Tensor&, const at::Tensor&)>
+int Binary(lua_State* L) {
+  const bool first = Class<TensorHandle>::Test(L, 1) != nullptr;
+  const at::Tensor like = Value<at::Tensor>::Read(L, first ? 1 : 2);
+  return Value<at::Tensor>::Push(L, Operation(Operand(L, 1, like), Operand(L, 2, like)));
+}
+
+at::Tensor Add(const at::Tensor& a, const at::Tensor& b) { return a + b; }
+at::Tensor Subtract(const at::Tensor& a, const at::Tensor& b) { return a - b; }
+at::Tensor Multiply(const at::Tensor& a, const at::Tensor& b) { return a * b; }
+at::Tensor Divide(const at::Tensor& a, const at::Tensor& b) { return a / b; }
+
+
+double Item(const at::Tensor& tensor) {
+  TORCH_CHECK_VALUE(tensor.numel() == 1, "item: wanted a tensor of one element, got shape ", tensor.sizes());
+  return tensor.detach().to(at::kCPU, at::kDouble).item<double>();
+}
+
+void PushNested(lua_State* L, const at::Tensor& tensor) {
+  if (tensor.dim() == 0) {
+    lua_pushnumber(L, tensor.item<double>());
+    return;
+  }
+  lua_createtable(L, static_cast<int>(tensor.size(0)), 0);
+  for (int64_t i = 0; i < tensor.size(0); ++i) {
+    PushNested(L, tensor[i]);
+    lua_rawseti(L, -2, static_cast<int>(i + 1));
+  }
+}
+
+void Backward(const at::Tensor& loss) {
+  TORCH_CHECK_VALUE(loss.numel() == 1, "backward: wanted a loss of one element, got shape ", loss.sizes());
+  // A rank without a target has a loss that depends on nothing; its backward is nothing.
+  if (loss.requires_grad()) torch::autograd::backward({loss}, {});
+}
+
+std::string Describe(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << "Tensor " << NameOf(tensor.scalar_type()) << " " << tensor.sizes() << " on " << tensor.device();
+  if (tensor.numel() == 1) text << " " << tensor.detach().to(at::kCPU, at::kDouble).item<double>();
+  return text.str();
+}
+
+int NoGrad(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  at::NoGradGuard no_grad;
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+// A list of numbers (or lists of them) -> tensor.
+void ReadNested(lua_State* L, int index, size_t depth, std::vector<double>& values, std::vector<int64_t>& shape) {
+  if (lua_type(L, index) == LUA_TNUMBER) {
+    TORCH_CHECK_VALUE(depth == shape.size(), "tensor: rows of different depth");
+    values.push_back(lua_tonumber(L, index));
+    return;
+  }
+  luaL_checktype(L, index, LUA_TTABLE);
+  const int64_t size = static_cast<int64_t>(lua_objlen(L, index));
+  if (depth == shape.size() && values.empty()) shape.push_back(size);
+  TORCH_CHECK_VALUE(depth < shape.size() && shape[depth] == size, "tensor: rows of different length");
+  for (int64_t i = 1; i <= size; ++i) {
+    lua_rawgeti(L, index, static_cast<int>(i));
+    ReadNested(L, lua_gettop(L), depth + 1, values, shape);
+    lua_pop(L, 1);
+  }
+}
+
+int MakeTensor(lua_State* L) {
+  std::vector<double> values;
+  std::vector<int64_t> shape;
+  luaL_checktype(L, 1, LUA_TTABLE);
+  ReadNested(L, 1, 0, values, shape);
+  const at::ScalarType dtype = lua_isnoneornil(L, 2) ? at::kFloat : DtypeNamed(Value<std::string>::Read(L, 2));
+  return Value<at::Tensor>::Push(L, at::tensor(values, at::kDouble).reshape(shape).to(dtype));
+}
+
+}  // namespace
+
+at::ScalarType DtypeNamed(const std::string& name) {
+  for (const DtypeName& each : kDtypes) {
+    if (name == each.name) return each.dtype;
+  }
+  TORCH_CHECK_VALUE(false, "dtype: wanted fp32, fp64, bf16, int64 or bool, got '", name, "'");
+}
+
+void RegisterTensor(lua_State* L) {
+  Class<TensorHandle>::Register(
+      L, "Tensor",
+      {
+          {"__add", &Binary<&Add>},
+          {"__sub", &Binary<&Subtract>},
+          {"__mul", &Binary<&Multiply>},
+          {"__div", &Binary<&Divide>},
+          {"__unm", Bind<[](at::Tensor x) { return -x; }>},
+          {"__tostring", Bind<[](TensorHandle& handle) { return handle.tensor.defined() ? Describe(handle.tensor) : std::string("Tensor (closed)"); }>},
+          {"close", Bind<[](TensorHandle& handle) { handle.tensor.reset(); }>},
+          {"keep", [](lua_State* state) {
+             Value<at::Tensor>::Read(state, 1);
+             (*Class<TensorHandle>::Test(state, 1))->kept = true;
+             lua_settop(state, 1);
+             return 1;
+           }},
+          {"sum", Bind<[](at::Tensor x) { return x.sum(); }>},
+          {"mean", Bind<[](at::Tensor x) { return x.mean(); }>},
+          {"norm", Bind<[](at::Tensor x) { return x.norm(); }>},
+          {"abs", Bind<[](at::Tensor x) { return x.abs(); }>},
+          {"exp", Bind<[](at::Tensor x) { return x.exp(); }>},
+          {"log", Bind<[](at::Tensor x) { return x.log(); }>},
+          {"logsigmoid", Bind<[](at::Tensor x) { return at::log_sigmoid(x); }>},
+          {"detach", Bind<[](at::Tensor x) { return x.detach(); }>},
+          {"item", Bind<[](at::Tensor x) { return Item(x); }>},
+          {"to", Bind<[](at::Tensor x, std::string dtype) { return x.to(DtypeNamed(dtype)); }>},
+          {"dtype", Bind<[](at::Tensor x) { return NameOf(x.scalar_type()); }>},
+          {"shape", Bind<[](at::Tensor x) { return x.sizes().vec(); }>},
+          {"numel", Bind<[](at::Tensor x) { return x.numel(); }>},
+          {"select", Bind<[](at::Tensor x, int64_t index) { return x.select(0, index); }>},
+          {"slice", Bind<[](at::Tensor x, int64_t begin, int64_t end) { return x.slice(0, begin, end); }>},
+          {"tolist", [](lua_State* state) {
+             PushNested(state, Value<at::Tensor>::Read(state, 1).detach().to(at::kCPU, at::kDouble));
+             return 1;
+           }},
+          {"backward", Bind<[](at::Tensor loss) { Backward(loss); }>},
+      });
+}
+
+void OpenTensor(lua_State* L) {
+  OpenTensorBook(L);
+  RegisterTensor(L);
+  PushModule(L, "moonring",
+             {
+                 {"scope", &Scope},
+                 {"no_grad", &NoGrad},
+                 {"tensor", &MakeTensor},
+             });
+}
+
+}  // namespace moonring::lua

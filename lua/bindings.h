@@ -1,0 +1,33 @@
+#ifndef MOONRING_LUA_BINDINGS_H_
+#define MOONRING_LUA_BINDINGS_H_
+
+// What each bind_<library>.cc offers the virtual machine: it registers its classes and leaves its table of functions on
+// the stack. Cores know nothing of Lua; these files are the only ones that see both.
+
+#include <initializer_list>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include <lua.hpp>
+
+namespace moonring::lua {
+
+void OpenTensor(lua_State* L);
+void OpenSystem(lua_State* L);      // files, JSON, YAML, ranks
+void OpenComm(lua_State* L);
+void OpenAttention(lua_State* L);
+void OpenModel(lua_State* L);
+void OpenData(lua_State* L);
+void OpenObjectives(lua_State* L);
+void OpenTrainer(lua_State* L);
+
+// Pushes a new table of functions, named "module.name" for the guard's messages.
+void PushModule(lua_State* L, const char* module, std::initializer_list<luaL_Reg> functions);
+
+// "fp32", "fp64", "bf16", "int64", "bool"; throws for any other.
+at::ScalarType DtypeNamed(const std::string& name);
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_LUA_BINDINGS_H_

@@ -1,0 +1,147 @@
+#ifndef MOONRING_LUA_CLASS_H_
+#define MOONRING_LUA_CLASS_H_
+
+// C++ objects as Lua userdata. A handle shares ownership of its object; closing it lets go at once, and a closed
+// handle refuses every use but tostring. A whole class:
+//
+//   Class<comm::Mesh>::Register(L, "Mesh", {
+//       {"sp_rank", Bind<[](comm::Mesh& mesh) { return mesh.sp_rank(); }>},
+//       {"__tostring", Bind<[](comm::Mesh& mesh) { return mesh.DebugString(); }>},
+//   });
+//   Class<comm::Mesh>::Push(L, mesh);                       // -> a handle; nil for a null pointer
+//   Bind<[](comm::Mesh& mesh) { .. }>                       // a handle as an argument: for the call,
+//   Bind<[](std::shared_ptr<comm::Mesh> mesh) { .. }>       // or shared, where the callee keeps it
+//
+// Every class has `close`. `x:close()` twice is fine.
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <lua.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "lua/guard.h"
+#include "lua/stack.h"
+
+namespace moonring::lua {
+
+template <typename T>
+class Class {
+ public:
+  using Handle = std::shared_ptr<T>;
+
+  static void Register(lua_State* L, const char* name, std::initializer_list<luaL_Reg> methods) {
+    lua_pushlightuserdata(L, Key());
+    lua_newtable(L);
+    lua_pushstring(L, name);
+    lua_setfield(L, -2, "__name");
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -2, "__index");
+    lua_pushcfunction(L, &Collect);
+    lua_setfield(L, -2, "__gc");
+    lua_pushcfunction(L, &Close);
+    lua_setfield(L, -2, "close");
+    lua_pushcfunction(L, &ToString);
+    lua_setfield(L, -2, "__tostring");
+    for (const luaL_Reg& method : methods) {
+      NameFunction(L, method.func, absl::StrCat(name, ":", method.name).c_str());
+      lua_pushcfunction(L, method.func);
+      lua_setfield(L, -2, method.name);
+    }
+    lua_pushvalue(L, -1);
+    ListClass(L, name);
+    lua_rawset(L, LUA_REGISTRYINDEX);
+  }
+
+  static int Push(lua_State* L, Handle object) {
+    if (object == nullptr) return lua_pushnil(L), 1;
+    void* memory = lua_newuserdata(L, sizeof(Handle));
+    new (memory) Handle(std::move(object));
+    PushMetatable(L);
+    lua_setmetatable(L, -2);
+    return 1;
+  }
+
+  // The handle at `index`, or null where it is of another type.
+  static Handle* Test(lua_State* L, int index) {
+    void* memory = lua_touserdata(L, index);
+    if (memory == nullptr || !lua_getmetatable(L, index)) return nullptr;
+    PushMetatable(L);
+    const bool same = lua_rawequal(L, -1, -2) != 0;
+    lua_pop(L, 2);
+    return same ? static_cast<Handle*>(memory) : nullptr;
+  }
+
+  static const Handle& Read(lua_State* L, int index) {
+    Handle* handle = Test(L, index);
+    if (handle == nullptr) luaL_typerror(L, index, Name(L).c_str());
+    if (*handle == nullptr) luaL_argerror(L, index, absl::StrCat("this ", Name(L), " is closed").c_str());
+    return *handle;
+  }
+
+ private:
+  static void* Key() {
+    static const char key = 0;  // only its address is used
+    return const_cast<char*>(&key);
+  }
+  static void PushMetatable(lua_State* L) {
+    lua_pushlightuserdata(L, Key());
+    lua_rawget(L, LUA_REGISTRYINDEX);
+  }
+  static std::string Name(lua_State* L) {
+    PushMetatable(L);
+    lua_getfield(L, -1, "__name");
+    std::string name = lua_tostring(L, -1);
+    lua_pop(L, 2);
+    return name;
+  }
+  // registry["moonring.classes"][name] = metatable, so that a test can hold the documentation against what is there.
+  static void ListClass(lua_State* L, const char* name) {
+    lua_getfield(L, LUA_REGISTRYINDEX, "moonring.classes");
+    if (lua_isnil(L, -1)) {
+      lua_pop(L, 1);
+      lua_newtable(L);
+      lua_pushvalue(L, -1);
+      lua_setfield(L, LUA_REGISTRYINDEX, "moonring.classes");
+    }
+    lua_pushvalue(L, -2);
+    lua_setfield(L, -2, name);
+    lua_pop(L, 2);
+  }
+  static int Collect(lua_State* L) {
+    static_cast<Handle*>(lua_touserdata(L, 1))->~Handle();
+    return 0;
+  }
+  static int Close(lua_State* L) {
+    Handle* handle = Test(L, 1);
+    if (handle == nullptr) luaL_typerror(L, 1, Name(L).c_str());
+    handle->reset();
+    return 0;
+  }
+  static int ToString(lua_State* L) {
+    Handle* handle = Test(L, 1);
+    const std::string text = handle == nullptr || *handle == nullptr ? absl::StrCat(Name(L), " (closed)") : Name(L);
+    return Value<std::string>::Push(L, text);
+  }
+};
+
+// A handle's object as a parameter: by shared_ptr, or by reference where the call does not keep it.
+template <typename T>
+struct Value<std::shared_ptr<T>> {
+  static std::shared_ptr<T> Read(lua_State* L, int index) { return Class<std::remove_const_t<T>>::Read(L, index); }
+  static int Push(lua_State* L, std::shared_ptr<T> object) {
+    return Class<std::remove_const_t<T>>::Push(L, std::const_pointer_cast<std::remove_const_t<T>>(std::move(object)));
+  }
+};
+
+template <typename T>
+struct Value<std::unique_ptr<T>> {
+  static int Push(lua_State* L, std::unique_ptr<T> object) { return Class<T>::Push(L, std::shared_ptr<T>(std::move(object))); }
+};
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_LUA_CLASS_H_

@@ -1,0 +1,285 @@
+#include "lua/launcher.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace moonring::lua {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kGrace = std::chrono::seconds(3);    // for the others' messages, after the first failure
+constexpr auto kPatience = std::chrono::seconds(5); // from TERM to KILL
+constexpr char kErrorPipe[] = "MOONRING_ERROR_PIPE";
+
+// "INVALID_ARGUMENT: words" -> "words": a status word says nothing to who typed a command.
+std::string WithoutStatusWord(const std::string& message) {
+  const size_t end = message.find(": ");
+  const bool is_word = end != std::string::npos && end > 2 && message.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == end;
+  return is_word ? message.substr(end + 2) : message;
+}
+
+struct Rank {
+  pid_t pid = -1;
+  int error_pipe = -1;   // the last message
+  int stderr_pipe = -1;  // -1 for rank 0
+  std::string message, line;
+  std::optional<int> status;  // as waitpid gives it
+  int order = 0;              // among those that ended
+};
+
+// A port that is free now; rank 0 binds it a moment later.
+int FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  int port = 0;
+  if (fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
+    port = ntohs(address.sin_port);
+  }
+  if (fd >= 0) close(fd);
+  return port;
+}
+
+// In the child, between fork and exec.
+[[noreturn]] void BecomeRank(int rank, int ranks, int port, int error_pipe, int stderr_pipe, pid_t launcher, const std::vector<std::string>& command) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher) _exit(1);  // it died before prctl
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (stderr_pipe >= 0) dup2(stderr_pipe, STDERR_FILENO);
+  const auto set = [](const char* name, const std::string& value, bool replace = true) { setenv(name, value.c_str(), replace); };
+  set("RANK", absl::StrCat(rank));
+  set("LOCAL_RANK", absl::StrCat(rank));
+  set("WORLD_SIZE", absl::StrCat(ranks));
+  set("LOCAL_WORLD_SIZE", absl::StrCat(ranks));
+  set("MASTER_ADDR", "127.0.0.1", /*replace=*/false);
+  set("MASTER_PORT", absl::StrCat(port), /*replace=*/false);
+  set(kErrorPipe, absl::StrCat(error_pipe));
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execv("/proc/self/exe", argv.data());
+  std::fprintf(stderr, "moonring: cannot start rank %d: %s\n", rank, std::strerror(errno));
+  _exit(1);
+}
+
+class Launcher {
+ public:
+  Launcher(int ranks, const std::vector<std::string>& command) : ranks_(ranks) {
+    sigemptyset(&signals_);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&signals_, signal);
+    sigprocmask(SIG_BLOCK, &signals_, &before_);
+    signal_fd_ = signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK);
+    const int port = FreePort();
+    for (int rank = 0; rank < ranks; ++rank) Start(rank, port, command);
+  }
+
+  int Run() {
+    while (Running() > 0 || OpenPipes() > 0) {
+      Poll();
+      Enforce();
+      if (Running() == 0 && ++drained_ > 50) break;  // a grandchild may hold a pipe open
+    }
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+    close(signal_fd_);
+    return Conclude();
+  }
+
+ private:
+  void Start(int rank, int port, const std::vector<std::string>& command) {
+    int error_pipe[2] = {-1, -1}, stderr_pipe[2] = {-1, -1};
+    if (pipe2(error_pipe, O_CLOEXEC) != 0 || (rank > 0 && pipe2(stderr_pipe, O_CLOEXEC) != 0)) {
+      std::perror("moonring: pipe");
+      std::exit(1);
+    }
+    const pid_t launcher = getpid();
+    const pid_t pid = fork();
+    if (pid == 0) {
+      fcntl(error_pipe[1], F_SETFD, 0);  // stays open over exec
+      BecomeRank(rank, static_cast<int>(ranks_.size()), port, error_pipe[1], stderr_pipe[1], launcher, command);
+    }
+    if (pid < 0) {
+      std::perror("moonring: fork");
+      std::exit(1);
+    }
+    close(error_pipe[1]);
+    if (rank > 0) close(stderr_pipe[1]);
+    ranks_[rank].pid = pid;
+    ranks_[rank].error_pipe = error_pipe[0];
+    ranks_[rank].stderr_pipe = stderr_pipe[0];
+  }
+
+  int Running() const {
+    return static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.status.has_value(); }));
+  }
+  int OpenPipes() const {
+    int open = 0;
+    for (const Rank& rank : ranks_) open += (rank.error_pipe >= 0) + (rank.stderr_pipe >= 0);
+    return open;
+  }
+
+  void Poll() {
+    std::vector<pollfd> fds = {{signal_fd_, POLLIN, 0}};
+    for (const Rank& rank : ranks_) {
+      fds.push_back({rank.error_pipe, POLLIN, 0});  // a negative one is passed over
+      fds.push_back({rank.stderr_pipe, POLLIN, 0});
+    }
+    if (poll(fds.data(), fds.size(), 100) < 0) return;
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      if (fds[1 + 2 * r].revents != 0) Read(ranks_[r].error_pipe, ranks_[r].message);
+      if (fds[2 + 2 * r].revents != 0) {
+        Read(ranks_[r].stderr_pipe, ranks_[r].line);
+        PrintLines(static_cast<int>(r), /*all=*/ranks_[r].stderr_pipe < 0);
+      }
+    }
+    signalfd_siginfo info;
+    while (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
+      if (info.ssi_signo != SIGCHLD) Forward(static_cast<int>(info.ssi_signo));
+    }
+    Reap();
+  }
+
+  static void Read(int& fd, std::string& text) {
+    char buffer[4096];
+    const ssize_t size = read(fd, buffer, sizeof(buffer));
+    if (size > 0) {
+      text.append(buffer, size);
+    } else if (size == 0 || errno != EINTR) {
+      close(fd);
+      fd = -1;
+    }
+  }
+
+  void PrintLines(int rank, bool all) {
+    std::string& text = ranks_[rank].line;
+    for (size_t end; (end = text.find('\n')) != std::string::npos || (all && !text.empty());) {
+      const std::string line = text.substr(0, std::min(end, text.size()));
+      text.erase(0, end == std::string::npos ? text.size() : end + 1);
+      std::fprintf(stderr, "[rank %d] %s\n", rank, line.c_str());
+    }
+  }
+
+  void Forward(int signal) {
+    if (signal != SIGUSR1) forwarded_ = signal;
+    for (const Rank& rank : ranks_) {
+      if (!rank.status.has_value()) kill(rank.pid, signal);
+    }
+  }
+
+  void Reap() {
+    int status = 0;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+      for (Rank& rank : ranks_) {
+        if (rank.pid != pid) continue;
+        rank.status = status;
+        rank.order = ++ended_;
+        if (status != 0 && !failed_at_.has_value()) failed_at_ = Clock::now();
+      }
+    }
+  }
+
+  // After a failure: the others' time runs out.
+  void Enforce() {
+    if (!failed_at_.has_value() || Running() == 0) return;
+    const auto since = Clock::now() - *failed_at_;
+    const int signal = since > kGrace + kPatience ? SIGKILL : since > kGrace ? SIGTERM : 0;
+    if (signal == 0 || signal == sent_) return;
+    sent_ = signal;
+    for (Rank& rank : ranks_) {
+      if (rank.status.has_value()) continue;
+      kill(rank.pid, SIGCONT);  // a stopped process would not see TERM
+      kill(rank.pid, signal);
+    }
+  }
+
+  // Lower is likelier to have failed by itself: a signal that we did not send, an error of its own, an error about a peer.
+  int Blame(const Rank& rank) const {
+    const int status = *rank.status;
+    if (status == 0) return 9;
+    if (WIFSIGNALED(status)) return (sent_ != 0 && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL) && rank.order > 1) ? 8 : 0;
+    const bool about_a_peer = absl::StrContains(rank.message, "UNAVAILABLE: ") || absl::StrContains(rank.message, "DEADLINE_EXCEEDED: ") ||
+                              absl::StrContains(rank.message, "ABORTED: ");
+    return about_a_peer ? 2 : 1;
+  }
+
+  static std::string Words(const Rank& rank) {
+    if (WIFSIGNALED(*rank.status)) {
+      const int signal = WTERMSIG(*rank.status);
+      return absl::StrCat(rank.message, rank.message.empty() ? "" : "; ", "ended by signal ", signal, " (", strsignal(signal), ")");
+    }
+    return rank.message.empty() ? absl::StrCat("ended with exit code ", WEXITSTATUS(*rank.status), " and no message") : WithoutStatusWord(rank.message);
+  }
+
+  int Conclude() {
+    if (forwarded_ != 0) {  // ended as asked: by the same signal
+      signal(forwarded_, SIG_DFL);
+      raise(forwarded_);
+      return 128 + forwarded_;
+    }
+    std::vector<int> failed;
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      if (Blame(ranks_[r]) < 8) failed.push_back(static_cast<int>(r));
+    }
+    if (failed.empty()) return 0;
+    std::sort(failed.begin(), failed.end(), [this](int a, int b) {
+      return std::make_pair(Blame(ranks_[a]), ranks_[a].order) < std::make_pair(Blame(ranks_[b]), ranks_[b].order);
+    });
+    bool same = true;
+    for (const int rank : failed) same = same && Words(ranks_[rank]) == Words(ranks_[failed[0]]);
+    for (const int rank : failed) {
+      const std::string words = Words(ranks_[rank]);
+      if (same && rank != failed[0]) break;  // what every rank sees (a configuration, say) is said once
+      if (same && failed.size() == ranks_.size()) {
+        std::fprintf(stderr, "moonring: %s\n", words.c_str());
+      } else {
+        std::fprintf(stderr, "moonring: rank %d of %zu: %s\n", rank, ranks_.size(), words.c_str());
+      }
+    }
+    const int status = *ranks_[failed[0]].status;
+    return WIFSIGNALED(status) ? 1 : WEXITSTATUS(status);
+  }
+
+  std::vector<Rank> ranks_;
+  sigset_t signals_, before_;
+  int signal_fd_ = -1;
+  int forwarded_ = 0, sent_ = 0, ended_ = 0, drained_ = 0;
+  std::optional<Clock::time_point> failed_at_;
+};
+
+}  // namespace
+
+int LaunchRanks(int ranks, const std::vector<std::string>& command) { return Launcher(ranks, command).Run(); }
+
+void ReportError(const std::string& message) {
+  int fd = -1;
+  const char* text = std::getenv(kErrorPipe);
+  if (text != nullptr && absl::SimpleAtoi(text, &fd) && fcntl(fd, F_GETFD) >= 0) {
+    if (write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size())) return;
+  }
+  std::fprintf(stderr, "moonring: %s\n", WithoutStatusWord(message).c_str());
+}
+
+}  // namespace moonring::lua

@@ -1,0 +1,30 @@
+#ifndef MOONRING_LUA_LAUNCHER_H_
+#define MOONRING_LUA_LAUNCHER_H_
+
+// `-n RANKS`: starts the ranks of one machine as processes, with torchrun's environment variables, and ends with them.
+//
+//   - rank 0 owns the terminal; a line that another rank writes on its stderr is prefixed "[rank 2] "
+//   - signals (INT, TERM, HUP, USR1) are forwarded to all
+//   - once a rank fails, the others get kGrace to say what they saw, then TERM, then KILL. The message of the one that
+//     failed by itself comes first, those of its victims after it, each once.
+//   - ranks die with the launcher
+//
+// A rank hands its last message to the launcher through a pipe (ReportError), not through stderr, so that the order can
+// be chosen.
+
+#include <string>
+#include <vector>
+
+namespace moonring::lua {
+
+// Runs `command` as `ranks` processes and returns the exit code: 0, the failed rank's own code (1 where a signal ended
+// it), or 128+n where signal n ended the launcher. Does not return where the run was ended by a signal that is forwarded.
+int LaunchRanks(int ranks, const std::vector<std::string>& command);
+
+// A rank's last words: to the launcher where there is one, else to stderr as "moonring: message". A status word at its
+// very beginning ("INVALID_ARGUMENT: ...", from the host's own scripts) is for the launcher alone and not printed.
+void ReportError(const std::string& message);
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_LUA_LAUNCHER_H_

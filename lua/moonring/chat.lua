@@ -1,0 +1,56 @@
+--- Talking with a model: a conversation that grows turn by turn.
+local config = require "moonring.config"
+
+local chat = {}
+local Chat = {}
+Chat.__index = Chat
+
+--- The named template that fits the one a checkpoint carries, by what it writes.
+function chat.guess_template(checkpoint)
+  local text = (checkpoint:companion "tokenizer_config.json" or "") .. (checkpoint:companion "chat_template.jinja" or "")
+  if text:find("named SmolLM", 1, true) then return "smollm2" end
+  if text:find("<|im_start|>", 1, true) then return "chatml" end
+  return "default"
+end
+
+--- Options of generate out of LLaMA-Factory's keys.
+function chat.sampling(c)
+  if c.do_sample and c.temperature <= 0 then config.fail("temperature: wanted more than 0, got ", c.temperature, "; do_sample=false takes the likeliest token") end
+  return {
+    max_new_tokens = c.max_new_tokens,
+    temperature = c.do_sample and c.temperature or 0,
+    top_k = c.do_sample and c.top_k or 0,
+    top_p = c.do_sample and c.top_p or 1,
+    repetition_penalty = c.repetition_penalty,
+    seed = c.seed,
+  }
+end
+
+function chat.new(model, tokenizer, template, sampling)
+  return setmetatable({ model = model, tokenizer = tokenizer, template = template, sampling = sampling, texts = {} }, Chat)
+end
+
+function Chat:clear() self.texts = {} end
+
+--- The answer to `text` after all that was said; `on_text` sees it piece by piece, never half a character.
+function Chat:answer(text, on_text)
+  self.texts[#self.texts + 1] = text
+  local options = { stop_ids = self.template:stop_ids() }
+  for name, value in pairs(self.sampling) do options[name] = value end
+  local ids, shown = {}, 0
+  local prompt = self.template:encode_prompt(self.texts)
+  self.model:generate(prompt, options, function(id)
+    ids[#ids + 1] = id
+    local whole = self.tokenizer:decode(ids, true)
+    if on_text and whole:sub(-3) ~= "\239\191\189" then -- U+FFFD at the end: a character whose bytes are not all there yet
+      on_text(whole:sub(shown + 1))
+      shown = #whole
+    end
+  end)
+  local answer = self.tokenizer:decode(ids, true)
+  if on_text and shown < #answer then on_text(answer:sub(shown + 1)) end
+  self.texts[#self.texts + 1] = answer
+  return answer
+end
+
+return chat

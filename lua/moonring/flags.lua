@@ -1,0 +1,36 @@
+--- Options of a script: `local opt = moonring.flags { model = moonring.required, sp = 4 }` reads key=value and --key=value
+-- words from the command line. A default gives the type; an unknown or missing key is refused.
+local system = require "moonring.native.system"
+
+local required = setmetatable({}, { __tostring = function() return "(required)" end })
+
+local function fail(...) error("INVALID_ARGUMENT: " .. table.concat({ ... }), 0) end
+
+local function convert(name, text, default)
+  if type(default) == "number" then return tonumber(text) or fail(name, ": wanted a number, got '", text, "'") end
+  if type(default) == "boolean" then
+    if text == "true" or text == "false" then return text == "true" end
+    fail(name, ": wanted true or false, got '", text, "'")
+  end
+  return text
+end
+
+local function read(defaults, words)
+  local values, names = {}, {}
+  for name, default in pairs(defaults) do
+    values[name], names[#names + 1] = default, name
+  end
+  table.sort(names)
+  for _, word in ipairs(words or arg) do
+    local name, text = word:match "^%-?%-?([%w_]+)=(.*)$"
+    if not name then fail("wanted key=value, got '", word, "'; keys: ", table.concat(names, ", ")) end
+    if defaults[name] == nil then fail("unknown key '", name, "'", system.did_you_mean(name, names), "; keys: ", table.concat(names, ", ")) end
+    values[name] = convert(name, text, defaults[name])
+  end
+  for _, name in ipairs(names) do
+    if values[name] == required then fail(name, "= is missing") end
+  end
+  return values
+end
+
+return { read = read, required = required }

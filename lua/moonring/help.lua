@@ -1,0 +1,56 @@
+--- The texts of `moonring help`, made from the table of keys and from the scripts' own first lines.
+local config = require "moonring.config"
+local keys = require "moonring.keys"
+local system = require "moonring.native.system"
+
+local help = {}
+
+local function show(value)
+  if value == system.null then return "null" end
+  return tostring(value)
+end
+
+local function key_lines()
+  local lines = {}
+  for _, section in ipairs(keys) do
+    lines[#lines + 1] = "\n" .. section.title
+    for _, row in ipairs(section.rows) do
+      local meaning = row[4]
+      if row.choices then meaning = meaning .. " [" .. table.concat(row.choices, " | ") .. "]" end
+      if row.only then meaning = meaning .. " (the default alone: " .. row.only .. ")" end
+      if row.ignored then meaning = meaning .. " (no effect" .. (row.ignored ~= "" and ": " .. row.ignored or "") .. ")" end
+      lines[#lines + 1] = ("  %-36s %-7s %-12s %s"):format(row[1], row[2], show(row[3]), meaning)
+    end
+  end
+  return table.concat(lines, "\n")
+end
+
+--- The comment that a script opens with.
+local function about(name)
+  local lines = {}
+  for line in system.read(system.script_path(name)):gmatch "[^\n]*" do
+    local text = line:match "^%-%-%-? ?(.*)$"
+    if not text then break end
+    lines[#lines + 1] = text
+  end
+  return table.concat(lines, "\n")
+end
+
+function help.text(command)
+  if command then
+    local known = system.commands()
+    local found = false
+    for _, name in ipairs(known) do found = found or name == command end
+    if not found then config.fail("no command '", command, "'", system.did_you_mean(command, known), "; commands: ", table.concat(known, ", ")) end
+    return about(command) .. (command == "train" and "\n\nKeys: name, type, default, meaning" .. key_lines() or "")
+  end
+  local lines = { "moonring [-n RANKS] [--device cpu|cuda] SCRIPT.lua|COMMAND [arguments...]", "" }
+  for _, name in ipairs(system.commands()) do
+    local first = about(name):match "[^\n]*"
+    lines[#lines + 1] = ("  %-12s %s"):format(name, first:gsub("^moonring [%w_]+[^:]*: ", ""))
+  end
+  lines[#lines + 1] = "\nmoonring help COMMAND says more; help train lists every key of a configuration."
+  return table.concat(lines, "\n")
+end
+
+return help

@@ -1,0 +1,63 @@
+--- Moonring, as scripts see it: `local moonring = require "moonring"`.
+-- The cores' bindings (moonring.native.*) under their folders' names, joined by a few functions in Lua. What each offers is
+-- described in lua/types.
+local config = require "moonring.config"
+local flags = require "moonring.flags"
+local system = require "moonring.native.system"
+local tensor = require "moonring.native.tensor"
+
+local moonring = {
+  version = "0.1.0",
+  scope = tensor.scope,
+  no_grad = tensor.no_grad,
+  tensor = tensor.tensor,
+  system = system,
+  comm = require "moonring.native.comm",
+  attention = require "moonring.native.attention",
+  model = require "moonring.native.model",
+  data = require "moonring.native.data",
+  objectives = require "moonring.native.objectives",
+  trainer = require "moonring.native.trainer",
+  config = config,
+  run = require "moonring.run",
+  probe = require "moonring.probe",
+  chat = require "moonring.chat",
+  help = require "moonring.help",
+  flags = flags.read,
+  required = flags.required,
+  null = system.null,
+}
+
+--- Starts `count` ranks of this very command where the process is not one already and -n did not say how many; then
+-- this process only waits for them and ends with their exit code.
+function moonring.launch(count)
+  if count > 1 and not system.is_rank() and system.requested_ranks() == 0 then system.launch(count) end
+end
+
+local open = moonring.model.open
+
+--- Opens a checkpoint: a Hugging Face folder, a .gguf file, or builtin:NAME.
+function moonring.model.open(path)
+  local builtin = path:match "^builtin:(.*)$"
+  return open(builtin and system.builtin(builtin) or path)
+end
+
+local make_tokenizer = moonring.data.tokenizer
+
+--- The tokenizer that a checkpoint carries.
+function moonring.data.tokenizer(checkpoint)
+  local json = checkpoint:companion "tokenizer.json"
+  if not json then error("NOT_FOUND: " .. checkpoint:path() .. ": no tokenizer.json", 0) end
+  return make_tokenizer(json, checkpoint:companion "tokenizer_config.json" or "", checkpoint:path() .. "/tokenizer.json")
+end
+
+--- Steps with their number: `for step, k in moonring.count(steps) do`, k = 1, 2, ...
+function moonring.count(steps)
+  local k = 0
+  return function()
+    k = k + 1
+    return steps:next(), k
+  end
+end
+
+return moonring

@@ -1,0 +1,198 @@
+--- The keys of a training configuration: LLaMA-Factory's names and Moonring's own, in one table.
+-- `moonring help train` prints it and config.lua parses by it. A row is
+--   { name, type, default, meaning [, choices = {..}] [, only = reason | ignored = reason] }
+-- types: int, float, bool, string, list (a comma list or a YAML list). `null` as a default: may be left out.
+--   only     the default alone is accepted: what else the key could ask for is not supported yet
+--   ignored  accepted with any value: it changes nothing here, for the reason given
+local system = require "moonring.native.system"
+local null = system.null
+
+local keys = {}
+
+--- Rows under a heading, in the order of help.
+local function section(title, rows)
+  keys[#keys + 1] = { title = title, rows = rows }
+end
+
+local later = "not supported yet"
+
+section("Model", {
+  { "model_name_or_path", "string", null, "the model: a Hugging Face folder, a .gguf file, or builtin:smollm2" },
+  { "adapter_name_or_path", "list", null, "LoRA folders", only = later },
+  { "trust_remote_code", "bool", false, "code from a model folder", ignored = "no code of a model folder is ever run" },
+  { "cache_dir", "string", null, "where a hub keeps its downloads", ignored = "nothing is downloaded" },
+  { "use_fast_tokenizer", "bool", true, "the tokenizer's kind", ignored = "there is one tokenizer" },
+  { "resize_vocab", "bool", false, "grow the vocabulary to the tokenizer's", only = later },
+  { "split_special_tokens", "bool", false, "take special tokens in texts as plain text", only = later },
+  { "add_tokens", "list", null, "tokens to add", only = later },
+  { "add_special_tokens", "list", null, "special tokens to add", only = later },
+  { "new_special_tokens", "list", null, "special tokens to add (360-LLaMA-Factory's name)", only = later },
+  { "rope_scaling", "string", null, "rotary scaling", only = later },
+  { "flash_attn", "string", "auto", "the attention kernel", ignored = "every kernel here is exact; the fastest that is there is used" },
+  { "shift_attn", "bool", false, "shifted sparse attention", only = later },
+  { "enable_liger_kernel", "bool", false, "fused kernels", ignored = "fused kernels are always on" },
+  { "use_unsloth", "bool", false, "Unsloth's kernels", only = later },
+  { "use_unsloth_gc", "bool", false, "Unsloth's recompute", ignored = "recompute says it" },
+  { "disable_gradient_checkpointing", "bool", false, "keep every activation: the same as recompute: none" },
+  { "gradient_checkpointing", "bool", false, "recompute of blocks", ignored = "it is on unless disable_gradient_checkpointing" },
+  { "use_reentrant_gc", "bool", true, "the kind of recompute", ignored = "there is one" },
+  { "recompute", "string", "block", "what backward makes again: each block from its input, or nothing", choices = { "block", "none" } },
+  { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },
+  { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
+  { "train_from_scratch", "bool", false, "random weights", only = later },
+  { "moe_aux_loss_coef", "float", null, "weight of the router's loss", only = later },
+  { "quantization_bit", "int", null, "quantised base weights", only = later },
+  { "quantization_method", "string", "bnb", "how weights are quantised", only = later },
+  { "low_cpu_mem_usage", "bool", true, "load without a second copy", ignored = "weights are memory-mapped" },
+  { "print_param_status", "bool", false, "print each parameter", ignored = "" },
+})
+
+section("Sequence parallel", {
+  { "sequence_parallel_size", "int", 1, "ranks that share one sequence; divides the number of ranks" },
+  { "sequence_parallel_mode", "string", "zigzag-ring", "how attention is spread over them", choices = { "zigzag-ring", "ring", "ulysses" } },
+  { "sequence_parallel_ulysses_degree", "int", 1, "head axis of usp", only = later },
+  { "sequence_parallel_ring_degree", "int", 1, "context axis of usp", only = later },
+  { "shuffle_for_sequence_parallel", "bool", true, "shuffle before the cut", ignored = "the order never depends on sp; disable_shuffling turns it off" },
+  { "micro_batch_tokens", "int", null, "tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x per_device_train_batch_size" },
+})
+
+section("Data", {
+  { "dataset", "list", null, "names from dataset_info.json" },
+  { "eval_dataset", "list", null, "data sets to evaluate on", only = later },
+  { "dataset_dir", "string", "data", "the folder of dataset_info.json" },
+  { "template", "string", null, "the chat template by name; absent: default" },
+  { "cutoff_len", "int", 2048, "tokens of an example, prompt and response, at most" },
+  { "overlong", "string", "truncate", "what becomes of a longer example", choices = { "truncate", "drop", "error" } },
+  { "train_on_prompt", "bool", false, "learn the prompt's tokens too" },
+  { "mask_history", "bool", false, "learn the last turn alone" },
+  { "streaming", "bool", false, "read the data as it is used", only = later },
+  { "buffer_size", "int", 16384, "shuffle buffer of a stream", ignored = "there is no streaming yet" },
+  { "mix_strategy", "string", "concat", "how data sets are mixed", only = later },
+  { "interleave_probs", "list", null, "probabilities of a mix", only = later },
+  { "max_samples", "int", null, "rows of each data set at most" },
+  { "val_size", "float", 0.0, "part held out for evaluation", only = later },
+  { "packing", "bool", null, "LLaMA-Factory's packed rows; examples are packed without it here, exactly", only = later },
+  { "neat_packing", "bool", false, "packed rows without cross attention", only = later },
+  { "ignore_pad_token_for_loss", "bool", true, "no loss on padding", ignored = "there is no padding" },
+  { "preprocessing_batch_size", "int", 1000, "rows prepared at a time", ignored = "rows are prepared one by one" },
+  { "preprocessing_num_workers", "int", null, "processes that prepare data", ignored = "preparing is fast enough for one thread" },
+  { "dataloader_num_workers", "int", 0, "processes that load data", ignored = "one thread prepares steps ahead" },
+  { "dataloader_pin_memory", "bool", true, "pinned host memory", ignored = "" },
+  { "dataloader_drop_last", "bool", false, "drop a short last batch", only = later },
+  { "overwrite_cache", "bool", false, "prepare the data again", ignored = "nothing is cached" },
+  { "tokenized_path", "string", null, "prepared data on disk", only = later },
+  { "default_system", "string", null, "the system prompt where an example has none" },
+  { "tool_format", "string", null, "how tools are written", only = later },
+  { "enable_thinking", "bool", true, "reasoning templates", ignored = "the templates here have no thoughts" },
+  { "eval_on_each_dataset", "bool", false, "evaluate data sets one by one", only = later },
+  { "group_by_length", "bool", false, "batches of like lengths", only = later },
+  { "data_shared_file_system", "bool", false, "one node prepares for all", ignored = "" },
+  { "remove_unused_columns", "bool", false, "drop columns", ignored = "" },
+})
+
+section("Method", {
+  { "stage", "string", "sft", "what is trained", choices = { "sft" }, others = { "pt", "rm", "ppo", "dpo", "kto" } },
+  { "finetuning_type", "string", "lora", "which weights learn", choices = { "full" }, others = { "lora", "oft", "freeze" } },
+  { "pure_bf16", "bool", false, "bf16 weights and matmuls" },
+  { "bf16", "bool", false, "fp32 weights and states, bf16 matmuls" },
+  { "fp64", "bool", false, "fp64 weights and matmuls, to measure rounding by" },
+  { "fp16", "bool", false, "fp16 with loss scaling", only = "use bf16" },
+  { "tf32", "bool", null, "TF32 matmuls on a GPU", ignored = "fp32 means fp32" },
+  { "count", "string", "labels", "what the loss is divided by: labels before the shift, as LLaMA-Factory does, or predictions", choices = { "labels", "targets" } },
+  { "disable_shuffling", "bool", false, "take the examples in their order" },
+  { "use_dft_loss", "bool", false, "DFT's weighted loss", only = later },
+  { "use_asft_loss", "bool", false, "ASFT's loss", only = later },
+  { "use_eaft_loss", "bool", false, "EAFT's loss", only = later },
+  { "label_smoothing_factor", "float", 0.0, "label smoothing", only = later },
+  { "neftune_noise_alpha", "float", null, "noise on embeddings", only = later },
+  { "compute_accuracy", "bool", false, "token accuracy in evaluation", only = later },
+  { "early_stopping_steps", "int", null, "stop where evaluation does not improve", only = later },
+})
+
+section("Optimization", {
+  { "per_device_train_batch_size", "int", 8, "examples of a micro-batch for each data-parallel rank" },
+  { "gradient_accumulation_steps", "int", 1, "micro-batches of a step" },
+  { "learning_rate", "float", 5e-5, "its peak" },
+  { "num_train_epochs", "float", 3.0, "passes over the data" },
+  { "max_steps", "int", -1, "steps in all; above 0 it wins over num_train_epochs" },
+  { "lr_scheduler_type", "string", "linear", "how the rate falls", choices = { "linear", "cosine", "constant", "constant_with_warmup" },
+    others = { "cosine_with_restarts", "polynomial", "inverse_sqrt", "reduce_lr_on_plateau", "cosine_with_min_lr", "warmup_stable_decay" } },
+  { "lr_scheduler_kwargs", "any", null, "options of the schedule", only = later },
+  { "warmup_ratio", "float", 0.0, "part of the steps in which the rate rises" },
+  { "warmup_steps", "int", 0, "steps in which it rises; above 0 it wins over the ratio" },
+  { "optim", "string", "adamw_torch", "AdamW with fp32 state, or plain gradient descent", choices = { "adamw_torch", "adamw_torch_fused", "sgd" } },
+  { "optim_args", "string", null, "options of the optimizer", only = later },
+  { "weight_decay", "float", 0.0, "decoupled; not on biases and norms" },
+  { "adam_beta1", "float", 0.9, "AdamW's first moment" },
+  { "adam_beta2", "float", 0.999, "AdamW's second moment" },
+  { "adam_epsilon", "float", 1e-8, "AdamW's epsilon" },
+  { "max_grad_norm", "float", 1.0, "gradients of a larger norm are scaled down to it; 0: never" },
+  { "average_tokens_across_devices", "bool", true, "one divisor for all ranks", only = "there is one divisor, of the whole step" },
+  { "deepspeed", "any", null, "ZeRO and offload", only = later },
+  { "fsdp", "any", null, "sharded states", only = later },
+  { "fsdp_config", "any", null, "sharded states", only = later },
+})
+
+section("Run", {
+  { "output_dir", "string", null, "where the model, the log and the plot go" },
+  { "overwrite_output_dir", "bool", false, "write into a folder that is not empty" },
+  { "do_train", "bool", false, "train", ignored = "this command trains" },
+  { "do_eval", "bool", false, "evaluate", only = later },
+  { "do_predict", "bool", false, "predict", only = later },
+  { "predict_with_generate", "bool", false, "generate in evaluation", only = later },
+  { "seed", "int", 42, "of the order of examples" },
+  { "data_seed", "int", null, "the same, where it differs from seed" },
+  { "full_determinism", "bool", false, "deterministic kernels", ignored = "on the CPU they always are" },
+  { "logging_steps", "int", 500, "steps between lines of the log" },
+  { "logging_first_step", "bool", false, "log the first step too" },
+  { "logging_dir", "string", null, "of a logger", ignored = "trainer_log.jsonl is in output_dir" },
+  { "logging_strategy", "string", "steps", "when to log", only = later },
+  { "report_to", "list", "none", "loggers", ignored = "trainer_log.jsonl has it all" },
+  { "run_name", "string", null, "a name for loggers", ignored = "" },
+  { "plot_loss", "bool", false, "draw training_loss.png" },
+  { "sample_prompt", "string", null, "a question that the model answers before and after the training" },
+  { "save_strategy", "string", "steps", "when checkpoints are written", ignored = "the model is saved at the end; checkpoints do not exist yet" },
+  { "save_steps", "float", 500, "steps between checkpoints", ignored = "as save_strategy" },
+  { "save_total_limit", "int", null, "checkpoints kept", ignored = "as save_strategy" },
+  { "save_only_model", "bool", false, "checkpoints without states", ignored = "as save_strategy" },
+  { "save_safetensors", "bool", true, "the format", ignored = "it is always safetensors" },
+  { "eval_strategy", "string", "no", "when to evaluate", only = later },
+  { "eval_steps", "float", null, "steps between evaluations", only = later },
+  { "eval_on_start", "bool", false, "evaluate first", only = later },
+  { "per_device_eval_batch_size", "int", 8, "rows of an evaluation batch", ignored = "there is no evaluation yet" },
+  { "load_best_model_at_end", "bool", false, "end with the best checkpoint", only = later },
+  { "resume_from_checkpoint", "any", null, "go on from a checkpoint", only = later },
+  { "ignore_data_skip", "bool", false, "resume at the data's beginning", ignored = "there is no resume yet" },
+  { "ddp_timeout", "float", 1800, "seconds that a collective may take" },
+  { "use_cpu", "bool", false, "no GPU; the same as --device cpu" },
+  { "include_num_input_tokens_seen", "bool", false, "count tokens", ignored = "the log always has them" },
+  { "include_effective_tokens_per_second", "bool", false, "token rate", ignored = "the log always has it" },
+})
+
+section("Generation", {
+  { "max_new_tokens", "int", 1024, "tokens of an answer at most" },
+  { "temperature", "float", 0.95, "of sampling" },
+  { "top_p", "float", 0.7, "nucleus" },
+  { "top_k", "int", 50, "tokens considered" },
+  { "repetition_penalty", "float", 1.0, "of tokens already there" },
+  { "do_sample", "bool", true, "sample; false: the likeliest token" },
+  { "num_beams", "int", 1, "beam search", only = later },
+})
+
+--- Keys of LLaMA-Factory that have no row above: known, and refused by name.
+keys.unsupported = {}
+for name in ([[adapter_folder additional_target loraplus_lr_ratio loraplus_lr_embedding lora_rank lora_alpha lora_dropout
+  lora_target use_rslora use_dora pissa_init pissa_iter pissa_convert create_new_adapter freeze_trainable_layers
+  freeze_trainable_modules freeze_extra_modules use_llama_pro use_galore use_apollo use_badam use_adam_mini use_muon
+  galore_rank galore_update_interval galore_scale apollo_rank apollo_scale badam_mode badam_switch_interval pref_loss
+  pref_beta pref_ftx pref_bco_weight simpo_gamma dpo_label_smoothing ld_alpha kto_chosen_weight kto_rejected_weight
+  ref_model ref_model_adapters ref_model_quantization_bit reward_model reward_model_adapters reward_model_type
+  quantization_type double_quantization export_dir export_size export_device export_legacy_format export_hub_model_id
+  export_quantization_bit export_quantization_dataset asft_alpha eaft_alpha eval_num_beams media_dir preserve_thinking
+  metric_for_best_model greater_is_better placement double_ring_window activation_offload zero_stage zero_group
+  offload_optimizer precompute_ref_log_probs on_nonfinite spike_clip max_restarts memory_report cp_size cp_mode
+  ppo_buffer_size ppo_epochs ppo_score_norm ppo_target ppo_whiten_rewards]]):gmatch "%S+" do
+  keys.unsupported[#keys.unsupported + 1] = name
+end
+
+return keys

@@ -1,0 +1,173 @@
+#ifndef MOONRING_LUA_STACK_H_
+#define MOONRING_LUA_STACK_H_
+
+// Values between Lua's stack and C++, by type.
+//
+//   Value<T>::Read(L, index)   the argument at `index` as a T, or a Lua error that names what was wanted and what came
+//   Value<T>::Push(L, value)   pushes it; returns how many values it pushed
+//
+// Scalars, strings, std::optional, std::vector (a Lua list) and std::tuple (several results) are here; bound classes
+// add themselves in class.h. absl::Status and StatusOr push nothing or their value, and throw where they are bad.
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <lua.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "comm/torch_status.h"
+
+namespace moonring::lua {
+
+template <typename T, typename = void>
+struct Value;
+
+template <typename T>
+class Class;  // class.h: a bound object; as a parameter T& it is the object behind a handle
+
+template <typename T>
+struct Value<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
+  static T Read(lua_State* L, int index) {
+    const double number = luaL_checknumber(L, index);
+    if (number != std::floor(number) || std::fabs(number) > 9007199254740992.0) luaL_argerror(L, index, "integer expected");
+    return static_cast<T>(number);
+  }
+  static int Push(lua_State* L, T value) { return lua_pushnumber(L, static_cast<double>(value)), 1; }
+};
+
+template <>
+struct Value<double> {
+  static double Read(lua_State* L, int index) { return luaL_checknumber(L, index); }
+  static int Push(lua_State* L, double value) { return lua_pushnumber(L, value), 1; }
+};
+
+template <>
+struct Value<bool> {
+  static bool Read(lua_State* L, int index) {
+    luaL_checktype(L, index, LUA_TBOOLEAN);
+    return lua_toboolean(L, index) != 0;
+  }
+  static int Push(lua_State* L, bool value) { return lua_pushboolean(L, value), 1; }
+};
+
+template <>
+struct Value<std::string> {
+  static std::string Read(lua_State* L, int index) {
+    luaL_checktype(L, index, LUA_TSTRING);
+    size_t length = 0;
+    const char* text = lua_tolstring(L, index, &length);
+    return std::string(text, length);
+  }
+  static int Push(lua_State* L, const std::string& value) { return lua_pushlstring(L, value.data(), value.size()), 1; }
+};
+
+template <typename T>
+struct Value<std::optional<T>> {
+  static std::optional<T> Read(lua_State* L, int index) {
+    if (lua_isnoneornil(L, index)) return std::nullopt;
+    return Value<T>::Read(L, index);
+  }
+  static int Push(lua_State* L, const std::optional<T>& value) {
+    if (!value.has_value()) return lua_pushnil(L), 1;
+    return Value<T>::Push(L, *value);
+  }
+};
+
+template <typename T>
+struct Value<std::vector<T>> {
+  static std::vector<T> Read(lua_State* L, int index) {
+    luaL_checktype(L, index, LUA_TTABLE);
+    std::vector<T> values;
+    const size_t size = lua_objlen(L, index);
+    values.reserve(size);
+    for (size_t i = 1; i <= size; ++i) {
+      lua_rawgeti(L, index, static_cast<int>(i));
+      values.push_back(Value<T>::Read(L, lua_gettop(L)));
+      lua_pop(L, 1);
+    }
+    return values;
+  }
+  static int Push(lua_State* L, const std::vector<T>& values) {
+    lua_createtable(L, static_cast<int>(values.size()), 0);
+    for (size_t i = 0; i < values.size(); ++i) {
+      Value<T>::Push(L, values[i]);
+      lua_rawseti(L, -2, static_cast<int>(i + 1));
+    }
+    return 1;
+  }
+};
+
+template <typename... T>
+struct Value<std::tuple<T...>> {
+  static int Push(lua_State* L, const std::tuple<T...>& values) {
+    return std::apply([L](const T&... each) { return (Value<T>::Push(L, each) + ... + 0); }, values);
+  }
+};
+
+template <>
+struct Value<absl::Status> {
+  static int Push(lua_State*, const absl::Status& status) { return comm::ThrowIfError(status), 0; }
+};
+
+template <typename T>
+struct Value<absl::StatusOr<T>> {
+  static int Push(lua_State* L, absl::StatusOr<T> result) { return Value<T>::Push(L, comm::ValueOrThrow(std::move(result))); }
+};
+
+// A function's result where it has pushed them itself.
+struct Pushed {
+  int count;
+};
+
+template <>
+struct Value<Pushed> {
+  static int Push(lua_State*, Pushed pushed) { return pushed.count; }
+};
+
+namespace internal {
+
+template <typename T>
+using Bare = std::remove_cv_t<std::remove_reference_t<T>>;
+
+// The state itself may be a parameter; it takes no argument off the stack.
+template <typename T>
+decltype(auto) Argument(lua_State* L, int& index) {
+  if constexpr (std::is_same_v<T, lua_State*>) {
+    return L;
+  } else if constexpr (std::is_lvalue_reference_v<T> && !std::is_const_v<std::remove_reference_t<T>>) {
+    return *Class<Bare<T>>::Read(L, index++);
+  } else {
+    return Value<Bare<T>>::Read(L, index++);
+  }
+}
+
+template <typename Result, typename... Args>
+int Apply(lua_State* L, Result (*function)(Args...)) {
+  int index = 1;
+  // Braces fix the order: the arguments are read from left to right.
+  std::tuple<decltype(Argument<Args>(L, index))...> arguments{Argument<Args>(L, index)...};
+  if constexpr (std::is_void_v<Result>) {
+    std::apply(function, std::move(arguments));
+    return 0;
+  } else {
+    return Value<Bare<Result>>::Push(L, std::apply(function, std::move(arguments)));
+  }
+}
+
+}  // namespace internal
+
+// A lua_CFunction out of a captureless lambda or a function: Bind<[](int64_t a, std::string b) { return a; }>.
+template <auto F>
+int Bind(lua_State* L) {
+  return internal::Apply(L, +F);
+}
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_LUA_STACK_H_

@@ -1,0 +1,98 @@
+#include "lua/tensor.h"
+
+#include <utility>
+#include <vector>
+
+namespace moonring::lua {
+namespace {
+
+constexpr size_t kCollectEach = size_t{1} << 30;  // bytes
+
+struct TensorBook {
+  size_t charged = 0;
+  std::vector<std::vector<std::weak_ptr<TensorHandle>>> scopes;
+};
+
+const char kBook = 0;  // its address is the registry key
+
+TensorBook& Book(lua_State* L) {
+  lua_pushlightuserdata(L, const_cast<char*>(&kBook));
+  lua_rawget(L, LUA_REGISTRYINDEX);
+  auto* book = static_cast<TensorBook*>(lua_touserdata(L, -1));
+  lua_pop(L, 1);
+  return *book;
+}
+
+int CollectBook(lua_State* L) {
+  static_cast<TensorBook*>(lua_touserdata(L, 1))->~TensorBook();
+  return 0;
+}
+
+// One open scope; closes its tensors however the scope is left.
+class OpenScope {
+ public:
+  explicit OpenScope(TensorBook& book) : book_(book) { book_.scopes.emplace_back(); }
+  ~OpenScope() {
+    auto handles = std::move(book_.scopes.back());
+    book_.scopes.pop_back();
+    for (const std::weak_ptr<TensorHandle>& weak : handles) {
+      const std::shared_ptr<TensorHandle> handle = weak.lock();
+      if (handle == nullptr) continue;
+      if (!handle->kept) {
+        handle->tensor.reset();
+      } else if (!book_.scopes.empty()) {
+        handle->kept = false;  // moved out by one scope: the next one has it
+        book_.scopes.back().push_back(weak);
+      }
+    }
+  }
+  OpenScope(const OpenScope&) = delete;
+  OpenScope& operator=(const OpenScope&) = delete;
+
+ private:
+  TensorBook& book_;
+};
+
+}  // namespace
+
+void OpenTensorBook(lua_State* L) {
+  lua_pushlightuserdata(L, const_cast<char*>(&kBook));
+  new (lua_newuserdata(L, sizeof(TensorBook))) TensorBook;
+  lua_newtable(L);
+  lua_pushcfunction(L, &CollectBook);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  lua_rawset(L, LUA_REGISTRYINDEX);
+}
+
+int Scope(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  OpenScope scope(Book(L));
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  for (int i = 1; i <= lua_gettop(L); ++i) {
+    if (auto* handle = Class<TensorHandle>::Test(L, i); handle != nullptr && *handle != nullptr) (*handle)->kept = true;
+  }
+  return lua_gettop(L);
+}
+
+at::Tensor Value<at::Tensor>::Read(lua_State* L, int index) {
+  const std::shared_ptr<TensorHandle>& handle = Class<TensorHandle>::Read(L, index);
+  if (!handle->tensor.defined()) luaL_argerror(L, index, "this tensor is closed (its scope has ended; x:keep() moves it out)");
+  return handle->tensor;
+}
+
+int Value<at::Tensor>::Push(lua_State* L, const at::Tensor& tensor) {
+  if (!tensor.defined()) return lua_pushnil(L), 1;
+  auto handle = std::make_shared<TensorHandle>(TensorHandle{tensor});
+  TensorBook& book = Book(L);
+  if (!book.scopes.empty()) book.scopes.back().push_back(handle);
+  book.charged += tensor.nbytes();
+  Class<TensorHandle>::Push(L, std::move(handle));
+  if (book.charged >= kCollectEach) {
+    book.charged = 0;
+    lua_gc(L, LUA_GCCOLLECT, 0);
+  }
+  return 1;
+}
+
+}  // namespace moonring::lua

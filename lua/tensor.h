@@ -1,0 +1,46 @@
+#ifndef MOONRING_LUA_TENSOR_H_
+#define MOONRING_LUA_TENSOR_H_
+
+// Tensors as Lua handles. LuaJIT cannot see a tensor's bytes, so a thousand dropped handles of 100 MB would stay:
+//
+//   - each push charges the tensor's bytes, and a full collection runs once a GiB has been charged;
+//   - `moonring.scope(fn)` lets go, at its end, of every tensor made inside it, but for those that fn returns or that
+//     were moved out by `x:keep()`. The storage lives on where C++ (an autograd graph, say) still holds it.
+//
+// A handle that was let go is closed: any use of it is an error.
+
+#include <memory>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include <lua.hpp>
+
+#include "lua/class.h"
+#include "lua/stack.h"
+
+namespace moonring::lua {
+
+struct TensorHandle {
+  at::Tensor tensor;  // undefined once closed
+  bool kept = false;
+};
+
+// Must run before any tensor is pushed: the book of charged bytes and open scopes, one a state.
+void OpenTensorBook(lua_State* L);
+
+// The class and its operations (bind_tensor.cc).
+void RegisterTensor(lua_State* L);
+
+// scope(fn, ...): runs fn(...), closes what it left open, returns what it returned.
+int Scope(lua_State* L);
+
+template <>
+struct Value<at::Tensor> {
+  static at::Tensor Read(lua_State* L, int index);
+  static int Push(lua_State* L, const at::Tensor& tensor);  // nil where undefined
+};
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_LUA_TENSOR_H_

@@ -1,0 +1,24 @@
+--- moonring chat MODEL [key=value...]: talk with a model. Reads a line, answers as it decodes; `clear` forgets, `exit` ends.
+-- Keys: template (absent: found by the model's own), default_system, max_new_tokens, do_sample, temperature, top_p, top_k,
+-- repetition_penalty, seed, bf16.
+local moonring = require "moonring"
+local path = table.remove(arg, 1)
+if not path or path:find "=" then moonring.config.fail("usage: moonring chat MODEL [key=value...]") end
+local config = moonring.config.load(nil, arg)
+local checkpoint = moonring.model.open(path)
+local tokenizer = moonring.data.tokenizer(checkpoint)
+local template = moonring.data.template(config.template or moonring.chat.guess_template(checkpoint), tokenizer, config.default_system)
+local chat = moonring.chat.new(moonring.run.model(config, checkpoint), tokenizer, template, moonring.chat.sampling(config))
+
+local terminal = moonring.system.is_terminal()
+while true do
+  if terminal then io.stderr:write "> " end
+  local line = io.read "*l"
+  if not line or line == "exit" then break end
+  if line == "clear" then
+    chat:clear()
+  elseif line:find "%S" then
+    chat:answer(line, function(text) io.write(text):flush() end)
+    io.write "\n"
+  end
+end

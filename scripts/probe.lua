@@ -1,0 +1,38 @@
+--- moonring probe model_name_or_path=DIR input=IN.json out=OUT.json [grads=FILE.safetensors] [key=value...]: what a model computes
+-- on given tokens, and its gradients.
+--   in   { input_ids, labels (unshifted), positions: places to report, lengths: of packed documents (absent: one) }
+--   out  { loss: a prediction, logits: ids 0..7 at each place, logsumexp there, grad_norm: by name, grad_norm_total }
+local moonring = require "moonring"
+local config = moonring.config.command(arg, {
+  { "input", "string", moonring.null, "the tokens" },
+  { "out", "string", moonring.null, "the file to write" },
+  { "grads", "string", moonring.null, "a file for the gradients themselves" },
+})
+moonring.config.require_keys(config, { "model_name_or_path", "input", "out" })
+local input = moonring.probe.read(config.input)
+moonring.launch(config.sequence_parallel_size)
+
+local mesh = moonring.run.mesh(config)
+local model = moonring.run.model(config, moonring.model.open(config.model_name_or_path))
+local attention = moonring.attention.create { mesh = mesh, strategy = config.sequence_parallel_mode }
+local sft = moonring.objectives.sft { count = "targets" }
+local sequence = moonring.probe.sequence(input)
+local count = sft:count(moonring.tensor(input.labels, "int64"), sequence:lengths())
+
+local ids, positions, targets, plan = attention:cut(sequence)
+local hidden = model:forward(ids, positions, plan)
+local log_prob = moonring.objectives.log_prob(hidden, model:head(), targets, { dtype = model:matmul_dtype() })
+local sum = sft:loss(log_prob, targets)
+local mine = mesh:dp_rank() == 0 and 1 or 0 -- one sequence: further dp ranks add nothing
+;(sum * (mine / math.max(count, 1))):backward()
+
+local result = moonring.probe.places(model, mesh, attention:layout(sequence), hidden, input.positions)
+result.loss = mesh:sum(sum:item() * mine) / math.max(count, 1)
+moonring.trainer.sum_gradients(model:parameters(), mesh)
+result.grad_norm_total = moonring.trainer.global_norm(model:parameters())
+result.grad_norm = moonring.trainer.norms(model:parameters())
+if mesh:rank() == 0 then
+  if config.grads then model:save_gradients(config.grads) end
+  moonring.system.write(config.out, moonring.system.json_encode(result, 1) .. "\n")
+  print(("loss %.7f over %d predictions; %s"):format(result.loss, count, config.out))
+end
