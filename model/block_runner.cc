@@ -1,0 +1,156 @@
+#include "model/block_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/custom_class.h>
+
+namespace moonring::model {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+bool Trainable(const std::shared_ptr<comm::Parameter>& parameter) { return parameter != nullptr && parameter->trainable(); }
+
+// An autograd node exists only where an input requires a gradient. Ids never do, and hidden states do not below the first
+// trainable block, so a block with trainable weights also takes this empty leaf. Its gradient is always undefined.
+at::Tensor Anchor(bool trainable) { return at::empty({0}, at::kFloat).requires_grad_(trainable); }
+
+// One run of a block with its graph: leaves going in, the result coming out.
+struct Graph {
+  at::Tensor hidden;
+  std::vector<at::Tensor> weights;
+  at::Tensor result;
+};
+
+// What a node keeps besides its saved tensors.
+struct Call : public torch::CustomClassHolder {
+  BlockFunction function;
+  std::vector<Loan> loans;
+  Recompute recompute = Recompute::kBlock;
+  Graph graph;  // kNone: from forward to backward
+
+  std::vector<at::Tensor> Lease(bool as_leaves) const {
+    std::vector<at::Tensor> weights;
+    weights.reserve(loans.size());
+    for (const Loan& loan : loans) {
+      weights.push_back(loan.parameter == nullptr ? at::Tensor() : loan.parameter->Lease(loan.dtype));
+      if (as_leaves && Trainable(loan.parameter)) weights.back().requires_grad_();
+    }
+    return weights;
+  }
+
+  at::Tensor Run(const at::Tensor& hidden) const {
+    at::NoGradGuard no_grad;
+    const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
+    return function(weights, hidden);
+  }
+
+  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden) const {
+    at::AutoGradMode enable(true);
+    Graph run;
+    run.hidden = hidden.detach().requires_grad_(needs_hidden);
+    run.weights = Lease(/*as_leaves=*/true);
+    run.result = function(run.weights, run.hidden);
+    return run;
+  }
+
+  // Differentiates `run`, sinks the weights' gradients and returns that of hidden (undefined where none is wanted).
+  at::Tensor Backward(Graph run, const at::Tensor& gradient, bool retain) const {
+    variable_list leaves;
+    std::vector<comm::Parameter*> sinks;
+    const bool needs_hidden = run.hidden.requires_grad();
+    if (needs_hidden) leaves.push_back(run.hidden);
+    for (size_t i = 0; i < loans.size(); ++i) {
+      if (!run.weights[i].defined() || !run.weights[i].requires_grad()) continue;
+      leaves.push_back(run.weights[i]);
+      sinks.push_back(loans[i].parameter.get());
+    }
+    if (leaves.empty() || !run.result.requires_grad()) return at::Tensor();
+    variable_list gradients = torch::autograd::grad({run.result}, leaves, {gradient}, /*retain_graph=*/retain, /*create_graph=*/false, /*allow_unused=*/true);
+    run = Graph();
+    leaves.clear();
+    for (size_t i = 0; i < sinks.size(); ++i) {
+      at::Tensor weight_gradient = std::move(gradients[i + (needs_hidden ? 1 : 0)]);
+      if (weight_gradient.defined() && sinks[i]->trainable()) sinks[i]->TakeGradient(std::move(weight_gradient));
+    }
+    return needs_hidden ? gradients[0] : at::Tensor();
+  }
+};
+
+c10::intrusive_ptr<Call> CallOf(AutogradContext* ctx) { return c10::static_intrusive_pointer_cast<Call>(ctx->saved_data.at("call").toCapsule()); }
+
+class BlockNode : public torch::autograd::Function<BlockNode> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& hidden, const at::Tensor& anchor, const c10::intrusive_ptr<Call>& call) {
+    ctx->saved_data["call"] = c10::IValue::make_capsule(call);
+    if (call->recompute == Recompute::kBlock) {
+      ctx->save_for_backward({hidden});
+      return call->Run(hidden);
+    }
+    call->graph = call->RunWithGraph(hidden, hidden.requires_grad());
+    return call->graph.result.detach();
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "block runner: backward with create_graph is not supported");
+    const c10::intrusive_ptr<Call> call = CallOf(ctx);
+    if (call->recompute == Recompute::kBlock) {
+      Graph run = call->RunWithGraph(ctx->get_saved_variables()[0], ctx->needs_input_grad(0));
+      return {call->Backward(std::move(run), gradients[0], /*retain=*/false), at::Tensor(), at::Tensor()};
+    }
+    TORCH_CHECK(call->graph.result.defined(), "block runner: a second backward through one forward needs retain_graph in the first");
+    const bool retain = torch::autograd::get_current_graph_task_keep_graph();
+    Graph run = retain ? call->graph : std::exchange(call->graph, Graph());
+    return {call->Backward(std::move(run), gradients[0], retain), at::Tensor(), at::Tensor()};
+  }
+};
+
+class LookUpNode : public torch::autograd::Function<LookUpNode> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& anchor, const at::Tensor& ids, const c10::intrusive_ptr<Call>& call,
+                            at::ScalarType result_dtype) {
+    ctx->saved_data["call"] = c10::IValue::make_capsule(call);
+    ctx->save_for_backward({ids});
+    const Loan& loan = call->loans[0];
+    return loan.parameter->weight().index_select(0, ids).to(loan.dtype).to(result_dtype);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "embedding: backward with create_graph is not supported");
+    comm::Parameter& parameter = *CallOf(ctx)->loans[0].parameter;
+    if (parameter.trainable()) {
+      at::Tensor& sum = parameter.mutable_gradient();
+      if (!sum.defined()) sum = at::zeros(parameter.weight().sizes(), parameter.weight().options().dtype(parameter.gradient_dtype()));
+      sum.index_add_(0, ctx->get_saved_variables()[0], gradients[0].to(sum.scalar_type()));
+    }
+    return variable_list(4);
+  }
+};
+
+}  // namespace
+
+at::Tensor RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute) {
+  auto call = c10::make_intrusive<Call>();
+  call->function = std::move(function);
+  call->loans = std::move(loans);
+  call->recompute = recompute;
+  const bool trainable = std::any_of(call->loans.begin(), call->loans.end(), [](const Loan& loan) { return Trainable(loan.parameter); });
+  if (!at::GradMode::is_enabled() || !(trainable || hidden.requires_grad())) return call->Run(hidden);
+  return BlockNode::apply(hidden, Anchor(trainable), call);
+}
+
+at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& ids_T, at::ScalarType lookup_dtype, at::ScalarType result_dtype) {
+  TORCH_CHECK(ids_T.dim() == 1 && ids_T.scalar_type() == at::kLong, "embedding: ids of shape ", ids_T.sizes(), " in ", ids_T.scalar_type(), ", wanted int64 [T]");
+  auto call = c10::make_intrusive<Call>();
+  call->loans = {{embedding_VD, lookup_dtype}};
+  return LookUpNode::apply(Anchor(Trainable(embedding_VD)), ids_T, call, result_dtype);
+}
+
+}  // namespace moonring::model

@@ -1,0 +1,50 @@
+#ifndef MOONRING_MODEL_BLOCK_RUNNER_H_
+#define MOONRING_MODEL_BLOCK_RUNNER_H_
+
+// The one place where a block runs, forward and backward. A block is a function of (its weights, hidden states).
+//
+//   forward    lease the weights, hidden' = f(weights, hidden), keep what the mode says
+//   backward   lease the weights as leaves, run f again where nothing was kept, differentiate,
+//              hand each weight's gradient to its Parameter, return the gradient of hidden
+//
+// It is an autograd Function of `hidden` alone: weights are never in the outer graph, so what is done with them (recompute,
+// offload, gathering them from other ranks) is done here, around a block, and never inside one.
+//
+// kBlock keeps the block's input ([T, D]) and costs one more forward; kNone keeps the block's graph. The same operations run
+// in both, so outputs and gradients are bit-equal. What is kept belongs to the call: any number of forwards may be live.
+// f runs again in backward in the same order on all ranks, so it may hold collectives, and runs where a rank has no rows.
+// Frozen parameters get no gradient; where neither hidden nor any parameter takes one, or grad mode is off, nothing is kept.
+//
+// f must be pure and outlive the backward (with what it refers to). Its exceptions come through as thrown. A second backward
+// through one forward works where the first retained the graph; create_graph is refused.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/types/span.h"
+#include "comm/parameter.h"
+
+namespace moonring::model {
+
+enum class Recompute { kBlock, kNone };
+
+// A parameter and the dtype in which the block sees it. A null parameter lends an undefined tensor (a bias that is not there).
+struct Loan {
+  std::shared_ptr<comm::Parameter> parameter;
+  at::ScalarType dtype;
+};
+
+using BlockFunction = std::function<at::Tensor(absl::Span<const at::Tensor> weights, const at::Tensor& hidden)>;
+
+at::Tensor RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute);
+
+// Rows of an embedding, rounded to `lookup_dtype` and then given in `result_dtype`: ids_T int64 in [0, V). The backward adds
+// T rows into the Parameter's gradient, so no second [V, D] is made, and a tied head's gradient meets it there.
+at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& ids_T, at::ScalarType lookup_dtype, at::ScalarType result_dtype);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_BLOCK_RUNNER_H_
