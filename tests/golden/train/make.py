@@ -1,8 +1,9 @@
 """Losses, gradient norms and learning rates of LLaMA-Factory 0.9.5's own runs, in full precision.
 
-    make.py [--oracle DIR] [NAME ...]        default: every NAME.yaml beside this file, and schedules.json
+    make.py [--oracle DIR] [NAME ...]          default: every NAME.yaml beside this file, and schedules.json
+    make.py [--oracle DIR] --noise NAME ...    noise.json: the same steps, cut into micro-batches of one row each
 
-Each run is LLaMA-Factory's `run_exp` with only the model, data and output folders replaced. Three methods of the Trainer are wrapped to read
+Each run is LLaMA-Factory's `run_exp` with only the model, data and output folders replaced. Two methods of the Trainer are wrapped to read
 values that its logs round or leave out; nothing that is computed changes.
 """
 import argparse
@@ -17,7 +18,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def run(name, oracle):
+def run(name, oracle, single_rows=False):
     import torch
     import transformers
     import yaml
@@ -27,6 +28,9 @@ def run(name, oracle):
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
     config = yaml.safe_load(open(os.path.join(HERE, name + ".yaml")))
+    if single_rows:
+        config["gradient_accumulation_steps"] *= config["per_device_train_batch_size"]
+        config["per_device_train_batch_size"] = 1
     out = tempfile.mkdtemp()
     model = os.path.join(oracle, "smollm2")
     own = all(d in json.load(open(os.path.join(HERE, "..", "preprocess", "data", "dataset_info.json"))) for d in config["dataset"].split(","))
@@ -34,7 +38,7 @@ def run(name, oracle):
                   dataset_dir=os.path.join(HERE, "..", "preprocess", "data") if own else os.path.join(oracle, "data"))
     steps, windows, facts, seen = [], [], {}, {}
 
-    get_batch_samples, log_save, inner = Trainer.get_batch_samples, Trainer._maybe_log_save_evaluate, Trainer._inner_training_loop
+    get_batch_samples, log_save = Trainer.get_batch_samples, Trainer._maybe_log_save_evaluate
 
     def recording_get_batch_samples(self, *args, **kwargs):
         batches, count = get_batch_samples(self, *args, **kwargs)
@@ -55,9 +59,13 @@ def run(name, oracle):
             facts.update(total_steps=self.state.max_steps, num_train_epochs=self.state.num_train_epochs, num_examples=len(self.train_dataset))
         return log_save(self, tr_loss, grad_norm, *args, **kwargs)
 
-    Trainer.get_batch_samples, Trainer._maybe_log_save_evaluate, Trainer._inner_training_loop = recording_get_batch_samples, recording_log, inner
+    Trainer.get_batch_samples, Trainer._maybe_log_save_evaluate = recording_get_batch_samples, recording_log
     run_exp(config)
 
+    if single_rows:
+        note_noise(name, steps)
+        shutil.rmtree(out)
+        return
     for step in steps:
         step.update(windows[step["step"] - 1])
     every = config["logging_steps"]
@@ -80,6 +88,18 @@ def run(name, oracle):
                                    for k, v in golden.items() if v is not None) + "\n}\n")
     print(name, facts, [round(s["loss"], 5) for s in steps], [s["grad_norm"] and round(s["grad_norm"], 4) for s in steps])
     shutil.rmtree(out)
+
+
+def note_noise(name, steps):
+    path = os.path.join(HERE, "noise.json")
+    noise = json.load(open(path)) if os.path.exists(path) else {}
+    golden = json.load(open(os.path.join(HERE, name + ".json")))["steps"]
+    assert len(golden) == len(steps)
+    noise[name] = {"loss": [abs(a["loss"] - b["loss"]) for a, b in zip(steps, golden)],
+                   "grad_norm_relative": [abs(a["grad_norm"] - b["grad_norm"]) / b["grad_norm"] for a, b in zip(steps, golden)]}
+    with open(path, "w") as f:
+        f.write("{\n" + ",\n".join(json.dumps(k) + ": " + json.dumps(v) for k, v in sorted(noise.items())) + "\n}\n")
+    print(name, {k: max(v) for k, v in noise[name].items()})
 
 
 def schedules():
@@ -108,17 +128,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oracle", default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")))
     parser.add_argument("--here", action="store_true", help="run the one NAME in this process")
+    parser.add_argument("--noise", action="store_true", help="with rows one by one, into noise.json")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
     if args.here:
         with tempfile.TemporaryDirectory() as cache:
             os.environ["HF_DATASETS_CACHE"] = cache
-            run(args.names[0], args.oracle)
+            run(args.names[0], args.oracle, args.noise)
         return
     names = args.names or sorted(os.path.basename(p)[:-5] for p in glob.glob(os.path.join(HERE, "*.yaml")))
     for name in names:
-        subprocess.run([sys.executable, os.path.abspath(__file__), "--here", "--oracle", args.oracle, name], check=True)
+        subprocess.run([sys.executable, os.path.abspath(__file__), "--here", "--oracle", args.oracle, name] + ["--noise"] * args.noise, check=True)
     if not args.names:
         schedules()
 
