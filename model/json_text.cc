@@ -1,11 +1,12 @@
 #include "model/json_text.h"
 
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
 
@@ -14,12 +15,15 @@ namespace {
 
 using nlohmann::json;
 
-// nlohmann's text opens with an id in brackets; what follows is "parse error at line 3, column 5: syntax error ...".
-std::string Explanation(const json::parse_error& error) {
-  absl::string_view text = error.what();
-  constexpr absl::string_view kLead = "parse error at ";
-  if (const size_t at = text.find(kLead); at != absl::string_view::npos) text.remove_prefix(at + kLead.size());
-  return Shown(text, 200);
+// nlohmann's text is "[json.exception.parse_error.101] parse error at line 3, column 0: syntax error while ...". Its column is wrong
+// after a number at a line's end, so line and column are counted anew from the number of bytes read.
+std::string Explanation(const json::parse_error& error, absl::string_view text) {
+  const absl::string_view before = text.substr(0, error.byte == 0 ? 0 : std::min(text.size(), error.byte - 1));
+  const size_t lines = static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
+  const size_t column = lines == 0 ? before.size() + 1 : before.size() - before.rfind('\n');
+  absl::string_view what = error.what();
+  if (const size_t colon = what.find(": "); colon != absl::string_view::npos) what.remove_prefix(colon + 2);
+  return absl::StrCat("line ", lines + 1, ", column ", column, ": ", Shown(what, 200));
 }
 
 }  // namespace
@@ -41,7 +45,7 @@ absl::StatusOr<json> ParseJson(absl::string_view text, absl::string_view where) 
     if (!twice.empty()) return absl::InvalidArgumentError(absl::StrCat(where, ": '", Shown(twice), "' is there twice"));
     return value;
   } catch (const json::parse_error& error) {
-    return absl::InvalidArgumentError(absl::StrCat(where, ": ", text.empty() ? "the file is empty" : Explanation(error)));
+    return absl::InvalidArgumentError(absl::StrCat(where, ": ", text.empty() ? "the file is empty" : Explanation(error, text)));
   } catch (const json::exception& error) {  // a number beyond a double
     return absl::InvalidArgumentError(absl::StrCat(where, ": ", Shown(error.what(), 200)));
   }
@@ -103,8 +107,15 @@ absl::StatusOr<std::string> JsonFields::String(absl::string_view key, absl::stri
 std::string ShownJson(const json& value) { return Shown(value.dump(-1, ' ', true, json::error_handler_t::replace)); }
 
 std::string Shown(absl::string_view text, size_t limit) {
-  if (text.size() <= limit) return absl::Utf8SafeCHexEscape(text).size() == text.size() ? std::string(text) : absl::CHexEscape(text);
-  return absl::StrCat(absl::CHexEscape(text.substr(0, limit)), "...");
+  std::string shown;
+  for (const char byte : text.substr(0, limit)) {
+    if (absl::ascii_isprint(static_cast<unsigned char>(byte))) {
+      shown += byte;
+    } else {
+      absl::StrAppend(&shown, "\\x", absl::Hex(static_cast<unsigned char>(byte), absl::kZeroPad2));
+    }
+  }
+  return text.size() > limit ? shown + "..." : shown;
 }
 
 }  // namespace moonring::model

@@ -49,7 +49,7 @@ class JsonFields {
 // `value` as one short line for an error message.
 std::string ShownJson(const nlohmann::json& value);
 
-// At most `limit` bytes of `text`, printable, "..." where cut: file contents on their way into an error message.
+// At most `limit` bytes of `text`, the unprintable ones as \x0a, "..." where cut: file contents on their way into a message.
 std::string Shown(absl::string_view text, size_t limit = 80);
 
 }  // namespace moonring::model

@@ -1,0 +1,340 @@
+#include "model/gguf.h"
+
+#include <string>
+#include <vector>
+
+#include "ATen/ATen.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/gguf_model.h"
+#include "model/gguf_tokenizer.h"
+#include "nlohmann/json.hpp"
+#include "tests/model/gguf_writer.h"
+#include "tests/model/scratch_folder.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::model {
+namespace {
+
+using ::moonring::testing::GgufString;
+using ::moonring::testing::GgufWriter;
+using ::moonring::testing::IsOk;
+using ::moonring::testing::Raw;
+using ::moonring::testing::ScratchFolder;
+using ::moonring::testing::StatusIs;
+using ::moonring::testing::TinyGguf;
+using ::nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
+
+absl::StatusOr<std::shared_ptr<const GgufFile>> Open(const std::string& bytes) {
+  const ScratchFolder folder;
+  return GgufFile::Open(folder.Write("x.gguf", bytes));
+}
+
+absl::StatusOr<std::unique_ptr<GgufModel>> OpenModel(const GgufWriter& writer) {
+  auto file = Open(writer.Bytes());
+  if (!file.ok()) return file.status();
+  return GgufModel::Open(*file);
+}
+
+TEST(GgufTest, ReadsMetadata) {
+  for (const uint32_t version : {2, 3}) {
+    GgufWriter writer;
+    writer.set_version(version);
+    writer.U32("u", 7);
+    writer.F32("f", 0.5f);
+    writer.Bool("b", true);
+    writer.String("s", "text");
+    writer.Strings("list", {"", "a", "bc"});
+    writer.Ints("ints", {-1, 2});
+    writer.Add("big", GgufWriter::kU64, Raw<uint64_t>(~0ull));
+    ASSERT_OK_AND_ASSIGN(const auto file, Open(writer.Bytes()));
+    EXPECT_EQ(*file->Int("u"), 7);
+    EXPECT_EQ(*file->Number("f"), 0.5);
+    EXPECT_EQ(*file->Number("u"), 7);
+    EXPECT_EQ(*file->Bool("b"), true);
+    EXPECT_EQ(*file->String("s"), "text");
+    EXPECT_THAT(*file->Strings("list"), ElementsAre("", "a", "bc"));
+    EXPECT_THAT(*file->Ints("ints"), ElementsAre(-1, 2));
+    EXPECT_THAT(file->Int("nobody"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("x.gguf: nobody: missing")));
+    EXPECT_THAT(file->Int("s"), StatusIs(kInvalid, HasSubstr("x.gguf: s: wanted one whole number")));
+    EXPECT_THAT(file->Int("big"), StatusIs(kInvalid, HasSubstr("big")));
+    EXPECT_THAT(file->Strings("ints"), StatusIs(kInvalid, HasSubstr("an array of strings")));
+    EXPECT_THAT(file->Ints("list"), StatusIs(kInvalid, HasSubstr("an array of whole numbers")));
+  }
+}
+
+TEST(GgufTest, DequantisesEveryReadableType) {
+  GgufWriter writer;
+  writer.FloatTensor("f32", {2, 2}, {1, -2, 3, 0.1f});
+  writer.Tensor("f16", {3}, 1, Raw<uint16_t>(0x3c00) + Raw<uint16_t>(0xb800) + Raw<uint16_t>(0x0001));  // 1, -0.5, 2^-24
+  writer.Tensor("bf16", {2}, 30, Raw<uint16_t>(0x3f80) + Raw<uint16_t>(0xc040));                        // 1, -3
+  std::string q8 = Raw<uint16_t>(0x3800), q4 = Raw<uint16_t>(0x3800) + Raw<uint16_t>(0xbc00);           // d = 0.5; d = 0.5, m = -1
+  for (int i = 0; i < 32; ++i) q8 += static_cast<char>(i - 16);
+  for (int i = 0; i < 16; ++i) q4 += static_cast<char>(i | (15 - i) << 4);
+  writer.Tensor("q8_0", {1, 32}, 8, q8);
+  writer.Tensor("q4_1", {2, 32}, 3, q4 + q4);
+  writer.Tensor("q4_k", {256}, 12, std::string(144, '\0'));
+  ASSERT_OK_AND_ASSIGN(const auto file, Open(writer.Bytes()));
+  EXPECT_TRUE(at::equal(*file->Read("f32"), at::tensor({1.f, -2.f, 3.f, 0.1f}).view({2, 2})));
+  EXPECT_TRUE(at::equal(*file->Read("f16"), at::tensor({1.f, -0.5f, 0x1p-24f})));
+  EXPECT_TRUE(at::equal(*file->Read("bf16"), at::tensor({1.f, -3.f})));
+  EXPECT_TRUE(at::equal(*file->Read("q8_0"), (at::arange(32, at::kFloat) - 16).mul(0.5).view({1, 32})));
+  const at::Tensor up = at::arange(16, at::kFloat) * 0.5 - 1;
+  EXPECT_TRUE(at::equal(*file->Read("q4_1"), at::cat({up, up.flip(0)}).expand({2, 32})));
+  EXPECT_THAT(file->Read("q4_k"), StatusIs(kUnimplemented, HasSubstr("x.gguf: q4_k: type Q4_K is not supported yet (F32, F16, Q4_1, Q8_0, BF16 are)")));
+}
+
+TEST(GgufTest, RefusesLyingHeaders) {
+  GgufWriter writer;
+  writer.FloatTensor("w", {2, 4}, std::vector<float>(8));
+  const std::string good = writer.Bytes();
+  ASSERT_THAT(Open(good), IsOk());
+  const auto with = [&](size_t at, const std::string& bytes) { return Open(std::string(good).replace(at, bytes.size(), bytes)); };
+  constexpr size_t kTensors = 8, kPairs = 16, kName = 24, kDims = 33, kSizes = 37, kType = 53, kOffset = 57;
+  EXPECT_THAT(Open(""), StatusIs(kInvalid, AllOf(HasSubstr("x.gguf: not a valid GGUF file: at byte 0 of 0"), HasSubstr("truncated"))));
+  EXPECT_THAT(with(0, "GGML"), StatusIs(kInvalid, HasSubstr("does not begin with GGUF")));
+  EXPECT_THAT(with(4, Raw<uint32_t>(1)), StatusIs(kInvalid, HasSubstr("version 1 is not supported")));
+  EXPECT_THAT(with(4, Raw<uint32_t>(0x03000000)), StatusIs(kInvalid, HasSubstr("big-endian")));
+  EXPECT_THAT(with(kTensors, Raw<uint64_t>(~0ull)), StatusIs(kInvalid, HasSubstr("the number of tensors is 18446744073709551615")));
+  EXPECT_THAT(with(kPairs, Raw<uint64_t>(1ull << 40)), StatusIs(kInvalid, HasSubstr("the number of metadata values")));
+  EXPECT_THAT(with(kName, Raw<uint64_t>(~0ull)), StatusIs(kInvalid, HasSubstr("a tensor's name wants 18446744073709551615 bytes")));
+  EXPECT_THAT(with(kDims, Raw<uint32_t>(5)), StatusIs(kInvalid, HasSubstr("w has 5 dims")));
+  EXPECT_THAT(with(kSizes, Raw<uint64_t>(0)), StatusIs(kInvalid, HasSubstr("impossible size 0")));
+  EXPECT_THAT(with(kSizes, Raw<uint64_t>(~0ull)), StatusIs(kInvalid, HasSubstr("impossible size")));
+  EXPECT_THAT(with(kSizes, Raw<uint64_t>(6)), StatusIs(kInvalid, HasSubstr("x.gguf: w: 48 bytes at offset 0 of the data, which has 32 bytes")));
+  EXPECT_THAT(with(kType, Raw<uint32_t>(77)), StatusIs(kInvalid, HasSubstr("w has the unknown type 77")));
+  EXPECT_THAT(with(kType, Raw<uint32_t>(8)), StatusIs(kInvalid, HasSubstr("w is Q8_0 with rows of 4, not a multiple of 32")));
+  EXPECT_THAT(with(kOffset, Raw<uint64_t>(4)), StatusIs(kInvalid, HasSubstr("offset 4")));
+  EXPECT_THAT(with(kOffset, Raw<uint64_t>(~0ull - 31)), StatusIs(kInvalid, HasSubstr("x.gguf: w")));
+
+  writer.FloatTensor("w", {1}, {1});
+  EXPECT_THAT(Open(writer.Bytes()), StatusIs(kInvalid, HasSubstr("the tensor w is there twice")));
+  GgufWriter pairs;
+  pairs.Add("k", 99, "");
+  EXPECT_THAT(Open(pairs.Bytes()), StatusIs(kInvalid, HasSubstr("k has the unknown value type 99")));
+  GgufWriter nested;
+  nested.Add("k", GgufWriter::kArray, Raw<uint32_t>(GgufWriter::kArray) + Raw<uint64_t>(1));
+  EXPECT_THAT(Open(nested.Bytes() + std::string(64, '\0')), StatusIs(kInvalid, HasSubstr("k is an array of the unknown value type 9")));
+  GgufWriter twice;
+  twice.U32("k", 1);
+  twice.U32("k", 2);
+  EXPECT_THAT(Open(twice.Bytes()), StatusIs(kInvalid, HasSubstr("the key k is there twice")));
+  GgufWriter odd;
+  odd.U32("general.alignment", 24);
+  EXPECT_THAT(Open(odd.Bytes()), StatusIs(kInvalid, HasSubstr("general.alignment: wanted a power of 2")));
+}
+
+// Reads everything that an open file offers; only whether it comes back matters.
+void ReadEverything(const std::shared_ptr<const GgufFile>& file) {
+  for (const auto& [key, value] : file->metadata()) {
+    (void)file->Strings(key);
+    (void)file->Ints(key);
+  }
+  for (const auto& [name, tensor] : file->tensors()) (void)file->Read(name);
+  const auto tokenizer = TokenizerFilesFromGguf(*file);
+  if (tokenizer.ok()) {
+    for (const auto& [name, text] : *tokenizer) EXPECT_TRUE(json::accept(text)) << name;
+  }
+  const auto model = GgufModel::Open(file);
+  if (!model.ok()) return;
+  for (const auto& [name, weight] : (*model)->weights()) (void)(*model)->Read(name);
+}
+
+TEST(GgufTest, SurvivesTruncation) {
+  const ScratchFolder folder;
+  const std::string good = TinyGguf().Bytes();
+  for (size_t length = 0; length < good.size(); length += length < 200 ? 1 : 11) {
+    EXPECT_FALSE(GgufFile::Open(folder.Write("x.gguf", good.substr(0, length))).ok()) << length;
+  }
+}
+
+// Each byte of the header is damaged in one of three ways in turn, and some of the data.
+TEST(GgufTest, SurvivesDamage) {
+  const ScratchFolder folder;
+  const std::string good = TinyGguf().Bytes();
+  constexpr uint8_t kFlips[] = {0x01, 0x80, 0xff};
+  int opened = 0, trial = 0;
+  for (size_t at = 0; at < good.size(); at += at < 2100 ? 1 : 61) {
+    std::string damaged = good;
+    damaged[at] = static_cast<char>(damaged[at] ^ kFlips[trial++ % 3]);
+    const auto file = GgufFile::Open(folder.Write("x.gguf", damaged));
+    if (!file.ok()) continue;
+    ++opened;
+    ReadEverything(*file);
+  }
+  EXPECT_GT(opened, 100);
+}
+
+TEST(GgufModelTest, NamesWeightsAndOrdersRowsAsPublished) {
+  ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(TinyGguf()));
+  EXPECT_EQ(model->weights().size(), 11);
+  EXPECT_EQ(model->weights().at("model.embed_tokens.weight").shape, (std::vector<int64_t>{12, 8}));
+  EXPECT_EQ(model->weights().at("model.layers.0.mlp.down_proj.weight").shape, (std::vector<int64_t>{8, 16}));
+  const at::Tensor stored_q = at::arange(64, at::kFloat).div(64).add(3).view({8, 8});
+  // Heads of 4 rows: stored a0 b0 a1 b1, published a0 a1 b0 b1.
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.q_proj.weight"), stored_q.index_select(0, at::tensor({0, 2, 1, 3, 4, 6, 5, 7}, at::kLong))));
+  const at::Tensor stored_k = at::arange(32, at::kFloat).div(64).add(4).view({4, 8});
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.k_proj.weight"), stored_k.index_select(0, at::tensor({0, 2, 1, 3}, at::kLong))));
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.v_proj.weight"), at::arange(32, at::kFloat).div(64).add(5).view({4, 8})));
+}
+
+TEST(GgufModelTest, ConfigIsHuggingFaces) {
+  ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(TinyGguf()));
+  const ModelConfig& config = model->config();
+  EXPECT_EQ(config.rms_norm_eps, 1e-5) << "not the fp32 number that GGUF stores";
+  EXPECT_EQ(config.rope_theta, 1e5);
+  EXPECT_EQ(config.vocab_size, 12);
+  EXPECT_EQ(config.heads, 2);
+  EXPECT_EQ(config.kv_heads, 1);
+  EXPECT_EQ(config.head_dim, 4);
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_EQ(config.max_position_embeddings, 64);
+  EXPECT_THAT(config.eos_token_ids, ElementsAre(0));
+  EXPECT_FALSE(config.pad_token_id.has_value());
+  const json text = json::parse(config.json);
+  EXPECT_EQ(text["rope_theta"], 1e5);
+  EXPECT_TRUE(text["rope_scaling"].is_null());
+  EXPECT_EQ(text["torch_dtype"], "float32");
+}
+
+TEST(GgufModelTest, ShortestDecimal) {
+  EXPECT_EQ(ShortestDecimal(1e-5f), 1e-5);
+  EXPECT_EQ(ShortestDecimal(1e-6f), 1e-6);
+  EXPECT_EQ(ShortestDecimal(500000.0f), 500000.0);
+  EXPECT_EQ(ShortestDecimal(1000000.0f), 1000000.0);
+  EXPECT_EQ(ShortestDecimal(0.1f), 0.1);
+  EXPECT_EQ(static_cast<float>(ShortestDecimal(0.123456789f)), 0.123456789f);
+}
+
+TEST(GgufModelTest, RefusesWhatItCannotMean) {
+  const auto with = [](auto change) {
+    GgufWriter writer = TinyGguf();
+    change(writer);
+    return OpenModel(writer).status();
+  };
+  EXPECT_THAT(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "yarn"); }),
+              StatusIs(kUnimplemented, HasSubstr("rope_scaling yarn is not supported yet")));
+  EXPECT_OK(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "none"); }));
+  EXPECT_THAT(with([](GgufWriter& f) { f.FloatTensor("rope_freqs.weight", {2}, {1, 8}); }), StatusIs(kUnimplemented, HasSubstr("rope_scaling llama3")));
+  EXPECT_THAT(with([](GgufWriter& f) { f.U32("llama.expert_count", 8); }), StatusIs(kUnimplemented, HasSubstr("mixture of experts")));
+  EXPECT_THAT(with([](GgufWriter& f) { f.U32("llama.attention.value_length", 8); }), StatusIs(kUnimplemented, HasSubstr("unequal sizes")));
+  EXPECT_THAT(with([](GgufWriter& f) { f.U32("tokenizer.ggml.padding_token_id", 12); }),
+              StatusIs(kInvalid, HasSubstr("padding_token_id 12 is not below the vocabulary's size 12")));
+
+  GgufWriter other;
+  other.String("general.architecture", "gemma3");
+  EXPECT_THAT(OpenModel(other), StatusIs(kUnimplemented, HasSubstr("x.gguf: general.architecture: 'gemma3' is not supported yet; supported: llama")));
+  GgufWriter empty;
+  EXPECT_THAT(OpenModel(empty), StatusIs(absl::StatusCode::kNotFound, HasSubstr("general.architecture: missing")));
+  empty.String("general.architecture", "llama");
+  EXPECT_THAT(OpenModel(empty), StatusIs(kInvalid, HasSubstr("token_embd.weight is missing")));
+  empty.FloatTensor("token_embd.weight", {4, 2}, std::vector<float>(8));
+  EXPECT_THAT(OpenModel(empty), StatusIs(absl::StatusCode::kNotFound, HasSubstr("llama.embedding_length: missing")));
+  empty.U32("llama.vocab_size", 5);
+  EXPECT_THAT(OpenModel(empty), StatusIs(kInvalid, HasSubstr("llama.vocab_size is 5 but token_embd.weight has 4 rows")));
+  GgufWriter crowded;
+  crowded.String("general.architecture", "llama");
+  crowded.FloatTensor("token_embd.weight", {2, 2}, std::vector<float>(4));
+  crowded.Strings("tokenizer.ggml.tokens", {"a", "b", "c"});
+  EXPECT_THAT(OpenModel(crowded), StatusIs(kInvalid, HasSubstr("tokenizer.ggml.tokens has 3 tokens but token_embd.weight only 2 rows")));
+}
+
+std::map<std::string, json> TokenizerOf(const GgufWriter& writer) {
+  std::map<std::string, json> files;
+  const auto file = Open(writer.Bytes());
+  EXPECT_THAT(file, IsOk());
+  const auto texts = TokenizerFilesFromGguf(**file);
+  EXPECT_THAT(texts, IsOk());
+  for (const auto& [name, text] : *texts) files[name] = json::parse(text);
+  return files;
+}
+
+TEST(GgufTokenizerTest, WritesHuggingFacesFiles) {
+  auto files = TokenizerOf(TinyGguf());
+  const json& model = files["tokenizer.json"]["model"];
+  EXPECT_EQ(model["type"], "BPE");
+  EXPECT_EQ(model["vocab"].size(), 12);
+  EXPECT_EQ(model["vocab"]["abc"], 5);
+  EXPECT_EQ(model["vocab"]["\""], 8);
+  EXPECT_EQ(model["merges"], json::parse(R"([["a","b"],["ab","c"],["Ġ","a"]])"));
+  EXPECT_EQ(files["tokenizer.json"]["added_tokens"],
+            json::parse(R"([{"id":0,"content":"<|end|>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
+                            {"id":9,"content":"<tool>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":false}])"));
+  EXPECT_EQ(files["tokenizer.json"]["pre_tokenizer"], json::parse(R"({"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},
+                            {"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}]})"));
+  EXPECT_EQ(files["tokenizer.json"]["decoder"]["type"], "ByteLevel");
+  EXPECT_TRUE(files["tokenizer.json"]["post_processor"].is_null());
+  EXPECT_EQ(files["tokenizer_config.json"], json::parse(R"({"tokenizer_class":"PreTrainedTokenizerFast","bos_token":"<|end|>","eos_token":"<|end|>",
+                            "model_max_length":64,"clean_up_tokenization_spaces":false,"chat_template":"{{ messages }}\n"})"));
+  EXPECT_EQ(files["special_tokens_map.json"], json::parse(R"({"bos_token":"<|end|>","eos_token":"<|end|>"})"));
+  EXPECT_EQ(files["generation_config.json"], json::parse(R"({"bos_token_id":0,"eos_token_id":0})"));
+}
+
+GgufWriter Splitting(const std::string& pre) {
+  GgufWriter file;
+  file.String("tokenizer.ggml.model", "gpt2");
+  if (!pre.empty()) file.String("tokenizer.ggml.pre", pre);
+  file.Strings("tokenizer.ggml.tokens", {"a", "b", "<s>", "<e>", "<t>"});
+  file.Strings("tokenizer.ggml.merges", {});
+  file.U32("tokenizer.ggml.bos_token_id", 2);
+  file.U32("tokenizer.ggml.eos_token_id", 3);
+  file.U32("tokenizer.ggml.eot_token_id", 4);
+  return file;
+}
+
+// The stages of the published tokenizers of each kind, as in tests/golden/tokenizer/tiny.
+TEST(GgufTokenizerTest, KnowsFourSplittingRules) {
+  for (const char* pre : {"gpt-2", "default", ""}) {
+    EXPECT_EQ(TokenizerOf(Splitting(pre))["tokenizer.json"]["pre_tokenizer"],
+              json::parse(R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})"));
+  }
+  for (const auto& [pre, peer] : {std::pair("llama-bpe", "llama3"), std::pair("qwen2", "qwen3")}) {
+    const json published = json::parse(moonring::testing::ReadAll(absl::StrCat("tests/golden/tokenizer/tiny/", peer, ".tokenizer.json")));
+    const json ours = TokenizerOf(Splitting(pre))["tokenizer.json"];
+    EXPECT_EQ(ours["pre_tokenizer"], published["pre_tokenizer"]) << pre;
+    EXPECT_EQ(ours["normalizer"], published["normalizer"]) << pre;
+    EXPECT_EQ(ours["decoder"], published["decoder"]) << pre;
+    EXPECT_EQ(ours["model"]["ignore_merges"], published["model"]["ignore_merges"]) << pre;
+    EXPECT_EQ(ours["post_processor"].is_null(), published["post_processor"].is_null()) << pre;
+  }
+  auto llama = TokenizerOf(Splitting("llama-bpe"));
+  EXPECT_EQ(llama["tokenizer.json"]["post_processor"]["single"],
+            json::parse(R"([{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}])"));
+  EXPECT_EQ(llama["tokenizer.json"]["post_processor"]["special_tokens"], json::parse(R"({"<s>":{"id":"<s>","ids":[2],"tokens":["<s>"]}})"));
+  EXPECT_EQ(llama["generation_config.json"]["eos_token_id"], json::parse("[3,4]"));
+}
+
+TEST(GgufTokenizerTest, RefusesWhatDoesNotFitTogether) {
+  const auto status = [](const GgufWriter& writer) { return TokenizerFilesFromGguf(**Open(writer.Bytes())).status(); };
+  EXPECT_THAT(status(Splitting("chameleon")),
+              StatusIs(kUnimplemented, HasSubstr("tokenizer.ggml.pre: 'chameleon' is not supported yet; supported: smollm, gpt-2, default, llama-bpe, qwen2")));
+  GgufWriter spm;
+  spm.String("tokenizer.ggml.model", "llama");
+  EXPECT_THAT(status(spm), StatusIs(kUnimplemented, HasSubstr("tokenizer.ggml.model: 'llama' is not supported yet")));
+  EXPECT_OK(status(GgufWriter()));
+  const auto parts = [&](const std::vector<std::string>& tokens, const std::vector<std::string>& merges, const std::vector<int32_t>& types, uint32_t eos) {
+    GgufWriter file;
+    file.String("tokenizer.ggml.model", "gpt2");
+    file.Strings("tokenizer.ggml.tokens", tokens);
+    file.Strings("tokenizer.ggml.merges", merges);
+    file.Ints("tokenizer.ggml.token_type", types);
+    file.U32("tokenizer.ggml.eos_token_id", eos);
+    return status(file);
+  };
+  EXPECT_OK(parts({"a", "b", "ab"}, {"a b"}, {1, 1, 1}, 2));
+  EXPECT_THAT(parts({"a", "b", "ab"}, {"ab"}, {1, 1, 1}, 2), StatusIs(kInvalid, HasSubstr("tokenizer.ggml.merges: number 0, 'ab', does not join")));
+  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b", "b a"}, {1, 1, 1}, 2), StatusIs(kInvalid, HasSubstr("number 1")));
+  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b"}, {1, 1}, 2), StatusIs(kInvalid, HasSubstr("token_type: 2 types for 3 tokens")));
+  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b"}, {1, 1, 1}, 3), StatusIs(kInvalid, HasSubstr("eos_token_id: 3 is not one of the 3 tokens")));
+  EXPECT_THAT(parts({"a", "b", "a"}, {}, {1, 1, 1}, 2), StatusIs(kInvalid, HasSubstr("two tokens have the same text")));
+}
+
+}  // namespace
+}  // namespace moonring::model

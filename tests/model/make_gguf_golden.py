@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Writes gguf_golden.json: figures of SmolLM2's tensors as gguf-py dequantises them (needs: gguf, numpy).
+
+usage: make_gguf_golden.py SmolLM2-135M-Instruct.Q4_1.gguf gguf_golden.json
+
+For some tensors, under their Hugging Face names and with q and k rows in Hugging Face's order: the first values, values at places
+spread over the tensor, and sums in double precision. The figures are exact fp32 values, so a test may ask for equality; the sums
+depend on the order of addition in their last digits.
+"""
+import json
+import sys
+
+import numpy as np
+from gguf import GGUFReader
+from gguf.quants import dequantize
+
+HEADS, KV_HEADS = 9, 3
+TENSORS = {
+    "token_embd.weight": ("model.embed_tokens.weight", 0),
+    "output_norm.weight": ("model.norm.weight", 0),
+    "blk.0.attn_q.weight": ("model.layers.0.self_attn.q_proj.weight", HEADS),
+    "blk.7.attn_k.weight": ("model.layers.7.self_attn.k_proj.weight", KV_HEADS),
+    "blk.7.attn_v.weight": ("model.layers.7.self_attn.v_proj.weight", 0),
+    "blk.29.attn_output.weight": ("model.layers.29.self_attn.o_proj.weight", 0),
+    "blk.15.attn_norm.weight": ("model.layers.15.input_layernorm.weight", 0),
+    "blk.15.ffn_norm.weight": ("model.layers.15.post_attention_layernorm.weight", 0),
+    "blk.15.ffn_gate.weight": ("model.layers.15.mlp.gate_proj.weight", 0),
+    "blk.29.ffn_up.weight": ("model.layers.29.mlp.up_proj.weight", 0),
+    "blk.29.ffn_down.weight": ("model.layers.29.mlp.down_proj.weight", 0),
+}
+
+
+def published_order(weight, heads):
+    """Row (head, pair, half) of GGUF's interleaved rotary layout to row (head, half, pair)."""
+    if heads == 0:
+        return weight
+    rows, columns = weight.shape
+    return weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
+
+
+def main(source, target):
+    tensors = {tensor.name: tensor for tensor in GGUFReader(source).tensors}
+    golden = {}
+    for name, (published, heads) in TENSORS.items():
+        weight = published_order(dequantize(tensors[name].data, tensors[name].tensor_type).astype(np.float32), heads)
+        flat = np.ascontiguousarray(weight).reshape(-1)
+        places = [int(i) for i in np.linspace(0, flat.size - 1, 23)]
+        wide = flat.astype(np.float64)
+        golden[published] = {
+            "type": tensors[name].tensor_type.name,
+            "shape": list(weight.shape),
+            "first": [float(x) for x in flat[:8]],
+            "places": places,
+            "values": [float(flat[i]) for i in places],
+            "sum": float(wide.sum()),
+            "sum_of_squares": float((wide * wide).sum()),
+            "sum_by_place": float((wide * (np.arange(flat.size) % 1009)).sum()),
+        }
+    with open(target, "w", encoding="utf-8") as out:
+        json.dump(golden, out, indent=1)
+        out.write("\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
