@@ -1,0 +1,98 @@
+// Byte-level byte-pair encoding: a word becomes one token a byte; then, as long as two neighbours have a merge, those with the merge of
+// lowest rank (of several, the leftmost) become one token.
+//
+// Vocabulary and merges are in GPT-2's alphabet (data/byte_alphabet.h); words are bytes. The merge of rank r is the r-th of the list; the token it makes
+// is the one whose text is both texts joined. A byte without a token becomes `unknown` (neighbouring ones a single one with fuse_unknown), or
+// is dropped where there is no such token, as the tokenizers library does. With ignore_merges a word that is a token is that token.
+//
+// Cost: O(n log n) for a word of n bytes; a word seen before is a look-up (Workspace remembers the last 65,536 short ones).
+// Create fails with INVALID_ARGUMENT on a merge of a token that is not in the vocabulary, and on two tokens with one id.
+#ifndef MOONRING_DATA_BPE_H_
+#define MOONRING_DATA_BPE_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace moonring::data {
+
+struct BpeOptions {
+  std::vector<std::pair<absl::string_view, int64_t>> vocabulary;  // in any order; ids may leave gaps. The texts are read by Create only
+  std::vector<std::pair<absl::string_view, absl::string_view>> merges;
+  std::optional<std::string> unknown;
+  bool fuse_unknown = false;
+  bool ignore_merges = false;
+};
+
+class Bpe {
+ public:
+  static absl::StatusOr<std::unique_ptr<const Bpe>> Create(const BpeOptions& options);
+
+  // What one thread at a time encodes with: room to merge in, and the words it remembers. Belongs to one Bpe.
+  class Workspace;
+
+  // Appends the ids of `word`'s tokens.
+  void Encode(absl::string_view word, Workspace& workspace, std::vector<int32_t>& ids) const;
+
+  int64_t size() const { return static_cast<int64_t>(ids_.size()); }       // tokens
+  int32_t end_id() const { return static_cast<int32_t>(tokens_.size()); }  // one more than the largest id
+  std::optional<int32_t> IdOf(absl::string_view token) const;              // by the text of the vocabulary
+  const std::string* TokenOf(int32_t id) const;                            // null where no token has that id
+
+ private:
+  struct Merge {
+    int32_t rank, id;
+  };
+
+  Bpe() = default;
+  absl::Status AddVocabulary(const BpeOptions& options);
+  absl::Status AddMerges(const BpeOptions& options);
+  const Merge* FindMerge(int32_t left, int32_t right) const;
+  void Symbols(absl::string_view word, Workspace& workspace) const;
+  void MergeAll(Workspace& workspace) const;
+
+  absl::flat_hash_map<std::string, int32_t> ids_;
+  std::vector<std::optional<std::string>> tokens_;   // by id
+  std::array<int32_t, 256> byte_ids_{};              // -1 where a byte has no token
+  absl::flat_hash_map<uint64_t, Merge> merges_;      // by left id << 32 | right id
+  absl::flat_hash_map<std::string, int32_t> words_;  // bytes of tokens, where merges are ignored
+  int32_t unknown_ = -1;
+  bool fuse_unknown_ = false;
+};
+
+class Bpe::Workspace {
+ public:
+  Workspace() = default;
+
+ private:
+  friend class Bpe;
+  struct Symbol {
+    int32_t id;              // -1 once merged into its left neighbour
+    int32_t previous, next;  // -1 at an end
+  };
+  struct Candidate {  // a merge that was possible when it was noted
+    int32_t rank, at, left, right, id;
+    bool operator>(const Candidate& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
+  };
+  struct Range {
+    uint32_t begin, size;
+  };
+
+  std::vector<Symbol> symbols_;
+  std::vector<Candidate> heap_;
+  absl::flat_hash_map<std::string, Range> known_;  // a word's ids lie in known_ids_
+  std::vector<int32_t> known_ids_;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_BPE_H_

@@ -1,0 +1,43 @@
+// Rewrites a text before it is cut into words: the "normalizer" of a tokenizer.json.
+//
+// A chain of stages: NFC, NFD, NFKC, NFKD (Unicode's normal forms, by utf8proc: Unicode 15), Lowercase, Prepend {prepend},
+// Replace {pattern: {Regex | String}, content}, Sequence {normalizers}; null is the empty chain.
+//
+// Cost: linear; a text that a normal form leaves as it is at sight (no code point that could compose or decompose) is not copied.
+// Thread-safe. Fails: UNIMPLEMENTED naming the place and type of what is not known, INVALID_ARGUMENT on wrong fields and patterns.
+#ifndef MOONRING_DATA_NORMALIZER_H_
+#define MOONRING_DATA_NORMALIZER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace moonring::data {
+
+class Normalizer {
+ public:
+  // `description` is the JSON value, `where` names it in messages.
+  static absl::StatusOr<std::unique_ptr<const Normalizer>> FromJson(const nlohmann::json& description, absl::string_view where);
+
+  // The normalised text: `text` itself (well-formed UTF-8) where nothing changes, else `storage`, which holds it.
+  absl::string_view Normalize(absl::string_view text, std::string& storage) const;
+
+  class Stage;
+  ~Normalizer();
+
+ private:
+  Normalizer();
+  absl::Status Append(const nlohmann::json& description, const std::string& where);
+
+  std::vector<std::unique_ptr<const Stage>> stages_;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_NORMALIZER_H_

@@ -1,0 +1,54 @@
+// Cuts a text into words, the pieces that BPE merges within: the "pre_tokenizer" of a tokenizer.json.
+//
+// A pre-tokenizer is a chain of stages, each cutting every piece of the one before it and seeing nothing around that piece. Types:
+//   ByteLevel {add_prefix_space, use_regex}       must come last; GPT-2's pattern unless use_regex is false
+//   Split {pattern: {Regex | String}, behavior, invert}, Digits {individual_digits}, Punctuation {behavior}, Whitespace, WhitespaceSplit
+//   Sequence {pretokenizers}
+// The bytes themselves go on (not their letters in GPT-2's alphabet: data/bpe.h takes bytes), so a chain must hold ByteLevel.
+//
+// Cost: linear in the text for the patterns in use; no copy but where a prefix space is added. Thread-safe.
+// Fails: UNIMPLEMENTED naming the place and type of what is not known, INVALID_ARGUMENT on wrong fields and patterns.
+#ifndef MOONRING_DATA_PRE_TOKENIZER_H_
+#define MOONRING_DATA_PRE_TOKENIZER_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace moonring::data {
+
+class PreTokenizer {
+ public:
+  using Visit = absl::FunctionRef<void(absl::string_view piece)>;
+
+  // `description` is the JSON value, `where` names it in messages. `add_prefix_space` replaces that of a ByteLevel that stands alone, as
+  // Transformers does by tokenizer_config.json.
+  static absl::StatusOr<std::unique_ptr<const PreTokenizer>> FromJson(const nlohmann::json& description, std::optional<bool> add_prefix_space,
+                                                                      absl::string_view where);
+
+  // Visits the words of `text` (well-formed UTF-8) from left to right; none is empty. A piece is valid during its visit.
+  void Split(absl::string_view text, Visit visit) const;
+
+  class Stage;
+  ~PreTokenizer();
+
+ private:
+  PreTokenizer();
+  absl::Status Append(const nlohmann::json& description, std::optional<bool> add_prefix_space, const std::string& where);
+  void Run(size_t stage, absl::string_view piece, Visit visit) const;
+
+  std::vector<std::unique_ptr<const Stage>> stages_;
+  bool byte_level_ = false;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_PRE_TOKENIZER_H_

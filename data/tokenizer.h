@@ -1,0 +1,90 @@
+// Text to token ids and back, as a Hugging Face tokenizer.json says: byte-level BPE (GPT-2, Llama 3, Qwen, SmolLM2, ...), ids and texts equal to
+// those of the tokenizers library.
+//
+//   text -> added tokens (data/added_tokens.h) -> normalizer -> pre-tokenizer -> BPE of each word -> ids
+//
+// Encode adds no token of its own (the post-processor is not read) but knows added and special tokens in the text, as Transformers does with
+// add_special_tokens=False. Decode joins the tokens' bytes; no spaces are cleaned up. Malformed UTF-8 becomes U+FFFD on both ways.
+// tokenizer_config.json adds its added_tokens_decoder and named special tokens to those of tokenizer.json, as Transformers does.
+//
+// Thread-safe: each Encode borrows a workspace that remembers words. Cost of Encode: linear, but n log n in one word's length.
+// Creating fails with INVALID_ARGUMENT (malformed JSON: `where:LINE:COLUMN`; wrong fields, merges of unknown tokens, ids given twice) or UNIMPLEMENTED,
+// which names the part that is not supported: other models (Unigram, WordPiece, WordLevel), byte_fallback, dropout, unknown types.
+#ifndef MOONRING_DATA_TOKENIZER_H_
+#define MOONRING_DATA_TOKENIZER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "data/added_tokens.h"
+#include "data/bpe.h"
+#include "data/normalizer.h"
+#include "data/pre_tokenizer.h"
+
+namespace moonring::data {
+
+class Tokenizer {
+ public:
+  // Contents of the two files (the second may be empty); `where` names the first in messages.
+  static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromJson(absl::string_view tokenizer_json, absl::string_view tokenizer_config_json,
+                                                                   absl::string_view where);
+
+  // GPT-2's pair of files: vocab.json (or encoder.json) and merges.txt (or vocab.bpe). <|endoftext|>, where the vocabulary has it, is special, and the
+  // bos and eos unless tokenizer_config.json names others.
+  static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromVocabAndMerges(absl::string_view vocab_json, absl::string_view merges_txt,
+                                                                             absl::string_view tokenizer_config_json, absl::string_view where);
+
+  std::vector<int32_t> Encode(absl::string_view text) const;
+
+  // Ids that no token has are passed over, as are special tokens with `skip_special`.
+  std::string Decode(absl::Span<const int32_t> ids, bool skip_special = false) const;
+
+  // A token by its text in the vocabulary (in GPT-2's alphabet; an added token as it is written).
+  std::optional<int32_t> IdOf(absl::string_view token) const;
+  std::string TokenOf(int32_t id) const;  // empty where no token has that id
+  bool IsSpecial(int32_t id) const;
+
+  int64_t vocab_size() const;  // tokens, added ones included
+
+  // As tokenizer_config.json names them.
+  std::optional<int32_t> bos() const { return bos_; }
+  std::optional<int32_t> eos() const { return eos_; }
+  std::optional<int32_t> pad() const { return pad_; }
+  std::optional<int32_t> unk() const { return unk_; }
+
+ private:
+  Tokenizer() = default;
+  static absl::StatusOr<std::shared_ptr<const Tokenizer>> Build(const nlohmann::json& document, const nlohmann::json& config, absl::string_view where);
+  absl::Status ReadAddedTokens(const nlohmann::json& document, absl::string_view where);
+  absl::Status ReadConfig(const nlohmann::json& config, absl::string_view where);
+  void FillDecodeTable();
+  std::unique_ptr<Bpe::Workspace> TakeWorkspace() const;
+
+  std::unique_ptr<const Bpe> bpe_;
+  std::unique_ptr<const Normalizer> normalizer_;
+  std::unique_ptr<const PreTokenizer> pre_tokenizer_;
+  std::optional<AddedTokens> added_;
+  std::optional<int32_t> bos_, eos_, pad_, unk_;
+
+  // What Decode writes for the token of an id: decoded_bytes_[decoded_begin_[id]] up to [decoded_begin_[id + 1]].
+  std::string decoded_bytes_;
+  std::vector<uint32_t> decoded_begin_;
+
+  mutable absl::Mutex mutex_;
+  mutable std::vector<std::unique_ptr<Bpe::Workspace>> idle_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_TOKENIZER_H_
