@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "comm/nearest_name.h"
 #include "comm/status_macros.h"
+#include "data/json_fields.h"
 
 namespace moonring::data {
 namespace {
@@ -33,17 +34,7 @@ absl::StatusOr<json> ParseFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file: dataset_dir must hold a dataset_info.json that describes its data sets"));
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  try {
-    return json::parse(text);
-  } catch (const json::parse_error& error) {
-    const size_t good = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
-    const int64_t line = 1 + std::count(text.begin(), text.begin() + good, '\n');
-    const size_t begin = good == 0 ? std::string::npos : text.rfind('\n', good - 1);
-    const int64_t column = static_cast<int64_t>(begin == std::string::npos ? good : good - begin - 1) + 1;
-    absl::string_view said = error.what();
-    if (const size_t place = said.find(", column "); place != absl::string_view::npos) said = said.substr(said.find(": ", place) + 2);
-    return Invalid(absl::StrCat(path, ":", line, ":", column, ": ", said));
-  }
+  return ParseJson(text, path);
 }
 
 // Unknown keys are passed over unless one is nearly a known one.

@@ -1,0 +1,219 @@
+// Whole preparation: token for token what LLaMA-Factory 0.9.5 prepares (tests/golden/preprocess, on SmolLM2's tokenizer), reports, bad input.
+#include "data/dataset.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "data/chat_template.h"
+#include "data/dataset_info.h"
+#include "data/formats/alpaca.h"
+#include "data/json_source.h"
+#include "data/preprocess_writer.h"
+#include "data/truncation.h"
+#include "model/gguf.h"
+#include "model/gguf_tokenizer.h"
+#include "tests/data/temporary_folder.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::data {
+namespace {
+
+using ::moonring::testing::StatusIs;
+using ::moonring::testing::TemporaryFolder;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using nlohmann::json;
+
+constexpr char kGolden[] = "tests/golden/preprocess/";
+
+// SmolLM2's, from the file that the quickstart uses.
+std::shared_ptr<const Tokenizer> SmolLM2() {
+  static const std::shared_ptr<const Tokenizer> tokenizer = [] {
+    const auto file = model::GgufFile::Open("external/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
+    EXPECT_OK(file);
+    const auto files = model::TokenizerFilesFromGguf(**file);
+    EXPECT_OK(files);
+    return *Tokenizer::FromJson(files->at("tokenizer.json"), files->at("tokenizer_config.json"), "SmolLM2");
+  }();
+  return tokenizer;
+}
+
+DatasetOptions OptionsOf(const json& config, const std::string& dataset_dir) {
+  DatasetOptions options{.dataset_dir = dataset_dir, .template_name = config["template"]};
+  for (const auto& [key, value] : config.items()) {
+    if (key == "dataset") {
+      std::stringstream names(value.get<std::string>());
+      for (std::string name; std::getline(names, name, ',');) options.names.push_back(name);
+    } else if (key == "cutoff_len") {
+      options.cutoff_len = value;
+    } else if (key == "max_samples") {
+      options.max_samples = value.get<int64_t>();
+    } else if (key == "train_on_prompt") {
+      options.train_on_prompt = value;
+    } else if (key == "mask_history") {
+      options.mask_history = value;
+    } else if (key == "default_system") {
+      options.default_system = value.get<std::string>();
+    } else {
+      EXPECT_EQ(key, "template");
+    }
+  }
+  return options;
+}
+
+std::string Lines(const std::vector<Example>& examples) {
+  std::string text;
+  for (const Example& example : examples) text += PreprocessedLine(example) + "\n";
+  return text;
+}
+
+// Every case; where the cut leaves nothing to learn ours refuses what LLaMA-Factory writes, and the ids are compared below.
+TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
+  const json cases = json::parse(TemporaryFolder::Read(std::string(kGolden) + "cases.json"));
+  ASSERT_GE(cases.size(), 40);
+  for (const json& golden : cases) {
+    const std::string name = golden["name"];
+    const auto prepared = PrepareDataset(OptionsOf(golden["config"], std::string(kGolden) + "data"), SmolLM2());
+    if (name == "own_tiny_1" || name == "own_tiny_2") {
+      EXPECT_THAT(prepared.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is too small: it leaves no token to learn in any of 8 examples"))) << name;
+      continue;
+    }
+    ASSERT_OK(prepared) << name;
+    EXPECT_EQ(prepared->examples.size(), golden["examples"]) << name;
+    EXPECT_EQ(Lines(prepared->examples), TemporaryFolder::Read(std::string(kGolden) + golden["file"].get<std::string>())) << name;
+  }
+}
+
+TEST(DatasetTest, CutsToNothingAsLlamaFactoryDoes) {
+  const ChatTemplate chat = *ChatTemplate::Create(*FindTemplate("chatml"), SmolLM2());
+  const auto description = ReadDatasetInfo(std::string(kGolden) + "data", {"own"});
+  for (const int64_t cutoff_len : {1, 2}) {
+    const auto source = JsonSource::Open(description->front().files);
+    std::vector<Example> examples;
+    for (int row = 0; row < 8; ++row) {
+      const auto converted = ConvertAlpaca((*(*source)->Next())->value, description->front().columns);
+      examples.push_back(BuildExample(chat.EncodeTurns(converted->conversation), {.cutoff_len = cutoff_len}).example);
+    }
+    EXPECT_EQ(Lines(examples), TemporaryFolder::Read(std::string(kGolden) + "golden/own_tiny_" + std::to_string(cutoff_len) + ".jsonl"));
+  }
+}
+
+// A folder with one data set "d", and what becomes of it.
+class OwnDataTest : public ::testing::Test {
+ protected:
+  void Describe(const std::string& rows, const std::string& more = "") {
+    folder_.Write("d.json", rows);
+    folder_.Write("dataset_info.json", "{\"d\": {\"file_name\": \"d.json\"" + more + "}}");
+  }
+  absl::StatusOr<PreparedDataset> Prepare(DatasetOptions options = {}) {
+    options.names = {"d"};
+    options.dataset_dir = folder_.path();
+    options.template_name = "chatml";
+    return PrepareDataset(options, SmolLM2());
+  }
+  // The message with the folder's own path taken out.
+  std::string ErrorOf(const DatasetOptions& options = {}) {
+    std::string message(Prepare(options).status().message());
+    for (size_t at; (at = message.find(folder_.path() + "/")) != std::string::npos;) message.erase(at, folder_.path().size() + 1);
+    return message;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(OwnDataTest, CountsAndReports) {
+  Describe(R"([{"instruction": "a", "output": "b"},
+               {"instruction": "a", "output": null},
+               {"instruction": "a b c d e f g h i j k l m n o p q r s t u v w x y z", "output": "b"},
+               {"instruction": "a"}])");
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset prepared, Prepare({.cutoff_len = 16}));
+  const DatasetReport& report = prepared.report;
+  EXPECT_EQ(report.rows, 4);
+  EXPECT_EQ(report.examples, 2);
+  EXPECT_EQ(report.tokens, 13 + 16);  // <|im_start|> user \n a <|im_end|> \n <|im_start|> ass istant \n, b <|im_end|> \n
+  EXPECT_EQ(report.learnt, 6);
+  EXPECT_EQ(report.truncated, 1);
+  EXPECT_EQ(report.nothing_learnt, 0);
+  ASSERT_EQ(report.skipped.size(), 1);
+  EXPECT_EQ(report.skipped[0].count, 2);
+  EXPECT_EQ(report.skipped[0].reason, "no 'output'");
+  EXPECT_THAT(report.skipped[0].first, EndsWith("d.json:2 (row 2)"));
+  std::string text = report.Text();
+  text.erase(text.find(folder_.path()), folder_.path().size() + 1);
+  const std::string bar(40, '#');
+  EXPECT_EQ(text,
+            "examples: 2 of 4 rows, 29 tokens, 6 learnt\n"
+            "rows left out, no 'output': 2; the first is d.json:2 (row 2)\n"
+            "examples cut to cutoff_len: 1; the longest row has 38 tokens\n"
+            "tokens a row, uncut:\n"
+            "        8 to 15               1 " + bar + "\n"
+            "       16 to 31               0\n"
+            "       32 to 63               1 " + bar + "\n");
+}
+
+TEST_F(OwnDataTest, OverlongIsCutDroppedOrAnError) {
+  Describe(R"([{"instruction": "a", "output": "b"}, {"instruction": "a b c d e f g h i j k l m n o p", "output": "b"}])");
+  EXPECT_EQ(Prepare({.cutoff_len = 16})->examples.size(), 2);
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset dropped, Prepare({.cutoff_len = 16, .overlong = Overlong::kDrop}));
+  EXPECT_EQ(dropped.examples.size(), 1);
+  EXPECT_EQ(dropped.report.skipped[0].reason, "longer than cutoff_len 16");
+  EXPECT_EQ(ErrorOf({.cutoff_len = 16, .overlong = Overlong::kError}), "data set 'd': d.json:1 (row 2): has 28 tokens, cutoff_len is 16, and overlong is error");
+  EXPECT_OK(Prepare({.cutoff_len = 28, .overlong = Overlong::kError}));
+  EXPECT_THAT(ErrorOf({.cutoff_len = 4, .overlong = Overlong::kDrop}), "dataset: none of 2 rows gives an example; 2 longer than cutoff_len 4, first at d.json:1 (row 1)");
+  EXPECT_EQ(*ParseOverlong("drop"), Overlong::kDrop);
+  EXPECT_THAT(ParseOverlong("cut"), StatusIs(absl::StatusCode::kInvalidArgument, "overlong must be truncate, drop or error, got 'cut'"));
+}
+
+TEST_F(OwnDataTest, NamesWhatIsWrong) {
+  EXPECT_THAT(ErrorOf(), HasSubstr("dataset_info.json: no such file"));
+  Describe("[]");
+  EXPECT_EQ(ErrorOf(), "data set 'd': is empty: d.json has no row");
+  Describe("");
+  EXPECT_EQ(ErrorOf(), "data set 'd': is empty: d.json has no row");
+  Describe("[{\"instruction\": \"a\",\n \"output\": \"b\"},\n {\"instruction\": \"a\" \"output\"}]");
+  EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': d.json:3:29: syntax error"));
+  Describe("[{\"instruction\": \"a\", \"output\": \"b\"},\n\n {\"instruction\": [\"a\"], \"output\": \"b\"}]");
+  EXPECT_EQ(ErrorOf(), "data set 'd': d.json:3 (row 2): 'instruction' must be a string, got array");
+  Describe("[{\"instruction\": \"a\", \"output\": null}]");
+  EXPECT_EQ(ErrorOf(), "dataset: none of 1 rows gives an example; 1 no 'output', first at d.json:1 (row 1)");
+  Describe("[{\"question\": \"a\", \"output\": \"b\"}]");
+  EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': no row has the key 'instruction', which is to be its prompt; rows have output, question; 'columns' in the description"));
+  Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]", R"(, "columns": {"prompt": "instruction", "response": "output", "system": "sistem"})");
+  EXPECT_THAT(ErrorOf(), HasSubstr("no row has the key 'sistem', which is to be its system"));
+  EXPECT_OK(Prepare({.max_samples = 1}));  // the rows not read may have it
+  Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]", R"(, "columns": {"prompt": "instruktion", "response": "output"})");
+  EXPECT_THAT(ErrorOf({.max_samples = 1}), HasSubstr("no row has the key 'instruktion', which is to be its prompt (did you mean 'instruction'?)"));
+  Describe("[]", R"(, "formatting": "sharegpt")");
+  EXPECT_EQ(ErrorOf(), "data set 'd': not supported yet: formatting sharegpt");
+  Describe("[]", R"(, "ranking": true)");
+  EXPECT_EQ(ErrorOf(), "data set 'd': not supported yet: ranking");
+  Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]");
+  EXPECT_THAT(ErrorOf({.cutoff_len = 2}), "cutoff_len 2 is too small: it leaves no token to learn in any of 1 examples (the longest has 13 tokens)");
+  EXPECT_EQ(ErrorOf({.cutoff_len = 0}), "cutoff_len must be at least 1, got 0");
+  EXPECT_EQ(ErrorOf({.max_samples = 0}), "max_samples must be at least 1, got 0");
+  EXPECT_EQ(ErrorOf({.train_on_prompt = true, .mask_history = true}), "train_on_prompt and mask_history exclude one another");
+  const auto named = [&](std::vector<std::string> names, std::string chat) {
+    return PrepareDataset({.names = std::move(names), .dataset_dir = folder_.path(), .template_name = std::move(chat)}, SmolLM2()).status();
+  };
+  EXPECT_THAT(named({}, "chatml"), StatusIs(absl::StatusCode::kInvalidArgument, "dataset: names no data set"));
+  EXPECT_THAT(named({"d", "d"}, "chatml"), StatusIs(absl::StatusCode::kInvalidArgument, "dataset: names 'd' twice"));
+  EXPECT_THAT(named({"dd"}, "chatml"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no data set 'dd'")));
+  EXPECT_THAT(named({"d"}, "chatlm"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no 'chatlm' (did you mean 'chatml'?)")));
+}
+
+TEST_F(OwnDataTest, WritesWholeFilesOrNone) {
+  const std::string path = folder_.Path("out.jsonl");
+  ASSERT_OK(WritePreprocessed(path, {{{1, 4093, 198}, {-100, -100, 198}}, {{7}, {7}}}));
+  EXPECT_EQ(TemporaryFolder::Read(path), "{\"input_ids\": [1, 4093, 198], \"labels\": [-100, -100, 198]}\n{\"input_ids\": [7], \"labels\": [7]}\n");
+  ASSERT_OK(WritePreprocessed(path, {}));
+  EXPECT_EQ(TemporaryFolder::Read(path), "");
+  EXPECT_THAT(WritePreprocessed(folder_.Path("none/out.jsonl"), {}), StatusIs(absl::StatusCode::kUnavailable, EndsWith("none/out.jsonl: cannot be written: No such file or directory")));
+  EXPECT_THAT(WritePreprocessed("/dev/full/x", {}), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot be written")));
+}
+
+}  // namespace
+}  // namespace moonring::data
