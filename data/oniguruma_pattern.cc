@@ -19,7 +19,9 @@ namespace {
 
 // Inside a class.
 constexpr absl::string_view kSpace = "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
-constexpr absl::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}";
+constexpr absl::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+// Outside: Oniguruma also takes the superscripts and fractions of Latin-1, and of no other block.
+constexpr absl::string_view kWordAlone = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe";
 
 absl::Status Unsupported(absl::string_view construct) { return absl::UnimplementedError(absl::StrCat("\"", construct, "\" is not supported")); }
 absl::Status Unfinished(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("ends inside ", what)); }
@@ -50,8 +52,7 @@ std::string PropertyName(absl::string_view name) {
     if (key == from) return std::string(to);
   }
   if (key.size() <= 2) return key;  // a general category; PCRE2 reads them in any case
-  const size_t equals = name.find('=');
-  return absl::StrCat("sc:", equals == absl::string_view::npos ? name : name.substr(equals + 1));
+  return absl::StrCat("sc:", name);
 }
 
 class Rewriter {
@@ -208,11 +209,11 @@ class Rewriter {
         in_class ? absl::StrAppend(&out_, "\\P{White_Space}") : Members(false, kSpace, /*negated=*/true);
         return absl::OkStatus();
       case 'w':
-        Members(in_class, kWord);
+        Members(in_class, in_class ? kWord : kWordAlone);
         return absl::OkStatus();
       case 'W':
         if (in_class) return Unsupported("\\W in a class");
-        Members(false, kWord, /*negated=*/true);
+        Members(false, kWordAlone, /*negated=*/true);
         return absl::OkStatus();
       case 'd':
       case 'D':

@@ -1,7 +1,7 @@
 // Regular expressions as tokenizers are defined by them (Oniguruma's syntax and meaning), run by PCRE2's compiler to machine code.
 //
 // The two differ where it matters here, so a pattern is rewritten before it is compiled: \s is Unicode's White_Space (PCRE2 adds U+180E),
-// \w holds marks and all numbers, script names mean scripts without extensions, `{n,m}+` is a repeat of a repeat and not possessive, `^` and
+// \w is Unicode's word characters, script names mean scripts without extensions, `{n,m}+` is a repeat of a repeat and not possessive, `^` and
 // `$` border on lines, nested classes are unions. What has no counterpart (\b, \h, \K, back-references, set intersection, ...) is refused by name.
 // Known differences that remain: PCRE2 10.42 has Unicode 14, so that characters assigned later are unassigned here; case is folded one
 // character to one (Oniguruma also lets U+00DF match "ss").
