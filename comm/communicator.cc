@@ -1,0 +1,301 @@
+#include "comm/communicator.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "comm/group.h"
+#include "comm/status_macros.h"
+#include "comm/torch_status.h"
+
+namespace moonring::comm {
+namespace {
+
+using c10d::Work;
+
+const c10::intrusive_ptr<c10d::Backend>& BackendFor(const Group& group, const at::Tensor& t) {
+  const auto& backend = t.is_cuda() ? group.cuda : group.cpu;
+  TORCH_CHECK(backend != nullptr, "group '", group.name, "' was not made for tensors on ", t.device());
+  return backend;
+}
+
+void CheckDtype(const at::Tensor& t) {
+  switch (t.scalar_type()) {
+    case at::kFloat:
+    case at::kDouble:
+    case at::kBFloat16:
+    case at::kHalf:
+    case at::kLong:
+    case at::kInt:
+    case at::kByte:
+      return;
+    default:
+      TORCH_CHECK(false, "a tensor of ", t.scalar_type(), " cannot be communicated");
+  }
+}
+
+int64_t BytesOf(const std::vector<at::Tensor>& tensors) {
+  return std::accumulate(tensors.begin(), tensors.end(), int64_t{0}, [](int64_t sum, const at::Tensor& t) { return sum + static_cast<int64_t>(t.nbytes()); });
+}
+
+int64_t Sum(absl::Span<const int64_t> counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
+
+int64_t CeilLog2(int size) { return std::bit_width(static_cast<unsigned>(size - 1)); }
+
+// How many a rank sends to in a binomial tree: v, counted from the root, receives in step floor(log2 v) and sends in later ones.
+int64_t Children(int v, int size) {
+  int64_t children = 0;
+  for (int step = v == 0 ? 1 : static_cast<int>(std::bit_floor(static_cast<unsigned>(v))) * 2; v + step < size; step *= 2) ++children;
+  return children;
+}
+
+// [rows, ...] like `rows`.
+at::Tensor EmptyRows(const at::Tensor& like, int64_t rows) {
+  std::vector<int64_t> shape = like.sizes().vec();
+  shape[0] = rows;
+  return at::empty(shape, like.options());
+}
+
+// What a failed call becomes: the group is broken, the cause sought and announced.
+absl::Status Fail(Group& group, absl::string_view operation, const std::exception& exception) {
+  const absl::Status said = StatusOfException(exception);
+  const std::string where = absl::StrCat(operation, " on group '", group.name, "', rank ", group.rank, " of ", group.size);
+  const std::string words = absl::AsciiStrToLower(said.message());
+  const bool late = absl::StrContains(words, "timed out") || absl::StrContains(words, "timeout");
+  std::string cause = group.liveness == nullptr ? "" : group.liveness->Blame();
+  const bool known = !cause.empty();
+  if (!known) {
+    cause = late ? absl::StrCat("not done within ", absl::FormatDuration(group.deadline), ", though no rank is known to be dead: one may be elsewhere or slow")
+                 : std::string(said.message());
+    if (group.liveness != nullptr) group.liveness->Announce(absl::StrCat(where, ": ", cause));
+  }
+  group.broken = absl::Status(late && !known ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kUnavailable, absl::StrCat(where, ": ", cause));
+  return group.broken;
+}
+
+}  // namespace
+
+struct Communicator::Transfer::Pending {
+  std::shared_ptr<Group> group;
+  std::vector<c10::intrusive_ptr<Work>> works;
+  std::vector<at::Tensor> sent, received;
+  std::string operation;
+};
+
+Communicator::Communicator(std::shared_ptr<Group> group) : group_(std::move(group)) {}
+
+std::shared_ptr<Communicator> Communicator::Alone() { return std::make_shared<Communicator>(std::make_shared<Group>()); }
+
+int Communicator::rank() const { return group_->rank; }
+int Communicator::size() const { return group_->size; }
+
+void Communicator::Count(int64_t steps, int64_t bytes) {
+  counters_.steps += steps;
+  counters_.bytes_sent += bytes;
+}
+
+absl::Status Communicator::Ready(absl::string_view operation) const { return group_->broken.ok() ? absl::OkStatus() : WithContext(group_->broken, operation); }
+
+absl::Status Communicator::Run(absl::string_view operation, const std::function<void()>& call) {
+  at::NoGradGuard no_grad;
+  try {
+    call();
+    return absl::OkStatus();
+  } catch (const std::exception& exception) {
+    return Fail(*group_, operation, exception);
+  }
+}
+
+absl::Status Communicator::AllReduce(absl::string_view operation, at::Tensor& t, bool max) {
+  CheckDtype(t);
+  if (size() == 1 || t.numel() == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(Ready(operation));
+  const auto& backend = BackendFor(*group_, t);
+  const int64_t bytes = static_cast<int64_t>(t.nbytes());
+  Count(2 * (size() - 1), 2 * (size() - 1) * bytes / size());
+  return Run(operation, [&] {
+    at::Tensor whole = t.detach().contiguous();
+    std::vector<at::Tensor> tensors = {whole};
+    c10d::AllreduceOptions options;
+    options.reduceOp = max ? c10d::ReduceOp::MAX : c10d::ReduceOp::SUM;
+    backend->allreduce(tensors, options)->wait();
+    if (!t.is_contiguous()) t.detach().copy_(whole);
+  });
+}
+
+absl::Status Communicator::AllReduceSum(at::Tensor& t) { return AllReduce("all_reduce_sum", t, /*max=*/false); }
+absl::Status Communicator::AllReduceMax(at::Tensor& t) { return AllReduce("all_reduce_max", t, /*max=*/true); }
+
+absl::Status Communicator::Broadcast(at::Tensor& t, int root) {
+  CheckDtype(t);
+  TORCH_CHECK(root >= 0 && root < size(), "broadcast from rank ", root, " in a group of ", size());
+  if (size() == 1 || t.numel() == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(Ready("broadcast"));
+  const auto& backend = BackendFor(*group_, t);
+  Count(CeilLog2(size()), Children((rank() - root + size()) % size(), size()) * static_cast<int64_t>(t.nbytes()));
+  return Run("broadcast", [&] {
+    at::Tensor whole = t.detach().contiguous();
+    std::vector<at::Tensor> tensors = {whole};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    backend->broadcast(tensors, options)->wait();
+    if (!t.is_contiguous()) t.detach().copy_(whole);
+  });
+}
+
+absl::StatusOr<at::Tensor> Communicator::AllToAll(const at::Tensor& rows, absl::Span<const int64_t> send_rows, absl::Span<const int64_t> receive_rows) {
+  CheckDtype(rows);
+  TORCH_CHECK(static_cast<int>(send_rows.size()) == size() && static_cast<int>(receive_rows.size()) == size(), "all_to_all: ", send_rows.size(),
+              " counts to send and ", receive_rows.size(), " to receive for ", size(), " ranks");
+  TORCH_CHECK(rows.dim() >= 1 && rows.size(0) == Sum(send_rows), "all_to_all: a tensor of shape ", rows.sizes(), ", rows to send: ", Sum(send_rows));
+  for (int r = 0; r < size(); ++r) TORCH_CHECK(send_rows[r] >= 0 && receive_rows[r] >= 0, "all_to_all: a negative count for rank ", r);
+  TORCH_CHECK(send_rows[rank()] == receive_rows[rank()], "all_to_all: ", send_rows[rank()], " rows to itself, ", receive_rows[rank()], " from itself");
+  const at::Tensor source = rows.detach().contiguous();
+  if (size() == 1) return source;
+  at::Tensor received = EmptyRows(source, Sum(receive_rows));
+  const int64_t row_numel = c10::multiply_integers(source.sizes().slice(1));
+  if (row_numel == 0) return received;
+  RETURN_IF_ERROR(Ready("all_to_all"));
+  const auto& backend = BackendFor(*group_, source);
+  Count(size() - 1, (Sum(send_rows) - send_rows[rank()]) * row_numel * source.element_size());
+  RETURN_IF_ERROR(Run("all_to_all", [&] {
+    at::Tensor input = source;
+    std::vector<int64_t> out(receive_rows.begin(), receive_rows.end()), in(send_rows.begin(), send_rows.end());
+    backend->alltoall_base(received, input, out, in)->wait();
+  }));
+  return received;
+}
+
+absl::StatusOr<std::vector<at::Tensor>> Communicator::AllGather(const at::Tensor& rows, absl::Span<const int64_t> rows_of_rank) {
+  CheckDtype(rows);
+  TORCH_CHECK(static_cast<int>(rows_of_rank.size()) == size(), "all_gather: ", rows_of_rank.size(), " counts for ", size(), " ranks");
+  TORCH_CHECK(rows.dim() >= 1 && rows.size(0) == rows_of_rank[rank()], "all_gather: a tensor of shape ", rows.sizes(),
+              ", announced rows: ", rows_of_rank[rank()]);
+  const at::Tensor mine = rows.detach().contiguous();
+  if (size() == 1) return std::vector<at::Tensor>{mine};
+  const at::Tensor everything = EmptyRows(mine, Sum(rows_of_rank));
+  std::vector<at::Tensor> parts;
+  int64_t row = 0;
+  for (const int64_t count : rows_of_rank) {
+    parts.push_back(everything.slice(0, row, row + count));
+    row += count;
+  }
+  parts[rank()].copy_(mine);
+  // To the next rank first, so that not all send to one at a time.
+  std::vector<Transfer> transfers;
+  for (int step = 1; step < size(); ++step) {
+    const int to = (rank() + step) % size(), from = (rank() - step + size()) % size();
+    ASSIGN_OR_RETURN(Transfer transfer, SendReceive({mine}, to, {parts[from]}, from));
+    transfers.push_back(std::move(transfer));
+  }
+  for (Transfer& transfer : transfers) RETURN_IF_ERROR(transfer.Wait());
+  return parts;
+}
+
+absl::StatusOr<Communicator::Transfer> Communicator::SendReceive(std::vector<at::Tensor> send, int to, std::vector<at::Tensor> receive, int from) {
+  TORCH_CHECK(to >= 0 && to < size() && from >= 0 && from < size(), "send_receive: to rank ", to, ", from rank ", from, " in a group of ", size());
+  TORCH_CHECK((to == rank()) == (from == rank()), "send_receive: only one of to=", to, " and from=", from, " is this rank");
+  for (at::Tensor& t : send) CheckDtype(t), t = t.detach().contiguous();
+  for (at::Tensor& t : receive) {
+    CheckDtype(t);
+    TORCH_CHECK(t.is_contiguous(), "send_receive: a tensor to receive into must be contiguous");
+    t = t.detach();
+  }
+  auto pending = std::make_unique<Transfer::Pending>();
+  pending->group = group_;
+  if (to == rank()) {
+    TORCH_CHECK(send.size() == receive.size(), "send_receive: ", send.size(), " tensors to itself, ", receive.size(), " from itself");
+    for (size_t i = 0; i < send.size(); ++i) receive[i].copy_(send[i]);
+    return Transfer(std::move(pending));
+  }
+  pending->operation = absl::StrCat("send to rank ", to, " and receive from rank ", from);
+  RETURN_IF_ERROR(Ready(pending->operation));
+  Count(1, BytesOf(send));
+  RETURN_IF_ERROR(Run(pending->operation, [&] {
+    const auto post = [&](std::vector<at::Tensor>& tensors, const auto& start) {
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        if (tensors[i].numel() == 0) continue;
+        std::vector<at::Tensor> one = {tensors[i]};
+        if (auto work = start(*BackendFor(*group_, tensors[i]), one, static_cast<int>(i))) pending->works.push_back(std::move(work));
+      }
+    };
+    // NCCL wants sends and receives of one exchange in one batch, else two ranks may each wait for the other's kernel.
+    const bool batch = group_->cuda != nullptr && std::any_of(send.begin(), send.end(), [](const at::Tensor& t) { return t.is_cuda(); });
+    if (batch) group_->cuda->startCoalescing();
+    post(receive, [&](c10d::Backend& backend, std::vector<at::Tensor>& one, int tag) { return backend.recv(one, from, tag); });
+    post(send, [&](c10d::Backend& backend, std::vector<at::Tensor>& one, int tag) { return backend.send(one, to, tag); });
+    if (batch) pending->works = {group_->cuda->endCoalescing()};
+  }));
+  pending->sent = std::move(send);
+  pending->received = std::move(receive);
+  return Transfer(std::move(pending));
+}
+
+Communicator::Transfer::Transfer(std::unique_ptr<Pending> pending) : pending_(std::move(pending)) {}
+Communicator::Transfer::Transfer(Transfer&&) noexcept = default;
+Communicator::Transfer& Communicator::Transfer::operator=(Transfer&& other) noexcept {
+  if (this != &other) {
+    Wait().IgnoreError();
+    pending_ = std::move(other.pending_);
+  }
+  return *this;
+}
+// A failure is kept in the group.
+Communicator::Transfer::~Transfer() { Wait().IgnoreError(); }
+
+absl::Status Communicator::Transfer::Wait() {
+  if (pending_ == nullptr) return absl::OkStatus();
+  const std::unique_ptr<Pending> pending = std::move(pending_);
+  absl::Status status = absl::OkStatus();
+  // All of them, also after a failure: memory must not be freed under a transfer. On a broken group each ends at once.
+  for (const auto& work : pending->works) {
+    try {
+      work->wait();
+    } catch (const std::exception& exception) {
+      Group& group = *pending->group;
+      if (status.ok()) status = group.broken.ok() ? Fail(group, pending->operation, exception) : group.broken;
+    }
+  }
+  return status;
+}
+
+absl::Status Communicator::Barrier() {
+  if (size() == 1) return absl::OkStatus();
+  RETURN_IF_ERROR(Ready("barrier"));
+  Count(CeilLog2(size()), 0);
+  return Run("barrier", [&] { group_->cpu->barrier()->wait(); });
+}
+
+absl::Status Communicator::Agree(const absl::Status& mine) {
+  if (size() == 1) return mine;
+  at::Tensor code_of_rank = at::zeros({size()}, at::kLong);
+  code_of_rank.mutable_data_ptr<int64_t>()[rank()] = mine.raw_code();
+  const absl::Status reached = AllReduceSum(code_of_rank);
+  if (!reached.ok()) return mine.ok() ? reached : mine;
+  const int64_t* codes = code_of_rank.const_data_ptr<int64_t>();
+  const int failed = static_cast<int>(std::find_if(codes, codes + size(), [](int64_t code) { return code != 0; }) - codes);
+  if (failed == size()) return absl::OkStatus();
+  // The words of the first failed rank, so that every rank can say them.
+  constexpr int64_t kMost = 1024;
+  at::Tensor words = at::zeros({kMost}, at::kByte);
+  const std::string text(mine.message().substr(0, kMost));
+  if (failed == rank()) std::memcpy(words.mutable_data_ptr(), text.data(), text.size());
+  const absl::Status heard = Broadcast(words, failed);
+  if (!mine.ok()) return mine;
+  const auto* begin = static_cast<const char*>(words.const_data_ptr());
+  const std::string message = heard.ok() ? std::string(begin, strnlen(begin, kMost)) : std::string(heard.message());
+  return absl::Status(static_cast<absl::StatusCode>(codes[failed]), absl::StrCat("rank ", failed, ": ", message));
+}
+
+}  // namespace moonring::comm

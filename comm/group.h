@@ -1,0 +1,30 @@
+#ifndef MOONRING_COMM_GROUP_H_
+#define MOONRING_COMM_GROUP_H_
+
+// What a Communicator stands on: the connections of one group of ranks. Made by process_groups, used by communicator.
+
+#include <memory>
+#include <string>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "comm/liveness.h"
+
+namespace moonring::comm {
+
+struct Group {
+  std::string name = "alone";
+  int rank = 0, size = 1;
+  absl::Duration deadline = absl::InfiniteDuration();
+  // One a kind of device; both null in a group of one.
+  c10::intrusive_ptr<c10d::Backend> cpu, cuda;
+  std::shared_ptr<Liveness> liveness;
+  // Why no call can succeed any more: the first failure, or that the group was closed. Read and written by the rank's own thread.
+  absl::Status broken;
+};
+
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_GROUP_H_

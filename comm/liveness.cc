@@ -1,0 +1,161 @@
+#include "comm/liveness.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "comm/torch_status.h"
+
+namespace moonring::comm {
+namespace {
+
+constexpr char kFailed[] = "failed";
+constexpr char kStoreIsGone[] = "the store that rank 0 or the launcher serves is gone";
+// Beats without a sign of life after which a rank is dead rather than slow.
+constexpr int kPatience = 8;
+
+std::string AliveKey(int rank) { return absl::StrCat("alive/", rank); }
+std::string LeftKey(int rank) { return absl::StrCat("left/", rank); }
+
+}  // namespace
+
+Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::function<void()> hang_up)
+    : store_(std::move(store)),
+      watch_store_(store_->clone()),
+      rank_(rank),
+      size_(size),
+      beat_(std::max(absl::Milliseconds(250), absl::Milliseconds(4) * size)),
+      hang_up_(std::move(hang_up)) {
+  Beat();
+  thread_ = std::thread([this] { Watch(); });
+}
+
+Liveness::~Liveness() { Leave(/*linger=*/false); }
+
+bool Liveness::Beat() {
+  return TryTorch([&] { watch_store_->add(AliveKey(rank_), 1); }).ok();
+}
+
+void Liveness::Learn(std::string cause) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (cause_.empty()) cause_ = std::move(cause);
+}
+
+std::string Liveness::Cause() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return cause_;
+}
+
+void Liveness::Watch() {
+  bool told = false;
+  while (true) {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      stop_changed_.wait_for(lock, absl::ToChronoMilliseconds(beat_), [this] { return stop_; });
+      if (stop_) return;
+    }
+    std::string cause;
+    const absl::Status status = TryTorch([&] {
+      watch_store_->add(AliveKey(rank_), 1);
+      if (!told && watch_store_->check({kFailed})) {
+        const std::vector<uint8_t> text = watch_store_->get(kFailed);
+        cause.assign(text.begin(), text.end());
+      }
+    });
+    if (!status.ok()) cause = kStoreIsGone;
+    if (cause.empty()) continue;
+    Learn(cause);
+    if (!std::exchange(told, true)) hang_up_();
+    if (!status.ok()) return;
+  }
+}
+
+std::string Liveness::Announce(absl::string_view cause) {
+  std::string standing(cause);
+  const absl::Status status = TryTorch([&] { standing = store_->compareSet(kFailed, "", standing); });
+  Learn(standing);
+  return standing;
+}
+
+std::string Liveness::SilentRanks() {
+  std::vector<int> silent;
+  std::vector<int64_t> beats(size_);
+  std::vector<std::string> left;
+  for (int r = 0; r < size_; ++r) {
+    if (r == rank_) continue;
+    beats[r] = store_->add(AliveKey(r), 0);
+    silent.push_back(r);
+  }
+  // A fresh process's first beat may be on its way, so a rank is heard of once its count moves; one that has left is not silent.
+  for (int waited = 0; waited < kPatience && !silent.empty(); ++waited) {
+    absl::SleepFor(beat_);
+    if (store_->check({kFailed})) return "";
+    std::erase_if(silent, [&](int r) { return store_->add(AliveKey(r), 0) != beats[r]; });
+  }
+  std::erase_if(silent, [&](int r) {
+    if (!store_->check({LeftKey(r)})) return false;
+    left.push_back(absl::StrCat("rank ", r, " has left"));
+    return true;
+  });
+  if (!silent.empty()) {
+    return absl::StrCat(silent.size() == 1 ? "rank " : "ranks ", absl::StrJoin(silent, ", "), silent.size() == 1 ? " has" : " have",
+                        " died (no sign of life for ", absl::FormatDuration(kPatience * beat_), ")");
+  }
+  return absl::StrJoin(left, ", ");
+}
+
+std::string Liveness::Blame() {
+  std::string cause = Cause();
+  if (!cause.empty()) return cause;
+  const absl::Status status = TryTorch([&] {
+    std::string silent;
+    if (!store_->check({kFailed})) silent = SilentRanks();
+    if (!silent.empty()) {
+      cause = Announce(silent);
+    } else if (store_->check({kFailed})) {
+      const std::vector<uint8_t> text = store_->get(kFailed);
+      cause.assign(text.begin(), text.end());
+    }
+  });
+  if (!status.ok()) cause = kStoreIsGone;
+  if (!cause.empty()) Learn(cause);
+  return cause;
+}
+
+void Liveness::Leave(bool linger) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(left_, true)) return;
+  }
+  // What fails here does not matter any more: the store may be gone.
+  (void)TryTorch([&] {
+    store_->set(LeftKey(rank_), "1");
+    if (!linger) return;
+    std::vector<int> here;
+    for (int r = 0; r < size_; ++r) {
+      if (r != rank_) here.push_back(r);
+    }
+    std::vector<int64_t> beats(size_, -1);
+    std::vector<absl::Time> heard(size_, absl::Now());
+    while (true) {
+      std::erase_if(here, [&](int r) {
+        if (store_->check({LeftKey(r)})) return true;
+        if (const int64_t now = store_->add(AliveKey(r), 0); std::exchange(beats[r], now) != now) heard[r] = absl::Now();
+        return absl::Now() - heard[r] > kPatience * beat_;
+      });
+      if (here.empty()) break;
+      absl::SleepFor(std::min(beat_, absl::Milliseconds(20)));
+    }
+  });
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  stop_changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace moonring::comm

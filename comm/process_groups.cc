@@ -1,0 +1,245 @@
+#include "comm/process_groups.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <utility>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#ifdef USE_C10D_NCCL
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#endif
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "comm/group.h"
+#include "comm/liveness.h"
+#include "comm/status_macros.h"
+#include "comm/torch_status.h"
+
+namespace moonring::comm {
+namespace {
+
+using Device = std::shared_ptr<gloo::transport::Device>;
+
+// Gloo's group, with a way to end the calls that wait on it. Closing a connection wakes the other end only; what wakes
+// both ends of all of a context's connections is a receive that runs out of time, so one is made that nobody answers.
+// (Only Gloo's functions are used: the fields of gloo::Context lie elsewhere in LibTorch's build than in the headers.)
+class GlooGroup : public c10d::ProcessGroupGloo {
+ public:
+  using c10d::ProcessGroupGloo::ProcessGroupGloo;
+  void HangUp() {
+    constexpr uint64_t kUnansweredSlot = ~uint64_t{0} >> 1;
+    for (const auto& context : contexts_) {
+      for (int peer = 0; peer < getSize(); ++peer) {
+        if (peer == getRank()) continue;
+        char nothing = 0;
+        const auto buffer = context->createUnboundBuffer(&nothing, 1);
+        try {
+          buffer->recv(peer, kUnansweredSlot);  // throws where this connection is broken already: try the next
+          buffer->waitRecv(std::chrono::milliseconds(1));
+        } catch (const std::exception&) {
+        }
+      }
+    }
+  }
+};
+
+absl::StatusOr<std::vector<Device>> OpenDevices(const RendezvousOptions& options, std::string* address) {
+  std::vector<Device> devices;
+  const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
+  if (!IsLoopback(options.address) && interfaces != nullptr && *interfaces != '\0') {
+    for (const absl::string_view name : absl::StrSplit(interfaces, ',', absl::SkipEmpty())) {
+      RETURN_IF_ERROR(TryTorch([&] { devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(std::string(name))); }),
+                      "GLOO_SOCKET_IFNAME=", interfaces);
+    }
+    *address = interfaces;
+    return devices;
+  }
+  *address = "127.0.0.1";
+  if (!IsLoopback(options.address)) {
+    ASSIGN_OR_RETURN(*address, LocalAddressTowards(options.address, options.port));
+  }
+  RETURN_IF_ERROR(TryTorch([&] { devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(*address)); }), "Gloo on ", *address);
+  return devices;
+}
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<World>> World::Connect(const RendezvousOptions& options) {
+  if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", options.rank, " of ", options.world_size));
+  }
+  auto world = std::make_shared<World>(Key(), options);
+  if (options.world_size == 1) {
+    world->communicator_ = Communicator::Alone();
+    return world;
+  }
+  ASSIGN_OR_RETURN(c10::intrusive_ptr<c10d::Store> store, OpenStore(options));
+  std::string address;
+  ASSIGN_OR_RETURN(std::vector<Device> devices, OpenDevices(options, &address));
+  RETURN_IF_ERROR(
+      world->Join(c10::make_intrusive<c10d::PrefixStore>(absl::StrCat("moonring", options.attempt), std::move(store)), std::move(devices), address));
+  return world;
+}
+
+absl::StatusOr<std::shared_ptr<World>> World::ConnectThreads(c10::intrusive_ptr<c10d::Store> store, int rank, int size, absl::Duration deadline) {
+  RendezvousOptions options;
+  options.rank = rank;
+  options.world_size = size;
+  options.deadline = deadline;
+  options.serves_store = false;  // the store lives as long as any thread holds it
+  if (size == 1) return Connect(options);
+  auto world = std::make_shared<World>(Key(), options);
+  std::string address;
+  ASSIGN_OR_RETURN(std::vector<Device> devices, OpenDevices(options, &address));
+  RETURN_IF_ERROR(world->Join(std::move(store), std::move(devices), address));
+  return world;
+}
+
+std::shared_ptr<World> World::Alone() {
+  auto world = std::make_shared<World>(Key(), RendezvousOptions());
+  world->communicator_ = Communicator::Alone();
+  return world;
+}
+
+World::~World() { Close(); }
+
+absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Device> devices, const std::string& address) {
+  store_ = std::move(store);
+  devices_ = std::move(devices);
+  int64_t times = 0;
+  RETURN_IF_ERROR(TryTorch([&] { times = store_->add(absl::StrCat("process of rank ", rank()), 1); }));
+  if (times > 1)
+    return absl::InvalidArgumentError(absl::StrCat("two processes are rank ", rank(), " (this one is process ", getpid(), " on ", HostName(), ")"));
+  liveness_ = std::make_shared<Liveness>(c10::make_intrusive<c10d::PrefixStore>("live", store_), rank(), size(), [this] { HangUp(); });
+
+  std::vector<int> everyone(size());
+  for (int r = 0; r < size(); ++r) everyone[r] = r;
+  std::vector<std::string> addresses;
+  RETURN_IF_ERROR(Gather("join the world", everyone, address, &addresses));
+  for (int r = 0; r < size(); ++r) {
+    if (IsLoopback(addresses[r]) == IsLoopback(address)) continue;
+    return absl::FailedPreconditionError(absl::StrCat("rank ", r, " is reached at ", addresses[r], ", rank ", rank(), " at ", address,
+                                                      ": set GLOO_SOCKET_IFNAME to the network interface, or MASTER_ADDR to an address instead of a name"));
+  }
+  ASSIGN_OR_RETURN(communicator_, Make(everyone, "world"));
+  return absl::OkStatus();
+}
+
+// Each of `ranks` leaves a word in the store and takes all others'. Polled, so that an announced failure ends it too.
+absl::Status World::Gather(const std::string& what, const std::vector<int>& ranks, const std::string& mine, std::vector<std::string>* theirs) {
+  const auto key = [&](int r) { return absl::StrCat(what, "/", r); };
+  std::vector<int> missing = ranks;
+  const absl::Time end = absl::Now() + options_.deadline;
+  absl::Duration pause = absl::Milliseconds(1);
+  RETURN_IF_ERROR(TryTorch([&] {
+                    store_->set(key(rank()), mine);
+                    while (true) {
+                      std::erase_if(missing, [&](int r) { return store_->check({key(r)}); });
+                      if (missing.empty() || absl::Now() > end || !liveness_->Cause().empty()) break;
+                      absl::SleepFor(pause);
+                      pause = std::min(2 * pause, absl::Milliseconds(50));
+                    }
+                    for (const int r : ranks) theirs->push_back(missing.empty() ? store_->get_to_str(key(r)) : "");
+                  }),
+                  "rank ", rank(), " to ", what);
+  if (missing.empty()) return absl::OkStatus();
+  if (const std::string cause = liveness_->Cause(); !cause.empty()) return absl::UnavailableError(absl::StrCat("rank ", rank(), " to ", what, ": ", cause));
+  const std::string late = absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " of ", ranks.size(), " did not come to ", what,
+                                        " within ", absl::FormatDuration(options_.deadline));
+  liveness_->Announce(late);
+  return absl::DeadlineExceededError(late);
+}
+
+absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>& ranks, const std::string& name) {
+  auto group = std::make_shared<Group>();
+  group->name = name;
+  group->rank = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
+  group->size = static_cast<int>(ranks.size());
+  group->deadline = options_.deadline;
+  group->liveness = liveness_;
+  if (group->size > 1) {
+    std::vector<std::string> ready;
+    RETURN_IF_ERROR(Gather(absl::StrCat("make group ", groups_made_, " '", name, "'"), ranks, "", &ready));
+    const auto timeout = absl::ToChronoMilliseconds(options_.deadline);
+    const auto prefixed = [&](const char* kind) { return c10::make_intrusive<c10d::PrefixStore>(absl::StrCat(kind, "/", groups_made_), store_); };
+    RETURN_IF_ERROR(TryTorch([&] {
+                      auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+                      options->devices = devices_;
+                      options->threads = static_cast<int>(devices_.size());
+                      group->cpu = c10::make_intrusive<GlooGroup>(prefixed("gloo"), group->rank, group->size, options);
+#ifdef USE_C10D_NCCL
+                      if (options_.cuda) {
+                        auto nccl = c10d::ProcessGroupNCCL::Options::create();
+                        nccl->timeout = timeout;
+                        group->cuda = c10::make_intrusive<c10d::ProcessGroupNCCL>(prefixed("nccl"), group->rank, group->size, nccl);
+                      }
+#endif
+                    }),
+                    "group '", name, "', rank ", group->rank, " of ", group->size);
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  groups_.push_back(group);
+  return std::make_shared<Communicator>(group);
+}
+
+absl::StatusOr<std::shared_ptr<Communicator>> World::Split(const std::vector<int>& ranks, const std::string& name) {
+  ++groups_made_;
+  std::set<int> seen;
+  for (const int r : ranks) {
+    if (r < 0 || r >= size()) return absl::InvalidArgumentError(absl::StrCat("group '", name, "': rank ", r, " in a world of ", size()));
+    if (!seen.insert(r).second) return absl::InvalidArgumentError(absl::StrCat("group '", name, "': rank ", r, " twice"));
+  }
+  if (closed_) return absl::FailedPreconditionError(absl::StrCat("group '", name, "': the world is closed"));
+  if (!seen.contains(rank())) return std::shared_ptr<Communicator>();
+  return Make(ranks, name);
+}
+
+void World::HangUp() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (std::exchange(hung_up_, true)) return;
+  for (const auto& group : groups_) {
+    if (group->cpu != nullptr) static_cast<GlooGroup*>(group->cpu.get())->HangUp();
+    if (group->cuda != nullptr) group->cuda->abort();
+  }
+}
+
+void World::Abort(absl::string_view reason) {
+  if (closed_ || liveness_ == nullptr) return;
+  liveness_->Announce(absl::StrCat("rank ", rank(), " has failed: ", reason));
+  HangUp();
+}
+
+void World::Close() {
+  if (std::exchange(closed_, true)) return;
+  // The beat goes on while the groups end, and the store outlives both.
+  if (liveness_ != nullptr) liveness_->Leave(/*linger=*/rank() == 0 && options_.serves_store);
+  std::vector<std::shared_ptr<Group>> groups;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    groups.swap(groups_);
+  }
+  for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+    (*group)->broken = absl::FailedPreconditionError(absl::StrCat("group '", (*group)->name, "' is closed"));
+    (*group)->cuda.reset();
+    (*group)->cpu.reset();
+    (*group)->liveness.reset();
+  }
+  liveness_.reset();
+  devices_.clear();
+  store_.reset();
+}
+
+}  // namespace moonring::comm

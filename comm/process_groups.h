@@ -1,0 +1,89 @@
+#ifndef MOONRING_COMM_PROCESS_GROUPS_H_
+#define MOONRING_COMM_PROCESS_GROUPS_H_
+
+// The world of ranks: it owns the store, the connections and the groups, and closes them in one order.
+//
+//   between processes   a TCPStore (rendezvous.h); Gloo over TCP, and NCCL beside it where asked for
+//   between threads     Gloo over loopback and a store in memory: any number of ranks in one test
+//   alone               nothing at all
+//
+// Gloo binds to loopback where the rendezvous is on loopback, else to the interfaces that GLOO_SOCKET_IFNAME names, else to
+// the address on the way to the rendezvous. Making a group connects every pair of its ranks.
+//
+// What fails: a rank that does not come within the deadline (DEADLINE_EXCEEDED, naming the missing ones), two processes
+// of one rank, ranks on loopback and others not. A rank that fails must say so (Abort) or end its process: either way
+// all others' calls end within seconds with an error that names it (liveness.h).
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "comm/communicator.h"
+#include "comm/rendezvous.h"
+
+namespace gloo::transport {
+class Device;
+}
+
+namespace moonring::comm {
+
+class Liveness;
+struct Group;
+
+class World {
+ public:
+  static absl::StatusOr<std::shared_ptr<World>> Connect(const RendezvousOptions& options);
+  // One rank of a world of threads: each calls it with the same store.
+  static absl::StatusOr<std::shared_ptr<World>> ConnectThreads(c10::intrusive_ptr<c10d::Store> store, int rank, int size, absl::Duration deadline);
+  static std::shared_ptr<World> Alone();
+  ~World();
+
+  int rank() const { return options_.rank; }
+  int size() const { return options_.world_size; }
+
+  // The group of all ranks.
+  std::shared_ptr<Communicator> communicator() const { return communicator_; }
+
+  // A group of some ranks (of the world, in the group's order). Every rank calls it with the same lists in the same order,
+  // members or not; null for a non-member. INVALID_ARGUMENT for a rank out of range or twice.
+  absl::StatusOr<std::shared_ptr<Communicator>> Split(const std::vector<int>& ranks, const std::string& name);
+
+  // This rank fails and will make no more calls: every other rank's pending and later calls end with `reason`.
+  void Abort(absl::string_view reason);
+
+  // Ends the groups, then the store. Later calls on any communicator of this world give FAILED_PRECONDITION. The rank
+  // that serves the store waits until the others have closed or died. Idempotent; the destructor calls it.
+  void Close();
+
+ private:
+  struct Key {};
+
+ public:
+  World(Key, RendezvousOptions options) : options_(std::move(options)) {}
+
+ private:
+  absl::Status Join(c10::intrusive_ptr<c10d::Store> store, std::vector<std::shared_ptr<gloo::transport::Device>> devices, const std::string& address);
+  absl::Status Gather(const std::string& what, const std::vector<int>& ranks, const std::string& mine, std::vector<std::string>* theirs);
+  absl::StatusOr<std::shared_ptr<Communicator>> Make(const std::vector<int>& ranks, const std::string& name);
+  void HangUp();
+
+  RendezvousOptions options_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::vector<std::shared_ptr<gloo::transport::Device>> devices_;
+  std::shared_ptr<Liveness> liveness_;
+  std::shared_ptr<Communicator> communicator_;
+  int groups_made_ = 0;
+  bool closed_ = false;
+
+  std::mutex mutex_;  // of groups_ and hung_up_, which liveness's thread uses too
+  std::vector<std::shared_ptr<Group>> groups_;
+  bool hung_up_ = false;
+};
+
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_PROCESS_GROUPS_H_

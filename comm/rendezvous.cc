@@ -1,0 +1,205 @@
+#include "comm/rendezvous.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "comm/status_macros.h"
+#include "comm/torch_status.h"
+
+namespace moonring::comm {
+namespace {
+
+using Lookup = std::function<const char*(const char*)>;
+
+absl::StatusOr<int> Number(const Lookup& lookup, const char* name, int least, int most) {
+  const char* text = lookup(name);
+  if (text == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, " is not set"));
+  int value = 0;
+  if (!absl::SimpleAtoi(text, &value) || value < least || value > most) {
+    return absl::InvalidArgumentError(absl::StrCat(name, "='", text, "': wanted a number from ", least, " to ", most));
+  }
+  return value;
+}
+
+constexpr int kManyRanks = 1 << 20;
+
+// The first host of Slurm's list: "gpu[007-012,020],login1" -> "gpu007".
+std::string FirstHost(absl::string_view hosts) {
+  const size_t stop = hosts.find_first_of(",[");
+  std::string first(hosts.substr(0, stop));
+  if (stop != absl::string_view::npos && hosts[stop] == '[') {
+    const absl::string_view numbers = hosts.substr(stop + 1);
+    absl::StrAppend(&first, numbers.substr(0, numbers.find_first_of("-,]")));
+    const size_t close = numbers.find(']');
+    if (close != absl::string_view::npos) {
+      const absl::string_view suffix = numbers.substr(close + 1);
+      absl::StrAppend(&first, suffix.substr(0, suffix.find_first_of(",[")));
+    }
+  }
+  return first;
+}
+
+absl::Status TakeAddress(const Lookup& lookup, RendezvousOptions& options) {
+  if (const char* address = lookup("MASTER_ADDR")) options.address = address;
+  if (options.address.empty()) return absl::InvalidArgumentError("MASTER_ADDR is empty");
+  if (lookup("MASTER_PORT") != nullptr) {
+    ASSIGN_OR_RETURN(options.port, Number(lookup, "MASTER_PORT", 1, 65535));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RendezvousOptions> FromTorchrun(const Lookup& lookup) {
+  RendezvousOptions options;
+  ASSIGN_OR_RETURN(options.world_size, Number(lookup, "WORLD_SIZE", 1, kManyRanks), "RANK is set");
+  ASSIGN_OR_RETURN(options.rank, Number(lookup, "RANK", 0, options.world_size - 1), "WORLD_SIZE is ", options.world_size);
+  if (options.world_size > 1) {
+    for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
+      if (lookup(name) == nullptr) return absl::InvalidArgumentError(absl::StrCat("RANK and WORLD_SIZE are set, but ", name, " is not"));
+    }
+  }
+  RETURN_IF_ERROR(TakeAddress(lookup, options));
+  if (lookup("LOCAL_RANK") != nullptr) {
+    ASSIGN_OR_RETURN(options.local_rank, Number(lookup, "LOCAL_RANK", 0, options.world_size - 1));
+  }
+  const char* agent = lookup("TORCHELASTIC_USE_AGENT_STORE");
+  options.serves_store = agent == nullptr || !absl::EqualsIgnoreCase(agent, "true");
+  for (const char* name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}) {
+    if (const char* value = lookup(name)) absl::StrAppend(&options.attempt, "/", value);
+  }
+  return options;
+}
+
+// nullopt where srun has not started several tasks.
+absl::StatusOr<std::optional<RendezvousOptions>> FromSlurm(const Lookup& lookup) {
+  if (lookup("SLURM_PROCID") == nullptr || lookup("SLURM_STEP_NUM_TASKS") == nullptr) return std::nullopt;
+  RendezvousOptions options;
+  ASSIGN_OR_RETURN(options.world_size, Number(lookup, "SLURM_STEP_NUM_TASKS", 1, kManyRanks));
+  if (options.world_size == 1) return std::nullopt;
+  ASSIGN_OR_RETURN(options.rank, Number(lookup, "SLURM_PROCID", 0, options.world_size - 1), "SLURM_STEP_NUM_TASKS is ", options.world_size);
+  if (lookup("SLURM_LOCALID") != nullptr) {
+    ASSIGN_OR_RETURN(options.local_rank, Number(lookup, "SLURM_LOCALID", 0, options.world_size - 1));
+  }
+  int64_t job = 0, step = 0;
+  if (const char* id = lookup("SLURM_JOB_ID")) (void)absl::SimpleAtoi(id, &job);
+  if (const char* id = lookup("SLURM_STEP_ID")) (void)absl::SimpleAtoi(id, &step);
+  options.port = 16000 + static_cast<int>((job * 16 + step) % 16000);  // below the ephemeral ports
+  const char* nodes = lookup("SLURM_STEP_NUM_NODES");
+  if (nodes == nullptr || absl::string_view(nodes) != "1") {
+    const char* hosts = lookup("SLURM_STEP_NODELIST");
+    if (hosts == nullptr) hosts = lookup("SLURM_JOB_NODELIST");
+    if (hosts == nullptr && lookup("MASTER_ADDR") == nullptr) {
+      return absl::InvalidArgumentError("SLURM_STEP_NUM_TASKS is set, but neither SLURM_STEP_NODELIST nor MASTER_ADDR says where rank 0 is");
+    }
+    if (hosts != nullptr) options.address = FirstHost(hosts);
+  }
+  RETURN_IF_ERROR(TakeAddress(lookup, options));
+  return options;
+}
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  int fd() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+// Listens on our own socket rather than leaving it to TCPStore: then a taken port is known as such, and loopback stays loopback.
+absl::StatusOr<int> Listen(const std::string& address, int port) {
+  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_port = htons(static_cast<uint16_t>(port));
+  any.sin_addr.s_addr = htonl(IsLoopback(address) ? INADDR_LOOPBACK : INADDR_ANY);
+  if (address != "localhost" && IsLoopback(address)) inet_pton(AF_INET, address.c_str(), &any.sin_addr);
+  if (socket.fd() < 0 || setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+      bind(socket.fd(), reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 || listen(socket.fd(), SOMAXCONN) != 0) {
+    const int error = errno;
+    const std::string what = absl::StrCat("port ", port, " on this machine: ", strerror(error));
+    if (error == EADDRINUSE) return absl::AlreadyExistsError(absl::StrCat(what, "; set MASTER_PORT to a free port (the same for every rank)"));
+    return absl::UnavailableError(what);
+  }
+  return socket.Release();
+}
+
+}  // namespace
+
+bool IsLoopback(const std::string& address) { return address == "localhost" || address == "::1" || absl::StartsWith(address, "127."); }
+
+absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(const Lookup& lookup) {
+  if (lookup("RANK") != nullptr || lookup("WORLD_SIZE") != nullptr) {
+    if (lookup("RANK") == nullptr) return absl::InvalidArgumentError("WORLD_SIZE is set, but RANK is not");
+    ASSIGN_OR_RETURN(RendezvousOptions options, FromTorchrun(lookup));
+    return options;
+  }
+  return FromSlurm(lookup);
+}
+
+absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment() {
+  return RendezvousFrom([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOptions& options) {
+  c10d::TCPStoreOptions store;
+  store.port = static_cast<uint16_t>(options.port);
+  store.isServer = options.rank == 0 && options.serves_store;
+  store.waitWorkers = false;
+  store.timeout = absl::ToChronoMilliseconds(options.deadline);
+  if (store.isServer) {
+    ASSIGN_OR_RETURN(store.masterListenFd, Listen(options.address, options.port), "rank 0 cannot serve the rendezvous");
+  }
+  c10::intrusive_ptr<c10d::Store> opened;
+  const absl::Status status = TryTorch([&] { opened = c10::make_intrusive<c10d::TCPStore>(options.address, store); });
+  if (!status.ok()) {
+    return absl::UnavailableError(absl::StrCat("rank ", options.rank, ": nobody answers at ", options.address, ":", options.port, " within ",
+                                               absl::FormatDuration(options.deadline), "; is rank 0 running, and are MASTER_ADDR and MASTER_PORT its? (",
+                                               status.message(), ")"));
+  }
+  return opened;
+}
+
+absl::StatusOr<std::string> LocalAddressTowards(const std::string& address, int port) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (const int error = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found); error != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot resolve '", address, "': ", gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    const Socket socket(::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage local{};
+    socklen_t size = sizeof local;
+    char text[NI_MAXHOST];
+    if (socket.fd() >= 0 && connect(socket.fd(), entry->ai_addr, entry->ai_addrlen) == 0 &&
+        getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &size) == 0 &&
+        getnameinfo(reinterpret_cast<sockaddr*>(&local), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0) {
+      return std::string(text);
+    }
+  }
+  return absl::UnavailableError(absl::StrCat("no route to '", address, "'"));
+}
+
+}  // namespace moonring::comm

@@ -1,0 +1,318 @@
+#include "comm/communicator.h"
+
+#include <numeric>
+#include <random>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include "absl/time/clock.h"
+#include "comm/process_groups.h"
+#include "tests/testing/all_close.h"
+#include "tests/testing/run_ranks.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::comm {
+namespace {
+
+using ::moonring::testing::BitEqual;
+using ::moonring::testing::RunRanks;
+using ::moonring::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int kSizes[] = {1, 2, 3, 5, 8};
+constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte};
+
+// Distinct small integers of a rank, exact in every dtype here.
+at::Tensor Mine(int rank, int64_t numel, at::ScalarType dtype) { return ((at::arange(numel, at::kLong) * 3 + rank) % 7).to(dtype); }
+
+TEST(CommunicatorTest, AllReduceOfEachDtypeAndSize) {
+  for (const int size : kSizes) {
+    RunRanks(size, [&](std::shared_ptr<World> world) {
+      Communicator& comm = *world->communicator();
+      for (const at::ScalarType dtype : kDtypes) {
+        for (const int64_t numel : {0, 1, 3, 100, 1000, 10001}) {
+          at::Tensor sum = Mine(comm.rank(), numel, dtype), max = sum.clone();
+          at::Tensor want_sum = Mine(0, numel, dtype), want_max = want_sum.clone();
+          for (int r = 1; r < size; ++r) {
+            want_sum += Mine(r, numel, dtype);
+            want_max = want_max.maximum(Mine(r, numel, dtype));
+          }
+          ASSERT_OK(comm.AllReduceSum(sum));
+          ASSERT_OK(comm.AllReduceMax(max));
+          ASSERT_TRUE(BitEqual(sum, want_sum)) << dtype << " " << numel;
+          ASSERT_TRUE(BitEqual(max, want_max)) << dtype << " " << numel;
+        }
+      }
+    });
+  }
+}
+
+TEST(CommunicatorTest, SumsAreBitEqualOnAllRanks) {
+  RunRanks(3, [&](std::shared_ptr<World> world) {
+    Communicator& comm = *world->communicator();
+    at::Tensor t = (at::arange(1000, at::kFloat) * (0.1 + comm.rank())).sin();
+    ASSERT_OK(comm.AllReduceSum(t));
+    auto all = comm.AllGather(t, std::vector<int64_t>(3, 1000));
+    ASSERT_OK(all);
+    for (const at::Tensor& other : *all) EXPECT_TRUE(BitEqual(other, t));
+  });
+}
+
+TEST(CommunicatorTest, StridedTensorsAreReducedInPlace) {
+  RunRanks(2, [&](std::shared_ptr<World> world) {
+    Communicator& comm = *world->communicator();
+    const at::Tensor whole = at::ones({4, 6});
+    at::Tensor column = whole.slice(1, 2, 3);
+    ASSERT_OK(comm.AllReduceSum(column));
+    EXPECT_EQ(whole.sum().item<float>(), 24 + 4);
+    at::Tensor other = comm.rank() == 1 ? at::full({3, 2}, 5.0).t() : at::zeros({2, 3}, at::kFloat);
+    other = other.to(at::kFloat);
+    ASSERT_OK(comm.Broadcast(other, 1));
+    EXPECT_TRUE(other.eq(5).all().item<bool>());
+  });
+}
+
+TEST(CommunicatorTest, BroadcastFromEachRoot) {
+  for (const int size : kSizes) {
+    RunRanks(size, [&](std::shared_ptr<World> world) {
+      Communicator& comm = *world->communicator();
+      for (int root = 0; root < size; ++root) {
+        at::Tensor t = Mine(comm.rank() + root, 50, at::kBFloat16);
+        ASSERT_OK(comm.Broadcast(t, root));
+        ASSERT_TRUE(BitEqual(t, Mine(2 * root, 50, at::kBFloat16)));
+      }
+      // A binomial tree sends P-1 times in all.
+      at::Tensor sent = at::full({1}, comm.counters().bytes_sent, at::kLong);
+      ASSERT_OK(comm.AllReduceSum(sent));
+      EXPECT_EQ(sent.item<int64_t>(), size * (size - 1) * 100);
+    });
+  }
+}
+
+// Rows that rank `from` sends to rank `to`: uneven, some of them none.
+int64_t RowsBetween(int from, int to, int round) { return (from * 5 + to * 3 + round) % 4 == 0 ? 0 : (from * 7 + to * 11 + round) % 6; }
+
+TEST(CommunicatorTest, AllToAllOfUnevenRows) {
+  for (const int size : kSizes) {
+    RunRanks(size, [&](std::shared_ptr<World> world) {
+      Communicator& comm = *world->communicator();
+      for (const at::ScalarType dtype : kDtypes) {
+        for (int round = 0; round < 4; ++round) {
+          std::vector<int64_t> send(size), receive(size);
+          std::vector<at::Tensor> sent, want;
+          // Row i from a to b holds (a, b, i) in its three columns.
+          const auto rows = [&](int from, int to, int64_t count) {
+            at::Tensor t = at::zeros({count, 3}, at::kLong);
+            t.select(1, 0).fill_(from), t.select(1, 1).fill_(to), t.select(1, 2).copy_(at::arange(count, at::kLong));
+            return t.to(dtype);
+          };
+          for (int r = 0; r < size; ++r) {
+            sent.push_back(rows(comm.rank(), r, send[r] = RowsBetween(comm.rank(), r, round)));
+            want.push_back(rows(r, comm.rank(), receive[r] = RowsBetween(r, comm.rank(), round)));
+          }
+          auto got = comm.AllToAll(at::cat(sent), send, receive);
+          ASSERT_OK(got);
+          ASSERT_TRUE(BitEqual(*got, at::cat(want))) << dtype << " round " << round;
+        }
+      }
+      // Nobody sends anything; one sends everything to the last.
+      const std::vector<int64_t> none(size, 0);
+      auto nothing = comm.AllToAll(at::empty({0, 4}), none, none);
+      ASSERT_OK(nothing);
+      EXPECT_EQ(nothing->sizes(), (at::IntArrayRef{0, 4}));
+      std::vector<int64_t> send(size, 0), receive(size, 0);
+      if (comm.rank() == 0) send.back() = 1000;
+      if (comm.rank() == size - 1) receive.front() = 1000;
+      auto funnel = comm.AllToAll(at::ones({comm.rank() == 0 ? 1000 : 0, 2}), send, receive);
+      ASSERT_OK(funnel);
+      EXPECT_EQ(funnel->sum().item<float>(), comm.rank() == size - 1 ? 2000 : 0);
+    });
+  }
+}
+
+TEST(CommunicatorTest, AllGatherOfUnevenRows) {
+  for (const int size : kSizes) {
+    RunRanks(size, [&](std::shared_ptr<World> world) {
+      Communicator& comm = *world->communicator();
+      std::vector<int64_t> rows(size);
+      for (int r = 0; r < size; ++r) rows[r] = (r * 5) % 4;
+      auto all = comm.AllGather(at::full({rows[comm.rank()], 2}, comm.rank(), at::kDouble), rows);
+      ASSERT_OK(all);
+      for (int r = 0; r < size; ++r) EXPECT_TRUE(BitEqual((*all)[r], at::full({rows[r], 2}, r, at::kDouble)));
+      EXPECT_EQ(comm.counters().bytes_sent, (size - 1) * rows[comm.rank()] * 16);
+    });
+  }
+}
+
+TEST(CommunicatorTest, SendReceiveGoesRoundARing) {
+  for (const int size : kSizes) {
+    RunRanks(size, [&](std::shared_ptr<World> world) {
+      Communicator& comm = *world->communicator();
+      const int next = (comm.rank() + 1) % size, before = (comm.rank() + size - 1) % size;
+      // Sizes differ from rank to rank; the second of three is empty on all.
+      const auto key = [](int r) { return Mine(r, 1000 + r, at::kFloat); };
+      const auto value = [](int r) { return Mine(r + 1, 500 + 2 * r, at::kBFloat16); };
+      at::Tensor k = at::empty({1000 + before}), v = at::empty({500 + 2 * before}, at::kBFloat16), none = at::empty({0});
+      auto transfer = comm.SendReceive({key(comm.rank()), at::empty({0}), value(comm.rank())}, next, {k, none, v}, before);
+      ASSERT_OK(transfer);
+      ASSERT_OK(transfer->Wait());
+      ASSERT_OK(transfer->Wait());  // nothing is left to wait for
+      EXPECT_TRUE(BitEqual(k, key(before)));
+      EXPECT_TRUE(BitEqual(v, value(before)));
+    });
+  }
+}
+
+TEST(CommunicatorTest, LargeTransfersAtOnceDoNotBlockEachOther) {
+  RunRanks(3, [&](std::shared_ptr<World> world) {
+    Communicator& comm = *world->communicator();
+    const int next = (comm.rank() + 1) % 3, before = (comm.rank() + 2) % 3;
+    constexpr int64_t kNumel = 4 << 20;  // 16 MiB: more than a socket buffers
+    at::Tensor forth = at::empty({kNumel}), back = at::empty({kNumel});
+    auto a = comm.SendReceive({at::full({kNumel}, comm.rank(), at::kFloat)}, next, {forth}, before);
+    auto b = comm.SendReceive({at::full({kNumel}, -comm.rank(), at::kFloat)}, before, {back}, next);
+    ASSERT_OK(a);
+    ASSERT_OK(b);
+    ASSERT_OK(b->Wait());
+    ASSERT_OK(a->Wait());
+    EXPECT_TRUE(forth.eq(before).all().item<bool>());
+    EXPECT_TRUE(back.eq(-next).all().item<bool>());
+    { auto dropped = comm.SendReceive({forth}, next, {back}, before); }  // ends in the destructor
+    EXPECT_TRUE(back.eq((comm.rank() + 1) % 3).all().item<bool>());
+  });
+}
+
+TEST(CommunicatorTest, CountsStepsAndBytes) {
+  RunRanks(4, [&](std::shared_ptr<World> world) {
+    Communicator& comm = *world->communicator();
+    at::Tensor t = at::ones({1000}, at::kFloat);
+    ASSERT_OK(comm.AllReduceSum(t));
+    EXPECT_EQ(comm.counters().steps, 6);
+    EXPECT_EQ(comm.counters().bytes_sent, 6 * 1000);
+    const std::vector<int64_t> one(4, 1);
+    ASSERT_OK(comm.AllToAll(at::ones({4, 5}, at::kBFloat16), one, one));
+    EXPECT_EQ(comm.counters().steps, 6 + 3);
+    EXPECT_EQ(comm.counters().bytes_sent, 6 * 1000 + 3 * 10);
+    ASSERT_OK(comm.Barrier());
+    EXPECT_EQ(comm.counters().steps, 6 + 3 + 2);
+  });
+  EXPECT_EQ(Communicator::Alone()->counters().steps, 0);
+}
+
+TEST(CommunicatorTest, AgreeTellsAllRanksOfOnesFailure) {
+  RunRanks(4, [&](std::shared_ptr<World> world) {
+    Communicator& comm = *world->communicator();
+    EXPECT_OK(comm.Agree(absl::OkStatus()));
+    // They fail at different points, and all come here.
+    absl::Status mine;
+    if (comm.rank() == 2) mine = absl::NotFoundError("weights.bin is missing");
+    if (comm.rank() == 3) mine = absl::DataLossError("half a file");
+    const absl::Status agreed = comm.Agree(mine);
+    if (!mine.ok()) {
+      EXPECT_EQ(agreed, mine);
+    } else {
+      EXPECT_THAT(agreed, StatusIs(absl::StatusCode::kNotFound, "rank 2: weights.bin is missing"));
+    }
+    EXPECT_OK(comm.Agree(absl::OkStatus()));  // and the group goes on
+    const absl::Status long_one = comm.Agree(comm.rank() == 0 ? absl::InternalError(std::string(5000, 'x')) : absl::OkStatus());
+    EXPECT_EQ(long_one.message().size(), comm.rank() == 0 ? 5000 : 1024 + 8);
+  });
+  EXPECT_THAT(Communicator::Alone()->Agree(absl::NotFoundError("x")), StatusIs(absl::StatusCode::kNotFound, "x"));
+}
+
+TEST(CommunicatorTest, AGroupOfOneDoesNothing) {
+  const auto alone = Communicator::Alone();
+  at::Tensor t = at::ones({3});
+  EXPECT_OK(alone->AllReduceSum(t));
+  EXPECT_OK(alone->Broadcast(t, 0));
+  EXPECT_OK(alone->Barrier());
+  auto rows = alone->AllToAll(t, {3}, {3});
+  ASSERT_OK(rows);
+  EXPECT_TRUE(BitEqual(*rows, t));
+  at::Tensor copy = at::zeros({3});
+  auto transfer = alone->SendReceive({t}, 0, {copy}, 0);
+  ASSERT_OK(transfer);
+  EXPECT_OK(transfer->Wait());
+  EXPECT_TRUE(BitEqual(copy, t));
+}
+
+TEST(CommunicatorTest, RefusesTheCallersMistakesBeforeAnythingIsSent) {
+  RunRanks(2, [&](std::shared_ptr<World> world) {
+    Communicator& comm = *world->communicator();
+    at::Tensor flags = at::zeros({2}, at::kBool);
+    EXPECT_THROW(comm.AllReduceSum(flags).IgnoreError(), c10::Error);
+    EXPECT_THROW(comm.AllToAll(at::zeros({3}), {1, 1}, {1, 1}).IgnoreError(), c10::Error);
+    EXPECT_THROW(comm.AllToAll(at::zeros({2}), {2}, {2}).IgnoreError(), c10::Error);
+    EXPECT_THROW(comm.AllGather(at::zeros({3}), {1, 1}).IgnoreError(), c10::Error);
+    EXPECT_THROW(comm.SendReceive({}, 2, {}, 0).IgnoreError(), c10::Error);
+    EXPECT_THROW(comm.SendReceive({}, 0, {at::zeros({2, 2}).t()}, 1).IgnoreError(), c10::Error);
+    at::Tensor t = at::ones({2});
+    EXPECT_THROW(comm.Broadcast(t, 5).IgnoreError(), c10::Error);
+    EXPECT_OK(comm.AllReduceSum(t));
+  });
+}
+
+TEST(CommunicatorTest, ALateRankEndsTheCallAtTheDeadline) {
+  RunRanks(
+      3,
+      [&](std::shared_ptr<World> world) {
+        Communicator& comm = *world->communicator();
+        at::Tensor t = at::ones({4});
+        if (comm.rank() == 1) {
+          absl::SleepFor(absl::Seconds(7));  // past the deadline and the two seconds in which the others look for the dead
+          const absl::Status late = comm.AllReduceSum(t);
+          EXPECT_THAT(late, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("all_reduce_sum on group 'world', rank ")));
+          return;
+        }
+        const absl::Time start = absl::Now();
+        const absl::Status status = comm.AllReduceSum(t);
+        EXPECT_FALSE(status.ok());
+        EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("all_reduce_sum on group 'world', rank "), HasSubstr("not done within 1s")));
+        EXPECT_LT(absl::Now() - start, absl::Seconds(6));
+        // The group stays broken, and says so at once.
+        const absl::Time again = absl::Now();
+        EXPECT_THAT(std::string(comm.Barrier().message()), HasSubstr("not done within 1s"));
+        EXPECT_LT(absl::Now() - again, absl::Milliseconds(100));
+      },
+      absl::Seconds(1));
+}
+
+TEST(CommunicatorTest, AnAbortEndsTheOthersPendingCalls) {
+  RunRanks(4, [&](std::shared_ptr<World> world) {
+    Communicator& comm = *world->communicator();
+    if (comm.rank() == 3) {
+      absl::SleepFor(absl::Milliseconds(200));
+      world->Abort("the disk is full");
+      return;
+    }
+    const absl::Time start = absl::Now();
+    // Rank 0 waits for 1, 1 for 2, 2 for 3: none but 2 waits for the one that fails.
+    at::Tensor t = at::empty({10});
+    auto transfer = comm.SendReceive({}, comm.rank() + 1, {t}, comm.rank() + 1);
+    ASSERT_OK(transfer);
+    EXPECT_THAT(transfer->Wait(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rank 3 has failed: the disk is full")));
+    EXPECT_THAT(comm.Barrier(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the disk is full")));
+    EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+  });
+}
+
+TEST(CommunicatorTest, AClosedWorldSaysSo) {
+  RunRanks(2, [&](std::shared_ptr<World> world) {
+    const auto comm = world->communicator();
+    world->Close();
+    world->Close();
+    at::Tensor t = at::ones({1});
+    EXPECT_THAT(comm->AllReduceSum(t), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("group 'world' is closed")));
+    EXPECT_FALSE(world->Split({0, 1}, "more").ok());
+  });
+}
+
+}  // namespace
+}  // namespace moonring::comm

@@ -1,0 +1,48 @@
+#include "tests/testing/run_ranks.h"
+
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace moonring::testing {
+namespace {
+
+// One rank's thread. Its failures are said at once, with its rank by way of gtest's trace.
+void RunRank(const c10::intrusive_ptr<c10d::Store>& store, int rank, int ranks, const std::function<void(std::shared_ptr<comm::World>)>& body,
+             absl::Duration deadline) {
+  const ::testing::ScopedTrace trace(__FILE__, __LINE__, absl::StrCat("on rank ", rank, " of ", ranks));
+  at::set_num_threads(1);
+  auto world = comm::World::ConnectThreads(store, rank, ranks, deadline);
+  if (!world.ok()) {
+    ADD_FAILURE() << "connecting: " << world.status();
+    return;
+  }
+  std::string failure;
+  try {
+    body(*world);
+    if (::testing::Test::HasFatalFailure()) failure = "a fatal failure of the test";
+  } catch (const std::exception& exception) {
+    failure = exception.what();
+    ADD_FAILURE() << "threw " << failure;
+  }
+  if (!failure.empty()) (*world)->Abort(failure);
+  (*world)->Close();
+}
+
+}  // namespace
+
+void RunRanks(int ranks, const std::function<void(std::shared_ptr<comm::World>)>& body, absl::Duration deadline) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back([&, rank] { RunRank(store, rank, ranks, body, deadline); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace moonring::testing
