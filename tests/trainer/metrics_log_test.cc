@@ -1,0 +1,141 @@
+#include "trainer/metrics_log.h"
+
+#include <sys/stat.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "trainer/resources.h"
+
+namespace moonring::trainer {
+namespace {
+
+using nlohmann::json;
+
+std::string Folder(const std::string& name) {
+  const std::string folder = std::string(std::getenv("TEST_TMPDIR")) + "/" + name;
+  mkdir(folder.c_str(), 0777);
+  return folder;
+}
+
+std::string Contents(const std::string& path) {
+  std::ifstream stream(path);
+  std::stringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+std::vector<json> Lines(const std::string& folder) {
+  std::vector<json> lines;
+  std::istringstream text(Contents(folder + "/trainer_log.jsonl"));
+  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+TEST(ClockTimeTest, AsPythonsTimedelta) {
+  EXPECT_EQ(ClockTime(0.9), "0:00:00");
+  EXPECT_EQ(ClockTime(65.0), "0:01:05");
+  EXPECT_EQ(ClockTime(36005.0), "10:00:05");
+  EXPECT_EQ(ClockTime(86400.0), "1 day, 0:00:00");
+  EXPECT_EQ(ClockTime(3 * 86400.0 + 7), "3 days, 0:00:07");
+  EXPECT_EQ(ClockTime(std::nan("")), "0:00:00");
+}
+
+TEST(MetricsLogTest, WritesALineAStep) {
+  const std::string folder = Folder("lines");
+  absl::Time now = absl::UnixEpoch();
+  const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 4, .num_train_epochs = 2.0, .clock = [&] { return now; }}).value();
+  now += absl::Seconds(30);
+  ASSERT_TRUE(log->Write({.step = 1, .epoch = 0.5, .loss = 1.0 / 3.0, .learning_rate = 1e-5, .grad_norm = 2.5, .tokens = 3000}).ok());
+  // Read before anything is closed: the line is in the file already. The names in LLaMA-Factory's order.
+  const std::string first = Contents(folder + "/trainer_log.jsonl");
+  EXPECT_TRUE(absl::StartsWith(first,
+                               "{\"current_steps\":1,\"total_steps\":4,\"loss\":0.3333333333333333,\"lr\":1e-05,\"epoch\":0.5,\"percentage\":25.0,"
+                               "\"elapsed_time\":\"0:00:30\",\"remaining_time\":\"0:01:30\",\"grad_norm\":2.5,\"tokens\":3000,\"tokens_per_second\":100.0,"
+                               "\"peak_memory_bytes\":"))
+      << first;
+  now += absl::Seconds(10);
+  ASSERT_TRUE(log->Write({.step = 2, .epoch = 1.0, .loss = std::nan(""), .tokens = 5000, .more = {{"rewards/margins", 0.25}}}).ok());
+  const auto lines = Lines(folder);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(lines[1]["loss"].is_null());
+  EXPECT_EQ(lines[1]["tokens_per_second"], 200.0);
+  EXPECT_EQ(lines[1]["rewards/margins"], 0.25);
+  EXPECT_FALSE(lines[1].contains("lr"));
+  const auto series = log->Series("loss");
+  ASSERT_EQ(series.size(), 2u);
+  EXPECT_EQ(series[0], (std::pair{1.0, 1.0 / 3.0}));
+  EXPECT_TRUE(std::isnan(series[1].second));
+}
+
+TEST(MetricsLogTest, FinishWritesTheResults) {
+  const std::string folder = Folder("finish");
+  absl::Time now = absl::UnixEpoch();
+  const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 2, .num_train_epochs = 1.0, .clock = [&] { return now; }}).value();
+  now += absl::Seconds(8);
+  ASSERT_TRUE(log->Write({.step = 2, .epoch = 1.0, .loss = 2.0, .learning_rate = 1e-4, .tokens = 10}).ok());
+  ASSERT_TRUE(log->Finish(2.5, 16).ok());
+  const json results = json::parse(Contents(folder + "/train_results.json"));
+  EXPECT_EQ(results, json::parse(R"({"epoch":1.0,"train_loss":2.5,"train_runtime":8.0,"train_samples_per_second":2.0,"train_steps_per_second":0.25})"));
+  EXPECT_EQ(json::parse(Contents(folder + "/all_results.json")), results);
+  const json state = json::parse(Contents(folder + "/trainer_state.json"));
+  EXPECT_EQ(state["global_step"], 2);
+  EXPECT_EQ(state["max_steps"], 2);
+  ASSERT_EQ(state["log_history"].size(), 2u);
+  EXPECT_EQ(state["log_history"][0], json::parse(R"({"step":2,"epoch":1.0,"loss":2.0,"learning_rate":1e-4})"));
+  EXPECT_EQ(state["log_history"][1]["train_loss"], 2.5);
+  EXPECT_EQ(Lines(folder).back()["remaining_time"], "0:00:00");
+}
+
+// A run that was killed while it wrote, and goes on from step 2: the half line and the lines after step 2 are gone, the rest is kept.
+TEST(MetricsLogTest, GoesOn) {
+  const std::string folder = Folder("resume");
+  {
+    const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 4}).value();
+    for (int64_t step = 1; step <= 3; ++step) ASSERT_TRUE(log->Write({.step = step, .loss = static_cast<double>(step), .learning_rate = 0.5}).ok());
+  }
+  std::ofstream(folder + "/trainer_log.jsonl", std::ios::app) << "{\"current_steps\": 4, \"lo";
+  absl::Time now = absl::UnixEpoch();
+  const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 4, .first_step = 2, .keep = true, .clock = [&] { return now; }}).value();
+  now += absl::Seconds(10);
+  ASSERT_TRUE(log->Write({.step = 3, .loss = 30.0}).ok());
+  const auto lines = Lines(folder);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[1]["loss"], 2.0);
+  EXPECT_EQ(lines[2]["loss"], 30.0);
+  EXPECT_EQ(lines[2]["remaining_time"], "0:00:10");  // one step took 10 s, one is left
+  EXPECT_EQ(log->Series("loss").size(), 3u);
+  EXPECT_EQ(log->Series("learning_rate").size(), 2u);
+
+  std::ofstream(folder + "/trainer_log.jsonl") << "what is this\n";
+  EXPECT_TRUE(
+      absl::StrContains(MetricsLog::Create({.output_dir = folder, .keep = true}).status().message(), "a line is not one of a training log: what is this"));
+  EXPECT_TRUE(MetricsLog::Create({.output_dir = Folder("fresh"), .keep = true}).ok());
+}
+
+TEST(MetricsLogTest, NamesTheFileThatFails) {
+  const auto missing = MetricsLog::Create({.output_dir = "/nowhere/at/all"});
+  EXPECT_TRUE(absl::StrContains(missing.status().message(), "/nowhere/at/all/trainer_log.jsonl: cannot open")) << missing.status();
+  // A device that is always full.
+  auto full = LineAppender::Open("/dev/full", false);
+  ASSERT_TRUE(full.ok());
+  EXPECT_TRUE(absl::StrContains(full->Append("x").message(), "/dev/full: cannot write: No space left on device"));
+}
+
+TEST(ResourcesTest, PeakIsAtLeastWhatIsResident) {
+  EXPECT_GT(ResidentBytes(), 1 << 20);
+  const int64_t before = PeakResidentBytes();
+  EXPECT_GE(before, ResidentBytes() / 2);
+  std::vector<char> large(64 << 20, 1);  // touched
+  EXPECT_GE(PeakResidentBytes(), before);
+  EXPECT_GE(PeakResidentBytes(), 64 << 20);
+  EXPECT_EQ(large.back(), 1);
+}
+
+}  // namespace
+}  // namespace moonring::trainer

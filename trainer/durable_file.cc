@@ -1,0 +1,71 @@
+#include "trainer/durable_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "comm/status_macros.h"
+
+namespace moonring::trainer {
+namespace {
+
+absl::Status Failure(const std::string& path, absl::string_view what) { return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot ", what)); }
+
+absl::Status WriteAll(int file, const std::string& path, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return Failure(path, "write");
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ReplaceFile(const std::string& path, absl::string_view contents) {
+  const std::string temporary = absl::StrCat(path, ".partial");
+  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) return Failure(path, "create");
+  absl::Status status = WriteAll(file, path, contents);
+  if (close(file) != 0 && status.ok()) status = Failure(path, "close");
+  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = Failure(path, "rename");
+  if (!status.ok()) unlink(temporary.c_str());
+  return status;
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return Failure(path, "open");
+  std::string contents{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  if (stream.bad()) return Failure(path, "read");
+  return contents;
+}
+
+absl::StatusOr<LineAppender> LineAppender::Open(const std::string& path, bool keep) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (keep ? 0 : O_TRUNC), 0666);
+  if (file < 0) return Failure(path, "open");
+  LineAppender appender(path, file);
+  if (!keep) return appender;
+  ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
+  const size_t end = contents.rfind('\n');
+  const size_t whole = end == std::string::npos ? 0 : end + 1;
+  if (whole != contents.size() && ftruncate(file, static_cast<off_t>(whole)) != 0) return Failure(path, "truncate");
+  return appender;
+}
+
+LineAppender::LineAppender(LineAppender&& other) noexcept : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
+
+LineAppender::~LineAppender() {
+  if (file_ >= 0) close(file_);
+}
+
+absl::Status LineAppender::Append(absl::string_view line) { return WriteAll(file_, path_, absl::StrCat(line, "\n")); }
+
+}  // namespace moonring::trainer

@@ -1,0 +1,184 @@
+#include "trainer/metrics_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "comm/status_macros.h"
+#include "trainer/resources.h"
+
+namespace moonring::trainer {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string PathOf(const MetricsLogOptions& options, absl::string_view file) { return absl::StrCat(options.output_dir, "/", file); }
+
+std::string Pretty(const nlohmann::json& json) { return json.dump(2) + "\n"; }
+
+// The lines of an earlier run up to `first_step`, and what they say in Transformers' names.
+absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::string& path, int64_t first_step) {
+  std::string kept;
+  nlohmann::json history = nlohmann::json::array();
+  ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
+  std::vector<std::string> lines = absl::StrSplit(contents, '\n');
+  lines.pop_back();  // what follows the last line break: nothing, or a line that a killed run left unfinished
+  for (const std::string& line : lines) {
+    const nlohmann::json read = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!read.is_object() || !read.contains("current_steps") || !read["current_steps"].is_number_integer()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": a line is not one of a training log: ", line.substr(0, 80)));
+    }
+    if (read["current_steps"].get<int64_t>() > first_step) continue;
+    absl::StrAppend(&kept, line, "\n");
+    nlohmann::json entry = {{"step", read["current_steps"]}};
+    for (const auto& [from, to] : {std::pair{"epoch", "epoch"}, {"loss", "loss"}, {"lr", "learning_rate"}, {"grad_norm", "grad_norm"}}) {
+      if (read.contains(from)) entry[to] = read[from];
+    }
+    history.push_back(std::move(entry));
+  }
+  return std::pair{std::move(kept), std::move(history)};
+}
+
+}  // namespace
+
+std::string ClockTime(double seconds) {
+  const int64_t whole = std::isfinite(seconds) ? static_cast<int64_t>(std::max(0.0, seconds)) : 0;
+  const int64_t days = whole / 86400;
+  const std::string clock = absl::StrFormat("%d:%02d:%02d", whole / 3600 % 24, whole / 60 % 60, whole % 60);
+  if (days == 0) return clock;
+  return absl::StrCat(days, days == 1 ? " day, " : " days, ", clock);
+}
+
+std::string Summary(const StepRecord& record) {
+  std::string text;
+  if (record.loss) absl::StrAppendFormat(&text, "loss %.4f  ", *record.loss);
+  if (record.grad_norm) absl::StrAppendFormat(&text, "grad_norm %.4g  ", *record.grad_norm);
+  if (record.learning_rate) absl::StrAppendFormat(&text, "lr %.3g  ", *record.learning_rate);
+  absl::StrAppendFormat(&text, "epoch %.2f", record.epoch);
+  for (const auto& [name, value] : record.more) absl::StrAppendFormat(&text, "  %s %.4g", name, value);
+  return text;
+}
+
+absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions options) {
+  if (options.total_steps < 0 || options.first_step < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("trainer.metrics_log: total_steps ", options.total_steps, ", first_step ", options.first_step, ", wanted 0 or more"));
+  }
+  const std::string path = PathOf(options, "trainer_log.jsonl");
+  nlohmann::json history = nlohmann::json::array();
+  if (options.keep) {
+    auto earlier = EarlierLines(path, options.first_step);
+    if (earlier.ok()) {
+      RETURN_IF_ERROR(ReplaceFile(path, earlier->first), "trainer.metrics_log");
+      history = std::move(earlier->second);
+    } else if (!absl::IsNotFound(earlier.status())) {
+      return comm::WithContext(earlier.status(), "trainer.metrics_log");
+    }
+  }
+  ASSIGN_OR_RETURN(LineAppender lines, LineAppender::Open(path, options.keep), "trainer.metrics_log");
+  std::unique_ptr<MetricsLog> log(new MetricsLog(std::move(options), std::move(lines)));
+  log->history_ = std::move(history);
+  log->start_ = log->options_.clock();
+  log->last_.step = log->options_.first_step;
+  return log;
+}
+
+ordered_json MetricsLog::Line(const StepRecord& record) {
+  const double seconds = SecondsSinceStart();
+  const int64_t made = record.step - options_.first_step;
+  const double remaining = made > 0 ? seconds / static_cast<double>(made) * static_cast<double>(options_.total_steps - record.step) : 0.0;
+  const double interval = seconds - last_seconds_;
+  ordered_json line = {{"current_steps", record.step}, {"total_steps", options_.total_steps}};
+  if (record.loss) line["loss"] = *record.loss;
+  if (record.learning_rate) line["lr"] = *record.learning_rate;
+  line["epoch"] = record.epoch;
+  const double share = options_.total_steps > 0 ? static_cast<double>(record.step) / static_cast<double>(options_.total_steps) : 1.0;
+  line["percentage"] = std::round(share * 10000.0) / 100.0;
+  line["elapsed_time"] = ClockTime(seconds);
+  line["remaining_time"] = ClockTime(remaining);
+  if (record.grad_norm) line["grad_norm"] = *record.grad_norm;
+  line["tokens"] = record.tokens;
+  line["tokens_per_second"] = interval > 0.0 ? static_cast<double>(record.tokens - last_.tokens) / interval : 0.0;
+  line["peak_memory_bytes"] = PeakResidentBytes();
+  for (const auto& [name, value] : record.more) line[name] = value;
+  last_seconds_ = seconds;
+  return line;
+}
+
+absl::Status MetricsLog::Write(const StepRecord& record) {
+  RETURN_IF_ERROR(lines_.Append(Line(record).dump()), "trainer.metrics_log");
+  nlohmann::json entry = {{"step", record.step}, {"epoch", record.epoch}};
+  if (record.loss) entry["loss"] = *record.loss;
+  if (record.learning_rate) entry["learning_rate"] = *record.learning_rate;
+  if (record.grad_norm) entry["grad_norm"] = *record.grad_norm;
+  for (const auto& [name, value] : record.more) entry[name] = value;
+  history_.push_back(std::move(entry));
+  last_ = record;
+  return absl::OkStatus();
+}
+
+absl::Status MetricsLog::WriteState() const {
+  const nlohmann::json state = {{"best_global_step", nullptr},
+                                {"best_metric", nullptr},
+                                {"best_model_checkpoint", nullptr},
+                                {"epoch", last_.epoch},
+                                {"eval_steps", options_.logging_steps},
+                                {"global_step", last_.step},
+                                {"is_hyper_param_search", false},
+                                {"is_local_process_zero", true},
+                                {"is_world_process_zero", true},
+                                {"log_history", history_},
+                                {"logging_steps", options_.logging_steps},
+                                {"max_steps", options_.total_steps},
+                                {"num_input_tokens_seen", last_.tokens},
+                                {"num_train_epochs", static_cast<int64_t>(std::ceil(options_.num_train_epochs))},
+                                {"save_steps", options_.save_steps},
+                                {"stateful_callbacks", nlohmann::json::object()},
+                                {"total_flos", 0},
+                                {"train_batch_size", options_.train_batch_size},
+                                {"trial_name", nullptr},
+                                {"trial_params", nullptr}};
+  return comm::WithContext(ReplaceFile(PathOf(options_, "trainer_state.json"), Pretty(state)), "trainer.metrics_log");
+}
+
+absl::Status MetricsLog::Finish(double train_loss, int64_t examples) {
+  const double seconds = std::max(SecondsSinceStart(), 1e-9);
+  const double steps = static_cast<double>(last_.step - options_.first_step);
+  const nlohmann::json results = {{"epoch", last_.epoch},
+                                  {"train_loss", train_loss},
+                                  {"train_runtime", seconds},
+                                  {"train_samples_per_second", static_cast<double>(examples) / seconds},
+                                  {"train_steps_per_second", steps / seconds}};
+  nlohmann::json all = nlohmann::json::object();
+  if (const auto earlier = ReadFile(PathOf(options_, "all_results.json")); options_.keep && earlier.ok()) {
+    all = nlohmann::json::parse(*earlier, nullptr, /*allow_exceptions=*/false);
+    if (!all.is_object()) all = nlohmann::json::object();
+  }
+  all.update(results);
+  RETURN_IF_ERROR(ReplaceFile(PathOf(options_, "train_results.json"), Pretty(results)), "trainer.metrics_log");
+  RETURN_IF_ERROR(ReplaceFile(PathOf(options_, "all_results.json"), Pretty(all)), "trainer.metrics_log");
+  nlohmann::json entry = results;
+  entry["step"] = last_.step;
+  history_.push_back(std::move(entry));
+
+  ordered_json line = {{"current_steps", last_.step}, {"total_steps", options_.total_steps}, {"epoch", last_.epoch}};
+  line["percentage"] = options_.total_steps > 0 ? std::round(1e4 * static_cast<double>(last_.step) / static_cast<double>(options_.total_steps)) / 100.0 : 100.0;
+  line["elapsed_time"] = ClockTime(seconds);
+  line["remaining_time"] = ClockTime(0.0);
+  RETURN_IF_ERROR(lines_.Append(line.dump()), "trainer.metrics_log");
+  return WriteState();
+}
+
+std::vector<std::pair<double, double>> MetricsLog::Series(const std::string& key) const {
+  std::vector<std::pair<double, double>> series;
+  for (const nlohmann::json& entry : history_) {
+    if (!entry.contains(key)) continue;
+    series.emplace_back(entry["step"].get<double>(), entry[key].is_number() ? entry[key].get<double>() : std::nan(""));
+  }
+  return series;
+}
+
+}  // namespace moonring::trainer

@@ -1,0 +1,86 @@
+#ifndef MOONRING_TRAINER_METRICS_LOG_H_
+#define MOONRING_TRAINER_METRICS_LOG_H_
+
+// What a run leaves to read, under LLaMA-Factory's and Transformers' names, numbers with all their digits:
+//
+//   trainer_log.jsonl    a line a logging step, as it comes: current_steps total_steps loss lr epoch percentage elapsed_time
+//                        remaining_time ("H:MM:SS"), then grad_norm tokens tokens_per_second peak_memory_bytes and what else is given
+//   trainer_state.json   Transformers' TrainerState: global_step, max_steps, epoch, log_history, ...
+//   train_results.json, all_results.json    epoch, train_loss, train_runtime, train_samples_per_second, train_steps_per_second
+//
+// Only one process writes a run's log: which one is its caller's business. A number that is NaN or infinite becomes null.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
+#include "trainer/durable_file.h"
+
+namespace moonring::trainer {
+
+struct MetricsLogOptions {
+  std::string output_dir;  // must exist
+  int64_t total_steps = 0;
+  int64_t first_step = 0;  // steps already made, where a run goes on; times count from here
+  bool keep = false;       // go on after the lines in the folder, up to first_step
+  double num_train_epochs = 0.0;
+  int64_t logging_steps = 1, save_steps = 500, train_batch_size = 1;
+  std::function<absl::Time()> clock = absl::Now;
+};
+
+// The numbers of one logging step; absent ones are not written.
+struct StepRecord {
+  int64_t step = 0;  // 1-based: steps made
+  double epoch = 0.0;
+  std::optional<double> loss, learning_rate, grad_norm;
+  int64_t tokens = 0;                  // that the run has seen so far
+  std::map<std::string, double> more;  // further metrics, by the names to write
+};
+
+// A step's line in words, for the terminal.
+std::string Summary(const StepRecord& record);
+
+class MetricsLog {
+ public:
+  static absl::StatusOr<std::unique_ptr<MetricsLog>> Create(MetricsLogOptions options);
+
+  // One line into trainer_log.jsonl, in the file when it returns.
+  absl::Status Write(const StepRecord& record);
+
+  // trainer_state.json as of the last record.
+  absl::Status WriteState() const;
+
+  // The end of a run: its mean loss over all steps and the number of examples it saw. Writes all four files.
+  absl::Status Finish(double train_loss, int64_t examples);
+
+  // (step, value) of each record that had `key` (Transformers' names: loss, learning_rate, grad_norm, ...), for plots.
+  std::vector<std::pair<double, double>> Series(const std::string& key) const;
+
+ private:
+  MetricsLog(MetricsLogOptions options, LineAppender lines) : options_(std::move(options)), lines_(std::move(lines)) {}
+  double SecondsSinceStart() const { return absl::ToDoubleSeconds(options_.clock() - start_); }
+  nlohmann::ordered_json Line(const StepRecord& record);
+
+  MetricsLogOptions options_;
+  LineAppender lines_;
+  absl::Time start_;
+  StepRecord last_;
+  double last_seconds_ = 0.0;
+  nlohmann::json history_ = nlohmann::json::array();
+};
+
+// Seconds as Python's str(timedelta) has them: "0:01:05", "1 day, 0:00:00".
+std::string ClockTime(double seconds);
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_METRICS_LOG_H_
