@@ -1,0 +1,77 @@
+#ifndef MOONRING_ATTENTION_BLOCK_ATTENTION_H_
+#define MOONRING_ATTENTION_BLOCK_ATTENTION_H_
+
+// One tile of attention: the adapter that each family of kernels implements.
+//
+//   forward    S = scale Q K^T (+ causal mask);  lse = logsumexp_row(S);  out = softmax(S) V      of this tile's keys
+//   backward   from the GLOBAL out and lse of the query rows, after all tiles were merged:
+//              P = exp(S - lse);  delta = rowsum(dout * out);  dS = P (dout V^T - delta)
+//              dv = P^T dout;  dq = scale dS K;  dk = scale dS^T Q
+//              so that the sums over the tiles are the exact gradients and no tile's own lse is kept.
+//
+// Shapes: q, dq, out, dout [M, H, D]; k, v, dk, dv [N, K, D]; lse [M, H]. Strided views are welcome. M rows are queries,
+// N are keys; query head h reads kv head h / (H / K). dk, dv are summed over the query heads of a kv head.
+//
+// Precision: computed and returned in fp32 for bf16 and fp32 inputs, in fp64 for fp64.
+// Rows: a query without keys cannot occur (tile.h), so lse is finite wherever the inputs are; kernels' conventions for
+// empty rows (0, +inf) never leave an adapter. Calling with M or N of 0 is refused: it kills the process in some.
+// Safe to call from several threads at once. Cost: 4 M N H D flops forward, 10 backward, half where causal.
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/strings/string_view.h"
+#include "attention/tile.h"
+
+namespace moonring::attention {
+
+// fp64 for fp64, fp32 for all else: the type of partial results and of sums.
+at::ScalarType AccumulateType(at::ScalarType type);
+
+// Rows of queries, [T, H, D], and of the keys and values that they meet, [S, K, D]; or the gradients of these.
+struct QueryKeyValue {
+  at::Tensor q_THD;
+  at::Tensor k_SKD;
+  at::Tensor v_SKD;
+};
+
+// The same in AccumulateType, its last stride 1; no copy where it is so already.
+QueryKeyValue ToAccumulateType(const QueryKeyValue& rows);
+
+struct Tile {
+  at::Tensor q_MHD;
+  at::Tensor k_NKD;
+  at::Tensor v_NKD;
+  TileKind kind = TileKind::kFull;
+  double scale = 1.0;
+};
+
+struct PartialAttention {
+  at::Tensor out_MHD;
+  at::Tensor lse_MH;
+};
+
+struct TileGradients {
+  at::Tensor dq_MHD;
+  at::Tensor dk_NKD;
+  at::Tensor dv_NKD;
+};
+
+class BlockAttention {
+ public:
+  virtual ~BlockAttention() = default;
+
+  virtual absl::string_view name() const = 0;
+
+  // Throw on an empty tile, mismatched shapes or dtypes, H not a multiple of K, a causal tile that is not square.
+  PartialAttention Forward(const Tile& tile) const;
+  TileGradients Backward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const;
+
+ private:
+  // What these get has been checked, is in AccumulateType and has a last stride of 1.
+  virtual PartialAttention RunForward(const Tile& tile) const = 0;
+  virtual TileGradients RunBackward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const = 0;
+};
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_BLOCK_ATTENTION_H_

@@ -1,0 +1,24 @@
+#ifndef MOONRING_ATTENTION_CPU_BLOCK_ATTENTION_H_
+#define MOONRING_ATTENTION_CPU_BLOCK_ATTENTION_H_
+
+// BlockAttention by LibTorch's flash kernel for CPUs, which never holds M x N scores: O(M D) memory beyond the results.
+//
+// Bit-exact in the forward pass under any split by heads (measured, and asserted by the tests). bf16 is computed in
+// fp32: the kernel's own bf16 backward adds into bf16 gradients block by block, and its error grows with the length.
+
+#include "attention/block_attention.h"
+
+namespace moonring::attention {
+
+class CpuBlockAttention final : public BlockAttention {
+ public:
+  absl::string_view name() const override { return "cpu"; }
+
+ private:
+  PartialAttention RunForward(const Tile& tile) const override;
+  TileGradients RunBackward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const override;
+};
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_CPU_BLOCK_ATTENTION_H_

@@ -1,0 +1,22 @@
+#ifndef MOONRING_ATTENTION_REFERENCE_BLOCK_ATTENTION_H_
+#define MOONRING_ATTENTION_REFERENCE_BLOCK_ATTENTION_H_
+
+// BlockAttention written out: explicit scores in fp64 whatever the inputs, rounded once to fp32 (fp64 for fp64) at the
+// end. M N H scores of 8 bytes: for tests, and for telling a kernel's error from a strategy's.
+
+#include "attention/block_attention.h"
+
+namespace moonring::attention {
+
+class ReferenceBlockAttention final : public BlockAttention {
+ public:
+  absl::string_view name() const override { return "reference"; }
+
+ private:
+  PartialAttention RunForward(const Tile& tile) const override;
+  TileGradients RunBackward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const override;
+};
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_REFERENCE_BLOCK_ATTENTION_H_

@@ -1,0 +1,153 @@
+#include "attention/tile_runner.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace moonring::attention {
+namespace {
+
+at::Tensor Narrow(const at::Tensor& tensor, const RowRange& rows, int64_t first_head, int64_t heads) {
+  return tensor.narrow(0, rows.begin, rows.rows()).narrow(1, first_head, heads);
+}
+
+// Runs body(task) for all tasks over the threads, the costliest first, with one intra-op thread in each.
+void RunTasks(const std::vector<double>& cost_of_task, const std::function<void(int64_t)>& body) {
+  std::vector<int64_t> order(cost_of_task.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return cost_of_task[a] > cost_of_task[b]; });
+  std::atomic<size_t> next = 0;
+  const auto work = [&](int64_t, int64_t) {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;  // a worker has its own grad mode
+    for (size_t i = next++; i < order.size(); i = next++) body(order[i]);
+  };
+  // Two at least: a range of one would run outside a parallel region, where a kernel threads by itself.
+  at::parallel_for(0, std::max<int64_t>(2, at::get_num_threads()), 1, work);
+}
+
+// The query blocks of a document with one head group: what adds into the same rows of dk and dv.
+struct Chain {
+  const HeadGroup* group = nullptr;
+  std::vector<const QueryBlock*> blocks;
+  RowRange keys;  // the rows it adds into
+  double area = 0;
+};
+
+std::vector<Chain> ChainsOf(const TilePlan& plan, const std::vector<HeadGroup>& groups) {
+  std::vector<Chain> documents;
+  absl::flat_hash_map<int64_t, size_t> chain_of_document;
+  for (const QueryBlock& block : plan.blocks) {
+    const auto [found, is_new] = chain_of_document.try_emplace(block.document, documents.size());
+    if (is_new) documents.push_back({.keys = block.tiles.front().keys});
+    Chain& chain = documents[found->second];
+    chain.blocks.push_back(&block);
+    chain.area += block.area();
+    for (const KeyTile& tile : block.tiles) chain.keys = {std::min(chain.keys.begin, tile.keys.begin), std::max(chain.keys.end, tile.keys.end)};
+  }
+  std::vector<Chain> chains;
+  for (const Chain& document : documents) {
+    for (const HeadGroup& group : groups) {
+      chains.push_back(document);
+      chains.back().group = &group;
+      chains.back().area *= static_cast<double>(group.queries.heads());
+    }
+  }
+  return chains;
+}
+
+// A part of a chain with gradients of its own.
+struct Lane {
+  const Chain* chain = nullptr;
+  int number = 0;
+  int lanes = 1;
+  at::Tensor dk_SD, dv_SD;  // [rows of chain.keys, 1, D]; lane 0 adds straight into the results
+};
+
+// The lane that takes block i: 0 1 .. n-1 n-1 .. 1 0, since the cost of blocks rises along a document.
+int LaneOfBlock(size_t i, int lanes) {
+  const int turn = static_cast<int>(i % (2 * lanes));
+  return turn < lanes ? turn : 2 * lanes - 1 - turn;
+}
+
+// Lanes so that none is much more than half a thread's share of all work.
+std::vector<Lane> LanesOf(const std::vector<Chain>& chains, const QueryKeyValue& gradients, int threads) {
+  const double total = std::accumulate(chains.begin(), chains.end(), 0.0, [](double sum, const Chain& chain) { return sum + chain.area; });
+  std::vector<Lane> lanes;
+  for (const Chain& chain : chains) {
+    const int wanted = threads == 1 ? 1 : static_cast<int>(std::ceil(2 * threads * chain.area / total - 0.01));
+    const int count = std::clamp(wanted, 1, std::min<int>(threads, static_cast<int>(chain.blocks.size())));
+    for (int number = 0; number < count; ++number) {
+      Lane lane{.chain = &chain, .number = number, .lanes = count};
+      const std::array<int64_t, 3> shape = {chain.keys.rows(), 1, gradients.k_SKD.size(2)};
+      lane.dk_SD = number == 0 ? Narrow(gradients.k_SKD, chain.keys, chain.group->kv, 1) : at::zeros(shape, gradients.k_SKD.options());
+      lane.dv_SD = number == 0 ? Narrow(gradients.v_SKD, chain.keys, chain.group->kv, 1) : at::zeros(shape, gradients.v_SKD.options());
+      lanes.push_back(std::move(lane));
+    }
+  }
+  return lanes;
+}
+
+}  // namespace
+
+Tile TileRunner::TileOf(const QueryKeyValue& inputs, const RowRange& queries, const KeyTile& tile, const HeadGroup& group) const {
+  return {Narrow(inputs.q_THD, queries, group.queries.begin, group.queries.heads()), Narrow(inputs.k_SKD, tile.keys, group.kv, 1),
+          Narrow(inputs.v_SKD, tile.keys, group.kv, 1), tile.kind, scale_};
+}
+
+void TileRunner::Forward(const TilePlan& plan, const QueryKeyValue& inputs, const SoftmaxState& state) const {
+  TORCH_INTERNAL_ASSERT(inputs.q_THD.size(0) == plan.query_rows && inputs.k_SKD.size(0) == plan.key_rows);
+  const int64_t groups = static_cast<int64_t>(groups_.size());
+  std::vector<double> cost;
+  for (const QueryBlock& block : plan.blocks) {
+    for (const HeadGroup& group : groups_) cost.push_back(block.area() * static_cast<double>(group.queries.heads()));
+  }
+  RunTasks(cost, [&](int64_t task) {
+    const QueryBlock& block = plan.blocks[task / groups];
+    const HeadGroup& group = groups_[task % groups];
+    SoftmaxState part = state.Slice(block.queries, group.queries.begin, group.queries.heads());
+    for (const KeyTile& tile : block.tiles) Merge(block_.Forward(TileOf(inputs, block.queries, tile, group)), part);
+  });
+}
+
+void TileRunner::Backward(const TilePlan& plan, const QueryKeyValue& inputs, const QueryResults& results, const QueryKeyValue& gradients) const {
+  TORCH_INTERNAL_ASSERT(inputs.q_THD.size(0) == plan.query_rows && inputs.k_SKD.size(0) == plan.key_rows);
+  const std::vector<Chain> chains = ChainsOf(plan, groups_);
+  const std::vector<Lane> lanes = LanesOf(chains, gradients, at::get_num_threads());
+  std::vector<double> cost;
+  for (const Lane& lane : lanes) cost.push_back(lane.chain->area / lane.lanes);
+  RunTasks(cost, [&](int64_t task) {
+    const Lane& lane = lanes[task];
+    const HeadGroup& group = *lane.chain->group;
+    for (size_t i = 0; i < lane.chain->blocks.size(); ++i) {
+      if (LaneOfBlock(i, lane.lanes) != lane.number) continue;
+      const QueryBlock& block = *lane.chain->blocks[i];
+      const auto of_block = [&](const at::Tensor& rows) { return Narrow(rows, block.queries, group.queries.begin, group.queries.heads()); };
+      const at::Tensor dout = of_block(results.dout_THD), out = of_block(results.out_THD), lse = of_block(results.lse_TH), dq = of_block(gradients.q_THD);
+      for (const KeyTile& tile : block.tiles) {
+        const TileGradients add = block_.Backward(TileOf(inputs, block.queries, tile, group), dout, out, lse);
+        const int64_t row = tile.keys.begin - lane.chain->keys.begin;
+        dq.add_(add.dq_MHD);
+        lane.dk_SD.narrow(0, row, tile.keys.rows()).add_(add.dk_NKD);
+        lane.dv_SD.narrow(0, row, tile.keys.rows()).add_(add.dv_NKD);
+      }
+    }
+  });
+  for (size_t i = 1; i < lanes.size(); ++i) {
+    if (lanes[i].number == 0) continue;
+    const Lane& first = lanes[i - lanes[i].number];
+    first.dk_SD.add_(lanes[i].dk_SD);
+    first.dv_SD.add_(lanes[i].dv_SD);
+  }
+}
+
+}  // namespace moonring::attention

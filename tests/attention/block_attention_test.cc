@@ -1,0 +1,256 @@
+// Tiles, their merge, and the runner, each against explicit softmax in fp64.
+
+#include "attention/block_attention.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include "attention/cpu_block_attention.h"
+#include "attention/head_split.h"
+#include "attention/reference_block_attention.h"
+#include "attention/softmax_merge.h"
+#include "attention/tile_plan.h"
+#include "attention/tile_runner.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/all_close.h"
+
+namespace moonring::attention {
+namespace {
+
+using moonring::testing::BitEqual;
+using moonring::testing::RelativeError;
+using ::testing::HasSubstr;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Shape {
+  int64_t queries, keys, heads, kv_heads, head_dim;
+  TileKind kind;
+};
+
+const std::vector<Shape> kShapes = {
+    {1, 1, 1, 1, 8, TileKind::kCausal},   {1, 7, 4, 2, 8, TileKind::kFull},        {3, 65, 9, 3, 16, TileKind::kFull},
+    {64, 64, 6, 1, 7, TileKind::kCausal}, {200, 200, 4, 4, 16, TileKind::kCausal}, {130, 513, 2, 2, 64, TileKind::kFull},
+};
+
+Tile RandomTile(const Shape& shape, at::ScalarType type) {
+  const auto random = [&](int64_t rows, int64_t heads) { return at::randn({rows, heads, shape.head_dim}, at::kDouble).to(type); };
+  return {random(shape.queries, shape.heads), random(shape.keys, shape.kv_heads), random(shape.keys, shape.kv_heads), shape.kind,
+          1.0 / std::sqrt(static_cast<double>(shape.head_dim))};
+}
+
+Tile InDouble(const Tile& tile) { return {tile.q_MHD.to(at::kDouble), tile.k_NKD.to(at::kDouble), tile.v_NKD.to(at::kDouble), tile.kind, tile.scale}; }
+
+// fp32 kernels are 3e-7 from fp64 at these lengths, fp64 ones 1e-15: an order of magnitude of room for other machines' GEMMs.
+double Bound(at::ScalarType type) { return type == at::kDouble ? 1e-14 : 2e-6; }
+
+class BlockAttentionTest : public ::testing::Test {
+ protected:
+  void SetUp() override { at::manual_seed(7); }
+};
+
+TEST_F(BlockAttentionTest, CpuEqualsReferenceForwardAndBackward) {
+  for (const Shape& shape : kShapes) {
+    for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+      SCOPED_TRACE(::testing::Message() << shape.queries << " x " << shape.keys << " " << type);
+      const Tile tile = RandomTile(shape, type);
+      const PartialAttention part = CpuBlockAttention().Forward(tile), want = ReferenceBlockAttention().Forward(InDouble(tile));
+      EXPECT_EQ(part.out_MHD.scalar_type(), AccumulateType(type));
+      EXPECT_EQ(part.lse_MH.scalar_type(), AccumulateType(type));
+      EXPECT_TRUE(RelativeError(part.out_MHD, want.out_MHD, Bound(type)));
+      EXPECT_LT((part.lse_MH - want.lse_MH).abs().max().item<double>(), Bound(type));  // absolute: an lse may be near 0
+
+      const at::Tensor dout = at::randn_like(want.out_MHD).to(type);
+      const TileGradients got = CpuBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
+      const TileGradients ideal = ReferenceBlockAttention().Backward(InDouble(tile), dout.to(at::kDouble), want.out_MHD, want.lse_MH);
+      EXPECT_TRUE(RelativeError(got.dq_MHD, ideal.dq_MHD, Bound(type)) || shape.keys == 1);  // one key: dq is 0 but for rounding
+      EXPECT_TRUE(RelativeError(got.dk_NKD, ideal.dk_NKD, Bound(type)) || shape.keys == 1);
+      EXPECT_TRUE(RelativeError(got.dv_NKD, ideal.dv_NKD, Bound(type)));
+    }
+  }
+}
+
+TEST_F(BlockAttentionTest, ReferenceEqualsAutogradOfSoftmax) {
+  Tile tile = RandomTile({50, 50, 6, 2, 8, TileKind::kCausal}, at::kDouble);
+  for (at::Tensor* leaf : {&tile.q_MHD, &tile.k_NKD, &tile.v_NKD}) leaf->requires_grad_();
+  const auto by_head = [](const at::Tensor& rows, int64_t repeats) { return rows.repeat_interleave(repeats, 1).transpose(0, 1); };
+  const at::Tensor future = at::ones({50, 50}, at::kBool).triu(1);
+  const at::Tensor scores = at::matmul(by_head(tile.q_MHD, 1), by_head(tile.k_NKD, 3).transpose(1, 2)).mul(tile.scale).masked_fill(future, -kInfinity);
+  const at::Tensor out = at::matmul(scores.softmax(2), by_head(tile.v_NKD, 3)).transpose(0, 1);
+  const at::Tensor dout = at::randn_like(out);
+  out.backward(dout);
+
+  at::NoGradGuard no_grad;
+  const PartialAttention part = ReferenceBlockAttention().Forward(tile);
+  const TileGradients gradients = ReferenceBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
+  EXPECT_TRUE(RelativeError(part.out_MHD, out, 1e-14));
+  EXPECT_TRUE(RelativeError(gradients.dq_MHD, tile.q_MHD.grad(), 1e-13));
+  EXPECT_TRUE(RelativeError(gradients.dk_NKD, tile.k_NKD.grad(), 1e-13));
+  EXPECT_TRUE(RelativeError(gradients.dv_NKD, tile.v_NKD.grad(), 1e-13));
+}
+
+TEST_F(BlockAttentionTest, AnyStridesGiveTheSameBits) {
+  const Tile tile = RandomTile({70, 90, 4, 2, 16, TileKind::kFull}, at::kFloat);
+  const at::Tensor dout = at::randn_like(tile.q_MHD);
+  const PartialAttention part = CpuBlockAttention().Forward(tile);
+  const TileGradients gradients = CpuBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
+  const auto head_major = [](const at::Tensor& rows) { return rows.transpose(0, 1).contiguous().transpose(0, 1); };
+  const auto dim_first = [](const at::Tensor& rows) { return rows.transpose(0, 2).contiguous().transpose(0, 2); };  // last stride is not 1
+  const auto cut_out = [](const at::Tensor& rows) {
+    return at::constant_pad_nd(rows, {3, 5, 1, 2, 4, 1}, NAN).slice(0, 4, -1).slice(1, 1, -2).slice(2, 3, -5);
+  };
+  const std::vector<std::function<at::Tensor(const at::Tensor&)>> forms = {head_major, dim_first, cut_out};
+  for (const auto& form : forms) {
+    const Tile strided{form(tile.q_MHD), form(tile.k_NKD), form(tile.v_NKD), tile.kind, tile.scale};
+    const PartialAttention again = CpuBlockAttention().Forward(strided);
+    EXPECT_TRUE(BitEqual(again.out_MHD, part.out_MHD));
+    EXPECT_TRUE(BitEqual(again.lse_MH, part.lse_MH));
+    const TileGradients back = CpuBlockAttention().Backward(strided, form(dout), form(part.out_MHD), part.lse_MH.t().contiguous().t());
+    EXPECT_TRUE(BitEqual(back.dq_MHD, gradients.dq_MHD));
+    EXPECT_TRUE(BitEqual(back.dk_NKD, gradients.dk_NKD));
+    EXPECT_TRUE(BitEqual(back.dv_NKD, gradients.dv_NKD));
+  }
+}
+
+TEST_F(BlockAttentionTest, HeadsAloneGiveTheBitsOfAllHeads) {
+  for (const int64_t rows : {1, 2, 3, 33, 64, 65, 129, 200, 256}) {
+    const Tile tile = RandomTile({rows, rows, 9, 3, 16, TileKind::kCausal}, at::kFloat);
+    const PartialAttention all = CpuBlockAttention().Forward(tile);
+    for (int64_t head = 0; head < 9; ++head) {
+      const Tile one{tile.q_MHD.narrow(1, head, 1), tile.k_NKD.narrow(1, head / 3, 1), tile.v_NKD.narrow(1, head / 3, 1), tile.kind, tile.scale};
+      EXPECT_TRUE(BitEqual(CpuBlockAttention().Forward(one).out_MHD, all.out_MHD.narrow(1, head, 1))) << rows << " rows, head " << head;
+    }
+  }
+}
+
+template <typename Call>
+std::string MessageOf(const Call& call) {
+  try {
+    call();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  return "no error";
+}
+
+TEST_F(BlockAttentionTest, RefusesWhatKernelsDoNotCheck) {
+  const auto run = [](const Shape& shape) { return MessageOf([&] { CpuBlockAttention().Forward(RandomTile(shape, at::kFloat)); }); };
+  EXPECT_THAT(run({0, 4, 2, 1, 8, TileKind::kFull}), HasSubstr("an empty tile"));
+  EXPECT_THAT(run({4, 0, 2, 1, 8, TileKind::kFull}), HasSubstr("an empty tile"));
+  EXPECT_THAT(run({4, 4, 5, 2, 8, TileKind::kFull}), HasSubstr("5 query heads are no multiple of 2 kv heads"));
+  EXPECT_THAT(run({4, 5, 2, 1, 8, TileKind::kCausal}), HasSubstr("got 4 queries and 5 keys"));
+  const Tile tile = RandomTile({4, 4, 2, 1, 8, TileKind::kFull}, at::kFloat);
+  const PartialAttention part = CpuBlockAttention().Forward(tile);
+  EXPECT_THAT(MessageOf([&] { CpuBlockAttention().Backward(tile, part.out_MHD, part.out_MHD, part.lse_MH.narrow(0, 0, 3)); }), HasSubstr("want lse [4, 2]"));
+  EXPECT_THAT(MessageOf([&] { CpuBlockAttention().Backward(tile, part.out_MHD, part.out_MHD, part.lse_MH.to(at::kDouble)); }), HasSubstr("lse must be"));
+}
+
+// ---- softmax_merge
+
+SoftmaxState EmptyLike(const at::Tensor& out) { return SoftmaxState::Empty(out.size(0), out.size(1), out.size(2), out.options()); }
+
+TEST_F(BlockAttentionTest, SixtyFourPartsMergeToTheWhole) {
+  const Tile tile = RandomTile({40, 64 * 16, 2, 2, 32, TileKind::kFull}, at::kFloat);
+  const PartialAttention want = ReferenceBlockAttention().Forward(InDouble(tile));
+  SoftmaxState state = EmptyLike(tile.q_MHD);
+  for (int64_t i = 0; i < 64; ++i) {
+    Merge(CpuBlockAttention().Forward({tile.q_MHD, tile.k_NKD.narrow(0, 16 * i, 16), tile.v_NKD.narrow(0, 16 * i, 16), tile.kind, tile.scale}), state);
+  }
+  const PartialAttention whole = Finish(state);
+  EXPECT_TRUE(RelativeError(whole.out_MHD, want.out_MHD, 1e-6));
+  EXPECT_LT((whole.lse_MH - want.lse_MH).abs().max().item<double>(), 2e-6);
+}
+
+TEST_F(BlockAttentionTest, OnePartComesBackBitForBit) {
+  const PartialAttention part = CpuBlockAttention().Forward(RandomTile({33, 65, 4, 2, 16, TileKind::kFull}, at::kFloat));
+  SoftmaxState state = EmptyLike(part.out_MHD);
+  Merge(part, state);
+  const PartialAttention whole = Finish(state);
+  EXPECT_TRUE(BitEqual(whole.out_MHD, part.out_MHD));
+  EXPECT_TRUE(BitEqual(whole.lse_MH, part.lse_MH));
+}
+
+TEST_F(BlockAttentionTest, ExtremeScoresNeitherOverflowNorVanish) {
+  // out = sum e^(lse_i - max) out_i / sum e^(lse_i - max), by hand, for parts whose lse are 1e4 apart or 1e4 large.
+  for (const std::vector<double>& lses :
+       std::vector<std::vector<double>>{{1e4, 1e4 + 2, 1e4 - 1}, {-1e4, 1e4, 0}, {-1e4, -1e4 - 1, -1e4 + 3}, {3e38, 0, -3e38}}) {
+    double max = -kInfinity, sum = 0, mean = 0;
+    for (const double lse : lses) max = std::max(max, lse);
+    SoftmaxState state = EmptyLike(at::empty({2, 1, 4}));
+    for (size_t i = 0; i < lses.size(); ++i) {
+      sum += std::exp(lses[i] - max);
+      mean += std::exp(lses[i] - max) * static_cast<double>(i + 1);
+      Merge({at::full({2, 1, 4}, static_cast<double>(i + 1)), at::full({2, 1}, lses[i])}, state);
+    }
+    const PartialAttention whole = Finish(state);
+    EXPECT_TRUE(RelativeError(whole.out_MHD, at::full({2, 1, 4}, mean / sum), 1e-6)) << lses[0];
+    EXPECT_TRUE(RelativeError(whole.lse_MH, at::full({2, 1}, max + std::log(sum)), 1e-6)) << lses[0];
+  }
+}
+
+TEST_F(BlockAttentionTest, TheEmptyPartIsTheIdentity) {
+  const PartialAttention empty{at::zeros({2, 1, 4}), at::full({2, 1}, -kInfinity)}, part{at::randn({2, 1, 4}), at::randn({2, 1})};
+  SoftmaxState before = EmptyLike(part.out_MHD), after = EmptyLike(part.out_MHD), none = EmptyLike(part.out_MHD);
+  Merge(empty, before), Merge(part, before);
+  Merge(part, after), Merge(empty, after);
+  Merge(empty, none), Merge(empty, none);
+  for (const PartialAttention& whole : {Finish(before), Finish(after)}) {
+    EXPECT_TRUE(BitEqual(whole.out_MHD, part.out_MHD));
+    EXPECT_TRUE(BitEqual(whole.lse_MH, part.lse_MH));
+  }
+  const PartialAttention nothing = Finish(none);
+  EXPECT_TRUE(BitEqual(nothing.out_MHD, empty.out_MHD));
+  EXPECT_TRUE(BitEqual(nothing.lse_MH, empty.lse_MH));
+}
+
+// ---- tile_runner
+
+struct RunResult {
+  PartialAttention whole;
+  QueryKeyValue gradients;
+};
+
+RunResult RunPlan(const TilePlan& plan, const QueryKeyValue& rows, const at::Tensor& dout) {
+  const CpuBlockAttention block;
+  const int64_t heads = rows.q_THD.size(1), kv_heads = rows.k_SKD.size(1);
+  const TileRunner runner(block, GroupHeads({{0, heads}, {0, kv_heads}}, heads / kv_heads), 0.25);
+  const SoftmaxState state = EmptyLike(rows.q_THD);
+  runner.Forward(plan, rows, state);
+  RunResult result{Finish(state), {at::zeros_like(rows.q_THD), at::zeros_like(rows.k_SKD), at::zeros_like(rows.v_SKD)}};
+  runner.Backward(plan, rows, {dout, result.whole.out_MHD, result.whole.lse_MH}, result.gradients);
+  return result;
+}
+
+TEST_F(BlockAttentionTest, ThreadsDoNotChangeTheForwardAndBarelyTheBackward) {
+  const int threads = at::get_num_threads();
+  const TilePlan plan = PlanWholeDocuments({{700, 30, 1}});
+  const QueryKeyValue rows{at::randn({731, 2, 16}), at::randn({731, 1, 16}), at::randn({731, 1, 16})};
+  const at::Tensor dout = at::randn({731, 2, 16});
+  at::set_num_threads(1);
+  const RunResult one = RunPlan(plan, rows, dout);
+  for (const int n : {2, 3, 5}) {
+    at::set_num_threads(n);
+    const RunResult many = RunPlan(plan, rows, dout), again = RunPlan(plan, rows, dout);
+    EXPECT_TRUE(BitEqual(many.whole.out_MHD, one.whole.out_MHD));
+    EXPECT_TRUE(BitEqual(many.whole.lse_MH, one.whole.lse_MH));
+    EXPECT_TRUE(BitEqual(many.gradients.q_THD, one.gradients.q_THD));
+    // Lanes add in another order: 1e-6 as between any two orders in fp32. Two runs agree to the bit.
+    EXPECT_TRUE(RelativeError(many.gradients.k_SKD, one.gradients.k_SKD, 1e-6));
+    EXPECT_TRUE(RelativeError(many.gradients.v_SKD, one.gradients.v_SKD, 1e-6));
+    EXPECT_TRUE(BitEqual(many.gradients.k_SKD, again.gradients.k_SKD));
+    EXPECT_TRUE(BitEqual(many.gradients.v_SKD, again.gradients.v_SKD));
+  }
+  at::set_num_threads(threads);
+}
+
+}  // namespace
+}  // namespace moonring::attention
