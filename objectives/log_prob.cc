@@ -19,20 +19,16 @@ constexpr int64_t kBlockBytes = 256 << 10;
 // One call's view of the head: the leased weight, and the two buffers that every chunk reuses.
 class Projection {
  public:
-  Projection(const comm::Parameter& head, const LogProbOptions& options, at::ScalarType dtype, at::Device device, int64_t rows)
+  Projection(const comm::Parameter& head, const LogProbOptions& options, at::ScalarType dtype, int64_t rows)
       : matmul_dtype_(dtype), dtype_(dtype == at::kDouble ? at::kDouble : at::kFloat), scale_(options.head.scale), softcap_(options.head.softcap) {
     weight_VD_ = head.Lease(matmul_dtype_);
     if (options.head.bias_V) bias_V_ = options.head.bias_V->Lease(dtype_).mul(scale_);
     const int64_t vocab = weight_VD_.size(0);
-    const bool rounded = matmul_dtype_ != dtype_;
-    const int64_t row_bytes = vocab * static_cast<int64_t>(c10::elementSize(dtype_) + (rounded ? c10::elementSize(matmul_dtype_) : 0));
+    const int64_t row_bytes = vocab * static_cast<int64_t>(c10::elementSize(dtype_) + (rounded() ? c10::elementSize(matmul_dtype_) : 0));
     const int64_t most = std::max<int64_t>(1, options.chunk_bytes / std::max<int64_t>(1, row_bytes));
     const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
     // Chunks of equal size: a short last one would take another path through the matmul, hence other roundings.
     chunk_rows_ = std::max<int64_t>(1, (rows + chunks - 1) / chunks);
-    const auto on = at::TensorOptions().device(device);
-    logits_RV_ = at::empty({chunk_rows_, vocab}, on.dtype(dtype_));
-    if (rounded) rounded_RV_ = at::empty({chunk_rows_, vocab}, on.dtype(matmul_dtype_));
   }
 
   int64_t chunk_rows() const { return chunk_rows_; }
@@ -43,10 +39,10 @@ class Projection {
   // s = scale * (W h + b) for up to chunk_rows rows, into the buffer; before the softcap.
   at::Tensor Scores(const at::Tensor& hidden_RD) {
     const int64_t rows = hidden_RD.size(0);
-    at::Tensor scores_RV = logits_RV_.narrow(0, 0, rows);
+    at::Tensor scores_RV = FirstRows(logits_RV_, dtype_, rows);
     const at::Tensor scaled_RD = (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
-    if (rounded_RV_.defined()) {
-      at::Tensor product_RV = rounded_RV_.narrow(0, 0, rows);
+    if (rounded()) {
+      at::Tensor product_RV = FirstRows(rounded_RV_, matmul_dtype_, rows);
       at::mm_out(product_RV, scaled_RD, weight_VD_.t());
       scores_RV.copy_(product_RV);
     } else {
@@ -56,15 +52,20 @@ class Projection {
     return scores_RV;
   }
 
-  // scores_RV (a buffer this class gave) times W.
-  at::Tensor TimesWeight(const at::Tensor& scores_RV) {
-    if (!rounded_RV_.defined()) return at::mm(scores_RV, weight_VD_);
-    at::Tensor rounded_RV = rounded_RV_.narrow(0, 0, scores_RV.size(0));
-    rounded_RV.copy_(scores_RV);
-    return at::mm(rounded_RV, weight_VD_).to(dtype_);
+  // gradient_RV (up to chunk_rows rows) times W.
+  at::Tensor TimesWeight(const at::Tensor& gradient_RV) {
+    if (!rounded()) return at::mm(gradient_RV, weight_VD_);
+    return at::mm(FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0)).copy_(gradient_RV), weight_VD_).to(dtype_);
   }
 
  private:
+  bool rounded() const { return matmul_dtype_ != dtype_; }
+
+  at::Tensor FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype, int64_t rows) {
+    if (!buffer_RV.defined()) buffer_RV = at::empty({chunk_rows_, weight_VD_.size(0)}, weight_VD_.options().dtype(dtype));
+    return buffer_RV.narrow(0, 0, rows);
+  }
+
   at::ScalarType matmul_dtype_;
   at::ScalarType dtype_;
   double scale_;
@@ -89,15 +90,34 @@ void ForEachBlock(const at::Tensor& rows_RV, const F& fn) {
   });
 }
 
-// s -> z in place where there is a softcap; in any case gives logsumexp(z) and, where asked for, z at `ids_RK`. Destroys z.
-void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK, at::Tensor picked_RK, at::Tensor logsumexp_R) {
+struct RowSums {
+  at::Tensor picked_RK;  // z at the ids asked for
+  at::Tensor logsumexp_R;
+  at::Tensor total_R;  // sum of exp(z - peak)
+};
+
+// From s: what RowSums names, of z. Leaves exp(z - peak) in place of s.
+void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK, const RowSums& sums) {
   ForEachBlock(scores_RV, [&](int64_t begin, int64_t end) {
     at::Tensor z = scores_RV.slice(0, begin, end);
     if (softcap != 0.0) z.div_(softcap).tanh_().mul_(softcap);
-    picked_RK.slice(0, begin, end).copy_(z.gather(1, ids_RK.slice(0, begin, end)));
+    sums.picked_RK.slice(0, begin, end).copy_(z.gather(1, ids_RK.slice(0, begin, end)));
     const at::Tensor peak = z.amax(1, /*keepdim=*/true);
     const at::Tensor total = z.sub_(peak).exp_().sum(1);
-    logsumexp_R.slice(0, begin, end).copy_(total.log_().add_(peak.squeeze(1)));
+    sums.total_R.slice(0, begin, end).copy_(total);
+    sums.logsumexp_R.slice(0, begin, end).copy_(total.log().add_(peak.squeeze(1)));
+  });
+}
+
+RowSums Rows(const RowSums& sums, int64_t begin, int64_t count) {
+  return {sums.picked_RK.narrow(0, begin, count), sums.logsumexp_R.narrow(0, begin, count), sums.total_R.narrow(0, begin, count)};
+}
+
+// exp(z - peak), as ReduceRows left it, -> d(-log p)/ds where there is no softcap.
+void KeptGradient(at::Tensor kept_RV, const at::Tensor& targets_R, const at::Tensor& total_R) {
+  ForEachBlock(kept_RV, [&](int64_t begin, int64_t end) {
+    const at::Tensor inverse = total_R.slice(0, begin, end).reciprocal().unsqueeze(1);
+    kept_RV.slice(0, begin, end).mul_(inverse).scatter_add_(1, targets_R.slice(0, begin, end).unsqueeze(1), at::full_like(inverse, -1.0));
   });
 }
 
@@ -127,53 +147,57 @@ at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int
   return source_TD.index_select(0, rows_N.narrow(0, begin, count));
 }
 
-// Everything that backward needs besides the tensors the graph saves.
-struct Call {
-  std::shared_ptr<comm::Parameter> head;
-  LogProbOptions options;
-};
-
-struct CallHolder : torch::CustomClassHolder {
-  explicit CallHolder(Call call) : call(std::move(call)) {}
-  Call call;
+// What backward needs besides the tensors the graph saves.
+struct Call : torch::CustomClassHolder {
+  Call(std::shared_ptr<comm::Parameter> head, LogProbOptions options, bool backward_follows)
+      : head(std::move(head)), options(std::move(options)), backward_follows(backward_follows) {}
+  const std::shared_ptr<comm::Parameter> head;
+  const LogProbOptions options;
+  const bool backward_follows;
+  // Where all rows are one chunk: exp(z - peak) and its row sums, so that backward need not make the logits again. Used up
+  // by the first backward; a further one (retain_graph) makes them.
+  at::Tensor kept_NV, total_N;
 };
 
 class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFunction> {
  public:
   // `anchor` requires a gradient where the head does: it makes the node exist although the hidden states need none.
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden_TD, const at::Tensor& anchor, const at::Tensor& targets_T,
-                            const Call& call) {
+                            const c10::intrusive_ptr<Call>& call) {
     const at::Tensor rows_N = targets_T.ne(comm::kIgnore).nonzero().squeeze(1);
     const at::Tensor targets_N = targets_T.index_select(0, rows_N);
     const int64_t rows = rows_N.size(0);
-    Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), hidden_TD.device(), rows);
+    Projection projection(*call->head, call->options, MatmulDtype(hidden_TD, call->options), rows);
     const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
-    at::Tensor target_logit_N = at::empty({rows}, like);
-    at::Tensor logsumexp_N = at::empty({rows}, like);
+    const RowSums sums{at::empty({rows, 1}, like), at::empty({rows}, like), at::empty({rows}, like)};
     for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
       const int64_t count = std::min(projection.chunk_rows(), rows - begin);
       at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, begin, count));
-      ReduceRows(scores_RV, projection.softcap(), targets_N.narrow(0, begin, count).unsqueeze(1), target_logit_N.narrow(0, begin, count).unsqueeze(1),
-                 logsumexp_N.narrow(0, begin, count));
+      ReduceRows(scores_RV, projection.softcap(), targets_N.narrow(0, begin, count).unsqueeze(1), Rows(sums, begin, count));
+      if (count == rows && call->backward_follows && projection.softcap() == 0.0) {
+        call->kept_NV = scores_RV;
+        call->total_N = sums.total_R;
+      }
     }
-    context->save_for_backward({hidden_TD, rows_N, targets_N, logsumexp_N});
-    context->saved_data["call"] = c10::IValue::make_capsule(c10::make_intrusive<CallHolder>(call));
+    context->save_for_backward({hidden_TD, rows_N, targets_N, sums.logsumexp_R});
+    context->saved_data["call"] = c10::IValue::make_capsule(call);
     context->saved_data["hidden"] = hidden_TD.requires_grad();
-    return at::zeros({targets_T.size(0)}, like).index_copy_(0, rows_N, target_logit_N.sub_(logsumexp_N));
+    return at::zeros({targets_T.size(0)}, like).index_copy_(0, rows_N, sums.picked_RK.squeeze(1) - sums.logsumexp_R);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(), "objectives.log_prob: a second derivative was asked for; there is none");
     const auto saved = context->get_saved_variables();
     const at::Tensor &hidden_TD = saved[0], &rows_N = saved[1], &targets_N = saved[2], &logsumexp_N = saved[3];
-    const Call& call = static_cast<const CallHolder&>(*context->saved_data["call"].toCapsule()).call;
+    Call& call = static_cast<Call&>(*context->saved_data["call"].toCapsule());
+    at::Tensor kept_NV = std::exchange(call.kept_NV, at::Tensor());
     const auto& bias = call.options.head.bias_V;
     const bool hidden_wanted = context->saved_data["hidden"].toBool();
     const bool head_wanted = call.head->trainable();
     const bool bias_wanted = bias && bias->trainable();
     const int64_t rows = rows_N.size(0);
 
-    Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), hidden_TD.device(), rows);
+    Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), rows);
     at::Tensor hidden_gradient_TD = hidden_wanted ? at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous) : at::Tensor();
     const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
     at::Tensor head_gradient_VD = head_wanted ? at::empty(call.head->weight().sizes(), like) : at::Tensor();
@@ -185,8 +209,13 @@ class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFuncti
       const int64_t count = std::min(projection.chunk_rows(), rows - begin);
       const at::Tensor hidden_RD = GatherRows(hidden_TD, rows_N, begin, count);
       const at::Tensor factor_R = factor_N.narrow(0, begin, count);
-      at::Tensor gradient_RV = projection.Scores(hidden_RD);
-      ScoreGradient(gradient_RV, projection.softcap(), targets_N.narrow(0, begin, count), logsumexp_N.narrow(0, begin, count));
+      const at::Tensor targets_R = targets_N.narrow(0, begin, count);
+      at::Tensor gradient_RV = kept_NV.defined() ? kept_NV : projection.Scores(hidden_RD);
+      if (kept_NV.defined()) {
+        KeptGradient(gradient_RV, targets_R, call.total_N);
+      } else {
+        ScoreGradient(gradient_RV, projection.softcap(), targets_R, logsumexp_N.narrow(0, begin, count));
+      }
       if (hidden_wanted) {
         at::Tensor row_gradient_RD = projection.TimesWeight(gradient_RV).mul_(factor_R.unsqueeze(1));
         hidden_gradient_TD.index_copy_(0, rows_N.narrow(0, begin, count), row_gradient_RD.to(hidden_TD.scalar_type()));
@@ -236,7 +265,8 @@ at::Tensor TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm:
   const bool parameters_wanted = head_VD->trainable() || (options.head.bias_V && options.head.bias_V->trainable());
   at::Tensor anchor = at::empty({0});
   if (at::GradMode::is_enabled() && parameters_wanted) anchor.requires_grad_();
-  return TokenLogProbFunction::apply(hidden_TD, anchor, targets_T, Call{head_VD, options});
+  const bool backward_follows = anchor.requires_grad() || (at::GradMode::is_enabled() && hidden_TD.requires_grad());
+  return TokenLogProbFunction::apply(hidden_TD, anchor, targets_T, c10::make_intrusive<Call>(head_VD, options, backward_follows));
 }
 
 RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, int64_t first_ids, const LogProbOptions& options) {
@@ -245,16 +275,15 @@ RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, in
   TORCH_CHECK(first_ids >= 0 && first_ids <= vocab, "objectives.log_prob: ", first_ids, " ids asked for, the vocabulary has ", vocab);
   at::NoGradGuard no_grad;
   const int64_t rows = hidden_ND.size(0);
-  Projection projection(head_VD, options, MatmulDtype(hidden_ND, options), hidden_ND.device(), rows);
+  Projection projection(head_VD, options, MatmulDtype(hidden_ND, options), rows);
   const auto like = at::TensorOptions().device(hidden_ND.device()).dtype(projection.dtype());
-  RowLogits result{at::empty({rows, first_ids}, like), at::empty({rows}, like)};
+  const RowSums sums{at::empty({rows, first_ids}, like), at::empty({rows}, like), at::empty({rows}, like)};
   const at::Tensor ids_RK = at::arange(first_ids, like.dtype(at::kLong)).expand({projection.chunk_rows(), first_ids});
   for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
     const int64_t count = std::min(projection.chunk_rows(), rows - begin);
-    ReduceRows(projection.Scores(hidden_ND.narrow(0, begin, count)), projection.softcap(), ids_RK.narrow(0, 0, count), result.logits_NK.narrow(0, begin, count),
-               result.logsumexp_N.narrow(0, begin, count));
+    ReduceRows(projection.Scores(hidden_ND.narrow(0, begin, count)), projection.softcap(), ids_RK.narrow(0, 0, count), Rows(sums, begin, count));
   }
-  return result;
+  return {sums.picked_RK, sums.logsumexp_R};
 }
 
 }  // namespace moonring::objectives

@@ -182,6 +182,19 @@ TEST(LogProbTest, GradientsAddUpInTheSink) {
   EXPECT_LE(Distance(head->gradient(), Plain(c, in).weight_gradient * 3), 1e-12);
 }
 
+// The first backward uses up what forward kept; the second makes the logits again.
+TEST(LogProbTest, TwoBackwardsOfOneGraph) {
+  const Case c;
+  const Inputs in = MakeInputs(c);
+  auto head = std::make_shared<Parameter>("lm_head.weight", in.weight.clone());
+  at::Tensor hidden = in.hidden.clone().requires_grad_();
+  const at::Tensor sum = (TokenLogProb(hidden, head, in.targets) * in.upstream).sum();
+  sum.backward({}, /*retain_graph=*/true);
+  sum.backward();
+  EXPECT_LE(Distance(head->gradient(), Plain(c, in).weight_gradient * 2), 1e-12);
+  EXPECT_LE(Distance(hidden.grad(), Plain(c, in).hidden_gradient * 2), 1e-12);
+}
+
 TEST(LogProbTest, FrozenHeadAndFrozenHidden) {
   const Case c;
   const Inputs in = MakeInputs(c);

@@ -1,0 +1,47 @@
+#ifndef MOONRING_OBJECTIVES_SFT_H_
+#define MOONRING_OBJECTIVES_SFT_H_
+
+// Supervised fine-tuning (and pre-training): -sum of the targets' log-probs, divided by the runtime by the step's count.
+//
+//   step loss = sum over the step's targets of -log p  /  sum over the step's examples of Count
+//
+// Count sees labels and lengths alone, so it is known before the first forward; it is all-reduced over dp as int64.
+//   kLabels   labels that are not -100 before the shift, as LLaMA-Factory divides: where a document's first token is a label (train_on_prompt,
+//             pre-training) this is one a document more than there are predictions
+//   kTargets  predictions, i.e. labels that are not -100 except at the start of a document
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/types/span.h"
+#include "objectives/sums.h"
+
+namespace moonring::objectives {
+
+struct SftOptions {
+  enum class CountBy { kLabels, kTargets };
+  CountBy count = CountBy::kLabels;
+};
+
+class Sft {
+ public:
+  explicit Sft(SftOptions options) : options_(options) {}
+
+  // labels_T: unshifted, integer, kIgnore where nothing is learnt; lengths: of the documents, summing to T.
+  int64_t Count(const at::Tensor& labels_T, absl::Span<const int64_t> lengths) const;
+
+  // log_prob_T of this rank's rows and their targets -> the sharded sum of -log p, in fp64 (its gradient in log_prob_T is -1 at each row),
+  // and the metric "nll": the same sum, over the number of targets.
+  Sums Loss(const at::Tensor& log_prob_T, const at::Tensor& targets_T) const;
+
+  // An empty total of what Loss reports, to add the micro-batches' metrics to.
+  Metrics EmptyMetrics() const;
+
+ private:
+  SftOptions options_;
+};
+
+}  // namespace moonring::objectives
+
+#endif  // MOONRING_OBJECTIVES_SFT_H_
