@@ -1,0 +1,133 @@
+#include "trainer/gradients.h"
+
+#include <cmath>
+#include <limits>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "comm/process_groups.h"
+#include "tests/testing/run_ranks.h"
+
+namespace moonring::trainer {
+namespace {
+
+using comm::Parameter;
+using comm::Parameters;
+
+// Gradients of whole numbers, so that every sum is exact in whatever order.
+at::Tensor GradientOf(int64_t parameter, int rank, int64_t numel, at::ScalarType dtype) {
+  return (at::arange(numel, at::kDouble) * (parameter + 1) + rank * 1000).to(dtype);
+}
+
+// Sizes that fit a bucket exactly, cross its border, fill several, are empty; the dtypes change in between.
+TEST(SumGradientsTest, EverySizeOnEveryGroup) {
+  const std::vector<int64_t> sizes = {3, 16, 1, 0, 15, 17, 40, 64, 5};
+  for (const int ranks : {1, 2, 3, 4}) {
+    for (const int64_t bucket_bytes : {1, 4, 64, 100, 1 << 20}) {
+      SCOPED_TRACE(::testing::Message() << ranks << " ranks, buckets of " << bucket_bytes);
+      moonring::testing::RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
+        Parameters parameters;
+        for (size_t i = 0; i < sizes.size(); ++i) {
+          const at::ScalarType dtype = i % 4 == 2 ? at::kDouble : i % 4 == 3 ? at::kBFloat16 : at::kFloat;
+          parameters.push_back(std::make_shared<Parameter>("p" + std::to_string(i), at::zeros({sizes[i]}, dtype)));
+          parameters[i]->AddGradient(GradientOf(static_cast<int64_t>(i), world->communicator()->rank(), sizes[i], at::kDouble));
+        }
+        const absl::Status status = SumGradients(parameters, *world->communicator(), {.bucket_bytes = bucket_bytes});
+        ASSERT_TRUE(status.ok()) << status;
+        for (size_t i = 0; i < sizes.size(); ++i) {
+          at::Tensor wanted = at::zeros({sizes[i]}, at::kDouble);
+          for (int rank = 0; rank < ranks; ++rank) wanted += GradientOf(static_cast<int64_t>(i), rank, sizes[i], at::kDouble);
+          EXPECT_TRUE(at::equal(parameters[i]->gradient().to(at::kDouble), wanted)) << "parameter " << i;
+        }
+      });
+    }
+  }
+}
+
+// A gradient on one rank only reaches all; one on none stays absent; a frozen parameter takes no part.
+TEST(SumGradientsTest, AbsentGradients) {
+  moonring::testing::RunRanks(3, [](std::shared_ptr<comm::World> world) {
+    auto everywhere = std::make_shared<Parameter>("a", at::zeros({2, 3})), once = std::make_shared<Parameter>("b", at::zeros({4})),
+         never = std::make_shared<Parameter>("c", at::zeros({5})), frozen = std::make_shared<Parameter>("d", at::zeros({6}), false);
+    everywhere->AddGradient(at::ones({2, 3}));
+    if (world->communicator()->rank() == 1) once->AddGradient(at::full({4}, 7.0));
+    ASSERT_TRUE(SumGradients({everywhere, once, never, frozen}, *world->communicator()).ok());
+    EXPECT_TRUE(everywhere->gradient().eq(3).all().item<bool>());
+    EXPECT_TRUE(once->gradient().eq(7).all().item<bool>());
+    EXPECT_FALSE(never->gradient().defined());
+    EXPECT_FALSE(frozen->gradient().defined());
+  });
+}
+
+TEST(SumGradientsTest, ABucketIsOneCall) {
+  moonring::testing::RunRanks(2, [](std::shared_ptr<comm::World> world) {
+    Parameters parameters;
+    for (int i = 0; i < 10; ++i) {
+      parameters.push_back(std::make_shared<Parameter>("p" + std::to_string(i), at::zeros({100})));
+      parameters.back()->AddGradient(at::ones({100}));
+    }
+    const auto before = world->communicator()->counters();
+    ASSERT_TRUE(SumGradients(parameters, *world->communicator(), {.bucket_bytes = 1000}).ok());  // 250 numbers each
+    // On two ranks an all-reduce is 2 steps and sends its own bytes once: one call for who has a gradient, four buckets.
+    EXPECT_EQ(world->communicator()->counters().steps - before.steps, 2 * 5);
+    EXPECT_EQ(world->communicator()->counters().bytes_sent - before.bytes_sent, 10 * 8 + 1000 * 4);
+  });
+}
+
+Parameters WithGradients(const std::vector<at::Tensor>& gradients) {
+  Parameters parameters;
+  for (const at::Tensor& gradient : gradients) {
+    parameters.push_back(std::make_shared<Parameter>("p" + std::to_string(parameters.size()), at::zeros_like(gradient)));
+    parameters.back()->AddGradient(gradient);
+  }
+  return parameters;
+}
+
+TEST(GlobalNormTest, ClosedForms) {
+  EXPECT_EQ(GlobalNorm({}), 0.0);
+  EXPECT_EQ(GlobalNorm(WithGradients({at::full({2, 2}, 1.0, at::kDouble), at::full({12}, -1.0)})), 4.0);
+  // fp32 numbers whose squares are beyond fp32 at either end.
+  EXPECT_DOUBLE_EQ(GlobalNorm(WithGradients({at::full({4}, 1e30)})), 2.0 * static_cast<double>(1e30f));
+  EXPECT_DOUBLE_EQ(GlobalNorm(WithGradients({at::full({4}, 1e-30)})), 2.0 * static_cast<double>(1e-30f));
+  // 3 million: an fp32 sum of squares would have lost the 1e-4s behind the large one.
+  EXPECT_NEAR(GlobalNorm(WithGradients({at::full({1}, 1000.0), at::full({3000000}, 0.01)})), std::sqrt(1e6 + 3e6 * std::pow(static_cast<double>(0.01f), 2)),
+              1e-9);
+}
+
+TEST(GlobalNormTest, ThreadsMoveNoBit) {
+  const Parameters parameters = WithGradients({at::randn({1000003}), at::randn({777})});
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const double alone = GlobalNorm(parameters);
+  at::set_num_threads(4);
+  EXPECT_EQ(GlobalNorm(parameters), alone);
+  at::set_num_threads(threads);
+}
+
+TEST(ClipByNormTest, AsTorch) {
+  Parameters parameters = WithGradients({at::full({9}, 2.0, at::kDouble), at::full({16}, 0.0, at::kDouble)});
+  const double norm = GlobalNorm(parameters);
+  EXPECT_EQ(norm, 6.0);
+  EXPECT_EQ(ClipByNorm(parameters, norm, 0.0), 1.0);
+  EXPECT_EQ(ClipByNorm(parameters, norm, 6.5), 1.0);
+  EXPECT_EQ(parameters[0]->gradient()[0].item<double>(), 2.0);
+  const double factor = ClipByNorm(parameters, norm, 1.5);
+  EXPECT_EQ(factor, 1.5 / (6.0 + 1e-6));
+  EXPECT_EQ(parameters[0]->gradient()[0].item<double>(), 2.0 * factor);
+  EXPECT_THROW(ClipByNorm(parameters, std::nan(""), 1.0), c10::Error);
+  EXPECT_THROW(ClipByNorm(parameters, 1.0, -1.0), c10::Error);
+}
+
+TEST(NonFiniteTest, NamesThem) {
+  Parameters parameters = WithGradients({at::ones({3}), at::ones({3}), at::full({3}, 1e300, at::kDouble), at::ones({2})});
+  EXPECT_TRUE(NonFiniteGradients(parameters).empty());  // 1e300 squared overflows, and is finite all the same
+  parameters[1]->mutable_gradient()[2] = std::nan("");
+  parameters[3]->mutable_gradient()[0] = -std::numeric_limits<double>::infinity();
+  EXPECT_EQ(NonFiniteGradients(parameters), (std::vector<std::string>{"p1", "p3"}));
+  EXPECT_FALSE(std::isfinite(GlobalNorm(parameters)));
+}
+
+}  // namespace
+}  // namespace moonring::trainer
