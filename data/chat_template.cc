@@ -53,7 +53,8 @@ absl::StatusOr<int32_t> WholeToken(const Tokenizer& tokenizer, const std::string
     return absl::UnimplementedError(absl::StrCat("needs the token '", word, "', which the tokenizer lacks; not supported yet: adding tokens to a vocabulary"));
   }
   if (tokenizer.Encode(word) != std::vector<int32_t>{*id}) {
-    return absl::UnimplementedError(absl::StrCat("needs '", word, "' as one token, but the tokenizer splits it: it is not among its added tokens; not supported yet: adding tokens"));
+    return absl::UnimplementedError(
+        absl::StrCat("needs '", word, "' as one token, but the tokenizer splits it: it is not among its added tokens; not supported yet: adding tokens"));
   }
   return *id;
 }
@@ -92,7 +93,9 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(TemplateSpec spec, std::shared
     eos = stops.front();
   }
   if (!eos.has_value()) eos = result.tokenizer_->IdOf("<|endoftext|>");
-  if (!eos.has_value()) return absl::InvalidArgumentError(absl::StrCat("template '", result.spec_.name, "': the tokenizer has no eos token, nor '<|endoftext|>' to stand for it"));
+  if (!eos.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("template '", result.spec_.name, "': the tokenizer has no eos token, nor '<|endoftext|>' to stand for it"));
+  }
   result.eos_ = *eos;
   result.pad_ = result.tokenizer_->pad().value_or(*eos);
   result.stop_ids_ = {*eos};
@@ -123,7 +126,8 @@ std::vector<std::vector<int32_t>> ChatTemplate::EncodeMessages(const Conversatio
   const std::string& system = conversation.system.empty() ? spec_.default_system : conversation.system;
   for (size_t i = 0; i < conversation.messages.size(); ++i) {
     const Message& message = conversation.messages[i];
-    TORCH_CHECK((message.role == Role::kUser) == (i % 2 == 0), "messages must alternate, user first; message ", i, " is not the ", i % 2 == 0 ? "user's" : "assistant's");
+    TORCH_CHECK((message.role == Role::kUser) == (i % 2 == 0), "messages must alternate, user first; message ", i, " is not the ",
+                i % 2 == 0 ? "user's" : "assistant's");
     std::vector<int32_t>& ids = encoded.emplace_back();
     if (i == 0) {
       Append(spec_.prefix, "", std::nullopt, ids);

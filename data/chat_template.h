@@ -47,7 +47,8 @@ absl::StatusOr<TemplateSpec> FindTemplate(absl::string_view name);
 class ChatTemplate {
  public:
   // default_system, where given (even ""), stands in place of the template's own.
-  static absl::StatusOr<ChatTemplate> Create(TemplateSpec spec, std::shared_ptr<const Tokenizer> tokenizer, std::optional<std::string> default_system = std::nullopt);
+  static absl::StatusOr<ChatTemplate> Create(TemplateSpec spec, std::shared_ptr<const Tokenizer> tokenizer,
+                                             std::optional<std::string> default_system = std::nullopt);
 
   // One turn for each pair of messages, without efficient_eos's tokens. Messages alternate, user first, assistant last: anything else is the caller's error.
   std::vector<EncodedTurn> EncodeTurns(const Conversation& conversation) const;

@@ -39,7 +39,9 @@ absl::Status CheckOptions(const DatasetOptions& options) {
 class Builder {
  public:
   Builder(const DatasetOptions& options, const ChatTemplate& chat_template)
-      : options_(options), template_(chat_template), learn_{.cutoff_len = options.cutoff_len, .train_on_prompt = options.train_on_prompt, .mask_history = options.mask_history} {
+      : options_(options),
+        template_(chat_template),
+        learn_{.cutoff_len = options.cutoff_len, .train_on_prompt = options.train_on_prompt, .mask_history = options.mask_history} {
     if (template_.spec().efficient_eos) learn_.efficient_eos = template_.eos();
   }
 
@@ -74,8 +76,8 @@ class Builder {
       return absl::InvalidArgumentError(absl::StrCat("dataset: none of ", report.rows, " rows gives an example", reasons));
     }
     if (!anything_to_predict_) {
-      return absl::InvalidArgumentError(absl::StrCat("cutoff_len ", options_.cutoff_len, " is too small: it leaves no token to learn in any of ", report.examples,
-                                                     " examples (the longest has ", report.longest, " tokens)"));
+      return absl::InvalidArgumentError(absl::StrCat("cutoff_len ", options_.cutoff_len, " is too small: it leaves no token to learn in any of ",
+                                                     report.examples, " examples (the longest has ", report.longest, " tokens)"));
     }
     return std::move(prepared_);
   }

@@ -49,11 +49,11 @@ struct SkippedRows {
 
 struct DatasetReport {
   int64_t rows = 0, examples = 0;
-  int64_t tokens = 0;       // of the examples, after cutting
-  int64_t learnt = 0;       // labels that are not -100
-  int64_t truncated = 0;    // examples that lost tokens
+  int64_t tokens = 0;          // of the examples, after cutting
+  int64_t learnt = 0;          // labels that are not -100
+  int64_t truncated = 0;       // examples that lost tokens
   int64_t nothing_learnt = 0;  // examples without any label: they cost time and teach nothing
-  int64_t longest = 0;      // tokens of the longest row, uncut
+  int64_t longest = 0;         // tokens of the longest row, uncut
   std::vector<SkippedRows> skipped;
   std::array<int64_t, 40> lengths{};  // [b] counts rows of 2^b .. 2^(b+1) - 1 tokens, uncut
 

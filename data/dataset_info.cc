@@ -103,13 +103,16 @@ absl::Status ReadColumnsAndTags(const json& entry, Columns& c, Tags& t) {
 absl::Status CheckSource(const json& entry) {
   for (const char* key : {"hf_hub_url", "ms_hub_url", "om_hub_url", "cloud_file_name"}) {
     if (!entry.contains(key)) continue;
-    return Invalid(absl::StrCat("'", key, "' ", entry[key].dump(), " is on the network: download it first, then describe it with 'file_name' in place of '", key, "'"));
+    return Invalid(
+        absl::StrCat("'", key, "' ", entry[key].dump(), " is on the network: download it first, then describe it with 'file_name' in place of '", key, "'"));
   }
   if (entry.contains("script_url")) return absl::UnimplementedError("not supported yet: script_url");
   if (!entry.contains("file_name")) return Invalid("has no 'file_name'");
   if (!entry["file_name"].is_string()) return Invalid(absl::StrCat("'file_name' must be a string, got ", entry["file_name"].type_name()));
-  if (entry.contains("num_samples") && !entry["num_samples"].is_null()) return absl::UnimplementedError("not supported yet: num_samples (max_samples takes the first rows)");
-  if (entry.contains("split") && entry["split"] != "train") return absl::UnimplementedError(absl::StrCat("not supported yet: split ", entry["split"].dump(), " of a local file"));
+  if (entry.contains("num_samples") && !entry["num_samples"].is_null())
+    return absl::UnimplementedError("not supported yet: num_samples (max_samples takes the first rows)");
+  if (entry.contains("split") && entry["split"] != "train")
+    return absl::UnimplementedError(absl::StrCat("not supported yet: split ", entry["split"].dump(), " of a local file"));
   return absl::OkStatus();
 }
 
@@ -170,7 +173,8 @@ absl::StatusOr<DatasetDescription> Describe(const std::string& dataset_dir, cons
 
 absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(const std::string& dataset_dir, absl::Span<const std::string> names) {
   if (dataset_dir == "ONLINE" || absl::StartsWith(dataset_dir, "REMOTE:")) {
-    return Invalid(absl::StrCat("dataset_dir ", dataset_dir, " is on the network: download the data sets first, and name the folder that holds their dataset_info.json"));
+    return Invalid(
+        absl::StrCat("dataset_dir ", dataset_dir, " is on the network: download the data sets first, and name the folder that holds their dataset_info.json"));
   }
   const std::string path = fs::path(dataset_dir) / "dataset_info.json";
   ASSIGN_OR_RETURN(const json info, ParseFile(path));

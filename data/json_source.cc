@@ -267,7 +267,8 @@ absl::Status JsonSource::LoadState(absl::string_view state) {
     return absl::InvalidArgumentError("json_source: not a state that a json source saved");
   }
   if (saved["files"] != nlohmann::json(files_)) {
-    return absl::FailedPreconditionError(absl::StrCat("json_source: the state was saved for ", saved["files"].dump(), ", not for ", nlohmann::json(files_).dump()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("json_source: the state was saved for ", saved["files"].dump(), ", not for ", nlohmann::json(files_).dump()));
   }
   if (files_.empty()) return absl::OkStatus();
   const nlohmann::json at = saved.value("at", nlohmann::json::array());

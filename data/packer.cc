@@ -60,7 +60,8 @@ MicroBatch MakeMicroBatch(const std::vector<Example>& dataset, std::vector<int64
   std::vector<int64_t>& lengths = micro_batch.sequence.lengths;
   for (const int64_t index : micro_batch.examples) {
     TORCH_CHECK(index >= 0 && index < static_cast<int64_t>(dataset.size()), "example ", index, " of a data set of ", dataset.size());
-    TORCH_CHECK(dataset[index].ids.size() == dataset[index].labels.size(), "example ", index, " has ", dataset[index].ids.size(), " ids and ", dataset[index].labels.size(), " labels");
+    TORCH_CHECK(dataset[index].ids.size() == dataset[index].labels.size(), "example ", index, " has ", dataset[index].ids.size(), " ids and ",
+                dataset[index].labels.size(), " labels");
     lengths.push_back(static_cast<int64_t>(dataset[index].ids.size()));
   }
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});

@@ -35,27 +35,30 @@ absl::StatusOr<std::optional<StepBatch>> StepBatches::Next() {
 }
 
 std::string StepBatches::SaveState() const {
-  return nlohmann::json{{"stage", "step_batches"}, {"examples", options_.examples}, {"seed", options_.seed}, {"shuffle", options_.shuffle}, {"epoch", epoch_}, {"taken", taken_}}
+  return nlohmann::json{{"stage", "step_batches"}, {"examples", options_.examples}, {"seed", options_.seed}, {"shuffle", options_.shuffle}, {"epoch", epoch_},
+                        {"taken", taken_}}
       .dump();
 }
 
 absl::Status StepBatches::LoadState(absl::string_view state) {
   const nlohmann::json saved = nlohmann::json::parse(state, nullptr, /*allow_exceptions=*/false);
   const auto integer = [&](const char* key) { return saved.contains(key) && saved[key].is_number_integer(); };
-  if (!saved.is_object() || saved.value("stage", nlohmann::json()) != "step_batches" || !integer("examples") || !integer("seed") || !integer("epoch") || !integer("taken") ||
-      !saved.contains("shuffle") || !saved["shuffle"].is_boolean()) {
+  if (!saved.is_object() || saved.value("stage", nlohmann::json()) != "step_batches" || !integer("examples") || !integer("seed") || !integer("epoch") ||
+      !integer("taken") || !saved.contains("shuffle") || !saved["shuffle"].is_boolean()) {
     return absl::InvalidArgumentError("step_batches: not a state that step batches saved");
   }
   const nlohmann::json mine = {{"examples", options_.examples}, {"seed", options_.seed}, {"shuffle", options_.shuffle}};
   for (const auto& [key, value] : mine.items()) {
     if (saved[key] == value) continue;
-    return absl::FailedPreconditionError(absl::StrCat("step_batches: the state was saved with ", key, " ", saved[key].dump(), ", now it is ", value.dump(), ": the order of examples would differ"));
+    return absl::FailedPreconditionError(absl::StrCat("step_batches: the state was saved with ", key, " ", saved[key].dump(), ", now it is ", value.dump(),
+                                                      ": the order of examples would differ"));
   }
   const int64_t epoch = saved["epoch"], taken = saved["taken"];
   if (epoch < 0 || taken < 0 || taken >= options_.examples) return absl::InvalidArgumentError("step_batches: the saved state is broken");
   if (taken % options_.examples_per_step != 0) {
-    return absl::FailedPreconditionError(absl::StrCat("step_batches: the state was saved after ", taken, " examples of the epoch, which no whole number of steps of ",
-                                                      options_.examples_per_step, " examples makes"));
+    return absl::FailedPreconditionError(absl::StrCat("step_batches: the state was saved after ", taken,
+                                                      " examples of the epoch, which no whole number of steps of ", options_.examples_per_step,
+                                                      " examples makes"));
   }
   epoch_ = epoch;
   taken_ = taken;

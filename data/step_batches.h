@@ -29,7 +29,7 @@ struct StepBatch {
 };
 
 struct StepBatchesOptions {
-  int64_t examples = 0;           // n
+  int64_t examples = 0;  // n
   int64_t examples_per_step = 0;
   int64_t seed = 42;
   bool shuffle = true;
@@ -52,7 +52,7 @@ class StepBatches final : public Source<StepBatch> {
 
   StepBatchesOptions options_;
   int64_t epoch_ = 0;
-  int64_t taken_ = 0;  // in the epoch, below n
+  int64_t taken_ = 0;           // in the epoch, below n
   std::vector<int64_t> order_;  // of epoch_; empty until it is asked for
 };
 

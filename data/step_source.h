@@ -28,8 +28,8 @@ struct Step {
 class StepSource final : public Source<Step> {
  public:
   // `batches` must draw from as many examples as `dataset` has.
-  static absl::StatusOr<std::unique_ptr<StepSource>> Create(std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches, PackOptions packing,
-                                                            int64_t dp_rank);
+  static absl::StatusOr<std::unique_ptr<StepSource>> Create(std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches,
+                                                            PackOptions packing, int64_t dp_rank);
 
   absl::StatusOr<std::optional<Step>> Next() override;
   std::string SaveState() const override { return batches_->SaveState(); }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "attention/attention.h"
 #include "attention/strategies.h"
+#include "attention/tile_plan.h"
 #include "comm/layout.h"
 #include "comm/mesh.h"
 #include "comm/sequence.h"

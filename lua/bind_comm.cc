@@ -21,25 +21,32 @@
 #include "lua/handles.h"
 #include "lua/options.h"
 #include "lua/tensor.h"
+#include "lua/vm.h"
 
 namespace moonring::lua {
 namespace {
 
-std::shared_ptr<comm::Mesh> MakeMesh(Options options) {
+std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
   const int sp = options.Get<int>("sp", 1);
   const double deadline = options.Get<double>("deadline", 1800);
+  const std::string device = options.Get<std::string>("device", "cpu");
   options.Finish();
   auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
   std::shared_ptr<comm::World> world = comm::World::Alone();
   if (rendezvous.has_value()) {
     rendezvous->deadline = absl::Seconds(deadline);
+    rendezvous->cuda = device == "cuda";
     world = comm::ValueOrThrow(comm::World::Connect(*rendezvous));
+    HostOf(L).closers.push_back([world](const std::string& error) {
+      if (!error.empty()) world->Abort(error);
+      world->Close();
+    });
   }
   return comm::ValueOrThrow(comm::Mesh::Create(std::move(world), sp));
 }
 
 double AllReduceNumber(comm::Communicator& group, double number) {
-  at::Tensor value = at::scalar_tensor(number, at::kDouble).reshape({1});
+  at::Tensor value = at::full({1}, number, at::kDouble);
   comm::ThrowIfError(group.AllReduceSum(value));
   return value.item<double>();
 }
@@ -95,6 +102,11 @@ void OpenComm(lua_State* L) {
           {"rank", Bind<[](comm::Mesh& mesh) { return mesh.world().rank(); }>},
           {"size", Bind<[](comm::Mesh& mesh) { return mesh.world().size(); }>},
           {"sum", Bind<[](comm::Mesh& mesh, double number) { return AllReduceNumber(mesh.world(), number); }>},
+          {"max", Bind<[](comm::Mesh& mesh, double number) {
+             at::Tensor value = at::full({1}, number, at::kDouble);
+             comm::ThrowIfError(mesh.world().AllReduceMax(value));
+             return value.item<double>();
+           }>},
           {"sum_dp", Bind<[](comm::Mesh& mesh, int64_t count) { return AllReduceCount(mesh.dp(), count); }>},
           {"sum_sp", Bind<[](comm::Mesh& mesh, at::Tensor tensor) {
              at::Tensor total = tensor.detach().clone();

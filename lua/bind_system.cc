@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -9,11 +10,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <torch/version.h>
 #include <yaml-cpp/yaml.h>
 
 #include "absl/status/status.h"
@@ -267,6 +271,7 @@ void OpenSystem(lua_State* L) {
                  {"requested_ranks", Bind<[](lua_State* state) { return HostOf(state).ranks; }>},
                  {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},
                  {"launch", Bind<&Launch>},
+                 {"torch_version", Bind<[] { return std::string(TORCH_VERSION); }>},
                  {"started", Bind<[](lua_State* state) { HostOf(state).started = true; }>},
                  {"commands", Bind<[](lua_State* state) { return HostOf(state).assets.scripts(); }>},
                  {"script_path", Bind<[](lua_State* state, std::string name) { return HostOf(state).assets.script(name); }>},

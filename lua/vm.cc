@@ -91,13 +91,14 @@ Host& HostOf(lua_State* L) {
 
 int ExitCode(const std::string& message, bool started) {
   for (const absl::StatusCode later : {absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kAborted,
+                                       absl::StatusCode::kAlreadyExists,  // a port
                                        absl::StatusCode::kInternal, absl::StatusCode::kResourceExhausted}) {
     if (absl::StrContains(message, absl::StrCat(absl::StatusCodeToString(later), ": "))) return 1;
   }
   if (started) return 1;
   for (const absl::StatusCode known : {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound, absl::StatusCode::kFailedPrecondition,
                                        absl::StatusCode::kUnimplemented, absl::StatusCode::kOutOfRange, absl::StatusCode::kPermissionDenied,
-                                       absl::StatusCode::kDataLoss, absl::StatusCode::kAlreadyExists}) {
+                                       absl::StatusCode::kDataLoss}) {
     if (absl::StrContains(message, absl::StrCat(absl::StatusCodeToString(known), ": "))) return 2;
   }
   return 1;
@@ -116,6 +117,12 @@ Vm::Vm(Host host) : host_(std::make_unique<Host>(std::move(host))), state_(luaL_
 }
 
 ScriptError Vm::Run(const std::string& path, const std::string& chunk, const std::vector<std::string>& arguments) {
+  const ScriptError error = RunScript(path, chunk, arguments);
+  for (; !host_->closers.empty(); host_->closers.pop_back()) host_->closers.back()(error.message);
+  return error;
+}
+
+ScriptError Vm::RunScript(const std::string& path, const std::string& chunk, const std::vector<std::string>& arguments) {
   lua_State* L = state_.get();
   lua_createtable(L, static_cast<int>(arguments.size()), 1);
   lua_pushstring(L, path.c_str());

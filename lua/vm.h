@@ -8,6 +8,7 @@
 //
 // A state belongs to the thread that made it.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ struct Host {
   std::vector<std::string> command;  // how this process was called, to start ranks in the same way
   std::string device = "auto";       // cpu | cuda | auto
   int ranks = 0;                     // -n, 0 where it was not given
+  // What the host closes when the script has ended, the last opened first: never the collector, whose order nobody knows.
+  // Each gets the script's error, "" where there was none.
+  std::vector<std::function<void(const std::string& error)>> closers;
   bool started = false;              // set by the script once its first step begins: what fails later exits with 1, not 2
 };
 
@@ -38,12 +42,13 @@ class Vm {
   Vm(const Vm&) = delete;
   Vm& operator=(const Vm&) = delete;
 
-  // `chunk`: "=moonring/..." for the host's own scripts, "@path" for a user's.
+  // `chunk`: "=moonring/..." for the host's own scripts, "@path" for a user's. Closes what the script opened.
   ScriptError Run(const std::string& path, const std::string& chunk, const std::vector<std::string>& arguments);
 
   lua_State* state() { return state_.get(); }
 
  private:
+  ScriptError RunScript(const std::string& path, const std::string& chunk, const std::vector<std::string>& arguments);
   struct CloseState {
     void operator()(lua_State* L) const { lua_close(L); }
   };

@@ -26,7 +26,8 @@ absl::Status AppendHistory(const json& row, const Column& column, std::vector<Me
   if (!column.has_value()) return absl::OkStatus();
   const auto history = row.find(*column);
   if (history == row.end() || history->is_null()) return absl::OkStatus();
-  if (!history->is_array()) return absl::InvalidArgumentError(absl::StrCat("'", *column, "' must be an array of [prompt, response] pairs, got ", history->type_name()));
+  if (!history->is_array())
+    return absl::InvalidArgumentError(absl::StrCat("'", *column, "' must be an array of [prompt, response] pairs, got ", history->type_name()));
   for (size_t i = 0; i < history->size(); ++i) {
     const json& pair = (*history)[i];
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {

@@ -23,6 +23,7 @@ local moonring = {
   probe = require "moonring.probe",
   chat = require "moonring.chat",
   help = require "moonring.help",
+  journal = require "moonring.journal",
   flags = flags.read,
   required = flags.required,
   null = system.null,

@@ -26,12 +26,15 @@ std::shared_ptr<const Tokenizer> MakeTokenizer(const std::string& name = "smollm
   return *Tokenizer::FromJson(Json(name), config, name);
 }
 
-ChatTemplate Template(const std::string& name, std::optional<std::string> system = std::nullopt) { return *ChatTemplate::Create(*FindTemplate(name), MakeTokenizer(), system); }
+ChatTemplate Template(const std::string& name, std::optional<std::string> system = std::nullopt) {
+  return *ChatTemplate::Create(*FindTemplate(name), MakeTokenizer(), system);
+}
 
 // The template's text of each turn, special tokens included.
 std::string TextOf(const ChatTemplate& chat, const Conversation& conversation) {
   std::string text;
-  for (const EncodedTurn& turn : chat.EncodeTurns(conversation)) text += "[" + chat.tokenizer().Decode(turn.prompt) + "][" + chat.tokenizer().Decode(turn.response) + "]";
+  for (const EncodedTurn& turn : chat.EncodeTurns(conversation))
+    text += "[" + chat.tokenizer().Decode(turn.prompt) + "][" + chat.tokenizer().Decode(turn.response) + "]";
   return text;
 }
 
@@ -44,11 +47,13 @@ Ids Join(const std::vector<Ids>& parts) {
 const Conversation kTwoTurns = {.messages = {{Role::kUser, "Hi"}, {Role::kAssistant, "Hello"}, {Role::kUser, "And?"}, {Role::kAssistant, ""}}};
 
 TEST(ChatTemplateTest, ReadsAsTheModelsExpect) {
-  EXPECT_EQ(TextOf(Template("chatml"), kTwoTurns),
-            "[<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n][Hello<|im_end|>\n][<|im_start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n][<|im_end|>\n]");
+  EXPECT_EQ(
+      TextOf(Template("chatml"), kTwoTurns),
+      "[<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n][Hello<|im_end|>\n][<|im_start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n][<|im_end|>\n]");
   EXPECT_EQ(TextOf(Template("default"), kTwoTurns), "[Human: Hi<|im_end|>\nAssistant:][Hello<|im_end|>\n][Human: And?<|im_end|>\nAssistant:][<|im_end|>\n]");
   EXPECT_EQ(TextOf(Template("smollm2"), {.messages = {{Role::kUser, "Hi"}, {Role::kAssistant, "Hello"}}}),
-            "[<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n]"
+            "[<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
+            "Face.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n]"
             "[Hello<|im_end|>\n]");
 }
 
@@ -72,8 +77,11 @@ TEST(ChatTemplateTest, SlotsAreTokenisedAlone) {
   const EncodedTurn turn = chat.EncodeTurns({.messages = {{Role::kUser, "Hi "}, {Role::kAssistant, " x "}}})[0];
   EXPECT_EQ(turn.prompt, Join({t.Encode("Human: Hi "), {2}, t.Encode("\nAssistant:")}));
   EXPECT_EQ(turn.response, Join({t.Encode(" x "), {2}, t.Encode("\n")}));
-  const ChatTemplate bos = *ChatTemplate::Create(
-      {.name = "own", .prefix = {{Slot::Kind::kBos, ""}}, .user = {{Slot::Kind::kText, "{{idx}}:{{content}}"}}, .assistant = {{Slot::Kind::kText, "{{content}}"}}}, MakeTokenizer());
+  const ChatTemplate bos = *ChatTemplate::Create({.name = "own",
+                                                  .prefix = {{Slot::Kind::kBos, ""}},
+                                                  .user = {{Slot::Kind::kText, "{{idx}}:{{content}}"}},
+                                                  .assistant = {{Slot::Kind::kText, "{{content}}"}}},
+                                                 MakeTokenizer());
   const std::vector<EncodedTurn> turns = bos.EncodeTurns(kTwoTurns);
   EXPECT_EQ(turns[0].prompt, Join({{1}, t.Encode("0:Hi")}));
   EXPECT_EQ(turns[1].prompt, t.Encode("1:And?"));  // the prefix comes once
@@ -91,7 +99,8 @@ TEST(ChatTemplateTest, PromptsForAnAnswer) {
   const ChatTemplate chat = Template("smollm2");
   const Conversation asked = {.system = "Be.", .messages = {{Role::kUser, "Hi"}, {Role::kAssistant, "Hello"}, {Role::kUser, "And?"}}};
   EXPECT_EQ(chat.tokenizer().Decode(chat.EncodePrompt(asked)),
-            "<|im_start|>system\nBe.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n");
+            "<|im_start|>system\nBe.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n<|im_"
+            "start|>assistant\n");
   EXPECT_THROW(chat.EncodePrompt(kTwoTurns), c10::Error);
   EXPECT_THROW(chat.EncodeTurns(asked), c10::Error);
   EXPECT_THROW(chat.EncodePrompt({.messages = {{Role::kAssistant, "Hi"}}}), c10::Error);
@@ -105,7 +114,7 @@ TEST(ChatTemplateTest, WhatEndsATurn) {
   const auto tokenizer = MakeTokenizer("smollm2", R"({"eos_token": "<|endoftext|>"})");
   const ChatTemplate replaced = *ChatTemplate::Create(*FindTemplate("chatml"), tokenizer);  // eos becomes the first stop word
   EXPECT_EQ(replaced.eos(), 2);
-  EXPECT_EQ(replaced.pad(), 2);  // none of its own
+  EXPECT_EQ(replaced.pad(), 2);                                                          // none of its own
   const ChatTemplate kept = *ChatTemplate::Create(*FindTemplate("smollm2"), tokenizer);  // eos stays, the stop word comes beside it
   EXPECT_EQ(kept.eos(), 0);
   EXPECT_THAT(kept.stop_ids(), ElementsAre(0, 2));
@@ -113,12 +122,14 @@ TEST(ChatTemplateTest, WhatEndsATurn) {
 }
 
 TEST(ChatTemplateTest, RefusesWhatItCannotSay) {
-  EXPECT_THAT(FindTemplate("chatmll"), StatusIs(absl::StatusCode::kNotFound, "template: no 'chatmll' (did you mean 'chatml'?); there are chatml, default, smollm2"));
+  EXPECT_THAT(FindTemplate("chatmll"),
+              StatusIs(absl::StatusCode::kNotFound, "template: no 'chatmll' (did you mean 'chatml'?); there are chatml, default, smollm2"));
   EXPECT_THAT(FindTemplate(""), StatusIs(absl::StatusCode::kInvalidArgument, "template: none is named; there are chatml, default, smollm2"));
   EXPECT_THAT(TemplateNames(), ElementsAre("chatml", "default", "smollm2"));
   EXPECT_THAT(ChatTemplate::Create(*FindTemplate("chatml"), MakeTokenizer("gpt2", "")).status(),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("template 'chatml': needs the token '<|im_end|>', which the tokenizer lacks")));
-  EXPECT_THAT(ChatTemplate::Create(*FindTemplate("default"), MakeTokenizer("llama3", "")).status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no eos token")));
+  EXPECT_THAT(ChatTemplate::Create(*FindTemplate("default"), MakeTokenizer("llama3", "")).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no eos token")));
   EXPECT_THROW(ChatTemplate::Create(*FindTemplate("default"), nullptr).IgnoreError(), c10::Error);
 }
 

@@ -42,7 +42,8 @@ TEST(DatasetInfoTest, DefaultsHoldOnlyWithoutColumnsAndTags) {
   EXPECT_EQ(d[0].name, "none");
   EXPECT_EQ(d[0].formatting, "sharegpt");
   EXPECT_TRUE(d[0].ranking && d[0].columns.named);
-  for (const Column& column : {d[0].columns.prompt, d[0].columns.query, d[0].columns.response, d[0].columns.messages, d[0].tags.role_tag, d[0].tags.user_tag}) EXPECT_EQ(column, std::nullopt);
+  for (const Column& column : {d[0].columns.prompt, d[0].columns.query, d[0].columns.response, d[0].columns.messages, d[0].tags.role_tag, d[0].tags.user_tag})
+    EXPECT_EQ(column, std::nullopt);
   EXPECT_THAT(d[1].files, ElementsAre(file));
   EXPECT_EQ(d[1].formatting, "alpaca");
   EXPECT_FALSE(d[1].ranking || d[1].columns.named);
@@ -50,7 +51,8 @@ TEST(DatasetInfoTest, DefaultsHoldOnlyWithoutColumnsAndTags) {
   EXPECT_EQ(d[1].columns.query, "input");
   EXPECT_EQ(d[1].columns.response, "output");
   EXPECT_EQ(d[1].columns.messages, "conversations");
-  for (const Column& column : {d[1].columns.history, d[1].columns.system, d[1].columns.tools, d[1].columns.chosen, d[1].columns.kto_tag}) EXPECT_EQ(column, std::nullopt);
+  for (const Column& column : {d[1].columns.history, d[1].columns.system, d[1].columns.tools, d[1].columns.chosen, d[1].columns.kto_tag})
+    EXPECT_EQ(column, std::nullopt);
   EXPECT_EQ(d[1].tags.role_tag, "from");
   EXPECT_EQ(d[1].tags.function_tag, "function_call");
   EXPECT_EQ(d[2].columns.prompt, "q");
@@ -74,13 +76,17 @@ TEST(DatasetInfoTest, AFolderStandsForItsFilesInOrder) {
 
 TEST(DatasetInfoTest, NamesWhatIsWrongWithTheFile) {
   TemporaryFolder folder;
-  EXPECT_THAT(ReadDatasetInfo(folder.path(), {}), StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("dataset_info.json: no such file"), HasSubstr("dataset_dir"))));
+  EXPECT_THAT(ReadDatasetInfo(folder.path(), {}),
+              StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("dataset_info.json: no such file"), HasSubstr("dataset_dir"))));
   EXPECT_THAT(ReadInfo(folder, "{\n \"a\": {},\n \"b\" {}\n}"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dataset_info.json:3:6: syntax error")));
   EXPECT_THAT(ReadInfo(folder, "["), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dataset_info.json:1:2: ")));
-  EXPECT_THAT(ReadInfo(folder, "[]"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dataset_info.json: wanted an object of data sets by name, got array")));
+  EXPECT_THAT(ReadInfo(folder, "[]"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dataset_info.json: wanted an object of data sets by name, got array")));
   EXPECT_THAT(ReadInfo(folder, R"({"alpaca_en": {}, "identity": {}})", {"alpaca_em"}),
-              StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("no data set 'alpaca_em' (did you mean 'alpaca_en'?)"), HasSubstr("there are alpaca_en, identity"))));
-  for (const char* dir : {"ONLINE", "REMOTE:me/data"}) EXPECT_THAT(ReadDatasetInfo(dir, {}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("download the data sets first")));
+              StatusIs(absl::StatusCode::kNotFound,
+                       AllOf(HasSubstr("no data set 'alpaca_em' (did you mean 'alpaca_en'?)"), HasSubstr("there are alpaca_en, identity"))));
+  for (const char* dir : {"ONLINE", "REMOTE:me/data"})
+    EXPECT_THAT(ReadDatasetInfo(dir, {}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("download the data sets first")));
 }
 
 TEST(DatasetInfoTest, NamesWhatIsWrongWithADescription) {
@@ -90,19 +96,23 @@ TEST(DatasetInfoTest, NamesWhatIsWrongWithADescription) {
   EXPECT_THAT(ErrorOf("{}"), StatusIs(invalid, EndsWith("data set 'd': has no 'file_name'")));
   EXPECT_THAT(ErrorOf(R"({"file_name": 3})"), StatusIs(invalid, HasSubstr("'file_name' must be a string, got number")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "e.json"})"), StatusIs(absl::StatusCode::kNotFound, EndsWith("e.json: no such file")));
-  EXPECT_THAT(ErrorOf(R"({"hf_hub_url": "a/b", "file_name": "d.json"})"), StatusIs(invalid, HasSubstr("'hf_hub_url' \"a/b\" is on the network: download it first")));
+  EXPECT_THAT(ErrorOf(R"({"hf_hub_url": "a/b", "file_name": "d.json"})"),
+              StatusIs(invalid, HasSubstr("'hf_hub_url' \"a/b\" is on the network: download it first")));
   EXPECT_THAT(ErrorOf(R"({"ms_hub_url": "a/b"})"), StatusIs(invalid, HasSubstr("download it first")));
   EXPECT_THAT(ErrorOf(R"({"cloud_file_name": "s3://a"})"), StatusIs(invalid, HasSubstr("download it first")));
   EXPECT_THAT(ErrorOf(R"({"script_url": "a"})"), StatusIs(later, HasSubstr("not supported yet: script_url")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "num_samples": 3})"), StatusIs(later, HasSubstr("not supported yet: num_samples")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "split": "test"})"), StatusIs(later, HasSubstr("not supported yet: split \"test\"")));
-  EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "formatting": "sharegbt"})"), StatusIs(invalid, HasSubstr("wanted one of alpaca, sharegpt, openai (did you mean 'sharegpt'?)")));
+  EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "formatting": "sharegbt"})"),
+              StatusIs(invalid, HasSubstr("wanted one of alpaca, sharegpt, openai (did you mean 'sharegpt'?)")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "ranking": "yes"})"), StatusIs(invalid, HasSubstr("'ranking' must be true or false, got \"yes\"")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "colums": {}})"), StatusIs(invalid, HasSubstr("unknown key 'colums' (did you mean 'columns'?)")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "columns": []})"), StatusIs(invalid, HasSubstr("columns: wanted an object of names, got array")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "columns": {"prompt": 3}})"), StatusIs(invalid, HasSubstr("columns: 'prompt' must be a string, got number")));
-  EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "columns": {"promt": "x"}})"), StatusIs(invalid, HasSubstr("columns: unknown key 'promt' (did you mean 'prompt'?)")));
-  EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "tags": {"user_tga": "x"}})"), StatusIs(invalid, HasSubstr("tags: unknown key 'user_tga' (did you mean 'user_tag'?)")));
+  EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "columns": {"promt": "x"}})"),
+              StatusIs(invalid, HasSubstr("columns: unknown key 'promt' (did you mean 'prompt'?)")));
+  EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "tags": {"user_tga": "x"}})"),
+              StatusIs(invalid, HasSubstr("tags: unknown key 'user_tga' (did you mean 'user_tag'?)")));
 }
 
 // role:content of each message, joined.
@@ -139,7 +149,9 @@ TEST(AlpacaTest, NamesTheKeyOfAWrongType) {
   EXPECT_EQ(error(R"({"output": "", "system": false})"), "'system' must be a string, got boolean");
   EXPECT_EQ(error(R"({"output": "", "history": "x"})"), "'history' must be an array of [prompt, response] pairs, got string");
   for (const char* pair : {R"("x")", "[]", R"(["a"])", R"(["a", "b", "c"])", R"(["a", null])", R"({"a": "b"})"}) {
-    EXPECT_EQ(error((std::string(R"({"output": "", "history": [["a", "b"], )") + pair + "]}").c_str()), "'history'[1] must be a pair of strings [prompt, response]") << pair;
+    EXPECT_EQ(error((std::string(R"({"output": "", "history": [["a", "b"], )") + pair + "]}").c_str()),
+              "'history'[1] must be a pair of strings [prompt, response]")
+        << pair;
   }
 }
 

@@ -23,11 +23,11 @@ namespace {
 
 using ::moonring::testing::StatusIs;
 using ::moonring::testing::TemporaryFolder;
+using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using nlohmann::json;
 
 constexpr char kGolden[] = "tests/golden/preprocess/";
 
@@ -80,7 +80,8 @@ TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
     const std::string name = golden["name"];
     const auto prepared = PrepareDataset(OptionsOf(golden["config"], std::string(kGolden) + "data"), SmolLM2());
     if (name == "own_tiny_1" || name == "own_tiny_2") {
-      EXPECT_THAT(prepared.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is too small: it leaves no token to learn in any of 8 examples"))) << name;
+      EXPECT_THAT(prepared.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is too small: it leaves no token to learn in any of 8 examples")))
+          << name;
       continue;
     }
     ASSERT_OK(prepared) << name;
@@ -150,9 +151,12 @@ TEST_F(OwnDataTest, CountsAndReports) {
             "rows left out, no 'output': 2; the first is d.json:2 (row 2)\n"
             "examples cut to cutoff_len: 1; the longest row has 38 tokens\n"
             "tokens a row, uncut:\n"
-            "        8 to 15               1 " + bar + "\n"
-            "       16 to 31               0\n"
-            "       32 to 63               1 " + bar + "\n");
+            "        8 to 15               1 " +
+                bar +
+                "\n"
+                "       16 to 31               0\n"
+                "       32 to 63               1 " +
+                bar + "\n");
 }
 
 TEST_F(OwnDataTest, OverlongIsCutDroppedOrAnError) {
@@ -161,9 +165,11 @@ TEST_F(OwnDataTest, OverlongIsCutDroppedOrAnError) {
   ASSERT_OK_AND_ASSIGN(const PreparedDataset dropped, Prepare({.cutoff_len = 16, .overlong = Overlong::kDrop}));
   EXPECT_EQ(dropped.examples.size(), 1);
   EXPECT_EQ(dropped.report.skipped[0].reason, "longer than cutoff_len 16");
-  EXPECT_EQ(ErrorOf({.cutoff_len = 16, .overlong = Overlong::kError}), "data set 'd': d.json:1 (row 2): has 28 tokens, cutoff_len is 16, and overlong is error");
+  EXPECT_EQ(ErrorOf({.cutoff_len = 16, .overlong = Overlong::kError}),
+            "data set 'd': d.json:1 (row 2): has 28 tokens, cutoff_len is 16, and overlong is error");
   EXPECT_OK(Prepare({.cutoff_len = 28, .overlong = Overlong::kError}));
-  EXPECT_THAT(ErrorOf({.cutoff_len = 4, .overlong = Overlong::kDrop}), "dataset: none of 2 rows gives an example; 2 longer than cutoff_len 4, first at d.json:1 (row 1)");
+  EXPECT_THAT(ErrorOf({.cutoff_len = 4, .overlong = Overlong::kDrop}),
+              "dataset: none of 2 rows gives an example; 2 longer than cutoff_len 4, first at d.json:1 (row 1)");
   EXPECT_EQ(*ParseOverlong("drop"), Overlong::kDrop);
   EXPECT_THAT(ParseOverlong("cut"), StatusIs(absl::StatusCode::kInvalidArgument, "overlong must be truncate, drop or error, got 'cut'"));
 }
@@ -181,7 +187,8 @@ TEST_F(OwnDataTest, NamesWhatIsWrong) {
   Describe("[{\"instruction\": \"a\", \"output\": null}]");
   EXPECT_EQ(ErrorOf(), "dataset: none of 1 rows gives an example; 1 no 'output', first at d.json:1 (row 1)");
   Describe("[{\"question\": \"a\", \"output\": \"b\"}]");
-  EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': no row has the key 'instruction', which is to be its prompt; rows have output, question; 'columns' in the description"));
+  EXPECT_THAT(ErrorOf(),
+              HasSubstr("data set 'd': no row has the key 'instruction', which is to be its prompt; rows have output, question; 'columns' in the description"));
   Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]", R"(, "columns": {"prompt": "instruction", "response": "output", "system": "sistem"})");
   EXPECT_THAT(ErrorOf(), HasSubstr("no row has the key 'sistem', which is to be its system"));
   EXPECT_OK(Prepare({.max_samples = 1}));  // the rows not read may have it
@@ -211,7 +218,8 @@ TEST_F(OwnDataTest, WritesWholeFilesOrNone) {
   EXPECT_EQ(TemporaryFolder::Read(path), "{\"input_ids\": [1, 4093, 198], \"labels\": [-100, -100, 198]}\n{\"input_ids\": [7], \"labels\": [7]}\n");
   ASSERT_OK(WritePreprocessed(path, {}));
   EXPECT_EQ(TemporaryFolder::Read(path), "");
-  EXPECT_THAT(WritePreprocessed(folder_.Path("none/out.jsonl"), {}), StatusIs(absl::StatusCode::kUnavailable, EndsWith("none/out.jsonl: cannot be written: No such file or directory")));
+  EXPECT_THAT(WritePreprocessed(folder_.Path("none/out.jsonl"), {}),
+              StatusIs(absl::StatusCode::kUnavailable, EndsWith("none/out.jsonl: cannot be written: No such file or directory")));
   EXPECT_THAT(WritePreprocessed("/dev/full/x", {}), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot be written")));
 }
 

@@ -41,7 +41,8 @@ TEST(JsonSourceTest, ReadsArraysAndLines) {
   TemporaryFolder folder;
   EXPECT_THAT(ReadAll({folder.Write("a.json", "\n [ {\"a\": [1, {\"b\": \"]},{\"}]} ,\n{} , \"x,]\" , 3,null]\n\n")}),
               ElementsAre(R"({"a":[1,{"b":"]},{"}]})", "{}", R"("x,]")", "3", "null"));
-  EXPECT_THAT(ReadAll({folder.Write("b.jsonl", "{\"a\": 1}\r\n\n  {\"a\": \"\\\"}\\\\\"} \n{\"a\":3}")}), ElementsAre(R"({"a":1})", R"({"a":"\"}\\"})", R"({"a":3})"));
+  EXPECT_THAT(ReadAll({folder.Write("b.jsonl", "{\"a\": 1}\r\n\n  {\"a\": \"\\\"}\\\\\"} \n{\"a\":3}")}),
+              ElementsAre(R"({"a":1})", R"({"a":"\"}\\"})", R"({"a":3})"));
   EXPECT_THAT(ReadAll({folder.Write("c.json", "{\"lines\": 1}\n{\"lines\": 2}\n")}), ElementsAre(R"({"lines":1})", R"({"lines":2})"));
   EXPECT_THAT(ReadAll({folder.Write("d.jsonl", "[{\"array\": 1}]")}), ElementsAre(R"({"array":1})"));
   EXPECT_THAT(ReadAll({folder.Write("e.json", "\xEF\xBB\xBF[1]")}), ElementsAre("1"));

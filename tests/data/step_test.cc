@@ -144,7 +144,8 @@ TEST(StepBatchesTest, ResumesInAnyEpoch) {
   ASSERT_OK(twos->LoadState(states[2]));
   EXPECT_EQ((*twos->Next())->examples, steps[2]);
   ASSERT_OK_AND_ASSIGN(const auto threes, StepBatches::Create({.examples = 10, .examples_per_step = 3, .seed = 11}));
-  EXPECT_THAT(threes->LoadState(states[2]), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("after 8 examples of the epoch, which no whole number of steps of 3")));
+  EXPECT_THAT(threes->LoadState(states[2]),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("after 8 examples of the epoch, which no whole number of steps of 3")));
   ASSERT_OK_AND_ASSIGN(const auto other, StepBatches::Create({.examples = 10, .examples_per_step = 4, .seed = 12}));
   EXPECT_THAT(other->LoadState(states[2]), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("saved with seed 11, now it is 12")));
   EXPECT_THAT(other->LoadState("{\"stage\": \"json_source\"}"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a state")));
@@ -152,8 +153,10 @@ TEST(StepBatchesTest, ResumesInAnyEpoch) {
 }
 
 TEST(StepBatchesTest, RefusesEmptySteps) {
-  EXPECT_THAT(StepBatches::Create({.examples = 0, .examples_per_step = 1}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at least 1 example, got 0")));
-  EXPECT_THAT(StepBatches::Create({.examples = 1, .examples_per_step = 0}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at least 1 example, got 0")));
+  EXPECT_THAT(StepBatches::Create({.examples = 0, .examples_per_step = 1}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at least 1 example, got 0")));
+  EXPECT_THAT(StepBatches::Create({.examples = 1, .examples_per_step = 0}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at least 1 example, got 0")));
 }
 
 TEST(PackerTest, PacksByHand) {
@@ -253,8 +256,10 @@ TEST(StepSourceTest, RanksShareTheStep) {
   ASSERT_OK(resumed->LoadState(source->SaveState()));
   EXPECT_EQ((*resumed->Next())->batch.examples, (*source->Next())->batch.examples);
   auto batches = [] { return *StepBatches::Create({.examples = 10, .examples_per_step = 4}); };
-  EXPECT_THAT(StepSource::Create(dataset, batches(), {.micro_batch_tokens = 6}, 0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("of 10 examples over a data set of 11")));
-  EXPECT_THAT(StepSource::Create(dataset, batches(), {.dp = 2, .micro_batch_tokens = 6}, 2), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no dp rank 2 of 2")));
+  EXPECT_THAT(StepSource::Create(dataset, batches(), {.micro_batch_tokens = 6}, 0),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("of 10 examples over a data set of 11")));
+  EXPECT_THAT(StepSource::Create(dataset, batches(), {.dp = 2, .micro_batch_tokens = 6}, 2),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no dp rank 2 of 2")));
   EXPECT_THAT(StepSource::Create(dataset, batches(), {}, 0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("micro_batch_tokens must be at least 1")));
 }
 

@@ -1,0 +1,174 @@
+// Optimizers, schedules, gradients, and what a run writes.
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <ATen/ATen.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "comm/mesh.h"
+#include "comm/torch_status.h"
+#include "lua/bindings.h"
+#include "lua/class.h"
+#include "lua/handles.h"
+#include "lua/options.h"
+#include "trainer/adamw.h"
+#include "trainer/gradients.h"
+#include "trainer/metrics_log.h"
+#include "trainer/optimizer.h"
+#include "trainer/plots.h"
+#include "trainer/progress.h"
+#include "trainer/resources.h"
+#include "trainer/schedule.h"
+#include "trainer/sgd.h"
+
+namespace moonring::lua {
+namespace {
+
+std::shared_ptr<trainer::Optimizer> MakeAdamW(ParameterList& list, Options options) {
+  trainer::AdamWOptions adamw;
+  adamw.beta1 = options.Get<double>("beta1", adamw.beta1);
+  adamw.beta2 = options.Get<double>("beta2", adamw.beta2);
+  adamw.epsilon = options.Get<double>("epsilon", adamw.epsilon);
+  adamw.weight_decay = options.Get<double>("weight_decay", adamw.weight_decay);
+  options.Finish();
+  return comm::ValueOrThrow(trainer::AdamW::Create(adamw, list.parameters));
+}
+
+std::shared_ptr<trainer::Optimizer> MakeSgd(ParameterList& list, Options options) {
+  trainer::SgdOptions sgd;
+  sgd.weight_decay = options.Get<double>("weight_decay", sgd.weight_decay);
+  options.Finish();
+  return comm::ValueOrThrow(trainer::Sgd::Create(sgd, list.parameters));
+}
+
+std::shared_ptr<trainer::Schedule> MakeSchedule(Options options) {
+  trainer::ScheduleOptions schedule;
+  schedule.kind = options.Get<std::string>("kind", schedule.kind);
+  schedule.learning_rate = options.Get<double>("learning_rate", schedule.learning_rate);
+  schedule.warmup_steps = options.Get<int64_t>("warmup_steps", 0);
+  schedule.warmup_ratio = options.Get<double>("warmup_ratio", 0.0);
+  schedule.total_steps = options.Require<int64_t>("total_steps");
+  options.Finish();
+  return std::make_shared<trainer::Schedule>(comm::ValueOrThrow(trainer::Schedule::Create(schedule)));
+}
+
+// The norm of the summed gradient before clipping. A norm that is not finite ends the run: no step could come of it.
+double ClipGradients(ParameterList& list, Options options) {
+  const double max_norm = options.Get<double>("max_norm", 1.0);
+  options.Finish();
+  const double norm = trainer::GlobalNorm(list.parameters);
+  if (!std::isfinite(norm)) {
+    std::vector<std::string> names = trainer::NonFiniteGradients(list.parameters);
+    const size_t count = names.size();
+    if (count > 3) names.resize(3);
+    comm::ThrowIfError(absl::AbortedError(absl::StrCat("the gradient's norm is ", norm, ": not finite in ", count, " parameters (", absl::StrJoin(names, ", "),
+                                                       count > 3 ? ", ..." : "", ")")));
+  }
+  trainer::ClipByNorm(list.parameters, norm, max_norm);
+  return norm;
+}
+
+std::map<std::string, double> NormByName(const comm::Parameters& parameters) {
+  std::map<std::string, double> norms;
+  for (const auto& parameter : parameters) {
+    if (parameter->trainable()) norms[parameter->name()] = trainer::GlobalNorm({parameter});
+  }
+  return norms;
+}
+
+int Norms(lua_State* L) {
+  const ParameterList& list = *Class<ParameterList>::Read(L, 1);
+  lua_newtable(L);
+  for (const auto& [name, norm] : NormByName(list.parameters)) {
+    lua_pushnumber(L, norm);
+    lua_setfield(L, -2, name.c_str());
+  }
+  return 1;
+}
+
+std::shared_ptr<trainer::MetricsLog> MakeLog(Options options) {
+  trainer::MetricsLogOptions log;
+  log.output_dir = options.Require<std::string>("dir");
+  log.total_steps = options.Require<int64_t>("total_steps");
+  log.num_train_epochs = options.Get<double>("num_train_epochs", 0.0);
+  log.logging_steps = options.Get<int64_t>("logging_steps", 1);
+  log.train_batch_size = options.Get<int64_t>("train_batch_size", 1);
+  options.Finish();
+  return comm::ValueOrThrow(trainer::MetricsLog::Create(std::move(log)));
+}
+
+// Writes one record and returns it in words.
+std::string WriteRecord(trainer::MetricsLog& log, Options options) {
+  trainer::StepRecord record;
+  record.step = options.Require<int64_t>("step");
+  record.epoch = options.Require<double>("epoch");
+  record.loss = options.Find<double>("loss");
+  record.learning_rate = options.Find<double>("lr");
+  record.grad_norm = options.Find<double>("grad_norm");
+  record.tokens = options.Require<int64_t>("tokens");
+  if (const auto peak = options.Find<double>("peak_memory_bytes")) record.more["peak_memory_bytes"] = *peak;
+  options.Finish();
+  comm::ThrowIfError(log.Write(record));
+  return trainer::Summary(record);
+}
+
+void PlotSeries(trainer::MetricsLog& log, std::string key, std::string path, std::string title) {
+  comm::ThrowIfError(trainer::WritePng({.title = std::move(title), .y_label = key, .points = log.Series(key)}, path));
+}
+
+std::shared_ptr<trainer::Progress> MakeProgress(Options options) {
+  const int64_t total_steps = options.Require<int64_t>("total_steps");
+  options.Finish();
+  return std::make_shared<trainer::Progress>(trainer::ProgressOptions{.total_steps = total_steps, .bar = trainer::OnTerminal(2)});
+}
+
+}  // namespace
+
+void OpenTrainer(lua_State* L) {
+  Class<trainer::Optimizer>::Register(
+      L, "Optimizer",
+      {
+          {"step", Bind<[](trainer::Optimizer& optimizer, double lr) { optimizer.Step(lr); }>},
+          {"state_bytes", Bind<[](trainer::Optimizer& optimizer) { return optimizer.state_bytes(); }>},
+      });
+  Class<trainer::Schedule>::Register(
+      L, "Schedule",
+      {
+          {"at", Bind<[](trainer::Schedule& schedule, int64_t step_index) { return schedule.At(step_index); }>},
+          {"warmup_steps", Bind<[](trainer::Schedule& schedule) { return schedule.warmup_steps(); }>},
+      });
+  Class<trainer::MetricsLog>::Register(
+      L, "Log",
+      {
+          {"write", Bind<&WriteRecord>},
+          {"finish", Bind<[](trainer::MetricsLog& log, double train_loss, int64_t examples) { return log.Finish(train_loss, examples); }>},
+          {"plot", Bind<&PlotSeries>},
+      });
+  Class<trainer::Progress>::Register(
+      L, "Progress",
+      {
+          {"step", Bind<[](trainer::Progress& progress, int64_t step) { progress.Step(step); }>},
+          {"report", Bind<[](trainer::Progress& progress, int64_t step, std::string text) { progress.Report(step, text); }>},
+          {"line", Bind<[](trainer::Progress& progress, std::string text) { progress.Line(text); }>},
+      });
+  PushModule(L, "moonring.trainer",
+             {
+                 {"adamw", Bind<&MakeAdamW>},
+                 {"sgd", Bind<&MakeSgd>},
+                 {"schedule", Bind<&MakeSchedule>},
+                 {"sum_gradients", Bind<[](ParameterList& list, comm::Mesh& mesh) { return trainer::SumGradients(list.parameters, mesh.world()); }>},
+                 {"clip_gradients", Bind<&ClipGradients>},
+                 {"global_norm", Bind<[](ParameterList& list) { return trainer::GlobalNorm(list.parameters); }>},
+                 {"norms", &Norms},
+                 {"log", Bind<&MakeLog>},
+                 {"progress", Bind<&MakeProgress>},
+                 {"peak_memory", Bind<[] { return trainer::PeakResidentBytes(); }>},
+             });
+}
+
+}  // namespace moonring::lua

@@ -1,0 +1,81 @@
+// Seconds and peak memory of one training step's forward and backward (no optimizer): SmolLM2-135M's shape with random weights, one
+// document, a target in every row, dense attention, chunked log-probs. transformer_benchmark.py does the same with Transformers.
+//
+//   bazel run -c opt //tests/model:transformer_benchmark -- --benchmark_min_time=10
+
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <benchmark/benchmark.h>
+
+#include "attention/cpu_block_attention.h"
+#include "attention/dense_attention.h"
+#include "comm/layout.h"
+#include "comm/sequence.h"
+#include "model/transformer.h"
+#include "model/weights.h"
+#include "objectives/log_prob.h"
+#include "tests/model/live_bytes.h"
+
+namespace moonring::model {
+namespace {
+
+ModelConfig SmolLm2() {
+  ModelConfig config;
+  config.architecture = "LlamaForCausalLM";
+  config.vocab_size = 49152;
+  config.hidden_size = 576;
+  config.intermediate_size = 1536;
+  config.layers = 30;
+  config.heads = 9;
+  config.kv_heads = 3;
+  config.head_dim = 64;
+  config.rope_theta = 100000.0;
+  config.max_position_embeddings = 8192;
+  config.tie_word_embeddings = true;
+  return config;
+}
+
+std::unique_ptr<Transformer> RandomModel(at::ScalarType matmul_dtype, Recompute recompute) {
+  const ModelConfig config = SmolLm2();
+  comm::Parameters parameters;
+  for (const WeightShape& weight : WantedWeights(config)) {
+    at::Tensor value = weight.shape.size() == 1 ? at::ones(weight.shape) : at::randn(weight.shape) * 0.04;
+    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, value));
+  }
+  return Transformer::Create(config, std::move(parameters), {.matmul_dtype = matmul_dtype, .recompute = recompute}).value();
+}
+
+// Arguments: tokens, 1 for bf16, 1 for keeping every activation, 1 for the forward pass alone.
+void Step(benchmark::State& state) {
+  const int64_t tokens = state.range(0);
+  const at::ScalarType dtype = state.range(1) != 0 ? at::kBFloat16 : at::kFloat;
+  const bool forward_alone = state.range(3) != 0;
+  const auto model = RandomModel(dtype, state.range(2) != 0 ? Recompute::kNone : Recompute::kBlock);
+  const at::Tensor ids = at::randint(49152, {tokens}, at::kLong), positions = at::arange(tokens, at::kLong), targets = comm::ShiftLabels(ids, {tokens});
+  attention::DenseAttention dense(std::make_shared<attention::CpuBlockAttention>());
+  const auto plan = dense.Plan(comm::Layout::Create({tokens}, 1, comm::Ownership::kContiguous).value()).value();
+  objectives::LogProbOptions log_prob;
+  log_prob.matmul_dtype = dtype;
+  testing::LiveBytes live;
+  for (auto _ : state) {
+    at::AutoGradMode mode(!forward_alone);
+    const at::Tensor hidden = model->Forward(ids, positions, *plan);
+    const at::Tensor loss = -objectives::TokenLogProb(hidden, model->head(), targets, log_prob).sum() / static_cast<double>(tokens - 1);
+    if (!forward_alone) loss.backward();
+    for (const auto& parameter : model->parameters()) parameter->ClearGradient();
+  }
+  state.counters["tokens/s"] = benchmark::Counter(static_cast<double>(tokens), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["peak MB"] = static_cast<double>(live.peak()) / 1e6;  // above the weights, on the calling thread
+}
+
+BENCHMARK(Step)->ArgNames({"tokens", "bf16", "keep", "forward"})
+    ->Args({512, 0, 0, 0})->Args({2048, 0, 0, 0})->Args({4096, 0, 0, 0})->Args({512, 1, 0, 0})->Args({2048, 1, 0, 0})
+    ->Args({2048, 0, 1, 0})->Args({2048, 0, 0, 1})
+    ->Unit(benchmark::kSecond)->UseRealTime();
+
+}  // namespace
+}  // namespace moonring::model
+
+BENCHMARK_MAIN();
