@@ -14,6 +14,7 @@
 //
 // Every class has `close`. `x:close()` twice is fine.
 
+#include <cstring>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -49,6 +50,7 @@ class Class {
     for (const luaL_Reg& method : methods) {
       NameFunction(L, method.func, absl::StrCat(name, ":", method.name).c_str());
       lua_pushcfunction(L, method.func);
+      if (std::strcmp(method.name, "__tostring") == 0) lua_pushcclosure(L, &ToString, 1);  // which knows what to say of a closed one
       lua_setfield(L, -2, method.name);
     }
     lua_pushvalue(L, -1);
@@ -111,8 +113,9 @@ class Class {
     lua_setfield(L, -2, name);
     lua_pop(L, 2);
   }
+  // Leaves an empty handle, whose destructor would do nothing: a script can reach this function, and call it twice.
   static int Collect(lua_State* L) {
-    static_cast<Handle*>(lua_touserdata(L, 1))->~Handle();
+    if (Handle* handle = Test(L, 1)) handle->reset();
     return 0;
   }
   static int Close(lua_State* L) {
@@ -123,8 +126,9 @@ class Class {
   }
   static int ToString(lua_State* L) {
     Handle* handle = Test(L, 1);
-    const std::string text = handle == nullptr || *handle == nullptr ? absl::StrCat(Name(L), " (closed)") : Name(L);
-    return Value<std::string>::Push(L, text);
+    if (handle == nullptr || *handle == nullptr) return Value<std::string>::Push(L, absl::StrCat(Name(L), " (closed)"));
+    if (lua_CFunction describe = lua_tocfunction(L, lua_upvalueindex(1))) return describe(L);
+    return Value<std::string>::Push(L, Name(L));
   }
 };
 

@@ -49,6 +49,13 @@ class OpenScope {
   OpenScope(const OpenScope&) = delete;
   OpenScope& operator=(const OpenScope&) = delete;
 
+  // Moves a tensor of this scope out of it; one of an outer scope stays where it is.
+  void Keep(const std::shared_ptr<TensorHandle>& handle) {
+    for (const std::weak_ptr<TensorHandle>& mine : book_.scopes.back()) {
+      if (mine.lock() == handle) handle->kept = true;
+    }
+  }
+
  private:
   TensorBook& book_;
 };
@@ -70,7 +77,7 @@ int Scope(lua_State* L) {
   OpenScope scope(Book(L));
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   for (int i = 1; i <= lua_gettop(L); ++i) {
-    if (auto* handle = Class<TensorHandle>::Test(L, i); handle != nullptr && *handle != nullptr) (*handle)->kept = true;
+    if (auto* handle = Class<TensorHandle>::Test(L, i); handle != nullptr && *handle != nullptr) scope.Keep(*handle);
   }
   return lua_gettop(L);
 }

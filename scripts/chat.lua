@@ -18,7 +18,10 @@ while true do
   if line == "clear" then
     chat:clear()
   elseif line:find "%S" then
-    chat:answer(line, function(text) io.write(text):flush() end)
+    chat:answer(line, function(text)
+      io.write(text)
+      io.flush()
+    end)
     io.write "\n"
   end
 end

@@ -28,7 +28,7 @@ end
 --- The comment that a script opens with.
 local function about(name)
   local lines = {}
-  for line in system.read(system.script_path(name)):gmatch "[^\n]*" do
+  for line in system.read(system.script_path(name)):gmatch "([^\n]*)\n" do
     local text = line:match "^%-%-%-? ?(.*)$"
     if not text then break end
     lines[#lines + 1] = text

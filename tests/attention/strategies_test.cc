@@ -317,7 +317,8 @@ TEST(StrategiesTest, BytesAgainstTheFormulas) {
   const auto bytes = [&](const std::string& strategy, comm::Ownership ownership) {
     const auto layout = *comm::Layout::Create({4096}, ranks, ownership, CausalTileArea);
     int64_t forward = 0, backward = 0;
-    for (const RankCost& rank : *CostOfAttention(strategy, *layout, shape)) forward += rank.forward_bytes, backward += rank.backward_bytes;
+    const std::vector<RankCost> costs = *CostOfAttention(strategy, *layout, shape);
+    for (const RankCost& rank : costs) forward += rank.forward_bytes, backward += rank.backward_bytes;
     return std::pair(forward, backward);
   };
   // Ulysses, each rank: (P-1)/P^2 (2N + 2Nk), both ways.

@@ -110,7 +110,9 @@ TEST(StepBatchesTest, NeverCrossesAnEpochAndRepeatsNothing) {
           EXPECT_EQ(got->epoch, epoch);
           EXPECT_EQ(got->step, step);
           EXPECT_GE(got->examples.size(), 1);
-          if (step + 1 < steps) EXPECT_EQ(got->examples.size(), batch * dp * accumulation);
+          if (step + 1 < steps) {
+            EXPECT_EQ(got->examples.size(), batch * dp * accumulation);
+          }
           seen.insert(seen.end(), got->examples.begin(), got->examples.end());
         }
         EXPECT_EQ(seen, EpochOrder(n, 3, epoch, true));
