@@ -205,7 +205,9 @@ TEST_P(StrategyTest, EqualsAttentionWrittenOutInFp32) {
   for (size_t i = 0; i < solutions.size(); ++i) {
     SCOPED_TRACE(::testing::Message() << "problem " << i);
     ExpectClose(solutions[i], worked.want[i], 2e-6);
-    if (IsBitExact()) EXPECT_TRUE(BitEqual(solutions[i].out, worked.alone[i].out));
+    if (IsBitExact()) {
+      EXPECT_TRUE(BitEqual(solutions[i].out, worked.alone[i].out));
+    }
   }
 }
 
@@ -223,7 +225,9 @@ TEST_P(StrategyTest, Bf16IsAsExactAsOnOneRank) {
       EXPECT_LT(error, 3e-3) << "one rank computes in fp32 and rounds once: 2^-9 at most, " << kNames[m];
       EXPECT_TRUE(RelativeError(got, want, (m == 0 ? 2 : 3) * error)) << kNames[m];
     }
-    if (IsBitExact()) EXPECT_TRUE(BitEqual(solutions[i].out, worked.alone[i].out));
+    if (IsBitExact()) {
+      EXPECT_TRUE(BitEqual(solutions[i].out, worked.alone[i].out));
+    }
   }
 }
 
