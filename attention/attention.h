@@ -27,7 +27,8 @@ class PlannedAttention {
   virtual ~PlannedAttention() = default;
 
   // q_THD [T_local, H, D]; k_TKD, v_TKD [T_local, Hk, D], rotary embedding applied; fp32, bf16 or fp64. Returns
-  // [T_local, H, D] in q's dtype, differentiable. Throws. The plan must live until the backward has run.
+  // [T_local, H, D] in q's dtype, differentiable; autograd's graph shares what it needs, so
+  // the plan need not live until the backward. Throws.
   virtual at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD, double scale) = 0;
 };
 

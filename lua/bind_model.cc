@@ -58,7 +58,7 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
 }
 
 at::Tensor Forward(LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T, std::shared_ptr<attention::PlannedAttention> plan) {
-  return model.transformer->Forward(ids_T, positions_T, *plan);
+  return model.transformer->Forward(ids_T, positions_T, std::move(plan));
 }
 
 void Save(LoadedModel& model, std::string folder) {

@@ -99,10 +99,10 @@ int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids, c
   return order[weights.size() - 1];
 }
 
-Sampler::Sampler(Transformer& model) : model_(model), cache_(model.config().layers) {}
+Sampler::Sampler(Transformer& model) : model_(model), cache_(std::make_shared<KvCache>(model.config().layers)) {}
 
 void Sampler::Forget() {
-  cache_.Truncate(0);
+  cache_->Truncate(0);
   cached_ids_.clear();
 }
 
@@ -119,7 +119,7 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
   at::Tensor logits_V;
   const absl::Status status = comm::TryTorch([&] {
     at::NoGradGuard no_grad;
-    cache_.Truncate(held);
+    cache_->Truncate(held);
     cached_ids_.resize(held);
     at::Tensor hidden_TD;
     for (int64_t begin = held; begin < count; begin += kPromptRows) {

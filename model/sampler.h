@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -55,7 +56,7 @@ class Sampler {
 
  private:
   Transformer& model_;
-  KvCache cache_;
+  std::shared_ptr<KvCache> cache_;
   std::vector<int64_t> cached_ids_;  // the tokens that cache_ holds
 };
 

@@ -54,8 +54,8 @@ class Transformer {
   static absl::StatusOr<std::unique_ptr<Transformer>> Create(ModelConfig config, comm::Parameters parameters, TransformerOptions options);
 
   // ids_T, positions_T int64 [T_local], T_local >= 0, on any device; positions serve the rotary embedding alone. Returns the
-  // stream after the final norm [T_local, D], differentiable. `attention` must outlive the backward. Throws what attention throws.
-  at::Tensor Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, attention::PlannedAttention& attention);
+  // stream after the final norm [T_local, D], differentiable; autograd's graph shares `attention`. Throws what attention throws.
+  at::Tensor Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention);
 
   // lm_head.weight, or the embedding where they are tied: [V, D].
   std::shared_ptr<comm::Parameter> head() const { return head_; }

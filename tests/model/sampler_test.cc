@@ -56,7 +56,7 @@ std::vector<int64_t> RandomIds(int64_t count) {
 at::Tensor Anew(Transformer& model, const std::vector<int64_t>& ids) {
   at::NoGradGuard no_grad;
   const auto count = static_cast<int64_t>(ids.size());
-  MaskedAttention attention({count});
+  const auto attention = std::make_shared<MaskedAttention>(std::vector<int64_t>{count});
   const at::Tensor hidden = model.Forward(at::tensor(ids, at::kLong), at::arange(count, at::kLong), attention);
   const at::ScalarType dtype = model.options().matmul_dtype;
   return at::linear(hidden[count - 1].to(dtype), model.head()->Lease(dtype)).to(hidden.scalar_type());

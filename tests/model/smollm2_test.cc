@@ -49,7 +49,7 @@ TEST_F(SmolLm2Test, LossesAndGradients) {
     SCOPED_TRACE(golden["name"].get<std::string>());
     const auto lengths = golden["input"]["lengths"].get<std::vector<int64_t>>();
     for (const auto& parameter : model_->parameters()) parameter->ClearGradient();
-    MaskedAttention attention(lengths);
+    const auto attention = std::make_shared<MaskedAttention>(lengths);
     const at::Tensor hidden = model_->Forward(Longs(golden["input"]["input_ids"]), comm::PositionsInDocuments(lengths), attention);
     at::Tensor head = model_->head()->Lease(at::kFloat).requires_grad_();
     const at::Tensor logits = at::linear(hidden, head);

@@ -55,13 +55,13 @@ void Step(benchmark::State& state) {
   const auto model = RandomModel(dtype, state.range(2) != 0 ? Recompute::kNone : Recompute::kBlock);
   const at::Tensor ids = at::randint(49152, {tokens}, at::kLong), positions = at::arange(tokens, at::kLong), targets = comm::ShiftLabels(ids, {tokens});
   attention::DenseAttention dense(std::make_shared<attention::CpuBlockAttention>());
-  const auto plan = dense.Plan(comm::Layout::Create({tokens}, 1, comm::Ownership::kContiguous).value()).value();
+  const std::shared_ptr<attention::PlannedAttention> plan = dense.Plan(comm::Layout::Create({tokens}, 1, comm::Ownership::kContiguous).value()).value();
   objectives::LogProbOptions log_prob;
   log_prob.matmul_dtype = dtype;
   testing::LiveBytes live;
   for (auto _ : state) {
     at::AutoGradMode mode(!forward_alone);
-    const at::Tensor hidden = model->Forward(ids, positions, *plan);
+    const at::Tensor hidden = model->Forward(ids, positions, plan);
     const at::Tensor loss = -objectives::TokenLogProb(hidden, model->head(), targets, log_prob).sum() / static_cast<double>(tokens - 1);
     if (!forward_alone) loss.backward();
     for (const auto& parameter : model->parameters()) parameter->ClearGradient();

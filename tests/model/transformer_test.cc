@@ -54,7 +54,7 @@ struct Outcome {
 // Forward, mean loss over targets by plain operators, backward with the head's gradient put into its Parameter.
 Outcome RunModel(Transformer& model, const Stream& stream) {
   for (const auto& parameter : model.parameters()) parameter->ClearGradient();
-  MaskedAttention attention(stream.lengths);
+  const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
   const at::Tensor hidden = model.Forward(stream.ids, stream.positions, attention);
   const at::ScalarType wide = hidden.scalar_type();
   at::Tensor head = model.head()->Lease(wide).requires_grad_();
@@ -170,7 +170,7 @@ TEST_P(GoldenTest, AFrozenModelComputesTheSame) {
     options.frozen = true;
     const auto frozen = LoadGolden(GetParam(), options);
     const Stream stream = StreamOf(Cases()[2]["input"]);
-    MaskedAttention attention(stream.lengths);
+    const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
     const at::Tensor hidden = frozen->Forward(stream.ids, stream.positions, attention);
     EXPECT_FALSE(hidden.requires_grad());
     EXPECT_TRUE(BitEqual(hidden, model->Forward(stream.ids, stream.positions, attention)));
@@ -242,12 +242,12 @@ TEST(TransformerTest, NoRows) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     const ModelConfig config = SmallConfig(/*bias=*/true);
     ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Create(config, RandomWeights(config, at::kFloat), In(at::kFloat, dtype)));
-    MaskedAttention attention({});
+    const auto attention = std::make_shared<MaskedAttention>(std::vector<int64_t>());
     const at::Tensor none = at::empty({0}, at::kLong);
     const at::Tensor hidden = model->Forward(none, none, attention);
     EXPECT_EQ(hidden.sizes(), at::IntArrayRef({0, config.hidden_size}));
     hidden.sum().backward();
-    EXPECT_EQ(attention.calls, 2 * config.layers);  // in the recomputation too: a collective inside must not be missed
+    EXPECT_EQ(attention->calls, 2 * config.layers);  // in the recomputation too: a collective inside must not be missed
     for (const auto& parameter : model->parameters()) EXPECT_TRUE(BitEqual(parameter->gradient(), at::zeros_like(parameter->weight()))) << parameter->name();
   }
 }
@@ -261,10 +261,10 @@ TEST(TransformerTest, OnlyWhatIsTrainableTakesAGradient) {
     parameter->set_trainable(parameter->name().find("layers.1.mlp") != std::string::npos);
     parameter->ClearGradient();
   }
-  MaskedAttention attention(stream.lengths);
+  const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
   const at::Tensor logits = at::linear(model->Forward(stream.ids, stream.positions, attention), model->head()->Lease(at::kFloat));
   at::cross_entropy_loss(logits, stream.targets, {}, at::Reduction::Mean, comm::kIgnore).backward();
-  EXPECT_EQ(attention.calls, config.layers + 1);  // the block below needs no backward
+  EXPECT_EQ(attention->calls, config.layers + 1);  // the block below needs no backward
   for (const auto& parameter : model->parameters()) {
     if (parameter->trainable()) EXPECT_TRUE(BitEqual(parameter->gradient(), all.gradients.at(parameter->name()))) << parameter->name();
     else EXPECT_FALSE(parameter->gradient().defined()) << parameter->name();
@@ -277,7 +277,7 @@ TEST(TransformerTest, RecomputeKeepsOneStreamALayer) {
   const int64_t stream_bytes = 128 * 64 * 4;
   const auto kept = [&](Recompute recompute) {
     auto model = Transformer::Create(config, RandomWeights(config, at::kFloat), In(at::kFloat, at::kFloat, recompute));
-    MaskedAttention attention(stream.lengths);
+    const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
     LiveBytes live;
     const at::Tensor hidden = (*model)->Forward(stream.ids, stream.positions, attention);
     return live.now() - static_cast<int64_t>(hidden.nbytes());
