@@ -1,0 +1,41 @@
+---@meta moonring.chat
+
+--- Talking with a model: a conversation that grows turn by turn.
+---@class moonring.chat
+local chat = {}
+
+--- The named template that fits the one that a checkpoint carries.
+---@param checkpoint moonring.Checkpoint
+---@return string
+function chat.guess_template(checkpoint) end
+
+--- The options of `model:generate` by max_new_tokens, temperature, top_k, top_p, repetition_penalty, do_sample and seed.
+---@param c moonring.Configuration
+---@return moonring.GenerateOptions
+function chat.sampling(c) end
+
+---@param model moonring.Model
+---@param tokenizer moonring.Tokenizer
+---@param template moonring.Template
+---@param sampling moonring.GenerateOptions
+---@return moonring.Chat
+function chat.new(model, tokenizer, template, sampling) end
+
+---@class moonring.Chat
+---@field texts string[] what was said, in turns, the user's first
+---@field model moonring.Model
+---@field tokenizer moonring.Tokenizer
+---@field template moonring.Template
+---@field sampling moonring.GenerateOptions
+local Chat = {}
+
+--- Forgets what was said.
+function Chat:clear() end
+
+--- The answer to `text` after all that was said; both are remembered.
+---@param text string
+---@param on_text? fun(piece: string) sees the answer piece by piece, never half a character
+---@return string
+function Chat:answer(text, on_text) end
+
+return chat

@@ -1,0 +1,192 @@
+---@meta moonring.native.comm
+
+--- What ranks share: the mesh, packed sequences and their layout, named parameters.
+---@class moonring.comm
+local comm = {}
+
+---@class moonring.MeshOptions
+---@field sp? integer ranks that share one sequence; divides the number of ranks; 1 where absent
+---@field deadline? number seconds that a collective, or a rank's coming, may take; 1800 where absent
+---@field device? "cpu" | "cuda" what the ranks compute on: Gloo alone, or NCCL beside it; "cpu" where absent
+
+--- Connects the ranks, by torchrun's environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) or Slurm's; without one, a mesh
+--- of one rank. The host closes it when the script has ended. Collective over all ranks, once a script.
+--- Errors: INVALID_ARGUMENT where sp does not divide the ranks; DEADLINE_EXCEEDED, naming who did not come; UNAVAILABLE where
+--- the port is taken.
+---@param options? moonring.MeshOptions
+---@return moonring.Mesh
+function comm.mesh(options) end
+
+---@class moonring.SequenceOptions
+---@field documents integer[][] token ids of each document, one at least in each
+---@field labels? integer[][] what is learnt at each token, unshifted; -100: nothing; the ids themselves where absent
+
+--- A packed stream of documents: no batch dimension, no padding. Positions count from 0 in each document; targets are the labels
+--- shifted inside each document.
+--- Errors: INVALID_ARGUMENT where labels and ids differ in number, or a document is empty.
+---@param options moonring.SequenceOptions
+---@return moonring.Sequence
+function comm.sequence(options) end
+
+--- All ranks along two axes, dp x sp: rank = dp_rank * sp_size + sp_rank. The ranks of an sp group share one stream of documents; those
+--- of a dp group have different ones.
+---@class moonring.Mesh
+local Mesh = {}
+
+--- Ranks that share one sequence.
+---@return integer
+function Mesh:sp_size() end
+
+--- This rank's place among them, from 0.
+---@return integer
+function Mesh:sp_rank() end
+
+--- Sequences that are worked on at once: ranks / sp_size.
+---@return integer
+function Mesh:dp_size() end
+
+--- Which of them this rank works on, from 0.
+---@return integer
+function Mesh:dp_rank() end
+
+--- This rank among all, from 0.
+---@return integer
+function Mesh:rank() end
+
+--- All ranks.
+---@return integer
+function Mesh:size() end
+
+--- The sum of every rank's number, in fp64. Collective over all ranks.
+---@param number number
+---@return number
+function Mesh:sum(number) end
+
+--- The greatest of every rank's number. Collective over all ranks.
+---@param number number
+---@return number
+function Mesh:max(number) end
+
+--- The sum, exact, of a whole number over this rank's dp group: a step's count from each rank's share of the examples.
+--- Collective over the dp group.
+---@param count integer
+---@return integer
+function Mesh:sum_dp(count) end
+
+--- The sum of a tensor of one shape over this rank's sp group, as a new tensor outside autograd's graph. Collective over the sp group.
+---@param tensor moonring.Tensor fp32, fp64, bf16 or int64
+---@return moonring.Tensor
+function Mesh:sum_sp(tensor) end
+
+--- Waits for all ranks. Collective over all ranks.
+function Mesh:barrier() end
+
+--- What this rank has sent over the sp group and the world so far.
+---@return integer steps of communication
+---@return integer bytes sent
+function Mesh:traffic() end
+
+--- Lets go of this handle. The connections are the host's to close, when the script has ended.
+function Mesh:close() end
+
+--- Who owns which token of one micro-batch: a partition of a stream over the ranks of an sp group. Immutable; a pure function of the documents'
+--- lengths, the number of ranks and the strategy, so that every rank makes the same one by itself.
+---@class moonring.Layout
+local Layout = {}
+
+--- Over how many ranks.
+---@return integer
+function Layout:ranks() end
+
+--- T, of the whole stream.
+---@return integer
+function Layout:tokens() end
+
+--- T_local of a rank; may be 0.
+---@param rank integer from 0
+---@return integer
+function Layout:local_tokens(rank) end
+
+--- The rank's rows of a per-token tensor: [T, ...] -> [T_local, ...]. Differentiable.
+---@param stream moonring.Tensor
+---@param rank integer from 0
+---@return moonring.Tensor
+function Layout:cut(stream, rank) end
+
+--- For each rank (list index rank + 1) the rows of the stream that its local rows are: int64 [T_local].
+---@return moonring.Tensor[]
+function Layout:indices() end
+
+function Layout:close() end
+
+--- A packed stream of documents, uncut, on the host. Three things that are never inferred from one another: lengths (who sees whom),
+--- positions (rotary embedding alone), targets.
+---@class moonring.Sequence
+local Sequence = {}
+
+--- int64 [T].
+---@return moonring.Tensor
+function Sequence:ids() end
+
+--- int64 [T]: places in the document, from 0.
+---@return moonring.Tensor
+function Sequence:positions() end
+
+--- int64 [T]: the id to predict after each token, -100 where there is none (at each document's end, in prompts).
+---@return moonring.Tensor
+function Sequence:targets() end
+
+--- Tokens of each document; they sum to T.
+---@return integer[]
+function Sequence:lengths() end
+
+--- T.
+---@return integer
+function Sequence:tokens() end
+
+function Sequence:close() end
+
+--- A weight of a model by its Hugging Face name. It is never part of autograd's graph: backward adds to its gradient here.
+---@class moonring.Parameter
+local Parameter = {}
+
+--- The published (Hugging Face) name.
+---@return string
+function Parameter:name() end
+
+--- Whether it learns.
+---@return boolean
+function Parameter:trainable() end
+
+--- The stored weight itself, not a copy: what is written into it changes the model.
+---@return moonring.Tensor
+function Parameter:weight() end
+
+--- What backward has added since the last `clear_gradients`, in fp32 (fp64 for an fp64 weight); nil where nothing was.
+---@return moonring.Tensor?
+function Parameter:gradient() end
+
+function Parameter:close() end
+
+--- The parameters of a model, in the order of a forward pass; a tied weight once, under the embedding's name.
+---@class moonring.Parameters
+local Parameters = {}
+
+--- Each of them.
+---@return moonring.Parameter[]
+function Parameters:list() end
+
+--- How many there are.
+---@return integer
+function Parameters:size() end
+
+--- Lets go of all gradients: after a step of the optimizer, before the next backward.
+function Parameters:clear_gradients() end
+
+--- How many numbers they hold in all.
+---@return integer
+function Parameters:numel() end
+
+function Parameters:close() end
+
+return comm

@@ -1,0 +1,183 @@
+---@meta moonring.native.data
+
+--- Tokenizers, chat templates, data sets, and the steps drawn from them.
+---@class moonring.data
+local data = {}
+
+--- The tokenizer that a checkpoint carries.
+--- Errors: NOT_FOUND where it has no tokenizer.json; UNIMPLEMENTED names the part of it that is not supported.
+---@param checkpoint moonring.Checkpoint
+---@return moonring.Tokenizer
+function data.tokenizer(checkpoint) end
+
+--- A chat template by LLaMA-Factory's name for it.
+--- Errors: NOT_FOUND, with the nearest name; UNIMPLEMENTED where the tokenizer lacks a token that the template needs.
+---@param name string
+---@param tokenizer moonring.Tokenizer
+---@param system? string in place of the template's own system text; "" for none
+---@return moonring.Template
+function data.template(name, tokenizer, system) end
+
+---@class moonring.DatasetOptions
+---@field tokenizer moonring.Tokenizer
+---@field names string[] from dataset_info.json, in the order in which they are joined
+---@field dir? string the folder of dataset_info.json; "data" where absent
+---@field template? string the chat template's name; "default" where absent
+---@field default_system? string the system text where an example has none
+---@field cutoff_len? integer tokens of an example, prompt and response, at most; 2048 where absent
+---@field max_samples? integer rows of each data set at most
+---@field train_on_prompt? boolean learn the prompt's tokens too; false where absent
+---@field mask_history? boolean learn the last turn alone; false where absent
+---@field overlong? "truncate" | "drop" | "error" what becomes of a longer example; "truncate" where absent
+
+--- Reads data sets in LLaMA-Factory's alpaca form and makes examples of them: ids and unshifted labels, in the order of names and rows.
+--- Errors name the data set, and the file, line and row where there is one.
+---@param options moonring.DatasetOptions
+---@return moonring.Dataset
+function data.load(options) end
+
+---@class moonring.Tokenizer
+local Tokenizer = {}
+
+--- Ids of a text. No token is added; special tokens that are written in the text are recognised.
+---@param text string UTF-8; malformed bytes become U+FFFD
+---@return integer[]
+function Tokenizer:encode(text) end
+
+--- The text of ids. Ids that no token has are passed over.
+---@param ids integer[]
+---@param skip_special? boolean leave special tokens out; false where absent
+---@return string
+function Tokenizer:decode(ids, skip_special) end
+
+--- How many tokens there are, added ones included.
+---@return integer
+function Tokenizer:vocab_size() end
+
+function Tokenizer:close() end
+
+---@class moonring.Template
+local Template = {}
+
+--- The ids after which the model is to answer a conversation.
+--- Errors: INVALID_ARGUMENT for an even number of texts.
+---@param texts string[] what was said, in turns: the user's first and last
+---@param system? string the system text; the template's own where absent or ""
+---@return integer[]
+function Template:encode_prompt(texts, system) end
+
+--- The ids that end an answer: eos and the template's stop words, each once.
+---@return integer[]
+function Template:stop_ids() end
+
+--- The id that ends a turn in training.
+---@return integer
+function Template:eos() end
+
+function Template:close() end
+
+--- Training examples, as `moonring preprocess` writes them.
+---@class moonring.Dataset
+local Dataset = {}
+
+--- How many examples there are.
+---@return integer
+function Dataset:size() end
+
+--- One example. Errors: OUT_OF_RANGE.
+---@param index integer from 0
+---@return integer[] ids
+---@return integer[] labels unshifted; -100: not learnt
+function Dataset:example(index) end
+
+--- What was read, cut and left out, and a histogram of lengths, in lines for people.
+---@return string
+function Dataset:report() end
+
+---@class moonring.StepsOptions
+---@field mesh moonring.Mesh each dp rank gets its part of every step
+---@field batch integer examples of a step, over all dp ranks
+---@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
+---@field seed? integer of the order; 42 where absent
+---@field shuffle? boolean each epoch in an order of its own, torch.randperm's under seed + epoch; true where absent
+---@field total_steps? integer how many steps there are in all; without end where absent
+
+--- The steps of a training, prepared ahead on a thread of their own. Which examples a step takes depends on (seed, epoch, step) alone, not on
+--- ranks or packing. A step never crosses an epoch: the last one of each may be short.
+---@param options moonring.StepsOptions
+---@return moonring.Steps
+function Dataset:steps(options) end
+
+--- Writes {"input_ids": [...], "labels": [...]} a line, an example each. Whole or not at all.
+---@param path string
+function Dataset:write(path) end
+
+function Dataset:close() end
+
+---@class moonring.Steps
+local Steps = {}
+
+--- The next step, or nil after the last.
+---@return moonring.Step?
+function Steps:next() end
+
+--- The place after the last step that was handed out, to go on from later.
+---@return string
+function Steps:save_state() end
+
+--- Goes on from a saved place. Errors where it is not a border between steps of this many examples; the place is then unchanged.
+---@param state string
+function Steps:load_state(state) end
+
+function Steps:close() end
+
+--- The examples of one optimizer step.
+---@class moonring.Step
+local Step = {}
+
+--- From 0.
+---@return integer
+function Step:epoch() end
+
+--- In the epoch, from 0.
+---@return integer
+function Step:index() end
+
+--- Of the whole step, over all dp ranks.
+---@return integer
+function Step:tokens() end
+
+--- Indices into the data set, from 0, of the whole step, over all dp ranks.
+---@return integer[]
+function Step:examples() end
+
+--- This dp rank's part, packed; may be empty. The same on every rank of an sp group.
+---@return moonring.MicroBatch[]
+function Step:micro_batches() end
+
+--- What the objective counts in this dp rank's part; `mesh:sum_dp` of it is the step's divisor.
+---@param sft moonring.Sft
+---@return integer
+function Step:count(sft) end
+
+function Step:close() end
+
+--- What one sp group puts through one forward pass.
+---@class moonring.MicroBatch
+local MicroBatch = {}
+
+--- Its documents, one an example.
+---@return moonring.Sequence
+function MicroBatch:sequence() end
+
+--- int64 [T], unshifted; -100: not learnt.
+---@return moonring.Tensor
+function MicroBatch:labels() end
+
+--- Indices into the data set, from 0: the documents in order.
+---@return integer[]
+function MicroBatch:examples() end
+
+function MicroBatch:close() end
+
+return data

@@ -1,0 +1,52 @@
+---@meta moonring.journal
+
+--- What a training run tells: the log and the plot in output_dir, progress on the terminal, a sample answer before and after. Rank 0
+--- writes; the others take part in what all must.
+---@class moonring.journal
+local journal = {}
+
+---@param config moonring.Configuration
+---@param mesh moonring.Mesh
+---@param counts moonring.Counts
+---@param dataset moonring.Dataset
+---@param attention moonring.Attention
+---@return moonring.Journal
+function journal.open(config, mesh, counts, dataset, attention) end
+
+--- A function that prints the model's likeliest answer to sample_prompt, with its argument ("before") in front; one that does nothing
+--- where there is no sample_prompt, and on the ranks above 0.
+---@param config moonring.Configuration
+---@param mesh moonring.Mesh
+---@param model moonring.Model
+---@param tokenizer moonring.Tokenizer
+---@return fun(when: string)
+function journal.sampler(config, mesh, model, tokenizer) end
+
+---@class moonring.Journal
+---@field config moonring.Configuration
+---@field mesh moonring.Mesh
+---@field counts moonring.Counts
+---@field steps integer steps made
+---@field tokens integer seen so far
+---@field total_loss number the sum of the steps' losses
+---@field since number[] the losses since the last line of the log
+---@field log? moonring.Log on rank 0
+---@field progress? moonring.Progress on rank 0
+local Journal = {}
+
+---@class moonring.StepReport
+---@field step integer steps made, from 1
+---@field loss number the whole step's
+---@field lr number
+---@field grad_norm number before clipping
+---@field tokens integer of the step
+---@field epoch number epochs done
+
+--- Takes a step's numbers, and logs where it is time to. Collective over all ranks where it logs.
+---@param record moonring.StepReport
+function Journal:step(record) end
+
+--- The end of a run: the result files and, with plot_loss, the plot.
+function Journal:close() end
+
+return journal

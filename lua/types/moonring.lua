@@ -1,0 +1,73 @@
+---@meta moonring
+
+--- Moonring, as scripts see it: `local moonring = require "moonring"`.
+---
+--- - Ranks, dims, token ids, positions, rows and steps count from 0, as in LibTorch; a Lua list counts from 1.
+--- - A name's suffix is its shape: `q_THD` is [tokens, heads, head width]; T tokens, D hidden, V vocabulary.
+--- - A function takes at most one table of options, after its other arguments. A key that it does not know is an error, with
+---   the nearest known one.
+--- - An error is one string: `sft.lua:12: moonring.comm.mesh: INVALID_ARGUMENT: sp=3 does not divide world size 8`.
+--- - Every object has `close()`, prints itself, and refuses any use once it is closed.
+--- - What is said to be collective must be called by every rank of the group, in the same order.
+---@class moonring
+---@field version string this build's version
+---@field null lightuserdata JSON's and YAML's null: a value that is not nil, so that a key can be there and null
+---@field required table a default of `moonring.flags`: the key must be given
+---@field comm moonring.comm
+---@field attention moonring.attention
+---@field model moonring.model
+---@field data moonring.data
+---@field objectives moonring.objectives
+---@field trainer moonring.trainer
+---@field system moonring.system
+---@field config moonring.config
+---@field run moonring.run
+---@field probe moonring.probe
+---@field chat moonring.chat
+---@field help moonring.help
+---@field journal moonring.journal
+local moonring = {}
+
+--- Runs `fn(...)` and returns what it returns. Every tensor made inside is let go at its end, however it ends, but for those
+--- that fn returns by themselves (not inside a table) or that `x:keep()` moved out. Scopes nest: what leaves one belongs
+--- to the next. Storage lives while C++ (autograd's graph, say) holds it.
+---@generic T
+---@param fn fun(...): T
+---@param ... any what fn takes
+---@return T ...
+function moonring.scope(fn, ...) end
+
+--- Runs `fn(...)` without recording what backward would need, and returns what it returns.
+---@generic T
+---@param fn fun(...): T
+---@param ... any what fn takes
+---@return T ...
+function moonring.no_grad(fn, ...) end
+
+--- A tensor on the CPU from a list of numbers, or of equally long lists of them to any depth.
+---@param values table
+---@param dtype? moonring.Dtype "fp32" where absent
+---@return moonring.Tensor
+function moonring.tensor(values, dtype) end
+
+--- The options of a script: reads `key=value` and `--key=value` words. A default's type is the key's type (a number, a
+--- boolean, else a string). Refuses a word that is no key=value, an unknown key (with the nearest) and a required one that
+--- is not given, with exit code 2.
+---
+---     local opt = moonring.flags { model = moonring.required, sp = 4 }
+---@param defaults table<string, any>
+---@param words? string[] the script's arguments (`arg`) where absent
+---@return table<string, any>
+function moonring.flags(defaults, words) end
+
+--- Starts `count` ranks of this very command where this process is not one already and -n did not say how many; then this
+--- process only waits for them and ends with their exit code. Else it does nothing.
+---@param count integer
+function moonring.launch(count) end
+
+--- Steps with their number from 1: `for step, k in moonring.count(dataset:steps { ... }) do`.
+---@param steps moonring.Steps
+---@return fun(): moonring.Step?, integer
+function moonring.count(steps) end
+
+return moonring

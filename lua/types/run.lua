@@ -1,0 +1,77 @@
+---@meta moonring.run
+
+--- The parts of a run out of its configuration, one object of the cores a function.
+---@class moonring.run
+local run = {}
+
+--- "fp32", "bf16", "pure_bf16" or "fp64", by the keys of those names, which exclude one another.
+---@param c moonring.Configuration
+---@return "fp32" | "bf16" | "pure_bf16" | "fp64"
+function run.precision(c) end
+
+--- "cpu" or "cuda": what use_cpu or --device asks for, else what is there.
+---@param c moonring.Configuration
+---@return "cpu" | "cuda"
+function run.device(c) end
+
+--- By sequence_parallel_size and ddp_timeout. Collective over all ranks.
+---@param c moonring.Configuration
+---@return moonring.Mesh
+function run.mesh(c) end
+
+--- By sequence_parallel_mode.
+---@param c moonring.Configuration
+---@param mesh moonring.Mesh
+---@return moonring.Attention
+function run.attention(c, mesh) end
+
+--- By the precision, recompute and disable_gradient_checkpointing.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@return moonring.Model
+function run.model(c, checkpoint) end
+
+--- By dataset, dataset_dir, template, cutoff_len and the other keys of data.
+---@param c moonring.Configuration
+---@param tokenizer moonring.Tokenizer
+---@return moonring.Dataset
+function run.dataset(c, tokenizer) end
+
+---@class moonring.Counts
+---@field examples_per_step integer over all dp ranks
+---@field steps_per_epoch integer
+---@field total_steps integer max_steps where that is above 0
+---@field epoch_after fun(epoch: integer, index: integer): number epochs done after step `index` (from 0) of an epoch (from 0)
+
+--- How many steps there are, as the Hugging Face Trainer counts them:
+--- batches an epoch = ceil(n / (batch x dp)), steps an epoch = ceil(batches / accumulation).
+---@param c moonring.Configuration
+---@param examples integer
+---@param dp integer `mesh:dp_size()`
+---@return moonring.Counts
+function run.counts(c, examples, dp) end
+
+---@param c moonring.Configuration
+---@param dataset moonring.Dataset
+---@param mesh moonring.Mesh
+---@param counts moonring.Counts
+---@return moonring.Steps
+function run.steps(c, dataset, mesh, counts) end
+
+--- By optim, weight_decay and AdamW's keys.
+---@param c moonring.Configuration
+---@param parameters moonring.Parameters
+---@return moonring.Optimizer
+function run.optimizer(c, parameters) end
+
+--- By lr_scheduler_type, learning_rate, warmup_ratio and warmup_steps.
+---@param c moonring.Configuration
+---@param total_steps integer
+---@return moonring.Schedule
+function run.schedule(c, total_steps) end
+
+--- Refuses what cannot be trained, before anything is loaded, and makes output_dir.
+---@param c moonring.Configuration
+function run.check(c) end
+
+return run

@@ -1,0 +1,123 @@
+---@meta moonring.native.system
+
+--- What scripts need of the machine: files, JSON, YAML, the clock, and the ranks of this run.
+---@class moonring.system
+---@field null lightuserdata JSON's and YAML's null
+local system = {}
+
+--- The bytes of a file. Errors: NOT_FOUND; INVALID_ARGUMENT for a folder.
+---@param path string
+---@return string
+function system.read(path) end
+
+--- Writes a file whole or not at all. Errors: PERMISSION_DENIED.
+---@param path string
+---@param text string
+function system.write(path, text) end
+
+--- Makes a folder and those above it, and proves that a file can be written in it. Errors: PERMISSION_DENIED.
+---@param path string
+function system.make_folder(path) end
+
+--- The names in a folder, sorted; {} where there is none.
+---@param path string
+---@return string[]
+function system.list(path) end
+
+---@param path string
+---@return boolean
+function system.exists(path) end
+
+---@param path string
+---@return boolean
+function system.is_folder(path) end
+
+--- The path from the root, without dots.
+---@param path string
+---@return string
+function system.absolute(path) end
+
+--- A Lua value of a JSON text; null is `moonring.null`. Errors: INVALID_ARGUMENT with `where`, line and column.
+---@param text string
+---@param where? string names the text in errors
+---@return any
+function system.json_decode(text, where) end
+
+--- A JSON text, an object's keys sorted. A table with a first element is a list, and so is an empty one; NaN and infinity become null.
+--- Errors: INVALID_ARGUMENT for what JSON has not.
+---@param value any
+---@param indent? integer spaces a level; one line where absent
+---@return string
+function system.json_encode(value, indent) end
+
+--- A Lua value of a YAML text, scalars by YAML 1.2's core schema. Errors: INVALID_ARGUMENT with `where`, line and column, for a key given
+--- twice too.
+---@param text string
+---@param where? string names the text in errors
+---@return any value
+---@return table<string, integer> lines the line of each key of the outermost map, from 1
+function system.yaml_decode(text, where) end
+
+--- Seconds since some moment, that never go back.
+---@return number
+function system.clock() end
+
+--- " (did you mean 'x'?)" for the nearest of the known names, or "".
+---@param name string
+---@param known string[]
+---@return string
+function system.did_you_mean(name, known) end
+
+--- Whether stderr is a terminal.
+---@return boolean
+function system.is_terminal() end
+
+--- The value of an environment variable, or nil.
+---@param name string
+---@return string?
+function system.environment(name) end
+
+--- Whether this process is one of several ranks, or of one, by RANK and WORLD_SIZE.
+---@return boolean
+function system.is_rank() end
+
+--- -n of the command line; 0 where it was not given.
+---@return integer
+function system.requested_ranks() end
+
+--- --device of the command line; "auto" where it was not given.
+---@return "auto" | "cpu" | "cuda"
+function system.requested_device() end
+
+--- Becomes the launcher of `ranks` processes of this very command and ends with their exit code: does not return.
+--- `moonring.launch` is for scripts.
+---@param ranks integer
+function system.launch(ranks) end
+
+--- LibTorch's version.
+---@return string
+function system.torch_version() end
+
+--- Says that the first step begins: what fails from now on ends the process with exit code 1, not 2.
+function system.started() end
+
+--- The names of Moonring's own scripts, which are its commands.
+---@return string[]
+function system.commands() end
+
+--- Where the script of a command is.
+---@param name string
+---@return string
+function system.script_path(name) end
+
+--- Where one of Moonring's own Lua modules is: "config" for moonring.config.
+---@param name string
+---@return string
+function system.module_path(name) end
+
+--- The file of a model that comes with this binary. Errors: NOT_FOUND, naming those that there are.
+---@param name string "smollm2"
+---@return string
+function system.builtin(name) end
+
+return system

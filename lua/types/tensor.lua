@@ -1,0 +1,125 @@
+---@meta moonring.native.tensor
+
+--- A LibTorch tensor. Only what scripts need is here: what costs time is in the cores.
+---
+--- `+ - * /` take a tensor or a number on either side, broadcast, and promote as PyTorch does: a number never changes a
+--- floating dtype, and a number with a fraction makes an integer tensor fp32. All but `detach` and what returns numbers is
+--- recorded for backward.
+---
+--- Its bytes are charged to Lua's collector, which runs once a GiB has been made; `moonring.scope` lets go sooner.
+---@class moonring.Tensor
+---@operator add(moonring.Tensor | number): moonring.Tensor
+---@operator sub(moonring.Tensor | number): moonring.Tensor
+---@operator mul(moonring.Tensor | number): moonring.Tensor
+---@operator div(moonring.Tensor | number): moonring.Tensor
+---@operator unm: moonring.Tensor
+local Tensor = {}
+
+---@alias moonring.Dtype
+---| "fp32"
+---| "fp64"
+---| "bf16"
+---| "int64"
+---| "bool"
+
+--- Lets go of the storage (which lives on where C++ holds it). Twice is fine; any other use afterwards is an error.
+function Tensor:close() end
+
+--- Moves it out of the scope that it was made in, into the next outer one; returns it.
+---@return moonring.Tensor
+function Tensor:keep() end
+
+--- The sum of all elements, of shape [].
+---@return moonring.Tensor
+function Tensor:sum() end
+
+--- The mean of all elements, of shape []. Not of integers.
+---@return moonring.Tensor
+function Tensor:mean() end
+
+--- sqrt of the sum of squares of all elements, of shape []. Not of integers.
+---@return moonring.Tensor
+function Tensor:norm() end
+
+--- The absolute value of each element.
+---@return moonring.Tensor
+function Tensor:abs() end
+
+--- e^x of each element.
+---@return moonring.Tensor
+function Tensor:exp() end
+
+--- The natural logarithm of each element.
+---@return moonring.Tensor
+function Tensor:log() end
+
+--- log(1 / (1 + e^-x)) of each element, without overflow: the loss of DPO and reward models.
+---@return moonring.Tensor
+function Tensor:logsigmoid() end
+
+--- The same storage outside autograd's graph.
+---@return moonring.Tensor
+function Tensor:detach() end
+
+--- The number that a tensor of one element holds; an error for any other.
+---@return number
+function Tensor:item() end
+
+--- In another dtype; itself where it has that one.
+---@param dtype moonring.Dtype
+---@return moonring.Tensor
+function Tensor:to(dtype) end
+
+--- "fp32", "fp64", "bf16", "int64" or "bool"; LibTorch's own name for any other.
+---@return string
+function Tensor:dtype() end
+
+--- The size of each dim; {} for a single number.
+---@return integer[]
+function Tensor:shape() end
+
+--- How many elements there are.
+---@return integer
+function Tensor:numel() end
+
+--- Row `index` (from 0; -1 is the last) of dim 0, without that dim. A view.
+---@param index integer
+---@return moonring.Tensor
+function Tensor:select(index) end
+
+--- Rows [first, last) of dim 0, cut to what is there; below 0 counts from the end. A view.
+---@param first integer from 0
+---@param last integer not included
+---@return moonring.Tensor
+function Tensor:slice(first, last) end
+
+--- Its numbers as lists in lists, one level a dim; a single number for shape []. For few elements.
+---@return any
+function Tensor:tolist() end
+
+--- Back-propagates from a loss of one element. Gradients of a model's weights go to their Parameters, on top of what is
+--- there. A loss that depends on no weight (a rank without a target) does nothing.
+function Tensor:backward() end
+
+---@class moonring.native.tensor
+local tensor = {}
+
+--- As `moonring.scope`.
+---@param fn function
+---@param ... any
+---@return any ...
+function tensor.scope(fn, ...) end
+
+--- As `moonring.no_grad`.
+---@param fn function
+---@param ... any
+---@return any ...
+function tensor.no_grad(fn, ...) end
+
+--- As `moonring.tensor`.
+---@param values table
+---@param dtype? moonring.Dtype "fp32" where absent
+---@return moonring.Tensor
+function tensor.tensor(values, dtype) end
+
+return tensor

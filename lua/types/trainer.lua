@@ -1,0 +1,167 @@
+---@meta moonring.native.trainer
+
+--- Optimizers, schedules, gradients, and what a run writes.
+---@class moonring.trainer
+local trainer = {}
+
+---@class moonring.AdamWOptions
+---@field beta1? number 0.9 where absent
+---@field beta2? number 0.999 where absent
+---@field epsilon? number 1e-8 where absent
+---@field weight_decay? number decoupled (arXiv:1711.05101); not on biases and norms; 0 where absent
+
+--- AdamW as torch.optim.AdamW has it, with fp32 state (fp64 for fp64 weights), 8 bytes a parameter from its first step on.
+---@param list moonring.Parameters
+---@param options? moonring.AdamWOptions
+---@return moonring.Optimizer
+function trainer.adamw(list, options) end
+
+---@class moonring.SgdOptions
+---@field weight_decay? number decoupled; 0 where absent
+
+--- Plain gradient descent: w <- w (1 - lr decay) - lr g. No momentum, no state.
+---@param list moonring.Parameters
+---@param options? moonring.SgdOptions
+---@return moonring.Optimizer
+function trainer.sgd(list, options) end
+
+---@class moonring.ScheduleOptions
+---@field total_steps integer
+---@field kind? "linear" | "cosine" | "constant" | "constant_with_warmup" as Transformers' get_scheduler has them; "linear" where absent
+---@field learning_rate? number the peak; 5e-5 where absent
+---@field warmup_steps? integer steps in which the rate rises from 0; 0 where absent
+---@field warmup_ratio? number the same as a part of total_steps, rounded up, where warmup_steps is 0; 0 where absent
+
+---@param options moonring.ScheduleOptions
+---@return moonring.Schedule
+function trainer.schedule(options) end
+
+--- Sums every gradient over all ranks, in place; nothing is averaged. A parameter without a gradient takes part as zeros.
+--- Collective over all ranks.
+---@param list moonring.Parameters
+---@param mesh moonring.Mesh
+function trainer.sum_gradients(list, mesh) end
+
+---@class moonring.ClipOptions
+---@field max_norm? number gradients of a larger norm are scaled down to it; 0: never; 1 where absent
+
+--- Clips as torch.nn.utils.clip_grad_norm_ does; every rank comes to the same norm after `sum_gradients`.
+--- Errors: ABORTED, naming parameters, where the norm is not finite.
+---@param list moonring.Parameters
+---@param options? moonring.ClipOptions
+---@return number norm before clipping, in fp64
+function trainer.clip_gradients(list, options) end
+
+--- sqrt of the sum of all gradients' squares, in fp64.
+---@param list moonring.Parameters
+---@return number
+function trainer.global_norm(list) end
+
+--- The gradient's norm of each parameter that learns, by name.
+---@param list moonring.Parameters
+---@return table<string, number>
+function trainer.norms(list) end
+
+---@class moonring.LogOptions
+---@field dir string an existing folder
+---@field total_steps integer
+---@field num_train_epochs? number for trainer_state.json; 0 where absent
+---@field logging_steps? integer the same; 1 where absent
+---@field train_batch_size? integer the same; 1 where absent
+
+--- The log of a run, under LLaMA-Factory's and Transformers' names: trainer_log.jsonl as it comes, trainer_state.json, train_results.json and
+--- all_results.json at the end. By one rank.
+---@param options moonring.LogOptions
+---@return moonring.Log
+function trainer.log(options) end
+
+---@class moonring.ProgressOptions
+---@field total_steps integer
+
+--- A bar on a terminal, a plain line a report elsewhere; on stderr.
+---@param options moonring.ProgressOptions
+---@return moonring.Progress
+function trainer.progress(options) end
+
+--- The most memory that this process ever held, in bytes; 0 where the kernel does not say.
+---@return integer
+function trainer.peak_memory() end
+
+---@class moonring.Optimizer
+local Optimizer = {}
+
+--- One step, in place. A frozen parameter, or one without a gradient, is left untouched. Clears no gradient.
+---@param lr number
+function Optimizer:step(lr) end
+
+--- Bytes of its state on this rank.
+---@return integer
+function Optimizer:state_bytes() end
+
+function Optimizer:close() end
+
+---@class moonring.Schedule
+local Schedule = {}
+
+--- The learning rate of a step.
+---@param step_index integer from 0
+---@return number
+function Schedule:at(step_index) end
+
+--- Steps in which the rate rises.
+---@return integer
+function Schedule:warmup_steps() end
+
+function Schedule:close() end
+
+---@class moonring.Log
+local Log = {}
+
+---@class moonring.Record
+---@field step integer steps made, from 1
+---@field epoch number epochs done
+---@field tokens integer that the run has seen so far
+---@field loss? number
+---@field lr? number
+---@field grad_norm? number
+---@field peak_memory_bytes? number
+
+--- Writes one line into trainer_log.jsonl and returns it in words. What is absent is not written.
+---@param options moonring.Record
+---@return string
+function Log:write(options) end
+
+--- The end of a run: writes the result files.
+---@param train_loss number the mean over all steps
+---@param examples integer how many the run saw
+function Log:finish(train_loss, examples) end
+
+--- Draws a series of the log as a PNG: pale as it is, and smoothed as LLaMA-Factory smooths it.
+--- Errors: INVALID_ARGUMENT where there is nothing finite to draw.
+---@param key string "loss", "learning_rate", "grad_norm", ...
+---@param path string
+---@param title string
+function Log:plot(key, path, title) end
+
+function Log:close() end
+
+---@class moonring.Progress
+local Progress = {}
+
+--- A step is done.
+---@param step integer from 1
+function Progress:step(step) end
+
+--- Shows `text` behind the bar from now on, or as a line.
+---@param step integer from 1
+---@param text string
+function Progress:report(step, text) end
+
+--- A line above the bar.
+---@param text string
+function Progress:line(text) end
+
+--- Ends the bar's line.
+function Progress:close() end
+
+return trainer
