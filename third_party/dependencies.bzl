@@ -83,7 +83,17 @@ def moonring_dependencies():
     debian(
         name = "cairo",
         build_file = "//third_party:cairo.BUILD",
-        needs = {"libcairo2-dev": "/usr/include/cairo/cairo.h"},
+        needs = {
+            "libcairo2-dev": "{lib}/libcairo.a",
+            # Which that one brings:
+            "libpixman-1-dev": "{lib}/libpixman-1.a",
+            "libfontconfig-dev": "{lib}/libfontconfig.a",
+            "libfreetype-dev": "{lib}/libfreetype.a",
+            "libpng-dev": "{lib}/libpng16.a",
+            "libexpat1-dev": "{lib}/libexpat.a",
+            "libbrotli-dev": "{lib}/libbrotlidec.a",
+            "zlib1g-dev": "{lib}/libz.a",
+        },
         links = {"include": "/usr/include/cairo"},
     )
     debian(

@@ -1,0 +1,52 @@
+"""A folder to carry: the host without Bazel, its runfiles or its symbols."""
+
+load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+
+# Arguments: the folder, the tool that strips, then SOURCE=NAME of each file.
+_SCRIPT = """set -eu
+folder=$1 strip=$2
+shift 2
+for pair in "$@"; do
+  source=${pair%%=*} target=$folder/${pair#*=}
+  mkdir -p "${target%/*}"
+  cp -L "$source" "$target"
+  chmod u+w "$target"
+done
+"$strip" --strip-all "$folder/moonring-bin"
+chmod 755 "$folder/moonring" "$folder/moonring-bin"
+"""
+
+def _dist_impl(ctx):
+    toolchain = find_cpp_toolchain(ctx)
+    folder = ctx.actions.declare_directory(ctx.label.name)
+    places = {ctx.file.launcher: "moonring", ctx.executable.host: "moonring-bin"}
+    for file in ctx.files.libraries:
+        places[file] = "lib/" + file.basename
+    for file in ctx.files.data:  # as in the repository: so the host finds its root beside itself
+        places[file] = file.short_path
+    ctx.actions.run_shell(
+        command = _SCRIPT,
+        arguments = [folder.path, toolchain.strip_executable] + ["%s=%s" % (file.path, name) for file, name in places.items()],
+        inputs = depset(places.keys(), transitive = [toolchain.all_files]),
+        outputs = [folder],
+        mnemonic = "Dist",
+        progress_message = "Laying out %s" % folder.short_path,
+    )
+    return [DefaultInfo(files = depset([folder]))]
+
+dist = rule(
+    implementation = _dist_impl,
+    doc = """Makes the folder NAME:
+      moonring       the launcher, which finds LibTorch
+      moonring-bin   the host, stripped; its RUNPATH has $ORIGIN/lib
+      lib/           the libraries that neither every system nor every LibTorch has
+      lua/ scripts/  what the host finds beside itself""",
+    attrs = {
+        "host": attr.label(executable = True, cfg = "target", mandatory = True),
+        "launcher": attr.label(allow_single_file = True, mandatory = True),
+        "libraries": attr.label_list(allow_files = True),
+        "data": attr.label_list(allow_files = True, doc = "files of this repository"),
+        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
+    },
+    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+)

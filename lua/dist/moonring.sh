@@ -1,0 +1,63 @@
+#!/bin/sh
+# The host, given LibTorch: takes the one on LD_LIBRARY_PATH, else that of the torch of ${MOONRING_PYTHON:-python3}, and
+# becomes moonring-bin beside this file: the same process, so signals and exit codes are its own.
+set -f
+wanted=2.11
+
+fail() {
+  printf 'moonring: %s\n' "$1" >&2
+  exit 2
+}
+
+# What the LibTorch in folder $1 says of itself: a wheel in version.py, a LibTorch archive in build-version.
+version() {
+  if [ -r "$1/../version.py" ]; then
+    sed -n "s/^__version__ = '\([^']*\)'.*/\1/p" "$1/../version.py"
+  elif [ -r "$1/../build-version" ]; then
+    head -n 1 "$1/../build-version"
+  fi
+}
+
+check() {
+  found=$(version "$1")
+  case $found in
+    "" | $wanted | $wanted.* | $wanted+*) ;;
+    *) fail "LibTorch $wanted is wanted, and $1 ($2) is $found: pip install 'torch==$wanted.*' there, or set MOONRING_PYTHON to a Python that has it" ;;
+  esac
+}
+
+self=$(readlink -f -- "$0") || fail "cannot tell where $0 lies"
+here=${self%/*}
+
+before=$IFS
+IFS=:
+for folder in ${LD_LIBRARY_PATH:-}; do
+  if [ -e "$folder/libtorch_cpu.so" ]; then
+    IFS=$before
+    check "$folder" "on LD_LIBRARY_PATH"
+    exec "$here/moonring-bin" "$@"
+  fi
+done
+IFS=$before
+
+# Only looked for, not imported: that would take seconds. Not in the current folder, where something else may be called torch.
+python=${MOONRING_PYTHON:-python3}
+torch=$("$python" -c '
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]
+from importlib.util import find_spec
+spec = find_spec("torch")
+print(list(spec.submodule_search_locations)[0] if spec and spec.submodule_search_locations else "")
+' 2>/dev/null </dev/null) || torch=
+if [ -z "$torch" ] || [ ! -e "$torch/lib/libtorch_cpu.so" ]; then
+  fail "no LibTorch $wanted: $python has no torch (pip install 'torch==$wanted.*', or set MOONRING_PYTHON to a Python that has it), and LD_LIBRARY_PATH has no libtorch_cpu.so"
+fi
+check "$torch/lib" "of $python"
+
+libraries=$torch/lib
+set +f
+for folder in "${torch%/*}"/nvidia/*/lib; do # the wheels that torch's CUDA libraries need
+  if [ -d "$folder" ]; then libraries=$libraries:$folder; fi
+done
+export LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+exec "$here/moonring-bin" "$@"

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# The launcher of //:dist with a host and LibTorches that are made up: where it looks, what it says, what it becomes.
+set -u
+launcher=$1
+work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/launcher test.XXXX")  # a path with a space
+mkdir "$work/dist" "$work/empty"
+cp -L "$launcher" "$work/dist/moonring"
+cat >"$work/dist/moonring-bin" <<'HOST'
+#!/bin/sh
+printf '%s|%s|%s\n' "$LD_LIBRARY_PATH" "$$" "$*"
+[ "${1:-}" != fail ] || exit 7
+[ "${1:-}" != wait ] || sleep 60
+HOST
+chmod +x "$work/dist/moonring" "$work/dist/moonring-bin"
+
+libtorch() {  # in folder $1, of version $2
+  mkdir -p "$1/torch/lib" "$1/nvidia/cu13/lib"
+  touch "$1/torch/__init__.py" "$1/torch/lib/libtorch_cpu.so"
+  echo "__version__ = '$2'" >"$1/torch/version.py"
+}
+libtorch "$work/good" 2.11.0+cu130
+libtorch "$work/other" 2.10.1+cpu
+
+failures=0
+# want NAME EXIT_CODE PATTERN COMMAND...: what it prints, both streams, matches the pattern.
+want() {
+  local name=$1 code=$2 pattern=$3 output rc
+  shift 3
+  output=$("$@" 2>&1)
+  rc=$?
+  if [ "$rc" -ne "$code" ] || [[ "$output" != $pattern ]]; then
+    echo "$name: wanted exit code $code and '$pattern', got $rc and '$output'"
+    failures=$((failures + 1))
+  fi
+}
+moonring() { env -u LD_LIBRARY_PATH -u PYTHONPATH "$@"; }
+host=$work/dist/moonring
+
+want "Python's torch" 0 "$work/good/torch/lib:$work/good/nvidia/cu13/lib|*|train 'a b' c" \
+  moonring PYTHONPATH="$work/good" "$host" train "'a b'" c
+want "what was on LD_LIBRARY_PATH stays, behind" 0 "*/cu13/lib:/before|*" moonring PYTHONPATH="$work/good" LD_LIBRARY_PATH=/before "$host"
+want "LD_LIBRARY_PATH before Python" 0 "/no:$work/good/torch/lib|*" moonring PYTHONPATH="$work/other" LD_LIBRARY_PATH="/no:$work/good/torch/lib" "$host"
+want "no torch" 2 "moonring: no LibTorch 2.11: /no/python has no torch*" moonring MOONRING_PYTHON=/no/python "$host"
+want "another version in Python" 2 "moonring: LibTorch 2.11 is wanted*2.10.1+cpu*" moonring PYTHONPATH="$work/other" "$host"
+want "another version on LD_LIBRARY_PATH" 2 "moonring: LibTorch 2.11 is wanted*2.10.1+cpu*" moonring LD_LIBRARY_PATH="$work/other/torch/lib" "$host"
+want "exit code" 7 "*|fail" moonring PYTHONPATH="$work/good" "$host" fail
+ln -s "$host" "$work/link"
+want "through a link" 0 "*|through" moonring PYTHONPATH="$work/good" "$work/link" through
+
+# Not what lies where the command is given.
+printf '#!/bin/sh\nexec python3 -S "$@"\n' >"$work/bare_python" # without a torch that may be installed here
+chmod +x "$work/bare_python"
+cd "$work/other" || exit 1
+want "not the current folder" 2 "moonring: no LibTorch*" moonring MOONRING_PYTHON="$work/bare_python" "$host"
+cd "$work/empty" || exit 1
+
+# The same process all along: a signal reaches the host.
+PYTHONPATH="$work/good" "$host" wait >"$work/out" &
+pid=$!
+for _ in $(seq 100); do [ -s "$work/out" ] && break; sleep 0.1; done
+kill -TERM "$pid"
+wait "$pid"
+rc=$?
+if [ "$rc" -ne 143 ] || [[ "$(cat "$work/out")" != *"|$pid|wait" ]]; then
+  echo "a signal: wanted exit code 143 of process $pid, got $rc and '$(cat "$work/out")'"
+  failures=$((failures + 1))
+fi
+
+[ "$failures" -eq 0 ] && echo "all as wanted"
+exit "$((failures > 0))"
