@@ -1,6 +1,6 @@
 --- moonring chat MODEL [key=value...]: talk with a model. Reads a line, answers as it decodes; `clear` forgets, `exit` ends.
--- Keys: template (absent: found by the model's own), default_system, max_new_tokens, do_sample, temperature, top_p, top_k,
--- repetition_penalty, seed, bf16.
+-- Greedy, unless do_sample=true or temperature, top_p or top_k is given. Keys: template (absent: found by the model's own),
+-- default_system, max_new_tokens, do_sample, temperature, top_p, top_k, repetition_penalty, seed, bf16.
 local moonring = require "moonring"
 local path = table.remove(arg, 1)
 if not path or path:find "=" then moonring.config.fail("usage: moonring chat MODEL [key=value...]") end

@@ -13,14 +13,17 @@ function chat.guess_template(checkpoint)
   return "default"
 end
 
---- Options of generate out of LLaMA-Factory's keys.
+--- Options of generate out of LLaMA-Factory's keys. Greedy, so that an answer can be had twice, unless one of the keys of
+-- sampling was given.
 function chat.sampling(c)
-  if c.do_sample and c.temperature <= 0 then config.fail("temperature: wanted more than 0, got ", c.temperature, "; do_sample=false takes the likeliest token") end
+  local sample = c.do_sample
+  if sample == nil then sample = (c.given.temperature or c.given.top_p or c.given.top_k) ~= nil end
+  if sample and c.temperature <= 0 then config.fail("temperature: wanted more than 0, got ", c.temperature, "; do_sample=false takes the likeliest token") end
   return {
     max_new_tokens = c.max_new_tokens,
-    temperature = c.do_sample and c.temperature or 0,
-    top_k = c.do_sample and c.top_k or 0,
-    top_p = c.do_sample and c.top_p or 1,
+    temperature = sample and c.temperature or 0,
+    top_k = sample and c.top_k or 0,
+    top_p = sample and c.top_p or 1,
     repetition_penalty = c.repetition_penalty,
     seed = c.seed,
   }

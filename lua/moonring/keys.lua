@@ -175,7 +175,7 @@ section("Generation", {
   { "top_p", "float", 0.7, "nucleus" },
   { "top_k", "int", 50, "tokens considered" },
   { "repetition_penalty", "float", 1.0, "of tokens already there" },
-  { "do_sample", "bool", true, "sample; false: the likeliest token" },
+  { "do_sample", "bool", null, "sample; absent: where temperature, top_p or top_k is given; else the likeliest token" },
   { "num_beams", "int", 1, "beam search", only = later },
 })
 

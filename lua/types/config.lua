@@ -60,7 +60,7 @@ local config = {}
 ---@field top_p number nucleus; 0.7 where absent
 ---@field top_k integer tokens considered; 50 where absent
 ---@field repetition_penalty number of tokens already there; 1 where absent
----@field do_sample boolean sample; false: the likeliest token; true where absent
+---@field do_sample? boolean sample; absent: where temperature, top_p or top_k is given; else the likeliest token
 
 ---@class moonring.KeyRow one key: { name, type, default, meaning }
 ---@field [1] string the key
