@@ -45,6 +45,7 @@ struct Rank {
   std::string message, line;
   std::optional<int> status;  // as waitpid gives it
   int order = 0;              // among those that ended
+  int sent = 0;               // the signal that the launcher had sent it by then, after another's failure
 };
 
 // A port that is free now; rank 0 binds it a moment later.
@@ -90,7 +91,12 @@ class Launcher {
  public:
   Launcher(int ranks, const std::vector<std::string>& command) : ranks_(ranks) {
     sigemptyset(&signals_);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&signals_, signal);
+    sigaddset(&signals_, SIGCHLD);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+      struct sigaction now;
+      // What is ignored stays so (nohup ignores HUP): a signal that is blocked would come all the same.
+      if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&signals_, signal);
+    }
     sigprocmask(SIG_BLOCK, &signals_, &before_);
     signal_fd_ = signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK);
     const int port = FreePort();
@@ -196,6 +202,7 @@ class Launcher {
         if (rank.pid != pid) continue;
         rank.status = status;
         rank.order = ++ended_;
+        rank.sent = sent_;
         if (status != 0 && !failed_at_.has_value()) failed_at_ = Clock::now();
       }
     }
@@ -219,7 +226,7 @@ class Launcher {
   int Blame(const Rank& rank) const {
     const int status = *rank.status;
     if (status == 0) return 9;
-    if (WIFSIGNALED(status)) return (sent_ != 0 && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL) && rank.order > 1) ? 8 : 0;
+    if (WIFSIGNALED(status)) return rank.sent != 0 && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL) ? 8 : 0;
     const bool about_a_peer = absl::StrContains(rank.message, "UNAVAILABLE: ") || absl::StrContains(rank.message, "DEADLINE_EXCEEDED: ") ||
                               absl::StrContains(rank.message, "ABORTED: ");
     return about_a_peer ? 2 : 1;
@@ -234,6 +241,8 @@ class Launcher {
   }
 
   int Conclude() {
+    const bool done = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return *rank.status == 0; });
+    if (done) return 0;
     if (forwarded_ != 0) {  // ended as asked: by the same signal
       signal(forwarded_, SIG_DFL);
       raise(forwarded_);
@@ -243,7 +252,6 @@ class Launcher {
     for (size_t r = 0; r < ranks_.size(); ++r) {
       if (Blame(ranks_[r]) < 8) failed.push_back(static_cast<int>(r));
     }
-    if (failed.empty()) return 0;
     std::sort(failed.begin(), failed.end(), [this](int a, int b) {
       return std::make_pair(Blame(ranks_[a]), ranks_[a].order) < std::make_pair(Blame(ranks_[b]), ranks_[b].order);
     });
