@@ -77,6 +77,19 @@ class Class {
     return same ? static_cast<Handle*>(memory) : nullptr;
   }
 
+  static bool IsOpen(lua_State* L, int index) {
+    const Handle* handle = Test(L, index);
+    return handle != nullptr && *handle != nullptr;
+  }
+
+  static std::string Name(lua_State* L) {
+    PushMetatable(L);
+    lua_getfield(L, -1, "__name");
+    std::string name = lua_tostring(L, -1);
+    lua_pop(L, 2);
+    return name;
+  }
+
   static const Handle& Read(lua_State* L, int index) {
     Handle* handle = Test(L, index);
     if (handle == nullptr) luaL_typerror(L, index, Name(L).c_str());
@@ -92,13 +105,6 @@ class Class {
   static void PushMetatable(lua_State* L) {
     lua_pushlightuserdata(L, Key());
     lua_rawget(L, LUA_REGISTRYINDEX);
-  }
-  static std::string Name(lua_State* L) {
-    PushMetatable(L);
-    lua_getfield(L, -1, "__name");
-    std::string name = lua_tostring(L, -1);
-    lua_pop(L, 2);
-    return name;
   }
   // registry["moonring.classes"][name] = metatable, so that a test can hold the documentation against what is there.
   static void ListClass(lua_State* L, const char* name) {

@@ -10,8 +10,11 @@
 //     options.Finish();
 //   }>
 //
-// Errors are Status exceptions (INVALID_ARGUMENT) that name the key, what came and what was wanted.
+// Errors are Status exceptions (INVALID_ARGUMENT) that name the key, what came and what was wanted. Only inside a list does an
+// element of a wrong type give the error of Value<T>::Read.
 
+#include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -19,6 +22,7 @@
 
 #include <lua.hpp>
 
+#include "lua/class.h"
 #include "lua/stack.h"
 
 namespace moonring::lua {
@@ -31,6 +35,10 @@ class Options {
   std::optional<T> Find(const char* key) {
     if (!PushField(key)) return std::nullopt;
     CheckType(key, LuaType<T>());
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      CheckInteger(key, static_cast<double>(std::numeric_limits<T>::min()), static_cast<double>(std::numeric_limits<T>::max()));
+    }
+    if constexpr (IsHandle<T>::value) CheckHandle(key, Class<typename IsHandle<T>::Object>::IsOpen(L_, lua_gettop(L_)), Class<typename IsHandle<T>::Object>::Name(L_));
     std::optional<T> value = Value<T>::Read(L_, lua_gettop(L_));
     lua_pop(L_, 1);
     return value;
@@ -49,14 +57,28 @@ class Options {
 
  private:
   template <typename T>
+  struct IsList : std::false_type {};
+  template <typename T>
+  struct IsList<std::vector<T>> : std::true_type {};
+  template <typename T>
+  struct IsHandle : std::false_type {};
+  template <typename T>
+  struct IsHandle<std::shared_ptr<T>> : std::true_type {
+    using Object = std::remove_const_t<T>;
+  };
+  template <typename T>
   static constexpr int LuaType() {
     if constexpr (std::is_same_v<T, bool>) return LUA_TBOOLEAN;
     if constexpr (std::is_arithmetic_v<T>) return LUA_TNUMBER;
     if constexpr (std::is_same_v<T, std::string>) return LUA_TSTRING;
-    return LUA_TNONE;  // Value<T>::Read says it itself
+    if constexpr (IsList<T>::value) return LUA_TTABLE;
+    return LUA_TNONE;
   }
   bool PushField(const char* key);                // false, and nothing pushed, where absent
-  void CheckType(const char* key, int wanted);    // of the value on top
+  // These look at the value on top.
+  void CheckType(const char* key, int wanted);
+  void CheckInteger(const char* key, double least, double most);
+  void CheckHandle(const char* key, bool open, const std::string& wanted);
   [[noreturn]] void Missing(const char* key);
 
   lua_State* L_;

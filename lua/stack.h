@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -36,6 +37,9 @@ struct Value<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, boo
   static T Read(lua_State* L, int index) {
     const double number = luaL_checknumber(L, index);
     if (number != std::floor(number) || std::fabs(number) > 9007199254740992.0) luaL_argerror(L, index, "integer expected");
+    if (number < static_cast<double>(std::numeric_limits<T>::min()) || number > static_cast<double>(std::numeric_limits<T>::max())) {
+      luaL_argerror(L, index, "integer out of range");
+    }
     return static_cast<T>(number);
   }
   static int Push(lua_State* L, T value) { return lua_pushnumber(L, static_cast<double>(value)), 1; }
