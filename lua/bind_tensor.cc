@@ -1,10 +1,12 @@
 // The operations of a tensor that scripts need: arithmetic, reductions, autograd. Everything heavy is in the cores.
 
+#include <cmath>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
@@ -32,10 +34,13 @@ std::string NameOf(at::ScalarType dtype) {
   return c10::toString(dtype);
 }
 
-// A tensor of `like`'s dtype, from a tensor or a number on the stack.
+// A tensor from a tensor or a number on the stack. A number is a "wrapped" one, as in PyTorch: it never changes a floating dtype, and one
+// with a fraction makes integers fp32 (a scalar of the integers' own dtype would lose the fraction).
 at::Tensor Operand(lua_State* L, int index, const at::Tensor& like) {
-  if (lua_type(L, index) == LUA_TNUMBER) return at::scalar_tensor(lua_tonumber(L, index), like.options().requires_grad(false));
-  return Value<at::Tensor>::Read(L, index);
+  if (lua_type(L, index) != LUA_TNUMBER) return Value<at::Tensor>::Read(L, index);
+  const double number = lua_tonumber(L, index);
+  const bool whole = number == std::floor(number) && std::fabs(number) <= 9007199254740992.0;
+  return at::native::wrapped_scalar_tensor(whole ? at::Scalar(static_cast<int64_t>(number)) : at::Scalar(number), like.device());
 }
 
 // An operator with a number on either side.
@@ -50,7 +55,6 @@ at::Tensor Add(const at::Tensor& a, const at::Tensor& b) { return a + b; }
 at::Tensor Subtract(const at::Tensor& a, const at::Tensor& b) { return a - b; }
 at::Tensor Multiply(const at::Tensor& a, const at::Tensor& b) { return a * b; }
 at::Tensor Divide(const at::Tensor& a, const at::Tensor& b) { return a / b; }
-
 
 double Item(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.numel() == 1, "item: wanted a tensor of one element, got shape ", tensor.sizes());
