@@ -1,4 +1,4 @@
-// The host: moonring [-n RANKS] [--device cpu|cuda] SCRIPT.lua|COMMAND [arguments...]
+// The host: moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND [arguments...]
 //
 // A word that is not a file is a script of that name in scripts/: a command is a script. With RANK and WORLD_SIZE in the
 // environment this process is one rank; with -n it starts the ranks and waits. Exit codes: 0 done; 2 what could be known
@@ -34,6 +34,7 @@ constexpr int kUsage = 2;
 struct CommandLine {
   int ranks = 0;
   std::string device = "auto";
+  bool sandbox = false;
   std::string script;
   std::vector<std::string> arguments;
 };
@@ -45,9 +46,12 @@ absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
     const std::string option = argv[i];
     if (option == "-h" || option == "--help") return (line.script = "help", line);
     if (option == "--version") return (line.script = "version", line);
-    if (option == "--sandbox") return absl::UnimplementedError("--sandbox is not supported yet");
+    if (option == "--sandbox") {  // Moonring's own scripts, the commands, are not confined by it
+      line.sandbox = true;
+      continue;
+    }
     if (option != "-n" && option != "--device") {
-      return absl::InvalidArgumentError(absl::StrCat("unknown option '", option, "'", comm::DidYouMean(option, {"-n", "--device", "--help", "--version"})));
+      return absl::InvalidArgumentError(absl::StrCat("unknown option '", option, "'", comm::DidYouMean(option, {"-n", "--device", "--sandbox", "--help", "--version"})));
     }
     if (++i == argc) return absl::InvalidArgumentError(absl::StrCat(option, " needs a value"));
     if (option == "-n") {
@@ -105,7 +109,7 @@ int Run(int argc, char** argv) {
   if (line->ranks > 1 && !is_rank) return LaunchRanks(line->ranks, command);
 
   ShareCores();
-  Vm vm(Host{.assets = *assets, .command = command, .device = line->device, .ranks = line->ranks});
+  Vm vm(Host{.assets = *assets, .command = command, .device = line->device, .ranks = line->ranks, .sandbox = line->sandbox});
   const ScriptError error = vm.Run(path, chunk, line->arguments);
   if (error.exit_code != 0) ReportError(error.message);
   return error.exit_code;

@@ -72,6 +72,18 @@ void OpenLibraries(lua_State* L) {
   lua_pop(L, 2);
 }
 
+// The words of the error object on top: a script may raise a table of its own.
+std::string WordsOf(lua_State* L) {
+  if (const char* text = lua_tostring(L, -1)) return text;
+  const std::string type = luaL_typename(L, -1);
+  lua_getglobal(L, "tostring");
+  lua_pushvalue(L, -2);
+  const bool printed = luaL_getmetafield(L, -1, "__tostring") != 0;
+  if (printed) lua_pop(L, 1);
+  if (printed && lua_pcall(L, 1, 1, 0) == 0 && lua_tostring(L, -1) != nullptr) return lua_tostring(L, -1);
+  return absl::StrCat("the script raised a ", type);
+}
+
 int Traceback(lua_State* L) {
   if (lua_type(L, 1) == LUA_TSTRING && std::getenv("MOONRING_TRACEBACK") != nullptr) {
     luaL_traceback(L, L, lua_tostring(L, 1), 1);
@@ -137,14 +149,18 @@ ScriptError Vm::RunScript(const std::string& path, const std::string& chunk, con
   if (const absl::Status read = comm::TryTorch([&] { text = ReadFile(path); }); !read.ok()) return {2, std::string(read.message())};
   if (!text.empty() && text[0] == '#') text.insert(0, "--");  // a first line for the shell
   lua_pushcfunction(L, &Traceback);
-  if (luaL_loadbuffer(L, text.data(), text.size(), chunk.c_str()) != 0) return {2, lua_tostring(L, -1)};
+  const bool sandbox = host_->sandbox && !absl::StartsWith(chunk, kOwnChunk);
+  if (luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), sandbox ? "t" : nullptr) != 0) return {2, lua_tostring(L, -1)};
+  if (sandbox) {
+    if (luaL_loadstring(L, "return require('moonring.sandbox').globals()") != 0 || lua_pcall(L, 0, 1, 0) != 0) return {1, lua_tostring(L, -1)};
+    lua_setfenv(L, -2);
+  }
   for (const std::string& argument : arguments) lua_pushlstring(L, argument.data(), argument.size());
   if (lua_pcall(L, static_cast<int>(arguments.size()), 0, 1) == 0) {
     lua_settop(L, 0);
     return {};
   }
-  const char* raised = lua_tostring(L, -1);
-  const std::string message = raised != nullptr ? raised : absl::StrCat("the script raised a ", luaL_typename(L, -1));
+  const std::string message = WordsOf(L);
   lua_settop(L, 0);
   return {ExitCode(message, host_->started), message};
 }

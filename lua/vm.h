@@ -25,6 +25,7 @@ struct Host {
   std::vector<std::string> command;  // how this process was called, to start ranks in the same way
   std::string device = "auto";       // cpu | cuda | auto
   int ranks = 0;                     // -n, 0 where it was not given
+  bool sandbox = false;              // a user's script sees the globals of lua/moonring/sandbox.lua alone
   // What the host closes when the script has ended, the last opened first: never the collector, whose order nobody knows.
   // Each gets the script's error, "" where there was none.
   std::vector<std::function<void(const std::string& error)>> closers;

@@ -44,7 +44,7 @@ function help.text(command)
     if not found then config.fail("no command '", command, "'", system.did_you_mean(command, known), "; commands: ", table.concat(known, ", ")) end
     return about(command) .. (command == "train" and "\n\nKeys: name, type, default, meaning" .. key_lines() or "")
   end
-  local lines = { "moonring [-n RANKS] [--device cpu|cuda] SCRIPT.lua|COMMAND [arguments...]", "" }
+  local lines = { "moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND [arguments...]", "" }
   for _, name in ipairs(system.commands()) do
     local first = about(name):match "[^\n]*"
     lines[#lines + 1] = ("  %-12s %s"):format(name, first:gsub("^moonring [%w_]+[^:]*: ", ""))
