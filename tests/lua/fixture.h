@@ -1,0 +1,60 @@
+#ifndef MOONRING_TESTS_LUA_FIXTURE_H_
+#define MOONRING_TESTS_LUA_FIXTURE_H_
+
+// A virtual machine to run short scripts in. A script's own assertions are errors, so one that passes has no message:
+//
+//   EXPECT_EQ(Run("assert(1 + 1 == 2)").message, "");
+
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "lua/assets.h"
+#include "lua/guard.h"
+#include "lua/vm.h"
+
+namespace moonring::lua {
+
+class VmTest : public ::testing::Test {
+ protected:
+  // Each call is a script of its own, named script.lua, in one state.
+  ScriptError Run(const std::string& text, const std::vector<std::string>& arguments = {}) {
+    const std::string path = ::testing::TempDir() + "/script.lua";
+    std::ofstream(path) << text;
+    return vm().Run(path, "@script.lua", arguments);
+  }
+
+  Vm& vm() {
+    if (vm_ == nullptr) vm_ = std::make_unique<Vm>(std::move(host_));
+    return *vm_;
+  }
+
+  // What the next machine is told; before its first use.
+  Host& host() { return host_; }
+
+  // A global function, under a name that the guard knows.
+  void Define(const char* name, lua_CFunction function) {
+    NameFunction(vm().state(), function, (std::string("test.") + name).c_str());
+    lua_pushcfunction(vm().state(), function);
+    lua_setglobal(vm().state(), name);
+  }
+
+ private:
+  static Host NewHost() {
+    auto assets = Assets::Find("test");
+    if (!assets.ok()) throw std::runtime_error(std::string(assets.status().message()));
+    return Host{.assets = *std::move(assets)};
+  }
+
+  Host host_ = NewHost();
+  std::unique_ptr<Vm> vm_;
+};
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_TESTS_LUA_FIXTURE_H_

@@ -1,0 +1,116 @@
+// The host as a process: its command line, exit codes, ranks, and the sandbox.
+
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace moonring::lua {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Ended {
+  int code = -1;
+  std::string output;  // stdout and stderr
+};
+
+// `moonring WORDS` in an empty folder of its own, without the environment of Bazel's test.
+Ended Moonring(const std::string& words) {
+  const std::string binary = absl::StrCat(std::getenv("TEST_SRCDIR"), "/moonring/moonring");
+  const std::string folder = testing::TempDir() + "/host";
+  std::filesystem::create_directories(folder);
+  const std::string command = absl::StrCat("cd ", folder, " && env -i PATH=\"$PATH\" OMP_NUM_THREADS=1 ", binary, " ", words, " 2>&1 </dev/null");
+  FILE* pipe = popen(command.c_str(), "r");
+  Ended ended;
+  char buffer[4096];
+  for (size_t size; (size = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) ended.output.append(buffer, size);
+  const int status = pclose(pipe);
+  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ended;
+}
+
+std::string Script(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + "/" + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(Host, RefusesWhatItDoesNotKnowWithTheNearest) {
+  Ended ended = Moonring("trian x.yaml");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.output, StartsWith("moonring: no file and no command 'trian' (did you mean 'train'?); commands: "));
+  ended = Moonring("--sandbx script.lua");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.output, "moonring: unknown option '--sandbx' (did you mean '--sandbox'?)\n");
+  ended = Moonring("-n 0 script.lua");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.output, HasSubstr("wanted a number of ranks from 1, got '0'"));
+}
+
+TEST(Host, RunsACommandAndAScript) {
+  EXPECT_THAT(Moonring("version").output, StartsWith("moonring "));
+  const Ended ended = Moonring(Script("words.lua", "print(#arg, arg[1], (...))") + " key=value");
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.output, "1\tkey=value\tkey=value\n");
+}
+
+TEST(Host, EndsWithTheCodeOfTheScriptsError) {
+  Ended ended = Moonring(Script("usage.lua", "require 'moonring'.flags { model = require 'moonring'.required }"));
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.output, StartsWith("moonring: model= is missing"));
+  ended = Moonring(Script("late.lua", "local m = require 'moonring' m.system.started() m.system.read 'nothing'"));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("late.lua:1: "), HasSubstr("moonring.system.read: NOT_FOUND: cannot read nothing")));
+}
+
+TEST(Host, StartsRanksThatFindOneAnother) {
+  const Ended ended = Moonring("-n 2 " + Script("sum.lua", R"lua(
+    local mesh = require "moonring".comm.mesh { sp = 2, deadline = 60 }
+    local sum = mesh:sum(mesh:rank() + 1)
+    if mesh:rank() == 0 then print(sum, mesh) end
+  )lua"));
+  EXPECT_EQ(ended.code, 0) << ended.output;
+  EXPECT_EQ(ended.output, "3\tMesh dp=1 x sp=2, rank 0 (dp 0, sp 0)\n");
+}
+
+TEST(Host, ARankThatFailsEndsTheOthersAndIsNamedFirst) {
+  const Ended ended = Moonring("-n 2 " + Script("fail.lua", R"lua(
+    local mesh = require "moonring".comm.mesh { deadline = 60 }
+    if mesh:rank() == 1 then error("mine", 0) end
+    mesh:barrier()
+  )lua"));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, HasSubstr("moonring: rank 1 of 2: mine\n"));
+  const size_t victim = ended.output.find("rank 0 of 2: ");
+  EXPECT_TRUE(victim == std::string::npos || victim > ended.output.find("rank 1 of 2: mine")) << ended.output;
+}
+
+TEST(Host, ConfinesAUsersScript) {
+  const std::string script = Script("confined.lua", "print(rawget(_G, 'io')) os.execute 'touch escaped'");
+  EXPECT_EQ(Moonring(script).code, 0);  // prints io and runs touch: without the option a script may do all
+  EXPECT_TRUE(std::filesystem::remove(testing::TempDir() + "/host/escaped"));
+  const Ended ended = Moonring("--sandbox " + script);
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("nil\n"), HasSubstr("moonring: --sandbox: there is no os.execute\n")));
+  EXPECT_FALSE(std::filesystem::exists(testing::TempDir() + "/host/escaped"));
+}
+
+TEST(Host, ConfinesEveryRank) {
+  const Ended ended = Moonring("-n 2 --sandbox " + Script("ranks.lua", "local mesh = require 'moonring'.comm.mesh { deadline = 60 } "
+                                                                       "local sum = mesh:sum(rawget(_G, 'io') and 100 or 1) if mesh:rank() == 0 then print(sum) end"));
+  EXPECT_EQ(ended.code, 0) << ended.output;
+  EXPECT_EQ(ended.output, "2\n");
+}
+
+}  // namespace
+}  // namespace moonring::lua

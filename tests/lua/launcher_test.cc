@@ -1,0 +1,255 @@
+// Ranks as processes: this program starts itself as ranks ("--rank SCENARIO") under LaunchRanks, in a process of its own whose output
+// and end are looked at.
+
+#include "lua/launcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace moonring::lua {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+// What a rank does ---------------------------------------------------------------------------------------------------------------------------
+
+void Say(const std::string& line) {
+  const std::string text = line + "\n";
+  (void)!write(STDERR_FILENO, text.data(), text.size());  // one write a line: nothing is buffered at an _exit
+}
+
+[[noreturn]] void Fail(int code, const std::string& message) {
+  ReportError(message);
+  _exit(code);
+}
+
+[[noreturn]] void Sleep() {
+  while (true) pause();
+}
+
+void SleepMilliseconds(int milliseconds) { usleep(milliseconds * 1000); }
+
+const char* Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "-";
+}
+
+const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
+  static const auto* scenarios = new std::map<std::string, std::function<void(int)>>{
+      {"environment",
+       [](int) {
+         Say(absl::StrCat(Environment("RANK"), " ", Environment("LOCAL_RANK"), " of ", Environment("WORLD_SIZE"), " ", Environment("LOCAL_WORLD_SIZE"), " ",
+                          Environment("MASTER_ADDR"), " ", Environment("MASTER_PORT")));
+       }},
+      {"no line feed", [](int rank) { if (rank == 1) (void)!write(STDERR_FILENO, "half a line", 11); }},
+      // The victims see the loss of rank 2 and end before rank 2 itself has.
+      {"victims first",
+       [](int rank) {
+         if (rank != 2) Fail(1, "script.lua:3: comm.mesh: UNAVAILABLE: rank 2 is gone");
+         SleepMilliseconds(300);
+         Fail(2, "NOT_FOUND: the file is missing");
+       }},
+      {"all the same", [](int) { Fail(2, "INVALID_ARGUMENT: train.yaml:1: unknown key"); }},
+      {"no words", [](int rank) { if (rank == 1) _exit(7); }},
+      {"a signal", [](int rank) { if (rank == 1) raise(SIGSEGV); else Sleep(); }},
+      {"one hangs, one ignores TERM",
+       [](int rank) {
+         if (rank == 0) Fail(1, "ABORTED: the gradient's norm is nan");
+         if (rank == 2) signal(SIGTERM, SIG_IGN);
+         Sleep();
+       }},
+      {"killed after another is done",
+       [](int rank) {
+         if (rank == 0) return;
+         if (rank == 2) Sleep();
+         SleepMilliseconds(300);
+         raise(SIGKILL);  // as the kernel does where memory is short
+       }},
+      {"wait", [](int) { Say("ready"), Sleep(); }},
+      {"wait for USR1",
+       [](int) {
+         signal(SIGUSR1, [](int) { Say("usr1"), _exit(0); });
+         Say("ready");
+         Sleep();
+       }},
+      {"end well at TERM",
+       [](int) {
+         signal(SIGTERM, [](int) { _exit(0); });
+         Say("ready");
+         Sleep();
+       }},
+  };
+  return *scenarios;
+}
+
+// What is looked at --------------------------------------------------------------------------------------------------------------------------
+
+struct Launch {
+  int status = 0;  // of the launcher, as waitpid gives it
+  std::string output;
+  std::vector<std::string> lines() const { return absl::StrSplit(output, '\n', absl::SkipEmpty()); }
+};
+
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// Runs LaunchRanks in a child. `once_ready` is called with its pid when every rank has said "ready".
+Launch LaunchScenario(const std::string& scenario, int ranks, const std::function<void(pid_t)>& once_ready = nullptr, const std::function<void()>& before = nullptr) {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return {};
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(fds[1], STDERR_FILENO);
+    if (before) before();
+    _exit(LaunchRanks(ranks, {"launcher_test", "--rank", scenario}));
+  }
+  close(fds[1]);
+  Launch launch;
+  bool asked = false;
+  char buffer[4096];
+  for (ssize_t size; (size = read(fds[0], buffer, sizeof(buffer))) > 0;) {
+    launch.output.append(buffer, size);
+    if (once_ready && !asked && Count(launch.output, "ready\n") == static_cast<size_t>(ranks)) {
+      asked = true;
+      once_ready(pid);
+    }
+  }
+  close(fds[0]);  // at the end of the last process that could write
+  waitpid(pid, &launch.status, 0);
+  return launch;
+}
+
+int ExitCodeOf(const Launch& launch) { return WIFEXITED(launch.status) ? WEXITSTATUS(launch.status) : -1; }
+
+TEST(Launcher, GivesEachRankTorchrunsEnvironmentAndPrefixesAllButRankZero) {
+  const Launch launch = LaunchScenario("environment", 3);
+  EXPECT_EQ(ExitCodeOf(launch), 0) << launch.output;
+  std::set<std::string> lines, ports;
+  for (const std::string& line : launch.lines()) {
+    lines.insert(line.substr(0, line.rfind(' ')));
+    ports.insert(line.substr(line.rfind(' ') + 1));
+  }
+  EXPECT_THAT(lines, ElementsAre("0 0 of 3 3 127.0.0.1", "[rank 1] 1 1 of 3 3 127.0.0.1", "[rank 2] 2 2 of 3 3 127.0.0.1"));
+  ASSERT_THAT(ports, SizeIs(1)) << "one port for all";
+  EXPECT_GT(std::atoi(ports.begin()->c_str()), 1023);
+}
+
+TEST(Launcher, PrintsALineWithoutItsEnd) { EXPECT_THAT(LaunchScenario("no line feed", 2).output, "[rank 1] half a line\n"); }
+
+TEST(Launcher, NamesTheRankThatFailedByItselfFirst) {
+  const Launch launch = LaunchScenario("victims first", 4);
+  EXPECT_EQ(ExitCodeOf(launch), 2) << "the code is that rank's too";
+  ASSERT_THAT(launch.lines(), SizeIs(4)) << launch.output;
+  EXPECT_EQ(launch.lines()[0], "moonring: rank 2 of 4: the file is missing");
+  EXPECT_THAT(launch.lines()[1], HasSubstr("rank 2 is gone"));
+}
+
+TEST(Launcher, SaysOnceWhatAllRanksSay) {
+  const Launch launch = LaunchScenario("all the same", 3);
+  EXPECT_EQ(ExitCodeOf(launch), 2);
+  EXPECT_EQ(launch.output, "moonring: train.yaml:1: unknown key\n");
+}
+
+TEST(Launcher, ReportsARankThatEndsWithoutWords) {
+  const Launch launch = LaunchScenario("no words", 2);
+  EXPECT_EQ(ExitCodeOf(launch), 7);
+  EXPECT_EQ(launch.output, "moonring: rank 1 of 2: ended with exit code 7 and no message\n");
+}
+
+TEST(Launcher, ReportsASignalAndEndsTheOthers) {
+  const Launch launch = LaunchScenario("a signal", 2);
+  EXPECT_EQ(ExitCodeOf(launch), 1);
+  EXPECT_THAT(launch.lines(), ElementsAre(StartsWith("moonring: rank 1 of 2: ended by signal 11 (Segmentation fault")));
+}
+
+// Waits out the 3 s to TERM and the 5 s to KILL.
+TEST(Launcher, EndsRanksThatHangWithoutBlamingThem) {
+  const Launch launch = LaunchScenario("one hangs, one ignores TERM", 3);
+  EXPECT_EQ(ExitCodeOf(launch), 1);
+  EXPECT_EQ(launch.output, "moonring: rank 0 of 3: the gradient's norm is nan\n");
+}
+
+// The rank that something else kills is the culprit, though the launcher sends signals afterwards and others ended earlier.
+TEST(Launcher, BlamesARankThatWasKilledFromOutside) {
+  const Launch launch = LaunchScenario("killed after another is done", 3);
+  EXPECT_EQ(ExitCodeOf(launch), 1);
+  EXPECT_EQ(launch.output, "moonring: rank 1 of 3: ended by signal 9 (Killed)\n");
+}
+
+TEST(Launcher, ForwardsSignalsAndEndsByThem) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const Launch launch = LaunchScenario("wait", 2, [&](pid_t pid) { kill(pid, signal); });  // to the launcher alone
+    EXPECT_TRUE(WIFSIGNALED(launch.status) && WTERMSIG(launch.status) == signal) << strsignal(signal) << ": status " << launch.status;
+  }
+}
+
+TEST(Launcher, ForwardsUsr1AndGoesOn) {
+  const Launch launch = LaunchScenario("wait for USR1", 2, [](pid_t pid) { kill(pid, SIGUSR1); });
+  EXPECT_EQ(ExitCodeOf(launch), 0);
+  EXPECT_EQ(Count(launch.output, "usr1\n"), 2) << launch.output;
+}
+
+TEST(Launcher, IsDoneWhereAllRanksAreWhateverSignalCame) {
+  EXPECT_EQ(ExitCodeOf(LaunchScenario("end well at TERM", 2, [](pid_t pid) { kill(pid, SIGTERM); })), 0);
+}
+
+// nohup moonring -n 2 ...: the terminal's end must not end the run, nor turn its exit code.
+TEST(Launcher, LeavesASignalIgnoredThatWasIgnored) {
+  const Launch launch = LaunchScenario(
+      "wait for USR1", 2,
+      [](pid_t pid) {
+        kill(pid, SIGHUP);
+        kill(pid, SIGUSR1);
+      },
+      [] { signal(SIGHUP, SIG_IGN); });
+  EXPECT_EQ(ExitCodeOf(launch), 0) << launch.output;
+}
+
+// LaunchScenario returns once no process holds the pipe: a rank that outlived its launcher would make this test hang until its deadline.
+TEST(Launcher, TakesItsRanksWithIt) {
+  const Launch launch = LaunchScenario("wait", 3, [](pid_t pid) { kill(pid, SIGKILL); });
+  EXPECT_TRUE(WIFSIGNALED(launch.status) && WTERMSIG(launch.status) == SIGKILL);
+}
+
+TEST(ReportError, IsForTheTerminalWithoutALauncher) {
+  testing::internal::CaptureStderr();
+  ReportError("INVALID_ARGUMENT: train.yaml:1: unknown key");
+  ReportError("script.lua:1: comm.mesh: INVALID_ARGUMENT: sp=3");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "moonring: train.yaml:1: unknown key\nmoonring: script.lua:1: comm.mesh: INVALID_ARGUMENT: sp=3\n");
+}
+
+}  // namespace
+}  // namespace moonring::lua
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "--rank") == 0) {
+    moonring::lua::Scenarios().at(argv[2])(std::atoi(std::getenv("RANK")));
+    return 0;
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

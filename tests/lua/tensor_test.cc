@@ -1,0 +1,218 @@
+// Tensors in Lua: scopes, what outlives them, arithmetic, and the bytes that LuaJIT cannot see.
+
+#include "lua/tensor.h"
+
+#include <string>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "gtest/gtest.h"
+#include "lua/stack.h"
+#include "tests/lua/fixture.h"
+#include "trainer/resources.h"
+
+namespace moonring::lua {
+namespace {
+
+at::Tensor g_held;  // what C++ holds beyond a scope
+
+class Tensors : public VmTest {
+ protected:
+  Tensors() {
+    g_held.reset();
+    // Written to, so that the bytes are resident.
+    Define("big", Bind<[](double megabytes) { return at::ones({static_cast<int64_t>(megabytes * 1e6 / 4)}); }>);
+    Define("hold", Bind<[](at::Tensor tensor) { g_held = tensor; }>);
+    Define("recording", Bind<[] { return at::GradMode::is_enabled(); }>);
+    Define("resident", Bind<[] { return trainer::ResidentBytes(); }>);
+    Define("weight", Bind<[] { return at::ones({2}, at::kDouble).requires_grad_(true); }>);
+    Define("gradient", Bind<[](at::Tensor tensor) { return tensor.grad(); }>);
+  }
+  std::string Check(const std::string& text) { return Run("local moonring = require 'moonring' local tensor, scope = moonring.tensor, moonring.scope\n" + text).message; }
+};
+
+TEST_F(Tensors, AreFreedAtAScopesEnd) {
+  EXPECT_EQ(Check(R"lua(
+    local leaked
+    scope(function() leaked = tensor { 1, 2 } assert(leaked:sum():item() == 3) end)
+    assert(tostring(leaked) == "Tensor (closed)")
+    local done, text = pcall(leaked.sum, leaked)
+    assert(not done and text:find("this tensor is closed", 1, true), text)
+    leaked:close() -- as often as one likes
+    local done = pcall(function() return leaked + 1 end)
+    assert(not done)
+  )lua"), "");
+}
+
+TEST_F(Tensors, OfOutsideStayOpen) {
+  EXPECT_EQ(Check("local x = tensor { 1 } scope(function() local y = x * 2 end) assert(x:item() == 1)"), "");
+  EXPECT_EQ(Check("local x = tensor { 1 } assert(scope(function() return x end) == x) assert(x:item() == 1)"), "");
+}
+
+TEST_F(Tensors, ThatAreReturnedOrKeptSurvive) {
+  EXPECT_EQ(Check(R"lua(
+    local kept, lost
+    local a, n, b = scope(function(x, y)
+      kept, lost = (tensor { 5 }):keep(), tensor { 6 }
+      return tensor { x }, y, tensor { y }
+    end, 3, 4)
+    assert(a:item() == 3 and n == 4 and b:item() == 4, "what is returned stays, with its arguments' values")
+    assert(kept:item() == 5)
+    assert(not pcall(lost.item, lost))
+    local inside = scope(function() return { tensor { 1 } } end)[1]
+    assert(not pcall(inside.item, inside), "inside a table it is not returned by itself")
+  )lua"), "");
+}
+
+TEST_F(Tensors, BelongToTheNextScopeOnceMovedOut) {
+  EXPECT_EQ(Check(R"lua(
+    local inner, twice
+    local outer = scope(function()
+      inner = scope(function()
+        twice = scope(function() return (tensor { 9 }):keep() end)
+        return tensor { 1 }
+      end)
+      assert(inner:item() == 1)
+      assert(not pcall(twice.item, twice), "kept once: out of one scope")
+      return tensor { 2 }
+    end)
+    assert(outer:item() == 2)
+    assert(not pcall(inner.item, inner), "the outer scope has it, and has ended")
+  )lua"), "");
+}
+
+TEST_F(Tensors, AreFreedWhenAScopeEndsByAnError) {
+  EXPECT_EQ(Check(R"lua(
+    local leaked
+    local mine = {}
+    local done, raised = pcall(scope, function() leaked = tensor { 1 } error(mine) end)
+    assert(not done and raised == mine and not pcall(leaked.item, leaked))
+    done, raised = pcall(scope, function() leaked = tensor { 1 } return leaked + tensor { { 1, 2 }, { 3, 4 } } + tensor { 1, 2, 3 } end)
+    assert(not done and raised:find "must match the size" and not pcall(leaked.item, leaked), raised)
+    local x = tensor { 1 } -- the scopes that failed are gone: this one is in none
+    assert(x:item() == 1)
+    scope(function() end)
+    assert(x:item() == 1)
+  )lua"), "");
+}
+
+TEST_F(Tensors, LiveWhileCppHoldsThem) {
+  EXPECT_EQ(Check("scope(function() hold(tensor { 1, 2, 3 } * 2) end)"), "");
+  EXPECT_EQ(g_held.sum().item<double>(), 12);
+}
+
+// Closed handles do not end the storage that backward needs.
+TEST_F(Tensors, LiveWhileAutogradHoldsThem) {
+  EXPECT_EQ(Check(R"lua(
+    local w = weight()
+    local loss = scope(function()
+      local factor = tensor({ 3, 5 }, "fp64")
+      return (w * factor * factor):sum() -- d/dw = factor^2
+    end)
+    loss:backward()
+    local g = gradient(w):tolist()
+    assert(g[1] == 9 and g[2] == 25, table.concat(g, " "))
+  )lua"), "");
+}
+
+TEST_F(Tensors, NoGradRecordsNothingAndIsLeftByAnError) {
+  EXPECT_EQ(Check(R"lua(
+    assert(recording())
+    local w = weight()
+    assert(moonring.no_grad(function(x) assert(not recording()) return x end, 4) == 4)
+    local loss = moonring.no_grad(function() return (w * 2):sum() end)
+    loss:backward() -- of a loss that depends on nothing: nothing
+    assert(gradient(w) == nil)
+    assert(not pcall(moonring.no_grad, function() error "x" end))
+    assert(recording(), "an error must not leave recording off")
+  )lua"), "");
+}
+
+TEST_F(Tensors, ArithmeticPromotesAsPyTorch) {
+  EXPECT_EQ(Check(R"lua(
+    local ints, halves = tensor({ 1, 2, 3 }, "int64"), tensor({ 1, 2, 3 }, "bf16")
+    assert((ints * 2):dtype() == "int64" and (ints * 2):tolist()[3] == 6)
+    assert((ints * 0.5):dtype() == "fp32" and (ints * 0.5):tolist()[1] == 0.5, "a fraction is not cut off")
+    assert((1.5 - ints):tolist()[1] == 0.5 and (ints / 2):tolist()[1] == 0.5 and (3 / ints):tolist()[2] == 1.5)
+    assert((halves * 0.5):dtype() == "bf16" and (tensor({ 1 }, "fp64") / 3):item() == 1 / 3)
+    assert((tensor { 1 } * 0.1):dtype() == "fp32" and (-ints):tolist()[1] == -1)
+    local done, text = pcall(function() return ints + "x" end)
+    assert(not done)
+  )lua"), "");
+}
+
+TEST_F(Tensors, ReadAndWriteNestedLists) {
+  EXPECT_EQ(Check(R"lua(
+    local x = tensor { { 1, 2, 3 }, { 4, 5, 6 } }
+    assert(table.concat(x:shape(), "x") == "2x3" and x:numel() == 6 and x:tolist()[2][3] == 6)
+    assert(table.concat(x:select(-1):tolist(), " ") == "4 5 6" and x:slice(1, 9):shape()[1] == 1)
+    assert(#tensor {}:shape() == 1 and tensor {}:numel() == 0)
+    for _, ragged in ipairs { { { 1, 2 }, { 3 } }, { 1, { 2 } }, { { 1 }, 2 }, { { 1 }, { { 2 } } } } do
+      local done, text = pcall(tensor, ragged)
+      assert(not done and text:find "rows of different", tostring(text))
+    end
+    local done, text = pcall(tensor, { 1 }, "fp16")
+    assert(not done and text:find("dtype: wanted fp32, fp64, bf16, int64 or bool, got 'fp16'", 1, true), text)
+    done, text = pcall(x.item, x)
+    assert(not done and text:find("item: wanted a tensor of one element, got shape [2, 3]", 1, true), text)
+    assert(tostring(x) == "Tensor fp32 [2, 3] on cpu" and tostring(x:sum()) == "Tensor fp32 [] on cpu 21")
+  )lua"), "");
+}
+
+// 24 x 100 MB, each dropped at once. LuaJIT sees 24 small handles; the book of bytes makes it collect each GiB, so about 11 are resident
+// at the most. Without it all 2.4 GB would be.
+TEST_F(Tensors, ThatAreDroppedDoNotPileUp) {
+  EXPECT_EQ(Check(R"lua(
+    local before, peak = resident(), 0
+    for i = 1, 24 do
+      big(100)
+      peak = math.max(peak, resident() - before)
+    end
+    assert(peak > 50e6, "this test measures nothing")
+    assert(peak < 1.6e9, ("%.2f GB resident"):format(peak / 1e9))
+  )lua"), "");
+}
+
+// The results of operations are charged as well.
+TEST_F(Tensors, MadeByOperationsDoNotPileUp) {
+  EXPECT_EQ(Check(R"lua(
+    local x = big(50)
+    local before, peak = resident(), 0
+    for i = 1, 24 do
+      local y = (x * 2):abs() -- 100 MB a turn
+      peak = math.max(peak, resident() - before)
+    end
+    assert(peak < 1.6e9, ("%.2f GB resident"):format(peak / 1e9))
+  )lua"), "");
+}
+
+// A scope waits for no collector.
+TEST_F(Tensors, OfAScopeAreGoneAtItsEnd) {
+  EXPECT_EQ(Check(R"lua(
+    collectgarbage()
+    local before, peak = resident(), 0
+    for i = 1, 8 do
+      scope(function() big(100) end)
+      peak = math.max(peak, resident() - before)
+    end
+    assert(peak < 150e6, ("%.2f GB resident"):format(peak / 1e9))
+  )lua"), "");
+}
+
+TEST_F(Tensors, ManySmallOnesInALongScopeAreForgotten) {
+  EXPECT_EQ(Check(R"lua(
+    local before = resident()
+    scope(function()
+      local x = tensor { 0 }
+      for i = 1, 200000 do
+        local y = x + 1
+        y:close()
+      end
+    end)
+    assert(resident() - before < 300e6, ("%.0f MB resident"):format((resident() - before) / 1e6))
+  )lua"), "");
+}
+
+}  // namespace
+}  // namespace moonring::lua

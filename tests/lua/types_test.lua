@@ -1,0 +1,382 @@
+-- Holds lua/types against the live API, both ways: types_test.lua SECTION TYPES_FOLDER MODEL_FOLDER DATA_FOLDER SCRATCH_FOLDER.
+-- Raises one error that lists every difference.
+local section, types_folder, model_folder, data_folder, scratch = arg[1], arg[2], arg[3], arg[4], arg[5]
+local moonring = require "moonring"
+
+local failures = {}
+local function check(condition, ...)
+  if not condition then failures[#failures + 1] = table.concat({ ... }) end
+end
+
+local function keys_of(t)
+  local names = {}
+  for name in pairs(t) do names[#names + 1] = tostring(name) end
+  table.sort(names)
+  return names
+end
+
+-- What the files say ------------------------------------------------------------------------------------------------------------------
+
+-- classes[name] = { functions = {name -> {params = {{name, type, optional}}, method}}, fields = {name -> {type, optional, text}}, operators, bound }
+-- modules[require name] = class name; aliases[name] = true
+local classes, modules, aliases = {}, {}, {}
+
+local function parse(path)
+  local meta, class, params, bound, optional = nil, nil, {}, {}, {}
+  local n = 0
+  for line in io.lines(path) do
+    n = n + 1
+    local place = ("%s:%d: "):format(path:match "[^/]*$", n)
+    local name = line:match "^%-%-%-@class (%S+)"
+    if line:match "^%-%-%-@meta " then meta = line:match "^%-%-%-@meta (%S+)" end
+    if name then
+      check(not classes[name], place, "class ", name, " a second time")
+      class = { name = name, functions = {}, fields = {}, operators = {}, place = place }
+      classes[name] = class
+    end
+    if line:match "^%-%-%-@alias" then aliases[line:match "^%-%-%-@alias (%S+)"] = true end
+    local field, text = line:match "^%-%-%-@field (%S+) (.*)$"
+    if field then class.fields[field:gsub("%?$", "")] = { type = text:match "^%S+", text = text, optional = field:find "%?$" ~= nil } end
+    local operator = line:match "^%-%-%-@operator (%a+)"
+    if operator then class.operators[operator] = true end
+    local param, kind = line:match "^%-%-%-@param (%S+) (%S+)"
+    if param then params[#params + 1] = { name = (param:gsub("%?$", "")), type = kind, optional = param:find "%?$" ~= nil } end
+    local variable = line:match "^local (%a+) = {}"
+    if variable then
+      bound[variable] = class
+      class.bound = true
+    end
+    local owner, separator, called, list = line:match "^function ([%w_]+)([.:])([%w_]+)%((.-)%) end$"
+    if owner then
+      local written = {}
+      for word in list:gmatch "[^%s,]+" do written[#written + 1] = word end
+      local described = {}
+      for i, each in ipairs(params) do described[i] = each.name end
+      check(table.concat(written, ", ") == table.concat(described, ", "), place, called, "(", list, ") describes (", table.concat(described, ", "), ")")
+      check(bound[owner] and not bound[owner].functions[called], place, owner, " has ", called, " twice, or is no class")
+      bound[owner].functions[called] = { params = params, method = separator == ":", place = place }
+      params = {}
+    end
+    local returned = line:match "^return (%a+)$"
+    if returned then modules[meta] = bound[returned].name end
+  end
+  check(meta and modules[meta], path, ": wanted ---@meta NAME and a module that is returned")
+end
+
+for _, name in ipairs(moonring.system.list(types_folder)) do parse(types_folder .. "/" .. name) end
+
+-- What there is -----------------------------------------------------------------------------------------------------------------------
+
+-- One object of every class, by its documented name: on one rank, from a model of a few thousand weights.
+local objects = {}
+do
+  local o = objects
+  o.Mesh = moonring.comm.mesh {}
+  o.Sequence = moonring.comm.sequence { documents = { { 1, 2, 3, 4 }, { 5, 6 } } }
+  o.Attention = moonring.attention.create { mesh = o.Mesh }
+  o.Layout = o.Attention:layout(o.Sequence)
+  local ids, positions, targets, plan = o.Attention:cut(o.Sequence)
+  o.AttentionPlan = plan
+  o.Checkpoint = moonring.model.open(model_folder)
+  o.Model = moonring.model.load(o.Checkpoint)
+  o.Parameters, o.Parameter = o.Model:parameters(), o.Model:head()
+  o.Tokenizer = moonring.data.tokenizer(o.Checkpoint)
+  o.Template = moonring.data.template("chatml", o.Tokenizer)
+  o.Dataset = moonring.data.load { names = { "own" }, dir = data_folder, template = "chatml", tokenizer = o.Tokenizer }
+  o.Steps = o.Dataset:steps { mesh = o.Mesh, batch = 4, micro_batch_tokens = 4096 }
+  o.Step = o.Steps:next()
+  o.MicroBatch = o.Step:micro_batches()[1]
+  o.Sft = moonring.objectives.sft()
+  local log_prob = moonring.objectives.log_prob(o.Model:forward(ids, positions, plan), o.Parameter, targets)
+  o.Tensor, o.Metrics = o.Sft:loss(log_prob, targets)
+  o.Optimizer = moonring.trainer.adamw(o.Parameters)
+  o.Schedule = moonring.trainer.schedule { total_steps = 10 }
+  o.Log = moonring.trainer.log { dir = scratch, total_steps = 10 }
+  o.Progress = moonring.trainer.progress { total_steps = 10 }
+  o.Chat = moonring.chat.new(o.Model, o.Tokenizer, o.Template, {})
+  local rank_1 = { rank = function() return 1 end } -- which writes no log
+  o.Journal = moonring.journal.open(moonring.config.load(nil, {}), rank_1, {}, o.Dataset, o.Attention)
+end
+
+-- The live table of each documented class with functions.
+local live = {}
+for module, class in pairs(modules) do
+  local loaded, what = pcall(require, module)
+  check(loaded, "lua/types documents ", module, ", which does not load: ", tostring(what))
+  live[class] = loaded and what or nil
+end
+local native = debug.getregistry()["moonring.classes"]
+for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
+for _, name in ipairs { "Chat", "Journal" } do live["moonring." .. name] = getmetatable(objects[name]) end
+
+-- Sections ----------------------------------------------------------------------------------------------------------------------------
+
+local sections = {}
+local HIDDEN = { __index = true, __gc = true, __name = true, __tostring = true }
+
+-- Whatever is there is documented.
+function sections.documented()
+  for _, file in ipairs(moonring.system.list((moonring.system.module_path "init"):match "^(.*)/")) do
+    local name = file:match "^(.*)%.lua$"
+    local module = name == "init" and "moonring" or "moonring." .. name
+    check(modules[module], "no file in lua/types has ---@meta ", module)
+  end
+  for name in pairs(package.loaded) do
+    if name:find "^moonring" then check(modules[name], "no file in lua/types has ---@meta ", name) end
+  end
+  for _, name in ipairs(keys_of(native)) do check(objects[name], "this test makes no ", name, ": a new class needs an object here") end
+  for class, members in pairs(live) do
+    local known = classes[class]
+    check(known, "class ", class, " is not in lua/types")
+    for name, value in pairs(known and members or {}) do
+      local operator = type(name) == "string" and name:match "^__(.*)$"
+      if HIDDEN[name] or type(name) == "number" then
+        -- every class has these, or a list's item
+      elseif operator then
+        check(known.operators[operator], class, ": the operator ", operator, " is not documented")
+      elseif type(value) == "function" then
+        check(known.functions[name], class, ": the function ", name, " is not documented")
+      else
+        check(known.fields[name], class, ": the field ", name, " is not documented")
+      end
+    end
+  end
+end
+
+-- Whatever is documented is there.
+function sections.exists()
+  local used = {}
+  for _, class in pairs(classes) do
+    for _, each in pairs(class.functions) do
+      for _, param in ipairs(each.params) do used[param.type:match "^[%w_.]+" or ""] = true end
+    end
+  end
+  for name, class in pairs(classes) do
+    local members = live[name]
+    check(members or not class.bound, class.place, "there is no ", name)
+    for called, each in pairs(members and class.functions or {}) do
+      check(type(members[called]) == "function", each.place, "there is no ", name, each.method and ":" or ".", called)
+    end
+    for operator in pairs(members and class.operators or {}) do check(members["__" .. operator], class.place, name, " has no operator ", operator) end
+    local object = objects[name:match "%.(%u%a*)$" or ""] or members
+    for field, described in pairs(class.bound and class.fields or {}) do
+      if not field:find "^%[" and not described.optional then
+        local value = object[field]
+        check(value ~= nil, class.place, name, " has no field ", field)
+        if live[described.type] and type(value) == "table" and not objects[described.type:match "%.(%u%a*)$" or ""] then
+          check(value == live[described.type], class.place, name, ".", field, " is not ", described.type)
+        end
+      end
+    end
+  end
+end
+
+-- Values by documented type, for the calls below; each of them is refused for a reason that is looked at, so nothing runs.
+local wrong = coroutine.create(function() end) -- no function takes a thread
+
+local function example(kind)
+  local object = objects[kind:match "^moonring%.(%u%a*)$" or ""]
+  if object then return object end
+  if kind:find "%[%]%[%]$" then return { { 1 } } end
+  if kind:find "^string%[%]" then return { "x" } end
+  if kind:find "%[%]$" or kind == "table" or kind:find "^table<" or classes[kind] then return {} end
+  if kind == "integer" or kind == "number" or kind == "any" then return 1 end
+  if kind == "boolean" then return true end
+  if kind == "function" or kind:find "^fun%(" then return function() end end
+  return "x"
+end
+
+local function wanted(kind)
+  local bound = kind:match "^moonring%.(%u%a*)$"
+  if bound and objects[bound] then return bound end
+  if kind == "integer" or kind == "number" then return "number" end
+  if kind == "boolean" then return "boolean" end
+  if kind == "string" or kind:find '^"' or aliases[kind] then return "string" end
+  if kind == "function" or kind:find "^fun%(" then return "function" end
+  if kind == "any" then return nil end
+  return "table"
+end
+
+local function check_lua_parameters(label, each, f)
+  local info = debug.getinfo(f, "u")
+  local names = {}
+  for i = 1, info.nparams do names[i] = debug.getlocal(f, i) end
+  if each.method then check(table.remove(names, 1) == "self", label, " is no method") end
+  if info.isvararg then names[#names + 1] = "..." end
+  local documented = {}
+  for i, param in ipairs(each.params) do documented[i] = param.name end
+  check(table.concat(names, ", ") == table.concat(documented, ", "), label, "(", table.concat(names, ", "), ") is documented with (", table.concat(documented, ", "), ")")
+end
+
+local UNCHECKED = {
+  ["moonring.Model:generate on_token"] = true, -- what is no function there is passed over
+}
+
+-- A bound function reads its arguments from left to right before it does anything: one of a wrong type at place i says what it wants there.
+local function check_bound_parameters(label, class, each, f)
+  local params = {}
+  if each.method then params[1] = { name = "self", type = class } end
+  for _, param in ipairs(each.params) do params[#params + 1] = param end
+  local values = {}
+  for i, param in ipairs(params) do
+    if param.name == "..." then break end
+    local want = wanted(param.type)
+    if want and not UNCHECKED[label .. " " .. param.name] then
+      values[i] = wrong
+      local done, message = pcall(f, unpack(values, 1, i))
+      local at, expected = tostring(message):match "bad argument #(%d+) to '.-' %((.-) expected, got thread%)"
+      check(not done and tonumber(at) == i and expected == want, label, ": ", param.name, " is documented as ", param.type, "; a thread there: ",
+        done and "is taken" or tostring(message))
+    end
+    if want and not param.optional and not UNCHECKED[label .. " " .. param.name] then
+      local done, message = pcall(f, unpack(values, 1, i - 1))
+      check(not done and (message:find("bad argument #" .. i, 1, true) or message:find "option '.-' is missing"), label, ": ", param.name,
+        " is documented as needed; without it: ", done and "all is well" or tostring(message))
+    end
+    local after = params[i + 1] and params[i + 1].name ~= "..." and wanted(params[i + 1].type)
+    if param.optional and after and not UNCHECKED[label .. " " .. params[i + 1].name] then
+      values[i], values[i + 1] = nil, wrong
+      local _, message = pcall(f, unpack(values, 1, i + 1))
+      check(tostring(message):find("bad argument #" .. i + 1, 1, true), label, ": ", param.name, " is documented as optional; without it: ", tostring(message))
+    end
+    values[i], values[i + 1] = example(param.type), nil
+  end
+end
+
+-- Parameters have the documented names (Lua's own functions) and types (bound ones).
+function sections.parameters()
+  for name, class in pairs(classes) do
+    for called, each in pairs(class.functions) do
+      local f = live[name] and live[name][called]
+      local label = name .. (each.method and ":" or ".") .. called
+      if type(f) ~= "function" then
+        -- the section "exists" says it
+      elseif debug.getinfo(f, "S").what == "C" then
+        check_bound_parameters(label, name, each, f)
+      else
+        check_lua_parameters(label, each, f)
+      end
+    end
+  end
+end
+
+-- What a bound function does with options: each is made to end in an error before it does anything.
+local function options_error(f, values, place, options)
+  values[place] = options
+  local done, message = pcall(f, unpack(values, 1, place))
+  return done and "(no error)" or tostring(message)
+end
+
+local function check_options(label, f, values, place, record)
+  local function options(with)
+    local t = { ["?"] = 1 } -- no function knows it
+    for field, each in pairs(record.fields) do
+      if not each.optional then t[field] = example(each.type) end
+    end
+    for field, value in pairs(with or {}) do t[field] = value end
+    return t
+  end
+  local message = options_error(f, values, place, options())
+  local known = {}
+  for field in (message:match "known: (.*)$" or ""):gmatch "[^%s,]+" do known[field] = true end
+  check(message:find("unknown option '?'", 1, true), label, ": with its needed options and an unknown one: ", message)
+  check(table.concat(keys_of(known), ", ") == table.concat(keys_of(record.fields), ", "), label, " takes the options ", table.concat(keys_of(known), ", "),
+    "; ", record.name, " documents ", table.concat(keys_of(record.fields), ", "))
+  for field, each in pairs(record.fields) do
+    local about = label .. " { " .. field .. " }"
+    local want = wanted(each.type)
+    message = options_error(f, values, place, options { [field] = wrong })
+    check(message:find(("option '%s': wanted a %s, got "):format(field, want), 1, true), about, " is documented as ", each.type, "; a thread there: ", message)
+    if each.type == "integer" or each.type == "number" then
+      message = options_error(f, values, place, options { [field] = 0.5 })
+      check((message:find "wanted an integer" ~= nil) == (each.type == "integer"), about, " is documented as ", each.type, "; 0.5 there: ", message)
+    end
+    if not each.optional then
+      local without = options()
+      without[field] = nil
+      message = options_error(f, values, place, without)
+      check(message:find(("option '%s' is missing"):format(field), 1, true), about, " is documented as needed; without it: ", message)
+    end
+  end
+end
+
+-- Options tables have the documented keys, no more and no fewer, of the documented types.
+function sections.options()
+  local records = 0
+  for name, class in pairs(classes) do
+    for called, each in pairs(class.functions) do
+      local f = live[name] and live[name][called]
+      local values = { each.method and objects[name:match "%.(%u%a*)$"] or nil }
+      for _, param in ipairs(each.params) do
+        local record = classes[param.type]
+        if record and not record.bound and type(f) == "function" and debug.getinfo(f, "S").what == "C" then
+          records = records + 1
+          check_options(name .. (each.method and ":" or ".") .. called, f, values, #values + 1, record)
+        end
+        values[#values + 1] = example(param.type)
+      end
+    end
+  end
+  check(records >= 17, "only ", records, " functions with options were found: is the parser of this test broken?")
+end
+
+-- Tables that Lua modules make or take have the documented fields.
+function sections.records()
+  local function fields(label, record, value)
+    for name, each in pairs(classes[record].fields) do
+      if not each.optional then check(value[name] ~= nil, label, " lacks ", name, ", which ", record, " documents") end
+    end
+    for name in pairs(value) do check(type(name) == "number" or classes[record].fields[name], label, " has ", tostring(name), ", which ", record, " does not document") end
+  end
+  local rows = {}
+  for _, heading in ipairs(require "moonring.keys") do
+    for _, row in ipairs(heading.rows) do
+      fields("the row of " .. row[1], "moonring.KeyRow", { [1] = row[1], choices = row.choices, others = row.others, only = row.only, ignored = row.ignored,
+        ["[1]"] = row[1], ["[2]"] = row[2], ["[3]"] = row[3], ["[4]"] = row[4] })
+      for name in pairs(row) do check(type(name) == "number" or classes["moonring.KeyRow"].fields[name], "the row of ", row[1], " has ", tostring(name)) end
+      if not row.only and row.ignored == nil then rows[row[1]] = row end
+    end
+  end
+  local documented = classes["moonring.Configuration"].fields
+  local TYPES = { int = "integer", float = "number", bool = "boolean", string = "string", list = "string[]" }
+  for name, row in pairs(rows) do
+    local field = documented[name]
+    check(field, "moonring.Configuration lacks the key ", name)
+    if field then
+      local kind = row.choices and '"' .. table.concat(row.choices, '" | "') .. '"' or TYPES[row[2]]
+      check(field.text:sub(1, #kind + 1) == kind .. " ", name, " is documented as ", field.text, "; wanted ", kind)
+      check(field.optional == (row[3] == moonring.null), name, ": documented with a wrong '?'")
+      local default = "; " .. tostring(row[3]) .. " where absent"
+      if row[3] ~= moonring.null then check(field.text:sub(-#default) == default, name, ": wanted '", default, "' at the end of: ", field.text) end
+    end
+  end
+  local defaults = moonring.config.load(nil, {})
+  for name in pairs(documented) do check(rows[name] or name == "path" or name == "given", "moonring.Configuration has ", name, ", which is no key that does anything") end
+  fields("run.counts", "moonring.Counts", moonring.run.counts(defaults, 10, 1))
+  moonring.system.write(scratch .. "/probe.json", '{"input_ids": [1, 2], "labels": [1, 2]}')
+  fields("probe.read", "moonring.ProbeInput", moonring.probe.read(scratch .. "/probe.json", 100))
+  local sampling = moonring.chat.sampling(defaults)
+  for name in pairs(sampling) do check(classes["moonring.GenerateOptions"].fields[name], "chat.sampling has ", name) end
+  for _, name in ipairs { "Chat", "Journal" } do fields(name, "moonring." .. name, objects[name]) end
+end
+
+-- Every object prints itself, closes twice, says so, and is no use afterwards.
+function sections.closed()
+  for name, metatable in pairs(native) do
+    local object = objects[name]
+    check(tostring(object):find("^" .. name) and not tostring(object):find "0x", name, " prints as ", tostring(object))
+    object:close()
+    check(pcall(object.close, object), name, ": a second close is an error")
+    check(tostring(object) == name .. " (closed)", name, ": closed, it prints as ", tostring(object))
+    for called, f in pairs(metatable) do
+      if type(f) == "function" and not called:find "^__" and called ~= "close" then
+        local done, message = pcall(f, object)
+        check(not done and message:find "is closed", name, ":", called, " of a closed one: ", done and "all is well" or tostring(message))
+      end
+    end
+  end
+end
+
+sections[section]()
+table.sort(failures)
+if #failures > 0 then error("\n" .. table.concat(failures, "\n"), 0) end

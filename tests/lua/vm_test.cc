@@ -1,0 +1,414 @@
+// What a script sees of the host: errors and their text, exit codes, modules, options, handles, the sandbox.
+
+#include "lua/vm.h"
+
+#include <fstream>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <c10/util/Exception.h>
+
+#include "absl/status/status.h"
+#include "comm/torch_status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lua/class.h"
+#include "lua/options.h"
+#include "lua/stack.h"
+#include "tests/lua/fixture.h"
+
+namespace moonring::lua {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// The guard ------------------------------------------------------------------------------------------------------------------------------
+
+// Counts its ends: a longjmp over it, or an exception that nobody unwinds, leaves it alive.
+int g_ended = 0;
+struct Counted {
+  std::string owned = std::string(100, 'x');  // so that a leak is one for a sanitizer too
+  ~Counted() { ++g_ended; }
+};
+
+int ThrowRuntime(lua_State*) {
+  Counted counted;
+  throw std::runtime_error("boom");
+}
+int ThrowStatus(lua_State*) {
+  Counted counted;
+  throw comm::StatusError(absl::NotFoundError("no such thing"));
+}
+int ThrowValue(lua_State*) {
+  Counted counted;
+  TORCH_CHECK_VALUE(false, "wanted 3, got ", 4);
+}
+int ThrowTorch(lua_State*) {
+  Counted counted;
+  TORCH_CHECK(false, "shapes differ");
+}
+int ThrowMemory(lua_State*) { throw std::bad_alloc(); }
+int RaiseLua(lua_State* L) {
+  Counted counted;
+  return luaL_error(L, "raised in C");
+}
+int CallBack(lua_State* L) {
+  Counted counted;
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+class Guard : public VmTest {
+ protected:
+  Guard() {
+    g_ended = 0;
+    Define("runtime", &ThrowRuntime);
+    Define("status", &ThrowStatus);
+    Define("value", &ThrowValue);
+    Define("torch", &ThrowTorch);
+    Define("memory", &ThrowMemory);
+    Define("raise", &RaiseLua);
+    Define("callback", &CallBack);
+  }
+};
+
+TEST_F(Guard, KeepsTheTextOfAnException) {
+  EXPECT_EQ(Run("\n\nruntime()").message, "script.lua:3: test.runtime: INTERNAL: boom");
+  EXPECT_EQ(Run("status()").message, "script.lua:1: test.status: NOT_FOUND: no such thing");
+  EXPECT_EQ(Run("memory()").message, "script.lua:1: test.memory: RESOURCE_EXHAUSTED: out of memory");
+}
+
+TEST_F(Guard, KeepsLibTorchsWordsWithoutItsStack) {
+  EXPECT_EQ(Run("value()").message, "script.lua:1: test.value: INVALID_ARGUMENT: wanted 3, got 4");
+  EXPECT_EQ(Run("torch()").message, "script.lua:1: test.torch: INTERNAL: shapes differ");
+}
+
+TEST_F(Guard, RunsDestructorsOnTheWay) {
+  Run("runtime()");
+  EXPECT_EQ(g_ended, 1);
+  Run("status()");
+  EXPECT_EQ(g_ended, 2);
+  Run("value()");
+  EXPECT_EQ(g_ended, 3);
+  Run("raise()");  // Lua's own error, out of C
+  EXPECT_EQ(g_ended, 4);
+  Run("callback(function() error('in Lua') end)");  // and through C
+  EXPECT_EQ(g_ended, 5);
+  Run("callback(callback, runtime)");  // a C++ exception, turned into a Lua error inside two more
+  EXPECT_EQ(g_ended, 8);
+}
+
+TEST_F(Guard, LetsLuasErrorsPass) {
+  EXPECT_EQ(Run(R"lua(
+    local mine = setmetatable({}, {})
+    local done, raised = pcall(callback, function() error(mine) end)
+    assert(not done and raised == mine, "an error object must come back as the same table")
+    local _, text = pcall(callback, function() error "words" end)
+    assert(text == "script.lua:5: words", text)
+    local _, text = pcall(callback, function() error("bare", 0) end)
+    assert(text == "bare", text)
+  )lua").message, "");
+  EXPECT_EQ(Run("raise()").message, "script.lua:1: raised in C");
+}
+
+TEST_F(Guard, WorksInsidePcallCoroutinesAndLoops) {
+  EXPECT_EQ(Run(R"lua(
+    local _, text = pcall(status)
+    assert(text == "NOT_FOUND: no such thing" or text == "script.lua:2: test.status: NOT_FOUND: no such thing", text)
+    local _, text = coroutine.resume(coroutine.create(function() status() end))
+    assert(text == "script.lua:4: test.status: NOT_FOUND: no such thing", text)
+    for i = 1, 2000 do -- enough for the compiler to trace it
+      local done, words = pcall(function() runtime() end)
+      assert(not done and words == "script.lua:7: test.runtime: INTERNAL: boom", words)
+    end
+    local _, handled = xpcall(function() value() end, function(words) return "seen " .. words end)
+    assert(handled == "seen script.lua:10: test.value: INVALID_ARGUMENT: wanted 3, got 4", handled)
+  )lua").message, "");
+}
+
+TEST_F(Guard, SaysTheMessageAloneWhereNoScriptOfTheUsersIsRunning) {
+  const std::string path = ::testing::TempDir() + "/own.lua";
+  std::ofstream(path) << "status()";
+  EXPECT_EQ(vm().Run(path, std::string(kOwnChunk) + "scripts/own", {}).message, "NOT_FOUND: no such thing");
+}
+
+// Exit codes -----------------------------------------------------------------------------------------------------------------------------
+
+TEST(ExitCodes, AreTheStatusCodesBeforeTheFirstStep) {
+  for (const char* known : {"INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "UNIMPLEMENTED", "OUT_OF_RANGE", "PERMISSION_DENIED", "DATA_LOSS"}) {
+    const std::string message = std::string("a.lua:1: comm.mesh: ") + known + ": words";
+    EXPECT_EQ(ExitCode(message, /*started=*/false), 2) << known;
+    EXPECT_EQ(ExitCode(message, /*started=*/true), 1) << known;
+  }
+  for (const char* later : {"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "ALREADY_EXISTS", "INTERNAL", "RESOURCE_EXHAUSTED"}) {
+    EXPECT_EQ(ExitCode(std::string(later) + ": words", /*started=*/false), 1) << later;
+    EXPECT_EQ(ExitCode(std::string(later) + ": words", /*started=*/true), 1) << later;
+  }
+  EXPECT_EQ(ExitCode("a.lua:1: attempt to index a nil value", false), 1);
+}
+
+class Scripts : public VmTest {};
+
+TEST_F(Scripts, EndWithTheCodeOfTheirError) {
+  EXPECT_EQ(Run("return 7").exit_code, 0);
+  EXPECT_EQ(Run("this is no Lua").exit_code, 2);
+  EXPECT_THAT(Run("x = = 1").message, HasSubstr("script.lua:1:"));
+  EXPECT_EQ(Run("error('oh')").exit_code, 1);
+  EXPECT_EQ(Run("error('INVALID_ARGUMENT: oh', 0)").exit_code, 2);
+  EXPECT_EQ(Run("require 'moonring'.system.read '/nowhere'").exit_code, 2);
+  EXPECT_EQ(Run("local moonring = require 'moonring' moonring.system.started() moonring.system.read '/nowhere'").exit_code, 1);
+}
+
+TEST_F(Scripts, ThatAreNotThereAreNamed) {
+  const ScriptError error = vm().Run("/nowhere/script.lua", "@script.lua", {});
+  EXPECT_EQ(error.exit_code, 2);
+  EXPECT_THAT(error.message, HasSubstr("/nowhere/script.lua"));
+}
+
+TEST_F(Scripts, HaveTheirArgumentsAndMayBeginForTheShell) {
+  EXPECT_EQ(Run("#!/usr/bin/env moonring\nassert(#arg == 2 and arg[1] == 'a=1' and arg[2] == '' and arg[0]:find 'script.lua$'); assert(... == 'a=1')",
+                {"a=1", ""})
+                .message,
+            "");
+}
+
+TEST_F(Scripts, MayRaiseATable) {
+  EXPECT_EQ(Run("error {}").message, "the script raised a table");
+  EXPECT_EQ(Run("error(setmetatable({}, { __tostring = function() return 'NOT_FOUND: mine' end }))").message, "NOT_FOUND: mine");
+  EXPECT_EQ(Run("error()").message, "the script raised a nil");
+}
+
+TEST_F(Scripts, CloseWhatTheyOpenedLastFirstAndSayWhy) {
+  std::vector<std::string> closed;
+  host().closers.push_back([&](const std::string& error) { closed.push_back("first " + error); });
+  host().closers.push_back([&](const std::string& error) { closed.push_back("second " + error); });
+  Run("error('why', 0)");
+  EXPECT_THAT(closed, ElementsAre("second why", "first why"));
+  Run("");
+  EXPECT_EQ(closed.size(), 2) << "each is closed once";
+}
+
+TEST_F(Scripts, FindMoonringsModules) {
+  EXPECT_EQ(Run(R"lua(
+    local moonring = require "moonring"
+    assert(moonring == require "moonring" and moonring.config == require "moonring.config" and moonring.version)
+    assert(rawget(_G, "moonring") == nil, "nothing is global")
+    local done, text = pcall(require, "moonring.nothing")
+    assert(not done and text:find("no module 'moonring.nothing' among Moonring's own", 1, true), text)
+  )lua").message, "");
+}
+
+TEST_F(Scripts, NothingIsGlobalButLuasOwn) {
+  EXPECT_EQ(Run("local before = {} for name in pairs(_G) do before[name] = true end require 'moonring' "
+                "for name in pairs(_G) do assert(before[name], name .. ' is a new global') end")
+                .message,
+            "");
+}
+
+// Options --------------------------------------------------------------------------------------------------------------------------------
+
+struct Thing {
+  int value = 0;
+};
+
+class OptionTables : public VmTest {
+ protected:
+  OptionTables() {
+    lua_State* L = vm().state();
+    Class<Thing>::Register(L, "Thing", {{"value", Bind<[](Thing& thing) { return thing.value; }>}});
+    Define("thing", Bind<[] { return std::make_shared<Thing>(Thing{7}); }>);
+    Define("use", Bind<[](Options options) {
+             const auto steps = options.Require<int64_t>("total_steps");
+             const auto rate = options.Get<double>("rate", 0.5);
+             const auto name = options.Get<std::string>("name", "none");
+             const auto quick = options.Get<bool>("quick", false);
+             const auto small = options.Get<int>("small", 1);
+             const auto names = options.Get<std::vector<std::string>>("names", {});
+             const auto object = options.Find<std::shared_ptr<Thing>>("object");
+             options.Finish();
+             return std::make_tuple(steps, rate, name, quick, small + static_cast<int>(names.size()) + (object ? (*object)->value : 0));
+           }>);
+  }
+  std::string ErrorOf(const std::string& table) {
+    const std::string message = Run("use(" + table + ")").message;
+    const std::string place = "script.lua:1: test.use: INVALID_ARGUMENT: ";
+    EXPECT_THAT(message, StartsWith(place));
+    return message.substr(std::min(place.size(), message.size()));
+  }
+};
+
+TEST_F(OptionTables, GiveTheirValuesAndDefaults) {
+  EXPECT_EQ(Run(R"lua(
+    local steps, rate, name, quick, sum = use { total_steps = 3 }
+    assert(steps == 3 and rate == 0.5 and name == "none" and quick == false and sum == 1)
+    steps, rate, name, quick, sum = use { total_steps = -2^40, rate = 2, name = "n", quick = true, small = 2, names = { "a", "b" }, object = thing() }
+    assert(steps == -2^40 and rate == 2 and name == "n" and quick == true and sum == 11)
+  )lua").message, "");
+}
+
+TEST_F(OptionTables, RefuseAnUnknownKeyWithTheNearest) {
+  EXPECT_THAT(ErrorOf("{ total_steps = 1, raet = 1 }"), StartsWith("unknown option 'raet' (did you mean 'rate'?); known: total_steps, rate"));
+  EXPECT_THAT(ErrorOf("{ total_steps = 1, zzzzzz = 1 }"), StartsWith("unknown option 'zzzzzz'; known: "));
+  EXPECT_THAT(ErrorOf("{ total_steps = 1, 5 }"), StartsWith("unknown option '1'"));
+}
+
+TEST_F(OptionTables, SayWhichKeyIsMissingAndWhatIsNearIt) {
+  EXPECT_EQ(ErrorOf("{}"), "option 'total_steps' is missing");
+  EXPECT_EQ(ErrorOf(""), "option 'total_steps' is missing");
+  EXPECT_EQ(ErrorOf("{ total_step = 1, name = 'x' }"), "option 'total_steps' is missing; there is 'total_step'");
+}
+
+TEST_F(OptionTables, SayWhatWasWantedAndWhatCame) {
+  EXPECT_EQ(ErrorOf("{ total_steps = '3' }"), "option 'total_steps': wanted a number, got a string");
+  EXPECT_EQ(ErrorOf("{ total_steps = 1.5 }"), "option 'total_steps': wanted an integer, got 1.5");
+  EXPECT_EQ(ErrorOf("{ total_steps = 0/0 }"), "option 'total_steps': wanted an integer, got nan");
+  EXPECT_EQ(ErrorOf("{ total_steps = 1, small = 2^31 }"), "option 'small': wanted an integer in range, got 2147483648");
+  EXPECT_EQ(ErrorOf("{ total_steps = 1, quick = 1 }"), "option 'quick': wanted a boolean, got a number");
+  EXPECT_EQ(ErrorOf("{ total_steps = 1, names = 'a' }"), "option 'names': wanted a table, got a string");
+  EXPECT_EQ(ErrorOf("{ total_steps = 1, object = {} }"), "option 'object': wanted a Thing, got table");
+  EXPECT_EQ(ErrorOf("{ total_steps = 1, object = require 'moonring'.tensor { 1, 2 } }"), "option 'object': wanted a Thing, got Tensor fp32 [2] on cpu");
+  EXPECT_EQ(ErrorOf("(function() local t = thing() t:close() return { total_steps = 1, object = t } end)()"), "option 'object': wanted a Thing, got Thing (closed)");
+}
+
+// Arguments and handles ------------------------------------------------------------------------------------------------------------------
+
+class Handles : public VmTest {
+ protected:
+  struct Live {
+    Live() { ++count; }
+    ~Live() { --count; }
+    static inline int count = 0;
+  };
+  Handles() {
+    Class<Live>::Register(vm().state(), "Live", {{"ping", Bind<[](Live&) { return 1; }>}, {"__tostring", Bind<[](Live&) { return std::string("Live one"); }>}});
+    Class<Thing>::Register(vm().state(), "Thing", {{"value", Bind<[](Thing& thing) { return thing.value; }>}});
+    Define("live", Bind<[] { return std::make_shared<Live>(); }>);
+    Define("none", Bind<[] { return std::shared_ptr<Live>(); }>);
+    Define("thing", Bind<[] { return std::make_shared<Thing>(); }>);
+    Define("narrow", Bind<[](int32_t n) { return n; }>);
+    Define("count", Bind<[] { return Live::count; }>);
+  }
+};
+
+TEST_F(Handles, LetGoOnceClosedAndRefuseUse) {
+  EXPECT_EQ(Run(R"lua(
+    local x = live()
+    assert(count() == 1 and x:ping() == 1 and tostring(x) == "Live one")
+    x:close()
+    assert(count() == 0, "close lets go at once")
+    x:close()
+    assert(tostring(x) == "Live (closed)")
+    local done, text = pcall(x.ping, x)
+    assert(not done and text:find("this Live is closed", 1, true), text)
+  )lua").message, "");
+}
+
+TEST_F(Handles, AreCollectedAndNilWhereThereIsNothing) {
+  EXPECT_EQ(Run("for i = 1, 10 do live() end collectgarbage() assert(count() == 0); assert(none() == nil)").message, "");
+}
+
+TEST_F(Handles, OfAnotherClassAreRefused) {
+  EXPECT_EQ(Run(R"lua(
+    for _, other in ipairs { thing(), {}, 1, "x", io.stdout } do
+      local done, text = pcall(live().ping, other)
+      assert(not done and text:find("Live expected", 1, true), text)
+      local done, text = pcall(live().close, other)
+      assert(not done and text:find("Live expected", 1, true), text)
+    end
+    assert(not pcall(live().ping))
+  )lua").message, "");
+}
+
+TEST_F(Handles, SurviveTheirFinalizerBeingCalled) {  // a script can reach it
+  EXPECT_EQ(Run("local x = live() local gc = getmetatable(x).__gc gc(x) gc(x) gc {} gc() assert(count() == 0); assert(not pcall(x.ping, x))").message, "");
+}
+
+TEST_F(Handles, IntegersAreChecked) {
+  EXPECT_EQ(Run(R"lua(
+    assert(narrow(-2^31) == -2^31)
+    for _, bad in ipairs { 2^31, -2^31 - 1, 0.5, 0/0, 1/0 } do assert(not pcall(narrow, bad), bad) end
+  )lua").message, "");
+}
+
+// The sandbox ----------------------------------------------------------------------------------------------------------------------------
+
+class Sandbox : public VmTest {
+ protected:
+  Sandbox() { host().sandbox = true; }
+};
+
+TEST_F(Sandbox, HasLuaAndMoonring) {
+  EXPECT_EQ(Run(R"lua(
+    local moonring = require "moonring"
+    assert(moonring.scope(function() return (moonring.tensor { 1, 2 } * 2):sum():item() end) == 6)
+    assert(("x"):rep(3) == "xxx" and math.floor(1.5) == 1 and os.time() > 0 and #arg == 1 and arg[1] == "k=2")
+    assert(moonring.flags({ k = 1 }).k == 2 and require "moonring.config" == moonring.config)
+    assert(load("return 1 + ...")(2) == 3 and loadstring("return _G")() == _G)
+    assert(moonring.system.json_encode { a = 1 } == '{"a":1}')
+    assert(pcall(error) == false and select("#", moonring.comm.mesh {}:traffic()) == 2)
+  )lua", {"k=2"}).message, "");
+}
+
+TEST_F(Sandbox, LacksWhatReachesTheMachine) {
+  EXPECT_EQ(Run(R"lua(
+    local moonring = require "moonring"
+    for _, name in ipairs { "io", "debug", "package", "jit", "ffi", "dofile", "loadfile", "setfenv", "getfenv", "module", "newproxy" } do
+      assert(not rawget(_G, name), name)
+    end
+    for _, name in ipairs { "execute", "remove", "rename", "exit", "getenv", "tmpname", "setlocale" } do assert(not rawget(os, name), name) end
+    for _, name in ipairs { "read", "write", "make_folder", "list", "environment", "launch" } do assert(not rawget(moonring.system, name), name) end
+    for _, name in ipairs { "io", "os", "ffi", "jit", "jit.util", "debug", "package", "string.buffer", "moonring.native.system", "moonring.sandbox", "moonring.x/../y" } do
+      local done, text = pcall(require, name)
+      assert(not done and text:find "^PERMISSION_DENIED: %-%-sandbox", tostring(name) .. ": " .. tostring(text))
+    end
+    assert(not rawget(string, "dump") and not getmetatable(""))
+  )lua").message, "");
+}
+
+TEST_F(Sandbox, SaysWhatIsMissing) {
+  const ScriptError error = Run("io.open 'x'");
+  EXPECT_EQ(error.message, "PERMISSION_DENIED: --sandbox: there is no io");
+  EXPECT_EQ(error.exit_code, 2);
+  EXPECT_EQ(Run("os.execute 'true'").message, "PERMISSION_DENIED: --sandbox: there is no os.execute");
+  EXPECT_EQ(Run("require 'moonring'.system.read 'x'").message, "PERMISSION_DENIED: --sandbox: there is no moonring.system.read");
+}
+
+TEST_F(Sandbox, TakesNoBytecode) {
+  // Bytecode is not checked by LuaJIT: it can read and write any memory.
+  EXPECT_EQ(Run(R"lua(
+    local f, text = load("\27LJ\2\0")
+    assert(f == nil and text:find "attempt to load", text)
+    f, text = loadstring("\27LJ\2\0", "x", "b")
+    assert(f == nil and text:find "attempt to load", text)
+  )lua").message, "");
+  EXPECT_THAT(Run("\x1bLJ").message, HasSubstr("attempt to load"));
+}
+
+TEST_F(Sandbox, IsNotLeftThroughAnEnvironmentOrAMetatable) {
+  EXPECT_EQ(Run(R"lua(
+    leak = 1 -- a global of the script's, not of the host's
+    string.format = nil
+    assert(("%d"):format(3) == "3", "the host's string functions are its own")
+    getmetatable(_G) -- hidden
+    assert(getmetatable(_G) == false and not pcall(setmetatable, _G, {}))
+  )lua").message, "");
+  lua_getglobal(vm().state(), "leak");
+  EXPECT_TRUE(lua_isnil(vm().state(), -1));
+  lua_pop(vm().state(), 1);
+}
+
+TEST_F(Sandbox, IsNotForMoonringsOwnScripts) {
+  const std::string path = ::testing::TempDir() + "/own.lua";
+  std::ofstream(path) << "assert(io and os.execute)";
+  EXPECT_EQ(vm().Run(path, std::string(kOwnChunk) + "scripts/own", {}).message, "");
+}
+
+}  // namespace
+}  // namespace moonring::lua
