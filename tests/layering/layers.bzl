@@ -1,0 +1,42 @@
+"""The drawing in README.md, as data and as queries."""
+
+# Each layer and what it may build on, besides itself and third_party.
+LAYERS = {
+    "comm": [],
+    "attention": ["comm"],
+    "model": ["attention", "comm"],
+    "data": ["comm"],
+    "objectives": ["comm"],
+    "trainer": ["comm"],
+    "lua": ["attention", "comm", "data", "model", "objectives", "trainer"],
+}
+
+def layering_queries(root, members):
+    """Queries over all that `root` is made of.
+
+    Args:
+      root: the target that everything is part of.
+      members: one target of each layer, which sees what its layer sees.
+
+    Returns:
+      Their names: LAYER_edges, what a layer depends on outside the drawing (must be empty); LAYER_sees, what it could
+      depend on outside the drawing as visibility goes (must be empty); LAYER_builds_on, what it sees inside it (where
+      this is empty too, the two others prove nothing).
+    """
+    names = []
+    for layer, allowed in LAYERS.items():
+        others = [other for other in LAYERS.keys() + ["scripts", "tests"] if other not in [layer] + allowed]
+        outside = "^//(%s)[:/]" % "|".join(others) + ("" if layer == "lua" else "|^//third_party:luajit$")
+        inside = "^//(%s)[:/]|^//third_party:abseil$" % "|".join([layer] + allowed)
+        for name, expression in {
+            "edges": "filter('{outside}', deps(filter('^//{layer}[:/]', deps({root}))))",
+            "sees": "visible({member}, filter('{outside}', kind(rule, deps({root}))))",
+            "builds_on": "visible({member}, filter('{inside}', kind(rule, deps({root}))))",
+        }.items():
+            names.append("%s_%s" % (layer, name))
+            native.genquery(
+                name = names[-1],
+                expression = expression.format(inside = inside, outside = outside, layer = layer, root = root, member = members[layer]),
+                scope = [root],
+            )
+    return names
