@@ -75,7 +75,8 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
       {"a signal", [](int rank) { if (rank == 1) raise(SIGSEGV); else Sleep(); }},
       {"one hangs, one ignores TERM",
        [](int rank) {
-         if (rank == 0) Fail(1, "ABORTED: the gradient's norm is nan");
+         if (rank == 0) SleepMilliseconds(300), Fail(1, "ABORTED: the gradient's norm is nan");
+         if (rank == 1) signal(SIGTERM, [](int) { Say("asked to end"), signal(SIGTERM, SIG_DFL), raise(SIGTERM); });
          if (rank == 2) signal(SIGTERM, SIG_IGN);
          Sleep();
        }},
@@ -90,6 +91,12 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
       {"wait for USR1",
        [](int) {
          signal(SIGUSR1, [](int) { Say("usr1"), _exit(0); });
+         Say("ready");
+         Sleep();
+       }},
+      {"fail at USR1",
+       [](int) {
+         signal(SIGUSR1, [](int) { _exit(5); });
          Say("ready");
          Sleep();
        }},
@@ -190,7 +197,7 @@ TEST(Launcher, ReportsASignalAndEndsTheOthers) {
 TEST(Launcher, EndsRanksThatHangWithoutBlamingThem) {
   const Launch launch = LaunchScenario("one hangs, one ignores TERM", 3);
   EXPECT_EQ(ExitCodeOf(launch), 1);
-  EXPECT_EQ(launch.output, "moonring: rank 0 of 3: the gradient's norm is nan\n");
+  EXPECT_EQ(launch.output, "[rank 1] asked to end\nmoonring: rank 0 of 3: the gradient's norm is nan\n");
 }
 
 // The rank that something else kills is the culprit, though the launcher sends signals afterwards and others ended earlier.
@@ -217,16 +224,16 @@ TEST(Launcher, IsDoneWhereAllRanksAreWhateverSignalCame) {
   EXPECT_EQ(ExitCodeOf(LaunchScenario("end well at TERM", 2, [](pid_t pid) { kill(pid, SIGTERM); })), 0);
 }
 
-// nohup moonring -n 2 ...: the terminal's end must not end the run, nor turn its exit code.
+// nohup moonring -n 2 ...: the terminal's end must not end the run, nor take the place of its exit code.
 TEST(Launcher, LeavesASignalIgnoredThatWasIgnored) {
   const Launch launch = LaunchScenario(
-      "wait for USR1", 2,
+      "fail at USR1", 2,
       [](pid_t pid) {
         kill(pid, SIGHUP);
         kill(pid, SIGUSR1);
       },
       [] { signal(SIGHUP, SIG_IGN); });
-  EXPECT_EQ(ExitCodeOf(launch), 0) << launch.output;
+  EXPECT_EQ(ExitCodeOf(launch), 5) << launch.output;
 }
 
 // LaunchScenario returns once no process holds the pipe: a rank that outlived its launcher would make this test hang until its deadline.
