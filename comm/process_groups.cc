@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include <c10/util/Logging.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #ifdef USE_C10D_NCCL
@@ -69,6 +71,24 @@ absl::StatusOr<std::vector<Device>> OpenDevices(const RendezvousOptions& options
   return devices;
 }
 
+// LibTorch logs a broken connection with the C++ frames of every attempt; what there is to say of it is in our statuses.
+void QuietLibTorchLog() {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+}
+
+// The GPU of this rank becomes the calling thread's current one: LibTorch's "cuda" means it, and so does NCCL's group.
+absl::Status TakeGpu(int local_rank) {
+  int gpus = 0;
+  RETURN_IF_ERROR(TryTorch([&] { gpus = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount(); }));
+  // A launcher may show each rank one GPU alone.
+  const int mine = gpus == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr ? 0 : local_rank;
+  if (mine >= gpus) {
+    return absl::FailedPreconditionError(absl::StrCat("this machine shows ", gpus, gpus == 1 ? " GPU" : " GPUs", ", one a rank, and has a rank ", local_rank,
+                                                      " (counted from 0)"));
+  }
+  return TryTorch([&] { c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(mine))); });
+}
+
 std::string HostName() {
   char name[256] = "";
   gethostname(name, sizeof name - 1);
@@ -81,6 +101,8 @@ absl::StatusOr<std::shared_ptr<World>> World::Connect(const RendezvousOptions& o
   if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", options.rank, " of ", options.world_size));
   }
+  QuietLibTorchLog();
+  if (options.cuda) RETURN_IF_ERROR(TakeGpu(options.local_rank));
   auto world = std::make_shared<World>(Key(), options);
   if (options.world_size == 1) {
     world->communicator_ = Communicator::Alone();

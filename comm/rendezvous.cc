@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 
@@ -65,7 +68,8 @@ absl::Status TakeAddress(const Lookup& lookup, RendezvousOptions& options) {
 
 absl::StatusOr<RendezvousOptions> FromTorchrun(const Lookup& lookup) {
   RendezvousOptions options;
-  ASSIGN_OR_RETURN(options.world_size, Number(lookup, "WORLD_SIZE", 1, kManyRanks), "RANK is set");
+  if (lookup("WORLD_SIZE") == nullptr) return absl::InvalidArgumentError("RANK is set, but WORLD_SIZE is not");
+  ASSIGN_OR_RETURN(options.world_size, Number(lookup, "WORLD_SIZE", 1, kManyRanks));
   ASSIGN_OR_RETURN(options.rank, Number(lookup, "RANK", 0, options.world_size - 1), "WORLD_SIZE is ", options.world_size);
   if (options.world_size > 1) {
     for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
@@ -145,6 +149,20 @@ absl::StatusOr<int> Listen(const std::string& address, int port) {
   return socket.Release();
 }
 
+// A name may come up a little after its machine (Kubernetes), but not minutes after.
+absl::Status AwaitName(const RendezvousOptions& options) {
+  const absl::Time end = absl::Now() + std::min(options.deadline, absl::Seconds(30));
+  while (true) {
+    addrinfo* found = nullptr;
+    const int error = getaddrinfo(options.address.c_str(), nullptr, nullptr, &found);
+    if (error == 0) return (freeaddrinfo(found), absl::OkStatus());
+    if (absl::Now() >= end) {
+      return absl::UnavailableError(absl::StrCat("rank ", options.rank, ": MASTER_ADDR: cannot resolve '", options.address, "': ", gai_strerror(error)));
+    }
+    absl::SleepFor(absl::Milliseconds(500));
+  }
+}
+
 }  // namespace
 
 bool IsLoopback(const std::string& address) { return address == "localhost" || address == "::1" || absl::StartsWith(address, "127."); }
@@ -163,6 +181,7 @@ absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment() {
 }
 
 absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOptions& options) {
+  RETURN_IF_ERROR(AwaitName(options));
   c10d::TCPStoreOptions store;
   store.port = static_cast<uint16_t>(options.port);
   store.isServer = options.rank == 0 && options.serves_store;

@@ -2,8 +2,8 @@
 //
 //   {"input_ids": [1, 4093, 198], "labels": [-100, -100, 198]}
 //
-// to the byte what Python's json.dumps writes, so that files can be compared with a peer's. The file appears whole, under
-// its name, or not at all: it is written beside it under a temporary name. Fails where the folder cannot be written or the disk is full.
+// to the byte what Python's json.dumps writes, so that files can be compared with a peer's. The file appears whole or not at
+// all (comm/output_file.h). Fails where the folder cannot be written or the disk is full.
 #ifndef MOONRING_DATA_PREPROCESS_WRITER_H_
 #define MOONRING_DATA_PREPROCESS_WRITER_H_
 

@@ -20,10 +20,12 @@ using nlohmann::json;
 
 constexpr absl::string_view kConfigName = "tokenizer_config.json";
 
-absl::StatusOr<json> ParseConfig(absl::string_view text) {
+// It lies beside the tokenizer, which `where` names.
+absl::StatusOr<json> ParseConfig(absl::string_view text, absl::string_view where) {
   if (text.empty()) return json();
-  ASSIGN_OR_RETURN(json config, ParseJson(text, kConfigName));
-  if (!config.is_object()) return WrongType(config, "an object", kConfigName);
+  const std::string name = absl::StrCat(where.substr(0, where.rfind('/') + 1), kConfigName);
+  ASSIGN_OR_RETURN(json config, ParseJson(text, name));
+  if (!config.is_object()) return WrongType(config, "an object", name);
   return config;
 }
 
@@ -38,7 +40,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::strin
                                                                      absl::string_view where) {
   ASSIGN_OR_RETURN(const json document, ParseJson(tokenizer_json, where));
   if (!document.is_object()) return WrongType(document, "an object", where);
-  ASSIGN_OR_RETURN(const json config, ParseConfig(tokenizer_config_json));
+  ASSIGN_OR_RETURN(const json config, ParseConfig(tokenizer_config_json, where));
   return Build(document, config, where);
 }
 
@@ -46,7 +48,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromVocabAndMerges(a
                                                                                absl::string_view tokenizer_config_json, absl::string_view where) {
   constexpr const char* kEnd = "<|endoftext|>";
   ASSIGN_OR_RETURN(json vocabulary, ParseJson(vocab_json, where));
-  ASSIGN_OR_RETURN(json config, ParseConfig(tokenizer_config_json));
+  ASSIGN_OR_RETURN(json config, ParseConfig(tokenizer_config_json, where));
   if (vocabulary.is_object() && vocabulary.contains(kEnd)) {
     for (const char* key : {"bos_token", "eos_token"}) {
       if (!config.is_object() || !config.contains(key)) config[key] = kEnd;

@@ -26,6 +26,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "comm/nearest_name.h"
+#include "comm/output_file.h"
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/launcher.h"
@@ -46,20 +47,6 @@ std::string Read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) Raise(absl::NotFoundError(absl::StrCat("cannot read ", path)));
   return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-// The whole file or none of it.
-void Write(const std::string& path, const std::string& text) {
-  const std::string draft = absl::StrCat(path, ".", getpid(), ".tmp");
-  std::ofstream file(draft, std::ios::binary);
-  file << text;
-  file.close();
-  std::error_code code;
-  if (file) fs::rename(draft, path, code);
-  if (!file || code) {
-    fs::remove(draft, code);
-    Raise(absl::PermissionDeniedError(absl::StrCat("cannot write ", path)));
-  }
 }
 
 // Makes the folder and proves that a file can be written in it.
@@ -110,6 +97,14 @@ void PushJson(lua_State* L, const Json& value) {
   }
 }
 
+// What the parser missed, without its own prefix "[json.exception.parse_error.101] parse error at line 1, column 2: ".
+absl::string_view Reason(const Json::parse_error& error) {
+  const absl::string_view text = error.what();
+  const size_t column = text.find("column ");
+  const size_t colon = column == absl::string_view::npos ? column : text.find(": ", column);
+  return colon == absl::string_view::npos ? text : text.substr(colon + 2);
+}
+
 Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> where) {
   Json value;
   try {
@@ -118,7 +113,7 @@ Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> whe
     const size_t end = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
     const auto line = 1 + std::count(text.begin(), text.begin() + end, '\n');
     const size_t column = end - (text.rfind('\n', end == 0 ? 0 : end - 1) == std::string::npos ? 0 : text.rfind('\n', end == 0 ? 0 : end - 1) + 1) + 1;
-    Raise(absl::InvalidArgumentError(absl::StrCat(where.value_or("JSON"), ":", line, ":", column, ": not valid JSON")));
+    Raise(absl::InvalidArgumentError(absl::StrCat(where.value_or("JSON"), ":", line, ":", column, ": not valid JSON: ", Reason(error))));
   }
   PushJson(L, value);
   return {1};
@@ -247,7 +242,7 @@ void OpenSystem(lua_State* L) {
   PushModule(L, "moonring.system",
              {
                  {"read", Bind<[](std::string path) { return Read(path); }>},
-                 {"write", Bind<[](std::string path, std::string text) { Write(path, text); }>},
+                 {"write", Bind<[](std::string path, std::string text) { return comm::WriteWhole(path, text); }>},
                  {"make_folder", Bind<[](std::string path) { MakeFolder(path); }>},
                  {"list", Bind<[](std::string path) { return List(path); }>},
                  {"exists", Bind<[](std::string path) { std::error_code code; return fs::exists(path, code); }>},

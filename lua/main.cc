@@ -36,6 +36,7 @@ struct CommandLine {
   std::string device = "auto";
   bool sandbox = false;
   std::string script;
+  bool says_nothing = false;  // neither a script nor --help: usage, and an error
   std::vector<std::string> arguments;
 };
 
@@ -63,7 +64,7 @@ absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
       if (line.device != "cpu" && line.device != "cuda") return absl::InvalidArgumentError(absl::StrCat("--device: wanted cpu or cuda, got '", argv[i], "'"));
     }
   }
-  if (i == argc) return (line.script = "help", line);
+  if (i == argc) return (line.script = "help", line.says_nothing = true, line);
   line.script = argv[i++];
   line.arguments.assign(argv + i, argv + argc);
   return line;
@@ -112,7 +113,7 @@ int Run(int argc, char** argv) {
   Vm vm(Host{.assets = *assets, .command = command, .device = line->device, .ranks = line->ranks, .sandbox = line->sandbox});
   const ScriptError error = vm.Run(path, chunk, line->arguments);
   if (error.exit_code != 0) ReportError(error.message);
-  return error.exit_code;
+  return error.exit_code == 0 && line->says_nothing ? kUsage : error.exit_code;
 }
 
 }  // namespace

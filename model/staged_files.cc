@@ -41,6 +41,11 @@ absl::Status StagedFiles::Begin(const std::string& name) {
   if (name.empty() || absl::StrContains(name, '/') || name == "." || name == "..")
     return absl::InvalidArgumentError(absl::StrCat("not a plain file name: '", name, "'"));
   if (std::find(names_.begin(), names_.end(), name) != names_.end()) return absl::InvalidArgumentError(absl::StrCat(name, ": written twice"));
+  std::error_code unknown;
+  const std::filesystem::file_status target = std::filesystem::status(absl::StrCat(dir_, "/", name), unknown);
+  if (std::filesystem::exists(target) && !std::filesystem::is_regular_file(target)) {  // Commit would put a plain file in a device's place
+    return absl::FailedPreconditionError(absl::StrCat(dir_, "/", name, ": cannot be written: it is there and not a regular file"));
+  }
   descriptor_ = open(TemporaryPath(name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) return Failure(errno, name);
   names_.push_back(name);

@@ -219,8 +219,8 @@ TEST_F(OwnDataTest, WritesWholeFilesOrNone) {
   ASSERT_OK(WritePreprocessed(path, {}));
   EXPECT_EQ(TemporaryFolder::Read(path), "");
   EXPECT_THAT(WritePreprocessed(folder_.Path("none/out.jsonl"), {}),
-              StatusIs(absl::StatusCode::kUnavailable, EndsWith("none/out.jsonl: cannot be written: No such file or directory")));
-  EXPECT_THAT(WritePreprocessed("/dev/full/x", {}), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cannot be written")));
+              StatusIs(absl::StatusCode::kNotFound, EndsWith("none/out.jsonl: cannot be written: No such file or directory")));
+  EXPECT_THAT(WritePreprocessed("/dev/full/x", {}), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("cannot be written")));
 }
 
 }  // namespace
