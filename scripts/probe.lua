@@ -1,7 +1,8 @@
---- moonring probe model_name_or_path=DIR input=IN.json out=OUT.json [grads=FILE.safetensors] [key=value...]: what a model computes
--- on given tokens, and its gradients.
+--- moonring probe model_name_or_path=DIR input=IN.json out=OUT.json [key=value...]: what a model computes on given tokens, and its gradients.
+-- Keys: those of train (sequence_parallel_size, bf16, fp64, ...), and grads=FILE.safetensors for the gradients themselves.
 --   in   { input_ids, labels (unshifted), positions: places to report, lengths: of packed documents (absent: one) }
 --   out  { loss: a prediction, logits: ids 0..7 at each place, logsumexp there, grad_norm: by name, grad_norm_total }
+-- A gradient is of the loss, which is a mean over the predictions; a tied weight is there once, under the embedding's name.
 local moonring = require "moonring"
 local config = moonring.config.command(arg, {
   { "input", "string", moonring.null, "the tokens" },
@@ -9,11 +10,14 @@ local config = moonring.config.command(arg, {
   { "grads", "string", moonring.null, "a file for the gradients themselves" },
 })
 moonring.config.require_keys(config, { "model_name_or_path", "input", "out" })
-local input = moonring.probe.read(config.input)
+moonring.config.check_output(config, "out")
+moonring.config.check_output(config, "grads")
+local checkpoint = moonring.model.open(config.model_name_or_path)
+local input = moonring.probe.read(config.input, checkpoint:vocab_size())
 moonring.launch(config.sequence_parallel_size)
 
 local mesh = moonring.run.mesh(config)
-local model = moonring.run.model(config, moonring.model.open(config.model_name_or_path))
+local model = moonring.run.model(config, checkpoint)
 local attention = moonring.attention.create { mesh = mesh, strategy = config.sequence_parallel_mode }
 local sft = moonring.objectives.sft { count = "targets" }
 local sequence = moonring.probe.sequence(input)
@@ -27,7 +31,7 @@ local mine = mesh:dp_rank() == 0 and 1 or 0 -- one sequence: further dp ranks ad
 ;(sum * (mine / math.max(count, 1))):backward()
 
 local result = moonring.probe.places(model, mesh, attention:layout(sequence), hidden, input.positions)
-result.loss = mesh:sum(sum:item() * mine) / math.max(count, 1)
+result.loss = mesh:sum(sum:item() * mine) / math.max(count, 1) + 0 -- no -0
 moonring.trainer.sum_gradients(model:parameters(), mesh)
 result.grad_norm_total = moonring.trainer.global_norm(model:parameters())
 result.grad_norm = moonring.trainer.norms(model:parameters())

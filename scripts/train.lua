@@ -1,5 +1,6 @@
---- moonring train CONFIG.yaml [key=value...]: a LLaMA-Factory configuration, unchanged; over sequence_parallel_size ranks that share
--- each sequence (moonring -n RANKS for more). Writes the model, trainer_log.jsonl and the other files of a run to output_dir.
+--- moonring train CONFIG.yaml [key=value...]: trains a model as a LLaMA-Factory configuration says, unchanged.
+-- Over sequence_parallel_size ranks that share each sequence; with moonring -n RANKS, dp = RANKS / sequence_parallel_size of
+-- such groups. Writes the model, trainer_log.jsonl and the other files of a run to output_dir.
 local moonring = require "moonring"
 local run = moonring.run
 local config = moonring.config.command(arg)

@@ -104,7 +104,10 @@ function config.load(path, words, allowed)
   if path then
     local text = system.read(path)
     local values, lines = system.yaml_decode(text, path)
-    if type(values) ~= "table" then fail(path, ": wanted keys and values, got '", show(values), "'") end
+    if type(values) ~= "table" or #values > 0 then
+      local got = values == system.null and "nothing" or type(values) == "table" and "a list" or "'" .. show(values):sub(1, 40) .. "'"
+      fail(path, ": wanted keys and values, got ", got)
+    end
     for name, value in pairs(values) do
       given[name], place[name] = value, ("%s:%s: "):format(path, lines[name] or "1")
     end
@@ -127,6 +130,10 @@ end
 
 --- The configuration of a command: CONFIG.yaml (where the first word is no key=value) and the words after it.
 function config.command(words, allowed)
+  if #words == 0 then
+    local name = tostring(words[0]):match "([%w_]+)%.lua$"
+    fail("usage: ", system.read(words[0]):match "^%-%-%- (moonring [^:\n]*):" or name, "; moonring help ", name, " says more")
+  end
   local rest, path = {}, nil
   for i, word in ipairs(words) do
     if i == 1 and not word:find "=" then path = word else rest[#rest + 1] = word end
@@ -139,6 +146,14 @@ function config.require_keys(loaded, required)
   for _, name in ipairs(required) do
     if loaded[name] == nil then fail(loaded.path or "configuration", ": ", name, " is missing") end
   end
+end
+
+--- Refuses a file to write whose folder is not there, before the work that it is for.
+function config.check_output(loaded, name)
+  local path = loaded[name]
+  local folder = path and path:match "^(.*)/[^/]*$"
+  if folder and folder ~= "" and not system.is_folder(folder) then fail(name, ": no folder '", folder, "' to write ", path, " in") end
+  if path and system.is_folder(path) then fail(name, ": ", path, " is a folder, wanted a file") end
 end
 
 config.fail = fail

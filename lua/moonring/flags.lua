@@ -27,9 +27,11 @@ local function read(defaults, words)
     if defaults[name] == nil then fail("unknown key '", name, "'", system.did_you_mean(name, names), "; keys: ", table.concat(names, ", ")) end
     values[name] = convert(name, text, defaults[name])
   end
+  local missing = {}
   for _, name in ipairs(names) do
-    if values[name] == required then fail(name, "= is missing") end
+    if values[name] == required then missing[#missing + 1] = name .. "=" end
   end
+  if #missing > 0 then fail(table.concat(missing, " and "), #missing > 1 and " are" or " is", " missing; keys: ", table.concat(names, ", ")) end
   return values
 end
 

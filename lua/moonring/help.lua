@@ -46,8 +46,8 @@ function help.text(command)
   end
   local lines = { "moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND [arguments...]", "" }
   for _, name in ipairs(system.commands()) do
-    local first = about(name):match "[^\n]*"
-    lines[#lines + 1] = ("  %-12s %s"):format(name, first:gsub("^moonring [%w_]+[^:]*: ", ""))
+    local text = (about(name) .. " "):gsub("\n", " "):gsub("^moonring [%w_]+[^:]*: ", "")
+    lines[#lines + 1] = ("  %-12s %s"):format(name, text:match "^(.-)%. " or text)
   end
   lines[#lines + 1] = "\nmoonring help COMMAND says more; help train lists every key of a configuration."
   return table.concat(lines, "\n")

@@ -6,34 +6,40 @@ local system = require "moonring.native.system"
 local tensors = require "moonring.native.tensor"
 
 local probe = {}
-local SHOWN_IDS = 8
+local SHOWN_IDS, IGNORE = 8, -100
 
-local function integers(where, name, list)
-  if type(list) ~= "table" then config.fail(where, ": ", name, ": wanted a list of integers, got ", type(list) == "nil" and "nothing" or tostring(list)) end
+-- A list of integers from `least` to below `limit`; IGNORE too where `ignore` says so.
+local function integers(where, name, list, least, limit, ignore)
+  local function refuse(place, wanted, got)
+    config.fail(where, ": ", name, place, ": wanted ", wanted, ", got ", got == nil and "nothing" or system.json_encode(got))
+  end
+  if type(list) ~= "table" or (#list == 0 and next(list) ~= nil) then refuse("", "a list of integers", list) end
   for i, value in ipairs(list) do
-    if type(value) ~= "number" or value ~= math.floor(value) then config.fail(where, ": ", name, "[", i - 1, "]: wanted an integer, got ", tostring(value)) end
+    local place = "[" .. i - 1 .. "]"
+    if type(value) ~= "number" or value ~= math.floor(value) then refuse(place, "an integer", value) end
+    if (value < least or value >= limit) and not (ignore and value == IGNORE) then
+      refuse(place, limit == math.huge and "at least " .. least or least .. " to " .. limit - 1 .. (ignore and " or " .. IGNORE or ""), value)
+    end
   end
   return list
 end
 
-function probe.read(path)
+--- The tokens in the file, each list checked: ids below `vocab_size`.
+function probe.read(path, vocab_size)
   local input = system.json_decode(system.read(path), path)
-  if type(input) ~= "table" then config.fail(path, ": wanted an object") end
+  if type(input) ~= "table" or #input > 0 then config.fail(path, ": wanted an object {...} with input_ids and labels") end
   local known = { input_ids = true, labels = true, positions = true, lengths = true }
   for name in pairs(input) do
     if not known[name] then config.fail(path, ": unknown key '", tostring(name), "'", system.did_you_mean(tostring(name), { "input_ids", "labels", "positions", "lengths" })) end
   end
-  local ids = integers(path, "input_ids", input.input_ids)
+  local ids = integers(path, "input_ids", input.input_ids, 0, vocab_size)
   if #ids == 0 then config.fail(path, ": input_ids is empty") end
-  local labels = integers(path, "labels", input.labels)
+  local labels = integers(path, "labels", input.labels, 0, vocab_size, true)
   if #labels ~= #ids then config.fail(path, ": ", #labels, " labels for ", #ids, " input_ids") end
-  local lengths, total = integers(path, "lengths", input.lengths or { #ids }), 0
+  local lengths, total = integers(path, "lengths", input.lengths or { #ids }, 1, math.huge), 0
   for _, length in ipairs(lengths) do total = total + length end
   if total ~= #ids then config.fail(path, ": lengths sum to ", total, ", there are ", #ids, " input_ids") end
-  local positions = integers(path, "positions", input.positions or {})
-  for _, place in ipairs(positions) do
-    if place < 0 or place >= #ids then config.fail(path, ": positions: ", place, " is outside the ", #ids, " input_ids") end
-  end
+  local positions = integers(path, "positions", input.positions or {}, 0, #ids)
   return { ids = ids, labels = labels, lengths = lengths, positions = positions }
 end
 

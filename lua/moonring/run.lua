@@ -106,7 +106,7 @@ function run.check(c)
     if c[name] < least then config.fail(name, ": wanted at least ", least, ", got ", c[name]) end
   end
   for _, name in ipairs { "num_train_epochs", "learning_rate", "max_grad_norm", "ddp_timeout" } do
-    if c[name] < 0 then config.fail(name, ": wanted 0 or more, got ", c[name]) end
+    if not (c[name] >= 0) then config.fail(name, ": wanted 0 or more, got ", c[name]) end
   end
   if c.micro_batch_tokens and c.micro_batch_tokens < 1 then config.fail("micro_batch_tokens: wanted at least 1, got ", c.micro_batch_tokens) end
   run.precision(c)
