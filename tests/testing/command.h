@@ -1,0 +1,68 @@
+#ifndef MOONRING_TESTS_TESTING_COMMAND_H_
+#define MOONRING_TESTS_TESTING_COMMAND_H_
+
+// The host, //:moonring, run as its users run it: a process of its own, with arguments, an environment and a stdin.
+//
+// A test that uses it has "//:moonring" among its data. The process leads a group of its own, which is killed at the time
+// limit, so that a hang is a failure and leaves nothing behind.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace moonring::testing {
+
+struct CommandOptions {
+  std::vector<std::string> arguments;
+  std::map<std::string, std::string> environment;  // besides this process's own, without torchrun's and Slurm's variables
+  std::string folder;                              // to run in; "": this one
+  std::string input;                               // stdin; at most what a pipe holds
+  std::chrono::seconds limit{60};
+};
+
+struct CommandResult {
+  int exit_code = -1;  // as a shell says it: 128+n where signal n ended it
+  bool timed_out = false;
+  std::string out, err;
+
+  std::string Describe() const;  // for a failure's message
+};
+
+class Command {
+ public:
+  explicit Command(CommandOptions options);
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  pid_t pid() const { return pid_; }
+  std::vector<pid_t> Children() const;          // in the order of their start
+  bool WaitForOutput(const std::string& text);  // on stdout or stderr; false where it ended without, or at the limit
+  void Signal(int signal) const;
+  CommandResult Wait();  // once
+
+ private:
+  void Drain(int fd, std::string* text);
+
+  std::chrono::steady_clock::time_point end_;
+  pid_t pid_ = -1;
+  int status_ = 0;
+  bool ended_ = false;
+  std::mutex mutex_;  // out_ and err_
+  std::string out_, err_;
+  std::thread out_reader_, err_reader_;
+};
+
+CommandResult RunMoonring(CommandOptions options);
+CommandResult RunMoonring(std::vector<std::string> arguments);
+
+bool Alive(pid_t pid);  // a zombie is not
+
+}  // namespace moonring::testing
+
+#endif  // MOONRING_TESTS_TESTING_COMMAND_H_
