@@ -1,5 +1,6 @@
 """Everything Moonring is built from that it did not write. Versions and reasons: README.md beside this file."""
 
+load("//third_party:cuda.bzl", "cuda")
 load("//third_party:debian.bzl", "debian")
 load("//third_party:wheel.bzl", "wheels")
 
@@ -19,8 +20,23 @@ def moonring_dependencies():
             "lib/libgomp.so.1": "torch:torch/lib/libgomp.so.1",
             "lib/libc10_cuda.so": "torch:torch/lib/libc10_cuda.so",
             "lib/libtorch_cuda.so": "torch:torch/lib/libtorch_cuda.so",
+            "lib/libtorch_nvshmem.so": "torch:torch/lib/libtorch_nvshmem.so",
             "lib/libcudart.so.13": "nvidia-cuda-runtime:nvidia/cu13/lib/libcudart.so.13",
             "lib/libcupti.so.13": "nvidia-cuda-cupti:nvidia/cu13/lib/libcupti.so.13",
+        },
+    )
+    cuda(
+        name = "libtorch_cuda",
+        build_file = "//third_party:libtorch_cuda.BUILD",
+        wheels = {
+            "nvidia-cufile==1.15.1.6": "08a3ecefae5a01c7f5117351c64f17c7c62efa5fffdbe24fc7d298da19cd0b44",
+            "nvidia-cusparselt-cu13==0.8.0": "25e30a8a7323935d4ad0340b95a0b69926eee755767e8e0b1cf8dd85b197d3fd",
+            "nvidia-nvshmem-cu13==3.4.5": "290f0a2ee94c9f3687a02502f3b9299a9f9fe826e6d0287ee18482e78d495b80",
+        },
+        links = {
+            "lib/libcufile.so.0": "nvidia-cufile:nvidia/cu13/lib/libcufile.so.0",
+            "lib/libcusparseLt.so.0": "nvidia-cusparselt-cu13:nvidia/cusparselt/lib/libcusparseLt.so.0",
+            "lib/libnvshmem_host.so.3": "nvidia-nvshmem-cu13:nvidia/nvshmem/lib/libnvshmem_host.so.3",
         },
     )
     wheels(

@@ -1,0 +1,75 @@
+"""The CUDA side of LibTorch: filled under --config=cuda only, so that nothing else fetches or needs anything of it."""
+
+load("//third_party:wheel.bzl", "WHEEL_ATTRS", "WHEEL_ENVIRON", "link_wheels")
+
+# What libtorch_cuda needs of the system: a CUDA 13 toolkit, cuDNN 9, NCCL. What the machine lacks is left to the loader.
+_LIBRARIES = [
+    "libcublas.so.13",
+    "libcublasLt.so.13",
+    "libcudnn.so.9",
+    "libcufft.so.12",
+    "libcurand.so.10",
+    "libcusparse.so.12",
+    "libnccl.so.2",
+]
+
+# In place of what is not there: queries pass over it, and a build of it says what is missing.
+_EMPTY = """
+cc_library(name = "cuda", hdrs = [":missing"], visibility = ["//visibility:public"])
+genrule(name = "missing", outs = ["missing.h"], cmd = "echo '%s' >&2; exit 1")
+"""
+
+def _value(ctx, header, name):
+    for line in ctx.read(header).split("\n"):
+        words = [word for word in line.replace("\t", " ").split(" ") if word]
+        if len(words) >= 3 and words[0] == "#define" and words[1] == name:
+            return words[2]
+    return ""
+
+def _obstacle(ctx, toolkit, nccl):
+    if ctx.os.environ.get("MOONRING_CUDA") != "1":
+        return "the CUDA libraries are built with --config=cuda"
+    runtime = ctx.path(toolkit + "/include/cuda_runtime_api.h")
+    if not runtime.exists:
+        return "--config=cuda needs a CUDA 13 toolkit: there is none in %s (CUDA_HOME names another place)" % toolkit
+    version = _value(ctx, runtime, "CUDART_VERSION")
+    if not version.startswith("13"):
+        return "--config=cuda needs a CUDA 13 toolkit, and CUDART_VERSION in %s is %s" % (toolkit, version)
+    if not nccl:
+        return "--config=cuda needs nccl.h of NCCL 2.28: install libnccl-dev, or put it into %s/include" % toolkit
+
+    # ProcessGroupNCCL holds structures of this header by value: it must be as new as the one LibTorch was built with.
+    version = _value(ctx, nccl, "NCCL_MAJOR") + "." + _value(ctx, nccl, "NCCL_MINOR")
+    if version != "2.28":
+        return "--config=cuda needs nccl.h of NCCL 2.28, and %s is of %s" % (nccl, version)
+    return ""
+
+def _cuda_impl(ctx):
+    ctx.file("WORKSPACE", "")
+    toolkit = ctx.os.environ.get("CUDA_HOME") or "/usr/local/cuda"
+    headers = [ctx.path(folder + "/nccl.h") for folder in [toolkit + "/include", "/usr/local/include", "/usr/include"]]
+    headers = [header for header in headers if header.exists]
+    obstacle = _obstacle(ctx, toolkit, headers[0] if headers else None)
+    if obstacle:
+        ctx.file("BUILD", _EMPTY % obstacle)
+        return
+    link_wheels(ctx)
+    ctx.symlink(toolkit + "/include", "include")
+    if headers[0].dirname != ctx.path(toolkit + "/include"):
+        ctx.symlink(headers[0], "nccl/nccl.h")
+    folders = [toolkit + "/lib64", toolkit + "/lib", "/usr/local/lib", "/usr/lib/x86_64-linux-gnu"]
+    linkopts = []
+    for library in _LIBRARIES:
+        for folder in folders:
+            if ctx.path(folder + "/" + library).exists:
+                linkopts += ["-Wl,-rpath," + folder, "-Wl,%s/%s" % (folder, library)]
+                break
+    ctx.file("BUILD", ctx.read(ctx.attr.build_file).replace("[] # of the machine", repr(linkopts)))
+
+cuda = repository_rule(
+    implementation = _cuda_impl,
+    doc = """The headers and libraries of the CUDA toolkit, of NCCL and of the few wheels that hold what a toolkit lacks.
+    Where --config=cuda is not given, or something is missing, a target that fails when it is built, and says why.""",
+    attrs = WHEEL_ATTRS,
+    environ = WHEEL_ENVIRON + ["MOONRING_CUDA", "CUDA_HOME"],
+)
