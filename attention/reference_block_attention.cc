@@ -18,7 +18,7 @@ at::Tensor ByHead(const at::Tensor& rows, int64_t repeats = 1) { return rows.to(
 at::Tensor Scores(const Tile& tile, const at::Tensor& q_HMD, const at::Tensor& k_HND) {
   at::Tensor scores = at::matmul(q_HMD, k_HND.transpose(1, 2)) * tile.scale;
   if (tile.kind == TileKind::kCausal) {
-    const at::Tensor future = at::ones({scores.size(1), scores.size(2)}, at::kBool).triu(1);
+    const at::Tensor future = at::ones({scores.size(1), scores.size(2)}, scores.options().dtype(at::kBool)).triu(1);
     scores.masked_fill_(future, -std::numeric_limits<double>::infinity());
   }
   return scores;

@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "attention/cpu_block_attention.h"
 #include "attention/dense_attention.h"
+#include "attention/device_block_attention.h"
 #include "attention/ring_attention.h"
 #include "attention/tile_plan.h"
 #include "attention/ulysses_attention.h"
@@ -31,7 +31,7 @@ absl::Status CheckStrategy(absl::string_view strategy, int ranks) {
 absl::StatusOr<std::unique_ptr<Attention>> CreateAttention(AttentionOptions options) {
   if (options.group == nullptr) return absl::InvalidArgumentError("attention: no group of ranks was given");
   if (const absl::Status status = CheckStrategy(options.strategy, options.group->size()); !status.ok()) return status;
-  std::shared_ptr<const BlockAttention> block = options.block ? std::move(options.block) : std::make_shared<CpuBlockAttention>();
+  std::shared_ptr<const BlockAttention> block = options.block ? std::move(options.block) : std::make_shared<DeviceBlockAttention>();
   if (options.group->size() == 1) return std::make_unique<DenseAttention>(std::move(block));
   if (options.strategy == "ulysses") return std::make_unique<UlyssesAttention>(std::move(options.group), std::move(block));
   const comm::Ownership ownership = options.strategy == "ring" ? comm::Ownership::kContiguous : comm::Ownership::kZigzag;

@@ -25,7 +25,7 @@ namespace moonring::attention {
 struct AttentionOptions {
   std::string strategy;
   std::shared_ptr<comm::Communicator> group;
-  std::shared_ptr<const BlockAttention> block = nullptr;  // the kernels; the CPU's by default
+  std::shared_ptr<const BlockAttention> block = nullptr;  // the kernels; by default those of the device
 };
 
 // INVALID_ARGUMENT for an unknown name (the message lists the known), for "dense" on several ranks, for no group.

@@ -266,7 +266,7 @@ at::Tensor TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm:
   at::Tensor anchor = at::empty({0});
   if (at::GradMode::is_enabled() && parameters_wanted) anchor.requires_grad_();
   const bool backward_follows = anchor.requires_grad() || (at::GradMode::is_enabled() && hidden_TD.requires_grad());
-  return TokenLogProbFunction::apply(hidden_TD, anchor, targets_T, c10::make_intrusive<Call>(head_VD, options, backward_follows));
+  return TokenLogProbFunction::apply(hidden_TD, anchor, targets_T.to(hidden_TD.device()), c10::make_intrusive<Call>(head_VD, options, backward_follows));
 }
 
 RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, int64_t first_ids, const LogProbOptions& options) {
