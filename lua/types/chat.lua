@@ -9,15 +9,17 @@ local chat = {}
 ---@return string
 function chat.guess_template(checkpoint) end
 
---- The options of `model:generate` by max_new_tokens, temperature, top_k, top_p, repetition_penalty, do_sample and seed.
+--- The options of `model:generate` by max_new_tokens, temperature, top_k, top_p, repetition_penalty, do_sample and seed. Without do_sample:
+--- drawn where temperature, top_p or top_k is given, else the likeliest token.
 ---@param c moonring.Configuration
 ---@return moonring.GenerateOptions
 function chat.sampling(c) end
 
+--- A conversation in which nothing was said yet.
 ---@param model moonring.Model
 ---@param tokenizer moonring.Tokenizer
 ---@param template moonring.Template
----@param sampling moonring.GenerateOptions
+---@param sampling moonring.GenerateOptions without stop_ids, which are the template's
 ---@return moonring.Chat
 function chat.new(model, tokenizer, template, sampling) end
 

@@ -80,7 +80,8 @@ local config = {}
 ---@return moonring.Configuration
 function config.load(path, words, allowed) end
 
---- The configuration of a command: CONFIG.yaml, where the first word is no key=value, and the words after it.
+--- The configuration of a command: CONFIG.yaml, where the first word is no key=value, and the words after it. Without any word: how the
+--- command is used, and exit code 2.
 ---@param words string[] `arg`
 ---@param allowed? moonring.KeyRow[] keys that this command alone has
 ---@return moonring.Configuration
@@ -90,6 +91,11 @@ function config.command(words, allowed) end
 ---@param loaded moonring.Configuration
 ---@param required string[]
 function config.require_keys(loaded, required) end
+
+--- Refuses a file to write whose folder is not there, or that is a folder, before the work that it is for. A key that is absent is fine.
+---@param loaded moonring.Configuration
+---@param name string the key that names the file
+function config.check_output(loaded, name) end
 
 --- Ends the script: "moonring: " and the arguments joined, exit code 2.
 ---@param ... string | number

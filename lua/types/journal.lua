@@ -5,6 +5,7 @@
 ---@class moonring.journal
 local journal = {}
 
+--- Opens the log in output_dir and says what is about to be trained, on rank 0.
 ---@param config moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param counts moonring.Counts

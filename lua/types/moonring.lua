@@ -62,7 +62,8 @@ function moonring.flags(defaults, words) end
 
 --- Starts `count` ranks of this very command where this process is not one already and -n did not say how many; then this
 --- process only waits for them and ends with their exit code. Else it does nothing.
----@param count integer
+--- Errors: INVALID_ARGUMENT where the ranks that there are, or that -n asks for, are no multiple of count.
+---@param count integer at least 1
 function moonring.launch(count) end
 
 --- Steps with their number from 1: `for step, k in moonring.count(dataset:steps { ... }) do`.

@@ -10,11 +10,13 @@ local probe = {}
 ---@field lengths integer[] tokens of each document
 ---@field positions integer[] places of the stream to report, from 0
 
---- Reads { input_ids, labels, positions?, lengths? } from a JSON file and checks it; one document where lengths are absent.
+--- Reads { input_ids, labels, positions?, lengths? } from a JSON file and checks every number; one document where lengths are absent.
 ---@param path string
+---@param vocab_size integer ids are below it
 ---@return moonring.ProbeInput
-function probe.read(path) end
+function probe.read(path, vocab_size) end
 
+--- The input as a packed stream of its documents.
 ---@param input moonring.ProbeInput
 ---@return moonring.Sequence
 function probe.sequence(input) end

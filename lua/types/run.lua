@@ -51,6 +51,7 @@ function run.dataset(c, tokenizer) end
 ---@return moonring.Counts
 function run.counts(c, examples, dp) end
 
+--- By seed, data_seed, disable_shuffling and micro_batch_tokens.
 ---@param c moonring.Configuration
 ---@param dataset moonring.Dataset
 ---@param mesh moonring.Mesh

@@ -24,10 +24,12 @@ function system.make_folder(path) end
 ---@return string[]
 function system.list(path) end
 
+--- Whether there is a file or folder.
 ---@param path string
 ---@return boolean
 function system.exists(path) end
 
+--- Whether there is a folder.
 ---@param path string
 ---@return boolean
 function system.is_folder(path) end

@@ -32,6 +32,8 @@ function trainer.sgd(list, options) end
 ---@field warmup_steps? integer steps in which the rate rises from 0; 0 where absent
 ---@field warmup_ratio? number the same as a part of total_steps, rounded up, where warmup_steps is 0; 0 where absent
 
+--- The learning rate of each step, as Transformers' get_scheduler has it: with w warm-up steps of n, step k = 0, 1, ... takes lr k / w while
+--- k < w, then lr (n - k) / (n - w) (linear), lr (1 + cos(pi (k - w) / (n - w))) / 2 (cosine), or lr.
 ---@param options moonring.ScheduleOptions
 ---@return moonring.Schedule
 function trainer.schedule(options) end

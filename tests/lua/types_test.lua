@@ -22,7 +22,7 @@ end
 local classes, modules, aliases = {}, {}, {}
 
 local function parse(path)
-  local meta, class, params, bound, optional = nil, nil, {}, {}, {}
+  local meta, class, params, bound, told = nil, nil, {}, {}, false
   local n = 0
   for line in io.lines(path) do
     n = n + 1
@@ -34,6 +34,8 @@ local function parse(path)
       class = { name = name, functions = {}, fields = {}, operators = {}, place = place }
       classes[name] = class
     end
+    if line == "" then told = false end
+    if line:match "^%-%-%- %S" then told = true end
     if line:match "^%-%-%-@alias" then aliases[line:match "^%-%-%-@alias (%S+)"] = true end
     local field, text = line:match "^%-%-%-@field (%S+) (.*)$"
     if field then class.fields[field:gsub("%?$", "")] = { type = text:match "^%S+", text = text, optional = field:find "%?$" ~= nil } end
@@ -53,6 +55,7 @@ local function parse(path)
       local described = {}
       for i, each in ipairs(params) do described[i] = each.name end
       check(table.concat(written, ", ") == table.concat(described, ", "), place, called, "(", list, ") describes (", table.concat(described, ", "), ")")
+      check(told or called == "close", place, called, " is not described in words")
       check(bound[owner] and not bound[owner].functions[called], place, owner, " has ", called, " twice, or is no class")
       bound[owner].functions[called] = { params = params, method = separator == ":", place = place }
       params = {}
