@@ -1,0 +1,311 @@
+// What is wrong in a model, a data set, a configuration or a probe's input is said in one line that names the place, before
+// the first step (exit code 2), without anything of C++ in it.
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/scripts/workplace.h"
+
+namespace moonring::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kWeight[] = "model.layers.0.mlp.up_proj.weight";
+
+class BadModelTest : public Workplace {
+ protected:
+  BadModelTest() { Write("in.json", R"({"input_ids": [1, 2, 3], "labels": [1, 2, 3]})"); }
+
+  CommandResult Probe(const std::string& model) const { return Run({"probe", "model_name_or_path=" + model, "input=in.json", "out=out.json"}); }
+
+  CommandResult ProbeWithFile(const std::string& file) const {
+    WriteModel("bad");
+    Write("bad/model.safetensors", file);
+    return Probe("bad");
+  }
+
+  // With one thing in the header's JSON changed.
+  CommandResult ProbeWithHeader(const std::function<void(json&)>& change) const {
+    const StoredTensors weights = TinyWeights();
+    json header = json::parse(SafetensorsHeader(weights));
+    change(header);
+    return ProbeWithFile(SafetensorsFile(header.dump(), weights));
+  }
+};
+
+TEST_F(BadModelTest, MissingFiles) {
+  EXPECT_THAT(Probe("nowhere"), FailsWith(2, HasSubstr("no folder or file 'nowhere'")));
+  EXPECT_THAT(Run({"chat", "nowhere"}), FailsWith(2, HasSubstr("no folder or file 'nowhere'")));
+  EXPECT_THAT(Probe("builtin:smollm3"), FailsWith(2, HasSubstr("no built-in model 'smollm3'; there is: smollm2")));
+  std::filesystem::create_directory(Path("empty"));
+  EXPECT_THAT(Probe("empty"), FailsWith(2, HasSubstr("empty: neither config.json nor a .gguf file")));
+  WriteModel("bad");
+  std::filesystem::remove(Path("bad/model.safetensors"));
+  EXPECT_THAT(Probe("bad"), FailsWith(2, HasSubstr("bad: no model.safetensors")));
+  WriteModel("bad");
+  WriteConfig("model_name_or_path: bad");
+  std::filesystem::remove(Path("bad/tokenizer.json"));
+  EXPECT_THAT(Run({"train", "config.yaml"}), FailsWith(2, HasSubstr("bad: no tokenizer.json")));
+}
+
+TEST_F(BadModelTest, Safetensors) {
+  const StoredTensors weights = TinyWeights();
+  const std::string header = SafetensorsHeader(weights), whole = SafetensorsFile(header, weights);
+  const auto long_header = [&](uint64_t size) {
+    std::string file = whole;
+    std::memcpy(file.data(), &size, 8);
+    return file;
+  };
+  const std::string place = "bad/model.safetensors: ";
+  EXPECT_THAT(ProbeWithFile(""), FailsWith(2, StartsWith(place)));
+  EXPECT_THAT(ProbeWithFile(whole.substr(0, 5)), FailsWith(2, AllOf(StartsWith(place), HasSubstr("truncated?"))));
+  EXPECT_THAT(ProbeWithFile(whole.substr(0, 500)), FailsWith(2, StartsWith(place)));
+  EXPECT_THAT(ProbeWithFile(whole.substr(0, whole.size() - 100)), FailsWith(2, AllOf(StartsWith(place), HasSubstr("truncated?"))));
+  EXPECT_THAT(ProbeWithFile(long_header(whole.size())), FailsWith(2, StartsWith(place)));
+  EXPECT_THAT(ProbeWithFile(long_header(uint64_t{1} << 40)), FailsWith(2, AllOf(StartsWith(place), HasSubstr("1099511627776 bytes"))));
+  EXPECT_THAT(ProbeWithFile(long_header(~uint64_t{0})), FailsWith(2, StartsWith(place)));
+  EXPECT_THAT(ProbeWithFile(SafetensorsFile("hello", weights)), FailsWith(2, AllOf(StartsWith(place), HasSubstr("line 1, column 1"))));
+  EXPECT_THAT(ProbeWithFile(SafetensorsFile("[1]", weights)), FailsWith(2, AllOf(StartsWith(place), HasSubstr("wanted an object"))));
+  EXPECT_THAT(ProbeWithFile(SafetensorsFile("{\"a\":" + std::string(200'000, '['), weights)), FailsWith(2, StartsWith(place)));
+
+  const auto of_weight = [&](const char* words) { return FailsWith(2, AllOf(StartsWith(place + kWeight + ": "), HasSubstr(words))); };
+  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["data_offsets"] = {-8, 100}; }), of_weight("none negative, got [-8,100]"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["data_offsets"] = {8, 0}; }), of_weight("wanted [begin, end], got [8,0]"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["data_offsets"] = h["model.layers.0.mlp.gate_proj.weight"]["data_offsets"]; }),
+              FailsWith(2, HasSubstr("inside another tensor")));
+  EXPECT_THAT(ProbeWithHeader([](json& h) { h["model.norm.weight"]["data_offsets"] = {1'000'000'000, 1'000'000'128}; }), FailsWith(2, StartsWith(place)));
+  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["dtype"] = "F16"; }), of_weight("takes 4096 bytes, but data_offsets give 8192"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["dtype"] = "Q7"; }), of_weight("unknown dtype 'Q7'"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight] = 3; }), of_weight("wanted an object, got 3"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["shape"] = {32, 64}; }), of_weight("wanted shape [64, 32], found [32, 64]"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["shape"] = {int64_t{1} << 40, int64_t{1} << 40}; }), of_weight("more than 2^64 bytes"));
+  StoredTensors lacking = TinyWeights();
+  lacking.erase(kWeight);
+  EXPECT_THAT(ProbeWithFile(SafetensorsFile(SafetensorsHeader(lacking), lacking)), FailsWith(2, HasSubstr(kWeight)));
+}
+
+TEST_F(BadModelTest, Config) {
+  const auto with = [&](const json& change) {
+    WriteModel("bad", TinyWeights(), change);
+    return Probe("bad");
+  };
+  const auto with_text = [&](const std::string& text) {
+    WriteModel("bad");
+    Write("bad/config.json", text);
+    return Probe("bad");
+  };
+  EXPECT_THAT(with({{"architectures", {"GPTJForCausalLM"}}}), FailsWith(2, HasSubstr("bad/config.json: architectures: 'GPTJForCausalLM' is not supported yet")));
+  EXPECT_THAT(with({{"hidden_size", "x"}}), FailsWith(2, HasSubstr("bad/config.json: hidden_size: wanted a whole number, got \"x\"")));
+  EXPECT_THAT(with({{"hidden_size", 33}}), FailsWith(2, HasSubstr("wanted shape [675, 33], found [675, 32]")));
+  EXPECT_THAT(with({{"num_hidden_layers", 3}}), FailsWith(2, HasSubstr("model.layers.2.")));
+  EXPECT_THAT(with({{"num_key_value_heads", 3}}), FailsWith(2, StartsWith("bad/config.json: ")));
+  EXPECT_THAT(with_text("{\n \"hidden_size\": 32\n \"x\": 1}\n"), FailsWith(2, AllOf(StartsWith("bad/config.json: "), HasSubstr("line 3"))));
+  EXPECT_THAT(with_text("{}"), FailsWith(2, StartsWith("bad/config.json: ")));
+  EXPECT_THAT(with_text(""), FailsWith(2, StartsWith("bad/config.json: ")));
+}
+
+TEST_F(BadModelTest, Tokenizer) {
+  const auto with = [&](const char* name, const char* text) {
+    WriteModel("bad");
+    Write(std::string("bad/") + name, text);
+    WriteConfig("model_name_or_path: bad");
+    return Run({"train", "config.yaml"});
+  };
+  EXPECT_THAT(with("tokenizer.json", "{\n"), FailsWith(2, StartsWith("bad/tokenizer.json:2:1: ")));
+  EXPECT_THAT(with("tokenizer.json", "{\"a\": 1}"), FailsWith(2, StartsWith("bad/tokenizer.json: model: ")));
+  EXPECT_THAT(with("tokenizer_config.json", "{\n\"a\" 1}"), FailsWith(2, StartsWith("bad/tokenizer_config.json:2:")));
+}
+
+TEST_F(BadModelTest, Gguf) {
+  const std::string begin = ReadText("external/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf").substr(0, 3'000'000);
+  const auto with = [&](const std::string& text) {
+    Write("bad.gguf", text);
+    return Probe("bad.gguf");
+  };
+  const auto number = [&](size_t at, uint64_t value) {
+    std::string text = begin;
+    std::memcpy(text.data() + at, &value, 8);
+    return text;
+  };
+  EXPECT_THAT(with(""), FailsWith(2, StartsWith("bad.gguf: not a valid GGUF file")));
+  EXPECT_THAT(with(begin.substr(0, 20)), FailsWith(2, AllOf(StartsWith("bad.gguf: "), HasSubstr("truncated?"))));
+  EXPECT_THAT(with(begin.substr(0, 1000)), FailsWith(2, AllOf(StartsWith("bad.gguf: "), HasSubstr("truncated?"))));
+  EXPECT_THAT(with(begin), FailsWith(2, AllOf(StartsWith("bad.gguf: "), HasSubstr("truncated?"))));
+  EXPECT_THAT(with("GGML" + begin.substr(4)), FailsWith(2, HasSubstr("does not begin with GGUF")));
+  EXPECT_THAT(with(number(8, uint64_t{1} << 62)), FailsWith(2, HasSubstr("number of tensors is 4611686018427387904")));
+  EXPECT_THAT(with(number(16, uint64_t{1} << 62)), FailsWith(2, HasSubstr("number of metadata values is 4611686018427387904")));
+  EXPECT_THAT(with(number(24, ~uint64_t{0})), FailsWith(2, StartsWith("bad.gguf: ")));
+  const size_t query = begin.find("blk.0.attn_q.weight") + std::strlen("blk.0.attn_q.weight");
+  EXPECT_THAT(with(number(query + 4, uint64_t{1} << 60)), FailsWith(2, HasSubstr("blk.0.attn_q.weight has an impossible size")));
+  EXPECT_THAT(with(number(query + 20, 999)), FailsWith(2, HasSubstr("blk.0.attn_q.weight has the unknown type 999")));
+}
+
+TEST_F(BadModelTest, ProbeInput) {
+  WriteModel("model");
+  const auto with = [&](const char* text) {
+    Write("in.json", text);
+    return Probe("model");
+  };
+  EXPECT_THAT(with("{\"input_ids\": [1, 2,\n 3 4]}"), FailsWith(2, StartsWith("in.json:2:4: ")));
+  EXPECT_THAT(with(""), FailsWith(2, StartsWith("in.json:1:1: ")));
+  EXPECT_THAT(with("[1]"), FailsWith(2, "in.json: wanted an object {...} with input_ids and labels"));
+  EXPECT_THAT(with("{}"), FailsWith(2, HasSubstr("in.json: input_ids: wanted a list of integers, got nothing")));
+  EXPECT_THAT(with(R"({"input_ids": [], "labels": []})"), FailsWith(2, HasSubstr("in.json: input_ids is empty")));
+  EXPECT_THAT(with(R"({"input_ids": [1, 2], "labels": [1]})"), FailsWith(2, "in.json: 1 labels for 2 input_ids"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 675], "labels": [1, 1]})"), FailsWith(2, "in.json: input_ids[1]: wanted 0 to 674, got 675"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [-1, 1]})"), FailsWith(2, "in.json: labels[0]: wanted 0 to 674 or -100, got -1"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1.5], "labels": [1, 1]})"), FailsWith(2, "in.json: input_ids[1]: wanted an integer, got 1.5"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, null]})"), FailsWith(2, "in.json: labels[1]: wanted an integer, got null"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [1]})"), FailsWith(2, "in.json: lengths sum to 1, there are 2 input_ids"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [2, 0]})"), FailsWith(2, HasSubstr("in.json: lengths[1]: wanted at least 1, got 0")));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "positions": [2]})"), FailsWith(2, "in.json: positions[0]: wanted 0 to 1, got 2"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "label": [1, 1]})"), FailsWith(2, "in.json: unknown key 'label' (did you mean 'labels'?)"));
+  EXPECT_THAT(Run({"probe", "model_name_or_path=model", "input=none.json", "out=out.json"}), FailsWith(2, HasSubstr("none.json")));
+}
+
+class BadDataTest : public Workplace {
+ protected:
+  BadDataTest() {
+    WriteModel("model");
+    WriteConfig("dataset: d");
+  }
+
+  CommandResult With(const std::string& rows, std::vector<std::string> more = {}, const char* info = R"({"d": {"file_name": "d.json"}})") const {
+    Write("data/dataset_info.json", info);
+    Write("data/d.json", rows);
+    more.insert(more.begin(), {"train", "config.yaml"});
+    return Run(more);
+  }
+};
+
+TEST_F(BadDataTest, Rows) {
+  const std::string row = R"({"instruction": "a", "output": "b"})";
+  EXPECT_THAT(With("[" + row + ",\n{\"instruction\" 1}]"), FailsWith(2, AllOf(HasSubstr("data set 'd': data/d.json:2:16: "))));
+  EXPECT_THAT(With(row + "\n" + row + "\n{\"instruction\":\n"), FailsWith(2, HasSubstr("data/d.json:3:")));
+  EXPECT_THAT(With("[" + row), FailsWith(2, HasSubstr("data/d.json:1:37: the file ends inside the array")));
+  EXPECT_THAT(With("[{\"instruction\": \"\xff\", \"output\": \"b\"}]"), FailsWith(2, AllOf(HasSubstr("data/d.json:1:"), HasSubstr("UTF-8"))));
+  EXPECT_THAT(With("[]"), FailsWith(2, "data set 'd': is empty: data/d.json has no row"));
+  EXPECT_THAT(With(""), FailsWith(2, "data set 'd': is empty: data/d.json has no row"));
+  EXPECT_THAT(With("[1]"), FailsWith(2, "data set 'd': data/d.json:1 (row 1): a row must be an object, got number"));
+  EXPECT_THAT(With("[" + row + ",\n{\"instruction\": 1, \"output\": \"b\"}]"), FailsWith(2, "data set 'd': data/d.json:2 (row 2): 'instruction' must be a string, got number"));
+  EXPECT_THAT(With(R"([{"instruction": "a", "output": ["b"]}])"), FailsWith(2, HasSubstr("(row 1): 'output' must be a string, got array")));
+  EXPECT_THAT(With(R"([{"instruction": "a", "output": "b", "h": "x"}])", {}, R"({"d": {"file_name": "d.json", "columns": {"prompt": "instruction", "response": "output", "history": "h"}}})"),
+              FailsWith(2, HasSubstr("(row 1): 'h' must be ")));
+  EXPECT_THAT(With(R"([{"instruction": "a", "output": null}])"), FailsWith(2, HasSubstr("none of 1 rows gives an example; 1 no 'output', first at data/d.json:1")));
+  EXPECT_THAT(With(R"([{"question": "a", "answer": "b"}])"), FailsWith(2, HasSubstr("no row has the key 'instruction'")));
+  EXPECT_THAT(With(row, {"cutoff_len=2"}), FailsWith(2, HasSubstr("cutoff_len 2 is too small")));
+  EXPECT_THAT(With(row, {"cutoff_len=0"}), FailsWith(2, "cutoff_len: wanted at least 1, got 0"));
+  EXPECT_THAT(With(row, {"overlong=error", "cutoff_len=9"}), FailsWith(2, HasSubstr("data/d.json:1 (row 1): has ")));
+  EXPECT_THAT(With(row, {"max_samples=0"}), FailsWith(2, HasSubstr("max_samples")));
+  EXPECT_THAT(With(row, {"template=smolm2"}), FailsWith(2, HasSubstr("no 'smolm2' (did you mean 'smollm2'?)")));
+}
+
+TEST_F(BadDataTest, DatasetInfo) {
+  const std::string row = R"({"instruction": "a", "output": "b"})";
+  const auto info = [&](const char* text) { return With(row, {}, text); };
+  EXPECT_THAT(info("{\"d\":\n {\"file_name\" 1}}"), FailsWith(2, StartsWith("data/dataset_info.json:2:15: ")));
+  EXPECT_THAT(info("[]"), FailsWith(2, HasSubstr("data/dataset_info.json: wanted an object")));
+  EXPECT_THAT(info(R"({"dd": {"file_name": "d.json"}, "other": {}})"), FailsWith(2, AllOf(HasSubstr("data/dataset_info.json: no data set 'd'"), HasSubstr("other"))));
+  EXPECT_THAT(info(R"({"d": {"file_name": "e.json"}})"), FailsWith(2, HasSubstr("data set 'd': data/e.json: no such file")));
+  EXPECT_THAT(info(R"({"d": {"file_nam": "d.json"}})"), FailsWith(2, HasSubstr("unknown key 'file_nam' (did you mean 'file_name'?)")));
+  EXPECT_THAT(info(R"({"d": {"hf_hub_url": "a/b"}})"), FailsWith(2, HasSubstr("'hf_hub_url' \"a/b\" is on the network")));
+  EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "formatting": "sharegpt"}})"), FailsWith(2, HasSubstr("not supported yet: formatting sharegpt")));
+  EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "ranking": true}})"), FailsWith(2, HasSubstr("not supported yet: ranking")));
+  EXPECT_THAT(With(row, {"dataset=alpaca_en_dem"}, R"({"alpaca_en_demo": {"file_name": "d.json"}})"), FailsWith(2, HasSubstr("(did you mean 'alpaca_en_demo'?)")));
+  EXPECT_THAT(With(row, {"dataset_dir=nowhere"}), FailsWith(2, StartsWith("nowhere/dataset_info.json: no such file")));
+}
+
+class BadConfigurationTest : public Workplace {
+ protected:
+  BadConfigurationTest() {
+    WriteModel("model");
+    WriteConfig();
+  }
+
+  // With a last line; its number is 17.
+  CommandResult Line(const std::string& line) const {
+    Write("line.yaml", ReadText(Path("config.yaml")) + line + "\n");
+    return Run({"train", "line.yaml"});
+  }
+  CommandResult Word(const std::string& word) const { return Run({"train", "config.yaml", word}); }
+};
+
+TEST_F(BadConfigurationTest, Keys) {
+  EXPECT_THAT(Line("learning_rat: 1"), FailsWith(2, "line.yaml:17: unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
+  EXPECT_THAT(Word("learning_rat=1"), FailsWith(2, "learning_rat=1: unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
+  EXPECT_THAT(Line("lora_rank: 8"), FailsWith(2, "line.yaml:17: not supported yet: lora_rank"));
+  EXPECT_THAT(Word("lora_rank=8"), FailsWith(2, HasSubstr("not supported yet: lora_rank")));
+  EXPECT_THAT(Line("packing: true"), FailsWith(2, "line.yaml:17: not supported yet: packing: true"));
+  EXPECT_THAT(Word("stage=dpo"), FailsWith(2, HasSubstr("not supported yet: stage: dpo")));
+  EXPECT_THAT(Word("finetuning_type=lora"), FailsWith(2, HasSubstr("not supported yet: finetuning_type: lora")));
+  EXPECT_THAT(Word("eval_dataset=rows"), FailsWith(2, HasSubstr("not supported yet: eval_dataset")));
+  EXPECT_THAT(Word("deepspeed=ds.json"), FailsWith(2, HasSubstr("not supported yet: deepspeed")));
+  EXPECT_THAT(Word("stray"), FailsWith(2, "wanted key=value, got 'stray'"));
+  EXPECT_THAT(Word("model_name_or_path="), FailsWith(2, "config.yaml: model_name_or_path is missing"));
+  EXPECT_THAT(Word("output_dir="), FailsWith(2, "config.yaml: output_dir is missing"));
+  Write("nokind.yaml", "model_name_or_path: model\ndataset: rows\noutput_dir: out\n");
+  EXPECT_THAT(Run({"train", "nokind.yaml"}), FailsWith(2, HasSubstr("not supported yet: finetuning_type: lora (the default; say finetuning_type: full)")));
+}
+
+TEST_F(BadConfigurationTest, Values) {
+  EXPECT_THAT(Line("seed: abc"), FailsWith(2, "line.yaml:17: seed: wanted int, got 'abc'"));
+  EXPECT_THAT(Line("warmup_steps: 1.5"), FailsWith(2, "line.yaml:17: warmup_steps: wanted int, got '1.5'"));
+  EXPECT_THAT(Line("bf16: maybe"), FailsWith(2, "line.yaml:17: bf16: wanted bool, got 'maybe'"));
+  EXPECT_THAT(Line("max_grad_norm: [1]"), FailsWith(2, StartsWith("line.yaml:17: max_grad_norm: wanted float, got ")));
+  EXPECT_THAT(Line("seed: 1\nseed: 2"), FailsWith(2, "line.yaml:18: key 'seed' a second time, first on line 17"));
+  EXPECT_THAT(Word("learning_rate=fast"), FailsWith(2, HasSubstr("learning_rate: wanted float, got 'fast'")));
+  EXPECT_THAT(Word("learning_rate=-1"), FailsWith(2, "learning_rate: wanted 0 or more, got -1"));
+  EXPECT_THAT(Word("learning_rate=nan"), FailsWith(2, "learning_rate: wanted 0 or more, got nan"));
+  EXPECT_THAT(Word("lr_scheduler_type=cosin"), FailsWith(2, HasSubstr("(did you mean 'cosine'?)")));
+  EXPECT_THAT(Word("lr_scheduler_type=polynomial"), FailsWith(2, HasSubstr("not supported yet: lr_scheduler_type: polynomial")));
+  EXPECT_THAT(Word("sequence_parallel_mode=usp"), FailsWith(2, HasSubstr("sequence_parallel_mode")));
+  EXPECT_THAT(Word("sequence_parallel_size=0"), FailsWith(2, "sequence_parallel_size: wanted at least 1, got 0"));
+  EXPECT_THAT(Word("per_device_train_batch_size=0"), FailsWith(2, "per_device_train_batch_size: wanted at least 1, got 0"));
+  EXPECT_THAT(Word("adam_beta1=2"), FailsWith(2, HasSubstr("adam_beta1 is 2")));
+  EXPECT_THAT(Run({"train", "config.yaml", "bf16=true", "pure_bf16=true"}), FailsWith(2, "bf16 and pure_bf16 exclude one another"));
+}
+
+TEST_F(BadConfigurationTest, File) {
+  EXPECT_THAT(Run({"train", "missing.yaml"}), FailsWith(2, "cannot read missing.yaml"));
+  EXPECT_THAT(Run({"train", "data"}), FailsWith(2, "data is a folder, wanted a file"));
+  EXPECT_THAT(Line("seed: [1"), FailsWith(2, StartsWith("line.yaml:18:1: not valid YAML: ")));
+  EXPECT_THAT(Line("\tseed: 1"), FailsWith(2, StartsWith("line.yaml:17:1: not valid YAML: ")));
+  EXPECT_THAT(Line("seed: 1\n  x: 2"), FailsWith(2, StartsWith("line.yaml:18:")));
+  const auto whole = [&](const char* text) {
+    Write("whole.yaml", text);
+    return Run({"train", "whole.yaml"});
+  };
+  EXPECT_THAT(whole("- a\n- b\n"), FailsWith(2, "whole.yaml: wanted keys and values, got a list"));
+  EXPECT_THAT(whole("hello"), FailsWith(2, "whole.yaml: wanted keys and values, got 'hello'"));
+  EXPECT_THAT(whole(""), FailsWith(2, "whole.yaml: wanted keys and values, got nothing"));
+}
+
+// Paths that no user may write, root included.
+TEST_F(BadConfigurationTest, Outputs) {
+  Write("file", "");
+  Write("full/kept", "");
+  EXPECT_THAT(Word("output_dir=file"), FailsWith(2, "output_dir: file is a file, wanted a folder"));
+  EXPECT_THAT(Word("output_dir=file/below"), FailsWith(2, HasSubstr("file/below: Not a directory")));
+  EXPECT_THAT(Word("output_dir=/proc/below"), FailsWith(2, HasSubstr("/proc/below")));
+  EXPECT_THAT(Word("output_dir=full"), FailsWith(2, "output_dir: full is not empty; overwrite_output_dir: true writes into it"));
+  EXPECT_THAT(Run({"preprocess", "config.yaml"}), FailsWith(2, "config.yaml: out is missing"));
+  EXPECT_THAT(Run({"preprocess", "config.yaml", "out=nowhere/rows.jsonl"}), FailsWith(2, HasSubstr("out: no folder 'nowhere'")));
+  EXPECT_THAT(Run({"preprocess", "config.yaml", "out=file/rows.jsonl"}), FailsWith(2, HasSubstr("out: no folder 'file'")));
+  // A full disk. Through links of this folder's own: a fault would replace the link, not the device.
+  std::filesystem::create_symlink("/dev/full", Path("disk"));
+  EXPECT_THAT(Run({"preprocess", "config.yaml", "out=disk"}), FailsWith(1, "disk: cannot be written: No space left on device"));
+  Write("in.json", R"({"input_ids": [1, 2, 3], "labels": [1, 2, 3]})");
+  EXPECT_THAT(Run({"probe", "model_name_or_path=model", "input=in.json", "out=disk"}), FailsWith(1, "disk: cannot be written: No space left on device"));
+  EXPECT_THAT(Run({"probe", "model_name_or_path=model", "input=in.json", "out=out.json", "grads=disk"}), FailsWith(2, HasSubstr("disk: cannot be written")));
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("disk")));
+}
+
+}  // namespace
+}  // namespace moonring::testing

@@ -1,0 +1,183 @@
+// The smaller commands: help, version, preprocess, chat, sft, and what is no command.
+
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/scripts/workplace.h"
+
+namespace moonring::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class CommandsTest : public Workplace {};
+
+// The comment that a script opens with, as a reader of the file sees it.
+std::string HeadComment(const std::string& script) {
+  std::istringstream text(ReadText("scripts/" + script + ".lua"));
+  std::string comment;
+  for (std::string line; std::getline(text, line) && line.rfind("--", 0) == 0;) {
+    comment += line.substr(std::min(line.size(), line.find_first_not_of('-') + 1)) + "\n";
+  }
+  return comment;
+}
+
+TEST_F(CommandsTest, Help) {
+  const CommandResult usage = Run({"help"});
+  ASSERT_THAT(usage, Succeeds());
+  for (const char* name : {"chat", "help", "preprocess", "probe", "sft", "train", "version"}) {
+    EXPECT_THAT(usage.out, HasSubstr(std::string("\n  ") + name + " "));
+    const CommandResult help = Run({"help", name});
+    ASSERT_THAT(help, Succeeds());
+    EXPECT_THAT(help.out, StartsWith(HeadComment(name))) << name;
+  }
+  std::istringstream lines(usage.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120) << line;  // nothing is cut off or wraps
+  EXPECT_EQ(Run({"--help"}).out, usage.out);
+  const CommandResult nothing = Run({});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_EQ(nothing.out, usage.out);
+}
+
+// The keys that users bring (LLaMA-Factory's, 360's) and our own, as far as they are read at all.
+TEST_F(CommandsTest, HelpTrainListsEveryKey) {
+  const CommandResult help = Run({"help", "train"});
+  ASSERT_THAT(help, Succeeds());
+  std::set<std::string> listed;
+  std::istringstream lines(help.out);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name, type;
+    if (line.rfind("  ", 0) != 0 || !(words >> name >> type)) continue;
+    EXPECT_TRUE(listed.insert(name).second) << name << " twice";
+    EXPECT_THAT(type, ::testing::AnyOf("string", "int", "float", "bool", "list", "any")) << name;
+  }
+  for (const char* key : {"model_name_or_path", "dataset", "dataset_dir", "template", "cutoff_len", "sequence_parallel_size", "sequence_parallel_mode", "stage",
+                          "finetuning_type", "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate", "num_train_epochs", "max_steps",
+                          "lr_scheduler_type", "warmup_ratio", "warmup_steps", "weight_decay", "optim", "max_grad_norm", "bf16", "pure_bf16", "seed", "logging_steps",
+                          "output_dir", "overwrite_output_dir", "plot_loss", "report_to", "save_strategy", "ddp_timeout", "micro_batch_tokens", "count", "overlong",
+                          "recompute", "max_samples", "train_on_prompt", "mask_history", "disable_shuffling", "flash_attn", "packing", "deepspeed"}) {
+    EXPECT_TRUE(listed.contains(key)) << key;
+  }
+}
+
+TEST_F(CommandsTest, Version) {
+  const CommandResult version = Run({"version"});
+  ASSERT_THAT(version, Succeeds());
+  EXPECT_THAT(version.out, ::testing::MatchesRegex("moonring [0-9.]+ \\(LibTorch 2\\.11\\.[0-9]+\\)\n"));
+  EXPECT_EQ(Run({"--version"}).out, version.out);
+}
+
+TEST_F(CommandsTest, WhatIsNoCommand) {
+  EXPECT_THAT(Run({"trian"}), FailsWith(2, AllOf(HasSubstr("'trian' (did you mean 'train'?)"), HasSubstr("preprocess, probe, sft, train"))));
+  EXPECT_THAT(Run({"help", "trian"}), FailsWith(2, HasSubstr("(did you mean 'train'?)")));
+  EXPECT_THAT(Run({"script.lua"}), FailsWith(2, HasSubstr("no file and no command 'script.lua'")));
+  EXPECT_THAT(Run({"--devise", "cpu", "version"}), FailsWith(2, HasSubstr("(did you mean '--device'?)")));
+  EXPECT_THAT(Run({"-n", "zero", "version"}), FailsWith(2, "-n: wanted a number of ranks from 1, got 'zero'"));
+  EXPECT_THAT(Run({"-n"}), FailsWith(2, "-n needs a value"));
+  EXPECT_THAT(Run({"--device", "gpu", "version"}), FailsWith(2, HasSubstr("wanted cpu or cuda, got 'gpu'")));
+  for (const char* name : {"train", "preprocess", "probe", "chat"}) EXPECT_THAT(Run({name}), FailsWith(2, StartsWith(std::string("usage: moonring ") + name + " ")));
+  EXPECT_THAT(Run({"sft"}), FailsWith(2, StartsWith("data= and model= are missing; keys: batch, cutoff,")));
+}
+
+// Token by token what LLaMA-Factory prepares; a case of each kind (all of them are data's own test).
+TEST_F(CommandsTest, Preprocess) {
+  const std::set<std::string> wanted = {"own_smollm2_64", "own_chatml_16_prompt", "own_default_2048_last", "renamed", "two_sets", "long", "max_samples", "default_system"};
+  const json cases = ReadJson("tests/golden/preprocess/cases.json");
+  size_t compared = 0;
+  for (const json& each : cases) {
+    if (!wanted.contains(each.at("name"))) continue;
+    std::vector<std::string> words = {"preprocess", "model_name_or_path=builtin:smollm2", "out=rows.jsonl", "dataset_dir=" + Runfile("tests/golden/preprocess/data")};
+    for (const auto& [key, value] : each.at("config").items()) words.push_back(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
+    const CommandResult result = Run(words);
+    ASSERT_THAT(result, Succeeds());
+    EXPECT_EQ(result.out, std::to_string(each.at("examples").get<int>()) + " examples in rows.jsonl\n");
+    EXPECT_EQ(ReadText(Path("rows.jsonl")), ReadText("tests/golden/preprocess/" + each.at("file").get<std::string>())) << each.at("name");
+    ++compared;
+  }
+  EXPECT_EQ(compared, wanted.size());
+}
+
+TEST_F(CommandsTest, PreprocessTakesAConfigurationAndWritesToAPipe) {
+  WriteModel("model");
+  WriteConfig();
+  ASSERT_THAT(Run({"preprocess", "config.yaml", "out=rows.jsonl"}), Succeeds());
+  EXPECT_EQ(ReadJsonLines(Path("rows.jsonl")).size(), 10);
+  EXPECT_FALSE(std::filesystem::exists(Path("out")));
+  const CommandResult piped = Run({"preprocess", "config.yaml", "out=/dev/stdout"});
+  ASSERT_THAT(piped, Succeeds());
+  EXPECT_THAT(piped.out, StartsWith(ReadText(Path("rows.jsonl"))));
+}
+
+TEST_F(CommandsTest, Chat) {
+  WriteModel("model");
+  CommandOptions options = Options({"chat", "model", "max_new_tokens=6"});
+  options.input = "Hello\n\nAnd again?\nclear\nHello\nexit\nnever read\n";
+  const CommandResult result = RunMoonring(options);
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_EQ(result.err, "");  // no prompt where stderr is no terminal
+  // Greedy: the first and the third answer come from the same conversation. An untrained model's may hold line feeds.
+  const size_t half = result.out.size() / 2;
+  EXPECT_GT(half, 0);
+  options.input = "Hello\n";
+  const std::string once = RunMoonring(options).out;
+  EXPECT_THAT(result.out, AllOf(StartsWith(once), ::testing::EndsWith(once)));
+  EXPECT_GT(result.out.size(), 2 * once.size());
+  options.arguments.push_back("max_new_tokns=3");
+  EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("(did you mean 'max_new_tokens'?)")));
+  options.arguments.back() = "template=smolm2";
+  EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("(did you mean 'smollm2'?)")));
+}
+
+// The script to copy: its own example, over one and two ranks.
+TEST_F(CommandsTest, Sft) {
+  WriteModel("model");
+  WriteConfig();
+  const std::vector<std::string> flags = {"sft", "model=model", "data=rows", "dir=data", "template=smollm2", "batch=5", "epochs=2", "lr=1e-3", "cutoff=200"};
+  const auto run = [&](std::vector<std::string> options, std::vector<std::string> more) {
+    options.insert(options.end(), flags.begin(), flags.end());
+    options.insert(options.end(), more.begin(), more.end());
+    const CommandResult result = Run(options);
+    EXPECT_THAT(result, Succeeds());
+    return result.out;
+  };
+  const std::string alone = run({}, {"out=one"}), shared = run({"-n", "2"}, {"sp=2", "out=two", "strategy=ulysses"});
+  EXPECT_THAT(alone, AllOf(StartsWith("step 1/4  loss "), HasSubstr("step 4/4  loss ")));
+  std::istringstream one(alone), two(shared);
+  std::string line_one, line_two, word;
+  for (int step = 1; step <= 4; ++step) {
+    std::getline(one, line_one);
+    std::getline(two, line_two);
+    double loss[2], norm[2];
+    std::istringstream first(line_one), second(line_two);
+    first >> word >> word >> word >> loss[0] >> word >> norm[0];
+    second >> word >> word >> word >> loss[1] >> word >> norm[1];
+    EXPECT_NEAR(loss[1], loss[0], 1e-5 * loss[0]) << line_one;  // printed with 6 decimals
+    EXPECT_NEAR(norm[1], norm[0], 2e-4) << line_one;            // with 4
+  }
+  EXPECT_EQ(ReadSafetensors(Path("two/model.safetensors")).size(), TinyWeights().size());
+  EXPECT_TRUE(std::filesystem::exists(Path("two/tokenizer.json")));
+
+  EXPECT_THAT(Run({"sft", "model=model", "data=rows", "dat=3"}), FailsWith(2, HasSubstr("unknown key 'dat' (did you mean 'data'?)")));
+  EXPECT_THAT(Run({"sft", "model=model", "data=rows", "sp=two"}), FailsWith(2, "sp: wanted a number, got 'two'"));
+  EXPECT_THAT(Run({"sft", "model=nowhere", "data=rows"}), FailsWith(2, HasSubstr("'nowhere'")));
+}
+
+// A copy of it, as a file of one's own.
+TEST_F(CommandsTest, AScriptOfOnesOwn) {
+  WriteModel("model");
+  WriteConfig();
+  Write("mine.lua", ReadText("scripts/sft.lua"));
+  const CommandResult result = Run({"-n", "2", "mine.lua", "model=model", "data=rows", "sp=2", "batch=10", "epochs=1", "out=mine"});
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(result.out, StartsWith("step 1/1  loss "));
+}
+
+}  // namespace
+}  // namespace moonring::testing

@@ -1,0 +1,167 @@
+// Runs of several processes that go wrong, and runs that are ended: what is said, the exit code, and that nobody is left.
+//
+// The cause comes first, in one line under its rank; lines of ranks that it took down may follow. "Within seconds" is 15
+// here: the launcher gives the others 3 s for their words and 5 s more to end.
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/scripts/workplace.h"
+#include "tests/testing/busy_port.h"
+
+namespace moonring::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class RanksTest : public Workplace {
+ protected:
+  RanksTest() {
+    WriteModel("model");
+    WriteConfig("max_steps: 1000000\nlogging_steps: 500000\noverwrite_output_dir: true");
+  }
+
+  static constexpr char kTraining[] = "1000000 steps of";  // said just before the first step
+
+  // A line of stderr each, of the launcher or of a process alone, without its "moonring: ".
+  static std::vector<std::string> Messages(const CommandResult& result) {
+    std::vector<std::string> messages;
+    std::istringstream text(result.err);
+    for (std::string line; std::getline(text, line);) {
+      if (line.rfind("moonring: ", 0) == 0) messages.push_back(line.substr(10));
+    }
+    return messages;
+  }
+
+  CommandResult WithEnvironment(std::map<std::string, std::string> environment, std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), {"train", "config.yaml"});
+    CommandOptions options = Options(more);
+    options.environment.merge(environment);
+    return RunMoonring(options);
+  }
+
+  static bool AllGone(const std::vector<pid_t>& pids, std::chrono::seconds limit) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (std::any_of(pids.begin(), pids.end(), &Alive)) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return true;
+  }
+};
+
+TEST_F(RanksTest, ADeadRankEndsTheRun) {
+  struct Death {
+    int rank, signal;
+    const char* words;
+  };
+  for (const Death& death : {Death{0, SIGKILL, "rank 0 of 2: ended by signal 9"}, Death{1, SIGKILL, "rank 1 of 2: ended by signal 9"},
+                             Death{1, SIGSEGV, "rank 1 of 2: ended by signal 11"}}) {
+    Command command(Options({"-n", "2", "train", "config.yaml", "sequence_parallel_size=2"}));
+    ASSERT_TRUE(command.WaitForOutput(kTraining));
+    const std::vector<pid_t> ranks = command.Children();
+    ASSERT_EQ(ranks.size(), 2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // into the steps
+    const auto start = std::chrono::steady_clock::now();
+    kill(ranks[death.rank], death.signal);
+    const CommandResult result = command.Wait();
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
+    EXPECT_EQ(result.exit_code, 1) << result.Describe();
+    const std::vector<std::string> messages = Messages(result);
+    ASSERT_FALSE(messages.empty()) << result.Describe();
+    EXPECT_THAT(messages[0], StartsWith(death.words));
+    EXPECT_LE(messages.size(), 2) << result.Describe();
+    EXPECT_THAT(result.err, ::testing::Not(HasSubstr("frame #")));
+    EXPECT_TRUE(AllGone(ranks, std::chrono::seconds(1)));
+  }
+}
+
+TEST_F(RanksTest, ASignalToTheLauncherEndsAll) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    for (const bool by_option : {true, false}) {  // -n 2, or train's own launch
+      std::vector<std::string> words = {"train", "config.yaml", "sequence_parallel_size=2"};
+      if (by_option) words.insert(words.begin(), {"-n", "2"});
+      Command command(Options(words));
+      ASSERT_TRUE(command.WaitForOutput(kTraining));
+      const std::vector<pid_t> ranks = command.Children();
+      ASSERT_EQ(ranks.size(), 2);
+      command.Signal(signal);
+      const CommandResult result = command.Wait();
+      EXPECT_EQ(result.exit_code, 128 + signal) << result.Describe();
+      EXPECT_TRUE(Messages(result).empty()) << result.Describe();
+      EXPECT_TRUE(AllGone(ranks, std::chrono::seconds(1)));
+    }
+  }
+  Command alone(Options({"train", "config.yaml"}));
+  ASSERT_TRUE(alone.WaitForOutput(kTraining));
+  alone.Signal(SIGINT);
+  EXPECT_EQ(alone.Wait().exit_code, 128 + SIGINT);
+}
+
+TEST_F(RanksTest, RanksDieWithTheLauncher) {
+  Command command(Options({"-n", "2", "train", "config.yaml", "sequence_parallel_size=2"}));
+  ASSERT_TRUE(command.WaitForOutput(kTraining));
+  const std::vector<pid_t> ranks = command.Children();
+  ASSERT_EQ(ranks.size(), 2);
+  command.Signal(SIGKILL);
+  EXPECT_TRUE(AllGone(ranks, std::chrono::seconds(5)));
+  EXPECT_EQ(command.Wait().exit_code, 128 + SIGKILL);
+}
+
+TEST_F(RanksTest, ABusyPort) {
+  const BusyPort busy;
+  const auto says = HasSubstr("port " + busy.port() + " on this machine: Address already in use; set MASTER_PORT to a free port");
+  EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", busy.port()}}), FailsWith(1, says));
+  const CommandResult launched = WithEnvironment({{"MASTER_PORT", busy.port()}}, {"sequence_parallel_size=2"});
+  EXPECT_EQ(launched.exit_code, 1) << launched.Describe();
+  ASSERT_FALSE(Messages(launched).empty()) << launched.Describe();
+  EXPECT_THAT(Messages(launched)[0], says);
+}
+
+TEST_F(RanksTest, AnEnvironmentThatContradictsItself) {
+  EXPECT_THAT(WithEnvironment({{"RANK", "0"}}), FailsWith(2, "RANK is set, but WORLD_SIZE is not"));
+  EXPECT_THAT(WithEnvironment({{"WORLD_SIZE", "2"}}), FailsWith(2, "WORLD_SIZE is set, but RANK is not"));
+  EXPECT_THAT(WithEnvironment({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), FailsWith(2, HasSubstr("RANK='2': wanted a number from 0 to 1")));
+  EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "two"}}), FailsWith(2, HasSubstr("WORLD_SIZE='two': wanted a number")));
+  EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), FailsWith(2, HasSubstr("MASTER_ADDR is not")));
+  EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "99999"}}), FailsWith(2, HasSubstr("MASTER_PORT='99999'")));
+}
+
+// With a deadline of 2 s: the one who waits says whom for.
+TEST_F(RanksTest, ARankThatDoesNotCome) {
+  const std::string port = FreePort();
+  const std::map<std::string, std::string> shared = {{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
+  auto first = shared, second = shared;
+  first["RANK"] = "0";
+  second["RANK"] = "1";
+  EXPECT_THAT(WithEnvironment(first, {"ddp_timeout=2"}), FailsWith(1, HasSubstr("rank 1 of 2 did not come")));
+  EXPECT_THAT(WithEnvironment(second, {"ddp_timeout=2"}), FailsWith(1, HasSubstr("nobody answers at 127.0.0.1:" + port)));
+}
+
+TEST_F(RanksTest, RanksThatTheGroupsDoNotDivide) {
+  const auto says = [](int sp, int ranks) {
+    return FailsWith(2, "sequence_parallel_size: " + std::to_string(sp) + " does not divide the number of ranks, " + std::to_string(ranks));
+  };
+  EXPECT_THAT(Run({"-n", "3", "train", "config.yaml", "sequence_parallel_size=2"}), says(2, 3));
+  EXPECT_THAT(Run({"-n", "2", "train", "config.yaml", "sequence_parallel_size=4"}), says(4, 2));
+  EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29999"}}, {"sequence_parallel_size=2"}), says(2, 3));
+}
+
+// What every rank finds is said once; what one finds, under its number.
+TEST_F(RanksTest, EachMessageOnce) {
+  WriteConfig("template: smolm2");
+  EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=2"}), FailsWith(2, HasSubstr("no 'smolm2'")));
+  Write("one.lua", "local moonring = require 'moonring'\nif moonring.comm.mesh {}:rank() == 1 then error 'my own' end\n");
+  EXPECT_THAT(Run({"-n", "2", "one.lua"}), FailsWith(1, "rank 1 of 2: one.lua:2: my own"));
+}
+
+}  // namespace
+}  // namespace moonring::testing

@@ -1,0 +1,40 @@
+#ifndef MOONRING_TESTS_TESTING_BUSY_PORT_H_
+#define MOONRING_TESTS_TESTING_BUSY_PORT_H_
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace moonring::testing {
+
+// A port that is taken for as long as it lives.
+class BusyPort {
+ public:
+  BusyPort() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(fd_, 1), 0);
+    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+  }
+  ~BusyPort() { close(fd_); }
+  std::string port() const { return std::to_string(port_); }
+
+ private:
+  int fd_, port_ = 0;
+};
+
+// One that was free a moment ago.
+inline std::string FreePort() { return BusyPort().port(); }
+
+}  // namespace moonring::testing
+
+#endif  // MOONRING_TESTS_TESTING_BUSY_PORT_H_
