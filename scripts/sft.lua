@@ -3,8 +3,7 @@
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data", template = "default", out = "runs/sft",
   sp = 1, strategy = "zigzag-ring", batch = 16, epochs = 3, lr = 5e-5, cutoff = 2048, micro_tokens = 8192 }
-local mesh = moonring.comm.mesh { sp = opt.sp }
-local checkpoint = moonring.model.open(opt.model)
+local mesh, checkpoint = moonring.comm.mesh { sp = opt.sp }, moonring.model.open(opt.model)
 local model, tokenizer = moonring.model.load(checkpoint), moonring.data.tokenizer(checkpoint)
 local attention = moonring.attention.create { mesh = mesh, strategy = opt.strategy }
 local dataset = moonring.data.load { names = { opt.data }, dir = opt.dir, template = opt.template, tokenizer = tokenizer, cutoff_len = opt.cutoff }
@@ -16,16 +15,15 @@ for step, k in moonring.count(dataset:steps { mesh = mesh, batch = opt.batch, mi
   for _, micro in ipairs(step:micro_batches()) do
     moonring.scope(function() -- tensors made here are released at `end`
       local ids, positions, targets, plan = attention:cut(micro:sequence()) -- this rank's share
-      local log_prob = moonring.objectives.log_prob(model:forward(ids, positions, plan), model:head(), targets)
-      local sum = sft:loss(log_prob, targets);
+      local hidden = model:forward(ids, positions, plan)
+      local sum = sft:loss(moonring.objectives.log_prob(hidden, model:head(), targets), targets);
       (sum / math.max(count, 1)):backward()
       loss = loss + sum:item() / math.max(count, 1)
     end)
   end
   moonring.trainer.sum_gradients(weights, mesh) -- over all ranks; nothing is averaged
   local norm = moonring.trainer.clip_gradients(weights, { max_norm = 1.0 })
-  adamw:step(schedule:at(k - 1))
-  weights:clear_gradients()
+  adamw:step(schedule:at(k - 1)); weights:clear_gradients()
   loss = mesh:sum(loss)
   if mesh:rank() == 0 then print(("step %d/%d  loss %.6f  grad_norm %.4f"):format(k, steps, loss, norm)) end
 end

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,17 @@ namespace {
 using nlohmann::ordered_json;
 
 std::string PathOf(const MetricsLogOptions& options, absl::string_view file) { return absl::StrCat(options.output_dir, "/", file); }
+
+constexpr std::string_view kBytes = "_bytes";  // what is counted in them is a whole number
+
+template <typename Object>
+void Put(Object& object, const std::string& name, double value) {
+  if (std::string_view(name).ends_with(kBytes)) {
+    object[name] = static_cast<int64_t>(value);
+  } else {
+    object[name] = value;
+  }
+}
 
 std::string Pretty(const nlohmann::json& json) { return json.dump(2) + "\n"; }
 
@@ -58,7 +70,13 @@ std::string Summary(const StepRecord& record) {
   if (record.grad_norm) absl::StrAppendFormat(&text, "grad_norm %.4g  ", *record.grad_norm);
   if (record.learning_rate) absl::StrAppendFormat(&text, "lr %.3g  ", *record.learning_rate);
   absl::StrAppendFormat(&text, "epoch %.2f", record.epoch);
-  for (const auto& [name, value] : record.more) absl::StrAppendFormat(&text, "  %s %.4g", name, value);
+  for (const auto& [name, value] : record.more) {
+    if (const std::string_view what = name; what.ends_with(kBytes)) {
+      absl::StrAppendFormat(&text, "  %s %.2f GiB", what.substr(0, what.size() - kBytes.size()), value / (int64_t{1} << 30));
+    } else {
+      absl::StrAppendFormat(&text, "  %s %.4g", name, value);
+    }
+  }
   return text;
 }
 
@@ -103,7 +121,7 @@ ordered_json MetricsLog::Line(const StepRecord& record) {
   line["tokens"] = record.tokens;
   line["tokens_per_second"] = interval > 0.0 ? static_cast<double>(record.tokens - last_.tokens) / interval : 0.0;
   line["peak_memory_bytes"] = PeakResidentBytes();
-  for (const auto& [name, value] : record.more) line[name] = value;
+  for (const auto& [name, value] : record.more) Put(line, name, value);
   last_seconds_ = seconds;
   return line;
 }
@@ -114,7 +132,7 @@ absl::Status MetricsLog::Write(const StepRecord& record) {
   if (record.loss) entry["loss"] = *record.loss;
   if (record.learning_rate) entry["learning_rate"] = *record.learning_rate;
   if (record.grad_norm) entry["grad_norm"] = *record.grad_norm;
-  for (const auto& [name, value] : record.more) entry[name] = value;
+  for (const auto& [name, value] : record.more) Put(entry, name, value);
   history_.push_back(std::move(entry));
   last_ = record;
   return absl::OkStatus();

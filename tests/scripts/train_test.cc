@@ -52,7 +52,7 @@ TEST_F(TrainTest, LeavesEveryFile) {
   WriteConfig("plot_loss: true\nmax_steps: 3");
   const CommandResult result = Run({"train", "config.yaml"});
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, HasSubstr("out/training_loss.png"));
+  EXPECT_THAT(result.err, ::testing::AllOf(HasSubstr("out/training_loss.png"), HasSubstr("  peak_memory 0."), HasSubstr(" GiB")));
 
   const std::vector<json> log = ReadJsonLines(Path("out/trainer_log.jsonl"));
   ASSERT_EQ(log.size(), 4);
@@ -64,6 +64,7 @@ TEST_F(TrainTest, LeavesEveryFile) {
       EXPECT_TRUE(line.contains(key)) << key << " in " << line;
     }
     EXPECT_EQ(line.at("current_steps"), k + 1);
+    EXPECT_TRUE(line.at("peak_memory_bytes").is_number_integer());
     EXPECT_EQ(line.at("total_steps"), 3);
     EXPECT_DOUBLE_EQ(line.at("lr").get<double>(), 2e-3 * 0.5 * (1 + std::cos(M_PI * k / 3)));  // what the step used
     const double scaled = line.at("loss").get<double>() * 1e6;
