@@ -115,11 +115,11 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
 class LookUpNode : public torch::autograd::Function<LookUpNode> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& anchor, const at::Tensor& ids, const c10::intrusive_ptr<Call>& call,
-                            at::ScalarType result_dtype) {
+                            const LookUpOptions& options) {
     ctx->saved_data["call"] = c10::IValue::make_capsule(call);
+    ctx->saved_data["pad_id"] = options.pad_id;
     ctx->save_for_backward({ids});
-    const Loan& loan = call->loans[0];
-    return loan.parameter->weight().index_select(0, ids).to(loan.dtype).to(result_dtype);
+    return call->loans[0].parameter->weight().index_select(0, ids).to(options.lookup_dtype).to(options.result_dtype);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
@@ -128,7 +128,10 @@ class LookUpNode : public torch::autograd::Function<LookUpNode> {
     if (parameter.trainable()) {
       at::Tensor& sum = parameter.mutable_gradient();
       if (!sum.defined()) sum = at::zeros(parameter.weight().sizes(), parameter.weight().options().dtype(parameter.gradient_dtype()));
-      sum.index_add_(0, ctx->get_saved_variables()[0], gradients[0].to(sum.scalar_type()));
+      const at::Tensor ids_T = ctx->get_saved_variables()[0];
+      at::Tensor rows_TD = gradients[0].to(sum.scalar_type());
+      if (const auto pad_id = ctx->saved_data["pad_id"].toOptional<int64_t>()) rows_TD = rows_TD.masked_fill(ids_T.eq(*pad_id).unsqueeze(1), 0.0);
+      sum.index_add_(0, ids_T, rows_TD);
     }
     return variable_list(4);
   }
@@ -146,11 +149,11 @@ at::Tensor RunBlock(BlockFunction function, std::vector<Loan> loans, const at::T
   return BlockNode::apply(hidden, Anchor(trainable), call);
 }
 
-at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& ids_T, at::ScalarType lookup_dtype, at::ScalarType result_dtype) {
+at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& ids_T, const LookUpOptions& options) {
   TORCH_CHECK(ids_T.dim() == 1 && ids_T.scalar_type() == at::kLong, "embedding: ids of shape ", ids_T.sizes(), " in ", ids_T.scalar_type(), ", wanted int64 [T]");
   auto call = c10::make_intrusive<Call>();
-  call->loans = {{embedding_VD, lookup_dtype}};
-  return LookUpNode::apply(Anchor(Trainable(embedding_VD)), ids_T, call, result_dtype);
+  call->loans = {{embedding_VD, options.lookup_dtype}};
+  return LookUpNode::apply(Anchor(Trainable(embedding_VD)), ids_T, call, options);
 }
 
 }  // namespace moonring::model

@@ -20,6 +20,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -41,9 +42,18 @@ using BlockFunction = std::function<at::Tensor(absl::Span<const at::Tensor> weig
 
 at::Tensor RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute);
 
-// Rows of an embedding, rounded to `lookup_dtype` and then given in `result_dtype`: ids_T int64 in [0, V). The backward adds
-// T rows into the Parameter's gradient, so no second [V, D] is made, and a tied head's gradient meets it there.
-at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& ids_T, at::ScalarType lookup_dtype, at::ScalarType result_dtype);
+struct LookUpOptions {
+  at::ScalarType lookup_dtype = at::kFloat;  // rows are rounded to it
+  at::ScalarType result_dtype = at::kFloat;  // and given in this
+  std::optional<int64_t> pad_id;             // its lookups take no gradient
+};
+
+// Rows of an embedding: ids_T int64 in [0, V). The backward adds T rows into the Parameter's gradient, so no second [V, D] is
+// made, and a tied head's gradient meets it there.
+//
+// `pad_id` is torch.nn.Embedding's padding_idx. Transformers sets it to config.json's pad_token_id in every family, also where
+// that id is a token of the text (an <|im_end|> that ends each turn): what it learns there it learns as a target alone.
+at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& ids_T, const LookUpOptions& options);
 
 }  // namespace moonring::model
 

@@ -107,7 +107,7 @@ at::Tensor Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& posit
   TORCH_CHECK(ids_T.sizes() == positions_T.sizes(), "transformer: ids of shape ", ids_T.sizes(), ", positions of shape ", positions_T.sizes());
   const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
   const Rotary rotary = MakeRotary(positions_T.to(options_.device), config_.head_dim, config_.rope_theta, stream);
-  at::Tensor hidden_TD = LookUp(embedding_, ids_T.to(options_.device), options_.matmul_dtype, stream);
+  at::Tensor hidden_TD = LookUp(embedding_, ids_T.to(options_.device), {options_.matmul_dtype, stream, config_.pad_token_id});
   const BlockFunction block = [shape = shape_, rotary, attention = std::move(attention)](absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
     return TransformerBlock(shape, weights, hidden, rotary, *attention);
   };

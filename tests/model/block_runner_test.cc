@@ -272,7 +272,7 @@ TEST(BlockRunnerMemoryTest, RecomputeKeepsOneInputABlock) {
 TEST(LookUpTest, RowsAndTheirGradients) {
   const auto embedding = RandomParameter({11, 4});
   const at::Tensor ids = at::tensor({3, 0, 3, 10}, at::kLong), gradient = Random({4, 4});
-  const at::Tensor rows = LookUp(embedding, ids, at::kDouble, at::kDouble);
+  const at::Tensor rows = LookUp(embedding, ids, {at::kDouble, at::kDouble});
   EXPECT_TRUE(BitEqual(rows, embedding->weight().index_select(0, ids)));
   const at::Tensor head = Random({11, 4});
   embedding->AddGradient(head);  // a tied head comes first in a backward
@@ -282,25 +282,37 @@ TEST(LookUpTest, RowsAndTheirGradients) {
   EXPECT_TRUE(BitEqual(embedding->gradient(), wanted));
 }
 
+TEST(LookUpTest, PadsTakeNoGradient) {
+  const auto embedding = RandomParameter({11, 4});
+  const at::Tensor ids = at::tensor({3, 0, 3, 10}, at::kLong), gradient = Random({4, 4});
+  const at::Tensor rows = LookUp(embedding, ids, {at::kDouble, at::kDouble, /*pad_id=*/3});
+  EXPECT_TRUE(BitEqual(rows, embedding->weight().index_select(0, ids)));
+  rows.backward(gradient);
+  at::Tensor wanted = at::zeros({11, 4}, at::kDouble);
+  wanted[0] += gradient[1];
+  wanted[10] += gradient[3];
+  EXPECT_TRUE(BitEqual(embedding->gradient(), wanted));
+}
+
 TEST(LookUpTest, RoundsToTheLookUpDtype) {
   const auto embedding = RandomParameter({11, 4}, at::kFloat);
-  const at::Tensor rows = LookUp(embedding, at::tensor({1, 2}, at::kLong), at::kBFloat16, at::kFloat);
+  const at::Tensor rows = LookUp(embedding, at::tensor({1, 2}, at::kLong), {at::kBFloat16, at::kFloat});
   EXPECT_TRUE(BitEqual(rows, embedding->weight().narrow(0, 1, 2).to(at::kBFloat16).to(at::kFloat)));
 }
 
 TEST(LookUpTest, FrozenAndEmpty) {
   const auto frozen = RandomParameter({11, 4}, at::kFloat, /*trainable=*/false), embedding = RandomParameter({11, 4}, at::kFloat);
-  EXPECT_FALSE(LookUp(frozen, at::tensor({1}, at::kLong), at::kFloat, at::kFloat).requires_grad());
-  LookUp(embedding, at::empty({0}, at::kLong), at::kFloat, at::kFloat).sum().backward();
+  EXPECT_FALSE(LookUp(frozen, at::tensor({1}, at::kLong), {}).requires_grad());
+  LookUp(embedding, at::empty({0}, at::kLong), {}).sum().backward();
   EXPECT_TRUE(BitEqual(embedding->gradient(), at::zeros({11, 4}, at::kFloat)));
-  EXPECT_THROW(LookUp(embedding, at::tensor({11}, at::kLong), at::kFloat, at::kFloat), c10::Error);
+  EXPECT_THROW(LookUp(embedding, at::tensor({11}, at::kLong), {}), c10::Error);
 }
 
 TEST(LookUpTest, BackwardMakesNoSecondGradient) {
   const auto embedding = RandomParameter({10000, 16}, at::kFloat);
   embedding->AddGradient(at::ones({10000, 16}, at::kFloat));
   LiveBytes live;
-  LookUp(embedding, at::tensor({1, 5, 9}, at::kLong), at::kFloat, at::kFloat).sum().backward();
+  LookUp(embedding, at::tensor({1, 5, 9}, at::kLong), {}).sum().backward();
   EXPECT_LE(live.peak(), 16 * 1024);
 }
 

@@ -76,6 +76,12 @@ def small_cases(name, vocab):
     yield "first_token_learnt", [draw(g, vocab, 7), draw(g, vocab, 1), draw(g, vocab, 2), draw(g, vocab, 12, prompt=11)]
     if name in ("gqa_tied", "uneven_6_3"):
         yield "packed_long", [draw(g, vocab, 530, prompt=300), draw(g, vocab, 7, prompt=3), draw(g, vocab, 161, every=2), draw(g, vocab, 64, prompt=64)]
+    if name in ("gqa_tied", "mha_untied"):  # pad_token_id inside the text: nn.Embedding gives its lookups no gradient
+        ids, labels = draw(g, vocab, 24, prompt=8)
+        for place in (5, 12, 23):
+            ids[place] = 2
+            labels[place] = 2 if place > 8 else -100
+        yield "pad_in_text", [(ids, labels), draw(g, vocab, 9)]
 
 
 def positions_of(documents):
