@@ -31,6 +31,7 @@ std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
   const double deadline = options.Get<double>("deadline", 1800);
   const std::string device = options.Get<std::string>("device", "cpu");
   options.Finish();
+  TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '", device, "'");
   auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
   std::shared_ptr<comm::World> world = comm::World::Alone();
   if (rendezvous.has_value()) {

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "attention/attention.h"
+#include "comm/rendezvous.h"
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
@@ -49,8 +52,10 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   model::TransformerOptions wanted = PrecisionOf(options.Get<std::string>("precision", "fp32"));
   const std::string recompute = options.Get<std::string>("recompute", "block");
   wanted.frozen = options.Get<bool>("frozen", false);
-  wanted.device = c10::Device(options.Get<std::string>("device", "cpu"));
+  const std::string device = options.Get<std::string>("device", "cpu");
   options.Finish();
+  TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '", device, "'");
+  wanted.device = c10::Device(device);
   TORCH_CHECK_VALUE(recompute == "block" || recompute == "none", "recompute: wanted block or none, got '", recompute, "'");
   wanted.recompute = recompute == "block" ? model::Recompute::kBlock : model::Recompute::kNone;
   auto transformer = comm::ValueOrThrow(model::Transformer::Load(checkpoint, wanted));
@@ -89,11 +94,20 @@ std::string MatmulDtype(LoadedModel& model) {
   return dtype == at::kBFloat16 ? "bf16" : dtype == at::kDouble ? "fp64" : "fp32";
 }
 
-// "cpu" or "cuda" for what was asked: auto takes a GPU where this build and this machine have one.
+int64_t Gpus() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0; }
+
+// "cpu" or "cuda" for what was asked: auto takes a GPU where this build and this machine have one. A rank computes on the
+// GPU of its LOCAL_RANK from here on.
 std::string Device(std::string asked) {
-  const bool gpu = at::hasCUDA();
-  if (asked == "cuda" && !gpu) comm::ThrowIfError(absl::FailedPreconditionError("--device cuda: this build or this machine has no GPU"));
-  return asked == "cuda" || (asked == "auto" && gpu) ? "cuda" : "cpu";
+  const int64_t gpus = Gpus();
+  if (asked == "cpu" || (asked == "auto" && gpus == 0)) return "cpu";
+  TORCH_CHECK_VALUE(asked == "cuda" || asked == "auto", "device: wanted cpu, cuda or auto, got '", asked, "'");
+  if (gpus == 0) comm::ThrowIfError(absl::FailedPreconditionError("--device cuda: this build or this machine has no GPU"));
+  const auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
+  const int local_rank = rendezvous.has_value() ? rendezvous->local_rank : 0;
+  if (local_rank >= gpus) comm::ThrowIfError(absl::FailedPreconditionError(absl::StrCat("rank ", local_rank, " of this machine: it has ", gpus, " GPUs")));
+  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank)));
+  return "cuda";
 }
 
 // The ids of an answer; `on_token`, where given, sees each as it is made and ends the answer by returning false.
@@ -111,7 +125,8 @@ int Generate(lua_State* L) {
   sampling.seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
   options.Finish();
   std::function<bool(int64_t)> on_token;
-  if (lua_isfunction(L, 4)) {
+  if (!lua_isnoneornil(L, 4)) {
+    luaL_checktype(L, 4, LUA_TFUNCTION);
     on_token = [L](int64_t id) {
       lua_pushvalue(L, 4);
       lua_pushnumber(L, static_cast<double>(id));
@@ -166,6 +181,7 @@ void OpenModel(lua_State* L) {
                  {"open", Bind<[](std::string path) { return model::Checkpoint::Open(path); }>},
                  {"load", Bind<&LoadModel>},
                  {"device", Bind<&Device>},
+                 {"gpus", Bind<&Gpus>},
              });
 }
 

@@ -27,6 +27,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/nearest_name.h"
 #include "comm/output_file.h"
+#include "comm/rendezvous.h"
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/launcher.h"
@@ -228,6 +229,12 @@ Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> whe
 
 double Clock() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+// How many ranks the environment says there are, this process among them; 0 where it says nothing.
+int WorldSize() {
+  const auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
+  return rendezvous.has_value() ? rendezvous->world_size : 0;
+}
+
 // This process becomes the launcher of `ranks` processes like itself, and ends with their exit code.
 void Launch(lua_State* L, int ranks) {
   std::fflush(nullptr);
@@ -262,7 +269,7 @@ void OpenSystem(lua_State* L) {
                     const char* value = std::getenv(name.c_str());
                     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
                   }>},
-                 {"is_rank", Bind<[] { return std::getenv("RANK") != nullptr && std::getenv("WORLD_SIZE") != nullptr; }>},
+                 {"world_size", Bind<&WorldSize>},
                  {"requested_ranks", Bind<[](lua_State* state) { return HostOf(state).ranks; }>},
                  {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},
                  {"launch", Bind<&Launch>},

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/nearest_name.h"
+#include "comm/rendezvous.h"
 #include "lua/assets.h"
 #include "lua/guard.h"
 #include "lua/launcher.h"
@@ -94,7 +95,6 @@ int Run(int argc, char** argv) {
   absl::StatusOr<CommandLine> line = Parse(argc, argv);
   if (!line.ok()) return Fail(kUsage, std::string(line.status().message()));
 
-  const bool is_rank = std::getenv("RANK") != nullptr && std::getenv("WORLD_SIZE") != nullptr;
   const std::vector<std::string> command(argv, argv + argc);
   std::string path = line->script;
   std::string chunk = "@" + path;
@@ -107,11 +107,16 @@ int Run(int argc, char** argv) {
     chunk = absl::StrCat(kOwnChunk, "scripts/", path);
     path = assets->script(path);
   }
-  if (line->ranks > 1 && !is_rank) return LaunchRanks(line->ranks, command);
+  if (line->ranks > 1) {
+    const auto rendezvous = comm::RendezvousFromEnvironment();
+    if (!rendezvous.ok()) return Fail(kUsage, std::string(rendezvous.status().message()));
+    if (!rendezvous->has_value()) return LaunchRanks(line->ranks, command);
+  }
 
   ShareCores();
   Vm vm(Host{.assets = *assets, .command = command, .device = line->device, .ranks = line->ranks, .sandbox = line->sandbox});
   const ScriptError error = vm.Run(path, chunk, line->arguments);
+  std::fflush(stdout);  // what the script said comes before why it ended
   if (error.exit_code != 0) ReportError(error.message);
   return error.exit_code == 0 && line->says_nothing ? kUsage : error.exit_code;
 }

@@ -5,7 +5,7 @@ local moonring = require "moonring"
 local run = moonring.run
 local config = moonring.config.command(arg)
 run.check(config)
-moonring.launch(config.sequence_parallel_size)
+moonring.launch(config.sequence_parallel_size, run.ranks(config))
 
 local mesh = run.mesh(config)
 local checkpoint = moonring.model.open(config.model_name_or_path)

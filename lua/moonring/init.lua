@@ -29,13 +29,16 @@ local moonring = {
   null = system.null,
 }
 
---- Starts `count` ranks of this very command where the process is not one already and -n did not say how many; then
--- this process only waits for them and ends with their exit code.
-function moonring.launch(count)
-  if count < 1 then config.fail("sequence_parallel_size: wanted at least 1, got ", count) end
-  local ranks = tonumber(system.is_rank() and system.environment "WORLD_SIZE" or system.requested_ranks()) or 0
-  if ranks > 0 and ranks % count ~= 0 then config.fail("sequence_parallel_size: ", count, " does not divide the number of ranks, ", ranks) end
-  if count > 1 and not system.is_rank() and system.requested_ranks() == 0 then system.launch(count) end
+--- Starts `ranks` (or `sp`) ranks of this very command where the process is not one already and -n did not say how many;
+-- then this process only waits for them and ends with their exit code. `sp` must divide their number, whoever says it.
+function moonring.launch(sp, ranks)
+  if sp < 1 then config.fail("sequence_parallel_size: wanted at least 1, got ", sp) end
+  local given = system.world_size()
+  if given == 0 then given = system.requested_ranks() end
+  local launches = given == 0
+  if launches then given = ranks or sp end
+  if given % sp ~= 0 then config.fail("sequence_parallel_size: ", sp, " does not divide the number of ranks, ", given) end
+  if launches and given > 1 then system.launch(given) end
 end
 
 local open = moonring.model.open

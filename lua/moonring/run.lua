@@ -27,6 +27,13 @@ function run.device(c)
   return model.device(c.use_cpu and "cpu" or asked)
 end
 
+--- How many ranks to start where nobody says: sequence_parallel_size on CPU, on GPUs the largest multiple of it that they allow.
+function run.ranks(c)
+  local sp = c.sequence_parallel_size
+  if sp < 1 or run.device(c) == "cpu" then return sp end
+  return math.max(1, math.floor(model.gpus() / sp)) * sp
+end
+
 function run.mesh(c) return comm.mesh { sp = c.sequence_parallel_size, deadline = c.ddp_timeout, device = run.device(c) } end
 
 function run.attention(c, mesh) return attention.create { mesh = mesh, strategy = c.sequence_parallel_mode } end

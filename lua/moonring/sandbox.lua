@@ -8,8 +8,8 @@ local FUNCTIONS = { "assert", "collectgarbage", "error", "ipairs", "next", "pair
   "setmetatable", "tonumber", "tostring", "type", "unpack", "xpcall" }
 local LIBRARIES = { "bit", "coroutine", "math", "string", "table" }
 local OS = { "clock", "date", "difftime", "time" }
-local SYSTEM = { "clock", "commands", "did_you_mean", "is_rank", "is_terminal", "json_decode", "json_encode", "null", "requested_device",
-  "requested_ranks", "started", "torch_version", "yaml_decode" }
+local SYSTEM = { "clock", "commands", "did_you_mean", "is_terminal", "json_decode", "json_encode", "null", "requested_device",
+  "requested_ranks", "started", "torch_version", "world_size", "yaml_decode" }
 
 local function refuse(what) error("PERMISSION_DENIED: --sandbox: " .. what, 0) end
 

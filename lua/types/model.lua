@@ -15,7 +15,7 @@ function model.open(path) end
 ---@field precision? "fp32" | "bf16" | "pure_bf16" | "fp64" bf16: fp32 weights, bf16 matmuls; pure_bf16: both bf16; "fp32" where absent
 ---@field recompute? "block" | "none" what backward makes again: each block from its input, or nothing; "block" where absent
 ---@field frozen? boolean no weight learns; matrices are held in the matmul dtype; false where absent
----@field device? string "cpu", "cuda", "cuda:0"; "cpu" where absent
+---@field device? "cpu" | "cuda" where the weights lie: the GPU that `model.device` chose; "cpu" where absent
 
 --- Reads every weight.
 ---@param checkpoint moonring.Checkpoint
@@ -23,11 +23,16 @@ function model.open(path) end
 ---@return moonring.Model
 function model.load(checkpoint, options) end
 
---- "cpu" or "cuda" for what was asked: "auto" takes a GPU where this build and this machine have one.
---- Errors: FAILED_PRECONDITION for "cuda" where there is none.
+--- "cpu" or "cuda" for what was asked: "auto" takes a GPU where this build and this machine have one. A rank then computes on
+--- the GPU of its LOCAL_RANK.
+--- Errors: FAILED_PRECONDITION for "cuda" where there is none, or fewer than LOCAL_RANK needs.
 ---@param asked "auto" | "cpu" | "cuda"
 ---@return "cpu" | "cuda"
 function model.device(asked) end
+
+--- How many GPUs this build can use on this machine.
+---@return integer
+function model.gpus() end
 
 --- A model as it lies on disk.
 ---@class moonring.Checkpoint

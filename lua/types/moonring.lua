@@ -60,11 +60,12 @@ function moonring.tensor(values, dtype) end
 ---@return table<string, any>
 function moonring.flags(defaults, words) end
 
---- Starts `count` ranks of this very command where this process is not one already and -n did not say how many; then this
+--- Starts `ranks` ranks of this very command where this process is not one already and -n did not say how many; then this
 --- process only waits for them and ends with their exit code. Else it does nothing.
---- Errors: INVALID_ARGUMENT where the ranks that there are, or that -n asks for, are no multiple of count.
----@param count integer at least 1
-function moonring.launch(count) end
+--- Errors: INVALID_ARGUMENT where the ranks that there are, or are asked for, are no multiple of sp.
+---@param sp integer at least 1
+---@param ranks? integer sp where absent
+function moonring.launch(sp, ranks) end
 
 --- Steps with their number from 1: `for step, k in moonring.count(dataset:steps { ... }) do`.
 ---@param steps moonring.Steps

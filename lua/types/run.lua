@@ -14,6 +14,11 @@ function run.precision(c) end
 ---@return "cpu" | "cuda"
 function run.device(c) end
 
+--- How many ranks to start where nobody says: sequence_parallel_size on CPU, on GPUs the largest multiple of it that they allow.
+---@param c moonring.Configuration
+---@return integer
+function run.ranks(c) end
+
 --- By sequence_parallel_size and ddp_timeout. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@return moonring.Mesh

@@ -79,9 +79,10 @@ function system.is_terminal() end
 ---@return string?
 function system.environment(name) end
 
---- Whether this process is one of several ranks, or of one, by RANK and WORLD_SIZE.
----@return boolean
-function system.is_rank() end
+--- How many ranks the environment (torchrun's or Slurm's) says there are, this process among them; 0 where it says nothing.
+--- Errors: INVALID_ARGUMENT where it contradicts itself.
+---@return integer
+function system.world_size() end
 
 --- -n of the command line; 0 where it was not given.
 ---@return integer

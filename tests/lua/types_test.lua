@@ -211,10 +211,6 @@ local function check_lua_parameters(label, each, f)
   check(table.concat(names, ", ") == table.concat(documented, ", "), label, "(", table.concat(names, ", "), ") is documented with (", table.concat(documented, ", "), ")")
 end
 
-local UNCHECKED = {
-  ["moonring.Model:generate on_token"] = true, -- what is no function there is passed over
-}
-
 -- A bound function reads its arguments from left to right before it does anything: one of a wrong type at place i says what it wants there.
 local function check_bound_parameters(label, class, each, f)
   local params = {}
@@ -224,20 +220,20 @@ local function check_bound_parameters(label, class, each, f)
   for i, param in ipairs(params) do
     if param.name == "..." then break end
     local want = wanted(param.type)
-    if want and not UNCHECKED[label .. " " .. param.name] then
+    if want then
       values[i] = wrong
       local done, message = pcall(f, unpack(values, 1, i))
       local at, expected = tostring(message):match "bad argument #(%d+) to '.-' %((.-) expected, got thread%)"
       check(not done and tonumber(at) == i and expected == want, label, ": ", param.name, " is documented as ", param.type, "; a thread there: ",
         done and "is taken" or tostring(message))
     end
-    if want and not param.optional and not UNCHECKED[label .. " " .. param.name] then
+    if want and not param.optional then
       local done, message = pcall(f, unpack(values, 1, i - 1))
       check(not done and (message:find("bad argument #" .. i, 1, true) or message:find "option '.-' is missing"), label, ": ", param.name,
         " is documented as needed; without it: ", done and "all is well" or tostring(message))
     end
     local after = params[i + 1] and params[i + 1].name ~= "..." and wanted(params[i + 1].type)
-    if param.optional and after and not UNCHECKED[label .. " " .. params[i + 1].name] then
+    if param.optional and after then
       values[i], values[i + 1] = nil, wrong
       local _, message = pcall(f, unpack(values, 1, i + 1))
       check(tostring(message):find("bad argument #" .. i + 1, 1, true), label, ": ", param.name, " is documented as optional; without it: ", tostring(message))
