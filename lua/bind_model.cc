@@ -10,12 +10,10 @@
 
 #include <ATen/ATen.h>
 #include <ATen/detail/CUDAHooksInterface.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "attention/attention.h"
-#include "comm/rendezvous.h"
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
@@ -96,17 +94,13 @@ std::string MatmulDtype(LoadedModel& model) {
 
 int64_t Gpus() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0; }
 
-// "cpu" or "cuda" for what was asked: auto takes a GPU where this build and this machine have one. A rank computes on the
-// GPU of its LOCAL_RANK from here on.
+// "cpu" or "cuda" for what was asked: auto takes a GPU where this build and this machine have one. Which one is a rank's own
+// was settled when its world connected.
 std::string Device(std::string asked) {
   const int64_t gpus = Gpus();
   if (asked == "cpu" || (asked == "auto" && gpus == 0)) return "cpu";
   TORCH_CHECK_VALUE(asked == "cuda" || asked == "auto", "device: wanted cpu, cuda or auto, got '", asked, "'");
   if (gpus == 0) comm::ThrowIfError(absl::FailedPreconditionError("--device cuda: this build or this machine has no GPU"));
-  const auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
-  const int local_rank = rendezvous.has_value() ? rendezvous->local_rank : 0;
-  if (local_rank >= gpus) comm::ThrowIfError(absl::FailedPreconditionError(absl::StrCat("rank ", local_rank, " of this machine: it has ", gpus, " GPUs")));
-  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank)));
   return "cuda";
 }
 

@@ -23,9 +23,9 @@ function model.open(path) end
 ---@return moonring.Model
 function model.load(checkpoint, options) end
 
---- "cpu" or "cuda" for what was asked: "auto" takes a GPU where this build and this machine have one. A rank then computes on
---- the GPU of its LOCAL_RANK.
---- Errors: FAILED_PRECONDITION for "cuda" where there is none, or fewer than LOCAL_RANK needs.
+--- "cpu" or "cuda" for what was asked: "auto" takes a GPU where this build and this machine have one. Of several GPUs a rank has
+--- the one of its LOCAL_RANK, from when its mesh is made.
+--- Errors: FAILED_PRECONDITION for "cuda" where there is none.
 ---@param asked "auto" | "cpu" | "cuda"
 ---@return "cpu" | "cuda"
 function model.device(asked) end
