@@ -74,7 +74,7 @@ class RingOperator final : public AttentionOperator {
       const bool is_own = &step == &steps_.front();
       const KeyValue arrived = is_own ? keys : next->Wait();
       next = SendKeysOfNext(step, keys);
-      if (!is_own) rows = ToAccumulateType({q, arrived.k_SKD.to(q.scalar_type()), arrived.v_SKD.to(q.scalar_type())});
+      if (!is_own) rows = ToAccumulateType({q, arrived.k_SKD, arrived.v_SKD});
       runner.Forward(step.tiles, rows, state);
     }
     const PartialAttention whole = Finish(state);
@@ -97,7 +97,7 @@ class RingOperator final : public AttentionOperator {
       }
       const KeyValue arrived = next->Wait();
       next = SendKeysOfNext(step, keys);
-      const QueryKeyValue rows = ToAccumulateType({own.q_THD, arrived.k_SKD.to(sum_type), arrived.v_SKD.to(sum_type)});
+      const QueryKeyValue rows = ToAccumulateType({own.q_THD, arrived.k_SKD, arrived.v_SKD});
       const KeyValue gradients{Zeros(rows.k_SKD), Zeros(rows.v_SKD)};
       runner.Backward(step.tiles, rows, results, {sums.q_THD, gradients.k_SKD, gradients.v_SKD});
       if (home) AddHome(*home, (&step)[-1], sums);

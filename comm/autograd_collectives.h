@@ -16,8 +16,8 @@
 namespace moonring::comm {
 
 // Communicator::AllToAll. Backward: the gradient of a received row goes back to who sent it, the inverse all-to-all with
-// the counts exchanged. Cost: one AllToAll each way. Where
-// any rank goes backward through it, all must. A group of one: the rows themselves.
+// the counts exchanged. Cost: one AllToAll each way. Where any rank goes backward through it, all must. A group of one: the
+// rows themselves.
 at::Tensor AllToAllRows(const at::Tensor& rows, std::vector<int64_t> send_rows, std::vector<int64_t> receive_rows, std::shared_ptr<Communicator> group);
 
 // Communicator::AllReduceSum into a new tensor. Backward: the identity, without communication. Right where every rank then

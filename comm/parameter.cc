@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 namespace moonring::comm {
@@ -16,6 +17,11 @@ at::Tensor Parameter::Lease(at::ScalarType dtype) const {
 }
 
 at::ScalarType Parameter::gradient_dtype() const { return weight_.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+
+at::Tensor& Parameter::GradientOrZeros() {
+  if (!gradient_.defined()) gradient_ = at::zeros(weight_.sizes(), weight_.options().dtype(gradient_dtype()));
+  return gradient_;
+}
 
 void Parameter::AddGradient(const at::Tensor& gradient) {
   TORCH_CHECK(trainable_, name_, ": a gradient for a frozen parameter");

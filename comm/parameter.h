@@ -41,6 +41,8 @@ class Parameter {
   // Undefined where nothing was added since the last ClearGradient.
   const at::Tensor& gradient() const { return gradient_; }
   at::Tensor& mutable_gradient() { return gradient_; }
+  // The gradient to add into: zeros in gradient_dtype, of the weight's shape, where there was none.
+  at::Tensor& GradientOrZeros();
   void ClearGradient() { gradient_.reset(); }
 
   // fp64 for an fp64 weight, else fp32.

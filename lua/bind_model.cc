@@ -79,9 +79,7 @@ void SaveGradients(LoadedModel& model, std::string path) {
   for (const auto& parameter : model.transformer->parameters()) {
     if (!parameter->trainable()) continue;
     dtype = parameter->gradient_dtype();
-    tensors.push_back({parameter->name(), parameter->weight().sizes().vec(), [parameter] {
-                         return parameter->gradient().defined() ? parameter->gradient() : at::zeros_like(parameter->weight());
-                       }});
+    tensors.push_back({parameter->name(), parameter->weight().sizes().vec(), [parameter] { return parameter->GradientOrZeros(); }});
   }
   comm::ThrowIfError(model::StageSafetensors(staged, file.filename().string(), tensors, dtype));
   comm::ThrowIfError(staged.Commit());

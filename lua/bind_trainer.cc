@@ -1,7 +1,6 @@
 // Optimizers, schedules, gradients, and what a run writes.
 
 #include <cmath>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -73,20 +72,13 @@ double ClipGradients(ParameterList& list, Options options) {
   return norm;
 }
 
-std::map<std::string, double> NormByName(const comm::Parameters& parameters) {
-  std::map<std::string, double> norms;
-  for (const auto& parameter : parameters) {
-    if (parameter->trainable()) norms[parameter->name()] = trainer::GlobalNorm({parameter});
-  }
-  return norms;
-}
-
 int Norms(lua_State* L) {
   const ParameterList& list = *Class<ParameterList>::Read(L, 1);
   lua_newtable(L);
-  for (const auto& [name, norm] : NormByName(list.parameters)) {
-    lua_pushnumber(L, norm);
-    lua_setfield(L, -2, name.c_str());
+  for (const auto& parameter : list.parameters) {
+    if (!parameter->trainable()) continue;
+    lua_pushnumber(L, trainer::GlobalNorm({parameter}));
+    lua_setfield(L, -2, parameter->name().c_str());
   }
   return 1;
 }

@@ -126,8 +126,7 @@ class LookUpNode : public torch::autograd::Function<LookUpNode> {
     TORCH_CHECK(!at::GradMode::is_enabled(), "embedding: backward with create_graph is not supported");
     comm::Parameter& parameter = *CallOf(ctx)->loans[0].parameter;
     if (parameter.trainable()) {
-      at::Tensor& sum = parameter.mutable_gradient();
-      if (!sum.defined()) sum = at::zeros(parameter.weight().sizes(), parameter.weight().options().dtype(parameter.gradient_dtype()));
+      at::Tensor& sum = parameter.GradientOrZeros();
       const at::Tensor ids_T = ctx->get_saved_variables()[0];
       at::Tensor rows_TD = gradients[0].to(sum.scalar_type());
       if (const auto pad_id = ctx->saved_data["pad_id"].toOptional<int64_t>()) rows_TD = rows_TD.masked_fill(ids_T.eq(*pad_id).unsqueeze(1), 0.0);

@@ -18,7 +18,7 @@ moonring.launch(config.sequence_parallel_size)
 
 local mesh = moonring.run.mesh(config)
 local model = moonring.run.model(config, checkpoint)
-local attention = moonring.attention.create { mesh = mesh, strategy = config.sequence_parallel_mode }
+local attention = moonring.run.attention(config, mesh)
 local sft = moonring.objectives.sft { count = "targets" }
 local sequence = moonring.probe.sequence(input)
 local count = sft:count(moonring.tensor(input.labels, "int64"), sequence:lengths())

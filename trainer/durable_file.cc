@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -28,17 +27,6 @@ absl::Status WriteAll(int file, const std::string& path, absl::string_view bytes
 }
 
 }  // namespace
-
-absl::Status ReplaceFile(const std::string& path, absl::string_view contents) {
-  const std::string temporary = absl::StrCat(path, ".partial");
-  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) return Failure(path, "create");
-  absl::Status status = WriteAll(file, path, contents);
-  if (close(file) != 0 && status.ok()) status = Failure(path, "close");
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = Failure(path, "rename");
-  if (!status.ok()) unlink(temporary.c_str());
-  return status;
-}
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);

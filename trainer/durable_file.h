@@ -1,7 +1,7 @@
 #ifndef MOONRING_TRAINER_DURABLE_FILE_H_
 #define MOONRING_TRAINER_DURABLE_FILE_H_
 
-// Files that survive a run that ends badly: whole or absent, and lines that are never half written.
+// Lines that survive a run that ends badly: never half written. (Whole files: comm/output_file.h.)
 
 #include <cstdint>
 #include <string>
@@ -11,9 +11,6 @@
 #include "absl/strings/string_view.h"
 
 namespace moonring::trainer {
-
-// Writes under a temporary name beside `path`, then renames: a reader sees the old contents or the new.
-absl::Status ReplaceFile(const std::string& path, absl::string_view contents);
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 

@@ -114,9 +114,7 @@ absl::Status SumGradients(const comm::Parameters& parameters, comm::Communicator
     if (present.data_ptr<int64_t>()[i] == 0) continue;
     comm::Parameter& parameter = *parameters[i];
     TORCH_CHECK(parameter.trainable(), "trainer.gradients: ", parameter.name(), " is frozen on rank ", group.rank(), " and has a gradient on another");
-    at::Tensor& gradient = parameter.mutable_gradient();
-    if (!gradient.defined()) gradient = at::zeros(parameter.weight().sizes(), parameter.weight().options().dtype(parameter.gradient_dtype()));
-    RETURN_IF_ERROR(bucket.Add(gradient), absl::StrCat("trainer.gradients: ", parameter.name()));
+    RETURN_IF_ERROR(bucket.Add(parameter.GradientOrZeros()), absl::StrCat("trainer.gradients: ", parameter.name()));
   }
   RETURN_IF_ERROR(bucket.Flush(), "trainer.gradients");
   return absl::OkStatus();

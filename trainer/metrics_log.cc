@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "comm/output_file.h"
 #include "comm/status_macros.h"
 #include "trainer/resources.h"
 
@@ -90,7 +91,7 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions
   if (options.keep) {
     auto earlier = EarlierLines(path, options.first_step);
     if (earlier.ok()) {
-      RETURN_IF_ERROR(ReplaceFile(path, earlier->first), "trainer.metrics_log");
+      RETURN_IF_ERROR(comm::WriteWhole(path, earlier->first), "trainer.metrics_log");
       history = std::move(earlier->second);
     } else if (!absl::IsNotFound(earlier.status())) {
       return comm::WithContext(earlier.status(), "trainer.metrics_log");
@@ -159,7 +160,7 @@ absl::Status MetricsLog::WriteState() const {
                                 {"train_batch_size", options_.train_batch_size},
                                 {"trial_name", nullptr},
                                 {"trial_params", nullptr}};
-  return comm::WithContext(ReplaceFile(PathOf(options_, "trainer_state.json"), Pretty(state)), "trainer.metrics_log");
+  return comm::WithContext(comm::WriteWhole(PathOf(options_, "trainer_state.json"), Pretty(state)), "trainer.metrics_log");
 }
 
 absl::Status MetricsLog::Finish(double train_loss, int64_t examples) {
@@ -176,8 +177,8 @@ absl::Status MetricsLog::Finish(double train_loss, int64_t examples) {
     if (!all.is_object()) all = nlohmann::json::object();
   }
   all.update(results);
-  RETURN_IF_ERROR(ReplaceFile(PathOf(options_, "train_results.json"), Pretty(results)), "trainer.metrics_log");
-  RETURN_IF_ERROR(ReplaceFile(PathOf(options_, "all_results.json"), Pretty(all)), "trainer.metrics_log");
+  RETURN_IF_ERROR(comm::WriteWhole(PathOf(options_, "train_results.json"), Pretty(results)), "trainer.metrics_log");
+  RETURN_IF_ERROR(comm::WriteWhole(PathOf(options_, "all_results.json"), Pretty(all)), "trainer.metrics_log");
   nlohmann::json entry = results;
   entry["step"] = last_.step;
   history_.push_back(std::move(entry));

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "comm/output_file.h"
 #include "comm/status_macros.h"
-#include "trainer/durable_file.h"
 
 namespace moonring::trainer {
 namespace {
@@ -219,7 +219,7 @@ absl::Status WritePng(const Plot& plot, const std::string& path) {
   DrawLegend(canvas, /*falling=*/!(smoothed.back() > smoothed.front()));
   std::string bytes;
   RETURN_IF_ERROR(canvas.Png(bytes));
-  return comm::WithContext(ReplaceFile(path, bytes), "trainer.plots");
+  return comm::WithContext(comm::WriteWhole(path, bytes), "trainer.plots");
 }
 
 }  // namespace moonring::trainer
