@@ -1,10 +1,15 @@
 #ifndef MOONRING_ATTENTION_ATTENTION_COST_H_
 #define MOONRING_ATTENTION_ATTENTION_COST_H_
 
-// What one layer's attention costs each rank under a strategy and a layout, known before anything runs.
+// What one layer's attention costs each rank under a strategy and a layout: counted from the plan, without running it.
+//
+// Steps are counted as comm/communicator.h counts an exchange, by peers. Bytes are those sent to other ranks, exactly.
 
 #include <cstdint>
 #include <vector>
+
+#include "attention/hybrid_attention.h"
+#include "comm/layout.h"
 
 namespace moonring::attention {
 
@@ -12,17 +17,39 @@ struct AttentionShape {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
+  int64_t window = 0;
   int64_t element_bytes = 2;     // of q, k, v
-  int64_t accumulate_bytes = 4;  // of sums that travel
+  int64_t accumulate_bytes = 4;  // of sums
+};
+
+struct Traffic {
+  int64_t exchanges = 0;  // with any number of peers at once
+  int64_t steps = 0;      // peers, summed over the exchanges
+  int64_t bytes = 0;
+  int64_t far_bytes = 0;  // of these, to ranks of other machines
+
+  Traffic& operator+=(const Traffic& other);
 };
 
 struct RankCost {
-  double tile_area = 0;  // query-key pairs, times the query heads that the rank computes
-  int64_t forward_steps = 0, backward_steps = 0;
-  int64_t forward_bytes = 0, backward_bytes = 0;  // sent to other ranks
+  double tile_area = 0;                         // query-key pairs, times the query heads that the rank computes
+  Traffic exchange_forward, exchange_backward;  // of heads: attention waits for it
+  Traffic context_forward, context_backward;    // of keys: under way while tiles are computed
+  // The most that forward and backward hold at a time, beside what goes in (q, k, v, dout), what comes out (out, their gradients)
+  // and what is saved between the two. With a runner that computes in the type of sums, as the CPU's does.
+  int64_t peak_bytes = 0;
+
+  Traffic forward() const;
+  Traffic backward() const;
 };
 
 using AttentionCost = std::vector<RankCost>;  // by rank
+
+// `ranks_per_machine`: neighbours that share one; 0: all do. The layout is one by the strategy's division.
+AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layout, const AttentionShape& shape, int ranks_per_machine = 0);
+
+// The greatest tile area over the mean one; 1 where there is none.
+double Balance(const AttentionCost& cost);
 
 }  // namespace moonring::attention
 

@@ -20,7 +20,7 @@ void CheckTile(const Tile& tile) {
               k.scalar_type(), ", v ", v.scalar_type());
   TORCH_CHECK(q.numel() > 0 && k.numel() > 0, "block attention: an empty tile: q ", q.sizes(), ", k ", k.sizes());
   TORCH_CHECK(q.size(1) % k.size(1) == 0, "block attention: ", q.size(1), " query heads are no multiple of ", k.size(1), " kv heads");
-  TORCH_CHECK(tile.kind == TileKind::kFull || q.size(0) == k.size(0), "block attention: a causal tile is square, got ", q.size(0), " queries and ", k.size(0),
+  TORCH_CHECK(tile.kind == TileKind::kFull || q.size(0) == k.size(0), "block attention: a masked tile is square, got ", q.size(0), " queries and ", k.size(0),
               " keys");
 }
 

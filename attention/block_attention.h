@@ -3,7 +3,7 @@
 
 // One tile of attention: the adapter that each family of kernels implements.
 //
-//   forward    S = scale Q K^T (+ causal mask);  lse = logsumexp_row(S);  out = softmax(S) V      of this tile's keys
+//   forward    S = scale Q K^T (+ the mask of the tile's kind);  lse = logsumexp_row(S);  out = softmax(S) V      of this tile's keys
 //   backward   from the GLOBAL out and lse of the query rows, after all tiles were merged:
 //              P = exp(S - lse);  delta = rowsum(dout * out);  dS = P (dout V^T - delta)
 //              dv = P^T dout;  dq = scale dS K;  dk = scale dS^T Q
@@ -15,7 +15,7 @@
 // Precision: computed and returned in fp32 for bf16 and fp32 inputs, in fp64 for fp64.
 // Rows: a query without keys cannot occur (tile.h), so lse is finite wherever the inputs are; kernels' conventions for
 // empty rows (0, +inf) never leave an adapter. Calling with M or N of 0 is refused: it kills the process in some.
-// Safe to call from several threads at once. Cost: 4 M N H D flops forward, 10 backward, half where causal.
+// Safe to call from several threads at once. Cost: 4 M N H D flops forward, 10 backward, half where masked.
 
 #include <ATen/core/Tensor.h>
 
@@ -62,7 +62,7 @@ class BlockAttention {
 
   virtual absl::string_view name() const = 0;
 
-  // Throw on an empty tile, mismatched shapes or dtypes, H not a multiple of K, a causal tile that is not square.
+  // Throw on an empty tile, mismatched shapes or dtypes, H not a multiple of K, a tile that is neither full nor square.
   PartialAttention Forward(const Tile& tile) const;
   TileGradients Backward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const;
 

@@ -4,6 +4,7 @@
 
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/flip.h>
 
 namespace moonring::attention {
 namespace {
@@ -12,15 +13,27 @@ namespace {
 at::Tensor ToBatch(const at::Tensor& rows) { return rows.transpose(0, 1).unsqueeze(0); }
 at::Tensor FromBatch(const at::Tensor& batch) { return batch.squeeze(0).transpose(0, 1); }
 
+at::Tensor Reversed(const at::Tensor& rows) { return rows.flip({0}); }
+
+Tile ReversedTile(const Tile& tile) { return {Reversed(tile.q_MHD), Reversed(tile.k_NKD), Reversed(tile.v_NKD), TileKind::kCausal, tile.scale}; }
+
 }  // namespace
 
 PartialAttention CpuBlockAttention::RunForward(const Tile& tile) const {
+  if (tile.kind == TileKind::kWindowEdge) {
+    const PartialAttention part = RunForward(ReversedTile(tile));
+    return {Reversed(part.out_MHD), Reversed(part.lse_MH)};
+  }
   auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(ToBatch(tile.q_MHD), ToBatch(tile.k_NKD), ToBatch(tile.v_NKD), /*dropout_p=*/0.0,
                                                                     tile.kind == TileKind::kCausal, /*attn_mask=*/{}, tile.scale);
   return {FromBatch(out), FromBatch(lse)};
 }
 
 TileGradients CpuBlockAttention::RunBackward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const {
+  if (tile.kind == TileKind::kWindowEdge) {
+    const TileGradients gradients = RunBackward(ReversedTile(tile), Reversed(dout_MHD), Reversed(out_MHD), Reversed(lse_MH));
+    return {Reversed(gradients.dq_MHD), Reversed(gradients.dk_NKD), Reversed(gradients.dv_NKD)};
+  }
   auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(ToBatch(dout_MHD), ToBatch(tile.q_MHD), ToBatch(tile.k_NKD), ToBatch(tile.v_NKD),
                                                                                ToBatch(out_MHD), ToBatch(lse_MH), /*dropout_p=*/0.0,
                                                                                tile.kind == TileKind::kCausal, /*attn_mask=*/{}, tile.scale);

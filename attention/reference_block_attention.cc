@@ -14,12 +14,12 @@ namespace {
 // [rows, heads, D] -> fp64 [heads, rows, D], each head repeated for the query heads that read it.
 at::Tensor ByHead(const at::Tensor& rows, int64_t repeats = 1) { return rows.to(at::kDouble).repeat_interleave(repeats, 1).transpose(0, 1); }
 
-// scale Q K^T with the causal future at -inf, [H, M, N].
+// scale Q K^T with -inf where a query does not see a key, [H, M, N].
 at::Tensor Scores(const Tile& tile, const at::Tensor& q_HMD, const at::Tensor& k_HND) {
   at::Tensor scores = at::matmul(q_HMD, k_HND.transpose(1, 2)) * tile.scale;
-  if (tile.kind == TileKind::kCausal) {
-    const at::Tensor future = at::ones({scores.size(1), scores.size(2)}, scores.options().dtype(at::kBool)).triu(1);
-    scores.masked_fill_(future, -std::numeric_limits<double>::infinity());
+  if (tile.kind != TileKind::kFull) {
+    const at::Tensor all = at::ones({scores.size(1), scores.size(2)}, scores.options().dtype(at::kBool));
+    scores.masked_fill_(tile.kind == TileKind::kCausal ? all.triu(1) : all.tril(-1), -std::numeric_limits<double>::infinity());
   }
   return scores;
 }

@@ -3,45 +3,114 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "attention/dense_attention.h"
-#include "attention/device_block_attention.h"
-#include "attention/ring_attention.h"
-#include "attention/tile_plan.h"
-#include "attention/ulysses_attention.h"
 
 namespace moonring::attention {
 namespace {
 
-constexpr std::array<absl::string_view, 4> kStrategies = {"dense", "ulysses", "ring", "zigzag-ring"};
+using comm::Division;
+using comm::Ownership;
 
-absl::Status CheckStrategy(absl::string_view strategy, int ranks) {
-  if (std::find(kStrategies.begin(), kStrategies.end(), strategy) == kStrategies.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("unknown attention \"", strategy, "\"; known are ", absl::StrJoin(kStrategies, ", ")));
+constexpr std::array<absl::string_view, 8> kNames = {"dense", "ulysses", "ring", "zigzag-ring", "double-ring", "all-gather", "usp", "auto"};
+
+// The largest divisor whose square is at most `ranks`.
+int DivisorNearRoot(int ranks) {
+  int divisor = 1;
+  for (int d = 1; d * d <= ranks; ++d) {
+    if (ranks % d == 0) divisor = d;
   }
-  if (strategy == "dense" && ranks != 1) return absl::InvalidArgumentError(absl::StrCat("dense attention works on one rank, the group has ", ranks));
-  return absl::OkStatus();
+  return divisor;
+}
+
+absl::StatusOr<Strategy> ResolveUsp(const StrategyOptions& options, int ranks) {
+  int heads = options.ulysses_degree, contexts = options.ring_degree;
+  const auto wrong = [&] {
+    return absl::InvalidArgumentError(absl::StrCat("usp: sequence_parallel_ulysses_degree ", options.ulysses_degree, " x sequence_parallel_ring_degree ",
+                                                   options.ring_degree, ", wanted a product of ", ranks, " (0: chosen)"));
+  };
+  if (heads < 0 || contexts < 0) return wrong();
+  if (heads == 0 && contexts == 0) {
+    heads = DivisorNearRoot(ranks);
+    for (int d = heads; d < ranks; ++d) {
+      if (ranks % d == 0 && options.shape.kv_heads > 0 && options.shape.kv_heads % d == 0) heads = d;
+    }
+  }
+  if (heads == 0) heads = ranks / contexts;
+  if (contexts == 0) contexts = ranks / heads;
+  if (heads * contexts != ranks) return wrong();
+  return Strategy{"usp", Division{contexts, Ownership::kZigzag, heads, options.placement}, KeyTransport::kRing, contexts};
+}
+
+absl::StatusOr<Strategy> ResolveDoubleRing(const StrategyOptions& options, int ranks) {
+  int window = options.double_ring_window;
+  if (window < 0 || (window > 0 && ranks % window != 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("double-ring: double_ring_window ", window, " does not divide ", ranks, " ranks"));
+  }
+  if (window == 0) {
+    const int machine = options.ranks_per_machine;
+    window = machine > 1 && machine < ranks && ranks % machine == 0 ? machine : ranks / DivisorNearRoot(ranks);
+  }
+  return Strategy{"double-ring", Division{ranks, Ownership::kZigzag}, KeyTransport::kRing, window};
+}
+
+absl::StatusOr<std::unique_ptr<Attention>> CreateAuto(const AttentionOptions& options) {
+  const AttentionShape& shape = options.strategy.shape;
+  if (shape.heads <= 0 || shape.kv_heads <= 0 || shape.head_dim <= 0) {
+    return absl::InvalidArgumentError("attention: \"auto\" chooses by the model's heads, and was not told them");
+  }
+  const int ranks = options.group->size(), machine = options.strategy.ranks_per_machine;
+  std::vector<StrategyOptions> wanted;
+  const auto add = [&](const std::string& name) -> StrategyOptions& {
+    wanted.push_back({.name = name, .placement = options.strategy.placement, .ranks_per_machine = machine});
+    return wanted.back();
+  };
+  add("ulysses");
+  add("zigzag-ring");
+  add("all-gather");
+  for (int heads = 2; heads < ranks; ++heads) {
+    if (ranks % heads == 0) add("usp").ulysses_degree = heads;
+  }
+  if (machine > 1 && machine < ranks && ranks % machine == 0) add("double-ring");
+  std::vector<std::unique_ptr<HybridAttention>> candidates;
+  for (const StrategyOptions& candidate : wanted) {
+    auto strategy = ResolveStrategy(candidate, ranks);
+    if (!strategy.ok()) return strategy.status();
+    candidates.push_back(std::make_unique<HybridAttention>(*std::move(strategy), options.group, options.runners));
+  }
+  return std::make_unique<AutoAttention>(shape, options.machine, machine, std::move(candidates));
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Attention>> CreateAttention(AttentionOptions options) {
-  if (options.group == nullptr) return absl::InvalidArgumentError("attention: no group of ranks was given");
-  if (const absl::Status status = CheckStrategy(options.strategy, options.group->size()); !status.ok()) return status;
-  std::shared_ptr<const BlockAttention> block = options.block ? std::move(options.block) : std::make_shared<DeviceBlockAttention>();
-  if (options.group->size() == 1) return std::make_unique<DenseAttention>(std::move(block));
-  if (options.strategy == "ulysses") return std::make_unique<UlyssesAttention>(std::move(options.group), std::move(block));
-  const comm::Ownership ownership = options.strategy == "ring" ? comm::Ownership::kContiguous : comm::Ownership::kZigzag;
-  return std::make_unique<RingAttention>(ownership, std::move(options.group), std::move(block));
+absl::StatusOr<Strategy> ResolveStrategy(const StrategyOptions& options, int ranks) {
+  const std::string name = options.name == "llama3" ? "all-gather" : options.name;
+  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("unknown attention \"", name, "\"; known are ", absl::StrJoin(kNames, ", ")));
+  }
+  if (name == "dense" && ranks != 1) return absl::InvalidArgumentError(absl::StrCat("dense attention works on one rank, the group has ", ranks));
+  // Degrees are checked on one rank too: there a wrong one would be found only when it grows.
+  absl::StatusOr<Strategy> strategy = Strategy{name, Division{ranks, Ownership::kZigzag}, KeyTransport::kRing, ranks};
+  if (name == "ulysses") strategy = Strategy{name, Division{1, Ownership::kContiguous, ranks}};
+  if (name == "ring") strategy->division.ownership = Ownership::kContiguous;
+  if (name == "all-gather") strategy->keys = KeyTransport::kGather;
+  if (name == "usp") strategy = ResolveUsp(options, ranks);
+  if (name == "double-ring") strategy = ResolveDoubleRing(options, ranks);
+  if (name == "auto") return absl::InvalidArgumentError("auto is no single strategy");
+  if (strategy.ok() && ranks == 1) strategy = Strategy{"dense", Division{1}};
+  return strategy;
 }
 
-absl::StatusOr<AttentionCost> CostOfAttention(const std::string& strategy, const comm::Layout& layout, const AttentionShape& shape) {
-  if (const absl::Status status = CheckStrategy(strategy, layout.ranks()); !status.ok()) return status;
-  if (layout.ranks() > 1) return strategy == "ulysses" ? UlyssesCost(layout, shape) : RingCost(layout, shape);
-  return AttentionCost{{.tile_area = PlanWholeDocuments(layout.lengths()).area() * static_cast<double>(shape.heads)}};
+absl::StatusOr<std::unique_ptr<Attention>> CreateAttention(AttentionOptions options) {
+  if (options.group == nullptr) return absl::InvalidArgumentError("attention: no group of ranks was given");
+  if (options.strategy.name == "auto" && options.group->size() > 1) return CreateAuto(options);
+  if (options.strategy.name == "auto") options.strategy.name = "dense";
+  auto strategy = ResolveStrategy(options.strategy, options.group->size());
+  if (!strategy.ok()) return strategy.status();
+  return std::make_unique<HybridAttention>(*std::move(strategy), std::move(options.group), std::move(options.runners));
 }
 
 }  // namespace moonring::attention

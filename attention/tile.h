@@ -3,17 +3,23 @@
 
 // Tiles: the pieces that attention over a packed stream is made of, as ranges of rows, decided on the host.
 //
-// A tile is a range of query rows against a range of key rows of one document. It is either full (every query sees
-// every key) or causal (the same tokens on both sides, so it is square and its diagonal is the tokens'). Nothing else
-// occurs, so kernels that differ in how they align a non-square causal mask agree here. What is empty is decided here
-// and never from values: no tile has zero rows.
+// A tile is a range of query rows against a range of key rows of one document. Its kind says which keys query row i of the
+// tile sees, j counting the tile's key rows:
+//
+//   full          all
+//   causal        j <= i: the same tokens on both sides, so the tile is square and its diagonal is the tokens'
+//   window edge   j >= i, square too: key 0 is the last that query 0 still sees
+//
+// A band, the keys of a sliding window, is made of these three. Nothing else occurs, so kernels that differ in how they align
+// a mask that is not square agree here. What is empty is decided here and never from values: no tile has zero rows, and in
+// none does a query see no key.
 
 #include <cstdint>
 #include <vector>
 
 namespace moonring::attention {
 
-enum class TileKind { kFull, kCausal };
+enum class TileKind { kFull, kCausal, kWindowEdge };
 
 struct RowRange {
   int64_t begin = 0;
@@ -22,25 +28,28 @@ struct RowRange {
   friend bool operator==(const RowRange&, const RowRange&) = default;
 };
 
-struct KeyTile {
+struct TileRows {
+  RowRange queries;
   RowRange keys;
   TileKind kind = TileKind::kFull;
-  friend bool operator==(const KeyTile&, const KeyTile&) = default;
-};
-
-// One block of queries and the keys it meets, in the order in which they are merged.
-struct QueryBlock {
-  int64_t document = 0;
-  RowRange queries;
-  std::vector<KeyTile> tiles;
 
   // Query-key pairs seen.
   double area() const {
+    const double q = static_cast<double>(queries.rows()), k = static_cast<double>(keys.rows());
+    return kind == TileKind::kFull ? q * k : q * (q + 1) / 2;
+  }
+  friend bool operator==(const TileRows&, const TileRows&) = default;
+};
+
+// One block of queries and the tiles of its rows, in the order in which they are merged.
+struct QueryBlock {
+  int64_t document = 0;
+  RowRange queries;
+  std::vector<TileRows> tiles;
+
+  double area() const {
     double pairs = 0;
-    for (const KeyTile& tile : tiles) {
-      const double full = static_cast<double>(queries.rows()) * static_cast<double>(tile.keys.rows());
-      pairs += tile.kind == TileKind::kFull ? full : (full + static_cast<double>(queries.rows())) / 2;
-    }
+    for (const TileRows& tile : tiles) pairs += tile.area();
     return pairs;
   }
 };

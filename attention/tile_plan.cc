@@ -9,69 +9,94 @@
 namespace moonring::attention {
 namespace {
 
-// Tokens [begin, end) of a document that lie in a key buffer from `row` on.
-struct Segment {
-  int64_t document = 0;
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t row = 0;
-};
+using SegmentsOfDocument = absl::flat_hash_map<int64_t, std::vector<KeySegment>>;
 
-using SegmentsOfDocument = absl::flat_hash_map<int64_t, std::vector<Segment>>;
-
-SegmentsOfDocument ByDocument(const std::vector<Segment>& segments) {
+SegmentsOfDocument ByDocument(const std::vector<KeySegment>& segments) {
   SegmentsOfDocument result;
-  for (const Segment& segment : segments) result[segment.document].push_back(segment);
+  for (const KeySegment& segment : segments) result[segment.tokens.document].push_back(segment);
   for (auto& [document, of_document] : result) {
-    std::sort(of_document.begin(), of_document.end(), [](const Segment& a, const Segment& b) { return a.begin < b.begin; });
+    std::sort(of_document.begin(), of_document.end(), [](const KeySegment& a, const KeySegment& b) { return a.tokens.begin < b.tokens.begin; });
   }
   return result;
 }
 
-// The end of the grid block that holds token `at`.
-int64_t BlockEnd(int64_t length, int64_t at) {
-  const int64_t block = comm::BlockSize(length);
-  return (at / block + 1) * block;
-}
-
-// Joins a full tile to the one before it where their rows are neighbours: one call instead of two.
-void AddFullTile(RowRange keys, std::vector<KeyTile>& tiles) {
-  if (!tiles.empty() && tiles.back().kind == TileKind::kFull && tiles.back().keys.end == keys.begin) {
-    tiles.back().keys.end = keys.end;
-  } else {
-    tiles.push_back({keys, TileKind::kFull});
+// The end of the block of the queries [at, span.end).
+int64_t BlockEnd(const comm::Span& span, int64_t at, int64_t length, const TileOptions& options) {
+  int64_t first = span.begin, end = span.end;
+  if (options.grid == TileGrid::kBlocks) {
+    const int64_t block = comm::BlockSize(length);
+    first = at / block * block;
+    end = std::min(end, first + block);
   }
+  if (options.window > 0) {
+    end = std::min(end, first + ((at - first) / options.window + 1) * options.window);
+    if (at < options.window) end = std::min(end, options.window);
+  }
+  return end;
 }
 
-// The tiles of the query block of tokens [begin, end).
-std::vector<KeyTile> TilesOfBlock(int64_t begin, int64_t end, const std::vector<Segment>& keys) {
-  std::vector<KeyTile> tiles;
-  for (const Segment& segment : keys) {
-    if (segment.begin >= end) break;
-    const int64_t before = std::min(segment.end, begin) - segment.begin;
-    if (before > 0) AddFullTile({segment.row, segment.row + before}, tiles);
-    if (segment.end > begin) {
-      TORCH_INTERNAL_ASSERT(segment.begin <= begin && end <= segment.end, "query block [", begin, ", ", end, ") lies partly in keys [", segment.begin, ", ",
-                            segment.end, ")");
-      const int64_t row = segment.row + begin - segment.begin;
-      tiles.push_back({{row, row + end - begin}, TileKind::kCausal});
+// A query block of tokens [begin, end), which lie in rows from `row` on.
+class BlockTiles {
+ public:
+  BlockTiles(int64_t begin, int64_t end, int64_t row, int64_t window) : begin_(begin), end_(end), row_(row), window_(window) {}
+
+  void Meet(const KeySegment& segment) {
+    const comm::Span& keys = segment.tokens;
+    const auto rows_of = [&](int64_t from, int64_t to) { return RowRange{segment.row + from - keys.begin, segment.row + to - keys.begin}; };
+    // Seen by all queries, and by the first ones alone.
+    const int64_t seen_by_all = window_ > 0 ? end_ - window_ : 0, seen_by_first = window_ > 0 ? begin_ - window_ + 1 : 0;
+    const int64_t edge_begin = std::max(keys.begin, seen_by_first), edge_end = std::min({keys.end, seen_by_all, begin_});
+    if (edge_begin < edge_end) {
+      // Key s leaves the window of query s + W.
+      const int64_t last_of_first_key = edge_begin + window_ - 1;
+      if (begin_ < last_of_first_key) Add({Queries(begin_, last_of_first_key), rows_of(edge_begin, edge_end), TileKind::kFull});
+      Add({Queries(last_of_first_key, edge_end + window_ - 1), rows_of(edge_begin, edge_end), TileKind::kWindowEdge});
+    }
+    const int64_t full_begin = std::max(keys.begin, seen_by_all), full_end = std::min(keys.end, begin_);
+    if (full_begin < full_end) Add({Queries(begin_, end_), rows_of(full_begin, full_end), TileKind::kFull});
+    if (keys.begin < end_ && keys.end > begin_) {
+      TORCH_INTERNAL_ASSERT(keys.begin <= begin_ && end_ <= keys.end, "query block [", begin_, ", ", end_, ") lies partly in keys [", keys.begin, ", ",
+                            keys.end, ")");
+      Add({Queries(begin_, end_), rows_of(begin_, end_), TileKind::kCausal});
     }
   }
-  return tiles;
-}
 
-TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Span>& queries, const std::vector<Segment>& keys) {
+  std::vector<TileRows> Take() { return std::move(tiles_); }
+
+ private:
+  RowRange Queries(int64_t from, int64_t to) const { return {row_ + from - begin_, row_ + to - begin_}; }
+
+  // Joins a full tile to the one before it where their keys are neighbours: one call instead of two.
+  void Add(const TileRows& tile) {
+    TileRows* last = tiles_.empty() ? nullptr : &tiles_.back();
+    if (last != nullptr && last->kind == TileKind::kFull && tile.kind == TileKind::kFull && last->queries == tile.queries &&
+        last->keys.end == tile.keys.begin) {
+      last->keys.end = tile.keys.end;
+    } else {
+      tiles_.push_back(tile);
+    }
+  }
+
+  int64_t begin_, end_, row_, window_;
+  std::vector<TileRows> tiles_;
+};
+
+}  // namespace
+
+TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Span>& queries, const std::vector<KeySegment>& keys, const TileOptions& options) {
+  TORCH_CHECK(options.window >= 0, "attention: a window of ", options.window, " tokens, wanted at least 1, or 0 for none");
   TilePlan plan;
   const SegmentsOfDocument segments = ByDocument(keys);
-  for (const Segment& segment : keys) plan.key_rows += segment.end - segment.begin;
+  for (const KeySegment& segment : keys) plan.key_rows += segment.tokens.tokens();
   for (const comm::Span& span : queries) {
     const auto found = segments.find(span.document);
     for (int64_t begin = span.begin; begin < span.end;) {
-      const int64_t end = std::min(span.end, BlockEnd(lengths[span.document], begin));
+      const int64_t end = BlockEnd(span, begin, lengths[span.document], options);
       if (found != segments.end()) {
-        std::vector<KeyTile> tiles = TilesOfBlock(begin, end, found->second);
-        const RowRange rows{plan.query_rows, plan.query_rows + end - begin};
-        if (!tiles.empty()) plan.blocks.push_back({span.document, rows, std::move(tiles)});
+        BlockTiles tiles(begin, end, plan.query_rows, options.window);
+        for (const KeySegment& segment : found->second) tiles.Meet(segment);
+        QueryBlock block{span.document, {plan.query_rows, plan.query_rows + end - begin}, tiles.Take()};
+        if (!block.tiles.empty()) plan.blocks.push_back(std::move(block));
       }
       plan.query_rows += end - begin;
       begin = end;
@@ -80,83 +105,30 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
   return plan;
 }
 
-// A rank's own spans as keys.
-std::vector<Segment> OwnSegments(const std::vector<comm::Span>& spans) {
-  std::vector<Segment> segments;
+std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned, const std::vector<comm::Span>& queries, int64_t window) {
+  // The tokens that queries see, by document: runs that neither overlap nor touch, as `queries` are in order.
+  absl::flat_hash_map<int64_t, std::vector<comm::Span>> seen;
+  for (const comm::Span& span : queries) {
+    std::vector<comm::Span>& runs = seen[span.document];
+    const int64_t begin = window > 0 ? std::max<int64_t>(0, span.begin - window + 1) : 0;
+    if (!runs.empty() && begin <= runs.back().end) {
+      runs.back().end = std::max(runs.back().end, span.end);
+    } else {
+      runs.push_back({span.document, begin, span.end});
+    }
+  }
+  std::vector<KeySegment> segments;
   int64_t row = 0;
-  for (const comm::Span& span : spans) {
-    segments.push_back({span.document, span.begin, span.end, row});
-    row += span.end - span.begin;
+  for (const comm::Span& span : owned) {
+    if (const auto found = seen.find(span.document); found != seen.end()) {
+      for (const comm::Span& run : found->second) {
+        const comm::Span both{span.document, std::max(span.begin, run.begin), std::min(span.end, run.end)};
+        if (both.begin < both.end) segments.push_back({both, row + both.begin - span.begin});
+      }
+    }
+    row += span.tokens();
   }
   return segments;
-}
-
-// What of `owner`'s rows some query of `reader` sees: in each document, the tokens before the reader's last block.
-// `row` is the owner's local row.
-std::vector<Segment> SegmentsNeeded(const comm::Layout& layout, int owner, int reader) {
-  absl::flat_hash_map<int64_t, int64_t> last_block;  // document -> begin of the reader's last block in it
-  for (const comm::Span& span : layout.spans(reader)) {
-    const int64_t block = comm::BlockSize(layout.lengths()[span.document]);
-    int64_t& last = last_block.try_emplace(span.document, 0).first->second;
-    last = std::max({last, span.begin, (span.end - 1) / block * block});
-  }
-  std::vector<Segment> needed;
-  for (Segment segment : OwnSegments(layout.spans(owner))) {
-    const auto found = last_block.find(segment.document);
-    if (found == last_block.end()) continue;
-    segment.end = std::min(segment.end, found->second);
-    if (segment.begin < segment.end) needed.push_back(segment);
-  }
-  return needed;
-}
-
-bool AnyTransfer(const comm::Layout& layout, int step) {
-  for (int owner = 0; owner < layout.ranks(); ++owner) {
-    if (!SegmentsNeeded(layout, owner, (owner + step) % layout.ranks()).empty()) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-TilePlan PlanWholeDocuments(absl::Span<const int64_t> lengths) {
-  std::vector<comm::Span> spans;
-  for (int64_t document = 0; document < static_cast<int64_t>(lengths.size()); ++document) spans.push_back({document, 0, lengths[document]});
-  return PlanTiles(lengths, spans, OwnSegments(spans));
-}
-
-std::vector<RowRange> RowsNeeded(const comm::Layout& layout, int owner, int reader) {
-  std::vector<RowRange> rows;
-  for (const Segment& segment : SegmentsNeeded(layout, owner, reader)) {
-    const RowRange range{segment.row, segment.row + segment.end - segment.begin};
-    if (!rows.empty() && rows.back().end == range.begin) {
-      rows.back().end = range.end;
-    } else {
-      rows.push_back(range);
-    }
-  }
-  return rows;
-}
-
-std::vector<RingStep> PlanRing(const comm::Layout& layout, int rank) {
-  const int ranks = layout.ranks();
-  const std::vector<comm::Span>& queries = layout.spans(rank);
-  std::vector<RingStep> steps;
-  steps.push_back({.to = rank, .from = rank, .tiles = PlanTiles(layout.lengths(), queries, OwnSegments(queries))});
-  for (int s = 1; s < ranks; ++s) {
-    if (!AnyTransfer(layout, s)) continue;
-    RingStep step{.to = (rank + s) % ranks, .from = (rank + ranks - s) % ranks};
-    step.send = RowsNeeded(layout, rank, step.to);
-    for (const RowRange& range : step.send) step.send_rows += range.rows();
-    std::vector<Segment> received = SegmentsNeeded(layout, step.from, rank);
-    for (Segment& segment : received) {  // owner's rows -> rows of the buffer that arrives
-      segment.row = step.receive_rows;
-      step.receive_rows += segment.end - segment.begin;
-    }
-    step.tiles = PlanTiles(layout.lengths(), queries, received);
-    steps.push_back(std::move(step));
-  }
-  return steps;
 }
 
 double CausalTileArea(int64_t /*document*/, int64_t begin, int64_t end) {

@@ -1,14 +1,23 @@
 #ifndef MOONRING_ATTENTION_TILE_PLAN_H_
 #define MOONRING_ATTENTION_TILE_PLAN_H_
 
-// Documents and their layout -> tiles and transfers. Host only; made once a micro-batch and shared by all layers.
+// Documents -> tiles. Host only; the one place that knows who sees whom.
 //
-// The grid of a document is comm::BlockSize(its length): a function of the length alone. A query block [a, b) of that
-// grid meets first the keys [0, a) as full tiles, in the order of their tokens, then itself as one causal tile. On a
-// rank that holds a document whole this is the same plan whatever the number of ranks: so SP = 1 and Ulysses make the
-// same calls, head by head.
+// A query t of a document sees its keys s with s <= t and, under a window W, t - W < s: W keys at most, itself among them, as
+// `sliding_window` counts them in Hugging Face's configurations. Positions play no part: a window is of tokens in a document.
 //
-// Cost: O(blocks) for whole documents, O(ranks^2 spans + blocks) for the ring.
+// Queries are cut in blocks. On the grid of blocks these are comm::BlockSize(the document's length), a function of the length
+// alone, so that any number of ranks makes the same calls; on the grid of spans they are whole spans, for kernels that take
+// ragged lists of sequences. Under a window they are no longer than W and have a border at token W, so that a block [a, b)
+// either sees its document from the start, or meets
+//
+//   [a - W + 1, b - W)   by the window's edge, for the queries [a, b - 1)
+//   [b - W, a)           in full
+//   [a, b)               causally
+//
+// Keys that are away, with another rank or not yet there, cut these pieces; the pieces of all parts together are the same pairs.
+//
+// Cost: O(blocks x the keys' segments of a document).
 
 #include <cstdint>
 #include <vector>
@@ -19,26 +28,25 @@
 
 namespace moonring::attention {
 
-// Every query and key row of the stream, in its order: what dense attention runs, and Ulysses on its own heads.
-TilePlan PlanWholeDocuments(absl::Span<const int64_t> lengths);
+enum class TileGrid { kBlocks, kSpans };
 
-// One step of the ring as one rank sees it: key rows go straight to the rank that needs them and come straight from
-// their owner; only rows that some query of the reader sees travel.
-struct RingStep {
-  int to = 0;
-  int from = 0;
-  std::vector<RowRange> send;  // local key rows that `to` needs
-  int64_t send_rows = 0;
-  int64_t receive_rows = 0;
-  TilePlan tiles;  // local queries against the rows received, in the order of the owner's rows
+struct TileOptions {
+  int64_t window = 0;  // 0: none
+  TileGrid grid = TileGrid::kBlocks;
+  friend bool operator==(const TileOptions&, const TileOptions&) = default;
 };
 
-// Step 0 is the rank's own rows (nothing travels, `to` == `from` == rank); step s exchanges with the ranks s before
-// and s after. A step in which no rank sends anything is left out on all ranks.
-std::vector<RingStep> PlanRing(const comm::Layout& layout, int rank);
+// Tokens [begin, end) of a document that lie in a buffer of keys from `row` on.
+struct KeySegment {
+  comm::Span tokens;
+  int64_t row = 0;
+};
 
-// The rows of `owner` that some query of `reader` sees, as ranges of the owner's local rows.
-std::vector<RowRange> RowsNeeded(const comm::Layout& layout, int owner, int reader);
+// The tiles of queries that lie one span after another against keys. A query block must not lie partly in a segment.
+TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Span>& queries, const std::vector<KeySegment>& keys, const TileOptions& options);
+
+// The tokens of `owned` that some query of `queries` sees, in the order of `owned`, by their rows there.
+std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned, const std::vector<comm::Span>& queries, int64_t window);
 
 // Query-key pairs of the tokens [begin, end) of a document: the cost that balances layouts.
 double CausalTileArea(int64_t document, int64_t begin, int64_t end);

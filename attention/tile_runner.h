@@ -1,19 +1,8 @@
 #ifndef MOONRING_ATTENTION_TILE_RUNNER_H_
 #define MOONRING_ATTENTION_TILE_RUNNER_H_
 
-// Runs the tiles of a plan over the intra-op threads of the calling thread (at::get_num_threads()).
-//
-// A kernel call never threads by itself: its results would depend on the number of threads. Instead
-//   forward   a task is one query block and one group of heads; bit-exact for any number of threads and any split of
-//             the heads into groups;
-//   backward  tasks of the same document and kv head add into the same dk, dv. Each such chain is one task, which adds
-//             in the plan's order; a chain that is more than its share of the work is dealt out over several lanes
-//             with a dk, dv of their own, added in a fixed order at the end. So the gradients are the same in every
-//             run, and move in the last bits with the number of threads.
-//
-// Memory beyond inputs and results: the tiles in work; backward, dk and dv of at most 2 lanes a thread.
+// Runs the tiles of a plan: the interface between what strategies decide and the kernels of a device.
 
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -22,8 +11,15 @@
 #include "attention/head_split.h"
 #include "attention/softmax_merge.h"
 #include "attention/tile.h"
+#include "attention/tile_plan.h"
 
 namespace moonring::attention {
+
+// The heads of a call, and which query heads read which kv head.
+struct RunHeads {
+  std::vector<HeadGroup> groups;
+  double scale = 1.0;
+};
 
 // What the backward takes of the query rows, after all plans that met them were merged.
 struct QueryResults {
@@ -34,22 +30,20 @@ struct QueryResults {
 
 class TileRunner {
  public:
-  TileRunner(const BlockAttention& block, std::vector<HeadGroup> groups, double scale) : block_(block), groups_(std::move(groups)), scale_(scale) {}
+  virtual ~TileRunner() = default;
 
-  // Inputs are the plan's buffers in AccumulateType: T = query_rows, S = key_rows.
+  // The grid that its plans are to be made on.
+  virtual TileGrid grid() const = 0;
 
-  // Merges every tile into the state of its query rows.
-  void Forward(const TilePlan& plan, const QueryKeyValue& inputs, const SoftmaxState& state) const;
+  // The dtype in which it computes on inputs of a dtype, in which it wants them. Results are in AccumulateType.
+  virtual at::ScalarType ComputeType(at::ScalarType input) const = 0;
+
+  // T = plan.query_rows, S = plan.key_rows. Merges every tile into the state of its query rows.
+  virtual void Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const SoftmaxState& state) const = 0;
 
   // Adds every tile's gradients to `gradients`, shaped as the inputs.
-  void Backward(const TilePlan& plan, const QueryKeyValue& inputs, const QueryResults& results, const QueryKeyValue& gradients) const;
-
- private:
-  Tile TileOf(const QueryKeyValue& inputs, const RowRange& queries, const KeyTile& tile, const HeadGroup& group) const;
-
-  const BlockAttention& block_;
-  std::vector<HeadGroup> groups_;
-  double scale_;
+  virtual void Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const QueryResults& results,
+                        const QueryKeyValue& gradients) const = 0;
 };
 
 }  // namespace moonring::attention

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "comm/group.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
@@ -45,8 +47,20 @@ void CheckDtype(const at::Tensor& t) {
   }
 }
 
-int64_t BytesOf(const std::vector<at::Tensor>& tensors) {
-  return std::accumulate(tensors.begin(), tensors.end(), int64_t{0}, [](int64_t sum, const at::Tensor& t) { return sum + static_cast<int64_t>(t.nbytes()); });
+int64_t BytesOf(const std::vector<Communicator::Message>& messages) {
+  return std::accumulate(messages.begin(), messages.end(), int64_t{0},
+                         [](int64_t sum, const Communicator::Message& message) { return sum + static_cast<int64_t>(message.tensor.nbytes()); });
+}
+
+// The ranks that something is sent to or received from, in order.
+std::set<int> Peers(const std::vector<Communicator::Message>& send, const std::vector<Communicator::Message>& receive) {
+  std::set<int> peers;
+  for (const auto* messages : {&send, &receive}) {
+    for (const Communicator::Message& message : *messages) {
+      if (message.tensor.numel() > 0) peers.insert(message.peer);
+    }
+  }
+  return peers;
 }
 
 int64_t Sum(absl::Span<const int64_t> counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
@@ -89,7 +103,7 @@ absl::Status Fail(Group& group, absl::string_view operation, const std::exceptio
 struct Communicator::Transfer::Pending {
   std::shared_ptr<Group> group;
   std::vector<c10::intrusive_ptr<Work>> works;
-  std::vector<at::Tensor> sent, received;
+  std::vector<at::Tensor> tensors;
   std::string operation;
 };
 
@@ -193,52 +207,67 @@ absl::StatusOr<std::vector<at::Tensor>> Communicator::AllGather(const at::Tensor
   }
   parts[rank()].copy_(mine);
   // To the next rank first, so that not all send to one at a time.
-  std::vector<Transfer> transfers;
+  std::vector<Message> send, receive;
   for (int step = 1; step < size(); ++step) {
     const int to = (rank() + step) % size(), from = (rank() - step + size()) % size();
-    ASSIGN_OR_RETURN(Transfer transfer, SendReceive({mine}, to, {parts[from]}, from));
-    transfers.push_back(std::move(transfer));
+    send.push_back({mine, to});
+    receive.push_back({parts[from], from});
   }
-  for (Transfer& transfer : transfers) RETURN_IF_ERROR(transfer.Wait());
+  ASSIGN_OR_RETURN(Transfer transfer, Exchange(std::move(send), std::move(receive)));
+  RETURN_IF_ERROR(transfer.Wait());
   return parts;
 }
 
-absl::StatusOr<Communicator::Transfer> Communicator::SendReceive(std::vector<at::Tensor> send, int to, std::vector<at::Tensor> receive, int from) {
-  TORCH_CHECK(to >= 0 && to < size() && from >= 0 && from < size(), "send_receive: to rank ", to, ", from rank ", from, " in a group of ", size());
-  TORCH_CHECK((to == rank()) == (from == rank()), "send_receive: only one of to=", to, " and from=", from, " is this rank");
-  for (at::Tensor& t : send) CheckDtype(t), t = t.detach().contiguous();
-  for (at::Tensor& t : receive) {
-    CheckDtype(t);
-    TORCH_CHECK(t.is_contiguous(), "send_receive: a tensor to receive into must be contiguous");
-    t = t.detach();
-  }
+absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Message> send, std::vector<Message> receive) {
+  std::vector<at::Tensor> from_self, to_self;
+  const auto check = [&](std::vector<Message>& messages, std::vector<at::Tensor>& own) {
+    std::vector<Message> others;
+    for (Message& message : messages) {
+      TORCH_CHECK(message.peer >= 0 && message.peer < size(), "exchange: rank ", message.peer, " in a group of ", size());
+      CheckDtype(message.tensor);
+      message.tensor = message.tensor.detach();
+      if (message.peer == rank()) {
+        own.push_back(std::move(message.tensor));
+      } else {
+        others.push_back(std::move(message));
+      }
+    }
+    messages = std::move(others);
+  };
+  check(send, from_self);
+  check(receive, to_self);
+  TORCH_CHECK(from_self.size() == to_self.size(), "exchange: ", from_self.size(), " tensors to itself, ", to_self.size(), " from itself");
+  for (size_t i = 0; i < from_self.size(); ++i) to_self[i].copy_(from_self[i]);
+  for (Message& message : send) message.tensor = message.tensor.contiguous();
+  for (const Message& message : receive) TORCH_CHECK(message.tensor.is_contiguous(), "exchange: a tensor to receive into must be contiguous");
+
   auto pending = std::make_unique<Transfer::Pending>();
   pending->group = group_;
-  if (to == rank()) {
-    TORCH_CHECK(send.size() == receive.size(), "send_receive: ", send.size(), " tensors to itself, ", receive.size(), " from itself");
-    for (size_t i = 0; i < send.size(); ++i) receive[i].copy_(send[i]);
-    return Transfer(std::move(pending));
-  }
-  pending->operation = absl::StrCat("send to rank ", to, " and receive from rank ", from);
+  if (send.empty() && receive.empty()) return Transfer(std::move(pending));
+  pending->operation = absl::StrCat("exchange with ranks ", absl::StrJoin(Peers(send, receive), ", "));
   RETURN_IF_ERROR(Ready(pending->operation));
-  Count(1, BytesOf(send));
+  Count(static_cast<int64_t>(std::max(Peers(send, {}).size(), Peers({}, receive).size())), BytesOf(send));
   RETURN_IF_ERROR(Run(pending->operation, [&] {
-    const auto post = [&](std::vector<at::Tensor>& tensors, const auto& start) {
-      for (size_t i = 0; i < tensors.size(); ++i) {
-        if (tensors[i].numel() == 0) continue;
-        std::vector<at::Tensor> one = {tensors[i]};
-        if (auto work = start(*BackendFor(*group_, tensors[i]), one, static_cast<int>(i))) pending->works.push_back(std::move(work));
+    const auto post = [&](const std::vector<Message>& messages, const auto& start) {
+      std::vector<int> next_tag(size(), 0);
+      for (const Message& message : messages) {
+        const int tag = next_tag[message.peer]++;
+        if (message.tensor.numel() == 0) continue;
+        std::vector<at::Tensor> one = {message.tensor};
+        if (auto work = start(*BackendFor(*group_, message.tensor), one, message.peer, tag)) pending->works.push_back(std::move(work));
       }
     };
     // NCCL wants sends and receives of one exchange in one batch, else two ranks may each wait for the other's kernel.
-    const bool batch = group_->cuda != nullptr && std::any_of(send.begin(), send.end(), [](const at::Tensor& t) { return t.is_cuda(); });
+    const auto on_gpu = [](const Message& message) { return message.tensor.is_cuda(); };
+    const bool batch = group_->cuda != nullptr && (std::any_of(send.begin(), send.end(), on_gpu) || std::any_of(receive.begin(), receive.end(), on_gpu));
     if (batch) group_->cuda->startCoalescing();
-    post(receive, [&](c10d::Backend& backend, std::vector<at::Tensor>& one, int tag) { return backend.recv(one, from, tag); });
-    post(send, [&](c10d::Backend& backend, std::vector<at::Tensor>& one, int tag) { return backend.send(one, to, tag); });
+    post(receive, [](c10d::Backend& backend, std::vector<at::Tensor>& one, int peer, int tag) { return backend.recv(one, peer, tag); });
+    post(send, [](c10d::Backend& backend, std::vector<at::Tensor>& one, int peer, int tag) { return backend.send(one, peer, tag); });
     if (batch) pending->works = {group_->cuda->endCoalescing()};
   }));
-  pending->sent = std::move(send);
-  pending->received = std::move(receive);
+  for (std::vector<Message>* messages : {&send, &receive}) {
+    for (Message& message : *messages) pending->tensors.push_back(std::move(message.tensor));
+  }
   return Transfer(std::move(pending));
 }
 

@@ -3,7 +3,7 @@
 
 // One interface over c10d for a group of P ranks: Gloo for tensors on the host, NCCL for tensors on a GPU.
 //
-// Every rank of a group makes the same calls in the same order (SendReceive: matching ones). A call blocks until it is
+// Every rank of a group makes the same calls in the same order (Exchange: matching ones). A call blocks until it is
 // done (on a GPU: is enqueued on the current stream), unless it says otherwise. A group of one does nothing.
 //
 //   call              steps          bytes_sent by a rank, for n bytes of tensor
@@ -11,7 +11,7 @@
 //   Broadcast         ceil(log2 P)   n for each child       binomial tree: P-1 sends in all
 //   AllToAll          P-1            its rows for others
 //   AllGather         P-1            (P-1) times its rows   directly, so uneven rows cost nothing
-//   SendReceive       1              what it sends
+//   Exchange          peers          what it sends to others. Peers: the ranks it sends to, or those it receives from if more
 //   Barrier           ceil(log2 P)   0
 //   Agree             2 (P-1)        as an AllReduceSum of P int64; where a rank failed also a Broadcast of 1 KiB
 // Counted from this table, not measured; an empty tensor costs nothing.
@@ -74,10 +74,16 @@ class Communicator {
     std::unique_ptr<Pending> pending_;  // null once waited for
   };
 
-  // Starts sending `send` to one rank and receiving into `receive` (contiguous) from another, receives posted first. The
-  // i-th tensor sent arrives in the i-th received, of the same size; empty ones are skipped on both sides. Until Wait()
-  // the sent must not be written and the received not be read. `to` == `from` == rank() copies.
-  absl::StatusOr<Transfer> SendReceive(std::vector<at::Tensor> send, int to, std::vector<at::Tensor> receive, int from);
+  struct Message {
+    at::Tensor tensor;
+    int peer;
+  };
+
+  // Starts sending to any ranks and receiving (into contiguous tensors) from any, receives posted first. The i-th tensor sent
+  // to a rank arrives in the i-th that it receives from this one, of the same size; empty ones are skipped on both sides.
+  // Until Wait() the sent must not be written and the received not be read. Messages to this rank itself are copied at once.
+  // Several transfers may be under way; between any two ranks they must be started in the same order on both.
+  absl::StatusOr<Transfer> Exchange(std::vector<Message> send, std::vector<Message> receive);
 
   absl::Status Barrier();
 

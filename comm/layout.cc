@@ -1,6 +1,7 @@
 #include "comm/layout.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -17,6 +18,10 @@ namespace moonring::comm {
 namespace {
 
 using RankSpans = std::vector<std::vector<Span>>;
+
+int64_t TokensOf(const std::vector<Span>& spans) {
+  return std::accumulate(spans.begin(), spans.end(), int64_t{0}, [](int64_t sum, const Span& span) { return sum + span.tokens(); });
+}
 
 // Its blocks by number, and what a run of them costs.
 class Grid {
@@ -62,35 +67,40 @@ struct Deal {
   std::vector<double> load;
 };
 
-// Rank r takes chunks r and 2P-1-r of 2P, from the outermost pair inwards. Chunks are of k blocks, k the even share of what
-// is left, or one more or less: of the near-equal pairs that whose cost comes nearest to an even share of all work left,
-// earlier documents' load included.
-void DealZigzag(const Grid& grid, Deal& deal) {
-  const int ranks = static_cast<int>(deal.load.size());
-  int64_t front = 0, back = grid.blocks();
-  double load_left = std::accumulate(deal.load.begin(), deal.load.end(), 0.0);
-  for (int r = 0; r < ranks; ++r) {
-    const double target = (load_left + grid.Cost(front, back)) / (ranks - r) - deal.load[r];
-    load_left -= deal.load[r];
-    int64_t front_size = (back - front + 1) / 2, back_size = (back - front) / 2;  // the innermost rank takes what is left
-    if (r + 1 < ranks) {
-      const int64_t k = (back - front) / (2 * (ranks - r));
+// Borders of the front and of the back close in on the middle; place c takes the chunks between borders c and c + 1 of both.
+// What is outside a pair of borders should cost as much as the places so far are to carry; each pair is chosen by itself,
+// within a block of the even border, so errors do not add up. But a block of the back is a large part of a place's share.
+// So the front's first `fill` blocks, the cheapest, are held back, and in the end fill up what is uneven.
+void DealZigzag(const Grid& grid, int64_t fill, Deal& deal) {
+  constexpr std::array<std::pair<int, int>, 9> kShifts = {{{0, 0}, {1, 1}, {-1, -1}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, -1}, {-1, 1}}};
+  const int64_t places = static_cast<int64_t>(deal.load.size()), blocks = grid.blocks();
+  const auto outside = [&](int64_t front, int64_t back) { return grid.Cost(fill, front) + grid.Cost(back, blocks); };
+  const double share = (std::accumulate(deal.load.begin(), deal.load.end(), 0.0) + grid.Cost(fill, blocks)) / static_cast<double>(places);
+  int64_t front = fill, back = blocks, even = fill;
+  double wanted = 0;
+  for (int64_t c = 0; c < places; ++c) {
+    int64_t next_front = (front + back) / 2, next_back = next_front;  // the innermost place takes what is left
+    if (c + 1 < places) {
+      wanted += std::max(0.0, share - deal.load[c]);
+      const auto mirrored = [&](int64_t border) { return blocks - (border - fill); };
+      while (even + 1 <= mirrored(even + 1) && outside(even, mirrored(even)) < wanted) ++even;
       double nearest = std::numeric_limits<double>::infinity();
-      for (const auto& [more_front, more_back] : {std::pair(0, 0), {1, 0}, {0, 1}, {1, 1}, {1, -1}, {-1, 1}}) {
-        const int64_t f = k + more_front, b = k + more_back;
-        if (f < 0 || b < 0 || f + b > back - front) continue;
-        const double off = std::abs(grid.Cost(front, front + f) + grid.Cost(back - b, back) - target);
-        if (off < nearest) nearest = off, front_size = f, back_size = b;
+      for (const auto& [front_shift, back_shift] : kShifts) {
+        const int64_t at_front = even + front_shift, at_back = mirrored(even) + back_shift;
+        if (at_front < front || at_back > back || at_front > at_back) continue;
+        const double off = std::abs(outside(at_front, at_back) - wanted);
+        if (off < nearest) nearest = off, next_front = at_front, next_back = at_back;
       }
     }
-    deal.Give(r, grid, front, front + front_size);
-    deal.Give(r, grid, back - back_size, back);
-    front += front_size;
-    back -= back_size;
+    deal.Give(static_cast<int>(c), grid, front, next_front);
+    deal.Give(static_cast<int>(c), grid, next_back, back);
+    front = next_front;
+    back = next_back;
   }
+  for (int64_t b = fill; b-- > 0;) deal.Give(deal.LeastLoaded(), grid, b, b + 1);
 }
 
-// A document of fewer than 2P blocks: blocks c and n-1-c go together, the costliest pair to the least loaded rank, no rank
+// A document of fewer than 2P blocks: blocks c and n-1-c go together, the costliest pair to the least loaded rank, no place
 // taking two pairs.
 void DealSpread(const Grid& grid, Deal& deal) {
   const int64_t blocks = grid.blocks(), pairs = (blocks + 1) / 2;
@@ -109,18 +119,21 @@ void DealSpread(const Grid& grid, Deal& deal) {
 }
 
 RankSpans Zigzag(const std::vector<Grid>& grids, int ranks) {
+  constexpr double kWorthwhile = 0.99;  // of the peak: what is finer dealt costs more calls and transfers
   Deal cut(ranks);
   std::vector<int64_t> short_ones;
   for (const int64_t d : ByCost(grids)) {
     if (grids[d].blocks() >= 2 * ranks) {
-      DealZigzag(grids[d], cut);
+      Deal filled = cut;
+      DealZigzag(grids[d], 0, cut);
+      DealZigzag(grids[d], std::min<int64_t>(grids[d].blocks() / 3, 4 * ranks), filled);
+      if (filled.Peak() < kWorthwhile * cut.Peak()) cut = std::move(filled);
     } else {
       short_ones.push_back(d);
     }
   }
-  // How many of the short ones to spread: as few as give the least peak to within a hundredth (a spread document costs
-  // transfers). Past the first 4P each is too small a part of the whole to matter.
-  constexpr double kWorthwhile = 0.99;
+  // How many of the short ones to spread: as few as give the least peak, or nearly. Past the first 4P each is too small a
+  // part of the whole to matter.
   const auto deal_with = [&](size_t spread) {
     Deal deal = cut;
     for (size_t i = 0; i < short_ones.size(); ++i) {
@@ -144,30 +157,45 @@ RankSpans WholeDocuments(const std::vector<Grid>& grids, int ranks) {
   return std::move(deal.spans);
 }
 
-// The place on the grid nearest to token `wanted` of the stream; `document` is the one that holds it.
-int64_t NearestBorder(int64_t wanted, int64_t offset, int64_t length) {
-  const int64_t block = BlockSize(length), inside = wanted - offset;
-  const int64_t below = inside / block * block, above = std::min(below + block, length);
-  return offset + (inside - below <= above - inside ? below : above);
+// The place on the grid of the span's document, or its end, nearest to token `wanted` of the document.
+int64_t NearestBorder(int64_t wanted, const Span& span, int64_t length) {
+  const int64_t block = BlockSize(length);
+  const int64_t below = std::max(span.begin, wanted / block * block), above = std::min(wanted / block * block + block, span.end);
+  return wanted - below <= above - wanted ? below : above;
 }
 
-RankSpans Contiguous(const std::vector<int64_t>& lengths, const std::vector<int64_t>& offsets, int ranks) {
-  const int64_t tokens = offsets.back();
-  RankSpans spans(ranks);
-  int64_t begin = 0, d = 0, holder = 0;
-  for (int r = 0; r < ranks; ++r) {
+// Rows that lie in the order of `spans`, in even runs.
+RankSpans CutEvenly(const std::vector<Span>& spans, const std::vector<int64_t>& lengths, int parts) {
+  const int64_t tokens = TokensOf(spans);
+  RankSpans runs(parts);
+  if (spans.empty()) return runs;
+  size_t holder = 0, next = 0;     // the span that holds the wanted border; the span being given out
+  int64_t holder_row = 0;          // its first row
+  int64_t given = spans[0].begin;  // of span `next`, up to this token
+  int64_t row = 0;                 // rows given out
+  for (int64_t r = 0; r < parts; ++r) {
     // r * T / P without overflow for any T that fits in memory.
-    const int64_t wanted = tokens / ranks * (r + 1) + tokens % ranks * (r + 1) / ranks;
-    while (holder + 1 < static_cast<int64_t>(lengths.size()) && offsets[holder + 1] <= wanted) ++holder;
-    const int64_t end = r + 1 == ranks ? tokens : std::max(begin, NearestBorder(wanted, offsets[holder], lengths[holder]));
-    while (begin < end) {
-      const int64_t stop = std::min(end, offsets[d + 1]);
-      spans[r].push_back({d, begin - offsets[d], stop - offsets[d]});
-      begin = stop;
-      if (begin == offsets[d + 1]) ++d;
+    const int64_t wanted = tokens / parts * (r + 1) + tokens % parts * (r + 1) / parts;
+    while (holder + 1 < spans.size() && holder_row + spans[holder].tokens() <= wanted) holder_row += spans[holder++].tokens();
+    const int64_t at = NearestBorder(spans[holder].begin + wanted - holder_row, spans[holder], lengths[spans[holder].document]);
+    const int64_t end = r + 1 == parts ? tokens : std::max(row, holder_row + at - spans[holder].begin);
+    while (row < end) {
+      const int64_t stop = std::min(spans[next].end, given + end - row);
+      runs[r].push_back({spans[next].document, given, stop});
+      row += stop - given;
+      given = stop;
+      if (given == spans[next].end && ++next < spans.size()) given = spans[next].begin;
     }
   }
-  return spans;
+  return runs;
+}
+
+RankSpans Contiguous(const std::vector<int64_t>& lengths, int ranks) {
+  std::vector<Span> stream;
+  for (int64_t d = 0; d < static_cast<int64_t>(lengths.size()); ++d) {
+    if (lengths[d] > 0) stream.push_back({d, 0, lengths[d]});
+  }
+  return CutEvenly(stream, lengths, ranks);
 }
 
 // In the order of the stream, adjacent ones joined.
@@ -184,13 +212,12 @@ void Tidy(std::vector<Span>& spans) {
   spans = std::move(joined);
 }
 
-RankSpans DealOut(const std::vector<int64_t>& lengths, const std::vector<int64_t>& offsets, int ranks, Ownership ownership, const SpanCost& cost) {
-  if (lengths.empty()) return RankSpans(ranks);
-  if (ownership == Ownership::kContiguous) return Contiguous(lengths, offsets, ranks);
+RankSpans DealOut(const std::vector<int64_t>& lengths, int places, Ownership ownership, const SpanCost& cost) {
+  if (ownership == Ownership::kContiguous) return Contiguous(lengths, places);
   std::vector<Grid> grids;
   grids.reserve(lengths.size());
   for (size_t d = 0; d < lengths.size(); ++d) grids.emplace_back(d, lengths[d], cost);
-  return ownership == Ownership::kZigzag ? Zigzag(grids, ranks) : WholeDocuments(grids, ranks);
+  return ownership == Ownership::kZigzag ? Zigzag(grids, places) : WholeDocuments(grids, places);
 }
 
 std::vector<int64_t> Offsets(const std::vector<int64_t>& lengths) {
@@ -214,27 +241,33 @@ absl::string_view OwnershipName(Ownership ownership) {
 }
 
 int64_t BlockSize(int64_t document_length) {
-  const auto sixteenth = static_cast<uint64_t>(std::max<int64_t>(document_length, 16) / 16);
-  return std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(sixteenth)), 64, 512);
+  const auto part = static_cast<uint64_t>(std::max<int64_t>(document_length, 64) / 64);
+  return std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(part)), 64, 256);
 }
 
-Layout::Layout(std::vector<int64_t> lengths, Ownership ownership, std::vector<std::vector<Span>> spans)
-    : lengths_(std::move(lengths)), offsets_(Offsets(lengths_)), ownership_(ownership), spans_(std::move(spans)) {
-  for (std::vector<Span>& owned : spans_) {
-    Tidy(owned);
-    local_tokens_.push_back(std::accumulate(owned.begin(), owned.end(), int64_t{0}, [](int64_t sum, const Span& span) { return sum + span.tokens(); }));
+Layout::Layout(std::vector<int64_t> lengths, Division division, std::vector<std::vector<Span>> context_spans)
+    : lengths_(std::move(lengths)), offsets_(Offsets(lengths_)), division_(division), context_spans_(std::move(context_spans)), spans_(division.ranks()) {
+  for (int context = 0; context < division_.contexts; ++context) {
+    Tidy(context_spans_[context]);
+    RankSpans runs = division_.heads == 1 ? RankSpans{context_spans_[context]} : CutEvenly(context_spans_[context], lengths_, division_.heads);
+    for (int head = 0; head < division_.heads; ++head) spans_[division_.Rank(context, head)] = std::move(runs[head]);
   }
+  for (const std::vector<Span>& owned : spans_) local_tokens_.push_back(TokensOf(owned));
 }
 
-absl::StatusOr<std::shared_ptr<const Layout>> Layout::Create(std::vector<int64_t> lengths, int ranks, Ownership ownership, SpanCost cost) {
-  if (ranks < 1) return absl::InvalidArgumentError(absl::StrCat("layout: ranks=", ranks, ", wanted at least 1"));
+absl::StatusOr<std::shared_ptr<const Layout>> Layout::Create(std::vector<int64_t> lengths, Division division, SpanCost cost) {
+  if (division.contexts < 1 || division.heads < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("layout: ranks=", division.contexts, " x ", division.heads, ", wanted at least 1"));
+  }
   for (size_t d = 0; d < lengths.size(); ++d) {
-    if (lengths[d] < 1) return absl::InvalidArgumentError(absl::StrCat("layout: document ", d, " has ", lengths[d], " tokens, wanted at least 1"));
+    if (lengths[d] < 0) return absl::InvalidArgumentError(absl::StrCat("layout: document ", d, " has ", lengths[d], " tokens"));
   }
   if (cost == nullptr) cost = [](int64_t, int64_t begin, int64_t end) { return static_cast<double>(end - begin); };
-  RankSpans spans = DealOut(lengths, Offsets(lengths), ranks, ownership, cost);
-  return std::shared_ptr<const Layout>(new Layout(std::move(lengths), ownership, std::move(spans)));
+  RankSpans spans = DealOut(lengths, division.contexts, division.ownership, cost);
+  return std::shared_ptr<const Layout>(new Layout(std::move(lengths), division, std::move(spans)));
 }
+
+int64_t Layout::context_tokens(int context) const { return TokensOf(context_spans(context)); }
 
 at::Tensor Layout::Index(int rank) const {
   at::Tensor index_T = at::empty({local_tokens(rank)}, at::kLong);

@@ -32,8 +32,11 @@ absl::StatusOr<std::shared_ptr<Mesh>> Mesh::Create(std::shared_ptr<World> world,
   return std::shared_ptr<Mesh>(new Mesh(std::move(world), std::move(my_dp), std::move(my_sp)));
 }
 
-absl::StatusOr<std::shared_ptr<const Layout>> Mesh::MakeLayout(std::vector<int64_t> lengths, Ownership ownership, SpanCost cost) const {
-  return Layout::Create(std::move(lengths), sp_size(), ownership, std::move(cost));
+absl::StatusOr<std::shared_ptr<const Layout>> Mesh::MakeLayout(std::vector<int64_t> lengths, Division division, SpanCost cost) const {
+  if (division.ranks() != sp_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("layout: context x heads = ", division.contexts, " x ", division.heads, " on an sp group of ", sp_size()));
+  }
+  return Layout::Create(std::move(lengths), division, std::move(cost));
 }
 
 }  // namespace moonring::comm

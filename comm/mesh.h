@@ -36,8 +36,9 @@ class Mesh {
   std::shared_ptr<Communicator> dp_group() const { return dp_; }
   std::shared_ptr<Communicator> sp_group() const { return sp_; }
 
-  // How a stream of documents is cut over this mesh's sp group.
-  absl::StatusOr<std::shared_ptr<const Layout>> MakeLayout(std::vector<int64_t> lengths, Ownership ownership, SpanCost cost = nullptr) const;
+  // How a stream of documents is cut over this mesh's sp group, whose axes are context x heads. INVALID_ARGUMENT where these
+  // do not make up the group.
+  absl::StatusOr<std::shared_ptr<const Layout>> MakeLayout(std::vector<int64_t> lengths, Division division, SpanCost cost = nullptr) const;
 
  private:
   Mesh(std::shared_ptr<World> world, std::shared_ptr<Communicator> dp, std::shared_ptr<Communicator> sp);

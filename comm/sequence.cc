@@ -47,7 +47,7 @@ at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths) {
 absl::Status Validate(const Sequence& sequence) {
   int64_t tokens = 0;
   for (size_t d = 0; d < sequence.lengths.size(); ++d) {
-    if (sequence.lengths[d] < 1) return absl::InvalidArgumentError(absl::StrCat("document ", d, " has ", sequence.lengths[d], " tokens, wanted at least 1"));
+    if (sequence.lengths[d] < 0) return absl::InvalidArgumentError(absl::StrCat("document ", d, " has ", sequence.lengths[d], " tokens"));
     tokens += sequence.lengths[d];
   }
   RETURN_IF_ERROR(ValidateTensor("ids", sequence.ids_T, tokens));

@@ -6,7 +6,7 @@
 // Three things, held apart and never inferred from one another: document lengths (who sees whom), positions (rotary
 // embedding only), targets (what each token predicts). There is no batch dimension and no padding.
 //
-//   lengths    L_0 .. L_{n-1}, each >= 1, summing to T
+//   lengths    L_0 .. L_{n-1}, each >= 0, summing to T
 //   ids_T      int64 [T] on the host
 //   positions_T, targets_T  int64 [T]; targets_T[t] is the id that follows t in its document, or kIgnore
 
@@ -36,7 +36,7 @@ at::Tensor ShiftLabels(const at::Tensor& labels_T, absl::Span<const int64_t> len
 // 0, 1, .. L_d - 1 for each document: the usual positions.
 at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths);
 
-// INVALID_ARGUMENT where a length is below 1, or a tensor is not int64 [sum of lengths] on the host.
+// INVALID_ARGUMENT where a length is negative, or a tensor is not int64 [sum of lengths] on the host.
 absl::Status Validate(const Sequence& sequence);
 
 }  // namespace moonring::comm

@@ -1,11 +1,14 @@
 // Attention strategies, and the plan of a micro-batch.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "attention/attention.h"
+#include "attention/attention_cost.h"
 #include "attention/strategies.h"
 #include "attention/tile_plan.h"
 #include "comm/layout.h"
@@ -26,16 +29,97 @@ struct MeshAttention {
   std::shared_ptr<attention::Attention> strategy;
 };
 
+attention::AttentionShape ShapeFrom(Options& options) {
+  attention::AttentionShape shape{
+      .heads = options.Get<int64_t>("heads", 0), .kv_heads = options.Get<int64_t>("kv_heads", 0), .head_dim = options.Get<int64_t>("head_dim", 0)};
+  const std::string dtype = options.Get<std::string>("dtype", "fp32");
+  TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp64", "dtype: wanted fp32, bf16 or fp64, got '", dtype, "'");
+  shape.element_bytes = dtype == "bf16" ? 2 : dtype == "fp32" ? 4 : 8;
+  shape.accumulate_bytes = dtype == "fp64" ? 8 : 4;
+  TORCH_CHECK_VALUE(shape.heads >= 0 && shape.kv_heads >= 0 && shape.head_dim >= 0, "heads ", shape.heads, ", kv_heads ", shape.kv_heads, ", head_dim ",
+                    shape.head_dim, ": wanted none below 0");
+  TORCH_CHECK_VALUE(shape.heads == 0 || (shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0), "kv_heads: wanted a divisor of heads ", shape.heads,
+                    ", got ", shape.kv_heads);
+  return shape;
+}
+
+attention::StrategyOptions StrategyFrom(Options& options) {
+  const std::string placement = options.Get<std::string>("placement", "head_first");
+  TORCH_CHECK_VALUE(placement == "head_first" || placement == "context_first", "placement: wanted head_first or context_first, got '", placement, "'");
+  return {.name = options.Get<std::string>("strategy", "zigzag-ring"),
+          .ulysses_degree = options.Get<int>("ulysses_degree", 0),
+          .ring_degree = options.Get<int>("ring_degree", 0),
+          .placement = placement == "head_first" ? comm::Placement::kHeadFirst : comm::Placement::kContextFirst,
+          .double_ring_window = options.Get<int>("double_ring_window", 0),
+          .ranks_per_machine = options.Get<int>("ranks_per_machine", 0),
+          .shape = ShapeFrom(options)};
+}
+
 std::shared_ptr<MeshAttention> Create(Options options) {
   auto mesh = options.Require<std::shared_ptr<comm::Mesh>>("mesh");
-  std::string strategy = options.Get<std::string>("strategy", "zigzag-ring");
+  attention::AttentionOptions wanted{.strategy = StrategyFrom(options), .group = mesh->sp_group()};
+  if (options.Get<std::string>("device", "cpu") == "cuda") wanted.machine = attention::kGpuMachine;
   options.Finish();
-  auto created = attention::CreateAttention({.strategy = std::move(strategy), .group = mesh->sp_group()});
-  return std::make_shared<MeshAttention>(MeshAttention{mesh, comm::ValueOrThrow(std::move(created))});
+  return std::make_shared<MeshAttention>(MeshAttention{mesh, comm::ValueOrThrow(attention::CreateAttention(std::move(wanted)))});
 }
 
 std::shared_ptr<const comm::Layout> LayoutOf(const MeshAttention& attention, const comm::Sequence& sequence) {
-  return comm::ValueOrThrow(attention.mesh->MakeLayout(sequence.lengths, attention.strategy->ownership(), attention::CausalTileArea));
+  return comm::ValueOrThrow(attention.mesh->MakeLayout(sequence.lengths, attention.strategy->Divide(sequence.lengths), attention::CausalTileArea));
+}
+
+void PushTraffic(lua_State* L, const char* name, const attention::Traffic& traffic) {
+  lua_createtable(L, 0, 3);
+  const auto set = [&](const char* field, int64_t value) {
+    lua_pushnumber(L, static_cast<double>(value));
+    lua_setfield(L, -2, field);
+  };
+  set("steps", traffic.steps);
+  set("bytes", traffic.bytes);
+  set("far_bytes", traffic.far_bytes);
+  lua_setfield(L, -2, name);
+}
+
+// What a strategy resolves to on a number of ranks, in words; an error where it does not.
+std::string Resolve(Options options) {
+  const int ranks = options.Require<int>("ranks");
+  const attention::StrategyOptions wanted = StrategyFrom(options);
+  options.Finish();
+  TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
+  if (wanted.name == "auto") return wanted.name;
+  return attention::DescribeStrategy(comm::ValueOrThrow(attention::ResolveStrategy(wanted, ranks)));
+}
+
+// What a layer costs each rank, without running it: a list by rank.
+int Cost(lua_State* L) {
+  Options options(L, 1);
+  const auto lengths = options.Require<std::vector<int64_t>>("lengths");
+  const int ranks = options.Require<int>("ranks");
+  const attention::StrategyOptions wanted = StrategyFrom(options);
+  const int64_t window = options.Get<int64_t>("window", 0);
+  options.Finish();
+  TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
+  TORCH_CHECK_VALUE(wanted.shape.heads > 0 && wanted.shape.head_dim > 0, "heads, kv_heads and head_dim: wanted, to count bytes");
+  const attention::Strategy strategy = comm::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
+  const auto layout = comm::ValueOrThrow(comm::Layout::Create(lengths, strategy.division, attention::CausalTileArea));
+  attention::AttentionShape shape = wanted.shape;
+  shape.window = window;
+  const attention::AttentionCost cost = attention::CostOfAttention(strategy, *layout, shape, wanted.ranks_per_machine);
+  lua_createtable(L, static_cast<int>(cost.size()), 1);
+  for (size_t r = 0; r < cost.size(); ++r) {
+    lua_createtable(L, 0, 5);
+    lua_pushnumber(L, cost[r].tile_area);
+    lua_setfield(L, -2, "tile_area");
+    lua_pushnumber(L, static_cast<double>(cost[r].peak_bytes));
+    lua_setfield(L, -2, "peak_bytes");
+    lua_pushnumber(L, static_cast<double>(layout->local_tokens(static_cast<int>(r))));
+    lua_setfield(L, -2, "tokens");
+    PushTraffic(L, "forward", cost[r].forward());
+    PushTraffic(L, "backward", cost[r].backward());
+    lua_rawseti(L, -2, static_cast<int>(r) + 1);
+  }
+  lua_pushnumber(L, attention::Balance(cost));
+  lua_setfield(L, -2, "balance");
+  return 1;
 }
 
 // This rank's share of a micro-batch: ids, positions, targets, and the plan by which its attention runs. All by one layout.
@@ -55,6 +139,7 @@ void OpenAttention(lua_State* L) {
           {"name", Bind<[](MeshAttention& attention) { return std::string(attention.strategy->name()); }>},
           {"layout", Bind<[](MeshAttention& attention, comm::Sequence& sequence) { return LayoutOf(attention, sequence); }>},
           {"cut", Bind<&Cut>},
+          {"describe", Bind<[](MeshAttention& attention, comm::Sequence& sequence) { return attention.strategy->Describe(sequence.lengths); }>},
           {"__tostring", Bind<[](MeshAttention& attention) {
              return absl::StrCat("Attention ", attention.strategy->name(), " over ", attention.mesh->sp_size(), " ranks");
            }>},
@@ -62,11 +147,12 @@ void OpenAttention(lua_State* L) {
   Class<attention::PlannedAttention>::Register(
       L, "AttentionPlan",
       {
-          {"forward", Bind<[](attention::PlannedAttention& plan, at::Tensor q_THD, at::Tensor k_TKD, at::Tensor v_TKD, double scale) {
-             return plan.Forward(q_THD, k_TKD, v_TKD, scale);
+          {"forward",
+           Bind<[](attention::PlannedAttention& plan, at::Tensor q_THD, at::Tensor k_TKD, at::Tensor v_TKD, double scale, std::optional<int64_t> window) {
+             return plan.Forward(q_THD, k_TKD, v_TKD, {scale, window.value_or(0)}, /*kept=*/nullptr);
            }>},
       });
-  PushModule(L, "moonring.attention", {{"create", Bind<&Create>}});
+  PushModule(L, "moonring.attention", {{"create", Bind<&Create>}, {"cost", &Cost}, {"resolve", Bind<&Resolve>}});
 }
 
 }  // namespace moonring::lua

@@ -134,7 +134,7 @@ void OpenComm(lua_State* L) {
           {"indices", Bind<[](comm::Layout& layout) { return LayoutIndices(layout); }>},
           {"__tostring", Bind<[](comm::Layout& layout) {
              return absl::StrCat("Layout of ", layout.tokens(), " tokens in ", layout.lengths().size(), " documents over ", layout.ranks(), " ranks, ",
-                                 comm::OwnershipName(layout.ownership()));
+                                 comm::OwnershipName(layout.division().ownership));
            }>},
       });
   Class<comm::Sequence>::Register(

@@ -21,8 +21,8 @@
 #include "lua/options.h"
 #include "lua/tensor.h"
 #include "model/checkpoint.h"
-#include "model/sampler.h"
 #include "model/safetensors_writer.h"
+#include "model/sampler.h"
 #include "model/save_folder.h"
 #include "model/staged_files.h"
 #include "model/transformer.h"
@@ -54,8 +54,9 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   options.Finish();
   TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '", device, "'");
   wanted.device = c10::Device(device);
-  TORCH_CHECK_VALUE(recompute == "block" || recompute == "none", "recompute: wanted block or none, got '", recompute, "'");
-  wanted.recompute = recompute == "block" ? model::Recompute::kBlock : model::Recompute::kNone;
+  TORCH_CHECK_VALUE(recompute == "block" || recompute == "selective" || recompute == "none", "recompute: wanted block, selective or none, got '", recompute,
+                    "'");
+  wanted.recompute = recompute == "block" ? model::Recompute::kBlock : recompute == "selective" ? model::Recompute::kSelective : model::Recompute::kNone;
   auto transformer = comm::ValueOrThrow(model::Transformer::Load(checkpoint, wanted));
   return std::make_shared<LoadedModel>(LoadedModel{std::move(checkpoint), std::move(transformer)});
 }
@@ -148,9 +149,8 @@ void OpenModel(lua_State* L) {
           {"eos_token_ids", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.config().eos_token_ids; }>},
           {"max_position_embeddings", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.config().max_position_embeddings; }>},
           {"vocab_size", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.config().vocab_size; }>},
-          {"__tostring", Bind<[](model::Checkpoint& checkpoint) {
-             return absl::StrCat("Checkpoint ", checkpoint.config().architecture, " at ", checkpoint.path());
-           }>},
+          {"__tostring",
+           Bind<[](model::Checkpoint& checkpoint) { return absl::StrCat("Checkpoint ", checkpoint.config().architecture, " at ", checkpoint.path()); }>},
       });
   Class<LoadedModel>::Register(
       L, "Model",
@@ -159,13 +159,17 @@ void OpenModel(lua_State* L) {
           {"head", Bind<[](LoadedModel& model) { return model.transformer->head(); }>},
           {"parameters", Bind<[](LoadedModel& model) { return std::make_shared<ParameterList>(ParameterList{model.transformer->parameters()}); }>},
           {"matmul_dtype", Bind<&MatmulDtype>},
+          {"heads", Bind<[](LoadedModel& model) {
+             const model::ModelConfig& config = model.transformer->config();
+             return std::make_tuple(config.heads, config.kv_heads, config.head_dim);
+           }>},
           {"save", Bind<&Save>},
           {"save_gradients", Bind<&SaveGradients>},
           {"generate", &Generate},
           {"__tostring", Bind<[](LoadedModel& model) {
              const model::ModelConfig& config = model.transformer->config();
-             return absl::StrCat("Model ", config.architecture, ": ", config.layers, " layers, hidden ", config.hidden_size, ", ", config.heads, "/", config.kv_heads,
-                                 " heads, vocabulary ", config.vocab_size);
+             return absl::StrCat("Model ", config.architecture, ": ", config.layers, " layers, hidden ", config.hidden_size, ", ", config.heads, "/",
+                                 config.kv_heads, " heads, vocabulary ", config.vocab_size);
            }>},
       });
   PushModule(L, "moonring.model",

@@ -34,7 +34,8 @@ struct Call : public torch::CustomClassHolder {
   BlockFunction function;
   std::vector<Loan> loans;
   Recompute recompute = Recompute::kBlock;
-  Graph graph;  // kNone: from forward to backward
+  Graph graph;                    // kNone: from forward to backward
+  attention::KeptAttention kept;  // kSelective: the same
 
   std::vector<at::Tensor> Lease(bool as_leaves) const {
     std::vector<at::Tensor> weights;
@@ -46,18 +47,20 @@ struct Call : public torch::CustomClassHolder {
     return weights;
   }
 
-  at::Tensor Run(const at::Tensor& hidden) const {
+  at::Tensor Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
-    return function(weights, hidden);
+    return function(weights, hidden, keep);
   }
 
-  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden) const {
+  attention::KeptAttention* Kept() { return recompute == Recompute::kSelective ? &kept : nullptr; }
+
+  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden) {
     at::AutoGradMode enable(true);
     Graph run;
     run.hidden = hidden.detach().requires_grad_(needs_hidden);
     run.weights = Lease(/*as_leaves=*/true);
-    run.result = function(run.weights, run.hidden);
+    run.result = function(run.weights, run.hidden, Kept());
     return run;
   }
 
@@ -90,9 +93,9 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& hidden, const at::Tensor& anchor, const c10::intrusive_ptr<Call>& call) {
     ctx->saved_data["call"] = c10::IValue::make_capsule(call);
-    if (call->recompute == Recompute::kBlock) {
+    if (call->recompute != Recompute::kNone) {
       ctx->save_for_backward({hidden});
-      return call->Run(hidden);
+      return call->Run(hidden, call->Kept());
     }
     call->graph = call->RunWithGraph(hidden, hidden.requires_grad());
     return call->graph.result.detach();
@@ -101,12 +104,13 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(), "block runner: backward with create_graph is not supported");
     const c10::intrusive_ptr<Call> call = CallOf(ctx);
-    if (call->recompute == Recompute::kBlock) {
+    const bool retain = torch::autograd::get_current_graph_task_keep_graph();
+    if (call->recompute != Recompute::kNone) {
       Graph run = call->RunWithGraph(ctx->get_saved_variables()[0], ctx->needs_input_grad(0));
+      if (!retain) call->kept = {};
       return {call->Backward(std::move(run), gradients[0], /*retain=*/false), at::Tensor(), at::Tensor()};
     }
     TORCH_CHECK(call->graph.result.defined(), "block runner: a second backward through one forward needs retain_graph in the first");
-    const bool retain = torch::autograd::get_current_graph_task_keep_graph();
     Graph run = retain ? call->graph : std::exchange(call->graph, Graph());
     return {call->Backward(std::move(run), gradients[0], retain), at::Tensor(), at::Tensor()};
   }
@@ -144,12 +148,13 @@ at::Tensor RunBlock(BlockFunction function, std::vector<Loan> loans, const at::T
   call->loans = std::move(loans);
   call->recompute = recompute;
   const bool trainable = std::any_of(call->loans.begin(), call->loans.end(), [](const Loan& loan) { return Trainable(loan.parameter); });
-  if (!at::GradMode::is_enabled() || !(trainable || hidden.requires_grad())) return call->Run(hidden);
+  if (!at::GradMode::is_enabled() || !(trainable || hidden.requires_grad())) return call->Run(hidden, nullptr);
   return BlockNode::apply(hidden, Anchor(trainable), call);
 }
 
 at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& ids_T, const LookUpOptions& options) {
-  TORCH_CHECK(ids_T.dim() == 1 && ids_T.scalar_type() == at::kLong, "embedding: ids of shape ", ids_T.sizes(), " in ", ids_T.scalar_type(), ", wanted int64 [T]");
+  TORCH_CHECK(ids_T.dim() == 1 && ids_T.scalar_type() == at::kLong, "embedding: ids of shape ", ids_T.sizes(), " in ", ids_T.scalar_type(),
+              ", wanted int64 [T]");
   auto call = c10::make_intrusive<Call>();
   call->loans = {{embedding_VD, options.lookup_dtype}};
   return LookUpNode::apply(Anchor(Trainable(embedding_VD)), ids_T, call, options);

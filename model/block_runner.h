@@ -10,8 +10,10 @@
 // It is an autograd Function of `hidden` alone: weights are never in the outer graph, so what is done with them (recompute,
 // offload, gathering them from other ranks) is done here, around a block, and never inside one.
 //
-// kBlock keeps the block's input ([T, D]) and costs one more forward; kNone keeps the block's graph. The same operations run
-// in both, so outputs and gradients are bit-equal. What is kept belongs to the call: any number of forwards may be live.
+// kBlock keeps the block's input ([T, D]) and costs one more forward. kSelective keeps what attention leaves for a later run
+// besides (attention/attention.h), so that this one computes no attention and moves no keys. kNone keeps the block's graph. The
+// same operations run in all, so outputs and gradients are bit-equal. What is kept belongs to the call: any number of forwards
+// may be live, of any micro-batches and models.
 // f runs again in backward in the same order on all ranks, so it may hold collectives, and runs where a rank has no rows.
 // Frozen parameters get no gradient; where neither hidden nor any parameter takes one, or grad mode is off, nothing is kept.
 //
@@ -26,11 +28,12 @@
 #include <ATen/core/Tensor.h>
 
 #include "absl/types/span.h"
+#include "attention/attention.h"
 #include "comm/parameter.h"
 
 namespace moonring::model {
 
-enum class Recompute { kBlock, kNone };
+enum class Recompute { kBlock, kSelective, kNone };
 
 // A parameter and the dtype in which the block sees it. A null parameter lends an undefined tensor (a bias that is not there).
 struct Loan {
@@ -38,7 +41,8 @@ struct Loan {
   at::ScalarType dtype;
 };
 
-using BlockFunction = std::function<at::Tensor(absl::Span<const at::Tensor> weights, const at::Tensor& hidden)>;
+// `kept` is for the block's attention; null where nothing is to be kept.
+using BlockFunction = std::function<at::Tensor(absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention* kept)>;
 
 at::Tensor RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute);
 

@@ -28,17 +28,24 @@ at::Tensor HeadsFirst(const at::Tensor& x_THD) { return x_THD.transpose(0, 1).un
 
 }  // namespace
 
-at::Tensor KvCache::Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD, double scale) {
+at::Tensor KvCache::Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD, const attention::ScoreRule& rule,
+                            attention::KeptAttention* /*kept*/) {
   TORCH_CHECK(!at::GradMode::is_enabled(), "key-value cache: attention for decoding has no gradient; run it without grad mode");
   TORCH_CHECK(next_layer_ < layers_.size(), "key-value cache: made for ", layers_.size(), " layers");
   Layer& layer = layers_[next_layer_];
   const int64_t rows = q_THD.size(0);
   const at::Tensor k_SKD = Append(layer.k_SKD, tokens_, k_TKD), v_SKD = Append(layer.v_SKD, tokens_, v_TKD);
-  // Row i sees the first tokens_ + i + 1 keys. An operator's own causal mask counts from the first key, so it serves an empty cache only.
+  // Row i sees the first tokens_ + i + 1 keys, the last `window` of them where there is one. An operator's own causal mask counts
+  // from the first key, so it serves an empty cache only.
+  const bool windowed = rule.window > 0 && tokens_ + rows > rule.window;
   std::optional<at::Tensor> mask;
-  if (tokens_ > 0 && rows > 1) mask = at::ones({rows, tokens_ + rows}, q_THD.options().dtype(at::kBool)).tril(tokens_);
-  const at::Tensor out = at::scaled_dot_product_attention(HeadsFirst(q_THD), HeadsFirst(k_SKD), HeadsFirst(v_SKD), mask, /*dropout_p=*/0.0,
-                                                          /*is_causal=*/tokens_ == 0 && rows > 1, scale, /*enable_gqa=*/q_THD.size(1) != k_TKD.size(1));
+  if ((tokens_ > 0 && rows > 1) || windowed) {
+    mask = at::ones({rows, tokens_ + rows}, q_THD.options().dtype(at::kBool)).tril(tokens_);
+    if (windowed) mask = mask->triu(tokens_ - rule.window + 1);
+  }
+  const at::Tensor out =
+      at::scaled_dot_product_attention(HeadsFirst(q_THD), HeadsFirst(k_SKD), HeadsFirst(v_SKD), mask, /*dropout_p=*/0.0,
+                                       /*is_causal=*/!mask.has_value() && rows > 1, rule.scale, /*enable_gqa=*/q_THD.size(1) != k_TKD.size(1));
   if (++next_layer_ == layers_.size()) {
     next_layer_ = 0;
     tokens_ += rows;

@@ -20,7 +20,8 @@ class KvCache : public attention::PlannedAttention {
  public:
   explicit KvCache(int64_t layers) : layers_(layers) {}
 
-  at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD, double scale) override;
+  at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD, const attention::ScoreRule& rule,
+                     attention::KeptAttention* kept) override;
 
   // Tokens held by all layers.
   int64_t tokens() const { return tokens_; }

@@ -19,10 +19,12 @@ constexpr absl::string_view kHead = "lm_head.weight";
 
 // Published names inside a block, at their BlockWeight places.
 constexpr absl::string_view kNamesInBlock[kBlockWeights] = {
-    "input_layernorm.weight", "self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight",
-    "self_attn.o_proj.weight", "post_attention_layernorm.weight", "mlp.gate_proj.weight", "mlp.up_proj.weight",
-    "mlp.down_proj.weight", "self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias",
-    "self_attn.o_proj.bias", "mlp.gate_proj.bias", "mlp.up_proj.bias", "mlp.down_proj.bias",
+    "input_layernorm.weight",  "self_attn.q_proj.weight", "self_attn.k_proj.weight",
+    "self_attn.v_proj.weight", "self_attn.o_proj.weight", "post_attention_layernorm.weight",
+    "mlp.gate_proj.weight",    "mlp.up_proj.weight",      "mlp.down_proj.weight",
+    "self_attn.q_proj.bias",   "self_attn.k_proj.bias",   "self_attn.v_proj.bias",
+    "self_attn.o_proj.bias",   "mlp.gate_proj.bias",      "mlp.up_proj.bias",
+    "mlp.down_proj.bias",
 };
 
 // Norms are used in fp32, so a frozen model loses nothing only where it keeps them so. They are small.
@@ -108,11 +110,12 @@ at::Tensor Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& posit
   const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
   const Rotary rotary = MakeRotary(positions_T.to(options_.device), config_.head_dim, config_.rope_theta, stream);
   at::Tensor hidden_TD = LookUp(embedding_, ids_T.to(options_.device), {options_.matmul_dtype, stream, config_.pad_token_id});
-  const BlockFunction block = [shape = shape_, rotary, attention = std::move(attention)](absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
-    return TransformerBlock(shape, weights, hidden, rotary, *attention);
+  const BlockFunction block = [shape = shape_, rotary, attention = std::move(attention)](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                                                                         attention::KeptAttention* kept) {
+    return TransformerBlock(shape, weights, hidden, rotary, *attention, kept);
   };
   for (const std::vector<Loan>& loans : blocks_) hidden_TD = RunBlock(block, loans, hidden_TD, options_.recompute);
-  const BlockFunction norm = [eps = config_.rms_norm_eps, stream](absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
+  const BlockFunction norm = [eps = config_.rms_norm_eps, stream](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) {
     return RmsNorm(hidden, weights[0], eps, stream);
   };
   return RunBlock(norm, {{norm_, stream}}, hidden_TD, options_.recompute);

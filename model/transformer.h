@@ -18,7 +18,8 @@
 // in the matmul dtype: the numbers that it computes with are those of a trainable model with the same weights.
 //
 // Memory that a live forward keeps for its backward, beside what the objective keeps: (L + 1) T D numbers of the stream under
-// Recompute::kBlock; about L T (10 D + 3 I) under kNone. Backward of a block needs that block's share once more.
+// Recompute::kBlock; besides L times what attention keeps under kSelective; about L T (10 D + 3 I) under kNone. Backward of a
+// block needs that block's share once more.
 
 #include <memory>
 #include <vector>

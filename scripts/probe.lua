@@ -10,6 +10,7 @@ local config = moonring.config.command(arg, {
   { "grads", "string", moonring.null, "a file for the gradients themselves" },
 })
 moonring.config.require_keys(config, { "model_name_or_path", "input", "out" })
+moonring.run.check_attention(config)
 moonring.config.check_output(config, "out")
 moonring.config.check_output(config, "grads")
 local checkpoint = moonring.model.open(config.model_name_or_path)
@@ -18,7 +19,7 @@ moonring.launch(config.sequence_parallel_size)
 
 local mesh = moonring.run.mesh(config)
 local model = moonring.run.model(config, checkpoint)
-local attention = moonring.run.attention(config, mesh)
+local attention = moonring.run.attention(config, mesh, model)
 local sft = moonring.objectives.sft { count = "targets" }
 local sequence = moonring.probe.sequence(input)
 local count = sft:count(moonring.tensor(input.labels, "int64"), sequence:lengths())

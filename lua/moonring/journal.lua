@@ -9,7 +9,7 @@ local Journal = {}
 Journal.__index = Journal
 
 function journal.open(config, mesh, counts, dataset, attention)
-  local self = setmetatable({ config = config, mesh = mesh, counts = counts, tokens = 0, since = {}, total_loss = 0, steps = 0 }, Journal)
+  local self = setmetatable({ config = config, mesh = mesh, counts = counts, tokens = 0, since = {}, total_loss = 0, steps = 0, chosen = {} }, Journal)
   if mesh:rank() ~= 0 then return self end
   self.log = trainer.log {
     dir = config.output_dir,
@@ -22,6 +22,14 @@ function journal.open(config, mesh, counts, dataset, attention)
   self.progress:line(dataset:report())
   self.progress:line(("%d steps of %d examples; %s; %s"):format(counts.total_steps, counts.examples_per_step, tostring(mesh), tostring(attention)))
   return self
+end
+
+--- Takes what attention says of a micro-batch, and tells of each strategy that "auto" chooses, once.
+function Journal:attention(said)
+  local strategy = said:match "^auto chose (.-) for "
+  if not self.progress or not strategy or self.chosen[strategy] then return end
+  self.chosen[strategy] = true
+  self.progress:line("attention: " .. said)
 end
 
 --- Takes a step's numbers: { step, loss, lr, grad_norm, tokens, epoch }; loss is the whole step's. Logs where it is time to.

@@ -36,7 +36,8 @@ section("Model", {
   { "disable_gradient_checkpointing", "bool", false, "keep every activation: the same as recompute: none" },
   { "gradient_checkpointing", "bool", false, "recompute of blocks", ignored = "it is on unless disable_gradient_checkpointing" },
   { "use_reentrant_gc", "bool", true, "the kind of recompute", ignored = "there is one" },
-  { "recompute", "string", "block", "what backward makes again: each block from its input, or nothing", choices = { "block", "none" } },
+  { "recompute", "string", "block", "what backward makes again: each block from its input; selective: all of a block but its attention; or nothing",
+    choices = { "block", "selective", "none" } },
   { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },
   { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
   { "train_from_scratch", "bool", false, "random weights", only = later },
@@ -49,9 +50,12 @@ section("Model", {
 
 section("Sequence parallel", {
   { "sequence_parallel_size", "int", 1, "ranks that share one sequence; divides the number of ranks" },
-  { "sequence_parallel_mode", "string", "zigzag-ring", "how attention is spread over them", choices = { "zigzag-ring", "ring", "ulysses" } },
-  { "sequence_parallel_ulysses_degree", "int", 1, "head axis of usp", only = later },
-  { "sequence_parallel_ring_degree", "int", 1, "context axis of usp", only = later },
+  { "sequence_parallel_mode", "string", "zigzag-ring", "how attention is spread over them; auto: chosen for each micro-batch",
+    choices = { "zigzag-ring", "ring", "ulysses", "all-gather", "llama3", "usp", "double-ring", "auto" } },
+  { "sequence_parallel_ulysses_degree", "int", 0, "usp: ranks over which heads are split; 0: chosen" },
+  { "sequence_parallel_ring_degree", "int", 0, "usp: ranks over which keys travel; the two degrees make up sequence_parallel_size; 0: chosen" },
+  { "placement", "string", "head_first", "usp: the axis whose ranks are neighbours, on one machine", choices = { "head_first", "context_first" } },
+  { "double_ring_window", "int", 0, "double-ring: ranks of a window, a divisor of sequence_parallel_size; 0: those of a machine, or near its root" },
   { "shuffle_for_sequence_parallel", "bool", true, "shuffle before the cut", ignored = "the order never depends on sp; disable_shuffling turns it off" },
   { "micro_batch_tokens", "int", null, "tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x per_device_train_batch_size" },
 })
@@ -189,7 +193,7 @@ for name in ([[adapter_folder additional_target loraplus_lr_ratio loraplus_lr_em
   ref_model ref_model_adapters ref_model_quantization_bit reward_model reward_model_adapters reward_model_type
   quantization_type double_quantization export_dir export_size export_device export_legacy_format export_hub_model_id
   export_quantization_bit export_quantization_dataset asft_alpha eaft_alpha eval_num_beams media_dir preserve_thinking
-  metric_for_best_model greater_is_better placement double_ring_window activation_offload zero_stage zero_group
+  metric_for_best_model greater_is_better activation_offload zero_stage zero_group
   offload_optimizer precompute_ref_log_probs on_nonfinite spike_clip max_restarts memory_report cp_size cp_mode
   ppo_buffer_size ppo_epochs ppo_score_norm ppo_target ppo_whiten_rewards]]):gmatch "%S+" do
   keys.unsupported[#keys.unsupported + 1] = name

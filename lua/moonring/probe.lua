@@ -36,7 +36,7 @@ function probe.read(path, vocab_size)
   if #ids == 0 then config.fail(path, ": input_ids is empty") end
   local labels = integers(path, "labels", input.labels, 0, vocab_size, true)
   if #labels ~= #ids then config.fail(path, ": ", #labels, " labels for ", #ids, " input_ids") end
-  local lengths, total = integers(path, "lengths", input.lengths or { #ids }, 1, math.huge), 0
+  local lengths, total = integers(path, "lengths", input.lengths or { #ids }, 0, math.huge), 0
   for _, length in ipairs(lengths) do total = total + length end
   if total ~= #ids then config.fail(path, ": lengths sum to ", total, ", there are ", #ids, " input_ids") end
   local positions = integers(path, "positions", input.positions or {}, 0, #ids)

@@ -36,7 +36,29 @@ end
 
 function run.mesh(c) return comm.mesh { sp = c.sequence_parallel_size, deadline = c.ddp_timeout, device = run.device(c) } end
 
-function run.attention(c, mesh) return attention.create { mesh = mesh, strategy = c.sequence_parallel_mode } end
+--- What the keys say of the strategy. `model`, where there is one, tells its heads; they settle what is left to be chosen.
+local function strategy(c, model)
+  local heads, kv_heads, head_dim
+  if model then heads, kv_heads, head_dim = model:heads() end
+  -- Ranks of an sp group that share a machine, where several machines share a group in equal parts.
+  local machine, sp = tonumber(os.getenv "LOCAL_WORLD_SIZE") or 0, c.sequence_parallel_size
+  return {
+    strategy = c.sequence_parallel_mode,
+    ulysses_degree = c.sequence_parallel_ulysses_degree,
+    ring_degree = c.sequence_parallel_ring_degree,
+    placement = c.placement,
+    double_ring_window = c.double_ring_window,
+    ranks_per_machine = machine < sp and machine > 0 and sp % machine == 0 and machine or 0,
+    heads = heads, kv_heads = kv_heads, head_dim = head_dim,
+    dtype = model and model:matmul_dtype(),
+  }
+end
+
+function run.attention(c, mesh, model)
+  local options = strategy(c, model)
+  options.mesh, options.device = mesh, run.device(c)
+  return attention.create(options)
+end
 
 function run.model(c, checkpoint)
   return model.load(checkpoint, {
@@ -101,6 +123,14 @@ function run.schedule(c, total_steps)
   }
 end
 
+--- Refuses degrees and windows that do not divide, before any rank is started.
+function run.check_attention(c)
+  local options = strategy(c)
+  options.ranks = c.sequence_parallel_size
+  local ok, why = pcall(attention.resolve, options)
+  if not ok then config.fail("sequence_parallel_mode: ", c.sequence_parallel_mode, ": ", (tostring(why):gsub("^.*INVALID_ARGUMENT: ", ""))) end
+end
+
 --- Refuses what cannot be trained, before anything is loaded.
 function run.check(c)
   config.require_keys(c, { "model_name_or_path", "dataset", "output_dir" })
@@ -117,6 +147,7 @@ function run.check(c)
   end
   if c.micro_batch_tokens and c.micro_batch_tokens < 1 then config.fail("micro_batch_tokens: wanted at least 1, got ", c.micro_batch_tokens) end
   run.precision(c)
+  run.check_attention(c)
   if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder") end
   if #system.list(c.output_dir) > 0 and not c.overwrite_output_dir then
     config.fail("output_dir: ", c.output_dir, " is not empty; overwrite_output_dir: true writes into it")

@@ -11,9 +11,13 @@ local config = {}
 ---@field given table<string, any> what the file and the words say, unchecked
 ---@field model_name_or_path? string the model: a Hugging Face folder, a .gguf file, or builtin:smollm2
 ---@field disable_gradient_checkpointing boolean keep every activation: the same as recompute: none; false where absent
----@field recompute "block" | "none" what backward makes again: each block from its input, or nothing; block where absent
+---@field recompute "block" | "selective" | "none" what backward makes again: each block from its input, all of a block but its attention, or nothing; block where absent
 ---@field sequence_parallel_size integer ranks that share one sequence; divides the number of ranks; 1 where absent
----@field sequence_parallel_mode "zigzag-ring" | "ring" | "ulysses" how attention is spread over them; zigzag-ring where absent
+---@field sequence_parallel_mode "zigzag-ring" | "ring" | "ulysses" | "all-gather" | "llama3" | "usp" | "double-ring" | "auto" how attention is spread over them; zigzag-ring where absent
+---@field sequence_parallel_ulysses_degree integer usp: ranks over which heads are split; 0: chosen
+---@field sequence_parallel_ring_degree integer usp: ranks over which keys travel; 0: chosen
+---@field placement "head_first" | "context_first" usp: the axis whose ranks are neighbours
+---@field double_ring_window integer double-ring: ranks of a window; 0: chosen
 ---@field micro_batch_tokens? integer tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x per_device_train_batch_size
 ---@field dataset? string[] names from dataset_info.json
 ---@field dataset_dir string the folder of dataset_info.json; data where absent

@@ -33,7 +33,12 @@ function journal.sampler(config, mesh, model, tokenizer) end
 ---@field since number[] the losses since the last line of the log
 ---@field log? moonring.Log on rank 0
 ---@field progress? moonring.Progress on rank 0
+---@field chosen table<string, true> the strategies that "auto" chose so far
 local Journal = {}
+
+--- Takes what attention says of a micro-batch, and tells of each strategy that "auto" chooses, once.
+---@param said string
+function Journal:attention(said) end
 
 ---@class moonring.StepReport
 ---@field step integer steps made, from 1

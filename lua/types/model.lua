@@ -13,7 +13,7 @@ function model.open(path) end
 
 ---@class moonring.LoadOptions
 ---@field precision? "fp32" | "bf16" | "pure_bf16" | "fp64" bf16: fp32 weights, bf16 matmuls; pure_bf16: both bf16; "fp32" where absent
----@field recompute? "block" | "none" what backward makes again: each block from its input, or nothing; "block" where absent
+---@field recompute? "block" | "selective" | "none" what backward makes again: each block from its input, all of a block but its attention, or nothing; "block" where absent
 ---@field frozen? boolean no weight learns; matrices are held in the matmul dtype; false where absent
 ---@field device? "cpu" | "cuda" where the weights lie: the GPU that `model.device` chose; "cpu" where absent
 
@@ -85,6 +85,12 @@ function Model:parameters() end
 --- The dtype of its matrix products, to pass on to `objectives.log_prob`.
 ---@return "fp32" | "bf16" | "fp64"
 function Model:matmul_dtype() end
+
+--- Its query heads, its kv heads, and the numbers of a head.
+---@return integer heads
+---@return integer kv_heads
+---@return integer head_dim
+function Model:heads() end
 
 --- Writes a Hugging Face folder that Transformers opens: config.json, the weights in their stored dtype (safetensors of at most
 --- 5 GB each), tokenizer and other companions. Whole or not at all. By one rank.

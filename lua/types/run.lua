@@ -24,11 +24,16 @@ function run.ranks(c) end
 ---@return moonring.Mesh
 function run.mesh(c) end
 
---- By sequence_parallel_mode.
+--- By sequence_parallel_mode and the keys of its axes.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
+---@param model? moonring.Model its heads settle what is left to be chosen; "auto" needs it
 ---@return moonring.Attention
-function run.attention(c, mesh) end
+function run.attention(c, mesh, model) end
+
+--- Refuses degrees and windows that do not divide sequence_parallel_size.
+---@param c moonring.Configuration
+function run.check_attention(c) end
 
 --- By the precision, recompute and disable_gradient_checkpointing.
 ---@param c moonring.Configuration

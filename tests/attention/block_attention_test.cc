@@ -17,8 +17,8 @@
 #include "attention/head_split.h"
 #include "attention/reference_block_attention.h"
 #include "attention/softmax_merge.h"
+#include "attention/threaded_tile_runner.h"
 #include "attention/tile_plan.h"
-#include "attention/tile_runner.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/all_close.h"
@@ -38,8 +38,9 @@ struct Shape {
 };
 
 const std::vector<Shape> kShapes = {
-    {1, 1, 1, 1, 8, TileKind::kCausal},   {1, 7, 4, 2, 8, TileKind::kFull},        {3, 65, 9, 3, 16, TileKind::kFull},
-    {64, 64, 6, 1, 7, TileKind::kCausal}, {200, 200, 4, 4, 16, TileKind::kCausal}, {130, 513, 2, 2, 64, TileKind::kFull},
+    {1, 1, 1, 1, 8, TileKind::kCausal},      {1, 7, 4, 2, 8, TileKind::kFull},       {3, 65, 9, 3, 16, TileKind::kFull},
+    {64, 64, 6, 1, 7, TileKind::kCausal},    {1, 1, 4, 2, 8, TileKind::kWindowEdge}, {99, 99, 6, 2, 16, TileKind::kWindowEdge},
+    {200, 200, 4, 4, 16, TileKind::kCausal}, {130, 513, 2, 2, 64, TileKind::kFull},
 };
 
 Tile RandomTile(const Shape& shape, at::ScalarType type) {
@@ -212,7 +213,7 @@ TEST_F(BlockAttentionTest, TheEmptyPartIsTheIdentity) {
   EXPECT_TRUE(BitEqual(nothing.lse_MH, empty.lse_MH));
 }
 
-// ---- tile_runner
+// ---- threaded_tile_runner
 
 struct RunResult {
   PartialAttention whole;
@@ -220,19 +221,21 @@ struct RunResult {
 };
 
 RunResult RunPlan(const TilePlan& plan, const QueryKeyValue& rows, const at::Tensor& dout) {
-  const CpuBlockAttention block;
   const int64_t heads = rows.q_THD.size(1), kv_heads = rows.k_SKD.size(1);
-  const TileRunner runner(block, GroupHeads({{0, heads}, {0, kv_heads}}, heads / kv_heads), 0.25);
+  const ThreadedTileRunner runner(std::make_shared<CpuBlockAttention>());
+  const RunHeads run_heads{GroupHeads({{0, heads}, {0, kv_heads}}, heads / kv_heads), 0.25};
   const SoftmaxState state = EmptyLike(rows.q_THD);
-  runner.Forward(plan, rows, state);
+  runner.Forward(run_heads, plan, rows, state);
   RunResult result{Finish(state), {at::zeros_like(rows.q_THD), at::zeros_like(rows.k_SKD), at::zeros_like(rows.v_SKD)}};
-  runner.Backward(plan, rows, {dout, result.whole.out_MHD, result.whole.lse_MH}, result.gradients);
+  runner.Backward(run_heads, plan, rows, {dout, result.whole.out_MHD, result.whole.lse_MH}, result.gradients);
   return result;
 }
 
 TEST_F(BlockAttentionTest, ThreadsDoNotChangeTheForwardAndBarelyTheBackward) {
   const int threads = at::get_num_threads();
-  const TilePlan plan = PlanWholeDocuments({{700, 30, 1}});
+  const std::vector<int64_t> lengths = {700, 30, 1};
+  const std::vector<comm::Span> spans = {{0, 0, 700}, {1, 0, 30}, {2, 0, 1}};
+  const TilePlan plan = PlanTiles(lengths, spans, {{spans[0], 0}, {spans[1], 700}, {spans[2], 730}}, {.window = 300});
   const QueryKeyValue rows{at::randn({731, 2, 16}), at::randn({731, 1, 16}), at::randn({731, 1, 16})};
   const at::Tensor dout = at::randn({731, 2, 16});
   at::set_num_threads(1);

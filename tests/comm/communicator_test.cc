@@ -151,7 +151,7 @@ TEST(CommunicatorTest, AllGatherOfUnevenRows) {
   }
 }
 
-TEST(CommunicatorTest, SendReceiveGoesRoundARing) {
+TEST(CommunicatorTest, ExchangeGoesRoundARing) {
   for (const int size : kSizes) {
     RunRanks(size, [&](std::shared_ptr<World> world) {
       Communicator& comm = *world->communicator();
@@ -160,12 +160,41 @@ TEST(CommunicatorTest, SendReceiveGoesRoundARing) {
       const auto key = [](int r) { return Mine(r, 1000 + r, at::kFloat); };
       const auto value = [](int r) { return Mine(r + 1, 500 + 2 * r, at::kBFloat16); };
       at::Tensor k = at::empty({1000 + before}), v = at::empty({500 + 2 * before}, at::kBFloat16), none = at::empty({0});
-      auto transfer = comm.SendReceive({key(comm.rank()), at::empty({0}), value(comm.rank())}, next, {k, none, v}, before);
+      auto transfer = comm.Exchange({{key(comm.rank()), next}, {at::empty({0}), next}, {value(comm.rank()), next}}, {{k, before}, {none, before}, {v, before}});
       ASSERT_OK(transfer);
       ASSERT_OK(transfer->Wait());
       ASSERT_OK(transfer->Wait());  // nothing is left to wait for
       EXPECT_TRUE(BitEqual(k, key(before)));
       EXPECT_TRUE(BitEqual(v, value(before)));
+    });
+  }
+}
+
+TEST(CommunicatorTest, ExchangeWithManyAtOnceAndWithItself) {
+  for (const int size : kSizes) {
+    RunRanks(size, [&](std::shared_ptr<World> world) {
+      Communicator& comm = *world->communicator();
+      // Rank a sends b two tensors, the second of b rows: none for rank 0. Itself among them.
+      std::vector<Communicator::Message> send, receive;
+      for (int r = size - 1; r >= 0; --r) {
+        send.push_back({at::full({3}, 10 * comm.rank() + r, at::kFloat), r});
+        send.push_back({at::full({r, 2}, -10 * comm.rank() - r, at::kFloat), r});
+      }
+      for (int r = 0; r < size; ++r) {
+        receive.push_back({at::zeros({3}), r});
+        receive.push_back({at::zeros({comm.rank(), 2}), r});
+      }
+      auto transfer = comm.Exchange(send, receive);
+      ASSERT_OK(transfer);
+      ASSERT_OK(transfer->Wait());
+      for (int r = 0; r < size; ++r) {
+        EXPECT_TRUE(receive[2 * r].tensor.eq(10 * r + comm.rank()).all().item<bool>());
+        EXPECT_TRUE(receive[2 * r + 1].tensor.eq(-10 * r - comm.rank()).all().item<bool>());
+      }
+      EXPECT_EQ(comm.counters().steps, size - 1);
+      int64_t bytes = 0;
+      for (int r = 0; r < size; ++r) bytes += r == comm.rank() ? 0 : 4 * (3 + 2 * r);
+      EXPECT_EQ(comm.counters().bytes_sent, bytes);
     });
   }
 }
@@ -176,15 +205,15 @@ TEST(CommunicatorTest, LargeTransfersAtOnceDoNotBlockEachOther) {
     const int next = (comm.rank() + 1) % 3, before = (comm.rank() + 2) % 3;
     constexpr int64_t kNumel = 4 << 20;  // 16 MiB: more than a socket buffers
     at::Tensor forth = at::empty({kNumel}), back = at::empty({kNumel});
-    auto a = comm.SendReceive({at::full({kNumel}, comm.rank(), at::kFloat)}, next, {forth}, before);
-    auto b = comm.SendReceive({at::full({kNumel}, -comm.rank(), at::kFloat)}, before, {back}, next);
+    auto a = comm.Exchange({{at::full({kNumel}, comm.rank(), at::kFloat), next}}, {{forth, before}});
+    auto b = comm.Exchange({{at::full({kNumel}, -comm.rank(), at::kFloat), before}}, {{back, next}});
     ASSERT_OK(a);
     ASSERT_OK(b);
     ASSERT_OK(b->Wait());
     ASSERT_OK(a->Wait());
     EXPECT_TRUE(forth.eq(before).all().item<bool>());
     EXPECT_TRUE(back.eq(-next).all().item<bool>());
-    { auto dropped = comm.SendReceive({forth}, next, {back}, before); }  // ends in the destructor
+    { auto dropped = comm.Exchange({{forth, next}}, {{back, before}}); }  // ends in the destructor
     EXPECT_TRUE(back.eq((comm.rank() + 1) % 3).all().item<bool>());
   });
 }
@@ -237,7 +266,7 @@ TEST(CommunicatorTest, AGroupOfOneDoesNothing) {
   ASSERT_OK(rows);
   EXPECT_TRUE(BitEqual(*rows, t));
   at::Tensor copy = at::zeros({3});
-  auto transfer = alone->SendReceive({t}, 0, {copy}, 0);
+  auto transfer = alone->Exchange({{t, 0}}, {{copy, 0}});
   ASSERT_OK(transfer);
   EXPECT_OK(transfer->Wait());
   EXPECT_TRUE(BitEqual(copy, t));
@@ -251,8 +280,8 @@ TEST(CommunicatorTest, RefusesTheCallersMistakesBeforeAnythingIsSent) {
     EXPECT_THROW(comm.AllToAll(at::zeros({3}), {1, 1}, {1, 1}).IgnoreError(), c10::Error);
     EXPECT_THROW(comm.AllToAll(at::zeros({2}), {2}, {2}).IgnoreError(), c10::Error);
     EXPECT_THROW(comm.AllGather(at::zeros({3}), {1, 1}).IgnoreError(), c10::Error);
-    EXPECT_THROW(comm.SendReceive({}, 2, {}, 0).IgnoreError(), c10::Error);
-    EXPECT_THROW(comm.SendReceive({}, 0, {at::zeros({2, 2}).t()}, 1).IgnoreError(), c10::Error);
+    EXPECT_THROW(comm.Exchange({{flags, 2}}, {}).IgnoreError(), c10::Error);
+    EXPECT_THROW(comm.Exchange({}, {{at::zeros({2, 2}).t(), 1 - comm.rank()}}).IgnoreError(), c10::Error);
     at::Tensor t = at::ones({2});
     EXPECT_THROW(comm.Broadcast(t, 5).IgnoreError(), c10::Error);
     EXPECT_OK(comm.AllReduceSum(t));
@@ -295,7 +324,7 @@ TEST(CommunicatorTest, AnAbortEndsTheOthersPendingCalls) {
     const absl::Time start = absl::Now();
     // Rank 0 waits for 1, 1 for 2, 2 for 3: none but 2 waits for the one that fails.
     at::Tensor t = at::empty({10});
-    auto transfer = comm.SendReceive({}, comm.rank() + 1, {t}, comm.rank() + 1);
+    auto transfer = comm.Exchange({}, {{t, comm.rank() + 1}});
     ASSERT_OK(transfer);
     EXPECT_THAT(transfer->Wait(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rank 3 has failed: the disk is full")));
     EXPECT_THAT(comm.Barrier(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the disk is full")));

@@ -7,6 +7,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
 #include "tests/testing/all_close.h"
@@ -29,7 +30,7 @@ constexpr Ownership kAll[] = {Ownership::kContiguous, Ownership::kZigzag, Owners
 double CausalArea(int64_t, int64_t begin, int64_t end) { return 0.5 * (static_cast<double>(end) * (end + 1) - static_cast<double>(begin) * (begin + 1)); }
 
 std::shared_ptr<const Layout> Make(std::vector<int64_t> lengths, int ranks, Ownership ownership, SpanCost cost = nullptr) {
-  auto layout = Layout::Create(std::move(lengths), ranks, ownership, std::move(cost));
+  auto layout = Layout::Create(std::move(lengths), {ranks, ownership}, std::move(cost));
   EXPECT_OK(layout);
   return layout.ok() ? *layout : nullptr;
 }
@@ -117,8 +118,8 @@ TEST(LayoutTest, OneRankOwnsTheStreamInItsOrder) {
 }
 
 TEST(LayoutTest, BlocksGrowWithTheDocument) {
-  for (const auto& [length, block] : std::vector<std::pair<int64_t, int64_t>>{
-           {1, 64}, {64, 64}, {2047, 64}, {2048, 128}, {4095, 128}, {4096, 256}, {8191, 256}, {8192, 512}, {1 << 20, 512}}) {
+  for (const auto& [length, block] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 64}, {1, 64}, {64, 64}, {8191, 64}, {8192, 128}, {16383, 128}, {16384, 256}, {1 << 20, 256}}) {
     EXPECT_EQ(BlockSize(length), block) << length;
   }
 }
@@ -160,18 +161,27 @@ TEST(LayoutTest, ZigzagGivesHeadAndTail) {
   EXPECT_DOUBLE_EQ(Imbalance(*layout, CausalArea), 1.0);
 }
 
+TEST(LayoutTest, ZigzagDealsTheFrontOutWhereChunksAreUneven) {
+  // 17 blocks over 4 ranks: five of them on one rank alone would be 1.18.
+  const auto layout = Make({17 * 64}, 4, Ownership::kZigzag, CausalArea);
+  EXPECT_LT(Imbalance(*layout, CausalArea), 1.02);
+  for (int r = 0; r < 4; ++r) EXPECT_LE(layout->spans(r).size(), 4u);
+}
+
 TEST(LayoutTest, ZigzagIsBalancedForDocumentsOfAnyLength) {
   std::mt19937 random(5);
   for (int ranks = 2; ranks <= 16; ++ranks) {
-    for (int round = 0; round < 50; ++round) {
-      const int64_t length = 65536 + random() % 65536;  // 128 to 256 blocks
+    for (int round = 0; round < 100; ++round) {
+      const int64_t length = 4096 + random() % (round < 50 ? 12288 : 200000);
       const auto layout = Make({length}, ranks, Ownership::kZigzag, CausalArea);
-      EXPECT_LE(Imbalance(*layout, CausalArea), ranks <= 8 ? 1.04 : 1.12) << length << " over " << ranks;
-      for (int r = 0; r < ranks; ++r) EXPECT_NEAR(layout->local_tokens(r), static_cast<double>(length) / ranks, 2 * 512) << length << " over " << ranks;
+      EXPECT_LE(Imbalance(*layout, CausalArea), ranks <= 8 ? 1.02 : 1.1) << length << " over " << ranks;
+      for (int r = 0; r < ranks; ++r) {
+        EXPECT_NEAR(layout->local_tokens(r), static_cast<double>(length) / ranks, 0.2 * length / ranks + 2 * BlockSize(length)) << length << " over " << ranks;
+      }
     }
   }
-  // 17 blocks over 4 ranks: five blocks on one rank would be 1.18 if they were not the cheapest.
-  EXPECT_LT(Imbalance(*Make({17 * 64}, 4, Ownership::kZigzag, CausalArea), CausalArea), 1.02);
+  // From half as many blocks on up to 4 ranks.
+  for (int64_t length = 2048; length < 4096; length += 61) EXPECT_LE(Imbalance(*Make({length}, 4, Ownership::kZigzag, CausalArea), CausalArea), 1.02) << length;
 }
 
 TEST(LayoutTest, ZigzagKeepsShortDocumentsWholeWhereThatBalances) {
@@ -213,6 +223,19 @@ TEST(LayoutTest, ZigzagIsBalancedForMixedPacks) {
   EXPECT_LT(worst, 1.02);
 }
 
+TEST(LayoutTest, ZigzagIsBalancedForLogNormalLengths) {
+  std::mt19937 random(17);
+  std::lognormal_distribution<double> lengths_of(6.0, 1.2);
+  for (const int ranks : {2, 4, 8, 16}) {
+    for (int round = 0; round < 20; ++round) {
+      std::vector<int64_t> lengths(200);
+      for (int64_t& length : lengths) length = 1 + static_cast<int64_t>(lengths_of(random));
+      const auto layout = Make(lengths, ranks, Ownership::kZigzag, CausalArea);
+      EXPECT_LE(Imbalance(*layout, CausalArea), 1.05) << ranks << " ranks, round " << round;
+    }
+  }
+}
+
 TEST(LayoutTest, WholeDocumentsGoToTheLeastLoadedTheCostliestFirst) {
   const auto layout = Make({10, 70, 30, 40, 20}, 2, Ownership::kWholeDocuments);
   // 70 | 40, then 30 beside 40, then 20 on either (both have 70): the lower rank; 10 on the other.
@@ -241,6 +264,47 @@ TEST(LayoutTest, DocumentsOfOneTokenAndNoDocumentsAtAll) {
   }
 }
 
+TEST(LayoutTest, EmptyDocumentsBelongToNobody) {
+  for (const Ownership ownership : kAll) {
+    for (const int ranks : {1, 3, 8}) {
+      const auto layout = Make({0, 700, 0, 0, 5, 64, 0}, ranks, ownership, CausalArea), without = Make({700, 5, 64}, ranks, ownership, CausalArea);
+      ASSERT_NO_FATAL_FAILURE(ExpectIsAPartition(*layout));
+      for (int r = 0; r < ranks; ++r) EXPECT_TRUE(BitEqual(layout->Index(r), without->Index(r)));
+    }
+    EXPECT_EQ(Make({0, 0}, 2, ownership)->tokens(), 0);
+  }
+}
+
+TEST(LayoutTest, TheHeadsAxisCutsAContextPlaceInEvenRuns) {
+  std::mt19937 random(23);
+  for (int round = 0; round < 60; ++round) {
+    const std::vector<int64_t> lengths = RandomLengths(random);
+    const int contexts = 1 + static_cast<int>(random() % 4), heads = 1 + static_cast<int>(random() % 4);
+    for (const Placement placement : {Placement::kHeadFirst, Placement::kContextFirst}) {
+      const Division division{contexts, Ownership::kZigzag, heads, placement};
+      const auto layout = *Layout::Create(lengths, division, CausalArea);
+      const auto over_contexts = Make(lengths, contexts, Ownership::kZigzag, CausalArea);
+      ASSERT_NO_FATAL_FAILURE(ExpectIsAPartition(*layout));
+      ASSERT_NO_FATAL_FAILURE(ExpectCutAndJoinInvert(*layout));
+      int64_t block = 0;
+      for (const int64_t length : lengths) block = std::max(block, BlockSize(length));
+      for (int c = 0; c < contexts; ++c) {
+        EXPECT_EQ(layout->context_spans(c), over_contexts->spans(c));
+        EXPECT_EQ(layout->context_tokens(c), over_contexts->local_tokens(c));
+        std::vector<at::Tensor> runs;
+        for (int h = 0; h < heads; ++h) {
+          const int rank = division.Rank(c, h);
+          EXPECT_EQ(division.ContextOf(rank), c);
+          EXPECT_EQ(division.HeadOf(rank), h);
+          EXPECT_LE(std::abs(layout->local_tokens(rank) - static_cast<double>(layout->context_tokens(c)) / heads), block + 1);
+          runs.push_back(layout->Index(rank));
+        }
+        EXPECT_TRUE(BitEqual(at::cat(runs), over_contexts->Index(c))) << "the runs of a context place, one after another, are its rows";
+      }
+    }
+  }
+}
+
 TEST(LayoutTest, CutAndJoinCarryGradients) {
   const auto layout = Make({300, 5, 700}, 3, Ownership::kZigzag);
   at::Tensor stream = at::arange(1005, at::kDouble).requires_grad_();
@@ -251,8 +315,8 @@ TEST(LayoutTest, CutAndJoinCarryGradients) {
 }
 
 TEST(LayoutTest, RefusesWhatIsNoLayout) {
-  EXPECT_THAT(Layout::Create({4, 0, 2}, 2, Ownership::kZigzag), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("document 1 has 0 tokens")));
-  EXPECT_THAT(Layout::Create({4}, 0, Ownership::kZigzag), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ranks=0")));
+  EXPECT_THAT(Layout::Create({4, -1, 2}, {2, Ownership::kZigzag}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("document 1 has -1 tokens")));
+  EXPECT_THAT(Layout::Create({4}, {0, Ownership::kZigzag}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ranks=0")));
   const auto layout = Make({100, 28}, 2, Ownership::kContiguous);
   EXPECT_THROW(layout->Cut(at::zeros({127}), 0), c10::Error);
   EXPECT_THROW(layout->Join({at::zeros({128})}), c10::Error);

@@ -55,7 +55,7 @@ TEST(MeshTest, RefusesAnSpThatDoesNotDivide) {
 TEST(MeshTest, LayoutsAreOfItsSpGroup) {
   RunRanks(4, [](std::shared_ptr<World> world) {
     ASSERT_OK_AND_ASSIGN(std::shared_ptr<Mesh> mesh, Mesh::Create(world, 2));
-    ASSERT_OK_AND_ASSIGN(auto layout, mesh->MakeLayout({300, 7, 900}, Ownership::kZigzag));
+    ASSERT_OK_AND_ASSIGN(auto layout, mesh->MakeLayout({300, 7, 900}, {mesh->sp_size(), Ownership::kZigzag}));
     EXPECT_EQ(layout->ranks(), 2);
     // The whole stream is found again from what the group's ranks cut.
     const at::Tensor stream = at::arange(1207, at::kLong);

@@ -31,7 +31,7 @@ std::shared_ptr<comm::Parameter> RandomParameter(at::IntArrayRef sizes, at::Scal
   return std::make_shared<comm::Parameter>("w", Random(sizes, dtype), trainable);
 }
 
-at::Tensor Toy(absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
+at::Tensor Toy(absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention* = nullptr) {
   at::Tensor result = hidden + at::linear(hidden, weights[0]).tanh();
   return weights[1].defined() ? result + weights[1] : result;
 }
@@ -49,13 +49,13 @@ class BlockRunnerTest : public ::testing::TestWithParam<Recompute> {
 
   // Toy, its runs counted.
   BlockFunction Counted() {
-    return [this](absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
+    return [this](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) {
       ++runs_;
       return Toy(weights, hidden);
     };
   }
   at::Tensor Run(const at::Tensor& hidden) { return RunBlock(Counted(), {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, GetParam()); }
-  int Again() const { return GetParam() == Recompute::kBlock ? 1 : 0; }
+  int Again() const { return GetParam() == Recompute::kNone ? 0 : 1; }
 
   std::shared_ptr<comm::Parameter> w_ = RandomParameter({kWidth, kWidth}), b_ = RandomParameter({kWidth});
   int runs_ = 0;
@@ -149,7 +149,7 @@ TEST_P(BlockRunnerTest, NoRows) {
 
 TEST_P(BlockRunnerTest, WeightsAreSeenInTheDtypeAskedFor) {
   const auto w = RandomParameter({kWidth, kWidth}, at::kFloat);
-  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
+  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) {
     EXPECT_EQ(weights[0].scalar_type(), at::kBFloat16);
     return at::linear(hidden.to(at::kBFloat16), weights[0]).to(at::kFloat);
   };
@@ -161,7 +161,7 @@ TEST_P(BlockRunnerTest, WeightsAreSeenInTheDtypeAskedFor) {
 
 TEST_P(BlockRunnerTest, ExceptionsComeThroughAsThrown) {
   bool broken = true;
-  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
+  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) {
     if (broken) throw comm::StatusError(absl::UnavailableError("rank 3 is gone"));
     return at::linear(hidden, weights[0]);
   };
@@ -235,7 +235,7 @@ TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       const auto w = std::make_shared<comm::Parameter>("w", weight);
-      const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
+      const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) {
         const at::Tensor product = at::linear(hidden, weights[0]).tanh();
         return product + SumOverRanks::apply(product.sum(0), static_cast<int64_t>(rank), reinterpret_cast<int64_t>(&meeting));
       };
@@ -255,7 +255,7 @@ TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
 TEST(BlockRunnerMemoryTest, RecomputeKeepsOneInputABlock) {
   const int64_t rows = 64, width = 256, layers = 10, input_bytes = rows * width * 4;
   const auto up = RandomParameter({4 * width, width}, at::kFloat, /*trainable=*/true), down = RandomParameter({width, 4 * width}, at::kFloat);
-  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
+  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) {
     return hidden + at::linear(at::linear(hidden, weights[0]).tanh(), weights[1]);
   };
   const at::Tensor hidden = Random({rows, width}, at::kFloat).requires_grad_();
@@ -316,8 +316,9 @@ TEST(LookUpTest, BackwardMakesNoSecondGradient) {
   EXPECT_LE(live.peak(), 16 * 1024);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, BlockRunnerTest, ::testing::Values(Recompute::kBlock, Recompute::kNone),
-                         [](const auto& info) { return info.param == Recompute::kBlock ? "Recompute" : "Keep"; });
+INSTANTIATE_TEST_SUITE_P(Modes, BlockRunnerTest, ::testing::Values(Recompute::kBlock, Recompute::kSelective, Recompute::kNone), [](const auto& info) {
+  return info.param == Recompute::kBlock ? "Block" : info.param == Recompute::kNone ? "None" : "Selective";
+});
 
 }  // namespace
 }  // namespace moonring::model

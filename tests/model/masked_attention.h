@@ -24,13 +24,14 @@ class MaskedAttention : public attention::PlannedAttention {
     hidden_TT_ = document_T.unsqueeze(0).ne(document_T.unsqueeze(1)).logical_or(at::ones({document_T.size(0), document_T.size(0)}, at::kBool).triu(1));
   }
 
-  at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD, double scale) override {
+  at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD, const attention::ScoreRule& rule,
+                     attention::KeptAttention*) override {
     ++calls;
     const int64_t share = q_THD.size(1) / k_TKD.size(1);
     const at::ScalarType wide = q_THD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     const at::Tensor q = q_THD.to(wide).transpose(0, 1);
     const at::Tensor k = k_TKD.to(wide).repeat_interleave(share, 1).transpose(0, 1), v = v_TKD.to(wide).repeat_interleave(share, 1).transpose(0, 1);
-    const at::Tensor scores = at::matmul(q * scale, k.transpose(1, 2)).masked_fill(hidden_TT_, -std::numeric_limits<double>::infinity());
+    const at::Tensor scores = at::matmul(q * rule.scale, k.transpose(1, 2)).masked_fill(hidden_TT_, -std::numeric_limits<double>::infinity());
     return at::matmul(scores.softmax(-1), v).transpose(0, 1).to(q_THD.scalar_type());
   }
 

@@ -9,8 +9,7 @@
 #include <ATen/core/grad_mode.h>
 #include <benchmark/benchmark.h>
 
-#include "attention/cpu_block_attention.h"
-#include "attention/dense_attention.h"
+#include "attention/strategies.h"
 #include "comm/layout.h"
 #include "comm/sequence.h"
 #include "model/transformer.h"
@@ -54,8 +53,8 @@ void Step(benchmark::State& state) {
   const bool forward_alone = state.range(3) != 0;
   const auto model = RandomModel(dtype, state.range(2) != 0 ? Recompute::kNone : Recompute::kBlock);
   const at::Tensor ids = at::randint(49152, {tokens}, at::kLong), positions = at::arange(tokens, at::kLong), targets = comm::ShiftLabels(ids, {tokens});
-  attention::DenseAttention dense(std::make_shared<attention::CpuBlockAttention>());
-  const std::shared_ptr<attention::PlannedAttention> plan = dense.Plan(comm::Layout::Create({tokens}, 1, comm::Ownership::kContiguous).value()).value();
+  const auto dense = attention::CreateAttention({.strategy = {.name = "dense"}, .group = comm::Communicator::Alone()}).value();
+  const std::shared_ptr<attention::PlannedAttention> plan = dense->Plan(comm::Layout::Create({tokens}, {1}).value()).value();
   objectives::LogProbOptions log_prob;
   log_prob.matmul_dtype = dtype;
   testing::LiveBytes live;
@@ -70,10 +69,17 @@ void Step(benchmark::State& state) {
   state.counters["peak MB"] = static_cast<double>(live.peak()) / 1e6;  // above the weights, on the calling thread
 }
 
-BENCHMARK(Step)->ArgNames({"tokens", "bf16", "keep", "forward"})
-    ->Args({512, 0, 0, 0})->Args({2048, 0, 0, 0})->Args({4096, 0, 0, 0})->Args({512, 1, 0, 0})->Args({2048, 1, 0, 0})
-    ->Args({2048, 0, 1, 0})->Args({2048, 0, 0, 1})
-    ->Unit(benchmark::kSecond)->UseRealTime();
+BENCHMARK(Step)
+    ->ArgNames({"tokens", "bf16", "keep", "forward"})
+    ->Args({512, 0, 0, 0})
+    ->Args({2048, 0, 0, 0})
+    ->Args({4096, 0, 0, 0})
+    ->Args({512, 1, 0, 0})
+    ->Args({2048, 1, 0, 0})
+    ->Args({2048, 0, 1, 0})
+    ->Args({2048, 0, 0, 1})
+    ->Unit(benchmark::kSecond)
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace moonring::model

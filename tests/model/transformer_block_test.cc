@@ -23,15 +23,30 @@ const std::vector<int64_t> kLengths = {7, 1, 5};
 
 std::vector<int64_t> ShapeOf(int place) {
   switch (place) {
-    case kInputNorm: case kPostNorm: case kOutputBias: case kDownBias: return {kHidden};
-    case kQuery: return {kHeads * kHeadDim, kHidden};
-    case kKey: case kValue: return {kKvHeads * kHeadDim, kHidden};
-    case kOutput: return {kHidden, kHeads * kHeadDim};
-    case kGate: case kUp: return {kInner, kHidden};
-    case kDown: return {kHidden, kInner};
-    case kQueryBias: return {kHeads * kHeadDim};
-    case kKeyBias: case kValueBias: return {kKvHeads * kHeadDim};
-    default: return {kInner};
+    case kInputNorm:
+    case kPostNorm:
+    case kOutputBias:
+    case kDownBias:
+      return {kHidden};
+    case kQuery:
+      return {kHeads * kHeadDim, kHidden};
+    case kKey:
+    case kValue:
+      return {kKvHeads * kHeadDim, kHidden};
+    case kOutput:
+      return {kHidden, kHeads * kHeadDim};
+    case kGate:
+    case kUp:
+      return {kInner, kHidden};
+    case kDown:
+      return {kHidden, kInner};
+    case kQueryBias:
+      return {kHeads * kHeadDim};
+    case kKeyBias:
+    case kValueBias:
+      return {kKvHeads * kHeadDim};
+    default:
+      return {kInner};
   }
 }
 
@@ -67,7 +82,8 @@ Inputs RandomInputs(bool bias, const std::vector<int64_t>& lengths) {
 at::Tensor Block(const Inputs& inputs, const std::vector<int64_t>& lengths, at::ScalarType dtype) {
   MaskedAttention attention(lengths);
   const BlockShape shape{kHeads, kKvHeads, kHeadDim, kEps, dtype};
-  return TransformerBlock(shape, inputs.weights, inputs.hidden, MakeRotary(inputs.positions, kHeadDim, kTheta, StreamDtype(dtype)), attention);
+  return TransformerBlock(shape, inputs.weights, inputs.hidden, MakeRotary(inputs.positions, kHeadDim, kTheta, StreamDtype(dtype)), attention,
+                          /*kept=*/nullptr);
 }
 
 // The same block from its equations, in plain operators: rotary embedding as complex numbers, attention a document and a head at a time.

@@ -164,7 +164,7 @@ TEST_F(BadModelTest, ProbeInput) {
   EXPECT_THAT(with(R"({"input_ids": [1, 1.5], "labels": [1, 1]})"), FailsWith(2, "in.json: input_ids[1]: wanted an integer, got 1.5"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, null]})"), FailsWith(2, "in.json: labels[1]: wanted an integer, got null"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [1]})"), FailsWith(2, "in.json: lengths sum to 1, there are 2 input_ids"));
-  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [2, 0]})"), FailsWith(2, HasSubstr("in.json: lengths[1]: wanted at least 1, got 0")));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [3, -1]})"), FailsWith(2, HasSubstr("in.json: lengths[1]: wanted at least 0, got -1")));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "positions": [2]})"), FailsWith(2, "in.json: positions[0]: wanted 0 to 1, got 2"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "label": [1, 1]})"), FailsWith(2, "in.json: unknown key 'label' (did you mean 'labels'?)"));
   EXPECT_THAT(Run({"probe", "model_name_or_path=model", "input=none.json", "out=out.json"}), FailsWith(2, HasSubstr("none.json")));

@@ -1,4 +1,4 @@
-#include "attention/tile_runner.h"
+#include "attention/threaded_tile_runner.h"
 
 #include <algorithm>
 #include <array>
@@ -52,7 +52,7 @@ std::vector<Chain> ChainsOf(const TilePlan& plan, const std::vector<HeadGroup>& 
     Chain& chain = documents[found->second];
     chain.blocks.push_back(&block);
     chain.area += block.area();
-    for (const KeyTile& tile : block.tiles) chain.keys = {std::min(chain.keys.begin, tile.keys.begin), std::max(chain.keys.end, tile.keys.end)};
+    for (const TileRows& tile : block.tiles) chain.keys = {std::min(chain.keys.begin, tile.keys.begin), std::max(chain.keys.end, tile.keys.end)};
   }
   std::vector<Chain> chains;
   for (const Chain& document : documents) {
@@ -97,31 +97,33 @@ std::vector<Lane> LanesOf(const std::vector<Chain>& chains, const QueryKeyValue&
   return lanes;
 }
 
-}  // namespace
-
-Tile TileRunner::TileOf(const QueryKeyValue& inputs, const RowRange& queries, const KeyTile& tile, const HeadGroup& group) const {
-  return {Narrow(inputs.q_THD, queries, group.queries.begin, group.queries.heads()), Narrow(inputs.k_SKD, tile.keys, group.kv, 1),
-          Narrow(inputs.v_SKD, tile.keys, group.kv, 1), tile.kind, scale_};
+Tile TileOf(const QueryKeyValue& inputs, const TileRows& tile, const HeadGroup& group, double scale) {
+  return {Narrow(inputs.q_THD, tile.queries, group.queries.begin, group.queries.heads()), Narrow(inputs.k_SKD, tile.keys, group.kv, 1),
+          Narrow(inputs.v_SKD, tile.keys, group.kv, 1), tile.kind, scale};
 }
 
-void TileRunner::Forward(const TilePlan& plan, const QueryKeyValue& inputs, const SoftmaxState& state) const {
+}  // namespace
+
+void ThreadedTileRunner::Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const SoftmaxState& state) const {
   TORCH_INTERNAL_ASSERT(inputs.q_THD.size(0) == plan.query_rows && inputs.k_SKD.size(0) == plan.key_rows);
-  const int64_t groups = static_cast<int64_t>(groups_.size());
+  const int64_t groups = static_cast<int64_t>(heads.groups.size());
   std::vector<double> cost;
   for (const QueryBlock& block : plan.blocks) {
-    for (const HeadGroup& group : groups_) cost.push_back(block.area() * static_cast<double>(group.queries.heads()));
+    for (const HeadGroup& group : heads.groups) cost.push_back(block.area() * static_cast<double>(group.queries.heads()));
   }
   RunTasks(cost, [&](int64_t task) {
-    const QueryBlock& block = plan.blocks[task / groups];
-    const HeadGroup& group = groups_[task % groups];
-    SoftmaxState part = state.Slice(block.queries, group.queries.begin, group.queries.heads());
-    for (const KeyTile& tile : block.tiles) Merge(block_.Forward(TileOf(inputs, block.queries, tile, group)), part);
+    const HeadGroup& group = heads.groups[task % groups];
+    for (const TileRows& tile : plan.blocks[task / groups].tiles) {
+      SoftmaxState part = state.Slice(tile.queries, group.queries.begin, group.queries.heads());
+      Merge(block_->Forward(TileOf(inputs, tile, group, heads.scale)), part);
+    }
   });
 }
 
-void TileRunner::Backward(const TilePlan& plan, const QueryKeyValue& inputs, const QueryResults& results, const QueryKeyValue& gradients) const {
+void ThreadedTileRunner::Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const QueryResults& results,
+                                  const QueryKeyValue& gradients) const {
   TORCH_INTERNAL_ASSERT(inputs.q_THD.size(0) == plan.query_rows && inputs.k_SKD.size(0) == plan.key_rows);
-  const std::vector<Chain> chains = ChainsOf(plan, groups_);
+  const std::vector<Chain> chains = ChainsOf(plan, heads.groups);
   const std::vector<Lane> lanes = LanesOf(chains, gradients, at::get_num_threads());
   std::vector<double> cost;
   for (const Lane& lane : lanes) cost.push_back(lane.chain->area / lane.lanes);
@@ -130,13 +132,12 @@ void TileRunner::Backward(const TilePlan& plan, const QueryKeyValue& inputs, con
     const HeadGroup& group = *lane.chain->group;
     for (size_t i = 0; i < lane.chain->blocks.size(); ++i) {
       if (LaneOfBlock(i, lane.lanes) != lane.number) continue;
-      const QueryBlock& block = *lane.chain->blocks[i];
-      const auto of_block = [&](const at::Tensor& rows) { return Narrow(rows, block.queries, group.queries.begin, group.queries.heads()); };
-      const at::Tensor dout = of_block(results.dout_THD), out = of_block(results.out_THD), lse = of_block(results.lse_TH), dq = of_block(gradients.q_THD);
-      for (const KeyTile& tile : block.tiles) {
-        const TileGradients add = block_.Backward(TileOf(inputs, block.queries, tile, group), dout, out, lse);
+      for (const TileRows& tile : lane.chain->blocks[i]->tiles) {
+        const auto of_tile = [&](const at::Tensor& rows) { return Narrow(rows, tile.queries, group.queries.begin, group.queries.heads()); };
+        const TileGradients add =
+            block_->Backward(TileOf(inputs, tile, group, heads.scale), of_tile(results.dout_THD), of_tile(results.out_THD), of_tile(results.lse_TH));
         const int64_t row = tile.keys.begin - lane.chain->keys.begin;
-        dq.add_(add.dq_MHD);
+        of_tile(gradients.q_THD).add_(add.dq_MHD);
         lane.dk_SD.narrow(0, row, tile.keys.rows()).add_(add.dk_NKD);
         lane.dv_SD.narrow(0, row, tile.keys.rows()).add_(add.dv_NKD);
       }

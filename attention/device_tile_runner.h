@@ -1,0 +1,19 @@
+#ifndef MOONRING_ATTENTION_DEVICE_TILE_RUNNER_H_
+#define MOONRING_ATTENTION_DEVICE_TILE_RUNNER_H_
+
+// The fastest exact kernels that are there for a device.
+
+#include <memory>
+
+#include <c10/core/Device.h>
+
+#include "attention/tile_runner.h"
+
+namespace moonring::attention {
+
+// CPU: the flash kernel for CPUs, tile by tile over threads. Elsewhere: the reference, whole scores of a tile in fp64.
+std::shared_ptr<const TileRunner> DeviceTileRunner(const c10::Device& device);
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_DEVICE_TILE_RUNNER_H_

@@ -1,0 +1,61 @@
+#ifndef MOONRING_TESTS_ATTENTION_PROBLEM_H_
+#define MOONRING_TESTS_ATTENTION_PROBLEM_H_
+
+// Problems over a whole stream for tests of strategies, solved by the definition of attention and by ranks as threads.
+//
+// Every head of every token is random by itself, so a row or a head in the wrong place is an error of the size of the result.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "attention/attention.h"
+#include "attention/strategies.h"
+#include "comm/layout.h"
+#include "comm/process_groups.h"
+
+namespace moonring::attention {
+
+struct Heads {
+  int64_t heads = 4, kv_heads = 2, head_dim = 16;
+};
+
+// Inputs [T, H or Hk, D]; its scale is 1 / sqrt(D).
+struct Problem {
+  std::vector<int64_t> lengths;
+  at::Tensor q, k, v, dout;
+  int64_t window = 0;
+
+  double scale() const;
+  AttentionShape shape() const;
+};
+
+struct Solution {
+  at::Tensor out, dq, dk, dv;
+};
+
+inline constexpr at::Tensor Solution::*kMembers[] = {&Solution::out, &Solution::dq, &Solution::dk, &Solution::dv};
+inline constexpr const char* kNames[] = {"out", "dq", "dk", "dv"};
+
+Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type, int64_t window = 0);
+Problem InDouble(const Problem& problem);
+
+// Softmax by document through LibTorch's own autograd, in fp64 whatever the problem's dtype.
+Solution Written(const Problem& problem);
+
+std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention, const std::vector<int64_t>& lengths);
+
+// This rank's part of a problem, forward and backward; gives its rows of the solution. With `resumed` the forward runs twice,
+// the second time from what the first kept, and the gradients are those of the second.
+Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAttention& plan, int rank, const Problem& problem, bool resumed = false);
+Solution Solve(const Attention& attention, int rank, const Problem& problem, bool resumed = false);
+
+// All problems by a strategy on ranks that are threads, joined.
+std::vector<Solution> SolveAll(const StrategyOptions& strategy, int ranks, const std::vector<Problem>& problems, TileRunners runners = DeviceTileRunner);
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_TESTS_ATTENTION_PROBLEM_H_
