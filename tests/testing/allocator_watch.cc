@@ -1,0 +1,89 @@
+#include "tests/testing/allocator_watch.h"
+
+#include <atomic>
+#include <cstring>
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
+#include <c10/util/Exception.h>
+
+namespace moonring::testing {
+namespace {
+
+// LibTorch lets only an equal or higher priority take the place of an allocator; its own have 0.
+constexpr uint8_t kPriority = 200;
+
+// Before each piece of memory. As large as LibTorch's alignment, so that the memory behind it keeps that.
+struct alignas(c10::gAlignment) Header {
+  int64_t bytes;
+  int64_t watch;  // its number; memory of an earlier one is not this one's
+  bool poison;
+};
+constexpr unsigned char kNan = 0xFF;
+
+std::atomic<int64_t> watches_begun = 0;
+std::atomic<int64_t> current = 0;  // the number of the watch that lives; 0: none
+std::atomic<bool> poisons = false;
+std::atomic<int64_t> live = 0, peak = 0;
+c10::Allocator* replaced = nullptr;
+
+void RaisePeak(int64_t bytes) {
+  int64_t highest = peak.load();
+  while (highest < bytes && !peak.compare_exchange_weak(highest, bytes)) {
+  }
+}
+
+void Free(void* memory) {
+  if (memory == nullptr) return;
+  Header* header = static_cast<Header*>(memory) - 1;
+  if (header->poison) std::memset(memory, kNan, header->bytes);
+  if (header->watch != 0 && header->watch == current.load()) live -= header->bytes;
+  c10::free_cpu(header);
+}
+
+class WatchedAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    const c10::Device host(c10::kCPU);
+    if (bytes == 0) return {nullptr, nullptr, Free, host};
+    auto* header = static_cast<Header*>(c10::alloc_cpu(sizeof(Header) + bytes));
+    *header = {static_cast<int64_t>(bytes), current.load(), poisons.load()};
+    void* memory = header + 1;
+    if (header->poison) std::memset(memory, kNan, bytes);
+    if (header->watch != 0) RaisePeak(live += header->bytes);
+    return {memory, memory, Free, host};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return Free; }
+  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
+};
+
+// Storages keep a pointer to their allocator and may grow by it after the watch: it lives for ever.
+c10::Allocator* TheAllocator() {
+  static auto* const allocator = new WatchedAllocator;
+  return allocator;
+}
+
+}  // namespace
+
+AllocatorWatch::AllocatorWatch() : AllocatorWatch(Options{}) {}
+
+AllocatorWatch::AllocatorWatch(const Options& options) {
+  TORCH_CHECK(current.load() == 0, "another AllocatorWatch lives");
+  live = peak = 0;
+  poisons = options.poison;
+  current = ++watches_begun;
+  replaced = c10::GetCPUAllocator();
+  c10::SetCPUAllocator(TheAllocator(), kPriority);
+}
+
+AllocatorWatch::~AllocatorWatch() {
+  c10::SetCPUAllocator(replaced, kPriority);
+  current = 0;
+  poisons = false;
+}
+
+int64_t AllocatorWatch::live_bytes() const { return live; }
+int64_t AllocatorWatch::peak_bytes() const { return peak; }
+void AllocatorWatch::ResetPeak() const { peak = live.load(); }
+
+}  // namespace moonring::testing
