@@ -13,6 +13,14 @@ namespace {
 at::Tensor ToBatch(const at::Tensor& rows) { return rows.transpose(0, 1).unsqueeze(0); }
 at::Tensor FromBatch(const at::Tensor& batch) { return batch.squeeze(0).transpose(0, 1); }
 
+// Matrix products take other ways, and round otherwise, where rows do not lie on cache lines: what a head gives would depend on
+// the heads beside it. Rows of such a width are copied, so that each head always lies alike.
+constexpr int64_t kCacheLine = 64;
+at::Tensor ToAlignedBatch(const at::Tensor& rows) {
+  const bool aligned = rows.size(2) * rows.element_size() % kCacheLine == 0;
+  return aligned ? ToBatch(rows) : ToBatch(rows).clone(at::MemoryFormat::Contiguous);
+}
+
 at::Tensor Reversed(const at::Tensor& rows) { return rows.flip({0}); }
 
 Tile ReversedTile(const Tile& tile) { return {Reversed(tile.q_MHD), Reversed(tile.k_NKD), Reversed(tile.v_NKD), TileKind::kCausal, tile.scale}; }
@@ -24,8 +32,8 @@ PartialAttention CpuBlockAttention::RunForward(const Tile& tile) const {
     const PartialAttention part = RunForward(ReversedTile(tile));
     return {Reversed(part.out_MHD), Reversed(part.lse_MH)};
   }
-  auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(ToBatch(tile.q_MHD), ToBatch(tile.k_NKD), ToBatch(tile.v_NKD), /*dropout_p=*/0.0,
-                                                                    tile.kind == TileKind::kCausal, /*attn_mask=*/{}, tile.scale);
+  auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(ToAlignedBatch(tile.q_MHD), ToAlignedBatch(tile.k_NKD), ToAlignedBatch(tile.v_NKD),
+                                                                    /*dropout_p=*/0.0, tile.kind == TileKind::kCausal, /*attn_mask=*/{}, tile.scale);
   return {FromBatch(out), FromBatch(lse)};
 }
 

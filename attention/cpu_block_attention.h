@@ -3,7 +3,7 @@
 
 // BlockAttention by LibTorch's flash kernel for CPUs, which never holds M x N scores: O(M D) memory beyond the results.
 //
-// Bit-exact in the forward pass under any split by heads (measured, and asserted by the tests). bf16 is computed in
+// Bit-exact in the forward pass under any split by heads (measured, and asserted by the tests), for any head dim. bf16 is computed in
 // fp32: the kernel's own bf16 backward adds into bf16 gradients block by block, and its error grows with the length.
 // A tile at a window's edge is a causal one with its rows in reverse, on both sides: so it is computed, without a mask.
 

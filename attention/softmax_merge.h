@@ -12,7 +12,8 @@
 // Error over 64 parts in fp32: 2e-7 in out, 2e-6 in lse (absolute, for lse near 10), where the sigmoid form has twice and
 // four times that.
 //
-// Shapes: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64. Works in place; a merge makes one temporary of A's rows.
+// Shapes: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64. Works in place, on the CPU in one pass; elsewhere a merge makes one
+// temporary of A's rows.
 
 #include <ATen/core/Tensor.h>
 

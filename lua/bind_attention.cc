@@ -141,7 +141,8 @@ void OpenAttention(lua_State* L) {
           {"cut", Bind<&Cut>},
           {"describe", Bind<[](MeshAttention& attention, comm::Sequence& sequence) { return attention.strategy->Describe(sequence.lengths); }>},
           {"__tostring", Bind<[](MeshAttention& attention) {
-             return absl::StrCat("Attention ", attention.strategy->name(), " over ", attention.mesh->sp_size(), " ranks");
+             const bool chooses = attention.strategy->name() == "auto";
+             return absl::StrCat("Attention ", chooses ? std::string("auto") : attention.strategy->Describe({}), " over ", attention.mesh->sp_size(), " ranks");
            }>},
       });
   Class<attention::PlannedAttention>::Register(

@@ -14,11 +14,14 @@
 namespace moonring::model {
 namespace {
 
+// What the families that are built here differ in: defaults, and whether attention may have a sliding window.
 struct Family {
   const char* architecture;
   const char* model_type;
+  int64_t kv_heads = 0;        // 0: as many as query heads
+  int64_t sliding_window = 0;  // 0: there is none
 };
-constexpr Family kFamilies[] = {{"LlamaForCausalLM", "llama"}};
+constexpr Family kFamilies[] = {{"LlamaForCausalLM", "llama"}, {"MistralForCausalLM", "mistral", 8, 4096}};
 
 // Beyond these no product of two sizes fits in 64 bits, or a list of names in memory.
 constexpr int64_t kLargestSize = std::numeric_limits<int32_t>::max();
@@ -32,7 +35,7 @@ absl::Status Unknown(const JsonFields& fields, absl::string_view key, absl::stri
 }
 
 // `architectures` decides; a file without it goes by `model_type`, as in Transformers.
-absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
+absl::StatusOr<const Family*> ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
   const nlohmann::json* listed = fields.Find("architectures");
   ASSIGN_OR_RETURN(const std::string model_type, fields.String("model_type", ""));
   std::string name;
@@ -49,7 +52,7 @@ absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
     }
     config.architecture = family.architecture;
     config.model_type = family.model_type;
-    return absl::OkStatus();
+    return &family;
   }
   return listed != nullptr ? Unknown(fields, "architectures", name, &Family::architecture) : Unknown(fields, "model_type", model_type, &Family::model_type);
 }
@@ -62,13 +65,13 @@ absl::StatusOr<int64_t> Size(const JsonFields& fields, absl::string_view key, st
   return size;
 }
 
-absl::Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
+absl::Status ReadSizes(const JsonFields& fields, const Family& family, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.vocab_size, Size(fields, "vocab_size", std::nullopt));
   ASSIGN_OR_RETURN(config.hidden_size, Size(fields, "hidden_size", std::nullopt));
   ASSIGN_OR_RETURN(config.intermediate_size, Size(fields, "intermediate_size", std::nullopt));
   ASSIGN_OR_RETURN(config.layers, Size(fields, "num_hidden_layers", std::nullopt, kMostLayers));
   ASSIGN_OR_RETURN(config.heads, Size(fields, "num_attention_heads", std::nullopt));
-  ASSIGN_OR_RETURN(config.kv_heads, Size(fields, "num_key_value_heads", config.heads));
+  ASSIGN_OR_RETURN(config.kv_heads, Size(fields, "num_key_value_heads", family.kv_heads > 0 ? family.kv_heads : config.heads));
   ASSIGN_OR_RETURN(config.max_position_embeddings, Size(fields, "max_position_embeddings", 2048, std::numeric_limits<int64_t>::max()));
   if (config.heads % config.kv_heads != 0) {
     return fields.Wrong("num_key_value_heads", absl::StrCat("a divisor of num_attention_heads ", config.heads));
@@ -81,6 +84,13 @@ absl::Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
     return absl::InvalidArgumentError(absl::StrCat(fields.where(), ": head_dim: wanted an even number (rotary embedding turns pairs), got ", config.head_dim));
   }
   if (config.heads * config.head_dim > kLargestSize) return fields.Wrong("num_attention_heads", "heads x head_dim below 2^31");
+  return absl::OkStatus();
+}
+
+// A null says that there is none; a missing key, the family's own.
+absl::Status ReadWindow(const JsonFields& fields, const Family& family, ModelConfig& config) {
+  if (family.sliding_window == 0 || (fields.Has("sliding_window") && fields.Find("sliding_window") == nullptr)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(config.sliding_window, Size(fields, "sliding_window", family.sliding_window));
   return absl::OkStatus();
 }
 
@@ -125,7 +135,14 @@ absl::Status ReadSwitches(const JsonFields& fields, ModelConfig& config) {
   if (activation != "silu")
     return absl::UnimplementedError(absl::StrCat(fields.where(), ": hidden_act ", Shown(activation), " is not supported yet (silu is)"));
   ASSIGN_OR_RETURN(const double dropout, fields.Number("attention_dropout", 0.0));
-  if (dropout != 0) return absl::UnimplementedError(absl::StrCat(fields.where(), ": attention_dropout ", dropout, " is not supported yet (0 is)"));
+  if (dropout != 0) {
+    return absl::UnimplementedError(absl::StrCat(fields.where(), ": attention_dropout ", dropout,
+                                                 ": attention that drops cannot be the same on any number of ranks; set attention_dropout to 0"));
+  }
+  // What would change the scores themselves. Families that have it set it; none of those here does.
+  if (const nlohmann::json* softcap = fields.Find("attn_logit_softcapping"); softcap != nullptr) {
+    return absl::UnimplementedError(absl::StrCat(fields.where(), ": attn_logit_softcapping ", ShownJson(*softcap), " is not supported yet"));
+  }
   if (const nlohmann::json* quantized = fields.Find("quantization_config"); quantized != nullptr) {
     return absl::UnimplementedError(absl::StrCat(fields.where(), ": quantization_config ", ShownJson(*quantized), " is not supported yet"));
   }
@@ -165,8 +182,9 @@ absl::StatusOr<ModelConfig> ParseConfig(absl::string_view json, absl::string_vie
   const JsonFields fields(root, std::string(where));
   ModelConfig config;
   config.json = std::string(json);
-  RETURN_IF_ERROR(ReadArchitecture(fields, config));
-  RETURN_IF_ERROR(ReadSizes(fields, config));
+  ASSIGN_OR_RETURN(const Family* family, ReadArchitecture(fields, config));
+  RETURN_IF_ERROR(ReadSizes(fields, *family, config));
+  RETURN_IF_ERROR(ReadWindow(fields, *family, config));
   RETURN_IF_ERROR(ReadRope(fields, config));
   RETURN_IF_ERROR(ReadSwitches(fields, config));
   RETURN_IF_ERROR(ReadTokens(fields, config));

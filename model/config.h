@@ -7,7 +7,7 @@
 // Invariants of a parsed config: every size is positive; kv_heads divides heads; head_dim is even (rotary pairs);
 // token ids, where there are any, are below vocab_size.
 //
-// Where a key is missing, what Transformers takes for a Llama model is taken; the five sizes (vocab_size, hidden_size,
+// Where a key is missing, what Transformers takes for a model of that family is taken; the five sizes (vocab_size, hidden_size,
 // intermediate_size, num_hidden_layers, num_attention_heads) must be there.
 
 #include <cstdint>
@@ -21,13 +21,14 @@
 namespace moonring::model {
 
 struct ModelConfig {
-  std::string architecture;  // "LlamaForCausalLM"
-  std::string model_type;    // "llama"
+  std::string architecture;  // "LlamaForCausalLM" or "MistralForCausalLM"
+  std::string model_type;    // "llama" or "mistral"
   int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, layers = 0;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double rms_norm_eps = 1e-6, rope_theta = 10000.0;
   int64_t max_position_embeddings = 2048;
   bool tie_word_embeddings = false, attention_bias = false, mlp_bias = false;
+  int64_t sliding_window = 0;  // tokens that a query sees, itself among them; 0: all before it. Mistral's alone: Llama ignores the key
   std::optional<int64_t> bos_token_id, pad_token_id;
   std::vector<int64_t> eos_token_ids;  // none, one or several
   std::string json;                    // the text as it came

@@ -31,6 +31,7 @@ class JsonFields {
 
   const std::string& where() const { return where_; }
   const nlohmann::json* Find(absl::string_view key) const;  // null where missing or null
+  bool Has(absl::string_view key) const { return object_.contains(std::string(key)); }  // a null too
 
   absl::StatusOr<int64_t> Int(absl::string_view key) const;
   absl::StatusOr<std::optional<int64_t>> OptionalInt(absl::string_view key) const;

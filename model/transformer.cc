@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(ModelConfig con
 
 Transformer::Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options)
     : config_(std::move(config)), options_(options), parameters_(std::move(parameters)) {
-  shape_ = {config_.heads, config_.kv_heads, config_.head_dim, config_.rms_norm_eps, options_.matmul_dtype};
+  shape_ = {config_.heads, config_.kv_heads, config_.head_dim, config_.rms_norm_eps, options_.matmul_dtype, config_.sliding_window};
   ParametersByName by_name;
   for (const auto& parameter : parameters_) {
     by_name.emplace(parameter->name(), parameter);

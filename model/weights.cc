@@ -7,7 +7,9 @@
 namespace moonring::model {
 
 std::vector<WeightShape> WantedWeights(const ModelConfig& config) {
-  TORCH_INTERNAL_ASSERT(config.architecture == llama::kArchitecture, "no weights known for ", config.architecture);
+  // A Mistral differs in its attention's window alone.
+  TORCH_INTERNAL_ASSERT(config.architecture == llama::kArchitecture || config.architecture == "MistralForCausalLM", "no weights known for ",
+                        config.architecture);
   return llama::Weights(config);
 }
 

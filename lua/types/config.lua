@@ -14,10 +14,10 @@ local config = {}
 ---@field recompute "block" | "selective" | "none" what backward makes again: each block from its input, all of a block but its attention, or nothing; block where absent
 ---@field sequence_parallel_size integer ranks that share one sequence; divides the number of ranks; 1 where absent
 ---@field sequence_parallel_mode "zigzag-ring" | "ring" | "ulysses" | "all-gather" | "llama3" | "usp" | "double-ring" | "auto" how attention is spread over them; zigzag-ring where absent
----@field sequence_parallel_ulysses_degree integer usp: ranks over which heads are split; 0: chosen
----@field sequence_parallel_ring_degree integer usp: ranks over which keys travel; 0: chosen
----@field placement "head_first" | "context_first" usp: the axis whose ranks are neighbours
----@field double_ring_window integer double-ring: ranks of a window; 0: chosen
+---@field sequence_parallel_ulysses_degree integer usp: ranks over which heads are split, chosen where it is 0; 0 where absent
+---@field sequence_parallel_ring_degree integer usp: ranks over which keys travel, chosen where it is 0; 0 where absent
+---@field placement "head_first" | "context_first" usp: the axis whose ranks are neighbours; head_first where absent
+---@field double_ring_window integer double-ring: ranks of a window, chosen where it is 0; 0 where absent
 ---@field micro_batch_tokens? integer tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x per_device_train_batch_size
 ---@field dataset? string[] names from dataset_info.json
 ---@field dataset_dir string the folder of dataset_info.json; data where absent

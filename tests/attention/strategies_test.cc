@@ -47,6 +47,18 @@ TEST(StrategiesTest, RunOnTheReferenceKernelsToo) {
   }
 }
 
+TEST(StrategiesTest, SixteenRanks) {
+  at::manual_seed(5);
+  const std::vector<Problem> problems = {RandomProblem({700, 3, 65}, {4, 2}, at::kDouble), RandomProblem({1500}, {6, 3}, at::kDouble, /*window=*/100)};
+  for (const std::string& name : kNamesOfAll) {
+    const std::vector<Solution> got = SolveAll({.name = name}, 16, problems);
+    for (size_t i = 0; i < problems.size(); ++i) {
+      const Solution want = Written(problems[i]);
+      for (int m = 0; m < 4; ++m) EXPECT_TRUE(RelativeError(got[i].*kMembers[m], want.*kMembers[m], 1e-12)) << name << " " << kNames[m];
+    }
+  }
+}
+
 struct Bytes {
   int64_t forward = 0, backward = 0, far = 0;  // of all ranks
   friend bool operator==(const Bytes&, const Bytes&) = default;

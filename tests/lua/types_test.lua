@@ -27,12 +27,17 @@ local function parse(path)
   for line in io.lines(path) do
     n = n + 1
     local place = ("%s:%d: "):format(path:match "[^/]*$", n)
-    local name = line:match "^%-%-%-@class (%S+)"
+    local name, rest = line:match "^%-%-%-@class ([%w_.]+)(.*)$"
+    local parent = rest and rest:match "^: (%S+)"
     if line:match "^%-%-%-@meta " then meta = line:match "^%-%-%-@meta (%S+)" end
     if name then
       check(not classes[name], place, "class ", name, " a second time")
       class = { name = name, functions = {}, fields = {}, operators = {}, place = place }
       classes[name] = class
+      if parent then
+        check(classes[parent], place, name, " is a ", parent, ", which no line before this has")
+        for field, each in pairs(classes[parent] and classes[parent].fields or {}) do class.fields[field] = each end
+      end
     end
     if line == "" then told = false end
     if line:match "^%-%-%- %S" then told = true end

@@ -76,7 +76,7 @@ class CopyOf {
 };
 
 TEST(CheckpointTest, OpensEveryGoldenFolder) {
-  for (const char* name : {"bf16", "gqa_tied", "head_dim", "mha_untied", "mqa_5_1", "rope_parameters", "sharded", "uneven_6_3"}) {
+  for (const char* name : {"bf16", "gqa_tied", "head_dim", "mha_untied", "mistral_window", "mqa_5_1", "rope_parameters", "sharded", "uneven_6_3"}) {
     ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(Golden(name)));
     EXPECT_EQ(checkpoint->path(), Golden(name));
     EXPECT_THAT(checkpoint->extra_names(), IsEmpty()) << name;

@@ -158,6 +158,30 @@ TEST(ConfigTest, NamesTheKeyThatIsWrong) {
   EXPECT_THAT(With("num_key_value_heads", 2), StatusIs(kInvalid, "m/config.json: num_key_value_heads: wanted a divisor of num_attention_heads 9, got 2"));
   EXPECT_THAT(With("hidden_act", "gelu"), StatusIs(kUnimplemented, HasSubstr("hidden_act gelu")));
   EXPECT_THAT(With("quantization_config", {{"bits", 4}}), StatusIs(kUnimplemented, HasSubstr("quantization_config")));
+  EXPECT_THAT(With("attention_dropout", 0.1), StatusIs(kUnimplemented, HasSubstr("set attention_dropout to 0")));
+  EXPECT_THAT(With("attn_logit_softcapping", 50.0), StatusIs(kUnimplemented, HasSubstr("attn_logit_softcapping 50")));
+}
+
+TEST(ConfigTest, AMistralHasAWindowUnlessItSaysNone) {
+  json config = SmolLM2();
+  config["sliding_window"] = 128;
+  ASSERT_OK_AND_ASSIGN(const ModelConfig llama, ParseConfig(config.dump(), "m/config.json"));
+  EXPECT_EQ(llama.sliding_window, 0) << "as in Transformers, where Llama's attention knows no window";
+  config["architectures"] = {"MistralForCausalLM"};
+  config["model_type"] = "mistral";
+  const auto window = [&] { return ParseConfig(config.dump(), "m/config.json")->sliding_window; };
+  EXPECT_EQ(window(), 128);
+  config["sliding_window"] = nullptr;
+  EXPECT_EQ(window(), 0);
+  config.erase("sliding_window");
+  EXPECT_EQ(window(), 4096);
+  config["sliding_window"] = 0;
+  EXPECT_THAT(ParseConfig(config.dump(), "m/config.json"), StatusIs(kInvalid, HasSubstr("sliding_window: wanted a whole number from 1")));
+  config["sliding_window"] = 64;
+  config["num_attention_heads"] = 16;
+  config["head_dim"] = 36;
+  config.erase("num_key_value_heads");
+  EXPECT_EQ(ParseConfig(config.dump(), "m/config.json")->kv_heads, 8);
 }
 
 TEST(ConfigTest, BrokenJsonGivesLineAndColumn) {

@@ -31,13 +31,16 @@ class MaskedAttention : public attention::PlannedAttention {
     const at::ScalarType wide = q_THD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     const at::Tensor q = q_THD.to(wide).transpose(0, 1);
     const at::Tensor k = k_TKD.to(wide).repeat_interleave(share, 1).transpose(0, 1), v = v_TKD.to(wide).repeat_interleave(share, 1).transpose(0, 1);
-    const at::Tensor scores = at::matmul(q * rule.scale, k.transpose(1, 2)).masked_fill(hidden_TT_, -std::numeric_limits<double>::infinity());
+    const at::Tensor scores = at::matmul(q * rule.scale, k.transpose(1, 2)).masked_fill(Hidden(rule.window), -std::numeric_limits<double>::infinity());
     return at::matmul(scores.softmax(-1), v).transpose(0, 1).to(q_THD.scalar_type());
   }
 
   int calls = 0;
 
  private:
+  // A window is of tokens in a document: their distance in the stream.
+  at::Tensor Hidden(int64_t window) const { return window > 0 ? hidden_TT_.logical_or(at::ones_like(hidden_TT_).tril(-window)) : hidden_TT_; }
+
   at::Tensor hidden_TT_;
 };
 

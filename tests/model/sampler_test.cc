@@ -27,7 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::unique_ptr<Transformer> RandomModel(at::ScalarType dtype, int64_t positions = 2048) {
+std::unique_ptr<Transformer> RandomModel(at::ScalarType dtype, int64_t positions = 2048, int64_t window = 0) {
   ModelConfig config;
   config.architecture = "LlamaForCausalLM";
   config.vocab_size = 61;
@@ -38,6 +38,7 @@ std::unique_ptr<Transformer> RandomModel(at::ScalarType dtype, int64_t positions
   config.kv_heads = 2;
   config.head_dim = 8;
   config.max_position_embeddings = positions;
+  config.sliding_window = window;
   at::manual_seed(9);
   comm::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {

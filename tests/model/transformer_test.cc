@@ -1,7 +1,9 @@
 #include "model/transformer.h"
 
+#include <atomic>
 #include <cmath>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,12 +13,19 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "attention/cpu_block_attention.h"
+#include "attention/strategies.h"
+#include "attention/threaded_tile_runner.h"
+#include "attention/tile_plan.h"
+#include "comm/layout.h"
+#include "comm/process_groups.h"
 #include "comm/sequence.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
 #include "tests/model/live_bytes.h"
 #include "tests/model/masked_attention.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {
@@ -136,11 +145,13 @@ TEST_P(GoldenTest, Fp32) {
 
 TEST_P(GoldenTest, RecomputeChangesNoBit) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    const auto recomputing = LoadGolden(GetParam(), In(at::kFloat, dtype)), keeping = LoadGolden(GetParam(), In(at::kFloat, dtype, Recompute::kNone));
     const Stream stream = StreamOf(Cases()[2]["input"]);
-    const Outcome a = RunModel(*recomputing, stream), b = RunModel(*keeping, stream);
-    EXPECT_EQ(a.loss, b.loss);
-    for (const auto& [name, gradient] : a.gradients) EXPECT_TRUE(BitEqual(gradient, b.gradients.at(name))) << name;
+    const Outcome a = RunModel(*LoadGolden(GetParam(), In(at::kFloat, dtype)), stream);
+    for (const Recompute other : {Recompute::kSelective, Recompute::kNone}) {
+      const Outcome b = RunModel(*LoadGolden(GetParam(), In(at::kFloat, dtype, other)), stream);
+      EXPECT_EQ(a.loss, b.loss);
+      for (const auto& [name, gradient] : a.gradients) EXPECT_TRUE(BitEqual(gradient, b.gradients.at(name))) << name;
+    }
   }
 }
 
@@ -179,7 +190,8 @@ TEST_P(GoldenTest, AFrozenModelComputesTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
-                         ::testing::Values("bf16", "gqa_tied", "head_dim", "mha_untied", "mqa_5_1", "rope_parameters", "sharded", "uneven_6_3"),
+                         ::testing::Values("bf16", "gqa_tied", "head_dim", "mha_untied", "mistral_window", "mqa_5_1", "rope_parameters", "sharded",
+                                           "uneven_6_3"),
                          [](const auto& info) { return info.param; });
 
 ModelConfig SmallConfig(bool bias = false, int64_t layers = 2, int64_t hidden = 32) {
@@ -285,6 +297,77 @@ TEST(TransformerTest, RecomputeKeepsOneStreamALayer) {
   const int64_t rotary_bytes = 2 * 128 * 8 * 4;
   EXPECT_LE(kept(Recompute::kBlock), (config.layers + 1) * stream_bytes + rotary_bytes + 4096);
   EXPECT_GE(kept(Recompute::kNone), config.layers * 10 * stream_bytes);
+}
+
+// The CPU's kernel, its calls counted.
+class CountedBlock : public attention::BlockAttention {
+ public:
+  absl::string_view name() const override { return "counted"; }
+  mutable std::atomic<int> forwards = 0, backwards = 0;
+
+ private:
+  attention::PartialAttention RunForward(const attention::Tile& tile) const override { return ++forwards, cpu_.Forward(tile); }
+  attention::TileGradients RunBackward(const attention::Tile& tile, const at::Tensor& dout, const at::Tensor& out, const at::Tensor& lse) const override {
+    return ++backwards, cpu_.Backward(tile, dout, out, lse);
+  }
+  attention::CpuBlockAttention cpu_;
+};
+
+// On ranks: as much work and as many bytes in the backward of attention's keys as without any recompute, and the same bits. Two
+// forwards are live at once, as of a policy and its rejected answer.
+TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
+  const ModelConfig config = SmallConfig(/*bias=*/false, /*layers=*/3);
+  const comm::Parameters weights = RandomWeights(config, at::kFloat);
+  const std::vector<Stream> streams = {RandomStream({130, 70}, config.vocab_size), RandomStream({90, 5}, config.vocab_size)};
+  struct Run {
+    int forwards = 0, backwards = 0;
+    int64_t bytes = 0;
+    std::vector<at::Tensor> gradients;
+  };
+  const auto run = [&](const std::string& strategy, Recompute recompute) {
+    Run result;
+    const auto counted = std::make_shared<CountedBlock>();
+    testing::RunRanks(2, [&](std::shared_ptr<comm::World> world) {
+      comm::Parameters own;
+      for (const auto& weight : weights) own.push_back(std::make_shared<comm::Parameter>(weight->name(), weight->weight().clone()));
+      ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Create(config, own, In(at::kFloat, at::kFloat, recompute)));
+      const attention::TileRunners runners = [&](const at::Device&) { return std::make_shared<attention::ThreadedTileRunner>(counted); };
+      ASSERT_OK_AND_ASSIGN(const auto attention, attention::CreateAttention({{.name = strategy}, world->communicator(), runners}));
+      std::vector<at::Tensor> losses;
+      for (const Stream& stream : streams) {
+        ASSERT_OK_AND_ASSIGN(const auto layout, comm::Layout::Create(stream.lengths, attention->Divide(stream.lengths), attention::CausalTileArea));
+        ASSERT_OK_AND_ASSIGN(std::shared_ptr<attention::PlannedAttention> plan, attention->Plan(layout));
+        const int rank = world->rank();
+        losses.push_back(model->Forward(layout->Cut(stream.ids, rank), layout->Cut(stream.positions, rank), plan).pow(2).sum());
+      }
+      for (const at::Tensor& loss : losses) loss.backward();
+      if (world->rank() != 0) return;
+      result.bytes = world->communicator()->counters().bytes_sent;
+      for (const auto& parameter : own) {
+        if (parameter->gradient().defined()) result.gradients.push_back(parameter->gradient());
+      }
+    });
+    result.forwards = counted->forwards;
+    result.backwards = counted->backwards;
+    return result;
+  };
+  for (const std::string strategy : {"zigzag-ring", "all-gather", "ulysses"}) {
+    SCOPED_TRACE(strategy);
+    const Run keeping = run(strategy, Recompute::kNone), selective = run(strategy, Recompute::kSelective), block = run(strategy, Recompute::kBlock);
+    EXPECT_EQ(selective.forwards, keeping.forwards);
+    EXPECT_EQ(block.forwards, 2 * keeping.forwards);
+    EXPECT_EQ(selective.backwards, keeping.backwards);
+    if (strategy != "ulysses") {
+      EXPECT_EQ(selective.bytes, keeping.bytes);
+    } else {  // q, k and v are exchanged again, the result is not
+      EXPECT_LT(selective.bytes, block.bytes);
+    }
+    ASSERT_EQ(selective.gradients.size(), block.gradients.size());
+    for (size_t i = 0; i < block.gradients.size(); ++i) {
+      EXPECT_TRUE(BitEqual(selective.gradients[i], block.gradients[i]));
+      EXPECT_TRUE(BitEqual(keeping.gradients[i], block.gradients[i]));
+    }
+  }
 }
 
 TEST(TransformerTest, RefusesWhatIsNotTheModel) {

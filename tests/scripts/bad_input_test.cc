@@ -101,7 +101,8 @@ TEST_F(BadModelTest, Config) {
     Write("bad/config.json", text);
     return Probe("bad");
   };
-  EXPECT_THAT(with({{"architectures", {"GPTJForCausalLM"}}}), FailsWith(2, HasSubstr("bad/config.json: architectures: 'GPTJForCausalLM' is not supported yet")));
+  EXPECT_THAT(with({{"architectures", {"GPTJForCausalLM"}}}),
+              FailsWith(2, HasSubstr("bad/config.json: architectures: 'GPTJForCausalLM' is not supported yet")));
   EXPECT_THAT(with({{"hidden_size", "x"}}), FailsWith(2, HasSubstr("bad/config.json: hidden_size: wanted a whole number, got \"x\"")));
   EXPECT_THAT(with({{"hidden_size", 33}}), FailsWith(2, HasSubstr("wanted shape [675, 33], found [675, 32]")));
   EXPECT_THAT(with({{"num_hidden_layers", 3}}), FailsWith(2, HasSubstr("model.layers.2.")));
@@ -164,7 +165,8 @@ TEST_F(BadModelTest, ProbeInput) {
   EXPECT_THAT(with(R"({"input_ids": [1, 1.5], "labels": [1, 1]})"), FailsWith(2, "in.json: input_ids[1]: wanted an integer, got 1.5"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, null]})"), FailsWith(2, "in.json: labels[1]: wanted an integer, got null"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [1]})"), FailsWith(2, "in.json: lengths sum to 1, there are 2 input_ids"));
-  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [3, -1]})"), FailsWith(2, HasSubstr("in.json: lengths[1]: wanted at least 0, got -1")));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [3, -1]})"),
+              FailsWith(2, HasSubstr("in.json: lengths[1]: wanted at least 0, got -1")));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "positions": [2]})"), FailsWith(2, "in.json: positions[0]: wanted 0 to 1, got 2"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "label": [1, 1]})"), FailsWith(2, "in.json: unknown key 'label' (did you mean 'labels'?)"));
   EXPECT_THAT(Run({"probe", "model_name_or_path=model", "input=none.json", "out=out.json"}), FailsWith(2, HasSubstr("none.json")));
@@ -194,11 +196,14 @@ TEST_F(BadDataTest, Rows) {
   EXPECT_THAT(With("[]"), FailsWith(2, "data set 'd': is empty: data/d.json has no row"));
   EXPECT_THAT(With(""), FailsWith(2, "data set 'd': is empty: data/d.json has no row"));
   EXPECT_THAT(With("[1]"), FailsWith(2, "data set 'd': data/d.json:1 (row 1): a row must be an object, got number"));
-  EXPECT_THAT(With("[" + row + ",\n{\"instruction\": 1, \"output\": \"b\"}]"), FailsWith(2, "data set 'd': data/d.json:2 (row 2): 'instruction' must be a string, got number"));
+  EXPECT_THAT(With("[" + row + ",\n{\"instruction\": 1, \"output\": \"b\"}]"),
+              FailsWith(2, "data set 'd': data/d.json:2 (row 2): 'instruction' must be a string, got number"));
   EXPECT_THAT(With(R"([{"instruction": "a", "output": ["b"]}])"), FailsWith(2, HasSubstr("(row 1): 'output' must be a string, got array")));
-  EXPECT_THAT(With(R"([{"instruction": "a", "output": "b", "h": "x"}])", {}, R"({"d": {"file_name": "d.json", "columns": {"prompt": "instruction", "response": "output", "history": "h"}}})"),
+  EXPECT_THAT(With(R"([{"instruction": "a", "output": "b", "h": "x"}])", {},
+                   R"({"d": {"file_name": "d.json", "columns": {"prompt": "instruction", "response": "output", "history": "h"}}})"),
               FailsWith(2, HasSubstr("(row 1): 'h' must be ")));
-  EXPECT_THAT(With(R"([{"instruction": "a", "output": null}])"), FailsWith(2, HasSubstr("none of 1 rows gives an example; 1 no 'output', first at data/d.json:1")));
+  EXPECT_THAT(With(R"([{"instruction": "a", "output": null}])"),
+              FailsWith(2, HasSubstr("none of 1 rows gives an example; 1 no 'output', first at data/d.json:1")));
   EXPECT_THAT(With(R"([{"question": "a", "answer": "b"}])"), FailsWith(2, HasSubstr("no row has the key 'instruction'")));
   EXPECT_THAT(With(row, {"cutoff_len=2"}), FailsWith(2, HasSubstr("cutoff_len 2 is too small")));
   EXPECT_THAT(With(row, {"cutoff_len=0"}), FailsWith(2, "cutoff_len: wanted at least 1, got 0"));
@@ -212,13 +217,15 @@ TEST_F(BadDataTest, DatasetInfo) {
   const auto info = [&](const char* text) { return With(row, {}, text); };
   EXPECT_THAT(info("{\"d\":\n {\"file_name\" 1}}"), FailsWith(2, StartsWith("data/dataset_info.json:2:15: ")));
   EXPECT_THAT(info("[]"), FailsWith(2, HasSubstr("data/dataset_info.json: wanted an object")));
-  EXPECT_THAT(info(R"({"dd": {"file_name": "d.json"}, "other": {}})"), FailsWith(2, AllOf(HasSubstr("data/dataset_info.json: no data set 'd'"), HasSubstr("other"))));
+  EXPECT_THAT(info(R"({"dd": {"file_name": "d.json"}, "other": {}})"),
+              FailsWith(2, AllOf(HasSubstr("data/dataset_info.json: no data set 'd'"), HasSubstr("other"))));
   EXPECT_THAT(info(R"({"d": {"file_name": "e.json"}})"), FailsWith(2, HasSubstr("data set 'd': data/e.json: no such file")));
   EXPECT_THAT(info(R"({"d": {"file_nam": "d.json"}})"), FailsWith(2, HasSubstr("unknown key 'file_nam' (did you mean 'file_name'?)")));
   EXPECT_THAT(info(R"({"d": {"hf_hub_url": "a/b"}})"), FailsWith(2, HasSubstr("'hf_hub_url' \"a/b\" is on the network")));
   EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "formatting": "sharegpt"}})"), FailsWith(2, HasSubstr("not supported yet: formatting sharegpt")));
   EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "ranking": true}})"), FailsWith(2, HasSubstr("not supported yet: ranking")));
-  EXPECT_THAT(With(row, {"dataset=alpaca_en_dem"}, R"({"alpaca_en_demo": {"file_name": "d.json"}})"), FailsWith(2, HasSubstr("(did you mean 'alpaca_en_demo'?)")));
+  EXPECT_THAT(With(row, {"dataset=alpaca_en_dem"}, R"({"alpaca_en_demo": {"file_name": "d.json"}})"),
+              FailsWith(2, HasSubstr("(did you mean 'alpaca_en_demo'?)")));
   EXPECT_THAT(With(row, {"dataset_dir=nowhere"}), FailsWith(2, StartsWith("nowhere/dataset_info.json: no such file")));
 }
 
@@ -265,7 +272,12 @@ TEST_F(BadConfigurationTest, Values) {
   EXPECT_THAT(Word("learning_rate=nan"), FailsWith(2, "learning_rate: wanted 0 or more, got nan"));
   EXPECT_THAT(Word("lr_scheduler_type=cosin"), FailsWith(2, HasSubstr("(did you mean 'cosine'?)")));
   EXPECT_THAT(Word("lr_scheduler_type=polynomial"), FailsWith(2, HasSubstr("not supported yet: lr_scheduler_type: polynomial")));
-  EXPECT_THAT(Word("sequence_parallel_mode=usp"), FailsWith(2, HasSubstr("sequence_parallel_mode")));
+  EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=4", "sequence_parallel_mode=usp", "sequence_parallel_ulysses_degree=3"}),
+              FailsWith(2, HasSubstr("sequence_parallel_ulysses_degree 3 x sequence_parallel_ring_degree 0, wanted a product of 4")));
+  EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=4", "sequence_parallel_mode=double-ring", "double_ring_window=3"}),
+              FailsWith(2, HasSubstr("double_ring_window 3 does not divide 4 ranks")));
+  EXPECT_THAT(Word("sequence_parallel_mode=zigzag-rin"), FailsWith(2, HasSubstr("(did you mean 'zigzag-ring'?)")));
+  EXPECT_THAT(Word("placement=outside"), FailsWith(2, HasSubstr("head_first")));
   EXPECT_THAT(Word("sequence_parallel_size=0"), FailsWith(2, "sequence_parallel_size: wanted at least 1, got 0"));
   EXPECT_THAT(Word("per_device_train_batch_size=0"), FailsWith(2, "per_device_train_batch_size: wanted at least 1, got 0"));
   EXPECT_THAT(Word("adam_beta1=2"), FailsWith(2, HasSubstr("adam_beta1 is 2")));

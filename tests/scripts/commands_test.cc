@@ -135,6 +135,28 @@ TEST_F(CommandsTest, Chat) {
   EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("(did you mean 'smollm2'?)")));
 }
 
+// Counted without running anything, for ranks that are not there. Bytes of Ulysses: (P-1)/P^2 (2N + 2Nk).
+TEST_F(CommandsTest, AScriptAsksWhatAttentionWouldCost) {
+  Write("cost.lua", R"(
+    local attention = require("moonring").attention
+    local shape = { ranks = 4, lengths = { 4096 }, heads = 16, kv_heads = 4, head_dim = 64, dtype = "bf16" }
+    for _, strategy in ipairs { "ulysses", "zigzag-ring", "usp" } do
+      shape.strategy = strategy
+      local cost = attention.cost(shape)
+      print(strategy, #cost, cost.balance, cost[1].forward.bytes, cost[4].backward.bytes, cost[2].tokens, cost[1].peak_bytes > 0)
+    end
+    print(attention.resolve { strategy = "usp", ranks = 8, heads = 8, kv_heads = 4 })
+    print(pcall(attention.cost, { strategy = "ulysses", ranks = 4, lengths = { 10 } }))
+  )");
+  const CommandResult result = Run({"cost.lua"});
+  ASSERT_THAT(result, Succeeds());
+  const int64_t n = 4096 * 16 * 64 * 2, nk = 4096 * 4 * 64 * 2;
+  const std::string bytes = std::to_string(3 * (2 * n + 2 * nk) / 16);
+  EXPECT_THAT(result.out, StartsWith("ulysses\t4\t1\t" + bytes + "\t" + bytes + "\t1024\ttrue\nzigzag-ring\t4\t1\t"));
+  EXPECT_THAT(result.out, HasSubstr("\nusp of 2 contexts x 4 heads, head first\nfalse\t"));
+  EXPECT_THAT(result.out, HasSubstr("heads, kv_heads and head_dim: wanted, to count bytes"));
+}
+
 // The script to copy: its own example, over one and two ranks.
 TEST_F(CommandsTest, Sft) {
   WriteModel("model");

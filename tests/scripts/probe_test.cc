@@ -15,6 +15,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kModes[] = {"ulysses", "ring", "zigzag-ring", "all-gather", "usp", "double-ring", "auto"};
+
 struct Ranks {
   int sp = 1;
   std::string mode;  // "": the default
@@ -75,10 +77,10 @@ class ProbeTest : public Workplace {
 };
 
 TEST_F(ProbeTest, EveryModelOnOneRank) {
-  for (const char* model : {"gqa_tied", "mha_untied", "uneven_6_3", "mqa_5_1", "head_dim", "sharded", "rope_parameters", "bf16"}) {
+  for (const char* model : {"gqa_tied", "mha_untied", "uneven_6_3", "mqa_5_1", "head_dim", "sharded", "rope_parameters", "bf16", "mistral_window"}) {
     for (const char* name : {"masked", "packed"}) Compare(model, name, {}, /*fp64=*/true);
   }
-  for (const char* model : {"gqa_tied", "uneven_6_3"}) {
+  for (const char* model : {"gqa_tied", "uneven_6_3", "mistral_window"}) {
     Compare(model, "first_token_learnt", {}, /*fp64=*/true);
     Compare(model, "packed_long", {}, /*fp64=*/false);
   }
@@ -86,13 +88,14 @@ TEST_F(ProbeTest, EveryModelOnOneRank) {
 
 // packed: its second document has no target; with documents this short and 3 ranks, a rank without any is among them.
 TEST_F(ProbeTest, EveryStrategyOnTwoAndThreeRanks) {
-  for (const char* mode : {"ulysses", "ring", "zigzag-ring"}) {
+  for (const char* mode : kModes) {
     for (const int sp : {2, 3}) {
       Compare("gqa_tied", "packed", {sp, mode}, /*fp64=*/true);
       Compare("uneven_6_3", "packed_long", {sp, mode}, /*fp64=*/true);
     }
     Compare("mqa_5_1", "packed", {2, mode}, /*fp64=*/true);
     Compare("gqa_tied", "packed_long", {3, mode}, /*fp64=*/false);
+    Compare("mistral_window", "packed_long", {4, mode}, /*fp64=*/true);
   }
   Compare("gqa_tied", "first_token_learnt", {3, ""}, /*fp64=*/true);
   Compare("mha_untied", "one", {4, "ulysses"}, /*fp64=*/true);
@@ -115,7 +118,7 @@ TEST_F(ProbeTest, RanksWithoutATarget) {
   for (json& label : input.at("labels")) label = -100;
   input.at("labels").back() = 5;
   const json alone = Probe("gqa_tied", input, {"fp64=true"});
-  for (const char* mode : {"ulysses", "ring", "zigzag-ring"}) {
+  for (const char* mode : kModes) {
     const json shared = Probe("gqa_tied", input, {"fp64=true", "sequence_parallel_size=3", std::string("sequence_parallel_mode=") + mode});
     EXPECT_LE(Distance(shared.at("loss"), alone.at("loss")), 1e-12) << mode;
     EXPECT_LE(Distance(shared.at("grad_norm"), alone.at("grad_norm")), 1e-10) << mode;
@@ -128,7 +131,8 @@ TEST_F(ProbeTest, RanksWithoutATarget) {
 
 // The file holds fp64 gradients, compared here as floats: 1e-6 is their rounding.
 TEST_F(ProbeTest, WritesTheGradientsThemselves) {
-  for (const auto& [model, name, file] : {std::tuple("uneven_6_3", "packed", "grads_packed.safetensors"), std::tuple("gqa_tied", "packed_long", "grads_packed_long.safetensors")}) {
+  for (const auto& [model, name, file] :
+       {std::tuple("uneven_6_3", "packed", "grads_packed.safetensors"), std::tuple("gqa_tied", "packed_long", "grads_packed_long.safetensors")}) {
     const json golden = Golden(model, name);
     Probe(model, golden.at("input"), {"fp64=true", "sequence_parallel_size=2", "grads=grads.safetensors"});
     const StoredTensors found = ReadSafetensors(Path("grads.safetensors")), wanted = ReadSafetensors(std::string("tests/golden/model/") + model + "/" + file);

@@ -1,6 +1,6 @@
-"""Losses, logits and gradients of small random Llama models and of SmolLM2, by Transformers 4.57.6.
+"""Losses, logits and gradients of small random Llama and Mistral models and of SmolLM2, by Transformers 4.57.6.
 
-    make.py [--oracle DIR] [--only small|smollm2]
+    make.py [--oracle DIR] [--only small|smollm2|NAME]
 
 The small models are drawn once (seeded) and written as Hugging Face folders; `input` and `output` have the form of `moonring probe`.
 Transformers casts to float32 in RMSNorm, in the rotary tables and in its loss; here these are replaced, so that a model in double is double throughout.
@@ -14,8 +14,9 @@ import shutil
 import torch
 from safetensors.torch import load_file, save_file
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 from transformers.models.llama import modeling_llama
+from transformers.models.mistral import modeling_mistral
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SENTENCE = ("It is a truth universally acknowledged, that a single man in possession of a good fortune, must be in want of a wife.")
@@ -31,6 +32,7 @@ def variants():
     yield "head_dim", base | dict(head_dim=16), {}
     yield "sharded", base | dict(num_hidden_layers=3, tie_word_embeddings=False), {"shards": 3}
     yield "rope_parameters", base | dict(rope_theta=100000.0), {"new_config": True}
+    yield "mistral_window", base | dict(sliding_window=12), {"mistral": True}
     yield "bf16", base | dict(hidden_size=64, num_attention_heads=4, head_dim=16, rope_theta=100000.0), {"bf16": True}
 
 
@@ -50,13 +52,16 @@ def rotary_forward(self, x, position_ids):
 
 @contextlib.contextmanager
 def true_double():
-    saved = modeling_llama.LlamaRMSNorm.forward, modeling_llama.LlamaRotaryEmbedding.forward
-    modeling_llama.LlamaRMSNorm.forward, modeling_llama.LlamaRotaryEmbedding.forward = norm_forward, rotary_forward
+    replaced = [modeling_llama.LlamaRMSNorm, modeling_llama.LlamaRotaryEmbedding, modeling_mistral.MistralRMSNorm, modeling_mistral.MistralRotaryEmbedding]
+    saved = [layer.forward for layer in replaced]
+    for layer in replaced:
+        layer.forward = rotary_forward if "Rotary" in layer.__name__ else norm_forward
     try:
         with sdpa_kernel(SDPBackend.MATH):
             yield
     finally:
-        modeling_llama.LlamaRMSNorm.forward, modeling_llama.LlamaRotaryEmbedding.forward = saved
+        for layer, forward in zip(replaced, saved):
+            layer.forward = forward
 
 
 # Cases: lists of documents (ids, labels).
@@ -74,7 +79,7 @@ def small_cases(name, vocab):
     a, b, c = draw(g, vocab, 17, prompt=6), draw(g, vocab, 5, prompt=5), draw(g, vocab, 31, every=3)
     yield "packed", [a, b, c]
     yield "first_token_learnt", [draw(g, vocab, 7), draw(g, vocab, 1), draw(g, vocab, 2), draw(g, vocab, 12, prompt=11)]
-    if name in ("gqa_tied", "uneven_6_3"):
+    if name in ("gqa_tied", "uneven_6_3", "mistral_window"):
         yield "packed_long", [draw(g, vocab, 530, prompt=300), draw(g, vocab, 7, prompt=3), draw(g, vocab, 161, every=2), draw(g, vocab, 64, prompt=64)]
     if name in ("gqa_tied", "mha_untied"):  # pad_token_id inside the text: nn.Embedding gives its lookups no gradient
         ids, labels = draw(g, vocab, 24, prompt=8)
@@ -146,9 +151,10 @@ def write(path, golden):
 def make_small(name, options, extra):
     folder = os.path.join(HERE, name)
     shutil.rmtree(folder, ignore_errors=True)
-    config = LlamaConfig(**options, attn_implementation="sdpa")
+    make_config, Model = (MistralConfig, MistralForCausalLM) if extra.get("mistral") else (LlamaConfig, LlamaForCausalLM)
+    config = make_config(**options, attn_implementation="sdpa")
     torch.manual_seed(sum(map(ord, name)))
-    model = LlamaForCausalLM(config)
+    model = Model(config)
     with torch.no_grad():
         for key, p in model.named_parameters():
             p.copy_(1 + 0.2 * torch.randn_like(p) if p.dim() == 1 else torch.randn_like(p) * (0.5 if "embed" in key or "lm_head" in key else 0.25))
@@ -169,8 +175,8 @@ def make_small(name, options, extra):
         with open(path, "w") as f:
             f.write(json.dumps(dict(sorted(written.items())), indent=2) + "\n")
 
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, rope_theta=options["rope_theta"], attn_implementation="sdpa").eval()
-    double = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float64, rope_theta=options["rope_theta"], attn_implementation="sdpa").eval()
+    model = Model.from_pretrained(folder, dtype=torch.float32, rope_theta=options["rope_theta"], attn_implementation="sdpa").eval()
+    double = Model.from_pretrained(folder, dtype=torch.float64, rope_theta=options["rope_theta"], attn_implementation="sdpa").eval()
     cases = []
     for case, documents in small_cases(name, options["vocab_size"]):
         with true_double():
@@ -213,12 +219,12 @@ def make_smollm2(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oracle", default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")))
-    parser.add_argument("--only", choices=["small", "smollm2"])
+    parser.add_argument("--only", choices=["small", "smollm2"] + [variant[0] for variant in variants()])
     args = parser.parse_args()
-    if args.only != "smollm2":
-        for variant in variants():
+    for variant in variants():
+        if args.only in (None, "small", variant[0]):
             make_small(*variant)
-    if args.only != "small":
+    if args.only in (None, "smollm2"):
         make_smollm2(os.path.join(args.oracle, "smollm2"))
 
 
