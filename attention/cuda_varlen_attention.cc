@@ -1,0 +1,221 @@
+#include "attention/cuda_varlen_attention.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include <ATen/ops/_efficient_attention_backward.h>
+#include <ATen/ops/_efficient_attention_forward.h>
+#include <ATen/ops/_flash_attention_backward.h>
+#include <ATen/ops/_flash_attention_forward.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <c10/util/Exception.h>
+
+#include "attention/looped_varlen_attention.h"
+#include "attention/reference_block_attention.h"
+
+namespace moonring::attention {
+namespace {
+
+constexpr int64_t kAlignment = 8;      // of head dims and strides, in elements
+constexpr int64_t kLseAlignment = 32;  // of memory-efficient attention's lse, in rows
+
+enum class Kernel { kFlash, kEfficient, kReference };
+
+Kernel KernelFor(const at::Tensor& q_MHD) {
+  const at::ScalarType type = q_MHD.scalar_type();
+  if (type == at::kFloat) return Kernel::kEfficient;
+  const bool is_16_bit = type == at::kBFloat16 || type == at::kHalf;
+  return is_16_bit && q_MHD.size(2) <= 256 ? Kernel::kFlash : Kernel::kReference;
+}
+
+int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// Kernels load rows in vectors of 16 bytes.
+bool IsAligned(const at::Tensor& rows) {
+  return rows.stride(2) == 1 && rows.stride(0) % kAlignment == 0 && rows.stride(1) % kAlignment == 0 && rows.storage_offset() % kAlignment == 0;
+}
+
+// [rows, heads, D] -> [rows, heads, D rounded up], filled with zeros.
+at::Tensor Padded(const at::Tensor& rows) {
+  const int64_t head_dim = rows.size(2);
+  if (head_dim % kAlignment != 0) return at::constant_pad_nd(rows, {0, RoundUp(head_dim, kAlignment) - head_dim});
+  return IsAligned(rows) ? rows : rows.clone(at::MemoryFormat::Contiguous);
+}
+
+// The first D of a padded head dim, in fp32.
+at::Tensor Cut(const at::Tensor& rows, int64_t head_dim) { return rows.narrow(2, 0, head_dim).to(at::kFloat); }
+
+// Host numbers as a tensor beside `like`. Pageable memory is read before the call returns, and without waiting for the GPU's earlier work.
+template <typename Number>
+at::Tensor OnDevice(const std::vector<Number>& numbers, at::ScalarType type, const at::Tensor& like) {
+  const at::Tensor host = at::empty({static_cast<int64_t>(numbers.size())}, type);
+  std::copy(numbers.begin(), numbers.end(), host.mutable_data_ptr<Number>());
+  return host.to(like.device(), /*non_blocking=*/true);
+}
+
+// Offsets as kernels take them, int32 on the device, and the rows of the longest tile.
+struct Offsets {
+  Offsets(const std::vector<int64_t>& offsets, const at::Tensor& like) : rows(OnDevice(std::vector<int32_t>(offsets.begin(), offsets.end()), at::kInt, like)) {
+    for (size_t i = 0; i + 1 < offsets.size(); ++i) longest = std::max(longest, offsets[i + 1] - offsets[i]);
+  }
+  at::Tensor rows;
+  int64_t longest = 0;
+};
+
+// ---- flash attention: [rows, heads, D], lse [H, rows]
+
+struct FlashCall {
+  explicit FlashCall(const VarlenTiles& tiles)
+      : q(Padded(tiles.q_MHD)),
+        k(Padded(tiles.k_NKD)),
+        v(Padded(tiles.v_NKD)),
+        queries(tiles.query_offsets, q),
+        keys(tiles.key_offsets, q),
+        // One query a tile would take the kernel's way for decoding, which has another shape of lse inside. The longest sizes a grid only.
+        longest_queries(std::max<int64_t>(2, queries.longest)),
+        is_causal(tiles.kind == TileKind::kCausal),
+        window_left(tiles.kind == TileKind::kWindowEdge ? 0 : -1) {}
+
+  at::Tensor q, k, v;
+  Offsets queries, keys;
+  int64_t longest_queries;
+  bool is_causal;
+  int64_t window_left;  // -1: unbounded, as the right side always is
+};
+
+PartialAttention FlashForward(const VarlenTiles& tiles) {
+  const FlashCall call(tiles);
+  const auto results = at::_flash_attention_forward(call.q, call.k, call.v, call.queries.rows, call.keys.rows, call.longest_queries, call.keys.longest,
+                                                    /*dropout_p=*/0.0, call.is_causal, /*return_debug_mask=*/false, tiles.scale, call.window_left,
+                                                    /*window_size_right=*/-1);
+  return {Cut(std::get<0>(results), tiles.q_MHD.size(2)), std::get<1>(results).t().contiguous()};
+}
+
+TileGradients FlashBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
+  const FlashCall call(tiles);
+  const auto as_q = [&](const at::Tensor& rows) { return Padded(rows.to(call.q.scalar_type())).contiguous(); };
+  const at::Tensor no_dropout = at::empty({0}, call.queries.rows.options());
+  const auto [dq, dk, dv] = at::_flash_attention_backward(as_q(dout_MHD), call.q, call.k, call.v, as_q(out_MHD), lse_MH.t().contiguous(), call.queries.rows,
+                                                          call.keys.rows, call.longest_queries, call.keys.longest, /*dropout_p=*/0.0, call.is_causal,
+                                                          /*rng_state=*/no_dropout, /*unused=*/no_dropout, tiles.scale, call.window_left,
+                                                          /*window_size_right=*/-1);
+  const int64_t head_dim = tiles.q_MHD.size(2);
+  return {Cut(dq, head_dim), Cut(dk, head_dim), Cut(dv, head_dim)};
+}
+
+// ---- memory-efficient attention: [1, rows, heads, D] with as many kv heads as query heads, lse [tiles, H, longest rounded up]
+
+struct EfficientCall {
+  explicit EfficientCall(const VarlenTiles& tiles)
+      : heads(tiles.q_MHD.size(1)),
+        kv_heads(tiles.k_NKD.size(1)),
+        head_dim(tiles.q_MHD.size(2)),
+        reversal(tiles.kind == TileKind::kWindowEdge ? Reversal(tiles) : at::Tensor()),
+        q(Batch(tiles.q_MHD)),
+        k(Batch(Repeated(tiles.k_NKD))),
+        v(Batch(Repeated(tiles.v_NKD))),
+        queries(tiles.query_offsets, q),
+        keys(tiles.key_offsets, q),
+        lse_rows(RoundUp(queries.longest, kLseAlignment)),
+        lse_places(LsePlaces(tiles, lse_rows)),
+        mask(tiles.kind == TileKind::kFull ? 0 : 1) {}
+
+  // Rows to what the kernel takes, and back.
+  at::Tensor Batch(const at::Tensor& rows) const { return Padded(Turned(rows)).unsqueeze(0); }
+  at::Tensor RowsOf(const at::Tensor& batch) const { return Turned(Cut(batch.squeeze(0), head_dim)); }
+  at::Tensor KeyRowsOf(const at::Tensor& batch) const { return RowsOf(batch).unflatten(1, {kv_heads, heads / kv_heads}).sum(2); }
+
+  // The kernel reads whole groups of 32: +inf makes the probabilities of what is no row 0.
+  at::Tensor PadLse(const at::Tensor& lse_MH) const {
+    at::Tensor padded = at::full({tiles() * lse_rows, heads}, std::numeric_limits<double>::infinity(), lse_MH.options());
+    padded.index_copy_(0, lse_places, Turned(lse_MH));
+    return padded.view({tiles(), lse_rows, heads}).transpose(1, 2).contiguous();
+  }
+  at::Tensor CutLse(const at::Tensor& lse) const { return Turned(lse.transpose(1, 2).reshape({tiles() * lse_rows, heads}).index_select(0, lse_places)); }
+
+  // Rows of each tile from the last to the first: its own inverse.
+  static at::Tensor Reversal(const VarlenTiles& tiles) {
+    const std::vector<int64_t>& offsets = tiles.query_offsets;
+    std::vector<int64_t> index(offsets.back());
+    std::iota(index.begin(), index.end(), 0);
+    for (size_t i = 0; i + 1 < offsets.size(); ++i) std::reverse(index.begin() + offsets[i], index.begin() + offsets[i + 1]);
+    return OnDevice(index, at::kLong, tiles.q_MHD);
+  }
+
+  // Where each query row is among the padded rows of all tiles.
+  static at::Tensor LsePlaces(const VarlenTiles& tiles, int64_t rows_of_tile) {
+    const std::vector<int64_t>& offsets = tiles.query_offsets;
+    std::vector<int64_t> places(offsets.back());
+    for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+      std::iota(places.begin() + offsets[i], places.begin() + offsets[i + 1], static_cast<int64_t>(i) * rows_of_tile);
+    }
+    return OnDevice(places, at::kLong, tiles.q_MHD);
+  }
+
+  at::Tensor Turned(const at::Tensor& rows) const { return reversal.defined() ? rows.index_select(0, reversal) : rows; }
+  at::Tensor Repeated(const at::Tensor& rows) const { return heads == kv_heads ? rows : rows.repeat_interleave(heads / kv_heads, 1); }
+  int64_t tiles() const { return queries.rows.size(0) - 1; }
+
+  int64_t heads, kv_heads, head_dim;
+  at::Tensor reversal;  // undefined: none
+  at::Tensor q, k, v;
+  Offsets queries, keys;
+  int64_t lse_rows;
+  at::Tensor lse_places;
+  int64_t mask;  // 1: causal from the top left
+};
+
+PartialAttention EfficientForward(const VarlenTiles& tiles) {
+  const EfficientCall call(tiles);
+  const auto results = at::_efficient_attention_forward(call.q, call.k, call.v, /*bias=*/std::nullopt, call.queries.rows, call.keys.rows, call.queries.longest,
+                                                        call.keys.longest, /*dropout_p=*/0.0, call.mask, /*compute_log_sumexp=*/true, tiles.scale);
+  return {call.RowsOf(std::get<0>(results)), call.CutLse(std::get<1>(results))};
+}
+
+TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
+  const EfficientCall call(tiles);
+  const at::Tensor no_dropout = at::empty({0}, call.queries.rows.options());
+  // It takes out's row stride to be H D, unseen.
+  const auto results = at::_efficient_attention_backward(call.Batch(dout_MHD).contiguous(), call.q, call.k, call.v, /*bias=*/std::nullopt,
+                                                         call.Batch(out_MHD).contiguous(), call.queries.rows, call.keys.rows, call.queries.longest,
+                                                         call.keys.longest, call.PadLse(lse_MH), /*dropout_p=*/0.0, /*philox_seed=*/no_dropout,
+                                                         /*philox_offset=*/no_dropout, call.mask, /*bias_requires_grad=*/false, tiles.scale);
+  return {call.RowsOf(std::get<0>(results)), call.KeyRowsOf(std::get<1>(results)), call.KeyRowsOf(std::get<2>(results))};
+}
+
+}  // namespace
+
+CudaVarlenAttention::CudaVarlenAttention() : reference_(std::make_unique<LoopedVarlenAttention>(std::make_shared<ReferenceBlockAttention>())) {}
+
+PartialAttention CudaVarlenAttention::RunForward(const VarlenTiles& tiles) const {
+  switch (KernelFor(tiles.q_MHD)) {
+    case Kernel::kFlash:
+      return FlashForward(tiles);
+    case Kernel::kEfficient:
+      return EfficientForward(tiles);
+    case Kernel::kReference:
+      return reference_->Forward(tiles);
+  }
+  TORCH_INTERNAL_ASSERT(false, "no kernel");
+}
+
+TileGradients CudaVarlenAttention::RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
+                                               const at::Tensor& lse_MH) const {
+  switch (KernelFor(tiles.q_MHD)) {
+    case Kernel::kFlash:
+      return FlashBackward(tiles, dout_MHD, out_MHD, lse_MH);
+    case Kernel::kEfficient:
+      return EfficientBackward(tiles, dout_MHD, out_MHD, lse_MH);
+    case Kernel::kReference:
+      return reference_->Backward(tiles, dout_MHD, out_MHD, lse_MH);
+  }
+  TORCH_INTERNAL_ASSERT(false, "no kernel");
+}
+
+}  // namespace moonring::attention

@@ -1,0 +1,31 @@
+#ifndef MOONRING_ATTENTION_LOOPED_VARLEN_ATTENTION_H_
+#define MOONRING_ATTENTION_LOOPED_VARLEN_ATTENTION_H_
+
+// VarlenAttention one tile after another over a BlockAttention: for what no fused kernel takes, and for tests without a GPU.
+//
+// As exact as its tiles; as slow as a kernel call a tile. Memory: that of one tile, beside the results.
+
+#include <memory>
+#include <utility>
+
+#include "attention/block_attention.h"
+#include "attention/varlen_attention.h"
+
+namespace moonring::attention {
+
+class LoopedVarlenAttention final : public VarlenAttention {
+ public:
+  explicit LoopedVarlenAttention(std::shared_ptr<const BlockAttention> block) : block_(std::move(block)) {}
+
+  absl::string_view name() const override { return "looped"; }
+
+ private:
+  PartialAttention RunForward(const VarlenTiles& tiles) const override;
+  TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const override;
+
+  std::shared_ptr<const BlockAttention> block_;
+};
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_LOOPED_VARLEN_ATTENTION_H_

@@ -1,0 +1,51 @@
+#ifndef MOONRING_ATTENTION_VARLEN_ATTENTION_H_
+#define MOONRING_ATTENTION_VARLEN_ATTENTION_H_
+
+// Many tiles of one kind in one call: the adapter for kernels that take ragged lists of sequences.
+//
+// Tile i is query rows [query_offsets[i], query_offsets[i + 1]) against key rows [key_offsets[i], key_offsets[i + 1]); what a
+// kind sees, forward and backward are as block_attention.h says of each tile. Tiles follow one another without a gap, from
+// row 0 to the last, and none is empty on either side, so every row of the results is written.
+//
+// Shapes: q, dq, out, dout [M, H, D]; k, v, dk, dv [N, K, D]; lse [M, H], natural logarithm. Any strides. q, k, v are in the
+// inputs' own dtype; what is returned, and lse, is in AccumulateType. Cost: that of the tiles.
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/strings/string_view.h"
+#include "attention/block_attention.h"
+#include "attention/tile.h"
+
+namespace moonring::attention {
+
+struct VarlenTiles {
+  at::Tensor q_MHD;
+  at::Tensor k_NKD;
+  at::Tensor v_NKD;
+  std::vector<int64_t> query_offsets, key_offsets;  // one more than tiles, from 0 to M and to N
+  TileKind kind = TileKind::kFull;
+  double scale = 1.0;
+};
+
+class VarlenAttention {
+ public:
+  virtual ~VarlenAttention() = default;
+
+  virtual absl::string_view name() const = 0;
+
+  // Throw where shapes, dtypes or offsets do not fit, on an empty tile, on a masked one that is not square.
+  PartialAttention Forward(const VarlenTiles& tiles) const;
+  TileGradients Backward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const;
+
+ private:
+  // What these get has been checked.
+  virtual PartialAttention RunForward(const VarlenTiles& tiles) const = 0;
+  virtual TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const = 0;
+};
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_VARLEN_ATTENTION_H_
