@@ -167,6 +167,10 @@ AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layo
         backward_peak += tokens * row * shape.accumulate_bytes;
       }
       rank.peak_bytes = std::max(forward_peak, backward_peak);
+      // lse, and out in the type of sums where the result is not that itself; the heads at hand of q, k, v where they are not the inputs.
+      rank.saved_bytes = tokens * own.queries.heads() * shape.accumulate_bytes;
+      if (division.heads > 1 || casts) rank.saved_bytes += tokens * query_row * shape.accumulate_bytes;
+      if (division.heads > 1) rank.saved_bytes += tokens * row * shape.element_bytes;
     }
   }
   return cost;

@@ -38,6 +38,7 @@ struct RankCost {
   // The most that forward and backward hold at a time, beside what goes in (q, k, v, dout), what comes out (out, their gradients)
   // and what is saved between the two. With a runner that computes in the type of sums, as the CPU's does.
   int64_t peak_bytes = 0;
+  int64_t saved_bytes = 0;  // kept from forward to backward, beside q, k, v and out
 
   Traffic forward() const;
   Traffic backward() const;

@@ -1,0 +1,16 @@
+#ifndef MOONRING_TESTS_ATTENTION_STRATEGY_BENCHMARK_H_
+#define MOONRING_TESTS_ATTENTION_STRATEGY_BENCHMARK_H_
+
+// Every strategy on ranks that are threads of this process, beside what its plan says: time, bytes, steps, balance, memory, error.
+
+#include <string>
+
+#include "tests/attention/result_table.h"
+
+namespace moonring::attention {
+
+testing::ResultTable MeasureStrategies(const std::string& filter, bool quick);
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_TESTS_ATTENTION_STRATEGY_BENCHMARK_H_
