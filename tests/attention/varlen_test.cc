@@ -1,0 +1,318 @@
+// Ragged calls: VarlenAttention, and whole strategies through VarlenTileRunner, on the CPU. A GPU's kernels have stand-ins there.
+
+#include <array>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "attention/cpu_block_attention.h"
+#include "attention/cuda_varlen_attention.h"
+#include "attention/device_tile_runner.h"
+#include "attention/hybrid_attention.h"
+#include "attention/looped_varlen_attention.h"
+#include "attention/reference_block_attention.h"
+#include "attention/strategies.h"
+#include "attention/threaded_tile_runner.h"
+#include "attention/tile_plan.h"
+#include "attention/varlen_tile_runner.h"
+#include "comm/layout.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/attention/cuda_stand_ins.h"
+#include "tests/attention/problem.h"
+#include "tests/testing/all_close.h"
+
+namespace moonring::attention {
+namespace {
+
+using moonring::testing::BitEqual;
+using moonring::testing::RelativeError;
+using moonring::testing::RelativeErrorOf;
+using ::testing::HasSubstr;
+
+// [rows, heads, D] -> [heads, rows, D].
+at::Tensor ByHead(const at::Tensor& rows, int64_t repeats = 1) { return rows.repeat_interleave(repeats, 1).transpose(0, 1); }
+
+// ---- VarlenAttention
+
+VarlenTiles RandomTiles(TileKind kind, const Heads& heads, at::ScalarType type) {
+  const std::vector<int64_t> queries = {33, 1, 64, 7}, keys = kind == TileKind::kFull ? std::vector<int64_t>{5, 40, 1, 64} : queries;
+  VarlenTiles tiles{.query_offsets = {0}, .key_offsets = {0}, .kind = kind, .scale = 1.0 / std::sqrt(static_cast<double>(heads.head_dim))};
+  for (const int64_t rows : queries) tiles.query_offsets.push_back(tiles.query_offsets.back() + rows);
+  for (const int64_t rows : keys) tiles.key_offsets.push_back(tiles.key_offsets.back() + rows);
+  const auto random = [&](int64_t rows, int64_t of) { return at::randn({rows, of, heads.head_dim}, at::kDouble).to(type); };
+  tiles.q_MHD = random(tiles.query_offsets.back(), heads.heads);
+  tiles.k_NKD = random(tiles.key_offsets.back(), heads.kv_heads);
+  tiles.v_NKD = random(tiles.key_offsets.back(), heads.kv_heads);
+  return tiles;
+}
+
+struct Answer {
+  at::Tensor out, lse, dq, dk, dv;
+  std::array<at::Tensor, 5> all() const { return {out, lse, dq, dk, dv}; }
+};
+
+// Softmax over whole rows, tile by tile, through LibTorch's autograd in fp64.
+Answer ByAutograd(const VarlenTiles& tiles, const at::Tensor& dout) {
+  const auto leaf = [](const at::Tensor& rows) { return rows.to(at::kDouble).clone().requires_grad_(); };
+  const at::Tensor q = leaf(tiles.q_MHD), k = leaf(tiles.k_NKD), v = leaf(tiles.v_NKD);
+  std::vector<at::Tensor> outs, lses;
+  for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
+    const int64_t rows = tiles.query_offsets[i + 1] - tiles.query_offsets[i], keys = tiles.key_offsets[i + 1] - tiles.key_offsets[i];
+    const auto of_keys = [&](const at::Tensor& all) { return ByHead(all.narrow(0, tiles.key_offsets[i], keys), q.size(1) / k.size(1)); };
+    at::Tensor scores = at::matmul(ByHead(q.narrow(0, tiles.query_offsets[i], rows)), of_keys(k).transpose(1, 2)).mul(tiles.scale);
+    const at::Tensor all = at::ones({rows, keys}, at::kBool);
+    if (tiles.kind != TileKind::kFull) scores = scores.masked_fill(tiles.kind == TileKind::kCausal ? all.triu(1) : all.tril(-1), -INFINITY);
+    outs.push_back(at::matmul(scores.softmax(2), of_keys(v)).transpose(0, 1));
+    lses.push_back(at::logsumexp(scores, {2}).t());
+  }
+  const auto gradients = torch::autograd::grad({at::cat(outs)}, {q, k, v}, {dout.to(at::kDouble)});
+  return {at::cat(outs).detach(), at::cat(lses).detach(), gradients[0], gradients[1], gradients[2]};
+}
+
+Answer AnswerOf(const VarlenAttention& attention, const VarlenTiles& tiles, const at::Tensor& dout) {
+  const PartialAttention part = attention.Forward(tiles);
+  const TileGradients gradients = attention.Backward(tiles, dout, part.out_MHD, part.lse_MH);
+  return {part.out_MHD, part.lse_MH, gradients.dq_MHD, gradients.dk_NKD, gradients.dv_NKD};
+}
+
+class VarlenTest : public ::testing::Test {
+ protected:
+  void SetUp() override { at::manual_seed(5); }
+
+  torch::Library kernels_ = CudaStandIns();
+
+  // 1e-14 and 2e-6 as between block attentions. bf16: a rounding of out, and of it and p's factors in gradients, is 2e-3 each.
+  static void ExpectDefinition(const VarlenAttention& attention, at::ScalarType type, const Heads& heads) {
+    const double bound = type == at::kDouble ? 1e-14 : type == at::kFloat ? 2e-6 : 8e-3;
+    for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
+      const VarlenTiles tiles = RandomTiles(kind, heads, type);
+      const at::Tensor dout = at::randn_like(tiles.q_MHD);
+      const auto got = AnswerOf(attention, tiles, dout).all(), want = ByAutograd(tiles, dout).all();
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TRUE(RelativeError(got[i], want[i], bound))
+            << "result " << i << " of kind " << static_cast<int>(kind) << ", " << type << ", D " << heads.head_dim;
+        EXPECT_EQ(got[i].scalar_type(), AccumulateType(type));
+      }
+    }
+  }
+};
+
+TEST_F(VarlenTest, LoopedEqualsTheDefinition) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
+    ExpectDefinition(LoopedVarlenAttention(std::make_shared<ReferenceBlockAttention>()), type, {6, 2, 16});
+    ExpectDefinition(LoopedVarlenAttention(std::make_shared<CpuBlockAttention>()), type, {6, 2, 16});
+  }
+}
+
+TEST_F(VarlenTest, CudaAroundItsKernelsEqualsTheDefinition) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const Heads& heads : std::vector<Heads>{{6, 2, 16}, {4, 4, 7}, {3, 1, 64}, {2, 2, 260}}) ExpectDefinition(CudaVarlenAttention(), type, heads);
+  }
+}
+
+TEST_F(VarlenTest, CudaTakesAnyStrides) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const VarlenTiles tiles = RandomTiles(TileKind::kWindowEdge, {6, 2, 16}, type);
+    const at::Tensor dout = at::randn_like(tiles.q_MHD);
+    const auto cut_out = [](const at::Tensor& rows) { return at::constant_pad_nd(rows, {3, 5, 1, 2}, NAN).slice(1, 1, -2).slice(2, 3, -5); };
+    VarlenTiles strided = tiles;
+    for (at::Tensor VarlenTiles::*rows : {&VarlenTiles::q_MHD, &VarlenTiles::k_NKD, &VarlenTiles::v_NKD}) strided.*rows = cut_out(tiles.*rows);
+    const auto got = AnswerOf(CudaVarlenAttention(), strided, cut_out(dout)).all(), want = AnswerOf(CudaVarlenAttention(), tiles, dout).all();
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(BitEqual(got[i], want[i]));
+  }
+}
+
+TEST_F(VarlenTest, RefusesWhatKernelsDoNotCheck) {
+  const LoopedVarlenAttention attention(std::make_shared<ReferenceBlockAttention>());
+  const auto message = [&](const VarlenTiles& tiles) -> std::string {
+    try {
+      attention.Forward(tiles);
+    } catch (const c10::Error& error) {
+      return error.what_without_backtrace();
+    }
+    return "no error";
+  };
+  VarlenTiles tiles = RandomTiles(TileKind::kFull, {6, 2, 8}, at::kFloat);
+  tiles.kind = TileKind::kCausal;
+  EXPECT_THAT(message(tiles), HasSubstr("masked tile 0 is not square: 33 queries and 5 keys"));
+  tiles = RandomTiles(TileKind::kFull, {6, 2, 8}, at::kFloat);
+  tiles.query_offsets[1] = 0;
+  EXPECT_THAT(message(tiles), HasSubstr("tile 0 has 0 queries and 5 keys"));
+  tiles.query_offsets.pop_back();
+  EXPECT_THAT(message(tiles), HasSubstr("4 offsets of queries, 5 of keys"));
+  tiles.key_offsets.pop_back();
+  EXPECT_THAT(message(tiles), HasSubstr("from 0 to 98 and from 0 to 46 for 105 queries and 110 keys"));
+  EXPECT_THAT(message(RandomTiles(TileKind::kFull, {5, 2, 8}, at::kFloat)), HasSubstr("5 query heads are no multiple of 2"));
+}
+
+// ---- VarlenTileRunner
+
+std::shared_ptr<const TileRunner> Looped(at::ScalarType type) {
+  std::shared_ptr<const BlockAttention> block = std::make_shared<CpuBlockAttention>();
+  if (type == at::kDouble) block = std::make_shared<ReferenceBlockAttention>();
+  return std::make_shared<VarlenTileRunner>(std::make_shared<LoopedVarlenAttention>(block));
+}
+
+const std::vector<std::string> kNamesOfAll = {"ulysses", "ring", "zigzag-ring", "double-ring", "all-gather", "usp"};
+
+// Heads that 2 and 3 ranks do not divide, empty documents, ranks without tokens, windows within, at and beyond documents' lengths.
+std::vector<Problem> ManyProblems(at::ScalarType type) {
+  const std::vector<int64_t> many = {1, 2, 63, 0, 200, 64, 65, 0, 30};
+  return {RandomProblem(many, {9, 3, 16}, type),         RandomProblem(many, {7, 1, 8}, type),       RandomProblem(many, {4, 2, 16}, type, 50),
+          RandomProblem({300}, {6, 3, 8}, type, 1),      RandomProblem({300}, {9, 3, 8}, type, 129), RandomProblem({97, 100}, {4, 4, 7}, type, 4),
+          RandomProblem({200, 33}, {7, 1, 8}, type, 90), RandomProblem({3}, {4, 2, 8}, type)};
+}
+
+void ExpectAll(const TileRunners& runners, at::ScalarType type, double bound) {
+  const std::vector<Problem> problems = ManyProblems(type);
+  std::vector<Solution> want;
+  for (const Problem& problem : problems) want.push_back(Written(problem));
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    for (const std::string& name : kNamesOfAll) {
+      const std::vector<Solution> got = SolveAll({.name = name}, ranks, problems, runners);
+      for (size_t i = 0; i < problems.size(); ++i) {
+        for (int m = 0; m < 4; ++m) {
+          const at::Tensor &a = got[i].*kMembers[m], &b = want[i].*kMembers[m];
+          if (problems[i].window != 1) {
+            EXPECT_TRUE(RelativeError(a, b, bound)) << name << " on " << ranks << ", problem " << i << ", " << kNames[m];
+          } else {
+            EXPECT_LT((a - b).abs().max().item<double>(), bound) << name << " on " << ranks << ", " << kNames[m];  // one key: dq and dk are 0
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(VarlenTest, EveryStrategyInDouble) {
+  ExpectAll([](const at::Device&) { return Looped(at::kDouble); }, at::kDouble, 1e-12);
+}
+
+TEST_F(VarlenTest, EveryStrategyInFloat) {
+  ExpectAll([](const at::Device&) { return Looped(at::kFloat); }, at::kFloat, 2e-6);
+}
+
+std::shared_ptr<const TileRunner> CudaRunner(const at::Device&) { return std::make_shared<VarlenTileRunner>(std::make_shared<CudaVarlenAttention>()); }
+
+TEST_F(VarlenTest, EveryStrategyAroundTheKernelsOfAGpuInFloat) { ExpectAll(CudaRunner, at::kFloat, 2e-6); }
+
+// No further from fp64 than twice (out) and three times (gradients) what one rank is.
+TEST_F(VarlenTest, StrategiesAroundTheKernelsOfAGpuInBfloat16) {
+  const std::vector<Problem> problems = {RandomProblem({300, 33, 0, 5}, {9, 3, 16}, at::kBFloat16), RandomProblem({400}, {4, 2, 20}, at::kBFloat16, 70)};
+  const std::vector<Solution> alone = SolveAll({.name = "dense"}, 1, problems, CudaRunner);
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const Solution want = Written(problems[i]);
+    for (const std::string& name : kNamesOfAll) {
+      const Solution got = SolveAll({.name = name}, 4, {problems[i]}, CudaRunner)[0];
+      for (int m = 0; m < 4; ++m) {
+        const double of_one = RelativeErrorOf(alone[i].*kMembers[m], want.*kMembers[m]);
+        EXPECT_LT(of_one, 8e-3) << kNames[m];
+        EXPECT_TRUE(RelativeError(got.*kMembers[m], want.*kMembers[m], (m == 0 ? 2 : 3) * of_one)) << name << " " << kNames[m];
+      }
+    }
+  }
+}
+
+TEST_F(VarlenTest, GpusRunRaggedCalls) { EXPECT_EQ(DeviceTileRunner(at::Device(at::kCUDA, 0))->grid(), TileGrid::kSpans); }
+
+// What is asked of another VarlenAttention.
+class Recorder final : public VarlenAttention {
+ public:
+  absl::string_view name() const override { return "recorder"; }
+  mutable std::vector<VarlenTiles> calls;
+
+ private:
+  PartialAttention RunForward(const VarlenTiles& tiles) const override {
+    calls.push_back(tiles);
+    return looped_.Forward(tiles);
+  }
+  TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout, const at::Tensor& out, const at::Tensor& lse) const override {
+    calls.push_back(tiles);
+    return looped_.Backward(tiles, dout, out, lse);
+  }
+  LoopedVarlenAttention looped_{std::make_shared<ReferenceBlockAttention>()};
+};
+
+struct RunResult {
+  PartialAttention whole;
+  QueryKeyValue gradients;
+};
+
+RunResult RunPlan(const TileRunner& runner, const std::vector<HeadGroup>& groups, const TilePlan& plan, const QueryKeyValue& rows, const at::Tensor& dout) {
+  const RunHeads heads{groups, 0.25};
+  const SoftmaxState state = SoftmaxState::Empty(rows.q_THD.size(0), rows.q_THD.size(1), rows.q_THD.size(2), rows.q_THD.options());
+  runner.Forward(heads, plan, rows, state);
+  RunResult result{Finish(state), {at::zeros_like(rows.q_THD), at::zeros_like(rows.k_SKD), at::zeros_like(rows.v_SKD)}};
+  runner.Backward(heads, plan, rows, {dout, result.whole.out_MHD, result.whole.lse_MH}, result.gradients);
+  return result;
+}
+
+QueryKeyValue RandomRows(const TilePlan& plan, int64_t heads, int64_t kv_heads) {
+  const auto random = [](int64_t rows, int64_t of) { return at::randn({rows, of, 8}, at::kDouble); };
+  return {random(plan.query_rows, heads), random(plan.key_rows, kv_heads), random(plan.key_rows, kv_heads)};
+}
+
+TEST_F(VarlenTest, AtMostOneCallForEachKindOfTile) {
+  for (const std::string& name : kNamesOfAll) {
+    const Strategy strategy = *ResolveStrategy({.name = name}, 4);
+    const auto layout = *comm::Layout::Create({5, 1, 120, 0, 33, 700, 7}, strategy.division, CausalTileArea);
+    for (int context = 0; context < strategy.division.contexts; ++context) {
+      for (const ContextStep& step : PlanContext(strategy, *layout, context, {.grid = TileGrid::kSpans}).steps) {
+        std::array<size_t, 3> kinds = {0, 0, 0};
+        for (const QueryBlock& block : step.tiles.blocks) {
+          for (const TileRows& tile : block.tiles) kinds[static_cast<int>(tile.kind)] = 1;
+        }
+        const size_t occurring = kinds[0] + kinds[1] + kinds[2];
+        const QueryKeyValue rows = RandomRows(step.tiles, 6, 2);
+        const auto calls = [&](const std::vector<HeadGroup>& groups) {
+          const auto recorder = std::make_shared<Recorder>();
+          RunPlan(VarlenTileRunner(recorder), groups, step.tiles, rows, at::randn_like(rows.q_THD));
+          return recorder->calls.size();
+        };
+        EXPECT_EQ(calls({{{0, 3}, 0}, {{3, 6}, 1}}), 2 * occurring) << name << ": one forward, one backward";
+        EXPECT_EQ(calls({{{0, 4}, 0}, {{4, 6}, 1}}), 4 * occurring) << name << ": not equally many query heads";
+      }
+    }
+  }
+}
+
+TEST_F(VarlenTest, WholeSpansAreNotCopied) {
+  const std::vector<comm::Span> spans = {{0, 0, 40}, {1, 0, 1}, {2, 0, 30}};
+  const TilePlan plan = PlanTiles({40, 1, 30}, spans, {{spans[0], 0}, {spans[1], 40}, {spans[2], 41}}, {.grid = TileGrid::kSpans});
+  const QueryKeyValue rows = RandomRows(plan, 4, 2);
+  const auto recorder = std::make_shared<Recorder>();
+  RunPlan(VarlenTileRunner(recorder), {{{0, 2}, 0}, {{2, 4}, 1}}, plan, rows, at::randn_like(rows.q_THD));
+  ASSERT_EQ(recorder->calls.size(), 2);
+  for (const VarlenTiles& call : recorder->calls) {
+    EXPECT_EQ(call.query_offsets, (std::vector<int64_t>{0, 40, 41, 71}));
+    EXPECT_TRUE(call.q_MHD.is_alias_of(rows.q_THD) && call.k_NKD.is_alias_of(rows.k_SKD) && call.v_NKD.is_alias_of(rows.v_SKD));
+  }
+}
+
+// Keys in pieces, out of order, seen by several spans of queries and cut by the window's edge.
+TEST_F(VarlenTest, OverlappingTilesAddUp) {
+  const std::vector<comm::Span> queries = {{0, 40, 100}, {0, 130, 200}, {1, 0, 9}};
+  const std::vector<KeySegment> keys = {{{0, 25, 40}, 0}, {{0, 0, 10}, 15}, {{0, 100, 130}, 25}, {{1, 0, 9}, 55}, {{0, 10, 25}, 64}, {{0, 40, 100}, 79}};
+  for (const int64_t window : {0, 3, 30, 75, 110}) {
+    const TilePlan plan = PlanTiles({200, 9}, queries, keys, {window, TileGrid::kSpans});
+    const QueryKeyValue rows = RandomRows(plan, 5, 2);
+    const at::Tensor dout = at::randn_like(rows.q_THD);
+    const std::vector<HeadGroup> groups = {{{0, 2}, 0}, {{2, 5}, 1}};
+    const RunResult got = RunPlan(*Looped(at::kDouble), groups, plan, rows, dout);
+    const RunResult want = RunPlan(ThreadedTileRunner(std::make_shared<ReferenceBlockAttention>()), groups, plan, rows, dout);
+    EXPECT_TRUE(RelativeError(got.whole.out_MHD, want.whole.out_MHD, 1e-13)) << window;
+    EXPECT_TRUE(at::allclose(got.whole.lse_MH, want.whole.lse_MH, 1e-13, 1e-13)) << window;  // some queries see nothing: -inf
+    EXPECT_TRUE(RelativeError(got.gradients.q_THD, want.gradients.q_THD, 1e-13)) << window;
+    EXPECT_TRUE(RelativeError(got.gradients.k_SKD, want.gradients.k_SKD, 1e-13)) << window;
+    EXPECT_TRUE(RelativeError(got.gradients.v_SKD, want.gradients.v_SKD, 1e-13)) << window;
+  }
+}
+
+}  // namespace
+}  // namespace moonring::attention
