@@ -1,0 +1,367 @@
+// What must not change a bit of any strategy's results: other models and micro-batches beside it, late messages, memory that
+// nobody wrote, another run; of Ulysses' and all-gather's forward, the number of ranks. What a rank that dies does to the others.
+
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "absl/time/clock.h"
+#include "attention/strategies.h"
+#include "comm/layout.h"
+#include "comm/process_groups.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/attention/problem.h"
+#include "tests/testing/all_close.h"
+#include "tests/testing/allocator_watch.h"
+#include "tests/testing/delaying_backend.h"
+#include "tests/testing/run_ranks.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::attention {
+namespace {
+
+using comm::Placement;
+using comm::World;
+using moonring::testing::AllocatorWatch;
+using moonring::testing::BitEqual;
+using moonring::testing::RelativeError;
+using moonring::testing::RelativeErrorOf;
+using moonring::testing::RunRanks;
+using ::testing::HasSubstr;
+
+constexpr int kRanks = 4;
+
+const std::vector<StrategyOptions> kStrategies = {
+    {.name = "ulysses"},
+    {.name = "ring"},
+    {.name = "zigzag-ring"},
+    {.name = "double-ring", .double_ring_window = 2},
+    {.name = "all-gather"},
+    {.name = "usp", .ulysses_degree = 2},
+    {.name = "usp", .ulysses_degree = 2, .placement = Placement::kContextFirst},
+};
+
+// A document that every strategy divides, and some that live whole on a rank.
+const std::vector<int64_t> kLengths = {1, 300, 0, 64, 700, 33};
+const Heads kNine = {9, 3, 16}, kTwentyEight = {28, 4, 8};
+
+// Solutions of one rank's part, problem by problem.
+using Solutions = std::vector<Solution>;
+
+// A forward whose backward is still to come.
+struct OpenCall {
+  at::Tensor q, k, v, dout, out;
+
+  Solution Backward() const {
+    const auto gradients = torch::autograd::grad({out}, {q, k, v}, {dout});
+    return {out.detach(), gradients[0], gradients[1], gradients[2]};
+  }
+};
+
+// The parts of one rank in several micro-batches. Those of the same lengths share a plan, whatever their heads.
+class RankProblems {
+ public:
+  RankProblems(const StrategyOptions& strategy, std::shared_ptr<comm::Communicator> group, const std::vector<Problem>& problems, TileRunners runners)
+      : rank_(group->rank()), problems_(problems), attention_(*CreateAttention({strategy, std::move(group), std::move(runners)})) {
+    for (size_t i = 0; i < problems.size(); ++i) {
+      size_t same = 0;
+      while (problems[same].lengths != problems[i].lengths) ++same;
+      layouts_.push_back(same < i ? layouts_[same] : MakeLayout(*attention_, problems[i].lengths));
+      plans_.push_back(same < i ? plans_[same] : *attention_->Plan(layouts_[i]));
+    }
+  }
+
+  OpenCall Forward(size_t i, KeptAttention* kept = nullptr) {
+    const auto leaf = [&](const at::Tensor& stream) { return layouts_[i]->Cut(stream, rank_).clone().requires_grad_(); };
+    OpenCall call{leaf(problems_[i].q), leaf(problems_[i].k), leaf(problems_[i].v), layouts_[i]->Cut(problems_[i].dout, rank_), {}};
+    call.out = plans_[i]->Forward(call.q, call.k, call.v, {problems_[i].scale(), problems_[i].window}, kept);
+    return call;
+  }
+
+  // Forward and backward of all, one after another.
+  Solutions OneByOne() {
+    Solutions solutions;
+    for (size_t i = 0; i < problems_.size(); ++i) solutions.push_back(Forward(i).Backward());
+    return solutions;
+  }
+
+  // All forwards, then all backwards, in the same order or the other way round.
+  Solutions AllLive(bool last_first) {
+    std::vector<OpenCall> calls;
+    for (size_t i = 0; i < problems_.size(); ++i) calls.push_back(Forward(i));
+    Solutions solutions(calls.size());
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const size_t next = last_first ? calls.size() - 1 - i : i;
+      solutions[next] = calls[next].Backward();
+    }
+    return solutions;
+  }
+
+  // Each with a second forward from what the first kept.
+  Solutions Resumed() {
+    Solutions solutions;
+    for (size_t i = 0; i < problems_.size(); ++i) {
+      KeptAttention kept;
+      {
+        at::NoGradGuard no_grad;
+        Forward(i, &kept);
+      }
+      solutions.push_back(Forward(i, &kept).Backward());
+    }
+    return solutions;
+  }
+
+ private:
+  int rank_;
+  const std::vector<Problem>& problems_;
+  std::unique_ptr<Attention> attention_;
+  std::vector<std::shared_ptr<const comm::Layout>> layouts_;
+  std::vector<std::shared_ptr<PlannedAttention>> plans_;
+};
+
+void ExpectBitEqual(const Solutions& got, const Solutions& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    for (int m = 0; m < 4; ++m) {
+      EXPECT_TRUE(BitEqual(got[i].*kMembers[m], want[i].*kMembers[m])) << "problem " << i << ", " << kNames[m];
+      EXPECT_FALSE((want[i].*kMembers[m]).isnan().any().item<bool>()) << "problem " << i << ", " << kNames[m];
+    }
+  }
+}
+
+class RobustnessTest : public ::testing::TestWithParam<StrategyOptions> {
+ protected:
+  void SetUp() override { at::manual_seed(7); }
+
+  // What `solve` gives on each rank, over a group of its own.
+  static std::vector<Solutions> OnRanks(const std::vector<Problem>& problems, const std::function<Solutions(RankProblems&)>& solve) {
+    std::vector<Solutions> of_rank(kRanks);
+    RunRanks(kRanks, [&](std::shared_ptr<World> world) {
+      RankProblems mine(GetParam(), world->communicator(), problems, DeviceTileRunner);
+      of_rank[world->rank()] = solve(mine);
+    });
+    return of_rank;
+  }
+
+  static void ExpectSame(const std::vector<Solutions>& got, const std::vector<Solutions>& want) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      SCOPED_TRACE("rank " + std::to_string(rank));
+      ExpectBitEqual(got[rank], want[rank]);
+    }
+  }
+
+  static Solutions OneByOne(RankProblems& mine) { return mine.OneByOne(); }
+};
+
+// Whole and windowed, fp32 and bf16.
+std::vector<Problem> Several() {
+  return {RandomProblem(kLengths, kNine, at::kFloat), RandomProblem(kLengths, kNine, at::kBFloat16, /*window=*/100),
+          RandomProblem({130, 600}, kTwentyEight, at::kBFloat16), RandomProblem({130, 600}, {4, 4, 16}, at::kFloat, /*window=*/5)};
+}
+
+// One layout, one plan, two layers of each model: what belongs to a call must lie with the call.
+TEST_P(RobustnessTest, ModelsWithOtherHeadsTakeTurns) {
+  const std::vector<Problem> problems = {RandomProblem(kLengths, kNine, at::kFloat), RandomProblem(kLengths, kTwentyEight, at::kFloat),
+                                         RandomProblem(kLengths, kNine, at::kFloat, /*window=*/70), RandomProblem(kLengths, kTwentyEight, at::kFloat)};
+  const std::vector<Solutions> nine = OnRanks({problems[0], problems[2]}, OneByOne), twenty_eight = OnRanks({problems[1], problems[3]}, OneByOne);
+  std::vector<Solutions> alone(kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) alone[rank] = {nine[rank][0], twenty_eight[rank][0], nine[rank][1], twenty_eight[rank][1]};
+  ExpectSame(OnRanks(problems, [](RankProblems& mine) { return mine.AllLive(/*last_first=*/true); }), alone);
+}
+
+TEST_P(RobustnessTest, MicroBatchesMayBeLiveAtOnce) {
+  const std::vector<Problem> problems = Several();
+  ExpectSame(OnRanks(problems, [](RankProblems& mine) { return mine.AllLive(/*last_first=*/false); }), OnRanks(problems, OneByOne));
+}
+
+// Two intra-op threads take tiles as they come.
+TEST_P(RobustnessTest, AnotherRunGivesTheSameBits) {
+  const std::vector<Problem> problems = Several();
+  const auto threaded = [](RankProblems& mine) {
+    at::set_num_threads(2);
+    return mine.OneByOne();
+  };
+  ExpectSame(OnRanks(problems, OneByOne), OnRanks(problems, OneByOne));
+  ExpectSame(OnRanks(problems, threaded), OnRanks(problems, threaded));
+}
+
+TEST_P(RobustnessTest, LateMessagesChangeNothing) {
+  const std::vector<Problem> problems = Several();
+  const std::vector<Solutions> want = OnRanks(problems, OneByOne);
+  std::vector<Solutions> got(kRanks);
+  std::vector<int64_t> delays(kRanks);
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  RunRanks(kRanks, [&](std::shared_ptr<World> world) {
+    const testing::DelayedGroup late = testing::ConnectDelayed(store, world->rank(), kRanks, /*seed=*/100 + world->rank());
+    RankProblems mine(GetParam(), late.communicator, problems, DeviceTileRunner);
+    got[world->rank()] = mine.OneByOne();
+    delays[world->rank()] = late.backend->delays();
+  });
+  ExpectSame(got, want);
+  EXPECT_THAT(delays, ::testing::Each(::testing::Gt(0)));
+}
+
+// Nothing reads what it did not write, nor what it has let go; and nothing is held on to.
+TEST_P(RobustnessTest, PoisonedMemoryChangesNothing) {
+  const std::vector<Problem> problems = Several();
+  const std::vector<Solutions> want = OnRanks(problems, OneByOne);
+  const AllocatorWatch watch({.poison = true});
+  const std::vector<Solutions> once = OnRanks(problems, OneByOne), resumed = OnRanks(problems, [](RankProblems&mine) { return mine.Resumed(); });
+  EXPECT_GT(watch.peak_bytes(), 0);
+  ExpectSame(once, want);
+  ExpectSame(resumed, want);
+}
+
+// ---- a rank that dies
+
+// The kernels of a rank, which fail at the n-th plan of a forward (n > 0) or of a backward.
+class FailingRunner final : public TileRunner {
+ public:
+  FailingRunner(std::shared_ptr<const TileRunner> inner, int forward, int backward) : inner_(std::move(inner)), forward_(forward), backward_(backward) {}
+  TileGrid grid() const override { return inner_->grid(); }
+  at::ScalarType ComputeType(at::ScalarType input) const override { return inner_->ComputeType(input); }
+  void Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const SoftmaxState& state) const override {
+    if (--forward_ == 0) throw std::runtime_error("a kernel fails for the test");
+    inner_->Forward(heads, plan, inputs, state);
+  }
+  void Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const QueryResults& results,
+                const QueryKeyValue& gradients) const override {
+    if (--backward_ == 0) throw std::runtime_error("a kernel fails for the test");
+    inner_->Backward(heads, plan, inputs, results, gradients);
+  }
+
+ private:
+  std::shared_ptr<const TileRunner> inner_;
+  mutable int forward_, backward_;
+};
+
+enum class Death { kBeforeForward, kInForward, kBeforeBackward, kInBackward };
+
+// What a rank said when it ended, and how long it took to.
+struct LastWords {
+  std::string error;
+  absl::Duration after;
+};
+
+// Rank 1 dies in its first call or, in a forward of one plan, in its second; the others go on.
+std::vector<LastWords> Die(const StrategyOptions& strategy, const std::vector<Problem>& problems, Death death) {
+  constexpr int kVictim = 1;
+  std::vector<LastWords> words(kRanks);
+  const auto before = signal(SIGPIPE, SIG_IGN);  // Gloo writes to connections that the dead rank has closed
+  RunRanks(kRanks, [&](std::shared_ptr<World> world) {
+    const bool dies = world->rank() == kVictim;
+    const TileRunners runners = [&](const at::Device& device) -> std::shared_ptr<const TileRunner> {
+      if (!dies) return DeviceTileRunner(device);
+      return std::make_shared<FailingRunner>(DeviceTileRunner(device), death == Death::kInForward ? 2 : 0, death == Death::kInBackward ? 1 : 0);
+    };
+    RankProblems mine(strategy, world->communicator(), problems, runners);
+    ASSERT_OK(world->communicator()->Barrier());  // all are connected
+    const absl::Time start = absl::Now();
+    try {
+      if (dies && death == Death::kBeforeForward) throw std::runtime_error("killed for the test");
+      const OpenCall call = mine.Forward(0);
+      if (dies && death == Death::kBeforeBackward) throw std::runtime_error("killed for the test");
+      call.Backward();
+      mine.OneByOne();
+      ADD_FAILURE() << "no error";
+    } catch (const std::exception& exception) {
+      words[world->rank()] = {exception.what(), absl::Now() - start};
+      if (dies) world->Abort(exception.what());
+    }
+  });
+  signal(SIGPIPE, before);
+  return words;
+}
+
+TEST_P(RobustnessTest, ADeadRankEndsTheOthersByName) {
+  const std::vector<Problem> problems = {RandomProblem({1100}, {4, 4, 16}, at::kFloat)};
+  for (const Death death : {Death::kBeforeForward, Death::kInForward, Death::kBeforeBackward, Death::kInBackward}) {
+    SCOPED_TRACE("death " + std::to_string(static_cast<int>(death)));
+    const std::vector<LastWords> words = Die(GetParam(), problems, death);
+    for (const int rank : {0, 2, 3}) {
+      SCOPED_TRACE("rank " + std::to_string(rank));
+      EXPECT_THAT(words[rank].error, HasSubstr("rank 1 has failed: "));
+      EXPECT_THAT(words[rank].error, HasSubstr("for the test"));
+      // A beat of liveness is 250 ms, the group's deadline a minute; the rest is two busy cores.
+      EXPECT_LT(words[rank].after, absl::Seconds(10));
+    }
+  }
+}
+
+// ---- the number of ranks
+
+// The forward of the whole stream.
+at::Tensor ForwardOf(const StrategyOptions& strategy, int ranks, const Problem& problem) {
+  std::vector<at::Tensor> outs(ranks);
+  std::shared_ptr<const comm::Layout> layout;
+  RunRanks(ranks, [&](std::shared_ptr<World> world) {
+    at::NoGradGuard no_grad;
+    const auto attention = *CreateAttention({strategy, world->communicator()});
+    const auto mine = MakeLayout(*attention, problem.lengths);
+    const auto cut = [&](const at::Tensor& stream) { return mine->Cut(stream, world->rank()); };
+    outs[world->rank()] = (*attention->Plan(mine))->Forward(cut(problem.q), cut(problem.k), cut(problem.v), {problem.scale(), problem.window}, nullptr);
+    if (world->rank() == 0) layout = mine;
+  });
+  return layout->Join(outs);
+}
+
+// Rule 5 of the design. Blocks are of 64 tokens, from 8192 tokens on of 128; the last of a document is short, down to one row.
+TEST(RankCountTest, UlyssesAndAllGatherAreBitEqualToOneRank) {
+  at::manual_seed(9);
+  struct Shape {
+    std::vector<int64_t> lengths;
+    Heads heads;
+    int64_t window = 0;
+  };
+  const std::vector<Shape> shapes = {
+      {{1024}, {8, 4, 16}},           {{1000}, {8, 4, 16}},         {{512, 513, 64}, {9, 3, 16}},   {{65, 66, 67, 130, 200, 3}, {4, 4, 7}},
+      {{1, 2, 700, 100}, {5, 5, 16}}, {{63, 400}, {28, 4, 8}},      {{129, 450}, {7, 1, 20}},       {{66, 131, 198}, {6, 1, 16}},
+      {{1024}, {8, 4, 16}, 64},       {{999, 65}, {9, 3, 16}, 100}, {{8192 + 77}, {3, 1, 16}, 300},
+  };
+  for (const Shape& shape : shapes) {
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      const Problem problem = RandomProblem(shape.lengths, shape.heads, type, shape.window);
+      const at::Tensor want = ForwardOf({.name = "dense"}, 1, problem);
+      for (const int ranks : {2, 3, 4, 8}) {
+        for (const char* name : {"ulysses", "all-gather"}) {
+          EXPECT_TRUE(BitEqual(ForwardOf({.name = name}, ranks, problem), want))
+              << name << " on " << ranks << " ranks, " << type << ", heads " << shape.heads.heads << "/" << shape.heads.kv_heads << "x" << shape.heads.head_dim
+              << ", lengths from " << shape.lengths[0] << ", window " << shape.window;
+        }
+      }
+    }
+  }
+}
+
+// Partial results are merged in fp32 however many there are: without that the error grows with each, to twice this on 8 ranks.
+TEST(RankCountTest, TheErrorInBf16DoesNotGrowWithTheRing) {
+  at::manual_seed(10);
+  const Problem problem = RandomProblem({1100}, {4, 2, 64}, at::kBFloat16);
+  const Solution want = Written(problem), alone = SolveAll({.name = "dense"}, 1, {problem})[0];
+  for (const char* name : {"ring", "zigzag-ring"}) {
+    for (const int ranks : {2, 4, 8}) {
+      const Solution got = SolveAll({.name = name}, ranks, {problem})[0];
+      for (int m = 0; m < 4; ++m)
+        EXPECT_TRUE(RelativeError(got.*kMembers[m], want.*kMembers[m], 1.1 * RelativeErrorOf(alone.*kMembers[m], want.*kMembers[m])))
+            << name << " on " << ranks << ", " << kNames[m];
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RobustnessTest, ::testing::ValuesIn(kStrategies), [](const auto& info) {
+  std::string name = info.param.name + (info.param.placement == Placement::kContextFirst ? "_context_first" : "");
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+});
+
+}  // namespace
+}  // namespace moonring::attention
