@@ -73,49 +73,168 @@ int64_t RowsIn(const std::vector<KeyMove>& moves) {
   return rows;
 }
 
-// Turns as ContextAttention takes them, with what is alive in each.
-struct ContextCount {
+// Rows that are copied on their way, as several pieces are; all where the buffer itself is not in one piece.
+int64_t CopiedRowsIn(const std::vector<KeyMove>& moves, bool strided) {
+  int64_t rows = 0;
+  for (const KeyMove& move : moves) rows += strided || move.rows.size() > 1 ? move.count() : 0;
+  return rows;
+}
+
+struct ContextTraffic {
   Traffic forward, backward;
-  int64_t forward_peak = 0, backward_peak = 0;
 };
 
-ContextCount CountContext(const ContextPlan& plan, TrafficCounter& counter, const RankHeads& own, const AttentionShape& shape, int64_t tokens) {
-  ContextCount count;
+ContextTraffic CountContext(const ContextPlan& plan, TrafficCounter& counter, const RankHeads& own, const AttentionShape& shape) {
+  ContextTraffic traffic;
   const int64_t slices = SlicesOf(plan, own.kv.heads());
-  const bool casts = shape.element_bytes != shape.accumulate_bytes;
   for (int64_t s = 0; s < slices; ++s) {
-    // A slice of one kv head has no fewer query heads than any other has for each of its own.
     const int64_t kv = (s + 1) * own.kv.heads() / slices - s * own.kv.heads() / slices;
-    const int64_t key_row = 2 * kv * shape.head_dim;
-    const int64_t query_cast = casts ? tokens * (own.queries.heads() * kv + own.kv.heads() - 1) / own.kv.heads() * shape.head_dim * shape.accumulate_bytes : 0;
-    for (size_t t = 0; t < plan.steps.size(); ++t) {
-      const ContextStep& step = plan.steps[t];
-      const auto exchange = [&](const std::vector<KeyMove>& send, const std::vector<KeyMove>& receive, int64_t bytes) {
-        for (const KeyMove& move : send) counter.Send(counter.AtContext(move.place), move.count() * key_row * bytes);
-        for (const KeyMove& move : receive) counter.Receive(counter.AtContext(move.place), move.count() * key_row * bytes);
-        counter.EndExchange();
-        return counter.Take();
-      };
-      if (!step.own) {
-        count.forward += exchange(step.send, step.receive, shape.element_bytes);
-        count.backward += exchange(step.send, step.receive, shape.element_bytes);
-        count.backward += exchange(step.receive, step.send, shape.accumulate_bytes);
-      }
-      // Alive: these keys and the next ones, copies that are sent, the casts; backward, gradients, those on their way, those that come.
-      const int64_t rows = step.own ? 0 : step.tiles.key_rows;
-      const bool last = t + 1 == plan.steps.size();
-      const ContextStep* next = !last ? &plan.steps[t + 1] : s + 1 < slices && !plan.steps[0].own ? &plan.steps[0] : nullptr;
-      const int64_t next_rows = next == nullptr ? 0 : next->tiles.key_rows + (next->send.size() > 0 ? RowsIn(next->send) : 0);
-      const int64_t keys = (rows + next_rows) * key_row * shape.element_bytes;
-      const int64_t cast = query_cast + (casts ? step.tiles.key_rows * key_row * shape.accumulate_bytes : 0);
-      count.forward_peak = std::max(count.forward_peak, keys + cast);
-      const ContextStep* before = t > 0 ? &plan.steps[t - 1] : nullptr;
-      const int64_t going_home = before == nullptr || before->own ? 0 : before->tiles.key_rows + RowsIn(before->send);
-      const int64_t leaving = step.own ? 0 : RowsIn(step.send);
-      count.backward_peak = std::max(count.backward_peak, keys + cast + std::max(rows + going_home, rows + leaving) * key_row * shape.accumulate_bytes);
+    const auto exchange = [&](const std::vector<KeyMove>& send, const std::vector<KeyMove>& receive, int64_t bytes) {
+      for (const KeyMove& move : send) counter.Send(counter.AtContext(move.place), move.count() * 2 * kv * shape.head_dim * bytes);
+      for (const KeyMove& move : receive) counter.Receive(counter.AtContext(move.place), move.count() * 2 * kv * shape.head_dim * bytes);
+      counter.EndExchange();
+      return counter.Take();
+    };
+    for (const ContextStep& step : plan.steps) {
+      if (step.own) continue;
+      traffic.forward += exchange(step.send, step.receive, shape.element_bytes);
+      traffic.backward += exchange(step.send, step.receive, shape.element_bytes);
+      traffic.backward += exchange(step.receive, step.send, shape.accumulate_bytes);
     }
   }
-  return count;
+  return traffic;
+}
+
+// What ContextAttention holds at a time while it takes its turns: keys, their copies, casts, gradients that travel, the tile in work.
+class ContextMemory {
+ public:
+  // `packed`: the place's own keys are some heads of a wider buffer.
+  ContextMemory(const ContextPlan& plan, const RankHeads& own, const AttentionShape& shape, int64_t tokens, bool packed) : shape_(shape), tokens_(tokens) {
+    const int64_t slices = SlicesOf(plan, own.kv.heads());
+    strided_ = packed || slices > 1;
+    for (int64_t s = 0; s < slices; ++s) {
+      const int first = static_cast<int>(turns_.size());
+      const int64_t kv = (s + 1) * own.kv.heads() / slices - s * own.kv.heads() / slices;
+      for (const ContextStep& step : plan.steps) {
+        const int number = static_cast<int>(turns_.size());
+        turns_.push_back({.step = &step,
+                          .kv = kv,
+                          .queries = (own.queries.heads() * kv + own.kv.heads() - 1) / own.kv.heads(),
+                          .source = first + step.source,
+                          .start = std::max(0, number - step.lead),
+                          .last_use = number,
+                          .leaves = number});
+      }
+    }
+    for (int t = 0; t < static_cast<int>(turns_.size()); ++t) {
+      Turn& source = turns_[turns_[t].source];
+      if (turns_[t].step->own || turns_[t].source == t) continue;
+      source.last_use = std::max(source.last_use, turns_[t].start);
+      source.leaves = std::max(source.leaves, t + 1);
+    }
+  }
+
+  int64_t Forward() const {
+    int64_t most = 0;
+    for (int t = 0; t < static_cast<int>(turns_.size()); ++t) most = std::max(most, Keys(t) + InWork(turns_[t], /*backward=*/false));
+    return most;
+  }
+
+  int64_t Backward() const {
+    int64_t most = 0;
+    for (int t = 0; t < static_cast<int>(turns_.size()); ++t) {
+      int64_t held = 0, under_way = 0, leaving = 0;  // sums of keys of others: not yet sent; sent at the end of the turn before; of this one
+      for (const Turn& turn : turns_) {
+        if (turn.step->own) continue;
+        const int64_t home = RowsIn(turn.step->send);
+        if (&turn <= &turns_[t] && t <= turn.leaves) held += turn.step->tiles.key_rows * KeyRow(turn);
+        if (t == turn.leaves + 1) under_way += (turn.step->tiles.key_rows + home) * KeyRow(turn);
+        if (t == turn.leaves) leaving += (CopiedRowsIn(turn.step->receive, false) + home) * KeyRow(turn);
+      }
+      const int64_t sums = held + std::max(under_way, leaving);
+      most = std::max(most, Keys(t) + InWork(turns_[t], /*backward=*/true) + sums * shape_.accumulate_bytes);
+    }
+    return most;
+  }
+
+ private:
+  struct Turn {
+    const ContextStep* step = nullptr;
+    int64_t kv = 0, queries = 0;              // heads of its slice
+    int source = 0, start = 0, last_use = 0;  // as ContextAttention's
+    int leaves = 0;                           // the turn at whose end the gradients of its keys go home
+  };
+
+  // Elements of a row of keys and values.
+  int64_t KeyRow(const Turn& turn) const { return 2 * turn.kv * shape_.head_dim; }
+
+  // While turn `now` works: keys that are there or come, and the copies that keys under way are sent from and received in.
+  int64_t Keys(int now) const {
+    int64_t elements = 0;
+    for (int t = 0; t < static_cast<int>(turns_.size()); ++t) {
+      const Turn& turn = turns_[t];
+      if (turn.step->own || now < turn.start) continue;
+      int64_t rows = now <= turn.last_use ? turn.step->tiles.key_rows : 0;
+      const bool from_own = turn.source == t || turns_[turn.source].step->own;
+      if (now < t) rows += CopiedRowsIn(turn.step->send, from_own && strided_) + CopiedRowsIn(turn.step->receive, false);
+      elements += rows * KeyRow(turn);
+    }
+    return elements * shape_.element_bytes;
+  }
+
+  // Inputs in the type of sums, and the results of the largest tile.
+  int64_t InWork(const Turn& turn, bool backward) const {
+    const bool casts = shape_.element_bytes != shape_.accumulate_bytes;
+    const int64_t inputs = casts ? tokens_ * turn.queries * shape_.head_dim + turn.step->tiles.key_rows * KeyRow(turn) : 0;
+    const int64_t group = turn.kv == 0 ? 0 : (turn.queries + turn.kv - 1) / turn.kv;
+    int64_t results = 0;
+    for (const QueryBlock& block : turn.step->tiles.blocks) {
+      for (const TileRows& tile : block.tiles) results = std::max(results, tile.queries.rows() * group + (backward ? 2 * tile.keys.rows() : 0));
+    }
+    return (inputs + results * shape_.head_dim) * shape_.accumulate_bytes;
+  }
+
+  const AttentionShape& shape_;
+  int64_t tokens_;
+  bool strided_ = false;
+  std::vector<Turn> turns_;
+};
+
+// What is alive at a time, beyond what goes in, from moment to moment of HybridAttention's forward and backward.
+struct RankMemory {
+  int64_t saved = 0, peak = 0;
+};
+
+RankMemory CountMemory(const ContextMemory& context, const std::vector<RankHeads>& split, int head, const AttentionShape& shape, int64_t local,
+                       int64_t tokens) {
+  const int64_t d = shape.head_dim, e = shape.element_bytes, a = shape.accumulate_bytes;
+  const RankHeads& own = split[head];
+  const bool casts = e != a, exchanges = split.size() > 1, shares = SharesKvHeads(split);
+  int64_t packed_of_others = 0;
+  for (const RankHeads& rank : split) packed_of_others += &rank == &own ? 0 : rank.packed();
+  const int64_t out = local * shape.heads * d * e, gradients = local * (shape.heads + 2 * shape.kv_heads) * d * e;
+  const int64_t query_rows = tokens * own.queries.heads(), packed = exchanges ? tokens * own.packed() * d * e : 0;
+  // lse, and out in the type of sums where the result is not that itself; the heads at hand of q, k, v where they are not the inputs.
+  const int64_t lse = query_rows * a, out_sum = query_rows * d * a;
+  const int64_t saved = packed + lse + (exchanges || casts ? out_sum : 0);
+  const int64_t others_out = local * (shape.heads - own.queries.heads()) * d * e;
+
+  const int64_t to_heads = packed + (exchanges ? local * packed_of_others * d * e : 0);
+  const int64_t merging = packed + out_sum + 2 * lse + context.Forward();
+  const int64_t leaving = exchanges ? saved + (casts ? query_rows * d * e : 0) + others_out + out : saved + out;
+  const int64_t forward = std::max({to_heads, merging, leaving});
+
+  const int64_t sums = exchanges || casts ? tokens * own.packed() * d * a : gradients;
+  const int64_t dout = exchanges ? query_rows * d * e : 0;
+  const int64_t working = sums + dout + std::max(exchanges ? others_out : 0, (casts ? query_rows * d * a : 0) + context.Backward());
+  int64_t done = sums + (casts ? gradients : 0);
+  if (exchanges) {
+    const int64_t cast = casts && !shares ? tokens * own.packed() * d * e : 0;
+    const int64_t wide = casts && shares ? local * (shape.heads + 2 * shape.kv_heads) * d * a : 0;  // sums that are complete, before they are cast
+    done = sums + cast + local * packed_of_others * d * (shares ? a : e) + wide + gradients;
+  }
+  const int64_t backward = saved + out + std::max(working, done);
+  return {saved, std::max<int64_t>(0, std::max(forward, backward) - saved - out - gradients)};
 }
 
 }  // namespace
@@ -152,25 +271,16 @@ AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layo
       RankCost& rank = cost[r];
       rank.tile_area = plan.area() * static_cast<double>(own.queries.heads());
       TrafficCounter counter(division, r, ranks_per_machine);
-      const ContextCount count = CountContext(plan, counter, own, shape, tokens);
-      rank.context_forward = count.forward;
-      rank.context_backward = count.backward;
-      const bool casts = shape.element_bytes != shape.accumulate_bytes;
-      const int64_t row = own.packed() * shape.head_dim, query_row = own.queries.heads() * shape.head_dim;
-      const int64_t dout_cast = casts ? tokens * query_row * shape.accumulate_bytes : 0;
-      int64_t forward_peak = count.forward_peak, backward_peak = count.backward_peak + dout_cast;
+      const ContextTraffic traffic = CountContext(plan, counter, own, shape);
+      rank.context_forward = traffic.forward;
+      rank.context_backward = traffic.backward;
       if (division.heads > 1) {
         rank.exchange_forward = CountExchange(layout, counter, head, shape.head_dim, forward);
         rank.exchange_backward = CountExchange(layout, counter, head, shape.head_dim, backward);
-        backward_peak += tokens * (row * shape.accumulate_bytes + query_row * shape.element_bytes);
-      } else if (casts) {
-        backward_peak += tokens * row * shape.accumulate_bytes;
       }
-      rank.peak_bytes = std::max(forward_peak, backward_peak);
-      // lse, and out in the type of sums where the result is not that itself; the heads at hand of q, k, v where they are not the inputs.
-      rank.saved_bytes = tokens * own.queries.heads() * shape.accumulate_bytes;
-      if (division.heads > 1 || casts) rank.saved_bytes += tokens * query_row * shape.accumulate_bytes;
-      if (division.heads > 1) rank.saved_bytes += tokens * row * shape.element_bytes;
+      const RankMemory memory = CountMemory({plan, own, shape, tokens, division.heads > 1}, split, head, shape, layout.local_tokens(r), tokens);
+      rank.peak_bytes = memory.peak;
+      rank.saved_bytes = memory.saved;
     }
   }
   return cost;

@@ -35,10 +35,11 @@ struct RankCost {
   double tile_area = 0;                         // query-key pairs, times the query heads that the rank computes
   Traffic exchange_forward, exchange_backward;  // of heads: attention waits for it
   Traffic context_forward, context_backward;    // of keys: under way while tiles are computed
-  // The most that forward and backward hold at a time, beside what goes in (q, k, v, dout), what comes out (out, their gradients)
-  // and what is saved between the two. With a runner that computes in the type of sums, as the CPU's does.
+  // The most alive at a time beyond what goes in (q, k, v, dout), what comes out (out, their gradients; counted as if there from
+  // the start) and what is saved between forward and backward. One tile in work, by a runner that computes in the type of sums, as
+  // the CPU's does; without what its kernels keep to themselves.
   int64_t peak_bytes = 0;
-  int64_t saved_bytes = 0;  // kept from forward to backward, beside q, k, v and out
+  int64_t saved_bytes = 0;  // from forward to backward, beside q, k, v and out
 
   Traffic forward() const;
   Traffic backward() const;
