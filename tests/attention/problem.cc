@@ -8,7 +8,6 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "attention/tile_plan.h"
-#include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::attention {
@@ -33,20 +32,30 @@ Solution Written(const Problem& given) {
   const Problem problem = InDouble(given);
   const at::Tensor q = problem.q.detach().requires_grad_(), k = problem.k.detach().requires_grad_(), v = problem.v.detach().requires_grad_();
   const int64_t group = q.size(1) / k.size(1);
-  std::vector<at::Tensor> outs;
+  std::vector<at::Tensor> outs, lses;
   int64_t offset = 0;
   for (const int64_t length : problem.lengths) {
-    const auto by_head = [&](const at::Tensor& rows, int64_t repeats) { return rows.narrow(0, offset, length).repeat_interleave(repeats, 1).transpose(0, 1); };
     const at::Tensor all = at::ones({length, length}, at::kBool);
     at::Tensor hidden = all.triu(1);
     if (problem.window > 0) hidden = hidden.logical_or(all.tril(-problem.window));
-    const at::Tensor scores = at::matmul(by_head(q, 1), by_head(k, group).transpose(1, 2)).mul(problem.scale()).masked_fill(hidden, -INFINITY);
-    outs.push_back(at::matmul(scores.softmax(2), by_head(v, group)).transpose(0, 1));
+    // One kv head at a time: scores of all heads of a long document would be mapped and unmapped at each step.
+    std::vector<at::Tensor> out_of_head, lse_of_head;
+    for (int64_t head = 0; head < k.size(1); ++head) {
+      const auto by_head = [&](const at::Tensor& rows, int64_t first, int64_t heads) {
+        return rows.narrow(0, offset, length).narrow(1, first, heads).transpose(0, 1);
+      };
+      const at::Tensor q_HTD = by_head(q, head * group, group), k_HTD = by_head(k, head, 1), v_HTD = by_head(v, head, 1);
+      const at::Tensor scores = at::matmul(q_HTD, k_HTD.transpose(1, 2)).mul(problem.scale()).masked_fill(hidden, -INFINITY);
+      out_of_head.push_back(at::matmul(scores.softmax(2), v_HTD).transpose(0, 1));
+      lse_of_head.push_back(scores.detach().logsumexp(2).transpose(0, 1));
+    }
+    outs.push_back(at::cat(out_of_head, 1));
+    lses.push_back(at::cat(lse_of_head, 1));
     offset += length;
   }
-  const at::Tensor out = outs.empty() ? at::zeros_like(q) + 0 * q : at::cat(outs);
+  const at::Tensor out = outs.empty() ? at::zeros_like(q) + 0 * q : at::cat(outs), lse = lses.empty() ? at::zeros({0, q.size(1)}, at::kDouble) : at::cat(lses);
   const auto gradients = torch::autograd::grad({out}, {q, k, v}, {problem.dout}, {}, false, /*allow_unused=*/true);
-  return {out.detach(), gradients[0], gradients[1], gradients[2]};
+  return {out.detach(), gradients[0], gradients[1], gradients[2], lse};
 }
 
 std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention, const std::vector<int64_t>& lengths) {
@@ -76,27 +85,38 @@ Solution Solve(const Attention& attention, int rank, const Problem& problem, boo
   return Solve(attention, *layout, **plan, rank, problem, resumed);
 }
 
-std::vector<Solution> SolveAll(const StrategyOptions& strategy, int ranks, const std::vector<Problem>& problems, TileRunners runners) {
-  std::vector<std::vector<Solution>> of_rank(ranks, std::vector<Solution>(problems.size()));
-  std::vector<std::shared_ptr<const comm::Layout>> layouts(problems.size());
-  testing::RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
+Parts SolveParts(testing::ConnectedRanks& ranks, const StrategyOptions& strategy, const std::vector<Problem>& problems, const TileRunners& runners) {
+  Parts parts{std::vector<std::shared_ptr<const comm::Layout>>(problems.size()),
+              std::vector<std::vector<Solution>>(ranks.size(), std::vector<Solution>(problems.size()))};
+  ranks.Run([&](std::shared_ptr<comm::World> world) {
     auto attention = CreateAttention({strategy, world->communicator(), runners});
     ASSERT_OK(attention);
     for (size_t i = 0; i < problems.size(); ++i) {
-      of_rank[world->rank()][i] = Solve(**attention, world->rank(), problems[i]);
-      if (world->rank() == 0) layouts[i] = MakeLayout(**attention, problems[i].lengths);
+      parts.of_rank[world->rank()][i] = Solve(**attention, world->rank(), problems[i]);
+      if (world->rank() == 0) parts.layouts[i] = MakeLayout(**attention, problems[i].lengths);
     }
   });
+  return parts;
+}
+
+std::vector<Solution> SolveAll(testing::ConnectedRanks& ranks, const StrategyOptions& strategy, const std::vector<Problem>& problems,
+                               const TileRunners& runners) {
+  const Parts parts = SolveParts(ranks, strategy, problems, runners);
   std::vector<Solution> solutions;
   for (size_t i = 0; i < problems.size(); ++i) {
     const auto join = [&](at::Tensor Solution::*member) {
       std::vector<at::Tensor> locals;
-      for (const std::vector<Solution>& rank : of_rank) locals.push_back(rank[i].*member);
-      return layouts[i]->Join(locals);
+      for (const std::vector<Solution>& rank : parts.of_rank) locals.push_back(rank[i].*member);
+      return parts.layouts[i]->Join(locals);
     };
     solutions.push_back({join(&Solution::out), join(&Solution::dq), join(&Solution::dk), join(&Solution::dv)});
   }
   return solutions;
+}
+
+std::vector<Solution> SolveAll(const StrategyOptions& strategy, int ranks, const std::vector<Problem>& problems, const TileRunners& runners) {
+  testing::ConnectedRanks connected(ranks);
+  return SolveAll(connected, strategy, problems, runners);
 }
 
 }  // namespace moonring::attention

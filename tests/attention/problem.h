@@ -16,6 +16,7 @@
 #include "attention/strategies.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
+#include "tests/testing/connected_ranks.h"
 
 namespace moonring::attention {
 
@@ -33,8 +34,10 @@ struct Problem {
   AttentionShape shape() const;
 };
 
+// lse [T, H] only where it was asked for.
 struct Solution {
   at::Tensor out, dq, dk, dv;
+  at::Tensor lse = {};
 };
 
 inline constexpr at::Tensor Solution::*kMembers[] = {&Solution::out, &Solution::dq, &Solution::dk, &Solution::dv};
@@ -43,7 +46,7 @@ inline constexpr const char* kNames[] = {"out", "dq", "dk", "dv"};
 Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type, int64_t window = 0);
 Problem InDouble(const Problem& problem);
 
-// Softmax by document through LibTorch's own autograd, in fp64 whatever the problem's dtype.
+// Softmax by document through LibTorch's own autograd, in fp64 whatever the problem's dtype; lse too.
 Solution Written(const Problem& problem);
 
 std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention, const std::vector<int64_t>& lengths);
@@ -53,8 +56,18 @@ std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention, const
 Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAttention& plan, int rank, const Problem& problem, bool resumed = false);
 Solution Solve(const Attention& attention, int rank, const Problem& problem, bool resumed = false);
 
-// All problems by a strategy on ranks that are threads, joined.
-std::vector<Solution> SolveAll(const StrategyOptions& strategy, int ranks, const std::vector<Problem>& problems, TileRunners runners = DeviceTileRunner);
+// All problems by a strategy on ranks that are threads.
+struct Parts {
+  std::vector<std::shared_ptr<const comm::Layout>> layouts;  // by problem
+  std::vector<std::vector<Solution>> of_rank;                // by rank, by problem
+};
+Parts SolveParts(testing::ConnectedRanks& ranks, const StrategyOptions& strategy, const std::vector<Problem>& problems,
+                 const TileRunners& runners = DeviceTileRunner);
+
+// The same, joined.
+std::vector<Solution> SolveAll(testing::ConnectedRanks& ranks, const StrategyOptions& strategy, const std::vector<Problem>& problems,
+                               const TileRunners& runners = DeviceTileRunner);
+std::vector<Solution> SolveAll(const StrategyOptions& strategy, int ranks, const std::vector<Problem>& problems, const TileRunners& runners = DeviceTileRunner);
 
 }  // namespace moonring::attention
 
