@@ -116,13 +116,6 @@ const Worked& WorkedIn(at::ScalarType type) {
   return worked;
 }
 
-std::string Said(const Problem& problem) {
-  std::string said = "heads " + std::to_string(problem.q.size(1)) + "/" + std::to_string(problem.k.size(1)) + "x" + std::to_string(problem.q.size(2)) +
-                     " window " + std::to_string(problem.window) + " lengths";
-  for (const int64_t length : problem.lengths) said += " " + std::to_string(length);
-  return said;
-}
-
 // Bounds: rule 5 of the design (relative Frobenius error a tensor): fp64 1e-12, fp32 2e-6.
 TEST_P(ConformanceTest, EqualsAttentionWrittenOutInFp64) {
   const Worked& worked = WorkedIn(at::kDouble);

@@ -1,5 +1,6 @@
 #include "tests/attention/problem.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -24,6 +25,13 @@ Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::Scal
   return {std::move(lengths), random(heads.heads), random(heads.kv_heads), random(heads.kv_heads), random(heads.heads), window};
 }
 
+std::string Said(const Problem& problem) {
+  std::string said = "heads " + std::to_string(problem.q.size(1)) + "/" + std::to_string(problem.k.size(1)) + "x" + std::to_string(problem.q.size(2)) +
+                     " window " + std::to_string(problem.window) + " lengths";
+  for (const int64_t length : problem.lengths) said += " " + std::to_string(length);
+  return said;
+}
+
 Problem InDouble(const Problem& problem) {
   return {problem.lengths, problem.q.to(at::kDouble), problem.k.to(at::kDouble), problem.v.to(at::kDouble), problem.dout.to(at::kDouble), problem.window};
 }
@@ -32,25 +40,29 @@ Solution Written(const Problem& given) {
   const Problem problem = InDouble(given);
   const at::Tensor q = problem.q.detach().requires_grad_(), k = problem.k.detach().requires_grad_(), v = problem.v.detach().requires_grad_();
   const int64_t group = q.size(1) / k.size(1);
+  constexpr int64_t kRows = 256;
   std::vector<at::Tensor> outs, lses;
   int64_t offset = 0;
   for (const int64_t length : problem.lengths) {
-    const at::Tensor all = at::ones({length, length}, at::kBool);
-    at::Tensor hidden = all.triu(1);
-    if (problem.window > 0) hidden = hidden.logical_or(all.tril(-problem.window));
-    // One kv head at a time: scores of all heads of a long document would be mapped and unmapped at each step.
-    std::vector<at::Tensor> out_of_head, lse_of_head;
-    for (int64_t head = 0; head < k.size(1); ++head) {
-      const auto by_head = [&](const at::Tensor& rows, int64_t first, int64_t heads) {
-        return rows.narrow(0, offset, length).narrow(1, first, heads).transpose(0, 1);
-      };
-      const at::Tensor q_HTD = by_head(q, head * group, group), k_HTD = by_head(k, head, 1), v_HTD = by_head(v, head, 1);
-      const at::Tensor scores = at::matmul(q_HTD, k_HTD.transpose(1, 2)).mul(problem.scale()).masked_fill(hidden, -INFINITY);
-      out_of_head.push_back(at::matmul(scores.softmax(2), v_HTD).transpose(0, 1));
-      lse_of_head.push_back(scores.detach().logsumexp(2).transpose(0, 1));
+    // One kv head and some queries at a time: whole scores would be mapped and unmapped at each step.
+    for (int64_t begin = 0; begin < length; begin += kRows) {
+      const int64_t end = std::min(length, begin + kRows);
+      const at::Tensor all = at::ones({end - begin, end}, at::kBool);
+      at::Tensor hidden = all.triu(begin + 1);
+      if (problem.window > 0) hidden = hidden.logical_or(all.tril(begin - problem.window));
+      std::vector<at::Tensor> out_of_head, lse_of_head;
+      for (int64_t head = 0; head < k.size(1); ++head) {
+        const auto by_head = [&](const at::Tensor& rows, int64_t from, int64_t to, int64_t first, int64_t heads) {
+          return rows.narrow(0, offset + from, to - from).narrow(1, first, heads).transpose(0, 1);
+        };
+        const at::Tensor q_HTD = by_head(q, begin, end, head * group, group), k_HSD = by_head(k, 0, end, head, 1), v_HSD = by_head(v, 0, end, head, 1);
+        const at::Tensor scores = at::matmul(q_HTD, k_HSD.transpose(1, 2)).mul(problem.scale()).masked_fill(hidden, -INFINITY);
+        out_of_head.push_back(at::matmul(scores.softmax(2), v_HSD).transpose(0, 1));
+        lse_of_head.push_back(scores.detach().logsumexp(2).transpose(0, 1));
+      }
+      outs.push_back(at::cat(out_of_head, 1));
+      lses.push_back(at::cat(lse_of_head, 1));
     }
-    outs.push_back(at::cat(out_of_head, 1));
-    lses.push_back(at::cat(lse_of_head, 1));
     offset += length;
   }
   const at::Tensor out = outs.empty() ? at::zeros_like(q) + 0 * q : at::cat(outs), lse = lses.empty() ? at::zeros({0, q.size(1)}, at::kDouble) : at::cat(lses);

@@ -45,6 +45,7 @@ inline constexpr const char* kNames[] = {"out", "dq", "dk", "dv"};
 
 Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type, int64_t window = 0);
 Problem InDouble(const Problem& problem);
+std::string Said(const Problem& problem);  // its shape, in words
 
 // Softmax by document through LibTorch's own autograd, in fp64 whatever the problem's dtype; lse too.
 Solution Written(const Problem& problem);

@@ -19,6 +19,7 @@
 #include "comm/process_groups.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/attention/candidates.h"
 #include "tests/attention/problem.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/allocator_watch.h"
@@ -40,14 +41,14 @@ using ::testing::HasSubstr;
 
 constexpr int kRanks = 4;
 
-const std::vector<StrategyOptions> kStrategies = {
-    {.name = "ulysses"},
-    {.name = "ring"},
-    {.name = "zigzag-ring"},
-    {.name = "double-ring", .double_ring_window = 2},
-    {.name = "all-gather"},
-    {.name = "usp", .ulysses_degree = 2},
-    {.name = "usp", .ulysses_degree = 2, .placement = Placement::kContextFirst},
+const std::vector<Case> kCases = {
+    {{.name = "ulysses"}, kRanks},
+    {{.name = "ring"}, kRanks},
+    {{.name = "zigzag-ring"}, kRanks},
+    {{.name = "double-ring", .double_ring_window = 2}, kRanks},
+    {{.name = "all-gather"}, kRanks},
+    {{.name = "usp", .ulysses_degree = 2}, kRanks},
+    {{.name = "usp", .ulysses_degree = 2, .placement = Placement::kContextFirst}, kRanks},
 };
 
 // A document that every strategy divides, and some that live whole on a rank.
@@ -138,7 +139,7 @@ void ExpectBitEqual(const Solutions& got, const Solutions& want) {
   }
 }
 
-class RobustnessTest : public ::testing::TestWithParam<StrategyOptions> {
+class RobustnessTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override { at::manual_seed(7); }
 
@@ -146,7 +147,7 @@ class RobustnessTest : public ::testing::TestWithParam<StrategyOptions> {
   static std::vector<Solutions> OnRanks(const std::vector<Problem>& problems, const std::function<Solutions(RankProblems&)>& solve) {
     std::vector<Solutions> of_rank(kRanks);
     RunRanks(kRanks, [&](std::shared_ptr<World> world) {
-      RankProblems mine(GetParam(), world->communicator(), problems, DeviceTileRunner);
+      RankProblems mine(GetParam().strategy, world->communicator(), problems, DeviceTileRunner);
       of_rank[world->rank()] = solve(mine);
     });
     return of_rank;
@@ -202,7 +203,7 @@ TEST_P(RobustnessTest, LateMessagesChangeNothing) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   RunRanks(kRanks, [&](std::shared_ptr<World> world) {
     const testing::DelayedGroup late = testing::ConnectDelayed(store, world->rank(), kRanks, /*seed=*/100 + world->rank());
-    RankProblems mine(GetParam(), late.communicator, problems, DeviceTileRunner);
+    RankProblems mine(GetParam().strategy, late.communicator, problems, DeviceTileRunner);
     got[world->rank()] = mine.OneByOne();
     delays[world->rank()] = late.backend->delays();
   });
@@ -286,7 +287,7 @@ TEST_P(RobustnessTest, ADeadRankEndsTheOthersByName) {
   const std::vector<Problem> problems = {RandomProblem({1100}, {4, 4, 16}, at::kFloat)};
   for (const Death death : {Death::kBeforeForward, Death::kInForward, Death::kBeforeBackward, Death::kInBackward}) {
     SCOPED_TRACE("death " + std::to_string(static_cast<int>(death)));
-    const std::vector<LastWords> words = Die(GetParam(), problems, death);
+    const std::vector<LastWords> words = Die(GetParam().strategy, problems, death);
     for (const int rank : {0, 2, 3}) {
       SCOPED_TRACE("rank " + std::to_string(rank));
       EXPECT_THAT(words[rank].error, HasSubstr("rank 1 has failed: "));
@@ -357,11 +358,7 @@ TEST(RankCountTest, TheErrorInBf16DoesNotGrowWithTheRing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RobustnessTest, ::testing::ValuesIn(kStrategies), [](const auto& info) {
-  std::string name = info.param.name + (info.param.placement == Placement::kContextFirst ? "_context_first" : "");
-  for (char& c : name) c = c == '-' ? '_' : c;
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, RobustnessTest, ::testing::ValuesIn(kCases), [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace moonring::attention

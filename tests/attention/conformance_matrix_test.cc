@@ -1,0 +1,201 @@
+// The conformance suite at length: every strategy on 1, 2, 3, 4 and 8 ranks against attention written out in fp64, tensor by
+// tensor and rank by rank (each rank's own rows, not only the stream joined), over
+//
+//   lengths    1, 2, 3, 7, 33, 257, 1024, 2999; [5 1 120 33 7], 64 documents of one token, [1000 24], empty documents between
+//   heads      4/4, 8/2, 6/3, 7/1, 28/4, 40/8, each with each of these; head dims 7, 16, 64, 128 take turns over them
+//   windows    none; 50 tokens
+//   tensors    out, lse, dq, dk, dv
+//
+// and prints the worst error of each tensor by strategy, ranks and dtype. Many minutes:
+//
+//   bazel test //tests/attention:conformance_matrix_test --test_output=all
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "attention/head_split.h"
+#include "attention/strategies.h"
+#include "comm/layout.h"
+#include "comm/process_groups.h"
+#include "gtest/gtest.h"
+#include "tests/attention/candidates.h"
+#include "tests/attention/problem.h"
+#include "tests/testing/all_close.h"
+#include "tests/testing/connected_ranks.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::attention {
+namespace {
+
+using moonring::testing::ConnectedRanks;
+using moonring::testing::RelativeErrorOf;
+
+constexpr int kTensors = 5;
+constexpr at::Tensor Solution::*kParts[kTensors] = {&Solution::out, &Solution::lse, &Solution::dq, &Solution::dk, &Solution::dv};
+constexpr const char* kPartNames[kTensors] = {"out", "lse", "dq", "dk", "dv"};
+
+const std::vector<std::vector<int64_t>> kLengths = {
+    {1}, {2}, {3}, {7}, {33}, {257}, {1024}, {2999}, {5, 1, 120, 33, 7}, std::vector<int64_t>(64, 1), {1000, 24}, {0, 65, 0, 0, 130, 1, 0}};
+const std::vector<Heads> kHeads = {{4, 4}, {8, 2}, {6, 3}, {7, 1}, {28, 4}, {40, 8}};
+constexpr std::array<int64_t, 4> kHeadDims = {7, 16, 64, 128};
+
+// Products of a problem, forward and backward, as written out. A head dim that costs more than this gives way to the next lower.
+constexpr double kMostFlops = 2e9;
+
+double Flops(const std::vector<int64_t>& lengths, const Heads& heads) {
+  double flops = 0;
+  for (const int64_t length : lengths) flops += 14.0 * static_cast<double>(length * length * heads.heads * heads.head_dim);
+  return flops;
+}
+
+std::vector<Problem> AllProblems(at::ScalarType type) {
+  at::manual_seed(21);
+  std::vector<Problem> problems;
+  for (size_t l = 0; l < kLengths.size(); ++l) {
+    for (size_t h = 0; h < kHeads.size(); ++h) {
+      for (const int64_t window : {0, 50}) {
+        size_t turn = (l + h + (window > 0 ? 2 : 0)) % kHeadDims.size();
+        Heads heads{kHeads[h].heads, kHeads[h].kv_heads, kHeadDims[turn]};
+        while (turn > 0 && Flops(kLengths[l], heads) > kMostFlops) heads.head_dim = kHeadDims[--turn];
+        problems.push_back(RandomProblem(kLengths[l], heads, type, window));
+      }
+    }
+  }
+  return problems;
+}
+
+// A rank's rows of a solution of the whole stream. Of lse its heads, and the rows of all ranks of its context place.
+Solution RowsOf(const Solution& stream, const comm::Layout& layout, int rank, const Problem& problem) {
+  Solution rows;
+  for (const auto member : kMembers) rows.*member = layout.Cut(stream.*member, rank);
+  const comm::Division& division = layout.division();
+  const HeadRange heads = SplitHeads(problem.q.size(1), problem.k.size(1), division.heads)[division.HeadOf(rank)].queries;
+  std::vector<at::Tensor> of_place;
+  for (int place = 0; place < division.heads; ++place) of_place.push_back(layout.Cut(stream.lse, division.Rank(division.ContextOf(rank), place)));
+  rows.lse = at::cat(of_place).narrow(1, heads.begin, heads.heads());
+  return rows;
+}
+
+// As Solve, with the lse that the forward keeps.
+Solution SolveWithLse(PlannedAttention& plan, const comm::Layout& layout, int rank, const Problem& problem) {
+  const auto leaf = [&](const at::Tensor& stream) { return layout.Cut(stream, rank).clone().requires_grad_(); };
+  const at::Tensor q = leaf(problem.q), k = leaf(problem.k), v = leaf(problem.v);
+  KeptAttention kept;
+  const at::Tensor out = plan.Forward(q, k, v, {problem.scale(), problem.window}, &kept);
+  const auto gradients = torch::autograd::grad({out}, {q, k, v}, {layout.Cut(problem.dout, rank)});
+  return {out.detach(), gradients[0], gradients[1], gradients[2], kept.tensors().at(1)};
+}
+
+// Few rows, or rows of documents of one token, are differences near 0 of terms near 1.
+bool IsNearZero(const at::Tensor& want) { return want.numel() == 0 || want.size(0) <= 3 || want.abs().max().item<double>() < 1e-6; }
+
+// Relative; absolute where the result is near 0.
+double ErrorOf(const at::Tensor& got, const at::Tensor& want) {
+  if (got.sizes() != want.sizes()) return INFINITY;
+  if (want.numel() == 0) return 0;
+  return IsNearZero(want) ? (got - want).abs().max().item<double>() : RelativeErrorOf(got, want);
+}
+
+struct Row {
+  std::string name;
+  std::array<double, kTensors> worst = {};
+};
+
+void Print(const Row& row) {
+  std::printf("%-44s", row.name.c_str());
+  for (const double error : row.worst) std::printf(" %9.1e", error);
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+// In fp64 written out; else that of one rank in fp64, which the fp64 problems compare with what is written out.
+struct Worked {
+  std::vector<Problem> problems;
+  std::vector<Solution> want, alone;  // `alone`: of one rank in the problem's dtype
+};
+
+const Worked& WorkedIn(at::ScalarType type) {
+  static auto* const of_type = new std::map<at::ScalarType, Worked>;
+  Worked& worked = (*of_type)[type];
+  if (!worked.problems.empty()) return worked;
+  worked.problems = AllProblems(type);
+  ConnectedRanks(1).Run([&](std::shared_ptr<comm::World> world) {
+    const auto dense = *CreateAttention({{.name = "dense"}, world->communicator()});
+    for (const Problem& problem : worked.problems) {
+      const auto layout = MakeLayout(*dense, problem.lengths);
+      const auto by_one = [&](const Problem& of) { return SolveWithLse(**dense->Plan(layout), *layout, 0, of); };
+      worked.want.push_back(type == at::kDouble ? Written(problem) : by_one(InDouble(problem)));
+      worked.alone.push_back(by_one(problem));
+    }
+  });
+  return worked;
+}
+
+class ConformanceMatrixTest : public ::testing::TestWithParam<std::tuple<Case, at::ScalarType>> {
+ protected:
+  static void TearDownTestSuite() {
+    std::printf("%-44s", "worst error of any rank's rows");
+    for (const char* name : kPartNames) std::printf(" %9s", name);
+    std::printf("\n");
+    for (const Row& row : rows_) Print(row);
+  }
+
+  // fp64 and fp32: rule 5 of the design, in units of what scores are sums of where the result is near 0. bf16: as one rank's,
+  // doubled for out, trebled for gradients, though for no less than half a unit in the last place; lse is in fp32 throughout.
+  static double BoundOf(const Problem& problem, int tensor, const at::Tensor& alone, const at::Tensor& want) {
+    const double terms = IsNearZero(want) ? std::sqrt(static_cast<double>(problem.q.size(2))) : 1;
+    if (problem.q.scalar_type() == at::kDouble) return 1e-12 * terms;
+    if (problem.q.scalar_type() == at::kFloat || kParts[tensor] == &Solution::lse) return 2e-6 * terms;
+    return (kParts[tensor] == &Solution::out ? 2 : 3) * std::max(ErrorOf(alone, want), 1e-3 * terms);
+  }
+
+  static inline std::vector<Row> rows_;
+};
+
+TEST_P(ConformanceMatrixTest, EveryRankEqualsAttentionWrittenOut) {
+  const auto& [value, type] = GetParam();
+  const Worked& worked = WorkedIn(type);
+  std::vector<std::array<double, kTensors>> worst_of_rank(value.ranks);
+  std::vector<std::string> wrong(value.ranks);
+  ConnectedRanks(value.ranks).Run([&, &strategy = value.strategy](std::shared_ptr<comm::World> world) {
+    const int rank = world->rank();
+    const auto attention = *CreateAttention({strategy, world->communicator()});
+    for (size_t i = 0; i < worked.problems.size(); ++i) {
+      const Problem& problem = worked.problems[i];
+      const auto layout = MakeLayout(*attention, problem.lengths);
+      const Solution got = SolveWithLse(**attention->Plan(layout), *layout, rank, problem);
+      const Solution want = RowsOf(worked.want[i], *layout, rank, problem), alone = RowsOf(worked.alone[i], *layout, rank, problem);
+      for (int m = 0; m < kTensors; ++m) {
+        const double error = ErrorOf(got.*kParts[m], want.*kParts[m]), bound = BoundOf(problem, m, alone.*kParts[m], want.*kParts[m]);
+        worst_of_rank[rank][m] = std::max(worst_of_rank[rank][m], error);
+        if (!(error <= bound))
+          wrong[rank] += c10::str("\n  ", kPartNames[m], " ", (want.*kParts[m]).sizes(), ": ", error, ", wanted ", bound, "; ", Said(problem));
+      }
+    }
+  });
+  Row row{NameOf(value) + " " + at::toString(type)};
+  for (int rank = 0; rank < value.ranks; ++rank) {
+    EXPECT_EQ(wrong[rank], "") << "on rank " << rank;
+    for (int m = 0; m < kTensors; ++m) row.worst[m] = std::max(row.worst[m], worst_of_rank[rank][m]);
+  }
+  Print(row);
+  rows_.push_back(std::move(row));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ConformanceMatrixTest,
+                         ::testing::Combine(::testing::ValuesIn(AllCases()), ::testing::Values(at::kDouble, at::kFloat, at::kBFloat16)),
+                         [](const auto& info) { return NameOf(std::get<0>(info.param)) + "_" + at::toString(std::get<1>(info.param)); });
+
+}  // namespace
+}  // namespace moonring::attention
