@@ -1,0 +1,132 @@
+#include "comm/counter_random.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/util/Exception.h>
+
+namespace moonring::comm {
+namespace {
+
+constexpr uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;  // Philox4x32's constants
+constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
+constexpr int kRounds = 10;
+constexpr float kUnit = 0x1.0p-24f;
+constexpr int64_t kLanes = 16;  // counters that are mixed side by side, in vector registers
+
+uint32_t Low(uint64_t x) { return static_cast<uint32_t>(x); }
+uint32_t High(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
+
+// Mixes kLanes counters in place, word by word.
+void Philox(uint64_t key, uint32_t (&c)[4][kLanes]) {
+  uint32_t k0 = Low(key), k1 = High(key);
+  for (int round = 0; round < kRounds; ++round) {
+    for (int64_t i = 0; i < kLanes; ++i) {
+      const uint64_t p0 = static_cast<uint64_t>(kMultiplier0) * c[0][i], p1 = static_cast<uint64_t>(kMultiplier1) * c[2][i];
+      c[0][i] = High(p1) ^ c[1][i] ^ k0;
+      c[2][i] = High(p0) ^ c[3][i] ^ k1;
+      c[1][i] = Low(p1);
+      c[3][i] = Low(p0);
+    }
+    k0 += kWeyl0;
+    k1 += kWeyl1;
+  }
+}
+
+// `width` numbers of one identity.
+void FillRow(uint64_t key, uint64_t identity, int64_t width, float* row) {
+  for (int64_t begin = 0; begin < width; begin += 4 * kLanes) {
+    uint32_t c[4][kLanes];
+    for (int64_t i = 0; i < kLanes; ++i) {
+      const uint64_t block = begin / 4 + i;
+      c[0][i] = Low(block);
+      c[1][i] = High(block);
+      c[2][i] = Low(identity);
+      c[3][i] = High(identity);
+    }
+    Philox(key, c);
+    const int64_t count = std::min(4 * kLanes, width - begin);
+    for (int64_t j = 0; j < count; ++j) row[begin + j] = static_cast<float>(c[j % 4][j / 4] >> 8) * kUnit;
+  }
+}
+
+constexpr int64_t kMask = 0xFFFFFFFF;
+
+// High and low words of a 32-bit constant times 32-bit words held in int64. The product's 64 bits are right whatever its sign.
+struct Product {
+  at::Tensor high, low;
+};
+Product Multiply(int64_t constant, const at::Tensor& words) {
+  const at::Tensor product = words * constant;
+  return {product.__rshift__(32).bitwise_and_(kMask), product.bitwise_and(kMask)};
+}
+
+uint64_t Fnv1a(absl::string_view text) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  return hash;
+}
+
+}  // namespace
+
+uint64_t CounterKey(uint64_t seed, uint64_t step, absl::string_view module) {
+  const uint64_t name = Fnv1a(module);
+  uint32_t c[4][kLanes] = {};
+  c[0][0] = Low(step);
+  c[1][0] = High(step);
+  c[2][0] = Low(name);
+  c[3][0] = High(name);
+  Philox(seed, c);
+  return static_cast<uint64_t>(c[1][0]) << 32 | c[0][0];
+}
+
+at::Tensor CounterUniform(uint64_t key, const at::Tensor& identity_T, int64_t width) {
+  TORCH_CHECK(identity_T.dim() == 1 && identity_T.scalar_type() == at::kLong, "random numbers: identities of shape ", identity_T.sizes(), " in ",
+              identity_T.scalar_type(), ", wanted int64 [T]");
+  TORCH_CHECK(width >= 0, "random numbers: ", width, " a token");
+  at::NoGradGuard no_grad;
+  if (!identity_T.is_cpu()) return internal::CounterUniformByTensors(key, identity_T, width);
+  const at::Tensor identities = identity_T.contiguous();
+  at::Tensor result = at::empty({identities.size(0), width}, at::kFloat);
+  const int64_t* identity = identities.const_data_ptr<int64_t>();
+  float* row = result.mutable_data_ptr<float>();
+  at::parallel_for(0, identities.size(0), std::max<int64_t>(1, 16384 / std::max<int64_t>(width, 1)), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) FillRow(key, static_cast<uint64_t>(identity[t]), width, row + t * width);
+  });
+  return result;
+}
+
+at::Tensor internal::CounterUniformByTensors(uint64_t key, const at::Tensor& identity_T, int64_t width) {
+  const int64_t blocks = (width + 3) / 4, rows = identity_T.size(0);
+  at::Tensor c0 = at::arange(blocks, identity_T.options()).unsqueeze(0).expand({rows, blocks});
+  at::Tensor c1 = at::zeros_like(c0);
+  at::Tensor c2 = identity_T.bitwise_and(kMask).unsqueeze(1).expand({rows, blocks});
+  at::Tensor c3 = identity_T.__rshift__(32).bitwise_and_(kMask).unsqueeze(1).expand({rows, blocks});
+  uint32_t k0 = Low(key), k1 = High(key);
+  for (int round = 0; round < kRounds; ++round) {
+    const Product p0 = Multiply(kMultiplier0, c0), p1 = Multiply(kMultiplier1, c2);
+    c0 = p1.high.bitwise_xor(c1).bitwise_xor_(static_cast<int64_t>(k0));
+    c2 = p0.high.bitwise_xor(c3).bitwise_xor_(static_cast<int64_t>(k1));
+    c1 = p1.low;
+    c3 = p0.low;
+    k0 += kWeyl0;
+    k1 += kWeyl1;
+  }
+  const at::Tensor words = at::stack({c0, c1, c2, c3}, 2).view({rows, 4 * blocks}).narrow(1, 0, width);
+  return words.__rshift__(8).to(at::kFloat).mul_(kUnit);
+}
+
+at::Tensor InitialUniform(uint64_t seed, absl::string_view name, at::IntArrayRef sizes) {
+  at::Tensor result = at::empty(sizes, at::kFloat);
+  FillRow(CounterKey(seed, std::numeric_limits<uint64_t>::max(), name), /*identity=*/0, result.numel(), result.mutable_data_ptr<float>());
+  return result;
+}
+
+}  // namespace moonring::comm
