@@ -3,20 +3,40 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "comm/layout.h"
 #include "comm/mesh.h"
+#include "comm/sequence.h"
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
 #include "lua/handles.h"
 #include "lua/options.h"
 #include "lua/tensor.h"
+#include "objectives/documents.h"
 #include "objectives/log_prob.h"
 #include "objectives/sft.h"
+#include "objectives/sums.h"
 
 namespace moonring::lua {
+
+// A sum and a table name -> {sum, count}.
+template <>
+struct Value<objectives::Sums> {
+  static int Push(lua_State* L, const objectives::Sums& sums) {
+    Value<at::Tensor>::Push(L, sums.loss);
+    lua_newtable(L);
+    for (const auto& [name, metric] : sums.metrics) {
+      Value<std::vector<double>>::Push(L, {metric.sum, metric.count});
+      lua_setfield(L, -2, name.c_str());
+    }
+    return 2;
+  }
+};
+
 namespace {
 
 std::shared_ptr<objectives::Sft> MakeSft(Options options) {
@@ -44,30 +64,8 @@ void OpenObjectives(lua_State* L) {
       {
           {"count", Bind<[](objectives::Sft& sft, at::Tensor labels_T, std::vector<int64_t> lengths) { return sft.Count(labels_T, lengths); }>},
           {"loss", Bind<[](objectives::Sft& sft, at::Tensor log_prob_T, at::Tensor targets_T) {
-             objectives::Sums sums = sft.Loss(log_prob_T, targets_T);
-             return std::make_tuple(sums.loss.value, std::make_shared<objectives::Metrics>(std::move(sums.metrics)));
+             return sft.Loss(log_prob_T, targets_T);
            }>},
-          {"metrics", Bind<[](objectives::Sft& sft) { return std::make_shared<objectives::Metrics>(sft.EmptyMetrics()); }>},
-      });
-  Class<objectives::Metrics>::Register(
-      L, "Metrics",
-      {
-          {"add", Bind<[](objectives::Metrics& metrics, objectives::Metrics& other) { metrics.Add(other); }>},
-          {"reduce", [](lua_State* state) {
-             objectives::Metrics& metrics = *Class<objectives::Metrics>::Read(state, 1);
-             comm::Mesh& mesh = *Class<comm::Mesh>::Read(state, 2);
-             const auto totals = comm::ValueOrThrow(metrics.Reduce(mesh.world(), mesh.dp()));
-             lua_newtable(state);
-             for (const auto& [name, total] : totals) {
-               lua_newtable(state);
-               lua_pushnumber(state, total.sum);
-               lua_setfield(state, -2, "sum");
-               lua_pushnumber(state, static_cast<double>(total.count));
-               lua_setfield(state, -2, "count");
-               lua_setfield(state, -2, name.c_str());
-             }
-             return 1;
-           }},
       });
   PushModule(L, "moonring.objectives",
              {
@@ -79,6 +77,11 @@ void OpenObjectives(lua_State* L) {
                     objectives::RowLogits rows = objectives::Logits(hidden_ND, head_VD, first_ids, LogProbOptionsOf(options));
                     return std::make_tuple(rows.logits_NK, rows.logsumexp_N);
                   }>},
+                 {"document_sums", Bind<[](at::Tensor values_T, comm::Layout& layout, comm::Mesh& mesh) {
+                    return objectives::DocumentSums(values_T, layout, mesh.sp_group());
+                  }>},
+                 {"document_targets", Bind<[](comm::Sequence& sequence) { return objectives::DocumentTargets(sequence); }>},
+                 {"desensitized", Bind<[](comm::Sequence& sequence, double alpha) { return objectives::Desensitized(sequence, alpha); }>},
              });
 }
 

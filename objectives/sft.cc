@@ -27,11 +27,9 @@ int64_t Sft::Count(const at::Tensor& labels_T, absl::Span<const int64_t> lengths
 Sums Sft::Loss(const at::Tensor& log_prob_T, const at::Tensor& targets_T) const {
   TORCH_CHECK(log_prob_T.dim() == 1 && log_prob_T.sizes() == targets_T.sizes(), "objectives.sft: log-probs of shape ", log_prob_T.sizes(),
               ", targets of shape ", targets_T.sizes());
-  Sums sums{{Kind::kSharded, log_prob_T.sum(at::kDouble).neg()}, EmptyMetrics()};
-  sums.metrics.Add("nll", Kind::kSharded, sums.loss.value.item<double>(), targets_T.ne(comm::kIgnore).sum().item<int64_t>());
+  Sums sums{log_prob_T.sum(at::kDouble).neg(), {}};
+  sums.metrics["nll"] = {sums.loss.item<double>(), targets_T.ne(comm::kIgnore).sum().item<double>()};
   return sums;
 }
-
-Metrics Sft::EmptyMetrics() const { return Metrics({{"nll", Kind::kSharded}}); }
 
 }  // namespace moonring::objectives

@@ -31,12 +31,9 @@ class Sft {
   // labels_T: unshifted, integer, kIgnore where nothing is learnt; lengths: of the documents, summing to T.
   int64_t Count(const at::Tensor& labels_T, absl::Span<const int64_t> lengths) const;
 
-  // log_prob_T of this rank's rows and their targets -> the sharded sum of -log p, in fp64 (its gradient in log_prob_T is -1 at each row),
-  // and the metric "nll": the same sum, over the number of targets.
+  // Token level: log_prob_T of this rank's rows and their targets -> the sum of -log p, in fp64 (its gradient in log_prob_T is -1 at each
+  // row), and the metric "nll": the same sum, over the number of targets.
   Sums Loss(const at::Tensor& log_prob_T, const at::Tensor& targets_T) const;
-
-  // An empty total of what Loss reports, to add the micro-batches' metrics to.
-  Metrics EmptyMetrics() const;
 
  private:
   SftOptions options_;

@@ -35,6 +35,26 @@ function objectives.log_prob(hidden_TD, head_VD, targets_T, options) end
 ---@return moonring.Tensor logsumexp_N [N], over the whole vocabulary
 function objectives.logits(hidden_ND, head_VD, first_ids, options) end
 
+--- The sum of each document's values over all its tokens, on whatever sp rank: what a sequence-level objective is made from. Differentiable; its
+--- backward communicates nothing. Collective over sp. No parameter may be used after it.
+---@param values_T moonring.Tensor [T_local], in the layout's order
+---@param layout moonring.Layout
+---@param mesh moonring.Mesh
+---@return moonring.Tensor sums fp64 [documents], the same on every sp rank
+function objectives.document_sums(values_T, layout, mesh) end
+
+--- How many predictions each document has. Nothing is communicated.
+---@param sequence moonring.Sequence
+---@return moonring.Tensor targets fp64 [documents]
+function objectives.document_targets(sequence) end
+
+--- Weights of tokens for `ld_alpha` (LD-DPO): of a pair's two answers, chosen and rejected in turn, the first min(n, n') predictions weigh 1 and those after
+--- ld_alpha. Of the whole stream: `layout:cut` it.
+---@param sequence moonring.Sequence
+---@param ld_alpha number 0 to 1
+---@return moonring.Tensor weights_T fp64 [T]
+function objectives.desensitized(sequence, ld_alpha) end
+
 ---@class moonring.Sft
 local Sft = {}
 
@@ -48,28 +68,9 @@ function Sft:count(labels_T, lengths) end
 ---@param log_prob_T moonring.Tensor [T_local]
 ---@param targets_T moonring.Tensor int64 [T_local]
 ---@return moonring.Tensor loss of shape [], fp64
----@return moonring.Metrics metrics "nll": the same sum, and how many targets
+---@return table<string, number[]> metrics by name {sum, count}: "nll", the same sum and how many targets
 function Sft:loss(log_prob_T, targets_T) end
 
---- An empty total of what `loss` reports, to add the micro-batches' to.
----@return moonring.Metrics
-function Sft:metrics() end
-
 function Sft:close() end
-
---- Named sums and counts of a step.
----@class moonring.Metrics
-local Metrics = {}
-
---- Adds those of another micro-batch.
----@param other moonring.Metrics
-function Metrics:add(other) end
-
---- The whole step's totals by name. Collective over all ranks.
----@param mesh moonring.Mesh
----@return table<string, { sum: number, count: integer }>
-function Metrics:reduce(mesh) end
-
-function Metrics:close() end
 
 return objectives

@@ -96,7 +96,7 @@ do
   o.MicroBatch = o.Step:micro_batches()[1]
   o.Sft = moonring.objectives.sft()
   local log_prob = moonring.objectives.log_prob(o.Model:forward(ids, positions, plan), o.Parameter, targets)
-  o.Tensor, o.Metrics = o.Sft:loss(log_prob, targets)
+  o.Tensor = o.Sft:loss(log_prob, targets)
   o.Optimizer = moonring.trainer.adamw(o.Parameters)
   o.Schedule = moonring.trainer.schedule { total_steps = 10 }
   o.Log = moonring.trainer.log { dir = scratch, total_steps = 10 }

@@ -1,6 +1,5 @@
 #include "objectives/sft.h"
 
-#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -40,12 +39,11 @@ TEST(SftTest, LossIsTheSumAndItsGradientMinusOne) {
   at::Tensor log_prob = at::tensor(std::vector<double>{-0.5, 0.0, -2.0, -0.25}, at::kFloat).requires_grad_();
   const at::Tensor targets = Ids({3, kNone, 9, 1});
   const Sums sums = Sft({}).Loss(log_prob, targets);
-  EXPECT_EQ(sums.loss.kind, Kind::kSharded);
-  EXPECT_EQ(sums.loss.value.scalar_type(), at::kDouble);
-  EXPECT_EQ(sums.loss.value.item<double>(), 2.75);
+  EXPECT_EQ(sums.loss.scalar_type(), at::kDouble);
+  EXPECT_EQ(sums.loss.item<double>(), 2.75);
   EXPECT_EQ(sums.metrics.at("nll").sum, 2.75);
   EXPECT_EQ(sums.metrics.at("nll").count, 3);
-  (sums.loss.value / 4).backward();
+  (sums.loss / 4).backward();
   EXPECT_TRUE(log_prob.grad().eq(-0.25).all().item<bool>());
   EXPECT_THROW(Sft({}).Loss(log_prob, targets.narrow(0, 0, 2)), c10::Error);
 }
@@ -53,36 +51,16 @@ TEST(SftTest, LossIsTheSumAndItsGradientMinusOne) {
 TEST(SftTest, ARankWithoutTokens) {
   at::Tensor log_prob = at::empty({0}).requires_grad_();
   const Sums sums = Sft({}).Loss(log_prob, at::empty({0}, at::kLong));
-  EXPECT_EQ(sums.loss.value.item<double>(), 0.0);
+  EXPECT_EQ(sums.loss.item<double>(), 0.0);
   EXPECT_EQ(sums.metrics.at("nll").count, 0);
-  EXPECT_EQ(sums.metrics.at("nll").Mean(), 0.0);
-  sums.loss.value.backward();
+  EXPECT_EQ(sums.metrics.at("nll").sum, 0.0);
+  sums.loss.backward();
 }
 
 // Many equal terms: an fp32 sum would be off by more than its last bit, an fp64 one is exact.
 TEST(SftTest, SumsInFp64) {
   const at::Tensor log_prob = at::full({1 << 20}, -0.1f);
-  EXPECT_EQ(Sft({}).Loss(log_prob, at::zeros({1 << 20}, at::kLong)).loss.value.item<double>(), static_cast<double>(0.1f) * (1 << 20));
-}
-
-TEST(MetricsTest, AddsWithinAKindOnly) {
-  Metrics metrics({{"nll", Kind::kSharded}, {"margin", Kind::kReplicated}});
-  metrics.Add("nll", Kind::kSharded, 1.5, 2);
-  metrics.Add("nll", Kind::kSharded, 0.5, 2);
-  EXPECT_EQ(metrics.at("nll").Mean(), 0.5);
-  try {
-    metrics.Add("nll", Kind::kReplicated, 1.0, 1);
-    FAIL();
-  } catch (const c10::Error& error) {
-    EXPECT_NE(std::string(error.what()).find("nll is declared sharded, a replicated sum came"), std::string::npos);
-  }
-  EXPECT_THROW(metrics.Add("other", Kind::kSharded, 1.0, 1), c10::Error);
-  EXPECT_THROW(Metrics({{"a", Kind::kSharded}, {"a", Kind::kSharded}}), c10::Error);
-  Metrics more({{"nll", Kind::kSharded}});
-  more.Add("nll", Kind::kSharded, 3.0, 1);
-  metrics.Add(more);
-  EXPECT_EQ(metrics.at("nll").sum, 5.0);
-  EXPECT_EQ(metrics.at("nll").count, 5);
+  EXPECT_EQ(Sft({}).Loss(log_prob, at::zeros({1 << 20}, at::kLong)).loss.item<double>(), static_cast<double>(0.1f) * (1 << 20));
 }
 
 }  // namespace
