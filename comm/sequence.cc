@@ -52,6 +52,7 @@ absl::Status Validate(const Sequence& sequence) {
   }
   RETURN_IF_ERROR(ValidateTensor("ids", sequence.ids_T, tokens));
   RETURN_IF_ERROR(ValidateTensor("positions", sequence.positions_T, tokens));
+  if (sequence.identity_T.defined()) RETURN_IF_ERROR(ValidateTensor("identity", sequence.identity_T, tokens));
   return ValidateTensor("targets", sequence.targets_T, tokens);
 }
 

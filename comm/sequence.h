@@ -9,6 +9,8 @@
 //   lengths    L_0 .. L_{n-1}, each >= 0, summing to T
 //   ids_T      int64 [T] on the host
 //   positions_T, targets_T  int64 [T]; targets_T[t] is the id that follows t in its document, or kIgnore
+//   identity_T  int64 [T] or undefined: a number for each token that does not depend on where it is packed, by which
+//               counter-based randomness (dropout, noise) is keyed; different for different tokens of one step
 
 #include <cstdint>
 #include <vector>
@@ -28,6 +30,7 @@ struct Sequence {
   at::Tensor ids_T;
   at::Tensor positions_T;
   at::Tensor targets_T;
+  at::Tensor identity_T;
 };
 
 // targets[t] = labels[t + 1] inside a document, kIgnore at each document's end. The whole stream's, before any cut.
@@ -36,7 +39,7 @@ at::Tensor ShiftLabels(const at::Tensor& labels_T, absl::Span<const int64_t> len
 // 0, 1, .. L_d - 1 for each document: the usual positions.
 at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths);
 
-// INVALID_ARGUMENT where a length is negative, or a tensor is not int64 [sum of lengths] on the host.
+// INVALID_ARGUMENT where a length is negative, or a tensor is not int64 [sum of lengths] on the host (identity may be undefined).
 absl::Status Validate(const Sequence& sequence);
 
 }  // namespace moonring::comm

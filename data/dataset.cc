@@ -89,7 +89,7 @@ class Builder {
       Skip(converted.skipped, row);
       return absl::OkStatus();
     }
-    BuiltExample built = BuildExample(template_.EncodeTurns(converted.conversation), learn_);
+    BuiltDocument built = BuildConversation(template_.EncodeTurns(converted.conversation), learn_);
     if (built.whole_tokens == 0) {
       Skip("without any token", row);
       return absl::OkStatus();
@@ -105,15 +105,15 @@ class Builder {
       return absl::OkStatus();
     }
     Count(built);
-    prepared_.examples.push_back(std::move(built.example));
+    prepared_.examples.push_back({.documents = {std::move(built.document)}});
     return absl::OkStatus();
   }
 
-  void Count(const BuiltExample& built) {
+  void Count(const BuiltDocument& built) {
     DatasetReport& report = prepared_.report;
-    const std::vector<int32_t>& labels = built.example.labels;
+    const std::vector<int32_t>& labels = built.document.labels;
     const int64_t learnt = absl::c_count_if(labels, [](int32_t label) { return label != kNotLearnt; });
-    report.tokens += static_cast<int64_t>(built.example.ids.size());
+    report.tokens += built.document.size();
     report.learnt += learnt;
     report.truncated += built.truncated();
     const bool predicts = learnt > (labels[0] != kNotLearnt ? 1 : 0);  // nothing comes before the first token to predict it from

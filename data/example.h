@@ -1,8 +1,14 @@
-// A training example: what `preprocess` writes on one line.
+// A training example: what `preprocess` writes on one line. One document or two, by what is trained:
+//
+//   pt, sft   the document
+//   rm, dpo   {chosen, rejected}: two answers to one prompt
+//   kto       {answer, mismatched}: an answer that is desired or not, and the same prompt with another row's answer, which is
+//             run without gradients alone, for the KL term
 #ifndef MOONRING_DATA_EXAMPLE_H_
 #define MOONRING_DATA_EXAMPLE_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace moonring::data {
@@ -11,9 +17,24 @@ namespace moonring::data {
 inline constexpr int32_t kNotLearnt = -100;
 
 // Two arrays of one length. labels are unshifted: labels[t] belongs to ids[t], and is learnt at the position before it.
-struct Example {
+struct Document {
   std::vector<int32_t> ids;
   std::vector<int32_t> labels;
+
+  int64_t size() const { return static_cast<int64_t>(ids.size()); }
+};
+
+struct Example {
+  std::vector<Document> documents;
+  std::optional<bool> desirable;  // kto only
+
+  // Documents that one forward pass of the training takes together: all but kto's mismatched one.
+  int64_t trained_documents() const { return desirable.has_value() ? 1 : static_cast<int64_t>(documents.size()); }
+  int64_t trained_tokens() const {
+    int64_t tokens = 0;
+    for (int64_t d = 0; d < trained_documents(); ++d) tokens += documents[d].size();
+    return tokens;
+  }
 };
 
 }  // namespace moonring::data

@@ -34,6 +34,33 @@ std::vector<std::vector<int64_t>> PackRank(const std::vector<int64_t>& examples,
   return micro_batches;
 }
 
+struct PlacedDocument {
+  const Document* document;
+  int64_t identity;  // of its first token
+};
+
+void Fill(const std::vector<PlacedDocument>& documents, MicroBatch& micro_batch) {
+  comm::Sequence& sequence = micro_batch.sequence;
+  for (const PlacedDocument& each : documents) {
+    TORCH_CHECK(each.document->ids.size() == each.document->labels.size(), "a document of ", each.document->ids.size(), " ids and ",
+                each.document->labels.size(), " labels");
+    sequence.lengths.push_back(each.document->size());
+  }
+  const int64_t tokens = std::accumulate(sequence.lengths.begin(), sequence.lengths.end(), int64_t{0});
+  for (at::Tensor* tensor : {&sequence.ids_T, &micro_batch.labels_T, &sequence.identity_T}) *tensor = at::empty({tokens}, at::kLong);
+  int64_t* ids = sequence.ids_T.data_ptr<int64_t>();
+  int64_t* labels = micro_batch.labels_T.data_ptr<int64_t>();
+  int64_t* identity = sequence.identity_T.data_ptr<int64_t>();
+  for (const PlacedDocument& each : documents) {
+    ids = std::copy(each.document->ids.begin(), each.document->ids.end(), ids);
+    labels = std::copy(each.document->labels.begin(), each.document->labels.end(), labels);
+    std::iota(identity, identity + each.document->size(), each.identity);
+    identity += each.document->size();
+  }
+  sequence.positions_T = comm::PositionsInDocuments(sequence.lengths);
+  sequence.targets_T = comm::ShiftLabels(micro_batch.labels_T, sequence.lengths);
+}
+
 }  // namespace
 
 Packing PackStep(absl::Span<const int64_t> lengths, const PackOptions& options) {
@@ -55,26 +82,24 @@ Packing PackStep(absl::Span<const int64_t> lengths, const PackOptions& options) 
   return packing;
 }
 
-MicroBatch MakeMicroBatch(const std::vector<Example>& dataset, std::vector<int64_t> indices) {
-  MicroBatch micro_batch{.examples = std::move(indices)};
-  std::vector<int64_t>& lengths = micro_batch.sequence.lengths;
-  for (const int64_t index : micro_batch.examples) {
+MicroBatch MakeMicroBatch(const std::vector<Example>& dataset, absl::Span<const int64_t> step, std::vector<int64_t> places, Part part) {
+  MicroBatch micro_batch{.places = std::move(places)};
+  std::vector<PlacedDocument> documents;
+  for (const int64_t place : micro_batch.places) {
+    TORCH_CHECK(place >= 0 && place < static_cast<int64_t>(step.size()), "place ", place, " in a step of ", step.size(), " examples");
+    const int64_t index = step[place];
     TORCH_CHECK(index >= 0 && index < static_cast<int64_t>(dataset.size()), "example ", index, " of a data set of ", dataset.size());
-    TORCH_CHECK(dataset[index].ids.size() == dataset[index].labels.size(), "example ", index, " has ", dataset[index].ids.size(), " ids and ",
-                dataset[index].labels.size(), " labels");
-    lengths.push_back(static_cast<int64_t>(dataset[index].ids.size()));
+    const Example& example = dataset[index];
+    const int64_t begin = part == Part::kTrained ? 0 : example.trained_documents();
+    const int64_t end = part == Part::kTrained ? example.trained_documents() : static_cast<int64_t>(example.documents.size());
+    TORCH_CHECK(micro_batch.examples.empty() || end - begin == micro_batch.documents_per_example, "example ", index, " has ", end - begin,
+                " documents, those before it have ", micro_batch.documents_per_example);
+    micro_batch.examples.push_back(index);
+    micro_batch.documents_per_example = end - begin;
+    if (example.desirable.has_value()) micro_batch.desirable.push_back(*example.desirable);
+    for (int64_t d = begin; d < end; ++d) documents.push_back({&example.documents[d], (index << 32) + (d << 31)});
   }
-  const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-  micro_batch.sequence.ids_T = at::empty({tokens}, at::kLong);
-  micro_batch.labels_T = at::empty({tokens}, at::kLong);
-  int64_t* ids = micro_batch.sequence.ids_T.data_ptr<int64_t>();
-  int64_t* labels = micro_batch.labels_T.data_ptr<int64_t>();
-  for (const int64_t index : micro_batch.examples) {
-    ids = std::copy(dataset[index].ids.begin(), dataset[index].ids.end(), ids);
-    labels = std::copy(dataset[index].labels.begin(), dataset[index].labels.end(), labels);
-  }
-  micro_batch.sequence.positions_T = comm::PositionsInDocuments(lengths);
-  micro_batch.sequence.targets_T = comm::ShiftLabels(micro_batch.labels_T, lengths);
+  Fill(documents, micro_batch);
   return micro_batch;
 }
 

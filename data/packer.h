@@ -1,5 +1,8 @@
 // A step's examples -> which dp rank computes which, in which micro-batches.
 //
+// The documents of an example stay together, so its length is their sum: a pair's chosen and rejected answer are neighbours in one micro-batch.
+// KTO's mismatched documents are packed by the same rule as a step of their own, so a rank need not have those of its examples.
+//
 // Examples go to dp ranks by cost, the dearest first, each to the rank that has least so far; on a rank they go into
 // micro-batches of at most micro_batch_tokens tokens, the longest first, each into the first that has room. A longer example
 // goes alone. Ties fall to the earlier example and the lower rank, so the result is a function of the lengths and the options
@@ -34,13 +37,20 @@ struct PackOptions {
 Packing PackStep(absl::Span<const int64_t> lengths, const PackOptions& options);
 
 struct MicroBatch {
-  std::vector<int64_t> examples;  // indices into the data set; the documents of `sequence`, in order
-  comm::Sequence sequence;        // targets: labels shifted inside each document
-  at::Tensor labels_T;            // int64, unshifted: what an objective counts
+  std::vector<int64_t> examples;      // indices into the data set; their documents are those of `sequence`, in order
+  std::vector<int64_t> places;        // the same examples' places in the step, from 0
+  int64_t documents_per_example = 1;  // 2 for pairs: chosen, rejected, chosen, rejected, ...
+  std::vector<bool> desirable;        // kto: of each example; else empty
+  comm::Sequence sequence;            // targets: labels shifted inside each document; identity filled
+  at::Tensor labels_T;                // int64, unshifted: what an objective counts
 };
 
-// The examples `indices` of `dataset` as one packed stream.
-MicroBatch MakeMicroBatch(const std::vector<Example>& dataset, std::vector<int64_t> indices);
+// Which of their documents a micro-batch takes of its examples.
+enum class Part { kTrained, kMismatched };
+
+// The examples step[places] of `dataset` as one packed stream. A token's identity is example * 2^32 + (which document of the
+// example) * 2^31 + position in the document: the same wherever it is packed.
+MicroBatch MakeMicroBatch(const std::vector<Example>& dataset, absl::Span<const int64_t> step, std::vector<int64_t> places, Part part = Part::kTrained);
 
 }  // namespace moonring::data
 

@@ -2,15 +2,28 @@
 
 #include <memory>
 
+#include <c10/util/Exception.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/output_file.h"
 #include "comm/status_macros.h"
 
 namespace moonring::data {
+namespace {
+
+std::string Fields(const Document& document, absl::string_view prefix) {
+  return absl::StrCat("\"", prefix, "input_ids\": [", absl::StrJoin(document.ids, ", "), "], \"", prefix, "labels\": [", absl::StrJoin(document.labels, ", "), "]");
+}
+
+}  // namespace
 
 std::string PreprocessedLine(const Example& example) {
-  return absl::StrCat("{\"input_ids\": [", absl::StrJoin(example.ids, ", "), "], \"labels\": [", absl::StrJoin(example.labels, ", "), "]}");
+  const std::vector<Document>& documents = example.documents;
+  if (documents.size() == 1) return absl::StrCat("{", Fields(documents[0], ""), "}");
+  TORCH_CHECK(documents.size() == 2, "an example has one or two documents, got ", documents.size());
+  if (!example.desirable.has_value()) return absl::StrCat("{", Fields(documents[0], "chosen_"), ", ", Fields(documents[1], "rejected_"), "}");
+  return absl::StrCat("{", Fields(documents[0], ""), ", ", Fields(documents[1], "kl_"), ", \"kto_tag\": ", *example.desirable ? "true" : "false", "}");
 }
 
 absl::Status WritePreprocessed(const std::string& path, absl::Span<const Example> examples) {

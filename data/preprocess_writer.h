@@ -1,6 +1,8 @@
 // Writes training examples as JSON lines, one an example, in their order:
 //
-//   {"input_ids": [1, 4093, 198], "labels": [-100, -100, 198]}
+//   pt, sft   {"input_ids": [1, 4093, 198], "labels": [-100, -100, 198]}
+//   rm, dpo   {"chosen_input_ids": [..], "chosen_labels": [..], "rejected_input_ids": [..], "rejected_labels": [..]}
+//   kto       {"input_ids": [..], "labels": [..], "kl_input_ids": [..], "kl_labels": [..], "kto_tag": true}
 //
 // to the byte what Python's json.dumps writes, so that files can be compared with a peer's. The file appears whole or not at
 // all (comm/output_file.h). Fails where the folder cannot be written or the disk is full.

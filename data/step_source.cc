@@ -24,20 +24,32 @@ absl::StatusOr<std::unique_ptr<StepSource>> StepSource::Create(std::shared_ptr<c
     return absl::InvalidArgumentError(
         absl::StrCat("step_source: step batches of ", batches->options().examples, " examples over a data set of ", dataset->size()));
   }
+  for (const Example& example : *dataset) {
+    TORCH_CHECK(example.documents.size() == dataset->front().documents.size() && example.desirable.has_value() == dataset->front().desirable.has_value(),
+                "step_source: examples of one data set must be of one kind");
+  }
   return std::unique_ptr<StepSource>(new StepSource(std::move(dataset), std::move(batches), packing, dp_rank));
 }
 
 absl::StatusOr<std::optional<Step>> StepSource::Next() {
   ASSIGN_OR_RETURN(std::optional<StepBatch> batch, batches_->Next());
   if (!batch.has_value()) return std::nullopt;
-  std::vector<int64_t> lengths;
-  for (const int64_t example : batch->examples) lengths.push_back(static_cast<int64_t>((*dataset_)[example].ids.size()));
-  Step step{.batch = *std::move(batch), .tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0})};
-  const Packing packing = PackStep(lengths, packing_);
-  for (std::vector<int64_t> examples : packing[dp_rank_]) {
-    for (int64_t& example : examples) example = step.batch.examples[example];
-    step.micro_batches.push_back(MakeMicroBatch(*dataset_, std::move(examples)));
+  Step step{.batch = *std::move(batch)};
+  std::vector<int64_t> lengths, mismatched;  // the latter of all examples or of none
+  for (const int64_t index : step.batch.examples) {
+    const Example& example = (*dataset_)[index];
+    lengths.push_back(example.trained_tokens());
+    if (example.trained_documents() < static_cast<int64_t>(example.documents.size())) mismatched.push_back(example.documents.back().size());
   }
+  step.tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  const auto pack = [&](absl::Span<const int64_t> each, Part part, std::vector<MicroBatch>& micro_batches) {
+    Packing packing = PackStep(each, packing_);
+    for (std::vector<int64_t>& places : packing[dp_rank_]) {
+      micro_batches.push_back(MakeMicroBatch(*dataset_, step.batch.examples, std::move(places), part));
+    }
+  };
+  pack(lengths, Part::kTrained, step.micro_batches);
+  pack(mismatched, Part::kMismatched, step.mismatched);
   return step;
 }
 

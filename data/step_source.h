@@ -21,8 +21,9 @@ namespace moonring::data {
 
 struct Step {
   StepBatch batch;                        // of all dp ranks
-  int64_t tokens = 0;                     // of all dp ranks
+  int64_t tokens = 0;                     // of all dp ranks, the mismatched documents' left out
   std::vector<MicroBatch> micro_batches;  // of this one; may be empty
+  std::vector<MicroBatch> mismatched;     // kto: this rank's part of the mismatched documents; else empty
 };
 
 class StepSource final : public Source<Step> {

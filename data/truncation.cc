@@ -8,8 +8,8 @@ namespace moonring::data {
 namespace {
 
 // One turn, cut, with its labels.
-Example CutTurn(const EncodedTurn& turn, TurnLengths kept, bool first, const LearnOptions& options) {
-  Example cut;
+Document CutTurn(const EncodedTurn& turn, TurnLengths kept, bool first, const LearnOptions& options) {
+  Document cut;
   cut.ids.assign(turn.prompt.begin(), turn.prompt.begin() + kept.prompt);
   if (options.train_on_prompt) {
     cut.labels = cut.ids;
@@ -42,13 +42,13 @@ TurnLengths FitTurn(int64_t prompt, int64_t response, int64_t room) {
   return {std::min(std::max<int64_t>(room - kept_response, 0), prompt), kept_response};
 }
 
-BuiltExample BuildExample(const std::vector<EncodedTurn>& turns, const LearnOptions& options) {
+BuiltDocument BuildConversation(const std::vector<EncodedTurn>& turns, const LearnOptions& options) {
   TORCH_CHECK(!(options.train_on_prompt && options.mask_history), "train_on_prompt and mask_history exclude one another");
   TORCH_CHECK(!(options.train_on_prompt && options.efficient_eos.has_value()), "train_on_prompt does not go with a template that parts turns by its own eos");
   int64_t total = options.efficient_eos.has_value() ? 1 : 0;
-  BuiltExample built{.whole_tokens = total};
+  BuiltDocument built{.whole_tokens = total};
   for (const EncodedTurn& turn : turns) built.whole_tokens += static_cast<int64_t>(turn.prompt.size() + turn.response.size());
-  std::vector<Example> cut;
+  std::vector<Document> cut;
   for (size_t i = 0; i < turns.size() && total < options.cutoff_len; ++i) {
     const EncodedTurn& turn = options.mask_history ? turns[turns.size() - 1 - i] : turns[i];
     const TurnLengths kept = FitTurn(turn.prompt.size(), turn.response.size(), options.cutoff_len - total);
@@ -56,13 +56,13 @@ BuiltExample BuildExample(const std::vector<EncodedTurn>& turns, const LearnOpti
     cut.push_back(CutTurn(turn, kept, i == 0, options));
   }
   if (options.mask_history) std::reverse(cut.begin(), cut.end());
-  for (const Example& turn : cut) {
-    built.example.ids.insert(built.example.ids.end(), turn.ids.begin(), turn.ids.end());
-    built.example.labels.insert(built.example.labels.end(), turn.labels.begin(), turn.labels.end());
+  for (const Document& turn : cut) {
+    built.document.ids.insert(built.document.ids.end(), turn.ids.begin(), turn.ids.end());
+    built.document.labels.insert(built.document.labels.end(), turn.labels.begin(), turn.labels.end());
   }
   if (options.efficient_eos.has_value()) {
-    built.example.ids.push_back(*options.efficient_eos);
-    built.example.labels.push_back(*options.efficient_eos);
+    built.document.ids.push_back(*options.efficient_eos);
+    built.document.labels.push_back(*options.efficient_eos);
   }
   return built;
 }

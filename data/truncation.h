@@ -1,4 +1,4 @@
-// Turns -> one example: cut to cutoff_len, and which tokens are learnt. The rules are LLaMA-Factory 0.9.5's, to the token.
+// Turns -> a document: cut to cutoff_len, and which tokens are learnt. The rules are LLaMA-Factory 0.9.5's, to the token.
 //
 // Turns are taken in order (with mask_history from the last, so that the last keeps its room) until cutoff_len is reached; each
 // is cut to the room that is left: where the response is short (2 x response < room) only the prompt is cut; else where the
@@ -31,13 +31,13 @@ struct LearnOptions {
   std::optional<int32_t> efficient_eos;  // the id, where the template parts turns by an eos of its own
 };
 
-struct BuiltExample {
-  Example example;
+struct BuiltDocument {
+  Document document;
   int64_t whole_tokens = 0;  // had nothing been cut
-  bool truncated() const { return static_cast<int64_t>(example.ids.size()) < whole_tokens; }
+  bool truncated() const { return document.size() < whole_tokens; }
 };
 
-BuiltExample BuildExample(const std::vector<EncodedTurn>& turns, const LearnOptions& options);
+BuiltDocument BuildConversation(const std::vector<EncodedTurn>& turns, const LearnOptions& options);
 
 }  // namespace moonring::data
 

@@ -1,5 +1,6 @@
 // Tokenizers, chat templates, data sets and the steps drawn from them.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,17 +64,17 @@ std::shared_ptr<Dataset> LoadDataset(Options options) {
 }
 
 std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
-  auto mesh = options.Require<std::shared_ptr<comm::Mesh>>("mesh");
+  const auto mesh = options.Find<std::shared_ptr<comm::Mesh>>("mesh");
   data::StepBatchesOptions order;
   order.examples = static_cast<int64_t>(dataset.examples->size());
   order.examples_per_step = options.Require<int64_t>("batch");
   order.seed = options.Get<int64_t>("seed", 42);
   order.shuffle = options.Get<bool>("shuffle", true);
   order.total_steps = options.Find<int64_t>("total_steps");
-  const data::PackOptions packing = {.dp = mesh->dp_size(), .micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens")};
+  const data::PackOptions packing = {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1, .micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens")};
   options.Finish();
   auto batches = comm::ValueOrThrow(data::StepBatches::Create(order));
-  auto source = comm::ValueOrThrow(data::StepSource::Create(dataset.examples, std::move(batches), packing, mesh->dp_rank()));
+  auto source = comm::ValueOrThrow(data::StepSource::Create(dataset.examples, std::move(batches), packing, mesh.has_value() ? (*mesh)->dp_rank() : 0));
   return std::make_shared<Steps>(std::move(source), kStepsAhead);
 }
 
@@ -83,10 +84,11 @@ int NextStep(lua_State* L) {
   return Class<data::Step>::Push(L, std::make_shared<data::Step>(*std::move(step)));
 }
 
-std::vector<std::shared_ptr<data::MicroBatch>> MicroBatches(std::shared_ptr<data::Step> step) {
-  std::vector<std::shared_ptr<data::MicroBatch>> batches;
-  for (data::MicroBatch& each : step->micro_batches) batches.emplace_back(step, &each);  // shares the step's life
-  return batches;
+// Handles of `batches`, a member of *step: they share the step's life.
+std::vector<std::shared_ptr<data::MicroBatch>> Handles(const std::shared_ptr<data::Step>& step, std::vector<data::MicroBatch>& batches) {
+  std::vector<std::shared_ptr<data::MicroBatch>> handles;
+  for (data::MicroBatch& each : batches) handles.emplace_back(step, &each);
+  return handles;
 }
 
 // A conversation from alternating texts, the user's first.
@@ -130,8 +132,9 @@ void OpenData(lua_State* L) {
              if (index < 0 || index >= static_cast<int64_t>(dataset.examples->size())) {
                comm::ThrowIfError(absl::OutOfRangeError(absl::StrCat("example ", index, " of ", dataset.examples->size())));
              }
-             const data::Example& example = (*dataset.examples)[index];
-             return std::make_tuple(example.ids, example.labels);
+             std::vector<std::map<std::string, std::vector<int32_t>>> documents;
+             for (const data::Document& document : (*dataset.examples)[index].documents) documents.push_back({{"ids", document.ids}, {"labels", document.labels}});
+             return std::make_tuple(documents, (*dataset.examples)[index].desirable);
            }>},
           {"report", Bind<[](Dataset& dataset) { return dataset.report.Text(); }>},
           {"steps", Bind<&MakeSteps>},
@@ -151,7 +154,9 @@ void OpenData(lua_State* L) {
           {"index", Bind<[](data::Step& step) { return step.batch.step; }>},
           {"tokens", Bind<[](data::Step& step) { return step.tokens; }>},
           {"examples", Bind<[](data::Step& step) { return step.batch.examples; }>},
-          {"micro_batches", Bind<&MicroBatches>},
+          {"size", Bind<[](data::Step& step) { return step.batch.examples.size(); }>},
+          {"micro_batches", Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->micro_batches); }>},
+          {"mismatched", Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->mismatched); }>},
           {"count", Bind<[](data::Step& step, objectives::Sft& sft) {
              int64_t count = 0;
              for (const data::MicroBatch& batch : step.micro_batches) count += sft.Count(batch.labels_T, batch.sequence.lengths);
@@ -164,6 +169,9 @@ void OpenData(lua_State* L) {
           {"sequence", Bind<[](std::shared_ptr<data::MicroBatch> batch) { return std::shared_ptr<comm::Sequence>(batch, &batch->sequence); }>},
           {"labels", Bind<[](data::MicroBatch& batch) { return batch.labels_T; }>},
           {"examples", Bind<[](data::MicroBatch& batch) { return batch.examples; }>},
+          {"places", Bind<[](data::MicroBatch& batch) { return batch.places; }>},
+          {"documents_per_example", Bind<[](data::MicroBatch& batch) { return batch.documents_per_example; }>},
+          {"desirable", Bind<[](data::MicroBatch& batch) { return batch.desirable.empty() ? std::nullopt : std::optional(batch.desirable); }>},
       });
   PushModule(L, "moonring.data",
              {

@@ -76,6 +76,10 @@ function Template:eos() end
 
 function Template:close() end
 
+---@class moonring.Document
+---@field ids integer[]
+---@field labels integer[] unshifted; -100: not learnt
+
 --- Training examples, as `moonring preprocess` writes them.
 ---@class moonring.Dataset
 local Dataset = {}
@@ -86,8 +90,8 @@ function Dataset:size() end
 
 --- One example. Errors: OUT_OF_RANGE.
 ---@param index integer from 0
----@return integer[] ids
----@return integer[] labels unshifted; -100: not learnt
+---@return moonring.Document[] documents one (pt, sft), chosen and rejected (rm, dpo), or the answer and the mismatched one (kto)
+---@return boolean? desirable kto's tag
 function Dataset:example(index) end
 
 --- What was read, cut and left out, and a histogram of lengths, in lines for people.
@@ -95,7 +99,7 @@ function Dataset:example(index) end
 function Dataset:report() end
 
 ---@class moonring.StepsOptions
----@field mesh moonring.Mesh each dp rank gets its part of every step
+---@field mesh? moonring.Mesh each dp rank gets its part of every step; this process alone gets them whole where absent
 ---@field batch integer examples of a step, over all dp ranks
 ---@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
 ---@field seed? integer of the order; 42 where absent
@@ -143,9 +147,13 @@ function Step:epoch() end
 ---@return integer
 function Step:index() end
 
---- Of the whole step, over all dp ranks.
+--- Of the whole step, over all dp ranks; kto's mismatched documents are not among them.
 ---@return integer
 function Step:tokens() end
+
+--- Examples of the whole step, over all dp ranks.
+---@return integer
+function Step:size() end
 
 --- Indices into the data set, from 0, of the whole step, over all dp ranks.
 ---@return integer[]
@@ -154,6 +162,10 @@ function Step:examples() end
 --- This dp rank's part, packed; may be empty. The same on every rank of an sp group.
 ---@return moonring.MicroBatch[]
 function Step:micro_batches() end
+
+--- kto: this dp rank's part of the mismatched documents, packed by themselves; need not be those of its examples. Empty in other stages.
+---@return moonring.MicroBatch[]
+function Step:mismatched() end
 
 --- What the objective counts in this dp rank's part; `mesh:sum_dp` of it is the step's divisor.
 ---@param sft moonring.Sft
@@ -166,7 +178,7 @@ function Step:close() end
 ---@class moonring.MicroBatch
 local MicroBatch = {}
 
---- Its documents, one an example.
+--- Its documents, `documents_per_example` after one another for each example.
 ---@return moonring.Sequence
 function MicroBatch:sequence() end
 
@@ -174,9 +186,21 @@ function MicroBatch:sequence() end
 ---@return moonring.Tensor
 function MicroBatch:labels() end
 
---- Indices into the data set, from 0: the documents in order.
+--- Indices into the data set, from 0, in the order of the documents.
 ---@return integer[]
 function MicroBatch:examples() end
+
+--- The same examples' places in the step, from 0.
+---@return integer[]
+function MicroBatch:places() end
+
+--- 1, or 2 for pairs: chosen, rejected, chosen, rejected, ...
+---@return integer
+function MicroBatch:documents_per_example() end
+
+--- kto: the tag of each example; else nil.
+---@return boolean[]?
+function MicroBatch:desirable() end
 
 function MicroBatch:close() end
 

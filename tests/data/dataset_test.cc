@@ -98,7 +98,7 @@ TEST(DatasetTest, CutsToNothingAsLlamaFactoryDoes) {
     std::vector<Example> examples;
     for (int row = 0; row < 8; ++row) {
       const auto converted = ConvertAlpaca((*(*source)->Next())->value, description->front().columns);
-      examples.push_back(BuildExample(chat.EncodeTurns(converted->conversation), {.cutoff_len = cutoff_len}).example);
+      examples.push_back({.documents = {BuildConversation(chat.EncodeTurns(converted->conversation), {.cutoff_len = cutoff_len}).document}});
     }
     EXPECT_EQ(Lines(examples), TemporaryFolder::Read(std::string(kGolden) + "golden/own_tiny_" + std::to_string(cutoff_len) + ".jsonl"));
   }
@@ -214,8 +214,13 @@ TEST_F(OwnDataTest, NamesWhatIsWrong) {
 
 TEST_F(OwnDataTest, WritesWholeFilesOrNone) {
   const std::string path = folder_.Path("out.jsonl");
-  ASSERT_OK(WritePreprocessed(path, {{{1, 4093, 198}, {-100, -100, 198}}, {{7}, {7}}}));
+  ASSERT_OK(WritePreprocessed(path, {{.documents = {{{1, 4093, 198}, {-100, -100, 198}}}}, {.documents = {{{7}, {7}}}}}));
   EXPECT_EQ(TemporaryFolder::Read(path), "{\"input_ids\": [1, 4093, 198], \"labels\": [-100, -100, 198]}\n{\"input_ids\": [7], \"labels\": [7]}\n");
+  ASSERT_OK(WritePreprocessed(path, {{.documents = {{{1, 2}, {-100, 2}}, {{1}, {1}}}}}));
+  EXPECT_EQ(TemporaryFolder::Read(path),
+            "{\"chosen_input_ids\": [1, 2], \"chosen_labels\": [-100, 2], \"rejected_input_ids\": [1], \"rejected_labels\": [1]}\n");
+  ASSERT_OK(WritePreprocessed(path, {{.documents = {{{1, 2}, {-100, 2}}, {{1}, {1}}}, .desirable = false}}));
+  EXPECT_EQ(TemporaryFolder::Read(path), "{\"input_ids\": [1, 2], \"labels\": [-100, 2], \"kl_input_ids\": [1], \"kl_labels\": [1], \"kto_tag\": false}\n");
   ASSERT_OK(WritePreprocessed(path, {}));
   EXPECT_EQ(TemporaryFolder::Read(path), "");
   EXPECT_THAT(WritePreprocessed(folder_.Path("none/out.jsonl"), {}),

@@ -61,8 +61,8 @@ TEST(TruncationTest, FitsTurnsAsLlamaFactory) {
 TEST(TruncationTest, LearnsWhatItIsAsked) {
   const std::vector<EncodedTurn> turns = {{{1, 2}, {3, 4}}, {{5, 6, 7}, {8, 9}}};
   constexpr int32_t x = kNotLearnt;
-  const auto labels = [&](LearnOptions options) { return BuildExample(turns, options).example.labels; };
-  const auto ids = [&](LearnOptions options) { return BuildExample(turns, options).example.ids; };
+  const auto labels = [&](LearnOptions options) { return BuildConversation(turns, options).document.labels; };
+  const auto ids = [&](LearnOptions options) { return BuildConversation(turns, options).document.ids; };
   EXPECT_THAT(ids({}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_THAT(labels({}), ElementsAre(x, x, 3, 4, x, x, x, 8, 9));
   EXPECT_THAT(labels({.train_on_prompt = true}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
@@ -74,15 +74,15 @@ TEST(TruncationTest, LearnsWhatItIsAsked) {
   EXPECT_THAT(ids({.cutoff_len = 6, .mask_history = true}), ElementsAre(1, 5, 6, 7, 8, 9));
   EXPECT_THAT(labels({.cutoff_len = 6, .mask_history = true}), ElementsAre(x, x, x, x, 8, 9));
   EXPECT_THAT(ids({.cutoff_len = 4}), ElementsAre(1, 2, 3, 4));  // a turn that begins at the limit is left out whole
-  EXPECT_EQ(BuildExample(turns, {}).whole_tokens, 9);
-  EXPECT_FALSE(BuildExample(turns, {.cutoff_len = 9}).truncated());
-  EXPECT_TRUE(BuildExample(turns, {.cutoff_len = 8}).truncated());
+  EXPECT_EQ(BuildConversation(turns, {}).whole_tokens, 9);
+  EXPECT_FALSE(BuildConversation(turns, {.cutoff_len = 9}).truncated());
+  EXPECT_TRUE(BuildConversation(turns, {.cutoff_len = 8}).truncated());
   // One eos (0) of the template's own: it ends the example, and is learnt at the place where each later turn begins.
   EXPECT_THAT(ids({.efficient_eos = 0}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 0));
   EXPECT_THAT(labels({.efficient_eos = 0}), ElementsAre(x, x, 3, 4, 0, x, x, 8, 9, 0));
   EXPECT_THAT(ids({.cutoff_len = 5, .efficient_eos = 0}), ElementsAre(1, 2, 3, 4, 0));
-  EXPECT_THROW(BuildExample(turns, {.train_on_prompt = true, .mask_history = true}), c10::Error);
-  EXPECT_THROW(BuildExample(turns, {.train_on_prompt = true, .efficient_eos = 0}), c10::Error);
+  EXPECT_THROW(BuildConversation(turns, {.train_on_prompt = true, .mask_history = true}), c10::Error);
+  EXPECT_THROW(BuildConversation(turns, {.train_on_prompt = true, .efficient_eos = 0}), c10::Error);
 }
 
 // torch.randperm(n, generator=torch.Generator().manual_seed(seed + epoch)) of PyTorch in Python.
@@ -206,24 +206,52 @@ TEST(PackerTest, CoversBoundsAndBalances) {
   }
 }
 
+Ints List(const at::Tensor& tensor) { return Ints(tensor.const_data_ptr<int64_t>(), tensor.const_data_ptr<int64_t>() + tensor.numel()); }
+
 TEST(MicroBatchTest, ShiftsLabelsInsideDocuments) {
-  const std::vector<Example> dataset = {{{1, 2, 3}, {-100, 2, 3}}, {{9}, {9}}, {{4, 5}, {4, -100}}};
-  const MicroBatch micro_batch = MakeMicroBatch(dataset, {2, 0, 1});
-  const auto list = [](const at::Tensor& tensor) { return Ints(tensor.const_data_ptr<int64_t>(), tensor.const_data_ptr<int64_t>() + tensor.numel()); };
+  const std::vector<Example> dataset = {{{{{1, 2, 3}, {-100, 2, 3}}}}, {{{{9}, {9}}}}, {{{{4, 5}, {4, -100}}}}};
+  const MicroBatch micro_batch = MakeMicroBatch(dataset, {2, 1, 0}, {0, 2, 1});
   EXPECT_OK(comm::Validate(micro_batch.sequence));
   EXPECT_THAT(micro_batch.examples, ElementsAre(2, 0, 1));
+  EXPECT_THAT(micro_batch.places, ElementsAre(0, 2, 1));
+  EXPECT_EQ(micro_batch.documents_per_example, 1);
+  EXPECT_TRUE(micro_batch.desirable.empty());
   EXPECT_THAT(micro_batch.sequence.lengths, ElementsAre(2, 3, 1));
-  EXPECT_THAT(list(micro_batch.sequence.ids_T), ElementsAre(4, 5, 1, 2, 3, 9));
-  EXPECT_THAT(list(micro_batch.labels_T), ElementsAre(4, -100, -100, 2, 3, 9));
-  EXPECT_THAT(list(micro_batch.sequence.positions_T), ElementsAre(0, 1, 0, 1, 2, 0));
-  EXPECT_THAT(list(micro_batch.sequence.targets_T), ElementsAre(-100, -100, 2, 3, -100, -100));
-  EXPECT_THROW(MakeMicroBatch(dataset, {3}), c10::Error);
+  EXPECT_THAT(List(micro_batch.sequence.ids_T), ElementsAre(4, 5, 1, 2, 3, 9));
+  EXPECT_THAT(List(micro_batch.labels_T), ElementsAre(4, -100, -100, 2, 3, 9));
+  EXPECT_THAT(List(micro_batch.sequence.positions_T), ElementsAre(0, 1, 0, 1, 2, 0));
+  EXPECT_THAT(List(micro_batch.sequence.targets_T), ElementsAre(-100, -100, 2, 3, -100, -100));
+  const int64_t one = int64_t{1} << 32;
+  EXPECT_THAT(List(micro_batch.sequence.identity_T), ElementsAre(2 * one, 2 * one + 1, 0, 1, 2, one));
+  EXPECT_THROW(MakeMicroBatch(dataset, {3}, {0}), c10::Error);
+  EXPECT_THROW(MakeMicroBatch(dataset, {2}, {1}), c10::Error);
+}
+
+TEST(MicroBatchTest, KeepsPairsTogetherAndMismatchedDocumentsApart) {
+  const Document a{{1, 2}, {-100, 2}}, b{{3}, {3}}, c{{4, 5, 6}, {-100, 5, 6}}, d{{7, 8}, {-100, 8}};
+  const int64_t one = int64_t{1} << 32, second = int64_t{1} << 31;
+  const MicroBatch pairs = MakeMicroBatch({{{a, b}}, {{c, d}}}, {1, 0}, {0, 1});
+  EXPECT_OK(comm::Validate(pairs.sequence));
+  EXPECT_EQ(pairs.documents_per_example, 2);
+  EXPECT_THAT(pairs.examples, ElementsAre(1, 0));
+  EXPECT_THAT(pairs.sequence.lengths, ElementsAre(3, 2, 2, 1));
+  EXPECT_THAT(List(pairs.sequence.ids_T), ElementsAre(4, 5, 6, 7, 8, 1, 2, 3));
+  EXPECT_THAT(List(pairs.sequence.identity_T), ElementsAre(one, one + 1, one + 2, one + second, one + second + 1, 0, 1, second));
+  const std::vector<Example> feedback = {{{a, b}, true}, {{c, d}, false}};
+  const MicroBatch answers = MakeMicroBatch(feedback, {0, 1}, {0, 1}), mismatched = MakeMicroBatch(feedback, {0, 1}, {1}, Part::kMismatched);
+  EXPECT_EQ(answers.documents_per_example, 1);
+  EXPECT_THAT(answers.desirable, ElementsAre(true, false));
+  EXPECT_THAT(List(answers.sequence.ids_T), ElementsAre(1, 2, 4, 5, 6));
+  EXPECT_THAT(List(mismatched.sequence.ids_T), ElementsAre(7, 8));
+  EXPECT_THAT(List(mismatched.sequence.identity_T), ElementsAre(one + second, one + second + 1));
+  EXPECT_THAT(mismatched.desirable, ElementsAre(false));
+  EXPECT_THROW(MakeMicroBatch({{{a, b}}, {{c}}}, {0, 1}, {0, 1}), c10::Error);
 }
 
 // Over its dp ranks a step is the batch, each example once, whatever dp is.
 TEST(StepSourceTest, RanksShareTheStep) {
   auto dataset = std::make_shared<std::vector<Example>>();
-  for (int32_t i = 0; i < 11; ++i) dataset->push_back({std::vector<int32_t>(1 + i * 7 % 5, i), std::vector<int32_t>(1 + i * 7 % 5, i)});
+  for (int32_t i = 0; i < 11; ++i) dataset->push_back({.documents = {{std::vector<int32_t>(1 + i * 7 % 5, i), std::vector<int32_t>(1 + i * 7 % 5, i)}}});
   const auto make = [&](int64_t dp, int64_t rank) {
     auto batches = StepBatches::Create({.examples = 11, .examples_per_step = 4, .seed = 1, .total_steps = 6});
     return *StepSource::Create(dataset, *std::move(batches), {.dp = dp, .micro_batch_tokens = 6}, rank);
@@ -241,6 +269,7 @@ TEST(StepSourceTest, RanksShareTheStep) {
         said = mine->tokens;
         for (const MicroBatch& micro_batch : mine->micro_batches) {
           got.insert(got.end(), micro_batch.examples.begin(), micro_batch.examples.end());
+          for (size_t i = 0; i < micro_batch.places.size(); ++i) EXPECT_EQ(micro_batch.examples[i], wanted[micro_batch.places[i]]);
           tokens += micro_batch.sequence.ids_T.numel();
           EXPECT_EQ(micro_batch.sequence.ids_T[0].item<int64_t>(), micro_batch.examples[0]);
         }
@@ -263,6 +292,40 @@ TEST(StepSourceTest, RanksShareTheStep) {
   EXPECT_THAT(StepSource::Create(dataset, batches(), {.dp = 2, .micro_batch_tokens = 6}, 2),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no dp rank 2 of 2")));
   EXPECT_THAT(StepSource::Create(dataset, batches(), {}, 0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("micro_batch_tokens must be at least 1")));
+}
+
+// KTO: answers and mismatched documents each cover the step once over the ranks, bounded by micro_batch_tokens each.
+TEST(StepSourceTest, PacksMismatchedDocumentsApart) {
+  auto dataset = std::make_shared<std::vector<Example>>();
+  const auto document = [](int32_t length, int32_t id) { return Document{std::vector<int32_t>(length, id), std::vector<int32_t>(length, id)}; };
+  for (int32_t i = 0; i < 9; ++i) dataset->push_back({{document(1 + i * 7 % 5, i), document(1 + i * 3 % 4, 100 + i)}, i % 2 == 0});
+  for (const int64_t dp : {1, 2, 4}) {
+    Ints answers, mismatched;
+    int64_t tokens = 0, said = 0;
+    for (int64_t rank = 0; rank < dp; ++rank) {
+      const auto source = *StepSource::Create(dataset, *StepBatches::Create({.examples = 9, .examples_per_step = 9}), {.dp = dp, .micro_batch_tokens = 5}, rank);
+      const Step step = **source->Next();
+      for (const MicroBatch& batch : step.micro_batches) {
+        answers.insert(answers.end(), batch.places.begin(), batch.places.end());
+        tokens += batch.sequence.ids_T.numel();
+        EXPECT_LE(batch.sequence.ids_T.numel(), 5);
+      }
+      for (const MicroBatch& batch : step.mismatched) {
+        mismatched.insert(mismatched.end(), batch.places.begin(), batch.places.end());
+        EXPECT_LE(batch.sequence.ids_T.numel(), 5);
+        EXPECT_EQ(batch.sequence.ids_T[0].item<int64_t>(), 100 + batch.examples[0]);
+        for (size_t i = 0; i < batch.examples.size(); ++i) EXPECT_EQ(batch.desirable[i], batch.examples[i] % 2 == 0);
+      }
+      said = step.tokens;
+    }
+    EXPECT_EQ(tokens, said);
+    for (Ints* places : {&answers, &mismatched}) {
+      std::sort(places->begin(), places->end());
+      EXPECT_THAT(*places, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
+    }
+  }
+  dataset->push_back({{document(1, 1)}});
+  EXPECT_THROW((void)StepSource::Create(dataset, *StepBatches::Create({.examples = 10, .examples_per_step = 4}), {.micro_batch_tokens = 6}, 0), c10::Error);
 }
 
 }  // namespace
