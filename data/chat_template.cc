@@ -157,4 +157,10 @@ std::vector<int32_t> ChatTemplate::EncodePrompt(const Conversation& conversation
   return ids;
 }
 
+std::vector<int32_t> ChatTemplate::EncodeAnswer(absl::string_view text) const {
+  std::vector<int32_t> ids;
+  Append(spec_.assistant, text, std::nullopt, ids);
+  return ids;
+}
+
 }  // namespace moonring::data

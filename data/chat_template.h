@@ -56,6 +56,9 @@ class ChatTemplate {
   // The ids after which the model is to answer: messages alternate, user first and last.
   std::vector<int32_t> EncodePrompt(const Conversation& conversation) const;
 
+  // The ids of an assistant's message, the same wherever it stands but at the very first.
+  std::vector<int32_t> EncodeAnswer(absl::string_view text) const;
+
   const TemplateSpec& spec() const { return spec_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   int32_t eos() const { return eos_; }

@@ -3,6 +3,7 @@
 #define MOONRING_DATA_CONVERSATION_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,17 @@ struct Conversation {
   std::vector<Message> messages;
 };
 
-// A row read by a format: a conversation, or why the row is left out (an empty reason means it is not).
+// A row read by a format, as a stage wants it:
+//
+//   pretraining  the text is the first message
+//   supervised   the conversation ends with the answer
+//   pairs        it ends with the user's message; answers are {chosen, rejected}
+//   feedback     it ends with the user's message; answers are {answer}
 struct ConvertedRow {
   Conversation conversation;
-  std::string skipped;
+  std::vector<std::string> answers;  // feedback: also of a row left out for want of a tag, where it has one
+  std::optional<bool> desirable;     // feedback
+  std::string skipped;               // why the row is left out; empty where it is not
 };
 
 // One turn as token ids: what is given, and what answers it.

@@ -13,7 +13,8 @@ namespace moonring::data {
 namespace {
 
 std::string Fields(const Document& document, absl::string_view prefix) {
-  return absl::StrCat("\"", prefix, "input_ids\": [", absl::StrJoin(document.ids, ", "), "], \"", prefix, "labels\": [", absl::StrJoin(document.labels, ", "), "]");
+  return absl::StrCat("\"", prefix, "input_ids\": [", absl::StrJoin(document.ids, ", "), "], \"", prefix, "labels\": [", absl::StrJoin(document.labels, ", "),
+                      "]");
 }
 
 }  // namespace

@@ -96,8 +96,22 @@ absl::Status Tokenizer::ReadAddedTokens(const json& tokens, absl::string_view wh
   return absl::OkStatus();
 }
 
+// Only these classes know of a bos; PreTrainedTokenizerFast passes over the key.
+absl::Status Tokenizer::ReadAddsBos(const json& config, absl::string_view where) {
+  const json name = FieldOrNull(config, "tokenizer_class");
+  const std::string_view known = name.is_string() ? std::string_view(name.get_ref<const std::string&>()) : "";
+  const auto is = [&](std::string_view stem) {
+    return known.starts_with(stem) && (known.substr(stem.size()) == "Tokenizer" || known.substr(stem.size()) == "TokenizerFast");
+  };
+  const bool by_default = is("Llama") || is("CodeLlama") || is("Gemma") || is("Cohere");
+  if (!by_default && !is("GPT2") && !is("GPTNeoX")) return absl::OkStatus();
+  ASSIGN_OR_RETURN(adds_bos_, BoolField(config, "add_bos_token", by_default, where));
+  return absl::OkStatus();
+}
+
 absl::Status Tokenizer::ReadConfig(const json& config, absl::string_view where) {
   if (config.is_null()) return absl::OkStatus();
+  RETURN_IF_ERROR(ReadAddsBos(config, where));
   if (const json listed = FieldOrNull(config, "added_tokens_decoder"); !listed.is_null()) {
     if (!listed.is_object()) return WrongType(listed, "an object", absl::StrCat(where, ": added_tokens_decoder"));
     std::map<int64_t, AddedToken> by_id;

@@ -63,11 +63,15 @@ class Tokenizer {
   std::optional<int32_t> pad() const { return pad_; }
   std::optional<int32_t> unk() const { return unk_; }
 
+  // Whether its class in Transformers 4 puts a bos before each text (add_bos_token). Encode never does.
+  bool adds_bos() const { return adds_bos_; }
+
  private:
   Tokenizer() = default;
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> Build(const nlohmann::json& document, const nlohmann::json& config, absl::string_view where);
   absl::Status ReadAddedTokens(const nlohmann::json& document, absl::string_view where);
   absl::Status ReadConfig(const nlohmann::json& config, absl::string_view where);
+  absl::Status ReadAddsBos(const nlohmann::json& config, absl::string_view where);
   void FillDecodeTable();
   std::unique_ptr<Bpe::Workspace> TakeWorkspace() const;
 
@@ -76,6 +80,7 @@ class Tokenizer {
   std::unique_ptr<const PreTokenizer> pre_tokenizer_;
   std::optional<AddedTokens> added_;
   std::optional<int32_t> bos_, eos_, pad_, unk_;
+  bool adds_bos_ = false;
 
   // What Decode writes for the token of an id: decoded_bytes_[decoded_begin_[id]] up to [decoded_begin_[id + 1]].
   std::string decoded_bytes_;

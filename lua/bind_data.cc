@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -46,11 +48,18 @@ std::shared_ptr<data::ChatTemplate> MakeTemplate(std::string name, std::shared_p
   return Shared(comm::ValueOrThrow(data::ChatTemplate::Create(std::move(spec), std::move(tokenizer), std::move(system))));
 }
 
-std::shared_ptr<Dataset> LoadDataset(Options options) {
+std::shared_ptr<Dataset> Shared(data::PreparedDataset prepared) {
+  return Shared(Dataset{std::make_shared<const std::vector<data::Example>>(std::move(prepared.examples)), std::move(prepared.report)});
+}
+
+// The data set to learn from, and what val_size holds out of it or nil.
+std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Options options) {
+  constexpr double kNoValSize = 1e-6;  // LLaMA-Factory's
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   data::DatasetOptions wanted;
   wanted.names = options.Require<std::vector<std::string>>("names");
   wanted.dataset_dir = options.Get<std::string>("dir", "data");
+  wanted.stage = comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
   wanted.template_name = options.Get<std::string>("template", "default");
   wanted.default_system = options.Find<std::string>("default_system");
   wanted.cutoff_len = options.Get<int64_t>("cutoff_len", 2048);
@@ -58,9 +67,14 @@ std::shared_ptr<Dataset> LoadDataset(Options options) {
   wanted.train_on_prompt = options.Get<bool>("train_on_prompt", false);
   wanted.mask_history = options.Get<bool>("mask_history", false);
   wanted.overlong = comm::ValueOrThrow(data::ParseOverlong(options.Get<std::string>("overlong", "truncate")));
+  wanted.packing = options.Find<bool>("packing");
+  wanted.preprocessing_batch_size = options.Get<int64_t>("preprocessing_batch_size", 1000);
+  const double val_size = options.Get<double>("val_size", 0);
+  const int64_t seed = options.Get<int64_t>("seed", 42);
   options.Finish();
-  data::PreparedDataset prepared = comm::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)));
-  return Shared(Dataset{std::make_shared<const std::vector<data::Example>>(std::move(prepared.examples)), std::move(prepared.report)});
+  if (val_size >= 0 && val_size <= kNoValSize) return {Shared(comm::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)))), nullptr};
+  auto [train, held_out] = comm::ValueOrThrow(data::PrepareSplit(wanted, std::move(tokenizer), val_size, seed));
+  return {Shared(std::move(train)), Shared(std::move(held_out))};
 }
 
 std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
@@ -124,45 +138,45 @@ void OpenData(lua_State* L) {
           {"eos", Bind<[](data::ChatTemplate& chat_template) { return chat_template.eos(); }>},
           {"__tostring", Bind<[](data::ChatTemplate& chat_template) { return absl::StrCat("Template ", chat_template.spec().name); }>},
       });
-  Class<Dataset>::Register(
-      L, "Dataset",
-      {
-          {"size", Bind<[](Dataset& dataset) { return dataset.examples->size(); }>},
-          {"example", Bind<[](Dataset& dataset, int64_t index) {
-             if (index < 0 || index >= static_cast<int64_t>(dataset.examples->size())) {
-               comm::ThrowIfError(absl::OutOfRangeError(absl::StrCat("example ", index, " of ", dataset.examples->size())));
-             }
-             std::vector<std::map<std::string, std::vector<int32_t>>> documents;
-             for (const data::Document& document : (*dataset.examples)[index].documents) documents.push_back({{"ids", document.ids}, {"labels", document.labels}});
-             return std::make_tuple(documents, (*dataset.examples)[index].desirable);
-           }>},
-          {"report", Bind<[](Dataset& dataset) { return dataset.report.Text(); }>},
-          {"steps", Bind<&MakeSteps>},
-          {"write", Bind<[](Dataset& dataset, std::string path) { return data::WritePreprocessed(path, *dataset.examples); }>},
-          {"__tostring", Bind<[](Dataset& dataset) { return absl::StrCat("Dataset of ", dataset.examples->size(), " examples"); }>},
-      });
+  Class<Dataset>::Register(L, "Dataset",
+                           {
+                               {"size", Bind<[](Dataset& dataset) { return dataset.examples->size(); }>},
+                               {"example", Bind<[](Dataset& dataset, int64_t index) {
+                                  if (index < 0 || index >= static_cast<int64_t>(dataset.examples->size())) {
+                                    comm::ThrowIfError(absl::OutOfRangeError(absl::StrCat("example ", index, " of ", dataset.examples->size())));
+                                  }
+                                  std::vector<std::map<std::string, std::vector<int32_t>>> documents;
+                                  for (const data::Document& document : (*dataset.examples)[index].documents)
+                                    documents.push_back({{"ids", document.ids}, {"labels", document.labels}});
+                                  return std::make_tuple(documents, (*dataset.examples)[index].desirable);
+                                }>},
+                               {"digest", Bind<[](Dataset& dataset) { return data::DigestOf(*dataset.examples); }>},
+                               {"report", Bind<[](Dataset& dataset) { return dataset.report.Text(); }>},
+                               {"steps", Bind<&MakeSteps>},
+                               {"write", Bind<[](Dataset& dataset, std::string path) { return data::WritePreprocessed(path, *dataset.examples); }>},
+                               {"__tostring", Bind<[](Dataset& dataset) { return absl::StrCat("Dataset of ", dataset.examples->size(), " examples"); }>},
+                           });
   Class<Steps>::Register(L, "Steps",
                          {
                              {"next", &NextStep},
                              {"save_state", Bind<[](Steps& steps) { return steps.SaveState(); }>},
                              {"load_state", Bind<[](Steps& steps, std::string state) { return steps.LoadState(state); }>},
                          });
-  Class<data::Step>::Register(
-      L, "Step",
-      {
-          {"epoch", Bind<[](data::Step& step) { return step.batch.epoch; }>},
-          {"index", Bind<[](data::Step& step) { return step.batch.step; }>},
-          {"tokens", Bind<[](data::Step& step) { return step.tokens; }>},
-          {"examples", Bind<[](data::Step& step) { return step.batch.examples; }>},
-          {"size", Bind<[](data::Step& step) { return step.batch.examples.size(); }>},
-          {"micro_batches", Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->micro_batches); }>},
-          {"mismatched", Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->mismatched); }>},
-          {"count", Bind<[](data::Step& step, objectives::Sft& sft) {
-             int64_t count = 0;
-             for (const data::MicroBatch& batch : step.micro_batches) count += sft.Count(batch.labels_T, batch.sequence.lengths);
-             return count;
-           }>},
-      });
+  Class<data::Step>::Register(L, "Step",
+                              {
+                                  {"epoch", Bind<[](data::Step& step) { return step.batch.epoch; }>},
+                                  {"index", Bind<[](data::Step& step) { return step.batch.step; }>},
+                                  {"tokens", Bind<[](data::Step& step) { return step.tokens; }>},
+                                  {"examples", Bind<[](data::Step& step) { return step.batch.examples; }>},
+                                  {"size", Bind<[](data::Step& step) { return step.batch.examples.size(); }>},
+                                  {"micro_batches", Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->micro_batches); }>},
+                                  {"mismatched", Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->mismatched); }>},
+                                  {"count", Bind<[](data::Step& step, objectives::Sft& sft) {
+                                     int64_t count = 0;
+                                     for (const data::MicroBatch& batch : step.micro_batches) count += sft.Count(batch.labels_T, batch.sequence.lengths);
+                                     return count;
+                                   }>},
+                              });
   Class<data::MicroBatch>::Register(
       L, "MicroBatch",
       {

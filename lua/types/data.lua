@@ -29,11 +29,17 @@ function data.template(name, tokenizer, system) end
 ---@field train_on_prompt? boolean learn the prompt's tokens too; false where absent
 ---@field mask_history? boolean learn the last turn alone; false where absent
 ---@field overlong? "truncate" | "drop" | "error" what becomes of a longer example; "truncate" where absent
+---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" what the examples are for; "sft" where absent
+---@field packing? boolean stage pt: join the texts and cut them in blocks of cutoff_len; true where absent
+---@field preprocessing_batch_size? integer rows that are joined (pt) or mismatched (kto) together; 1000 where absent
+---@field val_size? number hold rows out: a part of them below 1, above 1 their number; none where absent or 0
+---@field seed? integer of val_size's choice, which is numpy's; 42 where absent
 
---- Reads data sets in LLaMA-Factory's alpaca form and makes examples of them: ids and unshifted labels, in the order of names and rows.
---- Errors name the data set, and the file, line and row where there is one.
+--- Reads data sets in LLaMA-Factory's forms (alpaca, sharegpt, openai) and makes examples of them: ids and unshifted labels, in the order of names
+--- and rows, or with val_size in the order in which the rows were drawn. Errors name the data set, and the file, line and row where there is one.
 ---@param options moonring.DatasetOptions
----@return moonring.Dataset
+---@return moonring.Dataset train
+---@return moonring.Dataset? held_out with val_size
 function data.load(options) end
 
 ---@class moonring.Tokenizer
@@ -94,6 +100,10 @@ function Dataset:size() end
 ---@return boolean? desirable kto's tag
 function Dataset:example(index) end
 
+--- 40 hexadecimal digits of all ids, labels and tags: the same where the examples are the same, in the same order.
+---@return string
+function Dataset:digest() end
+
 --- What was read, cut and left out, and a histogram of lengths, in lines for people.
 ---@return string
 function Dataset:report() end
@@ -112,7 +122,8 @@ function Dataset:report() end
 ---@return moonring.Steps
 function Dataset:steps(options) end
 
---- Writes {"input_ids": [...], "labels": [...]} a line, an example each. Whole or not at all.
+--- Writes one JSON object a line, an example each: input_ids and labels; in stages rm and dpo chosen_input_ids, chosen_labels, rejected_input_ids,
+--- rejected_labels; in kto also kl_input_ids, kl_labels, kto_tag. Whole or not at all.
 ---@param path string
 function Dataset:write(path) end
 

@@ -124,7 +124,9 @@ std::string Messages(const absl::StatusOr<ConvertedRow>& row) {
 }
 
 TEST(AlpacaTest, MakesConversations) {
-  const auto convert = [](const char* json, const Columns& columns = {}) { return ConvertAlpaca(nlohmann::json::parse(json), columns); };
+  const auto convert = [](const char* json, const Columns& columns = {}) {
+    return ConvertAlpaca(nlohmann::json::parse(json), {.columns = columns}, Stage::kSupervised);
+  };
   EXPECT_EQ(Messages(convert(R"({"instruction": "do", "input": "this", "output": "done"})")), "u:do\nthis|a:done|");
   EXPECT_EQ(Messages(convert(R"({"instruction": "do", "input": "", "output": ""})")), "u:do|a:|");
   EXPECT_EQ(Messages(convert(R"({"instruction": "", "input": "this", "output": "x"})")), "u:this|a:x|");
@@ -141,7 +143,7 @@ TEST(AlpacaTest, MakesConversations) {
 
 TEST(AlpacaTest, NamesTheKeyOfAWrongType) {
   const Columns columns{.history = "history", .system = "system"};
-  const auto error = [&](const char* json) { return std::string(ConvertAlpaca(nlohmann::json::parse(json), columns).status().message()); };
+  const auto error = [&](const char* json) { return std::string(ConvertAlpaca(nlohmann::json::parse(json), {.columns = columns}, Stage::kSupervised).status().message()); };
   EXPECT_EQ(error("[1]"), "a row must be an object, got array");
   EXPECT_EQ(error(R"({"instruction": 3, "output": ""})"), "'instruction' must be a string, got number");
   EXPECT_EQ(error(R"({"input": ["x"], "output": ""})"), "'input' must be a string, got array");
@@ -153,19 +155,6 @@ TEST(AlpacaTest, NamesTheKeyOfAWrongType) {
               "'history'[1] must be a pair of strings [prompt, response]")
         << pair;
   }
-}
-
-TEST(AlpacaTest, RefusesWhatIsNotSupportedYet) {
-  const auto invalid = absl::StatusCode::kInvalidArgument;
-  const auto later = absl::StatusCode::kUnimplemented;
-  EXPECT_OK(CheckAlpaca({}));
-  EXPECT_OK(CheckAlpaca({.columns = {.chosen = "c", .rejected = "r"}}));  // unread without ranking
-  EXPECT_THAT(CheckAlpaca({.ranking = true}), StatusIs(later, "not supported yet: ranking"));
-  EXPECT_THAT(CheckAlpaca({.columns = {.tools = "t"}}), StatusIs(later, "not supported yet: the column 'tools'"));
-  EXPECT_THAT(CheckAlpaca({.columns = {.images = "t"}}), StatusIs(later, "not supported yet: the column 'images'"));
-  EXPECT_THAT(CheckAlpaca({.columns = {.kto_tag = "t"}}), StatusIs(later, "not supported yet: the column 'kto_tag'"));
-  EXPECT_THAT(CheckAlpaca({.columns = {.response = std::nullopt}}), StatusIs(invalid, HasSubstr("'columns' names no 'response'")));
-  EXPECT_THAT(CheckAlpaca({.columns = {.prompt = std::nullopt, .query = std::nullopt}}), StatusIs(invalid, HasSubstr("neither 'prompt' nor 'query'")));
 }
 
 }  // namespace

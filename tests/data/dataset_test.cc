@@ -97,7 +97,7 @@ TEST(DatasetTest, CutsToNothingAsLlamaFactoryDoes) {
     const auto source = JsonSource::Open(description->front().files);
     std::vector<Example> examples;
     for (int row = 0; row < 8; ++row) {
-      const auto converted = ConvertAlpaca((*(*source)->Next())->value, description->front().columns);
+      const auto converted = ConvertAlpaca((*(*source)->Next())->value, description->front(), Stage::kSupervised);
       examples.push_back({.documents = {BuildConversation(chat.EncodeTurns(converted->conversation), {.cutoff_len = cutoff_len}).document}});
     }
     EXPECT_EQ(Lines(examples), TemporaryFolder::Read(std::string(kGolden) + "golden/own_tiny_" + std::to_string(cutoff_len) + ".jsonl"));
@@ -141,7 +141,7 @@ TEST_F(OwnDataTest, CountsAndReports) {
   EXPECT_EQ(report.nothing_learnt, 0);
   ASSERT_EQ(report.skipped.size(), 1);
   EXPECT_EQ(report.skipped[0].count, 2);
-  EXPECT_EQ(report.skipped[0].reason, "no 'output'");
+  EXPECT_EQ(report.skipped[0].what, "no 'output'");
   EXPECT_THAT(report.skipped[0].first, EndsWith("d.json:2 (row 2)"));
   std::string text = report.Text();
   text.erase(text.find(folder_.path()), folder_.path().size() + 1);
@@ -164,7 +164,7 @@ TEST_F(OwnDataTest, OverlongIsCutDroppedOrAnError) {
   EXPECT_EQ(Prepare({.cutoff_len = 16})->examples.size(), 2);
   ASSERT_OK_AND_ASSIGN(const PreparedDataset dropped, Prepare({.cutoff_len = 16, .overlong = Overlong::kDrop}));
   EXPECT_EQ(dropped.examples.size(), 1);
-  EXPECT_EQ(dropped.report.skipped[0].reason, "longer than cutoff_len 16");
+  EXPECT_EQ(dropped.report.skipped[0].what, "longer than cutoff_len 16");
   EXPECT_EQ(ErrorOf({.cutoff_len = 16, .overlong = Overlong::kError}),
             "data set 'd': d.json:1 (row 2): has 28 tokens, cutoff_len is 16, and overlong is error");
   EXPECT_OK(Prepare({.cutoff_len = 28, .overlong = Overlong::kError}));
@@ -194,10 +194,6 @@ TEST_F(OwnDataTest, NamesWhatIsWrong) {
   EXPECT_OK(Prepare({.max_samples = 1}));  // the rows not read may have it
   Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]", R"(, "columns": {"prompt": "instruktion", "response": "output"})");
   EXPECT_THAT(ErrorOf({.max_samples = 1}), HasSubstr("no row has the key 'instruktion', which is to be its prompt (did you mean 'instruction'?)"));
-  Describe("[]", R"(, "formatting": "sharegpt")");
-  EXPECT_EQ(ErrorOf(), "data set 'd': not supported yet: formatting sharegpt");
-  Describe("[]", R"(, "ranking": true)");
-  EXPECT_EQ(ErrorOf(), "data set 'd': not supported yet: ranking");
   Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]");
   EXPECT_THAT(ErrorOf({.cutoff_len = 2}), "cutoff_len 2 is too small: it leaves no token to learn in any of 1 examples (the longest has 13 tokens)");
   EXPECT_EQ(ErrorOf({.cutoff_len = 0}), "cutoff_len must be at least 1, got 0");

@@ -1,0 +1,40 @@
+#include "data/dataset_options.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace moonring::data {
+
+absl::StatusOr<Overlong> ParseOverlong(absl::string_view name) {
+  if (name == "truncate") return Overlong::kTruncate;
+  if (name == "drop") return Overlong::kDrop;
+  if (name == "error") return Overlong::kError;
+  return absl::InvalidArgumentError(absl::StrCat("overlong must be truncate, drop or error, got '", name, "'"));
+}
+
+absl::Status CheckOptions(const DatasetOptions& options) {
+  if (options.names.empty()) return absl::InvalidArgumentError("dataset: names no data set");
+  for (size_t i = 0; i < options.names.size(); ++i) {
+    if (std::find(options.names.begin(), options.names.begin() + i, options.names[i]) != options.names.begin() + i) {
+      return absl::InvalidArgumentError(absl::StrCat("dataset: names '", options.names[i], "' twice"));
+    }
+  }
+  if (options.cutoff_len < 1) return absl::InvalidArgumentError(absl::StrCat("cutoff_len must be at least 1, got ", options.cutoff_len));
+  if (options.max_samples.has_value() && *options.max_samples < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("max_samples must be at least 1, got ", *options.max_samples));
+  }
+  if (options.preprocessing_batch_size < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("preprocessing_batch_size must be at least 1, got ", options.preprocessing_batch_size));
+  }
+  if (options.train_on_prompt && options.mask_history) return absl::InvalidArgumentError("train_on_prompt and mask_history exclude one another");
+  if (options.stage != Stage::kSupervised && (options.train_on_prompt || options.mask_history)) {
+    return absl::InvalidArgumentError(absl::StrCat(options.train_on_prompt ? "train_on_prompt" : "mask_history", " is for stage sft alone"));
+  }
+  if (options.stage != Stage::kPretraining && options.packing.value_or(false)) {
+    return absl::UnimplementedError("not supported yet: packing in another stage than pt (micro-batches are packed without it)");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace moonring::data

@@ -1,0 +1,36 @@
+#include "data/dataset_report.h"
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace moonring::data {
+
+void CountRow(absl::string_view what, absl::string_view where, std::vector<CountedRows>& counted) {
+  auto found = absl::c_find_if(counted, [&](const CountedRows& rows) { return rows.what == what; });
+  if (found == counted.end()) found = counted.insert(counted.end(), {.what = std::string(what), .first = std::string(where)});
+  ++found->count;
+}
+
+std::string DatasetReport::Text() const {
+  std::string text = absl::StrCat("examples: ", examples, " of ", rows, " rows, ", tokens, " tokens, ", learnt, " learnt\n");
+  for (const CountedRows& kind : skipped) absl::StrAppend(&text, "rows left out, ", kind.what, ": ", kind.count, "; the first is ", kind.first, "\n");
+  for (const CountedRows& kind : noted) absl::StrAppend(&text, "rows ", kind.what, ": ", kind.count, "; the first is ", kind.first, "\n");
+  if (truncated > 0) absl::StrAppend(&text, "examples cut to cutoff_len: ", truncated, "; the longest row has ", longest, " tokens\n");
+  if (left_over > 0) absl::StrAppend(&text, "tokens left out because they fill no block of cutoff_len: ", left_over, "\n");
+  if (nothing_learnt > 0) absl::StrAppend(&text, "examples with nothing left to learn: ", nothing_learnt, "\n");
+  const int64_t highest = *absl::c_max_element(lengths);
+  if (highest == 0) return text;
+  size_t first = 0, last = lengths.size() - 1;
+  while (lengths[first] == 0) ++first;
+  while (lengths[last] == 0) --last;
+  absl::StrAppend(&text, "tokens a row, uncut:\n");
+  for (size_t b = first; b <= last; ++b) {
+    constexpr int64_t kWidth = 40;
+    const std::string bar((lengths[b] * kWidth + highest - 1) / highest, '#');
+    absl::StrAppendFormat(&text, "%9d to %-9d %8d%s%s\n", int64_t{1} << b, (int64_t{2} << b) - 1, lengths[b], bar.empty() ? "" : " ", bar);
+  }
+  return text;
+}
+
+}  // namespace moonring::data

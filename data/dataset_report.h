@@ -1,0 +1,42 @@
+// The account of preparing a data set, for people.
+#ifndef MOONRING_DATA_DATASET_REPORT_H_
+#define MOONRING_DATA_DATASET_REPORT_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace moonring::data {
+
+// Rows that have one thing in common.
+struct CountedRows {
+  std::string what;
+  int64_t count = 0;
+  std::string first;  // FILE:LINE (row N)
+};
+
+// One more row of that kind.
+void CountRow(absl::string_view what, absl::string_view where, std::vector<CountedRows>& counted);
+
+struct DatasetReport {
+  int64_t rows = 0, examples = 0;
+  int64_t tokens = 0;          // of the examples, after cutting; kto's mismatched documents left out
+  int64_t learnt = 0;          // labels that are not -100
+  int64_t truncated = 0;       // examples that lost tokens
+  int64_t nothing_learnt = 0;  // examples with a document in which nothing is predicted: they cost time and teach nothing
+  int64_t longest = 0;         // tokens of the longest row, uncut (of a pair: of its longer document)
+  int64_t left_over = 0;       // tokens that fill no block where texts are packed
+  std::vector<CountedRows> skipped;
+  std::vector<CountedRows> noted;     // kept, but perhaps not what was meant: empty answers, pairs of equal answers, one kind of tag
+  std::array<int64_t, 40> lengths{};  // [b] counts rows of 2^b .. 2^(b+1) - 1 tokens, uncut
+
+  // Several lines: counts, what was left out, and the histogram of lengths.
+  std::string Text() const;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_DATASET_REPORT_H_

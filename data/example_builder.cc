@@ -1,0 +1,158 @@
+#include "data/example_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/numeric/bits.h"
+#include "absl/strings/str_cat.h"
+
+namespace moonring::data {
+
+ExampleBuilder::ExampleBuilder(const DatasetOptions& options, const ChatTemplate& chat_template)
+    : options_(options),
+      template_(chat_template),
+      learn_{.cutoff_len = options.cutoff_len, .train_on_prompt = options.train_on_prompt, .mask_history = options.mask_history} {
+  if (template_.spec().efficient_eos) learn_.efficient_eos = template_.eos();
+}
+
+void ExampleBuilder::Add(EncodedRow row) {
+  DatasetReport& report = prepared_.report;
+  ++report.rows;
+  if (!row.skipped.empty()) CountRow(row.skipped, row.where, report.skipped);
+  if (row.skipped.empty()) {
+    for (const char* what : row.noted) CountRow(what, row.where, report.noted);
+    report.longest = std::max(report.longest, row.whole_tokens);
+    ++report.lengths[absl::bit_width(static_cast<uint64_t>(row.whole_tokens)) - 1];
+  }
+  if (options_.stage == Stage::kPretraining || options_.stage == Stage::kFeedback) {
+    batch_.push_back(std::move(row));
+    if (static_cast<int64_t>(batch_.size()) == options_.preprocessing_batch_size) BuildBatch();
+  } else if (row.skipped.empty() && options_.stage == Stage::kSupervised) {
+    Push({.documents = {BuildConversation(row.turns, learn_).document}}, row);
+  } else if (row.skipped.empty()) {
+    const EncodedTurn& turn = row.turns[0];
+    const TurnLengths kept = FitTurn(turn.prompt.size(), std::max(turn.response.size(), row.rejected.size()), options_.cutoff_len);
+    Push({.documents = {AnswerDocument(turn, turn.response, kept), AnswerDocument(turn, row.rejected, kept)}}, row);
+  }
+}
+
+void ExampleBuilder::BuildBatch() {
+  if (options_.packs()) {
+    BuildBlocks();
+  } else if (options_.stage == Stage::kFeedback) {
+    BuildFeedback();
+  } else {
+    for (EncodedRow& row : batch_) {
+      if (!row.skipped.empty()) continue;
+      std::vector<int32_t>& ids = row.turns[0].response;
+      ids.resize(std::min<size_t>(ids.size(), options_.cutoff_len));
+      Push({.documents = {TextDocument(std::move(ids))}}, row);
+    }
+  }
+  batch_.clear();
+}
+
+void ExampleBuilder::BuildBlocks() {
+  std::vector<int32_t> block;
+  for (const EncodedRow& row : batch_) {
+    if (!row.skipped.empty()) continue;
+    for (const int32_t id : row.turns[0].response) {
+      block.push_back(id);
+      if (static_cast<int64_t>(block.size()) < options_.cutoff_len) continue;
+      const Tokenizer& tokenizer = template_.tokenizer();
+      if (tokenizer.adds_bos() && tokenizer.bos().has_value()) block[0] = *tokenizer.bos();
+      Push({.documents = {TextDocument(std::move(block))}}, row);
+      block.clear();
+    }
+  }
+  prepared_.report.left_over += static_cast<int64_t>(block.size());
+}
+
+void ExampleBuilder::BuildFeedback() {
+  for (size_t i = 0; i < batch_.size(); ++i) {
+    const EncodedRow& row = batch_[i];
+    if (!row.skipped.empty()) continue;
+    size_t other = i;
+    do other = (other + batch_.size() - 1) % batch_.size();
+    while (batch_[other].turns.empty());
+    const EncodedTurn& turn = row.turns[0];
+    const std::vector<int32_t>& mismatched = batch_[other].turns[0].response;
+    Push({.documents = {AnswerDocument(turn, turn.response, FitTurn(turn.prompt.size(), turn.response.size(), options_.cutoff_len)),
+                        AnswerDocument(turn, mismatched, FitTurn(turn.prompt.size(), mismatched.size(), options_.cutoff_len))},
+          .desirable = row.desirable},
+         row);
+  }
+}
+
+Document ExampleBuilder::TextDocument(std::vector<int32_t> ids) const {
+  Document document{.ids = std::move(ids)};
+  document.labels = document.ids;
+  std::replace(document.labels.begin(), document.labels.end(), template_.pad(), kNotLearnt);
+  return document;
+}
+
+Document ExampleBuilder::AnswerDocument(const EncodedTurn& turn, const std::vector<int32_t>& answer, TurnLengths kept) const {
+  const auto end = answer.begin() + std::min<int64_t>(kept.response, answer.size());
+  Document document;
+  document.ids.assign(turn.prompt.begin(), turn.prompt.begin() + kept.prompt);
+  document.labels.assign(kept.prompt, kNotLearnt);
+  document.ids.insert(document.ids.end(), answer.begin(), end);
+  document.labels.insert(document.labels.end(), answer.begin(), end);
+  return document;
+}
+
+void ExampleBuilder::Push(Example example, const EncodedRow& row) {
+  if (absl::c_any_of(example.documents, [](const Document& document) { return document.ids.empty(); })) {
+    CountRow("without any token", row.where, prepared_.report.skipped);
+    return;
+  }
+  if (prepared_.examples.empty()) first_example_ = row.where;
+  prepared_.report.truncated += row.whole_tokens > options_.cutoff_len && !options_.packs();
+  Count(example);
+  prepared_.examples.push_back(std::move(example));
+}
+
+void ExampleBuilder::Count(const Example& example) {
+  DatasetReport& report = prepared_.report;
+  bool predicts = true;
+  for (int64_t d = 0; d < example.trained_documents(); ++d) {
+    const std::vector<int32_t>& labels = example.documents[d].labels;
+    const int64_t learnt = absl::c_count_if(labels, [](int32_t label) { return label != kNotLearnt; });
+    report.tokens += static_cast<int64_t>(labels.size());
+    report.learnt += learnt;
+    predicts = predicts && learnt > (labels[0] != kNotLearnt ? 1 : 0);  // nothing comes before the first token to predict it from
+  }
+  report.nothing_learnt += !predicts;
+  anything_to_predict_ = anything_to_predict_ || predicts;
+}
+
+void ExampleBuilder::NoteOneKindOfTag() {
+  const int64_t desired = absl::c_count_if(prepared_.examples, [](const Example& example) { return example.desirable.value_or(false); });
+  const int64_t all = static_cast<int64_t>(prepared_.examples.size());
+  if (options_.stage != Stage::kFeedback || (desired != 0 && desired != all)) return;
+  prepared_.report.noted.push_back(
+      {.what = desired == 0 ? "undesired, and none desired (kto learns from both kinds)" : "desired, and none undesired (kto learns from both kinds)",
+       .count = all,
+       .first = first_example_});
+}
+
+absl::StatusOr<PreparedDataset> ExampleBuilder::Finish() && {
+  BuildBatch();
+  DatasetReport& report = prepared_.report;
+  report.examples = static_cast<int64_t>(prepared_.examples.size());
+  if (prepared_.examples.empty()) {
+    std::string reasons;
+    for (const CountedRows& skipped : report.skipped) absl::StrAppend(&reasons, "; ", skipped.count, " ", skipped.what, ", first at ", skipped.first);
+    if (report.left_over > 0) absl::StrAppend(&reasons, "; their ", report.left_over, " tokens fill no block of cutoff_len ", options_.cutoff_len);
+    return absl::InvalidArgumentError(absl::StrCat("dataset: none of ", report.rows, " rows gives an example", reasons));
+  }
+  if (!anything_to_predict_) {
+    return absl::InvalidArgumentError(absl::StrCat("cutoff_len ", options_.cutoff_len, " is too small: it leaves no token to learn in any of ", report.examples,
+                                                   " examples (the longest has ", report.longest, " tokens)"));
+  }
+  NoteOneKindOfTag();
+  return std::move(prepared_);
+}
+
+}  // namespace moonring::data

@@ -1,0 +1,67 @@
+// Encoded rows, in their order -> examples and their report. The rules are LLaMA-Factory 0.9.5's, to the token:
+//
+//   sft   data/truncation.h
+//   pt    the texts of each batch of preprocessing_batch_size rows joined and cut in blocks of cutoff_len, the rest of each batch dropped (where the
+//         tokenizer adds a bos, it replaces the first id of each block); without packing, each text cut to cutoff_len.
+//         Labels are the ids, but for the pad id: where that is the eos too, no end of a text is learnt
+//   dpo   prompt and answers cut as one turn whose response is the longer answer, so that both have the same prompt
+//   kto   as a turn. The mismatched document is the row's prompt and the answer of the row before it in the batch (the batch's first row: of its last),
+//         cut as a turn of its own. Skipped rows count as places of a batch; one that has no answer lends that of the row before it
+//
+// Two differences in kto: a desired row with an empty answer stays desired (LLaMA-Factory would make it undesired), and a row without an answer
+// next to one that has (there LLaMA-Factory stops).
+// As with one preprocessing worker: several would each begin batches of their own.
+#ifndef MOONRING_DATA_EXAMPLE_BUILDER_H_
+#define MOONRING_DATA_EXAMPLE_BUILDER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/chat_template.h"
+#include "data/dataset_options.h"
+#include "data/dataset_report.h"
+#include "data/example.h"
+#include "data/row_encoder.h"
+#include "data/truncation.h"
+
+namespace moonring::data {
+
+struct PreparedDataset {
+  std::vector<Example> examples;
+  DatasetReport report;
+};
+
+class ExampleBuilder {
+ public:
+  ExampleBuilder(const DatasetOptions& options, const ChatTemplate& chat_template);
+
+  void Add(EncodedRow row);
+
+  // Fails where no row gave an example, or cutoff_len leaves nothing to learn in any.
+  absl::StatusOr<PreparedDataset> Finish() &&;
+
+ private:
+  void BuildBatch();
+  void BuildBlocks();
+  void BuildFeedback();
+  void Push(Example example, const EncodedRow& row);
+  void Count(const Example& example);
+  Document TextDocument(std::vector<int32_t> ids) const;
+  Document AnswerDocument(const EncodedTurn& turn, const std::vector<int32_t>& answer, TurnLengths kept) const;
+  void NoteOneKindOfTag();
+
+  const DatasetOptions& options_;
+  const ChatTemplate& template_;
+  LearnOptions learn_;
+  PreparedDataset prepared_;
+  std::vector<EncodedRow> batch_;  // pretraining and feedback: the rows that are prepared together
+  std::string first_example_;      // where it is
+  bool anything_to_predict_ = false;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_EXAMPLE_BUILDER_H_

@@ -1,0 +1,28 @@
+// Single fields of a row, by the column that names them. An absent key is null, as in a table whose other rows have it.
+// Fails where a value has a wrong type, naming the key; the caller adds file and row.
+#ifndef MOONRING_DATA_FORMATS_ROW_FIELDS_H_
+#define MOONRING_DATA_FORMATS_ROW_FIELDS_H_
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "data/conversation.h"
+#include "data/dataset_info.h"
+
+namespace moonring::data {
+
+// The value, or nothing where there is no such column or it is null.
+const nlohmann::json* FindField(const nlohmann::json& row, const Column& column);
+
+absl::StatusOr<std::optional<std::string>> TextField(const nlohmann::json& row, const Column& column);
+
+// KTO's mark into `converted`, whose `skipped` says so where it is null.
+absl::Status ReadTag(const nlohmann::json& row, const Column& column, ConvertedRow& converted);
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_FORMATS_ROW_FIELDS_H_

@@ -1,0 +1,24 @@
+// Rows of the sharegpt format -> conversations, by the rules of formats/messages.h.
+//
+//   sft   {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}], "system": "..."}
+//   dpo   {"conversations": [{"from": "human", "value": "Q"}], "chosen": {"from": "gpt", "value": "good"}, "rejected": {"from": "gpt", "value": "bad"}}
+//   kto   {"conversations": [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}], "kto_tag": true}
+//
+// `tags` may rename keys and roles, so that {"role": "user", "content": "Hi"} is read too.
+#ifndef MOONRING_DATA_FORMATS_SHAREGPT_H_
+#define MOONRING_DATA_FORMATS_SHAREGPT_H_
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/statusor.h"
+#include "data/conversation.h"
+#include "data/dataset_info.h"
+#include "data/stage.h"
+
+namespace moonring::data {
+
+absl::StatusOr<ConvertedRow> ConvertSharegpt(const nlohmann::json& row, const DatasetDescription& description, Stage stage);
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_FORMATS_SHAREGPT_H_

@@ -1,0 +1,93 @@
+#include "data/row_encoder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "comm/status_macros.h"
+#include "data/formats/alpaca.h"
+#include "data/formats/openai.h"
+#include "data/formats/sharegpt.h"
+
+namespace moonring::data {
+namespace {
+
+constexpr char kEmptyAnswer[] = "with an empty answer";
+
+absl::StatusOr<ConvertedRow> Convert(const nlohmann::json& row, const DatasetDescription& description, Stage stage) {
+  if (description.formatting == "sharegpt") return ConvertSharegpt(row, description, stage);
+  if (description.formatting == "openai") return ConvertOpenai(row, description, stage);
+  return ConvertAlpaca(row, description, stage);
+}
+
+int64_t Size(const std::vector<int32_t>& ids) { return static_cast<int64_t>(ids.size()); }
+
+}  // namespace
+
+absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row, const DatasetDescription& description) const {
+  ASSIGN_OR_RETURN(const ConvertedRow converted, Convert(row.value, description, options_.stage));
+  EncodedRow encoded{.where = Where(row), .skipped = converted.skipped};
+  const bool skipped = !encoded.skipped.empty();
+  if (options_.stage == Stage::kFeedback && !converted.answers.empty()) {
+    EncodeAnswers(converted, encoded);
+  } else if (skipped) {
+    return encoded;
+  } else if (options_.stage == Stage::kPretraining) {
+    EncodeText(converted, encoded);
+  } else if (options_.stage == Stage::kSupervised) {
+    EncodeConversation(converted, encoded);
+  } else {
+    EncodeAnswers(converted, encoded);
+  }
+  if (skipped) return encoded;
+  RETURN_IF_ERROR(CheckLength(encoded));
+  return encoded;
+}
+
+void RowEncoder::EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const {
+  const Tokenizer& tokenizer = template_.tokenizer();
+  const std::string& text = converted.conversation.messages.front().content;
+  const bool bos = tokenizer.adds_bos() && tokenizer.bos().has_value() && !options_.packs();
+  const std::string whole = absl::StrCat(bos ? tokenizer.TokenOf(*tokenizer.bos()) : "", text, tokenizer.TokenOf(template_.eos()));
+  encoded.turns = {{{}, tokenizer.Encode(whole)}};
+  encoded.whole_tokens = Size(encoded.turns[0].response);
+  if (text.empty()) encoded.noted.push_back("with an empty text");
+}
+
+void RowEncoder::EncodeConversation(const ConvertedRow& converted, EncodedRow& encoded) const {
+  encoded.turns = template_.EncodeTurns(converted.conversation);
+  encoded.whole_tokens = template_.spec().efficient_eos ? 1 : 0;
+  for (const EncodedTurn& turn : encoded.turns) encoded.whole_tokens += Size(turn.prompt) + Size(turn.response);
+  if (converted.conversation.messages.back().content.empty()) encoded.noted.push_back(kEmptyAnswer);
+}
+
+void RowEncoder::EncodeAnswers(const ConvertedRow& converted, EncodedRow& encoded) const {
+  const std::vector<std::string>& answers = converted.answers;
+  encoded.turns = {{template_.EncodePrompt(converted.conversation), EncodeAnswer(answers[0])}};
+  encoded.desirable = converted.desirable;
+  if (answers.size() > 1) encoded.rejected = EncodeAnswer(answers[1]);
+  encoded.whole_tokens = Size(encoded.turns[0].prompt) + std::max(Size(encoded.turns[0].response), Size(encoded.rejected));
+  if (std::any_of(answers.begin(), answers.end(), [](const std::string& answer) { return answer.empty(); })) encoded.noted.push_back(kEmptyAnswer);
+  if (answers.size() > 1 && answers[0] == answers[1]) encoded.noted.push_back("whose chosen answer equals the rejected one");
+}
+
+std::vector<int32_t> RowEncoder::EncodeAnswer(const std::string& answer) const {
+  std::vector<int32_t> ids = template_.EncodeAnswer(answer);
+  if (template_.spec().efficient_eos) ids.push_back(template_.eos());
+  return ids;
+}
+
+absl::Status RowEncoder::CheckLength(EncodedRow& encoded) const {
+  if (encoded.whole_tokens == 0) {
+    encoded.skipped = "without any token";
+    return absl::OkStatus();
+  }
+  if (encoded.whole_tokens <= options_.cutoff_len || options_.packs()) return absl::OkStatus();
+  if (options_.overlong == Overlong::kError) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", encoded.whole_tokens, " tokens, cutoff_len is ", options_.cutoff_len, ", and overlong is error"));
+  }
+  if (options_.overlong == Overlong::kDrop) encoded.skipped = absl::StrCat("longer than cutoff_len ", options_.cutoff_len);
+  return absl::OkStatus();
+}
+
+}  // namespace moonring::data

@@ -1,0 +1,54 @@
+// Rows -> token ids, uncut: what an example is built of, and what there is to say of the row.
+//
+// pt: the text with the eos token's text after it (before it the bos token's, where the tokenizer adds one and texts are not
+// packed), encoded at once, so that special tokens in the text are parsed. Other stages: by the chat template.
+#ifndef MOONRING_DATA_ROW_ENCODER_H_
+#define MOONRING_DATA_ROW_ENCODER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/chat_template.h"
+#include "data/conversation.h"
+#include "data/dataset_info.h"
+#include "data/dataset_options.h"
+#include "data/json_source.h"
+
+namespace moonring::data {
+
+struct EncodedRow {
+  std::string where;               // FILE:LINE (row N)
+  std::string skipped;             // why it is left out; empty where it is not
+  std::vector<const char*> noted;  // what DatasetReport::noted counts it under
+  // supervised: its turns; pairs: {prompt, chosen}; feedback: {prompt, answer}, of a skipped row too where it has one (it is another
+  // row's mismatched answer); pretraining: {nothing, text}
+  std::vector<EncodedTurn> turns;
+  std::vector<int32_t> rejected;  // pairs
+  std::optional<bool> desirable;  // feedback
+  int64_t whole_tokens = 0;       // of its longest document
+};
+
+class RowEncoder {
+ public:
+  RowEncoder(const DatasetOptions& options, const ChatTemplate& chat_template) : options_(options), template_(chat_template) {}
+
+  // Fails for a row that the format refuses, and for one longer than cutoff_len where overlong is error.
+  absl::StatusOr<EncodedRow> Encode(const Row& row, const DatasetDescription& description) const;
+
+ private:
+  void EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const;
+  void EncodeConversation(const ConvertedRow& converted, EncodedRow& encoded) const;
+  void EncodeAnswers(const ConvertedRow& converted, EncodedRow& encoded) const;
+  std::vector<int32_t> EncodeAnswer(const std::string& answer) const;
+  absl::Status CheckLength(EncodedRow& encoded) const;
+
+  const DatasetOptions& options_;
+  const ChatTemplate& template_;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_ROW_ENCODER_H_
