@@ -1,14 +1,18 @@
 // Token log-probs and what a step counts and sums.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "comm/layout.h"
 #include "comm/mesh.h"
+#include "comm/nearest_name.h"
+#include "comm/parameter.h"
 #include "comm/sequence.h"
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
@@ -17,43 +21,183 @@
 #include "lua/options.h"
 #include "lua/tensor.h"
 #include "objectives/documents.h"
+#include "objectives/kto.h"
 #include "objectives/log_prob.h"
+#include "objectives/preference.h"
+#include "objectives/reward.h"
 #include "objectives/sft.h"
 #include "objectives/sums.h"
 
 namespace moonring::lua {
 
-// A sum and a table name -> {sum, count}.
+// A table name -> {sum, count}.
 template <>
-struct Value<objectives::Sums> {
-  static int Push(lua_State* L, const objectives::Sums& sums) {
-    Value<at::Tensor>::Push(L, sums.loss);
+struct Value<objectives::Metrics> {
+  static int Push(lua_State* L, const objectives::Metrics& metrics) {
     lua_newtable(L);
-    for (const auto& [name, metric] : sums.metrics) {
+    for (const auto& [name, metric] : metrics) {
       Value<std::vector<double>>::Push(L, {metric.sum, metric.count});
       lua_setfield(L, -2, name.c_str());
     }
-    return 2;
+    return 1;
+  }
+};
+
+template <>
+struct Value<objectives::Sums> {
+  static int Push(lua_State* L, const objectives::Sums& sums) {
+    return Value<at::Tensor>::Push(L, sums.loss) + Value<objectives::Metrics>::Push(L, sums.metrics);
   }
 };
 
 namespace {
 
-std::shared_ptr<objectives::Sft> MakeSft(Options options) {
-  const std::string count = options.Get<std::string>("count", "labels");
-  options.Finish();
-  if (count != "labels" && count != "targets") {
-    comm::ThrowIfError(absl::InvalidArgumentError(absl::StrCat("count: wanted labels or targets, got '", count, "'")));
-  }
-  using CountBy = objectives::SftOptions::CountBy;
-  return std::make_shared<objectives::Sft>(objectives::SftOptions{.count = count == "labels" ? CountBy::kLabels : CountBy::kTargets});
+at::Tensor OpenTensorOf(const char* key, const std::shared_ptr<TensorHandle>& handle) {
+  TORCH_CHECK_VALUE(handle->tensor.defined(), "option '", key, "': this tensor is closed (its scope has ended; x:keep() moves it out)");
+  return handle->tensor;
 }
 
-objectives::LogProbOptions LogProbOptionsOf(Options options) {
-  objectives::LogProbOptions result;
-  result.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
+// Undefined where absent.
+at::Tensor TensorOption(Options& options, const char* key) {
+  const auto handle = options.Find<std::shared_ptr<TensorHandle>>(key);
+  return handle.has_value() ? OpenTensorOf(key, *handle) : at::Tensor();
+}
+
+at::Tensor NeededTensor(Options& options, const char* key) { return OpenTensorOf(key, options.Require<std::shared_ptr<TensorHandle>>(key)); }
+
+std::shared_ptr<objectives::Sft> MakeSft(Options options) {
+  using Sft = objectives::SftOptions;
+  const std::string count = options.Get<std::string>("count", "labels");
+  const bool dft = options.Get<bool>("dft", false), eaft = options.Get<bool>("eaft", false);
+  const std::optional<double> alpha = options.Find<double>("eaft_alpha");
   options.Finish();
-  return result;
+  const auto refuse = [](absl::string_view why) { comm::ThrowIfError(absl::InvalidArgumentError(why)); };
+  if (count != "labels" && count != "targets") refuse(absl::StrCat("count: wanted labels or targets, got '", count, "'"));
+  if (dft && eaft) refuse("dft and eaft weigh the same tokens: wanted one of them");
+  if (!(alpha.value_or(1.0) >= 0.0)) refuse(absl::StrCat("eaft_alpha is ", *alpha, ", wanted 0 or more"));
+  return std::make_shared<objectives::Sft>(Sft{.count = count == "labels" ? Sft::CountBy::kLabels : Sft::CountBy::kTargets,
+                                               .weight = dft    ? Sft::Weight::kDft
+                                                         : eaft ? Sft::Weight::kEaft
+                                                                : Sft::Weight::kNone,
+                                               .eaft_alpha = alpha.value_or(1.0)});
+}
+
+objectives::Sums SftLoss(objectives::Sft& sft, at::Tensor log_prob_T, at::Tensor targets_T, Options statistics) {
+  const at::Tensor greedy_T = TensorOption(statistics, "greedy"), top_entropy_T = TensorOption(statistics, "top_entropy");
+  TensorOption(statistics, "mean_logit");  // one that log_prob may give too
+  statistics.Finish();
+  return sft.Loss(log_prob_T, targets_T, greedy_T, top_entropy_T);
+}
+
+std::shared_ptr<objectives::Preference> MakePreference(Options options) {
+  objectives::PreferenceOptions wanted;
+  wanted.loss = options.Get<std::string>("loss", wanted.loss);
+  wanted.beta = options.Get<double>("beta", wanted.beta);
+  wanted.ftx = options.Get<double>("ftx", wanted.ftx);
+  wanted.simpo_gamma = options.Get<double>("simpo_gamma", wanted.simpo_gamma);
+  wanted.label_smoothing = options.Get<double>("label_smoothing", wanted.label_smoothing);
+  wanted.bco_weight = options.Get<double>("bco_weight", wanted.bco_weight);
+  options.Finish();
+  return comm::ValueOrThrow(objectives::Preference::Create(std::move(wanted)));
+}
+
+objectives::Sums PreferenceLoss(objectives::Preference& preference, Options batch) {
+  objectives::PreferenceBatch pairs;
+  pairs.policy = NeededTensor(batch, "policy");
+  pairs.reference = TensorOption(batch, "reference");
+  pairs.targets = NeededTensor(batch, "targets");
+  pairs.mean_logits = TensorOption(batch, "mean_logits");
+  pairs.places = batch.Get<std::vector<int64_t>>("places", {});
+  batch.Finish();
+  return preference.Loss(pairs);
+}
+
+std::shared_ptr<objectives::Kto> MakeKto(Options options) {
+  objectives::KtoOptions wanted;
+  wanted.beta = options.Get<double>("beta", wanted.beta);
+  wanted.chosen_weight = options.Get<double>("chosen_weight", wanted.chosen_weight);
+  wanted.rejected_weight = options.Get<double>("rejected_weight", wanted.rejected_weight);
+  wanted.ftx = options.Get<double>("ftx", wanted.ftx);
+  options.Finish();
+  return comm::ValueOrThrow(objectives::Kto::Create(wanted));
+}
+
+objectives::Sums KtoLoss(objectives::Kto& kto, Options batch) {
+  objectives::KtoBatch examples;
+  examples.policy = NeededTensor(batch, "policy");
+  examples.reference = NeededTensor(batch, "reference");
+  examples.targets = NeededTensor(batch, "targets");
+  examples.mean_logits = TensorOption(batch, "mean_logits");
+  examples.desirable = batch.Require<std::vector<bool>>("desirable");
+  examples.places = batch.Require<std::vector<int64_t>>("places");
+  batch.Finish();
+  return kto.Loss(examples);
+}
+
+struct LogProbCall {
+  objectives::LogProbOptions options;
+  objectives::Statistics statistics;
+};
+
+LogProbCall LogProbCallOf(Options options) {
+  LogProbCall call;
+  call.options.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
+  call.options.label_smoothing = options.Get<double>("label_smoothing", 0.0);
+  const auto names = options.Get<std::vector<std::string>>("statistics", {});
+  options.Finish();
+  const std::pair<std::string, bool*> known[] = {
+      {"mean_logit", &call.statistics.mean_logit}, {"greedy", &call.statistics.greedy}, {"top_entropy", &call.statistics.top_entropy}};
+  for (const std::string& name : names) {
+    bool found = false;
+    for (const auto& [statistic, wanted] : known) {
+      if (name == statistic) *wanted = found = true;
+    }
+    if (!found) {
+      comm::ThrowIfError(absl::InvalidArgumentError(absl::StrCat(
+          "statistics: unknown '", name, "'", comm::DidYouMean(name, {known[0].first, known[1].first, known[2].first}), "; known: mean_logit, greedy, top_entropy")));
+    }
+  }
+  return call;
+}
+
+Pushed LogProb(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<comm::Parameter> head_VD, at::Tensor targets_T, Options options) {
+  const LogProbCall call = LogProbCallOf(options);
+  const objectives::LogProbs result = objectives::TokenLogProb(hidden_TD, head_VD, targets_T, call.options, call.statistics);
+  Value<at::Tensor>::Push(L, result.log_prob_T);
+  const objectives::TokenStatistics& statistics = result.statistics;
+  const std::pair<const char*, const at::Tensor&> all[] = {
+      {"mean_logit", statistics.mean_logit_T}, {"greedy", statistics.greedy_T}, {"top_entropy", statistics.top_entropy_T}};
+  lua_newtable(L);
+  bool any = false;
+  for (const auto& [name, values] : all) {
+    if (!values.defined()) continue;
+    Value<at::Tensor>::Push(L, values);
+    lua_setfield(L, -2, name);
+    any = true;
+  }
+  if (!any) lua_pop(L, 1);
+  return {any ? 2 : 1};
+}
+
+std::tuple<at::Tensor, at::Tensor> LogitsOfRows(at::Tensor hidden_ND, comm::Parameter& head_VD, int64_t first_ids, Options options) {
+  objectives::LogProbOptions wanted;
+  wanted.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
+  options.Finish();
+  const objectives::RowLogits rows = objectives::Logits(hidden_ND, head_VD, first_ids, wanted);
+  return {rows.logits_NK, rows.logsumexp_N};
+}
+
+at::Tensor DocumentScores(at::Tensor hidden_TD, std::shared_ptr<comm::Parameter> weight, std::shared_ptr<comm::Parameter> bias, comm::Layout& layout,
+                          comm::Mesh& mesh, Options options) {
+  objectives::ScoreDropout dropout;
+  dropout.probability = options.Get<double>("dropout", 0.0);
+  dropout.seed = options.Get<uint64_t>("seed", 0);
+  dropout.step = options.Get<uint64_t>("step", 0);
+  dropout.identity_T = TensorOption(options, "identity");
+  options.Find<double>("neftune_alpha");  // of the noise that Model:forward takes: the rest of it is the same
+  TensorOption(options, "lengths");
+  options.Finish();
+  return objectives::DocumentScores(hidden_TD, weight, bias, layout, mesh.sp_group(), dropout);
 }
 
 }  // namespace
@@ -63,20 +207,36 @@ void OpenObjectives(lua_State* L) {
       L, "Sft",
       {
           {"count", Bind<[](objectives::Sft& sft, at::Tensor labels_T, std::vector<int64_t> lengths) { return sft.Count(labels_T, lengths); }>},
-          {"loss", Bind<[](objectives::Sft& sft, at::Tensor log_prob_T, at::Tensor targets_T) {
-             return sft.Loss(log_prob_T, targets_T);
-           }>},
+          {"loss", Bind<&SftLoss>},
       });
+  Class<objectives::Preference>::Register(
+      L, "Preference",
+      {
+          {"needs_reference", Bind<[](objectives::Preference& preference) { return preference.needs_reference(); }>},
+          {"needs_survey", Bind<[](objectives::Preference& preference) { return preference.needs_survey(); }>},
+          {"survey", Bind<[](objectives::Preference& preference, at::Tensor policy, at::Tensor reference, at::Tensor targets, int64_t group) {
+             preference.Survey(policy, reference, targets, group);
+           }>},
+          {"loss", Bind<&PreferenceLoss>},
+          {"state", Bind<[](objectives::Preference& preference) { return preference.State(); }>},
+          {"load_state", Bind<[](objectives::Preference& preference, std::string text) { return preference.LoadState(text); }>},
+      });
+  Class<objectives::Kto>::Register(L, "Kto",
+                                   {
+                                       {"survey", Bind<[](objectives::Kto& kto, at::Tensor policy, at::Tensor reference, int64_t group) {
+                                          return kto.Survey(policy, reference, group);
+                                        }>},
+                                       {"loss", Bind<&KtoLoss>},
+                                   });
   PushModule(L, "moonring.objectives",
              {
                  {"sft", Bind<&MakeSft>},
-                 {"log_prob", Bind<[](at::Tensor hidden_TD, std::shared_ptr<comm::Parameter> head_VD, at::Tensor targets_T, Options options) {
-                    return objectives::TokenLogProb(hidden_TD, head_VD, targets_T, LogProbOptionsOf(options));
-                  }>},
-                 {"logits", Bind<[](at::Tensor hidden_ND, comm::Parameter& head_VD, int64_t first_ids, Options options) {
-                    objectives::RowLogits rows = objectives::Logits(hidden_ND, head_VD, first_ids, LogProbOptionsOf(options));
-                    return std::make_tuple(rows.logits_NK, rows.logsumexp_N);
-                  }>},
+                 {"preference", Bind<&MakePreference>},
+                 {"kto", Bind<&MakeKto>},
+                 {"log_prob", Bind<&LogProb>},
+                 {"logits", Bind<&LogitsOfRows>},
+                 {"document_scores", Bind<&DocumentScores>},
+                 {"reward_loss", Bind<[](at::Tensor scores) { return objectives::RewardLoss(scores); }>},
                  {"document_sums", Bind<[](at::Tensor values_T, comm::Layout& layout, comm::Mesh& mesh) {
                     return objectives::DocumentSums(values_T, layout, mesh.sp_group());
                   }>},

@@ -26,7 +26,7 @@ at::Tensor DocumentSums(const at::Tensor& values_T, const comm::Layout& layout, 
 // How many predictions each document has: fp64 [documents] on the host. From the whole stream; nothing is communicated.
 at::Tensor DocumentTargets(const comm::Sequence& sequence);
 
-// Weights of tokens that lessen the part by which the longer of a pair's two answers is longer (Liu et al. 2024, LD-DPO, arXiv 2409.06411, equation 8).
+// Weights of tokens that lessen the part by which the longer of a pair's two answers is longer (LD-DPO: Liu et al. 2024, arXiv 2409.06411).
 // Documents are chosen, rejected, chosen, rejected, ...; with n = the lesser number of predictions of a pair's two,
 //   w_t = 1 for the first n predictions of each, alpha for those after; 1 where nothing is predicted
 // fp64 [T] of the whole stream, on the host: cut like the targets. Throws on an odd number of documents, and on alpha outside [0, 1].

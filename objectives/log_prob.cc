@@ -94,7 +94,15 @@ struct RowSums {
   at::Tensor picked_RK;  // z at the ids asked for
   at::Tensor logsumexp_R;
   at::Tensor total_R;  // sum of exp(z - peak)
+  at::Tensor mean_R, greedy_R, top_entropy_R;  // undefined where nobody asks
 };
+
+constexpr int64_t kTopLogits = 20;
+
+at::Tensor TopEntropy(const at::Tensor& z_RV) {
+  const at::Tensor log_p = at::log_softmax(std::get<0>(z_RV.topk(std::min(kTopLogits, z_RV.size(1)), 1, /*largest=*/true, /*sorted=*/false)), 1);
+  return (log_p.exp() * log_p).sum(1).neg();
+}
 
 // From s: what RowSums names, of z. Leaves exp(z - peak) in place of s.
 void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK, const RowSums& sums) {
@@ -102,6 +110,9 @@ void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK, 
     at::Tensor z = scores_RV.slice(0, begin, end);
     if (softcap != 0.0) z.div_(softcap).tanh_().mul_(softcap);
     sums.picked_RK.slice(0, begin, end).copy_(z.gather(1, ids_RK.slice(0, begin, end)));
+    if (sums.mean_R.defined()) sums.mean_R.slice(0, begin, end).copy_(z.mean(1));
+    if (sums.greedy_R.defined()) sums.greedy_R.slice(0, begin, end).copy_(z.argmax(1));
+    if (sums.top_entropy_R.defined()) sums.top_entropy_R.slice(0, begin, end).copy_(TopEntropy(z));
     const at::Tensor peak = z.amax(1, /*keepdim=*/true);
     const at::Tensor total = z.sub_(peak).exp_().sum(1);
     sums.total_R.slice(0, begin, end).copy_(total);
@@ -110,30 +121,35 @@ void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK, 
 }
 
 RowSums Rows(const RowSums& sums, int64_t begin, int64_t count) {
-  return {sums.picked_RK.narrow(0, begin, count), sums.logsumexp_R.narrow(0, begin, count), sums.total_R.narrow(0, begin, count)};
+  const auto rows = [&](const at::Tensor& all) { return all.defined() ? all.narrow(0, begin, count) : all; };
+  return {rows(sums.picked_RK), rows(sums.logsumexp_R), rows(sums.total_R), rows(sums.mean_R), rows(sums.greedy_R), rows(sums.top_entropy_R)};
+}
+
+// Subtracts the target distribution (1 - e) onehot(y) + e / V from probabilities, in place.
+void SubtractTarget(at::Tensor p_RV, const at::Tensor& targets_R, double smoothing) {
+  if (smoothing != 0.0) p_RV.sub_(smoothing / static_cast<double>(p_RV.size(1)));
+  const at::Tensor targets = targets_R.unsqueeze(1);
+  p_RV.scatter_add_(1, targets, at::full(targets.sizes(), smoothing - 1.0, p_RV.options()));
 }
 
 // exp(z - peak), as ReduceRows left it, -> d(-log p)/ds where there is no softcap.
-void KeptGradient(at::Tensor kept_RV, const at::Tensor& targets_R, const at::Tensor& total_R) {
+void KeptGradient(at::Tensor kept_RV, double smoothing, const at::Tensor& targets_R, const at::Tensor& total_R) {
   ForEachBlock(kept_RV, [&](int64_t begin, int64_t end) {
-    const at::Tensor inverse = total_R.slice(0, begin, end).reciprocal().unsqueeze(1);
-    kept_RV.slice(0, begin, end).mul_(inverse).scatter_add_(1, targets_R.slice(0, begin, end).unsqueeze(1), at::full_like(inverse, -1.0));
+    at::Tensor p = kept_RV.slice(0, begin, end).mul_(total_R.slice(0, begin, end).reciprocal().unsqueeze(1));
+    SubtractTarget(p, targets_R.slice(0, begin, end), smoothing);
   });
 }
 
-// s -> d(-log p)/ds in place: exp(z - lse) - onehot(y), times dz/ds = 1 - (z / softcap)^2.
-void ScoreGradient(at::Tensor scores_RV, double softcap, const at::Tensor& targets_R, const at::Tensor& logsumexp_R) {
+// s -> d(-log p)/ds in place: exp(z - lse) - target, times dz/ds = 1 - (z / softcap)^2.
+void ScoreGradient(at::Tensor scores_RV, double softcap, double smoothing, const at::Tensor& targets_R, const at::Tensor& logsumexp_R) {
   ForEachBlock(scores_RV, [&](int64_t begin, int64_t end) {
     at::Tensor s = scores_RV.slice(0, begin, end);
-    const at::Tensor targets = targets_R.slice(0, begin, end).unsqueeze(1);
+    const at::Tensor targets = targets_R.slice(0, begin, end);
     const at::Tensor lse = logsumexp_R.slice(0, begin, end).unsqueeze(1);
-    if (softcap == 0.0) {
-      s.sub_(lse).exp_().scatter_add_(1, targets, at::full_like(lse, -1.0));
-      return;
-    }
+    if (softcap == 0.0) return SubtractTarget(s.sub_(lse).exp_(), targets, smoothing);
     s.div_(softcap).tanh_();
     at::Tensor gradient = s.mul(softcap).sub_(lse).exp_();
-    gradient.scatter_add_(1, targets, at::full_like(lse, -1.0));
+    SubtractTarget(gradient, targets, smoothing);
     s.square_().neg_().add_(1.0).mul_(gradient);
   });
 }
@@ -149,10 +165,12 @@ at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int
 
 // What backward needs besides the tensors the graph saves.
 struct Call : torch::CustomClassHolder {
-  Call(std::shared_ptr<comm::Parameter> head, LogProbOptions options, bool backward_follows)
-      : head(std::move(head)), options(std::move(options)), backward_follows(backward_follows) {}
+  Call(std::shared_ptr<comm::Parameter> head, LogProbOptions options, Statistics wanted, bool backward_follows)
+      : head(std::move(head)), options(std::move(options)), wanted(wanted), backward_follows(backward_follows) {}
   const std::shared_ptr<comm::Parameter> head;
   const LogProbOptions options;
+  const Statistics wanted;
+  TokenStatistics statistics;  // forward's second result
   const bool backward_follows;
   // Where all rows are one chunk: exp(z - peak) and its row sums, so that backward need not make the logits again. Used up
   // by the first backward; a further one (retain_graph) makes them.
@@ -169,7 +187,12 @@ class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFuncti
     const int64_t rows = rows_N.size(0);
     Projection projection(*call->head, call->options, MatmulDtype(hidden_TD, call->options), rows);
     const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
-    const RowSums sums{at::empty({rows, 1}, like), at::empty({rows}, like), at::empty({rows}, like)};
+    const Statistics& wanted = call->wanted;
+    const double smoothing = call->options.label_smoothing;
+    RowSums sums{at::empty({rows, 1}, like), at::empty({rows}, like), at::empty({rows}, like), {}, {}, {}};
+    if (wanted.mean_logit || smoothing != 0.0) sums.mean_R = at::empty({rows}, like);
+    if (wanted.greedy) sums.greedy_R = at::empty({rows}, like.dtype(at::kLong));
+    if (wanted.top_entropy) sums.top_entropy_R = at::empty({rows}, like);
     for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
       const int64_t count = std::min(projection.chunk_rows(), rows - begin);
       at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, begin, count));
@@ -182,7 +205,13 @@ class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFuncti
     context->save_for_backward({hidden_TD, rows_N, targets_N, sums.logsumexp_R});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
     context->saved_data["hidden"] = hidden_TD.requires_grad();
-    return at::zeros({targets_T.size(0)}, like).index_copy_(0, rows_N, sums.picked_RK.squeeze(1) - sums.logsumexp_R);
+    const auto spread = [&](const at::Tensor& rows_of, double otherwise) { return at::full({targets_T.size(0)}, otherwise, rows_of.options()).index_copy_(0, rows_N, rows_of); };
+    if (wanted.mean_logit) call->statistics.mean_logit_T = spread(sums.mean_R, 0.0);
+    if (wanted.greedy) call->statistics.greedy_T = spread(sums.greedy_R, -1.0);
+    if (wanted.top_entropy) call->statistics.top_entropy_T = spread(sums.top_entropy_R, 0.0);
+    at::Tensor expected_R = sums.picked_RK.squeeze(1);
+    if (smoothing != 0.0) expected_R = expected_R.mul(1.0 - smoothing).add_(sums.mean_R, smoothing);
+    return spread(expected_R - sums.logsumexp_R, 0.0);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
@@ -192,6 +221,7 @@ class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFuncti
     Call& call = static_cast<Call&>(*context->saved_data["call"].toCapsule());
     at::Tensor kept_NV = std::exchange(call.kept_NV, at::Tensor());
     const auto& bias = call.options.head.bias_V;
+    const double smoothing = call.options.label_smoothing;
     const bool hidden_wanted = context->saved_data["hidden"].toBool();
     const bool head_wanted = call.head->trainable();
     const bool bias_wanted = bias && bias->trainable();
@@ -212,9 +242,9 @@ class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFuncti
       const at::Tensor targets_R = targets_N.narrow(0, begin, count);
       at::Tensor gradient_RV = kept_NV.defined() ? kept_NV : projection.Scores(hidden_RD);
       if (kept_NV.defined()) {
-        KeptGradient(gradient_RV, targets_R, call.total_N);
+        KeptGradient(gradient_RV, smoothing, targets_R, call.total_N);
       } else {
-        ScoreGradient(gradient_RV, projection.softcap(), targets_R, logsumexp_N.narrow(0, begin, count));
+        ScoreGradient(gradient_RV, projection.softcap(), smoothing, targets_R, logsumexp_N.narrow(0, begin, count));
       }
       if (hidden_wanted) {
         at::Tensor row_gradient_RD = projection.TimesWeight(gradient_RV).mul_(factor_R.unsqueeze(1));
@@ -239,6 +269,8 @@ void CheckHead(const at::Tensor& hidden, const comm::Parameter& head, const LogP
               " of shape ", weight.sizes());
   TORCH_CHECK(options.chunk_bytes > 0, "objectives.log_prob: chunk_bytes is ", options.chunk_bytes, ", wanted more than 0");
   TORCH_CHECK(options.head.softcap >= 0.0, "objectives.log_prob: softcap is ", options.head.softcap, ", wanted 0 (none) or more");
+  TORCH_CHECK(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0, "objectives.log_prob: label_smoothing is ", options.label_smoothing,
+              ", wanted 0 to less than 1");
   TORCH_CHECK(at::isFloatingType(options.matmul_dtype), "objectives.log_prob: matmul_dtype is ", options.matmul_dtype, ", wanted a floating type");
   if (!options.head.bias_V) return;
   const at::Tensor& bias = options.head.bias_V->weight();
@@ -257,8 +289,8 @@ void CheckTargets(const at::Tensor& hidden, const at::Tensor& targets, int64_t v
 
 }  // namespace
 
-at::Tensor TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T,
-                        const LogProbOptions& options) {
+LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T,
+                      const LogProbOptions& options, const Statistics& wanted) {
   TORCH_CHECK(head_VD != nullptr, "objectives.log_prob: no head");
   CheckHead(hidden_TD, *head_VD, options);
   CheckTargets(hidden_TD, targets_T, head_VD->weight().size(0));
@@ -266,7 +298,14 @@ at::Tensor TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm:
   at::Tensor anchor = at::empty({0});
   if (at::GradMode::is_enabled() && parameters_wanted) anchor.requires_grad_();
   const bool backward_follows = anchor.requires_grad() || (at::GradMode::is_enabled() && hidden_TD.requires_grad());
-  return TokenLogProbFunction::apply(hidden_TD, anchor, targets_T.to(hidden_TD.device()), c10::make_intrusive<Call>(head_VD, options, backward_follows));
+  const auto call = c10::make_intrusive<Call>(head_VD, options, wanted, backward_follows);
+  at::Tensor log_prob_T = TokenLogProbFunction::apply(hidden_TD, anchor, targets_T.to(hidden_TD.device()), call);
+  return {std::move(log_prob_T), std::exchange(call->statistics, {})};
+}
+
+at::Tensor TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T,
+                        const LogProbOptions& options) {
+  return TokenLogProb(hidden_TD, head_VD, targets_T, options, Statistics()).log_prob_T;
 }
 
 RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, int64_t first_ids, const LogProbOptions& options) {
@@ -277,7 +316,7 @@ RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, in
   const int64_t rows = hidden_ND.size(0);
   Projection projection(head_VD, options, MatmulDtype(hidden_ND, options), rows);
   const auto like = at::TensorOptions().device(hidden_ND.device()).dtype(projection.dtype());
-  const RowSums sums{at::empty({rows, first_ids}, like), at::empty({rows}, like), at::empty({rows}, like)};
+  const RowSums sums{at::empty({rows, first_ids}, like), at::empty({rows}, like), at::empty({rows}, like), {}, {}, {}};
   const at::Tensor ids_RK = at::arange(first_ids, like.dtype(at::kLong)).expand({projection.chunk_rows(), first_ids});
   for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
     const int64_t count = std::min(projection.chunk_rows(), rows - begin);

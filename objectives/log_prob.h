@@ -6,12 +6,15 @@
 //   s_t = scale * (W h_t + b)        z_t = softcap * tanh(s_t / softcap), or s_t where softcap is 0
 //   log p_t = z_t[y_t] - logsumexp(z_t)
 //
+// With label_smoothing e it is the cross entropy against (1 - e) onehot(y) + e / V, negated (Hugging Face's LabelSmoother, without its divisor):
+//   log p_t = (1 - e) z_t[y_t] + e mean(z_t) - logsumexp(z_t)
+//
 // W is the head [V, D] (lm_head, or the embedding where tied), lent by a Parameter; its gradient, and the bias's, go to
 // their Parameters, not into the graph. Only rows with a target are projected: prompts cost nothing. The matmuls run in
 // `matmul_dtype` (logits of a bf16 matmul are rounded to bf16, as under autocast); everything from the logits on, and
 // the sum over tokens in W's gradient, is fp32, or fp64 where the matmul is.
 //
-// Backward makes each chunk's logits once more and, with P = exp(z - lse) - onehot(y) and g the incoming gradient,
+// Backward makes each chunk's logits once more and, with P = exp(z - lse) - onehot(y) (smoothed alike) and g the incoming gradient,
 //   dh = -scale * g * (P W)          dW = P^T (-scale * g * h)
 // so g and scale touch [rows, D] and never [rows, V].
 //
@@ -36,8 +39,21 @@ struct HeadOptions {
   std::shared_ptr<comm::Parameter> bias_V;  // null: none
 };
 
+// Numbers of each row from the same logits, outside the graph.
+struct Statistics {
+  bool mean_logit = false;   // of z over the vocabulary
+  bool greedy = false;       // the likeliest id
+  bool top_entropy = false;  // entropy of the softmax over the 20 greatest logits, in nats (EAFT's measure of how open the next token is)
+};
+
+struct TokenStatistics {  // undefined where not asked for
+  at::Tensor mean_logit_T, top_entropy_T;  // in the dtype of the log-probs; 0 where there is no target
+  at::Tensor greedy_T;                     // int64; -1 where there is no target
+};
+
 struct LogProbOptions {
   HeadOptions head;
+  double label_smoothing = 0.0;  // 0 <= e < 1
   at::ScalarType matmul_dtype = at::kFloat;  // fp64 hidden states are always multiplied in fp64
   int64_t chunk_bytes = int64_t{64} << 20;   // of logits held at a time; at least one row is
 };
@@ -46,6 +62,14 @@ struct LogProbOptions {
 // 0 where there is no target. Differentiable in hidden_TD; T = 0 and no target at all give zeros with zero gradients.
 at::Tensor TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T,
                         const LogProbOptions& options = {});
+
+// The same, and statistics. Each costs a walk over the logits, top_entropy a partial sort.
+struct LogProbs {
+  at::Tensor log_prob_T;
+  TokenStatistics statistics;
+};
+LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T,
+                      const LogProbOptions& options, const Statistics& wanted);
 
 struct RowLogits {
   at::Tensor logits_NK;  // of the ids 0 .. K-1

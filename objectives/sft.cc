@@ -24,12 +24,27 @@ int64_t Sft::Count(const at::Tensor& labels_T, absl::Span<const int64_t> lengths
   return count;
 }
 
-Sums Sft::Loss(const at::Tensor& log_prob_T, const at::Tensor& targets_T) const {
+at::Tensor Sft::Weights(const at::Tensor& log_prob_T, const at::Tensor& top_entropy_T) const {
+  if (options_.weight == SftOptions::Weight::kDft) return log_prob_T.detach().to(at::kDouble).exp();
+  TORCH_CHECK(top_entropy_T.defined() && top_entropy_T.sizes() == log_prob_T.sizes(), "objectives.sft: eaft wants the top_entropy of ", log_prob_T.sizes(),
+              " tokens, got ", top_entropy_T.defined() ? top_entropy_T.sizes() : at::IntArrayRef());
+  return top_entropy_T.detach().to(at::kDouble).div(3.0).pow(options_.eaft_alpha);
+}
+
+Sums Sft::Loss(const at::Tensor& log_prob_T, const at::Tensor& targets_T, const at::Tensor& greedy_T, const at::Tensor& top_entropy_T) const {
   TORCH_CHECK(log_prob_T.dim() == 1 && log_prob_T.sizes() == targets_T.sizes(), "objectives.sft: log-probs of shape ", log_prob_T.sizes(),
               ", targets of shape ", targets_T.sizes());
-  Sums sums{log_prob_T.sum(at::kDouble).neg(), {}};
-  sums.metrics["nll"] = {sums.loss.item<double>(), targets_T.ne(comm::kIgnore).sum().item<double>()};
-  return sums;
+  const at::Tensor nll = log_prob_T.sum(at::kDouble).neg();
+  const bool weighted = options_.weight != SftOptions::Weight::kNone;
+  const at::Tensor loss = weighted ? log_prob_T.mul(Weights(log_prob_T, top_entropy_T)).sum().neg() : nll;
+  const at::Tensor learnt_T = targets_T.ne(comm::kIgnore);
+  MetricSums sums;
+  sums.Add("nll", nll, learnt_T.sum());
+  if (greedy_T.defined()) {
+    TORCH_CHECK(greedy_T.sizes() == targets_T.sizes(), "objectives.sft: greedy of shape ", greedy_T.sizes(), ", targets of shape ", targets_T.sizes());
+    sums.Add("token_accuracy", greedy_T.eq(targets_T).logical_and(learnt_T).sum(), learnt_T.sum());
+  }
+  return {loss, sums.Fetch()};
 }
 
 }  // namespace moonring::objectives

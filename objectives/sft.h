@@ -9,6 +9,11 @@
 //   kLabels   labels that are not -100 before the shift, as LLaMA-Factory divides: where a document's first token is a label (train_on_prompt,
 //             pre-training) this is one a document more than there are predictions
 //   kTargets  predictions, i.e. labels that are not -100 except at the start of a document
+//
+// A token's term may be weighted, the weight outside the graph:
+//   kDft   p                              dynamic fine-tuning (Wu et al. 2025, arXiv 2508.05629)
+//   kEaft  (top_entropy / 3)^eaft_alpha   entropy-adaptive fine-tuning, as LLaMA-Factory 0.9.5 has it; top_entropy is a statistic of log_prob
+// The divisor stays the count.
 
 #include <cstdint>
 
@@ -21,7 +26,10 @@ namespace moonring::objectives {
 
 struct SftOptions {
   enum class CountBy { kLabels, kTargets };
+  enum class Weight { kNone, kDft, kEaft };
   CountBy count = CountBy::kLabels;
+  Weight weight = Weight::kNone;
+  double eaft_alpha = 1.0;
 };
 
 class Sft {
@@ -31,11 +39,15 @@ class Sft {
   // labels_T: unshifted, integer, kIgnore where nothing is learnt; lengths: of the documents, summing to T.
   int64_t Count(const at::Tensor& labels_T, absl::Span<const int64_t> lengths) const;
 
-  // Token level: log_prob_T of this rank's rows and their targets -> the sum of -log p, in fp64 (its gradient in log_prob_T is -1 at each
-  // row), and the metric "nll": the same sum, over the number of targets.
-  Sums Loss(const at::Tensor& log_prob_T, const at::Tensor& targets_T) const;
+  // Token level: log_prob_T of this rank's rows and their targets -> the sum of -log p (times the weights), in fp64, and the metrics
+  //   nll             the sum of -log p, without the weights, over the number of targets
+  //   token_accuracy  where greedy_T is given: the targets that are the likeliest id, over the number of targets
+  // kEaft wants top_entropy_T.
+  Sums Loss(const at::Tensor& log_prob_T, const at::Tensor& targets_T, const at::Tensor& greedy_T = {}, const at::Tensor& top_entropy_T = {}) const;
 
  private:
+  at::Tensor Weights(const at::Tensor& log_prob_T, const at::Tensor& top_entropy_T) const;
+
   SftOptions options_;
 };
 

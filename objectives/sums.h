@@ -12,6 +12,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -28,6 +29,19 @@ using Metrics = std::map<std::string, Metric>;
 struct Sums {
   at::Tensor loss;  // fp64 scalar, differentiable
   Metrics metrics;
+};
+
+// Metrics that are still tensors: brought to the host together, at the end.
+class MetricSums {
+ public:
+  void Add(std::string name, const at::Tensor& sum, const at::Tensor& count);  // scalars
+  // sum of weights * values, over the sum of the weights.
+  void AddMean(std::string name, const at::Tensor& values, const at::Tensor& weights);
+  Metrics Fetch() const;
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<at::Tensor> numbers_;  // sum, count, sum, count, ...
 };
 
 }  // namespace moonring::objectives

@@ -7,14 +7,45 @@ local objectives = {}
 
 ---@class moonring.SftOptions
 ---@field count? "labels" | "targets" labels that are not -100 before the shift, as LLaMA-Factory divides, or predictions; "labels" where absent
+---@field dft? boolean a token's term times its probability, outside the graph (dynamic fine-tuning)
+---@field eaft? boolean times (top_entropy / 3) ^ eaft_alpha, outside the graph (entropy-adaptive fine-tuning)
+---@field eaft_alpha? number 0 or more; 1 where absent
 
---- Supervised fine-tuning: -sum of the targets' log-probs.
+--- Supervised fine-tuning: -sum of the targets' log-probs, or a weighted one. Token level: its sums are this rank's share.
 ---@param options? moonring.SftOptions
 ---@return moonring.Sft
 function objectives.sft(options) end
 
----@class moonring.LogProbOptions
+---@class moonring.PreferenceOptions
+---@field loss? string "sigmoid" (DPO), "hinge", "ipo", "kto_pair", "orpo", "simpo", "nca_pair" or "robust"; "sigmoid" where absent
+---@field beta? number more than 0; 0.1 where absent
+---@field ftx? number times the nll per token of the chosen answer, added; 0 where absent
+---@field simpo_gamma? number the margin of simpo; 0.5 where absent
+---@field label_smoothing? number the share of pairs taken to be in the wrong order, up to 0.5; for sigmoid and robust; 0 where absent
+---@field bco_weight? number of the BCO loss beside this one; 0 where absent
+
+--- DPO and its kin on pairs of answers. Sequence level: its sums are the same on every sp rank. Divided by the step's pairs.
+---@param options? moonring.PreferenceOptions
+---@return moonring.Preference
+function objectives.preference(options) end
+
+---@class moonring.KtoOptions
+---@field beta? number more than 0; 0.1 where absent
+---@field chosen_weight? number of the desirable answers; 1 where absent
+---@field rejected_weight? number of the others; 1 where absent
+---@field ftx? number times the nll per token of each desirable answer, added; 0 where absent
+
+--- KTO on single answers, desirable or not. Sequence level. Divided by the step's examples.
+---@param options? moonring.KtoOptions
+---@return moonring.Kto
+function objectives.kto(options) end
+
+---@class moonring.HeadOptions
 ---@field dtype? moonring.Dtype of the head's product, `model:matmul_dtype()`; fp64 hidden states always take fp64; "fp32" where absent
+
+---@class moonring.LogProbOptions: moonring.HeadOptions
+---@field label_smoothing? number e, 0 to less than 1: (1 - e) log p[y_t] + e mean(log p) instead; 0 where absent
+---@field statistics? string[] of each row, from the same logits: "mean_logit" over the vocabulary, "greedy" the likeliest id (-1 without a target), "top_entropy" of the 20 greatest logits
 
 --- log softmax(W h_t)[y_t] of each row, in chunks of rows: [T, V] never exists, forward or backward. Differentiable in hidden_TD; the head's
 --- gradient is added to its Parameter. Rows without a target are not projected and give 0.
@@ -24,13 +55,14 @@ function objectives.sft(options) end
 ---@param targets_T moonring.Tensor int64 [T]; -100: none
 ---@param options? moonring.LogProbOptions
 ---@return moonring.Tensor log_prob_T [T] in fp32, or fp64
+---@return table<string, moonring.Tensor>? statistics by name, [T] each, outside the graph; nil where none was asked for
 function objectives.log_prob(hidden_TD, head_VD, targets_T, options) end
 
 --- What the head says at some rows, to look at a model. Not differentiable.
 ---@param hidden_ND moonring.Tensor [N, D]
 ---@param head_VD moonring.Parameter [V, D]
 ---@param first_ids integer K: logits of ids 0 .. K-1
----@param options? moonring.LogProbOptions
+---@param options? moonring.HeadOptions
 ---@return moonring.Tensor logits_NK [N, K]
 ---@return moonring.Tensor logsumexp_N [N], over the whole vocabulary
 function objectives.logits(hidden_ND, head_VD, first_ids, options) end
@@ -55,6 +87,31 @@ function objectives.document_targets(sequence) end
 ---@return moonring.Tensor weights_T fp64 [T]
 function objectives.desensitized(sequence, ld_alpha) end
 
+---@class moonring.ScoreOptions
+---@field dropout? number of the last hidden state, 0 to less than 1; 0 where absent
+---@field seed? integer what the dropout's numbers are made from, with step and identity
+---@field step? integer of the training
+---@field identity? moonring.Tensor int64 [T_local], of this rank's tokens; needed with dropout
+---@field neftune_alpha? number no use here: so that what `Model:forward` takes as noise may be passed on
+---@field lengths? moonring.Tensor no use here either
+
+--- A reward model's score of each document: the value head's of its last token, summed over sp. The head's gradient is added to its Parameters. Collective
+--- over sp.
+---@param hidden_TD moonring.Tensor [T_local, D], in the layout's order
+---@param weight moonring.Parameter [1, D]
+---@param bias moonring.Parameter [1]
+---@param layout moonring.Layout
+---@param mesh moonring.Mesh
+---@param options? moonring.ScoreOptions
+---@return moonring.Tensor scores fp64 [documents], the same on every sp rank
+function objectives.document_scores(hidden_TD, weight, bias, layout, mesh, options) end
+
+--- -sum of log sigmoid(chosen - rejected) over pairs. Sequence level. Divided by the step's pairs.
+---@param scores moonring.Tensor [2 x pairs]: chosen, rejected, chosen, rejected, ...
+---@return moonring.Tensor loss of shape [], fp64
+---@return table<string, number[]> metrics by name {sum, count}: "accuracy"
+function objectives.reward_loss(scores) end
+
 ---@class moonring.Sft
 local Sft = {}
 
@@ -64,13 +121,86 @@ local Sft = {}
 ---@return integer
 function Sft:count(labels_T, lengths) end
 
+---@class moonring.SftStatistics
+---@field greedy? moonring.Tensor int64 [T_local], of `objectives.log_prob`: gives the metric token_accuracy
+---@field top_entropy? moonring.Tensor [T_local], of `objectives.log_prob`: eaft wants it
+---@field mean_logit? moonring.Tensor no use here
+
 --- This rank's sum of -log p: divide by the step's count, then `backward()`. Sums over dp x sp are the whole step's.
 ---@param log_prob_T moonring.Tensor [T_local]
 ---@param targets_T moonring.Tensor int64 [T_local]
+---@param statistics? moonring.SftStatistics
 ---@return moonring.Tensor loss of shape [], fp64
----@return table<string, number[]> metrics by name {sum, count}: "nll", the same sum and how many targets
-function Sft:loss(log_prob_T, targets_T) end
+---@return table<string, number[]> metrics by name {sum, count}: "nll", the sum without weights and how many targets; "token_accuracy"
+function Sft:loss(log_prob_T, targets_T, statistics) end
 
 function Sft:close() end
+
+---@class moonring.Preference
+local Preference = {}
+
+--- Whether it compares with a reference model.
+---@return boolean
+function Preference:needs_reference() end
+
+--- Whether the step's log-probs must be shown to `survey` before its first backward.
+---@return boolean
+function Preference:needs_survey() end
+
+--- Sees the whole step, the same on every rank, for what the pairs of a group share: KL terms, and BCO's running mean, which a survey moves on.
+---@param policy moonring.Tensor [2 x pairs of the step], in the step's order: chosen, rejected, ...
+---@param reference moonring.Tensor the same of the reference model
+---@param targets moonring.Tensor predictions of each document
+---@param group integer pairs of a group
+function Preference:survey(policy, reference, targets, group) end
+
+---@class moonring.PreferenceBatch
+---@field policy moonring.Tensor [2 x pairs] sums of log-probs over each document: chosen, rejected, ...; differentiable
+---@field reference? moonring.Tensor the same of the reference model, where it is needed
+---@field targets moonring.Tensor predictions of each document
+---@field mean_logits? moonring.Tensor sums of the statistic mean_logit; gives the metrics logits/chosen and logits/rejected
+---@field places? integer[] of the pairs in the step, where a survey is needed
+
+--- The sum over the pairs of a micro-batch.
+---@param batch moonring.PreferenceBatch
+---@return moonring.Tensor loss of shape [], fp64
+---@return table<string, number[]> metrics by name {sum, count}: rewards/chosen, rewards/accuracies, logps/chosen, ...
+function Preference:loss(batch) end
+
+--- What a checkpoint keeps: BCO's running mean.
+---@return string
+function Preference:state() end
+
+--- Goes on from a state; the last survey is forgotten.
+---@param text string
+function Preference:load_state(text) end
+
+function Preference:close() end
+
+---@class moonring.Kto
+local Kto = {}
+
+--- Sees the mismatched documents of the whole step, the same on every rank, for the KL term of each group.
+---@param policy moonring.Tensor [examples of the step], in the step's order
+---@param reference moonring.Tensor the same of the reference model
+---@param group integer examples of a group
+---@return table<string, number[]> metrics by name {sum, count}: "kl", over groups
+function Kto:survey(policy, reference, group) end
+
+---@class moonring.KtoBatch
+---@field policy moonring.Tensor [examples] sums of log-probs over each document; differentiable
+---@field reference moonring.Tensor the same of the reference model
+---@field targets moonring.Tensor predictions of each document
+---@field mean_logits? moonring.Tensor sums of the statistic mean_logit; gives the metrics logits/chosen and logits/rejected
+---@field desirable boolean[] of the examples
+---@field places integer[] of the examples in the step
+
+--- The sum over the examples of a micro-batch.
+---@param batch moonring.KtoBatch
+---@return moonring.Tensor loss of shape [], fp64
+---@return table<string, number[]> metrics by name {sum, count}: rewards/chosen, logps/chosen, logits/chosen over the desirable, .../rejected over the others
+function Kto:loss(batch) end
+
+function Kto:close() end
 
 return objectives

@@ -97,6 +97,7 @@ do
   o.Sft = moonring.objectives.sft()
   local log_prob = moonring.objectives.log_prob(o.Model:forward(ids, positions, plan), o.Parameter, targets)
   o.Tensor = o.Sft:loss(log_prob, targets)
+  o.Preference, o.Kto = moonring.objectives.preference(), moonring.objectives.kto()
   o.Optimizer = moonring.trainer.adamw(o.Parameters)
   o.Schedule = moonring.trainer.schedule { total_steps = 10 }
   o.Log = moonring.trainer.log { dir = scratch, total_steps = 10 }

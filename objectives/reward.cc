@@ -1,0 +1,112 @@
+#include "objectives/reward.h"
+
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "comm/autograd_collectives.h"
+#include "comm/counter_random.h"
+
+namespace moonring::objectives {
+namespace {
+
+struct ValueHead : torch::CustomClassHolder {
+  ValueHead(std::shared_ptr<comm::Parameter> weight, std::shared_ptr<comm::Parameter> bias) : weight(std::move(weight)), bias(std::move(bias)) {}
+  const std::shared_ptr<comm::Parameter> weight, bias;
+  bool trainable() const { return weight->trainable() || bias->trainable(); }
+};
+
+// rows_ND fp64 -> v . row + b [N]; the head's gradient goes to its Parameters.
+class ValueFunction : public torch::autograd::Function<ValueFunction> {
+ public:
+  // `anchor` requires a gradient where the head does: it makes the node exist although the rows need none.
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& rows_ND, const at::Tensor& anchor,
+                            const c10::intrusive_ptr<ValueHead>& head) {
+    context->save_for_backward({rows_ND});
+    context->saved_data["head"] = c10::IValue::make_capsule(head);
+    return at::addmv(head->bias->Lease(at::kDouble), rows_ND, head->weight->Lease(at::kDouble).squeeze(0));
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "objectives.document_scores: a second derivative was asked for; there is none");
+    const at::Tensor rows_ND = context->get_saved_variables()[0];
+    ValueHead& head = static_cast<ValueHead&>(*context->saved_data["head"].toCapsule());
+    const at::Tensor gradient_N = gradients[0].to(at::kDouble);
+    if (head.weight->trainable()) head.weight->TakeGradient(at::mv(rows_ND.t(), gradient_N).unsqueeze(0));
+    if (head.bias->trainable()) head.bias->TakeGradient(gradient_N.sum().unsqueeze(0));
+    return {at::outer(gradient_N, head.weight->Lease(at::kDouble).squeeze(0)), at::Tensor(), at::Tensor()};
+  }
+};
+
+struct LastTokens {
+  std::vector<int64_t> rows, documents;  // of this rank
+};
+
+LastTokens LastTokensOf(const comm::Layout& layout, int rank) {
+  LastTokens last;
+  int64_t row = 0;
+  for (const comm::Span& span : layout.spans(rank)) {
+    row += span.tokens();
+    if (span.tokens() == 0 || span.end != layout.lengths()[span.document]) continue;
+    last.rows.push_back(row - 1);
+    last.documents.push_back(span.document);
+  }
+  return last;
+}
+
+at::Tensor Dropped(const at::Tensor& rows_ND, const at::Tensor& row_index, const ScoreDropout& dropout) {
+  const uint64_t key = comm::CounterKey(dropout.seed, dropout.step, "v_head.dropout");
+  const at::Tensor identity_N = dropout.identity_T.to(rows_ND.device()).index_select(0, row_index);
+  const at::Tensor kept = comm::CounterUniform(key, identity_N, rows_ND.size(1)).ge(dropout.probability);
+  return rows_ND * kept.to(at::kDouble) / (1.0 - dropout.probability);
+}
+
+void CheckScores(const at::Tensor& hidden, const comm::Parameter& weight, const comm::Parameter& bias, const comm::Layout& layout,
+                 const comm::Communicator& group, const std::optional<ScoreDropout>& dropout) {
+  TORCH_CHECK(layout.ranks() == group.size(), "objectives.document_scores: a layout over ", layout.ranks(), " ranks, a group of ", group.size());
+  TORCH_CHECK(hidden.dim() == 2 && at::isFloatingType(hidden.scalar_type()) && hidden.size(0) == layout.local_tokens(group.rank()),
+              "objectives.document_scores: hidden states ", hidden.sizes(), " of ", hidden.scalar_type(), ", wanted a floating type [",
+              layout.local_tokens(group.rank()), ", hidden], this rank's tokens");
+  TORCH_CHECK(weight.weight().dim() == 2 && weight.weight().size(0) == 1 && weight.weight().size(1) == hidden.size(1),
+              "objectives.document_scores: ", weight.name(), " has shape ", weight.weight().sizes(), ", wanted [1, ", hidden.size(1), "]");
+  TORCH_CHECK(bias.weight().dim() == 1 && bias.weight().size(0) == 1, "objectives.document_scores: ", bias.name(), " has shape ", bias.weight().sizes(),
+              ", wanted [1]");
+  if (!dropout.has_value()) return;
+  TORCH_CHECK(dropout->probability >= 0.0 && dropout->probability < 1.0, "objectives.document_scores: dropout is ", dropout->probability, ", wanted 0 to less than 1");
+  TORCH_CHECK(dropout->probability == 0.0 || (dropout->identity_T.defined() && dropout->identity_T.dim() == 1 && dropout->identity_T.size(0) == hidden.size(0)),
+              "objectives.document_scores: dropout wants the identity of each of ", hidden.size(0), " tokens, got ",
+              dropout->identity_T.defined() ? dropout->identity_T.sizes() : at::IntArrayRef());
+}
+
+}  // namespace
+
+at::Tensor DocumentScores(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& weight, const std::shared_ptr<comm::Parameter>& bias,
+                          const comm::Layout& layout, const std::shared_ptr<comm::Communicator>& group, const std::optional<ScoreDropout>& dropout) {
+  TORCH_CHECK(weight != nullptr && bias != nullptr, "objectives.document_scores: no value head");
+  CheckScores(hidden_TD, *weight, *bias, layout, *group, dropout);
+  const LastTokens last = LastTokensOf(layout, group->rank());
+  const auto index = [&](const std::vector<int64_t>& numbers) { return at::tensor(numbers, at::kLong).to(hidden_TD.device()); };
+  const at::Tensor row_index = index(last.rows);
+  at::Tensor rows_ND = hidden_TD.index_select(0, row_index).to(at::kDouble);
+  if (dropout.has_value() && dropout->probability > 0.0) rows_ND = Dropped(rows_ND, row_index, *dropout);
+  auto head = c10::make_intrusive<ValueHead>(weight, bias);
+  at::Tensor anchor = at::empty({0});
+  if (at::GradMode::is_enabled() && head->trainable()) anchor.requires_grad_();
+  const at::Tensor values_N = ValueFunction::apply(rows_ND, anchor, head);
+  const at::Tensor none = at::zeros({static_cast<int64_t>(layout.lengths().size())}, values_N.options());
+  return comm::AllReduceSumIdentityBackward(none.index_add(0, index(last.documents), values_N), group);
+}
+
+Sums RewardLoss(const at::Tensor& scores) {
+  TORCH_CHECK(scores.dim() == 1 && scores.size(0) % 2 == 0 && at::isFloatingType(scores.scalar_type()), "objectives.reward_loss: scores ", scores.sizes(),
+              " of ", scores.scalar_type(), ", wanted a floating type [2 x pairs]");
+  const at::Tensor pairs = scores.to(at::kDouble).view({-1, 2});
+  const at::Tensor margin = pairs.select(1, 0) - pairs.select(1, 1);
+  MetricSums sums;
+  sums.AddMean("accuracy", margin.detach().gt(0), at::ones_like(margin));
+  return {at::log_sigmoid(margin).neg().sum(), sums.Fetch()};
+}
+
+}  // namespace moonring::objectives
