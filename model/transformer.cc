@@ -1,14 +1,20 @@
 #include "model/transformer.h"
 
-#include <string>
+#include <algorithm>
 #include <utility>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "comm/counter_random.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 #include "model/weights.h"
+#include "nlohmann/json.hpp"
 
 namespace moonring::model {
 namespace {
@@ -27,10 +33,14 @@ constexpr absl::string_view kNamesInBlock[kBlockWeights] = {
     "mlp.down_proj.bias",
 };
 
+bool Learns(const std::string& name, const TransformerOptions& options) {
+  return !options.frozen && (!options.learning.has_value() || options.learning->contains(name));
+}
+
 // Norms are used in fp32, so a frozen model loses nothing only where it keeps them so. They are small.
 at::ScalarType StoredDtype(const WeightShape& weight, const TransformerOptions& options) {
   const bool norm = weight.shape.size() == 1 && absl::EndsWith(weight.name, ".weight");
-  return options.frozen && !norm ? options.matmul_dtype : options.weight_dtype;
+  return !Learns(weight.name, options) && !norm ? options.matmul_dtype : options.weight_dtype;
 }
 
 absl::Status CheckDtypes(const TransformerOptions& options) {
@@ -63,58 +73,140 @@ absl::StatusOr<comm::Parameters> InOrder(const ModelConfig& config, const comm::
   return ordered;
 }
 
+// The same model with a head of its own, also by its config.json.
+ModelConfig Untied(ModelConfig config) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config.json);
+  json["tie_word_embeddings"] = false;
+  config.json = json.dump(2);
+  config.tie_word_embeddings = false;
+  return config;
+}
+
+void CheckNoise(const Noise& noise, const at::Tensor& ids_T) {
+  TORCH_CHECK(noise.identity_T.defined() && noise.identity_T.sizes() == ids_T.sizes(), "noise: identity of shape ",
+              noise.identity_T.defined() ? noise.identity_T.sizes() : at::IntArrayRef(), ", wanted that of the ids, ", ids_T.sizes());
+  TORCH_CHECK(noise.neftune_alpha >= 0.0, "noise: neftune_alpha is ", noise.neftune_alpha, ", wanted 0 or more");
+  if (noise.neftune_alpha == 0.0) return;
+  TORCH_CHECK(noise.lengths_T.defined() && noise.lengths_T.sizes() == ids_T.sizes(), "noise: NEFTune wants lengths of the shape of the ids, ", ids_T.sizes());
+}
+
+// Uniform in +-alpha / sqrt(L D).
+at::Tensor EmbeddingNoise(const Noise& noise, const at::Tensor& hidden_TD) {
+  at::NoGradGuard no_grad;
+  const int64_t width = hidden_TD.size(1);
+  const at::Tensor uniform_TD = comm::CounterUniform(comm::CounterKey(noise.seed, noise.step, "model.embed_tokens"), noise.identity_T, width);
+  const at::Tensor numbers_T = noise.lengths_T.to(hidden_TD.device(), hidden_TD.scalar_type()).mul_(static_cast<double>(width));
+  return uniform_TD.to(hidden_TD.scalar_type()).mul_(2.0).sub_(1.0).mul_(numbers_T.rsqrt_().mul_(noise.neftune_alpha).unsqueeze(1));
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(std::shared_ptr<Checkpoint> checkpoint, TransformerOptions options) {
+absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(std::shared_ptr<Checkpoint> checkpoint, TransformerOptions options,
+                                                               const std::vector<std::shared_ptr<const Adapter>>& merged) {
   RETURN_IF_ERROR(CheckDtypes(options), "transformer");
+  const bool tied = checkpoint->config().tie_word_embeddings;
+  const bool parted = std::any_of(merged.begin(), merged.end(), [&](const auto& adapter) { return adapter->Unties(checkpoint->config()); });
+  const ModelConfig config = parted ? Untied(checkpoint->config()) : checkpoint->config();
   comm::Parameters parameters;
-  for (const WeightShape& weight : WantedWeights(checkpoint->config())) {
-    ASSIGN_OR_RETURN(at::Tensor tensor, checkpoint->Load(weight.name, StoredDtype(weight, options)));
-    RETURN_IF_ERROR(comm::TryTorch([&] { tensor = tensor.to(options.device); }), weight.name);
+  for (const WeightShape& weight : WantedWeights(config)) {
+    const at::ScalarType stored = StoredDtype(weight, options);
+    const std::string name(tied && weight.name == kHead ? std::string(kEmbedding) : weight.name);
+    ASSIGN_OR_RETURN(at::Tensor tensor, checkpoint->Load(name, merged.empty() ? stored : StreamDtype(options.matmul_dtype)));
+    RETURN_IF_ERROR(comm::TryTorch([&] {
+                      for (const auto& adapter : merged) tensor = adapter->Merged(weight.name, tensor);
+                      tensor = tensor.to(stored).to(options.device);
+                    }),
+                    weight.name);
     parameters.push_back(std::make_shared<comm::Parameter>(weight.name, std::move(tensor)));
   }
-  return Create(checkpoint->config(), std::move(parameters), options);
+  return Create(config, std::move(parameters), options);
 }
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(ModelConfig config, comm::Parameters parameters, TransformerOptions options) {
   RETURN_IF_ERROR(CheckDtypes(options), "transformer");
   ASSIGN_OR_RETURN(comm::Parameters ordered, InOrder(config, parameters), "transformer");
-  return std::unique_ptr<Transformer>(new Transformer(std::move(config), std::move(ordered), options));
+  for (const auto& parameter : ordered) {
+    if (!Learns(parameter->name(), options)) parameter->set_trainable(false);
+  }
+  return std::unique_ptr<Transformer>(new Transformer(std::move(config), std::move(ordered), options, nullptr));
 }
 
-Transformer::Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options)
-    : config_(std::move(config)), options_(options), parameters_(std::move(parameters)) {
+absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Adapt(const Transformer& base, std::shared_ptr<const Adapter> adapter) {
+  if (base.adapter_ != nullptr) return absl::InvalidArgumentError("adapter: the model has one already; save it, and merge it as the base is loaded");
+  for (const auto& parameter : base.parameters_) {
+    if (parameter->trainable()) return absl::InvalidArgumentError(absl::StrCat("adapter: the model under it must be frozen, ", parameter->name(), " learns"));
+  }
+  return std::unique_ptr<Transformer>(new Transformer(base.config_, base.parameters_, base.options_, std::move(adapter)));
+}
+
+Transformer::Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options, std::shared_ptr<const Adapter> adapter)
+    : config_(std::move(config)), options_(std::move(options)), parameters_(std::move(parameters)), adapter_(std::move(adapter)) {
   shape_ = {config_.heads, config_.kv_heads, config_.head_dim, config_.rms_norm_eps, options_.matmul_dtype, config_.sliding_window};
-  ParametersByName by_name;
-  for (const auto& parameter : parameters_) {
-    by_name.emplace(parameter->name(), parameter);
-    if (options_.frozen) parameter->set_trainable(false);
-  }
-  const auto find = [&](absl::string_view name) {
-    const auto found = by_name.find(name);
-    return found == by_name.end() ? nullptr : found->second;
-  };
-  embedding_ = find(kEmbedding);
-  norm_ = find(kNorm);
-  head_ = config_.tie_word_embeddings ? embedding_ : find(kHead);
-  for (int64_t layer = 0; layer < config_.layers; ++layer) {
-    std::vector<Loan>& loans = blocks_.emplace_back();
-    for (int place = 0; place < kBlockWeights; ++place) {
-      loans.push_back({find(absl::StrCat("model.layers.", layer, ".", kNamesInBlock[place])), WeightDtype(BlockWeight(place), options_.matmul_dtype)});
-    }
-  }
+  embedding_ = Find(std::string(kEmbedding));
+  norm_ = Find(std::string(kNorm));
+  head_ = Find(std::string(kHead));
+  // The base's embedding, also where an adapter trains another one: the two part.
+  if (head_ == nullptr) head_ = parameters_.front();
+  for (int64_t layer = 0; layer < config_.layers; ++layer) blocks_.push_back(MakeBlock(layer));
 }
 
-at::Tensor Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention) {
+std::shared_ptr<comm::Parameter> Transformer::Find(const std::string& name) const {
+  if (adapter_ != nullptr) {
+    if (auto saved = adapter_->FindSaved(name)) return saved;
+  }
+  const auto found = std::find_if(parameters_.begin(), parameters_.end(), [&](const auto& parameter) { return parameter->name() == name; });
+  return found == parameters_.end() ? nullptr : *found;
+}
+
+std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(int64_t layer) const {
+  auto block = std::make_shared<Block>();
+  const std::string prefix = absl::StrCat("model.layers.", layer, ".");
+  for (int place = 0; place < kBlockWeights; ++place) {
+    block->loans.push_back({Find(absl::StrCat(prefix, kNamesInBlock[place])), WeightDtype(BlockWeight(place), options_.matmul_dtype)});
+  }
+  if (adapter_ == nullptr) return block;
+  for (const BlockWeight place : {kQuery, kKey, kValue, kOutput, kGate, kUp, kDown}) {
+    const std::string module = absl::StrCat(prefix, absl::StripSuffix(kNamesInBlock[place], ".weight"));
+    const Adapter::LowRankWeights* weights = adapter_->Find(module);
+    if (weights == nullptr) continue;
+    block->adapted.push_back({place, block->loans.size(), weights->magnitude != nullptr, module});
+    block->loans.push_back({weights->a, options_.matmul_dtype});
+    block->loans.push_back({weights->b, options_.matmul_dtype});
+    if (weights->magnitude != nullptr) block->loans.push_back({weights->magnitude, StreamDtype(options_.matmul_dtype)});
+  }
+  return block;
+}
+
+at::Tensor Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention,
+                                const Noise* noise) {
   TORCH_CHECK(ids_T.sizes() == positions_T.sizes(), "transformer: ids of shape ", ids_T.sizes(), ", positions of shape ", positions_T.sizes());
   const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
   const Rotary rotary = MakeRotary(positions_T.to(options_.device), config_.head_dim, config_.rope_theta, stream);
   at::Tensor hidden_TD = LookUp(embedding_, ids_T.to(options_.device), {options_.matmul_dtype, stream, config_.pad_token_id});
-  const BlockFunction block = [shape = shape_, rotary, attention = std::move(attention)](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
-                                                                                         attention::KeptAttention* kept) {
-    return TransformerBlock(shape, weights, hidden, rotary, *attention, kept);
-  };
-  for (const std::vector<Loan>& loans : blocks_) hidden_TD = RunBlock(block, loans, hidden_TD, options_.recompute);
+  std::optional<Noise> ours;
+  if (noise != nullptr) {
+    CheckNoise(*noise, ids_T);
+    ours = *noise;
+    ours->identity_T = noise->identity_T.to(options_.device);
+    if (noise->neftune_alpha != 0.0) hidden_TD = hidden_TD + EmbeddingNoise(*ours, hidden_TD);
+  }
+  const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(), rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
+  for (const std::shared_ptr<const Block>& block : blocks_) {
+    const BlockFunction function = [shape = shape_, rotary, attention, block, scale, rate, ours](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                                                                                 attention::KeptAttention* kept) {
+      BlockMaps maps = PlainMaps(weights);
+      for (const Block::AdaptedMap& map : block->adapted) {
+        LowRank& low = MapAt(maps, map.place).low_rank.emplace();
+        low.a_RI = weights[map.loan];
+        low.b_OR = weights[map.loan + 1];
+        if (map.dora) low.magnitude_O = weights[map.loan + 2];
+        low.scale = scale;
+        if (ours.has_value()) low.dropout = {rate, comm::CounterKey(ours->seed, ours->step, map.module), ours->identity_T};
+      }
+      return TransformerBlock(shape, maps, hidden, rotary, *attention, kept);
+    };
+    hidden_TD = RunBlock(function, block->loans, hidden_TD, options_.recompute);
+  }
   const BlockFunction norm = [eps = config_.rms_norm_eps, stream](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) {
     return RmsNorm(hidden, weights[0], eps, stream);
   };

@@ -14,14 +14,28 @@
 //   kBFloat16     kBFloat16      pure_bf16: true
 //   kDouble       kDouble        fp64, for tests
 //
-// The residual stream, norms and rotary embedding are in fp32 (fp64 for fp64) in all of them. A frozen model holds its matrices
-// in the matmul dtype: the numbers that it computes with are those of a trainable model with the same weights.
+// The residual stream, norms and rotary embedding are in fp32 (fp64 for fp64) in all of them. A frozen matrix is held in the matmul
+// dtype: the numbers that it computes with are those of a trainable one with the same weights.
+//
+// An adapted model is another Transformer over the same (frozen) Parameters, with an adapter's beside them: both may run at any time,
+// the base without the adapter, and the adapter's Parameters alone learn.
+//
+// Noise acts only where a forward is given it, and is a function of (seed, step, token, module): comm/counter_random.h.
+//
+//   LoRA's dropout  of each adapted map's input, by the adapter's rate
+//   NEFTune         embedding + u, u uniform in +-alpha / sqrt(L D), L the tokens of the token's own document (Jain et al. 2023).
+//                   Transformers' L is the length to which the batch was padded or packed, so there a document's noise depends
+//                   on its neighbours; alone and unpadded it is the same
 //
 // Memory that a live forward keeps for its backward, beside what the objective keeps: (L + 1) T D numbers of the stream under
 // Recompute::kBlock; besides L times what attention keeps under kSelective; about L T (10 D + 3 I) under kNone. Backward of a
 // block needs that block's share once more.
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -30,6 +44,7 @@
 #include "absl/status/statusor.h"
 #include "attention/attention.h"
 #include "comm/parameter.h"
+#include "model/adapter.h"
 #include "model/block_runner.h"
 #include "model/checkpoint.h"
 #include "model/config.h"
@@ -37,44 +52,75 @@
 
 namespace moonring::model {
 
+struct Noise {
+  uint64_t seed = 0, step = 0;
+  at::Tensor identity_T;       // int64: what the tokens are called wherever they lie (comm/sequence.h)
+  double neftune_alpha = 0.0;  // 0: none
+  at::Tensor lengths_T;        // int64: the tokens of each row's document; wanted where neftune_alpha is not 0
+};
+
 struct TransformerOptions {
   at::ScalarType weight_dtype = at::kFloat;
   at::ScalarType matmul_dtype = at::kFloat;
   Recompute recompute = Recompute::kBlock;
   bool frozen = false;
   c10::Device device = c10::Device(c10::kCPU);
+  std::optional<std::set<std::string>> learning;  // published names of the weights that learn; absent: all, or none where frozen
 };
 
 class Transformer {
  public:
-  // Reads every weight. Fails as Checkpoint::Load does.
-  static absl::StatusOr<std::unique_ptr<Transformer>> Load(std::shared_ptr<Checkpoint> checkpoint, TransformerOptions options);
+  // Reads every weight, with `merged` in them in that order: sums in fp64, kept in fp32 (fp64 for fp64) in between and rounded to the
+  // stored dtype once. Fails as Checkpoint::Load does. Where an adapter parts a tied embedding and head the model is an untied one.
+  static absl::StatusOr<std::unique_ptr<Transformer>> Load(std::shared_ptr<Checkpoint> checkpoint, TransformerOptions options,
+                                                           const std::vector<std::shared_ptr<const Adapter>>& merged = {});
 
   // From weights at hand, in any order. INVALID_ARGUMENT where one is missing, misshapen, given twice or unknown. `frozen` makes
   // the parameters not trainable; their dtype and device are left as they are.
   static absl::StatusOr<std::unique_ptr<Transformer>> Create(ModelConfig config, comm::Parameters parameters, TransformerOptions options);
 
+  // Over `base`, no weight of which may learn (INVALID_ARGUMENT).
+  static absl::StatusOr<std::unique_ptr<Transformer>> Adapt(const Transformer& base, std::shared_ptr<const Adapter> adapter);
+
   // ids_T, positions_T int64 [T_local], T_local >= 0, on any device; positions serve the rotary embedding alone. Returns the
   // stream after the final norm [T_local, D], differentiable; autograd's graph shares `attention`. Throws what attention throws.
-  at::Tensor Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention);
+  at::Tensor Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention,
+                     const Noise* noise = nullptr);
 
-  // lm_head.weight, or the embedding where they are tied: [V, D].
+  // lm_head.weight, or the embedding where they are tied: [V, D]. The adapter's own where it trains one.
   std::shared_ptr<comm::Parameter> head() const { return head_; }
 
-  // In the order of a forward pass; a tied weight once, under model.embed_tokens.weight.
+  // The base's, in the order of a forward pass; a tied weight once, under model.embed_tokens.weight.
   const comm::Parameters& parameters() const { return parameters_; }
+  // Null where there is none.
+  const std::shared_ptr<const Adapter>& adapter() const { return adapter_; }
 
   const ModelConfig& config() const { return config_; }
   const TransformerOptions& options() const { return options_; }
 
  private:
-  Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options);
+  // What runs one block, made once and shared by its calls.
+  struct Block {
+    struct AdaptedMap {
+      BlockWeight place;
+      size_t loan;  // of A; B and the magnitude follow
+      bool dora;
+      std::string module;
+    };
+    std::vector<Loan> loans;  // the block's weights at their BlockWeight places, then the adapter's
+    std::vector<AdaptedMap> adapted;
+  };
+
+  Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options, std::shared_ptr<const Adapter> adapter);
+  std::shared_ptr<const Block> MakeBlock(int64_t layer) const;
+  std::shared_ptr<comm::Parameter> Find(const std::string& name) const;
 
   ModelConfig config_;
   TransformerOptions options_;
   comm::Parameters parameters_;
+  std::shared_ptr<const Adapter> adapter_;
   std::shared_ptr<comm::Parameter> embedding_, norm_, head_;
-  std::vector<std::vector<Loan>> blocks_;  // a block's weights at their BlockWeight places
+  std::vector<std::shared_ptr<const Block>> blocks_;
   BlockShape shape_;
 };
 

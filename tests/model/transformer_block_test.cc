@@ -82,7 +82,7 @@ Inputs RandomInputs(bool bias, const std::vector<int64_t>& lengths) {
 at::Tensor Block(const Inputs& inputs, const std::vector<int64_t>& lengths, at::ScalarType dtype) {
   MaskedAttention attention(lengths);
   const BlockShape shape{kHeads, kKvHeads, kHeadDim, kEps, dtype};
-  return TransformerBlock(shape, inputs.weights, inputs.hidden, MakeRotary(inputs.positions, kHeadDim, kTheta, StreamDtype(dtype)), attention,
+  return TransformerBlock(shape, PlainMaps(inputs.weights), inputs.hidden, MakeRotary(inputs.positions, kHeadDim, kTheta, StreamDtype(dtype)), attention,
                           /*kept=*/nullptr);
 }
 

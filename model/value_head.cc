@@ -1,0 +1,80 @@
+#include "model/value_head.h"
+
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+
+#include "absl/strings/str_cat.h"
+#include "comm/counter_random.h"
+#include "comm/status_macros.h"
+#include "comm/torch_status.h"
+#include "model/json_text.h"
+#include "model/safetensors.h"
+#include "model/safetensors_writer.h"
+#include "model/staged_files.h"
+#include "model/weight_shape.h"
+
+namespace moonring::model {
+namespace {
+
+constexpr char kFile[] = "value_head.safetensors", kWeight[] = "v_head.summary.weight", kBias[] = "v_head.summary.bias";
+
+absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const std::string& name, const std::vector<int64_t>& shape) {
+  const auto entry = file.entries().find(name);
+  if (entry == file.entries().end()) return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", name, " ", ShapeText(shape), " is missing"));
+  if (entry->second.shape != shape) {
+    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", name, ": shape ", ShapeText(entry->second.shape), ", this model wants ", ShapeText(shape)));
+  }
+  return file.Read(name);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& dir, const ModelConfig& config, uint64_t seed, at::ScalarType dtype,
+                                                           at::Device device) {
+  auto head = std::make_shared<ValueHead>();
+  ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(config.json, "config.json"));
+  ASSIGN_OR_RETURN(head->dropout, JsonFields(json, "config.json").Number("summary_dropout_prob", 0.1));
+  if (!(head->dropout >= 0.0 && head->dropout < 1.0)) {
+    return absl::InvalidArgumentError(absl::StrCat("config.json: summary_dropout_prob: ", head->dropout, ", wanted 0 or more and below 1"));
+  }
+  std::shared_ptr<const SafetensorsFile> file;
+  const std::string path = absl::StrCat(dir, "/", kFile);
+  std::error_code ignored;
+  head->found = std::filesystem::exists(path, ignored);
+  if (head->found) {
+    ASSIGN_OR_RETURN(file, SafetensorsFile::Open(path));
+  }
+  const auto make = [&](const char* name, const std::vector<int64_t>& shape) -> absl::StatusOr<std::shared_ptr<comm::Parameter>> {
+    at::NoGradGuard no_grad;
+    at::Tensor tensor;
+    if (head->found) {
+      ASSIGN_OR_RETURN(tensor, ReadTensor(*file, name, shape));
+    } else {
+      const double bound = 1.0 / std::sqrt(static_cast<double>(config.hidden_size));
+      tensor = comm::InitialUniform(seed, name, shape).to(at::kDouble).mul_(2.0).sub_(1.0).mul_(bound);
+    }
+    RETURN_IF_ERROR(comm::TryTorch([&] { tensor = tensor.to(at::TensorOptions(device).dtype(dtype), /*non_blocking=*/false, /*copy=*/true); }), name);
+    return std::make_shared<comm::Parameter>(name, std::move(tensor));
+  };
+  ASSIGN_OR_RETURN(head->weight_1D, make(kWeight, {1, config.hidden_size}));
+  ASSIGN_OR_RETURN(head->bias_1, make(kBias, {1}));
+  return head;
+}
+
+absl::Status ValueHead::Save(const std::string& dir) const {
+  ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir));
+  std::vector<TensorToWrite> tensors;
+  for (const auto& parameter : {weight_1D, bias_1}) {
+    tensors.push_back({parameter->name(), parameter->weight().sizes().vec(), [parameter] { return parameter->weight(); }});
+  }
+  RETURN_IF_ERROR(StageSafetensors(files, kFile, tensors, weight_1D->weight().scalar_type()));
+  return files.Commit();
+}
+
+}  // namespace moonring::model
