@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "comm/status_macros.h"
 #include "data/chat_template.h"
 #include "data/dataset_info.h"
 #include "data/formats/alpaca.h"
@@ -25,6 +26,7 @@ using ::moonring::testing::StatusIs;
 using ::moonring::testing::TemporaryFolder;
 using nlohmann::json;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -43,12 +45,24 @@ std::shared_ptr<const Tokenizer> SmolLM2() {
   return tokenizer;
 }
 
+std::vector<std::string> Names(const json& list) {
+  std::vector<std::string> names;
+  std::stringstream text(list.get<std::string>());
+  for (std::string name; std::getline(text, name, ',');) names.push_back(name);
+  return names;
+}
+
 DatasetOptions OptionsOf(const json& config, const std::string& dataset_dir) {
   DatasetOptions options{.dataset_dir = dataset_dir, .template_name = config["template"]};
   for (const auto& [key, value] : config.items()) {
     if (key == "dataset") {
-      std::stringstream names(value.get<std::string>());
-      for (std::string name; std::getline(names, name, ',');) options.names.push_back(name);
+      options.names = Names(value);
+    } else if (key == "stage") {
+      options.stage = *ParseStage(value.get<std::string>());
+    } else if (key == "packing") {
+      options.packing = value.get<bool>();
+    } else if (key == "preprocessing_batch_size") {
+      options.preprocessing_batch_size = value;
     } else if (key == "cutoff_len") {
       options.cutoff_len = value;
     } else if (key == "max_samples") {
@@ -60,7 +74,7 @@ DatasetOptions OptionsOf(const json& config, const std::string& dataset_dir) {
     } else if (key == "default_system") {
       options.default_system = value.get<std::string>();
     } else {
-      EXPECT_EQ(key, "template");
+      EXPECT_THAT(key, AnyOf("template", "val_size", "seed", "eval_dataset"));
     }
   }
   return options;
@@ -72,21 +86,40 @@ std::string Lines(const std::vector<Example>& examples) {
   return text;
 }
 
+// {to learn, to evaluate on (empty where the case has none)}
+absl::StatusOr<std::pair<std::vector<Example>, std::vector<Example>>> PrepareCase(const json& config) {
+  DatasetOptions options = OptionsOf(config, std::string(kGolden) + "data");
+  if (config.contains("val_size")) {
+    ASSIGN_OR_RETURN(const auto parts, PrepareSplit(options, SmolLM2(), config["val_size"], config.value("seed", 42)));
+    return std::pair(parts.first.examples, parts.second.examples);
+  }
+  ASSIGN_OR_RETURN(const PreparedDataset train, PrepareDataset(options, SmolLM2()));
+  if (!config.contains("eval_dataset")) return std::pair(train.examples, std::vector<Example>());
+  options.names = Names(config["eval_dataset"]);
+  ASSIGN_OR_RETURN(const PreparedDataset evaluated, PrepareDataset(options, SmolLM2()));
+  return std::pair(train.examples, evaluated.examples);
+}
+
 // Every case; where the cut leaves nothing to learn ours refuses what LLaMA-Factory writes, and the ids are compared below.
 TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
   const json cases = json::parse(TemporaryFolder::Read(std::string(kGolden) + "cases.json"));
-  ASSERT_GE(cases.size(), 40);
+  ASSERT_GE(cases.size(), 75);
   for (const json& golden : cases) {
     const std::string name = golden["name"];
-    const auto prepared = PrepareDataset(OptionsOf(golden["config"], std::string(kGolden) + "data"), SmolLM2());
+    const auto prepared = PrepareCase(golden["config"]);
     if (name == "own_tiny_1" || name == "own_tiny_2") {
       EXPECT_THAT(prepared.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is too small: it leaves no token to learn in any of 8 examples")))
           << name;
       continue;
     }
     ASSERT_OK(prepared) << name;
-    EXPECT_EQ(prepared->examples.size(), golden["examples"]) << name;
-    EXPECT_EQ(Lines(prepared->examples), TemporaryFolder::Read(std::string(kGolden) + golden["file"].get<std::string>())) << name;
+    const auto& [train, evaluated] = *prepared;
+    EXPECT_EQ(train.size(), golden["examples"]) << name;
+    EXPECT_EQ(Lines(train), TemporaryFolder::Read(std::string(kGolden) + golden["file"].get<std::string>())) << name;
+    EXPECT_EQ(evaluated.size(), golden.value("eval_examples", 0)) << name;
+    if (golden.contains("eval_file")) {
+      EXPECT_EQ(Lines(evaluated), TemporaryFolder::Read(std::string(kGolden) + golden["eval_file"].get<std::string>())) << name;
+    }
   }
 }
 
