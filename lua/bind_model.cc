@@ -1,10 +1,11 @@
-// Checkpoints, models and decoding.
+// Checkpoints, models, adapters, value heads and decoding.
 
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "attention/attention.h"
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
@@ -20,12 +22,18 @@
 #include "lua/handles.h"
 #include "lua/options.h"
 #include "lua/tensor.h"
+#include "model/adapter.h"
+#include "model/adapter_folder.h"
 #include "model/checkpoint.h"
+#include "model/digest.h"
+#include "model/freeze.h"
 #include "model/safetensors_writer.h"
 #include "model/sampler.h"
 #include "model/save_folder.h"
 #include "model/staged_files.h"
 #include "model/transformer.h"
+#include "model/value_head.h"
+#include "nlohmann/json.hpp"
 
 namespace moonring::lua {
 namespace {
@@ -35,6 +43,11 @@ constexpr int64_t kShardBytes = 5'000'000'000;  // of a safetensors file, as Tra
 struct LoadedModel {
   std::shared_ptr<model::Checkpoint> checkpoint;
   std::shared_ptr<model::Transformer> transformer;
+  std::shared_ptr<LoadedModel> base;  // under an adapter; null where there is none
+  std::string folder;                 // where a value head would lie: the last adapter's, else the checkpoint's
+
+  // What may learn: the adapter's own where there is one.
+  const comm::Parameters& parameters() const { return base == nullptr ? transformer->parameters() : transformer->adapter()->parameters; }
 };
 
 // `precision`: fp32 | bf16 (fp32 weights, bf16 matmuls) | pure_bf16 | fp64.
@@ -46,29 +59,149 @@ model::TransformerOptions PrecisionOf(const std::string& precision) {
   TORCH_CHECK_VALUE(false, "precision: wanted fp32, bf16, pure_bf16 or fp64, got '", precision, "'");
 }
 
+// Which weights learn where not all do: the keys of `finetuning_type: freeze`.
+std::optional<std::set<std::string>> Learning(const model::ModelConfig& config, Options& options) {
+  const std::optional<int64_t> layers = options.Find<int64_t>("trainable_layers");
+  const auto modules = options.Find<std::vector<std::string>>("trainable_modules"), extra = options.Find<std::vector<std::string>>("extra_modules");
+  if (!layers.has_value() && !modules.has_value() && !extra.has_value()) return std::nullopt;
+  model::FreezeOptions wanted;
+  wanted.layers = layers.value_or(wanted.layers);
+  wanted.modules = modules.value_or(wanted.modules);
+  wanted.extra = extra.value_or(wanted.extra);
+  return comm::ValueOrThrow(model::WeightsThatLearn(config, wanted));
+}
+
 std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkpoint, Options options) {
   model::TransformerOptions wanted = PrecisionOf(options.Get<std::string>("precision", "fp32"));
   const std::string recompute = options.Get<std::string>("recompute", "block");
   wanted.frozen = options.Get<bool>("frozen", false);
+  wanted.learning = Learning(checkpoint->config(), options);
+  const auto adapters = options.Get<std::vector<std::string>>("adapters", {});
   const std::string device = options.Get<std::string>("device", "cpu");
   options.Finish();
+  TORCH_CHECK_VALUE(!(wanted.frozen && wanted.learning.has_value()), "frozen: true leaves no trainable_layers, trainable_modules or extra_modules");
   TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '", device, "'");
   wanted.device = c10::Device(device);
   TORCH_CHECK_VALUE(recompute == "block" || recompute == "selective" || recompute == "none", "recompute: wanted block, selective or none, got '", recompute,
                     "'");
   wanted.recompute = recompute == "block" ? model::Recompute::kBlock : recompute == "selective" ? model::Recompute::kSelective : model::Recompute::kNone;
-  auto transformer = comm::ValueOrThrow(model::Transformer::Load(checkpoint, wanted));
-  return std::make_shared<LoadedModel>(LoadedModel{std::move(checkpoint), std::move(transformer)});
+  std::vector<std::shared_ptr<const model::Adapter>> merged;
+  for (const std::string& path : adapters) {
+    merged.push_back(comm::ValueOrThrow(model::ReadAdapter(path, checkpoint->config(), model::StreamDtype(wanted.matmul_dtype), at::kCPU)));
+  }
+  auto transformer = comm::ValueOrThrow(model::Transformer::Load(checkpoint, wanted, merged));
+  const std::string folder = adapters.empty() ? checkpoint->path() : adapters.back();
+  return std::make_shared<LoadedModel>(LoadedModel{std::move(checkpoint), std::move(transformer), nullptr, folder});
 }
 
-at::Tensor Forward(LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T, std::shared_ptr<attention::PlannedAttention> plan) {
-  return model.transformer->Forward(ids_T, positions_T, std::move(plan));
+std::shared_ptr<model::Adapter> NewAdapter(const LoadedModel& base, Options& options) {
+  model::AdapterOptions wanted;
+  wanted.rank = options.Get<int64_t>("rank", wanted.rank);
+  wanted.alpha = options.Get<double>("alpha", 2.0 * static_cast<double>(wanted.rank));
+  wanted.dropout = options.Get<double>("dropout", 0.0);
+  wanted.rslora = options.Get<bool>("use_rslora", false);
+  wanted.dora = options.Get<bool>("use_dora", false);
+  wanted.targets = options.Get<std::vector<std::string>>("target", {"all"});
+  wanted.saved = options.Get<std::vector<std::string>>("additional_target", {});
+  const auto seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
+  options.Finish();
+  const model::Transformer& transformer = *base.transformer;
+  return comm::ValueOrThrow(model::Adapter::Create(transformer.config(), wanted, transformer.parameters(), seed, transformer.options().weight_dtype));
 }
 
-void Save(LoadedModel& model, std::string folder) {
-  const model::TransformerOptions& options = model.transformer->options();
-  comm::ThrowIfError(model::SaveFolder(folder, model.transformer->config(), model.transformer->parameters(), options.weight_dtype,
-                                       model.checkpoint->companions(), kShardBytes));
+// A new adapter over a frozen model, or the one in the folder `path`.
+std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options options) {
+  const model::TransformerOptions& held = base->transformer->options();
+  const std::optional<std::string> path = options.Find<std::string>("path");
+  std::shared_ptr<model::Adapter> adapter;
+  if (path.has_value()) {
+    const std::optional<double> dropout = options.Find<double>("dropout");
+    options.Finish();
+    adapter = comm::ValueOrThrow(model::ReadAdapter(*path, base->transformer->config(), held.weight_dtype, held.device));
+    adapter->options.dropout = dropout.value_or(adapter->options.dropout);
+    comm::ThrowIfError(model::Validate(adapter->options));
+  } else {
+    adapter = NewAdapter(*base, options);
+  }
+  std::shared_ptr<model::Transformer> transformer = comm::ValueOrThrow(model::Transformer::Adapt(*base->transformer, std::move(adapter)));
+  return std::make_shared<LoadedModel>(LoadedModel{base->checkpoint, std::move(transformer), base, path.value_or(base->checkpoint->path())});
+}
+
+at::Tensor NoiseTensor(const char* key, const std::shared_ptr<TensorHandle>& handle) {
+  TORCH_CHECK_VALUE(handle->tensor.defined(), "option '", key, "': this tensor is closed");
+  return handle->tensor;
+}
+
+at::Tensor Forward(LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T, std::shared_ptr<attention::PlannedAttention> plan,
+                   std::optional<Options> options) {
+  if (!options.has_value()) return model.transformer->Forward(ids_T, positions_T, std::move(plan));
+  model::Noise noise;
+  noise.seed = static_cast<uint64_t>(options->Require<int64_t>("seed"));
+  noise.step = static_cast<uint64_t>(options->Require<int64_t>("step"));
+  noise.identity_T = NoiseTensor("identity", options->Require<std::shared_ptr<TensorHandle>>("identity"));
+  noise.neftune_alpha = options->Get<double>("neftune_alpha", 0.0);
+  if (const auto lengths = options->Find<std::shared_ptr<TensorHandle>>("lengths")) noise.lengths_T = NoiseTensor("lengths", *lengths);
+  options->Finish();
+  return model.transformer->Forward(ids_T, positions_T, std::move(plan), &noise);
+}
+
+at::ScalarType SavedDtype(const std::string& name) {
+  if (name == "fp16") return at::kHalf;
+  TORCH_CHECK_VALUE(name == "fp32" || name == "bf16" || name == "fp64", "dtype: wanted fp32, bf16, fp16 or fp64, got '", name, "'");
+  return DtypeNamed(name);
+}
+
+void Save(LoadedModel& model, std::string folder, Options options) {
+  if (model.base != nullptr) {
+    options.Finish();  // an adapter is written as it is held
+    comm::ThrowIfError(model::SaveAdapter(folder, *model.transformer->adapter(), model.checkpoint->path(), model.checkpoint->companions()));
+    return;
+  }
+  const std::optional<std::string> dtype = options.Find<std::string>("dtype");
+  const int64_t shard_bytes = options.Get<int64_t>("shard_bytes", kShardBytes);
+  options.Finish();
+  comm::ThrowIfError(model::SaveFolder(folder, model.transformer->config(), model.transformer->parameters(),
+                                       dtype.has_value() ? SavedDtype(*dtype) : model.transformer->options().weight_dtype, model.checkpoint->companions(),
+                                       shard_bytes));
+}
+
+// Names, shapes and bytes; of an adapter also what scales it.
+std::string DigestOf(LoadedModel& model) {
+  comm::Parameters parameters = model.transformer->parameters();
+  if (model.base == nullptr) return model::Digest(parameters);
+  const model::Adapter& adapter = *model.transformer->adapter();
+  parameters.insert(parameters.end(), adapter.parameters.begin(), adapter.parameters.end());
+  return model::Digest(parameters, absl::StrCat(adapter.options.scale()));
+}
+
+std::string Describe(LoadedModel& model) {
+  const model::ModelConfig& config = model.transformer->config();
+  std::string text = absl::StrCat("Model ", config.architecture, ": ", config.layers, " layers, hidden ", config.hidden_size, ", ", config.heads, "/",
+                                  config.kv_heads, " heads, vocabulary ", config.vocab_size);
+  if (model.base == nullptr) return text;
+  const model::AdapterOptions& adapter = model.transformer->adapter()->options;
+  absl::StrAppend(&text, ", ", adapter.dora ? "DoRA" : "LoRA", " rank ", adapter.rank, ", scale ", adapter.scale(), " on ", absl::StrJoin(adapter.targets, " "));
+  if (!adapter.saved.empty()) absl::StrAppend(&text, ", whole ", absl::StrJoin(adapter.saved, " "));
+  return text;
+}
+
+std::shared_ptr<model::ValueHead> MakeValueHead(LoadedModel& model, Options options) {
+  const auto seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
+  options.Finish();
+  const model::TransformerOptions& held = model.transformer->options();
+  return comm::ValueOrThrow(model::ValueHead::Open(model.folder, model.transformer->config(), seed, held.weight_dtype, held.device));
+}
+
+// The dtype of the weights as config.json says it.
+std::string StoredDtype(model::Checkpoint& checkpoint) {
+  const nlohmann::json json = nlohmann::json::parse(checkpoint.config().json, nullptr, /*allow_exceptions=*/false);
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (!json.is_object() || !json.contains(key)) continue;
+    if (json[key] == "bfloat16") return "bf16";
+    if (json[key] == "float16") return "fp16";
+    if (json[key] == "float64") return "fp64";
+  }
+  return "fp32";
 }
 
 // The gradients under their weights' names, in one file.
@@ -77,7 +210,7 @@ void SaveGradients(LoadedModel& model, std::string path) {
   auto staged = comm::ValueOrThrow(model::StagedFiles::Create(file.has_parent_path() ? file.parent_path().string() : "."));
   std::vector<model::TensorToWrite> tensors;
   at::ScalarType dtype = at::kFloat;
-  for (const auto& parameter : model.transformer->parameters()) {
+  for (const auto& parameter : model.parameters()) {
     if (!parameter->trainable()) continue;
     dtype = parameter->gradient_dtype();
     tensors.push_back({parameter->name(), parameter->weight().sizes().vec(), [parameter] { return parameter->GradientOrZeros(); }});
@@ -148,6 +281,7 @@ void OpenModel(lua_State* L) {
           {"companion", Bind<&Companion>},
           {"eos_token_ids", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.config().eos_token_ids; }>},
           {"max_position_embeddings", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.config().max_position_embeddings; }>},
+          {"dtype", Bind<&StoredDtype>},
           {"vocab_size", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.config().vocab_size; }>},
           {"__tostring",
            Bind<[](model::Checkpoint& checkpoint) { return absl::StrCat("Checkpoint ", checkpoint.config().architecture, " at ", checkpoint.path()); }>},
@@ -157,7 +291,10 @@ void OpenModel(lua_State* L) {
       {
           {"forward", Bind<&Forward>},
           {"head", Bind<[](LoadedModel& model) { return model.transformer->head(); }>},
-          {"parameters", Bind<[](LoadedModel& model) { return std::make_shared<ParameterList>(ParameterList{model.transformer->parameters()}); }>},
+          {"parameters", Bind<[](LoadedModel& model) { return std::make_shared<ParameterList>(ParameterList{model.parameters()}); }>},
+          {"base", Bind<[](LoadedModel& model) { return model.base; }>},
+          {"value_head", Bind<&MakeValueHead>},
+          {"digest", Bind<&DigestOf>},
           {"matmul_dtype", Bind<&MatmulDtype>},
           {"heads", Bind<[](LoadedModel& model) {
              const model::ModelConfig& config = model.transformer->config();
@@ -166,16 +303,24 @@ void OpenModel(lua_State* L) {
           {"save", Bind<&Save>},
           {"save_gradients", Bind<&SaveGradients>},
           {"generate", &Generate},
-          {"__tostring", Bind<[](LoadedModel& model) {
-             const model::ModelConfig& config = model.transformer->config();
-             return absl::StrCat("Model ", config.architecture, ": ", config.layers, " layers, hidden ", config.hidden_size, ", ", config.heads, "/",
-                                 config.kv_heads, " heads, vocabulary ", config.vocab_size);
-           }>},
+          {"__tostring", Bind<&Describe>},
+      });
+  Class<model::ValueHead>::Register(
+      L, "ValueHead",
+      {
+          {"weight", Bind<[](model::ValueHead& head) { return head.weight_1D; }>},
+          {"bias", Bind<[](model::ValueHead& head) { return head.bias_1; }>},
+          {"parameters", Bind<[](model::ValueHead& head) { return std::make_shared<ParameterList>(ParameterList{{head.weight_1D, head.bias_1}}); }>},
+          {"dropout", Bind<[](model::ValueHead& head) { return head.dropout; }>},
+          {"found", Bind<[](model::ValueHead& head) { return head.found; }>},
+          {"save", Bind<[](model::ValueHead& head, std::string folder) { return head.Save(folder); }>},
+          {"__tostring", Bind<[](model::ValueHead& head) { return absl::StrCat("ValueHead ", head.weight_1D->weight().size(1), " -> 1"); }>},
       });
   PushModule(L, "moonring.model",
              {
                  {"open", Bind<[](std::string path) { return model::Checkpoint::Open(path); }>},
                  {"load", Bind<&LoadModel>},
+                 {"adapt", Bind<&Adapt>},
                  {"device", Bind<&Device>},
                  {"gpus", Bind<&Gpus>},
              });

@@ -1,6 +1,6 @@
 ---@meta moonring.native.model
 
---- Checkpoints, models and decoding.
+--- Checkpoints, models, adapters, value heads and decoding.
 ---@class moonring.model
 local model = {}
 
@@ -15,6 +15,10 @@ function model.open(path) end
 ---@field precision? "fp32" | "bf16" | "pure_bf16" | "fp64" bf16: fp32 weights, bf16 matmuls; pure_bf16: both bf16; "fp32" where absent
 ---@field recompute? "block" | "selective" | "none" what backward makes again: each block from its input, all of a block but its attention, or nothing; "block" where absent
 ---@field frozen? boolean no weight learns; matrices are held in the matmul dtype; false where absent
+---@field adapters? string[] adapter folders (PEFT's format), merged into the weights in this order: sums in fp64, rounded to the stored dtype once
+---@field trainable_layers? integer only weights of the last n blocks learn (of the first -n where negative); with any of these three keys the others default to 2, {"all"}, none
+---@field trainable_modules? string[] of those blocks: self_attn, mlp, input_layernorm, post_attention_layernorm or all
+---@field extra_modules? string[] what learns outside the blocks: embed_tokens, norm, lm_head
 ---@field device? "cpu" | "cuda" where the weights lie: the GPU that `model.device` chose; "cpu" where absent
 
 --- Reads every weight.
@@ -22,6 +26,26 @@ function model.open(path) end
 ---@param options? moonring.LoadOptions
 ---@return moonring.Model
 function model.load(checkpoint, options) end
+
+---@class moonring.AdaptOptions
+---@field rank? integer columns of the low-rank matrices; 8 where absent
+---@field alpha? number their product is scaled by alpha / rank; 2 rank where absent
+---@field dropout? number of the adapter's input, where a forward is given noise; 0 where absent
+---@field target? string[] linear modules by the end of their names, or {"all"}, as where absent
+---@field additional_target? string[] modules trained whole, copies of the base's (embed_tokens, lm_head, norm); none where absent
+---@field use_rslora? boolean scale by alpha / sqrt(rank); false where absent
+---@field use_dora? boolean DoRA: rows of the sum have a learnt magnitude; false where absent
+---@field seed? integer of the first values; 0 where absent
+---@field path? string a PEFT folder to read, to go on training it; beside it only `dropout` may be given, in place of the folder's
+
+--- The model with an adapter over it: a new one, which at first changes nothing, or one read from a folder. The base, which must be
+--- frozen, shares its weights and may be run as before.
+--- Errors: NOT_FOUND and INVALID_ARGUMENT where the folder is missing, damaged or made for another base; a target that is no linear module;
+--- UNIMPLEMENTED for an option of PEFT's that is not supported.
+---@param base moonring.Model
+---@param options? moonring.AdaptOptions
+---@return moonring.Model
+function model.adapt(base, options) end
 
 --- "cpu" or "cuda" for what was asked: "auto" takes a GPU where this build and this machine have one. Of several GPUs a rank has
 --- the one of its LOCAL_RANK, from when its mesh is made.
@@ -56,6 +80,10 @@ function Checkpoint:eos_token_ids() end
 ---@return integer
 function Checkpoint:max_position_embeddings() end
 
+--- The dtype of its weights, by config.json; "fp32" where that says none.
+---@return "fp32" | "bf16" | "fp16" | "fp64"
+function Checkpoint:dtype() end
+
 --- V: rows of the embedding.
 ---@return integer
 function Checkpoint:vocab_size() end
@@ -66,21 +94,45 @@ function Checkpoint:close() end
 ---@class moonring.Model
 local Model = {}
 
+---@class moonring.Noise
+---@field seed integer
+---@field step integer
+---@field identity moonring.Tensor int64 [T_local], the tokens' identities, cut as the ids are
+---@field neftune_alpha? number noise on the embeddings, uniform in +-neftune_alpha / sqrt(L D); 0, where absent: none
+---@field lengths? moonring.Tensor int64 [T_local], L: the tokens of each row's document; wanted with neftune_alpha
+
 --- The stream after the final norm. Differentiable: backward adds to the parameters' gradients. The residual stream, norms and rotary
 --- embedding are fp32 (fp64 for fp64). Collective over the sp group by its attention.
 ---@param ids_T moonring.Tensor int64 [T_local], as `attention:cut` gives them
 ---@param positions_T moonring.Tensor int64 [T_local]
 ---@param plan moonring.AttentionPlan
+---@param noise? moonring.Noise LoRA's dropout and NEFTune, which act only where it is given: functions of seed, step, token and module
 ---@return moonring.Tensor hidden_TD [T_local, D]
-function Model:forward(ids_T, positions_T, plan) end
+function Model:forward(ids_T, positions_T, plan, noise) end
 
 --- lm_head.weight, or the embedding where they are tied: [V, D].
 ---@return moonring.Parameter
 function Model:head() end
 
---- All weights.
+--- All weights; of an adapted model the adapter's own alone, under PEFT's names.
 ---@return moonring.Parameters
 function Model:parameters() end
+
+--- The model under the adapter, as it is without it; nil where there is no adapter.
+---@return moonring.Model?
+function Model:base() end
+
+---@class moonring.ValueHeadOptions
+---@field seed? integer of the first values; 0 where absent
+
+--- A reward model's head: read from value_head.safetensors in the folder of the adapter (the model's where there is none), else new.
+---@param options? moonring.ValueHeadOptions
+---@return moonring.ValueHead
+function Model:value_head(options) end
+
+--- Forty hexadecimal digits, equal where names, shapes, dtypes and bytes of all weights are (and an adapter's scale).
+---@return string
+function Model:digest() end
 
 --- The dtype of its matrix products, to pass on to `objectives.log_prob`.
 ---@return "fp32" | "bf16" | "fp64"
@@ -92,10 +144,16 @@ function Model:matmul_dtype() end
 ---@return integer head_dim
 function Model:heads() end
 
---- Writes a Hugging Face folder that Transformers opens: config.json, the weights in their stored dtype (safetensors of at most
---- 5 GB each), tokenizer and other companions. Whole or not at all. By one rank.
+---@class moonring.SaveOptions
+---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of the weights; as they are held where absent
+---@field shard_bytes? integer of a safetensors file at most; 5e9 where absent
+
+--- Writes a Hugging Face folder that Transformers opens: config.json, the weights, tokenizer and other companions; of an adapted model a
+--- folder that PEFT opens (adapter_config.json, adapter_model.safetensors, the companions), for which there are no options. Whole or not
+--- at all. By one rank.
 ---@param folder string made where it is missing
-function Model:save(folder) end
+---@param options? moonring.SaveOptions
+function Model:save(folder, options) end
 
 --- Writes the gradients of what learns, under their weights' names, as one safetensors file; zeros where there is none. By one rank.
 ---@param path string
@@ -119,5 +177,35 @@ function Model:save_gradients(path) end
 function Model:generate(prompt, options, on_token) end
 
 function Model:close() end
+
+--- One number a token: hidden . weight + bias. Objectives apply it.
+---@class moonring.ValueHead
+local ValueHead = {}
+
+--- v_head.summary.weight [1, D].
+---@return moonring.Parameter
+function ValueHead:weight() end
+
+--- v_head.summary.bias [1].
+---@return moonring.Parameter
+function ValueHead:bias() end
+
+--- Both.
+---@return moonring.Parameters
+function ValueHead:parameters() end
+
+--- The rate of its input's dropout while training: summary_dropout_prob of config.json, else 0.1.
+---@return number
+function ValueHead:dropout() end
+
+--- Whether it was read from a file.
+---@return boolean
+function ValueHead:found() end
+
+--- Writes value_head.safetensors. By one rank.
+---@param folder string made where it is missing
+function ValueHead:save(folder) end
+
+function ValueHead:close() end
 
 return model

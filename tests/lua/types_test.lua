@@ -88,6 +88,7 @@ do
   o.Checkpoint = moonring.model.open(model_folder)
   o.Model = moonring.model.load(o.Checkpoint)
   o.Parameters, o.Parameter = o.Model:parameters(), o.Model:head()
+  o.ValueHead = o.Model:value_head()
   o.Tokenizer = moonring.data.tokenizer(o.Checkpoint)
   o.Template = moonring.data.template("chatml", o.Tokenizer)
   o.Dataset = moonring.data.load { names = { "own" }, dir = data_folder, template = "chatml", tokenizer = o.Tokenizer }
