@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include <c10/util/Exception.h>
+
 namespace moonring::data {
 namespace {
 
@@ -77,19 +79,20 @@ uint32_t NumpyRandom::Next32() {
   return static_cast<uint32_t>(both);
 }
 
-uint64_t NumpyRandom::UpTo(uint64_t most) {
+uint32_t NumpyRandom::UpTo(uint32_t most) {
   if (most == 0) return 0;
-  const uint64_t mask = std::bit_ceil(most + 1) - 1;
-  uint64_t value;
-  do value = (most <= 0xffffffffu ? Next32() : Next64()) & mask;
+  const uint32_t mask = static_cast<uint32_t>(std::bit_ceil(uint64_t{most} + 1) - 1);
+  uint32_t value;
+  do value = Next32() & mask;
   while (value > most);
   return value;
 }
 
 std::vector<int64_t> NumpyRandom::Permutation(int64_t n) {
+  TORCH_CHECK(n >= 0 && n <= int64_t{1} << 32, "a permutation of ", n, " places; wanted 0 to 2^32");
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), int64_t{0});
-  for (int64_t i = n - 1; i > 0; --i) std::swap(order[i], order[UpTo(static_cast<uint64_t>(i))]);
+  for (int64_t i = n - 1; i > 0; --i) std::swap(order[i], order[UpTo(static_cast<uint32_t>(i))]);
   return order;
 }
 

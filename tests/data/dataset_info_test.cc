@@ -143,7 +143,9 @@ TEST(AlpacaTest, MakesConversations) {
 
 TEST(AlpacaTest, NamesTheKeyOfAWrongType) {
   const Columns columns{.history = "history", .system = "system"};
-  const auto error = [&](const char* json) { return std::string(ConvertAlpaca(nlohmann::json::parse(json), {.columns = columns}, Stage::kSupervised).status().message()); };
+  const auto error = [&](const char* json) {
+    return std::string(ConvertAlpaca(nlohmann::json::parse(json), {.columns = columns}, Stage::kSupervised).status().message());
+  };
   EXPECT_EQ(error("[1]"), "a row must be an object, got array");
   EXPECT_EQ(error(R"({"instruction": 3, "output": ""})"), "'instruction' must be a string, got number");
   EXPECT_EQ(error(R"({"input": ["x"], "output": ""})"), "'input' must be a string, got array");

@@ -1,7 +1,9 @@
 // Whole preparation: token for token what LLaMA-Factory 0.9.5 prepares (tests/golden/preprocess, on SmolLM2's tokenizer), reports, bad input.
 #include "data/dataset.h"
 
+#include <algorithm>
 #include <fstream>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -239,6 +241,125 @@ TEST_F(OwnDataTest, NamesWhatIsWrong) {
   EXPECT_THAT(named({"d", "d"}, "chatml"), StatusIs(absl::StatusCode::kInvalidArgument, "dataset: names 'd' twice"));
   EXPECT_THAT(named({"dd"}, "chatml"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no data set 'dd'")));
   EXPECT_THAT(named({"d"}, "chatlm"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no 'chatlm' (did you mean 'chatml'?)")));
+}
+
+// kto: the mismatched answer is that of the row before, inside a batch.
+TEST_F(OwnDataTest, MismatchesAnswersOfTheRowBefore) {
+  Describe(R"([{"instruction": "q1", "output": "one", "t": true},
+               {"instruction": "q2", "output": "two", "t": null},
+               {"instruction": "q3", "output": null, "t": false},
+               {"instruction": "q4", "output": "four", "t": false},
+               {"instruction": "q5", "output": "", "t": true}])",
+           R"(, "columns": {"prompt": "instruction", "response": "output", "kto_tag": "t"})");
+  const auto answer = [&](const Document& document) {
+    std::vector<int32_t> learnt;
+    for (const int32_t label : document.labels) {
+      if (label != kNotLearnt) learnt.push_back(label);
+    }
+    std::string text = SmolLM2()->Decode(learnt);
+    return text.substr(0, text.find("<|im_end|>"));
+  };
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset prepared, Prepare({.stage = Stage::kFeedback}));
+  ASSERT_EQ(prepared.examples.size(), 3);
+  EXPECT_EQ(answer(prepared.examples[0].documents[0]), "one");
+  EXPECT_EQ(answer(prepared.examples[0].documents[1]), "");     // the last row's
+  EXPECT_EQ(answer(prepared.examples[1].documents[1]), "two");  // the third row has none to lend
+  EXPECT_EQ(answer(prepared.examples[2].documents[1]), "four");
+  EXPECT_EQ(prepared.examples[2].desirable, true);  // though its answer is empty
+  EXPECT_EQ(prepared.report.tokens,
+            prepared.examples[0].documents[0].size() + prepared.examples[1].documents[0].size() + prepared.examples[2].documents[0].size());
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset pairwise, Prepare({.stage = Stage::kFeedback, .preprocessing_batch_size = 2}));
+  EXPECT_EQ(answer(pairwise.examples[0].documents[1]), "two");
+  EXPECT_EQ(answer(pairwise.examples[1].documents[1]), "four");  // its own: the batch has no other
+  EXPECT_EQ(answer(pairwise.examples[2].documents[1]), "");
+  EXPECT_THAT(prepared.report.Text(),
+              AllOf(HasSubstr("rows left out, no 't': 1"), HasSubstr("rows left out, no 'output': 1"), HasSubstr("rows with an empty answer: 1;")));
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset one_kind, Prepare({.stage = Stage::kFeedback, .max_samples = 1}));
+  EXPECT_THAT(one_kind.report.Text(), HasSubstr("rows desired, and none undesired (kto learns from both kinds): 1; the first is "));
+}
+
+TEST_F(OwnDataTest, ReportsPairs) {
+  Describe(R"([{"instruction": "q", "chosen": "yes", "rejected": "no"},
+               {"instruction": "q", "chosen": "same", "rejected": "same"},
+               {"instruction": "q", "chosen": "", "rejected": "something else, and longer"},
+               {"instruction": "q", "chosen": null, "rejected": "b"}])",
+           R"(, "ranking": true, "columns": {"prompt": "instruction", "chosen": "chosen", "rejected": "rejected"})");
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset prepared, Prepare({.stage = Stage::kPairs}));
+  EXPECT_EQ(prepared.examples.size(), 3);
+  EXPECT_THAT(prepared.report.Text(),
+              AllOf(HasSubstr("examples: 3 of 4 rows"), HasSubstr("rows left out, no 'chosen': 1"), HasSubstr("rows with an empty answer: 1; the first is"),
+                    HasSubstr("rows whose chosen answer equals the rejected one: 1; the first is")));
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset cut, Prepare({.stage = Stage::kPairs, .cutoff_len = 14}));
+  EXPECT_EQ(cut.report.truncated, 1);
+  // Both documents of a pair keep the same part of the prompt.
+  for (const Example& example : cut.examples) {
+    const auto prompt = [](const Document& document) { return std::count(document.labels.begin(), document.labels.end(), kNotLearnt); };
+    EXPECT_EQ(prompt(example.documents[0]), prompt(example.documents[1]));
+    for (const Document& document : example.documents) EXPECT_LE(document.size(), 14);
+  }
+  EXPECT_EQ(ErrorOf({.stage = Stage::kPairs, .cutoff_len = 2}),
+            "cutoff_len 2 is too small: it leaves no token to learn in any of 3 examples (the longest has 17 tokens)");
+  EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': is a ranking data set"));
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset dropped, Prepare({.stage = Stage::kPairs, .cutoff_len = 14, .overlong = Overlong::kDrop}));
+  EXPECT_EQ(dropped.examples.size(), 2);
+}
+
+TEST_F(OwnDataTest, PacksTextsOrCutsThem) {
+  Describe(R"([{"text": "one two three"}, {"text": null}, {"text": "four five six seven"}])", R"(, "columns": {"prompt": "text"})");
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset packed, Prepare({.stage = Stage::kPretraining, .cutoff_len = 4}));  // 4 + 1 + 5 tokens, an eos after each text
+  ASSERT_EQ(packed.examples.size(), 2);
+  EXPECT_EQ(packed.report.left_over, 2);
+  EXPECT_THAT(packed.report.Text(), AllOf(HasSubstr("tokens left out because they fill no block of cutoff_len: 2"), HasSubstr("rows with an empty text: 1;")));
+  const Document& block = packed.examples[0].documents[0];
+  EXPECT_EQ(block.ids.back(), SmolLM2()->eos());
+  EXPECT_EQ(block.labels.back(), kNotLearnt);  // eos is the pad as well
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset apart, Prepare({.stage = Stage::kPretraining, .cutoff_len = 4, .packing = false}));
+  ASSERT_EQ(apart.examples.size(), 3);
+  EXPECT_EQ(apart.report.truncated, 1);
+  EXPECT_EQ(apart.examples[1].documents[0].size(), 1);
+  EXPECT_EQ(apart.examples[2].documents[0].size(), 4);
+  EXPECT_THAT(ErrorOf({.stage = Stage::kPretraining, .cutoff_len = 40}),
+              "dataset: none of 3 rows gives an example; their 10 tokens fill no block of cutoff_len 40");
+  EXPECT_EQ(ErrorOf({.stage = Stage::kSupervised, .packing = true}),
+            "not supported yet: packing in another stage than pt (micro-batches are packed without it)");
+  EXPECT_EQ(ErrorOf({.stage = Stage::kPretraining, .train_on_prompt = true}), "train_on_prompt is for stage sft alone");
+}
+
+// Where the tokenizer adds a bos: the first id of each block is replaced by it; a text alone gets one before it.
+TEST_F(OwnDataTest, PutsABosWhereTheTokenizerAddsOne) {
+  const auto file = model::GgufFile::Open("external/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
+  const auto files = model::TokenizerFilesFromGguf(**file);
+  json config = json::parse(files->at("tokenizer_config.json"));
+  config["tokenizer_class"] = "LlamaTokenizerFast";
+  const auto tokenizer = *Tokenizer::FromJson(files->at("tokenizer.json"), config.dump(), "SmolLM2");
+  EXPECT_TRUE(tokenizer->adds_bos());
+  EXPECT_FALSE(SmolLM2()->adds_bos());
+  Describe(R"([{"text": "one two three"}, {"text": "four five six seven"}])", R"(, "columns": {"prompt": "text"})");
+  DatasetOptions options{.names = {"d"}, .dataset_dir = folder_.path(), .stage = Stage::kPretraining, .template_name = "default", .cutoff_len = 4};
+  const std::vector<int32_t> second = SmolLM2()->Encode("four five six seven");
+  const auto ids = [&](int64_t example) { return PrepareDataset(options, tokenizer)->examples[example].documents[0].ids; };
+  EXPECT_EQ(ids(1), (std::vector<int32_t>{*tokenizer->bos(), second[1], second[2], second[3]}));
+  options.packing = false;
+  EXPECT_EQ(ids(1), (std::vector<int32_t>{*tokenizer->bos(), second[0], second[1], second[2]}));
+}
+
+TEST_F(OwnDataTest, DigestsAreOfIdsLabelsAndTags) {
+  const std::vector<Example> one = {{.documents = {{{1, 2}, {-100, 2}}}}};
+  const std::string digest = DigestOf(one);
+  EXPECT_EQ(digest.size(), 40);
+  EXPECT_EQ(digest.find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_EQ(DigestOf({{.documents = {{{1, 2}, {-100, 2}}}}}), digest);
+  const std::vector<std::vector<Example>> others = {{},
+                                                    {{.documents = {{{1, 2}, {1, 2}}}}},
+                                                    {{.documents = {{{1, 3}, {-100, 2}}}}},
+                                                    {{.documents = {{{1, 2}, {-100, 2}}}, .desirable = true}},
+                                                    {{.documents = {{{1, 2}, {-100, 2}}}, .desirable = false}},
+                                                    {{.documents = {{{1}, {-100}}, {{2}, {2}}}}},
+                                                    {{.documents = {{{1}, {-100}}}}, {.documents = {{{2}, {2}}}}},
+                                                    {one[0], one[0]}};
+  std::set<std::string> all = {digest};
+  for (const std::vector<Example>& other : others) all.insert(DigestOf(other));
+  EXPECT_EQ(all.size(), others.size() + 1);
 }
 
 TEST_F(OwnDataTest, WritesWholeFilesOrNone) {

@@ -303,7 +303,8 @@ TEST(StepSourceTest, PacksMismatchedDocumentsApart) {
     Ints answers, mismatched;
     int64_t tokens = 0, said = 0;
     for (int64_t rank = 0; rank < dp; ++rank) {
-      const auto source = *StepSource::Create(dataset, *StepBatches::Create({.examples = 9, .examples_per_step = 9}), {.dp = dp, .micro_batch_tokens = 5}, rank);
+      const auto source =
+          *StepSource::Create(dataset, *StepBatches::Create({.examples = 9, .examples_per_step = 9}), {.dp = dp, .micro_batch_tokens = 5}, rank);
       const Step step = **source->Next();
       for (const MicroBatch& batch : step.micro_batches) {
         answers.insert(answers.end(), batch.places.begin(), batch.places.end());
