@@ -1,6 +1,5 @@
 // Tokenizers, chat templates, data sets and the steps drawn from them.
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,6 +76,24 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Optio
   return {Shared(std::move(train)), Shared(std::move(held_out))};
 }
 
+// A list of {ids, labels}, one a document, and kto's tag or nil.
+Pushed PushExample(lua_State* L, Dataset& dataset, int64_t index) {
+  if (index < 0 || index >= static_cast<int64_t>(dataset.examples->size())) {
+    comm::ThrowIfError(absl::OutOfRangeError(absl::StrCat("example ", index, " of ", dataset.examples->size())));
+  }
+  const data::Example& example = (*dataset.examples)[index];
+  lua_createtable(L, static_cast<int>(example.documents.size()), 0);
+  for (size_t d = 0; d < example.documents.size(); ++d) {
+    lua_createtable(L, 0, 2);
+    Value<std::vector<int32_t>>::Push(L, example.documents[d].ids);
+    lua_setfield(L, -2, "ids");
+    Value<std::vector<int32_t>>::Push(L, example.documents[d].labels);
+    lua_setfield(L, -2, "labels");
+    lua_rawseti(L, -2, static_cast<int>(d + 1));
+  }
+  return {1 + Value<std::optional<bool>>::Push(L, example.desirable)};
+}
+
 std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
   const auto mesh = options.Find<std::shared_ptr<comm::Mesh>>("mesh");
   data::StepBatchesOptions order;
@@ -141,15 +158,7 @@ void OpenData(lua_State* L) {
   Class<Dataset>::Register(L, "Dataset",
                            {
                                {"size", Bind<[](Dataset& dataset) { return dataset.examples->size(); }>},
-                               {"example", Bind<[](Dataset& dataset, int64_t index) {
-                                  if (index < 0 || index >= static_cast<int64_t>(dataset.examples->size())) {
-                                    comm::ThrowIfError(absl::OutOfRangeError(absl::StrCat("example ", index, " of ", dataset.examples->size())));
-                                  }
-                                  std::vector<std::map<std::string, std::vector<int32_t>>> documents;
-                                  for (const data::Document& document : (*dataset.examples)[index].documents)
-                                    documents.push_back({{"ids", document.ids}, {"labels", document.labels}});
-                                  return std::make_tuple(documents, (*dataset.examples)[index].desirable);
-                                }>},
+                               {"example", Bind<&PushExample>},
                                {"digest", Bind<[](Dataset& dataset) { return data::DigestOf(*dataset.examples); }>},
                                {"report", Bind<[](Dataset& dataset) { return dataset.report.Text(); }>},
                                {"steps", Bind<&MakeSteps>},

@@ -1,4 +1,4 @@
-"""Runs `moonring preprocess` for every golden configuration and compares ids and labels with LLaMA-Factory's.
+"""Runs `moonring preprocess` for every golden configuration and compares what it writes with LLaMA-Factory's, byte by byte.
 
     check_preprocess.py --moonring PATH [--oracle DIR] [--only PART_OF_NAME] [--digests]
 
@@ -40,19 +40,30 @@ def main():
                 bad += 1
                 print(f"{case['name']}: exit {done.returncode}: {done.stderr[-500:]}")
                 continue
-            ours = [json.loads(line) for line in open(out)]
-        ours = [{"input_ids": row["input_ids"], "labels": row["labels"]} for row in ours]
-        if "file" in case:
-            theirs = [json.loads(line) for line in open(os.path.join(GOLDEN, case["file"]))]
-            wrong = [i for i in range(max(len(ours), len(theirs))) if ours[i:i + 1] != theirs[i:i + 1]]
-            verdict = "equal" if not wrong else f"rows {wrong[:10]} differ ({len(ours)} against {len(theirs)})"
-        else:
-            same = hashlib.sha256("".join(json.dumps(row) + "\n" for row in ours).encode()).hexdigest() == case["sha256"]
-            wrong = not same
-            verdict = "equal" if same else f"differ: {len(ours)} rows against {case['examples']}, {sum(len(r['input_ids']) for r in ours)} tokens against {case['tokens']}"
+            verdicts = [compare(case, "", out), compare(case, "eval_", os.path.join(folder, "out.eval.jsonl"))]
+        wrong = [verdict for verdict in verdicts if verdict]
         bad += bool(wrong)
-        print(f"{case['name']}: {verdict}")
+        print(f"{case['name']}: {'; '.join(wrong) or 'equal'}")
     sys.exit(1 if bad else 0)
+
+
+def compare(case, part, path):
+    """What differs in the rows to learn from (part "") or to evaluate on ("eval_"); "" where nothing does."""
+    if not os.path.exists(path):
+        return f"{part}rows are missing" if part + "examples" in case else ""
+    if part + "examples" not in case:
+        return f"unexpected {part}rows"
+    ours = open(path).read()
+    if part + "file" in case:
+        theirs = open(os.path.join(GOLDEN, case[part + "file"])).read()
+        ours, theirs = ours.splitlines(), theirs.splitlines()
+        wrong = [i for i in range(max(len(ours), len(theirs))) if ours[i:i + 1] != theirs[i:i + 1]]
+        return f"{part}rows {wrong[:10]} differ ({len(ours)} against {len(theirs)})" if wrong else ""
+    if hashlib.sha256(ours.encode()).hexdigest() == case[part + "sha256"]:
+        return ""
+    rows = [json.loads(line) for line in ours.splitlines()]
+    tokens = sum(len(ids) for row in rows for key, ids in row.items() if key.endswith("input_ids") and not key.startswith("kl_"))
+    return f"{part}rows differ: {len(rows)} against {case[part + 'examples']}, {tokens} tokens against {case[part + 'tokens']}"
 
 
 if __name__ == "__main__":
