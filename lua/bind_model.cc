@@ -116,6 +116,7 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
   std::shared_ptr<model::Adapter> adapter;
   if (path.has_value()) {
     const std::optional<double> dropout = options.Find<double>("dropout");
+    options.Find<int64_t>("seed");  // nothing is drawn
     options.Finish();
     adapter = comm::ValueOrThrow(model::ReadAdapter(*path, base->transformer->config(), held.weight_dtype, held.device));
     adapter->options.dropout = dropout.value_or(adapter->options.dropout);

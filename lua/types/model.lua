@@ -36,7 +36,7 @@ function model.load(checkpoint, options) end
 ---@field use_rslora? boolean scale by alpha / sqrt(rank); false where absent
 ---@field use_dora? boolean DoRA: rows of the sum have a learnt magnitude; false where absent
 ---@field seed? integer of the first values; 0 where absent
----@field path? string a PEFT folder to read, to go on training it; beside it only `dropout` may be given, in place of the folder's
+---@field path? string a PEFT folder to read, to go on training it; beside it only `dropout`, in place of the folder's, and `seed`, by which nothing is drawn then, may be given
 
 --- The model with an adapter over it: a new one, which at first changes nothing, or one read from a folder. The base, which must be
 --- frozen, shares its weights and may be run as before.
