@@ -222,8 +222,8 @@ TEST_F(BadDataTest, DatasetInfo) {
   EXPECT_THAT(info(R"({"d": {"file_name": "e.json"}})"), FailsWith(2, HasSubstr("data set 'd': data/e.json: no such file")));
   EXPECT_THAT(info(R"({"d": {"file_nam": "d.json"}})"), FailsWith(2, HasSubstr("unknown key 'file_nam' (did you mean 'file_name'?)")));
   EXPECT_THAT(info(R"({"d": {"hf_hub_url": "a/b"}})"), FailsWith(2, HasSubstr("'hf_hub_url' \"a/b\" is on the network")));
-  EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "formatting": "sharegpt"}})"), FailsWith(2, HasSubstr("not supported yet: formatting sharegpt")));
-  EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "ranking": true}})"), FailsWith(2, HasSubstr("not supported yet: ranking")));
+  EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "formatting": "sharegpt"}})"), FailsWith(2, HasSubstr("no row has the key 'conversations'")));
+  EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "ranking": true}})"), FailsWith(2, HasSubstr("data set 'd': is a ranking data set")));
   EXPECT_THAT(With(row, {"dataset=alpaca_en_dem"}, R"({"alpaca_en_demo": {"file_name": "d.json"}})"),
               FailsWith(2, HasSubstr("(did you mean 'alpaca_en_demo'?)")));
   EXPECT_THAT(With(row, {"dataset_dir=nowhere"}), FailsWith(2, StartsWith("nowhere/dataset_info.json: no such file")));
