@@ -3,8 +3,9 @@
 
 // A file in memory, page by page as it is read (mmap). Ranks on one machine that map the same file share its pages.
 //
-// The mapping is private and writable: a tensor that looks into it may be changed in place (an optimizer does so), which copies the
-// pages touched and never reaches the file. Replacing the file by rename is safe while it is mapped; shortening it in place is not.
+// A tensor that looks into it has a private mapping of its own and may be changed in place (an optimizer does so): that copies the
+// pages touched, and reaches neither the file nor any other tensor, of the same weight in another model, say. Replacing the file by
+// rename is safe while it is mapped; shortening it in place is not.
 
 #include <cstdint>
 #include <memory>
@@ -28,16 +29,19 @@ class MappedFile {
   const std::string& path() const { return path_; }
   absl::string_view bytes() const { return {static_cast<const char*>(address_), size_}; }
   uint64_t size() const { return size_; }
+  int descriptor() const { return descriptor_; }
 
  private:
-  MappedFile(std::string path, void* address, size_t size) : path_(std::move(path)), address_(address), size_(size) {}
+  MappedFile(std::string path, int descriptor, void* address, size_t size)
+      : path_(std::move(path)), descriptor_(descriptor), address_(address), size_(size) {}
 
   std::string path_;
+  int descriptor_;
   void* address_;  // null where the file is empty
   size_t size_;
 };
 
-// The `shape` elements of `dtype` that begin at byte `offset`, without a copy; the tensor's storage keeps the file mapped.
+// The `shape` elements of `dtype` that begin at byte `offset`, without a copy, in a mapping that lives as long as the tensor's storage.
 // Where the bytes do not lie on a multiple of the element's size they are copied. The range must lie inside the file.
 at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset, absl::Span<const int64_t> shape, at::ScalarType dtype);
 
