@@ -1,8 +1,10 @@
 // Optimizers, schedules, gradients, and what a run writes.
 
 #include <cmath>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -17,6 +19,7 @@
 #include "lua/options.h"
 #include "trainer/adamw.h"
 #include "trainer/gradients.h"
+#include "trainer/heat_map.h"
 #include "trainer/metrics_log.h"
 #include "trainer/optimizer.h"
 #include "trainer/plots.h"
@@ -33,6 +36,7 @@ std::shared_ptr<trainer::Optimizer> MakeAdamW(ParameterList& list, Options optio
   adamw.beta1 = options.Get<double>("beta1", adamw.beta1);
   adamw.beta2 = options.Get<double>("beta2", adamw.beta2);
   adamw.epsilon = options.Get<double>("epsilon", adamw.epsilon);
+  adamw.loraplus_ratio = options.Get<double>("loraplus_lr_ratio", adamw.loraplus_ratio);
   adamw.weight_decay = options.Get<double>("weight_decay", adamw.weight_decay);
   options.Finish();
   return comm::ValueOrThrow(trainer::AdamW::Create(adamw, list.parameters));
@@ -40,6 +44,7 @@ std::shared_ptr<trainer::Optimizer> MakeAdamW(ParameterList& list, Options optio
 
 std::shared_ptr<trainer::Optimizer> MakeSgd(ParameterList& list, Options options) {
   trainer::SgdOptions sgd;
+  sgd.loraplus_ratio = options.Get<double>("loraplus_lr_ratio", sgd.loraplus_ratio);
   sgd.weight_decay = options.Get<double>("weight_decay", sgd.weight_decay);
   options.Finish();
   return comm::ValueOrThrow(trainer::Sgd::Create(sgd, list.parameters));
@@ -103,6 +108,7 @@ std::string WriteRecord(trainer::MetricsLog& log, Options options) {
   record.learning_rate = options.Find<double>("lr");
   record.grad_norm = options.Find<double>("grad_norm");
   record.tokens = options.Require<int64_t>("tokens");
+  record.more = options.Get<std::map<std::string, double>>("metrics", {});
   if (const auto peak = options.Find<double>("peak_memory_bytes")) record.more["peak_memory_bytes"] = *peak;
   options.Finish();
   comm::ThrowIfError(log.Write(record));
@@ -111,6 +117,27 @@ std::string WriteRecord(trainer::MetricsLog& log, Options options) {
 
 void PlotSeries(trainer::MetricsLog& log, std::string key, std::string path, std::string title) {
   comm::ThrowIfError(trainer::WritePng({.title = std::move(title), .y_label = key, .points = log.Series(key)}, path));
+}
+
+void SetBest(trainer::MetricsLog& log, Options options) {
+  trainer::MetricsLog::Best best;
+  best.metric = options.Require<double>("metric");
+  best.step = options.Require<int64_t>("step");
+  best.checkpoint = options.Require<std::string>("checkpoint");
+  options.Finish();
+  log.SetBest(std::move(best));
+}
+
+void WriteHeatMap(std::string path, Options options) {
+  trainer::HeatMap map;
+  map.title = options.Get<std::string>("title", "");
+  map.x_label = options.Get<std::string>("x_label", "");
+  map.y_label = options.Get<std::string>("y_label", "");
+  map.columns = options.Require<std::vector<std::string>>("columns");
+  map.rows = options.Require<std::vector<std::string>>("rows");
+  map.shares = options.Require<std::vector<std::vector<double>>>("shares");
+  options.Finish();
+  comm::ThrowIfError(trainer::WritePng(map, path));
 }
 
 std::shared_ptr<trainer::Progress> MakeProgress(Options options) {
@@ -140,6 +167,10 @@ void OpenTrainer(lua_State* L) {
           {"write", Bind<&WriteRecord>},
           {"finish", Bind<[](trainer::MetricsLog& log, double train_loss, int64_t examples) { return log.Finish(train_loss, examples); }>},
           {"plot", Bind<&PlotSeries>},
+          {"has", Bind<[](trainer::MetricsLog& log, std::string key) { return !log.Series(key).empty(); }>},
+          {"best", Bind<&SetBest>},
+          {"state", Bind<[](trainer::MetricsLog& log) { return log.WriteState(); }>},
+          {"results", Bind<[](trainer::MetricsLog& log, std::string name, std::map<std::string, double> results) { return log.WriteResults(name, results); }>},
       });
   Class<trainer::Progress>::Register(
       L, "Progress",
@@ -157,6 +188,7 @@ void OpenTrainer(lua_State* L) {
                  {"clip_gradients", Bind<&ClipGradients>},
                  {"global_norm", Bind<[](ParameterList& list) { return trainer::GlobalNorm(list.parameters); }>},
                  {"norms", &Norms},
+                 {"heat_map", Bind<&WriteHeatMap>},
                  {"log", Bind<&MakeLog>},
                  {"progress", Bind<&MakeProgress>},
                  {"peak_memory", Bind<[] { return trainer::PeakResidentBytes(); }>},

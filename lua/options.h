@@ -14,6 +14,7 @@
 // element of a wrong type give the error of Value<T>::Read.
 
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,8 @@ class Options {
   struct IsList : std::false_type {};
   template <typename T>
   struct IsList<std::vector<T>> : std::true_type {};
+  template <typename T>
+  struct IsList<std::map<std::string, T>> : std::true_type {};
   template <typename T>
   struct IsHandle : std::false_type {};
   template <typename T>

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -102,6 +103,27 @@ struct Value<std::vector<T>> {
     for (size_t i = 0; i < values.size(); ++i) {
       Value<T>::Push(L, values[i]);
       lua_rawseti(L, -2, static_cast<int>(i + 1));
+    }
+    return 1;
+  }
+};
+
+// Names to numbers, and the like.
+template <typename T>
+struct Value<std::map<std::string, T>> {
+  static std::map<std::string, T> Read(lua_State* L, int index) {
+    luaL_checktype(L, index, LUA_TTABLE);
+    std::map<std::string, T> values;
+    for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
+      values.emplace(Value<std::string>::Read(L, lua_gettop(L) - 1), Value<T>::Read(L, lua_gettop(L)));
+    }
+    return values;
+  }
+  static int Push(lua_State* L, const std::map<std::string, T>& values) {
+    lua_createtable(L, 0, static_cast<int>(values.size()));
+    for (const auto& [name, value] : values) {
+      Value<T>::Push(L, value);
+      lua_setfield(L, -2, name.c_str());
     }
     return 1;
   }

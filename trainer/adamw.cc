@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
+#include "trainer/lora_plus.h"
 #include "trainer/weight_decay.h"
 
 namespace moonring::trainer {
@@ -18,12 +19,16 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options, comm:
   for (const auto& [name, value] : {std::pair{"adam_epsilon", options.epsilon}, std::pair{"weight_decay", options.weight_decay}}) {
     if (!(value >= 0.0)) return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: ", name, " is ", value, ", wanted 0 or more"));
   }
+  if (!(options.loraplus_ratio > 0.0)) {
+    return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: loraplus_lr_ratio is ", options.loraplus_ratio, ", wanted more than 0"));
+  }
   std::vector<Slot> slots;
   std::set<std::string> names;
   for (auto& parameter : parameters) {
     TORCH_CHECK(names.insert(parameter->name()).second, "trainer.adamw: parameter ", parameter->name(), " was given twice");
     const double decay = DecaysWeight(parameter->name()) ? options.weight_decay : 0.0;
-    slots.push_back({std::move(parameter), decay, {}, {}, {}});
+    const double rate = LoraPlusRate(*parameter, options.loraplus_ratio);
+    slots.push_back({std::move(parameter), decay, rate, {}, {}, {}});
   }
   return std::unique_ptr<AdamW>(new AdamW(options, std::move(slots)));
 }
@@ -50,7 +55,7 @@ void AdamW::StepSlot(Slot& slot, double lr) const {
   // The kernel wants all four alike; `working` is the weight itself but for bf16 (or an odd layout).
   const at::Tensor working = weight.to(dtype).contiguous();
   const at::Tensor dense = gradient.contiguous();
-  at::_fused_adamw_({working}, {dense}, {slot.mean}, {slot.square}, {}, {slot.step}, lr, options_.beta1, options_.beta2, slot.weight_decay, options_.epsilon,
+  at::_fused_adamw_({working}, {dense}, {slot.mean}, {slot.square}, {}, {slot.step}, lr * slot.rate, options_.beta1, options_.beta2, slot.weight_decay, options_.epsilon,
                     /*amsgrad=*/false, /*maximize=*/false);
   if (!working.is_same(weight)) weight.copy_(working);
 }

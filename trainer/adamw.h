@@ -6,9 +6,8 @@
 //   w <- w (1 - lr * decay)        m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
 //   w <- w - lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //
-// m and v are fp32 (fp64 for an fp64 weight). A bf16 weight is updated in fp32 and rounded once, at the end. No decay for biases and norms,
-// told by
-// their names (trainer/weight_decay.h).
+// m and v are fp32 (fp64 for an fp64 weight). A bf16 weight is updated in fp32 and rounded once, at the end. No decay for biases
+// and norms, told by their names (trainer/weight_decay.h); LoRA+'s parameters take lr times its ratio (trainer/lora_plus.h).
 //
 // Cost: one pass over w, g, m, v (LibTorch's fused step); memory 8 bytes a parameter from its first step on, and the
 // largest bf16 parameter in fp32 while it is updated.
@@ -27,6 +26,7 @@ struct AdamWOptions {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.0;
+  double loraplus_ratio = 1.0;
 };
 
 class AdamW : public Optimizer {
@@ -41,7 +41,7 @@ class AdamW : public Optimizer {
  private:
   struct Slot {
     std::shared_ptr<comm::Parameter> parameter;
-    double weight_decay;
+    double weight_decay, rate;
     at::Tensor mean, square, step;  // undefined before the first step; `step` is an fp32 scalar
   };
   AdamW(AdamWOptions options, std::vector<Slot> slots) : options_(options), slots_(std::move(slots)) {}

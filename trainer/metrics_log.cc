@@ -140,9 +140,9 @@ absl::Status MetricsLog::Write(const StepRecord& record) {
 }
 
 absl::Status MetricsLog::WriteState() const {
-  const nlohmann::json state = {{"best_global_step", nullptr},
-                                {"best_metric", nullptr},
-                                {"best_model_checkpoint", nullptr},
+  const nlohmann::json state = {{"best_global_step", best_ ? nlohmann::json(best_->step) : nlohmann::json()},
+                                {"best_metric", best_ ? nlohmann::json(best_->metric) : nlohmann::json()},
+                                {"best_model_checkpoint", best_ ? nlohmann::json(best_->checkpoint) : nlohmann::json()},
                                 {"epoch", last_.epoch},
                                 {"eval_steps", options_.logging_steps},
                                 {"global_step", last_.step},
@@ -163,22 +163,31 @@ absl::Status MetricsLog::WriteState() const {
   return comm::WithContext(comm::WriteWhole(PathOf(options_, "trainer_state.json"), Pretty(state)), "trainer.metrics_log");
 }
 
+absl::Status MetricsLog::WriteResults(const std::string& name, const std::map<std::string, double>& results) {
+  const std::string all = PathOf(options_, "all_results.json");
+  if (results_.is_null()) {
+    results_ = nlohmann::json::object();
+    if (const auto earlier = ReadFile(all); options_.keep && earlier.ok()) {
+      nlohmann::json read = nlohmann::json::parse(*earlier, nullptr, /*allow_exceptions=*/false);
+      if (read.is_object()) results_ = std::move(read);
+    }
+  }
+  nlohmann::json mine = nlohmann::json::object();
+  for (const auto& [key, value] : results) Put(mine, key, value);
+  results_.update(mine);
+  RETURN_IF_ERROR(comm::WriteWhole(PathOf(options_, absl::StrCat(name, "_results.json")), Pretty(mine)), "trainer.metrics_log");
+  return comm::WithContext(comm::WriteWhole(all, Pretty(results_)), "trainer.metrics_log");
+}
+
 absl::Status MetricsLog::Finish(double train_loss, int64_t examples) {
   const double seconds = std::max(SecondsSinceStart(), 1e-9);
   const double steps = static_cast<double>(last_.step - options_.first_step);
-  const nlohmann::json results = {{"epoch", last_.epoch},
-                                  {"train_loss", train_loss},
-                                  {"train_runtime", seconds},
-                                  {"train_samples_per_second", static_cast<double>(examples) / seconds},
-                                  {"train_steps_per_second", steps / seconds}};
-  nlohmann::json all = nlohmann::json::object();
-  if (const auto earlier = ReadFile(PathOf(options_, "all_results.json")); options_.keep && earlier.ok()) {
-    all = nlohmann::json::parse(*earlier, nullptr, /*allow_exceptions=*/false);
-    if (!all.is_object()) all = nlohmann::json::object();
-  }
-  all.update(results);
-  RETURN_IF_ERROR(comm::WriteWhole(PathOf(options_, "train_results.json"), Pretty(results)), "trainer.metrics_log");
-  RETURN_IF_ERROR(comm::WriteWhole(PathOf(options_, "all_results.json"), Pretty(all)), "trainer.metrics_log");
+  const std::map<std::string, double> results = {{"epoch", last_.epoch},
+                                                 {"train_loss", train_loss},
+                                                 {"train_runtime", seconds},
+                                                 {"train_samples_per_second", static_cast<double>(examples) / seconds},
+                                                 {"train_steps_per_second", steps / seconds}};
+  RETURN_IF_ERROR(WriteResults("train", results));
   nlohmann::json entry = results;
   entry["step"] = last_.step;
   history_.push_back(std::move(entry));

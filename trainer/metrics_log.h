@@ -6,7 +6,8 @@
 //   trainer_log.jsonl    a line a logging step, as it comes: current_steps total_steps loss lr epoch percentage elapsed_time
 //                        remaining_time ("H:MM:SS"), then grad_norm tokens tokens_per_second peak_memory_bytes and what else is given
 //   trainer_state.json   Transformers' TrainerState: global_step, max_steps, epoch, log_history, ...
-//   train_results.json, all_results.json    epoch, train_loss, train_runtime, train_samples_per_second, train_steps_per_second
+//   train_results.json   epoch, train_loss, train_runtime, train_samples_per_second, train_steps_per_second
+//   eval_results.json    what an evaluation at the end gave; all_results.json has both
 //
 // Only one process writes a run's log: which one is its caller's business. A number that is NaN or infinite becomes null.
 
@@ -59,7 +60,18 @@ class MetricsLog {
   // trainer_state.json as of the last record.
   absl::Status WriteState() const;
 
-  // The end of a run: its mean loss over all steps and the number of examples it saw. Writes all four files.
+  // The best checkpoint so far, for trainer_state.json: Transformers' names, `metric` of which it is the best.
+  struct Best {
+    double metric = 0.0;
+    int64_t step = 0;
+    std::string checkpoint;
+  };
+  void SetBest(Best best) { best_ = std::move(best); }
+
+  // NAME_results.json, and the same beside what all_results.json has of this run.
+  absl::Status WriteResults(const std::string& name, const std::map<std::string, double>& results);
+
+  // The end of a run: its mean loss over all steps and the number of examples it saw. Writes what WriteResults("train") does, and the state.
   absl::Status Finish(double train_loss, int64_t examples);
 
   // (step, value) of each record that had `key` (Transformers' names: loss, learning_rate, grad_norm, ...), for plots.
@@ -75,6 +87,8 @@ class MetricsLog {
   absl::Time start_;
   StepRecord last_;
   double last_seconds_ = 0.0;
+  std::optional<Best> best_;
+  nlohmann::json results_;  // all of them
   nlohmann::json history_ = nlohmann::json::array();
 };
 

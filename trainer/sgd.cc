@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
+#include "trainer/lora_plus.h"
 #include "trainer/weight_decay.h"
 
 namespace moonring::trainer {
@@ -11,6 +12,9 @@ namespace moonring::trainer {
 absl::StatusOr<std::unique_ptr<Sgd>> Sgd::Create(SgdOptions options, comm::Parameters parameters) {
   if (!(options.weight_decay >= 0.0)) {
     return absl::InvalidArgumentError(absl::StrCat("trainer.sgd: weight_decay is ", options.weight_decay, ", wanted 0 or more"));
+  }
+  if (!(options.loraplus_ratio > 0.0)) {
+    return absl::InvalidArgumentError(absl::StrCat("trainer.sgd: loraplus_lr_ratio is ", options.loraplus_ratio, ", wanted more than 0"));
   }
   return std::unique_ptr<Sgd>(new Sgd(options, std::move(parameters)));
 }
@@ -22,10 +26,11 @@ void Sgd::Step(double lr) {
     if (!parameter->trainable() || !gradient.defined()) continue;
     at::Tensor& weight = parameter->weight();
     TORCH_CHECK(gradient.sizes() == weight.sizes(), "trainer.sgd: ", parameter->name(), ": gradient ", gradient.sizes(), ", weight ", weight.sizes());
-    const double kept = DecaysWeight(parameter->name()) ? 1.0 - lr * options_.weight_decay : 1.0;
+    const double rate = lr * LoraPlusRate(*parameter, options_.loraplus_ratio);
+    const double kept = DecaysWeight(parameter->name()) ? 1.0 - rate * options_.weight_decay : 1.0;
     at::Tensor working = weight.to(gradient.scalar_type());
     if (kept != 1.0) working.mul_(kept);
-    working.sub_(gradient, lr);
+    working.sub_(gradient, rate);
     if (!working.is_same(weight)) weight.copy_(working);
   }
 }

@@ -14,6 +14,7 @@ namespace moonring::trainer {
 
 struct SgdOptions {
   double weight_decay = 0.0;
+  double loraplus_ratio = 1.0;  // trainer/lora_plus.h
 };
 
 class Sgd : public Optimizer {

@@ -9,6 +9,7 @@ local trainer = {}
 ---@field beta2? number 0.999 where absent
 ---@field epsilon? number 1e-8 where absent
 ---@field weight_decay? number decoupled (arXiv:1711.05101); not on biases and norms; 0 where absent
+---@field loraplus_lr_ratio? number what lora_B's and one-dimensional parameters' rate is multiplied by (arXiv 2402.12354); 1 where absent
 
 --- AdamW as torch.optim.AdamW has it, with fp32 state (fp64 for fp64 weights), 8 bytes a parameter from its first step on.
 ---@param list moonring.Parameters
@@ -18,6 +19,7 @@ function trainer.adamw(list, options) end
 
 ---@class moonring.SgdOptions
 ---@field weight_decay? number decoupled; 0 where absent
+---@field loraplus_lr_ratio? number as AdamW's; 1 where absent
 
 --- Plain gradient descent: w <- w (1 - lr decay) - lr g. No momentum, no state.
 ---@param list moonring.Parameters
@@ -63,6 +65,19 @@ function trainer.global_norm(list) end
 ---@param list moonring.Parameters
 ---@return table<string, number>
 function trainer.norms(list) end
+
+---@class moonring.HeatMapOptions
+---@field columns string[] what each is called, left to right
+---@field rows string[] the same, top to bottom
+---@field shares number[][] from 0 to 1, a list a row; a cell that is not finite is left white
+---@field title? string
+---@field x_label? string
+---@field y_label? string
+
+--- Draws a table of shares as a PNG, red to green.
+---@param path string
+---@param options moonring.HeatMapOptions
+function trainer.heat_map(path, options) end
 
 ---@class moonring.LogOptions
 ---@field dir string an existing folder
@@ -127,6 +142,7 @@ local Log = {}
 ---@field lr? number
 ---@field grad_norm? number
 ---@field peak_memory_bytes? number
+---@field metrics? table<string, number> further numbers, by the names to write
 
 --- Writes one line into trainer_log.jsonl and returns it in words. What is absent is not written.
 ---@param options moonring.Record
@@ -144,6 +160,28 @@ function Log:finish(train_loss, examples) end
 ---@param path string
 ---@param title string
 function Log:plot(key, path, title) end
+
+--- Whether any line so far has this number.
+---@param key string as plot's
+---@return boolean
+function Log:has(key) end
+
+---@class moonring.Best
+---@field metric number
+---@field step integer
+---@field checkpoint string its folder
+
+--- The best checkpoint so far, for trainer_state.json.
+---@param options moonring.Best
+function Log:best(options) end
+
+--- Writes NAME_results.json, and the same into all_results.json.
+---@param name string "eval"
+---@param results table<string, number>
+function Log:results(name, results) end
+
+--- Writes trainer_state.json as of now.
+function Log:state() end
 
 function Log:close() end
 

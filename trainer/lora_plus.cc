@@ -1,0 +1,11 @@
+#include "trainer/lora_plus.h"
+
+#include "absl/strings/match.h"
+
+namespace moonring::trainer {
+
+double LoraPlusRate(const comm::Parameter& parameter, double ratio) {
+  return absl::StrContains(parameter.name(), ".lora_B.") || parameter.weight().dim() == 1 ? ratio : 1.0;
+}
+
+}  // namespace moonring::trainer
