@@ -122,12 +122,13 @@ int Cost(lua_State* L) {
   return 1;
 }
 
-// This rank's share of a micro-batch: ids, positions, targets, and the plan by which its attention runs. All by one layout.
+// This rank's share of a micro-batch: ids, positions, targets, the plan by which its attention runs, and the layout of it all.
 auto Cut(MeshAttention& attention, comm::Sequence& sequence) {
   const std::shared_ptr<const comm::Layout> layout = LayoutOf(attention, sequence);
   std::shared_ptr<attention::PlannedAttention> plan = comm::ValueOrThrow(attention.strategy->Plan(layout));
   const int rank = attention.mesh->sp_rank();
-  return std::make_tuple(layout->Cut(sequence.ids_T, rank), layout->Cut(sequence.positions_T, rank), layout->Cut(sequence.targets_T, rank), std::move(plan));
+  return std::make_tuple(layout->Cut(sequence.ids_T, rank), layout->Cut(sequence.positions_T, rank), layout->Cut(sequence.targets_T, rank), std::move(plan),
+                         layout);
 }
 
 }  // namespace

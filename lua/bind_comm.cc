@@ -1,5 +1,6 @@
 // The mesh of ranks, the layout of a micro-batch over them, and packed sequences.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -59,6 +60,35 @@ int64_t AllReduceCount(comm::Communicator& group, int64_t count) {
   return value.item<int64_t>();
 }
 
+at::Tensor Summed(comm::Communicator& group, const at::Tensor& tensor) {
+  at::Tensor total = tensor.detach().clone();
+  comm::ThrowIfError(group.AllReduceSum(total));
+  return total;
+}
+
+// A whole number, as int64, or a tensor.
+int SumDp(lua_State* L) {
+  comm::Mesh& mesh = *Class<comm::Mesh>::Read(L, 1);
+  if (Class<TensorHandle>::Test(L, 2) != nullptr) return Value<at::Tensor>::Push(L, Summed(mesh.dp(), Value<at::Tensor>::Read(L, 2)));
+  return Value<int64_t>::Push(L, AllReduceCount(mesh.dp(), Value<int64_t>::Read(L, 2)));
+}
+
+// Every rank's text, in the order of ranks.
+std::vector<std::string> GatherTexts(comm::Communicator& world, const std::string& mine) {
+  const std::vector<int64_t> one_each(world.size(), 1);
+  std::vector<int64_t> bytes;
+  for (const at::Tensor& size : comm::ValueOrThrow(world.AllGather(at::full({1}, static_cast<int64_t>(mine.size()), at::kLong), one_each))) {
+    bytes.push_back(size.item<int64_t>());
+  }
+  at::Tensor letters = at::empty({static_cast<int64_t>(mine.size())}, at::kByte);
+  std::copy(mine.begin(), mine.end(), letters.data_ptr<uint8_t>());
+  std::vector<std::string> texts;
+  for (const at::Tensor& text : comm::ValueOrThrow(world.AllGather(letters, bytes))) {
+    texts.emplace_back(reinterpret_cast<const char*>(text.const_data_ptr<uint8_t>()), text.numel());
+  }
+  return texts;
+}
+
 std::vector<at::Tensor> LayoutIndices(const comm::Layout& layout) {
   std::vector<at::Tensor> indices;
   for (int rank = 0; rank < layout.ranks(); ++rank) indices.push_back(layout.Index(rank));
@@ -108,12 +138,9 @@ void OpenComm(lua_State* L) {
              comm::ThrowIfError(mesh.world().AllReduceMax(value));
              return value.item<double>();
            }>},
-          {"sum_dp", Bind<[](comm::Mesh& mesh, int64_t count) { return AllReduceCount(mesh.dp(), count); }>},
-          {"sum_sp", Bind<[](comm::Mesh& mesh, at::Tensor tensor) {
-             at::Tensor total = tensor.detach().clone();
-             comm::ThrowIfError(mesh.sp().AllReduceSum(total));
-             return total;
-           }>},
+          {"sum_dp", &SumDp},
+          {"sum_sp", Bind<[](comm::Mesh& mesh, at::Tensor tensor) { return Summed(mesh.sp(), tensor); }>},
+          {"gather", Bind<[](comm::Mesh& mesh, std::string text) { return GatherTexts(mesh.world(), text); }>},
           {"barrier", Bind<[](comm::Mesh& mesh) { return mesh.world().Barrier(); }>},
           {"traffic", Bind<[](comm::Mesh& mesh) {
              const comm::Communicator::Counters sp = mesh.sp().counters(), world = mesh.world().counters();
@@ -143,7 +170,12 @@ void OpenComm(lua_State* L) {
           {"ids", Bind<[](comm::Sequence& sequence) { return sequence.ids_T; }>},
           {"positions", Bind<[](comm::Sequence& sequence) { return sequence.positions_T; }>},
           {"targets", Bind<[](comm::Sequence& sequence) { return sequence.targets_T; }>},
+          {"identity", Bind<[](comm::Sequence& sequence) { return sequence.identity_T; }>},
           {"lengths", Bind<[](comm::Sequence& sequence) { return sequence.lengths; }>},
+          {"lengths_of_tokens", Bind<[](comm::Sequence& sequence) {
+             const at::Tensor lengths = at::tensor(sequence.lengths, at::kLong);
+             return lengths.repeat_interleave(lengths);
+           }>},
           {"tokens", Bind<[](comm::Sequence& sequence) { return sequence.ids_T.numel(); }>},
           {"__tostring", Bind<[](comm::Sequence& sequence) {
              return absl::StrCat("Sequence of ", sequence.ids_T.numel(), " tokens in ", sequence.lengths.size(), " documents");
@@ -165,6 +197,11 @@ void OpenComm(lua_State* L) {
       {
           {"list", Bind<[](ParameterList& list) { return list.parameters; }>},
           {"size", Bind<[](ParameterList& list) { return list.parameters.size(); }>},
+          {"join", Bind<[](ParameterList& list, ParameterList& more) {
+             ParameterList joined = list;
+             joined.parameters.insert(joined.parameters.end(), more.parameters.begin(), more.parameters.end());
+             return std::make_shared<ParameterList>(std::move(joined));
+           }>},
           {"clear_gradients", Bind<[](ParameterList& list) {
              for (const auto& parameter : list.parameters) parameter->ClearGradient();
            }>},

@@ -68,6 +68,13 @@ void MakeFolder(const std::string& path) {
   if (!IsWritable(path)) Raise(absl::PermissionDeniedError(absl::StrCat("the folder ", path, " is not writable")));
 }
 
+// A file, or a folder with all that is in it. Nothing there is fine.
+void Remove(const std::string& path) {
+  std::error_code code;
+  fs::remove_all(path, code);
+  if (code) Raise(absl::UnavailableError(absl::StrCat("cannot remove ", path, ": ", code.message())));
+}
+
 std::vector<std::string> List(const std::string& path) {
   std::vector<std::string> names;
   std::error_code code;
@@ -259,6 +266,7 @@ void OpenSystem(lua_State* L) {
                  {"read", Bind<[](std::string path) { return Read(path); }>},
                  {"write", Bind<[](std::string path, std::string text) { return comm::WriteWhole(path, text); }>},
                  {"make_folder", Bind<[](std::string path) { MakeFolder(path); }>},
+                 {"remove", Bind<[](std::string path) { Remove(path); }>},
                  {"list", Bind<[](std::string path) { return List(path); }>},
                  {"exists", Bind<[](std::string path) { std::error_code code; return fs::exists(path, code); }>},
                  {"is_folder", Bind<[](std::string path) { std::error_code code; return fs::is_directory(path, code); }>},

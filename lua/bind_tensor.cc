@@ -1,6 +1,7 @@
 // The operations of a tensor that scripts need: arithmetic, reductions, autograd. Everything heavy is in the cores.
 
 #include <cmath>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -51,10 +52,28 @@ int Binary(lua_State* L) {
   return Value<at::Tensor>::Push(L, Operation(Operand(L, 1, like), Operand(L, 2, like)));
 }
 
+// A method with a tensor or a number as its argument.
+template <at::Tensor (*Operation)(const at::Tensor&, const at::Tensor&)>
+int Compare(lua_State* L) {
+  const at::Tensor x = Value<at::Tensor>::Read(L, 1);
+  return Value<at::Tensor>::Push(L, Operation(x, Operand(L, 2, x)));
+}
+
 at::Tensor Add(const at::Tensor& a, const at::Tensor& b) { return a + b; }
 at::Tensor Subtract(const at::Tensor& a, const at::Tensor& b) { return a - b; }
 at::Tensor Multiply(const at::Tensor& a, const at::Tensor& b) { return a * b; }
 at::Tensor Divide(const at::Tensor& a, const at::Tensor& b) { return a / b; }
+
+at::Tensor Power(const at::Tensor& a, const at::Tensor& b) { return at::pow(a, b); }
+at::Tensor Greater(const at::Tensor& a, const at::Tensor& b) { return a > b; }
+at::Tensor Less(const at::Tensor& a, const at::Tensor& b) { return a < b; }
+at::Tensor Equal(const at::Tensor& a, const at::Tensor& b) { return a == b; }
+
+at::Tensor Clamp(const at::Tensor& x, std::optional<double> least, std::optional<double> most) {
+  TORCH_CHECK_VALUE(least.has_value() || most.has_value(), "clamp: wanted a least or a most value, got neither");
+  const auto scalar = [](std::optional<double> bound) { return bound.has_value() ? std::optional<at::Scalar>(*bound) : std::nullopt; };
+  return x.clamp(scalar(least), scalar(most));
+}
 
 double Item(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.numel() == 1, "item: wanted a tensor of one element, got shape ", tensor.sizes());
@@ -137,6 +156,7 @@ void RegisterTensor(lua_State* L) {
           {"__sub", &Binary<&Subtract>},
           {"__mul", &Binary<&Multiply>},
           {"__div", &Binary<&Divide>},
+          {"__pow", &Binary<&Power>},
           {"__unm", Bind<[](at::Tensor x) { return -x; }>},
           {"__tostring", Bind<[](TensorHandle& handle) { return handle.tensor.defined() ? Describe(handle.tensor) : std::string("Tensor (closed)"); }>},
           {"close", Bind<[](TensorHandle& handle) { handle.tensor.reset(); }>},
@@ -152,6 +172,14 @@ void RegisterTensor(lua_State* L) {
           {"abs", Bind<[](at::Tensor x) { return x.abs(); }>},
           {"exp", Bind<[](at::Tensor x) { return x.exp(); }>},
           {"log", Bind<[](at::Tensor x) { return x.log(); }>},
+          {"square", Bind<[](at::Tensor x) { return x.square(); }>},
+          {"sqrt", Bind<[](at::Tensor x) { return x.sqrt(); }>},
+          {"sigmoid", Bind<[](at::Tensor x) { return x.sigmoid(); }>},
+          {"relu", Bind<[](at::Tensor x) { return x.relu(); }>},
+          {"clamp", Bind<[](at::Tensor x, std::optional<double> least, std::optional<double> most) { return Clamp(x, least, most); }>},
+          {"gt", &Compare<&Greater>},
+          {"lt", &Compare<&Less>},
+          {"eq", &Compare<&Equal>},
           {"logsigmoid", Bind<[](at::Tensor x) { return at::log_sigmoid(x); }>},
           {"detach", Bind<[](at::Tensor x) { return x.detach(); }>},
           {"item", Bind<[](at::Tensor x) { return Item(x); }>},
@@ -160,7 +188,9 @@ void RegisterTensor(lua_State* L) {
           {"shape", Bind<[](at::Tensor x) { return x.sizes().vec(); }>},
           {"numel", Bind<[](at::Tensor x) { return x.numel(); }>},
           {"select", Bind<[](at::Tensor x, int64_t index) { return x.select(0, index); }>},
-          {"slice", Bind<[](at::Tensor x, int64_t begin, int64_t end) { return x.slice(0, begin, end); }>},
+          {"slice", Bind<[](at::Tensor x, int64_t begin, int64_t end, std::optional<int64_t> step) { return x.slice(0, begin, end, step.value_or(1)); }>},
+          {"index", Bind<[](at::Tensor x, std::vector<int64_t> rows) { return x.index_select(0, at::tensor(rows, x.options().dtype(at::kLong).requires_grad(false))); }>},
+          {"masked", Bind<[](at::Tensor x, at::Tensor mask) { return x.masked_select(mask.to(at::kBool)); }>},
           {"tolist", [](lua_State* state) {
              PushNested(state, Value<at::Tensor>::Read(state, 1).detach().to(at::kCPU, at::kDouble));
              return 1;
@@ -177,6 +207,10 @@ void OpenTensor(lua_State* L) {
                  {"scope", &Scope},
                  {"no_grad", &NoGrad},
                  {"tensor", &MakeTensor},
+                 {"cat", Bind<[](std::vector<at::Tensor> rows) {
+                    TORCH_CHECK_VALUE(!rows.empty(), "cat: wanted at least one tensor, got none");
+                    return at::cat(rows);
+                  }>},
              });
 }
 

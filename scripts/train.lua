@@ -1,52 +1,69 @@
 --- moonring train CONFIG.yaml [key=value...]: trains a model as a LLaMA-Factory configuration says, unchanged.
--- Over sequence_parallel_size ranks that share each sequence; with moonring -n RANKS, dp = RANKS / sequence_parallel_size of
--- such groups. Writes the model, trainer_log.jsonl and the other files of a run to output_dir.
+-- Stages pt, sft, rm, dpo and kto; full, LoRA or freeze. Over sequence_parallel_size ranks that share each sequence; with moonring -n RANKS,
+-- dp = RANKS / sequence_parallel_size of such groups. Writes the model (or the adapter), trainer_log.jsonl and the other files of a run to output_dir.
 local moonring = require "moonring"
 local run = moonring.run
 local config = moonring.config.command(arg)
-run.check(config)
+moonring.checks.train(config)
 moonring.launch(config.sequence_parallel_size, run.ranks(config))
 
 local mesh = run.mesh(config)
 local checkpoint = moonring.model.open(config.model_name_or_path)
 local tokenizer = moonring.data.tokenizer(checkpoint)
-local dataset = run.dataset(config, tokenizer)
-local model = run.model(config, checkpoint)
-local attention, weights = run.attention(config, mesh, model), model:parameters()
-local counts = run.counts(config, dataset:size(), mesh:dp_size())
+local train, eval = run.datasets(config, tokenizer)
+local learner = run.learner(config, checkpoint)
+local attention = run.attention(config, mesh, learner)
+local counts = run.counts(config, train:size(), mesh:dp_size())
+local objective = run.objective(config, learner)
+local runtime = moonring.runtime.new { mesh = mesh, model = learner, attention = attention, objective = objective,
+  group = config.per_device_train_batch_size * mesh:dp_size(), noise = run.noise(config) }
+local weights = runtime.parameters
 local optimizer, schedule = run.optimizer(config, weights), run.schedule(config, counts.total_steps)
-local sft = moonring.objectives.sft { count = config.count }
-local journal = moonring.journal.open(config, mesh, counts, dataset, attention)
-local sample = moonring.journal.sampler(config, mesh, model, tokenizer)
+local journal = moonring.journal.open(config, mesh, counts, train, attention)
+runtime.on_batch = function(batch) journal:attention(attention:describe(batch:sequence())) end
+local references = objective.needs_reference and run.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
+  datasets = { train = train, eval = eval }, say = function(text) journal:say(text) end }) or {}
+runtime.reference = references.train
+local sample = moonring.journal.sampler(config, mesh, learner, tokenizer)
 
--- Adds the gradient of one micro-batch; returns this rank's share of the step's loss.
-local function accumulate(micro, count)
-  local sequence = micro:sequence()
-  local ids, positions, targets, plan = attention:cut(sequence)
-  journal:attention(attention:describe(sequence))
-  local hidden = model:forward(ids, positions, plan)
-  local log_prob = moonring.objectives.log_prob(hidden, model:head(), targets, { dtype = model:matmul_dtype() })
-  local loss = sft:loss(log_prob, targets) / math.max(count, 1)
-  loss:backward()
-  return loss:item()
+local function save(folder)
+  learner:save(folder)
+  if objective.save then objective.save(folder) end
+  if objective.state then moonring.system.write(folder .. "/objective_state.json", objective.state() .. "\n") end
+end
+local checkpoints = run.checkpoints(config, mesh, save)
+
+local function evaluate()
+  local began = moonring.system.clock()
+  local result = runtime:evaluate(eval, { batch = config.per_device_eval_batch_size, micro_batch_tokens = run.micro_batch_tokens(config, "eval"),
+    reference = references.eval, accuracy = config.compute_accuracy })
+  return journal:evaluation(result, eval:size(), moonring.system.clock() - began)
 end
 
 sample "before"
 mesh:barrier()
 moonring.system.started()
-for step, k in moonring.count(run.steps(config, dataset, mesh, counts)) do
-  local count, share = mesh:sum_dp(step:count(sft)), 0 -- of the whole step, before its first forward
-  for _, micro in ipairs(step:micro_batches()) do
-    share = share + moonring.scope(accumulate, micro, count)
-  end
-  moonring.trainer.sum_gradients(weights, mesh)
-  local norm = moonring.trainer.clip_gradients(weights, { max_norm = config.max_grad_norm })
+local evaluates, saves = run.due(config, "eval", counts), run.due(config, "save", counts)
+if eval and config.eval_on_start then evaluate() end
+for step, k in moonring.count(run.steps(config, train, mesh, counts)) do
+  local loss, metrics = runtime:backward(step, k)
+  local norm = run.clip(config, weights, step, k)
   local lr = schedule:at(k - 1)
   optimizer:step(lr)
   weights:clear_gradients()
-  journal:step { step = k, loss = mesh:sum(share), lr = lr, grad_norm = norm, tokens = step:tokens(), epoch = counts.epoch_after(step:epoch(), step:index()) }
+  journal:step { step = k, loss = loss, lr = lr, grad_norm = norm, tokens = step:tokens(), metrics = metrics, epoch = counts.epoch_after(step:epoch(), step:index()) }
+  if eval and evaluates(k, step) and checkpoints:judge(evaluate(), k) then journal:best(checkpoints.best) end
+  if saves(k, step) then checkpoints:save(k) end
+  if checkpoints.stale >= (config.early_stopping_steps or math.huge) then break end
 end
-if mesh:rank() == 0 then model:save(config.output_dir) end
-sample "after"
+if config.load_best_model_at_end and checkpoints.best then
+  journal:say("the best model is " .. checkpoints.best.folder)
+  learner = run.reload(config, learner, checkpoints.best.folder)
+  objective = run.objective(config, learner) -- with the value head that was saved beside it
+  runtime.model, runtime.objective = learner, objective
+end
+if mesh:rank() == 0 then save(config.output_dir) end
+sample("after", learner)
 journal:close()
+if eval and (config.do_eval or config.eval_strategy ~= "no") then journal:results(evaluate()) end
 mesh:barrier()

@@ -2,6 +2,7 @@
 -- Rank 0 writes; the other ranks only take part in what all must (peak memory).
 local chat = require "moonring.chat"
 local data = require "moonring.native.data"
+local metrics = require "moonring.metrics"
 local trainer = require "moonring.native.trainer"
 
 local journal = {}
@@ -9,7 +10,7 @@ local Journal = {}
 Journal.__index = Journal
 
 function journal.open(config, mesh, counts, dataset, attention)
-  local self = setmetatable({ config = config, mesh = mesh, counts = counts, tokens = 0, since = {}, total_loss = 0, steps = 0, chosen = {} }, Journal)
+  local self = setmetatable({ config = config, mesh = mesh, counts = counts, tokens = 0, since = {}, metrics = {}, total_loss = 0, steps = 0, chosen = {} }, Journal)
   if mesh:rank() ~= 0 then return self end
   self.log = trainer.log {
     dir = config.output_dir,
@@ -32,47 +33,98 @@ function Journal:attention(said)
   self.progress:line("attention: " .. said)
 end
 
---- Takes a step's numbers: { step, loss, lr, grad_norm, tokens, epoch }; loss is the whole step's. Logs where it is time to.
+--- A line on the terminal, from rank 0.
+function Journal:say(text)
+  if self.progress then self.progress:line(text) end
+end
+
+--- Takes a step's numbers: { step, loss, lr, grad_norm, tokens, epoch, metrics }; loss and metrics (name -> { sum, count }) are the whole step's. Logs where it is
+-- time to: the mean of the losses since the last line, and the metrics' means over the same steps.
 function Journal:step(record)
   self.steps, self.tokens = record.step, self.tokens + record.tokens
   self.total_loss = self.total_loss + record.loss
   self.since[#self.since + 1] = record.loss
+  self.epoch = record.epoch
+  metrics.add(self.metrics, record.metrics or {})
   local c = self.config
   local due = record.step % c.logging_steps == 0 or (record.step == 1 and c.logging_first_step)
   if due then
     local peak = self.mesh:max(trainer.peak_memory())
     local mean = 0
     for _, loss in ipairs(self.since) do mean = mean + loss / #self.since end
-    self.since = {}
+    local means = metrics.means(self.metrics)
+    means.accuracy = means.accuracy or means["rewards/accuracies"] -- LLaMA-Factory's name in this file
+    self.since, self.metrics = {}, {}
     if self.log then
       local norm = c.max_grad_norm > 0 and record.grad_norm or nil
       local words = self.log:write { step = record.step, loss = mean, lr = record.lr, grad_norm = norm, tokens = self.tokens, epoch = record.epoch,
-        peak_memory_bytes = peak }
+        peak_memory_bytes = peak, metrics = means }
       self.progress:report(record.step, words)
     end
   end
   if self.progress then self.progress:step(record.step) end
 end
 
+-- Numbers of an evaluation under their "eval_" names.
+local function prefixed(result)
+  local named = {}
+  for name, value in pairs(result) do named["eval_" .. name] = value end
+  return named
+end
+
+--- Takes what an evaluation gave (name -> number), how many rows and seconds it took. Logs it, and returns it under the "eval_" names.
+function Journal:evaluation(result, rows, seconds)
+  local named = prefixed(result)
+  named.eval_runtime, named.eval_samples_per_second = seconds, rows / math.max(seconds, 1e-9)
+  named.eval_steps_per_second = math.ceil(rows / self.config.per_device_eval_batch_size) / math.max(seconds, 1e-9)
+  if self.log then
+    self.log:write { step = self.steps, epoch = self.epoch or 0, tokens = self.tokens, metrics = named }
+    local words = { ("step %d: eval_loss %.6g"):format(self.steps, result.loss) }
+    for _, name in ipairs { "loss_per_token", "accuracy", "rewards/accuracies", "rewards/margins" } do
+      if result[name] then words[#words + 1] = ("eval_%s %.6g"):format(name, result[name]) end
+    end
+    self.progress:line(table.concat(words, "  "))
+  end
+  return named
+end
+
+--- Notes the best checkpoint, for trainer_state.json: { metric, step, folder }.
+function Journal:best(best)
+  if self.log then self.log:best { metric = best.metric, step = best.step, checkpoint = best.folder } end
+end
+
+--- The numbers of the evaluation after the training: eval_results.json.
+function Journal:results(named)
+  if not self.log then return end
+  local with_epoch = { epoch = self.epoch or 0 }
+  for name, value in pairs(named) do with_epoch[name] = value end
+  self.log:results("eval", with_epoch)
+  self.log:state()
+end
+
+--- The end of the training: result files and plots.
 function Journal:close()
   if not self.log then return end
   local c = self.config
   self.log:finish(self.total_loss / math.max(self.steps, 1), self.steps * self.counts.examples_per_step)
   self.progress:line("model   " .. c.output_dir)
   self.progress:line("log     " .. c.output_dir .. "/trainer_log.jsonl")
-  if c.plot_loss and self.steps >= c.logging_steps then
-    local path = c.output_dir .. "/training_loss.png"
-    self.log:plot("loss", path, "training loss of " .. c.output_dir)
-    self.progress:line("plot    " .. path)
+  if not c.plot_loss then return end
+  for _, key in ipairs { "loss", "eval_loss", "rewards/accuracies", "eval_accuracy" } do
+    if self.log:has(key) then
+      local path = c.output_dir .. "/training_" .. key:gsub("/", "_") .. ".png"
+      self.log:plot(key, path, "training " .. key .. " of " .. c.output_dir)
+      self.progress:line("plot    " .. path)
+    end
   end
 end
 
---- A function that prints the model's answer to sample_prompt: `sample "before"`. Greedy, so that it is the same each time.
+--- A function that prints the model's answer to sample_prompt: `sample "before"`, `sample("after", another_model)`. Greedy, so that it is the same each time.
 function journal.sampler(config, mesh, model, tokenizer)
   if not config.sample_prompt or mesh:rank() ~= 0 then return function() end end
   local template = data.template(config.template or "default", tokenizer, config.default_system)
-  return function(when)
-    local answer = chat.new(model, tokenizer, template, { max_new_tokens = 64 }):answer(config.sample_prompt)
+  return function(when, now)
+    local answer = chat.new(now or model, tokenizer, template, { max_new_tokens = 64 }):answer(config.sample_prompt)
     print(("%s training  %s\n  %s"):format(when, config.sample_prompt, answer))
     io.flush()
   end

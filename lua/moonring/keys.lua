@@ -18,7 +18,7 @@ local later = "not supported yet"
 
 section("Model", {
   { "model_name_or_path", "string", null, "the model: a Hugging Face folder, a .gguf file, or builtin:smollm2" },
-  { "adapter_name_or_path", "list", null, "LoRA folders", only = later },
+  { "adapter_name_or_path", "list", null, "adapter folders in PEFT's format: all but the last are merged into the model, the last goes on learning" },
   { "trust_remote_code", "bool", false, "code from a model folder", ignored = "no code of a model folder is ever run" },
   { "cache_dir", "string", null, "where a hub keeps its downloads", ignored = "nothing is downloaded" },
   { "use_fast_tokenizer", "bool", true, "the tokenizer's kind", ignored = "there is one tokenizer" },
@@ -62,7 +62,7 @@ section("Sequence parallel", {
 
 section("Data", {
   { "dataset", "list", null, "names from dataset_info.json" },
-  { "eval_dataset", "list", null, "data sets to evaluate on", only = later },
+  { "eval_dataset", "list", null, "names of data sets to evaluate on; excludes val_size" },
   { "dataset_dir", "string", "data", "the folder of dataset_info.json" },
   { "template", "string", null, "the chat template by name; absent: default" },
   { "cutoff_len", "int", 2048, "tokens of an example, prompt and response, at most" },
@@ -74,16 +74,16 @@ section("Data", {
   { "mix_strategy", "string", "concat", "how data sets are mixed", only = later },
   { "interleave_probs", "list", null, "probabilities of a mix", only = later },
   { "max_samples", "int", null, "rows of each data set at most" },
-  { "val_size", "float", 0.0, "part held out for evaluation", only = later },
-  { "packing", "bool", null, "LLaMA-Factory's packed rows; examples are packed without it here, exactly", only = later },
+  { "val_size", "float", 0.0, "examples held out for evaluation: below 1 a part of the data set, else their number" },
+  { "packing", "bool", null, "stage pt: join the texts and cut them at cutoff_len; absent: true there. Other stages pack without it, exactly" },
   { "neat_packing", "bool", false, "packed rows without cross attention", only = later },
   { "ignore_pad_token_for_loss", "bool", true, "no loss on padding", ignored = "there is no padding" },
-  { "preprocessing_batch_size", "int", 1000, "rows prepared at a time", ignored = "rows are prepared one by one" },
+  { "preprocessing_batch_size", "int", 1000, "rows that are joined together (pt with packing), or whose answers are exchanged (kto)" },
   { "preprocessing_num_workers", "int", null, "processes that prepare data", ignored = "preparing is fast enough for one thread" },
   { "dataloader_num_workers", "int", 0, "processes that load data", ignored = "one thread prepares steps ahead" },
   { "dataloader_pin_memory", "bool", true, "pinned host memory", ignored = "" },
   { "dataloader_drop_last", "bool", false, "drop a short last batch", only = later },
-  { "overwrite_cache", "bool", false, "prepare the data again", ignored = "nothing is cached" },
+  { "overwrite_cache", "bool", false, "compute reference log-probs again; prepared data is not cached" },
   { "tokenized_path", "string", null, "prepared data on disk", only = later },
   { "default_system", "string", null, "the system prompt where an example has none" },
   { "tool_format", "string", null, "how tools are written", only = later },
@@ -95,8 +95,9 @@ section("Data", {
 })
 
 section("Method", {
-  { "stage", "string", "sft", "what is trained", choices = { "sft" }, others = { "pt", "rm", "ppo", "dpo", "kto" } },
-  { "finetuning_type", "string", "lora", "which weights learn", choices = { "full" }, others = { "lora", "oft", "freeze" } },
+  { "stage", "string", "sft", "pre-training, supervised fine-tuning, a reward model, preferences between pairs (pref_loss), or single answers judged (KTO)",
+    choices = { "pt", "sft", "rm", "dpo", "kto" }, others = { "ppo" } },
+  { "finetuning_type", "string", "lora", "which weights learn: all, a low-rank adapter's, or those of some layers", choices = { "full", "lora", "freeze" }, others = { "oft" } },
   { "pure_bf16", "bool", false, "bf16 weights and matmuls" },
   { "bf16", "bool", false, "fp32 weights and states, bf16 matmuls" },
   { "fp64", "bool", false, "fp64 weights and matmuls, to measure rounding by" },
@@ -104,13 +105,54 @@ section("Method", {
   { "tf32", "bool", null, "TF32 matmuls on a GPU", ignored = "fp32 means fp32" },
   { "count", "string", "labels", "what the loss is divided by: labels before the shift, as LLaMA-Factory does, or predictions", choices = { "labels", "targets" } },
   { "disable_shuffling", "bool", false, "take the examples in their order" },
-  { "use_dft_loss", "bool", false, "DFT's weighted loss", only = later },
+  { "use_dft_loss", "bool", false, "stage sft: each token's loss is weighted by its probability (DFT, arXiv 2508.05629)" },
+  { "use_eaft_loss", "bool", false, "stage sft: each token's loss is weighted by (entropy of the 20 likeliest ids / 3) ^ eaft_alpha (EAFT)" },
+  { "eaft_alpha", "float", 1.0, "of use_eaft_loss" },
   { "use_asft_loss", "bool", false, "ASFT's loss", only = later },
-  { "use_eaft_loss", "bool", false, "EAFT's loss", only = later },
-  { "label_smoothing_factor", "float", 0.0, "label smoothing", only = later },
-  { "neftune_noise_alpha", "float", null, "noise on embeddings", only = later },
-  { "compute_accuracy", "bool", false, "token accuracy in evaluation", only = later },
-  { "early_stopping_steps", "int", null, "stop where evaluation does not improve", only = later },
+  { "label_smoothing_factor", "float", 0.0,
+    "stages pt and sft: this part of each target is spread over the vocabulary. Divided by the step's count like any loss (LLaMA-Factory's grows with accumulation)" },
+  { "neftune_noise_alpha", "float", null, "uniform noise of +-alpha / sqrt(tokens x hidden size) on the embeddings while training (NEFTune, arXiv 2310.05914); tokens: of the document" },
+  { "compute_accuracy", "bool", false, "stages pt and sft: accuracy of the tokens in evaluation; a reward model's is always there" },
+  { "early_stopping_steps", "int", null, "end after so many evaluations in a row without a better metric_for_best_model" },
+})
+
+section("Preferences", {
+  { "pref_loss", "string", "sigmoid", "stage dpo: the loss of a pair; its formula and source are in objectives/preference.h",
+    choices = { "sigmoid", "hinge", "ipo", "kto_pair", "orpo", "simpo", "nca_pair", "robust" } },
+  { "pref_beta", "float", 0.1, "how much a log-ratio to the reference weighs" },
+  { "pref_ftx", "float", 0.0, "weight of the chosen answer's own mean loss, added" },
+  { "pref_bco_weight", "float", 0.0, "weight of BCO's loss beside it" },
+  { "simpo_gamma", "float", 0.5, "SimPO's margin; used as simpo_gamma / pref_beta" },
+  { "dpo_label_smoothing", "float", 0.0, "part of the pairs that are labelled wrongly: sigmoid (cDPO) and robust" },
+  { "ld_alpha", "float", null, "weight of the tokens beyond the shorter answer's length (LD-DPO); not in the reference" },
+  { "kto_chosen_weight", "float", 1.0, "stage kto: weight of desired answers" },
+  { "kto_rejected_weight", "float", 1.0, "stage kto: weight of undesired ones" },
+  { "ref_model", "string", null, "the reference model; absent: the model as it is before training (LoRA: with its adapter off)" },
+  { "ref_model_adapters", "list", null, "adapter folders merged into ref_model" },
+  { "precompute_ref_log_probs", "bool", false, "compute the reference's log-probs once and keep them in output_dir; then no reference model is held" },
+})
+
+section("LoRA", {
+  { "lora_rank", "int", 8, "columns of the low-rank matrices" },
+  { "lora_alpha", "int", null, "their product is scaled by lora_alpha / lora_rank; absent: 2 x lora_rank" },
+  { "lora_dropout", "float", 0.0, "of the adapter's input while training; none in stages dpo and kto, as in LLaMA-Factory" },
+  { "lora_target", "list", "all", "linear modules by name, or all of the blocks'" },
+  { "additional_target", "list", null, "modules that learn whole beside the adapter and are saved with it: embed_tokens, lm_head, norm" },
+  { "use_rslora", "bool", false, "scale by lora_alpha / sqrt(lora_rank)" },
+  { "use_dora", "bool", false, "learn a magnitude a row beside the direction (DoRA)" },
+  { "loraplus_lr_ratio", "float", null, "LoRA+: the rate of B over that of A" },
+  { "loraplus_lr_embedding", "float", 1e-6, "LoRA+: the rate of adapted embeddings", ignored = "no adapter is put on an embedding" },
+  { "create_new_adapter", "bool", false, "merge every adapter_name_or_path and begin a new one" },
+  { "pissa_init", "bool", false, "PiSSA", only = later },
+  { "pissa_iter", "int", 16, "PiSSA", ignored = "as pissa_init" },
+  { "pissa_convert", "bool", false, "PiSSA", only = later },
+})
+
+section("Freeze", {
+  { "freeze_trainable_layers", "int", 2, "layers that learn: the last n, or the first -n" },
+  { "freeze_trainable_modules", "list", "all", "modules of those layers that learn: self_attn, mlp, input_layernorm, ..." },
+  { "freeze_extra_modules", "list", null, "modules outside the layers that learn too: embed_tokens, norm, lm_head" },
+  { "use_llama_pro", "bool", false, "expanded blocks", only = later },
 })
 
 section("Optimization", {
@@ -141,7 +183,7 @@ section("Run", {
   { "output_dir", "string", null, "where the model, the log and the plot go" },
   { "overwrite_output_dir", "bool", false, "write into a folder that is not empty" },
   { "do_train", "bool", false, "train", ignored = "this command trains" },
-  { "do_eval", "bool", false, "evaluate", only = later },
+  { "do_eval", "bool", false, "evaluate after the training too; so it is wherever eval_strategy is not no" },
   { "do_predict", "bool", false, "predict", only = later },
   { "predict_with_generate", "bool", false, "generate in evaluation", only = later },
   { "seed", "int", 42, "of the order of examples" },
@@ -155,22 +197,32 @@ section("Run", {
   { "run_name", "string", null, "a name for loggers", ignored = "" },
   { "plot_loss", "bool", false, "draw training_loss.png" },
   { "sample_prompt", "string", null, "a question that the model answers before and after the training" },
-  { "save_strategy", "string", "steps", "when checkpoints are written", ignored = "the model is saved at the end; checkpoints do not exist yet" },
-  { "save_steps", "float", 500, "steps between checkpoints", ignored = "as save_strategy" },
-  { "save_total_limit", "int", null, "checkpoints kept", ignored = "as save_strategy" },
-  { "save_only_model", "bool", false, "checkpoints without states", ignored = "as save_strategy" },
+  { "save_strategy", "string", "steps", "when a checkpoint-N of the model is written", choices = { "no", "steps", "epoch" }, others = { "best" } },
+  { "save_steps", "float", 500, "steps between checkpoints; below 1: a part of all steps. The last step has one too" },
+  { "save_total_limit", "int", null, "checkpoints kept; the best one is kept besides" },
+  { "save_only_model", "bool", false, "checkpoints without states", ignored = "checkpoints hold the model alone" },
   { "save_safetensors", "bool", true, "the format", ignored = "it is always safetensors" },
-  { "eval_strategy", "string", "no", "when to evaluate", only = later },
-  { "eval_steps", "float", null, "steps between evaluations", only = later },
-  { "eval_on_start", "bool", false, "evaluate first", only = later },
-  { "per_device_eval_batch_size", "int", 8, "rows of an evaluation batch", ignored = "there is no evaluation yet" },
-  { "load_best_model_at_end", "bool", false, "end with the best checkpoint", only = later },
+  { "eval_strategy", "string", "no", "when to evaluate", choices = { "no", "steps", "epoch" } },
+  { "eval_steps", "float", null, "steps between evaluations; below 1: a part of all steps; absent: logging_steps" },
+  { "eval_on_start", "bool", false, "evaluate before the first step" },
+  { "per_device_eval_batch_size", "int", 8, "rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows" },
+  { "load_best_model_at_end", "bool", false, "end with the best checkpoint; save_strategy and eval_strategy must agree" },
+  { "metric_for_best_model", "string", null, "which number of an evaluation says so; absent: loss" },
+  { "greater_is_better", "bool", null, "absent: unless the metric ends in loss" },
   { "resume_from_checkpoint", "any", null, "go on from a checkpoint", only = later },
   { "ignore_data_skip", "bool", false, "resume at the data's beginning", ignored = "there is no resume yet" },
   { "ddp_timeout", "float", 1800, "seconds that a collective may take" },
   { "use_cpu", "bool", false, "no GPU; the same as --device cpu" },
   { "include_num_input_tokens_seen", "bool", false, "count tokens", ignored = "the log always has them" },
   { "include_effective_tokens_per_second", "bool", false, "token rate", ignored = "the log always has it" },
+})
+
+section("Export", {
+  { "export_dir", "string", null, "moonring export: the folder to write the merged model to" },
+  { "export_size", "int", 5, "GB of a file at most" },
+  { "export_device", "string", "cpu", "where it is merged", ignored = "in memory" },
+  { "export_legacy_format", "bool", false, "pytorch_model.bin", only = "safetensors alone" },
+  { "export_hub_model_id", "string", null, "upload to a hub", only = later },
 })
 
 section("Generation", {
@@ -185,17 +237,12 @@ section("Generation", {
 
 --- Keys of LLaMA-Factory that have no row above: known, and refused by name.
 keys.unsupported = {}
-for name in ([[adapter_folder additional_target loraplus_lr_ratio loraplus_lr_embedding lora_rank lora_alpha lora_dropout
-  lora_target use_rslora use_dora pissa_init pissa_iter pissa_convert create_new_adapter freeze_trainable_layers
-  freeze_trainable_modules freeze_extra_modules use_llama_pro use_galore use_apollo use_badam use_adam_mini use_muon
-  galore_rank galore_update_interval galore_scale apollo_rank apollo_scale badam_mode badam_switch_interval pref_loss
-  pref_beta pref_ftx pref_bco_weight simpo_gamma dpo_label_smoothing ld_alpha kto_chosen_weight kto_rejected_weight
-  ref_model ref_model_adapters ref_model_quantization_bit reward_model reward_model_adapters reward_model_type
-  quantization_type double_quantization export_dir export_size export_device export_legacy_format export_hub_model_id
-  export_quantization_bit export_quantization_dataset asft_alpha eaft_alpha eval_num_beams media_dir preserve_thinking
-  metric_for_best_model greater_is_better activation_offload zero_stage zero_group
-  offload_optimizer precompute_ref_log_probs on_nonfinite spike_clip max_restarts memory_report cp_size cp_mode
-  ppo_buffer_size ppo_epochs ppo_score_norm ppo_target ppo_whiten_rewards]]):gmatch "%S+" do
+for name in ([[adapter_folder use_galore use_apollo use_badam use_adam_mini use_muon galore_rank galore_update_interval galore_scale
+  apollo_rank apollo_scale badam_mode badam_switch_interval ref_model_quantization_bit reward_model
+  reward_model_adapters reward_model_type quantization_type double_quantization export_quantization_bit
+  export_quantization_dataset asft_alpha eval_num_beams media_dir preserve_thinking activation_offload zero_stage
+  zero_group offload_optimizer on_nonfinite spike_clip max_restarts memory_report cp_size cp_mode ppo_buffer_size
+  ppo_epochs ppo_score_norm ppo_target ppo_whiten_rewards]]):gmatch "%S+" do
   keys.unsupported[#keys.unsupported + 1] = name
 end
 

@@ -90,6 +90,7 @@ function Attention:layout(sequence) end
 ---@return moonring.Tensor positions int64 [T_local]
 ---@return moonring.Tensor targets int64 [T_local]
 ---@return moonring.AttentionPlan plan
+---@return moonring.Layout layout
 function Attention:cut(sequence) end
 
 --- What runs for a micro-batch, in words; of "auto", what it chose, and what the others would have cost.

@@ -69,14 +69,19 @@ function Mesh:max(number) end
 
 --- The sum, exact, of a whole number over this rank's dp group: a step's count from each rank's share of the examples.
 --- Collective over the dp group.
----@param count integer
----@return integer
+---@param count integer | moonring.Tensor a tensor of one shape: its sum, as a new tensor outside autograd's graph
+---@return integer | moonring.Tensor
 function Mesh:sum_dp(count) end
 
 --- The sum of a tensor of one shape over this rank's sp group, as a new tensor outside autograd's graph. Collective over the sp group.
 ---@param tensor moonring.Tensor fp32, fp64, bf16 or int64
 ---@return moonring.Tensor
 function Mesh:sum_sp(tensor) end
+
+--- Every rank's text, in the order of ranks. Collective over all ranks.
+---@param text string any bytes, of any length
+---@return string[]
+function Mesh:gather(text) end
 
 --- Waits for all ranks. Collective over all ranks.
 function Mesh:barrier() end
@@ -136,9 +141,17 @@ function Sequence:positions() end
 ---@return moonring.Tensor
 function Sequence:targets() end
 
+--- A number for each token that does not depend on where it is packed, for randomness; nil where nobody gave one: int64 [T].
+---@return moonring.Tensor?
+function Sequence:identity() end
+
 --- Tokens of each document; they sum to T.
 ---@return integer[]
 function Sequence:lengths() end
+
+--- The length of each token's own document: int64 [T].
+---@return moonring.Tensor
+function Sequence:lengths_of_tokens() end
 
 --- T.
 ---@return integer
@@ -179,6 +192,11 @@ function Parameters:list() end
 --- How many there are.
 ---@return integer
 function Parameters:size() end
+
+--- These and then those, as a new list.
+---@param more moonring.Parameters
+---@return moonring.Parameters
+function Parameters:join(more) end
 
 --- Lets go of all gradients: after a step of the optimizer, before the next backward.
 function Parameters:clear_gradients() end

@@ -20,7 +20,7 @@ function journal.open(config, mesh, counts, dataset, attention) end
 ---@param mesh moonring.Mesh
 ---@param model moonring.Model
 ---@param tokenizer moonring.Tokenizer
----@return fun(when: string)
+---@return fun(when: string, now: moonring.Model?) of another model where one is given
 function journal.sampler(config, mesh, model, tokenizer) end
 
 ---@class moonring.Journal
@@ -33,6 +33,8 @@ function journal.sampler(config, mesh, model, tokenizer) end
 ---@field since number[] the losses since the last line of the log
 ---@field log? moonring.Log on rank 0
 ---@field progress? moonring.Progress on rank 0
+---@field metrics table<string, number[]> totals since the last line of the log
+---@field epoch? number epochs done
 ---@field chosen table<string, true> the strategies that "auto" chose so far
 local Journal = {}
 
@@ -47,12 +49,32 @@ function Journal:attention(said) end
 ---@field grad_norm number before clipping
 ---@field tokens integer of the step
 ---@field epoch number epochs done
+---@field metrics? table<string, number[]> the whole step's: name -> { sum, count }
 
 --- Takes a step's numbers, and logs where it is time to. Collective over all ranks where it logs.
 ---@param record moonring.StepReport
 function Journal:step(record) end
 
---- The end of a run: the result files and, with plot_loss, the plot.
+--- A line on the terminal, from rank 0.
+---@param text string
+function Journal:say(text) end
+
+--- Takes what an evaluation gave, logs it, and returns it under the "eval_" names.
+---@param result table<string, number>
+---@param rows integer
+---@param seconds number
+---@return table<string, number>
+function Journal:evaluation(result, rows, seconds) end
+
+--- Notes the best checkpoint.
+---@param best table { metric, step, folder }
+function Journal:best(best) end
+
+--- The numbers of the evaluation after the training: eval_results.json.
+---@param named table<string, number>
+function Journal:results(named) end
+
+--- The end of the training: the result files and, with plot_loss, the plots.
 function Journal:close() end
 
 return journal

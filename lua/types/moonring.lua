@@ -21,9 +21,17 @@
 ---@field trainer moonring.trainer
 ---@field system moonring.system
 ---@field config moonring.config
+---@field checks moonring.checks
+---@field objective moonring.objective
+---@field reference moonring.reference
+---@field runtime moonring.runtime
+---@field metrics moonring.metrics
+---@field batch moonring.batch
+---@field checkpoints moonring.checkpoints
 ---@field run moonring.run
 ---@field probe moonring.probe
 ---@field chat moonring.chat
+---@field needle moonring.needle
 ---@field help moonring.help
 ---@field journal moonring.journal
 local moonring = {}
@@ -49,6 +57,11 @@ function moonring.no_grad(fn, ...) end
 ---@param dtype? moonring.Dtype "fp32" where absent
 ---@return moonring.Tensor
 function moonring.tensor(values, dtype) end
+
+--- Tensors one after another along dim 0.
+---@param rows moonring.Tensor[] at least one
+---@return moonring.Tensor
+function moonring.cat(rows) end
 
 --- The options of a script: reads `key=value` and `--key=value` words. A default's type is the key's type (a number, a
 --- boolean, else a string). Refuses a word that is no key=value, an unknown key (with the nearest) and a required one that

@@ -35,17 +35,67 @@ function run.attention(c, mesh, model) end
 ---@param c moonring.Configuration
 function run.check_attention(c) end
 
---- By the precision, recompute and disable_gradient_checkpointing.
+--- By the precision, recompute and disable_gradient_checkpointing; adapters are merged.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.Model
 function run.model(c, checkpoint) end
 
---- By dataset, dataset_dir, template, cutoff_len and the other keys of data.
+--- Whether dropout acts in this stage: not in dpo and kto.
+---@param c moonring.Configuration
+---@return boolean
+function run.drops(c) end
+
+--- The model with what of it is to learn, by finetuning_type and its keys.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@return moonring.Model
+function run.learner(c, checkpoint) end
+
+--- The learner as a checkpoint of this run has it.
+---@param c moonring.Configuration
+---@param learner moonring.Model
+---@param folder string
+---@return moonring.Model
+function run.reload(c, learner, folder) end
+
+---@class moonring.ReferenceParts
+---@field checkpoint moonring.Checkpoint
+---@field learner moonring.Model
+---@field attention moonring.Attention
+---@field mesh moonring.Mesh
+---@field datasets table<string, moonring.Dataset> train, and eval where there is one
+---@field say fun(text: string) a line of progress
+
+--- The references of data sets, by ref_model and precompute_ref_log_probs. Collective over all ranks.
+---@param c moonring.Configuration
+---@param parts moonring.ReferenceParts
+---@return table<string, moonring.Reference>
+function run.references(c, parts) end
+
+--- What the stage counts and sums.
+---@param c moonring.Configuration
+---@param learner moonring.Model
+---@return moonring.Objective
+function run.objective(c, learner) end
+
+--- Seed and strength of what is random in training, or nil where nothing is.
+---@param c moonring.Configuration
+---@return table?
+function run.noise(c) end
+
+--- The data set to learn from, by stage, dataset, dataset_dir, template, cutoff_len and the other keys of data.
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
 ---@return moonring.Dataset
 function run.dataset(c, tokenizer) end
+
+--- The same, and the data set to evaluate on: eval_dataset, or what val_size holds out; nil where there is neither.
+---@param c moonring.Configuration
+---@param tokenizer moonring.Tokenizer
+---@return moonring.Dataset train
+---@return moonring.Dataset? eval
+function run.datasets(c, tokenizer) end
 
 ---@class moonring.Counts
 ---@field examples_per_step integer over all dp ranks
@@ -69,6 +119,42 @@ function run.counts(c, examples, dp) end
 ---@return moonring.Steps
 function run.steps(c, dataset, mesh, counts) end
 
+--- Tokens that one sp group puts through one forward.
+---@param c moonring.Configuration
+---@param split "train" | "eval"
+---@return integer
+function run.micro_batch_tokens(c, split) end
+
+--- One epoch over a data set, in the micro-batches that training's first epoch, or an evaluation, makes of it.
+---@param c moonring.Configuration
+---@param dataset moonring.Dataset
+---@param mesh moonring.Mesh
+---@param split "train" | "eval"
+---@return moonring.Steps
+function run.epoch(c, dataset, mesh, split) end
+
+--- A function that says whether it is time to evaluate or to save after a step.
+---@param c moonring.Configuration
+---@param what "eval" | "save"
+---@param counts moonring.Counts
+---@return fun(k: integer, step: moonring.Step): boolean
+function run.due(c, what, counts) end
+
+--- The checkpoints of a run, by save_total_limit and metric_for_best_model.
+---@param c moonring.Configuration
+---@param mesh moonring.Mesh
+---@param save fun(folder: string)
+---@return moonring.Checkpoints
+function run.checkpoints(c, mesh, save) end
+
+--- Clips by max_grad_norm. Errors: ABORTED where the norm is not finite, naming parameters, step and examples.
+---@param c moonring.Configuration
+---@param weights moonring.Parameters
+---@param step moonring.Step
+---@param k integer the step's number
+---@return number norm before clipping
+function run.clip(c, weights, step, k) end
+
 --- By optim, weight_decay and AdamW's keys.
 ---@param c moonring.Configuration
 ---@param parameters moonring.Parameters
@@ -80,9 +166,5 @@ function run.optimizer(c, parameters) end
 ---@param total_steps integer
 ---@return moonring.Schedule
 function run.schedule(c, total_steps) end
-
---- Refuses what cannot be trained, before anything is loaded, and makes output_dir.
----@param c moonring.Configuration
-function run.check(c) end
 
 return run

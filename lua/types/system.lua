@@ -19,6 +19,10 @@ function system.write(path, text) end
 ---@param path string
 function system.make_folder(path) end
 
+--- Removes a file, or a folder with all that is in it. Nothing there is fine.
+---@param path string
+function system.remove(path) end
+
 --- The names in a folder, sorted; {} where there is none.
 ---@param path string
 ---@return string[]

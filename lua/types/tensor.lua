@@ -2,7 +2,7 @@
 
 --- A LibTorch tensor. Only what scripts need is here: what costs time is in the cores.
 ---
---- `+ - * /` take a tensor or a number on either side, broadcast, and promote as PyTorch does: a number never changes a
+--- `+ - * / ^` take a tensor or a number on either side, broadcast, and promote as PyTorch does: a number never changes a
 --- floating dtype, and a number with a fraction makes an integer tensor fp32. All but `detach` and what returns numbers is
 --- recorded for backward.
 ---
@@ -12,6 +12,7 @@
 ---@operator sub(moonring.Tensor | number): moonring.Tensor
 ---@operator mul(moonring.Tensor | number): moonring.Tensor
 ---@operator div(moonring.Tensor | number): moonring.Tensor
+---@operator pow(moonring.Tensor | number): moonring.Tensor
 ---@operator unm: moonring.Tensor
 local Tensor = {}
 
@@ -53,6 +54,43 @@ function Tensor:exp() end
 ---@return moonring.Tensor
 function Tensor:log() end
 
+--- x^2 of each element.
+---@return moonring.Tensor
+function Tensor:square() end
+
+--- The square root of each element.
+---@return moonring.Tensor
+function Tensor:sqrt() end
+
+--- 1 / (1 + e^-x) of each element.
+---@return moonring.Tensor
+function Tensor:sigmoid() end
+
+--- max(x, 0) of each element.
+---@return moonring.Tensor
+function Tensor:relu() end
+
+--- Each element kept within bounds, of which at least one is given. The gradient passes at a bound.
+---@param least? number
+---@param most? number
+---@return moonring.Tensor
+function Tensor:clamp(least, most) end
+
+--- Where an element is greater: bool.
+---@param than moonring.Tensor | number
+---@return moonring.Tensor
+function Tensor:gt(than) end
+
+--- Where an element is less: bool.
+---@param than moonring.Tensor | number
+---@return moonring.Tensor
+function Tensor:lt(than) end
+
+--- Where elements are equal: bool.
+---@param to moonring.Tensor | number
+---@return moonring.Tensor
+function Tensor:eq(to) end
+
 --- log(1 / (1 + e^-x)) of each element, without overflow: the loss of DPO and reward models.
 ---@return moonring.Tensor
 function Tensor:logsigmoid() end
@@ -90,8 +128,19 @@ function Tensor:select(index) end
 --- Rows [first, last) of dim 0, cut to what is there; below 0 counts from the end. A view.
 ---@param first integer from 0
 ---@param last integer not included
+---@param step? integer every step-th of them; 1 where absent
 ---@return moonring.Tensor
-function Tensor:slice(first, last) end
+function Tensor:slice(first, last, step) end
+
+--- Some rows of dim 0, in the order asked for.
+---@param rows integer[] from 0
+---@return moonring.Tensor
+function Tensor:index(rows) end
+
+--- The elements where `mask` is true, in one row.
+---@param mask moonring.Tensor
+---@return moonring.Tensor
+function Tensor:masked(mask) end
 
 --- Its numbers as lists in lists, one level a dim; a single number for shape []. For few elements.
 ---@return any
@@ -115,6 +164,11 @@ function tensor.scope(fn, ...) end
 ---@param ... any
 ---@return any ...
 function tensor.no_grad(fn, ...) end
+
+--- As `moonring.cat`.
+---@param rows moonring.Tensor[]
+---@return moonring.Tensor
+function tensor.cat(rows) end
 
 --- As `moonring.tensor`.
 ---@param values table

@@ -104,6 +104,9 @@ do
   o.Log = moonring.trainer.log { dir = scratch, total_steps = 10 }
   o.Progress = moonring.trainer.progress { total_steps = 10 }
   o.Chat = moonring.chat.new(o.Model, o.Tokenizer, o.Template, {})
+  o.Batch = moonring.batch.new(o.MicroBatch, o.Attention, o.Mesh)
+  o.Runtime = moonring.runtime.new { mesh = o.Mesh, model = o.Model, attention = o.Attention, objective = moonring.objective.sft {} }
+  o.Checkpoints = moonring.checkpoints.new { dir = scratch, mesh = o.Mesh, save = function() end }
   local rank_1 = { rank = function() return 1 end } -- which writes no log
   o.Journal = moonring.journal.open(moonring.config.load(nil, {}), rank_1, {}, o.Dataset, o.Attention)
 end
@@ -117,7 +120,7 @@ for module, class in pairs(modules) do
 end
 local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
-for _, name in ipairs { "Chat", "Journal" } do live["moonring." .. name] = getmetatable(objects[name]) end
+for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Runtime" } do live["moonring." .. name] = getmetatable(objects[name]) end
 
 -- Sections ----------------------------------------------------------------------------------------------------------------------------
 
@@ -363,7 +366,7 @@ function sections.records()
   fields("probe.read", "moonring.ProbeInput", moonring.probe.read(scratch .. "/probe.json", 100))
   local sampling = moonring.chat.sampling(defaults)
   for name in pairs(sampling) do check(classes["moonring.GenerateOptions"].fields[name], "chat.sampling has ", name) end
-  for _, name in ipairs { "Chat", "Journal" } do fields(name, "moonring." .. name, objects[name]) end
+  for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Runtime" } do fields(name, "moonring." .. name, objects[name]) end
 end
 
 -- Every object prints itself, closes twice, says so, and is no use afterwards.

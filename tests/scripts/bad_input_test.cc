@@ -247,18 +247,16 @@ class BadConfigurationTest : public Workplace {
 TEST_F(BadConfigurationTest, Keys) {
   EXPECT_THAT(Line("learning_rat: 1"), FailsWith(2, "line.yaml:17: unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
   EXPECT_THAT(Word("learning_rat=1"), FailsWith(2, "learning_rat=1: unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
-  EXPECT_THAT(Line("lora_rank: 8"), FailsWith(2, "line.yaml:17: not supported yet: lora_rank"));
-  EXPECT_THAT(Word("lora_rank=8"), FailsWith(2, HasSubstr("not supported yet: lora_rank")));
-  EXPECT_THAT(Line("packing: true"), FailsWith(2, "line.yaml:17: not supported yet: packing: true"));
-  EXPECT_THAT(Word("stage=dpo"), FailsWith(2, HasSubstr("not supported yet: stage: dpo")));
-  EXPECT_THAT(Word("finetuning_type=lora"), FailsWith(2, HasSubstr("not supported yet: finetuning_type: lora")));
-  EXPECT_THAT(Word("eval_dataset=rows"), FailsWith(2, HasSubstr("not supported yet: eval_dataset")));
+  EXPECT_THAT(Line("use_galore: true"), FailsWith(2, "line.yaml:17: not supported yet: use_galore"));
+  EXPECT_THAT(Word("galore_rank=8"), FailsWith(2, HasSubstr("not supported yet: galore_rank")));
+  EXPECT_THAT(Line("neat_packing: true"), FailsWith(2, "line.yaml:17: not supported yet: neat_packing: true"));
+  EXPECT_THAT(Line("packing: true"), FailsWith(2, HasSubstr("not supported yet: packing in stage sft")));
+  EXPECT_THAT(Word("stage=ppo"), FailsWith(2, HasSubstr("not supported yet: stage: ppo")));
+  EXPECT_THAT(Word("finetuning_type=oft"), FailsWith(2, HasSubstr("not supported yet: finetuning_type: oft")));
   EXPECT_THAT(Word("deepspeed=ds.json"), FailsWith(2, HasSubstr("not supported yet: deepspeed")));
   EXPECT_THAT(Word("stray"), FailsWith(2, "wanted key=value, got 'stray'"));
   EXPECT_THAT(Word("model_name_or_path="), FailsWith(2, "config.yaml: model_name_or_path is missing"));
   EXPECT_THAT(Word("output_dir="), FailsWith(2, "config.yaml: output_dir is missing"));
-  Write("nokind.yaml", "model_name_or_path: model\ndataset: rows\noutput_dir: out\n");
-  EXPECT_THAT(Run({"train", "nokind.yaml"}), FailsWith(2, HasSubstr("not supported yet: finetuning_type: lora (the default; say finetuning_type: full)")));
 }
 
 TEST_F(BadConfigurationTest, Values) {

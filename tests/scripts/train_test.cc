@@ -107,7 +107,7 @@ TEST_F(TrainTest, LeavesEveryFile) {
   std::vector<std::string> left;
   for (const auto& entry : std::filesystem::directory_iterator(Path("out"))) left.push_back(entry.path().filename());
   EXPECT_THAT(left,
-              ::testing::UnorderedElementsAre("all_results.json", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+              ::testing::UnorderedElementsAre("all_results.json", "checkpoint-3", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
                                               "tokenizer_config.json", "train_results.json", "trainer_log.jsonl", "trainer_state.json", "training_loss.png"));
 }
 

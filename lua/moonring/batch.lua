@@ -1,0 +1,74 @@
+--- A micro-batch as an objective sees it: what may be counted before the first forward, and this rank's share of its tokens.
+local objectives = require "moonring.native.objectives"
+
+local batch = {}
+local Batch = {}
+
+-- ids, positions, targets, plan and layout are cut when one of them is first asked for. They live as long as the scope in which that is.
+function Batch:__index(name)
+  if Batch[name] then return Batch[name] end
+  if name == "ids" or name == "positions" or name == "targets" or name == "plan" or name == "layout" then
+    self.ids, self.positions, self.targets, self.plan, self.layout = self.attention:cut(self:sequence())
+    return rawget(self, name)
+  end
+end
+
+--- `slot`: which of an example's documents the micro-batch begins with (KTO's mismatched ones are documents 1).
+function batch.new(micro, attention, mesh, slot)
+  return setmetatable({ micro = micro, attention = attention, mesh = mesh, slot = slot or 0, statistics = {} }, Batch)
+end
+
+function Batch:sequence() return self.micro:sequence() end
+function Batch:labels() return self.micro:labels() end
+function Batch:lengths() return self:sequence():lengths() end
+function Batch:examples() return self.micro:examples() end
+function Batch:places() return self.micro:places() end
+function Batch:desirable() return self.micro:desirable() end
+function Batch:documents_per_example() return self.micro:documents_per_example() end
+
+--- How many examples there are.
+function Batch:size() return #self.micro:examples() end
+
+--- Predictions of each document, on all ranks: fp64 [documents].
+function Batch:document_targets() return objectives.document_targets(self:sequence()) end
+
+--- Predictions of all documents.
+function Batch:count_targets() return self:document_targets():sum():item() end
+
+--- This rank's rows of a per-token tensor of the whole stream.
+function Batch:cut(stream) return self.layout:cut(stream, self.mesh:sp_rank()) end
+
+--- What makes randomness the same wherever a token lies: `noise` ({ seed, step, neftune_alpha }) with the tokens' identities.
+function Batch:noise(noise)
+  if not noise then return nil end
+  local sequence = self:sequence()
+  return { seed = noise.seed, step = noise.step, neftune_alpha = noise.neftune_alpha, identity = self:cut(sequence:identity()),
+    lengths = noise.neftune_alpha and self:cut(sequence:lengths_of_tokens()) or nil }
+end
+
+--- The stream after the model's final norm, this rank's rows [T_local, D].
+function Batch:hidden(model, noise) return model:forward(self.ids, self.positions, self.plan, self:noise(noise)) end
+
+--- Log-probs of this rank's targets [T_local] from hidden states. `options`: label_smoothing and statistics, as objectives.log_prob takes them;
+-- the statistics are left in self.statistics.
+function Batch:token_log_probs(model, hidden, options)
+  local log_probs, statistics = objectives.log_prob(hidden, model:head(), self.targets,
+    { dtype = model:matmul_dtype(), label_smoothing = options and options.label_smoothing, statistics = options and options.statistics })
+  self.statistics = statistics or {}
+  return log_probs
+end
+
+--- The sum over each document of a per-token tensor of this rank, over all ranks of the sp group: fp64 [documents]. Its backward is each token's own.
+function Batch:document_sums(values) return objectives.document_sums(values, self.layout, self.mesh) end
+
+--- Log-probs of the documents, fp64 [documents]. `weights`: of the tokens of the whole stream.
+function Batch:document_log_probs(model, hidden, options, weights)
+  local log_probs = self:token_log_probs(model, hidden, options)
+  if weights then log_probs = log_probs * self:cut(weights) end
+  local sums = {}
+  for name, values in pairs(self.statistics) do sums[name] = self:document_sums(values) end
+  self.statistics = sums
+  return self:document_sums(log_probs)
+end
+
+return batch

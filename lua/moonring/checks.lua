@@ -1,0 +1,114 @@
+--- What of a training configuration can be known to be wrong before anything is loaded. One function a subject; each ends the run with one line.
+local config = require "moonring.config"
+local run = require "moonring.run"
+local system = require "moonring.native.system"
+
+local checks = {}
+
+local function at_least(c, bounds)
+  for name, least in pairs(bounds) do
+    if c[name] and not (c[name] >= least) then config.fail(name, ": wanted ", least == 0 and "0 or more" or "at least " .. least, ", got ", c[name]) end
+  end
+end
+
+local function between(c, name, least, most)
+  if c[name] and not (c[name] >= least and c[name] <= most) then config.fail(name, ": wanted ", least, " to ", most, ", got ", c[name]) end
+end
+
+-- Keys that were given but act in other stages or kinds of fine-tuning alone.
+local function belongs(c, names, holds, where)
+  if holds then return end
+  for _, name in ipairs(names) do
+    local given = c.given[name]
+    if given ~= nil and given ~= system.null and given ~= false then config.fail(name, " is for ", where, " alone") end
+  end
+end
+
+local function numbers(c)
+  at_least(c, { sequence_parallel_size = 1, per_device_train_batch_size = 1, per_device_eval_batch_size = 1, gradient_accumulation_steps = 1, logging_steps = 1,
+    cutoff_len = 1, micro_batch_tokens = 1, num_train_epochs = 0, learning_rate = 0, max_grad_norm = 0, ddp_timeout = 0, val_size = 0, save_total_limit = 1,
+    early_stopping_steps = 1, lora_rank = 1, neftune_noise_alpha = 0, kto_chosen_weight = 0, kto_rejected_weight = 0, pref_ftx = 0, pref_bco_weight = 0 })
+  between(c, "label_smoothing_factor", 0, 1)
+  between(c, "lora_dropout", 0, 1)
+  for _, name in ipairs { "eval_steps", "save_steps" } do
+    local value = c[name]
+    if value and (value <= 0 or (value >= 1 and value ~= math.floor(value))) then config.fail(name, ": wanted a part of all steps below 1 or a whole number, got ", value) end
+  end
+  run.precision(c)
+end
+
+local function stages(c)
+  belongs(c, { "train_on_prompt", "mask_history", "use_dft_loss", "use_eaft_loss" }, c.stage == "sft", "stage sft")
+  if c.packing and c.stage ~= "pt" then
+    config.fail("not supported yet: packing in stage ", c.stage, " (LLaMA-Factory's rows; documents are packed without it here, exactly, and see only themselves)")
+  end
+  if c.label_smoothing_factor > 0 and c.stage ~= "sft" and c.stage ~= "pt" then config.fail "label_smoothing_factor is for stages pt and sft alone; pairs have dpo_label_smoothing" end
+  local chosen = {}
+  for _, name in ipairs { "use_dft_loss", "use_eaft_loss" } do
+    if c[name] then chosen[#chosen + 1] = name end
+  end
+  if c.label_smoothing_factor > 0 then chosen[#chosen + 1] = "label_smoothing_factor" end
+  if #chosen > 1 then config.fail(table.concat(chosen, " and "), " exclude one another") end
+  if c.train_on_prompt and c.mask_history then config.fail "train_on_prompt and mask_history exclude one another" end
+end
+
+local function preferences(c)
+  local pairwise, judged = c.stage == "dpo", c.stage == "dpo" or c.stage == "kto"
+  if judged and not (c.pref_beta > 0) then config.fail("pref_beta: wanted more than 0, got ", c.pref_beta) end
+  belongs(c, { "ref_model", "ref_model_adapters", "precompute_ref_log_probs" }, judged, "stages dpo and kto")
+  if c.ref_model_adapters and not c.ref_model then config.fail "ref_model_adapters: wanted a ref_model beside it" end
+  if not pairwise then return end
+  local free = c.pref_loss == "orpo" or c.pref_loss == "simpo"
+  if free and c.precompute_ref_log_probs then config.fail("precompute_ref_log_probs: pref_loss ", c.pref_loss, " has no reference whose log-probs could be kept") end
+  if free and c.ref_model then config.fail("ref_model: pref_loss ", c.pref_loss, " has no reference") end
+  if free and c.pref_bco_weight > 0 then config.fail("pref_bco_weight: pref_loss ", c.pref_loss, " has no reference, BCO needs one") end
+  if c.dpo_label_smoothing > 0 and c.pref_loss ~= "sigmoid" and c.pref_loss ~= "robust" then
+    config.fail("dpo_label_smoothing: pref_loss ", c.pref_loss, " has no label smoothing; sigmoid and robust have")
+  end
+  if not (c.dpo_label_smoothing >= 0 and c.dpo_label_smoothing < 0.5) then config.fail("dpo_label_smoothing: wanted 0 or more, below 0.5, got ", c.dpo_label_smoothing) end
+  between(c, "ld_alpha", 0, 1)
+end
+
+local function finetuning(c)
+  belongs(c, { "adapter_name_or_path", "create_new_adapter", "additional_target", "use_rslora", "use_dora", "loraplus_lr_ratio" }, c.finetuning_type == "lora", "finetuning_type lora")
+  if c.loraplus_lr_ratio and not (c.loraplus_lr_ratio > 0) then config.fail("loraplus_lr_ratio: wanted more than 0, got ", c.loraplus_lr_ratio) end
+  if c.finetuning_type == "freeze" and c.freeze_trainable_layers == 0 then config.fail "freeze_trainable_layers: wanted the last n layers (above 0) or the first -n (below 0), got 0" end
+end
+
+local function evaluation(c)
+  local has = c.eval_dataset ~= nil or c.val_size > 0
+  if c.eval_dataset and c.val_size > 0 then config.fail "val_size and eval_dataset exclude one another" end
+  if (c.eval_strategy ~= "no" or c.do_eval or c.eval_on_start) and not has then config.fail "eval_strategy: nothing to evaluate on; wanted eval_dataset or val_size" end
+  if c.eval_on_start and c.eval_strategy == "no" then config.fail "eval_on_start: wanted an eval_strategy beside it" end
+  if c.early_stopping_steps and c.eval_strategy == "no" then config.fail "early_stopping_steps: wanted an eval_strategy beside it" end
+  if not c.load_best_model_at_end then return end
+  if c.save_strategy ~= c.eval_strategy then
+    config.fail("load_best_model_at_end: save_strategy ", c.save_strategy, " and eval_strategy ", c.eval_strategy, " must agree")
+  end
+  local every = c.eval_steps or c.logging_steps
+  if c.eval_strategy == "steps" and (c.save_steps < 1 or every < 1) and c.save_steps ~= every or (c.save_steps >= 1 and every >= 1 and c.eval_strategy == "steps" and c.save_steps % every ~= 0) then
+    config.fail("load_best_model_at_end: save_steps ", c.save_steps, " must be a multiple of eval_steps ", every)
+  end
+end
+
+local function folders(c)
+  if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder") end
+  if #system.list(c.output_dir) > 0 and not c.overwrite_output_dir then
+    config.fail("output_dir: ", c.output_dir, " is not empty; overwrite_output_dir: true writes into it")
+  end
+  system.make_folder(c.output_dir)
+end
+
+--- Refuses what cannot be trained, and makes output_dir.
+function checks.train(c)
+  config.require_keys(c, { "model_name_or_path", "dataset", "output_dir" })
+  numbers(c)
+  stages(c)
+  preferences(c)
+  finetuning(c)
+  evaluation(c)
+  run.check_attention(c)
+  folders(c)
+end
+
+return checks

@@ -1,0 +1,94 @@
+--- The needle in a haystack: one fact among many sentences, and whether a model, read greedily, still knows it.
+local comm = require "moonring.native.comm"
+local config = require "moonring.config"
+local objectives = require "moonring.native.objectives"
+local tensors = require "moonring.native.tensor"
+
+local needle = {}
+
+local WHO = { "a lantern", "the harbour", "the ferryman", "an old map", "the north wind", "a copper bell", "the orchard", "a paper boat", "the miller", "seven geese" }
+local DOES = { "keeps", "remembers", "follows", "mends", "waits for", "looks after", "has heard of", "hides from" }
+local FACT, QUESTION, ANSWER = "The secret number of the lighthouse is %s.", "What is the secret number of the lighthouse? Answer with the number alone.",
+  "The secret number of the lighthouse is"
+
+--- The numbers of a list of texts, each from `least` to `most`.
+function needle.numbers(name, list, least, most)
+  local numbers = {}
+  for item in (type(list) == "table" and table.concat(list, ",") or list):gmatch "[^,]+" do
+    local number = tonumber(item)
+    if not number or number < least or number > most then
+      config.fail(name, ": wanted numbers from ", least, most == math.huge and " on" or " to " .. most, ", got '", item, "'")
+    end
+    numbers[#numbers + 1] = number
+  end
+  if #numbers == 0 then config.fail(name, ": wanted at least one number") end
+  return numbers
+end
+
+-- The same numbers for the same seed on every machine (Park and Miller's generator).
+local function chance(seed)
+  local state = seed % 2147483646 + 1
+  return function(n)
+    state = state * 16807 % 2147483647
+    return state % n + 1
+  end
+end
+
+local function sentence(draw)
+  local text = WHO[draw(#WHO)] .. " " .. DOES[draw(#DOES)] .. " " .. WHO[draw(#WHO)] .. "."
+  return text:sub(1, 1):upper() .. text:sub(2)
+end
+
+--- A prompt of at most `length` tokens, answer included, whose fact stands after the part `depth` (0 to 1) of its sentences: { ids, labels: the answer's tokens alone,
+-- answer: them, number }.
+function needle.problem(tokenizer, template, length, depth, seed)
+  local draw = chance(seed)
+  local digits = {}
+  for i = 1, 5 do digits[i] = draw(i == 1 and 9 or 10) - (i == 1 and 0 or 1) end
+  local number = table.concat(digits)
+  local prefix, answer = tokenizer:encode(ANSWER), tokenizer:encode(" " .. number)
+  local function prompt(hay) return template:encode_prompt { table.concat(hay, " ") .. "\n\n" .. QUESTION } end
+  local fact = FACT:format(number)
+  local room = length - #prompt { fact } - #prefix - #answer
+  if room < 0 then config.fail("lengths: the question alone takes ", length - room, " tokens, ", length, " were asked for") end
+  local hay = {}
+  while true do
+    local text = sentence(draw)
+    room = room - #tokenizer:encode(" " .. text)
+    if room < 0 then break end
+    hay[#hay + 1] = text
+  end
+  table.insert(hay, math.floor(depth * #hay + 0.5) + 1, fact)
+  local ids, labels = prompt(hay), {}
+  for _, id in ipairs(prefix) do ids[#ids + 1] = id end
+  for i = 1, #ids do labels[i] = -100 end
+  for _, id in ipairs(answer) do ids[#ids + 1], labels[#labels + 1] = id, id end
+  return { ids = ids, labels = labels, answer = answer, number = number }
+end
+
+--- What the model says greedily at each token of the answer, given the right ones before it: a list of ids. So the greedy answer is right up to the first that is not.
+-- One forward pass, over the sp group.
+function needle.read(problem, model, attention, mesh)
+  return tensors.scope(tensors.no_grad, function()
+    local ids, positions, targets, plan = attention:cut(comm.sequence { documents = { problem.ids }, labels = { problem.labels } })
+    local hidden = model:forward(ids, positions, plan)
+    local _, statistics = objectives.log_prob(hidden, model:head(), targets, { dtype = model:matmul_dtype(), statistics = { "greedy" } })
+    local first, said = #problem.ids - #problem.answer - 1, {}
+    for i = 1, #problem.answer do said[i] = 0 end
+    local where, greedy = positions:tolist(), statistics.greedy:tolist()
+    for row, target in ipairs(targets:tolist()) do
+      if target >= 0 then said[where[row] - first + 1] = greedy[row] end
+    end
+    return mesh:sum_sp(tensors.tensor(said, "fp64")):tolist()
+  end)
+end
+
+--- The part of the answer that is right before the first wrong token.
+function needle.score(problem, said)
+  for i, id in ipairs(problem.answer) do
+    if said[i] ~= id then return (i - 1) / #problem.answer end
+  end
+  return 1
+end
+
+return needle

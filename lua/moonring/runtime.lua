@@ -1,0 +1,199 @@
+--- Runs an objective over steps and evaluations: counts first, then micro-batch by micro-batch, forward and backward. The one place that divides.
+--   loss of a step = sum over its examples, on all ranks  /  the objective's count of the whole step
+-- Gradients are summed over all ranks and averaged nowhere.
+local batches = require "moonring.batch"
+local metrics = require "moonring.metrics"
+local tensor = require "moonring.native.tensor"
+local trainer = require "moonring.native.trainer"
+
+local runtime = {}
+local Runtime = {}
+Runtime.__index = Runtime
+
+--- Options: mesh, model, attention, objective (moonring.objective); parameters (absent: the model's and the objective's), reference
+-- (moonring.reference; where the objective needs one), group (examples of a survey's group: per_device_train_batch_size x dp), noise ({ seed, neftune_alpha }),
+-- on_batch (a function that sees each micro-batch's Batch before its forward).
+function runtime.new(options)
+  local self = setmetatable({}, Runtime)
+  for name, value in pairs(options) do self[name] = value end
+  if not self.parameters then
+    self.parameters = self.model:parameters()
+    if self.objective.parameters then self.parameters = self.parameters:join(self.objective.parameters) end
+  end
+  return self
+end
+
+function Runtime:batch(micro, slot) return batches.new(micro, self.attention, self.mesh, slot) end
+
+--- What an objective's loss takes of a batch: log-probs of its tokens or documents, or what the objective itself makes of the hidden states.
+function Runtime:values(batch, noise)
+  local o, model = self.objective, self.model
+  local hidden = batch:hidden(model, noise)
+  if o.values then return o.values(batch, hidden, noise) end
+  if o.level == "token" then return batch:token_log_probs(model, hidden, o) end
+  return batch:document_log_probs(model, hidden, o, o.weights and o.weights(batch))
+end
+
+function Runtime:loss(batch, noise, reference)
+  local values = self:values(batch, noise)
+  if self.objective.needs_reference then
+    if not reference then error("INVALID_ARGUMENT: this objective needs a reference model", 0) end
+    batch.reference = reference:log_probs(batch)
+  end
+  return self.objective.loss(batch, values)
+end
+
+-- The sum of `count` over a list of micro-batches.
+local function total(self, micros, count)
+  local sum = 0
+  for _, micro in ipairs(micros) do
+    sum = sum + tensor.scope(function() return count(self:batch(micro)) end)
+  end
+  return sum
+end
+
+-- This dp rank's documents of the step, at their places: lists policy, reference, targets.
+local function surveyed(self, step, survey, reference)
+  local n = step:size() * survey.per_example
+  local policy, of_reference, targets = {}, {}, {}
+  for i = 1, n do policy[i], of_reference[i], targets[i] = 0, 0, 0 end
+  local mismatched = survey.documents == "mismatched"
+  for _, micro in ipairs(mismatched and step:mismatched() or step:micro_batches()) do
+    tensor.scope(tensor.no_grad, function()
+      local batch = self:batch(micro, mismatched and 1 or 0)
+      local mine = self:values(batch):tolist()
+      local theirs, counts = reference:log_probs(batch):tolist(), batch:document_targets():tolist()
+      for i, place in ipairs(batch:places()) do
+        for s = 1, survey.per_example do
+          local from, to = (i - 1) * survey.per_example + s, place * survey.per_example + s
+          policy[to], of_reference[to], targets[to] = mine[from], theirs[from], counts[from]
+        end
+      end
+    end)
+  end
+  return policy, of_reference, targets
+end
+
+-- Runs the objective's survey over the whole step. `alone`: the step is this dp rank's own.
+function Runtime:survey(step, group, reference, alone)
+  local survey = self.objective.survey
+  if not survey then return {} end
+  local policy, of_reference, targets = surveyed(self, step, survey, reference)
+  if not alone then
+    local rows = self.mesh:sum_dp(tensor.tensor({ policy, of_reference, targets }, "fp64")):tolist()
+    policy, of_reference, targets = rows[1], rows[2], rows[3]
+  end
+  local told = survey.run(tensor.tensor(policy, "fp64"), tensor.tensor(of_reference, "fp64"), tensor.tensor(targets, "fp64"), group)
+  return (alone or self.mesh:dp_rank() == 0) and told or {} -- the same on all ranks: counted once
+end
+
+local function finite(x) return x == x and math.abs(x) < math.huge end
+
+-- Ends the run where the step's loss is not a number, naming where it came from. Every rank must call it.
+local function check_finite(self, loss, suspects, k)
+  if finite(loss) then return end
+  local named = {}
+  for _, text in ipairs(self.mesh:gather(table.concat(suspects, " "))) do
+    for example in text:gmatch "%S+" do named[tonumber(example)] = true end
+  end
+  local list = {}
+  for example in pairs(named) do list[#list + 1] = example end
+  table.sort(list)
+  local more = #list > 8 and ", ..." or ""
+  error(("ABORTED: step %d: the loss is %s, with the examples %s%s of the data set (counted from 0) in the micro-batch; stopped before the update"):format(
+    k, tostring(loss), table.concat(list, ", ", 1, math.min(#list, 8)), more), 0)
+end
+
+--- Puts the gradient of the whole step's loss into the parameters, summed over all ranks. Returns that loss, and the metrics' totals: name -> { sum,
+-- count }, the same on every rank. `k` is the step's number, for messages and noise. Every rank must call it.
+function Runtime:backward(step, k)
+  local o, mesh = self.objective, self.mesh
+  local count = mesh:sum_dp(total(self, step:micro_batches(), o.count)) -- of the whole step, before its first forward
+  local told = tensor.scope(function() return self:survey(step, self.group, self.reference) end)
+  local noise = self.noise and { seed = self.noise.seed, neftune_alpha = self.noise.neftune_alpha, step = k }
+  local share, suspects = 0, {}
+  for _, micro in ipairs(step:micro_batches()) do
+    tensor.scope(function()
+      local batch = self:batch(micro)
+      if self.on_batch then self.on_batch(batch) end
+      local sum, more = self:loss(batch, noise, self.reference)
+      local loss = sum / math.max(count, 1)
+      loss:backward()
+      local value = loss:item()
+      if not finite(value) then
+        for _, example in ipairs(batch:examples()) do suspects[#suspects + 1] = example end
+      end
+      share = share + value
+      metrics.add(told, more or {})
+    end)
+  end
+  local loss = mesh:sum((o.level == "token" or mesh:sp_rank() == 0) and share or 0)
+  check_finite(self, loss, suspects, k)
+  trainer.sum_gradients(self.parameters, mesh)
+  return loss, metrics.reduce(told, mesh, o.level)
+end
+
+-- Of each row the part of its predictions that are the likeliest id, added up over rows that have any.
+local function row_accuracy(batch)
+  local right = batch:document_sums(batch.statistics.greedy:eq(batch.targets):to "fp64"):tolist()
+  local sum, rows = 0, 0
+  for i, targets in ipairs(batch:document_targets():tolist()) do
+    if targets > 0 then sum, rows = sum + right[i] / targets, rows + 1 end
+  end
+  return { accuracy = { sum, rows } }
+end
+
+-- One batch of an evaluation, on one sp group: its rows, its divisor, this rank's sum and metrics by level.
+local function evaluate_batch(self, step, reference, accuracy)
+  local o = self.objective
+  local micros = step:micro_batches()
+  local count = total(self, micros, o.level == "token" and function(batch) return batch:count_targets() end or o.count)
+  local state = o.state and o.state()
+  local told, of_rows, sum = self:survey(step, step:size(), reference, true), {}, 0
+  for _, micro in ipairs(micros) do
+    tensor.scope(function()
+      local batch = self:batch(micro)
+      local loss, more = self:loss(batch, nil, reference)
+      sum = sum + loss:item()
+      metrics.add(told, more or {})
+      if accuracy and o.level == "token" then metrics.add(of_rows, row_accuracy(batch)) end
+    end)
+  end
+  if state then o.load_state(state) end -- an evaluation leaves no trace
+  return count, sum, told, of_rows
+end
+
+--- Evaluates on a data set, in its order. Options: batch (rows of a batch), micro_batch_tokens, reference (of this data set), accuracy (true: of tokens).
+--   loss            mean of the batches' means, by rows: as the Hugging Face Trainer has it, on any dp, sp and packing
+--   loss_per_token  at token level: the sum over all predictions by their number
+-- and the metrics' means by name. A survey's group is a batch. Every rank must call it.
+function Runtime:evaluate(dataset, options)
+  local o, mesh, n = self.objective, self.mesh, dataset:size()
+  local statistics = o.statistics
+  if options.accuracy and o.level == "token" then
+    o.statistics = { "greedy" }
+    for _, name in ipairs(statistics or {}) do o.statistics[#o.statistics + 1] = name end
+  end
+  local weighted, sums, counts, told, of_rows = 0, 0, 0, {}, {}
+  local steps = dataset:steps { batch = options.batch, shuffle = false, micro_batch_tokens = options.micro_batch_tokens, total_steps = math.ceil(n / options.batch) }
+  for step in function() return steps:next() end do
+    if step:index() % mesh:dp_size() == mesh:dp_rank() then
+      tensor.scope(tensor.no_grad, function()
+        local count, sum, more, rows = evaluate_batch(self, step, options.reference, options.accuracy)
+        weighted = weighted + step:size() * sum / math.max(count, 1)
+        sums, counts = sums + sum, counts + count
+        metrics.add(told, more)
+        metrics.add(of_rows, rows)
+      end)
+    end
+  end
+  o.statistics = statistics
+  local token = o.level == "token"
+  local once = mesh:sp_rank() == 0
+  local result = metrics.means(metrics.add(metrics.reduce(told, mesh, o.level), metrics.reduce(of_rows, mesh, "sequence")))
+  result.loss = mesh:sum((token or once) and weighted or 0) / n
+  if token then result.loss_per_token = mesh:sum(sums) / math.max(mesh:sum(once and counts or 0), 1) end
+  return result
+end
+
+return runtime

@@ -1,0 +1,106 @@
+---@meta moonring.batch
+
+--- A micro-batch as an objective sees it.
+---@class moonring.batch
+local batch = {}
+
+--- Nothing is cut before it is asked for.
+---@param micro moonring.MicroBatch
+---@param attention moonring.Attention
+---@param mesh moonring.Mesh
+---@param slot? integer which of an example's documents the micro-batch begins with: 1 for KTO's mismatched ones; 0 where absent
+---@return moonring.Batch
+function batch.new(micro, attention, mesh, slot) end
+
+--- ids, positions, targets, plan and layout are this rank's share, cut when one of them is first asked for; they live as long as the scope in which that is.
+---@class moonring.Batch
+---@field micro moonring.MicroBatch
+---@field attention moonring.Attention
+---@field mesh moonring.Mesh
+---@field slot integer
+---@field statistics table<string, moonring.Tensor> what log-probs left besides: per token of this rank at token level, summed over documents at sequence level
+---@field reference? moonring.Tensor fp64 [documents]: the reference model's log-probs, where the objective needs them
+---@field ids moonring.Tensor int64 [T_local]
+---@field positions moonring.Tensor int64 [T_local]
+---@field targets moonring.Tensor int64 [T_local]; -100: none
+---@field plan moonring.AttentionPlan
+---@field layout moonring.Layout
+local Batch = {}
+
+--- The whole stream, uncut.
+---@return moonring.Sequence
+function Batch:sequence() end
+
+--- Unshifted labels of the whole stream, int64 [T].
+---@return moonring.Tensor
+function Batch:labels() end
+
+--- Tokens of each document.
+---@return integer[]
+function Batch:lengths() end
+
+--- Indices of its examples in the data set, from 0.
+---@return integer[]
+function Batch:examples() end
+
+--- Their places in the step, from 0.
+---@return integer[]
+function Batch:places() end
+
+--- KTO: whether each example's answer is a desired one; else nil.
+---@return boolean[]?
+function Batch:desirable() end
+
+--- 1, or 2 where an example is a pair: documents stand chosen, rejected, chosen, rejected, ...
+---@return integer
+function Batch:documents_per_example() end
+
+--- How many examples there are.
+---@return integer
+function Batch:size() end
+
+--- Predictions of each document, on all ranks: fp64 [documents].
+---@return moonring.Tensor
+function Batch:document_targets() end
+
+--- Predictions of all documents.
+---@return integer
+function Batch:count_targets() end
+
+--- This rank's rows of a per-token tensor of the whole stream.
+---@param stream moonring.Tensor [T, ...]
+---@return moonring.Tensor [T_local, ...]
+function Batch:cut(stream) end
+
+--- `noise` with the identities of this rank's tokens, as a model's forward takes it; nil for nil.
+---@param noise? table { seed, step, neftune_alpha }
+---@return table?
+function Batch:noise(noise) end
+
+--- The stream after the model's final norm. Collective over the sp group.
+---@param model moonring.Model
+---@param noise? table { seed, step, neftune_alpha }
+---@return moonring.Tensor hidden_TD [T_local, D]
+function Batch:hidden(model, noise) end
+
+--- Log-probs of this rank's targets. Leaves the statistics that were asked for in self.statistics.
+---@param model moonring.Model
+---@param hidden moonring.Tensor [T_local, D]
+---@param options? table label_smoothing and statistics, as objectives.log_prob takes them
+---@return moonring.Tensor [T_local]
+function Batch:token_log_probs(model, hidden, options) end
+
+--- The sum over each document of a per-token tensor of this rank, over all ranks of the sp group. Its backward is each token's own. Collective over the sp group.
+---@param values moonring.Tensor [T_local]
+---@return moonring.Tensor fp64 [documents]
+function Batch:document_sums(values) end
+
+--- Log-probs of the documents. Collective over the sp group.
+---@param model moonring.Model
+---@param hidden moonring.Tensor [T_local, D]
+---@param options? table label_smoothing and statistics, as objectives.log_prob takes them
+---@param weights? moonring.Tensor [T] of the tokens of the whole stream
+---@return moonring.Tensor fp64 [documents]
+function Batch:document_log_probs(model, hidden, options, weights) end
+
+return batch

@@ -1,0 +1,49 @@
+---@meta moonring.objective
+
+--- What a step counts and sums, as tables that moonring.runtime drives. A script may pass one of its own: level, count and loss are enough.
+---@class moonring.objective
+local objective = {}
+
+---@class moonring.Objective
+---@field level "token" | "sequence" whether loss sees the log-probs of this rank's tokens and returns this rank's share of a sum, or sees those of documents, and its sum is the same on the ranks of an sp group
+---@field count fun(batch: moonring.Batch): number what the batch adds to the divisor, from labels and lengths alone
+---@field loss fun(batch: moonring.Batch, values: moonring.Tensor): moonring.Tensor, table<string, number[]>? the sum, and metrics: name -> { sum, count }
+---@field statistics? string[] of objectives.log_prob; they are in batch.statistics
+---@field label_smoothing? number of objectives.log_prob
+---@field weights? fun(batch: moonring.Batch): moonring.Tensor of the tokens of the stream, by which a document's sum is made
+---@field values? fun(batch: moonring.Batch, hidden: moonring.Tensor, noise: table?): moonring.Tensor what loss sees in place of log-probs
+---@field needs_reference? boolean whether batch.reference is wanted
+---@field survey? table { documents = "own" | "mismatched", per_example, run = function(policy, reference, targets, group) -> metrics }: sees the log-probs of all the step's documents before its first backward
+---@field state? fun(): string what a checkpoint keeps
+---@field load_state? fun(text: string)
+---@field parameters? moonring.Parameters weights of its own
+---@field save? fun(folder: string) writes them
+
+---@class moonring.SftObjectiveOptions
+---@field count? "labels" | "targets" as objectives.sft's
+---@field dft? boolean
+---@field eaft? boolean
+---@field eaft_alpha? number
+---@field label_smoothing? number
+
+--- Supervised fine-tuning and pre-training.
+---@param options moonring.SftObjectiveOptions
+---@return moonring.Objective
+function objective.sft(options) end
+
+--- DPO and its kin.
+---@param options table those of objectives.preference, and ld_alpha
+---@return moonring.Objective
+function objective.preference(options) end
+
+--- KTO.
+---@param options table those of objectives.kto
+---@return moonring.Objective
+function objective.kto(options) end
+
+--- A reward model: the value head's score of each document's last token.
+---@param options table { value_head }
+---@return moonring.Objective
+function objective.reward(options) end
+
+return objective

@@ -1,0 +1,79 @@
+---@meta moonring.runtime
+
+--- Runs an objective over steps and evaluations: counts first, then micro-batch by micro-batch. The one place that divides: the loss of a step is the sum over its
+--- examples, on all ranks, by the objective's count of the whole step.
+---@class moonring.runtime
+local runtime = {}
+
+---@class moonring.RuntimeOptions
+---@field mesh moonring.Mesh
+---@field model moonring.Model
+---@field attention moonring.Attention
+---@field objective moonring.Objective
+---@field parameters? moonring.Parameters what gradients are summed of; the model's and the objective's where absent
+---@field reference? moonring.Reference where the objective needs one
+---@field group? integer examples of a survey's group: per_device_train_batch_size x dp
+---@field noise? table { seed, neftune_alpha }: what is random in training acts where it is given
+---@field on_batch? fun(batch: moonring.Batch) sees each micro-batch before its forward
+
+--- What runs the steps of one model under one objective.
+---@param options moonring.RuntimeOptions
+---@return moonring.Runtime
+function runtime.new(options) end
+
+---@class moonring.Runtime
+---@field mesh moonring.Mesh
+---@field model moonring.Model
+---@field attention moonring.Attention
+---@field objective moonring.Objective
+---@field parameters moonring.Parameters
+---@field reference? moonring.Reference
+---@field group? integer
+---@field noise? table
+---@field on_batch? fun(batch: moonring.Batch)
+local Runtime = {}
+
+--- A micro-batch as the objective sees it.
+---@param micro moonring.MicroBatch
+---@param slot? integer as moonring.batch.new's
+---@return moonring.Batch
+function Runtime:batch(micro, slot) end
+
+--- What the objective's loss takes: log-probs of tokens or documents, or what the objective itself makes of the hidden states. Collective over the sp group.
+---@param batch moonring.Batch
+---@param noise? table { seed, step, neftune_alpha }
+---@return moonring.Tensor
+function Runtime:values(batch, noise) end
+
+--- The objective's sum and metrics of one micro-batch. Collective over the sp group.
+---@param batch moonring.Batch
+---@param noise? table { seed, step, neftune_alpha }
+---@param reference? moonring.Reference
+---@return moonring.Tensor sum
+---@return table<string, number[]>? metrics
+function Runtime:loss(batch, noise, reference) end
+
+--- Lets the objective see the log-probs of the whole step's documents, where it wants to, and returns what metrics it gives. Collective.
+---@param step moonring.Step
+---@param group integer
+---@param reference moonring.Reference
+---@param alone? boolean the step is this dp rank's own
+---@return table<string, number[]>
+function Runtime:survey(step, group, reference, alone) end
+
+--- Puts the gradient of the whole step's loss into the parameters, summed over all ranks, on top of what is there. Collective over all ranks.
+--- Errors: ABORTED, naming step and examples, where the loss is not finite; before any update.
+---@param step moonring.Step
+---@param k integer the step's number, for messages and noise
+---@return number loss of the whole step
+---@return table<string, number[]> metrics their totals: name -> { sum, count }
+function Runtime:backward(step, k) end
+
+--- Evaluates on a data set, in its order: the same numbers for any sp, dp and packing. loss: the mean of the batches' means, by rows, as the Hugging Face Trainer has
+--- it; loss_per_token, at token level: the sum over all predictions by their number; and the metrics' means. Collective over all ranks.
+---@param dataset moonring.Dataset
+---@param options table { batch: rows of one, micro_batch_tokens, reference: of this data set, accuracy: of tokens }
+---@return table<string, number>
+function Runtime:evaluate(dataset, options) end
+
+return runtime

@@ -1,0 +1,62 @@
+--- moonring needle MODEL [key=value...]: hides a fact at several depths of texts of several lengths and asks for it; a table and a heat-map.
+-- The share of the greedy answer that is right before its first wrong token, on average over trials. Keys: lengths (tokens, a comma list), depths (percent, a comma list),
+-- trials, out (the picture), template (absent: found by the model's own), and train's: adapter_name_or_path, sequence_parallel_size, sequence_parallel_mode, bf16, seed, ...
+local moonring = require "moonring"
+local needle = moonring.needle
+local path = table.remove(arg, 1)
+if not path or path:find "=" then moonring.config.fail("usage: moonring needle MODEL [lengths=512,1024,2048] [key=value...]") end
+local config = moonring.config.load(nil, arg, {
+  { "lengths", "list", "256,512,1024,2048", "tokens of the texts" },
+  { "depths", "list", "0,25,50,75,100", "where the fact stands, in percent" },
+  { "trials", "int", 1, "texts of each length and depth" },
+  { "out", "string", "needle.png", "the picture" },
+})
+moonring.run.check_attention(config)
+moonring.config.check_output(config, "out")
+local lengths, depths = needle.numbers("lengths", config.lengths, 16, math.huge), needle.numbers("depths", config.depths, 0, 100)
+local checkpoint = moonring.model.open(path)
+moonring.launch(config.sequence_parallel_size)
+
+local mesh = moonring.run.mesh(config)
+local tokenizer = moonring.data.tokenizer(checkpoint)
+local template = moonring.data.template(config.template or moonring.chat.guess_template(checkpoint), tokenizer, config.default_system)
+local model = moonring.run.model(config, checkpoint)
+local attention = moonring.run.attention(config, mesh, model)
+
+local function say(text)
+  if mesh:rank() == 0 then
+    print(text)
+    io.flush()
+  end
+end
+
+-- Shares by length and depth; the cells are dealt to the dp ranks.
+local shares, cell = {}, 0
+for l, length in ipairs(lengths) do
+  shares[l] = {}
+  for d, depth in ipairs(depths) do
+    shares[l][d] = 0
+    for trial = 1, config.trials do
+      if cell % mesh:dp_size() == mesh:dp_rank() then
+        local problem = needle.problem(tokenizer, template, length, depth / 100, config.seed + 1000 * l + 100 * d + trial)
+        shares[l][d] = shares[l][d] + needle.score(problem, needle.read(problem, model, attention, mesh)) / config.trials
+      end
+      cell = cell + 1
+    end
+  end
+end
+shares = mesh:sum_dp(moonring.tensor(shares, "fp64")):tolist()
+
+local columns, rows = {}, {}
+for d, depth in ipairs(depths) do columns[d] = ("%g%%"):format(depth) end
+say(("%10s  %s"):format("tokens", (" %5s"):rep(#columns):format(unpack(columns))))
+for l, length in ipairs(lengths) do
+  rows[l] = ("%d"):format(length)
+  local cells = {}
+  for d, share in ipairs(shares[l]) do cells[d] = ("%.0f%%"):format(100 * share) end
+  say(("%10s  %s"):format(rows[l], (" %5s"):rep(#cells):format(unpack(cells))))
+end
+if mesh:rank() == 0 then
+  moonring.trainer.heat_map(config.out, { columns = columns, rows = rows, shares = shares, title = "needle in a haystack: " .. path, x_label = "depth of the fact", y_label = "tokens" })
+end
+say("picture  " .. config.out)
