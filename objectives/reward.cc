@@ -26,7 +26,7 @@ class ValueFunction : public torch::autograd::Function<ValueFunction> {
                             const c10::intrusive_ptr<ValueHead>& head) {
     context->save_for_backward({rows_ND});
     context->saved_data["head"] = c10::IValue::make_capsule(head);
-    return at::addmv(head->bias->Lease(at::kDouble), rows_ND, head->weight->Lease(at::kDouble).squeeze(0));
+    return at::mv(rows_ND, head->weight->Lease(at::kDouble).squeeze(0)) + head->bias->Lease(at::kDouble);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {

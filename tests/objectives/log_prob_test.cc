@@ -22,6 +22,7 @@ struct Case {
   int64_t chunk_rows = 1000;
   double ignored = 0.4;  // share of rows without a target
   at::ScalarType dtype = at::kDouble;
+  double smoothing = 0.0;
 };
 
 struct Inputs {
@@ -45,6 +46,7 @@ LogProbOptions OptionsOf(const Case& c) {
   LogProbOptions options;
   options.head.scale = c.scale;
   options.head.softcap = c.softcap;
+  options.label_smoothing = c.smoothing;
   options.chunk_bytes = c.chunk_rows * c.vocab * static_cast<int64_t>(c10::elementSize(c.dtype));
   return options;
 }
@@ -66,7 +68,9 @@ Result Plain(const Case& c, const Inputs& in) {
   logits = logits * c.scale;
   if (c.softcap != 0.0) logits = (logits / c.softcap).tanh() * c.softcap;
   const at::Tensor learnt = in.targets.ne(comm::kIgnore);
-  const at::Tensor picked = at::log_softmax(logits, 1).gather(1, in.targets.clamp_min(0).unsqueeze(1)).squeeze(1);
+  const at::Tensor all = at::log_softmax(logits, 1);
+  at::Tensor picked = all.gather(1, in.targets.clamp_min(0).unsqueeze(1)).squeeze(1);
+  if (c.smoothing != 0.0) picked = (1 - c.smoothing) * picked + c.smoothing * all.mean(1);
   at::Tensor log_prob = at::where(learnt, picked, at::zeros_like(picked));
   (log_prob * in.upstream).sum().backward();
   return {log_prob.detach(), hidden.grad(), weight.grad(), c.bias ? bias.grad() : at::Tensor()};
@@ -91,10 +95,12 @@ TEST(LogProbTest, EqualsPlainAutogradInFp64) {
     for (const double softcap : {0.0, 3.0}) {
       for (const double scale : {1.0, 0.25}) {
         for (const bool bias : {false, true}) {
-          SCOPED_TRACE(testing::Message() << "rows " << chunk_rows << " softcap " << softcap << " scale " << scale << " bias " << bias);
-          const Case c{.scale = scale, .softcap = softcap, .bias = bias, .chunk_rows = chunk_rows};
-          const Inputs in = MakeInputs(c);
-          ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
+          for (const double smoothing : {0.0, 0.15}) {
+            SCOPED_TRACE(testing::Message() << "rows " << chunk_rows << " softcap " << softcap << " scale " << scale << " bias " << bias << " smoothing " << smoothing);
+            const Case c{.scale = scale, .softcap = softcap, .bias = bias, .chunk_rows = chunk_rows, .smoothing = smoothing};
+            const Inputs in = MakeInputs(c);
+            ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
+          }
         }
       }
     }
@@ -110,7 +116,8 @@ TEST(LogProbTest, EveryRowATarget) {
 // fp32: a vocabulary of some thousands, rows over several blocks and chunks; 2e-6 as for attention outputs.
 TEST(LogProbTest, Fp32WithinBoundsOfFp64) {
   for (const double softcap : {0.0, 20.0}) {
-    const Case c{.tokens = 300, .hidden = 64, .vocab = 5000, .scale = 0.3, .softcap = softcap, .bias = true, .chunk_rows = 70, .dtype = at::kFloat};
+    const Case c{.tokens = 300, .hidden = 64, .vocab = 5000, .scale = 0.3, .softcap = softcap, .bias = true, .chunk_rows = 70, .dtype = at::kFloat,
+                 .smoothing = softcap == 0.0 ? 0.1 : 0.0};
     const Inputs in = MakeInputs(c);
     Inputs exact = in;
     for (at::Tensor* t : {&exact.hidden, &exact.weight, &exact.bias, &exact.upstream}) *t = t->to(at::kDouble);
@@ -244,6 +251,37 @@ TEST(LogProbTest, FiniteDifferencesOfTheHead) {
   }
 }
 
+// Of whole logits; with fewer ids than top_entropy looks at, and with more.
+TEST(LogProbTest, StatisticsOfRows) {
+  for (const int64_t vocab : {7, 29}) {
+    for (const int64_t chunk_rows : {1, 5, 1000}) {
+      for (const double softcap : {0.0, 3.0}) {
+        const Case c{.vocab = vocab, .scale = 0.5, .softcap = softcap, .bias = true, .chunk_rows = chunk_rows};
+        const Inputs in = MakeInputs(c);
+        LogProbOptions options = OptionsOf(c);
+        options.head.bias_V = std::make_shared<Parameter>("lm_head.bias", in.bias);
+        const auto head = std::make_shared<Parameter>("lm_head.weight", in.weight);
+        const LogProbs result = TokenLogProb(in.hidden, head, in.targets, options, {.mean_logit = true, .greedy = true, .top_entropy = true});
+        EXPECT_TRUE(at::equal(result.log_prob_T.detach(), TokenLogProb(in.hidden, head, in.targets, options).detach()));
+        EXPECT_FALSE(result.statistics.mean_logit_T.requires_grad() || result.statistics.top_entropy_T.requires_grad());
+
+        at::Tensor logits = (in.hidden.matmul(in.weight.t()) + in.bias) * 0.5;
+        if (softcap != 0.0) logits = (logits / softcap).tanh() * softcap;
+        const at::Tensor learnt = in.targets.ne(comm::kIgnore);
+        const at::Tensor p = at::softmax(std::get<0>(logits.sort(1, /*descending=*/true)).narrow(1, 0, std::min<int64_t>(20, vocab)), 1);
+        EXPECT_LE(Distance(result.statistics.mean_logit_T, logits.mean(1) * learnt), 1e-14);
+        EXPECT_LE(Distance(result.statistics.top_entropy_T, -(p * p.log()).sum(1) * learnt), 1e-14);
+        EXPECT_TRUE(at::equal(result.statistics.greedy_T, at::where(learnt, logits.argmax(1), -1)));
+      }
+    }
+  }
+  const Case none{.tokens = 0};
+  const Inputs in = MakeInputs(none);
+  const TokenStatistics empty = TokenLogProb(in.hidden, std::make_shared<Parameter>("lm_head.weight", in.weight), in.targets, {}, {.greedy = true}).statistics;
+  EXPECT_EQ(empty.greedy_T.numel(), 0);
+  EXPECT_FALSE(empty.mean_logit_T.defined());
+}
+
 TEST(LogProbTest, LogitsOfRows) {
   const Case c{.scale = 0.5, .softcap = 4.0, .chunk_rows = 3};
   const Inputs in = MakeInputs(c);
@@ -271,6 +309,7 @@ TEST(LogProbTest, WrongCalls) {
   ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets.narrow(0, 0, 3)); }, "wanted int64 [37]");
   ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets + 20); }, "the vocabulary has 29 ids");
   ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets - 1000); }, "a target is -");
+  ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets, {.label_smoothing = 1.0}); }, "label_smoothing is 1, wanted 0 to less than 1");
   at::Tensor hidden = in.hidden.clone().requires_grad_();
   const at::Tensor sum = TokenLogProb(hidden, head, in.targets).sum();
   ExpectRefused([&] { sum.backward({}, /*retain_graph=*/true, /*create_graph=*/true); }, "a second derivative");

@@ -1,5 +1,6 @@
 #include "objectives/sft.h"
 
+#include <cmath>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -61,6 +62,37 @@ TEST(SftTest, ARankWithoutTokens) {
 TEST(SftTest, SumsInFp64) {
   const at::Tensor log_prob = at::full({1 << 20}, -0.1f);
   EXPECT_EQ(Sft({}).Loss(log_prob, at::zeros({1 << 20}, at::kLong)).loss.item<double>(), static_cast<double>(0.1f) * (1 << 20));
+}
+
+// The weights are outside the graph: a token's gradient is its weight alone.
+TEST(SftTest, WeightsOfTokens) {
+  const std::vector<double> values = {-0.5, 0.0, -2.0, -0.25}, entropies = {1.5, 0.0, 0.0, 3.0};
+  const at::Tensor targets = Ids({3, kNone, 9, 1}), entropy = at::tensor(entropies, at::kDouble);
+  const auto weighted = [&](const SftOptions& options, const std::vector<double>& weights) {
+    at::Tensor log_prob = at::tensor(values, at::kDouble).requires_grad_();
+    const Sums sums = Sft(options).Loss(log_prob, targets, {}, entropy);
+    sums.loss.backward();
+    double wanted = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      wanted -= weights[i] * values[i];
+      EXPECT_NEAR(log_prob.grad()[i].item<double>(), -weights[i], 1e-15) << i;
+    }
+    EXPECT_NEAR(sums.loss.item<double>(), wanted, 1e-15);
+    EXPECT_EQ(sums.metrics.at("nll").sum, 2.75);
+  };
+  weighted({.weight = SftOptions::Weight::kDft}, {std::exp(-0.5), 1.0, std::exp(-2.0), std::exp(-0.25)});
+  weighted({.weight = SftOptions::Weight::kEaft}, {0.5, 0.0, 0.0, 1.0});
+  weighted({.weight = SftOptions::Weight::kEaft, .eaft_alpha = 2.0}, {0.25, 0.0, 0.0, 1.0});
+  EXPECT_THROW(Sft({.weight = SftOptions::Weight::kEaft}).Loss(entropy, targets), c10::Error);
+}
+
+TEST(SftTest, AccuracyOfTokens) {
+  const at::Tensor log_prob = at::zeros({4}), targets = Ids({3, kNone, 9, 1});
+  const Metrics metrics = Sft({}).Loss(log_prob, targets, Ids({3, -1, 8, 1})).metrics;
+  EXPECT_EQ(metrics.at("token_accuracy").sum, 2);
+  EXPECT_EQ(metrics.at("token_accuracy").count, 3);
+  EXPECT_FALSE(Sft({}).Loss(log_prob, targets).metrics.contains("token_accuracy"));
+  EXPECT_THROW(Sft({}).Loss(log_prob, targets, Ids({3})), c10::Error);
 }
 
 }  // namespace
