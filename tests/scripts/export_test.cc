@@ -1,0 +1,200 @@
+// `moonring export` against the sums worked out here, and adapters as a script uses them.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/scripts/workplace.h"
+
+namespace moonring::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr double kScale = 3.0;  // lora_alpha 6 / r 2
+
+// Values that differ from one another, as exact in fp32.
+StoredTensor Counted(std::vector<int64_t> shape, double step) {
+  StoredTensor tensor{.shape = std::move(shape)};
+  int64_t numel = 1;
+  for (const int64_t size : tensor.shape) numel *= size;
+  for (int64_t i = 0; i < numel; ++i) tensor.values.push_back(static_cast<float>(step * ((i * 37) % 23 - 11)));
+  return tensor;
+}
+
+class ExportTest : public Workplace {
+ protected:
+  ExportTest() { WriteModel("model"); }
+
+  // q_proj of both layers, of rank 2, and the head whole where `head`.
+  StoredTensors WriteAdapter(const std::string& name, bool head, const json& changed = {}) const {
+    StoredTensors tensors;
+    for (const char* layer : {"0", "1"}) {
+      const std::string module = std::string("base_model.model.model.layers.") + layer + ".self_attn.q_proj.";
+      tensors[module + "lora_A.weight"] = Counted({2, 32}, 0.01);
+      tensors[module + "lora_B.weight"] = Counted({32, 2}, 0.015625);
+    }
+    if (head) tensors["base_model.model.lm_head.weight"] = Counted(TinyWeights().at("model.embed_tokens.weight").shape, 0.005);
+    json config = {{"peft_type", "LORA"}, {"r", 2}, {"lora_alpha", 6}, {"target_modules", {"q_proj"}}, {"modules_to_save", nullptr}};
+    if (head) config["modules_to_save"] = {"lm_head"};
+    if (!changed.is_null()) config.update(changed);
+    Write(name + "/adapter_config.json", config.dump());
+    Write(name + "/adapter_model.safetensors", SafetensorsFile(SafetensorsHeader(tensors), tensors));
+    return tensors;
+  }
+
+  // W + s B A, `times` over.
+  static std::vector<float> Merged(const StoredTensor& weight, const StoredTensors& adapter, const std::string& layer, int times = 1) {
+    const std::string module = "base_model.model.model.layers." + layer + ".self_attn.q_proj.";
+    const StoredTensor &a = adapter.at(module + "lora_A.weight"), &b = adapter.at(module + "lora_B.weight");
+    std::vector<float> merged;
+    for (int64_t o = 0; o < 32; ++o) {
+      for (int64_t i = 0; i < 32; ++i) {
+        double sum = 0;
+        for (int64_t r = 0; r < 2; ++r) sum += static_cast<double>(b.values[o * 2 + r]) * a.values[r * 32 + i];
+        merged.push_back(static_cast<float>(weight.values[o * 32 + i] + times * kScale * sum));
+      }
+    }
+    return merged;
+  }
+};
+
+TEST_F(ExportTest, MergesAnAdapter) {
+  const StoredTensors adapter = WriteAdapter("adapter", /*head=*/false);
+  Write("merge.yaml",
+        "model_name_or_path: model\nadapter_name_or_path: adapter\ntemplate: default\ntrust_remote_code: true\nexport_dir: merged\nexport_size: 5\n"
+        "export_device: cpu\nexport_legacy_format: false\n");
+  const CommandResult result = Run({"export", "merge.yaml"});
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(result.out, AllOf(HasSubstr("merged: Model LlamaForCausalLM"), HasSubstr("1 adapters merged")));
+  const StoredTensors before = TinyWeights(), after = ReadSafetensors(Path("merged/model.safetensors"));
+  ASSERT_EQ(after.size(), before.size());
+  for (const auto& [name, weight] : before) {
+    const bool adapted = name.find("q_proj") != std::string::npos;
+    const std::vector<float> wanted = adapted ? Merged(weight, adapter, name.substr(13, 1)) : weight.values;
+    EXPECT_LE(RelativeDistance(after.at(name).values, wanted), adapted ? 1e-7 : 0.0) << name;
+  }
+  EXPECT_EQ(ReadJson(Path("merged/config.json")).at("tie_word_embeddings"), true);
+  EXPECT_EQ(ReadText(Path("merged/tokenizer.json")), ReadText(Path("model/tokenizer.json")));
+}
+
+TEST_F(ExportTest, AHeadTrainedWholeUntiesAndSeveralAdaptersAdd) {
+  const StoredTensors adapter = WriteAdapter("adapter", /*head=*/true);
+  WriteAdapter("second", /*head=*/false);
+  ASSERT_THAT(Run({"export", "model_name_or_path=model", "adapter_name_or_path=adapter,second", "export_dir=merged"}), Succeeds());
+  const StoredTensors before = TinyWeights(), after = ReadSafetensors(Path("merged/model.safetensors"));
+  EXPECT_EQ(ReadJson(Path("merged/config.json")).at("tie_word_embeddings"), false);
+  EXPECT_EQ(after.at("lm_head.weight").values, adapter.at("base_model.model.lm_head.weight").values);
+  EXPECT_EQ(after.at("model.embed_tokens.weight").values, before.at("model.embed_tokens.weight").values);
+  const std::string name = "model.layers.1.self_attn.q_proj.weight";
+  EXPECT_LE(RelativeDistance(after.at(name).values, Merged(before.at(name), adapter, "1", 2)), 1e-7);
+  // What was exported can be exported again, as it is.
+  ASSERT_THAT(Run({"export", "model_name_or_path=merged", "export_dir=again"}), Succeeds());
+  EXPECT_EQ(ReadText(Path("again/model.safetensors")), ReadText(Path("merged/model.safetensors")));
+}
+
+TEST_F(ExportTest, KeepsTheDtypeOrTakesTheOneNamed) {
+  WriteModel("half", TinyWeights(), {{"torch_dtype", "bfloat16"}});
+  WriteAdapter("adapter", /*head=*/false);
+  ASSERT_THAT(Run({"export", "model_name_or_path=half", "adapter_name_or_path=adapter", "export_dir=merged"}), Succeeds());
+  EXPECT_THAT(ReadText(Path("merged/model.safetensors")), HasSubstr("\"BF16\""));
+  EXPECT_EQ(ReadJson(Path("merged/config.json")).at("torch_dtype"), "bfloat16");
+  ASSERT_THAT(Run({"export", "model_name_or_path=half", "export_dir=f16", "infer_dtype=float16"}), Succeeds());
+  EXPECT_THAT(ReadText(Path("f16/model.safetensors")), HasSubstr("\"F16\""));
+}
+
+TEST_F(ExportTest, ARewardModelsValueHeadComesAlong) {
+  const StoredTensors head = {{"v_head.summary.weight", Counted({1, 32}, 0.01)}, {"v_head.summary.bias", Counted({1}, 0.5)}};
+  WriteAdapter("adapter", /*head=*/false);
+  Write("adapter/value_head.safetensors", SafetensorsFile(SafetensorsHeader(head), head));
+  ASSERT_THAT(Run({"export", "model_name_or_path=model", "adapter_name_or_path=adapter", "export_dir=merged", "stage=rm"}), Succeeds());
+  const StoredTensors written = ReadSafetensors(Path("merged/value_head.safetensors"));
+  ASSERT_EQ(written.size(), 2u);
+  for (const auto& [name, tensor] : head) EXPECT_EQ(written.at(name).values, tensor.values) << name;
+}
+
+TEST_F(ExportTest, Refuses) {
+  WriteAdapter("wide", false, {{"r", 4}});
+  WriteAdapter("pattern", false, {{"rank_pattern", {{"q_proj", 4}}}});
+  const auto refused = [&](std::vector<std::string> words, const std::string& message) {
+    words.insert(words.begin(), {"export", "model_name_or_path=model"});
+    EXPECT_THAT(Run(words), FailsWith(2, HasSubstr(message)));
+  };
+  refused({}, "export_dir is missing");
+  refused({"export_dir=out", "adapter_name_or_path=none"}, "adapter_name_or_path: no folder 'none'");
+  refused({"export_dir=out", "adapter_name_or_path=model"}, "model has no adapter_config.json");
+  refused({"export_dir=out", "adapter_name_or_path=wide"}, "lora_A.weight: shape [2, 32], this base wants [4, 32]");
+  refused({"export_dir=out", "adapter_name_or_path=pattern"}, "adapter_config.json: rank_pattern: {\"q_proj\":4} is not supported");
+  refused({"export_dir=out", "export_size=0"}, "export_size: 0, wanted 1 or more");
+  refused({"export_dir=model"}, "export_dir: model is what is to be exported");
+  refused({"export_dir=out", "infer_dtype=int8"}, "infer_dtype: wanted auto | float32 | bfloat16 | float16");
+}
+
+// What a script does with an adapter: trains it a step, saves it, goes on from the folder, switches it off, merges it.
+TEST_F(ExportTest, AdaptersFromAScript) {
+  Write("adapt.lua", R"(
+    local moonring = require "moonring"
+    local mesh = moonring.comm.mesh {}
+    local attention = moonring.attention.create { mesh = mesh }
+    local checkpoint = moonring.model.open "model"
+    local base = moonring.model.load(checkpoint, { frozen = true })
+    local digest = base:digest()
+    local adapted = moonring.model.adapt(base, { rank = 4, dropout = 0.3, target = { "q_proj", "down_proj" }, additional_target = { "lm_head" }, seed = 3 })
+    print(adapted)
+    assert(base:base() == nil and adapted:base():digest() == digest and adapted:digest() ~= digest)
+
+    local tokens = {}
+    for i = 1, 40 do tokens[i] = (i * 13) % 60 + 5 end
+    local sequence = moonring.comm.sequence { documents = { tokens }, labels = { tokens } }
+    local ids, positions, targets, plan = attention:cut(sequence)
+    local identity, lengths = {}, {}
+    for i = 1, 40 do identity[i], lengths[i] = i, 40 end
+    local noise = { seed = 1, step = 2, identity = moonring.tensor(identity, "int64"), neftune_alpha = 5, lengths = moonring.tensor(lengths, "int64") }
+    local function loss(model, with)
+      return -moonring.objectives.log_prob(model:forward(ids, positions, plan, with), model:head(), targets):sum()
+    end
+    local first = loss(base):item()
+    assert(loss(adapted):item() == first, "a new adapter changes nothing")
+    assert(loss(adapted, noise):item() ~= first and loss(adapted, noise):item() == loss(adapted, noise):item())
+
+    local adamw = moonring.trainer.adamw(adapted:parameters(), {})
+    for step = 1, 3 do
+      loss(adapted, noise):backward()
+      adamw:step(0.01)
+    end
+    local trained = loss(adapted):item()
+    assert(trained < first, "it learns")
+    assert(loss(base):item() == first and base:digest() == digest, "the base does not")
+    adapted:save "adapter"
+    local again = moonring.model.adapt(base, { path = "adapter", seed = 0 })
+    assert(loss(again):item() == trained and again:digest() == adapted:digest())
+    local merged = moonring.model.load(checkpoint, { adapters = { "adapter" } })
+    assert(math.abs(loss(merged):item() - trained) < 1e-5 * trained)
+
+    local head = adapted:value_head { seed = 5 }
+    assert(not head:found() and head:dropout() == 0.1)
+    head:save "adapter"
+    assert(again:value_head():found())
+    local some = moonring.model.load(checkpoint, { trainable_layers = 1, trainable_modules = { "mlp" }, extra_modules = { "norm" } })
+    print(some)
+    print(pcall(moonring.model.adapt, some, {}))
+    print(pcall(moonring.model.adapt, base, { target = { "qproj" } }))
+  )");
+  const CommandResult result = Run({"adapt.lua"});
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(result.out, HasSubstr("LoRA rank 4, scale 2 on down_proj q_proj, whole lm_head"));
+  EXPECT_THAT(result.out, HasSubstr("must be frozen"));
+  EXPECT_THAT(result.out, HasSubstr("lora_target: no linear module is called 'qproj', there are q_proj, k_proj"));
+  const json config = ReadJson(Path("adapter/adapter_config.json"));
+  EXPECT_EQ(config.at("base_model_name_or_path"), "model");
+  EXPECT_EQ(config.at("target_modules"), json({"down_proj", "q_proj"}));
+  const StoredTensors adapter = ReadSafetensors(Path("adapter/adapter_model.safetensors"));
+  EXPECT_EQ(adapter.size(), 9u);
+  EXPECT_EQ(adapter.count("base_model.model.model.layers.1.mlp.down_proj.lora_B.weight"), 1u);
+  EXPECT_EQ(ReadText(Path("adapter/tokenizer.json")), ReadText(Path("model/tokenizer.json")));
+}
+
+}  // namespace
+}  // namespace moonring::testing
