@@ -153,8 +153,9 @@ LogProbCall LogProbCallOf(Options options) {
       if (name == statistic) *wanted = found = true;
     }
     if (!found) {
-      comm::ThrowIfError(absl::InvalidArgumentError(absl::StrCat(
-          "statistics: unknown '", name, "'", comm::DidYouMean(name, {known[0].first, known[1].first, known[2].first}), "; known: mean_logit, greedy, top_entropy")));
+      comm::ThrowIfError(
+          absl::InvalidArgumentError(absl::StrCat("statistics: unknown '", name, "'", comm::DidYouMean(name, {known[0].first, known[1].first, known[2].first}),
+                                                  "; known: mean_logit, greedy, top_entropy")));
     }
   }
   return call;
@@ -221,28 +222,27 @@ void OpenObjectives(lua_State* L) {
           {"state", Bind<[](objectives::Preference& preference) { return preference.State(); }>},
           {"load_state", Bind<[](objectives::Preference& preference, std::string text) { return preference.LoadState(text); }>},
       });
-  Class<objectives::Kto>::Register(L, "Kto",
-                                   {
-                                       {"survey", Bind<[](objectives::Kto& kto, at::Tensor policy, at::Tensor reference, int64_t group) {
-                                          return kto.Survey(policy, reference, group);
-                                        }>},
-                                       {"loss", Bind<&KtoLoss>},
-                                   });
-  PushModule(L, "moonring.objectives",
-             {
-                 {"sft", Bind<&MakeSft>},
-                 {"preference", Bind<&MakePreference>},
-                 {"kto", Bind<&MakeKto>},
-                 {"log_prob", Bind<&LogProb>},
-                 {"logits", Bind<&LogitsOfRows>},
-                 {"document_scores", Bind<&DocumentScores>},
-                 {"reward_loss", Bind<[](at::Tensor scores) { return objectives::RewardLoss(scores); }>},
-                 {"document_sums", Bind<[](at::Tensor values_T, comm::Layout& layout, comm::Mesh& mesh) {
-                    return objectives::DocumentSums(values_T, layout, mesh.sp_group());
-                  }>},
-                 {"document_targets", Bind<[](comm::Sequence& sequence) { return objectives::DocumentTargets(sequence); }>},
-                 {"desensitized", Bind<[](comm::Sequence& sequence, double alpha) { return objectives::Desensitized(sequence, alpha); }>},
-             });
+  Class<objectives::Kto>::Register(
+      L, "Kto",
+      {
+          {"survey", Bind<[](objectives::Kto& kto, at::Tensor policy, at::Tensor reference, int64_t group) { return kto.Survey(policy, reference, group); }>},
+          {"loss", Bind<&KtoLoss>},
+      });
+  PushModule(
+      L, "moonring.objectives",
+      {
+          {"sft", Bind<&MakeSft>},
+          {"preference", Bind<&MakePreference>},
+          {"kto", Bind<&MakeKto>},
+          {"log_prob", Bind<&LogProb>},
+          {"logits", Bind<&LogitsOfRows>},
+          {"document_scores", Bind<&DocumentScores>},
+          {"reward_loss", Bind<[](at::Tensor scores) { return objectives::RewardLoss(scores); }>},
+          {"document_sums",
+           Bind<[](at::Tensor values_T, comm::Layout& layout, comm::Mesh& mesh) { return objectives::DocumentSums(values_T, layout, mesh.sp_group()); }>},
+          {"document_targets", Bind<[](comm::Sequence& sequence) { return objectives::DocumentTargets(sequence); }>},
+          {"desensitized", Bind<[](comm::Sequence& sequence, double alpha) { return objectives::Desensitized(sequence, alpha); }>},
+      });
 }
 
 }  // namespace moonring::lua

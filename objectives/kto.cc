@@ -55,8 +55,8 @@ Sums Kto::Loss(const KtoBatch& batch) const {
   CheckSize("reference", batch.reference, batch.policy);
   CheckSize("targets", batch.targets, batch.policy);
   const int64_t examples = batch.policy.size(0);
-  TORCH_CHECK(static_cast<int64_t>(batch.desirable.size()) == examples && static_cast<int64_t>(batch.places.size()) == examples, "objectives.kto: ",
-              batch.desirable.size(), " desirable and ", batch.places.size(), " places of ", examples, " examples");
+  TORCH_CHECK(static_cast<int64_t>(batch.desirable.size()) == examples && static_cast<int64_t>(batch.places.size()) == examples,
+              "objectives.kto: ", batch.desirable.size(), " desirable and ", batch.places.size(), " places of ", examples, " examples");
   const auto exact = [&](const at::Tensor& values) { return values.to(batch.policy.device(), at::kDouble); };
   const at::Tensor policy = exact(batch.policy), ratio = policy - exact(batch.reference.detach()), targets = exact(batch.targets);
   const at::Tensor chosen = exact(at::tensor(std::vector<double>(batch.desirable.begin(), batch.desirable.end()), at::kDouble)), rejected = 1 - chosen;

@@ -93,7 +93,7 @@ void ForEachBlock(const at::Tensor& rows_RV, const F& fn) {
 struct RowSums {
   at::Tensor picked_RK;  // z at the ids asked for
   at::Tensor logsumexp_R;
-  at::Tensor total_R;  // sum of exp(z - peak)
+  at::Tensor total_R;                          // sum of exp(z - peak)
   at::Tensor mean_R, greedy_R, top_entropy_R;  // undefined where nobody asks
 };
 
@@ -205,7 +205,9 @@ class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFuncti
     context->save_for_backward({hidden_TD, rows_N, targets_N, sums.logsumexp_R});
     context->saved_data["call"] = c10::IValue::make_capsule(call);
     context->saved_data["hidden"] = hidden_TD.requires_grad();
-    const auto spread = [&](const at::Tensor& rows_of, double otherwise) { return at::full({targets_T.size(0)}, otherwise, rows_of.options()).index_copy_(0, rows_N, rows_of); };
+    const auto spread = [&](const at::Tensor& rows_of, double otherwise) {
+      return at::full({targets_T.size(0)}, otherwise, rows_of.options()).index_copy_(0, rows_N, rows_of);
+    };
     if (wanted.mean_logit) call->statistics.mean_logit_T = spread(sums.mean_R, 0.0);
     if (wanted.greedy) call->statistics.greedy_T = spread(sums.greedy_R, -1.0);
     if (wanted.top_entropy) call->statistics.top_entropy_T = spread(sums.top_entropy_R, 0.0);
@@ -289,8 +291,8 @@ void CheckTargets(const at::Tensor& hidden, const at::Tensor& targets, int64_t v
 
 }  // namespace
 
-LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T,
-                      const LogProbOptions& options, const Statistics& wanted) {
+LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T, const LogProbOptions& options,
+                      const Statistics& wanted) {
   TORCH_CHECK(head_VD != nullptr, "objectives.log_prob: no head");
   CheckHead(hidden_TD, *head_VD, options);
   CheckTargets(hidden_TD, targets_T, head_VD->weight().size(0));

@@ -63,8 +63,8 @@ absl::StatusOr<std::unique_ptr<Preference>> Preference::Create(PreferenceOptions
     if (absl::Status status = CheckOptions(options, loss); !status.ok()) return status;
     return std::unique_ptr<Preference>(new Preference(std::move(options), &loss));
   }
-  return absl::InvalidArgumentError(absl::StrCat("objectives.preference: unknown loss '", options.loss, "'", comm::DidYouMean(options.loss, names),
-                                                 "; known: ", absl::StrJoin(names, ", ")));
+  return absl::InvalidArgumentError(
+      absl::StrCat("objectives.preference: unknown loss '", options.loss, "'", comm::DidYouMean(options.loss, names), "; known: ", absl::StrJoin(names, ", ")));
 }
 
 Pairs Preference::PairsOf(const at::Tensor& policy, const at::Tensor& reference, const at::Tensor& targets) const {
@@ -135,7 +135,8 @@ void Preference::AddDivergence(Pairs pairs) {
 PairLosses Preference::LossesOf(Pairs& pairs, const std::vector<int64_t>& places) const {
   const auto of_group = [&](const std::vector<double>& numbers) { return groups_.Spread(numbers, places, pairs.chosen); };
   if (needs_survey()) {
-    TORCH_CHECK(static_cast<int64_t>(places.size()) == pairs.chosen.size(0), "objectives.preference: ", places.size(), " places of ", pairs.chosen.size(0), " pairs");
+    TORCH_CHECK(static_cast<int64_t>(places.size()) == pairs.chosen.size(0), "objectives.preference: ", places.size(), " places of ", pairs.chosen.size(0),
+                " pairs");
   }
   if (loss_->uses_divergence) {
     pairs.chosen_divergence = of_group(shared_.chosen_divergence);

@@ -72,7 +72,7 @@ class Preference {
  private:
   // By group of the last survey; those that the loss has no use for are empty.
   struct Shared {
-    std::vector<double> baseline;                               // m
+    std::vector<double> baseline;                                // m
     std::vector<double> chosen_divergence, rejected_divergence;  // K, K'
     std::vector<double> chosen_slope, rejected_slope;            // dS/dK / n, 0 where the mean is negative
   };

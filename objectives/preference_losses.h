@@ -31,14 +31,14 @@ struct PreferenceOptions {
 
 // What an entry's function sees: P pairs, fp64 [P] each.
 struct Pairs {
-  at::Tensor chosen, rejected;                      // c, r
-  at::Tensor chosen_ratio, rejected_ratio;          // c - c', r - r'; undefined without a reference
-  at::Tensor chosen_known, rejected_known;          // whether the answer has any prediction (bool)
+  at::Tensor chosen, rejected;                        // c, r
+  at::Tensor chosen_ratio, rejected_ratio;            // c - c', r - r'; undefined without a reference
+  at::Tensor chosen_known, rejected_known;            // whether the answer has any prediction (bool)
   at::Tensor chosen_divergence, rejected_divergence;  // K, K' of each pair's group; undefined but for losses that use them
 };
 
 struct PairLosses {
-  at::Tensor losses;                                     // fp64 [P]
+  at::Tensor losses;                                      // fp64 [P]
   std::vector<std::pair<std::string, at::Tensor>> parts;  // further metrics, [P] each
 };
 

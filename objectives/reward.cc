@@ -74,7 +74,8 @@ void CheckScores(const at::Tensor& hidden, const comm::Parameter& weight, const 
   TORCH_CHECK(bias.weight().dim() == 1 && bias.weight().size(0) == 1, "objectives.document_scores: ", bias.name(), " has shape ", bias.weight().sizes(),
               ", wanted [1]");
   if (!dropout.has_value()) return;
-  TORCH_CHECK(dropout->probability >= 0.0 && dropout->probability < 1.0, "objectives.document_scores: dropout is ", dropout->probability, ", wanted 0 to less than 1");
+  TORCH_CHECK(dropout->probability >= 0.0 && dropout->probability < 1.0, "objectives.document_scores: dropout is ", dropout->probability,
+              ", wanted 0 to less than 1");
   TORCH_CHECK(dropout->probability == 0.0 || (dropout->identity_T.defined() && dropout->identity_T.dim() == 1 && dropout->identity_T.size(0) == hidden.size(0)),
               "objectives.document_scores: dropout wants the identity of each of ", hidden.size(0), " tokens, got ",
               dropout->identity_T.defined() ? dropout->identity_T.sizes() : at::IntArrayRef());

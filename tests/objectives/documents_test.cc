@@ -38,7 +38,9 @@ constexpr int64_t kNone = comm::kIgnore;
 
 at::Tensor Numbers(const std::vector<double>& numbers) { return at::tensor(numbers, at::kDouble); }
 
-std::shared_ptr<comm::Parameter> ParameterOf(const at::Tensor& weight, bool trainable = true) { return std::make_shared<comm::Parameter>("weight", weight, trainable); }
+std::shared_ptr<comm::Parameter> ParameterOf(const at::Tensor& weight, bool trainable = true) {
+  return std::make_shared<comm::Parameter>("weight", weight, trainable);
+}
 
 comm::Sequence SequenceOf(const std::vector<std::vector<int64_t>>& labels) {
   comm::Sequence sequence;
@@ -61,8 +63,7 @@ TEST(DocumentsTest, TargetsOfEach) {
 
 TEST(DocumentsTest, DesensitizedBeyondTheShorterAnswer) {
   // Predictions: 1 and 3; 2 and 2; 0 and 1. A token weighs for the prediction that it makes.
-  const comm::Sequence sequence =
-      SequenceOf({{kNone, kNone, 1}, {kNone, 1, 2, 3}, {0, 1, 2}, {kNone, kNone, 3, 4}, {kNone, kNone}, {kNone, kNone, 5}});
+  const comm::Sequence sequence = SequenceOf({{kNone, kNone, 1}, {kNone, 1, 2, 3}, {0, 1, 2}, {kNone, kNone, 3, 4}, {kNone, kNone}, {kNone, kNone, 5}});
   const at::Tensor wanted = Numbers({1., 1., 1., /**/ 1., .25, .25, 1., /**/ 1., 1., 1., /**/ 1., 1., 1., 1., /**/ 1., 1., /**/ 1., .25, 1.});
   EXPECT_TRUE(at::equal(Desensitized(sequence, 0.25), wanted)) << Desensitized(sequence, 0.25);
   EXPECT_TRUE(Desensitized(sequence, 1.0).eq(1).all().item<bool>());
@@ -111,18 +112,21 @@ std::vector<int64_t> Places(int64_t n) {
 std::map<std::string, std::pair<bool, Objective>> Objectives() {  // name -> whether its sums are sharded, and the objective
   std::map<std::string, std::pair<bool, Objective>> all;
   for (const PreferenceLoss& loss : PreferenceLosses()) {
-    all[loss.name] = {false, [&loss](const Batch& batch, const comm::Layout& layout, const auto& group, const at::Tensor& hidden, const auto& head, const auto&, const auto&) {
-                        const auto preference = *Preference::Create({.loss = loss.name, .beta = 0.3, .ftx = 0.2, .bco_weight = loss.needs_reference ? 0.4 : 0.0});
-                        const at::Tensor targets = DocumentTargets(batch.sequence);
-                        const at::Tensor weights = layout.Cut(Desensitized(batch.sequence, 0.5), group->rank());
-                        const at::Tensor policy = DocumentSums(LogProb(batch, layout, group->rank(), hidden, head) * weights, layout, group);
-                        const int64_t pairs = targets.size(0) / 2;
-                        const auto reversed = [&](const at::Tensor& t) { return t.view({-1, 2}).flip({0}).reshape({-1}); };  // places run backwards
-                        if (preference->needs_survey()) preference->Survey(reversed(policy.detach()), reversed(batch.reference), reversed(targets), 2);
-                        return preference->Loss({policy, batch.reference, targets, {}, Places(pairs)}).loss;
-                      }};
+    all[loss.name] = {
+        false,
+        [&loss](const Batch& batch, const comm::Layout& layout, const auto& group, const at::Tensor& hidden, const auto& head, const auto&, const auto&) {
+          const auto preference = *Preference::Create({.loss = loss.name, .beta = 0.3, .ftx = 0.2, .bco_weight = loss.needs_reference ? 0.4 : 0.0});
+          const at::Tensor targets = DocumentTargets(batch.sequence);
+          const at::Tensor weights = layout.Cut(Desensitized(batch.sequence, 0.5), group->rank());
+          const at::Tensor policy = DocumentSums(LogProb(batch, layout, group->rank(), hidden, head) * weights, layout, group);
+          const int64_t pairs = targets.size(0) / 2;
+          const auto reversed = [&](const at::Tensor& t) { return t.view({-1, 2}).flip({0}).reshape({-1}); };  // places run backwards
+          if (preference->needs_survey()) preference->Survey(reversed(policy.detach()), reversed(batch.reference), reversed(targets), 2);
+          return preference->Loss({policy, batch.reference, targets, {}, Places(pairs)}).loss;
+        }};
   }
-  all["kto"] = {false, [](const Batch& batch, const comm::Layout& layout, const auto& group, const at::Tensor& hidden, const auto& head, const auto&, const auto&) {
+  all["kto"] = {false,
+                [](const Batch& batch, const comm::Layout& layout, const auto& group, const at::Tensor& hidden, const auto& head, const auto&, const auto&) {
                   const auto kto = *Kto::Create({.beta = 0.3, .chosen_weight = 1.5, .ftx = 0.2});
                   const at::Tensor policy = DocumentSums(LogProb(batch, layout, group->rank(), hidden, head), layout, group);
                   const int64_t n = policy.size(0);
@@ -132,15 +136,18 @@ std::map<std::string, std::pair<bool, Objective>> Objectives() {  // name -> whe
                   return kto->Loss({policy, batch.reference, DocumentTargets(batch.sequence), {}, desirable, Places(n)}).loss;
                 }};
   for (const double dropout : {0.0, 0.4}) {
-    all[dropout == 0.0 ? "reward" : "reward, dropout"] = {
-        false, [dropout](const Batch& batch, const comm::Layout& layout, const auto& group, const at::Tensor& hidden, const auto&, const auto& value, const auto& bias) {
-          const ScoreDropout drop{dropout, 7, 3, layout.Cut(batch.identity_T, group->rank())};
-          const at::Tensor scores = DocumentScores(hidden, value, bias, layout, group, drop);
-          return RewardLoss(scores).loss + 0.1 * scores.square().sum();  // the bias cancels in the loss alone
-        }};
+    all[dropout == 0.0 ? "reward" : "reward, dropout"] = {false, [dropout](const Batch& batch, const comm::Layout& layout, const auto& group,
+                                                                           const at::Tensor& hidden, const auto&, const auto& value, const auto& bias) {
+                                                            const ScoreDropout drop{dropout, 7, 3, layout.Cut(batch.identity_T, group->rank())};
+                                                            const at::Tensor scores = DocumentScores(hidden, value, bias, layout, group, drop);
+                                                            return RewardLoss(scores).loss + 0.1 * scores.square().sum();  // the bias cancels in the loss alone
+                                                          }};
   }
-  all["sft"] = {true, [](const Batch& batch, const comm::Layout& layout, const auto& group, const at::Tensor& hidden, const auto& head, const auto&, const auto&) {
-                  return Sft({.weight = SftOptions::Weight::kDft}).Loss(LogProb(batch, layout, group->rank(), hidden, head), layout.Cut(batch.sequence.targets_T, group->rank())).loss;
+  all["sft"] = {true,
+                [](const Batch& batch, const comm::Layout& layout, const auto& group, const at::Tensor& hidden, const auto& head, const auto&, const auto&) {
+                  return Sft({.weight = SftOptions::Weight::kDft})
+                      .Loss(LogProb(batch, layout, group->rank(), hidden, head), layout.Cut(batch.sequence.targets_T, group->rank()))
+                      .loss;
                 }};
   return all;
 }

@@ -1,4 +1,5 @@
-// TokenLogProb beside a plain linear + log-softmax + pick by LibTorch's autograd, forward and backward: CPU time and memory.
+// TokenLogProb beside a plain linear + log-softmax + pick by LibTorch's autograd, forward and backward: CPU time and memory. Then what label smoothing and
+// the statistics add to it.
 //
 //   bazel run //tests/objectives:log_prob_benchmark -- [rows] [vocab] [hidden] [fp32|bf16] [threads]
 //
@@ -27,6 +28,13 @@ using moonring::comm::Parameter;
 struct Shape {
   int64_t rows, vocab, hidden;
   bool bf16;
+};
+
+// What TokenLogProb is asked for beside the log-probs.
+struct Extra {
+  const char* name;
+  double label_smoothing;
+  moonring::objectives::Statistics statistics;
 };
 
 struct Measured {
@@ -62,7 +70,7 @@ Measured InChild(int threads, const std::function<Measured()>& measure) {
   return measured;
 }
 
-Measured Measure(const Shape& shape, bool ours, int64_t chunk_bytes) {
+Measured Measure(const Shape& shape, bool ours, int64_t chunk_bytes, const Extra& extra = {}) {
   at::manual_seed(1);
   const at::Tensor weight = at::randn({shape.vocab, shape.hidden}).mul_(0.05);
   at::Tensor hidden = at::randn({shape.rows, shape.hidden}).requires_grad_();
@@ -77,8 +85,9 @@ Measured Measure(const Shape& shape, bool ours, int64_t chunk_bytes) {
     hidden.mutable_grad().reset();
     const double start = CpuSeconds();
     if (ours) {
-      moonring::objectives::LogProbOptions options{.matmul_dtype = shape.bf16 ? at::kBFloat16 : at::kFloat, .chunk_bytes = chunk_bytes};
-      moonring::objectives::TokenLogProb(hidden, head, targets, options).sum().backward();
+      moonring::objectives::LogProbOptions options{
+          .label_smoothing = extra.label_smoothing, .matmul_dtype = shape.bf16 ? at::kBFloat16 : at::kFloat, .chunk_bytes = chunk_bytes};
+      moonring::objectives::TokenLogProb(hidden, head, targets, options, extra.statistics).log_prob_T.sum().backward();
     } else {
       const at::ScalarType dtype = shape.bf16 ? at::kBFloat16 : at::kFloat;
       const at::Tensor logits = hidden.to(dtype).matmul(plain_weight.to(dtype).t()).to(at::kFloat);
@@ -103,6 +112,13 @@ int main(int argc, char** argv) {
     const Measured ours = InChild(threads, [&] { return Measure(shape, true, mebibytes << 20); });
     std::printf("chunks of %4ld MiB     %.3f s  %.0f MiB   time x %.2f  memory x %.2f\n", static_cast<long>(mebibytes), ours.seconds, ours.mebibytes,
                 ours.seconds / plain.seconds, ours.mebibytes / plain.mebibytes);
+  }
+  double alone = 0.0;
+  for (const Extra& extra : {Extra{"no extra", 0.0, {}}, Extra{"label_smoothing", 0.1, {}}, Extra{"mean_logit", 0.0, {.mean_logit = true}},
+                             Extra{"greedy", 0.0, {.greedy = true}}, Extra{"top_entropy", 0.0, {.top_entropy = true}}}) {
+    const Measured ours = InChild(threads, [&] { return Measure(shape, true, int64_t{64} << 20, extra); });
+    if (alone == 0.0) alone = ours.seconds;
+    std::printf("%-20s   %.3f s  time x %.2f\n", extra.name, ours.seconds, ours.seconds / alone);
   }
   return 0;
 }

@@ -96,7 +96,8 @@ TEST(LogProbTest, EqualsPlainAutogradInFp64) {
       for (const double scale : {1.0, 0.25}) {
         for (const bool bias : {false, true}) {
           for (const double smoothing : {0.0, 0.15}) {
-            SCOPED_TRACE(testing::Message() << "rows " << chunk_rows << " softcap " << softcap << " scale " << scale << " bias " << bias << " smoothing " << smoothing);
+            SCOPED_TRACE(testing::Message() << "rows " << chunk_rows << " softcap " << softcap << " scale " << scale << " bias " << bias << " smoothing "
+                                            << smoothing);
             const Case c{.scale = scale, .softcap = softcap, .bias = bias, .chunk_rows = chunk_rows, .smoothing = smoothing};
             const Inputs in = MakeInputs(c);
             ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
@@ -116,7 +117,14 @@ TEST(LogProbTest, EveryRowATarget) {
 // fp32: a vocabulary of some thousands, rows over several blocks and chunks; 2e-6 as for attention outputs.
 TEST(LogProbTest, Fp32WithinBoundsOfFp64) {
   for (const double softcap : {0.0, 20.0}) {
-    const Case c{.tokens = 300, .hidden = 64, .vocab = 5000, .scale = 0.3, .softcap = softcap, .bias = true, .chunk_rows = 70, .dtype = at::kFloat,
+    const Case c{.tokens = 300,
+                 .hidden = 64,
+                 .vocab = 5000,
+                 .scale = 0.3,
+                 .softcap = softcap,
+                 .bias = true,
+                 .chunk_rows = 70,
+                 .dtype = at::kFloat,
                  .smoothing = softcap == 0.0 ? 0.1 : 0.0};
     const Inputs in = MakeInputs(c);
     Inputs exact = in;

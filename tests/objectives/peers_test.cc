@@ -120,8 +120,12 @@ TEST(PeersTest, Kto) {
     Metrics metrics = kto->Survey(other_policy, other_reference, n);
     std::vector<int64_t> places(n);
     for (int64_t i = 0; i < n; ++i) places[i] = i;
-    const auto sums = kto->Loss({Sums(packed, packed.policy_TV), Sums(packed, packed.reference_TV), DocumentTargets(packed.sequence), {},
-                                 golden["desirable"].get<std::vector<bool>>(), places});
+    const auto sums = kto->Loss({Sums(packed, packed.policy_TV),
+                                 Sums(packed, packed.reference_TV),
+                                 DocumentTargets(packed.sequence),
+                                 {},
+                                 golden["desirable"].get<std::vector<bool>>(),
+                                 places});
     (sums.loss / static_cast<double>(n)).backward();
     EXPECT_NEAR(sums.loss.item<double>() / static_cast<double>(n), golden["value"].get<double>(), 1e-12);
     EXPECT_TRUE(RelativeError(packed.policy_TV.grad(), Gradient(golden), 1e-12));
@@ -142,7 +146,8 @@ TEST(PeersTest, Reward) {
     gradient.insert(gradient.end(), its_gradient.begin(), its_gradient.end());
   }
   at::Tensor hidden = at::tensor(values, at::kDouble).unsqueeze(1).requires_grad_();
-  const auto weight = std::make_shared<comm::Parameter>("v", at::ones({1, 1}, at::kDouble)), bias = std::make_shared<comm::Parameter>("b", at::zeros({1}, at::kDouble));
+  const auto weight = std::make_shared<comm::Parameter>("v", at::ones({1, 1}, at::kDouble)),
+             bias = std::make_shared<comm::Parameter>("b", at::zeros({1}, at::kDouble));
   const at::Tensor scores = DocumentScores(hidden, weight, bias, **comm::Layout::Create(lengths, {}), comm::Communicator::Alone());
   const auto sums = RewardLoss(scores);
   (sums.loss / 3).backward();

@@ -1,0 +1,147 @@
+// Objectives as scripts call them: what goes in and comes out, and what is said of wrong calls.
+
+#include <memory>
+#include <string>
+
+#include <ATen/ATen.h>
+
+#include "comm/parameter.h"
+#include "gtest/gtest.h"
+#include "lua/class.h"
+#include "lua/stack.h"
+#include "lua/tensor.h"
+#include "tests/lua/fixture.h"
+
+namespace moonring::lua {
+namespace {
+
+class Objectives : public VmTest {
+ protected:
+  Objectives() {
+    Define("leaf", Bind<[](at::Tensor tensor) { return tensor.clone().requires_grad_(true); }>);
+    Define("gradient", Bind<[](at::Tensor tensor) { return tensor.grad(); }>);
+    Define("weight", Bind<[](at::Tensor tensor) { return std::make_shared<comm::Parameter>("weight", tensor.clone()); }>);
+    Define("weight_gradient", Bind<[](comm::Parameter& parameter) { return parameter.gradient(); }>);
+  }
+  std::string Check(const std::string& text) {
+    return Run(R"lua(
+      local moonring = require "moonring"
+      local objectives, tensor = moonring.objectives, moonring.tensor
+      local function near(a, b) assert(math.abs(a - b) < 1e-12, a .. ", wanted " .. b) end
+      local function refused(words, f, ...)
+        local done, text = pcall(f, ...)
+        assert(not done and text:find(words, 1, true), done and "nothing was refused; wanted: " .. words or text)
+      end
+    )lua" + text)
+        .message;
+  }
+};
+
+TEST_F(Objectives, PreferenceOverASurveyedStep) {
+  EXPECT_EQ(Check(R"lua(
+    local dpo = objectives.preference { beta = 0.5 }
+    assert(dpo:needs_reference() and not dpo:needs_survey())
+    local policy = leaf(tensor({ -1, -2, -3, -1 }, "fp64"))
+    local batch = { policy = policy, reference = tensor({ -1, -2, -3, -1 }, "fp64"), targets = tensor({ 1, 2, 3, 1 }, "fp64"),
+      mean_logits = tensor({ 2, 4, 6, 2 }, "fp64"), places = { 0, 1 } }
+    local sum, metrics = dpo:loss(batch)
+    near(sum:item(), 2 * math.log(2))
+    sum:backward()
+    near(gradient(policy):tolist()[1], -0.25)
+    assert(metrics["logits/chosen"][1] == 8 and metrics["logits/chosen"][2] == 4)
+    assert(metrics["rewards/accuracies"][1] == 0 and metrics["rewards/accuracies"][2] == 2)
+
+    local orpo = objectives.preference { loss = "orpo" }
+    assert(not orpo:needs_reference())
+    batch.reference = nil
+    assert(orpo:loss(batch) and select(2, orpo:loss(batch)).odds_ratio_loss[2] == 2)
+    refused("sigmoid needs the reference's log-probs", dpo.loss, dpo, batch)
+    refused("unknown loss 'hing' (did you mean 'hinge'?)", objectives.preference, { loss = "hing" })
+    refused("beta is 0, wanted more than 0", objectives.preference, { beta = 0 })
+    refused("option 'policy': wanted a Tensor, got table", dpo.loss, dpo, { policy = { 1, 2 } })
+
+    local pair = objectives.preference { loss = "kto_pair", bco_weight = 0.5 }
+    assert(pair:needs_survey())
+    batch.reference = tensor({ -2, -2, -3, -2 }, "fp64")
+    refused("the survey saw 0 examples", pair.loss, pair, batch)
+    moonring.no_grad(pair.survey, pair, policy, batch.reference, batch.targets, 2) -- as a step does it
+    local state, before = pair:state(), pair:loss(batch):item()
+    pair:survey(policy, batch.reference, batch.targets, 1)
+    assert(pair:state() ~= state)
+    pair:load_state(state)
+    assert(pair:state() == state and before > 0)
+    refused("a state wants mean_reward and groups", pair.load_state, pair, "?")
+  )lua"),
+            "");
+}
+
+TEST_F(Objectives, KtoOfDesirableAndOther) {
+  EXPECT_EQ(Check(R"lua(
+    local kto = objectives.kto { beta = 0.5, rejected_weight = 2 }
+    local told = kto:survey(tensor({ -1, -2, -5 }, "fp64"), tensor({ -2, -2, -4 }, "fp64"), 2)
+    assert(told.kl[1] == 0.5 and told.kl[2] == 2) -- of groups {1, 0} and {-1}
+    local function sigmoid(x) return 1 / (1 + math.exp(-x)) end
+    local sum, metrics = kto:loss { policy = tensor({ -1, -4 }, "fp64"), reference = tensor({ -2, -2 }, "fp64"), targets = tensor({ 1, 1 }, "fp64"),
+      desirable = { true, false }, places = { 1, 2 } }
+    near(sum:item(), 1 - sigmoid(0.5 * (1 - 0.5)) + 2 * (1 - sigmoid(0.5 * (0 + 2))))
+    assert(metrics["rewards/chosen"][1] == 0.5 and metrics["rewards/rejected"][1] == -1 and not metrics["logits/chosen"])
+    refused("option 'desirable' is missing", kto.loss, kto, { policy = tensor { 1 }, reference = tensor { 1 }, targets = tensor { 1 } })
+  )lua"),
+            "");
+}
+
+TEST_F(Objectives, DocumentsScoresAndRewards) {
+  EXPECT_EQ(Check(R"lua(
+    local mesh = moonring.comm.mesh {}
+    local sequence = moonring.comm.sequence { documents = { { 1, 2, 3 }, { 4, 5 } }, labels = { { -100, 2, 3 }, { 4, 5 } } }
+    local layout = moonring.attention.create { mesh = mesh }:layout(sequence)
+    local targets = objectives.document_targets(sequence):tolist()
+    assert(targets[1] == 2 and targets[2] == 1)
+    local weights = objectives.desensitized(sequence, 0.5):tolist()
+    assert(weights[1] == 1 and weights[2] == 0.5 and weights[4] == 1)
+    local sums = objectives.document_sums(tensor { 1, 2, 3, 4, 5 }, layout, mesh):tolist()
+    assert(sums[1] == 6 and sums[2] == 9)
+
+    local hidden = leaf(tensor { { 1, 1 }, { 2, 2 }, { 3, 1 }, { 4, 4 }, { 1, 2 } })
+    local head, bias = weight(tensor { { 1, 2 } }), weight(tensor { 0.5 })
+    local scores = objectives.document_scores(hidden, head, bias, layout, mesh)
+    assert(scores:tolist()[1] == 5.5 and scores:tolist()[2] == 5.5)
+    local sum, metrics = objectives.reward_loss(scores)
+    near(sum:item(), math.log(2))
+    assert(metrics.accuracy[1] == 0 and metrics.accuracy[2] == 1)
+    sum:backward()
+    near(weight_gradient(head):tolist()[1][1], -1) -- half of (1, 2) - (3, 1)
+    local noise = { seed = 1, step = 2, identity = tensor({ 0, 1, 2, 3, 4 }, "int64"), dropout = 0.5, neftune_alpha = 5 }
+    local dropped = objectives.document_scores(hidden, head, bias, layout, mesh, noise):tolist()
+    local again = objectives.document_scores(hidden, head, bias, layout, mesh, noise):tolist()
+    assert(dropped[1] == again[1] and dropped[2] == again[2])
+    noise.identity = nil
+    refused("dropout wants the identity of each of 5 tokens", objectives.document_scores, hidden, head, bias, layout, mesh, noise)
+  )lua"),
+            "");
+}
+
+TEST_F(Objectives, StatisticsAndWeightsOfTokens) {
+  EXPECT_EQ(Check(R"lua(
+    local hidden, head = tensor { { 1, 0 }, { 0, 3 }, { 2, 2 } }, weight(tensor { { 1, 0 }, { 0, 1 } })
+    local targets = tensor({ 1, -100, 0 }, "int64")
+    local log_prob, nothing = objectives.log_prob(hidden, head, targets)
+    assert(nothing == nil)
+    local same, statistics = objectives.log_prob(hidden, head, targets, { statistics = { "greedy", "mean_logit" } })
+    assert(same:tolist()[1] == log_prob:tolist()[1] and statistics.top_entropy == nil)
+    assert(statistics.greedy:tolist()[1] == 0 and statistics.greedy:tolist()[2] == -1 and statistics.mean_logit:tolist()[3] == 2)
+    local sum, metrics = objectives.sft():loss(log_prob, targets, statistics)
+    assert(metrics.token_accuracy[1] == 1 and metrics.token_accuracy[2] == 2 and metrics.nll[1] == sum:item() and metrics.nll[2] == 2)
+    assert(objectives.sft { dft = true }:loss(log_prob, targets):item() < sum:item())
+    local smooth = objectives.log_prob(hidden, head, targets, { label_smoothing = 0.5 }):tolist()
+    assert(smooth[1] > log_prob:tolist()[1] and smooth[2] == 0)
+    refused("unknown 'gready' (did you mean 'greedy'?)", objectives.log_prob, hidden, head, targets, { statistics = { "gready" } })
+    refused("eaft wants the top_entropy of [3] tokens", objectives.sft { eaft = true }.loss, objectives.sft { eaft = true }, log_prob, targets)
+    refused("wanted one of them", objectives.sft, { dft = true, eaft = true })
+    refused("label_smoothing is 1, wanted 0 to less than 1", objectives.log_prob, hidden, head, targets, { label_smoothing = 1 })
+  )lua"),
+            "");
+}
+
+}  // namespace
+}  // namespace moonring::lua
