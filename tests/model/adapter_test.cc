@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -284,7 +285,7 @@ TEST_P(AdapterKindTest, RanksTogetherAreOne) {
     const at::Tensor weights = at::randn({stream.ids.size(0), config.hidden_size}, at::kDouble);
     const at::Tensor hidden = Hidden(*one.adapted, stream, &noise);
     (hidden * weights).sum().backward();
-    for (const std::string strategy : {"zigzag-ring", "ulysses"}) {
+    for (const std::string strategy : {"zigzag-ring", "ulysses", "all-gather", "usp"}) {
       for (const int ranks : {2, 4}) {
         SCOPED_TRACE(strategy + " on " + std::to_string(ranks) + " ranks, " + std::to_string(lengths.size()) + " documents");
         std::vector<at::Tensor> locals(ranks);
@@ -511,6 +512,19 @@ TEST(FreezeTest, LlamaFactorysRules) {
   refused({2, {"attn"}, {}}, "freeze_trainable_modules: there is no module 'attn', there are input_layernorm, mlp, post_attention_layernorm, self_attn");
   refused({2, {"all"}, {"lm_head"}}, "freeze_extra_modules: there is no module 'lm_head', there are embed_tokens, norm");
   refused({0, {"all"}, {}}, "no weight would learn");
+}
+
+TEST(FreezeTest, AsLlamaFactoryItselfChooses) {
+  const nlohmann::json cases = nlohmann::json::parse(std::ifstream("tests/golden/freeze/golden.json"));
+  EXPECT_EQ(cases.size(), 24u);
+  for (const nlohmann::json& golden : cases) {
+    SCOPED_TRACE(golden.dump());
+    ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open("tests/golden/model/" + golden["base"].get<std::string>()));
+    const auto learning = WeightsThatLearn(checkpoint->config(), {golden["layers"], golden["modules"], golden["extra"]});
+    EXPECT_EQ(learning.ok(), !golden["learning"].is_null());
+    if (!learning.ok()) continue;
+    EXPECT_EQ(*learning, golden["learning"].get<std::set<std::string>>());
+  }
 }
 
 TEST(FreezeTest, FrozenMatricesAreHeldInTheMatmulDtype) {

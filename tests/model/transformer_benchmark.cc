@@ -1,5 +1,5 @@
 // Seconds and peak memory of one training step's forward and backward (no optimizer): SmolLM2-135M's shape with random weights, one
-// document, a target in every row, dense attention, chunked log-probs. transformer_benchmark.py does the same with Transformers.
+// document, a target in every row, dense attention, chunked log-probs; all weights learn, or an adapter's. transformer_benchmark.py does the same with Transformers.
 //
 //   bazel run -c opt //tests/model:transformer_benchmark -- --benchmark_min_time=10
 
@@ -36,22 +36,38 @@ ModelConfig SmolLm2() {
   return config;
 }
 
-std::unique_ptr<Transformer> RandomModel(at::ScalarType matmul_dtype, Recompute recompute) {
+std::unique_ptr<Transformer> RandomModel(at::ScalarType matmul_dtype, Recompute recompute, bool frozen) {
   const ModelConfig config = SmolLm2();
   comm::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
     at::Tensor value = weight.shape.size() == 1 ? at::ones(weight.shape) : at::randn(weight.shape) * 0.04;
     parameters.push_back(std::make_shared<comm::Parameter>(weight.name, value));
   }
-  return Transformer::Create(config, std::move(parameters), {.matmul_dtype = matmul_dtype, .recompute = recompute}).value();
+  return Transformer::Create(config, std::move(parameters), {.matmul_dtype = matmul_dtype, .recompute = recompute, .frozen = frozen}).value();
 }
 
-// Arguments: tokens, 1 for bf16, 1 for keeping every activation, 1 for the forward pass alone.
+// What learns.
+enum Learner : int64_t { kFull, kLora, kLoraDropout, kDora };
+
+// Over a frozen base, on all linear maps, of rank 8.
+std::unique_ptr<Transformer> Adapted(const Transformer& base, int64_t learner) {
+  AdapterOptions options;
+  options.dropout = learner == kLoraDropout ? 0.1 : 0.0;
+  options.dora = learner == kDora;
+  return Transformer::Adapt(base, Adapter::Create(base.config(), options, base.parameters(), /*seed=*/1, at::kFloat).value()).value();
+}
+
+// Arguments: tokens, 1 for bf16, 1 for keeping every activation, 1 for the forward pass alone, the Learner.
 void Step(benchmark::State& state) {
-  const int64_t tokens = state.range(0);
+  const int64_t tokens = state.range(0), learner = state.range(4);
   const at::ScalarType dtype = state.range(1) != 0 ? at::kBFloat16 : at::kFloat;
   const bool forward_alone = state.range(3) != 0;
-  const auto model = RandomModel(dtype, state.range(2) != 0 ? Recompute::kNone : Recompute::kBlock);
+  const auto base = RandomModel(dtype, state.range(2) != 0 ? Recompute::kNone : Recompute::kBlock, /*frozen=*/learner != kFull);
+  const auto adapted = learner == kFull ? nullptr : Adapted(*base, learner);
+  Transformer* model = adapted == nullptr ? base.get() : adapted.get();
+  const comm::Parameters& learning = adapted == nullptr ? base->parameters() : adapted->adapter()->parameters;
+  const at::Tensor identity = at::arange(tokens, at::kLong);
+  Noise noise{1, 0, identity, 0.0, {}};
   const at::Tensor ids = at::randint(49152, {tokens}, at::kLong), positions = at::arange(tokens, at::kLong), targets = comm::ShiftLabels(ids, {tokens});
   const auto dense = attention::CreateAttention({.strategy = {.name = "dense"}, .group = comm::Communicator::Alone()}).value();
   const std::shared_ptr<attention::PlannedAttention> plan = dense->Plan(comm::Layout::Create({tokens}, {1}).value()).value();
@@ -60,24 +76,30 @@ void Step(benchmark::State& state) {
   testing::LiveBytes live;
   for (auto _ : state) {
     at::AutoGradMode mode(!forward_alone);
-    const at::Tensor hidden = model->Forward(ids, positions, plan);
+    noise.step += 1;
+    const at::Tensor hidden = model->Forward(ids, positions, plan, &noise);
     const at::Tensor loss = -objectives::TokenLogProb(hidden, model->head(), targets, log_prob).sum() / static_cast<double>(tokens - 1);
     if (!forward_alone) loss.backward();
-    for (const auto& parameter : model->parameters()) parameter->ClearGradient();
+    for (const auto& parameter : learning) parameter->ClearGradient();
   }
   state.counters["tokens/s"] = benchmark::Counter(static_cast<double>(tokens), benchmark::Counter::kIsIterationInvariantRate);
   state.counters["peak MB"] = static_cast<double>(live.peak()) / 1e6;  // above the weights, on the calling thread
 }
 
 BENCHMARK(Step)
-    ->ArgNames({"tokens", "bf16", "keep", "forward"})
-    ->Args({512, 0, 0, 0})
-    ->Args({2048, 0, 0, 0})
-    ->Args({4096, 0, 0, 0})
-    ->Args({512, 1, 0, 0})
-    ->Args({2048, 1, 0, 0})
-    ->Args({2048, 0, 1, 0})
-    ->Args({2048, 0, 0, 1})
+    ->ArgNames({"tokens", "bf16", "keep", "forward", "learner"})
+    ->Args({512, 0, 0, 0, kFull})
+    ->Args({2048, 0, 0, 0, kFull})
+    ->Args({4096, 0, 0, 0, kFull})
+    ->Args({512, 1, 0, 0, kFull})
+    ->Args({2048, 1, 0, 0, kFull})
+    ->Args({2048, 0, 1, 0, kFull})
+    ->Args({2048, 0, 0, 1, kFull})
+    ->Args({2048, 0, 0, 0, kLora})
+    ->Args({2048, 0, 1, 0, kLora})
+    ->Args({512, 0, 0, 0, kLora})
+    ->Args({512, 0, 0, 0, kLoraDropout})
+    ->Args({512, 0, 0, 0, kDora})
     ->Unit(benchmark::kSecond)
     ->UseRealTime();
 
