@@ -194,8 +194,9 @@ TEST(PreferenceTest, TheSplitDoesNotMatter) {
 
 // The gradient through the divergences against LibTorch's autograd over each whole group, as TRL 0.8.6 writes the loss.
 TEST(PreferenceTest, KtoPairThroughItsDivergences) {
-  for (const double shift : {0.0, 0.7, -0.7}) {
-    const Step step = MakeStep(8, shift);
+  for (const double shift : {0.0, 0.7, -0.7, 99.0}) {
+    Step step = MakeStep(8, shift);
+    if (shift == 99.0) step.policy = step.reference;  // the first step: means of exactly 0, where the clamp passes the gradient
     at::Tensor policy = Numbers(step.policy).requires_grad_();
     at::Tensor total = at::zeros({}, at::kDouble);
     for (int64_t begin = 0; begin < 8; begin += 3) {
