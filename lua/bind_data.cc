@@ -23,7 +23,6 @@
 #include "lua/class.h"
 #include "lua/options.h"
 #include "lua/tensor.h"
-#include "objectives/sft.h"
 
 namespace moonring::lua {
 namespace {
@@ -180,12 +179,7 @@ void OpenData(lua_State* L) {
                                   {"size", Bind<[](data::Step& step) { return step.batch.examples.size(); }>},
                                   {"micro_batches", Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->micro_batches); }>},
                                   {"mismatched", Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->mismatched); }>},
-                                  {"count", Bind<[](data::Step& step, objectives::Sft& sft) {
-                                     int64_t count = 0;
-                                     for (const data::MicroBatch& batch : step.micro_batches) count += sft.Count(batch.labels_T, batch.sequence.lengths);
-                                     return count;
-                                   }>},
-                              });
+                                                      });
   Class<data::MicroBatch>::Register(
       L, "MicroBatch",
       {

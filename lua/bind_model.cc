@@ -155,7 +155,9 @@ at::ScalarType SavedDtype(const std::string& name) {
 void Save(LoadedModel& model, std::string folder, Options options) {
   if (model.base != nullptr) {
     options.Finish();  // an adapter is written as it is held
-    comm::ThrowIfError(model::SaveAdapter(folder, *model.transformer->adapter(), model.checkpoint->path(), model.checkpoint->companions()));
+    std::map<std::string, std::string> companions = model.checkpoint->companions();
+    companions.erase("generation_config.json");  // the base's
+    comm::ThrowIfError(model::SaveAdapter(folder, *model.transformer->adapter(), model.checkpoint->path(), companions));
     return;
   }
   const std::optional<std::string> dtype = options.Find<std::string>("dtype");

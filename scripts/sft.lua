@@ -11,7 +11,9 @@ local sft, weights = moonring.objectives.sft { count = "targets" }, model:parame
 local adamw, steps = moonring.trainer.adamw(weights), math.ceil(dataset:size() / opt.batch) * opt.epochs
 local schedule = moonring.trainer.schedule { kind = "cosine", learning_rate = opt.lr, total_steps = steps }
 for step, k in moonring.count(dataset:steps { mesh = mesh, batch = opt.batch, micro_batch_tokens = opt.micro_tokens, total_steps = steps }) do
-  local count, loss = mesh:sum_dp(step:count(sft)), 0 -- what the step predicts, on all ranks, before its first forward
+  local count, loss = 0, 0 -- what the step predicts, on all ranks, before its first forward
+  for _, micro in ipairs(step:micro_batches()) do count = count + sft:count(micro:labels(), micro:sequence():lengths()) end
+  count = mesh:sum_dp(count)
   for _, micro in ipairs(step:micro_batches()) do
     moonring.scope(function() -- tensors made here are released at `end`
       local ids, positions, targets, plan = attention:cut(micro:sequence()) -- this rank's share

@@ -19,11 +19,11 @@ local runtime = moonring.runtime.new { mesh = mesh, model = learner, attention =
   group = config.per_device_train_batch_size * mesh:dp_size(), noise = run.noise(config) }
 local weights = runtime.parameters
 local optimizer, schedule = run.optimizer(config, weights), run.schedule(config, counts.total_steps)
+local references = objective.needs_reference and run.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
+  datasets = { train = train, eval = eval } }) or {}
+runtime.reference = references.train
 local journal = moonring.journal.open(config, mesh, counts, train, attention)
 runtime.on_batch = function(batch) journal:attention(attention:describe(batch:sequence())) end
-local references = objective.needs_reference and run.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
-  datasets = { train = train, eval = eval }, say = function(text) journal:say(text) end }) or {}
-runtime.reference = references.train
 local sample = moonring.journal.sampler(config, mesh, learner, tokenizer)
 
 local function save(folder)

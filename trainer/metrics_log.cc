@@ -74,7 +74,7 @@ std::string Summary(const StepRecord& record) {
   for (const auto& [name, value] : record.more) {
     if (const std::string_view what = name; what.ends_with(kBytes)) {
       absl::StrAppendFormat(&text, "  %s %.2f GiB", what.substr(0, what.size() - kBytes.size()), value / (int64_t{1} << 30));
-    } else {
+    } else if (what.find('/') == std::string_view::npos || what == "rewards/margins") {  // the rest is for the file
       absl::StrAppendFormat(&text, "  %s %.4g", name, value);
     }
   }

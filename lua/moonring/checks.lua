@@ -65,7 +65,8 @@ local function preferences(c)
   if c.dpo_label_smoothing > 0 and c.pref_loss ~= "sigmoid" and c.pref_loss ~= "robust" then
     config.fail("dpo_label_smoothing: pref_loss ", c.pref_loss, " has no label smoothing; sigmoid and robust have")
   end
-  if not (c.dpo_label_smoothing >= 0 and c.dpo_label_smoothing < 0.5) then config.fail("dpo_label_smoothing: wanted 0 or more, below 0.5, got ", c.dpo_label_smoothing) end
+  between(c, "dpo_label_smoothing", 0, 0.5)
+  if c.pref_loss == "robust" and c.dpo_label_smoothing == 0.5 then config.fail "dpo_label_smoothing: robust divides by 1 - 2 x it, wanted less than 0.5" end
   between(c, "ld_alpha", 0, 1)
 end
 

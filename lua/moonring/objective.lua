@@ -48,7 +48,7 @@ function objective.preference(options)
       return preference:loss { policy = log_probs, reference = batch.reference, targets = batch:document_targets(),
         mean_logits = batch.statistics.mean_logit, places = batch:places() }
     end,
-    state = function() return preference:state() end,
+    state = options.bco_weight > 0 and function() return preference:state() end or nil,
     load_state = function(text) preference:load_state(text) end,
   }
 end

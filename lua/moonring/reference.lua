@@ -85,9 +85,12 @@ local function read(path, mesh)
 end
 
 --- Log-probs from `path`, or computed by `make_model()` and written there. Options: path, key (name -> text or number: what they depend on), overwrite (true: compute
--- again whatever is there), make_model, dataset, attention, mesh, make_steps, documents, say (a function for a line of progress). Every rank must call it.
+-- again whatever is there), make_model, dataset, attention, mesh, make_steps, documents. Every rank must call it.
 function reference.precomputed(options)
   local mesh, path = options.mesh, options.path
+  local function say(text)
+    if mesh:rank() == 0 then io.stderr:write("reference log-probs: ", text, "\n") end
+  end
   local text = not options.overwrite and read(path, mesh) or nil
   if text then
     local ok, file = pcall(system.json_decode, text, path)
@@ -97,14 +100,14 @@ function reference.precomputed(options)
     local stale = difference(file.key, options.key)
     if stale ~= "" then config.fail(path, ": these reference log-probs are of another run: ", stale, "; overwrite_cache: true computes them again") end
     if #file.log_probs ~= options.dataset:size() then config.fail(path, ": ", #file.log_probs, " examples, the data set has ", options.dataset:size()) end
-    options.say("reference log-probs: read from " .. path)
+    say("read from " .. path)
     return reference.kept(file.log_probs)
   end
-  options.say("reference log-probs: computing those of " .. options.dataset:size() .. " examples")
+  say("computing those of " .. options.dataset:size() .. " examples")
   local log_probs = compute { model = options.make_model(), dataset = options.dataset, attention = options.attention, mesh = mesh, steps = options.make_steps(),
     documents = options.documents }
   if mesh:rank() == 0 then system.write(path, system.json_encode { key = options.key, log_probs = log_probs } .. "\n") end
-  options.say("reference log-probs: written to " .. path)
+  say("written to " .. path)
   return reference.kept(log_probs)
 end
 

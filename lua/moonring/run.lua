@@ -140,8 +140,8 @@ local function reference_model(c, checkpoint, learner)
   return frozen_reference(c, checkpoint)
 end
 
---- The reference of a data set (moonring.reference): live, or precomputed into output_dir. `parts`: checkpoint, learner, attention, mesh, datasets = { train, eval },
--- say. Returns a list by data set; every rank must call it.
+--- The reference of a data set (moonring.reference): live, or precomputed into output_dir. `parts`: checkpoint, learner, attention, mesh, datasets = { train, eval }.
+-- Returns a list by data set; every rank must call it.
 function run.references(c, parts)
   local of = reference_model(c, parts.checkpoint, parts.learner)
   local found = {}
@@ -155,9 +155,9 @@ function run.references(c, parts)
     found[name] = dataset and reference.precomputed {
       path = c.output_dir .. (name == "train" and "/reference_log_probs.json" or "/reference_log_probs.eval.json"),
       key = { data = dataset:digest(), template = c.template or "default", cutoff_len = c.cutoff_len, reference = digest, precision = run.precision(c), stage = c.stage,
-        pref_loss = c.stage == "dpo" and c.pref_loss or "", ld_alpha = c.ld_alpha or "" },
+        pref_loss = c.stage == "dpo" and c.pref_loss or "none", ld_alpha = c.ld_alpha or "none" },
       overwrite = c.overwrite_cache, make_model = function() return of end, dataset = dataset, attention = parts.attention, mesh = parts.mesh,
-      make_steps = function() return run.epoch(c, dataset, parts.mesh, name) end, documents = 2, say = parts.say,
+      make_steps = function() return run.epoch(c, dataset, parts.mesh, name) end, documents = 2,
     }
   end
   return found

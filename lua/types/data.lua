@@ -178,11 +178,6 @@ function Step:micro_batches() end
 ---@return moonring.MicroBatch[]
 function Step:mismatched() end
 
---- What the objective counts in this dp rank's part; `mesh:sum_dp` of it is the step's divisor.
----@param sft moonring.Sft
----@return integer
-function Step:count(sft) end
-
 function Step:close() end
 
 --- What one sp group puts through one forward pass.

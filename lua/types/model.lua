@@ -149,7 +149,7 @@ function Model:heads() end
 ---@field shard_bytes? integer of a safetensors file at most; 5e9 where absent
 
 --- Writes a Hugging Face folder that Transformers opens: config.json, the weights, tokenizer and other companions; of an adapted model a
---- folder that PEFT opens (adapter_config.json, adapter_model.safetensors, the companions), for which there are no options. Whole or not
+--- folder that PEFT opens (adapter_config.json, adapter_model.safetensors, the tokenizer), for which there are no options. Whole or not
 --- at all. By one rank.
 ---@param folder string made where it is missing
 ---@param options? moonring.SaveOptions

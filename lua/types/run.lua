@@ -65,7 +65,6 @@ function run.reload(c, learner, folder) end
 ---@field attention moonring.Attention
 ---@field mesh moonring.Mesh
 ---@field datasets table<string, moonring.Dataset> train, and eval where there is one
----@field say fun(text: string) a line of progress
 
 --- The references of data sets, by ref_model and precompute_ref_log_probs. Collective over all ranks.
 ---@param c moonring.Configuration
