@@ -24,8 +24,8 @@ constexpr int64_t kLanes = 16;  // counters that are mixed side by side, in vect
 uint32_t Low(uint64_t x) { return static_cast<uint32_t>(x); }
 uint32_t High(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
 
-// Mixes kLanes counters in place, word by word.
-void Philox(uint64_t key, uint32_t (&c)[4][kLanes]) {
+// Mixes kLanes counters in place, word by word. Inlined, so that it is compiled for its caller's vector registers.
+[[gnu::always_inline]] inline void Philox(uint64_t key, uint32_t (&c)[4][kLanes]) {
   uint32_t k0 = Low(key), k1 = High(key);
   for (int round = 0; round < kRounds; ++round) {
     for (int64_t i = 0; i < kLanes; ++i) {
@@ -41,7 +41,7 @@ void Philox(uint64_t key, uint32_t (&c)[4][kLanes]) {
 }
 
 // `width` numbers of one identity.
-void FillRow(uint64_t key, uint64_t identity, int64_t width, float* row) {
+[[gnu::always_inline]] inline void FillRowInline(uint64_t key, uint64_t identity, int64_t width, float* row) {
   for (int64_t begin = 0; begin < width; begin += 4 * kLanes) {
     uint32_t c[4][kLanes];
     for (int64_t i = 0; i < kLanes; ++i) {
@@ -52,9 +52,27 @@ void FillRow(uint64_t key, uint64_t identity, int64_t width, float* row) {
       c[3][i] = High(identity);
     }
     Philox(key, c);
-    const int64_t count = std::min(4 * kLanes, width - begin);
-    for (int64_t j = 0; j < count; ++j) row[begin + j] = static_cast<float>(c[j % 4][j / 4] >> 8) * kUnit;
+    float numbers[4 * kLanes];
+    for (int64_t i = 0; i < kLanes; ++i) {
+      for (int64_t word = 0; word < 4; ++word) numbers[4 * i + word] = static_cast<float>(static_cast<int32_t>(c[word][i] >> 8)) * kUnit;
+    }
+    std::copy_n(numbers, std::min(4 * kLanes, width - begin), row + begin);
   }
+}
+
+using Filler = void (*)(uint64_t key, uint64_t identity, int64_t width, float* row);
+
+void FillRowAnywhere(uint64_t key, uint64_t identity, int64_t width, float* row) { FillRowInline(key, identity, width, row); }
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] void FillRowAvx2(uint64_t key, uint64_t identity, int64_t width, float* row) { FillRowInline(key, identity, width, row); }
+#endif
+
+Filler FillerOfThisMachine() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return FillRowAvx2;
+#endif
+  return FillRowAnywhere;
 }
 
 constexpr int64_t kMask = 0xFFFFFFFF;
@@ -95,10 +113,11 @@ at::Tensor CounterUniform(uint64_t key, const at::Tensor& identity_T, int64_t wi
   if (!identity_T.is_cpu()) return internal::CounterUniformByTensors(key, identity_T, width);
   const at::Tensor identities = identity_T.contiguous();
   at::Tensor result = at::empty({identities.size(0), width}, at::kFloat);
+  const Filler fill_row = FillerOfThisMachine();
   const int64_t* identity = identities.const_data_ptr<int64_t>();
   float* row = result.mutable_data_ptr<float>();
   at::parallel_for(0, identities.size(0), std::max<int64_t>(1, 16384 / std::max<int64_t>(width, 1)), [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) FillRow(key, static_cast<uint64_t>(identity[t]), width, row + t * width);
+    for (int64_t t = begin; t < end; ++t) fill_row(key, static_cast<uint64_t>(identity[t]), width, row + t * width);
   });
   return result;
 }
@@ -125,7 +144,7 @@ at::Tensor internal::CounterUniformByTensors(uint64_t key, const at::Tensor& ide
 
 at::Tensor InitialUniform(uint64_t seed, absl::string_view name, at::IntArrayRef sizes) {
   at::Tensor result = at::empty(sizes, at::kFloat);
-  FillRow(CounterKey(seed, std::numeric_limits<uint64_t>::max(), name), /*identity=*/0, result.numel(), result.mutable_data_ptr<float>());
+  FillRowInline(CounterKey(seed, std::numeric_limits<uint64_t>::max(), name), /*identity=*/0, result.numel(), result.mutable_data_ptr<float>());
   return result;
 }
 

@@ -363,7 +363,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, AdapterKindTest,
                                            Kind{"RsLoraDropout", {.rank = 3, .alpha = 2.5, .dropout = 0.3, .rslora = true}, true},
                                            Kind{"Dora", {.rank = 2, .alpha = 4, .dora = true}, false},
                                            Kind{"DoraDropout", {.rank = 2, .alpha = 4, .dropout = 0.25, .dora = true, .targets = {"q_proj", "down_proj"}}, true},
-                                           Kind{"Whole", {.rank = 2, .alpha = 4, .targets = {"v_proj"}, .saved = {"embed_tokens", "lm_head", "norm"}}, true},
+                                           Kind{"Whole", {.rank = 2, .alpha = 4, .targets = {"v_proj"}, .saved = {"embed_tokens", "lm_head", "norm", "k_proj"}}, true},
                                            Kind{"EmbeddingAlone", {.rank = 1, .alpha = 1, .targets = {"o_proj"}, .saved = {"embed_tokens"}}, true}),
                          [](const auto& info) { return info.param.name; });
 
