@@ -44,6 +44,9 @@ absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& dir) {
 absl::StatusOr<std::string> TheGgufIn(const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> files, GgufFilesIn(dir));
   if (files.size() == 1) return files[0];
+  if (files.empty() && Exists(dir + "/adapter_config.json")) {
+    return absl::InvalidArgumentError(absl::StrCat(dir, ": an adapter; name the model that it is for, and this folder as adapter_name_or_path"));
+  }
   if (files.empty()) return absl::NotFoundError(absl::StrCat(dir, ": neither config.json nor a .gguf file"));
   return absl::InvalidArgumentError(absl::StrCat(dir, ": ", files.size(), " .gguf files: name one of ", absl::StrJoin(files, ", ")));
 }

@@ -8,7 +8,7 @@ local config = moonring.config.load(nil, arg)
 local checkpoint = moonring.model.open(path)
 local tokenizer = moonring.data.tokenizer(checkpoint)
 local template = moonring.data.template(config.template or moonring.chat.guess_template(checkpoint), tokenizer, config.default_system)
-local chat = moonring.chat.new(moonring.run.model(config, checkpoint), tokenizer, template, moonring.chat.sampling(config))
+local chat = moonring.chat.new(moonring.models.load(config, checkpoint), tokenizer, template, moonring.chat.sampling(config))
 
 local terminal = moonring.system.is_terminal()
 while true do

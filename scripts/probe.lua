@@ -18,7 +18,7 @@ local input = moonring.probe.read(config.input, checkpoint:vocab_size())
 moonring.launch(config.sequence_parallel_size)
 
 local mesh = moonring.run.mesh(config)
-local model = moonring.run.model(config, checkpoint)
+local model = moonring.models.load(config, checkpoint)
 local attention = moonring.run.attention(config, mesh, model)
 local sft = moonring.objectives.sft { count = "targets" }
 local sequence = moonring.probe.sequence(input)

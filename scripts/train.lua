@@ -2,7 +2,7 @@
 -- Stages pt, sft, rm, dpo and kto; full, LoRA or freeze. Over sequence_parallel_size ranks that share each sequence; with moonring -n RANKS,
 -- dp = RANKS / sequence_parallel_size of such groups. Writes the model (or the adapter), trainer_log.jsonl and the other files of a run to output_dir.
 local moonring = require "moonring"
-local run = moonring.run
+local models, run, stages = moonring.models, moonring.run, moonring.stages
 local config = moonring.config.command(arg)
 moonring.checks.train(config)
 moonring.launch(config.sequence_parallel_size, run.ranks(config))
@@ -11,15 +11,15 @@ local mesh = run.mesh(config)
 local checkpoint = moonring.model.open(config.model_name_or_path)
 local tokenizer = moonring.data.tokenizer(checkpoint)
 local train, eval = run.datasets(config, tokenizer)
-local learner = run.learner(config, checkpoint)
+local learner = models.learner(config, checkpoint)
 local attention = run.attention(config, mesh, learner)
 local counts = run.counts(config, train:size(), mesh:dp_size())
-local objective = run.objective(config, learner)
+local objective = stages.objective(config, learner)
 local runtime = moonring.runtime.new { mesh = mesh, model = learner, attention = attention, objective = objective,
-  group = config.per_device_train_batch_size * mesh:dp_size(), noise = run.noise(config) }
+  group = config.per_device_train_batch_size * mesh:dp_size(), noise = stages.noise(config) }
 local weights = runtime.parameters
 local optimizer, schedule = run.optimizer(config, weights), run.schedule(config, counts.total_steps)
-local references = objective.needs_reference and run.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
+local references = objective.needs_reference and stages.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
   datasets = { train = train, eval = eval } }) or {}
 runtime.reference = references.train
 local journal = moonring.journal.open(config, mesh, counts, train, attention)
@@ -58,8 +58,8 @@ for step, k in moonring.count(run.steps(config, train, mesh, counts)) do
 end
 if config.load_best_model_at_end and checkpoints.best then
   journal:say("the best model is " .. checkpoints.best.folder)
-  learner = run.reload(config, learner, checkpoints.best.folder)
-  objective = run.objective(config, learner) -- with the value head that was saved beside it
+  learner = models.reload(config, learner, checkpoints.best.folder)
+  objective = stages.objective(config, learner) -- with the value head that was saved beside it
   runtime.model, runtime.objective = learner, objective
 end
 if mesh:rank() == 0 then save(config.output_dir) end

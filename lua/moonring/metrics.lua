@@ -2,9 +2,12 @@
 -- Ranks may hold different names (one whose share of the step is empty has none).
 local metrics = {}
 
---- Adds `more` to `total`, in place.
+local function number(value) return type(value) == "number" and value or value:item() end
+
+--- Adds `more` to `total`, in place. A value is { sum, count }, each a number or a tensor of one element; a sum by itself counts once.
 function metrics.add(total, more)
-  for name, pair in pairs(more) do
+  for name, value in pairs(more) do
+    local pair = type(value) == "table" and { number(value[1]), number(value[2]) } or { number(value), 1 }
     local mine = total[name] or { 0, 0 }
     total[name] = { mine[1] + pair[1], mine[2] + pair[2] }
   end

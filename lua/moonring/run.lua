@@ -1,4 +1,5 @@
---- What a run is made of, out of its configuration: mesh, model, data, optimizer, and the counts that follow from them.
+--- What a run is made of, out of its configuration: mesh, attention, data, optimizer, and the counts that follow from them. (Models: models.lua; what is
+-- learnt of them: stages.lua.)
 -- Each function takes the table of config.lua and returns one object of the cores; train.lua joins them.
 local attention = require "moonring.native.attention"
 local checkpoints = require "moonring.checkpoints"
@@ -6,8 +7,6 @@ local comm = require "moonring.native.comm"
 local config = require "moonring.config"
 local data = require "moonring.native.data"
 local model = require "moonring.native.model"
-local objective = require "moonring.objective"
-local reference = require "moonring.reference"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -61,120 +60,6 @@ function run.attention(c, mesh, model)
   local options = strategy(c, model)
   options.mesh, options.device = mesh, run.device(c)
   return attention.create(options)
-end
-
--- Options of a model in memory that every kind of it takes.
-local function placement(c)
-  return { precision = run.precision(c), recompute = c.disable_gradient_checkpointing and "none" or c.recompute, device = run.device(c) }
-end
-
--- Which adapters are merged into the weights, and which one goes on learning.
-local function adapters(c)
-  local merged, resumed = {}, nil
-  for _, path in ipairs(c.adapter_name_or_path or {}) do merged[#merged + 1] = path end
-  if c.finetuning_type == "lora" and not c.create_new_adapter then resumed = table.remove(merged) end
-  return merged, resumed
-end
-
-local function with_adapter(c, base, resumed)
-  if resumed then return model.adapt(base, { path = resumed, dropout = run.drops(c) and c.lora_dropout or 0 }) end
-  return model.adapt(base, {
-    rank = c.lora_rank, alpha = c.lora_alpha or 2 * c.lora_rank, dropout = run.drops(c) and c.lora_dropout or 0, target = c.lora_target == "all" and { "all" } or c.lora_target,
-    additional_target = c.additional_target, use_rslora = c.use_rslora, use_dora = c.use_dora, seed = c.seed,
-  })
-end
-
---- Whether dropout acts: not in stages dpo and kto, where LLaMA-Factory turns it off so that policy and reference begin equal.
-function run.drops(c) return c.stage ~= "dpo" and c.stage ~= "kto" end
-
---- A model to look at or to talk with: every adapter is merged.
-function run.model(c, checkpoint)
-  local options = placement(c)
-  options.adapters = c.adapter_name_or_path
-  return model.load(checkpoint, options)
-end
-
---- The model with what of it is to learn: all weights, an adapter's, or some layers'.
-function run.learner(c, checkpoint)
-  local options, resumed = placement(c), nil
-  options.adapters, resumed = adapters(c)
-  if c.finetuning_type == "lora" then
-    options.frozen = true
-    return with_adapter(c, model.load(checkpoint, options), resumed)
-  end
-  if c.finetuning_type == "freeze" then
-    options.trainable_layers, options.extra_modules = c.freeze_trainable_layers, c.freeze_extra_modules
-    options.trainable_modules = c.freeze_trainable_modules == "all" and { "all" } or c.freeze_trainable_modules
-  end
-  return model.load(checkpoint, options)
-end
-
---- The learner as a checkpoint of this run has it, to answer and to save.
-function run.reload(c, learner, folder)
-  if c.finetuning_type == "lora" then return model.adapt(learner:base(), { path = folder }) end
-  local options = placement(c)
-  return model.load(model.open(folder), options)
-end
-
--- A model that only answers: ref_model, or the model itself as it was before training.
-local function frozen_reference(c, checkpoint)
-  local options = placement(c)
-  options.frozen = true
-  if not c.ref_model then
-    options.adapters = adapters(c)
-    return model.load(checkpoint, options)
-  end
-  local other = model.open(c.ref_model)
-  if other:vocab_size() ~= checkpoint:vocab_size() then
-    config.fail("ref_model: ", c.ref_model, " has a vocabulary of ", other:vocab_size(), " ids, the model ", checkpoint:vocab_size())
-  end
-  options.adapters = c.ref_model_adapters
-  return model.load(other, options)
-end
-
--- A function that gives the reference model; called once, before the first step. LoRA's is the model without its adapter; where the numbers are
--- precomputed, the model itself before it learns.
-local function reference_model(c, checkpoint, learner)
-  if not c.ref_model and c.finetuning_type == "lora" then return learner:base() end
-  if not c.ref_model and c.precompute_ref_log_probs then return learner end
-  return frozen_reference(c, checkpoint)
-end
-
---- The reference of a data set (moonring.reference): live, or precomputed into output_dir. `parts`: checkpoint, learner, attention, mesh, datasets = { train, eval }.
--- Returns a list by data set; every rank must call it.
-function run.references(c, parts)
-  local of = reference_model(c, parts.checkpoint, parts.learner)
-  local found = {}
-  if not c.precompute_ref_log_probs then
-    for name in pairs(parts.datasets) do found[name] = reference.live(of) end
-    return found
-  end
-  local digest = of:digest()
-  for _, name in ipairs { "train", "eval" } do
-    local dataset = parts.datasets[name]
-    found[name] = dataset and reference.precomputed {
-      path = c.output_dir .. (name == "train" and "/reference_log_probs.json" or "/reference_log_probs.eval.json"),
-      key = { data = dataset:digest(), template = c.template or "default", cutoff_len = c.cutoff_len, reference = digest, precision = run.precision(c), stage = c.stage,
-        pref_loss = c.stage == "dpo" and c.pref_loss or "none", ld_alpha = c.ld_alpha or "none" },
-      overwrite = c.overwrite_cache, make_model = function() return of end, dataset = dataset, attention = parts.attention, mesh = parts.mesh,
-      make_steps = function() return run.epoch(c, dataset, parts.mesh, name) end, documents = 2,
-    }
-  end
-  return found
-end
-
---- What the stage counts and sums.
-function run.objective(c, learner)
-  if c.stage == "dpo" then
-    return objective.preference { loss = c.pref_loss, beta = c.pref_beta, ftx = c.pref_ftx, simpo_gamma = c.simpo_gamma, label_smoothing = c.dpo_label_smoothing,
-      bco_weight = c.pref_bco_weight, ld_alpha = c.ld_alpha }
-  elseif c.stage == "kto" then
-    return objective.kto { beta = c.pref_beta, chosen_weight = c.kto_chosen_weight, rejected_weight = c.kto_rejected_weight, ftx = c.pref_ftx }
-  elseif c.stage == "rm" then
-    return objective.reward { value_head = learner:value_head { seed = c.seed } }
-  end
-  return objective.sft { count = c.count, label_smoothing = c.label_smoothing_factor > 0 and c.label_smoothing_factor or nil, dft = c.use_dft_loss, eaft = c.use_eaft_loss,
-    eaft_alpha = c.eaft_alpha }
 end
 
 -- Named data sets as the stage wants them.
@@ -264,13 +149,6 @@ function run.checkpoints(c, mesh, save)
   local judges = c.load_best_model_at_end or c.metric_for_best_model or c.early_stopping_steps
   return checkpoints.new { dir = c.output_dir, limit = c.save_total_limit, mesh = mesh, save = save, metric = judges and (c.metric_for_best_model or "loss"),
     greater = c.greater_is_better }
-end
-
---- Seed and strength of what is random in training, or nil where nothing is.
-function run.noise(c)
-  local drops = run.drops(c) and (c.lora_dropout > 0 and c.finetuning_type == "lora" or c.stage == "rm")
-  if not drops and not c.neftune_noise_alpha then return nil end
-  return { seed = c.seed, neftune_alpha = c.neftune_noise_alpha }
 end
 
 --- Clips the gradient; where its norm is not finite, ends the run naming the step's examples.

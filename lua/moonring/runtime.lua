@@ -35,12 +35,11 @@ function Runtime:values(batch, noise)
 end
 
 function Runtime:loss(batch, noise, reference)
-  local values = self:values(batch, noise)
-  if self.objective.needs_reference then
+  if self.objective.needs_reference then -- before the policy's forward, whose activations stay
     if not reference then error("INVALID_ARGUMENT: this objective needs a reference model", 0) end
     batch.reference = reference:log_probs(batch)
   end
-  return self.objective.loss(batch, values)
+  return self.objective.loss(batch, self:values(batch, noise))
 end
 
 -- The sum of `count` over a list of micro-batches.

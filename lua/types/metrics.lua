@@ -6,7 +6,7 @@ local metrics = {}
 
 --- Adds `more` to `total`, in place, and returns it.
 ---@param total table<string, number[]> name -> { sum, count }
----@param more table<string, number[]>
+---@param more table name -> { sum, count }, each a number or a tensor of one element, or a sum alone, which counts once
 ---@return table<string, number[]>
 function metrics.add(total, more) end
 

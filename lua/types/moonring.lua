@@ -29,6 +29,8 @@
 ---@field batch moonring.batch
 ---@field checkpoints moonring.checkpoints
 ---@field run moonring.run
+---@field models moonring.models
+---@field stages moonring.stages
 ---@field probe moonring.probe
 ---@field chat moonring.chat
 ---@field needle moonring.needle

@@ -141,7 +141,7 @@ def run(name, config):
         if key in config:
             config[key] = os.path.join(HERE, config[key])
     out = tempfile.mkdtemp()
-    config.update(dataset_dir=os.path.join(HERE, "data"), output_dir=out)
+    config.update(dataset_dir=config.get("dataset_dir", os.path.join(HERE, "data")), output_dir=out)
     steps, history, evaluations = [], {}, []
     log_save, evaluate = Trainer._maybe_log_save_evaluate, Trainer.evaluate
 

@@ -1,0 +1,91 @@
+--- The models of a run, out of its configuration: to look at, to train, to compare with.
+local config = require "moonring.config"
+local model = require "moonring.native.model"
+local run = require "moonring.run"
+
+local models = {}
+
+-- Options of a model in memory that every kind of it takes.
+local function placement(c)
+  return { precision = run.precision(c), recompute = c.disable_gradient_checkpointing and "none" or c.recompute, device = run.device(c) }
+end
+
+-- Which adapters are merged into the weights, and which one goes on learning.
+local function adapters(c)
+  local merged, resumed = {}, nil
+  for _, path in ipairs(c.adapter_name_or_path or {}) do merged[#merged + 1] = path end
+  if c.finetuning_type == "lora" and not c.create_new_adapter then resumed = table.remove(merged) end
+  return merged, resumed
+end
+
+--- Whether dropout acts: not in stages dpo and kto, where LLaMA-Factory turns it off so that policy and reference begin equal.
+function models.drops(c) return c.stage ~= "dpo" and c.stage ~= "kto" end
+
+local function with_adapter(c, base, resumed)
+  if resumed then return model.adapt(base, { path = resumed, dropout = models.drops(c) and c.lora_dropout or 0 }) end
+  return model.adapt(base, {
+    rank = c.lora_rank,
+    alpha = c.lora_alpha or 2 * c.lora_rank,
+    dropout = models.drops(c) and c.lora_dropout or 0,
+    target = c.lora_target == "all" and { "all" } or c.lora_target,
+    additional_target = c.additional_target,
+    use_rslora = c.use_rslora,
+    use_dora = c.use_dora,
+    seed = c.seed,
+  })
+end
+
+--- A model to look at or to talk with: every adapter is merged.
+function models.load(c, checkpoint)
+  local options = placement(c)
+  options.adapters = c.adapter_name_or_path
+  return model.load(checkpoint, options)
+end
+
+--- The model with what of it is to learn: all weights, an adapter's, or some layers'.
+function models.learner(c, checkpoint)
+  local options, resumed = placement(c), nil
+  options.adapters, resumed = adapters(c)
+  if c.finetuning_type == "lora" then
+    options.frozen = true
+    return with_adapter(c, model.load(checkpoint, options), resumed)
+  end
+  if c.finetuning_type == "freeze" then
+    options.trainable_layers, options.extra_modules = c.freeze_trainable_layers, c.freeze_extra_modules
+    options.trainable_modules = c.freeze_trainable_modules == "all" and { "all" } or c.freeze_trainable_modules
+  end
+  return model.load(checkpoint, options)
+end
+
+--- The learner as a checkpoint of this run has it, to answer and to save.
+function models.reload(c, learner, folder)
+  if c.finetuning_type == "lora" then return model.adapt(learner:base(), { path = folder }) end
+  local options = placement(c)
+  return model.load(model.open(folder), options)
+end
+
+-- A model that only answers: ref_model, or the model itself as it was before training.
+local function frozen_reference(c, checkpoint)
+  local options = placement(c)
+  options.frozen = true
+  if not c.ref_model then
+    options.adapters = adapters(c)
+    return model.load(checkpoint, options)
+  end
+  local other = model.open(c.ref_model)
+  if other:vocab_size() ~= checkpoint:vocab_size() then
+    config.fail("ref_model: ", c.ref_model, " has a vocabulary of ", other:vocab_size(), " ids, the model ", checkpoint:vocab_size())
+  end
+  options.adapters = c.ref_model_adapters
+  return model.load(other, options)
+end
+
+--- The reference model of a learner, before the first step. LoRA's is the model without its adapter; where the numbers are
+-- precomputed, the model itself before it learns.
+function models.reference(c, checkpoint, learner)
+  if not c.ref_model and c.finetuning_type == "lora" then return learner:base() end
+  if not c.ref_model and c.precompute_ref_log_probs then return learner end
+  return frozen_reference(c, checkpoint)
+end
+
+return models

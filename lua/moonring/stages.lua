@@ -1,0 +1,54 @@
+--- What each stage of training learns, out of its configuration: the objective, the references that it compares with, what is random.
+local objective = require "moonring.objective"
+local models = require "moonring.models"
+local reference = require "moonring.reference"
+local run = require "moonring.run"
+
+local stages = {}
+
+--- What the stage counts and sums.
+function stages.objective(c, learner)
+  if c.stage == "dpo" then
+    return objective.preference { loss = c.pref_loss, beta = c.pref_beta, ftx = c.pref_ftx, simpo_gamma = c.simpo_gamma, label_smoothing = c.dpo_label_smoothing,
+      bco_weight = c.pref_bco_weight, ld_alpha = c.ld_alpha }
+  elseif c.stage == "kto" then
+    return objective.kto { beta = c.pref_beta, chosen_weight = c.kto_chosen_weight, rejected_weight = c.kto_rejected_weight, ftx = c.pref_ftx }
+  elseif c.stage == "rm" then
+    return objective.reward { value_head = learner:value_head { seed = c.seed } }
+  end
+  return objective.sft { count = c.count, label_smoothing = c.label_smoothing_factor > 0 and c.label_smoothing_factor or nil, dft = c.use_dft_loss, eaft = c.use_eaft_loss,
+    eaft_alpha = c.eaft_alpha }
+end
+
+--- The reference of a data set (moonring.reference): live, or precomputed into output_dir. `parts`: checkpoint, learner, attention, mesh, datasets = { train, eval }.
+-- Returns a list by data set; every rank must call it.
+function stages.references(c, parts)
+  local of = models.reference(c, parts.checkpoint, parts.learner)
+  local found = {}
+  if not c.precompute_ref_log_probs then
+    for name in pairs(parts.datasets) do found[name] = reference.live(of) end
+    return found
+  end
+  local digest = of:digest()
+  for _, name in ipairs { "train", "eval" } do
+    local dataset = parts.datasets[name]
+    found[name] = dataset and reference.precomputed {
+      path = c.output_dir .. (name == "train" and "/reference_log_probs.json" or "/reference_log_probs.eval.json"),
+      key = { data = dataset:digest(), template = c.template or "default", cutoff_len = c.cutoff_len, reference = digest, precision = run.precision(c), stage = c.stage,
+        pref_loss = c.stage == "dpo" and c.pref_loss or "none", ld_alpha = c.ld_alpha or "none" },
+      overwrite = c.overwrite_cache, make_model = function() return of end, dataset = dataset, attention = parts.attention, mesh = parts.mesh,
+      make_steps = function() return run.epoch(c, dataset, parts.mesh, name) end, documents = 2,
+    }
+  end
+  if c.ref_model then of:close() end -- the numbers are there; the model is not needed any more
+  return found
+end
+
+--- Seed and strength of what is random in training, or nil where nothing is.
+function stages.noise(c)
+  local drops = models.drops(c) and (c.lora_dropout > 0 and c.finetuning_type == "lora" or c.stage == "rm")
+  if not drops and not c.neftune_noise_alpha then return nil end
+  return { seed = c.seed, neftune_alpha = c.neftune_noise_alpha }
+end
+
+return stages

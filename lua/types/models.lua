@@ -1,0 +1,39 @@
+---@meta moonring.models
+
+--- The models of a run, out of its configuration: to look at, to train, to compare with.
+---@class moonring.models
+local models = {}
+
+--- By the precision, recompute and disable_gradient_checkpointing; adapters are merged.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@return moonring.Model
+function models.load(c, checkpoint) end
+
+--- Whether dropout acts in this stage: not in dpo and kto.
+---@param c moonring.Configuration
+---@return boolean
+function models.drops(c) end
+
+--- The model with what of it is to learn, by finetuning_type and its keys.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@return moonring.Model
+function models.learner(c, checkpoint) end
+
+--- The learner as a checkpoint of this run has it.
+---@param c moonring.Configuration
+---@param learner moonring.Model
+---@param folder string
+---@return moonring.Model
+function models.reload(c, learner, folder) end
+
+--- The reference model of a learner, before the first step: ref_model; else LoRA's without its adapter, or a frozen copy. Where the numbers are precomputed, the
+--- learner itself before it learns.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@param learner moonring.Model
+---@return moonring.Model
+function models.reference(c, checkpoint, learner) end
+
+return models

@@ -1,0 +1,31 @@
+---@meta moonring.stages
+
+--- What each stage of training learns, out of its configuration: the objective, the references that it compares with, what is random.
+---@class moonring.stages
+local stages = {}
+
+---@class moonring.ReferenceParts
+---@field checkpoint moonring.Checkpoint
+---@field learner moonring.Model
+---@field attention moonring.Attention
+---@field mesh moonring.Mesh
+---@field datasets table<string, moonring.Dataset> train, and eval where there is one
+
+--- The references of data sets, by ref_model and precompute_ref_log_probs. Collective over all ranks.
+---@param c moonring.Configuration
+---@param parts moonring.ReferenceParts
+---@return table<string, moonring.Reference>
+function stages.references(c, parts) end
+
+--- What the stage counts and sums.
+---@param c moonring.Configuration
+---@param learner moonring.Model
+---@return moonring.Objective
+function stages.objective(c, learner) end
+
+--- Seed and strength of what is random in training, or nil where nothing is.
+---@param c moonring.Configuration
+---@return table?
+function stages.noise(c) end
+
+return stages
