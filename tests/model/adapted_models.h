@@ -1,0 +1,134 @@
+#ifndef MOONRING_TESTS_MODEL_ADAPTED_MODELS_H_
+#define MOONRING_TESTS_MODEL_ADAPTED_MODELS_H_
+
+// Small random models with adapters of every kind over them, and streams for them.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "comm/sequence.h"
+#include "model/adapter.h"
+#include "model/transformer.h"
+#include "model/weights.h"
+#include "tests/model/masked_attention.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::model {
+
+inline ModelConfig SmallConfig(bool tied = true, int64_t layers = 2) {
+  ModelConfig config;
+  config.architecture = "LlamaForCausalLM";
+  config.vocab_size = 13;
+  config.hidden_size = 16;
+  config.intermediate_size = 24;
+  config.layers = layers;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.head_dim = 4;
+  config.tie_word_embeddings = tied;
+  config.json = R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama"})";
+  return config;
+}
+
+inline comm::Parameters RandomWeights(const ModelConfig& config, at::ScalarType dtype) {
+  at::manual_seed(5);
+  comm::Parameters parameters;
+  for (const WeightShape& weight : WantedWeights(config)) {
+    at::Tensor value = at::randn(weight.shape, at::kDouble) * 0.3;
+    if (weight.name.find("norm") != std::string::npos) value += 1;
+    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, value.to(dtype)));
+  }
+  return parameters;
+}
+
+struct Stream {
+  std::vector<int64_t> lengths;
+  at::Tensor ids, positions, identity, document_lengths;
+};
+
+inline Stream RandomStream(const std::vector<int64_t>& lengths, int64_t vocabulary) {
+  at::manual_seed(8);
+  Stream stream{lengths, {}, comm::PositionsInDocuments(lengths), {}, {}};
+  stream.ids = at::randint(vocabulary, {stream.positions.size(0)}, at::kLong);
+  std::vector<at::Tensor> identity, document_lengths;
+  for (size_t d = 0; d < lengths.size(); ++d) {
+    identity.push_back(at::arange(lengths[d], at::kLong) + (static_cast<int64_t>(d) << 32));
+    document_lengths.push_back(at::full({lengths[d]}, lengths[d], at::kLong));
+  }
+  stream.identity = at::cat(identity);
+  stream.document_lengths = at::cat(document_lengths);
+  return stream;
+}
+
+inline Noise NoiseOf(const Stream& stream) { return {3, 4, stream.identity, 5.0, stream.document_lengths}; }
+
+// A frozen base and an adapter over it whose B is no longer 0.
+struct Models {
+  std::unique_ptr<Transformer> base, adapted;
+  std::shared_ptr<Adapter> adapter;
+};
+
+inline Models MakeModels(const ModelConfig& config, const AdapterOptions& options, at::ScalarType dtype = at::kDouble, Recompute recompute = Recompute::kBlock,
+                  bool moved = true) {
+  Models models;
+  const TransformerOptions held{.weight_dtype = dtype, .matmul_dtype = dtype, .recompute = recompute, .frozen = true};
+  auto base = Transformer::Create(config, RandomWeights(config, dtype), held);
+  EXPECT_OK(base);
+  models.base = *std::move(base);
+  auto adapter = Adapter::Create(config, options, models.base->parameters(), /*seed=*/7, dtype);
+  EXPECT_OK(adapter);
+  models.adapter = *std::move(adapter);
+  at::manual_seed(6);
+  for (const auto& parameter : models.adapter->parameters) {
+    const at::Tensor change = at::randn(parameter->weight().sizes(), at::kDouble).to(dtype);
+    if (moved) parameter->weight().add_(change, parameter->name().find("lora_B") != std::string::npos ? 0.2 : 0.05);
+  }
+  auto adapted = Transformer::Adapt(*models.base, models.adapter);
+  EXPECT_OK(adapted);
+  models.adapted = *std::move(adapted);
+  return models;
+}
+
+inline at::Tensor Hidden(Transformer& model, const Stream& stream, const Noise* noise = nullptr) {
+  return model.Forward(stream.ids, stream.positions, std::make_shared<testing::MaskedAttention>(stream.lengths), noise);
+}
+
+// A loss of the hidden states and of the head's logits, each by fixed weights.
+inline double Loss(Transformer& model, const Stream& stream, const Noise* noise, bool backward) {
+  const at::Tensor hidden = Hidden(model, stream, noise);
+  at::Tensor head = model.head()->Lease(hidden.scalar_type());
+  if (model.head()->trainable()) head.requires_grad_();
+  at::manual_seed(20);
+  const at::Tensor logits = at::linear(hidden, head);
+  const at::Tensor loss = (logits * at::randn(logits.sizes(), at::kDouble).to(logits.scalar_type())).sum() + hidden.pow(2).sum();
+  if (backward) {
+    for (const auto& parameter : model.adapter()->parameters) parameter->ClearGradient();
+    loss.backward();
+    if (head.grad().defined()) model.head()->AddGradient(head.grad());
+  }
+  return loss.item<double>();
+}
+
+struct Kind {
+  std::string name;
+  AdapterOptions options;
+  bool noise;
+};
+
+inline std::vector<Kind> Kinds() {
+  return {Kind{"Lora", {.rank = 2, .alpha = 3}, false},
+          Kind{"RsLoraDropout", {.rank = 3, .alpha = 2.5, .dropout = 0.3, .rslora = true}, true},
+          Kind{"Dora", {.rank = 2, .alpha = 4, .dora = true}, false},
+          Kind{"DoraDropout", {.rank = 2, .alpha = 4, .dropout = 0.25, .dora = true, .targets = {"q_proj", "down_proj"}}, true},
+          Kind{"Whole", {.rank = 2, .alpha = 4, .targets = {"v_proj"}, .saved = {"embed_tokens", "lm_head", "norm", "k_proj"}}, true},
+          Kind{"EmbeddingAlone", {.rank = 1, .alpha = 1, .targets = {"o_proj"}, .saved = {"embed_tokens"}}, true}};
+}
+
+inline std::string NameOf(const ::testing::TestParamInfo<Kind>& info) { return info.param.name; }
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_TESTS_MODEL_ADAPTED_MODELS_H_
