@@ -1,0 +1,131 @@
+--- Steps and evaluations of small models as a plan says: losses, metrics and gradients, for invariance_test.cc to compare between ranks, strategies and packings.
+-- moonring -n RANKS invariance.lua sp=S plan=PLAN.json out=FOLDER
+-- The plan is a list of runs, each as scripts/train.lua makes it:
+--   name       FOLDER/NAME.safetensors gets the gradients of the last step, FOLDER/results.json all else under this name
+--   keys       of moonring train, but for sequence_parallel_size and per_device_train_batch_size
+--   group      the latter x dp
+--   accumulation  gradient_accumulation_steps; 1 where absent
+--   objective  "token" | "sequence": a loss of this script's own in place of the stage's
+--   documents, labels, desirable: one step made of these (in the order of a micro-batch's documents) in place of the data set's steps
+--   evaluate   true: evaluates on eval_dataset too, before the first step
+--   save       true: the model after the last step's update to FOLDER/NAME
+local moonring = require "moonring"
+local run = moonring.run
+local opt = moonring.flags { sp = 1, plan = moonring.required, out = moonring.required }
+local mesh = moonring.comm.mesh { sp = opt.sp }
+
+-- What scripts/own_loss.lua and scripts/dpo.lua would write.
+local own = {
+  token = {
+    level = "token",
+    count = function(batch) return batch:count_targets() end,
+    loss = function(_, log_probs) return -log_probs:sum() end,
+  },
+  sequence = {
+    level = "sequence",
+    needs_reference = true,
+    count = function(batch) return batch:size() end,
+    loss = function(batch, log_probs)
+      local ratio = log_probs - batch.reference
+      local margin = ratio:slice(0, ratio:numel(), 2) - ratio:slice(1, ratio:numel(), 2)
+      return -(margin * 0.1):logsigmoid():sum(), { ["rewards/margins"] = { (margin * 0.1):sum():item(), margin:numel() } }
+    end,
+  },
+}
+
+local function always(value) return function() return value end end
+
+-- Some examples of a plan's own documents, as a micro-batch of the data sets.
+local function micro_batch(entry, examples, width, shift)
+  local documents, labels, flat, desirable = {}, {}, {}, {}
+  for i, example in ipairs(examples) do
+    desirable[i] = entry.desirable and entry.desirable[example + 1]
+    for d = 1, width do
+      local k = (example * width + d - 1 + shift) % #entry.documents + 1
+      documents[#documents + 1], labels[#labels + 1] = entry.documents[k], entry.labels[k]
+      for _, label in ipairs(entry.labels[k]) do flat[#flat + 1] = label end
+    end
+  end
+  return { sequence = always(moonring.comm.sequence { documents = documents, labels = labels }), labels = always(moonring.tensor(flat, "int64")),
+    examples = always(examples), places = always(examples), documents_per_example = always(width), desirable = always(desirable) }
+end
+
+-- A step of a plan's own documents: the dp ranks take turns; each packs all it has, or nothing.
+local function own_step(entry, c)
+  local width = (c.stage == "dpo" or c.stage == "rm") and 2 or 1
+  local mine, lists = {}, { {}, {} }
+  for example = 0, #entry.documents / width - 1 do
+    if example % mesh:dp_size() == mesh:dp_rank() then mine[#mine + 1] = example end
+  end
+  for shift, list in ipairs(lists) do
+    for _, example in ipairs(c.micro_batch_tokens == 1 and mine or {}) do list[#list + 1] = micro_batch(entry, { example }, width, shift - 1) end
+    if c.micro_batch_tokens ~= 1 and #mine > 0 then list[1] = micro_batch(entry, mine, width, shift - 1) end
+  end
+  return { size = always(#entry.documents / width), micro_batches = always(lists[1]), mismatched = always(lists[2]) }
+end
+
+local function configuration(entry)
+  local words = { "sequence_parallel_size=" .. opt.sp, "per_device_train_batch_size=" .. entry.group / mesh:dp_size(),
+    "gradient_accumulation_steps=" .. (entry.accumulation or 1) }
+  for name, value in pairs(entry.keys) do words[#words + 1] = name .. "=" .. tostring(value) end
+  return moonring.config.load(nil, words)
+end
+
+local function value_head_gradient(objective)
+  local numbers = {}
+  for _, parameter in ipairs(objective.parameters and objective.parameters:list() or {}) do
+    local gradient = parameter:gradient()
+    numbers[parameter:name()] = gradient and gradient:tolist()
+  end
+  return numbers
+end
+
+-- The gradient's norm, which must be the very same on all ranks.
+local function norm_of(parameters)
+  local norm = moonring.trainer.global_norm(parameters)
+  assert(mesh:max(norm) == norm and mesh:max(-norm) == -norm, "the ranks differ in their gradients")
+  return norm
+end
+
+local function go(entry)
+  local c = configuration(entry)
+  local checkpoint = moonring.model.open(c.model_name_or_path)
+  local train, eval = run.datasets(c, moonring.data.tokenizer(checkpoint))
+  local learner = moonring.models.learner(c, checkpoint)
+  local attention = run.attention(c, mesh, learner)
+  local counts = run.counts(c, train:size(), mesh:dp_size())
+  local objective = entry.objective and own[entry.objective] or moonring.stages.objective(c, learner)
+  local runtime = moonring.runtime.new { mesh = mesh, model = learner, attention = attention, objective = objective, group = entry.group, noise = moonring.stages.noise(c) }
+  local references = objective.needs_reference and moonring.stages.references(c, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
+    datasets = { train = train, eval = eval }, say = function() end }) or {}
+  runtime.reference = references.train
+  local optimizer = run.optimizer(c, runtime.parameters)
+  local result = { steps = {} }
+  if entry.evaluate then
+    result.evaluation = runtime:evaluate(eval, { batch = c.per_device_eval_batch_size, micro_batch_tokens = run.micro_batch_tokens(c, "eval"),
+      reference = references.eval, accuracy = true })
+  end
+  local steps = entry.documents and { next = function() return #result.steps < c.max_steps and own_step(entry, c) or nil end } or run.steps(c, train, mesh, counts)
+  for step, k in moonring.count(steps) do
+    if k > 1 then runtime.parameters:clear_gradients() end
+    local loss, metrics = runtime:backward(step, k)
+    result.steps[k] = { loss = loss, metrics = metrics, grad_norm = norm_of(runtime.parameters) }
+    if k < c.max_steps or entry.save then optimizer:step(c.learning_rate) end
+  end
+  result.value_head = value_head_gradient(objective)
+  if mesh:rank() == 0 then
+    learner:save_gradients(opt.out .. "/" .. entry.name .. ".safetensors")
+    if entry.save then learner:save(opt.out .. "/" .. entry.name) end
+  end
+  return result
+end
+
+local results = {}
+for _, entry in ipairs(moonring.system.json_decode(moonring.system.read(opt.plan), opt.plan)) do
+  local began = moonring.system.clock()
+  results[entry.name] = moonring.scope(go, entry)
+  results[entry.name].seconds = moonring.system.clock() - began
+  collectgarbage()
+end
+if mesh:rank() == 0 then moonring.system.write(opt.out .. "/results.json", moonring.system.json_encode(results) .. "\n") end
+mesh:barrier()

@@ -1,0 +1,81 @@
+// Ranks, strategies, packing and accumulation change nothing, whatever the objective: every case of invariance.h on (ranks, sp) = (1, 1), (2, 1), (2, 2), (4,
+// 2) and (4, 4), each under another strategy and packing, and one of each kind of objective under all strategies. The whole product is in
+// invariance_matrix_test.cc.
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "tests/scripts/invariance.h"
+
+namespace moonring::testing {
+namespace {
+
+bool IsAmong(const std::string& name, std::initializer_list<const char*> names) { return std::count(names.begin(), names.end(), name) > 0; }
+
+const InvarianceCase& CaseOf(const std::vector<InvarianceCase>& cases, const std::string& name) {
+  return *std::find_if(cases.begin(), cases.end(), [&](const auto& each) { return each.name == name; });
+}
+
+// One of each kind: sums over tokens and over documents (of a script's own, held against the built-in ones too), scores, surveys.
+bool IsRepresentative(const std::string& name) { return IsAmong(name, {"sft_own", "dpo_own", "rm", "kto_lora"}); }
+
+TEST_F(InvarianceTest, OfEveryObjective) {
+  const std::vector<InvarianceCase> cases = Cases();
+  ASSERT_NO_FATAL_FAILURE(MakeReference(cases));
+  std::vector<InvarianceRun> single;
+  for (const InvarianceCase& each : cases) single.push_back(RunOf(each, kStrategies[1], false));
+  Compare({1, 1}, single, 1e-10);
+  int turn = 0;
+  for (const Ranks& ranks : {Ranks{2, 1}, Ranks{2, 2}, Ranks{4, 2}, Ranks{4, 4}}) {
+    std::vector<InvarianceRun> plan;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const char* strategy = kStrategies[(i + 2 * turn) % std::size(kStrategies)];
+      const bool packed = (i + turn) % 2 == 0;
+      plan.push_back(RunOf(cases[i], strategy, packed));
+      if (cases[i].name == "dpo_cached") {  // with the live reference on the same plan
+        plan.push_back(RunOf(CaseOf(cases, "sigmoid"), strategy, packed));
+      }
+    }
+    for (const InvarianceCase& each : cases) {
+      if (ranks.sp == 1 || ranks.sp != ranks.ranks || !IsRepresentative(each.name)) continue;
+      for (const char* strategy : kStrategies) plan.push_back(RunOf(each, strategy, ranks.sp == 4));
+    }
+    Compare(ranks, plan, 1e-10);
+    ++turn;
+  }
+}
+
+// KTO's KL term is of a group of examples, wherever they lie; a step may have fewer examples than groups of ranks.
+TEST_F(InvarianceTest, OfKtoOnFourRanks) {
+  std::vector<InvarianceCase> cases = Cases();
+  std::erase_if(cases, [](const auto& each) { return each.name.find("kto") == std::string::npos && each.name.rfind("one_", 0) != 0; });
+  ASSERT_NO_FATAL_FAILURE(MakeReference(cases));
+  for (const int sp : {1, 2, 4}) {
+    std::vector<InvarianceRun> plan;
+    for (const InvarianceCase& each : cases) plan.push_back(RunOf(each, "zigzag-ring", true));
+    Compare({4, sp}, plan, 1e-10);
+  }
+}
+
+// The first step of DPO under every strategy too: ln 2, as policy and reference are the same to the bit.
+TEST_F(InvarianceTest, InSinglePrecision) {
+  std::vector<InvarianceCase> cases = Cases();
+  std::erase_if(cases, [](const auto& each) {
+    return !IsRepresentative(each.name) && !IsAmong(each.name, {"sft_targets", "sft_lora", "sigmoid", "dpo_cached", "dpo_first"});
+  });
+  ASSERT_NO_FATAL_FAILURE(MakeReference(cases, "fp32"));
+  for (const Ranks& ranks : {Ranks{2, 2}, Ranks{4, 4}}) {
+    std::vector<InvarianceRun> plan;
+    for (const InvarianceCase& each : cases) {
+      if (each.name != "dpo_first") plan.push_back(RunOf(each, ranks.sp == 2 ? "zigzag-ring" : "usp", ranks.sp == 4, "fp32"));
+    }
+    for (const char* strategy : kStrategies) plan.push_back(RunOf(CaseOf(cases, "dpo_first"), strategy, ranks.sp == 4, "fp32"));
+    Compare(ranks, plan, 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace moonring::testing
