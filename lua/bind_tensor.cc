@@ -184,6 +184,7 @@ void RegisterTensor(lua_State* L) {
           {"detach", Bind<[](at::Tensor x) { return x.detach(); }>},
           {"item", Bind<[](at::Tensor x) { return Item(x); }>},
           {"to", Bind<[](at::Tensor x, std::string dtype) { return x.to(DtypeNamed(dtype)); }>},
+          {"on", Bind<[](at::Tensor x, at::Tensor other) { return x.to(other.device()); }>},
           {"dtype", Bind<[](at::Tensor x) { return NameOf(x.scalar_type()); }>},
           {"shape", Bind<[](at::Tensor x) { return x.sizes().vec(); }>},
           {"numel", Bind<[](at::Tensor x) { return x.numel(); }>},

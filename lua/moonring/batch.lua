@@ -55,6 +55,7 @@ function Batch:token_log_probs(model, hidden, options)
   local log_probs, statistics = objectives.log_prob(hidden, model:head(), self.targets,
     { dtype = model:matmul_dtype(), label_smoothing = options and options.label_smoothing, statistics = options and options.statistics })
   self.statistics = statistics or {}
+  self.targets = self.targets:on(log_probs) -- so that an objective may compare them
   return log_probs
 end
 
@@ -64,7 +65,7 @@ function Batch:document_sums(values) return objectives.document_sums(values, sel
 --- Log-probs of the documents, fp64 [documents]. `weights`: of the tokens of the whole stream.
 function Batch:document_log_probs(model, hidden, options, weights)
   local log_probs = self:token_log_probs(model, hidden, options)
-  if weights then log_probs = log_probs * self:cut(weights) end
+  if weights then log_probs = log_probs * self:cut(weights):on(log_probs) end
   local sums = {}
   for name, values in pairs(self.statistics) do sums[name] = self:document_sums(values) end
   self.statistics = sums

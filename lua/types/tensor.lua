@@ -108,6 +108,11 @@ function Tensor:item() end
 ---@return moonring.Tensor
 function Tensor:to(dtype) end
 
+--- On the device of another tensor; itself where it is there.
+---@param other moonring.Tensor
+---@return moonring.Tensor
+function Tensor:on(other) end
+
 --- "fp32", "fp64", "bf16", "int64" or "bool"; LibTorch's own name for any other.
 ---@return string
 function Tensor:dtype() end

@@ -142,6 +142,40 @@ TEST_F(Tensors, ArithmeticPromotesAsPyTorch) {
   )lua"), "");
 }
 
+TEST_F(Tensors, OperationsOfALossOfOnesOwn) {
+  EXPECT_EQ(Check(R"lua(
+    local function same(x, ...)
+      local got, want = x:to("fp64"):tolist(), { ... }
+      assert(#got == #want, #got)
+      for i = 1, #want do assert(math.abs(got[i] - want[i]) < 1e-6, ("%d: %g, wanted %g"):format(i, got[i], want[i])) end
+    end
+    local x = tensor { -2, 0, 3, 4 }
+    same(x ^ 2, 4, 0, 9, 16)
+    same(2 ^ tensor { 1, 3 }, 2, 8)
+    same(x:square(), 4, 0, 9, 16)
+    same(tensor({ 0, 9, 16 }):sqrt(), 0, 3, 4)
+    same(x:sigmoid(), 0.1192029, 0.5, 0.9525741, 0.9820138)
+    same(x:relu(), 0, 0, 3, 4)
+    same(x:clamp(-1, 3), -1, 0, 3, 3)
+    same(x:clamp(nil, 3), -2, 0, 3, 3)
+    same(x:clamp(1), 1, 1, 3, 4)
+    assert(not pcall(x.clamp, x))
+    same(x:gt(0), 0, 0, 1, 1)
+    same(x:lt(tensor { 0, 0, 4, 4 }), 1, 0, 1, 0)
+    same(x:eq(3), 0, 0, 1, 0)
+    same(x:slice(0, 4, 2), -2, 3)
+    same(x:slice(1, 4, 2), 0, 4)
+    same(x:index { 3, 0, 0 }, 4, -2, -2)
+    same(x:masked(x:gt(0)), 3, 4)
+    same(moonring.cat { x:slice(0, 1), x:slice(3, 4) }, -2, 4)
+    assert(not pcall(moonring.cat, {}))
+    assert(x:on(x) ~= nil)
+    local w = weight()
+    ;(w:square():sum() + w:index({ 0 }):sum()):backward()
+    same(gradient(w), 3, 2)
+  )lua"), "");
+}
+
 TEST_F(Tensors, ReadAndWriteNestedLists) {
   EXPECT_EQ(Check(R"lua(
     local x = tensor { { 1, 2, 3 }, { 4, 5, 6 } }

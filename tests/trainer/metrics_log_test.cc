@@ -92,6 +92,27 @@ TEST(MetricsLogTest, FinishWritesTheResults) {
   EXPECT_EQ(Lines(folder).back()["remaining_time"], "0:00:00");
 }
 
+// An evaluation beside the training: a line of the log, results of its own, and both in all_results.json, whichever comes first.
+TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
+  const std::string folder = Folder("evaluation");
+  const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 2}).value();
+  ASSERT_TRUE(log->Write({.step = 1, .epoch = 0.5, .more = {{"eval_loss", 1.5}}}).ok());
+  EXPECT_FALSE(Lines(folder)[0].contains("loss"));
+  EXPECT_EQ(Lines(folder)[0]["eval_loss"], 1.5);
+  EXPECT_EQ(log->Series("eval_loss").size(), 1u);
+  log->SetBest({.metric = 1.5, .step = 1, .checkpoint = "checkpoint-1"});
+  ASSERT_TRUE(log->WriteResults("eval", {{"eval_loss", 1.25}}).ok());
+  ASSERT_TRUE(log->Finish(2.5, 16).ok());
+  EXPECT_EQ(json::parse(Contents(folder + "/eval_results.json")), json::parse(R"({"eval_loss":1.25})"));
+  const json all = json::parse(Contents(folder + "/all_results.json")), state = json::parse(Contents(folder + "/trainer_state.json"));
+  EXPECT_EQ(all["eval_loss"], 1.25);
+  EXPECT_EQ(all["train_loss"], 2.5);
+  EXPECT_FALSE(json::parse(Contents(folder + "/train_results.json")).contains("eval_loss"));
+  EXPECT_EQ(state["best_metric"], 1.5);
+  EXPECT_EQ(state["best_global_step"], 1);
+  EXPECT_EQ(state["best_model_checkpoint"], "checkpoint-1");
+}
+
 // A run that was killed while it wrote, and goes on from step 2: the half line and the lines after step 2 are gone, the rest is kept.
 TEST(MetricsLogTest, GoesOn) {
   const std::string folder = Folder("resume");

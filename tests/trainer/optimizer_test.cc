@@ -126,6 +126,28 @@ TEST(SgdTest, OneStepAtRateOneIsTheGradient) {
 }
 
 // Saved, loaded into a new optimizer over equal weights, gone on with: the same bits as unbroken.
+// LoRA+: the step of B and of vectors is ratio times that of A, by the plain optimizer at that rate.
+TEST(OptimizerTest, LoraPlusMovesBFaster) {
+  const char* names[] = {"base_model.model.q_proj.lora_A.weight", "base_model.model.q_proj.lora_B.weight", "base_model.model.q_proj.lora_magnitude_vector"};
+  for (const bool adam : {true, false}) {
+    comm::Parameters parameters;
+    for (int i = 0; i < 3; ++i) parameters.push_back(std::make_shared<Parameter>(names[i], at::ones(i == 2 ? at::IntArrayRef{3} : at::IntArrayRef{2, 3}, at::kDouble)));
+    const auto make = [&](double ratio, const comm::Parameters& of) -> std::unique_ptr<Optimizer> {
+      if (adam) return AdamW::Create({.weight_decay = 0.1, .loraplus_ratio = ratio}, of).value();
+      return Sgd::Create({.weight_decay = 0.1, .loraplus_ratio = ratio}, of).value();
+    };
+    for (const auto& parameter : parameters) parameter->AddGradient(at::full_like(parameter->weight(), 0.5));
+    make(4.0, parameters)->Step(0.01);
+    for (int i = 0; i < 3; ++i) {
+      auto alone = std::make_shared<Parameter>(names[i], at::ones_like(parameters[i]->weight()));
+      alone->AddGradient(parameters[i]->gradient());
+      make(1.0, {alone})->Step(i == 0 ? 0.01 : 0.04);
+      EXPECT_TRUE(at::equal(parameters[i]->weight(), alone->weight())) << names[i];
+    }
+  }
+  EXPECT_FALSE(AdamW::Create({.loraplus_ratio = 0.0}, {}).ok());
+}
+
 TEST(AdamWTest, GoesOnFromItsState) {
   const auto step = [](AdamW& adamw, Parameter& parameter, int t) {
     parameter.ClearGradient();

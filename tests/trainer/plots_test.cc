@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "trainer/heat_map.h"
+
 namespace moonring::trainer {
 namespace {
 
@@ -65,6 +67,29 @@ TEST(PlotsTest, RefusesNothingAndNowhere) {
   EXPECT_EQ(WritePng({.points = {}}, Path("none")).message(), "trainer.plots: " + Path("none") + ": no finite loss to draw among 0 points");
   EXPECT_FALSE(WritePng({.points = {{1, std::nan("")}}}, Path("none")).ok());
   EXPECT_EQ(WritePng({.points = {{1, 1.0}}}, "/nowhere/x.png").code(), absl::StatusCode::kNotFound);
+}
+
+// A box a cell: the middle of each (above its number) has the colour of its share, and one that is no number is white.
+TEST(HeatMapTest, ColoursEachCell) {
+  const std::string path = Path("heat_map");
+  ASSERT_TRUE(WritePng(HeatMap{.title = "needle", .x_label = "depth", .y_label = "tokens", .columns = {"0%", "50%", "100%"}, .rows = {"512", "1024"},
+                               .shares = {{0.0, 0.5, 1.0}, {1.0, std::nan(""), 0.0}}},
+                       path)
+                  .ok());
+  const std::unique_ptr<cairo_surface_t, void (*)(cairo_surface_t*)> image(cairo_image_surface_create_from_png(path.c_str()), cairo_surface_destroy);
+  ASSERT_EQ(cairo_surface_status(image.get()), CAIRO_STATUS_SUCCESS);
+  const auto at = [&](int row, int column) {  // 800 x 500 units at twice that; the frame is 78 to 776 and 48 to 442
+    const int x = static_cast<int>(2 * (78 + (column + 0.5) * (776 - 78) / 3)), y = static_cast<int>(2 * (48 + (row + 0.2) * (442 - 48) / 2));
+    return reinterpret_cast<const uint32_t*>(cairo_image_surface_get_data(image.get()) + y * cairo_image_surface_get_stride(image.get()))[x] & 0xFFFFFF;
+  };
+  EXPECT_EQ(at(0, 0), at(1, 2));
+  EXPECT_EQ(at(0, 2), at(1, 0));
+  EXPECT_EQ(at(1, 1), 0xFFFFFFu);
+  EXPECT_GT(at(0, 0) >> 16 & 255, 200u);                    // red
+  EXPECT_GT(at(0, 2) >> 8 & 255, at(0, 2) >> 16 & 255);     // green
+  EXPECT_GT((at(0, 1) >> 16 & 255) + (at(0, 1) >> 8 & 255), 400u);  // yellow
+  EXPECT_FALSE(WritePng(HeatMap{.columns = {"a"}, .rows = {"b"}, .shares = {{0.5, 0.5}}}, path).ok());
+  EXPECT_FALSE(WritePng(HeatMap{}, path).ok());
 }
 
 // By hand: n = 3, a = 1.8 (1 / (1 + e^-0.15) - 0.5) = 0.0673737...
