@@ -11,6 +11,7 @@ local mesh = run.mesh(config)
 local checkpoint = moonring.model.open(config.model_name_or_path)
 local tokenizer = moonring.data.tokenizer(checkpoint)
 local train, eval = run.datasets(config, tokenizer)
+if config.eval_strategy == "no" and not config.do_eval then eval = nil end -- held out, and left alone
 local learner = models.learner(config, checkpoint)
 local attention = run.attention(config, mesh, learner)
 local counts = run.counts(config, train:size(), mesh:dp_size())
@@ -35,7 +36,7 @@ local checkpoints = run.checkpoints(config, mesh, save)
 
 local function evaluate()
   local began = moonring.system.clock()
-  local result = runtime:evaluate(eval, { batch = config.per_device_eval_batch_size, micro_batch_tokens = run.micro_batch_tokens(config, "eval"),
+  local result = runtime:evaluate(eval, { batch = config.per_device_eval_batch_size, micro_batch_tokens = run.micro_batch_tokens(config),
     reference = references.eval, accuracy = config.compute_accuracy })
   return journal:evaluation(result, eval:size(), moonring.system.clock() - began)
 end
@@ -58,6 +59,7 @@ for step, k in moonring.count(run.steps(config, train, mesh, counts)) do
 end
 if config.load_best_model_at_end and checkpoints.best then
   journal:say("the best model is " .. checkpoints.best.folder)
+  optimizer:close() -- makes room
   learner = models.reload(config, learner, checkpoints.best.folder)
   objective = stages.objective(config, learner) -- with the value head that was saved beside it
   runtime.model, runtime.objective = learner, objective

@@ -107,10 +107,8 @@ function run.counts(c, examples, dp)
   }
 end
 
---- Tokens that one sp group puts through one forward: micro_batch_tokens, else cutoff_len x the batch size of "train" or "eval".
-function run.micro_batch_tokens(c, split)
-  return c.micro_batch_tokens or c.cutoff_len * c["per_device_" .. split .. "_batch_size"]
-end
+--- Tokens that one sp group puts through one forward, in training and in evaluation.
+function run.micro_batch_tokens(c) return c.micro_batch_tokens or c.cutoff_len * c.per_device_train_batch_size end
 
 function run.steps(c, dataset, mesh, counts)
   return dataset:steps {
@@ -119,7 +117,7 @@ function run.steps(c, dataset, mesh, counts)
     seed = c.data_seed or c.seed,
     shuffle = not c.disable_shuffling,
     total_steps = counts.total_steps,
-    micro_batch_tokens = run.micro_batch_tokens(c, "train"),
+    micro_batch_tokens = run.micro_batch_tokens(c),
   }
 end
 
@@ -131,7 +129,7 @@ function run.epoch(c, dataset, mesh, split)
     return run.steps(c, dataset, mesh, counts)
   end
   local batch = c.per_device_eval_batch_size * mesh:dp_size()
-  return dataset:steps { mesh = mesh, batch = batch, shuffle = false, total_steps = math.ceil(dataset:size() / batch), micro_batch_tokens = run.micro_batch_tokens(c, "eval") }
+  return dataset:steps { mesh = mesh, batch = batch, shuffle = false, total_steps = math.ceil(dataset:size() / batch), micro_batch_tokens = run.micro_batch_tokens(c) }
 end
 
 --- A function that says whether it is time to evaluate ("eval") or to save ("save") after step k.

@@ -70,11 +70,10 @@ function run.counts(c, examples, dp) end
 ---@return moonring.Steps
 function run.steps(c, dataset, mesh, counts) end
 
---- Tokens that one sp group puts through one forward.
+--- Tokens that one sp group puts through one forward, in training and in evaluation.
 ---@param c moonring.Configuration
----@param split "train" | "eval"
 ---@return integer
-function run.micro_batch_tokens(c, split) end
+function run.micro_batch_tokens(c) end
 
 --- One epoch over a data set, in the micro-batches that training's first epoch, or an evaluation, makes of it.
 ---@param c moonring.Configuration

@@ -102,7 +102,7 @@ local function go(entry)
   local optimizer = run.optimizer(c, runtime.parameters)
   local result = { steps = {} }
   if entry.evaluate then
-    result.evaluation = runtime:evaluate(eval, { batch = c.per_device_eval_batch_size, micro_batch_tokens = run.micro_batch_tokens(c, "eval"),
+    result.evaluation = runtime:evaluate(eval, { batch = c.per_device_eval_batch_size, micro_batch_tokens = run.micro_batch_tokens(c),
       reference = references.eval, accuracy = true })
   end
   local steps = entry.documents and { next = function() return #result.steps < c.max_steps and own_step(entry, c) or nil end } or run.steps(c, train, mesh, counts)
