@@ -42,6 +42,7 @@ local function stages(c)
   if c.packing and c.stage ~= "pt" then
     config.fail("not supported yet: packing in stage ", c.stage, " (LLaMA-Factory's rows; documents are packed without it here, exactly, and see only themselves)")
   end
+  if c.packing and c.cutoff_len < 2 then config.fail "cutoff_len: wanted at least 2 with packing: true, which lowers it by 1" end
   if c.label_smoothing_factor > 0 and c.stage ~= "sft" and c.stage ~= "pt" then config.fail "label_smoothing_factor is for stages pt and sft alone; pairs have dpo_label_smoothing" end
   local chosen = {}
   for _, name in ipairs { "use_dft_loss", "use_eaft_loss" } do

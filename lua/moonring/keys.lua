@@ -75,7 +75,7 @@ section("Data", {
   { "interleave_probs", "list", null, "probabilities of a mix", only = later },
   { "max_samples", "int", null, "rows of each data set at most" },
   { "val_size", "float", 0.0, "examples held out for evaluation: below 1 a part of the data set, else their number" },
-  { "packing", "bool", null, "stage pt: join the texts and cut them at cutoff_len; absent: true there. Other stages pack without it, exactly" },
+  { "packing", "bool", null, "stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at cutoff_len - 1, as LLaMA-Factory does. Other stages pack without it, exactly" },
   { "neat_packing", "bool", false, "packed rows without cross attention", only = later },
   { "ignore_pad_token_for_loss", "bool", true, "no loss on padding", ignored = "there is no padding" },
   { "preprocessing_batch_size", "int", 1000, "rows that are joined together (pt with packing), or whose answers are exchanged (kto)" },

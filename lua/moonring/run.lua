@@ -71,7 +71,7 @@ local function load_datasets(c, names, tokenizer, val_size)
     template = c.template or "default",
     default_system = c.default_system,
     tokenizer = tokenizer,
-    cutoff_len = c.cutoff_len,
+    cutoff_len = c.cutoff_len - (c.stage == "pt" and c.packing and 1 or 0), -- as LLaMA-Factory, where packing is asked for by name
     max_samples = c.max_samples,
     train_on_prompt = c.train_on_prompt,
     mask_history = c.mask_history,

@@ -30,7 +30,7 @@ local config = {}
 ---@field mask_history boolean learn the last turn alone; false where absent
 ---@field max_samples? integer rows of each data set at most
 ---@field val_size number examples held out for evaluation: below 1 a part of the data set, else their number; 0 where absent
----@field packing? boolean stage pt: join the texts and cut them at cutoff_len; absent: true there. Other stages pack without it, exactly
+---@field packing? boolean stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at cutoff_len - 1, as LLaMA-Factory does. Other stages pack without it, exactly
 ---@field preprocessing_batch_size integer rows that are joined together (pt with packing), or whose answers are exchanged (kto); 1000 where absent
 ---@field overwrite_cache boolean compute reference log-probs again; prepared data is not cached; false where absent
 ---@field default_system? string the system prompt where an example has none
