@@ -360,6 +360,7 @@ void InvarianceTest::Compare(const Ranks& ranks, const std::vector<InvarianceRun
   CompareWithin(results, plan, folder, tolerance);
   std::printf("%s: %zu runs in %.1f s; worst distances: loss %.1e, metrics %.1e, gradients %.1e\n", folder.c_str(), plan.size(), seconds, worst.loss,
               worst.metric, worst.gradient);
+  std::fflush(stdout);  // the matrix takes its time
   fs::remove_all(Path(folder));
 }
 

@@ -1,6 +1,5 @@
-// Ranks, strategies, packing and accumulation change nothing, whatever the objective: every case of invariance.h on (ranks, sp) = (1, 1), (2, 1), (2, 2), (4,
-// 2) and (4, 4), each under another strategy and packing, and one of each kind of objective under all strategies. The whole product is in
-// invariance_matrix_test.cc.
+// Ranks, strategies, packing and accumulation change nothing, whatever the objective: every case of invariance.h on several ranks and sp, each time under
+// another strategy and packing, and one of each kind of objective under all strategies. The whole product is in invariance_matrix_test.cc.
 
 #include <algorithm>
 #include <initializer_list>
