@@ -260,8 +260,8 @@ void InvarianceTest::MakeReference(const std::vector<InvarianceCase>& cases, con
       EXPECT_TRUE(std::isfinite(loss)) << run.name;
       const bool nothing = run.of.rfind("none_", 0) == 0;
       EXPECT_EQ(step.at("grad_norm") == 0.0, nothing) << run.name;
-      if (run.of == "none_sft" || run.of == "none_eaft") EXPECT_EQ(loss, 0.0);
-      if (run.of == "kto_lora") EXPECT_GT(step.at("metrics").at("kl")[0].get<double>(), 0.1);  // else it would be cut off at 0
+      if (run.of == "none_sft" || run.of == "none_eaft") { EXPECT_EQ(loss, 0.0); }
+      if (run.of == "kto_lora") { EXPECT_GT(step.at("metrics").at("kl")[0].get<double>(), 0.1); }  // else it would be cut off at 0
     }
   }
 }
@@ -316,7 +316,7 @@ void InvarianceTest::CompareWithin(const json& results, const std::vector<Invari
     SCOPED_TRACE(run.name);
     const json &result = results.at(run.name), &step = result.at("steps")[0];
     const std::string rest = run.name.substr(run.of.size());
-    if (run.of == "dpo_first") EXPECT_NEAR(step.at("loss").get<double>(), std::log(2.0), 1e-6);
+    if (run.of == "dpo_first") { EXPECT_NEAR(step.at("loss").get<double>(), std::log(2.0), 1e-6); }
     // A loss of one's own, and the built-in one.
     if (run.of == "sft_own") near(step.at("loss"), reference_.at("sft_targets").at("steps")[0].at("loss"));
     if (run.of == "dpo_own") near(step.at("loss"), reference_.at("sigmoid").at("steps")[0].at("loss"));
