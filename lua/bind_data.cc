@@ -179,7 +179,7 @@ void OpenData(lua_State* L) {
                                   {"size", Bind<[](data::Step& step) { return step.batch.examples.size(); }>},
                                   {"micro_batches", Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->micro_batches); }>},
                                   {"mismatched", Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->mismatched); }>},
-                                                      });
+                              });
   Class<data::MicroBatch>::Register(
       L, "MicroBatch",
       {

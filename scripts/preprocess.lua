@@ -8,7 +8,7 @@ local moonring = require "moonring"
 local config = moonring.config.command(arg, { { "out", "string", moonring.null, "the file to write" } })
 moonring.config.require_keys(config, { "out", "model_name_or_path", "dataset" })
 moonring.config.check_output(config, "out")
-if config.eval_dataset and config.val_size > 0 then moonring.config.fail "val_size and eval_dataset exclude one another" end
+moonring.checks.datasets(config)
 
 local function write(dataset, path)
   dataset:write(path)

@@ -77,20 +77,31 @@ local function finetuning(c)
   if c.finetuning_type == "freeze" and c.freeze_trainable_layers == 0 then config.fail "freeze_trainable_layers: wanted the last n layers (above 0) or the first -n (below 0), got 0" end
 end
 
-local function evaluation(c)
-  local has = c.eval_dataset ~= nil or c.val_size > 0
+--- Refuses two sources of what is evaluated.
+function checks.datasets(c)
   if c.eval_dataset and c.val_size > 0 then config.fail "val_size and eval_dataset exclude one another" end
-  if (c.eval_strategy ~= "no" or c.do_eval or c.eval_on_start) and not has then config.fail "eval_strategy: nothing to evaluate on; wanted eval_dataset or val_size" end
-  if c.eval_on_start and c.eval_strategy == "no" then config.fail "eval_on_start: wanted an eval_strategy beside it" end
-  if c.early_stopping_steps and c.eval_strategy == "no" then config.fail "early_stopping_steps: wanted an eval_strategy beside it" end
-  if not c.load_best_model_at_end then return end
+end
+
+-- The best checkpoint can be loaded only where each one that is saved was evaluated.
+local function best_model(c)
   if c.save_strategy ~= c.eval_strategy then
     config.fail("load_best_model_at_end: save_strategy ", c.save_strategy, " and eval_strategy ", c.eval_strategy, " must agree")
   end
-  local every = c.eval_steps or c.logging_steps
-  if c.eval_strategy == "steps" and (c.save_steps < 1 or every < 1) and c.save_steps ~= every or (c.save_steps >= 1 and every >= 1 and c.eval_strategy == "steps" and c.save_steps % every ~= 0) then
-    config.fail("load_best_model_at_end: save_steps ", c.save_steps, " must be a multiple of eval_steps ", every)
-  end
+  if c.eval_strategy ~= "steps" then return end
+  local save, every = c.save_steps, c.eval_steps or c.logging_steps
+  local parts = save < 1 or every < 1 -- of all steps, whose number is not known yet
+  local evaluated
+  if parts then evaluated = save == every else evaluated = save % every == 0 end
+  if not evaluated then config.fail("load_best_model_at_end: save_steps ", save, " must be a multiple of eval_steps ", every) end
+end
+
+local function evaluation(c)
+  checks.datasets(c)
+  local has = c.eval_dataset ~= nil or c.val_size > 0
+  if (c.eval_strategy ~= "no" or c.do_eval or c.eval_on_start) and not has then config.fail "eval_strategy: nothing to evaluate on; wanted eval_dataset or val_size" end
+  if c.eval_on_start and c.eval_strategy == "no" then config.fail "eval_on_start: wanted an eval_strategy beside it" end
+  if c.early_stopping_steps and c.eval_strategy == "no" then config.fail "early_stopping_steps: wanted an eval_strategy beside it" end
+  if c.load_best_model_at_end then best_model(c) end
 end
 
 local function folders(c)

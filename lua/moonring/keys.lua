@@ -117,7 +117,7 @@ section("Method", {
 })
 
 section("Preferences", {
-  { "pref_loss", "string", "sigmoid", "stage dpo: the loss of a pair; its formula and source are in objectives/preference.h",
+  { "pref_loss", "string", "sigmoid", "stage dpo: the loss of a pair; its formula and source are in objectives/preference_losses.cc",
     choices = { "sigmoid", "hinge", "ipo", "kto_pair", "orpo", "simpo", "nca_pair", "robust" } },
   { "pref_beta", "float", 0.1, "how much a log-ratio to the reference weighs" },
   { "pref_ftx", "float", 0.0, "weight of the chosen answer's own mean loss, added" },

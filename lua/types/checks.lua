@@ -8,4 +8,8 @@ local checks = {}
 ---@param c moonring.Configuration
 function checks.train(c) end
 
+--- Refuses `val_size` and `eval_dataset` beside one another; part of `train`.
+---@param c moonring.Configuration
+function checks.datasets(c) end
+
 return checks

@@ -48,7 +48,7 @@ local config = {}
 ---@field neftune_noise_alpha? number uniform noise of +-alpha / sqrt(tokens x hidden size) on the embeddings while training (NEFTune, arXiv 2310.05914); tokens: of the document
 ---@field compute_accuracy boolean stages pt and sft: accuracy of the tokens in evaluation; a reward model's is always there; false where absent
 ---@field early_stopping_steps? integer end after so many evaluations in a row without a better metric_for_best_model
----@field pref_loss "sigmoid" | "hinge" | "ipo" | "kto_pair" | "orpo" | "simpo" | "nca_pair" | "robust" stage dpo: the loss of a pair; its formula and source are in objectives/preference.h; sigmoid where absent
+---@field pref_loss "sigmoid" | "hinge" | "ipo" | "kto_pair" | "orpo" | "simpo" | "nca_pair" | "robust" stage dpo: the loss of a pair; its formula and source are in objectives/preference_losses.cc; sigmoid where absent
 ---@field pref_beta number how much a log-ratio to the reference weighs; 0.1 where absent
 ---@field pref_ftx number weight of the chosen answer's own mean loss, added; 0 where absent
 ---@field pref_bco_weight number weight of BCO's loss beside it; 0 where absent
