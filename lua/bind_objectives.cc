@@ -24,6 +24,7 @@
 #include "objectives/kto.h"
 #include "objectives/log_prob.h"
 #include "objectives/preference.h"
+#include "objectives/preference_losses.h"
 #include "objectives/reward.h"
 #include "objectives/sft.h"
 #include "objectives/sums.h"
@@ -201,6 +202,24 @@ at::Tensor DocumentScores(at::Tensor hidden_TD, std::shared_ptr<comm::Parameter>
   return objectives::DocumentScores(hidden_TD, weight, bias, layout, mesh.sp_group(), dropout);
 }
 
+// What a configuration can be checked by before there is a model.
+Pushed PushPreferenceLosses(lua_State* L) {
+  lua_newtable(L);
+  for (const objectives::PreferenceLoss& loss : objectives::PreferenceLosses()) {
+    lua_createtable(L, 0, 4);
+    lua_pushstring(L, loss.name);
+    lua_setfield(L, -2, "name");
+    lua_pushboolean(L, loss.needs_reference);
+    lua_setfield(L, -2, "needs_reference");
+    lua_pushnumber(L, loss.most_smoothing);
+    lua_setfield(L, -2, "most_smoothing");
+    lua_pushboolean(L, loss.smoothing_below_most);
+    lua_setfield(L, -2, "smoothing_below_most");
+    lua_rawseti(L, -2, static_cast<int>(lua_objlen(L, -2)) + 1);
+  }
+  return {1};
+}
+
 }  // namespace
 
 void OpenObjectives(lua_State* L) {
@@ -233,6 +252,7 @@ void OpenObjectives(lua_State* L) {
       {
           {"sft", Bind<&MakeSft>},
           {"preference", Bind<&MakePreference>},
+          {"preference_losses", Bind<&PushPreferenceLosses>},
           {"kto", Bind<&MakeKto>},
           {"log_prob", Bind<&LogProb>},
           {"logits", Bind<&LogitsOfRows>},

@@ -1,5 +1,6 @@
 --- What of a training configuration can be known to be wrong before anything is loaded. One function a subject; each ends the run with one line.
 local config = require "moonring.config"
+local objectives = require "moonring.native.objectives"
 local run = require "moonring.run"
 local system = require "moonring.native.system"
 
@@ -59,15 +60,23 @@ local function preferences(c)
   belongs(c, { "ref_model", "ref_model_adapters", "precompute_ref_log_probs" }, judged, "stages dpo and kto")
   if c.ref_model_adapters and not c.ref_model then config.fail "ref_model_adapters: wanted a ref_model beside it" end
   if not pairwise then return end
-  local free = c.pref_loss == "orpo" or c.pref_loss == "simpo"
-  if free and c.precompute_ref_log_probs then config.fail("precompute_ref_log_probs: pref_loss ", c.pref_loss, " has no reference whose log-probs could be kept") end
-  if free and c.ref_model then config.fail("ref_model: pref_loss ", c.pref_loss, " has no reference") end
-  if free and c.pref_bco_weight > 0 then config.fail("pref_bco_weight: pref_loss ", c.pref_loss, " has no reference, BCO needs one") end
-  if c.dpo_label_smoothing > 0 and c.pref_loss ~= "sigmoid" and c.pref_loss ~= "robust" then
-    config.fail("dpo_label_smoothing: pref_loss ", c.pref_loss, " has no label smoothing; sigmoid and robust have")
+  local loss, smoothed = nil, {}
+  for _, one in ipairs(objectives.preference_losses()) do
+    if one.name == c.pref_loss then loss = one end
+    if one.most_smoothing > 0 then smoothed[#smoothed + 1] = one.name end
   end
-  between(c, "dpo_label_smoothing", 0, 0.5)
-  if c.pref_loss == "robust" and c.dpo_label_smoothing == 0.5 then config.fail "dpo_label_smoothing: robust divides by 1 - 2 x it, wanted less than 0.5" end
+  if not loss.needs_reference then
+    if c.precompute_ref_log_probs then config.fail("precompute_ref_log_probs: pref_loss ", loss.name, " has no reference whose log-probs could be kept") end
+    if c.ref_model then config.fail("ref_model: pref_loss ", loss.name, " has no reference") end
+    if c.pref_bco_weight > 0 then config.fail("pref_bco_weight: pref_loss ", loss.name, " has no reference, BCO needs one") end
+  end
+  if c.dpo_label_smoothing > 0 and loss.most_smoothing == 0 then
+    config.fail("dpo_label_smoothing: pref_loss ", loss.name, " has no label smoothing; ", table.concat(smoothed, " and "), " have")
+  end
+  between(c, "dpo_label_smoothing", 0, loss.most_smoothing)
+  if loss.smoothing_below_most and c.dpo_label_smoothing == loss.most_smoothing then
+    config.fail("dpo_label_smoothing: ", loss.name, " divides by 1 - 2 x it, wanted less than ", loss.most_smoothing)
+  end
   between(c, "ld_alpha", 0, 1)
 end
 

@@ -4,6 +4,7 @@
 -- types: int, float, bool, string, list (a comma list or a YAML list). `null` as a default: may be left out.
 --   only     the default alone is accepted: what else the key could ask for is not supported yet
 --   ignored  accepted with any value: it changes nothing here, for the reason given
+local objectives = require "moonring.native.objectives"
 local system = require "moonring.native.system"
 local null = system.null
 
@@ -13,6 +14,9 @@ local keys = {}
 local function section(title, rows)
   keys[#keys + 1] = { title = title, rows = rows }
 end
+
+local pref_losses = {}
+for i, loss in ipairs(objectives.preference_losses()) do pref_losses[i] = loss.name end
 
 local later = "not supported yet"
 
@@ -118,7 +122,7 @@ section("Method", {
 
 section("Preferences", {
   { "pref_loss", "string", "sigmoid", "stage dpo: the loss of a pair; its formula and source are in objectives/preference_losses.cc",
-    choices = { "sigmoid", "hinge", "ipo", "kto_pair", "orpo", "simpo", "nca_pair", "robust" } },
+    choices = pref_losses },
   { "pref_beta", "float", 0.1, "how much a log-ratio to the reference weighs" },
   { "pref_ftx", "float", 0.0, "weight of the chosen answer's own mean loss, added" },
   { "pref_bco_weight", "float", 0.0, "weight of BCO's loss beside it" },

@@ -29,6 +29,16 @@ function objectives.sft(options) end
 ---@return moonring.Preference
 function objectives.preference(options) end
 
+---@class moonring.PreferenceLossFacts
+---@field name string
+---@field needs_reference boolean
+---@field most_smoothing number the most that label_smoothing may be; 0: the loss has none
+---@field smoothing_below_most boolean label_smoothing must stay below most_smoothing: the formula divides by 1 - 2 x it
+
+--- The losses that `preference` knows.
+---@return moonring.PreferenceLossFacts[]
+function objectives.preference_losses() end
+
 ---@class moonring.KtoOptions
 ---@field beta? number more than 0; 0.1 where absent
 ---@field chosen_weight? number of the desirable answers; 1 where absent
