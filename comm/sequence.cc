@@ -5,6 +5,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <c10/util/Exception.h>
 
@@ -42,6 +43,16 @@ at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths) {
   positions.reserve(lengths.size());
   for (const int64_t length : lengths) positions.push_back(at::arange(length, at::kLong));
   return positions.empty() ? at::empty({0}, at::kLong) : at::cat(positions);
+}
+
+at::Tensor LengthsOfTokens(const Sequence& sequence) {
+  at::Tensor lengths_T = at::empty_like(sequence.positions_T);
+  int64_t begin = 0;
+  for (const int64_t length : sequence.lengths) {
+    if (length > 0) lengths_T.narrow(0, begin, length).fill_(sequence.positions_T.narrow(0, begin, length).max().item<int64_t>() + 1);
+    begin += length;
+  }
+  return lengths_T;
 }
 
 absl::Status Validate(const Sequence& sequence) {

@@ -39,6 +39,9 @@ at::Tensor ShiftLabels(const at::Tensor& labels_T, absl::Span<const int64_t> len
 // 0, 1, .. L_d - 1 for each document: the usual positions.
 at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths);
 
+// For each token one more than the largest position of its document: its length, where positions count it through.
+at::Tensor LengthsOfTokens(const Sequence& sequence);
+
 // INVALID_ARGUMENT where a length is negative, or a tensor is not int64 [sum of lengths] on the host (identity may be undefined).
 absl::Status Validate(const Sequence& sequence);
 

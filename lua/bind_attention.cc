@@ -125,10 +125,20 @@ int Cost(lua_State* L) {
 // This rank's share of a micro-batch: ids, positions, targets, the plan by which its attention runs, and the layout of it all.
 auto Cut(MeshAttention& attention, comm::Sequence& sequence) {
   const std::shared_ptr<const comm::Layout> layout = LayoutOf(attention, sequence);
-  std::shared_ptr<attention::PlannedAttention> plan = comm::ValueOrThrow(attention.strategy->Plan(layout));
   const int rank = attention.mesh->sp_rank();
+  auto plan = std::make_shared<AttentionPlan>(
+      AttentionPlan{comm::ValueOrThrow(attention.strategy->Plan(layout)), layout->Cut(comm::LengthsOfTokens(sequence), rank)});
   return std::make_tuple(layout->Cut(sequence.ids_T, rank), layout->Cut(sequence.positions_T, rank), layout->Cut(sequence.targets_T, rank), std::move(plan),
                          layout);
+}
+
+at::Tensor Attend(AttentionPlan& plan, at::Tensor q_THD, at::Tensor k_TKD, at::Tensor v_TKD, double scale, std::optional<int64_t> window,
+                  std::optional<double> softcap) {
+  attention::ScoreRule rule;
+  rule.scale = scale;
+  rule.window = window.value_or(0);
+  rule.softcap = softcap.value_or(0.0);
+  return plan.attention->Forward(q_THD, k_TKD, v_TKD, rule, /*kept=*/nullptr);
 }
 
 }  // namespace
@@ -146,14 +156,7 @@ void OpenAttention(lua_State* L) {
              return absl::StrCat("Attention ", chooses ? std::string("auto") : attention.strategy->Describe({}), " over ", attention.mesh->sp_size(), " ranks");
            }>},
       });
-  Class<attention::PlannedAttention>::Register(
-      L, "AttentionPlan",
-      {
-          {"forward",
-           Bind<[](attention::PlannedAttention& plan, at::Tensor q_THD, at::Tensor k_TKD, at::Tensor v_TKD, double scale, std::optional<int64_t> window) {
-             return plan.Forward(q_THD, k_TKD, v_TKD, {scale, window.value_or(0)}, /*kept=*/nullptr);
-           }>},
-      });
+  Class<AttentionPlan>::Register(L, "AttentionPlan", {{"forward", Bind<&Attend>}});
   PushModule(L, "moonring.attention", {{"create", Bind<&Create>}, {"cost", &Cost}, {"resolve", Bind<&Resolve>}});
 }
 

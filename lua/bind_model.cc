@@ -128,22 +128,39 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
   return std::make_shared<LoadedModel>(LoadedModel{base->checkpoint, std::move(transformer), base, path.value_or(base->checkpoint->path())});
 }
 
-at::Tensor NoiseTensor(const char* key, const std::shared_ptr<TensorHandle>& handle) {
-  TORCH_CHECK_VALUE(handle->tensor.defined(), "option '", key, "': this tensor is closed");
-  return handle->tensor;
+std::optional<model::Noise> NoiseOf(Options& options) {
+  const std::optional<uint64_t> seed = options.Find<uint64_t>("seed");
+  if (!seed.has_value()) return std::nullopt;
+  model::Noise noise;
+  noise.seed = *seed;
+  noise.step = options.Require<uint64_t>("step");
+  noise.identity_T = NeededTensor(options, "identity");
+  noise.neftune_alpha = options.Get<double>("neftune_alpha", 0.0);
+  noise.lengths_T = TensorOption(options, "lengths");
+  return noise;
 }
 
-at::Tensor Forward(LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T, std::shared_ptr<attention::PlannedAttention> plan,
-                   std::optional<Options> options) {
-  if (!options.has_value()) return model.transformer->Forward(ids_T, positions_T, std::move(plan));
-  model::Noise noise;
-  noise.seed = static_cast<uint64_t>(options->Require<int64_t>("seed"));
-  noise.step = static_cast<uint64_t>(options->Require<int64_t>("step"));
-  noise.identity_T = NoiseTensor("identity", options->Require<std::shared_ptr<TensorHandle>>("identity"));
-  noise.neftune_alpha = options->Get<double>("neftune_alpha", 0.0);
-  if (const auto lengths = options->Find<std::shared_ptr<TensorHandle>>("lengths")) noise.lengths_T = NoiseTensor("lengths", *lengths);
-  options->Finish();
-  return model.transformer->Forward(ids_T, positions_T, std::move(plan), &noise);
+// The hidden states, and a router's sums where they are asked for and there is one.
+Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T, std::shared_ptr<AttentionPlan> plan,
+               std::optional<Options> options) {
+  model::ForwardOptions wanted{.lengths_T = plan->lengths_T};
+  if (options.has_value()) {
+    wanted.noise = NoiseOf(*options);
+    wanted.router_groups.group_T = TensorOption(*options, "router_groups");
+    if (wanted.router_groups.group_T.defined()) wanted.router_groups.count = options->Require<int64_t>("router_group_count");
+    options->Finish();
+  }
+  const model::Hidden result = model.transformer->Forward(ids_T, positions_T, plan->attention, wanted);
+  Value<at::Tensor>::Push(L, result.hidden_TD);
+  if (!result.tally.chosen_GE.defined()) return {1};
+  Value<at::Tensor>::Push(L, result.tally.probability_GE);
+  Value<at::Tensor>::Push(L, result.tally.chosen_GE);
+  return {3};
+}
+
+std::shared_ptr<Head> HeadOf(LoadedModel& model) {
+  const model::ModelConfig& config = model.transformer->config();
+  return std::make_shared<Head>(Head{model.transformer->head(), config.logit_scale, config.logit_softcap});
 }
 
 at::ScalarType SavedDtype(const std::string& name) {
@@ -293,7 +310,11 @@ void OpenModel(lua_State* L) {
       L, "Model",
       {
           {"forward", Bind<&Forward>},
-          {"head", Bind<[](LoadedModel& model) { return model.transformer->head(); }>},
+          {"head", Bind<&HeadOf>},
+          {"experts", Bind<[](LoadedModel& model) {
+             const model::ExpertRule& experts = model.transformer->config().experts;
+             return std::make_tuple(experts.count, experts.chosen);
+           }>},
           {"parameters", Bind<[](LoadedModel& model) { return std::make_shared<ParameterList>(ParameterList{model.parameters()}); }>},
           {"base", Bind<[](LoadedModel& model) { return model.base; }>},
           {"value_head", Bind<&MakeValueHead>},
@@ -308,6 +329,13 @@ void OpenModel(lua_State* L) {
           {"generate", &Generate},
           {"__tostring", Bind<&Describe>},
       });
+  Class<Head>::Register(L, "Head",
+                        {
+                            {"weight", Bind<[](Head& head) { return head.weight_VD; }>},
+                            {"scale", Bind<[](Head& head) { return head.scale; }>},
+                            {"softcap", Bind<[](Head& head) { return head.softcap; }>},
+                            {"__tostring", Bind<[](Head& head) { return absl::StrCat("Head ", head.weight_VD->name()); }>},
+                        });
   Class<model::ValueHead>::Register(
       L, "ValueHead",
       {

@@ -53,19 +53,6 @@ struct Value<objectives::Sums> {
 
 namespace {
 
-at::Tensor OpenTensorOf(const char* key, const std::shared_ptr<TensorHandle>& handle) {
-  TORCH_CHECK_VALUE(handle->tensor.defined(), "option '", key, "': this tensor is closed (its scope has ended; x:keep() moves it out)");
-  return handle->tensor;
-}
-
-// Undefined where absent.
-at::Tensor TensorOption(Options& options, const char* key) {
-  const auto handle = options.Find<std::shared_ptr<TensorHandle>>(key);
-  return handle.has_value() ? OpenTensorOf(key, *handle) : at::Tensor();
-}
-
-at::Tensor NeededTensor(Options& options, const char* key) { return OpenTensorOf(key, options.Require<std::shared_ptr<TensorHandle>>(key)); }
-
 std::shared_ptr<objectives::Sft> MakeSft(Options options) {
   using Sft = objectives::SftOptions;
   const std::string count = options.Get<std::string>("count", "labels");
@@ -140,8 +127,9 @@ struct LogProbCall {
   objectives::Statistics statistics;
 };
 
-LogProbCall LogProbCallOf(Options options) {
+LogProbCall LogProbCallOf(const Head& head, Options options) {
   LogProbCall call;
+  call.options.head = {.scale = head.scale, .softcap = head.softcap};
   call.options.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
   call.options.label_smoothing = options.Get<double>("label_smoothing", 0.0);
   const auto names = options.Get<std::vector<std::string>>("statistics", {});
@@ -162,9 +150,9 @@ LogProbCall LogProbCallOf(Options options) {
   return call;
 }
 
-Pushed LogProb(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<comm::Parameter> head_VD, at::Tensor targets_T, Options options) {
-  const LogProbCall call = LogProbCallOf(options);
-  const objectives::LogProbs result = objectives::TokenLogProb(hidden_TD, head_VD, targets_T, call.options, call.statistics);
+Pushed LogProb(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<Head> head, at::Tensor targets_T, Options options) {
+  const LogProbCall call = LogProbCallOf(*head, options);
+  const objectives::LogProbs result = objectives::TokenLogProb(hidden_TD, head->weight_VD, targets_T, call.options, call.statistics);
   Value<at::Tensor>::Push(L, result.log_prob_T);
   const objectives::TokenStatistics& statistics = result.statistics;
   const std::pair<const char*, const at::Tensor&> all[] = {
@@ -181,11 +169,12 @@ Pushed LogProb(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<comm::Paramet
   return {any ? 2 : 1};
 }
 
-std::tuple<at::Tensor, at::Tensor> LogitsOfRows(at::Tensor hidden_ND, comm::Parameter& head_VD, int64_t first_ids, Options options) {
+std::tuple<at::Tensor, at::Tensor> LogitsOfRows(at::Tensor hidden_ND, Head& head, int64_t first_ids, Options options) {
   objectives::LogProbOptions wanted;
+  wanted.head = {.scale = head.scale, .softcap = head.softcap};
   wanted.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
   options.Finish();
-  const objectives::RowLogits rows = objectives::Logits(hidden_ND, head_VD, first_ids, wanted);
+  const objectives::RowLogits rows = objectives::Logits(hidden_ND, *head.weight_VD, first_ids, wanted);
   return {rows.logits_NK, rows.logsumexp_N};
 }
 

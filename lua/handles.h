@@ -3,12 +3,29 @@
 
 // Objects that pass between the bindings of different libraries and that no core has as one object.
 
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include "attention/attention.h"
 #include "comm/parameter.h"
 
 namespace moonring::lua {
 
 struct ParameterList {
   comm::Parameters parameters;
+};
+
+// What makes logits of hidden states: softcap tanh(scale W h / softcap), or scale W h where softcap is 0.
+struct Head {
+  std::shared_ptr<comm::Parameter> weight_VD;
+  double scale = 1.0, softcap = 0.0;
+};
+
+// How a micro-batch's attention runs, and what a model wants to know of its documents besides.
+struct AttentionPlan {
+  std::shared_ptr<attention::PlannedAttention> attention;
+  at::Tensor lengths_T;  // of this rank's rows: comm::LengthsOfTokens
 };
 
 }  // namespace moonring::lua

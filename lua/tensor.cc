@@ -60,6 +60,11 @@ class OpenScope {
   TensorBook& book_;
 };
 
+at::Tensor OpenTensorOf(const char* key, const std::shared_ptr<TensorHandle>& handle) {
+  TORCH_CHECK_VALUE(handle->tensor.defined(), "option '", key, "': this tensor is closed (its scope has ended; x:keep() moves it out)");
+  return handle->tensor;
+}
+
 }  // namespace
 
 void OpenTensorBook(lua_State* L) {
@@ -101,5 +106,12 @@ int Value<at::Tensor>::Push(lua_State* L, const at::Tensor& tensor) {
   }
   return 1;
 }
+
+at::Tensor TensorOption(Options& options, const char* key) {
+  const auto handle = options.Find<std::shared_ptr<TensorHandle>>(key);
+  return handle.has_value() ? OpenTensorOf(key, *handle) : at::Tensor();
+}
+
+at::Tensor NeededTensor(Options& options, const char* key) { return OpenTensorOf(key, options.Require<std::shared_ptr<TensorHandle>>(key)); }
 
 }  // namespace moonring::lua

@@ -17,6 +17,7 @@
 #include <lua.hpp>
 
 #include "lua/class.h"
+#include "lua/options.h"
 #include "lua/stack.h"
 
 namespace moonring::lua {
@@ -40,6 +41,12 @@ struct Value<at::Tensor> {
   static at::Tensor Read(lua_State* L, int index);
   static int Push(lua_State* L, const at::Tensor& tensor);  // nil where undefined
 };
+
+// A tensor among named options; undefined where absent. An error where it is closed.
+at::Tensor TensorOption(Options& options, const char* key);
+
+// The same where it must be there.
+at::Tensor NeededTensor(Options& options, const char* key);
 
 }  // namespace moonring::lua
 

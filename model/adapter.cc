@@ -26,21 +26,23 @@ namespace moonring::model {
 namespace {
 
 constexpr absl::string_view kPrefix = "base_model.model.";
-constexpr absl::string_view kEmbedding = "model.embed_tokens.weight", kHead = "lm_head.weight";
 constexpr int64_t kMergeElements = int64_t{1} << 22;  // of a weight in fp64 at a time
 
 // "model.norm" of "model.norm.weight".
 std::string ModuleOf(absl::string_view weight) { return std::string(weight.substr(0, weight.rfind('.'))); }
 
-bool IsLinear(const WeightShape& weight) {
-  return weight.shape.size() == 2 && weight.name != kEmbedding && weight.name != kHead && absl::EndsWith(weight.name, ".weight");
-}
-
 // All weights, the head among them also where it is tied.
-std::vector<WeightShape> UntiedWeights(ModelConfig config) {
-  config.tie_word_embeddings = false;
-  return WantedWeights(config);
-}
+struct UntiedWeights {
+  explicit UntiedWeights(ModelConfig config) : embedding(EmbeddingName(config)), head(HeadName(config)) {
+    config.tie_word_embeddings = false;
+    all = WantedWeights(config);
+  }
+  bool IsTable(const WeightShape& weight) const { return weight.name == embedding || weight.name == head; }
+  bool IsLinear(const WeightShape& weight) const { return weight.shape.size() == 2 && !IsTable(weight); }
+
+  std::string embedding, head;
+  std::vector<WeightShape> all;
+};
 
 bool Targets(absl::string_view name, absl::string_view module) { return module == name || absl::EndsWith(module, absl::StrCat(".", name)); }
 
@@ -56,21 +58,21 @@ const std::string* Saves(const std::vector<std::string>& names, const std::strin
 }
 
 // The last parts of the linear modules' names, in the order of a block.
-std::vector<std::string> LinearNames(const std::vector<WeightShape>& weights) {
+std::vector<std::string> LinearNames(const UntiedWeights& weights) {
   std::vector<std::string> names;
-  for (const WeightShape& weight : weights) {
-    if (!IsLinear(weight)) continue;
+  for (const WeightShape& weight : weights.all) {
+    if (!weights.IsLinear(weight)) continue;
     const std::string module = ModuleOf(weight.name), name = module.substr(module.rfind('.') + 1);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return names;
 }
 
-absl::Status CheckTarget(const std::string& name, const std::vector<WeightShape>& weights) {
-  for (const WeightShape& weight : weights) {
+absl::Status CheckTarget(const std::string& name, const UntiedWeights& weights) {
+  for (const WeightShape& weight : weights.all) {
     if (!Targets(name, ModuleOf(weight.name))) continue;
-    if (IsLinear(weight)) return absl::OkStatus();
-    if (weight.name == kEmbedding || weight.name == kHead) {
+    if (weights.IsLinear(weight)) return absl::OkStatus();
+    if (weights.IsTable(weight)) {
       return absl::InvalidArgumentError(absl::StrCat("lora_target: ", name, " takes no low-rank weights here; additional_target: ", name, " trains it whole"));
     }
   }
@@ -78,9 +80,9 @@ absl::Status CheckTarget(const std::string& name, const std::vector<WeightShape>
       absl::StrCat("lora_target: no linear module is called '", name, "', there are ", absl::StrJoin(LinearNames(weights), ", ")));
 }
 
-absl::Status CheckSaved(const std::string& name, const std::vector<WeightShape>& weights) {
+absl::Status CheckSaved(const std::string& name, const UntiedWeights& weights) {
   std::set<std::string> modules;
-  for (const WeightShape& weight : weights) {
+  for (const WeightShape& weight : weights.all) {
     if (Saves({name}, weight.name) != nullptr) return absl::OkStatus();
     const std::string module = ModuleOf(weight.name);
     modules.insert(module.substr(module.rfind('.') + 1));
@@ -107,7 +109,7 @@ absl::Status Validate(const AdapterOptions& options) {
 
 absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const AdapterOptions& options) {
   RETURN_IF_ERROR(Validate(options));
-  const std::vector<WeightShape> weights = UntiedWeights(config);
+  const UntiedWeights weights(config);
   AdapterPlan plan;
   const bool all = options.targets.size() == 1 && options.targets[0] == "all";
   plan.targets = all ? LinearNames(weights) : options.targets;
@@ -115,11 +117,11 @@ absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const Adapter
   plan.targets.erase(std::unique(plan.targets.begin(), plan.targets.end()), plan.targets.end());
   for (const std::string& name : plan.targets) RETURN_IF_ERROR(CheckTarget(name, weights));
   for (const std::string& name : options.saved) RETURN_IF_ERROR(CheckSaved(name, weights));
-  for (const WeightShape& weight : weights) {
+  for (const WeightShape& weight : weights.all) {
     const std::string module = ModuleOf(weight.name);
     if (Saves(options.saved, weight.name) != nullptr) {
       plan.saved.push_back(weight);
-    } else if (IsLinear(weight) && std::any_of(plan.targets.begin(), plan.targets.end(), [&](const std::string& name) { return Targets(name, module); })) {
+    } else if (weights.IsLinear(weight) && std::any_of(plan.targets.begin(), plan.targets.end(), [&](const std::string& name) { return Targets(name, module); })) {
       plan.maps.push_back({module, weight.shape[0], weight.shape[1]});
     }
   }
@@ -142,7 +144,7 @@ std::shared_ptr<comm::Parameter> Adapter::FindSaved(const std::string& weight) c
 }
 
 bool Adapter::Unties(const ModelConfig& config) const {
-  return config.tie_word_embeddings && (saved.contains(std::string(kEmbedding)) || saved.contains(std::string(kHead)));
+  return config.tie_word_embeddings && (saved.contains(EmbeddingName(config)) || saved.contains(HeadName(config)));
 }
 
 absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Assemble(const ModelConfig& config, AdapterOptions options, const Take& take) {
@@ -174,7 +176,7 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Create(const ModelConfig& conf
                                                          at::ScalarType weight_dtype) {
   std::map<std::string, at::Tensor> weights;
   for (const auto& parameter : base) weights[parameter->name()] = parameter->weight();
-  if (config.tie_word_embeddings) weights[std::string(kHead)] = weights[std::string(kEmbedding)];
+  if (config.tie_word_embeddings) weights[HeadName(config)] = weights[EmbeddingName(config)];
   const auto first_values = [&](const std::string& name, const std::vector<int64_t>& shape) {
     at::NoGradGuard no_grad;
     std::string module(absl::StripPrefix(name, kPrefix));

@@ -22,11 +22,11 @@ bool Trainable(const std::shared_ptr<comm::Parameter>& parameter) { return param
 // trainable block, so a block with trainable weights also takes this empty leaf. Its gradient is always undefined.
 at::Tensor Anchor(bool trainable) { return at::empty({0}, at::kFloat).requires_grad_(trainable); }
 
-// One run of a block with its graph: leaves going in, the result coming out.
+// One run of a block with its graph: leaves going in, the results coming out.
 struct Graph {
   at::Tensor hidden;
   std::vector<at::Tensor> weights;
-  at::Tensor result;
+  variable_list results;
 };
 
 // What a node keeps besides its saved tensors.
@@ -47,7 +47,7 @@ struct Call : public torch::CustomClassHolder {
     return weights;
   }
 
-  at::Tensor Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
+  variable_list Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
     return function(weights, hidden, keep);
@@ -60,13 +60,13 @@ struct Call : public torch::CustomClassHolder {
     Graph run;
     run.hidden = hidden.detach().requires_grad_(needs_hidden);
     run.weights = Lease(/*as_leaves=*/true);
-    run.result = function(run.weights, run.hidden, Kept());
+    run.results = function(run.weights, run.hidden, Kept());
     return run;
   }
 
   // Differentiates `run`, sinks the weights' gradients and returns that of hidden (undefined where none is wanted).
-  at::Tensor Backward(Graph run, const at::Tensor& gradient, bool retain) const {
-    variable_list leaves;
+  at::Tensor Backward(Graph run, const variable_list& gradients_of_results, bool retain) const {
+    variable_list leaves, roots, root_gradients;
     std::vector<comm::Parameter*> sinks;
     const bool needs_hidden = run.hidden.requires_grad();
     if (needs_hidden) leaves.push_back(run.hidden);
@@ -75,8 +75,14 @@ struct Call : public torch::CustomClassHolder {
       leaves.push_back(run.weights[i]);
       sinks.push_back(loans[i].parameter.get());
     }
-    if (leaves.empty() || !run.result.requires_grad()) return at::Tensor();
-    variable_list gradients = torch::autograd::grad({run.result}, leaves, {gradient}, /*retain_graph=*/retain, /*create_graph=*/false, /*allow_unused=*/true);
+    for (size_t i = 0; i < run.results.size(); ++i) {
+      if (!run.results[i].requires_grad() || !gradients_of_results[i].defined()) continue;
+      roots.push_back(run.results[i]);
+      root_gradients.push_back(gradients_of_results[i]);
+    }
+    if (leaves.empty() || roots.empty()) return at::Tensor();
+    variable_list gradients = torch::autograd::grad(roots, leaves, root_gradients, /*retain_graph=*/retain, /*create_graph=*/false, /*allow_unused=*/true);
+    roots.clear();
     run = Graph();
     leaves.clear();
     for (size_t i = 0; i < sinks.size(); ++i) {
@@ -91,14 +97,17 @@ c10::intrusive_ptr<Call> CallOf(AutogradContext* ctx) { return c10::static_intru
 
 class BlockNode : public torch::autograd::Function<BlockNode> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& hidden, const at::Tensor& anchor, const c10::intrusive_ptr<Call>& call) {
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& hidden, const at::Tensor& anchor, const c10::intrusive_ptr<Call>& call) {
+    ctx->set_materialize_grads(false);
     ctx->saved_data["call"] = c10::IValue::make_capsule(call);
     if (call->recompute != Recompute::kNone) {
       ctx->save_for_backward({hidden});
       return call->Run(hidden, call->Kept());
     }
     call->graph = call->RunWithGraph(hidden, hidden.requires_grad());
-    return call->graph.result.detach();
+    variable_list results;
+    for (const at::Tensor& result : call->graph.results) results.push_back(result.detach());
+    return results;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
@@ -108,11 +117,11 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
     if (call->recompute != Recompute::kNone) {
       Graph run = call->RunWithGraph(ctx->get_saved_variables()[0], ctx->needs_input_grad(0));
       if (!retain) call->kept = {};
-      return {call->Backward(std::move(run), gradients[0], /*retain=*/false), at::Tensor(), at::Tensor()};
+      return {call->Backward(std::move(run), gradients, /*retain=*/false), at::Tensor(), at::Tensor()};
     }
-    TORCH_CHECK(call->graph.result.defined(), "block runner: a second backward through one forward needs retain_graph in the first");
+    TORCH_CHECK(!call->graph.results.empty(), "block runner: a second backward through one forward needs retain_graph in the first");
     Graph run = retain ? call->graph : std::exchange(call->graph, Graph());
-    return {call->Backward(std::move(run), gradients[0], retain), at::Tensor(), at::Tensor()};
+    return {call->Backward(std::move(run), gradients, retain), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -142,7 +151,7 @@ class LookUpNode : public torch::autograd::Function<LookUpNode> {
 
 }  // namespace
 
-at::Tensor RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute) {
+std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute) {
   auto call = c10::make_intrusive<Call>();
   call->function = std::move(function);
   call->loans = std::move(loans);

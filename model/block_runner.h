@@ -7,6 +7,8 @@
 //   backward   lease the weights as leaves, run f again where nothing was kept, differentiate,
 //              hand each weight's gradient to its Parameter, return the gradient of hidden
 //
+// f may give more than hidden' (a router's tally, say): its results are the Function's outputs, and the gradients of all of them come back.
+//
 // It is an autograd Function of `hidden` alone: weights are never in the outer graph, so what is done with them (recompute,
 // offload, gathering them from other ranks) is done here, around a block, and never inside one.
 //
@@ -41,10 +43,11 @@ struct Loan {
   at::ScalarType dtype;
 };
 
-// `kept` is for the block's attention; null where nothing is to be kept.
-using BlockFunction = std::function<at::Tensor(absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention* kept)>;
+// `kept` is for the block's attention; null where nothing is to be kept. The same number of defined tensors at each call.
+using BlockFunction =
+    std::function<std::vector<at::Tensor>(absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention* kept)>;
 
-at::Tensor RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute);
+std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute);
 
 struct LookUpOptions {
   at::ScalarType lookup_dtype = at::kFloat;  // rows are rounded to it

@@ -15,6 +15,7 @@
 #include "model/gguf_model.h"
 #include "model/gguf_tokenizer.h"
 #include "model/mapped_file.h"
+#include "model/parse_config.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
 
@@ -120,7 +121,7 @@ std::vector<std::string> Checkpoint::extra_names() const {
   const std::set<std::string> wanted(list.begin(), list.end());
   std::vector<std::string> extra;
   for (const auto& [name, weight] : store_->weights()) {
-    const bool tied_head = config_.tie_word_embeddings && name == "lm_head.weight";
+    const bool tied_head = config_.tie_word_embeddings && name == HeadName(config_);
     if (!wanted.contains(name) && !IsStoredBuffer(name) && !tied_head) extra.push_back(name);
   }
   return extra;

@@ -1,168 +1,175 @@
 #include "model/gguf_model.h"
 
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
+#include <array>
+#include <set>
+#include <utility>
 
-#include "ATen/core/Tensor.h"
+#include "ATen/TensorOperators.h"
+#include "ATen/ops/cat.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
-#include "model/families/llama.h"
+#include "model/family.h"
+#include "model/gguf_config.h"
 #include "model/gguf_types.h"
-#include "model/json_text.h"
+#include "model/parse_config.h"
 #include "model/weight_shape.h"
-#include "nlohmann/json.hpp"
+#include "model/weights.h"
 
 namespace moonring::model {
 namespace {
 
-using nlohmann::ordered_json;
-
-absl::StatusOr<int64_t> IntOr(const GgufFile& file, const std::string& key, int64_t otherwise) {
-  if (!file.Has(key)) return otherwise;
-  return file.Int(key);
+// What GGUF calls a map or a norm of a block.
+absl::string_view GgufName(int place) {
+  switch (place) {
+    case kInputNorm:
+      return "attn_norm";
+    case kQuery:
+      return "attn_q";
+    case kKey:
+      return "attn_k";
+    case kValue:
+      return "attn_v";
+    case kQueryKeyValue:
+      return "attn_qkv";
+    case kQueryNorm:
+      return "attn_q_norm";
+    case kKeyNorm:
+      return "attn_k_norm";
+    case kOutput:
+      return "attn_output";
+    case kAttentionNorm:
+      return "post_attention_norm";
+    case kMlpInputNorm:
+      return "ffn_norm";
+    case kGate:
+      return "ffn_gate";
+    case kUp:
+    case kGateUp:
+      return "ffn_up";
+    case kDown:
+      return "ffn_down";
+    case kRouter:
+      return "ffn_gate_inp";
+    case kSharedGate:
+      return "ffn_gate_shexp";
+    case kSharedUp:
+      return "ffn_up_shexp";
+    case kSharedDown:
+      return "ffn_down_shexp";
+    case kSharedSwitch:
+      return "ffn_gate_inp_shexp";
+    case kMlpNorm:
+      return "post_ffw_norm";
+    default:
+      return "";
+  }
 }
 
-absl::Status CheckSupported(const GgufFile& file) {
-  ASSIGN_OR_RETURN(const absl::string_view architecture, file.String("general.architecture"));
-  const auto refuse = [&file](auto... pieces) { return absl::UnimplementedError(absl::StrCat(file.path(), ": ", pieces..., " is not supported yet")); };
-  if (architecture != llama::kGgufArchitecture) {
-    return absl::UnimplementedError(
-        absl::StrCat(file.path(), ": general.architecture: '", Shown(architecture), "' is not supported yet; supported: ", llama::kGgufArchitecture));
-  }
-  const std::string scaling = "llama.rope.scaling.type";
-  if (file.Has(scaling)) {
-    ASSIGN_OR_RETURN(const absl::string_view type, file.String(scaling));
-    if (type != "none") return refuse("rope_scaling ", Shown(type));
-  }
-  if (file.tensors().contains("rope_freqs.weight")) return refuse("rope_scaling llama3 (rope_freqs.weight)");
-  ASSIGN_OR_RETURN(const int64_t experts, IntOr(file, "llama.expert_count", 0));
-  if (experts != 0) return refuse("a mixture of experts (llama.expert_count ", experts, ")");
-  return absl::OkStatus();
-}
+constexpr std::pair<BlockWeight, BlockWeight> kBiases[] = {{kQueryBias, kQuery},   {kKeyBias, kKey},   {kValueBias, kValue}, {kQueryKeyValueBias, kQueryKeyValue},
+                                                           {kOutputBias, kOutput}, {kGateBias, kGate}, {kUpBias, kUp},       {kDownBias, kDown}};
 
-// Rows of the embedding: what is really there. The metadata's counts must agree with it; a tokenizer may have fewer tokens (padding).
-absl::StatusOr<int64_t> VocabularySize(const GgufFile& file) {
-  const auto embedding = file.tensors().find("token_embd.weight");
-  if (embedding == file.tensors().end()) return absl::InvalidArgumentError(absl::StrCat(file.path(), ": the tensor token_embd.weight is missing"));
-  if (embedding->second.shape.size() != 2) {
-    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": token_embd.weight: wanted [vocab, hidden], got ", ShapeText(embedding->second.shape)));
-  }
-  const int64_t rows = embedding->second.shape[0];
-  ASSIGN_OR_RETURN(const int64_t said, IntOr(file, "llama.vocab_size", rows));
-  if (said != rows) return absl::InvalidArgumentError(absl::StrCat(file.path(), ": llama.vocab_size is ", said, " but token_embd.weight has ", rows, " rows"));
-  if (const auto tokens = file.metadata().find("tokenizer.ggml.tokens"); tokens != file.metadata().end()) {
-    const GgufFile::Array* array = std::get_if<GgufFile::Array>(&tokens->second);
-    if (array != nullptr && array->count > static_cast<uint64_t>(rows)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file.path(), ": tokenizer.ggml.tokens has ", array->count, " tokens but token_embd.weight only ", rows, " rows"));
-    }
-  }
-  return rows;
-}
+constexpr const char* kExperts[kExpertWeights] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
 
-absl::StatusOr<double> DecimalOr(const GgufFile& file, const std::string& key, double otherwise) {
-  if (!file.Has(key)) return otherwise;
-  ASSIGN_OR_RETURN(const double value, file.Number(key));
-  return ShortestDecimal(static_cast<float>(value));
-}
-
-absl::Status AddSizes(const GgufFile& file, ordered_json& config) {
-  ASSIGN_OR_RETURN(const int64_t hidden, file.Int("llama.embedding_length"));
-  ASSIGN_OR_RETURN(const int64_t heads, file.Int("llama.attention.head_count"));
-  if (hidden < 1 || heads < 1)
-    return absl::InvalidArgumentError(
-        absl::StrCat(file.path(), ": llama.embedding_length ", hidden, " and llama.attention.head_count ", heads, ": wanted positive numbers"));
-  ASSIGN_OR_RETURN(const int64_t kv_heads, IntOr(file, "llama.attention.head_count_kv", heads));
-  ASSIGN_OR_RETURN(const int64_t head_dim, IntOr(file, "llama.attention.key_length", hidden / heads));
-  ASSIGN_OR_RETURN(const int64_t value_dim, IntOr(file, "llama.attention.value_length", head_dim));
-  ASSIGN_OR_RETURN(const int64_t rotary_dim, IntOr(file, "llama.rope.dimension_count", head_dim));
-  if (value_dim != head_dim || rotary_dim != head_dim) {
-    return absl::UnimplementedError(absl::StrCat(file.path(), ": heads of ", head_dim, " for keys, ", value_dim, " for values, ", rotary_dim,
-                                                 " of them rotary: unequal sizes are not supported yet"));
-  }
-  ASSIGN_OR_RETURN(config["hidden_size"], file.Int("llama.embedding_length"));
-  ASSIGN_OR_RETURN(config["intermediate_size"], file.Int("llama.feed_forward_length"));
-  ASSIGN_OR_RETURN(config["num_hidden_layers"], file.Int("llama.block_count"));
-  config["num_attention_heads"] = heads;
-  config["num_key_value_heads"] = kv_heads;
-  config["head_dim"] = head_dim;
-  ASSIGN_OR_RETURN(config["max_position_embeddings"], file.Int("llama.context_length"));
-  ASSIGN_OR_RETURN(const double eps, file.Number("llama.attention.layer_norm_rms_epsilon"));
-  config["rms_norm_eps"] = ShortestDecimal(static_cast<float>(eps));
-  ASSIGN_OR_RETURN(config["rope_theta"], DecimalOr(file, "llama.rope.freq_base", 10000.0));
-  config["rope_scaling"] = nullptr;
-  config["initializer_range"] = 1.0 / std::sqrt(static_cast<double>(hidden));
-  return absl::OkStatus();
-}
-
-absl::Status AddTokens(const GgufFile& file, int64_t vocabulary, ordered_json& config) {
-  constexpr std::pair<const char*, const char*> kKeys[] = {{"bos_token_id", "bos"}, {"eos_token_id", "eos"}, {"pad_token_id", "padding"}};
-  for (const auto& [name, gguf] : kKeys) {
-    ASSIGN_OR_RETURN(const int64_t id, IntOr(file, absl::StrCat("tokenizer.ggml.", gguf, "_token_id"), -1));
-    if (id >= vocabulary)
-      return absl::InvalidArgumentError(
-          absl::StrCat(file.path(), ": tokenizer.ggml.", gguf, "_token_id ", id, " is not below the vocabulary's size ", vocabulary));
-    if (id >= 0) config[name] = id;
-    else config[name] = nullptr;
-  }
-  return absl::OkStatus();
+// Tensors that the config was made of.
+bool IsOfConfig(const std::string& tensor) {
+  return tensor == "rope_freqs.weight" || tensor == "rope_factors_long.weight" || tensor == "rope_factors_short.weight";
 }
 
 }  // namespace
 
-double ShortestDecimal(float value) {
-  for (int digits = 1; digits < 9; ++digits) {
-    char text[32];
-    std::snprintf(text, sizeof(text), "%.*g", digits, static_cast<double>(value));
-    if (std::strtof(text, nullptr) == value) return std::strtod(text, nullptr);
+GgufModel::Source GgufModel::SourceOf(int64_t layer, int place) const {
+  const std::string block = absl::StrCat("blk.", layer, ".");
+  if (place >= kBlockWeights) {
+    return {{absl::StrCat(block, kExperts[(place - kBlockWeights) % kExpertWeights], ".weight")}, (place - kBlockWeights) / kExpertWeights, false, {0}};
   }
-  return static_cast<double>(value);
+  int named = place;
+  for (const auto& [bias, map] : kBiases) {
+    if (place == bias) named = map;
+  }
+  const char* const kind = IsBias(place) ? ".bias" : ".weight";
+  const bool interleaved = config_.family->gguf.interleaved_heads;
+  const auto heads = [&](int map) { return !interleaved ? 0 : map == kQuery ? config_.heads : map == kKey ? config_.kv_heads : 0; };
+  if (named == kQueryKeyValue && config_.family->qkv_rows == QkvRows::kGrouped) {
+    Source source;
+    for (const int map : {kQuery, kKey, kValue}) {
+      source.tensors.push_back(absl::StrCat(block, GgufName(map), kind));
+      source.interleaved_heads.push_back(heads(map));
+    }
+    return source;
+  }
+  return {{absl::StrCat(block, GgufName(named), kind)}, -1, IsNorm(place), {heads(named)}};
 }
 
-absl::StatusOr<std::string> ConfigFromGguf(const GgufFile& file) {
-  RETURN_IF_ERROR(CheckSupported(file));
-  ASSIGN_OR_RETURN(const int64_t vocabulary, VocabularySize(file));
-  ordered_json config = {{"architectures", {std::string(llama::kArchitecture)}}, {"model_type", std::string(llama::kModelType)}};
-  config["attention_bias"] = file.tensors().contains("blk.0.attn_q.bias");
-  config["attention_dropout"] = 0.0;
-  config["mlp_bias"] = file.tensors().contains("blk.0.ffn_gate.bias");
-  config["hidden_act"] = "silu";
-  RETURN_IF_ERROR(AddSizes(file, config));
-  config["tie_word_embeddings"] = !file.tensors().contains("output.weight");
-  config["vocab_size"] = vocabulary;
-  RETURN_IF_ERROR(AddTokens(file, vocabulary, config));
-  config["torch_dtype"] = "float32";
-  config["use_cache"] = true;
-  return config.dump(2) + "\n";
+// A weight whose tensors are not all there is not added: the checkpoint names what it misses.
+void GgufModel::Add(const std::string& name, Source source) {
+  StoredWeight stored{file_->path(), {}, ""};
+  for (const std::string& tensor : source.tensors) {
+    const auto found = file_->tensors().find(tensor);
+    if (found == file_->tensors().end()) return;
+    const GgufType& type = *FindGgufType(found->second.type);
+    if (!type.readable) stored.unreadable = UnreadableGgufType(type);
+    if (stored.shape.empty()) {
+      stored.shape = found->second.shape;
+    } else if (!found->second.shape.empty()) {
+      stored.shape[0] += found->second.shape[0];
+    }
+  }
+  if (source.expert >= 0 && stored.shape.size() == 3 && source.expert < stored.shape[0]) stored.shape.erase(stored.shape.begin());
+  if (absl::EndsWith(source.tensors[0], "ffn_gate_inp_shexp.weight") && stored.shape.size() == 1) stored.shape.insert(stored.shape.begin(), 1);
+  weights_[name] = std::move(stored);
+  sources_[name] = std::move(source);
 }
 
 absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(std::shared_ptr<const GgufFile> file) {
   std::unique_ptr<GgufModel> model(new GgufModel(std::move(file)));
-  ASSIGN_OR_RETURN(const std::string config, ConfigFromGguf(model->file()));
-  ASSIGN_OR_RETURN(model->config_, ParseConfig(config, model->file().path()));
-  for (const auto& [gguf_name, tensor] : model->file().tensors()) {
-    const std::optional<std::string> name = llama::NameFromGguf(gguf_name);
-    const std::string& published = name.has_value() ? *name : gguf_name;  // an unknown tensor shows up as an extra one
-    const GgufType& type = *FindGgufType(tensor.type);
-    model->weights_[published] = {model->file().path(), tensor.shape, type.readable ? "" : UnreadableGgufType(type)};
-    model->gguf_name_[published] = gguf_name;
+  ASSIGN_OR_RETURN(const std::string text, ConfigFromGguf(model->file()));
+  ASSIGN_OR_RETURN(model->config_, ParseConfig(text, model->file().path()));
+  const ModelConfig& config = model->config_;
+  model->Add(EmbeddingName(config), {{"token_embd.weight"}, -1, false, {0}});
+  model->Add(FinalNormName(config), {{"output_norm.weight"}, -1, true, {0}});
+  model->Add(HeadName(config), {{"output.weight"}, -1, false, {0}});
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    for (int place = 0; place < WeightPlaces(config, layer); ++place) {
+      const std::string name = WeightName(config, layer, place);
+      if (!name.empty()) model->Add(name, model->SourceOf(layer, place));
+    }
+  }
+  std::set<std::string> used;
+  for (const auto& [name, source] : model->sources_) used.insert(source.tensors.begin(), source.tensors.end());
+  for (const auto& [tensor, entry] : model->file().tensors()) {  // an unknown tensor shows up as an extra one
+    if (!used.contains(tensor) && !IsOfConfig(tensor)) model->Add(tensor, {{tensor}, -1, false, {0}});
   }
   return model;
 }
 
-absl::StatusOr<at::Tensor> GgufModel::Read(const std::string& name) const {
-  const auto found = gguf_name_.find(name);
-  if (found == gguf_name_.end()) return absl::NotFoundError(absl::StrCat(file_->path(), ": no tensor '", name, "'"));
-  ASSIGN_OR_RETURN(const at::Tensor stored, file_->Read(found->second));
-  const int64_t heads = llama::HeadsInterleavedInGguf(name, config_);
+absl::StatusOr<at::Tensor> GgufModel::ReadTensor(const std::string& name, int64_t heads) const {
+  ASSIGN_OR_RETURN(const at::Tensor stored, file_->Read(name));
   if (heads == 0) return stored;
-  if (stored.size(0) % (2 * heads) != 0)
+  if (stored.size(0) % (2 * heads) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": ", name, ": ", stored.size(0), " rows for ", heads, " heads of an even size"));
+  }
   // Row (head, pair, half) goes to (head, half, pair).
   return stored.reshape({heads, stored.size(0) / heads / 2, 2, -1}).transpose(1, 2).reshape(stored.sizes());
+}
+
+absl::StatusOr<at::Tensor> GgufModel::Read(const std::string& name) const {
+  const auto found = sources_.find(name);
+  if (found == sources_.end()) return absl::NotFoundError(absl::StrCat(file_->path(), ": no tensor '", name, "'"));
+  const Source& source = found->second;
+  std::vector<at::Tensor> tensors;
+  for (size_t i = 0; i < source.tensors.size(); ++i) {
+    ASSIGN_OR_RETURN(at::Tensor tensor, ReadTensor(source.tensors[i], source.interleaved_heads[i]));
+    tensors.push_back(std::move(tensor));
+  }
+  if (tensors.size() > 1) {  // [K, g, head_dim, ..], [K, 1, ..], [K, 1, ..]: the rows of a kv head together
+    for (at::Tensor& tensor : tensors) tensor = tensor.reshape({config_.kv_heads, tensor.size(0) / config_.kv_heads, -1});
+    return at::cat(tensors, 1).reshape(weights_.at(name).shape);
+  }
+  at::Tensor tensor = source.expert < 0 ? tensors[0] : tensors[0].select(0, source.expert);
+  if (source.norm && config_.family->gguf.norms_have_one) tensor = tensor - 1;
+  return tensor.reshape(weights_.at(name).shape);
 }
 
 }  // namespace moonring::model

@@ -1,8 +1,13 @@
 #ifndef MOONRING_MODEL_GGUF_MODEL_H_
 #define MOONRING_MODEL_GGUF_MODEL_H_
 
-// A GGUF file as a Hugging Face model: its weights under their published names and with their rows in the published order, and the
-// config.json that describes it (one that Transformers 4 and 5 both read: rope_theta at the top level, no rope_scaling).
+// A GGUF file as a Hugging Face model: its weights under their published names, and with their rows in the published order:
+//
+//   interleaved heads   rows (2i, 2i + 1) of a head turn as a pair there, rows (i, i + head_dim / 2) here: the rows of q and k are put in
+//                       that order (llama, granite, internlm2)
+//   norms with one      the file has 1 + w (gemma)
+//   experts             all of a layer's lie in one tensor
+//   one map of three    queries, keys and values lie apart (internlm2)
 
 #include <map>
 #include <memory>
@@ -18,8 +23,8 @@ namespace moonring::model {
 
 class GgufModel : public WeightStore {
  public:
-  // UNIMPLEMENTED for another architecture, rope scaling, experts or element type; INVALID_ARGUMENT where the metadata contradict
-  // themselves or the tensors.
+  // UNIMPLEMENTED for another architecture, rope scaling or element type; INVALID_ARGUMENT where the metadata contradict themselves or
+  // the tensors.
   static absl::StatusOr<std::unique_ptr<GgufModel>> Open(std::shared_ptr<const GgufFile> file);
 
   const ModelConfig& config() const { return config_; }
@@ -28,19 +33,24 @@ class GgufModel : public WeightStore {
   absl::StatusOr<at::Tensor> Read(const std::string& name) const override;
 
  private:
+  // Where a weight comes from: tensors of the file whose rows follow one another, or a slice of one.
+  struct Source {
+    std::vector<std::string> tensors;
+    int expert = -1;  // of the first dim; -1: the whole tensor
+    bool norm = false;
+    std::vector<int64_t> interleaved_heads;  // of each tensor; 0: its rows are in order
+  };
+
   explicit GgufModel(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {}
+  Source SourceOf(int64_t layer, int place) const;
+  void Add(const std::string& name, Source source);
+  absl::StatusOr<at::Tensor> ReadTensor(const std::string& name, int64_t interleaved_heads) const;
 
   std::shared_ptr<const GgufFile> file_;
   ModelConfig config_;
   std::map<std::string, StoredWeight> weights_;
-  std::map<std::string, std::string> gguf_name_;  // by Hugging Face name
+  std::map<std::string, Source> sources_;  // by Hugging Face name
 };
-
-// The metadata (and the shapes and names of the tensors) as a config.json.
-absl::StatusOr<std::string> ConfigFromGguf(const GgufFile& file);
-
-// The shortest decimal that an fp32 value can have come from: 9.99999975e-06, stored as fp32, is 1e-05.
-double ShortestDecimal(float value);
 
 }  // namespace moonring::model
 

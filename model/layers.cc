@@ -3,11 +3,9 @@
 #include <optional>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/pow.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -50,41 +48,15 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
   }
 };
 
-// `sign` is 1 to rotate and -1 to rotate back. Both halves are written into one fresh contiguous tensor.
-at::Tensor Rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, double sign) {
-  const at::Tensor wide = x.to(cos.scalar_type());
-  const int64_t half = x.size(-1) / 2;
-  const at::Tensor first = wide.narrow(-1, 0, half), second = wide.narrow(-1, half, half);
-  const at::Tensor result = at::empty_like(wide, at::MemoryFormat::Contiguous);
-  at::Tensor first_result = result.narrow(-1, 0, half), second_result = result.narrow(-1, half, half);
-  at::mul_out(first_result, first, cos).addcmul_(second, sin, -sign);
-  at::mul_out(second_result, second, cos).addcmul_(first, sin, sign);
-  return result.to(x.scalar_type());
-}
-
-// A rotation is orthogonal: its backward is the rotation by the opposite angle.
-class RotaryFunction : public torch::autograd::Function<RotaryFunction> {
- public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
-    ctx->save_for_backward({cos, sin});
-    return Rotate(x, cos, sin, 1.0);
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    RefuseSecondDerivative("Rotary");
-    const variable_list saved = ctx->get_saved_variables();
-    return {Rotate(gradients[0], saved[0], saved[1], -1.0), at::Tensor(), at::Tensor()};
-  }
-};
-
-// p = silu(gate) up, y = p W^T + b:  dp = dy W,  dW = dy^T p,  dup = dp silu(gate),  dgate = dp up silu'(gate).
+// p = act(gate) up, y = p W^T + b:  dp = dy W,  dW = dy^T p,  dup = dp act(gate),  dgate = dp up act'(gate).
 class GatedDownFunction : public torch::autograd::Function<GatedDownFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias) {
+                            const std::optional<at::Tensor>& bias, Activation activation) {
     ctx->save_for_backward({gate, up, weight});
     ctx->saved_data["bias"] = bias.has_value();
-    return at::linear(at::silu(gate).mul_(up), weight, bias);
+    ctx->saved_data["activation"] = static_cast<int64_t>(activation);
+    return at::linear(Activate(gate, activation).mul_(up), weight, bias);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
@@ -92,20 +64,31 @@ class GatedDownFunction : public torch::autograd::Function<GatedDownFunction> {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &gate = saved[0], &up = saved[1], &weight = saved[2];
     const at::Tensor& dy = gradients[0];
-    at::Tensor activated = at::silu(gate);
+    const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
+    at::Tensor activated = Activate(gate, activation);
     at::Tensor dgate, dup, dweight, dbias;
     if (ctx->needs_input_grad(2)) dweight = dy.t().mm(activated * up);
     if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(3)) dbias = dy.sum(0);
     if (ctx->needs_input_grad(0) || ctx->needs_input_grad(1)) {
       at::Tensor dproduct = dy.mm(weight);
       dup = activated.mul_(dproduct);
-      dgate = at::silu_backward(dproduct.mul_(up), gate);
+      dgate = ActivateBackward(dproduct.mul_(up), gate, activation);
     }
-    return {dgate, dup, dweight, dbias};
+    return {dgate, dup, dweight, dbias, at::Tensor()};
   }
 };
 
 }  // namespace
+
+at::Tensor Activate(const at::Tensor& x, Activation activation) {
+  if (activation == Activation::kSilu) return at::silu(x);
+  return at::gelu(x, activation == Activation::kGelu ? "none" : "tanh");
+}
+
+at::Tensor ActivateBackward(const at::Tensor& dy, const at::Tensor& x, Activation activation) {
+  if (activation == Activation::kSilu) return at::silu_backward(dy, x);
+  return at::gelu_backward(dy, x, activation == Activation::kGelu ? "none" : "tanh");
+}
 
 at::ScalarType StreamDtype(at::ScalarType matmul_dtype) { return matmul_dtype == at::kDouble ? at::kDouble : at::kFloat; }
 
@@ -116,30 +99,14 @@ at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double ep
   return RmsNormFunction::apply(x_TD, weight_D, eps, result_dtype);
 }
 
-Rotary MakeRotary(const at::Tensor& positions_T, int64_t head_dim, double theta, at::ScalarType dtype) {
-  TORCH_CHECK(head_dim > 0 && head_dim % 2 == 0, "Rotary: head_dim ", head_dim, " is not an even positive number");
-  TORCH_CHECK(positions_T.dim() == 1, "Rotary: positions of shape ", positions_T.sizes(), ", wanted [T]");
-  at::NoGradGuard no_grad;
-  // 1 / theta^e, not theta^-e: the roundings of Transformers, so that fp32 angles agree to the last bit.
-  const at::Tensor exponents_F = at::arange(0, head_dim, 2, positions_T.options().dtype(dtype)) / static_cast<double>(head_dim);
-  const at::Tensor frequencies_F = at::pow(theta, exponents_F).reciprocal_();
-  const at::Tensor angles_T1F = (positions_T.to(dtype).unsqueeze(1) * frequencies_F).unsqueeze(1);
-  return {angles_T1F.cos(), angles_T1F.sin()};
-}
-
-at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary) {
-  TORCH_CHECK(x_THD.dim() == 3 && x_THD.size(0) == rotary.cos_T1F.size(0) && x_THD.size(2) == 2 * rotary.cos_T1F.size(2), "Rotary: rows of shape ", x_THD.sizes(),
-              ", cosines of shape ", rotary.cos_T1F.sizes());
-  return RotaryFunction::apply(x_THD, rotary.cos_T1F, rotary.sin_T1F);
-}
-
 at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias) {
   return at::linear(x_TD, weight, IfDefined(bias));
 }
 
-at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI, const at::Tensor& weight_DI, const at::Tensor& bias_D) {
+at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI, const at::Tensor& weight_DI, const at::Tensor& bias_D,
+                     Activation activation) {
   TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "GatedDown: gate of shape ", gate_TI.sizes(), ", up of shape ", up_TI.sizes());
-  return GatedDownFunction::apply(gate_TI, up_TI, weight_DI, IfDefined(bias_D));
+  return GatedDownFunction::apply(gate_TI, up_TI, weight_DI, IfDefined(bias_D), activation);
 }
 
 }  // namespace moonring::model

@@ -10,8 +10,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/norm.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "comm/counter_random.h"
@@ -124,9 +122,10 @@ class AdaptedFunction : public torch::autograd::Function<AdaptedFunction> {
 class AdaptedGatedFunction : public torch::autograd::Function<AdaptedGatedFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& a, const at::Tensor& b,
-                            const std::optional<at::Tensor>& magnitude, const Projection& map) {
+                            const std::optional<at::Tensor>& magnitude, const Projection& map, Activation activation) {
     Run run = MakeRun(map.weight_OI, a, b, magnitude.value_or(at::Tensor()), map.low_rank->scale, map.low_rank->dropout);
-    at::Tensor y = run.Forward(at::silu(gate).mul_(up), map.bias_O);
+    ctx->saved_data["activation"] = static_cast<int64_t>(activation);
+    at::Tensor y = run.Forward(Activate(gate, activation).mul_(up), map.bias_O);
     run.Save(ctx, {gate, up});
     return y;
   }
@@ -134,15 +133,16 @@ class AdaptedGatedFunction : public torch::autograd::Function<AdaptedGatedFuncti
     const Run run = Run::Saved(ctx, 2);
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &gate = saved[0], &up = saved[1];
-    at::Tensor activated = at::silu(gate);
+    const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
+    at::Tensor activated = Activate(gate, activation);
     const bool needs_product = ctx->needs_input_grad(0) || ctx->needs_input_grad(1);
     Run::Gradients d = run.Backward(activated * up, gradients[0], needs_product);
     at::Tensor dgate, dup;
     if (needs_product) {
       dup = activated.mul_(d.x);
-      dgate = at::silu_backward(d.x.mul_(up), gate);
+      dgate = ActivateBackward(d.x.mul_(up), gate, activation);
     }
-    return {dgate, dup, d.a, d.b, d.magnitude, at::Tensor()};
+    return {dgate, dup, d.a, d.b, d.magnitude, at::Tensor(), at::Tensor()};
   }
 };
 
@@ -178,12 +178,12 @@ at::Tensor Project(const Projection& projection, const at::Tensor& x_TI) {
   return AdaptedFunction::apply(x_TI, low.a_RI, low.b_OR, IfDefined(low.magnitude_O), projection);
 }
 
-at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI, const at::Tensor& up_TI) {
-  if (!projection.low_rank.has_value()) return GatedDown(gate_TI, up_TI, projection.weight_OI, projection.bias_O);
+at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation) {
+  if (!projection.low_rank.has_value()) return GatedDown(gate_TI, up_TI, projection.weight_OI, projection.bias_O, activation);
   Check(projection);
   TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "gated projection: gate of shape ", gate_TI.sizes(), ", up of shape ", up_TI.sizes());
   const LowRank& low = *projection.low_rank;
-  return AdaptedGatedFunction::apply(gate_TI, up_TI, low.a_RI, low.b_OR, IfDefined(low.magnitude_O), projection);
+  return AdaptedGatedFunction::apply(gate_TI, up_TI, low.a_RI, low.b_OR, IfDefined(low.magnitude_O), projection, activation);
 }
 
 }  // namespace moonring::model

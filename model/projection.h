@@ -23,6 +23,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/layers.h"
+
 namespace moonring::model {
 
 struct Dropout {
@@ -47,8 +49,8 @@ struct Projection {
 // y_TO. Differentiable in x, A, B, m, and in W and b where there is no adapter.
 at::Tensor Project(const Projection& projection, const at::Tensor& x_TI);
 
-// The second half of a gated MLP: Project(silu(gate) * up), the product not kept for the backward but made again in it.
-at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI, const at::Tensor& up_TI);
+// The second half of a gated MLP: Project(act(gate) * up), the product not kept for the backward but made again in it.
+at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation);
 
 // n_O, in fp32 (fp64 for fp64), a block of rows at a time.
 at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI, const at::Tensor& b_OR, double scale);

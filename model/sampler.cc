@@ -8,7 +8,9 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
 #include "absl/strings/str_cat.h"
@@ -124,12 +126,15 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
     at::Tensor hidden_TD;
     for (int64_t begin = held; begin < count; begin += kPromptRows) {
       const int64_t end = std::min(begin + kPromptRows, count);
-      hidden_TD = model_.Forward(Ids(ids.subspan(begin, end - begin)), at::arange(begin, end, at::kLong), cache_);
+      const ForwardOptions options{.lengths_T = at::full({end - begin}, count, at::kLong)};
+      hidden_TD = model_.Forward(Ids(ids.subspan(begin, end - begin)), at::arange(begin, end, at::kLong), cache_, options).hidden_TD;
       cached_ids_.insert(cached_ids_.end(), ids.begin() + begin, ids.begin() + end);
     }
     const at::ScalarType dtype = model_.options().matmul_dtype;
     const at::Tensor last_1D = hidden_TD.narrow(0, hidden_TD.size(0) - 1, 1).to(dtype);
-    logits_V = Linear(last_1D, model_.head()->Lease(dtype), at::Tensor()).squeeze(0).to(StreamDtype(dtype));
+    logits_V = Linear(last_1D, model_.head()->Lease(dtype), at::Tensor()).squeeze(0).to(StreamDtype(dtype)) * model_.config().logit_scale;
+    const double cap = model_.config().logit_softcap;
+    if (cap > 0) logits_V = (logits_V / cap).tanh_().mul_(cap);
   });
   if (!status.ok()) {
     Forget();

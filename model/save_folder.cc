@@ -33,13 +33,23 @@ absl::StatusOr<std::string> DtypeName(at::ScalarType dtype) {
   }
 }
 
+// What stands in rope_parameters, where Transformers 4 looks for it.
+void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
+  json["rope_theta"] = config.rotaries[0].theta;
+  nlohmann::ordered_json scaling = json["rope_parameters"];
+  if (!scaling.is_object() || config.rotaries[0].kind == RopeKind::kDefault || json.contains("rope_scaling")) return;
+  if (scaling.contains("full_attention")) scaling = scaling["full_attention"];
+  scaling.erase("rope_theta");
+  json["rope_scaling"] = scaling;
+}
+
 // Transformers 5 writes `dtype`, 4 `torch_dtype`; what the file has is set, and 4's where it has neither (both read that).
 std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(config.json);
   const bool newer = json.contains("dtype");
   if (newer) json["dtype"] = dtype;
   if (!newer || json.contains("torch_dtype")) json["torch_dtype"] = dtype;
-  json["rope_theta"] = config.rope_theta;
+  if (json.contains("rope_parameters") && !json.contains("rope_theta")) AddOlderRope(config, json);
   return json.dump(2) + "\n";
 }
 

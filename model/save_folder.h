@@ -3,8 +3,8 @@
 
 // Writes a model as a Hugging Face folder that Transformers (4 and 5) opens: config.json, the weights, and the companions.
 //
-// config.json is the one that the model came with, but for what changed: the dtype, and rope_theta, which is written at the top level
-// besides wherever it stood, since Transformers 4 reads it there alone (and silently takes 10000 otherwise).
+// config.json is the one that the model came with, but for what changed: the dtype; and where rope_parameters held rope_theta and a
+// scaling these are written at the top level besides, since Transformers 4 reads them there alone (and silently takes 10000 otherwise).
 //
 // All or nothing: files are written whole and flushed under temporary names, then renamed, config.json last. Weight files of an older
 // model in the same folder that the new ones would not replace are removed.

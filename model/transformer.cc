@@ -5,6 +5,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
@@ -18,20 +19,6 @@
 
 namespace moonring::model {
 namespace {
-
-constexpr absl::string_view kEmbedding = "model.embed_tokens.weight";
-constexpr absl::string_view kNorm = "model.norm.weight";
-constexpr absl::string_view kHead = "lm_head.weight";
-
-// Published names inside a block, at their BlockWeight places.
-constexpr absl::string_view kNamesInBlock[kBlockWeights] = {
-    "input_layernorm.weight",  "self_attn.q_proj.weight", "self_attn.k_proj.weight",
-    "self_attn.v_proj.weight", "self_attn.o_proj.weight", "post_attention_layernorm.weight",
-    "mlp.gate_proj.weight",    "mlp.up_proj.weight",      "mlp.down_proj.weight",
-    "self_attn.q_proj.bias",   "self_attn.k_proj.bias",   "self_attn.v_proj.bias",
-    "self_attn.o_proj.bias",   "mlp.gate_proj.bias",      "mlp.up_proj.bias",
-    "mlp.down_proj.bias",
-};
 
 bool Learns(const std::string& name, const TransformerOptions& options) {
   return !options.frozen && (!options.learning.has_value() || options.learning->contains(name));
@@ -50,11 +37,9 @@ absl::Status CheckDtypes(const TransformerOptions& options) {
                                                  ", wanted Float/Float, Float/BFloat16, BFloat16/BFloat16 or Double/Double"));
 }
 
-using ParametersByName = absl::flat_hash_map<std::string, std::shared_ptr<comm::Parameter>>;
-
 // The wanted parameters in their order. Every one given must be wanted, once.
 absl::StatusOr<comm::Parameters> InOrder(const ModelConfig& config, const comm::Parameters& given) {
-  ParametersByName by_name;
+  absl::flat_hash_map<std::string, std::shared_ptr<comm::Parameter>> by_name;
   for (const auto& parameter : given) {
     if (!by_name.emplace(parameter->name(), parameter).second) return absl::InvalidArgumentError(absl::StrCat(parameter->name(), ": given twice"));
   }
@@ -110,7 +95,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(std::shared_ptr<C
   comm::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
     const at::ScalarType stored = StoredDtype(weight, options);
-    const std::string name(tied && weight.name == kHead ? std::string(kEmbedding) : weight.name);
+    const std::string name = tied && weight.name == HeadName(config) ? EmbeddingName(config) : weight.name;
     ASSIGN_OR_RETURN(at::Tensor tensor, checkpoint->Load(name, merged.empty() ? stored : StreamDtype(options.matmul_dtype)));
     RETURN_IF_ERROR(comm::TryTorch([&] {
                       for (const auto& adapter : merged) tensor = adapter->Merged(weight.name, tensor);
@@ -141,32 +126,35 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Adapt(const Transforme
 
 Transformer::Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options, std::shared_ptr<const Adapter> adapter)
     : config_(std::move(config)), options_(std::move(options)), parameters_(std::move(parameters)), adapter_(std::move(adapter)) {
-  shape_ = {config_.heads, config_.kv_heads, config_.head_dim, config_.rms_norm_eps, options_.matmul_dtype, config_.sliding_window};
-  embedding_ = Find(std::string(kEmbedding));
-  norm_ = Find(std::string(kNorm));
-  head_ = Find(std::string(kHead));
+  ParametersByName by_name;
+  for (const auto& parameter : parameters_) by_name.emplace(parameter->name(), parameter);
+  embedding_ = Find(EmbeddingName(config_), by_name);
+  norm_ = Find(FinalNormName(config_), by_name);
+  head_ = Find(HeadName(config_), by_name);
   // The base's embedding, also where an adapter trains another one: the two part.
   if (head_ == nullptr) head_ = parameters_.front();
-  for (int64_t layer = 0; layer < config_.layers; ++layer) blocks_.push_back(MakeBlock(layer));
+  for (int64_t layer = 0; layer < config_.layers; ++layer) blocks_.push_back(MakeBlock(layer, by_name));
 }
 
-std::shared_ptr<comm::Parameter> Transformer::Find(const std::string& name) const {
+std::shared_ptr<comm::Parameter> Transformer::Find(const std::string& name, const ParametersByName& by_name) const {
   if (adapter_ != nullptr) {
     if (auto saved = adapter_->FindSaved(name)) return saved;
   }
-  const auto found = std::find_if(parameters_.begin(), parameters_.end(), [&](const auto& parameter) { return parameter->name() == name; });
-  return found == parameters_.end() ? nullptr : *found;
+  const auto found = by_name.find(name);
+  return found == by_name.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(int64_t layer) const {
+std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(int64_t layer, const ParametersByName& by_name) const {
   auto block = std::make_shared<Block>();
-  const std::string prefix = absl::StrCat("model.layers.", layer, ".");
-  for (int place = 0; place < kBlockWeights; ++place) {
-    block->loans.push_back({Find(absl::StrCat(prefix, kNamesInBlock[place])), WeightDtype(BlockWeight(place), options_.matmul_dtype)});
+  block->rule = BlockRuleOf(config_, layer, options_.matmul_dtype);
+  block->rotary = config_.layer_rules[layer].rotary;
+  block->places = WeightPlaces(config_, layer);
+  for (int place = 0; place < block->places; ++place) {
+    block->loans.push_back({Find(WeightName(config_, layer, place), by_name), WeightDtype(place, options_.matmul_dtype)});
   }
-  if (adapter_ == nullptr) return block;
-  for (const BlockWeight place : {kQuery, kKey, kValue, kOutput, kGate, kUp, kDown}) {
-    const std::string module = absl::StrCat(prefix, absl::StripSuffix(kNamesInBlock[place], ".weight"));
+  for (int place = 0; adapter_ != nullptr && place < block->places; ++place) {
+    if (IsNorm(place) || IsBias(place)) continue;
+    const std::string module(absl::StripSuffix(WeightName(config_, layer, place), ".weight"));
     const Adapter::LowRankWeights* weights = adapter_->Find(module);
     if (weights == nullptr) continue;
     block->adapted.push_back({place, block->loans.size(), weights->magnitude != nullptr, module});
@@ -177,40 +165,65 @@ std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(int64_t layer) 
   return block;
 }
 
-at::Tensor Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention,
-                                const Noise* noise) {
+// Where the scale is the model's and not the embedding's own, NEFTune's noise is added before it: so it is in Transformers.
+at::Tensor Transformer::Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const {
+  const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
+  at::Tensor hidden_TD = LookUp(embedding_, ids_T.to(options_.device), {options_.matmul_dtype, stream, config_.pad_token_id});
+  // Rounded as the weights are: sqrt(640) is 25.25 in bf16.
+  const double scale = at::tensor(config_.embedding_scale, at::kDouble).to(options_.weight_dtype).to(at::kDouble).item<double>();
+  const bool noisy = noise.has_value() && noise->neftune_alpha != 0.0;
+  if (scale != 1.0 && config_.noise_after_scale) hidden_TD = hidden_TD * scale;
+  if (noisy) hidden_TD = hidden_TD + EmbeddingNoise(*noise, hidden_TD);
+  if (scale != 1.0 && !config_.noise_after_scale) hidden_TD = hidden_TD * scale;
+  return hidden_TD;
+}
+
+Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention,
+                            const ForwardOptions& options) {
   TORCH_CHECK(ids_T.sizes() == positions_T.sizes(), "transformer: ids of shape ", ids_T.sizes(), ", positions of shape ", positions_T.sizes());
   const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
-  const Rotary rotary = MakeRotary(positions_T.to(options_.device), config_.head_dim, config_.rope_theta, stream);
-  at::Tensor hidden_TD = LookUp(embedding_, ids_T.to(options_.device), {options_.matmul_dtype, stream, config_.pad_token_id});
-  std::optional<Noise> ours;
-  if (noise != nullptr) {
+  auto rotaries = std::make_shared<std::vector<Rotary>>();
+  for (const RotaryRule& rule : config_.rotaries) rotaries->push_back(MakeRotary(rule, positions_T.to(options_.device), options.lengths_T, stream));
+  std::optional<Noise> noise = options.noise;
+  if (noise.has_value()) {
     CheckNoise(*noise, ids_T);
-    ours = *noise;
-    ours->identity_T = noise->identity_T.to(options_.device);
-    if (noise->neftune_alpha != 0.0) hidden_TD = hidden_TD + EmbeddingNoise(*ours, hidden_TD);
+    noise->identity_T = noise->identity_T.to(options_.device);
   }
+  RouterGroups groups = options.router_groups;
+  if (groups.group_T.defined()) groups.group_T = groups.group_T.to(options_.device);
+
+  Hidden result{Embed(ids_T, noise), {}};
   const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(), rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
   for (const std::shared_ptr<const Block>& block : blocks_) {
-    const BlockFunction function = [shape = shape_, rotary, attention, block, scale, rate, ours](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
-                                                                                                 attention::KeptAttention* kept) {
-      BlockMaps maps = PlainMaps(weights);
+    const BlockFunction function = [rotaries, groups, attention, block, scale, rate, noise](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                                                                           attention::KeptAttention* kept) -> std::vector<at::Tensor> {
+      BlockMaps maps(weights.subspan(0, block->places));
       for (const Block::AdaptedMap& map : block->adapted) {
-        LowRank& low = MapAt(maps, map.place).low_rank.emplace();
+        LowRank& low = maps.Map(map.place).low_rank.emplace();
         low.a_RI = weights[map.loan];
         low.b_OR = weights[map.loan + 1];
         if (map.dora) low.magnitude_O = weights[map.loan + 2];
         low.scale = scale;
-        if (ours.has_value()) low.dropout = {rate, comm::CounterKey(ours->seed, ours->step, map.module), ours->identity_T};
+        if (noise.has_value()) low.dropout = {rate, comm::CounterKey(noise->seed, noise->step, map.module), noise->identity_T};
       }
-      return TransformerBlock(shape, maps, hidden, rotary, *attention, kept);
+      const BlockRows rows{block->rotary < 0 ? nullptr : &(*rotaries)[block->rotary], groups};
+      BlockResult result = TransformerBlock(block->rule, maps, hidden, rows, *attention, kept);
+      if (!result.tally.chosen_GE.defined()) return {result.hidden_TD};
+      return {result.hidden_TD, result.tally.probability_GE, result.tally.chosen_GE};
     };
-    hidden_TD = RunBlock(function, block->loans, hidden_TD, options_.recompute);
+    std::vector<at::Tensor> outputs = RunBlock(function, block->loans, result.hidden_TD, options_.recompute);
+    result.hidden_TD = std::move(outputs[0]);
+    if (outputs.size() == 1) continue;
+    RouterTally& tally = result.tally;
+    tally.probability_GE = tally.probability_GE.defined() ? tally.probability_GE + outputs[1] : outputs[1];
+    tally.chosen_GE = tally.chosen_GE.defined() ? tally.chosen_GE + outputs[2] : outputs[2];
   }
-  const BlockFunction norm = [eps = config_.rms_norm_eps, stream](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) {
-    return RmsNorm(hidden, weights[0], eps, stream);
+  const BlockFunction norm = [eps = config_.rms_norm_eps, stream, one = config_.norm_adds_one](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                                                                             attention::KeptAttention*) -> std::vector<at::Tensor> {
+    return {RmsNorm(hidden, one ? weights[0] + 1 : weights[0], eps, stream)};
   };
-  return RunBlock(norm, {{norm_, stream}}, hidden_TD, options_.recompute);
+  result.hidden_TD = RunBlock(norm, {{norm_, stream}}, result.hidden_TD, options_.recompute).front();
+  return result;
 }
 
 }  // namespace moonring::model

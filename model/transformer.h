@@ -3,9 +3,9 @@
 
 // A decoder: embedding, blocks, final norm. It knows no rank: it is handed this rank's tokens, their positions and an attention.
 //
-//   hidden_TD = norm(block_{L-1}(.. block_0(embedding[ids])))
+//   hidden_TD = norm(block_{L-1}(.. block_0(scale embedding[ids])))
 //
-// The head is not applied here: `head()` is lent to whoever makes log-probs or logits of it. Weights are Parameters under their
+// The head is not applied here: `head()` is lent to whoever makes log-probs or logits of it, with the config's logit_scale and logit_softcap. Weights are Parameters under their
 // Hugging Face names; backward puts their gradients into those Parameters (see block_runner.h), never into an autograd graph.
 //
 //   weight_dtype  matmul_dtype
@@ -41,6 +41,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "attention/attention.h"
 #include "comm/parameter.h"
@@ -48,6 +49,7 @@
 #include "model/block_runner.h"
 #include "model/checkpoint.h"
 #include "model/config.h"
+#include "model/experts.h"
 #include "model/transformer_block.h"
 
 namespace moonring::model {
@@ -57,6 +59,18 @@ struct Noise {
   at::Tensor identity_T;       // int64: what the tokens are called wherever they lie (comm/sequence.h)
   double neftune_alpha = 0.0;  // 0: none
   at::Tensor lengths_T;        // int64: the tokens of each row's document; wanted where neftune_alpha is not 0
+};
+
+// What a forward may be told besides tokens and positions.
+struct ForwardOptions {
+  std::optional<Noise> noise;
+  at::Tensor lengths_T;        // int64: the tokens of each row's document; wanted where rotary_depends_on_length
+  RouterGroups router_groups;  // whose routers' sums are wanted; undefined: nobody's
+};
+
+struct Hidden {
+  at::Tensor hidden_TD;
+  RouterTally tally;  // summed over the layers that have a router; undefined where there is none or nobody asked
 };
 
 struct TransformerOptions {
@@ -84,10 +98,10 @@ class Transformer {
 
   // ids_T, positions_T int64 [T_local], T_local >= 0, on any device; positions serve the rotary embedding alone. Returns the
   // stream after the final norm [T_local, D], differentiable; autograd's graph shares `attention`. Throws what attention throws.
-  at::Tensor Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention,
-                     const Noise* noise = nullptr);
+  Hidden Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention,
+                 const ForwardOptions& options = {});
 
-  // lm_head.weight, or the embedding where they are tied: [V, D]. The adapter's own where it trains one.
+  // The head's weight, or the embedding where they are tied: [V, D]. The adapter's own where it trains one.
   std::shared_ptr<comm::Parameter> head() const { return head_; }
 
   // The base's, in the order of a forward pass; a tied weight once, under model.embed_tokens.weight.
@@ -102,18 +116,23 @@ class Transformer {
   // What runs one block, made once and shared by its calls.
   struct Block {
     struct AdaptedMap {
-      BlockWeight place;
+      int place;
       size_t loan;  // of A; B and the magnitude follow
       bool dora;
       std::string module;
     };
-    std::vector<Loan> loans;  // the block's weights at their BlockWeight places, then the adapter's
+    BlockRule rule;
+    int rotary = 0;            // which; -1: none
+    int places = 0;            // of its own weights
+    std::vector<Loan> loans;  // the block's weights at their places (block_weights.h), then the adapter's
     std::vector<AdaptedMap> adapted;
   };
+  using ParametersByName = absl::flat_hash_map<std::string, std::shared_ptr<comm::Parameter>>;
 
   Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options, std::shared_ptr<const Adapter> adapter);
-  std::shared_ptr<const Block> MakeBlock(int64_t layer) const;
-  std::shared_ptr<comm::Parameter> Find(const std::string& name) const;
+  std::shared_ptr<const Block> MakeBlock(int64_t layer, const ParametersByName& by_name) const;
+  std::shared_ptr<comm::Parameter> Find(const std::string& name, const ParametersByName& by_name) const;
+  at::Tensor Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const;
 
   ModelConfig config_;
   TransformerOptions options_;
@@ -121,7 +140,6 @@ class Transformer {
   std::shared_ptr<const Adapter> adapter_;
   std::shared_ptr<comm::Parameter> embedding_, norm_, head_;
   std::vector<std::shared_ptr<const Block>> blocks_;
-  BlockShape shape_;
 };
 
 }  // namespace moonring::model

@@ -1,10 +1,14 @@
 #ifndef MOONRING_MODEL_TRANSFORMER_BLOCK_H_
 #define MOONRING_MODEL_TRANSFORMER_BLOCK_H_
 
-// One decoder block of the Llama kind, a pure function of its linear maps, hidden states, positions and attention:
+// One decoder block, a pure function of its linear maps, hidden states, positions and attention:
 //
-//   h  = x + Wo attention(rotary(Wq n), rotary(Wk n), Wv n),   n = norm_1(x)
-//   x' = h + Wdown (silu(Wgate m) * Wup m),                     m = norm_2(h)
+//   h  = x + r norm_b(Wo attention(rotary(norm_q(Wq n)), rotary(norm_k(Wk n)), Wv n)),    n = norm_a(x)
+//   x' = h + r norm_d(mlp(m)),                                                             m = norm_c(h)
+//   mlp(m) = Wdown (act(Wgate m) * Wup m), or a mixture of such (experts.h)
+//
+// Which of the norms there are, and whether Wq, Wk, Wv (Wgate, Wup) are one map, is said by the weights that are there: Llama has norm_a
+// and norm_c, OLMo 2 norm_b and norm_d, Gemma and GLM-4-0414 all four.
 //
 // x, h, x' [T, D] are the residual stream, in fp32 (fp64 where matmuls are in fp64). Linear layers and attention run in the
 // matmul dtype; norms and rotary embedding in the stream's. Differentiable in x and in each weight that requires it. What a linear map
@@ -12,62 +16,70 @@
 // T may be 0: attention is still called, as its collectives need every rank. `kept`, which may be null, is attention's.
 
 #include <cstdint>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "attention/attention.h"
+#include "model/block_weights.h"
+#include "model/config.h"
+#include "model/experts.h"
+#include "model/family.h"
 #include "model/layers.h"
 #include "model/projection.h"
+#include "model/rotary.h"
 
 namespace moonring::model {
 
-// The places of a block's weights in a list of them. Biases may be undefined tensors.
-enum BlockWeight : int {
-  kInputNorm,
-  kQuery,
-  kKey,
-  kValue,
-  kOutput,
-  kPostNorm,
-  kGate,
-  kUp,
-  kDown,
-  kQueryBias,
-  kKeyBias,
-  kValueBias,
-  kOutputBias,
-  kGateBias,
-  kUpBias,
-  kDownBias,
-  kBlockWeights,
-};
-
-// What a block is made of.
-struct BlockMaps {
-  at::Tensor input_norm_D, post_norm_D;
-  Projection query, key, value, output, gate, up, down;
-};
-
-// kBlockWeights weights at their places as maps without adapters.
-BlockMaps PlainMaps(absl::Span<const at::Tensor> weights);
-
-// The map whose matrix has that place: kQuery, kKey, kValue, kOutput, kGate, kUp or kDown.
-Projection& MapAt(BlockMaps& maps, BlockWeight place);
-
-struct BlockShape {
+// What a block does with its weights.
+struct BlockRule {
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   double rms_norm_eps = 0.0;
   at::ScalarType matmul_dtype = at::kFloat;
-  int64_t window = 0;  // of attention: tokens that a query sees, itself among them; 0: all before it
+  attention::ScoreRule scores;
+  double residual_scale = 1.0;
+  bool norm_adds_one = false;
+  HeadNorm head_norm = HeadNorm::kNone;
+  QkvRows qkv_rows = QkvRows::kStacked;
+  Activation activation = Activation::kSilu;
+  ExpertRule experts;
+};
+
+BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType matmul_dtype);
+
+// What the rows of a forward are, beside their hidden states.
+struct BlockRows {
+  const Rotary* rotary = nullptr;  // null: this layer turns nothing
+  RouterGroups router_groups;
+};
+
+struct BlockResult {
+  at::Tensor hidden_TD;
+  RouterTally tally;  // undefined tensors where there is no router, or nothing is to be tallied
+};
+
+// The maps of a block by place (block_weights.h). A norm is a map's weight; one that is not there is undefined.
+class BlockMaps {
+ public:
+  // Weights at their places, without adapters.
+  explicit BlockMaps(absl::Span<const at::Tensor> weights);
+
+  bool Has(int place) const { return maps_[place].weight_OI.defined(); }
+  const at::Tensor& Norm(int place) const { return maps_[place].weight_OI; }
+  const Projection& Map(int place) const { return maps_[place]; }
+  Projection& Map(int place) { return maps_[place]; }
+  ExpertMaps Experts(int64_t count) const;
+
+ private:
+  std::vector<Projection> maps_;
 };
 
 // The dtype in which the block takes a weight: norms in the stream's, the rest in the matmul's.
-at::ScalarType WeightDtype(BlockWeight weight, at::ScalarType matmul_dtype);
+at::ScalarType WeightDtype(int place, at::ScalarType matmul_dtype);
 
-at::Tensor TransformerBlock(const BlockShape& shape, const BlockMaps& maps, const at::Tensor& hidden_TD, const Rotary& rotary,
-                            attention::PlannedAttention& attention, attention::KeptAttention* kept);
+BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD, const BlockRows& rows,
+                             attention::PlannedAttention& attention, attention::KeptAttention* kept);
 
 }  // namespace moonring::model
 

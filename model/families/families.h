@@ -1,0 +1,36 @@
+#ifndef MOONRING_MODEL_FAMILIES_FAMILIES_H_
+#define MOONRING_MODEL_FAMILIES_FAMILIES_H_
+
+// The families, a file each. What is shared between two is declared here too.
+
+#include "absl/status/status.h"
+#include "model/family.h"
+
+namespace moonring::model {
+
+Family Llama();
+Family Mistral();
+Family SmolLm3();
+Family Qwen2();
+Family Qwen3();
+Family Gemma2();
+Family Gemma3();
+Family Phi3();
+Family Olmo2();
+Family Granite();
+Family Glm();
+Family Glm4();
+Family InternLm2();
+Family InternLm3();
+Family Mixtral();
+Family Qwen2Moe();
+Family Qwen3Moe();
+
+WeightNames Qwen3Names();
+WeightNames GemmaNames();
+WeightNames GlmNames();
+absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_FAMILIES_FAMILIES_H_

@@ -1,0 +1,28 @@
+// GLM-4-0414: GLM-4 with norms of what attention and MLP add to the stream.
+
+#include "model/families/families.h"
+
+namespace moonring::model {
+
+namespace {
+
+WeightNames Names() {
+  WeightNames names = GlmNames();
+  names.in_block[kAttentionNorm] = "post_self_attn_layernorm";
+  names.in_block[kMlpNorm] = "post_mlp_layernorm";
+  return names;
+}
+
+}  // namespace
+
+Family Glm4() {
+  Family family = Glm();
+  family.title = "GLM-4-0414";
+  family.architecture = "Glm4ForCausalLM";
+  family.model_type = "glm4";
+  family.names = Names();
+  family.gguf = {.architecture = "glm4"};
+  return family;
+}
+
+}  // namespace moonring::model

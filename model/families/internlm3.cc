@@ -1,0 +1,32 @@
+// InternLM3: a Llama with biases by keys of its own.
+
+#include "model/families/families.h"
+
+#include "comm/status_macros.h"
+
+namespace moonring::model {
+
+namespace {
+
+absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("qkv_bias", false));
+  ASSIGN_OR_RETURN(config.output_bias, fields.Bool("bias", false));
+  config.mlp_bias = config.output_bias;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Family InternLm3() {
+  return {
+      .title = "InternLM3",
+      .architecture = "InternLM3ForCausalLM",
+      .model_type = "internlm3",
+      .kv_heads = 2,
+      .max_position_embeddings = 32768,
+      .names = LlamaNames(),
+      .read = Read,
+  };
+}
+
+}  // namespace moonring::model

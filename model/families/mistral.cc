@@ -1,0 +1,27 @@
+// Mistral 7B, Nemo, Small: a Llama whose queries may see a window of keys alone.
+
+#include "model/families/families.h"
+
+#include "model/config_fields.h"
+
+namespace moonring::model {
+
+namespace {
+
+absl::Status Read(const JsonFields& fields, ModelConfig& config) { return ReadWindow(fields, 4096, config); }
+
+}  // namespace
+
+Family Mistral() {
+  return {
+      .title = "Mistral 7B, Nemo, Small",
+      .architecture = "MistralForCausalLM",
+      .model_type = "mistral",
+      .kv_heads = 8,
+      .max_position_embeddings = 131072,
+      .names = LlamaNames(),
+      .read = Read,
+  };
+}
+
+}  // namespace moonring::model

@@ -1,0 +1,42 @@
+// OLMo 2: norms after attention and MLP and none before them; queries and keys are normed over all heads at once.
+
+#include "model/families/families.h"
+
+#include "model/config_fields.h"
+
+namespace moonring::model {
+
+namespace {
+
+absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+  config.head_norm = HeadNorm::kAllHeads;
+  return ReadAttentionBias(fields, config);
+}
+
+WeightNames Names() {
+  WeightNames names = LlamaNames();
+  names.in_block[kInputNorm].clear();
+  names.in_block[kMlpInputNorm].clear();
+  names.in_block[kAttentionNorm] = "post_attention_layernorm";
+  names.in_block[kMlpNorm] = "post_feedforward_layernorm";
+  names.in_block[kQueryNorm] = "self_attn.q_norm";
+  names.in_block[kKeyNorm] = "self_attn.k_norm";
+  return names;
+}
+
+}  // namespace
+
+Family Olmo2() {
+  return {
+      .title = "OLMo 2",
+      .architecture = "Olmo2ForCausalLM",
+      .model_type = "olmo2",
+      .rms_norm_eps = 1e-5,
+      .pad_token_id = 1,
+      .names = Names(),
+      .gguf = {.architecture = "olmo2"},
+      .read = Read,
+  };
+}
+
+}  // namespace moonring::model

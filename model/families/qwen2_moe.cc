@@ -1,0 +1,48 @@
+// Qwen1.5-MoE and Qwen2-57B-A14B: a Qwen2 whose MLP is a mixture of experts in most layers, beside an expert that sees every token.
+
+#include "model/families/families.h"
+
+#include "comm/status_macros.h"
+#include "model/config_fields.h"
+
+namespace moonring::model {
+
+namespace {
+
+// Where a window is used Transformers' own attention (eager, sdpa) gives it to every layer.
+absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("qkv_bias", true));
+  ASSIGN_OR_RETURN(const bool used, fields.Bool("use_sliding_window", false));
+  if (used) RETURN_IF_ERROR(ReadWindow(fields, 4096, config));
+  ASSIGN_OR_RETURN(config.experts.shared, ReadSize(fields, "shared_expert_intermediate_size", 5632));
+  return ReadQwenExperts(fields, 60, 4, 1408, config);
+}
+
+WeightNames Names() {
+  WeightNames names = LlamaNames();
+  names.in_block[kRouter] = "mlp.gate";
+  names.in_block[kSharedGate] = "mlp.shared_expert.gate_proj";
+  names.in_block[kSharedUp] = "mlp.shared_expert.up_proj";
+  names.in_block[kSharedDown] = "mlp.shared_expert.down_proj";
+  names.in_block[kSharedSwitch] = "mlp.shared_expert_gate";
+  names.expert = "mlp.experts.%d.";
+  names.in_expert = {"gate_proj", "up_proj", "down_proj"};
+  return names;
+}
+
+}  // namespace
+
+Family Qwen2Moe() {
+  return {
+      .title = "Qwen1.5-MoE, Qwen2-57B-A14B",
+      .architecture = "Qwen2MoeForCausalLM",
+      .model_type = "qwen2_moe",
+      .kv_heads = 16,
+      .max_position_embeddings = 32768,
+      .names = Names(),
+      .gguf = {.architecture = "qwen2moe"},
+      .read = Read,
+  };
+}
+
+}  // namespace moonring::model
