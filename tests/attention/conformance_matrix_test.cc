@@ -92,7 +92,7 @@ Solution SolveWithLse(PlannedAttention& plan, const comm::Layout& layout, int ra
   const auto leaf = [&](const at::Tensor& stream) { return layout.Cut(stream, rank).clone().requires_grad_(); };
   const at::Tensor q = leaf(problem.q), k = leaf(problem.k), v = leaf(problem.v);
   KeptAttention kept;
-  const at::Tensor out = plan.Forward(q, k, v, {problem.scale(), problem.window}, &kept);
+  const at::Tensor out = plan.Forward(q, k, v, problem.rule(), &kept);
   const auto gradients = torch::autograd::grad({out}, {q, k, v}, {layout.Cut(problem.dout, rank)});
   return {out.detach(), gradients[0], gradients[1], gradients[2], kept.tensors().at(1)};
 }

@@ -37,7 +37,7 @@ Seconds Ours(PlannedAttention& plan, const Problem& problem) {
   const at::Tensor q = leaf(problem.q), k = leaf(problem.k), v = leaf(problem.v);
   at::Tensor out;
   Seconds seconds;
-  seconds.forward = SecondsOf([&] { out = plan.Forward(q, k, v, {problem.scale()}, nullptr); });
+  seconds.forward = SecondsOf([&] { out = plan.Forward(q, k, v, problem.rule(), nullptr); });
   seconds.backward = SecondsOf([&] { torch::autograd::grad({out}, {q, k, v}, {problem.dout}); });
   return seconds;
 }

@@ -84,7 +84,7 @@ class RankProblems {
   OpenCall Forward(size_t i, KeptAttention* kept = nullptr) {
     const auto leaf = [&](const at::Tensor& stream) { return layouts_[i]->Cut(stream, rank_).clone().requires_grad_(); };
     OpenCall call{leaf(problems_[i].q), leaf(problems_[i].k), leaf(problems_[i].v), layouts_[i]->Cut(problems_[i].dout, rank_), {}};
-    call.out = plans_[i]->Forward(call.q, call.k, call.v, {problems_[i].scale(), problems_[i].window}, kept);
+    call.out = plans_[i]->Forward(call.q, call.k, call.v, problems_[i].rule(), kept);
     return call;
   }
 
@@ -309,7 +309,7 @@ at::Tensor ForwardOf(const StrategyOptions& strategy, int ranks, const Problem& 
     const auto attention = *CreateAttention({strategy, world->communicator()});
     const auto mine = MakeLayout(*attention, problem.lengths);
     const auto cut = [&](const at::Tensor& stream) { return mine->Cut(stream, world->rank()); };
-    outs[world->rank()] = (*attention->Plan(mine))->Forward(cut(problem.q), cut(problem.k), cut(problem.v), {problem.scale(), problem.window}, nullptr);
+    outs[world->rank()] = (*attention->Plan(mine))->Forward(cut(problem.q), cut(problem.k), cut(problem.v), problem.rule(), nullptr);
     if (world->rank() == 0) layout = mine;
   });
   return layout->Join(outs);

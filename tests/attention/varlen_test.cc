@@ -42,7 +42,7 @@ at::Tensor ByHead(const at::Tensor& rows, int64_t repeats = 1) { return rows.rep
 
 VarlenTiles RandomTiles(TileKind kind, const Heads& heads, at::ScalarType type, const std::vector<int64_t>& queries = {33, 1, 64, 7}) {
   const std::vector<int64_t> keys = kind == TileKind::kFull ? std::vector<int64_t>{5, 40, 1, 64} : queries;
-  VarlenTiles tiles{.query_offsets = {0}, .key_offsets = {0}, .kind = kind, .scale = 1.0 / std::sqrt(static_cast<double>(heads.head_dim))};
+  VarlenTiles tiles{.query_offsets = {0}, .key_offsets = {0}, .kind = kind, .score = {1.0 / std::sqrt(static_cast<double>(heads.head_dim))}};
   for (const int64_t rows : queries) tiles.query_offsets.push_back(tiles.query_offsets.back() + rows);
   for (const int64_t rows : keys) tiles.key_offsets.push_back(tiles.key_offsets.back() + rows);
   const auto random = [&](int64_t rows, int64_t of) { return at::randn({rows, of, heads.head_dim}, at::kDouble).to(type); };
@@ -65,7 +65,7 @@ Answer ByAutograd(const VarlenTiles& tiles, const at::Tensor& dout) {
   for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
     const int64_t rows = tiles.query_offsets[i + 1] - tiles.query_offsets[i], keys = tiles.key_offsets[i + 1] - tiles.key_offsets[i];
     const auto of_keys = [&](const at::Tensor& all) { return ByHead(all.narrow(0, tiles.key_offsets[i], keys), q.size(1) / k.size(1)); };
-    at::Tensor scores = at::matmul(ByHead(q.narrow(0, tiles.query_offsets[i], rows)), of_keys(k).transpose(1, 2)).mul(tiles.scale);
+    at::Tensor scores = at::matmul(ByHead(q.narrow(0, tiles.query_offsets[i], rows)), of_keys(k).transpose(1, 2)).mul(tiles.score.scale);
     const at::Tensor all = at::ones({rows, keys}, at::kBool);
     if (tiles.kind != TileKind::kFull) scores = scores.masked_fill(tiles.kind == TileKind::kCausal ? all.triu(1) : all.tril(-1), -INFINITY);
     outs.push_back(at::matmul(scores.softmax(2), of_keys(v)).transpose(0, 1));
