@@ -3,7 +3,8 @@
 
 // Causal attention inside each document of a packed stream, by a strategy on a group of ranks.
 //
-//   out_t = sum_s softmax_s(scale q_t . k_s) v_s   over the tokens s <= t of t's document, and s > t - window where there is one
+//   out_t = sum_s softmax_s(score(q_t . k_s)) v_s   over the tokens s <= t of t's document, and s > t - window where there is one
+//   score(x) = scale x, or softcap tanh(scale x / softcap) where there is a softcap
 //
 // `Attention` is the strategy; it says how a micro-batch is to be divided over the ranks, and `Plan` fits it to a layout made so.
 // All layers share the plan. Calls are collective: every rank of the group makes the same ones in the same order, a rank
@@ -25,7 +26,8 @@ namespace moonring::attention {
 // What a layer's scores are.
 struct ScoreRule {
   double scale = 1.0;
-  int64_t window = 0;  // tokens that a query sees, itself among them, as `sliding_window` counts; 0: all before it
+  int64_t window = 0;    // tokens that a query sees, itself among them, as `sliding_window` counts; 0: all before it
+  double softcap = 0.0;  // the bound that scores approach, as `attn_logit_softcapping`; 0: none
 };
 
 // What a forward leaves for a later one on the same inputs, which then neither computes attention nor travels the context

@@ -19,7 +19,7 @@ namespace moonring::attention {
 struct AttentionCall {
   int64_t heads = 0;
   int64_t kv_heads = 0;
-  double scale = 1.0;
+  ScoreFunction score;
 };
 
 class AttentionOperator : public torch::CustomClassHolder {
@@ -39,7 +39,8 @@ class AttentionOperator : public torch::CustomClassHolder {
 };
 
 // `kept` may be null. Autograd's graph shares the operator. Throws where shapes, dtypes or devices do not fit.
-at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention_operator, const QueryKeyValue& inputs, double scale, KeptAttention* kept);
+at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention_operator, const QueryKeyValue& inputs, const ScoreFunction& score,
+                          KeptAttention* kept);
 
 // Throws where these are not local rows of `local_tokens` tokens.
 void CheckAttentionInputs(const QueryKeyValue& inputs, int64_t local_tokens);

@@ -27,7 +27,7 @@ void CheckTile(const Tile& tile) {
 Tile PrepareTile(const Tile& tile) {
   CheckTile(tile);
   const at::ScalarType type = AccumulateType(tile.q_MHD.scalar_type());
-  return {Prepare(tile.q_MHD, type), Prepare(tile.k_NKD, type), Prepare(tile.v_NKD, type), tile.kind, tile.scale};
+  return {Prepare(tile.q_MHD, type), Prepare(tile.k_NKD, type), Prepare(tile.v_NKD, type), tile.kind, tile.score};
 }
 
 }  // namespace

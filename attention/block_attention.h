@@ -3,10 +3,11 @@
 
 // One tile of attention: the adapter that each family of kernels implements.
 //
-//   forward    S = scale Q K^T (+ the mask of the tile's kind);  lse = logsumexp_row(S);  out = softmax(S) V      of this tile's keys
+//   scores     Z = scale Q K^T;  S = Z, or softcap tanh(Z / softcap) where there is a softcap;  then the mask of the tile's kind
+//   forward    lse = logsumexp_row(S);  out = softmax(S) V      of this tile's keys
 //   backward   from the GLOBAL out and lse of the query rows, after all tiles were merged:
 //              P = exp(S - lse);  delta = rowsum(dout * out);  dS = P (dout V^T - delta)
-//              dv = P^T dout;  dq = scale dS K;  dk = scale dS^T Q
+//              dZ = dS, or dS (1 - (S / softcap)^2);  dv = P^T dout;  dq = scale dZ K;  dk = scale dZ^T Q
 //              so that the sums over the tiles are the exact gradients and no tile's own lse is kept.
 //
 // Shapes: q, dq, out, dout [M, H, D]; k, v, dk, dv [N, K, D]; lse [M, H]. Strided views are welcome. M rows are queries,
@@ -37,12 +38,18 @@ struct QueryKeyValue {
 // The same in AccumulateType, its last stride 1; no copy where it is so already.
 QueryKeyValue ToAccumulateType(const QueryKeyValue& rows);
 
+// From the product of a query and a key to their score.
+struct ScoreFunction {
+  double scale = 1.0;
+  double softcap = 0.0;  // 0: none
+};
+
 struct Tile {
   at::Tensor q_MHD;
   at::Tensor k_NKD;
   at::Tensor v_NKD;
   TileKind kind = TileKind::kFull;
-  double scale = 1.0;
+  ScoreFunction score;
 };
 
 struct PartialAttention {

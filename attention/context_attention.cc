@@ -66,7 +66,7 @@ std::vector<HeadSlice> Slice(const RunHeads& heads, int64_t slices) {
   const auto groups = static_cast<int64_t>(heads.groups.size());  // one a kv head
   for (int64_t s = 0; s < slices; ++s) {
     const int64_t first = s * groups / slices, last = (s + 1) * groups / slices;
-    HeadSlice slice{.queries = {heads.groups[first].queries.begin, heads.groups[last - 1].queries.end}, .kv = {first, last}, .heads = {.scale = heads.scale}};
+    HeadSlice slice{.queries = {heads.groups[first].queries.begin, heads.groups[last - 1].queries.end}, .kv = {first, last}, .heads = {.score = heads.score}};
     for (int64_t g = first; g < last; ++g) {
       const HeadGroup& group = heads.groups[g];
       slice.heads.groups.push_back({{group.queries.begin - slice.queries.begin, group.queries.end - slice.queries.begin}, group.kv - first});

@@ -16,8 +16,8 @@
 #include <ATen/ops/full.h>
 #include <c10/util/Exception.h>
 
+#include "attention/explicit_block_attention.h"
 #include "attention/looped_varlen_attention.h"
-#include "attention/reference_block_attention.h"
 
 namespace moonring::attention {
 namespace {
@@ -25,13 +25,14 @@ namespace {
 constexpr int64_t kAlignment = 8;      // of head dims and strides, in elements
 constexpr int64_t kLseAlignment = 32;  // of memory-efficient attention's lse, in rows
 
-enum class Kernel { kFlash, kEfficient, kReference };
+enum class Kernel { kFlash, kEfficient, kExplicit };
 
-Kernel KernelFor(const at::Tensor& q_MHD) {
-  const at::ScalarType type = q_MHD.scalar_type();
+Kernel KernelFor(const VarlenTiles& tiles) {
+  if (tiles.score.softcap != 0.0) return Kernel::kExplicit;
+  const at::ScalarType type = tiles.q_MHD.scalar_type();
   if (type == at::kFloat) return Kernel::kEfficient;
   const bool is_16_bit = type == at::kBFloat16 || type == at::kHalf;
-  return is_16_bit && q_MHD.size(2) <= 256 ? Kernel::kFlash : Kernel::kReference;
+  return is_16_bit && tiles.q_MHD.size(2) <= 256 ? Kernel::kFlash : Kernel::kExplicit;
 }
 
 int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -92,7 +93,7 @@ struct FlashCall {
 PartialAttention FlashForward(const VarlenTiles& tiles) {
   const FlashCall call(tiles);
   const auto results = at::_flash_attention_forward(call.q, call.k, call.v, call.queries.rows, call.keys.rows, call.longest_queries, call.keys.longest,
-                                                    /*dropout_p=*/0.0, call.is_causal, /*return_debug_mask=*/false, tiles.scale, call.window_left,
+                                                    /*dropout_p=*/0.0, call.is_causal, /*return_debug_mask=*/false, tiles.score.scale, call.window_left,
                                                     /*window_size_right=*/-1);
   return {Cut(std::get<0>(results), tiles.q_MHD.size(2)), std::get<1>(results).t().contiguous()};
 }
@@ -103,7 +104,7 @@ TileGradients FlashBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD
   const at::Tensor no_dropout = at::empty({0}, call.queries.rows.options());
   const auto [dq, dk, dv] = at::_flash_attention_backward(as_q(dout_MHD), call.q, call.k, call.v, as_q(out_MHD), lse_MH.t().contiguous(), call.queries.rows,
                                                           call.keys.rows, call.longest_queries, call.keys.longest, /*dropout_p=*/0.0, call.is_causal,
-                                                          /*rng_state=*/no_dropout, /*unused=*/no_dropout, tiles.scale, call.window_left,
+                                                          /*rng_state=*/no_dropout, /*unused=*/no_dropout, tiles.score.scale, call.window_left,
                                                           /*window_size_right=*/-1);
   const int64_t head_dim = tiles.q_MHD.size(2);
   return {Cut(dq, head_dim), Cut(dk, head_dim), Cut(dv, head_dim)};
@@ -174,7 +175,7 @@ struct EfficientCall {
 PartialAttention EfficientForward(const VarlenTiles& tiles) {
   const EfficientCall call(tiles);
   const auto results = at::_efficient_attention_forward(call.q, call.k, call.v, /*bias=*/std::nullopt, call.queries.rows, call.keys.rows, call.queries.longest,
-                                                        call.keys.longest, /*dropout_p=*/0.0, call.mask, /*compute_log_sumexp=*/true, tiles.scale);
+                                                        call.keys.longest, /*dropout_p=*/0.0, call.mask, /*compute_log_sumexp=*/true, tiles.score.scale);
   return {call.RowsOf(std::get<0>(results)), call.CutLse(std::get<1>(results))};
 }
 
@@ -185,35 +186,35 @@ TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout
   const auto results = at::_efficient_attention_backward(call.Batch(dout_MHD).contiguous(), call.q, call.k, call.v, /*bias=*/std::nullopt,
                                                          call.Batch(out_MHD).contiguous(), call.queries.rows, call.keys.rows, call.queries.longest,
                                                          call.keys.longest, call.PadLse(lse_MH), /*dropout_p=*/0.0, /*philox_seed=*/no_dropout,
-                                                         /*philox_offset=*/no_dropout, call.mask, /*bias_requires_grad=*/false, tiles.scale);
+                                                         /*philox_offset=*/no_dropout, call.mask, /*bias_requires_grad=*/false, tiles.score.scale);
   return {call.RowsOf(std::get<0>(results)), call.KeyRowsOf(std::get<1>(results)), call.KeyRowsOf(std::get<2>(results))};
 }
 
 }  // namespace
 
-CudaVarlenAttention::CudaVarlenAttention() : reference_(std::make_unique<LoopedVarlenAttention>(std::make_shared<ReferenceBlockAttention>())) {}
+CudaVarlenAttention::CudaVarlenAttention() : explicit_(std::make_unique<LoopedVarlenAttention>(std::make_shared<ExplicitBlockAttention>())) {}
 
 PartialAttention CudaVarlenAttention::RunForward(const VarlenTiles& tiles) const {
-  switch (KernelFor(tiles.q_MHD)) {
+  switch (KernelFor(tiles)) {
     case Kernel::kFlash:
       return FlashForward(tiles);
     case Kernel::kEfficient:
       return EfficientForward(tiles);
-    case Kernel::kReference:
-      return reference_->Forward(tiles);
+    case Kernel::kExplicit:
+      return explicit_->Forward(tiles);
   }
   TORCH_INTERNAL_ASSERT(false, "no kernel");
 }
 
 TileGradients CudaVarlenAttention::RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
                                                const at::Tensor& lse_MH) const {
-  switch (KernelFor(tiles.q_MHD)) {
+  switch (KernelFor(tiles)) {
     case Kernel::kFlash:
       return FlashBackward(tiles, dout_MHD, out_MHD, lse_MH);
     case Kernel::kEfficient:
       return EfficientBackward(tiles, dout_MHD, out_MHD, lse_MH);
-    case Kernel::kReference:
-      return reference_->Backward(tiles, dout_MHD, out_MHD, lse_MH);
+    case Kernel::kExplicit:
+      return explicit_->Backward(tiles, dout_MHD, out_MHD, lse_MH);
   }
   TORCH_INTERNAL_ASSERT(false, "no kernel");
 }

@@ -7,7 +7,8 @@
 //                are rounded to the inputs' dtype, so the backward takes the global out rounded to it; lse is fp32.
 //   fp32         memory-efficient attention, whose products are of three TF32 parts where there are tensor cores. kv heads are
 //                repeated for their query heads and the gradients summed. Its lse is padded to tiles x H x the longest tile.
-//   fp64, and 16-bit head dims above 256   the reference, tile by tile, with M x N scores in fp64
+//   fp64, 16-bit head dims above 256, and a softcap, which no fused kernel here knows   scores written out, tile by tile, in
+//                AccumulateType (explicit_block_attention.h)
 //
 // Head dims that are no multiple of 8 are filled up with zeros; the scale stays that of the true one. A tile at a window's edge
 // (key j >= query i): flash has it as a window of 0 to the left and no bound to the right, counted from the bottom right
@@ -35,7 +36,7 @@ class CudaVarlenAttention final : public VarlenAttention {
   PartialAttention RunForward(const VarlenTiles& tiles) const override;
   TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const override;
 
-  std::unique_ptr<const VarlenAttention> reference_;
+  std::unique_ptr<const VarlenAttention> explicit_;
 };
 
 }  // namespace moonring::attention

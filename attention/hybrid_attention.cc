@@ -1,10 +1,12 @@
 #include "attention/hybrid_attention.h"
 
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -81,7 +83,7 @@ class HybridOperator final : public AttentionOperator {
   // Counted at each call: models with other heads may share a plan.
   std::vector<RankHeads> Split(const AttentionCall& call) const { return SplitHeads(call.heads, call.kv_heads, exchange_ ? exchange_->ranks() : 1); }
   const RankHeads& Own(const std::vector<RankHeads>& split) const { return split[exchange_ ? exchange_->head_place() : 0]; }
-  static RunHeads Heads(const RankHeads& own, const AttentionCall& call) { return {GroupHeads(own, call.heads / call.kv_heads), call.scale}; }
+  static RunHeads Heads(const RankHeads& own, const AttentionCall& call) { return {GroupHeads(own, call.heads / call.kv_heads), call.score}; }
 
   ContextAttention context_;
   std::optional<HeadExchange> exchange_;  // none where the heads axis has one place
@@ -96,7 +98,8 @@ class PlannedHybrid final : public PlannedAttention {
   at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD, const ScoreRule& rule, KeptAttention* kept) override {
     const QueryKeyValue inputs{q_THD, k_TKD, v_TKD};
     CheckAttentionInputs(inputs, layout_->local_tokens(group_->rank()));
-    return ApplyAttention(OperatorFor(rule.window, q_THD.device()), inputs, rule.scale, kept);
+    TORCH_CHECK(rule.softcap >= 0.0 && std::isfinite(rule.softcap), "attention: a softcap of ", rule.softcap, ", wanted more than 0, or 0 for none");
+    return ApplyAttention(OperatorFor(rule.window, q_THD.device()), inputs, {rule.scale, rule.softcap}, kept);
   }
 
  private:

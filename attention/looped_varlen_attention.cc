@@ -10,7 +10,7 @@ at::Tensor RowsOf(const at::Tensor& rows, const std::vector<int64_t>& offsets, s
 
 Tile TileOf(const VarlenTiles& tiles, size_t i) {
   return {RowsOf(tiles.q_MHD, tiles.query_offsets, i), RowsOf(tiles.k_NKD, tiles.key_offsets, i), RowsOf(tiles.v_NKD, tiles.key_offsets, i), tiles.kind,
-          tiles.scale};
+          tiles.score};
 }
 
 at::Tensor EmptyLike(const at::Tensor& rows) { return at::empty(rows.sizes(), rows.options().dtype(AccumulateType(rows.scalar_type()))); }

@@ -2,9 +2,10 @@
 #define MOONRING_ATTENTION_REFERENCE_BLOCK_ATTENTION_H_
 
 // BlockAttention written out: explicit scores in fp64 whatever the inputs, rounded once to fp32 (fp64 for fp64) at the
-// end. M N H scores of 8 bytes: for tests, and for telling a kernel's error from a strategy's.
+// end. For tests, and for telling a kernel's error from a strategy's.
 
 #include "attention/block_attention.h"
+#include "attention/explicit_block_attention.h"
 
 namespace moonring::attention {
 
@@ -15,6 +16,8 @@ class ReferenceBlockAttention final : public BlockAttention {
  private:
   PartialAttention RunForward(const Tile& tile) const override;
   TileGradients RunBackward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const override;
+
+  ExplicitBlockAttention explicit_;
 };
 
 }  // namespace moonring::attention

@@ -18,7 +18,7 @@ namespace moonring::attention {
 // The heads of a call, and which query heads read which kv head.
 struct RunHeads {
   std::vector<HeadGroup> groups;
-  double scale = 1.0;
+  ScoreFunction score;
 };
 
 // What the backward takes of the query rows, after all plans that met them were merged.

@@ -27,7 +27,7 @@ struct VarlenTiles {
   at::Tensor v_NKD;
   std::vector<int64_t> query_offsets, key_offsets;  // one more than tiles, from 0 to M and to N
   TileKind kind = TileKind::kFull;
-  double scale = 1.0;
+  ScoreFunction score;
 };
 
 class VarlenAttention {

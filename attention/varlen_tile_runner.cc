@@ -121,13 +121,13 @@ Round RoundOf(const std::vector<GatheredTile>& tiles, const std::vector<size_t>&
   return {Rows(queries, device), Rows(keys, device), keys, std::move(call)};
 }
 
-std::vector<Round> RoundsOf(const TilePlan& plan, double scale, const at::Device& device) {
+std::vector<Round> RoundsOf(const TilePlan& plan, const ScoreFunction& score, const at::Device& device) {
   std::vector<Round> rounds;
   for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
     const std::vector<GatheredTile> tiles = TilesOf(plan, kind);
     std::vector<RowRange> queries;
     for (const GatheredTile& tile : tiles) queries.push_back(tile.queries);
-    for (const std::vector<size_t>& wave : Waves(queries)) rounds.push_back(RoundOf(tiles, wave, {.kind = kind, .scale = scale}, device));
+    for (const std::vector<size_t>& wave : Waves(queries)) rounds.push_back(RoundOf(tiles, wave, {.kind = kind, .score = score}, device));
   }
   return rounds;
 }
@@ -198,7 +198,7 @@ void CheckRows(const TilePlan& plan, const QueryKeyValue& inputs) {
 void VarlenTileRunner::Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const SoftmaxState& state) const {
   CheckRows(plan, inputs);
   const std::vector<HeadRun> runs = HeadRunsOf(heads.groups);
-  for (const Round& round : RoundsOf(plan, heads.scale, inputs.q_THD.device())) {
+  for (const Round& round : RoundsOf(plan, heads.score, inputs.q_THD.device())) {
     for (const HeadRun& run : runs) {
       const PartialAttention part = varlen_->Forward(round.Of(run.Of(inputs)));
       MergeRows(part, round.queries, {run.Queries(state.max_TH), run.Queries(state.sum_TH), run.Queries(state.weighted_THD)});
@@ -211,7 +211,7 @@ void VarlenTileRunner::Backward(const RunHeads& heads, const TilePlan& plan, con
   CheckRows(plan, inputs);
   const at::Device device = inputs.q_THD.device();
   const std::vector<HeadRun> runs = HeadRunsOf(heads.groups);
-  for (const Round& round : RoundsOf(plan, heads.scale, device)) {
+  for (const Round& round : RoundsOf(plan, heads.score, device)) {
     const std::vector<KeyWave> waves = KeyWavesOf(round.key_ranges, device);
     for (const HeadRun& run : runs) {
       const auto of_queries = [&](const at::Tensor& rows) { return round.queries.Of(run.Queries(rows)); };

@@ -5,7 +5,8 @@
 //
 // A forward of the model calls Forward once a layer, in order; the rows given follow the tokens already held. Memory:
 // 2 layers * tokens * kv_heads * head_dim numbers, in the dtype of k and v; at most twice that, as buffers double.
-// Not differentiable.
+// Not differentiable. With a softcap a forward runs attention's own tiles (attention/tile_plan.h) over the keys held, in
+// AccumulateType; else LibTorch's operator.
 
 #include <cstdint>
 #include <vector>

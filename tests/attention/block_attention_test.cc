@@ -38,18 +38,25 @@ struct Shape {
 };
 
 const std::vector<Shape> kShapes = {
-    {1, 1, 1, 1, 8, TileKind::kCausal},      {1, 7, 4, 2, 8, TileKind::kFull},       {3, 65, 9, 3, 16, TileKind::kFull},
-    {64, 64, 6, 1, 7, TileKind::kCausal},    {1, 1, 4, 2, 8, TileKind::kWindowEdge}, {99, 99, 6, 2, 16, TileKind::kWindowEdge},
-    {200, 200, 4, 4, 16, TileKind::kCausal}, {130, 513, 2, 2, 64, TileKind::kFull},
+    {1, 1, 1, 1, 8, TileKind::kCausal},      {1, 7, 4, 2, 8, TileKind::kFull},           {3, 65, 9, 3, 16, TileKind::kFull},
+    {64, 64, 6, 1, 7, TileKind::kCausal},    {1, 1, 4, 2, 8, TileKind::kWindowEdge},     {99, 99, 6, 2, 16, TileKind::kWindowEdge},
+    {200, 200, 4, 4, 16, TileKind::kCausal}, {130, 513, 2, 2, 64, TileKind::kFull},      {515, 1100, 3, 1, 8, TileKind::kFull},
+    {600, 600, 4, 2, 16, TileKind::kCausal}, {600, 600, 2, 1, 7, TileKind::kWindowEdge},
 };
 
-Tile RandomTile(const Shape& shape, at::ScalarType type) {
+// None, one that bends scores of about 1, and Gemma 2's, which hardly does.
+constexpr double kSoftcaps[] = {0.0, 1.5, 50.0};
+
+Tile RandomTile(const Shape& shape, at::ScalarType type, double softcap = 0.0) {
   const auto random = [&](int64_t rows, int64_t heads) { return at::randn({rows, heads, shape.head_dim}, at::kDouble).to(type); };
-  return {random(shape.queries, shape.heads), random(shape.keys, shape.kv_heads), random(shape.keys, shape.kv_heads), shape.kind,
-          1.0 / std::sqrt(static_cast<double>(shape.head_dim))};
+  return {random(shape.queries, shape.heads),
+          random(shape.keys, shape.kv_heads),
+          random(shape.keys, shape.kv_heads),
+          shape.kind,
+          {1.0 / std::sqrt(static_cast<double>(shape.head_dim)), softcap}};
 }
 
-Tile InDouble(const Tile& tile) { return {tile.q_MHD.to(at::kDouble), tile.k_NKD.to(at::kDouble), tile.v_NKD.to(at::kDouble), tile.kind, tile.scale}; }
+Tile InDouble(const Tile& tile) { return {tile.q_MHD.to(at::kDouble), tile.k_NKD.to(at::kDouble), tile.v_NKD.to(at::kDouble), tile.kind, tile.score}; }
 
 // fp32 kernels are 3e-7 from fp64 at these lengths, fp64 ones 1e-15: an order of magnitude of room for other machines' GEMMs.
 double Bound(at::ScalarType type) { return type == at::kDouble ? 1e-14 : 2e-6; }
@@ -59,76 +66,139 @@ class BlockAttentionTest : public ::testing::Test {
   void SetUp() override { at::manual_seed(7); }
 };
 
+void ExpectCpuEqualsReference(const Shape& shape, at::ScalarType type, double softcap) {
+  SCOPED_TRACE(::testing::Message() << shape.queries << " x " << shape.keys << " " << type << ", softcap " << softcap);
+  const Tile tile = RandomTile(shape, type, softcap);
+  const PartialAttention part = CpuBlockAttention().Forward(tile), want = ReferenceBlockAttention().Forward(InDouble(tile));
+  EXPECT_EQ(part.out_MHD.scalar_type(), AccumulateType(type));
+  EXPECT_EQ(part.lse_MH.scalar_type(), AccumulateType(type));
+  EXPECT_TRUE(RelativeError(part.out_MHD, want.out_MHD, Bound(type)));
+  EXPECT_LT((part.lse_MH - want.lse_MH).abs().max().item<double>(), Bound(type));  // absolute: an lse may be near 0
+
+  const at::Tensor dout = at::randn_like(want.out_MHD).to(type);
+  const TileGradients got = CpuBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
+  const TileGradients ideal = ReferenceBlockAttention().Backward(InDouble(tile), dout.to(at::kDouble), want.out_MHD, want.lse_MH);
+  EXPECT_TRUE(RelativeError(got.dq_MHD, ideal.dq_MHD, Bound(type)) || shape.keys == 1);  // one key: dq is 0 but for rounding
+  EXPECT_TRUE(RelativeError(got.dk_NKD, ideal.dk_NKD, Bound(type)) || shape.keys == 1);
+  EXPECT_TRUE(RelativeError(got.dv_NKD, ideal.dv_NKD, Bound(type)));
+}
+
 TEST_F(BlockAttentionTest, CpuEqualsReferenceForwardAndBackward) {
   for (const Shape& shape : kShapes) {
     for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
-      SCOPED_TRACE(::testing::Message() << shape.queries << " x " << shape.keys << " " << type);
-      const Tile tile = RandomTile(shape, type);
-      const PartialAttention part = CpuBlockAttention().Forward(tile), want = ReferenceBlockAttention().Forward(InDouble(tile));
-      EXPECT_EQ(part.out_MHD.scalar_type(), AccumulateType(type));
-      EXPECT_EQ(part.lse_MH.scalar_type(), AccumulateType(type));
-      EXPECT_TRUE(RelativeError(part.out_MHD, want.out_MHD, Bound(type)));
-      EXPECT_LT((part.lse_MH - want.lse_MH).abs().max().item<double>(), Bound(type));  // absolute: an lse may be near 0
-
-      const at::Tensor dout = at::randn_like(want.out_MHD).to(type);
-      const TileGradients got = CpuBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
-      const TileGradients ideal = ReferenceBlockAttention().Backward(InDouble(tile), dout.to(at::kDouble), want.out_MHD, want.lse_MH);
-      EXPECT_TRUE(RelativeError(got.dq_MHD, ideal.dq_MHD, Bound(type)) || shape.keys == 1);  // one key: dq is 0 but for rounding
-      EXPECT_TRUE(RelativeError(got.dk_NKD, ideal.dk_NKD, Bound(type)) || shape.keys == 1);
-      EXPECT_TRUE(RelativeError(got.dv_NKD, ideal.dv_NKD, Bound(type)));
+      for (const double softcap : kSoftcaps) ExpectCpuEqualsReference(shape, type, softcap);
     }
   }
 }
 
-TEST_F(BlockAttentionTest, ReferenceEqualsAutogradOfSoftmax) {
-  Tile tile = RandomTile({50, 50, 6, 2, 8, TileKind::kCausal}, at::kDouble);
-  for (at::Tensor* leaf : {&tile.q_MHD, &tile.k_NKD, &tile.v_NKD}) leaf->requires_grad_();
-  const auto by_head = [](const at::Tensor& rows, int64_t repeats) { return rows.repeat_interleave(repeats, 1).transpose(0, 1); };
-  const at::Tensor future = at::ones({50, 50}, at::kBool).triu(1);
-  const at::Tensor scores = at::matmul(by_head(tile.q_MHD, 1), by_head(tile.k_NKD, 3).transpose(1, 2)).mul(tile.scale).masked_fill(future, -kInfinity);
-  const at::Tensor out = at::matmul(scores.softmax(2), by_head(tile.v_NKD, 3)).transpose(0, 1);
-  const at::Tensor dout = at::randn_like(out);
-  out.backward(dout);
+// Attention of one tile by its definition, over all keys at once.
+at::Tensor WrittenOut(const Tile& tile) {
+  const int64_t repeats = tile.q_MHD.size(1) / tile.k_NKD.size(1);
+  const auto by_head = [](const at::Tensor& rows, int64_t times) { return rows.repeat_interleave(times, 1).transpose(0, 1); };
+  at::Tensor scores = at::matmul(by_head(tile.q_MHD, 1), by_head(tile.k_NKD, repeats).transpose(1, 2)) * tile.score.scale;
+  if (tile.score.softcap > 0) scores = (scores / tile.score.softcap).tanh() * tile.score.softcap;
+  const at::Tensor all = at::ones({scores.size(1), scores.size(2)}, at::kBool);
+  if (tile.kind == TileKind::kCausal) scores = scores.masked_fill(all.triu(1), -kInfinity);
+  if (tile.kind == TileKind::kWindowEdge) scores = scores.masked_fill(all.tril(-1), -kInfinity);
+  return at::matmul(scores.softmax(2), by_head(tile.v_NKD, repeats)).transpose(0, 1);
+}
 
-  at::NoGradGuard no_grad;
-  const PartialAttention part = ReferenceBlockAttention().Forward(tile);
-  const TileGradients gradients = ReferenceBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
-  EXPECT_TRUE(RelativeError(part.out_MHD, out, 1e-14));
-  EXPECT_TRUE(RelativeError(gradients.dq_MHD, tile.q_MHD.grad(), 1e-13));
-  EXPECT_TRUE(RelativeError(gradients.dk_NKD, tile.k_NKD.grad(), 1e-13));
-  EXPECT_TRUE(RelativeError(gradients.dv_NKD, tile.v_NKD.grad(), 1e-13));
+// fp64, two orders of the same sums: 1e-16 for each of a few hundred terms, less where they cancel.
+TEST_F(BlockAttentionTest, ReferenceEqualsAutogradOfSoftmax) {
+  for (const Shape& shape : std::vector<Shape>{{50, 50, 6, 2, 8, TileKind::kCausal},
+                                               {50, 50, 6, 2, 7, TileKind::kWindowEdge},
+                                               {40, 60, 6, 2, 8, TileKind::kFull},
+                                               {530, 1030, 2, 1, 8, TileKind::kFull},
+                                               {530, 530, 2, 1, 8, TileKind::kCausal},
+                                               {530, 530, 2, 1, 8, TileKind::kWindowEdge}}) {
+    for (const double softcap : kSoftcaps) {
+      SCOPED_TRACE(::testing::Message() << shape.queries << " x " << shape.keys << ", softcap " << softcap);
+      Tile tile = RandomTile(shape, at::kDouble, softcap);
+      for (at::Tensor* leaf : {&tile.q_MHD, &tile.k_NKD, &tile.v_NKD}) leaf->requires_grad_();
+      const at::Tensor out = WrittenOut(tile), dout = at::randn_like(out);
+      out.backward(dout);
+
+      at::NoGradGuard no_grad;
+      const PartialAttention part = ReferenceBlockAttention().Forward(tile);
+      const TileGradients gradients = ReferenceBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
+      EXPECT_TRUE(RelativeError(part.out_MHD, out, 1e-14));
+      EXPECT_TRUE(RelativeError(gradients.dq_MHD, tile.q_MHD.grad(), 1e-13));
+      EXPECT_TRUE(RelativeError(gradients.dk_NKD, tile.k_NKD.grad(), 1e-13));
+      EXPECT_TRUE(RelativeError(gradients.dv_NKD, tile.v_NKD.grad(), 1e-13));
+    }
+  }
+}
+
+// Central differences of sum(out * dout) along random directions, in fp64.
+TEST_F(BlockAttentionTest, SoftcappedGradientsEqualFiniteDifferences) {
+  constexpr double kStep = 1e-5;
+  for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
+    const Tile tile = RandomTile({40, 40, 6, 2, 8, kind}, at::kDouble, /*softcap=*/1.5);
+    const at::Tensor dout = at::randn_like(tile.q_MHD);
+    const PartialAttention part = ReferenceBlockAttention().Forward(tile);
+    const TileGradients gradients = ReferenceBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
+    const auto expect = [&](at::Tensor Tile::*leaf, const at::Tensor& gradient) {
+      const at::Tensor direction = at::randn_like(tile.*leaf);
+      const auto loss = [&](double step) {
+        Tile shifted = tile;
+        shifted.*leaf = tile.*leaf + direction * step;
+        return (ReferenceBlockAttention().Forward(shifted).out_MHD * dout).sum().item<double>();
+      };
+      const double want = (gradient * direction).sum().item<double>();
+      // Truncation is O(step^2) = 1e-10 of third derivatives, rounding 1e-16 |loss| / step.
+      EXPECT_NEAR((loss(kStep) - loss(-kStep)) / (2 * kStep), want, 1e-6 * std::max(1.0, std::abs(want)));
+    };
+    expect(&Tile::q_MHD, gradients.dq_MHD);
+    expect(&Tile::k_NKD, gradients.dk_NKD);
+    expect(&Tile::v_NKD, gradients.dv_NKD);
+  }
 }
 
 TEST_F(BlockAttentionTest, AnyStridesGiveTheSameBits) {
-  const Tile tile = RandomTile({70, 90, 4, 2, 16, TileKind::kFull}, at::kFloat);
-  const at::Tensor dout = at::randn_like(tile.q_MHD);
-  const PartialAttention part = CpuBlockAttention().Forward(tile);
-  const TileGradients gradients = CpuBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
   const auto head_major = [](const at::Tensor& rows) { return rows.transpose(0, 1).contiguous().transpose(0, 1); };
   const auto dim_first = [](const at::Tensor& rows) { return rows.transpose(0, 2).contiguous().transpose(0, 2); };  // last stride is not 1
   const auto cut_out = [](const at::Tensor& rows) {
     return at::constant_pad_nd(rows, {3, 5, 1, 2, 4, 1}, NAN).slice(0, 4, -1).slice(1, 1, -2).slice(2, 3, -5);
   };
   const std::vector<std::function<at::Tensor(const at::Tensor&)>> forms = {head_major, dim_first, cut_out};
-  for (const auto& form : forms) {
-    const Tile strided{form(tile.q_MHD), form(tile.k_NKD), form(tile.v_NKD), tile.kind, tile.scale};
-    const PartialAttention again = CpuBlockAttention().Forward(strided);
-    EXPECT_TRUE(BitEqual(again.out_MHD, part.out_MHD));
-    EXPECT_TRUE(BitEqual(again.lse_MH, part.lse_MH));
-    const TileGradients back = CpuBlockAttention().Backward(strided, form(dout), form(part.out_MHD), part.lse_MH.t().contiguous().t());
-    EXPECT_TRUE(BitEqual(back.dq_MHD, gradients.dq_MHD));
-    EXPECT_TRUE(BitEqual(back.dk_NKD, gradients.dk_NKD));
-    EXPECT_TRUE(BitEqual(back.dv_NKD, gradients.dv_NKD));
+  for (const double softcap : kSoftcaps) {
+    const Tile tile = RandomTile({70, 90, 4, 2, 16, TileKind::kFull}, at::kFloat, softcap);
+    const at::Tensor dout = at::randn_like(tile.q_MHD);
+    const PartialAttention part = CpuBlockAttention().Forward(tile);
+    const TileGradients gradients = CpuBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
+    for (const auto& form : forms) {
+      const Tile strided{form(tile.q_MHD), form(tile.k_NKD), form(tile.v_NKD), tile.kind, tile.score};
+      const PartialAttention again = CpuBlockAttention().Forward(strided);
+      EXPECT_TRUE(BitEqual(again.out_MHD, part.out_MHD));
+      EXPECT_TRUE(BitEqual(again.lse_MH, part.lse_MH));
+      const TileGradients back = CpuBlockAttention().Backward(strided, form(dout), form(part.out_MHD), part.lse_MH.t().contiguous().t());
+      EXPECT_TRUE(BitEqual(back.dq_MHD, gradients.dq_MHD));
+      EXPECT_TRUE(BitEqual(back.dk_NKD, gradients.dk_NKD));
+      EXPECT_TRUE(BitEqual(back.dv_NKD, gradients.dv_NKD));
+    }
   }
 }
 
+// A part of the heads of a kv head, too.
 TEST_F(BlockAttentionTest, HeadsAloneGiveTheBitsOfAllHeads) {
-  for (const int64_t rows : {1, 2, 3, 33, 64, 65, 129, 200, 256}) {
-    const Tile tile = RandomTile({rows, rows, 9, 3, 16, TileKind::kCausal}, at::kFloat);
-    const PartialAttention all = CpuBlockAttention().Forward(tile);
-    for (int64_t head = 0; head < 9; ++head) {
-      const Tile one{tile.q_MHD.narrow(1, head, 1), tile.k_NKD.narrow(1, head / 3, 1), tile.v_NKD.narrow(1, head / 3, 1), tile.kind, tile.scale};
-      EXPECT_TRUE(BitEqual(CpuBlockAttention().Forward(one).out_MHD, all.out_MHD.narrow(1, head, 1))) << rows << " rows, head " << head;
+  for (const int64_t head_dim : {7, 16, 20, 64, 128}) {
+    for (const int64_t rows : {1, 2, 3, 33, 64, 65, 129, 200, 256, 515}) {
+      for (const TileKind kind : {TileKind::kCausal, TileKind::kFull}) {
+        for (const double softcap : {0.0, 1.5}) {
+          const Tile tile = RandomTile({rows, kind == TileKind::kFull ? rows + 100 : rows, 9, 3, head_dim, kind}, at::kFloat, softcap);
+          const PartialAttention all = CpuBlockAttention().Forward(tile);
+          for (int64_t head = 0; head < 9; ++head) {
+            for (int64_t count = 1; count <= 3 - head % 3; ++count) {
+              const Tile some{tile.q_MHD.narrow(1, head, count), tile.k_NKD.narrow(1, head / 3, 1), tile.v_NKD.narrow(1, head / 3, 1), tile.kind, tile.score};
+              const PartialAttention part = CpuBlockAttention().Forward(some);
+              EXPECT_TRUE(BitEqual(part.out_MHD, all.out_MHD.narrow(1, head, count)))
+                  << rows << " rows, " << count << " heads from " << head << ", D " << head_dim << ", softcap " << softcap;
+              EXPECT_TRUE(BitEqual(part.lse_MH, all.lse_MH.narrow(1, head, count)))
+                  << rows << " rows, " << count << " heads from " << head << ", D " << head_dim << ", softcap " << softcap;
+            }
+          }
+        }
+      }
     }
   }
 }
@@ -164,7 +234,7 @@ TEST_F(BlockAttentionTest, SixtyFourPartsMergeToTheWhole) {
   const PartialAttention want = ReferenceBlockAttention().Forward(InDouble(tile));
   SoftmaxState state = EmptyLike(tile.q_MHD);
   for (int64_t i = 0; i < 64; ++i) {
-    Merge(CpuBlockAttention().Forward({tile.q_MHD, tile.k_NKD.narrow(0, 16 * i, 16), tile.v_NKD.narrow(0, 16 * i, 16), tile.kind, tile.scale}), state);
+    Merge(CpuBlockAttention().Forward({tile.q_MHD, tile.k_NKD.narrow(0, 16 * i, 16), tile.v_NKD.narrow(0, 16 * i, 16), tile.kind, tile.score}), state);
   }
   const PartialAttention whole = Finish(state);
   EXPECT_TRUE(RelativeError(whole.out_MHD, want.out_MHD, 1e-6));
@@ -220,10 +290,10 @@ struct RunResult {
   QueryKeyValue gradients;
 };
 
-RunResult RunPlan(const TilePlan& plan, const QueryKeyValue& rows, const at::Tensor& dout) {
+RunResult RunPlan(const TilePlan& plan, const ScoreFunction& score, const QueryKeyValue& rows, const at::Tensor& dout) {
   const int64_t heads = rows.q_THD.size(1), kv_heads = rows.k_SKD.size(1);
   const ThreadedTileRunner runner(std::make_shared<CpuBlockAttention>());
-  const RunHeads run_heads{GroupHeads({{0, heads}, {0, kv_heads}}, heads / kv_heads), 0.25};
+  const RunHeads run_heads{GroupHeads({{0, heads}, {0, kv_heads}}, heads / kv_heads), score};
   const SoftmaxState state = EmptyLike(rows.q_THD);
   runner.Forward(run_heads, plan, rows, state);
   RunResult result{Finish(state), {at::zeros_like(rows.q_THD), at::zeros_like(rows.k_SKD), at::zeros_like(rows.v_SKD)}};
@@ -238,19 +308,21 @@ TEST_F(BlockAttentionTest, ThreadsDoNotChangeTheForwardAndBarelyTheBackward) {
   const TilePlan plan = PlanTiles(lengths, spans, {{spans[0], 0}, {spans[1], 700}, {spans[2], 730}}, {.window = 300});
   const QueryKeyValue rows{at::randn({731, 2, 16}), at::randn({731, 1, 16}), at::randn({731, 1, 16})};
   const at::Tensor dout = at::randn({731, 2, 16});
-  at::set_num_threads(1);
-  const RunResult one = RunPlan(plan, rows, dout);
-  for (const int n : {2, 3, 5}) {
-    at::set_num_threads(n);
-    const RunResult many = RunPlan(plan, rows, dout), again = RunPlan(plan, rows, dout);
-    EXPECT_TRUE(BitEqual(many.whole.out_MHD, one.whole.out_MHD));
-    EXPECT_TRUE(BitEqual(many.whole.lse_MH, one.whole.lse_MH));
-    EXPECT_TRUE(BitEqual(many.gradients.q_THD, one.gradients.q_THD));
-    // Lanes add in another order: 1e-6 as between any two orders in fp32. Two runs agree to the bit.
-    EXPECT_TRUE(RelativeError(many.gradients.k_SKD, one.gradients.k_SKD, 1e-6));
-    EXPECT_TRUE(RelativeError(many.gradients.v_SKD, one.gradients.v_SKD, 1e-6));
-    EXPECT_TRUE(BitEqual(many.gradients.k_SKD, again.gradients.k_SKD));
-    EXPECT_TRUE(BitEqual(many.gradients.v_SKD, again.gradients.v_SKD));
+  for (const ScoreFunction& score : {ScoreFunction{0.25}, ScoreFunction{0.25, 1.5}}) {
+    at::set_num_threads(1);
+    const RunResult one = RunPlan(plan, score, rows, dout);
+    for (const int n : {2, 3, 5}) {
+      at::set_num_threads(n);
+      const RunResult many = RunPlan(plan, score, rows, dout), again = RunPlan(plan, score, rows, dout);
+      EXPECT_TRUE(BitEqual(many.whole.out_MHD, one.whole.out_MHD));
+      EXPECT_TRUE(BitEqual(many.whole.lse_MH, one.whole.lse_MH));
+      EXPECT_TRUE(BitEqual(many.gradients.q_THD, one.gradients.q_THD));
+      // Lanes add in another order: 1e-6 as between any two orders in fp32. Two runs agree to the bit.
+      EXPECT_TRUE(RelativeError(many.gradients.k_SKD, one.gradients.k_SKD, 1e-6));
+      EXPECT_TRUE(RelativeError(many.gradients.v_SKD, one.gradients.v_SKD, 1e-6));
+      EXPECT_TRUE(BitEqual(many.gradients.k_SKD, again.gradients.k_SKD));
+      EXPECT_TRUE(BitEqual(many.gradients.v_SKD, again.gradients.v_SKD));
+    }
   }
   at::set_num_threads(threads);
 }

@@ -75,11 +75,14 @@ struct Worked {
 
 const std::vector<int64_t> kMany = {1, 2, 63, 0, 330, 64, 65, 0, 130}, kFew = {65, 1, 0, 129};
 
-// Every shape of heads and head dims over documents of many lengths, streams of one length, and windows.
+// Scores are about 1: it bends them.
+constexpr double kSoftcap = 1.5;
+
+// Every shape of heads and head dims over documents of many lengths, streams of one length, windows, and softcaps with each of these.
 std::vector<Problem> AllProblems(at::ScalarType type) {
   std::vector<Problem> problems;
-  const auto add = [&](std::vector<int64_t> lengths, Heads heads, int64_t window = 0) {
-    problems.push_back(RandomProblem(std::move(lengths), heads, type, window));
+  const auto add = [&](std::vector<int64_t> lengths, Heads heads, int64_t window = 0, double softcap = 0.0) {
+    problems.push_back(RandomProblem(std::move(lengths), heads, type, window, softcap));
   };
   for (const Heads& heads : std::vector<Heads>{{4, 4, 7}, {7, 1, 16}, {28, 4, 8}, {9, 3, 16}}) add(kMany, heads);
   for (const Heads& heads : std::vector<Heads>{{8, 2, 16}, {6, 3, 64}, {40, 8, 8}, {5, 5, 128}}) add(kFew, heads);
@@ -92,6 +95,10 @@ std::vector<Problem> AllProblems(at::ScalarType type) {
   add(kMany, {4, 2, 16}, 100);
   add({700}, {4, 2, 16}, 500);
   add({1500}, {2, 1, 16}, 130);
+  for (const Heads& heads : std::vector<Heads>{{9, 3, 16}, {4, 4, 7}}) add(kMany, heads, 0, kSoftcap);
+  for (const int64_t window : {1, 65, 100}) add(kMany, {28, 4, 8}, window, kSoftcap);
+  add({1000, 24}, {6, 3, 16}, 130, kSoftcap);
+  add({1500}, {2, 1, 16}, 0, 50.0);
   return problems;
 }
 
@@ -177,22 +184,25 @@ TEST_P(ConformanceTest, DocumentsDoNotSeeOneAnother) {
 
 // Central differences of L = sum(out * dout) along random directions: a second source for the gradients, in fp64.
 TEST_P(ConformanceTest, GradientsEqualFiniteDifferences) {
-  const Problem problem = RandomProblem({3, 130}, {6, 3}, at::kDouble, /*window=*/70), direction = RandomProblem({3, 130}, {6, 3}, at::kDouble);
+  const Problem direction = RandomProblem({3, 130}, {6, 3}, at::kDouble);
   constexpr double kStep = 1e-5;
-  std::vector<Problem> shifted = {problem};
-  for (at::Tensor Problem::*leaf : {&Problem::q, &Problem::k, &Problem::v}) {
-    for (const double step : {kStep, -kStep}) {
-      shifted.push_back(problem);
-      shifted.back().*leaf = problem.*leaf + direction.*leaf * step;
+  for (const double softcap : {0.0, kSoftcap}) {
+    const Problem problem = RandomProblem({3, 130}, {6, 3}, at::kDouble, /*window=*/70, softcap);
+    std::vector<Problem> shifted = {problem};
+    for (at::Tensor Problem::*leaf : {&Problem::q, &Problem::k, &Problem::v}) {
+      for (const double step : {kStep, -kStep}) {
+        shifted.push_back(problem);
+        shifted.back().*leaf = problem.*leaf + direction.*leaf * step;
+      }
     }
+    const std::vector<Solution> solutions = SolvedOnRanks(shifted);
+    const auto loss = [&](size_t i) { return (solutions[i].out * problem.dout).sum().item<double>(); };
+    const auto along = [&](const at::Tensor& gradient, const at::Tensor& to) { return (gradient * to).sum().item<double>(); };
+    const double want[] = {along(solutions[0].dq, direction.q), along(solutions[0].dk, direction.k), along(solutions[0].dv, direction.v)};
+    // Truncation is O(step^2) = 1e-10 of third derivatives, rounding 1e-16 |L| / step.
+    for (int leaf = 0; leaf < 3; ++leaf)
+      EXPECT_NEAR((loss(1 + 2 * leaf) - loss(2 + 2 * leaf)) / (2 * kStep), want[leaf], 1e-6 * std::max(1.0, std::abs(want[leaf])));
   }
-  const std::vector<Solution> solutions = SolvedOnRanks(shifted);
-  const auto loss = [&](size_t i) { return (solutions[i].out * problem.dout).sum().item<double>(); };
-  const auto along = [&](const at::Tensor& gradient, const at::Tensor& to) { return (gradient * to).sum().item<double>(); };
-  const double want[] = {along(solutions[0].dq, direction.q), along(solutions[0].dk, direction.k), along(solutions[0].dv, direction.v)};
-  // Truncation is O(step^2) = 1e-10 of third derivatives, rounding 1e-16 |L| / step.
-  for (int leaf = 0; leaf < 3; ++leaf)
-    EXPECT_NEAR((loss(1 + 2 * leaf) - loss(2 + 2 * leaf)) / (2 * kStep), want[leaf], 1e-6 * std::max(1.0, std::abs(want[leaf])));
 }
 
 TEST_P(ConformanceTest, RanksWithoutTokensTakePart) {
@@ -205,8 +215,8 @@ TEST_P(ConformanceTest, RanksWithoutTokensTakePart) {
 
 // A forward from what an earlier one kept gives the same bits, and no keys travel for it.
 TEST_P(ConformanceTest, ResumesFromWhatWasKept) {
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    const Problem problem = RandomProblem(kMany, {9, 3}, type);
+  for (const Problem& problem : {RandomProblem(kMany, {9, 3}, at::kFloat), RandomProblem(kMany, {9, 3}, at::kBFloat16),
+                                 RandomProblem(kMany, {9, 3}, at::kFloat, /*window=*/70, kSoftcap)}) {
     ranks().Run([&](std::shared_ptr<comm::World> world) {
       ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Attention> attention, CreateAttention({strategy(), world->communicator()}));
       const auto bytes = [&] { return world->communicator()->counters().bytes_sent; };

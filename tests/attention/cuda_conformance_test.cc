@@ -48,12 +48,17 @@ TEST_P(CudaConformanceTest, EachKindOfTile) {
   const CudaVarlenAttention cuda;
   for (const Heads& heads : kHeads) {
     for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
-      for (const int64_t one : {1, 333}) {  // all tiles of one query, or some
+      for (const auto& [one, softcap] : std::vector<std::pair<int64_t, double>>{{1, 0.0}, {333, 0.0}, {333, 1.5}}) {  // all tiles of one query, or some
         const std::vector<int64_t> queries = {0, one, one + 1, 2 * one + 1}, keys = kind == TileKind::kFull ? std::vector<int64_t>{0, 700, 701, 950} : queries;
         const auto random = [&](int64_t rows, int64_t of) { return at::randn({rows, of, heads.head_dim}, at::kDouble).to(GetParam()); };
         const double scale = 1 / std::sqrt(static_cast<double>(heads.head_dim));
-        const VarlenTiles tiles{
-            random(queries.back(), heads.heads), random(keys.back(), heads.kv_heads), random(keys.back(), heads.kv_heads), queries, keys, kind, scale};
+        const VarlenTiles tiles{random(queries.back(), heads.heads),
+                                random(keys.back(), heads.kv_heads),
+                                random(keys.back(), heads.kv_heads),
+                                queries,
+                                keys,
+                                kind,
+                                {scale, softcap}};
         VarlenTiles on_gpu = tiles, exact = tiles;
         for (at::Tensor VarlenTiles::*rows : {&VarlenTiles::q_MHD, &VarlenTiles::k_NKD, &VarlenTiles::v_NKD}) {
           on_gpu.*rows = (tiles.*rows).to(at::kCUDA);

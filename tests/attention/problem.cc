@@ -19,21 +19,22 @@ AttentionShape Problem::shape() const {
   return {q.size(1), k.size(1), q.size(2), window, static_cast<int64_t>(q.element_size()), q.scalar_type() == at::kDouble ? 8 : 4};
 }
 
-Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type, int64_t window) {
+Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type, int64_t window, double softcap) {
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   const auto random = [&](int64_t of) { return at::randn({tokens, of, heads.head_dim}, at::kDouble).to(type); };
-  return {std::move(lengths), random(heads.heads), random(heads.kv_heads), random(heads.kv_heads), random(heads.heads), window};
+  return {std::move(lengths), random(heads.heads), random(heads.kv_heads), random(heads.kv_heads), random(heads.heads), window, softcap};
 }
 
 std::string Said(const Problem& problem) {
   std::string said = "heads " + std::to_string(problem.q.size(1)) + "/" + std::to_string(problem.k.size(1)) + "x" + std::to_string(problem.q.size(2)) +
-                     " window " + std::to_string(problem.window) + " lengths";
+                     " window " + std::to_string(problem.window) + (problem.softcap > 0 ? " softcap " + std::to_string(problem.softcap) : "") + " lengths";
   for (const int64_t length : problem.lengths) said += " " + std::to_string(length);
   return said;
 }
 
 Problem InDouble(const Problem& problem) {
-  return {problem.lengths, problem.q.to(at::kDouble), problem.k.to(at::kDouble), problem.v.to(at::kDouble), problem.dout.to(at::kDouble), problem.window};
+  return {problem.lengths, problem.q.to(at::kDouble), problem.k.to(at::kDouble), problem.v.to(at::kDouble), problem.dout.to(at::kDouble), problem.window,
+          problem.softcap};
 }
 
 Solution Written(const Problem& given) {
@@ -56,7 +57,9 @@ Solution Written(const Problem& given) {
           return rows.narrow(0, offset + from, to - from).narrow(1, first, heads).transpose(0, 1);
         };
         const at::Tensor q_HTD = by_head(q, begin, end, head * group, group), k_HSD = by_head(k, 0, end, head, 1), v_HSD = by_head(v, 0, end, head, 1);
-        const at::Tensor scores = at::matmul(q_HTD, k_HSD.transpose(1, 2)).mul(problem.scale()).masked_fill(hidden, -INFINITY);
+        at::Tensor scores = at::matmul(q_HTD, k_HSD.transpose(1, 2)).mul(problem.scale());
+        if (problem.softcap > 0) scores = (scores / problem.softcap).tanh() * problem.softcap;
+        scores = scores.masked_fill(hidden, -INFINITY);
         out_of_head.push_back(at::matmul(scores.softmax(2), v_HSD).transpose(0, 1));
         lse_of_head.push_back(scores.detach().logsumexp(2).transpose(0, 1));
       }
@@ -80,7 +83,7 @@ Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAt
   const auto leaf = [&](const at::Tensor& stream) { return layout.Cut(stream, rank).clone().requires_grad_(); };
   const at::Tensor q = leaf(problem.q), k = leaf(problem.k), v = leaf(problem.v);
   KeptAttention kept;
-  const ScoreRule rule{problem.scale(), problem.window};
+  const ScoreRule rule = problem.rule();
   if (resumed) {
     at::NoGradGuard no_grad;
     plan.Forward(q, k, v, rule, &kept);

@@ -29,8 +29,10 @@ struct Problem {
   std::vector<int64_t> lengths;
   at::Tensor q, k, v, dout;
   int64_t window = 0;
+  double softcap = 0.0;
 
   double scale() const;
+  ScoreRule rule() const { return {scale(), window, softcap}; }
   AttentionShape shape() const;
 };
 
@@ -43,7 +45,7 @@ struct Solution {
 inline constexpr at::Tensor Solution::*kMembers[] = {&Solution::out, &Solution::dq, &Solution::dk, &Solution::dv};
 inline constexpr const char* kNames[] = {"out", "dq", "dk", "dv"};
 
-Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type, int64_t window = 0);
+Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type, int64_t window = 0, double softcap = 0.0);
 Problem InDouble(const Problem& problem);
 std::string Said(const Problem& problem);  // its shape, in words
 

@@ -84,7 +84,7 @@ class RankProblems {
   OpenCall Forward(size_t i, KeptAttention* kept = nullptr) {
     const auto leaf = [&](const at::Tensor& stream) { return layouts_[i]->Cut(stream, rank_).clone().requires_grad_(); };
     OpenCall call{leaf(problems_[i].q), leaf(problems_[i].k), leaf(problems_[i].v), layouts_[i]->Cut(problems_[i].dout, rank_), {}};
-    call.out = plans_[i]->Forward(call.q, call.k, call.v, {problems_[i].scale(), problems_[i].window}, kept);
+    call.out = plans_[i]->Forward(call.q, call.k, call.v, problems_[i].rule(), kept);
     return call;
   }
 
@@ -163,10 +163,14 @@ class RobustnessTest : public ::testing::TestWithParam<Case> {
   static Solutions OneByOne(RankProblems& mine) { return mine.OneByOne(); }
 };
 
-// Whole and windowed, fp32 and bf16.
+// Whole and windowed, with and without a softcap, fp32 and bf16.
 std::vector<Problem> Several() {
-  return {RandomProblem(kLengths, kNine, at::kFloat), RandomProblem(kLengths, kNine, at::kBFloat16, /*window=*/100),
-          RandomProblem({130, 600}, kTwentyEight, at::kBFloat16), RandomProblem({130, 600}, {4, 4, 16}, at::kFloat, /*window=*/5)};
+  return {RandomProblem(kLengths, kNine, at::kFloat),
+          RandomProblem(kLengths, kNine, at::kBFloat16, /*window=*/100),
+          RandomProblem({130, 600}, kTwentyEight, at::kBFloat16),
+          RandomProblem({130, 600}, {4, 4, 16}, at::kFloat, /*window=*/5),
+          RandomProblem(kLengths, kNine, at::kFloat, /*window=*/0, /*softcap=*/1.5),
+          RandomProblem(kLengths, kNine, at::kBFloat16, /*window=*/100, /*softcap=*/1.5)};
 }
 
 // One layout, one plan, two layers of each model: what belongs to a call must lie with the call.
@@ -309,7 +313,7 @@ at::Tensor ForwardOf(const StrategyOptions& strategy, int ranks, const Problem& 
     const auto attention = *CreateAttention({strategy, world->communicator()});
     const auto mine = MakeLayout(*attention, problem.lengths);
     const auto cut = [&](const at::Tensor& stream) { return mine->Cut(stream, world->rank()); };
-    outs[world->rank()] = (*attention->Plan(mine))->Forward(cut(problem.q), cut(problem.k), cut(problem.v), {problem.scale(), problem.window}, nullptr);
+    outs[world->rank()] = (*attention->Plan(mine))->Forward(cut(problem.q), cut(problem.k), cut(problem.v), problem.rule(), nullptr);
     if (world->rank() == 0) layout = mine;
   });
   return layout->Join(outs);
@@ -322,21 +326,34 @@ TEST(RankCountTest, UlyssesAndAllGatherAreBitEqualToOneRank) {
     std::vector<int64_t> lengths;
     Heads heads;
     int64_t window = 0;
+    double softcap = 0.0;
   };
   const std::vector<Shape> shapes = {
-      {{1024}, {8, 4, 16}},           {{1000}, {8, 4, 16}},         {{512, 513, 64}, {9, 3, 16}},   {{65, 66, 67, 130, 200, 3}, {4, 4, 7}},
-      {{1, 2, 700, 100}, {5, 5, 16}}, {{63, 400}, {28, 4, 8}},      {{129, 450}, {7, 1, 20}},       {{66, 131, 198}, {6, 1, 16}},
-      {{1024}, {8, 4, 16}, 64},       {{999, 65}, {9, 3, 16}, 100}, {{8192 + 77}, {3, 1, 16}, 300},
+      {{1024}, {8, 4, 16}},
+      {{1000}, {8, 4, 16}},
+      {{512, 513, 64}, {9, 3, 16}},
+      {{65, 66, 67, 130, 200, 3}, {4, 4, 7}},
+      {{1, 2, 700, 100}, {5, 5, 16}},
+      {{63, 400}, {28, 4, 8}},
+      {{129, 450}, {7, 1, 20}},
+      {{66, 131, 198}, {6, 1, 16}},
+      {{1024}, {8, 4, 16}, 64},
+      {{999, 65}, {9, 3, 16}, 100},
+      {{8192 + 77}, {3, 1, 16}, 300},
+      {{1, 2, 700, 100}, {9, 3, 16}, 0, 1.5},
+      {{65, 66, 67, 130, 200, 3}, {7, 1, 7}, 100, 1.5},
+      {{8192 + 77}, {3, 1, 16}, 0, 50.0},
+      {{65, 66, 67, 130, 200, 3}, {6, 2, 7}},
   };
   for (const Shape& shape : shapes) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      const Problem problem = RandomProblem(shape.lengths, shape.heads, type, shape.window);
+      const Problem problem = RandomProblem(shape.lengths, shape.heads, type, shape.window, shape.softcap);
       const at::Tensor want = ForwardOf({.name = "dense"}, 1, problem);
       for (const int ranks : {2, 3, 4, 8}) {
         for (const char* name : {"ulysses", "all-gather"}) {
           EXPECT_TRUE(BitEqual(ForwardOf({.name = name}, ranks, problem), want))
               << name << " on " << ranks << " ranks, " << type << ", heads " << shape.heads.heads << "/" << shape.heads.kv_heads << "x" << shape.heads.head_dim
-              << ", lengths from " << shape.lengths[0] << ", window " << shape.window;
+              << ", lengths from " << shape.lengths[0] << ", window " << shape.window << ", softcap " << shape.softcap;
         }
       }
     }

@@ -2,6 +2,7 @@
 
 #include "attention/strategies.h"
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -38,7 +39,7 @@ const std::vector<std::string> kNamesOfAll = {"ulysses", "ring", "zigzag-ring", 
 
 TEST(StrategiesTest, RunOnTheReferenceKernelsToo) {
   at::manual_seed(3);
-  const Problem problem = RandomProblem({65, 7}, {6, 3}, at::kFloat, /*window=*/40);
+  const Problem problem = RandomProblem({65, 7}, {6, 3}, at::kFloat, /*window=*/40, /*softcap=*/1.5);
   const Solution want = Written(problem);
   const TileRunners reference = [](const at::Device&) { return std::make_shared<ThreadedTileRunner>(std::make_shared<ReferenceBlockAttention>()); };
   for (const std::string& name : kNamesOfAll) {
@@ -199,9 +200,9 @@ TEST(StrategiesTest, BadOptionsAreStatuses) {
 TEST(StrategiesTest, WrongTensorsThrowBeforeAnythingIsSent) {
   const std::unique_ptr<Attention> attention = *CreateAttention({{.name = "dense"}, comm::Communicator::Alone()});
   const std::unique_ptr<PlannedAttention> plan = *attention->Plan(*comm::Layout::Create({5}, {1}));
-  const auto message = [&](const at::Tensor& q, const at::Tensor& k, int64_t window = 0) -> std::string {
+  const auto message = [&](const at::Tensor& q, const at::Tensor& k, int64_t window = 0, double softcap = 0.0) -> std::string {
     try {
-      plan->Forward(q, k, k, {1.0, window}, nullptr);
+      plan->Forward(q, k, k, {1.0, window, softcap}, nullptr);
     } catch (const c10::Error& error) {
       return error.what_without_backtrace();
     }
@@ -213,6 +214,9 @@ TEST(StrategiesTest, WrongTensorsThrowBeforeAnythingIsSent) {
   EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}, at::kDouble)), HasSubstr("dtypes differ"));
   EXPECT_THAT(message(at::randn({5, 2, 8}).to(at::kHalf), at::randn({5, 2, 8}).to(at::kHalf)), HasSubstr("want fp32, bf16 or fp64, got Half"));
   EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}), -3), HasSubstr("a window of -3 tokens"));
+  for (const double softcap : {-30.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}), 0, softcap), HasSubstr("a softcap of "));
+  }
 }
 
 }  // namespace

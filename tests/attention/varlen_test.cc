@@ -40,9 +40,9 @@ at::Tensor ByHead(const at::Tensor& rows, int64_t repeats = 1) { return rows.rep
 
 // ---- VarlenAttention
 
-VarlenTiles RandomTiles(TileKind kind, const Heads& heads, at::ScalarType type, const std::vector<int64_t>& queries = {33, 1, 64, 7}) {
+VarlenTiles RandomTiles(TileKind kind, const Heads& heads, at::ScalarType type, const std::vector<int64_t>& queries = {33, 1, 64, 7}, double softcap = 0.0) {
   const std::vector<int64_t> keys = kind == TileKind::kFull ? std::vector<int64_t>{5, 40, 1, 64} : queries;
-  VarlenTiles tiles{.query_offsets = {0}, .key_offsets = {0}, .kind = kind, .scale = 1.0 / std::sqrt(static_cast<double>(heads.head_dim))};
+  VarlenTiles tiles{.query_offsets = {0}, .key_offsets = {0}, .kind = kind, .score = {1.0 / std::sqrt(static_cast<double>(heads.head_dim)), softcap}};
   for (const int64_t rows : queries) tiles.query_offsets.push_back(tiles.query_offsets.back() + rows);
   for (const int64_t rows : keys) tiles.key_offsets.push_back(tiles.key_offsets.back() + rows);
   const auto random = [&](int64_t rows, int64_t of) { return at::randn({rows, of, heads.head_dim}, at::kDouble).to(type); };
@@ -65,7 +65,8 @@ Answer ByAutograd(const VarlenTiles& tiles, const at::Tensor& dout) {
   for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
     const int64_t rows = tiles.query_offsets[i + 1] - tiles.query_offsets[i], keys = tiles.key_offsets[i + 1] - tiles.key_offsets[i];
     const auto of_keys = [&](const at::Tensor& all) { return ByHead(all.narrow(0, tiles.key_offsets[i], keys), q.size(1) / k.size(1)); };
-    at::Tensor scores = at::matmul(ByHead(q.narrow(0, tiles.query_offsets[i], rows)), of_keys(k).transpose(1, 2)).mul(tiles.scale);
+    at::Tensor scores = at::matmul(ByHead(q.narrow(0, tiles.query_offsets[i], rows)), of_keys(k).transpose(1, 2)).mul(tiles.score.scale);
+    if (tiles.score.softcap > 0) scores = (scores / tiles.score.softcap).tanh() * tiles.score.softcap;
     const at::Tensor all = at::ones({rows, keys}, at::kBool);
     if (tiles.kind != TileKind::kFull) scores = scores.masked_fill(tiles.kind == TileKind::kCausal ? all.triu(1) : all.tril(-1), -INFINITY);
     outs.push_back(at::matmul(scores.softmax(2), of_keys(v)).transpose(0, 1));
@@ -88,15 +89,15 @@ class VarlenTest : public ::testing::Test {
   torch::Library kernels_ = CudaStandIns();
 
   // 1e-14 and 2e-6 as between block attentions. bf16: a rounding of out, and of it and p's factors in gradients, is 2e-3 each.
-  static void ExpectDefinition(const VarlenAttention& attention, at::ScalarType type, const Heads& heads) {
+  static void ExpectDefinition(const VarlenAttention& attention, at::ScalarType type, const Heads& heads, double softcap = 0.0) {
     const double bound = type == at::kDouble ? 1e-14 : type == at::kFloat ? 2e-6 : 8e-3;
     for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
-      const VarlenTiles tiles = RandomTiles(kind, heads, type);
+      const VarlenTiles tiles = RandomTiles(kind, heads, type, {33, 1, 64, 7}, softcap);
       const at::Tensor dout = at::randn_like(tiles.q_MHD);
       const auto got = AnswerOf(attention, tiles, dout).all(), want = ByAutograd(tiles, dout).all();
       for (size_t i = 0; i < got.size(); ++i) {
         EXPECT_TRUE(RelativeError(got[i], want[i], bound))
-            << "result " << i << " of kind " << static_cast<int>(kind) << ", " << type << ", D " << heads.head_dim;
+            << "result " << i << " of kind " << static_cast<int>(kind) << ", " << type << ", D " << heads.head_dim << ", softcap " << softcap;
         EXPECT_EQ(got[i].scalar_type(), AccumulateType(type));
       }
     }
@@ -105,14 +106,19 @@ class VarlenTest : public ::testing::Test {
 
 TEST_F(VarlenTest, LoopedEqualsTheDefinition) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
-    ExpectDefinition(LoopedVarlenAttention(std::make_shared<ReferenceBlockAttention>()), type, {6, 2, 16});
-    ExpectDefinition(LoopedVarlenAttention(std::make_shared<CpuBlockAttention>()), type, {6, 2, 16});
+    for (const double softcap : {0.0, 1.5}) {
+      ExpectDefinition(LoopedVarlenAttention(std::make_shared<ReferenceBlockAttention>()), type, {6, 2, 16}, softcap);
+      ExpectDefinition(LoopedVarlenAttention(std::make_shared<CpuBlockAttention>()), type, {6, 2, 16}, softcap);
+    }
   }
 }
 
 TEST_F(VarlenTest, CudaAroundItsKernelsEqualsTheDefinition) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
-    for (const Heads& heads : std::vector<Heads>{{6, 2, 16}, {4, 4, 7}, {3, 1, 64}, {2, 2, 260}}) ExpectDefinition(CudaVarlenAttention(), type, heads);
+    for (const Heads& heads : std::vector<Heads>{{6, 2, 16}, {4, 4, 7}, {3, 1, 64}, {2, 2, 260}}) {
+      // The kernels know no softcap: with one these are not called, or the answer would be without it.
+      for (const double softcap : {0.0, 1.5}) ExpectDefinition(CudaVarlenAttention(), type, heads, softcap);
+    }
   }
 }
 
@@ -169,12 +175,14 @@ std::shared_ptr<const TileRunner> Looped(at::ScalarType type) {
 
 const std::vector<std::string> kNamesOfAll = {"ulysses", "ring", "zigzag-ring", "double-ring", "all-gather", "usp"};
 
-// Heads that 2 and 3 ranks do not divide, empty documents, ranks without tokens, windows within, at and beyond documents' lengths.
+// Heads that 2 and 3 ranks do not divide, empty documents, ranks without tokens, windows within, at and beyond documents' lengths,
+// softcaps.
 std::vector<Problem> ManyProblems(at::ScalarType type) {
   const std::vector<int64_t> many = {1, 2, 63, 0, 200, 64, 65, 0, 30};
-  return {RandomProblem(many, {9, 3, 16}, type),         RandomProblem(many, {7, 1, 8}, type),       RandomProblem(many, {4, 2, 16}, type, 50),
-          RandomProblem({300}, {6, 3, 8}, type, 1),      RandomProblem({300}, {9, 3, 8}, type, 129), RandomProblem({97, 100}, {4, 4, 7}, type, 4),
-          RandomProblem({200, 33}, {7, 1, 8}, type, 90), RandomProblem({3}, {4, 2, 8}, type)};
+  return {RandomProblem(many, {9, 3, 16}, type),          RandomProblem(many, {7, 1, 8}, type),       RandomProblem(many, {4, 2, 16}, type, 50),
+          RandomProblem({300}, {6, 3, 8}, type, 1),       RandomProblem({300}, {9, 3, 8}, type, 129), RandomProblem({97, 100}, {4, 4, 7}, type, 4),
+          RandomProblem({200, 33}, {7, 1, 8}, type, 90),  RandomProblem({3}, {4, 2, 8}, type),        RandomProblem(many, {9, 3, 16}, type, 0, 1.5),
+          RandomProblem({300}, {7, 1, 8}, type, 129, 1.5)};
 }
 
 void ExpectAll(const TileRunners& runners, at::ScalarType type, double bound) {
@@ -212,7 +220,8 @@ TEST_F(VarlenTest, EveryStrategyAroundTheKernelsOfAGpuInFloat) { ExpectAll(CudaR
 
 // No further from fp64 than twice (out) and three times (gradients) what one rank is.
 TEST_F(VarlenTest, StrategiesAroundTheKernelsOfAGpuInBfloat16) {
-  const std::vector<Problem> problems = {RandomProblem({300, 33, 0, 5}, {9, 3, 16}, at::kBFloat16), RandomProblem({400}, {4, 2, 20}, at::kBFloat16, 70)};
+  const std::vector<Problem> problems = {RandomProblem({300, 33, 0, 5}, {9, 3, 16}, at::kBFloat16), RandomProblem({400}, {4, 2, 20}, at::kBFloat16, 70),
+                                         RandomProblem({300, 33, 0, 5}, {9, 3, 16}, at::kBFloat16, 70, 1.5)};
   const std::vector<Solution> alone = SolveAll({.name = "dense"}, 1, problems, CudaRunner);
   for (size_t i = 0; i < problems.size(); ++i) {
     const Solution want = Written(problems[i]);

@@ -31,7 +31,9 @@ class MaskedAttention : public attention::PlannedAttention {
     const at::ScalarType wide = q_THD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     const at::Tensor q = q_THD.to(wide).transpose(0, 1);
     const at::Tensor k = k_TKD.to(wide).repeat_interleave(share, 1).transpose(0, 1), v = v_TKD.to(wide).repeat_interleave(share, 1).transpose(0, 1);
-    const at::Tensor scores = at::matmul(q * rule.scale, k.transpose(1, 2)).masked_fill(Hidden(rule.window), -std::numeric_limits<double>::infinity());
+    at::Tensor scores = at::matmul(q * rule.scale, k.transpose(1, 2));
+    if (rule.softcap > 0) scores = (scores / rule.softcap).tanh() * rule.softcap;
+    scores = scores.masked_fill(Hidden(rule.window), -std::numeric_limits<double>::infinity());
     return at::matmul(scores.softmax(-1), v).transpose(0, 1).to(q_THD.scalar_type());
   }
 

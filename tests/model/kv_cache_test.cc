@@ -1,0 +1,74 @@
+// The key-value cache's attention, rows given in parts, against attention of the whole document by its definition.
+
+#include "model/kv_cache.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/model/masked_attention.h"
+#include "tests/testing/all_close.h"
+
+namespace moonring::model {
+namespace {
+
+using attention::ScoreRule;
+using moonring::testing::MaskedAttention;
+using moonring::testing::RelativeError;
+using ::testing::HasSubstr;
+
+// A prompt, token by token, several tokens behind held ones, past a growth of the cache.
+const std::vector<int64_t> kParts = {5, 1, 1, 64, 1, 200, 1};
+constexpr int64_t kTokens = 273;
+
+TEST(KvCacheTest, PartsGiveWhatTheWholeGives) {
+  at::NoGradGuard no_grad;
+  at::manual_seed(4);
+  // fp64 and fp32: reordered sums. bf16: the operator rounds probabilities too, to 2^-9.
+  for (const auto& [dtype, bound] : {std::pair{at::kDouble, 1e-14}, std::pair{at::kFloat, 2e-6}, std::pair{at::kBFloat16, 1e-2}}) {
+    const auto random = [&, type = dtype](int64_t heads) { return at::randn({kTokens, heads, 8}, at::kDouble).to(type); };
+    const at::Tensor q = random(6), k = random(2), v = random(2);
+    for (const int64_t window : {0, 3, 64, 500}) {
+      for (const double softcap : {0.0, 1.5, 50.0}) {
+        SCOPED_TRACE(::testing::Message() << dtype << ", window " << window << ", softcap " << softcap);
+        const ScoreRule rule{0.35, window, softcap};
+        KvCache cache(/*layers=*/2);
+        std::vector<at::Tensor> first, second;
+        for (const int64_t rows : kParts) {
+          const auto part = [&](const at::Tensor& stream) { return stream.narrow(0, cache.tokens(), rows); };
+          first.push_back(cache.Forward(part(q), part(k), part(v), rule, nullptr));
+          second.push_back(cache.Forward(part(q), part(v), part(k), rule, nullptr));  // another layer, of other keys
+        }
+        MaskedAttention whole({kTokens});
+        EXPECT_TRUE(RelativeError(at::cat(first), whole.Forward(q, k, v, rule, nullptr), bound));
+        EXPECT_TRUE(RelativeError(at::cat(second), whole.Forward(q, v, k, rule, nullptr), bound));
+        EXPECT_EQ(first[0].scalar_type(), dtype);
+      }
+    }
+  }
+}
+
+TEST(KvCacheTest, RefusesWhatIsNoSoftcap) {
+  at::NoGradGuard no_grad;
+  KvCache cache(/*layers=*/1);
+  const at::Tensor rows = at::randn({1, 2, 8});
+  for (const double softcap : {-30.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    try {
+      cache.Forward(rows, rows, rows, {1.0, 0, softcap}, nullptr);
+      ADD_FAILURE() << "no error for " << softcap;
+    } catch (const c10::Error& error) {
+      EXPECT_THAT(std::string(error.what_without_backtrace()), HasSubstr("a softcap of "));
+    }
+  }
+  EXPECT_EQ(cache.tokens(), 0);
+}
+
+}  // namespace
+}  // namespace moonring::model
