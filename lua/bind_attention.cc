@@ -17,6 +17,7 @@
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
+#include "lua/handles.h"
 #include "lua/options.h"
 #include "lua/tensor.h"
 

@@ -120,6 +120,12 @@ std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
   return sequence;
 }
 
+// A number of each document for each of its tokens.
+at::Tensor OfTokens(comm::Sequence& sequence, std::vector<int64_t> numbers) {
+  TORCH_CHECK_VALUE(numbers.size() == sequence.lengths.size(), "of_tokens: ", numbers.size(), " numbers for ", sequence.lengths.size(), " documents");
+  return at::tensor(numbers, at::kLong).repeat_interleave(at::tensor(sequence.lengths, at::kLong));
+}
+
 }  // namespace
 
 void OpenComm(lua_State* L) {
@@ -172,10 +178,7 @@ void OpenComm(lua_State* L) {
           {"targets", Bind<[](comm::Sequence& sequence) { return sequence.targets_T; }>},
           {"identity", Bind<[](comm::Sequence& sequence) { return sequence.identity_T; }>},
           {"lengths", Bind<[](comm::Sequence& sequence) { return sequence.lengths; }>},
-          {"lengths_of_tokens", Bind<[](comm::Sequence& sequence) {
-             const at::Tensor lengths = at::tensor(sequence.lengths, at::kLong);
-             return lengths.repeat_interleave(lengths);
-           }>},
+          {"of_tokens", Bind<&OfTokens>},
           {"tokens", Bind<[](comm::Sequence& sequence) { return sequence.ids_T.numel(); }>},
           {"__tostring", Bind<[](comm::Sequence& sequence) {
              return absl::StrCat("Sequence of ", sequence.ids_T.numel(), " tokens in ", sequence.lengths.size(), " documents");

@@ -301,6 +301,8 @@ void OpenModel(lua_State* L) {
           {"companion", Bind<&Companion>},
           {"eos_token_ids", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.config().eos_token_ids; }>},
           {"max_position_embeddings", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.config().max_position_embeddings; }>},
+          {"rope", Bind<[](model::Checkpoint& checkpoint) { return model::DescribeRope(checkpoint.config().rotaries[0]); }>},
+          {"scale_rope", Bind<[](model::Checkpoint& checkpoint, std::string kind, int64_t length) { return checkpoint.ScaleRope(kind, length); }>},
           {"dtype", Bind<&StoredDtype>},
           {"vocab_size", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.config().vocab_size; }>},
           {"__tostring",

@@ -26,6 +26,7 @@
 #include "objectives/preference.h"
 #include "objectives/preference_losses.h"
 #include "objectives/reward.h"
+#include "objectives/router_balance.h"
 #include "objectives/sft.h"
 #include "objectives/sums.h"
 
@@ -191,6 +192,13 @@ at::Tensor DocumentScores(at::Tensor hidden_TD, std::shared_ptr<comm::Parameter>
   return objectives::DocumentScores(hidden_TD, weight, bias, layout, mesh.sp_group(), dropout);
 }
 
+at::Tensor RouterWeights(at::Tensor chosen_GE, Options options) {
+  const auto per_token = options.Require<int64_t>("per_token");
+  const auto coefficient = options.Require<double>("coefficient");
+  options.Finish();
+  return objectives::RouterWeights(chosen_GE, per_token, coefficient);
+}
+
 // What a configuration can be checked by before there is a model.
 Pushed PushPreferenceLosses(lua_State* L) {
   lua_newtable(L);
@@ -244,6 +252,7 @@ void OpenObjectives(lua_State* L) {
           {"preference_losses", Bind<&PushPreferenceLosses>},
           {"kto", Bind<&MakeKto>},
           {"log_prob", Bind<&LogProb>},
+          {"router_weights", Bind<&RouterWeights>},
           {"logits", Bind<&LogitsOfRows>},
           {"document_scores", Bind<&DocumentScores>},
           {"reward_loss", Bind<[](at::Tensor scores) { return objectives::RewardLoss(scores); }>},

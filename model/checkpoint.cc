@@ -16,6 +16,7 @@
 #include "model/gguf_tokenizer.h"
 #include "model/mapped_file.h"
 #include "model/parse_config.h"
+#include "model/rope_scaling.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
 
@@ -125,6 +126,12 @@ std::vector<std::string> Checkpoint::extra_names() const {
     if (!wanted.contains(name) && !IsStoredBuffer(name) && !tied_head) extra.push_back(name);
   }
   return extra;
+}
+
+absl::StatusOr<std::string> Checkpoint::ScaleRope(absl::string_view kind, int64_t length) {
+  ASSIGN_OR_RETURN(ScaledRope scaled, model::ScaleRope(config_, kind, length, path_));
+  config_ = std::move(scaled.config);
+  return std::move(scaled.report);
 }
 
 absl::StatusOr<at::Tensor> Checkpoint::Load(const std::string& name, at::ScalarType dtype) const {

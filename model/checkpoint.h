@@ -18,6 +18,7 @@
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "model/config.h"
 #include "model/weight_store.h"
 
@@ -37,6 +38,9 @@ class Checkpoint {
 
   // Weights in the files that the config does not want; rotary inv_freq buffers, and a tied head stored all the same, are not named.
   std::vector<std::string> extra_names() const;
+
+  // Stretches the rotary embedding of models loaded from here on (rope_scaling.h); gives a line that says what came of it.
+  absl::StatusOr<std::string> ScaleRope(absl::string_view kind, int64_t length);
 
   absl::StatusOr<at::Tensor> Load(const std::string& name, at::ScalarType dtype) const;
 

@@ -54,6 +54,8 @@ struct Family {
   bool tied = false;
   int64_t pad_token_id = -1;  // -1: none
 
+  bool scales_rope = true;    // Transformers' config has rope_scaling
+
   WeightNames names;
   QkvRows qkv_rows = QkvRows::kStacked;
   GgufFacts gguf;

@@ -91,6 +91,7 @@ BlockRule BlockRuleOf(const ModelConfig& config, int64_t layer, at::ScalarType m
   rule.rms_norm_eps = config.rms_norm_eps;
   rule.matmul_dtype = matmul_dtype;
   rule.scores.scale = config.score_scale;
+  rule.scores.softcap = config.score_softcap;
   rule.scores.window = config.layer_rules[layer].window;
   rule.residual_scale = config.residual_scale;
   rule.norm_adds_one = config.norm_adds_one;

@@ -8,7 +8,7 @@ moonring.checks.train(config)
 moonring.launch(config.sequence_parallel_size, run.ranks(config))
 
 local mesh = run.mesh(config)
-local checkpoint = moonring.model.open(config.model_name_or_path)
+local checkpoint, scaling = models.open(config)
 local tokenizer = moonring.data.tokenizer(checkpoint)
 local train, eval = run.datasets(config, tokenizer)
 if config.eval_strategy == "no" and not config.do_eval then eval = nil end -- held out, and left alone
@@ -17,13 +17,15 @@ local attention = run.attention(config, mesh, learner)
 local counts = run.counts(config, train:size(), mesh:dp_size())
 local objective = stages.objective(config, learner)
 local runtime = moonring.runtime.new { mesh = mesh, model = learner, attention = attention, objective = objective,
-  group = config.per_device_train_batch_size * mesh:dp_size(), noise = stages.noise(config) }
+  group = config.per_device_train_batch_size * mesh:dp_size(), noise = stages.noise(config),
+  router = stages.router(config, learner) }
 local weights = runtime.parameters
 local optimizer, schedule = run.optimizer(config, weights), run.schedule(config, counts.total_steps)
 local references = objective.needs_reference and stages.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
   datasets = { train = train, eval = eval } }) or {}
 runtime.reference = references.train
 local journal = moonring.journal.open(config, mesh, counts, train, attention)
+if scaling then journal:say(scaling) end
 runtime.on_batch = function(batch) journal:attention(attention:describe(batch:sequence())) end
 local sample = moonring.journal.sampler(config, mesh, learner, tokenizer)
 

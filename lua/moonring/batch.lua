@@ -43,11 +43,27 @@ function Batch:noise(noise)
   if not noise then return nil end
   local sequence = self:sequence()
   return { seed = noise.seed, step = noise.step, neftune_alpha = noise.neftune_alpha, identity = self:cut(sequence:identity()),
-    lengths = noise.neftune_alpha and self:cut(sequence:lengths_of_tokens()) or nil }
+    lengths = noise.neftune_alpha and self:cut(sequence:of_tokens(sequence:lengths())) or nil }
 end
 
---- The stream after the model's final norm, this rank's rows [T_local, D].
-function Batch:hidden(model, noise) return model:forward(self.ids, self.positions, self.plan, self:noise(noise)) end
+--- This rank's tokens' groups, `size` examples of the step to each, from 0.
+function Batch:groups(size)
+  local of_documents = {}
+  for _, place in ipairs(self:places()) do
+    for _ = 1, self:documents_per_example() do of_documents[#of_documents + 1] = math.floor(place / size) end
+  end
+  return self:cut(self:sequence():of_tokens(of_documents))
+end
+
+--- The stream after the model's final norm, this rank's rows [T_local, D]. Where the batch has a `router` ({ size, groups }: moonring.router) the sums of the
+-- model's routers over this rank's tokens are left in self.tally: { probability, chosen }, each [groups, experts].
+function Batch:hidden(model, noise)
+  local options, router = self:noise(noise) or {}, self.router
+  if router then options.router_groups, options.router_group_count = self:groups(router.size), router.groups end
+  local hidden, probability, chosen = model:forward(self.ids, self.positions, self.plan, options)
+  self.tally = probability and { probability = probability, chosen = chosen }
+  return hidden
+end
 
 --- Log-probs of this rank's targets [T_local] from hidden states. `options`: label_smoothing and statistics, as objectives.log_prob takes them;
 -- the statistics are left in self.statistics.

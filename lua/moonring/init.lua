@@ -22,6 +22,7 @@ local moonring = {
   checks = require "moonring.checks",
   objective = require "moonring.objective",
   reference = require "moonring.reference",
+  router = require "moonring.router",
   runtime = require "moonring.runtime",
   metrics = require "moonring.metrics",
   batch = require "moonring.batch",

@@ -5,6 +5,15 @@ local run = require "moonring.run"
 
 local models = {}
 
+--- The checkpoint, its rotary embedding stretched where rope_scaling asks for it, and a line that says what turns it or why it does not; nil where
+-- nothing does. `length`: the tokens that it is to hold (absent: cutoff_len).
+function models.open(c, length)
+  local checkpoint = model.open(c.model_name_or_path)
+  if c.rope_scaling then return checkpoint, checkpoint:scale_rope(c.rope_scaling, length or c.cutoff_len) end
+  local rope = checkpoint:rope()
+  return checkpoint, rope ~= "default" and "rotary embedding: " .. rope or nil
+end
+
 -- Options of a model in memory that every kind of it takes.
 local function placement(c)
   return { precision = run.precision(c), recompute = c.disable_gradient_checkpointing and "none" or c.recompute, device = run.device(c) }

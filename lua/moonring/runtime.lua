@@ -12,7 +12,7 @@ Runtime.__index = Runtime
 
 --- Options: mesh, model, attention, objective (moonring.objective); parameters (absent: the model's and the objective's), reference
 -- (moonring.reference; where the objective needs one), group (examples of a survey's group: per_device_train_batch_size x dp), noise ({ seed, neftune_alpha }),
--- on_batch (a function that sees each micro-batch's Batch before its forward).
+-- router (moonring.router; where experts are to be balanced: with objectives at token level), on_batch (a function that sees each micro-batch's Batch before its forward).
 function runtime.new(options)
   local self = setmetatable({}, Runtime)
   for name, value in pairs(options) do self[name] = value end
@@ -110,13 +110,17 @@ function Runtime:backward(step, k)
   local count = mesh:sum_dp(total(self, step:micro_batches(), o.count)) -- of the whole step, before its first forward
   local told = tensor.scope(function() return self:survey(step, self.group, self.reference) end)
   local noise = self.noise and { seed = self.noise.seed, neftune_alpha = self.noise.neftune_alpha, step = k }
+  local router = self.router
+  local balance = router and router:survey(self, step, noise)
   local share, suspects = 0, {}
   for _, micro in ipairs(step:micro_batches()) do
     tensor.scope(function()
       local batch = self:batch(micro)
+      if router then router:watch(batch, step:size()) end
       if self.on_batch then self.on_batch(batch) end
       local sum, more = self:loss(batch, noise, self.reference)
       local loss = sum / math.max(count, 1)
+      if router then loss = loss + router:loss(batch, balance) end
       loss:backward()
       local value = loss:item()
       if not finite(value) then
@@ -142,24 +146,28 @@ local function row_accuracy(batch)
   return { accuracy = { sum, rows } }
 end
 
--- One batch of an evaluation, on one sp group: its rows, its divisor, this rank's sum and metrics by level.
+-- One batch of an evaluation, on one sp group: its divisor, this rank's sum, metrics by level, and this rank's share of the routers' loss.
 local function evaluate_batch(self, step, reference, accuracy)
   local o = self.objective
   local micros = step:micro_batches()
   local count = total(self, micros, o.level == "token" and function(batch) return batch:count_targets() end or o.count)
   local state = o.state and o.state()
-  local told, of_rows, sum = self:survey(step, step:size(), reference, true), {}, 0
+  local told, of_rows, sum, routed = self:survey(step, step:size(), reference, true), {}, 0, 0
+  local router = self.router
+  local balance = router and router:survey(self, step, nil, step:size(), true)
   for _, micro in ipairs(micros) do
     tensor.scope(function()
       local batch = self:batch(micro)
+      if router then router:watch(batch, step:size(), step:size()) end
       local loss, more = self:loss(batch, nil, reference)
+      if router then routed = routed + router:loss(batch, balance):item() end
       sum = sum + loss:item()
       metrics.add(told, more or {})
       if accuracy and o.level == "token" then metrics.add(of_rows, row_accuracy(batch)) end
     end)
   end
   if state then o.load_state(state) end -- an evaluation leaves no trace
-  return count, sum, told, of_rows
+  return count, sum, told, of_rows, routed
 end
 
 --- Evaluates on a data set, in its order. Options: batch (rows of a batch), micro_batch_tokens, reference (of this data set), accuracy (true: of tokens).
@@ -178,8 +186,8 @@ function Runtime:evaluate(dataset, options)
   for step in function() return steps:next() end do
     if step:index() % mesh:dp_size() == mesh:dp_rank() then
       tensor.scope(tensor.no_grad, function()
-        local count, sum, more, rows = evaluate_batch(self, step, options.reference, options.accuracy)
-        weighted = weighted + step:size() * sum / math.max(count, 1)
+        local count, sum, more, rows, routed = evaluate_batch(self, step, options.reference, options.accuracy)
+        weighted = weighted + step:size() * (sum / math.max(count, 1) + routed)
         sums, counts = sums + sum, counts + count
         metrics.add(told, more)
         metrics.add(of_rows, rows)

@@ -2,6 +2,7 @@
 local objective = require "moonring.objective"
 local models = require "moonring.models"
 local reference = require "moonring.reference"
+local router = require "moonring.router"
 local run = require "moonring.run"
 
 local stages = {}
@@ -49,6 +50,12 @@ function stages.noise(c)
   local drops = models.drops(c) and (c.lora_dropout > 0 and c.finetuning_type == "lora" or c.stage == "rm")
   if not drops and not c.neftune_noise_alpha then return nil end
   return { seed = c.seed, neftune_alpha = c.neftune_noise_alpha }
+end
+
+--- What balances a mixture of experts, or nil: with moe_aux_loss_coef, in pt and sft, as LLaMA-Factory.
+function stages.router(c, learner)
+  if (c.moe_aux_loss_coef or 0) == 0 or (c.stage ~= "pt" and c.stage ~= "sft") or learner:experts() == 0 then return nil end
+  return router.new { model = learner, coefficient = c.moe_aux_loss_coef, size = c.per_device_train_batch_size }
 end
 
 return stages

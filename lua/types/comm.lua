@@ -149,9 +149,10 @@ function Sequence:identity() end
 ---@return integer[]
 function Sequence:lengths() end
 
---- The length of each token's own document: int64 [T].
+--- A number of each document, for each of its tokens: int64 [T].
+---@param numbers integer[] one a document
 ---@return moonring.Tensor
-function Sequence:lengths_of_tokens() end
+function Sequence:of_tokens(numbers) end
 
 --- T.
 ---@return integer

@@ -50,6 +50,7 @@ Family Gemma2() {
       .max_position_embeddings = 8192,
       .tied = true,
       .pad_token_id = 0,
+      .scales_rope = false,
       .names = GemmaNames(),
       .gguf = {.architecture = "gemma2", .norms_have_one = true},
       .read = Read,

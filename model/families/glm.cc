@@ -31,6 +31,7 @@ Family Glm() {
       .partial_rotary_factor = 0.5,
       .max_position_embeddings = 131072,
       .pad_token_id = 151329,
+      .scales_rope = false,
       .names = GlmNames(),
       .read = ReadGlm,
   };

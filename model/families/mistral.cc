@@ -19,6 +19,7 @@ Family Mistral() {
       .model_type = "mistral",
       .kv_heads = 8,
       .max_position_embeddings = 131072,
+      .scales_rope = false,
       .names = LlamaNames(),
       .read = Read,
   };

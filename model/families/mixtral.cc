@@ -39,6 +39,7 @@ Family Mixtral() {
       .rms_norm_eps = 1e-5,
       .rope_theta = 1000000.0,
       .max_position_embeddings = 131072,
+      .scales_rope = false,
       .names = Names(),
       .gguf = {.architecture = "llama", .interleaved_heads = true},
       .read = Read,
