@@ -128,6 +128,31 @@ std::vector<std::string> Checkpoint::extra_names() const {
   return extra;
 }
 
+std::vector<std::string> Checkpoint::stored_dtypes() const {
+  std::map<std::string, int64_t> elements;
+  for (const WeightShape& wanted : WantedWeights(config_)) {
+    int64_t count = 1;
+    for (const int64_t size : wanted.shape) count *= size;
+    elements[store_->weights().at(wanted.name).dtype] += count;
+  }
+  std::vector<std::string> dtypes;
+  for (const auto& [dtype, count] : elements) dtypes.push_back(dtype);
+  std::stable_sort(dtypes.begin(), dtypes.end(), [&](const std::string& a, const std::string& b) { return elements[a] > elements[b]; });
+  return dtypes;
+}
+
+uint64_t Checkpoint::file_bytes() const {
+  std::set<std::string> files;
+  for (const auto& [name, weight] : store_->weights()) files.insert(weight.file);
+  uint64_t bytes = 0;
+  for (const std::string& file : files) {
+    std::error_code error;
+    const uint64_t size = std::filesystem::file_size(file, error);
+    if (!error) bytes += size;
+  }
+  return bytes;
+}
+
 absl::StatusOr<std::string> Checkpoint::ScaleRope(absl::string_view kind, int64_t length) {
   ASSIGN_OR_RETURN(ScaledRope scaled, model::ScaleRope(config_, kind, length, path_));
   config_ = std::move(scaled.config);

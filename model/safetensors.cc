@@ -205,7 +205,7 @@ absl::Status SafetensorsFolder::OpenShards(const std::string& dir, absl::string_
 void SafetensorsFolder::Add(const std::string& name, const std::shared_ptr<const SafetensorsFile>& file) {
   const SafetensorsFile::Entry& entry = file->entries().at(name);
   const bool readable = entry.dtype == at::kFloat || entry.dtype == at::kBFloat16 || entry.dtype == at::kHalf || entry.dtype == at::kDouble;
-  weights_[name] = {file->path(), entry.shape,
+  weights_[name] = {file->path(), entry.shape, std::string(SafetensorsDtype(entry.dtype)),
                     readable ? "" : absl::StrCat("dtype ", SafetensorsDtype(entry.dtype), " is not supported as a weight (F32, BF16, F16, F64 are)")};
   file_of_[name] = file;
 }
