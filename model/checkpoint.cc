@@ -15,6 +15,7 @@
 #include "model/gguf_model.h"
 #include "model/gguf_tokenizer.h"
 #include "model/mapped_file.h"
+#include "model/pickled_folder.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
 
@@ -51,6 +52,13 @@ absl::StatusOr<std::string> TheGgufIn(const std::string& dir) {
   return absl::InvalidArgumentError(absl::StrCat(dir, ": ", files.size(), " .gguf files: name one of ", absl::StrJoin(files, ", ")));
 }
 
+// Safetensors where a folder has both, as Transformers does.
+absl::StatusOr<std::unique_ptr<WeightStore>> OpenWeights(const std::string& dir) {
+  if (SafetensorsFolder::IsIn(dir)) return SafetensorsFolder::Open(dir);
+  if (PickledFolder::IsIn(dir)) return PickledFolder::Open(dir);
+  return absl::NotFoundError(absl::StrCat(dir, ": no model.safetensors and no pytorch_model.bin, nor the index of one in several files"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& path) {
@@ -74,7 +82,7 @@ absl::Status Checkpoint::OpenFolder() {
   const std::string config_path = path_ + "/config.json";
   ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(config_path));
   ASSIGN_OR_RETURN(config_, ParseConfig(config_file->bytes(), config_path));
-  ASSIGN_OR_RETURN(store_, SafetensorsFolder::Open(path_));
+  ASSIGN_OR_RETURN(store_, OpenWeights(path_));
   for (const char* name : kCompanions) {
     const std::string file = absl::StrCat(path_, "/", name);
     if (!Exists(file)) continue;
