@@ -44,7 +44,8 @@ absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& dir) {
 
 absl::StatusOr<std::string> TheGgufIn(const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> files, GgufFilesIn(dir));
-  if (files.size() == 1) return files[0];
+  // The first of several parts: opening it says what to do with them.
+  if (files.size() == 1 || (!files.empty() && absl::StrContains(files[0], "-00001-of-"))) return files[0];
   if (files.empty() && Exists(dir + "/adapter_config.json")) {
     return absl::InvalidArgumentError(absl::StrCat(dir, ": an adapter; name the model that it is for, and this folder as adapter_name_or_path"));
   }

@@ -147,7 +147,7 @@ absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(std::shared_ptr<const
     const std::optional<std::string> name = llama::NameFromGguf(gguf_name);
     const std::string& published = name.has_value() ? *name : gguf_name;  // an unknown tensor shows up as an extra one
     const GgufType& type = *FindGgufType(tensor.type);
-    model->weights_[published] = {model->file().path(), tensor.shape, type.readable ? "" : UnreadableGgufType(type)};
+    model->weights_[published] = {model->file().path(), tensor.shape, type.readable() ? "" : UnreadableGgufType(type)};
     model->gguf_name_[published] = gguf_name;
   }
   return model;
