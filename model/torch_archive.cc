@@ -33,7 +33,7 @@ class MappedBytes : public caffe2::serialize::ReadAdapterInterface {
     const size_t there = std::min<uint64_t>(bytes, file_->size() - position);
     // The reader reads the directory in one piece and a few short records. One that was compressed would grow a thousandfold in memory
     // while it is read in small pieces.
-    constexpr size_t kSmall = 64 << 10, kMostInSmallPieces = 1 << 20;
+    constexpr size_t kSmall = 64 << 10, kMostInSmallPieces = 256 << 10;
     if (there <= kSmall && (small_ += there) > kMostInSmallPieces) return 0;
     std::memcpy(out, file_->bytes().data() + position, there);
     return there;
