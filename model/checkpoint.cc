@@ -15,8 +15,12 @@
 #include "model/gguf_model.h"
 #include "model/gguf_tokenizer.h"
 #include "model/mapped_file.h"
+<<<<<<< HEAD
 #include "model/parse_config.h"
 #include "model/rope_scaling.h"
+=======
+#include "model/pickled_folder.h"
+>>>>>>> formats
 #include "model/safetensors.h"
 #include "model/weights.h"
 
@@ -45,12 +49,20 @@ absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& dir) {
 
 absl::StatusOr<std::string> TheGgufIn(const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> files, GgufFilesIn(dir));
-  if (files.size() == 1) return files[0];
+  // The first of several parts: opening it says what to do with them.
+  if (files.size() == 1 || (!files.empty() && absl::StrContains(files[0], "-00001-of-"))) return files[0];
   if (files.empty() && Exists(dir + "/adapter_config.json")) {
     return absl::InvalidArgumentError(absl::StrCat(dir, ": an adapter; name the model that it is for, and this folder as adapter_name_or_path"));
   }
   if (files.empty()) return absl::NotFoundError(absl::StrCat(dir, ": neither config.json nor a .gguf file"));
   return absl::InvalidArgumentError(absl::StrCat(dir, ": ", files.size(), " .gguf files: name one of ", absl::StrJoin(files, ", ")));
+}
+
+// Safetensors where a folder has both, as Transformers does.
+absl::StatusOr<std::unique_ptr<WeightStore>> OpenWeights(const std::string& dir) {
+  if (SafetensorsFolder::IsIn(dir)) return SafetensorsFolder::Open(dir);
+  if (PickledFolder::IsIn(dir)) return PickledFolder::Open(dir);
+  return absl::NotFoundError(absl::StrCat(dir, ": no model.safetensors and no pytorch_model.bin, nor the index of one in several files"));
 }
 
 }  // namespace
@@ -76,7 +88,7 @@ absl::Status Checkpoint::OpenFolder() {
   const std::string config_path = path_ + "/config.json";
   ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(config_path));
   ASSIGN_OR_RETURN(config_, ParseConfig(config_file->bytes(), config_path));
-  ASSIGN_OR_RETURN(store_, SafetensorsFolder::Open(path_));
+  ASSIGN_OR_RETURN(store_, OpenWeights(path_));
   for (const char* name : kCompanions) {
     const std::string file = absl::StrCat(path_, "/", name);
     if (!Exists(file)) continue;

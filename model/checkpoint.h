@@ -3,7 +3,7 @@
 
 // A model as it lies on disk: its config, its weights by their Hugging Face names, and the files that belong to it (tokenizer and so on).
 //
-//   FOLDER with config.json    Hugging Face's: model.safetensors or shards with an index
+//   FOLDER with config.json    Hugging Face's: model.safetensors or pytorch_model.bin, or shards of either with an index
 //   FOLDER with one .gguf      that file
 //   FILE.gguf                  its tokenizer and config are made from its metadata
 //
