@@ -15,12 +15,9 @@
 #include "model/gguf_model.h"
 #include "model/gguf_tokenizer.h"
 #include "model/mapped_file.h"
-<<<<<<< HEAD
 #include "model/parse_config.h"
-#include "model/rope_scaling.h"
-=======
 #include "model/pickled_folder.h"
->>>>>>> formats
+#include "model/rope_scaling.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
 

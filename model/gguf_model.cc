@@ -110,7 +110,7 @@ void GgufModel::Add(const std::string& name, Source source) {
     if (found == file_->tensors().end()) return;
     const GgufType& type = *FindGgufType(found->second.type);
     stored.dtype = type.name;
-    if (!type.readable) stored.unreadable = UnreadableGgufType(type);
+    if (!type.readable()) stored.unreadable = UnreadableGgufType(type);
     if (stored.shape.empty()) {
       stored.shape = found->second.shape;
     } else if (!found->second.shape.empty()) {
@@ -125,7 +125,6 @@ void GgufModel::Add(const std::string& name, Source source) {
 
 absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(std::shared_ptr<const GgufFile> file) {
   std::unique_ptr<GgufModel> model(new GgufModel(std::move(file)));
-<<<<<<< HEAD
   ASSIGN_OR_RETURN(const std::string text, ConfigFromGguf(model->file()));
   ASSIGN_OR_RETURN(model->config_, ParseConfig(text, model->file().path()));
   const ModelConfig& config = model->config_;
@@ -142,16 +141,6 @@ absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(std::shared_ptr<const
   for (const auto& [name, source] : model->sources_) used.insert(source.tensors.begin(), source.tensors.end());
   for (const auto& [tensor, entry] : model->file().tensors()) {  // an unknown tensor shows up as an extra one
     if (!used.contains(tensor) && !IsOfConfig(tensor)) model->Add(tensor, {{tensor}, -1, false, {0}});
-=======
-  ASSIGN_OR_RETURN(const std::string config, ConfigFromGguf(model->file()));
-  ASSIGN_OR_RETURN(model->config_, ParseConfig(config, model->file().path()));
-  for (const auto& [gguf_name, tensor] : model->file().tensors()) {
-    const std::optional<std::string> name = llama::NameFromGguf(gguf_name);
-    const std::string& published = name.has_value() ? *name : gguf_name;  // an unknown tensor shows up as an extra one
-    const GgufType& type = *FindGgufType(tensor.type);
-    model->weights_[published] = {model->file().path(), tensor.shape, type.readable() ? "" : UnreadableGgufType(type)};
-    model->gguf_name_[published] = gguf_name;
->>>>>>> formats
   }
   return model;
 }
