@@ -6,9 +6,10 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mul.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tanh_backward.h>
 #include <ATen/ops/zeros.h>
@@ -35,8 +36,13 @@ std::vector<TileRows> PiecesOf(const Tile& tile) {
 
 at::Tensor RowsOf(const at::Tensor& rows, const RowRange& range) { return rows.narrow(0, range.begin, range.rows()); }
 
-// Of the product: what the score function's tanh takes, or the score.
-double FactorOf(const ScoreFunction& score) { return score.softcap != 0.0 ? score.scale / score.softcap : score.scale; }
+// S = cap Y, where Y = tanh(scale / cap Q K^T), or without a softcap scale Q K^T and cap is 1. The cap is multiplied in where something is
+// subtracted anyway: a pass less over the scores.
+double CapOf(const ScoreFunction& score) { return score.softcap != 0.0 ? score.softcap : 1.0; }
+
+void Bend(const at::Tensor& products, const ScoreFunction& score) {
+  if (score.softcap != 0.0) products.tanh_();
+}
 
 // -inf where a query does not see a key, of scores [..., m, n].
 void Hide(const at::Tensor& scores, TileKind kind) {
@@ -49,14 +55,15 @@ PartialAttention ForwardOf(const Tile& tile) {
   const int64_t m = tile.q_MHD.size(0), heads = tile.q_MHD.size(1), n = tile.k_NKD.size(0), kv_heads = tile.k_NKD.size(1), group = heads / kv_heads;
   const at::TensorOptions options = tile.q_MHD.options();
   const at::Tensor out_HMD = at::empty({heads, m, tile.q_MHD.size(2)}, options), lse_HM = at::empty({heads, m}, options);
-  const at::Tensor scores = at::empty({group, m, n}, options);
+  at::Tensor scores = at::empty({group, m, n}, options);
+  const double cap = CapOf(tile.score);
   for (int64_t kv = 0; kv < kv_heads; ++kv) {
     const auto shared = [&](const at::Tensor& rows_NKD) { return rows_NKD.select(1, kv).unsqueeze(0).expand({group, -1, -1}); };
-    scores.baddbmm_(tile.q_MHD.narrow(1, kv * group, group).transpose(0, 1), shared(tile.k_NKD).transpose(1, 2), /*beta=*/0, FactorOf(tile.score));
-    if (tile.score.softcap != 0.0) scores.tanh_().mul_(tile.score.softcap);
+    scores.baddbmm_(tile.q_MHD.narrow(1, kv * group, group).transpose(0, 1), shared(tile.k_NKD).transpose(1, 2), /*beta=*/0, tile.score.scale / cap);
+    Bend(scores, tile.score);
     Hide(scores, tile.kind);
-    const at::Tensor max = scores.amax({2}, /*keepdim=*/true);
-    const at::Tensor sum = scores.sub_(max).exp_().sum({2}, /*keepdim=*/true);
+    const at::Tensor max = scores.amax({2}, /*keepdim=*/true).mul_(cap);
+    const at::Tensor sum = at::add_out(scores, max.neg(), scores, cap).exp_().sum({2}, /*keepdim=*/true);
     at::Tensor out = out_HMD.narrow(0, kv * group, group);
     at::bmm_out(out, scores, shared(tile.v_NKD)).div_(sum);
     lse_HM.narrow(0, kv * group, group).copy_(sum.log().add_(max).squeeze(2));
@@ -80,11 +87,11 @@ PartialAttention ExplicitBlockAttention::RunForward(const Tile& tile) const {
 
 TileGradients ExplicitBlockAttention::RunBackward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const {
   const int64_t kv_heads = tile.k_NKD.size(1), group = tile.q_MHD.size(1) / kv_heads;
-  const double softcap = tile.score.softcap, scale = tile.score.scale;
+  const double scale = tile.score.scale, cap = CapOf(tile.score);
   const at::TensorOptions options = tile.q_MHD.options();
   const at::Tensor dq_HMD = at::zeros({tile.q_MHD.size(1), tile.q_MHD.size(0), tile.q_MHD.size(2)}, options);
   const at::Tensor dk_NKD = at::zeros(tile.k_NKD.sizes(), options), dv_NKD = at::zeros(tile.k_NKD.sizes(), options);
-  const at::Tensor delta_MH1 = (dout_MHD * out_MHD).sum({2}, /*keepdim=*/true), lse_MH1 = lse_MH.unsqueeze(2);
+  const at::Tensor delta_MH1 = (dout_MHD * out_MHD).sum({2}, /*keepdim=*/true), minus_lse_MH1 = lse_MH.neg().unsqueeze(2);
   for (const TileRows& piece : PiecesOf(tile)) {
     for (int64_t kv = 0; kv < kv_heads; ++kv) {
       // [G m, D] or [G m, 1]: the rows of a head after those of another.
@@ -93,17 +100,15 @@ TileGradients ExplicitBlockAttention::RunBackward(const Tile& tile, const at::Te
       };
       const auto of_keys = [&](const at::Tensor& rows_NKD) { return RowsOf(rows_NKD, piece.keys).select(1, kv); };
       const at::Tensor q = folded(tile.q_MHD), dout = folded(dout_MHD), k = of_keys(tile.k_NKD), v = of_keys(tile.v_NKD);
-      at::Tensor p = at::empty({q.size(0), k.size(0)}, options), dz = at::empty_like(p), tanh;
-      p.addmm_(q, k.t(), /*beta=*/0, FactorOf(tile.score));
-      if (softcap != 0.0) {
-        tanh = p.tanh_();
-        p = at::mul(tanh, softcap);
-      }
+      const at::Tensor y = at::empty({q.size(0), k.size(0)}, options);
+      Bend(y.addmm_(q, k.t(), /*beta=*/0, scale / cap), tile.score);
+      const at::Tensor p = at::add(folded(minus_lse_MH1), y, cap);
       Hide(p.unflatten(0, {group, -1}), piece.kind);
-      p.sub_(folded(lse_MH1)).exp_();
+      p.exp_();
       of_keys(dv_NKD).addmm_(p.t(), dout);
+      at::Tensor dz = at::empty_like(p);
       dz.addmm_(dout, v.t(), /*beta=*/0).sub_(folded(delta_MH1)).mul_(p);
-      if (softcap != 0.0) at::tanh_backward_out(dz, dz, tanh);  // (1 - tanh^2) dz
+      if (tile.score.softcap != 0.0) at::tanh_backward_out(dz, dz, y);  // dz (1 - y^2)
       of_keys(dk_NKD).addmm_(dz.t(), q, /*beta=*/1, scale);
       const at::Tensor dq = dq_HMD.narrow(0, kv * group, group).narrow(1, piece.queries.begin, piece.queries.rows());
       dq.baddbmm_(dz.unflatten(0, {group, -1}), k.unsqueeze(0).expand({group, -1, -1}), /*beta=*/1, scale);

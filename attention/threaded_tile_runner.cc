@@ -2,37 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
-#include <functional>
 #include <numeric>
 
 #include <ATen/Parallel.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include "absl/container/flat_hash_map.h"
+#include "comm/parallel_tasks.h"
 
 namespace moonring::attention {
 namespace {
 
 at::Tensor Narrow(const at::Tensor& tensor, const RowRange& rows, int64_t first_head, int64_t heads) {
   return tensor.narrow(0, rows.begin, rows.rows()).narrow(1, first_head, heads);
-}
-
-// Runs body(task) for all tasks over the threads, the costliest first, with one intra-op thread in each.
-void RunTasks(const std::vector<double>& cost_of_task, const std::function<void(int64_t)>& body) {
-  std::vector<int64_t> order(cost_of_task.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return cost_of_task[a] > cost_of_task[b]; });
-  std::atomic<size_t> next = 0;
-  const auto work = [&](int64_t, int64_t) {
-    at::AutoDispatchBelowADInplaceOrView below_autograd;  // a worker has its own grad mode
-    for (size_t i = next++; i < order.size(); i = next++) body(order[i]);
-  };
-  // Two at least: a range of one would run outside a parallel region, where a kernel threads by itself.
-  at::parallel_for(0, std::max<int64_t>(2, at::get_num_threads()), 1, work);
 }
 
 // The query blocks of a document with one head group: what adds into the same rows of dk and dv.
@@ -111,7 +95,7 @@ void ThreadedTileRunner::Forward(const RunHeads& heads, const TilePlan& plan, co
   for (const QueryBlock& block : plan.blocks) {
     for (const HeadGroup& group : heads.groups) cost.push_back(block.area() * static_cast<double>(group.queries.heads()));
   }
-  RunTasks(cost, [&](int64_t task) {
+  comm::RunParallelTasks(cost, [&](int64_t task) {
     const HeadGroup& group = heads.groups[task % groups];
     for (const TileRows& tile : plan.blocks[task / groups].tiles) {
       SoftmaxState part = state.Slice(tile.queries, group.queries.begin, group.queries.heads());
@@ -127,7 +111,7 @@ void ThreadedTileRunner::Backward(const RunHeads& heads, const TilePlan& plan, c
   const std::vector<Lane> lanes = LanesOf(chains, gradients, at::get_num_threads());
   std::vector<double> cost;
   for (const Lane& lane : lanes) cost.push_back(lane.chain->area / lane.lanes);
-  RunTasks(cost, [&](int64_t task) {
+  comm::RunParallelTasks(cost, [&](int64_t task) {
     const Lane& lane = lanes[task];
     const HeadGroup& group = *lane.chain->group;
     for (size_t i = 0; i < lane.chain->blocks.size(); ++i) {

@@ -1,4 +1,4 @@
-// Checkpoints, models, adapters, value heads and decoding.
+// Models, adapters, value heads and decoding.
 
 #include <filesystem>
 #include <functional>
@@ -221,18 +221,6 @@ std::shared_ptr<model::ValueHead> MakeValueHead(LoadedModel& model, Options opti
   return comm::ValueOrThrow(model::ValueHead::Open(model.folder, model.transformer->config(), seed, held.weight_dtype, held.device));
 }
 
-// The dtype of the weights as config.json says it.
-std::string StoredDtype(model::Checkpoint& checkpoint) {
-  const nlohmann::json json = nlohmann::json::parse(checkpoint.config().json, nullptr, /*allow_exceptions=*/false);
-  for (const char* key : {"dtype", "torch_dtype"}) {
-    if (!json.is_object() || !json.contains(key)) continue;
-    if (json[key] == "bfloat16") return "bf16";
-    if (json[key] == "float16") return "fp16";
-    if (json[key] == "float64") return "fp64";
-  }
-  return "fp32";
-}
-
 // The gradients under their weights' names, in one file.
 void SaveGradients(LoadedModel& model, std::string path) {
   const std::filesystem::path file(path);
@@ -295,28 +283,10 @@ int Generate(lua_State* L) {
   return Value<std::vector<int64_t>>::Push(L, comm::ValueOrThrow(sampler.Generate(prompt, sampling, on_token)));
 }
 
-std::optional<std::string> Companion(model::Checkpoint& checkpoint, std::string name) {
-  const auto found = checkpoint.companions().find(name);
-  return found == checkpoint.companions().end() ? std::nullopt : std::optional<std::string>(found->second);
-}
-
 }  // namespace
 
 void OpenModel(lua_State* L) {
-  Class<model::Checkpoint>::Register(
-      L, "Checkpoint",
-      {
-          {"path", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.path(); }>},
-          {"companion", Bind<&Companion>},
-          {"eos_token_ids", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.config().eos_token_ids; }>},
-          {"max_position_embeddings", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.config().max_position_embeddings; }>},
-          {"rope", Bind<[](model::Checkpoint& checkpoint) { return model::DescribeRope(checkpoint.config().rotaries[0]); }>},
-          {"scale_rope", Bind<[](model::Checkpoint& checkpoint, std::string kind, int64_t length) { return checkpoint.ScaleRope(kind, length); }>},
-          {"dtype", Bind<&StoredDtype>},
-          {"vocab_size", Bind<[](model::Checkpoint& checkpoint) { return checkpoint.config().vocab_size; }>},
-          {"__tostring",
-           Bind<[](model::Checkpoint& checkpoint) { return absl::StrCat("Checkpoint ", checkpoint.config().architecture, " at ", checkpoint.path()); }>},
-      });
+  RegisterCheckpoint(L);
   Class<LoadedModel>::Register(
       L, "Model",
       {

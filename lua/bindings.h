@@ -22,6 +22,9 @@ void OpenData(lua_State* L);
 void OpenObjectives(lua_State* L);
 void OpenTrainer(lua_State* L);
 
+// The class of opened checkpoints, for OpenModel.
+void RegisterCheckpoint(lua_State* L);
+
 // Pushes a new table of functions, named "module.name" for the guard's messages.
 void PushModule(lua_State* L, const char* module, std::initializer_list<luaL_Reg> functions);
 

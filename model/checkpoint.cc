@@ -16,6 +16,7 @@
 #include "model/gguf_tokenizer.h"
 #include "model/mapped_file.h"
 #include "model/parse_config.h"
+#include "model/pickled_folder.h"
 #include "model/rope_scaling.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
@@ -45,12 +46,20 @@ absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& dir) {
 
 absl::StatusOr<std::string> TheGgufIn(const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> files, GgufFilesIn(dir));
-  if (files.size() == 1) return files[0];
+  // The first of several parts: opening it says what to do with them.
+  if (files.size() == 1 || (!files.empty() && absl::StrContains(files[0], "-00001-of-"))) return files[0];
   if (files.empty() && Exists(dir + "/adapter_config.json")) {
     return absl::InvalidArgumentError(absl::StrCat(dir, ": an adapter; name the model that it is for, and this folder as adapter_name_or_path"));
   }
   if (files.empty()) return absl::NotFoundError(absl::StrCat(dir, ": neither config.json nor a .gguf file"));
   return absl::InvalidArgumentError(absl::StrCat(dir, ": ", files.size(), " .gguf files: name one of ", absl::StrJoin(files, ", ")));
+}
+
+// Safetensors where a folder has both, as Transformers does.
+absl::StatusOr<std::unique_ptr<WeightStore>> OpenWeights(const std::string& dir) {
+  if (SafetensorsFolder::IsIn(dir)) return SafetensorsFolder::Open(dir);
+  if (PickledFolder::IsIn(dir)) return PickledFolder::Open(dir);
+  return absl::NotFoundError(absl::StrCat(dir, ": no model.safetensors and no pytorch_model.bin, nor the index of one in several files"));
 }
 
 }  // namespace
@@ -76,7 +85,7 @@ absl::Status Checkpoint::OpenFolder() {
   const std::string config_path = path_ + "/config.json";
   ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(config_path));
   ASSIGN_OR_RETURN(config_, ParseConfig(config_file->bytes(), config_path));
-  ASSIGN_OR_RETURN(store_, SafetensorsFolder::Open(path_));
+  ASSIGN_OR_RETURN(store_, OpenWeights(path_));
   for (const char* name : kCompanions) {
     const std::string file = absl::StrCat(path_, "/", name);
     if (!Exists(file)) continue;
@@ -126,6 +135,31 @@ std::vector<std::string> Checkpoint::extra_names() const {
     if (!wanted.contains(name) && !IsStoredBuffer(name) && !tied_head) extra.push_back(name);
   }
   return extra;
+}
+
+std::vector<std::string> Checkpoint::stored_dtypes() const {
+  std::map<std::string, int64_t> elements;
+  for (const WeightShape& wanted : WantedWeights(config_)) {
+    int64_t count = 1;
+    for (const int64_t size : wanted.shape) count *= size;
+    elements[store_->weights().at(wanted.name).dtype] += count;
+  }
+  std::vector<std::string> dtypes;
+  for (const auto& [dtype, count] : elements) dtypes.push_back(dtype);
+  std::stable_sort(dtypes.begin(), dtypes.end(), [&](const std::string& a, const std::string& b) { return elements[a] > elements[b]; });
+  return dtypes;
+}
+
+uint64_t Checkpoint::file_bytes() const {
+  std::set<std::string> files;
+  for (const auto& [name, weight] : store_->weights()) files.insert(weight.file);
+  uint64_t bytes = 0;
+  for (const std::string& file : files) {
+    std::error_code error;
+    const uint64_t size = std::filesystem::file_size(file, error);
+    if (!error) bytes += size;
+  }
+  return bytes;
 }
 
 absl::StatusOr<std::string> Checkpoint::ScaleRope(absl::string_view kind, int64_t length) {

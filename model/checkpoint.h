@@ -3,7 +3,7 @@
 
 // A model as it lies on disk: its config, its weights by their Hugging Face names, and the files that belong to it (tokenizer and so on).
 //
-//   FOLDER with config.json    Hugging Face's: model.safetensors or shards with an index
+//   FOLDER with config.json    Hugging Face's: model.safetensors or pytorch_model.bin, or shards of either with an index
 //   FOLDER with one .gguf      that file
 //   FILE.gguf                  its tokenizer and config are made from its metadata
 //
@@ -38,6 +38,10 @@ class Checkpoint {
 
   // Weights in the files that the config does not want; rotary inv_freq buffers, and a tied head stored all the same, are not named.
   std::vector<std::string> extra_names() const;
+
+  // How the weights that the config wants are stored ("BF16", "Q4_K"), the commonest first; and the bytes of their files.
+  std::vector<std::string> stored_dtypes() const;
+  uint64_t file_bytes() const;
 
   // Stretches the rotary embedding of models loaded from here on (rope_scaling.h); gives a line that says what came of it.
   absl::StatusOr<std::string> ScaleRope(absl::string_view kind, int64_t length);

@@ -2,7 +2,7 @@
 #define MOONRING_MODEL_FAMILY_H_
 
 // What a family of decoders adds to the shared layers: what it calls its weights, and how its config.json says what it does. One file a
-// family in families/; docs/families.md says how to add one.
+// family in families/; families/README.md says how to add one.
 
 #include <array>
 #include <string>

@@ -203,6 +203,7 @@ absl::Status GgufFile::ReadHeader() {
     ASSIGN_OR_RETURN(const Value value, ReadValue(cursor, Shown(key)));
     if (!metadata_.emplace(std::string(key), value).second) return cursor.Lying("the key ", Shown(key), " is there twice");
   }
+  RETURN_IF_ERROR(CheckWhole());
   for (uint64_t i = 0; i < tensors; ++i) {
     ASSIGN_OR_RETURN(const absl::string_view name, cursor.ReadString("a tensor's name"));
     ASSIGN_OR_RETURN(Tensor tensor, ReadTensor(cursor, Shown(name)));
@@ -223,6 +224,15 @@ absl::Status GgufFile::ReadHeader() {
     tensor.offset += data_begin;
   }
   return absl::OkStatus();
+}
+
+// "model-00001-of-00002.gguf" and its kin: each part has some of the tensors, and the first alone the rest of the metadata.
+absl::Status GgufFile::CheckWhole() const {
+  if (!Has("split.count")) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int64_t parts, Int("split.count"));
+  if (parts < 2) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(path(), ": one of ", parts, " parts of a model (split.count): merge them into one file first (llama-gguf-split --merge)"));
 }
 
 absl::StatusOr<const GgufFile::Value*> GgufFile::Find(const std::string& key) const {
@@ -294,7 +304,7 @@ absl::StatusOr<at::Tensor> GgufFile::Read(const std::string& name) const {
   if (found == tensors_.end()) return absl::NotFoundError(absl::StrCat(path(), ": no tensor '", name, "'"));
   const Tensor& tensor = found->second;
   const GgufType& type = *FindGgufType(tensor.type);
-  if (!type.readable) return absl::UnimplementedError(absl::StrCat(path(), ": ", name, ": ", UnreadableGgufType(type)));
+  if (!type.readable()) return absl::UnimplementedError(absl::StrCat(path(), ": ", name, ": ", UnreadableGgufType(type)));
   if (type.elements == 1 && type.bytes == sizeof(float)) return ViewOf(file_, tensor.offset, tensor.shape, at::kFloat);
   at::Tensor out = at::empty(tensor.shape, at::kFloat);
   Dequantise(type, file_->bytes().data() + tensor.offset, out.numel() / type.elements, out.mutable_data_ptr<float>());

@@ -6,7 +6,8 @@
 //
 // Open walks the header once, with every length checked against what is left of the file, and every tensor's range against the
 // file's end; a truncated or lying file is INVALID_ARGUMENT naming the place. Cost: the header's bytes (the vocabulary, mostly).
-// Tensors are read as fp32: F32 as a view, F16, BF16, Q8_0 and Q4_1 dequantised; other types are UNIMPLEMENTED, by name.
+// Tensors are read as fp32: F32 as a view, others dequantised (gguf_types.h); a type that is not readable is UNIMPLEMENTED, by name, and
+// so is a file that is one part of several.
 
 #include <cstdint>
 #include <map>
@@ -59,6 +60,7 @@ class GgufFile {
  private:
   GgufFile() = default;
   absl::Status ReadHeader();
+  absl::Status CheckWhole() const;
   absl::StatusOr<const Value*> Find(const std::string& key) const;
   absl::Status Wrong(const std::string& key, absl::string_view wanted) const;
 

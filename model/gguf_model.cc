@@ -104,12 +104,13 @@ GgufModel::Source GgufModel::SourceOf(int64_t layer, int place) const {
 
 // A weight whose tensors are not all there is not added: the checkpoint names what it misses.
 void GgufModel::Add(const std::string& name, Source source) {
-  StoredWeight stored{file_->path(), {}, ""};
+  StoredWeight stored{file_->path(), {}, "", ""};
   for (const std::string& tensor : source.tensors) {
     const auto found = file_->tensors().find(tensor);
     if (found == file_->tensors().end()) return;
     const GgufType& type = *FindGgufType(found->second.type);
-    if (!type.readable) stored.unreadable = UnreadableGgufType(type);
+    stored.dtype = type.name;
+    if (!type.readable()) stored.unreadable = UnreadableGgufType(type);
     if (stored.shape.empty()) {
       stored.shape = found->second.shape;
     } else if (!found->second.shape.empty()) {

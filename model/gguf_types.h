@@ -3,11 +3,12 @@
 
 // The element types of GGUF tensors. A row is cut into blocks of `elements`, each stored in `bytes`:
 //
-//   F32, F16, BF16   one element
-//   Q8_0             32 elements: fp16 d, 32 x int8 q            x = d q
-//   Q4_1             32 elements: fp16 d, fp16 m, 16 x 2 nibbles  x = d q + m; the low nibbles are elements 0..15, the high 16..31
+//   F32, F16, BF16                                  one element
+//   Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL            32 elements    what a block holds is in gguf_blocks.h
+//   Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS            256 elements
 //
-// The other types are known by name and size only, so that a file that has them can be checked and the type named.
+// The other types are known by name and size only, so that a file that has them can be checked and the type named. (Q8_1 and Q8_K are how
+// inference holds activations: no file has them.)
 
 #include <cstdint>
 #include <string>
@@ -18,12 +19,15 @@ struct GgufType {
   uint32_t id;
   const char* name;
   int64_t elements, bytes;  // of a block
-  bool readable;
+  // Dequantises `blocks` blocks of this type, of any alignment. Null where the type is not readable.
+  void (*dequantise)(const GgufType& type, const char* in, int64_t blocks, float* out);
+
+  bool readable() const { return dequantise != nullptr; }
 };
 
 const GgufType* FindGgufType(uint32_t id);  // null where the number is unknown
 
-// "type Q4_K is not supported yet (F32, F16, ... are)"
+// "type IQ2_XS is not supported yet (F32, F16, ... are)"
 std::string UnreadableGgufType(const GgufType& type);
 
 // Dequantises `blocks` blocks at `in` (any alignment) to fp32 at `out`. `type` must be readable. Threads: ATen's.

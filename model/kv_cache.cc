@@ -16,6 +16,8 @@
 #include "attention/head_split.h"
 #include "attention/softmax_merge.h"
 #include "attention/tile_plan.h"
+#include "attention/tile_runner.h"
+#include "comm/layout.h"
 
 namespace moonring::model {
 namespace {

@@ -67,7 +67,7 @@ at::Tensor Llama3(const RotaryRule& rule, at::ScalarType dtype) {
 at::Tensor LongRope(const RotaryRule& rule, int64_t length, at::ScalarType dtype) {
   const std::vector<double>& factors = static_cast<double>(length) > rule.original_length ? rule.long_factor : rule.short_factor;
   TORCH_CHECK(static_cast<int64_t>(factors.size()) == rule.dim / 2, "longrope: ", factors.size(), " factors for ", rule.dim / 2, " pairs");
-  return (at::tensor(factors, at::kDouble).to(at::kFloat).to(dtype) * Wavelengths(rule.theta, rule.dim, dtype)).reciprocal_();
+  return (at::tensor(factors, at::kDouble).to(dtype) * Wavelengths(rule.theta, rule.dim, dtype)).reciprocal_();
 }
 
 // Each row's frequencies, [T, F], by its document's length; [F] where all have the same.

@@ -4,13 +4,12 @@
 #include <bit>
 #include <cstring>
 #include <filesystem>
-#include <set>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
 #include "model/json_text.h"
+#include "model/shard_index.h"
 #include "model/weight_shape.h"
 
 namespace moonring::model {
@@ -22,6 +21,7 @@ using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kLargestHeader = 100'000'000;  // the format's own limit
+constexpr char kFileName[] = "model.safetensors", kIndexName[] = "model.safetensors.index.json";
 
 struct DtypeName {
   at::ScalarType dtype;
@@ -157,46 +157,41 @@ absl::StatusOr<at::Tensor> SafetensorsFile::Read(const std::string& name) const 
   return ViewOf(file_, data_begin_ + found->second.begin, found->second.shape, found->second.dtype);
 }
 
+bool SafetensorsFolder::IsIn(const std::string& dir) {
+  std::error_code ignored;
+  for (const char* name : {kFileName, kIndexName}) {
+    if (std::filesystem::exists(absl::StrCat(dir, "/", name), ignored)) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<std::unique_ptr<SafetensorsFolder>> SafetensorsFolder::Open(const std::string& dir) {
   auto folder = std::make_unique<SafetensorsFolder>();
-  const std::string single = absl::StrCat(dir, "/model.safetensors"), index = absl::StrCat(dir, "/model.safetensors.index.json");
+  const std::string single = absl::StrCat(dir, "/", kFileName);
   std::error_code ignored;
   if (std::filesystem::exists(single, ignored)) {
     ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(single));
     for (const auto& [name, entry] : file->entries()) folder->Add(name, file);
     return folder;
   }
-  if (!std::filesystem::exists(index, ignored)) {
-    const bool pickled = std::filesystem::exists(absl::StrCat(dir, "/pytorch_model.bin"), ignored) ||
-                         std::filesystem::exists(absl::StrCat(dir, "/pytorch_model.bin.index.json"), ignored);
-    return absl::NotFoundError(absl::StrCat(dir, ": no model.safetensors and no model.safetensors.index.json",
-                                            pickled ? "; pytorch_model.bin is not read: save the model again as safetensors" : ""));
-  }
-  ASSIGN_OR_RETURN(const auto text, MappedFile::Open(index));
-  RETURN_IF_ERROR(folder->OpenShards(dir, text->bytes(), index));
+  if (!IsIn(dir)) return absl::NotFoundError(absl::StrCat(dir, ": no ", kFileName, " and no ", kIndexName));
+  RETURN_IF_ERROR(folder->OpenShards(dir));
   return folder;
 }
 
-absl::Status SafetensorsFolder::OpenShards(const std::string& dir, absl::string_view index, const std::string& index_path) {
-  ASSIGN_OR_RETURN(const json root, ParseJsonObject(index, index_path));
-  const JsonFields fields(root, index_path);
-  const json* map = fields.Find("weight_map");
-  if (map == nullptr || !map->is_object()) return fields.Wrong("weight_map", "an object from tensor to file");
+absl::Status SafetensorsFolder::OpenShards(const std::string& dir) {
+  ASSIGN_OR_RETURN(const auto shard_of, ReadShardIndex(dir, kIndexName));
   std::map<std::string, std::shared_ptr<const SafetensorsFile>> shards;
-  for (const auto& [name, value] : map->items()) {
-    const std::string where = absl::StrCat(index_path, ": weight_map: ", Shown(name));
-    if (!value.is_string()) return absl::InvalidArgumentError(absl::StrCat(where, ": wanted a file name, got ", ShownJson(value)));
-    const std::string& shard = value.get_ref<const std::string&>();
-    if (shard.empty() || absl::StrContains(shard, '/') || shard == "..")
-      return absl::InvalidArgumentError(absl::StrCat(where, ": not a plain file name: ", ShownJson(value)));
+  for (const auto& [name, shard] : shard_of) {
     std::shared_ptr<const SafetensorsFile>& file = shards[shard];
     if (file == nullptr) {
-      absl::StatusOr<std::shared_ptr<const SafetensorsFile>> opened = SafetensorsFile::Open(absl::StrCat(dir, "/", shard));
-      if (absl::IsNotFound(opened.status()))
-        return absl::NotFoundError(absl::StrCat(dir, ": the shard ", Shown(shard), ", which model.safetensors.index.json names, is missing"));
-      ASSIGN_OR_RETURN(file, std::move(opened));
+      auto opened = SafetensorsFile::Open(absl::StrCat(dir, "/", shard));
+      RETURN_IF_ERROR(ShardStatus(opened.status(), dir, shard, kIndexName));
+      file = *std::move(opened);
     }
-    if (!file->entries().contains(name)) return absl::InvalidArgumentError(absl::StrCat(where, ": the shard ", shard, " has no such tensor"));
+    if (!file->entries().contains(name)) {
+      return absl::InvalidArgumentError(absl::StrCat(dir, "/", kIndexName, ": weight_map: ", Shown(name), ": the shard ", shard, " has no such tensor"));
+    }
     Add(name, file);
   }
   return absl::OkStatus();
@@ -205,7 +200,7 @@ absl::Status SafetensorsFolder::OpenShards(const std::string& dir, absl::string_
 void SafetensorsFolder::Add(const std::string& name, const std::shared_ptr<const SafetensorsFile>& file) {
   const SafetensorsFile::Entry& entry = file->entries().at(name);
   const bool readable = entry.dtype == at::kFloat || entry.dtype == at::kBFloat16 || entry.dtype == at::kHalf || entry.dtype == at::kDouble;
-  weights_[name] = {file->path(), entry.shape,
+  weights_[name] = {file->path(), entry.shape, std::string(SafetensorsDtype(entry.dtype)),
                     readable ? "" : absl::StrCat("dtype ", SafetensorsDtype(entry.dtype), " is not supported as a weight (F32, BF16, F16, F64 are)")};
   file_of_[name] = file;
 }

@@ -51,6 +51,7 @@ class SafetensorsFile {
 // The weights of a Hugging Face folder: model.safetensors, or the shards that model.safetensors.index.json names.
 class SafetensorsFolder : public WeightStore {
  public:
+  static bool IsIn(const std::string& dir);
   // NOT_FOUND where there is neither, or a shard is missing; INVALID_ARGUMENT where index and shards disagree.
   static absl::StatusOr<std::unique_ptr<SafetensorsFolder>> Open(const std::string& dir);
 
@@ -59,7 +60,7 @@ class SafetensorsFolder : public WeightStore {
 
  private:
   void Add(const std::string& name, const std::shared_ptr<const SafetensorsFile>& file);
-  absl::Status OpenShards(const std::string& dir, absl::string_view index, const std::string& index_path);
+  absl::Status OpenShards(const std::string& dir);
 
   std::map<std::string, StoredWeight> weights_;
   std::map<std::string, std::shared_ptr<const SafetensorsFile>> file_of_;  // by tensor

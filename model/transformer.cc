@@ -1,6 +1,7 @@
 #include "model/transformer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -67,6 +68,27 @@ ModelConfig Untied(ModelConfig config) {
   return config;
 }
 
+// Weights with numbers that are none, as a run that diverged leaves behind. A model with them gives NaN for every text.
+class BrokenWeights {
+ public:
+  void Look(const std::string& name, const at::Tensor& weight) {
+    if (std::isfinite(weight.sum(at::kDouble).item<double>())) return;  // of a number that is none no sum is one
+    const int64_t count = weight.isfinite().logical_not_().sum().item<int64_t>();
+    if (count == 0) return;
+    if (++tensors_ <= kShown) absl::StrAppend(&shown_, tensors_ > 1 ? ", " : "", name, " (", count, " of ", weight.numel(), ")");
+  }
+  absl::Status Refuse(const std::string& where) const {
+    if (tensors_ == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(where, ": ", tensors_, tensors_ == 1 ? " tensor has" : " tensors have",
+                                                   " numbers that are NaN or infinite: ", shown_, tensors_ > kShown ? ", ..." : ""));
+  }
+
+ private:
+  static constexpr int kShown = 3;
+  int tensors_ = 0;
+  std::string shown_;
+};
+
 void CheckNoise(const Noise& noise, const at::Tensor& ids_T) {
   TORCH_CHECK(noise.identity_T.defined() && noise.identity_T.sizes() == ids_T.sizes(), "noise: identity of shape ",
               noise.identity_T.defined() ? noise.identity_T.sizes() : at::IntArrayRef(), ", wanted that of the ids, ", ids_T.sizes());
@@ -93,17 +115,20 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(std::shared_ptr<C
   const bool parted = std::any_of(merged.begin(), merged.end(), [&](const auto& adapter) { return adapter->Unties(checkpoint->config()); });
   const ModelConfig config = parted ? Untied(checkpoint->config()) : checkpoint->config();
   comm::Parameters parameters;
+  BrokenWeights broken;
   for (const WeightShape& weight : WantedWeights(config)) {
     const at::ScalarType stored = StoredDtype(weight, options);
     const std::string name = tied && weight.name == HeadName(config) ? EmbeddingName(config) : weight.name;
     ASSIGN_OR_RETURN(at::Tensor tensor, checkpoint->Load(name, merged.empty() ? stored : StreamDtype(options.matmul_dtype)));
     RETURN_IF_ERROR(comm::TryTorch([&] {
+                      broken.Look(weight.name, tensor);
                       for (const auto& adapter : merged) tensor = adapter->Merged(weight.name, tensor);
                       tensor = tensor.to(stored).to(options.device);
                     }),
                     weight.name);
     parameters.push_back(std::make_shared<comm::Parameter>(weight.name, std::move(tensor)));
   }
+  RETURN_IF_ERROR(broken.Refuse(checkpoint->path()));
   return Create(config, std::move(parameters), options);
 }
 

@@ -17,7 +17,8 @@ namespace moonring::model {
 struct StoredWeight {
   std::string file;  // for messages
   std::vector<int64_t> shape;
-  std::string unreadable;  // why Read would refuse it ("type Q4_K is not supported yet ..."); empty where it can be read
+  std::string dtype;       // as the format calls it: "BF16", "Q4_K"
+  std::string unreadable;  // why Read would refuse it ("type IQ2_XS is not supported yet ..."); empty where it can be read
 };
 
 class WeightStore {

@@ -33,6 +33,7 @@ local moonring = {
   stages = require "moonring.stages",
   probe = require "moonring.probe",
   chat = require "moonring.chat",
+  inspect = require "moonring.inspect",
   needle = require "moonring.needle",
   help = require "moonring.help",
   journal = require "moonring.journal",

@@ -13,6 +13,7 @@ Family Mistral();
 Family SmolLm3();
 Family Qwen2();
 Family Qwen3();
+Family Gemma();
 Family Gemma2();
 Family Gemma3();
 Family Phi3();

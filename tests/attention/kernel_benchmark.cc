@@ -73,8 +73,8 @@ class Roofline {
             "roofline", filter,
             "1. Roofline, fp32, D = 64: GFLOP/s of matmul at attention's shapes (8 heads of 512 x 512 scores) and of one large square; of a block\n"
             "as strategies call it (2 query heads of one kv head; 4 M N H D flops forward, 10 backward, half if causal); of a dense layer, one\n"
-            "document, 8/4 heads, by its tile area; of one with a softcap, whose tanh is not counted. Ratios to the better matmul at attention's shapes and to "
-            "the square, on as many threads.",
+            "document, 8/4 heads, by its tile area; of one with a softcap, whose tanh is not counted. Ratios to the better matmul at attention's shapes and\n"
+            "to the square, on as many threads.",
             {{"what", "what", -36}, {"threads", "threads", 7}, {"GFLOP/s", "gflops", 9}, {"of shapes", "ratio_shapes", 9}, {"of square", "ratio_square", 9}}) {}
 
   // All lines or none: ratios need the first ones.

@@ -233,6 +233,12 @@ TEST(CheckpointTest, OpensAGgufByItselfOrInItsFolder) {
   EXPECT_THAT(Checkpoint::Open(folder.path()),
               StatusIs(kInvalid, AllOf(HasSubstr("2 .gguf files: name one of"), HasSubstr("second.gguf"), HasSubstr("tiny.gguf"))));
 
+  const ScratchFolder parts;
+  GgufWriter part = TinyGguf();
+  part.Add("split.count", GgufWriter::kU16, std::string("\2\0", 2));
+  for (const char* name : {"tiny-00001-of-00002.gguf", "tiny-00002-of-00002.gguf"}) parts.Write(name, part.Bytes());
+  EXPECT_THAT(Checkpoint::Open(parts.path()), StatusIs(kUnimplemented, HasSubstr("tiny-00001-of-00002.gguf: one of 2 parts of a model")));
+
   GgufWriter quantised = TinyGguf();
   quantised.Tensor("output.weight", {12, 8}, 12, "");
   EXPECT_THAT(Checkpoint::Open(folder.Write("tiny.gguf", quantised.Bytes())), StatusIs(kInvalid, HasSubstr("output.weight is Q4_K with rows of 8")));

@@ -1,9 +1,11 @@
 #include "model/gguf.h"
 
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "ATen/ATen.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -72,7 +74,7 @@ TEST(GgufTest, ReadsMetadata) {
   }
 }
 
-TEST(GgufTest, DequantisesEveryReadableType) {
+TEST(GgufTest, DequantisesPlainTypes) {
   GgufWriter writer;
   writer.FloatTensor("f32", {2, 2}, {1, -2, 3, 0.1f});
   writer.Tensor("f16", {3}, 1, Raw<uint16_t>(0x3c00) + Raw<uint16_t>(0xb800) + Raw<uint16_t>(0x0001));  // 1, -0.5, 2^-24
@@ -82,7 +84,7 @@ TEST(GgufTest, DequantisesEveryReadableType) {
   for (int i = 0; i < 16; ++i) q4 += static_cast<char>(i | (15 - i) << 4);
   writer.Tensor("q8_0", {1, 32}, 8, q8);
   writer.Tensor("q4_1", {2, 32}, 3, q4 + q4);
-  writer.Tensor("q4_k", {256}, 12, std::string(144, '\0'));
+  writer.Tensor("iq2_xs", {256}, 17, std::string(74, '\0'));
   ASSERT_OK_AND_ASSIGN(const auto file, Open(writer.Bytes()));
   EXPECT_TRUE(at::equal(*file->Read("f32"), at::tensor({1.f, -2.f, 3.f, 0.1f}).view({2, 2})));
   EXPECT_TRUE(at::equal(*file->Read("f16"), at::tensor({1.f, -0.5f, 0x1p-24f})));
@@ -90,7 +92,41 @@ TEST(GgufTest, DequantisesEveryReadableType) {
   EXPECT_TRUE(at::equal(*file->Read("q8_0"), (at::arange(32, at::kFloat) - 16).mul(0.5).view({1, 32})));
   const at::Tensor up = at::arange(16, at::kFloat) * 0.5 - 1;
   EXPECT_TRUE(at::equal(*file->Read("q4_1"), at::cat({up, up.flip(0)}).expand({2, 32})));
-  EXPECT_THAT(file->Read("q4_k"), StatusIs(kUnimplemented, HasSubstr("x.gguf: q4_k: type Q4_K is not supported yet (F32, F16, Q4_1, Q8_0, BF16 are)")));
+  EXPECT_THAT(file->Read("iq2_xs"), StatusIs(kUnimplemented, HasSubstr("x.gguf: iq2_xs: type IQ2_XS is not supported yet (F32, F16, BF16, Q4_0, Q4_1, Q5_0, "
+                                                                       "Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS are)")));
+}
+
+// Against gguf-py (make_gguf_golden.py): every bit of every element is the same. The blocks are repeated so often that several threads
+// take a share of them.
+TEST(GgufTest, QuantisedTypesAreTheReferences) {
+  const json golden = json::parse(moonring::testing::ReadAll("tests/model/gguf_types_golden.json"));
+  EXPECT_EQ(golden.size(), 12);
+  for (const auto& [name, wanted] : golden.items()) {
+    SCOPED_TRACE(name);
+    const std::string blocks = absl::HexStringToBytes(wanted["blocks"].get<std::string>()),
+                      values = absl::HexStringToBytes(wanted["values"].get<std::string>());
+    const uint64_t elements = values.size() / sizeof(float), repeats = (uint64_t{1} << 20) / elements;
+    std::string many;
+    for (uint64_t i = 0; i < repeats; ++i) many += blocks;
+    GgufWriter writer;
+    writer.Tensor("w", {repeats, elements}, wanted["id"].get<uint32_t>(), many);
+    ASSERT_OK_AND_ASSIGN(const auto file, Open(writer.Bytes()));
+    ASSERT_OK_AND_ASSIGN(const at::Tensor read, file->Read("w"));
+    const char* bytes = static_cast<const char*>(read.const_data_ptr());
+    for (const uint64_t row : {uint64_t{0}, uint64_t{1}, repeats / 2, repeats - 1}) {
+      ASSERT_EQ(std::memcmp(bytes + row * values.size(), values.data(), values.size()), 0) << "row " << row;
+    }
+    EXPECT_TRUE(at::equal(read, read.narrow(0, 0, 1).expand_as(read)));
+  }
+}
+
+TEST(GgufTest, RefusesOnePartOfSeveral) {
+  GgufWriter writer;
+  writer.Add("split.count", GgufWriter::kU16, Raw<uint16_t>(2));
+  EXPECT_THAT(Open(writer.Bytes()), StatusIs(kUnimplemented, HasSubstr("x.gguf: one of 2 parts of a model (split.count): merge them into one file first")));
+  GgufWriter whole;
+  whole.Add("split.count", GgufWriter::kU16, Raw<uint16_t>(1));
+  EXPECT_THAT(Open(whole.Bytes()), IsOk());
 }
 
 TEST(GgufTest, RefusesLyingHeaders) {

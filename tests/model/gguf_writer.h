@@ -20,7 +20,7 @@ inline std::string GgufString(const std::string& text) { return Raw<uint64_t>(te
 
 class GgufWriter {
  public:
-  enum : uint32_t { kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9, kU64 = 10 };
+  enum : uint32_t { kU16 = 2, kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9, kU64 = 10 };
 
   void Add(const std::string& key, uint32_t type, const std::string& value) { pairs_.push_back(GgufString(key) + Raw(type) + value); }
   void U32(const std::string& key, uint32_t value) { Add(key, kU32, Raw(value)); }

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Writes gguf_golden.json: figures of SmolLM2's tensors as gguf-py dequantises them (needs: gguf, numpy).
+"""Writes gguf_golden.json and gguf_types_golden.json: what gguf-py makes of quantised tensors (needs: gguf, numpy).
 
 usage: make_gguf_golden.py SmolLM2-135M-Instruct.Q4_1.gguf gguf_golden.json
+       make_gguf_golden.py gguf_types_golden.json
 
-For some tensors, under their Hugging Face names and with q and k rows in Hugging Face's order: the first values, values at places
-spread over the tensor, and sums in double precision. The figures are exact fp32 values, so a test may ask for equality; the sums
-depend on the order of addition in their last digits.
+gguf_golden.json has figures of SmolLM2's tensors. For some, under their Hugging Face names and with q and k rows in Hugging Face's
+order: the first values, values at places spread over the tensor, and sums in double precision. The figures are exact fp32 values, so a
+test may ask for equality; the sums depend on the order of addition in their last digits.
+
+gguf_types_golden.json has a few blocks of each quantised type: {type: {id, elements, blocks, values}}, the last two as hexadecimal bytes
+(little-endian fp32). The bytes of a block are random but for its fp16 scales: of a common size, negative, subnormal.
 """
 import json
 import sys
 
 import numpy as np
-from gguf import GGUFReader
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFReader
 from gguf.quants import dequantize
 
 HEADS, KV_HEADS = 9, 3
@@ -38,6 +42,33 @@ def published_order(weight, heads):
     return weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
 
 
+# Where a block's fp16 scales lie.
+SCALES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "IQ4_NL": [0], "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2],
+          "Q5_K": [0, 2], "Q6_K": [208], "IQ4_XS": [0]}
+
+
+def write_types(target):
+    golden, random = {}, np.random.default_rng(7)
+    for name, places in SCALES.items():
+        kind = GGMLQuantizationType[name]
+        elements, size = GGML_QUANT_SIZES[kind]
+        scales = [0.0123, -0.25, 3e-6]
+        blocks = random.integers(0, 256, (len(scales), size), dtype=np.uint8)
+        for number, scale in enumerate(scales):
+            for factor, place in enumerate(places, 1):
+                blocks[number, place:place + 2] = np.array([scale * factor], dtype=np.float16).view(np.uint8)
+        values = dequantize(blocks, kind)
+        assert values.dtype == np.float32 and np.isfinite(values).all()
+        golden[name] = {"id": int(kind), "elements": elements, "blocks": blocks.tobytes().hex(), "values": values.tobytes().hex()}
+    write(golden, target)
+
+
+def write(golden, target):
+    with open(target, "w", encoding="utf-8") as out:
+        json.dump(golden, out, indent=1)
+        out.write("\n")
+
+
 def main(source, target):
     tensors = {tensor.name: tensor for tensor in GGUFReader(source).tensors}
     golden = {}
@@ -56,10 +87,8 @@ def main(source, target):
             "sum_of_squares": float((wide * wide).sum()),
             "sum_by_place": float((wide * (np.arange(flat.size) % 1009)).sum()),
         }
-    with open(target, "w", encoding="utf-8") as out:
-        json.dump(golden, out, indent=1)
-        out.write("\n")
+    write(golden, target)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    (main if len(sys.argv) == 3 else write_types)(*sys.argv[1:])

@@ -200,8 +200,6 @@ TEST(SafetensorsFolderTest, NamesWhatIsMissing) {
   const ScratchFolder folder;
   const auto open = [&] { return SafetensorsFolder::Open(folder.path()); };
   EXPECT_THAT(open(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no model.safetensors and no model.safetensors.index.json")));
-  folder.Write("pytorch_model.bin", "x");
-  EXPECT_THAT(open(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("pytorch_model.bin is not read")));
   folder.Write("model.safetensors.index.json", R"({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})");
   folder.Write("one.safetensors", File(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", Bytes<float>({1})));
   EXPECT_THAT(open(), StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("two.safetensors"), HasSubstr("is missing"))));

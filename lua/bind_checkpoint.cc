@@ -1,0 +1,126 @@
+// What a model on disk is, before a weight is read.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lua/bindings.h"
+#include "lua/class.h"
+#include "lua/stack.h"
+#include "model/adapter.h"
+#include "model/checkpoint.h"
+#include "model/family.h"
+#include "model/inventory.h"
+#include "nlohmann/json.hpp"
+
+namespace moonring::lua {
+namespace {
+
+// The dtype of the weights as config.json says it.
+std::string StoredDtype(model::Checkpoint& checkpoint) {
+  const nlohmann::json json = nlohmann::json::parse(checkpoint.config().json, nullptr, /*allow_exceptions=*/false);
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (!json.is_object() || !json.contains(key)) continue;
+    if (json[key] == "bfloat16") return "bf16";
+    if (json[key] == "float16") return "fp16";
+    if (json[key] == "float64") return "fp64";
+  }
+  return "fp32";
+}
+
+std::optional<std::string> Companion(model::Checkpoint& checkpoint, std::string name) {
+  const auto found = checkpoint.companions().find(name);
+  return found == checkpoint.companions().end() ? std::nullopt : std::optional<std::string>(found->second);
+}
+
+template <typename T>
+void SetField(lua_State* L, const char* name, const T& value) {
+  Value<T>::Push(L, value);
+  lua_setfield(L, -2, name);
+}
+
+// Sizes and switches, by name.
+Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
+  const model::ModelConfig& config = checkpoint.config();
+  int64_t sliding = 0, window = 0;
+  for (const model::LayerRule& layer : config.layer_rules) {
+    sliding += layer.window > 0 ? 1 : 0;
+    window = std::max(window, layer.window);
+  }
+  lua_newtable(L);
+  SetField(L, "architecture", config.architecture);
+  SetField(L, "family", config.family->title);
+  SetField(L, "layers", config.layers);
+  SetField(L, "hidden_size", config.hidden_size);
+  SetField(L, "intermediate_size", config.intermediate_size);
+  SetField(L, "heads", config.heads);
+  SetField(L, "kv_heads", config.kv_heads);
+  SetField(L, "head_dim", config.head_dim);
+  SetField(L, "vocab_size", config.vocab_size);
+  SetField(L, "max_position_embeddings", config.max_position_embeddings);
+  SetField(L, "experts", config.experts.count);
+  SetField(L, "experts_chosen", config.experts.chosen);
+  SetField(L, "expert_intermediate_size", config.experts.intermediate);
+  SetField(L, "sliding_layers", sliding);
+  SetField(L, "window", window);
+  SetField(L, "tied", config.tie_word_embeddings);
+  SetField(L, "dtypes", checkpoint.stored_dtypes());
+  SetField(L, "bytes", static_cast<double>(checkpoint.file_bytes()));
+  return {1};
+}
+
+// A list of { name, parameters, active }.
+Pushed Parts(lua_State* L, model::Checkpoint& checkpoint) {
+  lua_newtable(L);
+  int index = 0;
+  for (const model::Part& part : model::PartsOf(checkpoint.config())) {
+    lua_newtable(L);
+    SetField(L, "name", part.name);
+    SetField(L, "parameters", part.parameters);
+    SetField(L, "active", part.active);
+    lua_rawseti(L, -2, ++index);
+  }
+  return {1};
+}
+
+// A list of { module, rows, columns }: what an adapter may be put on.
+Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
+  const model::AdapterPlan plan = comm::ValueOrThrow(model::PlanAdapter(checkpoint.config(), {}));
+  lua_newtable(L);
+  int index = 0;
+  for (const model::AdapterPlan::LowRankMap& map : plan.maps) {
+    lua_newtable(L);
+    SetField(L, "module", map.module);
+    SetField(L, "rows", map.out);
+    SetField(L, "columns", map.in);
+    lua_rawseti(L, -2, ++index);
+  }
+  return {1};
+}
+
+}  // namespace
+
+void RegisterCheckpoint(lua_State* L) {
+  using model::Checkpoint;
+  Class<Checkpoint>::Register(
+      L, "Checkpoint",
+      {
+          {"path", Bind<[](Checkpoint& checkpoint) { return checkpoint.path(); }>},
+          {"companion", Bind<&Companion>},
+          {"facts", Bind<&Facts>},
+          {"parts", Bind<&Parts>},
+          {"linear_maps", Bind<&LinearMaps>},
+          {"extra_weights", Bind<[](Checkpoint& checkpoint) { return checkpoint.extra_names(); }>},
+          {"eos_token_ids", Bind<[](Checkpoint& checkpoint) { return checkpoint.config().eos_token_ids; }>},
+          {"max_position_embeddings", Bind<[](Checkpoint& checkpoint) { return checkpoint.config().max_position_embeddings; }>},
+          {"rope", Bind<[](Checkpoint& checkpoint) { return model::DescribeRope(checkpoint.config().rotaries[0]); }>},
+          {"scale_rope", Bind<[](Checkpoint& checkpoint, std::string kind, int64_t length) { return checkpoint.ScaleRope(kind, length); }>},
+          {"dtype", Bind<&StoredDtype>},
+          {"vocab_size", Bind<[](Checkpoint& checkpoint) { return checkpoint.config().vocab_size; }>},
+          {"__tostring", Bind<[](Checkpoint& checkpoint) { return absl::StrCat("Checkpoint ", checkpoint.config().architecture, " at ", checkpoint.path()); }>},
+      });
+}
+
+}  // namespace moonring::lua

@@ -1,0 +1,40 @@
+// Gemma, the first: a Llama whose norms multiply by 1 + w, whose embedding is scaled, and whose head is the embedding.
+
+#include "model/families/families.h"
+
+#include <cmath>
+
+#include "comm/status_macros.h"
+#include "model/config_fields.h"
+
+namespace moonring::model {
+namespace {
+
+// Transformers goes by hidden_act and passes over hidden_activation.
+absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+  config.norm_adds_one = true;
+  config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
+  RETURN_IF_ERROR(ReadActivation(fields, "hidden_act", "gelu_pytorch_tanh", config));
+  return ReadAttentionBias(fields, config);
+}
+
+}  // namespace
+
+Family Gemma() {
+  return {
+      .title = "Gemma",
+      .architecture = "GemmaForCausalLM",
+      .model_type = "gemma",
+      .kv_heads = 16,
+      .head_dim = 256,
+      .max_position_embeddings = 8192,
+      .tied = true,
+      .pad_token_id = 0,
+      .scales_rope = false,
+      .names = LlamaNames(),
+      .gguf = {.architecture = "gemma", .norms_have_one = true},
+      .read = Read,
+  };
+}
+
+}  // namespace moonring::model
