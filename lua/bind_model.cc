@@ -128,16 +128,26 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
   return std::make_shared<LoadedModel>(LoadedModel{base->checkpoint, std::move(transformer), base, path.value_or(base->checkpoint->path())});
 }
 
+// Every key is read, whichever are given: those that are not read are unknown.
 std::optional<model::Noise> NoiseOf(Options& options) {
-  const std::optional<uint64_t> seed = options.Find<uint64_t>("seed");
-  if (!seed.has_value()) return std::nullopt;
+  const std::optional<uint64_t> seed = options.Find<uint64_t>("seed"), step = options.Find<uint64_t>("step");
   model::Noise noise;
-  noise.seed = *seed;
-  noise.step = options.Require<uint64_t>("step");
-  noise.identity_T = NeededTensor(options, "identity");
+  noise.identity_T = TensorOption(options, "identity");
   noise.neftune_alpha = options.Get<double>("neftune_alpha", 0.0);
   noise.lengths_T = TensorOption(options, "lengths");
+  const int keys = seed.has_value() + step.has_value() + noise.identity_T.defined();
+  TORCH_CHECK_VALUE(keys == 3 || (keys == 0 && noise.neftune_alpha == 0.0), "forward: noise wants seed, step and identity, all three");
+  if (keys == 0) return std::nullopt;
+  noise.seed = *seed;
+  noise.step = *step;
   return noise;
+}
+
+model::RouterGroups RouterGroupsOf(Options& options) {
+  const std::optional<int64_t> count = options.Find<int64_t>("router_group_count");
+  model::RouterGroups groups{TensorOption(options, "router_groups"), count.value_or(0)};
+  TORCH_CHECK_VALUE(groups.group_T.defined() == count.has_value(), "forward: router_groups and router_group_count go together");
+  return groups;
 }
 
 // The hidden states, and a router's sums where they are asked for and there is one.
@@ -146,8 +156,7 @@ Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor po
   model::ForwardOptions wanted{.lengths_T = plan->lengths_T};
   if (options.has_value()) {
     wanted.noise = NoiseOf(*options);
-    wanted.router_groups.group_T = TensorOption(*options, "router_groups");
-    if (wanted.router_groups.group_T.defined()) wanted.router_groups.count = options->Require<int64_t>("router_group_count");
+    wanted.router_groups = RouterGroupsOf(*options);
     options->Finish();
   }
   const model::Hidden result = model.transformer->Forward(ids_T, positions_T, plan->attention, wanted);

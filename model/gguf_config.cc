@@ -76,7 +76,7 @@ absl::StatusOr<const Family*> FindFamily(const GgufFile& file) {
   std::vector<std::string> known;
   for (const Family& family : Families()) {
     if (family.gguf.architecture.empty()) continue;
-    if (known.empty() || known.back() != family.gguf.architecture) known.push_back(family.gguf.architecture);
+    if (std::find(known.begin(), known.end(), family.gguf.architecture) == known.end()) known.push_back(family.gguf.architecture);
     if (family.gguf.architecture == name && family.names.expert.empty() == (experts == 0)) return &family;
   }
   return absl::UnimplementedError(absl::StrCat(file.path(), ": general.architecture: '", Shown(name), "'", experts > 0 ? " with experts" : "",

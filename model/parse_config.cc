@@ -53,7 +53,8 @@ absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
 absl::Status RefuseQuantized(const JsonFields& fields) {
   const nlohmann::json* quantized = fields.Find("quantization_config");
   if (quantized == nullptr) return absl::OkStatus();
-  const std::string method = quantized->is_object() ? quantized->value("quant_method", std::string("")) : "";
+  const bool named = quantized->is_object() && quantized->contains("quant_method") && (*quantized)["quant_method"].is_string();
+  const std::string method = named ? (*quantized)["quant_method"].get<std::string>() : "";
   return absl::UnimplementedError(
       absl::StrCat(fields.where(), ": quantization_config", method.empty() ? "" : absl::StrCat(" (", Shown(method), ")"),
                    ": a quantised checkpoint is not trained here: take the one it was made from, or load it in Transformers, call dequantize() where its method "

@@ -20,8 +20,9 @@ using nlohmann::ordered_json;
 
 int64_t ContextOf(const ModelConfig& config, const ordered_json& json) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    if (!json.contains(key) || !json[key].is_object() || !json[key].contains("original_max_position_embeddings")) continue;
-    return static_cast<int64_t>(json[key]["original_max_position_embeddings"].get<double>());
+    if (!json.contains(key) || !json[key].is_object()) continue;
+    const ordered_json original = json[key].value("original_max_position_embeddings", ordered_json());
+    if (original.is_number() && original.get<double>() >= 1) return static_cast<int64_t>(original.get<double>());
   }
   return config.max_position_embeddings;
 }
@@ -53,8 +54,11 @@ absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_vie
   json["rope_scaling"] = scaling;
   json["rope_theta"] = config.rotaries[0].theta;
   if (newer) {
+    ordered_json& all = json["rope_parameters"];
+    ordered_json& parameters = all.contains("full_attention") ? all["full_attention"] : all;
+    if (parameters.contains("partial_rotary_factor")) scaling["partial_rotary_factor"] = parameters["partial_rotary_factor"];
     scaling["rope_theta"] = config.rotaries[0].theta;
-    json["rope_parameters"] = scaling;
+    parameters = scaling;
   }
   ASSIGN_OR_RETURN(ModelConfig scaled, ParseConfig(json.dump(2), where));
   std::string report = absl::StrCat("rotary embedding: ", DescribeRope(scaled.rotaries[0]), "; the context grows from ", context, " to ", context * factor);

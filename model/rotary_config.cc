@@ -89,6 +89,13 @@ absl::StatusOr<std::optional<JsonFields>> Object(const JsonFields& fields, absl:
   return JsonFields(*object, absl::StrCat(fields.where(), ": ", key));
 }
 
+// rope_parameters. Where kinds of layers differ (Gemma 3) Transformers 5 writes an object for each: that of full_attention.
+absl::StatusOr<std::optional<JsonFields>> Parameters(const JsonFields& fields) {
+  ASSIGN_OR_RETURN(std::optional<JsonFields> parameters, Object(fields, "rope_parameters"));
+  if (!parameters.has_value() || parameters->Find("full_attention") == nullptr) return parameters;
+  return Object(*parameters, "full_attention");
+}
+
 absl::StatusOr<double> ReadTheta(const JsonFields& fields, const std::optional<JsonFields>& parameters, double otherwise) {
   const bool nested = parameters.has_value() && parameters->Find("rope_theta") != nullptr;
   double inside = otherwise;
@@ -122,7 +129,7 @@ absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields
 
 absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfig& config) {
   const Family& family = *config.family;
-  ASSIGN_OR_RETURN(const std::optional<JsonFields> parameters, Object(fields, "rope_parameters"));
+  ASSIGN_OR_RETURN(const std::optional<JsonFields> parameters, Parameters(fields));
   ASSIGN_OR_RETURN(const std::optional<JsonFields> scaling, Object(fields, "rope_scaling"));
   RotaryRule rule;
   ASSIGN_OR_RETURN(rule.theta, ReadTheta(fields, parameters, family.rope_theta));

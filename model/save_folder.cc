@@ -37,8 +37,10 @@ absl::StatusOr<std::string> DtypeName(at::ScalarType dtype) {
 void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
   json["rope_theta"] = config.rotaries[0].theta;
   nlohmann::ordered_json scaling = json["rope_parameters"];
-  if (!scaling.is_object() || config.rotaries[0].kind == RopeKind::kDefault || json.contains("rope_scaling")) return;
-  if (scaling.contains("full_attention")) scaling = scaling["full_attention"];
+  if (!scaling.is_object()) return;
+  if (scaling.contains("full_attention")) scaling = nlohmann::ordered_json(scaling["full_attention"]);
+  if (scaling.contains("partial_rotary_factor") && !json.contains("partial_rotary_factor")) json["partial_rotary_factor"] = scaling["partial_rotary_factor"];
+  if (config.rotaries[0].kind == RopeKind::kDefault || json.contains("rope_scaling")) return;
   scaling.erase("rope_theta");
   json["rope_scaling"] = scaling;
 }

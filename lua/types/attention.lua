@@ -100,19 +100,20 @@ function Attention:describe(sequence) end
 
 function Attention:close() end
 
---- One micro-batch's plan on this rank, shared by all layers of a model.
+--- One micro-batch's plan on this rank, with the lengths of its documents, shared by all layers of a model.
 ---@class moonring.AttentionPlan
 local AttentionPlan = {}
 
---- out_t = sum_s softmax_s(scale q_t . k_s) v_s over the tokens s <= t of t's document, s > t - window where there is one. Differentiable. Collective over the sp group: every rank
---- makes the same calls in the same order.
+--- out_t = sum_s softmax_s(cap(scale q_t . k_s)) v_s over the tokens s <= t of t's document, s > t - window where there is one; cap(x) = softcap tanh(x / softcap), or
+--- x. Differentiable. Collective over the sp group: every rank makes the same calls in the same order.
 ---@param q_THD moonring.Tensor [T_local, H, D], rotary embedding applied; fp32, bf16 or fp64
 ---@param k_TKD moonring.Tensor [T_local, Hk, D]; Hk divides H
 ---@param v_TKD moonring.Tensor [T_local, Hk, D]
 ---@param scale number usually 1 / sqrt(D)
 ---@param window? integer tokens that a query sees, itself among them; absent: all before it
+---@param softcap? number what scores are kept below in size; absent: they are as they are
 ---@return moonring.Tensor out_THD [T_local, H, D] in q's dtype
-function AttentionPlan:forward(q_THD, k_TKD, v_TKD, scale, window) end
+function AttentionPlan:forward(q_THD, k_TKD, v_TKD, scale, window, softcap) end
 
 function AttentionPlan:close() end
 

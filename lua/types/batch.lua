@@ -12,6 +12,16 @@ local batch = {}
 ---@return moonring.Batch
 function batch.new(micro, attention, mesh, slot) end
 
+--- Which groups a batch's router tallies are of.
+---@class moonring.RouterWatch
+---@field size integer examples of a group
+---@field groups integer how many there are in the step
+
+--- Sums over this rank's tokens and all layers with a router.
+---@class moonring.RouterTally
+---@field probability moonring.Tensor [groups, experts]: of the routers' probabilities; differentiable
+---@field chosen moonring.Tensor int64 [groups, experts]: how often each expert was chosen
+
 --- ids, positions, targets, plan and layout are this rank's share, cut when one of them is first asked for; they live as long as the scope in which that is.
 ---@class moonring.Batch
 ---@field micro moonring.MicroBatch
@@ -25,6 +35,8 @@ function batch.new(micro, attention, mesh, slot) end
 ---@field targets moonring.Tensor int64 [T_local]; -100: none
 ---@field plan moonring.AttentionPlan
 ---@field layout moonring.Layout
+---@field router? moonring.RouterWatch what of the model's routers `hidden` is to tally; none where absent
+---@field tally? moonring.RouterTally what `hidden` left, where the batch has a `router` and the model has experts
 local Batch = {}
 
 --- The whole stream, uncut.
@@ -72,12 +84,17 @@ function Batch:count_targets() end
 ---@return moonring.Tensor [T_local, ...]
 function Batch:cut(stream) end
 
+--- This rank's tokens' groups, numbered from 0, by their examples' places in the step.
+---@param size integer examples of a group
+---@return moonring.Tensor int64 [T_local]
+function Batch:groups(size) end
+
 --- `noise` with the identities of this rank's tokens, as a model's forward takes it; nil for nil.
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return table?
 function Batch:noise(noise) end
 
---- The stream after the model's final norm. Collective over the sp group.
+--- The stream after the model's final norm. Leaves the routers' sums in self.tally where self.router asks for them. Collective over the sp group.
 ---@param model moonring.Model
 ---@param noise? table { seed, step, neftune_alpha }
 ---@return moonring.Tensor hidden_TD [T_local, D]

@@ -11,6 +11,8 @@ local config = {}
 ---@field given table<string, any> what the file and the words say, unchecked
 ---@field model_name_or_path? string the model: a Hugging Face folder, a .gguf file, or builtin:smollm2
 ---@field adapter_name_or_path? string[] adapter folders in PEFT's format: all but the last are merged into the model, the last goes on learning
+---@field rope_scaling? "linear" | "dynamic" | "yarn" | "llama3" how the rotary embedding is stretched where cutoff_len is beyond the model's context: by ceil(cutoff_len / context)
+---@field moe_aux_loss_coef? number weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples at a time; in pt and sft
 ---@field disable_gradient_checkpointing boolean keep every activation: the same as recompute: none; false where absent
 ---@field recompute "block" | "selective" | "none" what backward makes again: each block from its input, all of a block but its attention, or nothing; block where absent
 ---@field sequence_parallel_size integer ranks that share one sequence; divides the number of ranks; 1 where absent

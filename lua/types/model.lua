@@ -76,6 +76,18 @@ function Checkpoint:companion(name) end
 ---@return integer[]
 function Checkpoint:eos_token_ids() end
 
+--- What turns queries and keys, in words: "default", or "yarn, factor 4 over 32768 positions, cosines times 1.1386".
+---@return string
+function Checkpoint:rope() end
+
+--- Stretches the rotary embedding of models loaded from here on, and of what they save, for texts of `length` tokens: by ceil(length / context). Nothing changes where
+--- they fit, or where the model takes no scaling.
+--- Errors: INVALID_ARGUMENT for another kind.
+---@param kind "linear" | "dynamic" | "yarn" | "llama3"
+---@param length integer
+---@return string report a line: what turns now, or why nothing changed
+function Checkpoint:scale_rope(kind, length) end
+
 --- The longest sequence that the model was made for.
 ---@return integer
 function Checkpoint:max_position_embeddings() end
@@ -94,25 +106,35 @@ function Checkpoint:close() end
 ---@class moonring.Model
 local Model = {}
 
----@class moonring.Noise
----@field seed integer
----@field step integer
----@field identity moonring.Tensor int64 [T_local], the tokens' identities, cut as the ids are
+--- LoRA's dropout and NEFTune act only where seed, step and identity are given, all three: functions of seed, step, token and module.
+---@class moonring.ForwardOptions
+---@field seed? integer
+---@field step? integer
+---@field identity? moonring.Tensor int64 [T_local], the tokens' identities, cut as the ids are
 ---@field neftune_alpha? number noise on the embeddings, uniform in +-neftune_alpha / sqrt(L D); 0, where absent: none
 ---@field lengths? moonring.Tensor int64 [T_local], L: the tokens of each row's document; wanted with neftune_alpha
+---@field router_groups? moonring.Tensor int64 [T_local], which group each token's routing is counted in, from 0; nothing is counted where absent
+---@field router_group_count? integer how many groups there are; with router_groups
 
 --- The stream after the final norm. Differentiable: backward adds to the parameters' gradients. The residual stream, norms and rotary
 --- embedding are fp32 (fp64 for fp64). Collective over the sp group by its attention.
 ---@param ids_T moonring.Tensor int64 [T_local], as `attention:cut` gives them
 ---@param positions_T moonring.Tensor int64 [T_local]
 ---@param plan moonring.AttentionPlan
----@param noise? moonring.Noise LoRA's dropout and NEFTune, which act only where it is given: functions of seed, step, token and module
+---@param options? moonring.ForwardOptions
 ---@return moonring.Tensor hidden_TD [T_local, D]
-function Model:forward(ids_T, positions_T, plan, noise) end
+---@return moonring.Tensor? probability_GE [groups, experts], sums of the routers' probabilities over this rank's tokens and all layers with a router; differentiable. nil, as the next, without experts or router_groups
+---@return moonring.Tensor? chosen_GE int64 [groups, experts]: how often each expert was chosen
+function Model:forward(ids_T, positions_T, plan, options) end
 
---- lm_head.weight, or the embedding where they are tied: [V, D].
----@return moonring.Parameter
+--- What makes logits of hidden states.
+---@return moonring.Head
 function Model:head() end
+
+--- How many experts a layer has (0: the model has none), and how many of them a token goes through.
+---@return integer count
+---@return integer chosen
+function Model:experts() end
 
 --- All weights; of an adapted model the adapter's own alone, under PEFT's names.
 ---@return moonring.Parameters
@@ -177,6 +199,24 @@ function Model:save_gradients(path) end
 function Model:generate(prompt, options, on_token) end
 
 function Model:close() end
+
+--- The last map: logits = cap(scale weight . hidden), cap(x) = softcap tanh(x / softcap), or x where softcap is 0. Objectives apply it.
+---@class moonring.Head
+local Head = {}
+
+--- lm_head.weight, or the embedding where they are tied: [V, D].
+---@return moonring.Parameter
+function Head:weight() end
+
+--- What the product is multiplied by; 1 in most models.
+---@return number
+function Head:scale() end
+
+--- What the logits are kept below in size; 0: nothing.
+---@return number
+function Head:softcap() end
+
+function Head:close() end
 
 --- One number a token: hidden . weight + bias. Objectives apply it.
 ---@class moonring.ValueHead

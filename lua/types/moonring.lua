@@ -24,6 +24,7 @@
 ---@field checks moonring.checks
 ---@field objective moonring.objective
 ---@field reference moonring.reference
+---@field router moonring.router
 ---@field runtime moonring.runtime
 ---@field metrics moonring.metrics
 ---@field batch moonring.batch

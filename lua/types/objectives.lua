@@ -61,21 +61,21 @@ function objectives.kto(options) end
 --- gradient is added to its Parameter. Rows without a target are not projected and give 0.
 --- Cost: 2 N V D flops forward and 6 N V D backward for N targets; 64 MiB of logits at a time.
 ---@param hidden_TD moonring.Tensor [T, D]; fp32, bf16 or fp64
----@param head_VD moonring.Parameter [V, D], `model:head()`
+---@param head moonring.Head `model:head()`; its scale and softcap are applied
 ---@param targets_T moonring.Tensor int64 [T]; -100: none
 ---@param options? moonring.LogProbOptions
 ---@return moonring.Tensor log_prob_T [T] in fp32, or fp64
 ---@return table<string, moonring.Tensor>? statistics by name, [T] each, outside the graph; nil where none was asked for
-function objectives.log_prob(hidden_TD, head_VD, targets_T, options) end
+function objectives.log_prob(hidden_TD, head, targets_T, options) end
 
 --- What the head says at some rows, to look at a model. Not differentiable.
 ---@param hidden_ND moonring.Tensor [N, D]
----@param head_VD moonring.Parameter [V, D]
+---@param head moonring.Head
 ---@param first_ids integer K: logits of ids 0 .. K-1
 ---@param options? moonring.HeadOptions
 ---@return moonring.Tensor logits_NK [N, K]
 ---@return moonring.Tensor logsumexp_N [N], over the whole vocabulary
-function objectives.logits(hidden_ND, head_VD, first_ids, options) end
+function objectives.logits(hidden_ND, head, first_ids, options) end
 
 --- The sum of each document's values over all its tokens, on whatever sp rank: what a sequence-level objective is made from. Differentiable; its
 --- backward communicates nothing. Collective over sp. No parameter may be used after it.
@@ -121,6 +121,17 @@ function objectives.document_scores(hidden_TD, weight, bias, layout, mesh, optio
 ---@return moonring.Tensor loss of shape [], fp64
 ---@return table<string, number[]> metrics by name {sum, count}: "accuracy"
 function objectives.reward_loss(scores) end
+
+---@class moonring.RouterWeightsOptions
+---@field per_token integer experts that a token goes through
+---@field coefficient number of the loss
+
+--- What each router probability counts in the load-balancing loss of a group of tokens, coefficient E sum_e f_e P_e, as Transformers has it: sum(weights * sums of
+--- probabilities), over micro-batches, layers and ranks, is the loss of all groups.
+---@param chosen moonring.Tensor [groups, experts]: how often each expert was chosen, over all layers and ranks
+---@param options moonring.RouterWeightsOptions
+---@return moonring.Tensor weights fp64 [groups, experts]; 0 for a group without tokens
+function objectives.router_weights(chosen, options) end
 
 ---@class moonring.Sft
 local Sft = {}

@@ -14,6 +14,7 @@ local runtime = {}
 ---@field reference? moonring.Reference where the objective needs one
 ---@field group? integer examples of a survey's group: per_device_train_batch_size x dp
 ---@field noise? table { seed, neftune_alpha }: what is random in training acts where it is given
+---@field router? moonring.Router where experts are to be balanced; with objectives at token level
 ---@field on_batch? fun(batch: moonring.Batch) sees each micro-batch before its forward
 
 --- What runs the steps of one model under one objective.
@@ -30,6 +31,7 @@ function runtime.new(options) end
 ---@field reference? moonring.Reference
 ---@field group? integer
 ---@field noise? table
+---@field router? moonring.Router
 ---@field on_batch? fun(batch: moonring.Batch)
 local Runtime = {}
 

@@ -28,4 +28,10 @@ function stages.objective(c, learner) end
 ---@return table?
 function stages.noise(c) end
 
+--- What balances a mixture of experts: where moe_aux_loss_coef is not 0, the stage is pt or sft, and the model has experts; else nil.
+---@param c moonring.Configuration
+---@param learner moonring.Model
+---@return moonring.Router?
+function stages.router(c, learner) end
+
 return stages

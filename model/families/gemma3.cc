@@ -10,7 +10,7 @@ namespace moonring::model {
 
 namespace {
 
-bool Slides(const JsonFields& fields, int64_t layer) { return (layer + 1) % fields.OptionalInt("sliding_window_pattern")->value_or(6) != 0; }
+bool Slides(const JsonFields& fields, int64_t layer) { return (layer + 1) % *ReadSize(fields, "sliding_window_pattern", 6) != 0; }
 
 // Transformers 5 writes one object for each kind of layer into rope_parameters.
 absl::StatusOr<RotaryRule> ReadLocalRotary(const JsonFields& fields, const ModelConfig& config) {

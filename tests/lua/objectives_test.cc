@@ -8,6 +8,7 @@
 #include "comm/parameter.h"
 #include "gtest/gtest.h"
 #include "lua/class.h"
+#include "lua/handles.h"
 #include "lua/stack.h"
 #include "lua/tensor.h"
 #include "tests/lua/fixture.h"
@@ -21,6 +22,9 @@ class Objectives : public VmTest {
     Define("leaf", Bind<[](at::Tensor tensor) { return tensor.clone().requires_grad_(true); }>);
     Define("gradient", Bind<[](at::Tensor tensor) { return tensor.grad(); }>);
     Define("weight", Bind<[](at::Tensor tensor) { return std::make_shared<comm::Parameter>("weight", tensor.clone()); }>);
+    Define("head", Bind<[](at::Tensor tensor, double scale, double softcap) {
+      return std::make_shared<Head>(Head{std::make_shared<comm::Parameter>("head", tensor.clone()), scale, softcap});
+    }>);
     Define("weight_gradient", Bind<[](comm::Parameter& parameter) { return parameter.gradient(); }>);
   }
   std::string Check(const std::string& text) {
@@ -123,7 +127,7 @@ TEST_F(Objectives, DocumentsScoresAndRewards) {
 
 TEST_F(Objectives, StatisticsAndWeightsOfTokens) {
   EXPECT_EQ(Check(R"lua(
-    local hidden, head = tensor { { 1, 0 }, { 0, 3 }, { 2, 2 } }, weight(tensor { { 1, 0 }, { 0, 1 } })
+    local hidden, head, head_of = tensor { { 1, 0 }, { 0, 3 }, { 2, 2 } }, head(tensor { { 1, 0 }, { 0, 1 } }, 1, 0), head
     local targets = tensor({ 1, -100, 0 }, "int64")
     local log_prob, nothing = objectives.log_prob(hidden, head, targets)
     assert(nothing == nil)
@@ -139,6 +143,25 @@ TEST_F(Objectives, StatisticsAndWeightsOfTokens) {
     refused("eaft wants the top_entropy of [3] tokens", objectives.sft { eaft = true }.loss, objectives.sft { eaft = true }, log_prob, targets)
     refused("wanted one of them", objectives.sft, { dft = true, eaft = true })
     refused("label_smoothing is 1, wanted 0 to less than 1", objectives.log_prob, hidden, head, targets, { label_smoothing = 1 })
+
+    -- A head's scale and cap are in the logits: of the last row 1.5 tanh(2 x 2 / 1.5), twice.
+    local capped, cap = head_of(tensor { { 1, 0 }, { 0, 1 } }, 2, 1.5), 1.5 * math.tanh(4 / 1.5)
+    local logits, logsumexp = objectives.logits(hidden, capped, 2)
+    assert(math.abs(logits:tolist()[3][1] - cap) < 1e-6 and math.abs(logsumexp:tolist()[3] - cap - math.log(2)) < 1e-6)
+    local first = 1.5 * math.tanh(2 / 1.5)
+    assert(math.abs(objectives.log_prob(hidden, capped, targets):tolist()[1] + math.log(1 + math.exp(first))) < 1e-6)
+    assert(capped:scale() == 2 and capped:softcap() == 1.5 and tostring(capped) == "Head head" and capped:weight():name() == "head")
+  )lua"),
+            "");
+}
+
+TEST_F(Objectives, RouterWeights) {
+  EXPECT_EQ(Check(R"lua(
+    local weights = objectives.router_weights(tensor({ { 6, 2 }, { 0, 0 } }, "int64"), { per_token = 2, coefficient = 0.5 }):tolist()
+    near(weights[1][1], 0.5 * 2 * 6 / 16)
+    near(weights[1][2], 0.5 * 2 * 2 / 16)
+    assert(weights[2][1] == 0 and weights[2][2] == 0)
+    refused("3 choices of 2 experts", objectives.router_weights, tensor { { 1, 2 } }, { per_token = 3, coefficient = 1 })
   )lua"),
             "");
 }

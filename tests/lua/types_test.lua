@@ -87,7 +87,8 @@ do
   o.AttentionPlan = plan
   o.Checkpoint = moonring.model.open(model_folder)
   o.Model = moonring.model.load(o.Checkpoint)
-  o.Parameters, o.Parameter = o.Model:parameters(), o.Model:head()
+  o.Parameters, o.Head = o.Model:parameters(), o.Model:head()
+  o.Parameter = o.Head:weight()
   o.ValueHead = o.Model:value_head()
   o.Tokenizer = moonring.data.tokenizer(o.Checkpoint)
   o.Template = moonring.data.template("chatml", o.Tokenizer)
@@ -96,7 +97,7 @@ do
   o.Step = o.Steps:next()
   o.MicroBatch = o.Step:micro_batches()[1]
   o.Sft = moonring.objectives.sft()
-  local log_prob = moonring.objectives.log_prob(o.Model:forward(ids, positions, plan), o.Parameter, targets)
+  local log_prob = moonring.objectives.log_prob(o.Model:forward(ids, positions, plan), o.Head, targets)
   o.Tensor = o.Sft:loss(log_prob, targets)
   o.Preference, o.Kto = moonring.objectives.preference(), moonring.objectives.kto()
   o.Optimizer = moonring.trainer.adamw(o.Parameters)
@@ -106,6 +107,7 @@ do
   o.Chat = moonring.chat.new(o.Model, o.Tokenizer, o.Template, {})
   o.Batch = moonring.batch.new(o.MicroBatch, o.Attention, o.Mesh)
   o.Runtime = moonring.runtime.new { mesh = o.Mesh, model = o.Model, attention = o.Attention, objective = moonring.objective.sft {} }
+  o.Router = moonring.router.new { model = o.Model, coefficient = 0.01, size = 4 }
   o.Checkpoints = moonring.checkpoints.new { dir = scratch, mesh = o.Mesh, save = function() end }
   local rank_1 = { rank = function() return 1 end } -- which writes no log
   o.Journal = moonring.journal.open(moonring.config.load(nil, {}), rank_1, {}, o.Dataset, o.Attention)
@@ -120,7 +122,7 @@ for module, class in pairs(modules) do
 end
 local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
-for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Runtime" } do live["moonring." .. name] = getmetatable(objects[name]) end
+for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Router", "Runtime" } do live["moonring." .. name] = getmetatable(objects[name]) end
 
 -- Sections ----------------------------------------------------------------------------------------------------------------------------
 
@@ -366,7 +368,7 @@ function sections.records()
   fields("probe.read", "moonring.ProbeInput", moonring.probe.read(scratch .. "/probe.json", 100))
   local sampling = moonring.chat.sampling(defaults)
   for name in pairs(sampling) do check(classes["moonring.GenerateOptions"].fields[name], "chat.sampling has ", name) end
-  for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Runtime" } do fields(name, "moonring." .. name, objects[name]) end
+  for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Router", "Runtime" } do fields(name, "moonring." .. name, objects[name]) end
 end
 
 -- Every object prints itself, closes twice, says so, and is no use afterwards.

@@ -14,23 +14,13 @@
 #include "model/transformer.h"
 #include "model/weights.h"
 #include "tests/model/masked_attention.h"
+#include "tests/model/small_config.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {
 
 inline ModelConfig SmallConfig(bool tied = true, int64_t layers = 2) {
-  ModelConfig config;
-  config.architecture = "LlamaForCausalLM";
-  config.vocab_size = 13;
-  config.hidden_size = 16;
-  config.intermediate_size = 24;
-  config.layers = layers;
-  config.heads = 4;
-  config.kv_heads = 2;
-  config.head_dim = 4;
-  config.tie_word_embeddings = tied;
-  config.json = R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama"})";
-  return config;
+  return testing::ParsedConfig(testing::SmallJson({{"tie_word_embeddings", tied}, {"num_hidden_layers", layers}}));
 }
 
 inline comm::Parameters RandomWeights(const ModelConfig& config, at::ScalarType dtype) {
@@ -92,13 +82,15 @@ inline Models MakeModels(const ModelConfig& config, const AdapterOptions& option
   return models;
 }
 
-inline at::Tensor Hidden(Transformer& model, const Stream& stream, const Noise* noise = nullptr) {
-  return model.Forward(stream.ids, stream.positions, std::make_shared<testing::MaskedAttention>(stream.lengths), noise);
+inline at::Tensor HiddenOf(Transformer& model, const Stream& stream, const Noise* noise = nullptr) {
+  ForwardOptions options;
+  if (noise != nullptr) options.noise = *noise;
+  return model.Forward(stream.ids, stream.positions, std::make_shared<testing::MaskedAttention>(stream.lengths), options).hidden_TD;
 }
 
 // A loss of the hidden states and of the head's logits, each by fixed weights.
 inline double Loss(Transformer& model, const Stream& stream, const Noise* noise, bool backward) {
-  const at::Tensor hidden = Hidden(model, stream, noise);
+  const at::Tensor hidden = HiddenOf(model, stream, noise);
   at::Tensor head = model.head()->Lease(hidden.scalar_type());
   if (model.head()->trainable()) head.requires_grad_();
   at::manual_seed(20);

@@ -43,7 +43,7 @@ TEST_P(FolderKindTest, FolderAndMerge) {
     const ModelConfig config = SmallConfig(tied);
     const Stream stream = RandomStream({9, 4}, config.vocab_size);
     Models models = MakeModels(config, GetParam().options, dtype);
-    const at::Tensor hidden = Hidden(*models.adapted, stream), logits = at::linear(hidden, models.adapted->head()->weight());
+    const at::Tensor hidden = HiddenOf(*models.adapted, stream), logits = at::linear(hidden, models.adapted->head()->weight());
     const ScratchFolder scratch;
     ASSERT_OK(SaveAdapter(scratch / "adapter", *models.adapter, "some/base", {{"tokenizer.json", "{}"}}));
     ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> read, ReadAdapter(scratch / "adapter", config, dtype, at::kCPU));
@@ -55,7 +55,7 @@ TEST_P(FolderKindTest, FolderAndMerge) {
     EXPECT_EQ(read->options.scale(), models.adapter->options.scale());
     EXPECT_EQ(read->options.dropout, models.adapter->options.dropout);
     ASSERT_OK_AND_ASSIGN(const auto adapted, Transformer::Adapt(*models.base, read));
-    EXPECT_TRUE(BitEqual(Hidden(*adapted, stream), hidden));
+    EXPECT_TRUE(BitEqual(HiddenOf(*adapted, stream), hidden));
 
     comm::Parameters merged;
     ModelConfig parted = config;
@@ -68,7 +68,7 @@ TEST_P(FolderKindTest, FolderAndMerge) {
       merged.push_back(std::make_shared<comm::Parameter>(weight.name, read->Merged(weight.name, base)));
     }
     ASSERT_OK_AND_ASSIGN(const auto whole, Transformer::Create(parted, merged, {.weight_dtype = dtype, .matmul_dtype = dtype}));
-    const at::Tensor merged_hidden = Hidden(*whole, stream);
+    const at::Tensor merged_hidden = HiddenOf(*whole, stream);
     EXPECT_TRUE(RelativeError(merged_hidden, hidden, bound));
     EXPECT_TRUE(RelativeError(at::linear(merged_hidden, whole->head()->weight()), logits, bound));
   }
@@ -203,7 +203,7 @@ struct Outcome {
 Outcome Evaluate(Transformer& model, const nlohmann::json& input, bool backward) {
   const auto lengths = input["lengths"].get<std::vector<int64_t>>();
   const at::Tensor targets = comm::ShiftLabels(Longs(input["labels"]), lengths);
-  const at::Tensor hidden = model.Forward(Longs(input["input_ids"]), comm::PositionsInDocuments(lengths), std::make_shared<MaskedAttention>(lengths));
+  const at::Tensor hidden = model.Forward(Longs(input["input_ids"]), comm::PositionsInDocuments(lengths), std::make_shared<MaskedAttention>(lengths)).hidden_TD;
   at::Tensor head = model.head()->Lease(hidden.scalar_type()).requires_grad_(model.head()->trainable());
   const at::Tensor nll = at::cross_entropy_loss(at::linear(hidden, head), targets, {}, at::Reduction::None, comm::kIgnore);
   const at::Tensor nll_P = nll.index_select(0, targets.ne(comm::kIgnore).nonzero().flatten()), loss = nll_P.mean();

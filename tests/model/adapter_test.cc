@@ -99,10 +99,10 @@ TEST(AdapterTest, ANewOneIsTheBase) {
   const ModelConfig config = SmallConfig();
   const Stream stream = RandomStream({9, 4}, config.vocab_size);
   Models lora = MakeModels(config, {.saved = {"embed_tokens"}}, at::kFloat, Recompute::kBlock, /*moved=*/false);
-  EXPECT_TRUE(BitEqual(Hidden(*lora.adapted, stream), Hidden(*lora.base, stream)));
+  EXPECT_TRUE(BitEqual(HiddenOf(*lora.adapted, stream), HiddenOf(*lora.base, stream)));
   // DoRA's m / n is 1 up to a rounding.
   Models dora = MakeModels(config, {.dora = true}, at::kDouble, Recompute::kBlock, /*moved=*/false);
-  EXPECT_TRUE(RelativeError(Hidden(*dora.adapted, stream), Hidden(*dora.base, stream), 1e-14));
+  EXPECT_TRUE(RelativeError(HiddenOf(*dora.adapted, stream), HiddenOf(*dora.base, stream), 1e-14));
 }
 
 TEST(AdapterTest, TheBaseStaysAsItIs) {
@@ -112,12 +112,12 @@ TEST(AdapterTest, TheBaseStaysAsItIs) {
   auto alone = *Transformer::Create(config, RandomWeights(config, at::kDouble), {.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble});
   const std::string digest = Digest(models.base->parameters());
   Loss(*models.adapted, stream, nullptr, /*backward=*/true);
-  EXPECT_TRUE(BitEqual(Hidden(*models.base, stream), Hidden(*alone, stream)));
+  EXPECT_TRUE(BitEqual(HiddenOf(*models.base, stream), HiddenOf(*alone, stream)));
   EXPECT_EQ(Digest(models.base->parameters()), digest);
   for (const auto& parameter : models.base->parameters()) EXPECT_FALSE(parameter->gradient().defined()) << parameter->name();
   EXPECT_EQ(models.adapted->head()->name(), "base_model.model.lm_head.weight");
   EXPECT_EQ(models.base->head()->name(), "model.embed_tokens.weight");
-  EXPECT_FALSE(BitEqual(Hidden(*models.adapted, stream), Hidden(*models.base, stream)));
+  EXPECT_FALSE(BitEqual(HiddenOf(*models.adapted, stream), HiddenOf(*models.base, stream)));
 }
 
 class AdapterKindTest : public ::testing::TestWithParam<Kind> {};
@@ -163,7 +163,7 @@ TEST_P(AdapterKindTest, RanksTogetherAreOne) {
     Models one = MakeModels(config, GetParam().options);
     at::manual_seed(9);
     const at::Tensor weights = at::randn({stream.ids.size(0), config.hidden_size}, at::kDouble);
-    const at::Tensor hidden = Hidden(*one.adapted, stream, &noise);
+    const at::Tensor hidden = HiddenOf(*one.adapted, stream, &noise);
     (hidden * weights).sum().backward();
     for (const std::string strategy : {"zigzag-ring", "ulysses", "all-gather", "usp"}) {
       for (const int ranks : {2, 4}) {
@@ -180,7 +180,7 @@ TEST_P(AdapterKindTest, RanksTogetherAreOne) {
           ASSERT_OK_AND_ASSIGN(std::shared_ptr<attention::PlannedAttention> plan, attention->Plan(layout));
           const auto cut = [&](const at::Tensor& tensor) { return layout->Cut(tensor, rank); };
           const Noise local{noise.seed, noise.step, cut(noise.identity_T), noise.neftune_alpha, cut(noise.lengths_T)};
-          const at::Tensor mine = models[rank].adapted->Forward(cut(stream.ids), cut(stream.positions), plan, &local);
+          const at::Tensor mine = models[rank].adapted->Forward(cut(stream.ids), cut(stream.positions), plan, {.noise = local}).hidden_TD;
           (mine * cut(weights)).sum().backward();
           locals[rank] = mine.detach();
           if (rank == 0) joined = layout;
@@ -207,35 +207,37 @@ TEST(AdapterTest, NoiseActsOnlyWhereGivenAndByItsKey) {
   const Stream stream = RandomStream({9, 4}, config.vocab_size);
   Models models = MakeModels(config, {.dropout = 0.5});
   Noise noise = NoiseOf(stream);
-  const at::Tensor plain = Hidden(*models.adapted, stream), noisy = Hidden(*models.adapted, stream, &noise);
+  const at::Tensor plain = HiddenOf(*models.adapted, stream), noisy = HiddenOf(*models.adapted, stream, &noise);
   EXPECT_FALSE(BitEqual(plain, noisy));
-  EXPECT_TRUE(BitEqual(noisy, Hidden(*models.adapted, stream, &noise)));
+  EXPECT_TRUE(BitEqual(noisy, HiddenOf(*models.adapted, stream, &noise)));
   noise.step += 1;
-  EXPECT_FALSE(BitEqual(noisy, Hidden(*models.adapted, stream, &noise)));
+  EXPECT_FALSE(BitEqual(noisy, HiddenOf(*models.adapted, stream, &noise)));
   // Documents in another order have the noise of their own tokens.
   noise = NoiseOf(stream);
   const at::Tensor order = at::cat({at::arange(9, 13, at::kLong), at::arange(9, at::kLong)});
   const Stream turned{{4, 9}, stream.ids.index_select(0, order), stream.positions.index_select(0, order), stream.identity.index_select(0, order),
                       stream.document_lengths.index_select(0, order)};
   const Noise turned_noise = NoiseOf(turned);
-  EXPECT_TRUE(RelativeError(Hidden(*models.adapted, turned, &turned_noise), noisy.index_select(0, order), 1e-12));
+  EXPECT_TRUE(RelativeError(HiddenOf(*models.adapted, turned, &turned_noise), noisy.index_select(0, order), 1e-12));
 }
 
 TEST(AdapterTest, NeftuneIsUniformInItsRange) {
-  ModelConfig config = SmallConfig(true, 0);  // the embedding and the norm alone
+  ModelConfig config = SmallConfig();
+  config.layers = 0;  // the embedding and the norm alone
+  config.layer_rules.clear();
   config.hidden_size = 64;
   auto model = *Transformer::Create(config, RandomWeights(config, at::kDouble), {.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble});
   for (const auto& parameter : model->parameters()) parameter->weight().fill_(parameter->name() == "model.norm.weight" ? 1.0 : 1e4);
   const Stream stream = RandomStream({100, 25}, config.vocab_size);
   const Noise noise{1, 2, stream.identity, 5.0, stream.document_lengths};
   // A row of 1e4 with small noise: norm(x) - norm(1e4) is the noise less its mean, over 1e4.
-  const at::Tensor change = (Hidden(*model, stream, &noise) - Hidden(*model, stream)) * 1e4;
+  const at::Tensor change = (HiddenOf(*model, stream, &noise) - HiddenOf(*model, stream)) * 1e4;
   const double first = 5 / std::sqrt(100.0 * 64), second = 5 / std::sqrt(25.0 * 64);
   EXPECT_NEAR(change.narrow(0, 0, 100).std().item<double>(), first / std::sqrt(3.0), 0.03 * first);
   EXPECT_NEAR(change.narrow(0, 100, 25).std().item<double>(), second / std::sqrt(3.0), 0.05 * second);
   EXPECT_LT(change.narrow(0, 0, 100).abs().max().item<double>(), 1.5 * first);
   const Noise without{1, 2, stream.identity, 5.0, {}};
-  EXPECT_THROW(Hidden(*model, stream, &without), c10::Error);
+  EXPECT_THROW(HiddenOf(*model, stream, &without), c10::Error);
 }
 
 TEST(AdapterTest, TheBaseMustBeFrozen) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/gguf_config.h"
 #include "model/gguf_model.h"
 #include "model/gguf_tokenizer.h"
 #include "nlohmann/json.hpp"
@@ -32,6 +33,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kNotFound = absl::StatusCode::kNotFound;
 constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
 
 absl::StatusOr<std::shared_ptr<const GgufFile>> Open(const std::string& bytes) {
@@ -64,7 +66,7 @@ TEST(GgufTest, ReadsMetadata) {
     EXPECT_EQ(*file->String("s"), "text");
     EXPECT_THAT(*file->Strings("list"), ElementsAre("", "a", "bc"));
     EXPECT_THAT(*file->Ints("ints"), ElementsAre(-1, 2));
-    EXPECT_THAT(file->Int("nobody"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("x.gguf: nobody: missing")));
+    EXPECT_THAT(file->Int("nobody"), StatusIs(kNotFound, HasSubstr("x.gguf: nobody: missing")));
     EXPECT_THAT(file->Int("s"), StatusIs(kInvalid, HasSubstr("x.gguf: s: wanted one whole number")));
     EXPECT_THAT(file->Int("big"), StatusIs(kInvalid, HasSubstr("big")));
     EXPECT_THAT(file->Strings("ints"), StatusIs(kInvalid, HasSubstr("an array of strings")));
@@ -225,7 +227,7 @@ TEST(GgufModelTest, ConfigIsHuggingFaces) {
   ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(TinyGguf()));
   const ModelConfig& config = model->config();
   EXPECT_EQ(config.rms_norm_eps, 1e-5) << "not the fp32 number that GGUF stores";
-  EXPECT_EQ(config.rope_theta, 1e5);
+  EXPECT_EQ(config.rotaries[0].theta, 1e5);
   EXPECT_EQ(config.vocab_size, 12);
   EXPECT_EQ(config.heads, 2);
   EXPECT_EQ(config.kv_heads, 1);
@@ -255,24 +257,24 @@ TEST(GgufModelTest, RefusesWhatItCannotMean) {
     change(writer);
     return OpenModel(writer).status();
   };
-  EXPECT_THAT(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "yarn"); }),
-              StatusIs(kUnimplemented, HasSubstr("rope_scaling yarn is not supported yet")));
+  EXPECT_THAT(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "longrope"); }),
+              StatusIs(kUnimplemented, HasSubstr("x.gguf: llama.rope.scaling.type: 'longrope' is not supported (none, linear, yarn)")));
+  EXPECT_THAT(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "yarn"); }), StatusIs(kNotFound, HasSubstr("llama.rope.scaling.factor: missing")));
   EXPECT_OK(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "none"); }));
-  EXPECT_THAT(with([](GgufWriter& f) { f.FloatTensor("rope_freqs.weight", {2}, {1, 8}); }), StatusIs(kUnimplemented, HasSubstr("rope_scaling llama3")));
-  EXPECT_THAT(with([](GgufWriter& f) { f.U32("llama.expert_count", 8); }), StatusIs(kUnimplemented, HasSubstr("mixture of experts")));
+  EXPECT_THAT(with([](GgufWriter& f) { f.FloatTensor("rope_freqs.weight", {2}, {1, 8}); }), StatusIs(kUnimplemented, HasSubstr("rope_freqs.weight: factors that are not llama3's")));
   EXPECT_THAT(with([](GgufWriter& f) { f.U32("llama.attention.value_length", 8); }), StatusIs(kUnimplemented, HasSubstr("unequal sizes")));
   EXPECT_THAT(with([](GgufWriter& f) { f.U32("tokenizer.ggml.padding_token_id", 12); }),
               StatusIs(kInvalid, HasSubstr("padding_token_id 12 is not below the vocabulary's size 12")));
 
   GgufWriter other;
-  other.String("general.architecture", "gemma3");
-  EXPECT_THAT(OpenModel(other), StatusIs(kUnimplemented, HasSubstr("x.gguf: general.architecture: 'gemma3' is not supported yet; supported: llama")));
+  other.String("general.architecture", "gemma");
+  EXPECT_THAT(OpenModel(other), StatusIs(kUnimplemented, HasSubstr("x.gguf: general.architecture: 'gemma' is not supported; supported: llama, smollm3, ")));
   GgufWriter empty;
-  EXPECT_THAT(OpenModel(empty), StatusIs(absl::StatusCode::kNotFound, HasSubstr("general.architecture: missing")));
+  EXPECT_THAT(OpenModel(empty), StatusIs(kNotFound, HasSubstr("general.architecture: missing")));
   empty.String("general.architecture", "llama");
   EXPECT_THAT(OpenModel(empty), StatusIs(kInvalid, HasSubstr("token_embd.weight is missing")));
   empty.FloatTensor("token_embd.weight", {4, 2}, std::vector<float>(8));
-  EXPECT_THAT(OpenModel(empty), StatusIs(absl::StatusCode::kNotFound, HasSubstr("llama.embedding_length: missing")));
+  EXPECT_THAT(OpenModel(empty), StatusIs(kNotFound, HasSubstr("llama.embedding_length: missing")));
   empty.U32("llama.vocab_size", 5);
   EXPECT_THAT(OpenModel(empty), StatusIs(kInvalid, HasSubstr("llama.vocab_size is 5 but token_embd.weight has 4 rows")));
   GgufWriter crowded;

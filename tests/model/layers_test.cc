@@ -1,5 +1,6 @@
 #include "model/layers.h"
 
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -74,52 +75,57 @@ TEST_F(LayersTest, RmsNormKeepsItsInputAndOneNumberARow) {
   EXPECT_LE(live.now() - static_cast<int64_t>(y.nbytes()), 64 * 4 + 1024);
 }
 
-// The pair (x_f, x_{f + F}) as a complex number, turned by position * theta^(-2f/D).
-TEST_F(LayersTest, RotaryIsAComplexRotation) {
-  const int64_t heads = 3, width = 8;
-  const double theta = 500.0;
-  const at::Tensor positions = at::tensor({0, 5, 2, 2, 1000}, at::kLong), x = Random({5, heads, width});
-  const at::Tensor exponent = at::arange(0, width / 2, at::kDouble) * (-2.0 / width);
-  const at::Tensor angle = (positions.to(at::kDouble).unsqueeze(1) * at::pow(theta, exponent)).unsqueeze(1);
-  const at::Tensor turned = at::complex(x.narrow(2, 0, width / 2), x.narrow(2, width / 2, width / 2)) * at::polar(at::ones_like(angle), angle);
-  const at::Tensor wanted = at::cat({at::real(turned), at::imag(turned)}, 2);
-  // An angle of 1000 carries its last bit, 1e-13, into the result.
-  EXPECT_TRUE(RelativeError(ApplyRotary(x, MakeRotary(positions, width, theta, at::kDouble)), wanted, 1e-12));
-  // fp32 angles: 1000 * 2^-24 of an angle, on a fifth of the rows.
-  EXPECT_TRUE(RelativeError(ApplyRotary(x.to(at::kFloat), MakeRotary(positions, width, theta, at::kFloat)), wanted, 1e-4));
-  EXPECT_TRUE(BitEqual(ApplyRotary(x, MakeRotary(positions, width, theta, at::kDouble))[0], x[0]));
+// Each activation by its formula in plain doubles, which knows erf and tanh from the standard library.
+double ByItsFormula(double x, Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kGelu:
+      return x * 0.5 * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kGeluTanh:
+      return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  return 0.0;
 }
 
-TEST_F(LayersTest, RotaryGradients) {
-  const Rotary rotary = MakeRotary(at::tensor({3, 0, 17}, at::kLong), 6, 100.0, at::kDouble);
-  CheckGradients([&](const auto& in) { return ApplyRotary(in[0], rotary); }, {Random({3, 2, 6})});
-}
+constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh};
 
-TEST_F(LayersTest, RotaryComputesInItsOwnDtype) {
-  const Rotary rotary = MakeRotary(at::arange(0, 9, at::kLong), 16, 1e4, at::kFloat);
-  const at::Tensor x = Random({9, 2, 16}, at::kBFloat16);
-  EXPECT_TRUE(BitEqual(ApplyRotary(x, rotary), ApplyRotary(x.to(at::kFloat), rotary).to(at::kBFloat16)));
+TEST_F(LayersTest, ActivationsAreTheirFormulas) {
+  const at::Tensor x = at::cat({Random({200}), at::tensor({-30.0, -5.0, 0.0, 5.0, 30.0}, at::kDouble)});
+  for (const Activation activation : kActivations) {
+    at::Tensor wanted = at::empty_like(x);
+    for (int64_t i = 0; i < x.numel(); ++i) wanted[i] = ByItsFormula(x[i].item<double>(), activation);
+    EXPECT_TRUE(RelativeError(Activate(x, activation), wanted, kSame));
+    EXPECT_TRUE(RelativeError(Activate(x.to(at::kFloat), activation), wanted, 3e-7));
+    const at::Tensor leaf = x.clone().requires_grad_(), dy = Random({205});
+    const auto gradient = [&] { return (Activate(leaf, activation) * dy).sum().item<double>(); };
+    EXPECT_TRUE(RelativeError(ActivateBackward(dy, x, activation), FiniteDifferences(gradient, leaf), kDifferenceBound));
+  }
 }
 
 TEST_F(LayersTest, GatedDownIsItsFormula) {
   const at::Tensor gate = Random({4, 7}), up = Random({4, 7}), w = Random({5, 7}), b = Random({5});
-  const at::Tensor product = gate / (1 + (-gate).exp()) * up;
-  EXPECT_TRUE(RelativeError(GatedDown(gate, up, w, {}), at::matmul(product, w.t()), kSame));
-  EXPECT_TRUE(RelativeError(GatedDown(gate, up, w, b), at::matmul(product, w.t()) + b, kSame));
+  for (const Activation activation : kActivations) {
+    const at::Tensor product = Activate(gate, activation) * up;
+    EXPECT_TRUE(RelativeError(GatedDown(gate, up, w, {}, activation), at::matmul(product, w.t()), kSame));
+    EXPECT_TRUE(RelativeError(GatedDown(gate, up, w, b, activation), at::matmul(product, w.t()) + b, kSame));
+  }
 }
 
 TEST_F(LayersTest, GatedDownGradients) {
-  CheckGradients([](const auto& in) { return GatedDown(in[0], in[1], in[2], in[3]); }, {Random({4, 7}), Random({4, 7}), Random({5, 7}), Random({5})});
-  CheckGradients([](const auto& in) { return GatedDown(in[0], in[1], in[2], {}); }, {Random({4, 7}), Random({4, 7}), Random({5, 7})});
-  const at::Tensor w = Random({5, 7});
-  CheckGradients([&](const auto& in) { return GatedDown(in[0], in[1], w, {}); }, {Random({4, 7}), Random({4, 7})});
+  for (const Activation activation : kActivations) {
+    CheckGradients([=](const auto& in) { return GatedDown(in[0], in[1], in[2], in[3], activation); }, {Random({4, 7}), Random({4, 7}), Random({5, 7}), Random({5})});
+    CheckGradients([=](const auto& in) { return GatedDown(in[0], in[1], in[2], {}, activation); }, {Random({4, 7}), Random({4, 7}), Random({5, 7})});
+    const at::Tensor w = Random({5, 7});
+    CheckGradients([&](const auto& in) { return GatedDown(in[0], in[1], w, {}, activation); }, {Random({4, 7}), Random({4, 7})});
+  }
 }
 
 TEST_F(LayersTest, GatedDownKeepsNothingOfItsOwn) {
   const at::Tensor gate = Random({64, 128}, at::kFloat).requires_grad_(), up = Random({64, 128}, at::kFloat).requires_grad_();
   const at::Tensor w = Random({32, 128}, at::kFloat).requires_grad_();
   LiveBytes live;
-  const at::Tensor y = GatedDown(gate, up, w, {});
+  const at::Tensor y = GatedDown(gate, up, w, {}, Activation::kSilu);
   EXPECT_LE(live.now() - static_cast<int64_t>(y.nbytes()), 1024);
 }
 
@@ -132,9 +138,8 @@ TEST_F(LayersTest, NoRows) {
     const at::ScalarType stream = StreamDtype(dtype);
     const at::Tensor x = Random({0, 8}, stream).requires_grad_(), norm = Random({8}, stream).requires_grad_();
     const at::Tensor w = Random({8, 8}, dtype).requires_grad_(), b = Random({8}, dtype).requires_grad_();
-    const Rotary rotary = MakeRotary(at::empty({0}, at::kLong), 4, 1e4, stream);
     const at::Tensor y = Linear(RmsNorm(x, norm, 1e-5, dtype), w, b);
-    const at::Tensor z = GatedDown(ApplyRotary(y.view({0, 2, 4}), rotary).reshape({0, 8}), y, w, b);
+    const at::Tensor z = GatedDown(y, y, w, b, Activation::kSilu);
     const auto gradients = torch::autograd::grad({z}, {x, norm, w, b}, {at::empty_like(z)});
     EXPECT_EQ(z.sizes(), at::IntArrayRef({0, 8}));
     EXPECT_EQ(gradients[0].sizes(), x.sizes());
@@ -146,8 +151,6 @@ TEST_F(LayersTest, NoRows) {
 TEST_F(LayersTest, RefusesWhatDoesNotFit) {
   EXPECT_THROW(RmsNorm(Random({2, 8}), Random({7}), 1e-5, at::kDouble), c10::Error);
   EXPECT_THROW(RmsNorm(Random({2, 8}), Random({8}, at::kFloat), 1e-5, at::kDouble), c10::Error);
-  EXPECT_THROW(MakeRotary(at::zeros({2}, at::kLong), 7, 1e4, at::kFloat), c10::Error);
-  EXPECT_THROW(ApplyRotary(Random({2, 1, 8}), MakeRotary(at::zeros({3}, at::kLong), 8, 1e4, at::kDouble)), c10::Error);
   const at::Tensor x = Random({2, 8}).requires_grad_();
   const at::Tensor y = RmsNorm(x, at::ones({8}, at::kDouble), 1e-5, at::kDouble);
   EXPECT_THROW(torch::autograd::grad({y}, {x}, {at::ones_like(y)}, std::nullopt, /*create_graph=*/true), c10::Error);

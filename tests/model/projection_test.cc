@@ -99,7 +99,7 @@ TEST_P(ProjectionTest, IsItsEquations) {
 
 TEST_P(ProjectionTest, GatedIsItsEquations) {
   const at::Tensor gate = at::randn({kRows, kIn}, at::kDouble).requires_grad_(), up = at::randn({kRows, kIn}, at::kDouble).requires_grad_();
-  const at::Tensor y = ProjectGated(map_, gate, up), wanted = ByItsEquations(gate * gate.sigmoid() * up);
+  const at::Tensor y = ProjectGated(map_, gate, up, Activation::kSilu), wanted = ByItsEquations(gate * gate.sigmoid() * up);
   EXPECT_TRUE(RelativeError(y, wanted, 1e-14));
   const std::vector<at::Tensor> leaves = Leaves(map_, {gate, up});
   const auto ours = torch::autograd::grad({y}, leaves, {gradient_}), theirs = torch::autograd::grad({wanted}, leaves, {gradient_});
@@ -143,7 +143,7 @@ TEST_P(ProjectionTest, NoRows) {
   Projection map = map_;
   if (GetParam().dropout) map.low_rank->dropout.identity_T = at::empty({0}, at::kLong);
   const at::Tensor x = at::empty({0, kIn}, at::kDouble).requires_grad_();
-  const at::Tensor y = Project(map, x) + ProjectGated(map, x, x);
+  const at::Tensor y = Project(map, x) + ProjectGated(map, x, x, Activation::kSilu);
   EXPECT_EQ(y.sizes(), at::IntArrayRef({0, kOut}));
   for (const at::Tensor& gradient : torch::autograd::grad({y.sum()}, Leaves(map, {x}))) EXPECT_EQ(gradient.abs().sum().item<double>(), 0.0);
 }
@@ -173,7 +173,7 @@ TEST(ProjectionMemoryTest, NoFullWeightGradientAndNoProduct) {
   const at::Tensor gate = at::randn({rows, in}).requires_grad_(), up = at::randn({rows, in}).requires_grad_();
   const int64_t row_bytes = rows * in * 4;
   LiveBytes live;
-  const at::Tensor y = ProjectGated(map, gate, up);
+  const at::Tensor y = ProjectGated(map, gate, up, Activation::kSilu);
   EXPECT_LE(live.now(), row_bytes + rows * rank * 4 + 256);
   const auto gradients = torch::autograd::grad({y.sum()}, {gate, up, map.low_rank->a_RI, map.low_rank->b_OR});
   EXPECT_LT(live.peak(), 9 * row_bytes);  // of 256 KiB each; a weight's gradient alone would be 4 MiB

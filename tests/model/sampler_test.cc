@@ -13,6 +13,7 @@
 
 #include "model/weights.h"
 #include "tests/model/masked_attention.h"
+#include "tests/model/small_config.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/status_matchers.h"
 
@@ -21,24 +22,22 @@ namespace {
 
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::MaskedAttention;
+using ::moonring::testing::ParsedConfig;
 using ::moonring::testing::RelativeError;
+using ::moonring::testing::SmallJson;
 using ::moonring::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 std::unique_ptr<Transformer> RandomModel(at::ScalarType dtype, int64_t positions = 2048, int64_t window = 0) {
-  ModelConfig config;
-  config.architecture = "LlamaForCausalLM";
-  config.vocab_size = 61;
-  config.hidden_size = 32;
-  config.intermediate_size = 48;
-  config.layers = 3;
-  config.heads = 4;
-  config.kv_heads = 2;
-  config.head_dim = 8;
-  config.max_position_embeddings = positions;
-  config.sliding_window = window;
+  ModelConfig config = ParsedConfig(SmallJson({{"vocab_size", 61},
+                                               {"hidden_size", 32},
+                                               {"intermediate_size", 48},
+                                               {"num_hidden_layers", 3},
+                                               {"tie_word_embeddings", false},
+                                               {"max_position_embeddings", positions}}));
+  for (LayerRule& layer : config.layer_rules) layer.window = window;
   at::manual_seed(9);
   comm::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
@@ -58,7 +57,7 @@ at::Tensor Anew(Transformer& model, const std::vector<int64_t>& ids) {
   at::NoGradGuard no_grad;
   const auto count = static_cast<int64_t>(ids.size());
   const auto attention = std::make_shared<MaskedAttention>(std::vector<int64_t>{count});
-  const at::Tensor hidden = model.Forward(at::tensor(ids, at::kLong), at::arange(count, at::kLong), attention);
+  const at::Tensor hidden = model.Forward(at::tensor(ids, at::kLong), at::arange(count, at::kLong), attention).hidden_TD;
   const at::ScalarType dtype = model.options().matmul_dtype;
   return at::linear(hidden[count - 1].to(dtype), model.head()->Lease(dtype)).to(hidden.scalar_type());
 }

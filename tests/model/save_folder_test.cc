@@ -79,7 +79,7 @@ TEST(SaveFolderTest, ConfigKeepsEverythingButWhatChanged) {
   wanted["rope_theta"] = wanted["rope_parameters"]["rope_theta"];
   EXPECT_EQ(json::parse(ReadAll(folder / "config.json")), wanted);
   ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(folder.path()));
-  EXPECT_EQ(again->config().rope_theta, checkpoint->config().rope_theta);
+  EXPECT_EQ(again->config().rotaries[0].theta, checkpoint->config().rotaries[0].theta);
   const at::Tensor before = *checkpoint->Load("model.norm.weight", at::kFloat);
   EXPECT_TRUE(at::equal(*again->Load("model.norm.weight", at::kBFloat16), before.to(at::kBFloat16)));
 }

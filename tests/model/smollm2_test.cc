@@ -50,7 +50,7 @@ TEST_F(SmolLm2Test, LossesAndGradients) {
     const auto lengths = golden["input"]["lengths"].get<std::vector<int64_t>>();
     for (const auto& parameter : model_->parameters()) parameter->ClearGradient();
     const auto attention = std::make_shared<MaskedAttention>(lengths);
-    const at::Tensor hidden = model_->Forward(Longs(golden["input"]["input_ids"]), comm::PositionsInDocuments(lengths), attention);
+    const at::Tensor hidden = model_->Forward(Longs(golden["input"]["input_ids"]), comm::PositionsInDocuments(lengths), attention).hidden_TD;
     at::Tensor head = model_->head()->Lease(at::kFloat).requires_grad_();
     const at::Tensor logits = at::linear(hidden, head);
     const at::Tensor targets = comm::ShiftLabels(Longs(golden["input"]["labels"]), lengths);

@@ -16,24 +16,20 @@
 #include "model/weights.h"
 #include "objectives/log_prob.h"
 #include "tests/model/live_bytes.h"
+#include "tests/model/small_config.h"
 
 namespace moonring::model {
 namespace {
 
 ModelConfig SmolLm2() {
-  ModelConfig config;
-  config.architecture = "LlamaForCausalLM";
-  config.vocab_size = 49152;
-  config.hidden_size = 576;
-  config.intermediate_size = 1536;
-  config.layers = 30;
-  config.heads = 9;
-  config.kv_heads = 3;
-  config.head_dim = 64;
-  config.rope_theta = 100000.0;
-  config.max_position_embeddings = 8192;
-  config.tie_word_embeddings = true;
-  return config;
+  return testing::ParsedConfig(testing::SmallJson({{"vocab_size", 49152},
+                                                   {"hidden_size", 576},
+                                                   {"intermediate_size", 1536},
+                                                   {"num_hidden_layers", 30},
+                                                   {"num_attention_heads", 9},
+                                                   {"num_key_value_heads", 3},
+                                                   {"rope_theta", 100000.0},
+                                                   {"max_position_embeddings", 8192}}));
 }
 
 std::unique_ptr<Transformer> RandomModel(at::ScalarType matmul_dtype, Recompute recompute, bool frozen) {
@@ -67,7 +63,8 @@ void Step(benchmark::State& state) {
   Transformer* model = adapted == nullptr ? base.get() : adapted.get();
   const comm::Parameters& learning = adapted == nullptr ? base->parameters() : adapted->adapter()->parameters;
   const at::Tensor identity = at::arange(tokens, at::kLong);
-  Noise noise{1, 0, identity, 0.0, {}};
+  ForwardOptions options;
+  options.noise = Noise{1, 0, identity, 0.0, {}};
   const at::Tensor ids = at::randint(49152, {tokens}, at::kLong), positions = at::arange(tokens, at::kLong), targets = comm::ShiftLabels(ids, {tokens});
   const auto dense = attention::CreateAttention({.strategy = {.name = "dense"}, .group = comm::Communicator::Alone()}).value();
   const std::shared_ptr<attention::PlannedAttention> plan = dense->Plan(comm::Layout::Create({tokens}, {1}).value()).value();
@@ -76,8 +73,8 @@ void Step(benchmark::State& state) {
   testing::LiveBytes live;
   for (auto _ : state) {
     at::AutoGradMode mode(!forward_alone);
-    noise.step += 1;
-    const at::Tensor hidden = model->Forward(ids, positions, plan, &noise);
+    options.noise->step += 1;
+    const at::Tensor hidden = model->Forward(ids, positions, plan, options).hidden_TD;
     const at::Tensor loss = -objectives::TokenLogProb(hidden, model->head(), targets, log_prob).sum() / static_cast<double>(tokens - 1);
     if (!forward_alone) loss.backward();
     for (const auto& parameter : learning) parameter->ClearGradient();

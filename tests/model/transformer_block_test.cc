@@ -24,7 +24,7 @@ const std::vector<int64_t> kLengths = {7, 1, 5};
 std::vector<int64_t> ShapeOf(int place) {
   switch (place) {
     case kInputNorm:
-    case kPostNorm:
+    case kMlpInputNorm:
     case kOutputBias:
     case kDownBias:
       return {kHidden};
@@ -50,6 +50,11 @@ std::vector<int64_t> ShapeOf(int place) {
   }
 }
 
+bool IsLlamas(int place) {
+  return place == kInputNorm || place == kQuery || place == kKey || place == kValue || place == kOutput || place == kMlpInputNorm || place == kGate ||
+         place == kUp || place == kDown;
+}
+
 struct Inputs {
   at::Tensor hidden, positions;
   std::vector<at::Tensor> weights;
@@ -58,7 +63,7 @@ struct Inputs {
     Inputs inputs{hidden.to(StreamDtype(dtype)).requires_grad_(), positions, {}};
     for (int place = 0; place < kBlockWeights; ++place) {
       const at::Tensor& weight = weights[place];
-      inputs.weights.push_back(weight.defined() ? weight.to(WeightDtype(BlockWeight(place), dtype), false, /*copy=*/true).requires_grad_() : weight);
+      inputs.weights.push_back(weight.defined() ? weight.to(WeightDtype(place, dtype), false, /*copy=*/true).requires_grad_() : weight);
     }
     return inputs;
   }
@@ -72,18 +77,18 @@ Inputs RandomInputs(bool bias, const std::vector<int64_t>& lengths) {
   inputs.positions = at::cat(positions);
   inputs.hidden = at::randn({inputs.positions.size(0), kHidden}, at::kDouble);
   for (int place = 0; place < kBlockWeights; ++place) {
-    at::Tensor weight = at::randn(ShapeOf(place), at::kDouble) * 0.3;
-    if (place == kInputNorm || place == kPostNorm) weight += 1;
-    inputs.weights.push_back(place >= kQueryBias && !bias ? at::Tensor() : weight);
+    const bool there = IsBias(place) ? bias && place != kQueryKeyValueBias : IsLlamas(place);
+    inputs.weights.push_back(there ? at::randn(ShapeOf(place), at::kDouble) * 0.3 + (IsNorm(place) ? 1.0 : 0.0) : at::Tensor());
   }
   return inputs;
 }
 
 at::Tensor Block(const Inputs& inputs, const std::vector<int64_t>& lengths, at::ScalarType dtype) {
   MaskedAttention attention(lengths);
-  const BlockShape shape{kHeads, kKvHeads, kHeadDim, kEps, dtype};
-  return TransformerBlock(shape, PlainMaps(inputs.weights), inputs.hidden, MakeRotary(inputs.positions, kHeadDim, kTheta, StreamDtype(dtype)), attention,
-                          /*kept=*/nullptr);
+  BlockRule rule{.heads = kHeads, .kv_heads = kKvHeads, .head_dim = kHeadDim, .rms_norm_eps = kEps, .matmul_dtype = dtype};
+  rule.scores.scale = 1 / std::sqrt(double{kHeadDim});
+  const Rotary rotary = MakeRotary({.theta = kTheta, .dim = kHeadDim}, inputs.positions, at::Tensor(), StreamDtype(dtype));
+  return TransformerBlock(rule, BlockMaps(inputs.weights), inputs.hidden, {&rotary, {}}, attention, /*kept=*/nullptr).hidden_TD;
 }
 
 // The same block from its equations, in plain operators: rotary embedding as complex numbers, attention a document and a head at a time.
@@ -119,7 +124,7 @@ at::Tensor ByItsEquations(const Inputs& in, const std::vector<int64_t>& lengths)
     begin += length;
   }
   const at::Tensor h = in.hidden + linear(at::cat(documents), kOutput, kOutputBias);
-  const at::Tensor m = Norm(h, w[kPostNorm]), gate = linear(m, kGate, kGateBias);
+  const at::Tensor m = Norm(h, w[kMlpInputNorm]), gate = linear(m, kGate, kGateBias);
   const at::Tensor product = gate * gate.sigmoid() * linear(m, kUp, kUpBias);
   const at::Tensor down = at::matmul(product, w[kDown].t());
   return h + (w[kDownBias].defined() ? down + w[kDownBias] : down);

@@ -24,6 +24,7 @@
 #include "model/weights.h"
 #include "tests/model/live_bytes.h"
 #include "tests/model/masked_attention.h"
+#include "tests/model/small_config.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
@@ -34,7 +35,9 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::LiveBytes;
 using ::moonring::testing::MaskedAttention;
+using ::moonring::testing::ParsedConfig;
 using ::moonring::testing::RelativeError;
+using ::moonring::testing::SmallJson;
 using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
@@ -64,7 +67,7 @@ struct Outcome {
 Outcome RunModel(Transformer& model, const Stream& stream) {
   for (const auto& parameter : model.parameters()) parameter->ClearGradient();
   const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
-  const at::Tensor hidden = model.Forward(stream.ids, stream.positions, attention);
+  const at::Tensor hidden = model.Forward(stream.ids, stream.positions, attention).hidden_TD;
   const at::ScalarType wide = hidden.scalar_type();
   at::Tensor head = model.head()->Lease(wide).requires_grad_();
   Outcome outcome;
@@ -182,9 +185,9 @@ TEST_P(GoldenTest, AFrozenModelComputesTheSame) {
     const auto frozen = LoadGolden(GetParam(), options);
     const Stream stream = StreamOf(Cases()[2]["input"]);
     const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
-    const at::Tensor hidden = frozen->Forward(stream.ids, stream.positions, attention);
+    const at::Tensor hidden = frozen->Forward(stream.ids, stream.positions, attention).hidden_TD;
     EXPECT_FALSE(hidden.requires_grad());
-    EXPECT_TRUE(BitEqual(hidden, model->Forward(stream.ids, stream.positions, attention)));
+    EXPECT_TRUE(BitEqual(hidden, model->Forward(stream.ids, stream.positions, attention).hidden_TD));
     EXPECT_EQ(frozen->head()->weight().scalar_type(), dtype);
   }
 }
@@ -195,18 +198,12 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
                          [](const auto& info) { return info.param; });
 
 ModelConfig SmallConfig(bool bias = false, int64_t layers = 2, int64_t hidden = 32) {
-  ModelConfig config;
-  config.architecture = "LlamaForCausalLM";
-  config.vocab_size = 61;
-  config.hidden_size = hidden;
-  config.intermediate_size = 2 * hidden;
-  config.layers = layers;
-  config.heads = 4;
-  config.kv_heads = 2;
-  config.head_dim = hidden / 4;
-  config.tie_word_embeddings = true;
-  config.attention_bias = config.mlp_bias = bias;
-  return config;
+  return ParsedConfig(SmallJson({{"vocab_size", 61},
+                                 {"hidden_size", hidden},
+                                 {"intermediate_size", 2 * hidden},
+                                 {"num_hidden_layers", layers},
+                                 {"attention_bias", bias},
+                                 {"mlp_bias", bias}}));
 }
 
 comm::Parameters RandomWeights(const ModelConfig& config, at::ScalarType dtype) {
@@ -256,7 +253,7 @@ TEST(TransformerTest, NoRows) {
     ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Create(config, RandomWeights(config, at::kFloat), In(at::kFloat, dtype)));
     const auto attention = std::make_shared<MaskedAttention>(std::vector<int64_t>());
     const at::Tensor none = at::empty({0}, at::kLong);
-    const at::Tensor hidden = model->Forward(none, none, attention);
+    const at::Tensor hidden = model->Forward(none, none, attention).hidden_TD;
     EXPECT_EQ(hidden.sizes(), at::IntArrayRef({0, config.hidden_size}));
     hidden.sum().backward();
     EXPECT_EQ(attention->calls, 2 * config.layers);  // in the recomputation too: a collective inside must not be missed
@@ -274,7 +271,7 @@ TEST(TransformerTest, OnlyWhatIsTrainableTakesAGradient) {
     parameter->ClearGradient();
   }
   const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
-  const at::Tensor logits = at::linear(model->Forward(stream.ids, stream.positions, attention), model->head()->Lease(at::kFloat));
+  const at::Tensor logits = at::linear(model->Forward(stream.ids, stream.positions, attention).hidden_TD, model->head()->Lease(at::kFloat));
   at::cross_entropy_loss(logits, stream.targets, {}, at::Reduction::Mean, comm::kIgnore).backward();
   EXPECT_EQ(attention->calls, config.layers + 1);  // the block below needs no backward
   for (const auto& parameter : model->parameters()) {
@@ -291,7 +288,7 @@ TEST(TransformerTest, RecomputeKeepsOneStreamALayer) {
     auto model = Transformer::Create(config, RandomWeights(config, at::kFloat), In(at::kFloat, at::kFloat, recompute));
     const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
     LiveBytes live;
-    const at::Tensor hidden = (*model)->Forward(stream.ids, stream.positions, attention);
+    const at::Tensor hidden = (*model)->Forward(stream.ids, stream.positions, attention).hidden_TD;
     return live.now() - static_cast<int64_t>(hidden.nbytes());
   };
   const int64_t rotary_bytes = 2 * 128 * 8 * 4;
@@ -338,7 +335,7 @@ TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
         ASSERT_OK_AND_ASSIGN(const auto layout, comm::Layout::Create(stream.lengths, attention->Divide(stream.lengths), attention::CausalTileArea));
         ASSERT_OK_AND_ASSIGN(std::shared_ptr<attention::PlannedAttention> plan, attention->Plan(layout));
         const int rank = world->rank();
-        losses.push_back(model->Forward(layout->Cut(stream.ids, rank), layout->Cut(stream.positions, rank), plan).pow(2).sum());
+        losses.push_back(model->Forward(layout->Cut(stream.ids, rank), layout->Cut(stream.positions, rank), plan).hidden_TD.pow(2).sum());
       }
       for (const at::Tensor& loss : losses) loss.backward();
       if (world->rank() != 0) return;
