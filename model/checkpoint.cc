@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <system_error>
 
@@ -24,9 +25,16 @@
 namespace moonring::model {
 namespace {
 
-// What belongs to a model beside config.json and the weights: kept as it is and written beside a model trained from it.
-constexpr const char* kCompanions[] = {"added_tokens.json",       "chat_template.jinja", "chat_template.json", "generation_config.json", "merges.txt",
-                                       "special_tokens_map.json", "tokenizer.json",      "tokenizer.model",    "tokenizer_config.json",  "vocab.json"};
+// What belongs to a model beside config.json and the weights: kept as it is and written beside a model trained from it. Code is of the families
+// that Transformers itself does not have, and is never run here.
+bool IsCompanion(absl::string_view name) {
+  constexpr absl::string_view kNames[] = {"added_tokens.json",       "chat_template.jinja", "chat_template.json", "generation_config.json", "merges.txt",
+                                          "special_tokens_map.json", "spiece.model",        "tekken.json",        "vocab.json",             "vocab.txt"};
+  if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
+  if (absl::StartsWith(name, "tokenizer") || absl::EndsWith(name, ".tiktoken")) return true;
+  return absl::EndsWith(name, ".py") &&
+         (absl::StartsWith(name, "tokenization_") || absl::StartsWith(name, "configuration_") || absl::StartsWith(name, "modeling_"));
+}
 
 bool Exists(const std::string& path) {
   std::error_code ignored;
@@ -86,13 +94,14 @@ absl::Status Checkpoint::OpenFolder() {
   ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(config_path));
   ASSIGN_OR_RETURN(config_, ParseConfig(config_file->bytes(), config_path));
   ASSIGN_OR_RETURN(store_, OpenWeights(path_));
-  for (const char* name : kCompanions) {
-    const std::string file = absl::StrCat(path_, "/", name);
-    if (!Exists(file)) continue;
-    ASSIGN_OR_RETURN(const auto contents, MappedFile::Open(file));
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().native();
+    if (!IsCompanion(name) || !entry->is_regular_file()) continue;
+    ASSIGN_OR_RETURN(const auto contents, MappedFile::Open(entry->path().native()));
     companions_[name] = std::string(contents->bytes());
   }
-  return absl::OkStatus();
+  return error ? absl::ErrnoToStatus(error.value(), path_) : absl::OkStatus();
 }
 
 absl::Status Checkpoint::OpenGguf(const std::string& path) {
@@ -105,10 +114,12 @@ absl::Status Checkpoint::OpenGguf(const std::string& path) {
 }
 
 absl::Status Checkpoint::CheckWeights() const {
-  for (const WeightShape& wanted : WantedWeights(config_)) {
+  std::vector<WeightShape> missing;
+  for (WeightShape& wanted : WantedWeights(config_)) {
     const auto found = store_->weights().find(wanted.name);
     if (found == store_->weights().end()) {
-      return absl::NotFoundError(absl::StrCat(path_, ": the tensor ", wanted.name, " ", ShapeText(wanted.shape), " is missing"));
+      missing.push_back(std::move(wanted));
+      continue;
     }
     const StoredWeight& stored = found->second;
     if (stored.shape != wanted.shape) {
@@ -117,7 +128,9 @@ absl::Status Checkpoint::CheckWeights() const {
     }
     if (!stored.unreadable.empty()) return absl::UnimplementedError(absl::StrCat(stored.file, ": ", wanted.name, ": ", stored.unreadable));
   }
-  return absl::OkStatus();
+  if (missing.empty()) return absl::OkStatus();
+  const std::string others = missing.size() == 1 ? "" : absl::StrCat(", and ", missing.size() - 1, missing.size() == 2 ? " more, " : " more, such as ", missing[1].name);
+  return absl::NotFoundError(absl::StrCat(path_, ": the tensor ", missing[0].name, " ", ShapeText(missing[0].shape), " is missing", others));
 }
 
 std::vector<std::string> Checkpoint::names() const {

@@ -48,7 +48,8 @@ class Checkpoint {
 
   absl::StatusOr<at::Tensor> Load(const std::string& name, at::ScalarType dtype) const;
 
-  // File name -> contents: tokenizer.json, tokenizer_config.json, generation_config.json, special_tokens_map.json, chat_template.jinja, ...
+  // File name -> contents: tokenizer.json, tokenizer.model, tokenizer_config.json, generation_config.json, special_tokens_map.json,
+  // chat_template.jinja, configuration_x.py, ...
   const std::map<std::string, std::string>& companions() const { return companions_; }
 
  private:

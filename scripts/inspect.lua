@@ -1,4 +1,4 @@
---- moonring inspect MODEL [tokens=N]: what a model is: family, parameters by part, dtype, tokenizer, template, and the memory to train it by recipe.
+--- moonring inspect MODEL [tokens=N]: what a model is: family, parameters by part, dtype, tokenizer, and the memory to train it.
 -- MODEL: a Hugging Face folder, a .gguf file, or builtin:smollm2. Reads headers alone, no weights. tokens: of a micro-batch on one rank (4096).
 local moonring = require "moonring"
 local path = table.remove(arg, 1)

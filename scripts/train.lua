@@ -8,7 +8,7 @@ moonring.checks.train(config)
 moonring.launch(config.sequence_parallel_size, run.ranks(config))
 
 local mesh = run.mesh(config)
-local checkpoint, scaling = models.open(config)
+local checkpoint, notes = models.open(config)
 local tokenizer = moonring.data.tokenizer(checkpoint)
 local train, eval = run.datasets(config, tokenizer)
 if config.eval_strategy == "no" and not config.do_eval then eval = nil end -- held out, and left alone
@@ -25,7 +25,7 @@ local references = objective.needs_reference and stages.references(config, { che
   datasets = { train = train, eval = eval } }) or {}
 runtime.reference = references.train
 local journal = moonring.journal.open(config, mesh, counts, train, attention)
-if scaling then journal:say(scaling) end
+for _, note in ipairs(notes) do journal:say(note) end
 runtime.on_batch = function(batch) journal:attention(attention:describe(batch:sequence())) end
 local sample = moonring.journal.sampler(config, mesh, learner, tokenizer)
 

@@ -5,13 +5,18 @@ local run = require "moonring.run"
 
 local models = {}
 
---- The checkpoint, its rotary embedding stretched where rope_scaling asks for it, and a line that says what turns it or why it does not; nil where
--- nothing does. `length`: the tokens that it is to hold (absent: cutoff_len).
-function models.open(c, length)
-  local checkpoint = model.open(c.model_name_or_path)
-  if c.rope_scaling then return checkpoint, checkpoint:scale_rope(c.rope_scaling, length or c.cutoff_len) end
-  local rope = checkpoint:rope()
-  return checkpoint, rope ~= "default" and "rotary embedding: " .. rope or nil
+--- The checkpoint, its rotary embedding stretched where rope_scaling asks for it, and lines about it that a log should have: what turns it otherwise than
+-- plainly, or why nothing was stretched; tensors in the files that the model has no use for.
+function models.open(c)
+  local checkpoint, notes = model.open(c.model_name_or_path), {}
+  if c.rope_scaling then
+    notes[1] = checkpoint:scale_rope(c.rope_scaling, c.cutoff_len)
+  elseif checkpoint:rope() ~= "default" then
+    notes[1] = "rotary embedding: " .. checkpoint:rope()
+  end
+  local extra = checkpoint:extra_weights()
+  if #extra > 0 then notes[#notes + 1] = ("%d tensors in the model's files are not the model's and were left out: %s%s"):format(#extra, table.concat(extra, ", ", 1, math.min(3, #extra)), #extra > 3 and ", ..." or "") end
+  return checkpoint, notes
 end
 
 -- Options of a model in memory that every kind of it takes.

@@ -7,10 +7,9 @@ local models = {}
 --- The checkpoint, its rotary embedding stretched where rope_scaling asks for it.
 --- Errors: as moonring.model.open's.
 ---@param c moonring.Configuration
----@param length? integer tokens that it is to hold; cutoff_len where absent
 ---@return moonring.Checkpoint
----@return string? report a line for the log: what turns queries and keys, or why rope_scaling changed nothing; nil where there is nothing to say
-function models.open(c, length) end
+---@return string[] notes lines for the log: what turns queries and keys otherwise than plainly, or why rope_scaling changed nothing; tensors left out
+function models.open(c) end
 
 --- By the precision, recompute and disable_gradient_checkpointing; adapters are merged.
 ---@param c moonring.Configuration
