@@ -299,6 +299,25 @@ absl::StatusOr<std::vector<int64_t>> GgufFile::Ints(const std::string& key) cons
   return numbers;
 }
 
+absl::StatusOr<std::vector<double>> GgufFile::Numbers(const std::string& key) const {
+  ASSIGN_OR_RETURN(const Value* value, Find(key));
+  const Array* array = std::get_if<Array>(value);
+  std::vector<double> numbers;
+  if (array == nullptr || array->type == GgufValueType::kString) return Wrong(key, "an array of numbers");
+  const uint64_t size = SizeOf(array->type);
+  for (uint64_t i = 0; i < array->count; ++i) {
+    const Value element = ScalarOf(array->type, array->bytes.substr(i * size, size));
+    if (const double* number = std::get_if<double>(&element)) {
+      numbers.push_back(*number);
+    } else if (const int64_t* whole = std::get_if<int64_t>(&element)) {
+      numbers.push_back(static_cast<double>(*whole));
+    } else {
+      return Wrong(key, "an array of numbers");
+    }
+  }
+  return numbers;
+}
+
 absl::StatusOr<at::Tensor> GgufFile::Read(const std::string& name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) return absl::NotFoundError(absl::StrCat(path(), ": no tensor '", name, "'"));

@@ -54,6 +54,7 @@ class GgufFile {
   absl::StatusOr<absl::string_view> String(const std::string& key) const;
   absl::StatusOr<std::vector<absl::string_view>> Strings(const std::string& key) const;  // views of the file
   absl::StatusOr<std::vector<int64_t>> Ints(const std::string& key) const;
+  absl::StatusOr<std::vector<double>> Numbers(const std::string& key) const;
 
   absl::StatusOr<at::Tensor> Read(const std::string& name) const;
 

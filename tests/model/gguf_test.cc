@@ -57,6 +57,7 @@ TEST(GgufTest, ReadsMetadata) {
     writer.String("s", "text");
     writer.Strings("list", {"", "a", "bc"});
     writer.Ints("ints", {-1, 2});
+    writer.Floats("floats", {0.5f, -2.0f});
     writer.Add("big", GgufWriter::kU64, Raw<uint64_t>(~0ull));
     ASSERT_OK_AND_ASSIGN(const auto file, Open(writer.Bytes()));
     EXPECT_EQ(*file->Int("u"), 7);
@@ -66,7 +67,10 @@ TEST(GgufTest, ReadsMetadata) {
     EXPECT_EQ(*file->String("s"), "text");
     EXPECT_THAT(*file->Strings("list"), ElementsAre("", "a", "bc"));
     EXPECT_THAT(*file->Ints("ints"), ElementsAre(-1, 2));
-    EXPECT_THAT(file->Int("nobody"), StatusIs(kNotFound, HasSubstr("x.gguf: nobody: missing")));
+    EXPECT_THAT(*file->Numbers("ints"), ElementsAre(-1, 2));
+    EXPECT_THAT(*file->Numbers("floats"), ElementsAre(0.5, -2));
+    EXPECT_THAT(file->Numbers("list"), StatusIs(kInvalid, HasSubstr("an array of numbers")));
+    EXPECT_THAT(file->Int("nobody"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("x.gguf: nobody: missing")));
     EXPECT_THAT(file->Int("s"), StatusIs(kInvalid, HasSubstr("x.gguf: s: wanted one whole number")));
     EXPECT_THAT(file->Int("big"), StatusIs(kInvalid, HasSubstr("big")));
     EXPECT_THAT(file->Strings("ints"), StatusIs(kInvalid, HasSubstr("an array of strings")));
@@ -282,96 +286,6 @@ TEST(GgufModelTest, RefusesWhatItCannotMean) {
   crowded.FloatTensor("token_embd.weight", {2, 2}, std::vector<float>(4));
   crowded.Strings("tokenizer.ggml.tokens", {"a", "b", "c"});
   EXPECT_THAT(OpenModel(crowded), StatusIs(kInvalid, HasSubstr("tokenizer.ggml.tokens has 3 tokens but token_embd.weight only 2 rows")));
-}
-
-std::map<std::string, json> TokenizerOf(const GgufWriter& writer) {
-  std::map<std::string, json> files;
-  const auto file = Open(writer.Bytes());
-  EXPECT_THAT(file, IsOk());
-  const auto texts = TokenizerFilesFromGguf(**file);
-  EXPECT_THAT(texts, IsOk());
-  for (const auto& [name, text] : *texts) files[name] = json::parse(text);
-  return files;
-}
-
-TEST(GgufTokenizerTest, WritesHuggingFacesFiles) {
-  auto files = TokenizerOf(TinyGguf());
-  const json& model = files["tokenizer.json"]["model"];
-  EXPECT_EQ(model["type"], "BPE");
-  EXPECT_EQ(model["vocab"].size(), 12);
-  EXPECT_EQ(model["vocab"]["abc"], 5);
-  EXPECT_EQ(model["vocab"]["\""], 8);
-  EXPECT_EQ(model["merges"], json::parse(R"([["a","b"],["ab","c"],["Ġ","a"]])"));
-  EXPECT_EQ(files["tokenizer.json"]["added_tokens"],
-            json::parse(R"([{"id":0,"content":"<|end|>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
-                            {"id":9,"content":"<tool>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":false}])"));
-  EXPECT_EQ(files["tokenizer.json"]["pre_tokenizer"], json::parse(R"({"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},
-                            {"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}]})"));
-  EXPECT_EQ(files["tokenizer.json"]["decoder"]["type"], "ByteLevel");
-  EXPECT_TRUE(files["tokenizer.json"]["post_processor"].is_null());
-  EXPECT_EQ(files["tokenizer_config.json"], json::parse(R"({"tokenizer_class":"PreTrainedTokenizerFast","bos_token":"<|end|>","eos_token":"<|end|>",
-                            "model_max_length":64,"clean_up_tokenization_spaces":false,"chat_template":"{{ messages }}\n"})"));
-  EXPECT_EQ(files["special_tokens_map.json"], json::parse(R"({"bos_token":"<|end|>","eos_token":"<|end|>"})"));
-  EXPECT_EQ(files["generation_config.json"], json::parse(R"({"bos_token_id":0,"eos_token_id":0})"));
-}
-
-GgufWriter Splitting(const std::string& pre) {
-  GgufWriter file;
-  file.String("tokenizer.ggml.model", "gpt2");
-  if (!pre.empty()) file.String("tokenizer.ggml.pre", pre);
-  file.Strings("tokenizer.ggml.tokens", {"a", "b", "<s>", "<e>", "<t>"});
-  file.Strings("tokenizer.ggml.merges", {});
-  file.U32("tokenizer.ggml.bos_token_id", 2);
-  file.U32("tokenizer.ggml.eos_token_id", 3);
-  file.U32("tokenizer.ggml.eot_token_id", 4);
-  return file;
-}
-
-// The stages of the published tokenizers of each kind, as in tests/golden/tokenizer/tiny.
-TEST(GgufTokenizerTest, KnowsFourSplittingRules) {
-  for (const char* pre : {"gpt-2", "default", ""}) {
-    EXPECT_EQ(TokenizerOf(Splitting(pre))["tokenizer.json"]["pre_tokenizer"],
-              json::parse(R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})"));
-  }
-  for (const auto& [pre, peer] : {std::pair("llama-bpe", "llama3"), std::pair("qwen2", "qwen3")}) {
-    const json published = json::parse(moonring::testing::ReadAll(absl::StrCat("tests/golden/tokenizer/tiny/", peer, ".tokenizer.json")));
-    const json ours = TokenizerOf(Splitting(pre))["tokenizer.json"];
-    EXPECT_EQ(ours["pre_tokenizer"], published["pre_tokenizer"]) << pre;
-    EXPECT_EQ(ours["normalizer"], published["normalizer"]) << pre;
-    EXPECT_EQ(ours["decoder"], published["decoder"]) << pre;
-    EXPECT_EQ(ours["model"]["ignore_merges"], published["model"]["ignore_merges"]) << pre;
-    EXPECT_EQ(ours["post_processor"].is_null(), published["post_processor"].is_null()) << pre;
-  }
-  auto llama = TokenizerOf(Splitting("llama-bpe"));
-  EXPECT_EQ(llama["tokenizer.json"]["post_processor"]["single"],
-            json::parse(R"([{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}])"));
-  EXPECT_EQ(llama["tokenizer.json"]["post_processor"]["special_tokens"], json::parse(R"({"<s>":{"id":"<s>","ids":[2],"tokens":["<s>"]}})"));
-  EXPECT_EQ(llama["generation_config.json"]["eos_token_id"], json::parse("[3,4]"));
-}
-
-TEST(GgufTokenizerTest, RefusesWhatDoesNotFitTogether) {
-  const auto status = [](const GgufWriter& writer) { return TokenizerFilesFromGguf(**Open(writer.Bytes())).status(); };
-  EXPECT_THAT(status(Splitting("chameleon")),
-              StatusIs(kUnimplemented, HasSubstr("tokenizer.ggml.pre: 'chameleon' is not supported yet; supported: smollm, gpt-2, default, llama-bpe, qwen2")));
-  GgufWriter spm;
-  spm.String("tokenizer.ggml.model", "llama");
-  EXPECT_THAT(status(spm), StatusIs(kUnimplemented, HasSubstr("tokenizer.ggml.model: 'llama' is not supported yet")));
-  EXPECT_OK(status(GgufWriter()));
-  const auto parts = [&](const std::vector<std::string>& tokens, const std::vector<std::string>& merges, const std::vector<int32_t>& types, uint32_t eos) {
-    GgufWriter file;
-    file.String("tokenizer.ggml.model", "gpt2");
-    file.Strings("tokenizer.ggml.tokens", tokens);
-    file.Strings("tokenizer.ggml.merges", merges);
-    file.Ints("tokenizer.ggml.token_type", types);
-    file.U32("tokenizer.ggml.eos_token_id", eos);
-    return status(file);
-  };
-  EXPECT_OK(parts({"a", "b", "ab"}, {"a b"}, {1, 1, 1}, 2));
-  EXPECT_THAT(parts({"a", "b", "ab"}, {"ab"}, {1, 1, 1}, 2), StatusIs(kInvalid, HasSubstr("tokenizer.ggml.merges: number 0, 'ab', does not join")));
-  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b", "b a"}, {1, 1, 1}, 2), StatusIs(kInvalid, HasSubstr("number 1")));
-  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b"}, {1, 1}, 2), StatusIs(kInvalid, HasSubstr("token_type: 2 types for 3 tokens")));
-  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b"}, {1, 1, 1}, 3), StatusIs(kInvalid, HasSubstr("eos_token_id: 3 is not one of the 3 tokens")));
-  EXPECT_THAT(parts({"a", "b", "a"}, {}, {1, 1, 1}, 2), StatusIs(kInvalid, HasSubstr("two tokens have the same text")));
 }
 
 }  // namespace

@@ -37,6 +37,11 @@ class GgufWriter {
     for (const int32_t value : values) bytes += Raw(value);
     Add(key, kArray, bytes);
   }
+  void Floats(const std::string& key, const std::vector<float>& values) {
+    std::string bytes = Raw<uint32_t>(kF32) + Raw<uint64_t>(values.size());
+    for (const float value : values) bytes += Raw(value);
+    Add(key, kArray, bytes);
+  }
 
   // `shape` as Hugging Face has it, rows last; GGUF lists it the other way round.
   void Tensor(const std::string& name, const std::vector<uint64_t>& shape, uint32_t type, const std::string& data) {
