@@ -127,11 +127,15 @@ void AddedTokens::Build(const Normalizer& normalizer) {
   }
 }
 
-void AddedTokens::Split(absl::string_view text, const Normalizer& normalizer, absl::FunctionRef<void(absl::string_view)> on_text,
+void AddedTokens::Split(absl::string_view text, const Normalizer& normalizer, absl::FunctionRef<void(absl::string_view, bool)> on_text,
                         absl::FunctionRef<void(int32_t)> on_token) const {
   std::string storage;
-  as_it_comes_.Split(
-      text, [&](absl::string_view part) { normalized_.Split(normalizer.Normalize(part, storage), on_text, on_token); }, on_token);
+  const auto split_normalized = [&](absl::string_view part) {
+    const absl::string_view normalized = normalizer.Normalize(part, storage);
+    const auto on_part = [&](absl::string_view piece) { on_text(piece, part.data() == text.data() && piece.data() == normalized.data()); };
+    normalized_.Split(normalized, on_part, on_token);
+  };
+  as_it_comes_.Split(text, split_normalized, on_token);
 }
 
 std::optional<int32_t> AddedTokens::IdOf(absl::string_view content) const {

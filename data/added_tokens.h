@@ -67,8 +67,8 @@ class AddedTokens {
   std::optional<int32_t> Add(const AddedToken& token);
   void Build(const Normalizer& normalizer);
 
-  // `text` is well-formed UTF-8; on_text gets normalised text.
-  void Split(absl::string_view text, const Normalizer& normalizer, absl::FunctionRef<void(absl::string_view)> on_text,
+  // `text` is well-formed UTF-8; on_text gets normalised text, and whether `text` begins with it.
+  void Split(absl::string_view text, const Normalizer& normalizer, absl::FunctionRef<void(absl::string_view part, bool begins_text)> on_text,
              absl::FunctionRef<void(int32_t id)> on_token) const;
 
   std::optional<int32_t> IdOf(absl::string_view content) const;

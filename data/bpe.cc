@@ -4,9 +4,12 @@
 #include <functional>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "comm/status_macros.h"
 #include "data/byte_alphabet.h"
+#include "data/utf8.h"
 
 namespace moonring::data {
 namespace {
@@ -15,20 +18,26 @@ constexpr int64_t kLargestId = (int64_t{1} << 24) - 1;  // a table of all ids is
 constexpr size_t kLongestKnown = 128;                   // bytes of a word worth remembering
 constexpr size_t kMostKnown = size_t{1} << 16;
 
+constexpr absl::string_view kSpace = "\u2581";  // how sentencepiece writes a space
+
 uint64_t PairKey(int32_t left, int32_t right) { return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right); }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Bpe>> Bpe::Create(const BpeOptions& options) {
   auto bpe = std::unique_ptr<Bpe>(new Bpe);
+  bpe->alphabet_ = options.alphabet;
+  bpe->fuse_unknown_ = options.fuse_unknown;
+  bpe->ignore_merges_ = options.ignore_merges;
   RETURN_IF_ERROR(bpe->AddVocabulary(options));
+  RETURN_IF_ERROR(bpe->AddSymbols(options));
   RETURN_IF_ERROR(bpe->AddMerges(options));
+  bpe->cuts_ = bpe->CutsBeforeSpaces();
   return bpe;
 }
 
 absl::Status Bpe::AddVocabulary(const BpeOptions& options) {
   ids_.reserve(options.vocabulary.size());
-  byte_ids_.fill(-1);
   for (const auto& [token, id] : options.vocabulary) {
     if (id < 0 || id > kLargestId) return absl::InvalidArgumentError(absl::StrCat("vocab: token \"", token, "\" has id ", id, ", wanted 0 to ", kLargestId));
     if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(static_cast<size_t>(id) + 1);
@@ -36,20 +45,36 @@ absl::Status Bpe::AddVocabulary(const BpeOptions& options) {
     if (!ids_.emplace(token, static_cast<int32_t>(id)).second) return absl::InvalidArgumentError(absl::StrCat("vocab: token \"", token, "\" comes twice"));
     tokens_[id] = std::string(token);
   }
-  for (int byte = 0; byte < 256; ++byte) {
-    const char letter = static_cast<char>(byte);
-    byte_ids_[byte] = IdOf(LettersOfBytes(absl::string_view(&letter, 1))).value_or(-1);
-  }
-  if (options.ignore_merges) {
-    for (const auto& [token, id] : ids_) {
-      if (auto bytes = BytesOfLetters(token)) words_.emplace(*std::move(bytes), id);
-    }
-  }
-  fuse_unknown_ = options.fuse_unknown;
   if (options.unknown.has_value()) {
     const auto id = IdOf(*options.unknown);
     if (!id.has_value()) return absl::InvalidArgumentError(absl::StrCat("unk_token \"", *options.unknown, "\" is not in the vocabulary"));
     unknown_ = *id;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Bpe::AddSymbols(const BpeOptions& options) {
+  byte_ids_.fill(-1);
+  const bool bytes = alphabet_ == BpeAlphabet::kBytes;
+  for (int byte = 0; byte < 256; ++byte) {
+    const char letter = static_cast<char>(byte);
+    if (bytes) {
+      byte_ids_[byte] = IdOf(LettersOfBytes(absl::string_view(&letter, 1))).value_or(-1);
+    } else if (options.byte_fallback) {
+      byte_ids_[byte] = IdOf(absl::StrFormat("<0x%02X>", byte)).value_or(-1);
+    }
+    if (bytes && options.byte_fallback && byte_ids_[byte] < 0) {
+      return absl::UnimplementedError("byte_fallback is not supported with ByteLevel where a byte has no token");
+    }
+  }
+  for (const auto& [token, id] : ids_) {
+    if (bytes) {
+      if (!ignore_merges_) break;
+      if (auto word = BytesOfLetters(token)) words_.emplace(*std::move(word), id);
+    } else if (size_t at = 0; !token.empty()) {
+      const char32_t first = NextCodePoint(token, at);
+      if (at == token.size()) characters_.emplace(first, id);
+    }
   }
   return absl::OkStatus();
 }
@@ -87,7 +112,43 @@ const std::string* Bpe::TokenOf(int32_t id) const {
   return &*tokens_[id];
 }
 
+std::optional<int32_t> Bpe::WholeWord(absl::string_view word) const {
+  if (alphabet_ == BpeAlphabet::kCharacters) return IdOf(word);
+  const auto found = words_.find(word);
+  if (found == words_.end()) return std::nullopt;
+  return found->second;
+}
+
+// Whether the parts of a word, cut before each U+2581 that follows another character, can be encoded one by one: no merge goes across such a place
+// (its left token would end, its right one begin there), and no character between is dropped (which would make neighbours of others).
+bool Bpe::CutsBeforeSpaces() const {
+  size_t at = 0;
+  if (alphabet_ != BpeAlphabet::kCharacters || !characters_.contains(NextCodePoint(kSpace, at))) return false;
+  if (unknown_ < 0 && std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end()) return false;
+  return std::none_of(merges_.begin(), merges_.end(), [&](const auto& merge) {
+    const std::string& left = *tokens_[merge.first >> 32];
+    const std::string& right = *tokens_[merge.first & 0xFFFFFFFF];
+    return absl::StartsWith(right, kSpace) && !absl::EndsWith(left, kSpace);
+  });
+}
+
 void Bpe::Encode(absl::string_view word, Workspace& workspace, std::vector<int32_t>& ids) const {
+  if (cuts_) {
+    if (ignore_merges_) {
+      if (const auto whole = WholeWord(word)) return ids.push_back(*whole);
+    }
+    size_t begin = 0;
+    for (size_t at = word.find(kSpace, 1); at != absl::string_view::npos; at = word.find(kSpace, at + kSpace.size())) {
+      if (absl::EndsWith(word.substr(begin, at - begin), kSpace)) continue;
+      EncodePart(word.substr(begin, at - begin), workspace, ids);
+      begin = at;
+    }
+    word.remove_prefix(begin);
+  }
+  EncodePart(word, workspace, ids);
+}
+
+void Bpe::EncodePart(absl::string_view word, Workspace& workspace, std::vector<int32_t>& ids) const {
   const bool remembered = word.size() <= kLongestKnown;
   if (remembered) {
     if (const auto found = workspace.known_.find(word); found != workspace.known_.end()) {
@@ -97,8 +158,8 @@ void Bpe::Encode(absl::string_view word, Workspace& workspace, std::vector<int32
     }
   }
   const size_t before = ids.size();
-  if (const auto found = words_.find(word); found != words_.end()) {
-    ids.push_back(found->second);
+  if (const auto whole = ignore_merges_ && !cuts_ ? WholeWord(word) : std::nullopt) {
+    ids.push_back(*whole);
   } else {
     Symbols(word, workspace);
     MergeAll(workspace);
@@ -118,19 +179,54 @@ const Bpe::Merge* Bpe::FindMerge(int32_t left, int32_t right) const {
   return found == merges_.end() ? nullptr : &found->second;
 }
 
-void Bpe::Symbols(absl::string_view word, Workspace& workspace) const {
-  auto& symbols = workspace.symbols_;
-  symbols.clear();
+template <typename Add>
+void Bpe::ByteSymbols(absl::string_view word, Add add) const {
   bool after_unknown = false;
   for (const char byte : word) {
     const int32_t id = byte_ids_[static_cast<uint8_t>(byte)];
     const bool known = id >= 0;
-    const bool kept = known || (unknown_ >= 0 && !(after_unknown && fuse_unknown_));
-    if (kept) {
-      const int32_t at = static_cast<int32_t>(symbols.size());
-      symbols.push_back({known ? id : unknown_, at - 1, at + 1});
-    }
+    if (known || (unknown_ >= 0 && !(after_unknown && fuse_unknown_))) add(known ? id : unknown_);
     after_unknown = !known;
+  }
+}
+
+template <typename Add>
+void Bpe::CharacterSymbols(absl::string_view word, Add add) const {
+  bool waits = false;  // an unknown token, for a known character or the end
+  const auto add_waiting = [&] {
+    if (waits) add(unknown_);
+    waits = false;
+  };
+  for (size_t at = 0; at < word.size();) {
+    const size_t begin = at;
+    if (const auto found = characters_.find(NextCodePoint(word, at)); found != characters_.end()) {
+      add_waiting();
+      add(found->second);
+      continue;
+    }
+    const absl::string_view bytes = word.substr(begin, at - begin);
+    const auto id_of = [&](char byte) { return byte_ids_[static_cast<uint8_t>(byte)]; };
+    if (std::all_of(bytes.begin(), bytes.end(), [&](char byte) { return id_of(byte) >= 0; })) {
+      for (const char byte : bytes) add(id_of(byte));
+    } else if (unknown_ >= 0) {
+      if (!fuse_unknown_) add_waiting();
+      waits = true;
+    }
+  }
+  add_waiting();
+}
+
+void Bpe::Symbols(absl::string_view word, Workspace& workspace) const {
+  auto& symbols = workspace.symbols_;
+  symbols.clear();
+  const auto add = [&symbols](int32_t id) {
+    const int32_t at = static_cast<int32_t>(symbols.size());
+    symbols.push_back({id, at - 1, at + 1});
+  };
+  if (alphabet_ == BpeAlphabet::kBytes) {
+    ByteSymbols(word, add);
+  } else {
+    CharacterSymbols(word, add);
   }
   if (!symbols.empty()) symbols.back().next = -1;
 }

@@ -1,12 +1,18 @@
-// Byte-level byte-pair encoding: a word becomes one token a byte; then, as long as two neighbours have a merge, those with the merge of
-// lowest rank (of several, the leftmost) become one token.
+// Byte-pair encoding: a word becomes one token a symbol of the alphabet; then, as long as two neighbours have a merge, those with the merge of
+// lowest rank (of several, the leftmost) become one token. The merge of rank r is the r-th of the list; the token it makes is the one whose text is
+// both texts joined. With ignore_merges a word that is a token is that token.
 //
-// Vocabulary and merges are in GPT-2's alphabet (data/byte_alphabet.h); words are bytes. The merge of rank r is the r-th of the list; the token it makes
-// is the one whose text is both texts joined. A byte without a token becomes `unknown` (neighbouring ones a single one with fuse_unknown), or
-// is dropped where there is no such token, as the tokenizers library does. With ignore_merges a word that is a token is that token.
+//   kBytes        symbols are bytes; vocabulary and merges are in GPT-2's alphabet (data/byte_alphabet.h), words are plain
+//   kCharacters   symbols are code points, written as they are; with byte_fallback one without a token becomes the tokens <0x00> to <0xFF> of its UTF-8
+//                 where the vocabulary has all of them (sentencepiece's BPE)
 //
-// Cost: O(n log n) for a word of n bytes; a word seen before is a look-up (Workspace remembers the last 65,536 short ones).
-// Create fails with INVALID_ARGUMENT on a merge of a token that is not in the vocabulary, and on two tokens with one id.
+// A symbol without a token becomes `unknown` (neighbouring ones a single one with fuse_unknown), or is dropped where there is no such token, as the
+// tokenizers library does; as there, an unknown token comes after the byte tokens of characters that follow it directly.
+//
+// Cost: O(n log n) for a word of n symbols; a word seen before is a look-up (Workspace remembers the last 65,536 short ones). A word
+// may be a whole text: where no merge joins a space (U+2581) to what stands before it, the parts between are encoded, and remembered, by themselves.
+// Create fails with INVALID_ARGUMENT on a merge of a token that is not in the vocabulary, and on two tokens with one id; UNIMPLEMENTED where kBytes
+// would need byte_fallback.
 #ifndef MOONRING_DATA_BPE_H_
 #define MOONRING_DATA_BPE_H_
 
@@ -25,12 +31,16 @@
 
 namespace moonring::data {
 
+enum class BpeAlphabet { kBytes, kCharacters };
+
 struct BpeOptions {
+  BpeAlphabet alphabet = BpeAlphabet::kBytes;
   std::vector<std::pair<absl::string_view, int64_t>> vocabulary;  // in any order; ids may leave gaps. The texts are read by Create only
   std::vector<std::pair<absl::string_view, absl::string_view>> merges;
   std::optional<std::string> unknown;
   bool fuse_unknown = false;
   bool ignore_merges = false;
+  bool byte_fallback = false;
 };
 
 class Bpe {
@@ -55,18 +65,30 @@ class Bpe {
 
   Bpe() = default;
   absl::Status AddVocabulary(const BpeOptions& options);
+  absl::Status AddSymbols(const BpeOptions& options);
   absl::Status AddMerges(const BpeOptions& options);
   const Merge* FindMerge(int32_t left, int32_t right) const;
+  std::optional<int32_t> WholeWord(absl::string_view word) const;
+  bool CutsBeforeSpaces() const;
+  void EncodePart(absl::string_view part, Workspace& workspace, std::vector<int32_t>& ids) const;
+  template <typename Add>
+  void ByteSymbols(absl::string_view word, Add add) const;
+  template <typename Add>
+  void CharacterSymbols(absl::string_view word, Add add) const;
   void Symbols(absl::string_view word, Workspace& workspace) const;
   void MergeAll(Workspace& workspace) const;
 
   absl::flat_hash_map<std::string, int32_t> ids_;
-  std::vector<std::optional<std::string>> tokens_;   // by id
-  std::array<int32_t, 256> byte_ids_{};              // -1 where a byte has no token
-  absl::flat_hash_map<uint64_t, Merge> merges_;      // by left id << 32 | right id
-  absl::flat_hash_map<std::string, int32_t> words_;  // bytes of tokens, where merges are ignored
+  std::vector<std::optional<std::string>> tokens_;  // by id
+  BpeAlphabet alphabet_ = BpeAlphabet::kBytes;
+  std::array<int32_t, 256> byte_ids_{};                // of a byte's letter, or of <0x..> for kCharacters; -1 where there is none
+  absl::flat_hash_map<char32_t, int32_t> characters_;  // kCharacters: tokens of one code point
+  absl::flat_hash_map<uint64_t, Merge> merges_;        // by left id << 32 | right id
+  absl::flat_hash_map<std::string, int32_t> words_;    // kBytes, where merges are ignored: bytes of tokens
   int32_t unknown_ = -1;
   bool fuse_unknown_ = false;
+  bool ignore_merges_ = false;
+  bool cuts_ = false;
 };
 
 class Bpe::Workspace {

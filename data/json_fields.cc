@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
+#include "data/utf8.h"
 
 namespace moonring::data {
 namespace {
@@ -61,6 +62,14 @@ absl::StatusOr<std::string> StringField(const json& object, const char* key, abs
   ASSIGN_OR_RETURN(const json* value, Field(object, key, "a string", where));
   if (!value->is_string()) return WrongType(*value, "a string", Below(where, key));
   return value->get<std::string>();
+}
+
+absl::StatusOr<std::string> CharacterField(const json& object, const char* key, absl::string_view where) {
+  ASSIGN_OR_RETURN(std::string text, StringField(object, key, where));
+  size_t at = 0;
+  if (!text.empty()) NextCodePoint(text, at);
+  if (text.empty() || at < text.size()) return WrongType(object[key], "one character", Below(where, key));
+  return text;
 }
 
 absl::StatusOr<const json*> ArrayField(const json& object, const char* key, absl::string_view where) {

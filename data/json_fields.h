@@ -25,6 +25,7 @@ absl::Status WrongType(const nlohmann::json& found, absl::string_view wanted, ab
 absl::StatusOr<bool> BoolField(const nlohmann::json& object, const char* key, std::optional<bool> fallback, absl::string_view where);
 absl::StatusOr<int64_t> IntegerField(const nlohmann::json& object, const char* key, absl::string_view where);
 absl::StatusOr<std::string> StringField(const nlohmann::json& object, const char* key, absl::string_view where);
+absl::StatusOr<std::string> CharacterField(const nlohmann::json& object, const char* key, absl::string_view where);  // a string of one code point
 absl::StatusOr<const nlohmann::json*> ArrayField(const nlohmann::json& object, const char* key, absl::string_view where);
 absl::StatusOr<const nlohmann::json*> ObjectField(const nlohmann::json& object, const char* key, absl::string_view where);
 

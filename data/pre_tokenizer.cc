@@ -4,9 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "comm/status_macros.h"
 #include "data/json_fields.h"
+#include "data/metaspace_fields.h"
 #include "data/pattern_field.h"
 #include "data/regex.h"
 
@@ -14,8 +17,10 @@ namespace moonring::data {
 
 class PreTokenizer::Stage {
  public:
+  // A part, and whether it is at the beginning of the piece.
+  using VisitPart = absl::FunctionRef<void(absl::string_view part, bool first)>;
   virtual ~Stage() = default;
-  virtual void Split(absl::string_view piece, Visit visit) const = 0;  // may visit empty pieces
+  virtual void Split(absl::string_view piece, bool begins_text, VisitPart visit) const = 0;  // may visit empty parts
 };
 
 namespace {
@@ -44,7 +49,8 @@ class PatternStage final : public PreTokenizer::Stage {
  public:
   PatternStage(std::shared_ptr<const Regex> pattern, Behavior behavior, bool invert) : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
 
-  void Split(absl::string_view piece, PreTokenizer::Visit visit) const override {
+  void Split(absl::string_view piece, bool, VisitPart visit_part) const override {
+    const auto visit = [&](absl::string_view part) { visit_part(part, part.data() == piece.data()); };
     if (behavior_ == Behavior::kIsolated) return pattern_->Split(piece, [&](absl::string_view part, bool) { visit(part); });
     if (behavior_ == Behavior::kRemoved) {
       return pattern_->Split(piece, [&](absl::string_view part, bool match) {
@@ -87,10 +93,31 @@ class PatternStage final : public PreTokenizer::Stage {
 
 class PrefixSpaceStage final : public PreTokenizer::Stage {
  public:
-  void Split(absl::string_view piece, PreTokenizer::Visit visit) const override {
-    if (!piece.empty() && piece[0] == ' ') return visit(piece);
-    visit(absl::StrCat(" ", piece));
+  void Split(absl::string_view piece, bool, VisitPart visit) const override {
+    if (!piece.empty() && piece[0] == ' ') return visit(piece, true);
+    visit(absl::StrCat(" ", piece), true);
   }
+};
+
+class MetaspaceStage final : public PreTokenizer::Stage {
+ public:
+  explicit MetaspaceStage(MetaspaceFields fields) : fields_(std::move(fields)) {}
+
+  void Split(absl::string_view piece, bool begins_text, VisitPart visit) const override {
+    using Prepend = MetaspaceFields::Prepend;
+    const std::string& space = fields_.replacement;
+    std::string text = absl::StrReplaceAll(piece, {{" ", space}});
+    const bool prepends = fields_.prepend == Prepend::kAlways || (fields_.prepend == Prepend::kFirst && begins_text);
+    if (prepends && !absl::StartsWith(text, space)) text.insert(0, space);
+    size_t begin = 0;
+    for (size_t end = 0; fields_.split && (end = text.find(space, begin + 1)) != std::string::npos; begin = end) {
+      visit(absl::string_view(text).substr(begin, end - begin), begin == 0);
+    }
+    visit(absl::string_view(text).substr(begin), begin == 0);
+  }
+
+ private:
+  const MetaspaceFields fields_;
 };
 
 absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakePatternStage(absl::string_view pattern, Behavior behavior, bool invert = false) {
@@ -105,7 +132,7 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeSplitStage(const 
   return std::make_unique<PatternStage>(std::move(regex), behavior, invert);
 }
 
-// The types that are one pattern.
+// All types but ByteLevel and Sequence.
 absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeStage(absl::string_view type, const nlohmann::json& description, absl::string_view where) {
   if (type == "Split") return MakeSplitStage(description, where);
   if (type == "Digits") {
@@ -118,6 +145,10 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeStage(absl::strin
       ASSIGN_OR_RETURN(behavior, BehaviorField(description, where));
     }
     return MakePatternStage(R"([\p{P}$+<=>^`|~])", behavior);
+  }
+  if (type == "Metaspace") {
+    ASSIGN_OR_RETURN(MetaspaceFields fields, MetaspaceFieldsFromJson(description, where));
+    return std::make_unique<MetaspaceStage>(std::move(fields));
   }
   if (type == "Whitespace") return MakePatternStage(kWordOrNeither, Behavior::kRemoved, /*invert=*/true);
   if (type == "WhitespaceSplit") return MakePatternStage(R"(\s)", Behavior::kRemoved);
@@ -133,7 +164,6 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer>> PreTokenizer::FromJson(const
                                                                            absl::string_view where) {
   auto made = std::unique_ptr<PreTokenizer>(new PreTokenizer);
   if (!description.is_null()) RETURN_IF_ERROR(made->Append(description, add_prefix_space, std::string(where)));
-  if (!made->byte_level_) return absl::UnimplementedError(absl::StrCat(where, ": has no ByteLevel; only byte-level BPE is supported"));
   return made;
 }
 
@@ -164,14 +194,14 @@ absl::Status PreTokenizer::Append(const nlohmann::json& description, std::option
   return absl::OkStatus();
 }
 
-void PreTokenizer::Split(absl::string_view text, Visit visit) const {
-  if (!text.empty()) Run(0, text, visit);
+void PreTokenizer::Split(absl::string_view text, bool begins_text, Visit visit) const {
+  if (!text.empty()) Run(0, text, begins_text, visit);
 }
 
-void PreTokenizer::Run(size_t stage, absl::string_view piece, Visit visit) const {
+void PreTokenizer::Run(size_t stage, absl::string_view piece, bool begins_text, Visit visit) const {
   if (stage == stages_.size()) return visit(piece);
-  stages_[stage]->Split(piece, [&](absl::string_view part) {
-    if (!part.empty()) Run(stage + 1, part, visit);
+  stages_[stage]->Split(piece, begins_text, [&](absl::string_view part, bool first) {
+    if (!part.empty()) Run(stage + 1, part, begins_text && first, visit);
   });
 }
 

@@ -8,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
-#include "data/byte_alphabet.h"
 #include "data/json_fields.h"
 #include "data/tokenizer_json.h"
 #include "data/utf8.h"
@@ -64,14 +63,16 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromVocabAndMerges(a
 absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Build(const json& document, const json& config, absl::string_view where) {
   auto made = std::shared_ptr<Tokenizer>(new Tokenizer);
   const auto place = [&](absl::string_view part) { return absl::StrCat(where, ": ", part); };
-  ASSIGN_OR_RETURN(made->bpe_, BpeFromJson(FieldOrNull(document, "model"), place("model")));
+  const json model = FieldOrNull(document, "model");
+  RETURN_IF_ERROR(CheckModelType(model, place("model")));  // which says more of a file than what the other parts lack
   ASSIGN_OR_RETURN(made->normalizer_, Normalizer::FromJson(FieldOrNull(document, "normalizer"), place("normalizer")));
   std::optional<bool> add_prefix_space;
   if (config.is_object()) {
     ASSIGN_OR_RETURN(add_prefix_space, BoolField(config, "add_prefix_space", false, kConfigName));
   }
   ASSIGN_OR_RETURN(made->pre_tokenizer_, PreTokenizer::FromJson(FieldOrNull(document, "pre_tokenizer"), add_prefix_space, place("pre_tokenizer")));
-  RETURN_IF_ERROR(CheckDecoder(FieldOrNull(document, "decoder"), place("decoder")));
+  ASSIGN_OR_RETURN(made->bpe_, BpeFromJson(model, made->pre_tokenizer_->byte_level() ? BpeAlphabet::kBytes : BpeAlphabet::kCharacters, place("model")));
+  ASSIGN_OR_RETURN(made->decoder_, Decoder::FromJson(FieldOrNull(document, "decoder"), place("decoder")));
   made->added_.emplace(made->bpe_.get());
   RETURN_IF_ERROR(made->ReadAddedTokens(FieldOrNull(document, "added_tokens"), place("added_tokens")));
   RETURN_IF_ERROR(made->ReadConfig(config, kConfigName));
@@ -146,14 +147,12 @@ absl::Status Tokenizer::ReadConfig(const json& config, absl::string_view where) 
 }
 
 void Tokenizer::FillDecodeTable() {
-  // Added tokens go through the alphabet of bytes too, where all their characters are in it: so does the library.
   int32_t ids = bpe_->end_id();
   if (!added_->by_id().empty()) ids = std::max(ids, added_->by_id().rbegin()->first + 1);
   decoded_begin_.reserve(static_cast<size_t>(ids) + 1);
   for (int32_t id = 0; id < ids; ++id) {
     decoded_begin_.push_back(static_cast<uint32_t>(decoded_bytes_.size()));
-    const std::string token = TokenOf(id);
-    decoded_bytes_.append(BytesOfLetters(token).value_or(token));
+    decoded_bytes_.append(decoder_->Token(TokenOf(id)));
   }
   decoded_begin_.push_back(static_cast<uint32_t>(decoded_bytes_.size()));
 }
@@ -173,7 +172,10 @@ std::vector<int32_t> Tokenizer::Encode(absl::string_view text) const {
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 3);
   added_->Split(
-      text, *normalizer_, [&](absl::string_view part) { pre_tokenizer_->Split(part, [&](absl::string_view word) { bpe_->Encode(word, *workspace, ids); }); },
+      text, *normalizer_,
+      [&](absl::string_view part, bool begins_text) {
+        pre_tokenizer_->Split(part, begins_text, [&](absl::string_view word) { bpe_->Encode(word, *workspace, ids); });
+      },
       [&](int32_t id) { ids.push_back(id); });
   absl::MutexLock lock(&mutex_);
   idle_.push_back(std::move(workspace));
@@ -181,12 +183,12 @@ std::vector<int32_t> Tokenizer::Encode(absl::string_view text) const {
 }
 
 std::string Tokenizer::Decode(absl::Span<const int32_t> ids, bool skip_special) const {
-  std::string bytes;
+  Decoder::Pieces pieces;
   for (const int32_t id : ids) {
     if (id < 0 || static_cast<size_t>(id) + 1 >= decoded_begin_.size() || (skip_special && IsSpecial(id))) continue;
-    bytes.append(decoded_bytes_, decoded_begin_[id], decoded_begin_[id + 1] - decoded_begin_[id]);
+    pieces.Add(absl::string_view(decoded_bytes_).substr(decoded_begin_[id], decoded_begin_[id + 1] - decoded_begin_[id]));
   }
-  return ValidUtf8Prefix(bytes) == bytes.size() ? bytes : ReplaceMalformedUtf8(bytes);
+  return decoder_->Join(std::move(pieces));
 }
 
 std::optional<int32_t> Tokenizer::IdOf(absl::string_view token) const {

@@ -1,15 +1,16 @@
-// Text to token ids and back, as a Hugging Face tokenizer.json says: byte-level BPE (GPT-2, Llama 3, Qwen, SmolLM2, ...), ids and texts equal to
-// those of the tokenizers library.
+// Text to token ids and back, as a Hugging Face tokenizer.json says, ids and texts equal to those of the tokenizers library: byte-level BPE (GPT-2,
+// Llama 3, Qwen, SmolLM2, ...) where the pre-tokenizer has ByteLevel, else BPE of characters with byte fallback, as sentencepiece's (Llama 2,
+// Mistral 7B, Gemma, Phi-3, InternLM, Yi, TinyLlama, ...).
 //
-//   text -> added tokens (data/added_tokens.h) -> normalizer -> pre-tokenizer -> BPE of each word -> ids
+//   text -> added tokens (data/added_tokens.h) -> normalizer -> pre-tokenizer -> BPE of each word -> ids -> decoder (data/decoder.h) -> text
 //
 // Encode adds no token of its own (the post-processor is not read) but knows added and special tokens in the text, as Transformers does with
-// add_special_tokens=False. Decode joins the tokens' bytes; no spaces are cleaned up. Malformed UTF-8 becomes U+FFFD on both ways.
+// add_special_tokens=False. Decode cleans no spaces up. Malformed UTF-8 becomes U+FFFD on both ways.
 // tokenizer_config.json adds its added_tokens_decoder and named special tokens to those of tokenizer.json, as Transformers does.
 //
 // Thread-safe: each Encode borrows a workspace that remembers words. Cost of Encode: linear, but n log n in one word's length.
 // Creating fails with INVALID_ARGUMENT (malformed JSON: `where:LINE:COLUMN`; wrong fields, merges of unknown tokens, ids given twice) or UNIMPLEMENTED,
-// which names the part that is not supported: other models (Unigram, WordPiece, WordLevel), byte_fallback, dropout, unknown types.
+// which names the part that is not supported: other models (Unigram, WordPiece, WordLevel), dropout, unknown types.
 #ifndef MOONRING_DATA_TOKENIZER_H_
 #define MOONRING_DATA_TOKENIZER_H_
 
@@ -29,6 +30,7 @@
 #include "absl/types/span.h"
 #include "data/added_tokens.h"
 #include "data/bpe.h"
+#include "data/decoder.h"
 #include "data/normalizer.h"
 #include "data/pre_tokenizer.h"
 
@@ -50,7 +52,7 @@ class Tokenizer {
   // Ids that no token has are passed over, as are special tokens with `skip_special`.
   std::string Decode(absl::Span<const int32_t> ids, bool skip_special = false) const;
 
-  // A token by its text in the vocabulary (in GPT-2's alphabet; an added token as it is written).
+  // A token by its text in the vocabulary (byte-level BPE: in GPT-2's alphabet; an added token as it is written).
   std::optional<int32_t> IdOf(absl::string_view token) const;
   std::string TokenOf(int32_t id) const;  // empty where no token has that id
   bool IsSpecial(int32_t id) const;
@@ -78,11 +80,12 @@ class Tokenizer {
   std::unique_ptr<const Bpe> bpe_;
   std::unique_ptr<const Normalizer> normalizer_;
   std::unique_ptr<const PreTokenizer> pre_tokenizer_;
+  std::unique_ptr<const Decoder> decoder_;
   std::optional<AddedTokens> added_;
   std::optional<int32_t> bos_, eos_, pad_, unk_;
   bool adds_bos_ = false;
 
-  // What Decode writes for the token of an id: decoded_bytes_[decoded_begin_[id]] up to [decoded_begin_[id + 1]].
+  // What the decoder joins for the token of an id: decoded_bytes_[decoded_begin_[id]] up to [decoded_begin_[id + 1]].
   std::string decoded_bytes_;
   std::vector<uint32_t> decoded_begin_;
 

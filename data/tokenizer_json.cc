@@ -26,8 +26,6 @@ absl::Status RefuseSwitches(const json& model, absl::string_view where) {
   if (const auto found = model.find("dropout"); found != model.end() && !found->is_null() && *found != 0.0) {
     return absl::UnimplementedError(absl::StrCat(where, ": dropout is not supported"));
   }
-  ASSIGN_OR_RETURN(const bool byte_fallback, BoolField(model, "byte_fallback", false, where));
-  if (byte_fallback) return absl::UnimplementedError(absl::StrCat(where, ": byte_fallback is not supported"));
   return absl::OkStatus();
 }
 
@@ -43,16 +41,22 @@ absl::StatusOr<MergePair> ReadMerge(const json& merge, const std::string& where)
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const Bpe>> BpeFromJson(const json& model, absl::string_view where) {
+absl::Status CheckModelType(const json& model, absl::string_view where) {
   if (!model.is_object()) return WrongType(model, "an object", where);
-  if (model.contains("type") || !model.contains("merges")) {  // old files leave the type out
-    ASSIGN_OR_RETURN(const std::string type, StringField(model, "type", where));
-    if (type != "BPE") return absl::UnimplementedError(absl::StrCat(where, ": model type \"", type, "\" is not supported, only BPE"));
-  }
+  if (model.contains("merges") && !model.contains("type")) return absl::OkStatus();  // old files leave the type out
+  ASSIGN_OR_RETURN(const std::string type, StringField(model, "type", where));
+  if (type != "BPE") return absl::UnimplementedError(absl::StrCat(where, ": model type \"", type, "\" is not supported, only BPE"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<const Bpe>> BpeFromJson(const json& model, BpeAlphabet alphabet, absl::string_view where) {
+  RETURN_IF_ERROR(CheckModelType(model, where));
   RETURN_IF_ERROR(RefuseSwitches(model, where));
   BpeOptions options;
+  options.alphabet = alphabet;
   ASSIGN_OR_RETURN(options.fuse_unknown, BoolField(model, "fuse_unk", false, where));
   ASSIGN_OR_RETURN(options.ignore_merges, BoolField(model, "ignore_merges", false, where));
+  ASSIGN_OR_RETURN(options.byte_fallback, BoolField(model, "byte_fallback", false, where));
   if (const auto unknown = model.find("unk_token"); unknown != model.end() && !unknown->is_null()) {
     ASSIGN_OR_RETURN(options.unknown, StringField(model, "unk_token", where));
   }
@@ -90,22 +94,6 @@ absl::StatusOr<AddedToken> AddedTokenFromJson(const json& value, absl::string_vi
   ASSIGN_OR_RETURN(token.rstrip, BoolField(value, "rstrip", false, where));
   ASSIGN_OR_RETURN(token.normalized, BoolField(value, "normalized", !token.special, where));
   return token;
-}
-
-absl::Status CheckDecoder(const json& decoder, absl::string_view where) {
-  const json sequence = json::array({decoder});
-  const json* parts = &sequence;
-  const bool chain = decoder.is_object() && decoder.contains("type") && decoder["type"] == "Sequence";
-  if (chain) {
-    ASSIGN_OR_RETURN(parts, ArrayField(decoder, "decoders", where));
-    if (parts->empty()) return absl::UnimplementedError(absl::StrCat(where, ": has no ByteLevel"));
-  }
-  for (size_t i = 0; i < parts->size(); ++i) {
-    const std::string place = chain ? absl::StrCat(where, ".decoders[", i, "]") : std::string(where);
-    ASSIGN_OR_RETURN(const std::string type, StringField((*parts)[i], "type", place));
-    if (type != (i == 0 ? "ByteLevel" : "Fuse")) return absl::UnimplementedError(absl::StrCat(place, ": decoder type \"", type, "\" is not supported"));
-  }
-  return absl::OkStatus();
 }
 
 json MergesFromText(absl::string_view merges_txt) {

@@ -1,4 +1,4 @@
-// The parts of a tokenizer.json that are plain data: the model, the added tokens, the decoder. `where` names the part in messages.
+// The parts of a tokenizer.json that are plain data: the model, the added tokens. `where` names the part in messages.
 #ifndef MOONRING_DATA_TOKENIZER_JSON_H_
 #define MOONRING_DATA_TOKENIZER_JSON_H_
 
@@ -15,14 +15,14 @@
 
 namespace moonring::data {
 
-// "model": BPE; merges as "a b" or ["a", "b"]. Other types and switches that change the ids are refused by name.
-absl::StatusOr<std::unique_ptr<const Bpe>> BpeFromJson(const nlohmann::json& model, absl::string_view where);
+// UNIMPLEMENTED, by name, where "model" is not BPE.
+absl::Status CheckModelType(const nlohmann::json& model, absl::string_view where);
+
+// "model": BPE over `alphabet`; merges as "a b" or ["a", "b"]. Switches that change the ids and are not known are refused by name.
+absl::StatusOr<std::unique_ptr<const Bpe>> BpeFromJson(const nlohmann::json& model, BpeAlphabet alphabet, absl::string_view where);
 
 // {"content": ..., "lstrip": ..., ...}, or a string, which is special.
 absl::StatusOr<AddedToken> AddedTokenFromJson(const nlohmann::json& token, absl::string_view where);
-
-// OK where "decoder" is ByteLevel (Fuse may follow it in a Sequence, and does nothing then).
-absl::Status CheckDecoder(const nlohmann::json& decoder, absl::string_view where);
 
 // merges.txt (or vocab.bpe) as the array of a tokenizer.json: a line a merge, the first may be "#version: ...".
 nlohmann::json MergesFromText(absl::string_view merges_txt);

@@ -194,6 +194,7 @@ absl::Status AddRopeScaling(const Metadata& metadata, ordered_json& config) {
 absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, ordered_json& config) {
   const absl::string_view name = family.model_type;
   RETURN_IF_ERROR(metadata.CopyInt("attention.sliding_window", "sliding_window", config));
+  if (name == "gemma") config["hidden_act"] = "gelu_pytorch_tanh";
   if (name == "gemma2" || name == "gemma3_text") {
     config["hidden_activation"] = "gelu_pytorch_tanh";
     config.erase("hidden_act");

@@ -111,6 +111,52 @@ TEST(Bpe, IgnoreMergesTakesWholeWords) {
   EXPECT_THAT(Encoded(*bpe, "abab"), ElementsAre(0, 1, 0, 1));
 }
 
+// Tokens of code points, the unknown "?", a space as sentencepiece writes it, and some bytes.
+BpeOptions Characters() {
+  BpeOptions options;
+  options.alphabet = BpeAlphabet::kCharacters;
+  options.vocabulary = {{"?", 0}, {"a", 1}, {"\u6f22", 2}, {"a\u6f22", 3}, {"\u2581", 4}, {"\u2581a", 5}, {"<0xC3>", 6}, {"<0xA9>", 7}};
+  options.merges = {{"\u2581", "a"}, {"a", "\u6f22"}};
+  return options;
+}
+
+TEST(Bpe, CharactersFallBackToBytes) {
+  BpeOptions options = Characters();
+  options.byte_fallback = true;
+  ASSERT_OK_AND_ASSIGN(const auto dropping, Bpe::Create(options));
+  EXPECT_THAT(Encoded(*dropping, "a\u6f22\u00e9a"), ElementsAre(3, 6, 7, 1));
+  EXPECT_THAT(Encoded(*dropping, "axa\u6f22"), ElementsAre(1, 3)) << "not all bytes of x have a token, and there is no unk_token";
+  options.unknown = "?";
+  ASSERT_OK_AND_ASSIGN(const auto each, Bpe::Create(options));
+  EXPECT_THAT(Encoded(*each, "xya"), ElementsAre(0, 0, 1));
+  EXPECT_THAT(Encoded(*each, "x\u00e9a"), ElementsAre(6, 7, 0, 1)) << "the library writes the unknown token late";
+  options.fuse_unknown = true;
+  ASSERT_OK_AND_ASSIGN(const auto fused, Bpe::Create(options));
+  EXPECT_THAT(Encoded(*fused, "xy\u00e9za"), ElementsAre(6, 7, 0, 1));
+  options.byte_fallback = false;
+  ASSERT_OK_AND_ASSIGN(const auto no_bytes, Bpe::Create(options));
+  EXPECT_THAT(Encoded(*no_bytes, "a\u00e9"), ElementsAre(1, 0));
+}
+
+// A text is cut before its spaces only where that changes nothing.
+TEST(Bpe, SpacesDoNotMatter) {
+  BpeOptions options = Characters();
+  options.unknown = "?";
+  const auto encoded = [&](absl::string_view word) { return Encoded(**Bpe::Create(options), word); };
+  EXPECT_EQ(encoded("a\u2581\u2581a\u6f22\u2581a\u6f22"), (std::vector<int32_t>{1, 4, 5, 2, 5, 2}));
+  options.vocabulary.push_back({"\u2581a\u6f22", 8});
+  options.ignore_merges = true;
+  EXPECT_EQ(encoded("\u2581a\u6f22"), std::vector<int32_t>{8});
+  EXPECT_EQ(encoded("a\u2581a\u6f22"), (std::vector<int32_t>{1, 5, 2})) << "a part of a word is no word";
+  options.vocabulary.push_back({"a\u2581", 9});
+  options.merges.insert(options.merges.begin(), {"a", "\u2581"});
+  EXPECT_EQ(encoded("a\u2581a\u6f22"), (std::vector<int32_t>{9, 3}));
+  options = Characters();
+  options.vocabulary.push_back({"\u2581\u2581", 8});
+  options.merges.push_back({"\u2581", "\u2581"});
+  EXPECT_EQ(encoded("\u2581x\u2581"), std::vector<int32_t>{8}) << "what is dropped makes neighbours of others";
+}
+
 TEST(Bpe, RefusesBadVocabularies) {
   const auto refusal = [](const Toy& toy) { return Bpe::Create(toy.Options()).status(); };
   EXPECT_THAT(refusal({{"a", "b"}, {{"a", "b"}}}),
@@ -141,6 +187,22 @@ TEST(Bpe, ALongWordTakesNoQuadraticTime) {
   size_t bytes = 0;
   for (const int32_t id : ids) bytes += bpe->TokenOf(id)->size();
   EXPECT_EQ(bytes, word.size());
+}
+
+// A whole text as one word, with no place to cut it at.
+TEST(Bpe, ALongTextTakesNoQuadraticTime) {
+  std::mt19937 random(3);
+  const Toy toy = RandomToy(random, 60);
+  BpeOptions options = toy.Options();
+  options.alphabet = BpeAlphabet::kCharacters;
+  ASSERT_OK_AND_ASSIGN(const auto bpe, Bpe::Create(options));
+  std::string text(1 << 20, 'a');
+  for (char& c : text) c = static_cast<char>('a' + random() % 4);
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<int32_t> ids = Encoded(*bpe, text);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));  // as above
+  ASSERT_OK_AND_ASSIGN(const auto bytes, Bpe::Create(toy.Options()));
+  EXPECT_EQ(ids, Encoded(*bytes, text));
 }
 
 TEST(ByteAlphabet, IsOneToOne) {

@@ -22,14 +22,9 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A chain needs ByteLevel at its end; without its pattern it cuts nothing.
-json BeforeByteLevel(const json& stage) {
-  return {{"type", "Sequence"}, {"pretokenizers", {stage, {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
-}
-
-std::vector<std::string> Pieces(const PreTokenizer& pre_tokenizer, absl::string_view text) {
+std::vector<std::string> Pieces(const PreTokenizer& pre_tokenizer, absl::string_view text, bool begins_text = true) {
   std::vector<std::string> pieces;
-  pre_tokenizer.Split(text, [&](absl::string_view piece) { pieces.emplace_back(piece); });
+  pre_tokenizer.Split(text, begins_text, [&](absl::string_view piece) { pieces.emplace_back(piece); });
   return pieces;
 }
 
@@ -37,14 +32,18 @@ TEST(PreTokenizer, CutsAsTheLibraryDoes) {
   const json golden = json::parse(ReadRunfile("tests/data/stages_golden.json"))["pre_tokenizers"];
   ASSERT_GT(golden.size(), 50);
   for (const json& test_case : golden) {
-    ASSERT_OK_AND_ASSIGN(const auto made, PreTokenizer::FromJson(BeforeByteLevel(test_case["description"]), std::nullopt, "pre_tokenizer"));
+    ASSERT_OK_AND_ASSIGN(const auto made, PreTokenizer::FromJson(test_case["description"], std::nullopt, "pre_tokenizer"));
     EXPECT_EQ(Pieces(*made, test_case["text"].get<std::string>()), test_case["pieces"].get<std::vector<std::string>>()) << test_case["description"];
   }
 }
 
 TEST(PreTokenizer, ByteLevelPutsASpaceBeforeAndCutsByGpt2sPattern) {
   const json with_space = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
+  ASSERT_OK_AND_ASSIGN(const auto none, PreTokenizer::FromJson(nullptr, std::nullopt, ""));
+  EXPECT_FALSE(none->byte_level());
+  EXPECT_THAT(Pieces(*none, "I'm  here"), ElementsAre("I'm  here"));
   ASSERT_OK_AND_ASSIGN(const auto prefixed, PreTokenizer::FromJson(with_space, std::nullopt, ""));
+  EXPECT_TRUE(prefixed->byte_level());
   EXPECT_THAT(Pieces(*prefixed, "I'm  here"), ElementsAre(" I", "'m", " ", " here"));
   EXPECT_THAT(Pieces(*prefixed, " I"), ElementsAre(" I"));
   EXPECT_THAT(Pieces(*prefixed, ""), ElementsAre());
@@ -54,14 +53,27 @@ TEST(PreTokenizer, ByteLevelPutsASpaceBeforeAndCutsByGpt2sPattern) {
   EXPECT_THAT(Pieces(*chained, "I"), ElementsAre(" I")) << "only a ByteLevel that stands alone is overridden";
 }
 
+TEST(PreTokenizer, MetaspaceFirstIsTheTextsOwnBeginning) {
+  const json first = {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "first"}};
+  ASSERT_OK_AND_ASSIGN(const auto made, PreTokenizer::FromJson(first, std::nullopt, ""));
+  EXPECT_THAT(Pieces(*made, "a b"), ElementsAre("_a", "_b"));
+  EXPECT_THAT(Pieces(*made, "a b", /*begins_text=*/false), ElementsAre("a", "_b"));
+}
+
 TEST(PreTokenizer, RefusesByNameAndPlace) {
   const auto refusal = [](const json& description) { return PreTokenizer::FromJson(description, std::nullopt, "t.json: pre_tokenizer").status(); };
   const json byte_level = {{"type", "ByteLevel"}};
   EXPECT_THAT(refusal({{"type", "Sequence"}, {"pretokenizers", {byte_level, {{"type", "Metaspace"}}}}}),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("t.json: pre_tokenizer.pretokenizers[1]: \"Metaspace\" after ByteLevel")));
-  EXPECT_THAT(refusal({{"type", "Metaspace"}}), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("pre-tokenizer type \"Metaspace\" is not supported")));
-  EXPECT_THAT(refusal({{"type", "Digits"}}), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("has no ByteLevel")));
-  EXPECT_THAT(refusal(nullptr), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("has no ByteLevel")));
+  EXPECT_THAT(refusal({{"type", "UnicodeScripts"}}),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("pre-tokenizer type \"UnicodeScripts\" is not supported")));
+  json metaspace = {{"type", "Metaspace"}, {"replacement", "__"}};
+  EXPECT_THAT(refusal(metaspace), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("pre_tokenizer.replacement: wanted one character, found \"__\"")));
+  metaspace["replacement"] = "_";
+  metaspace["add_prefix_space"] = false;
+  EXPECT_THAT(refusal(metaspace), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("add_prefix_space false goes with prepend_scheme \"never\"")));
+  metaspace["prepend_scheme"] = "last";
+  EXPECT_THAT(refusal(metaspace), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("prepend_scheme \"last\" is not supported")));
   EXPECT_THAT(refusal({{"type", 3}}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("pre_tokenizer.type: wanted a string, found 3")));
   EXPECT_THAT(refusal("ByteLevel"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted an object, found \"ByteLevel\"")));
   json split = {{"type", "Split"}, {"pattern", {{"Regex", "a"}}}, {"behavior", "Sideways"}};

@@ -61,7 +61,8 @@ void ExpectGolden(const Made& made, const std::string& name) {
 }
 
 TEST(Tokenizer, TinyOnesEqualTheLibrary) {
-  for (const std::string name : {"tiny/smollm2", "tiny/llama3", "tiny/qwen3", "tiny/gpt2"}) {
+  for (const std::string name :
+       {"tiny/smollm2", "tiny/llama3", "tiny/qwen3", "tiny/gpt2", "tiny/llama2", "tiny/gemma", "tiny/mistral", "tiny/metaspace", "tiny/odd"}) {
     SCOPED_TRACE(name);
     ExpectGolden(FromFile("tests/golden/tokenizer/" + name + ".tokenizer.json"), name);
   }
@@ -153,7 +154,7 @@ TEST(Tokenizer, RefusesBadFilesByPlace) {
   const Case cases[] = {
       {"/model/type", "Unigram", kNot, "t.json: model: model type \"Unigram\" is not supported, only BPE"},
       {"/model/type", "WordPiece", kNot, "model type \"WordPiece\""},
-      {"/model/byte_fallback", true, kNot, "t.json: model: byte_fallback is not supported"},
+      {"/model/byte_fallback", true, kNot, "t.json: model: byte_fallback is not supported with ByteLevel where a byte has no token"},
       {"/model/dropout", 0.1, kNot, "t.json: model: dropout is not supported"},
       {"/model/end_of_word_suffix", "</w>", kNot, "end_of_word_suffix is not supported"},
       {"/model/vocab", 1, kBad, "t.json: model.vocab: wanted an object, found 1"},
@@ -164,7 +165,8 @@ TEST(Tokenizer, RefusesBadFilesByPlace) {
       {"/model/ignore_merges", "yes", kBad, "t.json: model.ignore_merges: wanted a boolean, found \"yes\""},
       {"/model", nullptr, kBad, "t.json: model: wanted an object, found null"},
       {"/normalizer", {{"type", "Nmt"}}, kNot, "t.json: normalizer: normalizer type \"Nmt\""},
-      {"/decoder", {{"type", "Metaspace"}}, kNot, "t.json: decoder: decoder type \"Metaspace\""},
+      {"/pre_tokenizer", {{"type", "BertPreTokenizer"}}, kNot, "t.json: pre_tokenizer: pre-tokenizer type \"BertPreTokenizer\""},
+      {"/decoder", {{"type", "WordPiece"}}, kNot, "t.json: decoder: decoder type \"WordPiece\""},
       {"/decoder", nullptr, kBad, "t.json: decoder: wanted an object, found null"},
       {"/added_tokens/0/id", 9, kBad, "t.json: added_tokens[0]: \"<x>\" says id 9, but 4 is the next free id"},
       {"/added_tokens/0/content", "ab", kBad, "\"ab\" says id 4, but 2 is its id in the vocabulary"},

@@ -41,22 +41,47 @@ def make_model():
               metadata={"format": "pt"})
 
 
+def small(**more):
+    """What the models of other families share: the vocabulary of `model`, two layers, and a context of 64 tokens where a scaling is to stretch it."""
+    vocabulary = json.load(open(os.path.join(HERE, "model", "config.json")))["vocab_size"]
+    return dict(vocab_size=vocabulary, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+                tie_word_embeddings=True, initializer_range=0.15, bos_token_id=1, eos_token_id=2, pad_token_id=2) | more
+
+
+def make_families():
+    """A mixture of experts, a model with capped scores and logits and a window, and one whose context is shorter than the texts."""
+    import torch
+    from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM
+    torch.manual_seed(6)
+    moe = Qwen2MoeConfig(**small(moe_intermediate_size=12, shared_expert_intermediate_size=16, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True, max_position_embeddings=512))
+    gemma = Gemma2Config(**small(hidden_size=24, attn_logit_softcapping=4.0, final_logit_softcapping=6.0, query_pre_attn_scalar=12, sliding_window=24, max_position_embeddings=512))
+    short = LlamaConfig(**small(max_position_embeddings=64))
+    for name, model in (("model_moe", Qwen2MoeForCausalLM(moe)), ("model_capped", Gemma2ForCausalLM(gemma)), ("model_short", LlamaForCausalLM(short))):
+        folder = os.path.join(HERE, name)
+        model.save_pretrained(folder)
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(os.path.join(HERE, "model", file), folder)
+
+
 def make_adapters():
     """Adapters whose B is not zero, so that what they compute shows."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
-    kinds = {"adapter": {}, "adapter_dora": {"use_dora": True, "use_rslora": True}}
-    for name, more in kinds.items():
+    few = ["q_proj", "v_proj", "down_proj"]
+    every = ["q_proj", "k_proj", "v_proj", "o_proj", "gate", "gate_proj", "up_proj", "down_proj", "shared_expert_gate"]
+    kinds = {"adapter": ("model", few, {}), "adapter_dora": ("model", few, {"use_dora": True, "use_rslora": True}), "adapter_moe": ("model_moe", every, {})}
+    for name, (base, targets, more) in kinds.items():
+        if os.path.isdir(os.path.join(HERE, name)):
+            continue
         torch.manual_seed(11)
-        model = AutoModelForCausalLM.from_pretrained(os.path.join(HERE, "model"), dtype=torch.float32)
-        model = get_peft_model(model, LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, target_modules=["q_proj", "v_proj", "down_proj"], task_type="CAUSAL_LM",
-                                                 init_lora_weights=False, **more))
+        model = AutoModelForCausalLM.from_pretrained(os.path.join(HERE, base), dtype=torch.float32)
+        model = get_peft_model(model, LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, target_modules=targets, task_type="CAUSAL_LM", init_lora_weights=False, **more))
         model.save_pretrained(os.path.join(HERE, name))
         os.remove(os.path.join(HERE, name, "README.md"))
         path = os.path.join(HERE, name, "adapter_config.json")
         config = json.load(open(path))
-        config["base_model_name_or_path"] = "model"
+        config["base_model_name_or_path"] = base
         json.dump(config, open(path, "w"), indent=2, sort_keys=True)
 
 
@@ -183,7 +208,7 @@ def main():
             f.write("{\n" + ",\n".join(f'"{key}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for key, rows in golden.items()) + "\n}\n")
         return
     os.makedirs(os.path.join(HERE, "golden"), exist_ok=True)
-    for folder, make in (("model", make_model), ("adapter", make_adapters), ("data", make_data)):
+    for folder, make in (("model", make_model), ("model_moe", make_families), ("adapter_moe", make_adapters), ("data", make_data)):
         if not os.path.isdir(os.path.join(HERE, folder)):
             make()
     for name in args.names or spec["cases"]:

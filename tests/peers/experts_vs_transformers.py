@@ -1,0 +1,72 @@
+"""The mixture of experts beside Transformers' own layer, on the same shapes, forward and backward, fp32.
+
+    experts_vs_transformers.py BINARY [--threads 1 2] [--rounds 3] [--seconds 3]      BINARY: bazel-bin/tests/model/experts_benchmark
+
+The two run in turn, `rounds` times; a line has the best of each: tokens a second, and ours / theirs.
+"""
+import argparse
+import subprocess
+import time
+
+import torch
+from transformers.models.mixtral.configuration_mixtral import MixtralConfig
+from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
+from transformers.models.qwen3_moe.configuration_qwen3_moe import Qwen3MoeConfig
+from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeSparseMoeBlock
+
+# name: hidden, inner, experts, chosen, tokens
+SHAPES = {
+    "Qwen3-30B-A3B": (2048, 768, 128, 8, 2048),
+    "Qwen3-30B-A3B, short": (2048, 768, 128, 8, 256),
+    "Qwen1.5-MoE-A2.7B": (2048, 1408, 60, 4, 1024),
+    "Mixtral / 4": (1024, 3584, 8, 2, 1024),
+    "small": (512, 256, 32, 4, 2048),
+}
+
+
+def theirs(hidden, inner, experts, chosen, tokens, seconds, mixtral):
+    if mixtral:
+        layer = MixtralSparseMoeBlock(MixtralConfig(hidden_size=hidden, intermediate_size=inner, num_local_experts=experts, num_experts_per_tok=chosen))
+    else:
+        layer = Qwen3MoeSparseMoeBlock(Qwen3MoeConfig(hidden_size=hidden, moe_intermediate_size=inner, num_experts=experts, num_experts_per_tok=chosen, norm_topk_prob=True))
+    x = torch.randn(1, tokens, hidden, requires_grad=True)
+    gradient = torch.randn(1, tokens, hidden)
+    forward = both = 1e9
+    end = time.perf_counter() + seconds
+    while True:
+        begin = time.perf_counter()
+        out, _ = layer(x)
+        middle = time.perf_counter()
+        out.backward(gradient)
+        now = time.perf_counter()
+        forward, both = min(forward, middle - begin), min(both, now - begin)
+        layer.zero_grad(set_to_none=True)
+        x.grad = None
+        if now > end:
+            return forward, both
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", default=list(SHAPES))
+    options = parser.parse_args()
+    print(f"{'':24}{'threads':>8}{'forward: ours':>15}{'theirs':>10}{'ratio':>7}{'both: ours':>13}{'theirs':>10}{'ratio':>7}   tokens/s")
+    for name in options.only:
+        shape = SHAPES[name]
+        for threads in options.threads:
+            torch.set_num_threads(threads)
+            best = [1e9] * 4
+            for _ in range(options.rounds):
+                words = [options.binary, *map(str, shape), str(threads), str(options.seconds)]
+                ours = [float(x) for x in subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()]
+                peer = theirs(*shape, options.seconds, "Mixtral" in name)
+                best = [min(a, b) for a, b in zip(best, [ours[0], peer[0], ours[1], peer[1]])]
+            rate = [shape[4] / seconds for seconds in best]
+            print(f"{name:24}{threads:8}{rate[0]:15.0f}{rate[1]:10.0f}{rate[0] / rate[1]:7.2f}{rate[2]:13.0f}{rate[3]:10.0f}{rate[2] / rate[3]:7.2f}", flush=True)
+
+
+main()
