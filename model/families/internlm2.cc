@@ -33,6 +33,7 @@ Family InternLm2() {
       .title = "InternLM2, InternLM2.5",
       .architecture = "InternLM2ForCausalLM",
       .model_type = "internlm2",
+      .pad_token_id = 0,
       .names = Names(),
       .qkv_rows = QkvRows::kGrouped,
       .gguf = {.architecture = "internlm2", .interleaved_heads = true},

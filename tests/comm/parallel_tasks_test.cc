@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
-#include <stdexcept>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -57,17 +59,30 @@ TEST_P(ParallelTasksTest, BodiesRunAloneAndWithoutAutograd) {
   at::AutoGradMode enable(true);
   const at::Tensor weight = at::randn({40, 40}).requires_grad_(), x = at::randn({40, 40});
   std::vector<at::Tensor> products(4);
-  std::vector<int64_t> alone(4), records(4);
+  std::vector<int> alone(4), records(4);
   RunParallelTasks({1, 1, 1, 1}, [&](int64_t task) {
-    at::parallel_for(0, 100, 1, [&](int64_t begin, int64_t end) { alone[task] = end - begin; });  // in one piece, unless it threads
+    alone[task] = at::in_parallel_region() || at::get_num_threads() == 1;
     products[task] = at::mm(x, weight);
     records[task] = products[task].requires_grad();
   });
-  EXPECT_THAT(alone, Each(100));
+  EXPECT_THAT(alone, Each(1));
   EXPECT_THAT(records, Each(0));
   for (const at::Tensor& product : products) EXPECT_TRUE(at::equal(product, products[0]));
   EXPECT_TRUE(at::mm(x, weight).requires_grad());
   EXPECT_EQ(at::get_num_threads(), GetParam());
+}
+
+// As many as there are threads: each of two tasks waits for the other (10 s at most, far more than a thread takes to start).
+TEST_P(ParallelTasksTest, TasksRunSideBySide) {
+  if (GetParam() == 1) GTEST_SKIP() << "one thread";
+  std::atomic<int> started = 0, met = 0;
+  RunParallelTasks({1, 1}, [&](int64_t) {
+    ++started;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (started < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    met += started == 2;
+  });
+  EXPECT_EQ(met, 2);
 }
 
 TEST_P(ParallelTasksTest, ExceptionsComeThrough) {

@@ -208,9 +208,7 @@ TEST_F(ExpertsTest, NoRowsGiveNoGradients) {
   std::vector<at::Tensor> leaves = mixture.weights();
   leaves.push_back(x);
   const auto gradients = torch::autograd::grad({result.out_TD.sum() + result.tally.probability_GE.sum()}, leaves, {}, std::nullopt, false, /*allow_unused=*/true);
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    if (gradients[i].defined()) EXPECT_EQ(gradients[i].abs().sum().item<double>(), 0.0) << i;
-  }
+  for (size_t i = 0; i < leaves.size(); ++i) EXPECT_EQ(gradients[i].defined() ? gradients[i].abs().sum().item<double>() : 0.0, 0.0) << i;
 }
 
 // Experts run side by side on two threads: the same products, cut otherwise where one expert has most of the rows.

@@ -57,8 +57,8 @@ double FrequencyByItsFormula(const RotaryRule& rule, int64_t f, int64_t length) 
       const double smooth = (context / wave - rule.low_freq_factor) / (rule.high_freq_factor - rule.low_freq_factor);
       return (1 - smooth) * plain / rule.factor + smooth * plain;
     }
-    case RopeKind::kLongRope:  // Transformers holds the factors in fp32
-      return plain / static_cast<float>((static_cast<double>(length) > context ? rule.long_factor : rule.short_factor)[f]);
+    case RopeKind::kLongRope:
+      return plain / (static_cast<double>(length) > context ? rule.long_factor : rule.short_factor)[f];
   }
   return 0.0;
 }
