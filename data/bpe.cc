@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<const Bpe>> Bpe::Create(const BpeOptions& options
   RETURN_IF_ERROR(bpe->AddVocabulary(options));
   RETURN_IF_ERROR(bpe->AddSymbols(options));
   RETURN_IF_ERROR(bpe->AddMerges(options));
-  bpe->cuts_ = bpe->CutsBeforeSpaces();
+  bpe->FindCuts();
   return bpe;
 }
 
@@ -119,17 +119,26 @@ std::optional<int32_t> Bpe::WholeWord(absl::string_view word) const {
   return found->second;
 }
 
-// Whether the parts of a word, cut before each U+2581 that follows another character, can be encoded one by one: no merge goes across such a place
-// (its left token would end, its right one begin there), and no character between is dropped (which would make neighbours of others).
-bool Bpe::CutsBeforeSpaces() const {
+// A word is cut before each U+2581 that follows another character, and its parts are encoded one by one. That changes nothing where no merge goes across
+// such a place, where its left token would end and its right one begin. So there is no cut behind a character that ends the left token of such a merge,
+// and none at all where that token stands for other characters than its text, or characters are dropped (which makes neighbours of others).
+void Bpe::FindCuts() {
   size_t at = 0;
-  if (alphabet_ != BpeAlphabet::kCharacters || !characters_.contains(NextCodePoint(kSpace, at))) return false;
-  if (unknown_ < 0 && std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end()) return false;
-  return std::none_of(merges_.begin(), merges_.end(), [&](const auto& merge) {
-    const std::string& left = *tokens_[merge.first >> 32];
-    const std::string& right = *tokens_[merge.first & 0xFFFFFFFF];
-    return absl::StartsWith(right, kSpace) && !absl::EndsWith(left, kSpace);
-  });
+  if (alphabet_ != BpeAlphabet::kCharacters || !characters_.contains(NextCodePoint(kSpace, at))) return;
+  if (unknown_ < 0 && std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end()) return;
+  std::vector<absl::string_view> stand_ins;
+  if (unknown_ >= 0) stand_ins.push_back(*tokens_[unknown_]);
+  for (const int32_t id : byte_ids_) {
+    if (id >= 0) stand_ins.push_back(*tokens_[id]);
+  }
+  for (const auto& [pair, merge] : merges_) {
+    const std::string& left = *tokens_[pair >> 32];
+    const std::string& right = *tokens_[pair & 0xFFFFFFFF];
+    if (!absl::StartsWith(right, kSpace) || absl::EndsWith(left, kSpace) || left.empty()) continue;
+    if (std::any_of(stand_ins.begin(), stand_ins.end(), [&](absl::string_view text) { return absl::EndsWith(left, text); })) return;
+    joins_space_[static_cast<uint8_t>(left.back())] = true;
+  }
+  cuts_ = true;
 }
 
 void Bpe::Encode(absl::string_view word, Workspace& workspace, std::vector<int32_t>& ids) const {
@@ -139,8 +148,9 @@ void Bpe::Encode(absl::string_view word, Workspace& workspace, std::vector<int32
     }
     size_t begin = 0;
     for (size_t at = word.find(kSpace, 1); at != absl::string_view::npos; at = word.find(kSpace, at + kSpace.size())) {
-      if (absl::EndsWith(word.substr(begin, at - begin), kSpace)) continue;
-      EncodePart(word.substr(begin, at - begin), workspace, ids);
+      const absl::string_view part = word.substr(begin, at - begin);
+      if (absl::EndsWith(part, kSpace) || joins_space_[static_cast<uint8_t>(part.back())]) continue;
+      EncodePart(part, workspace, ids);
       begin = at;
     }
     word.remove_prefix(begin);

@@ -9,8 +9,8 @@
 // A symbol without a token becomes `unknown` (neighbouring ones a single one with fuse_unknown), or is dropped where there is no such token, as the
 // tokenizers library does; as there, an unknown token comes after the byte tokens of characters that follow it directly.
 //
-// Cost: O(n log n) for a word of n symbols; a word seen before is a look-up (Workspace remembers the last 65,536 short ones). A word
-// may be a whole text: where no merge joins a space (U+2581) to what stands before it, the parts between are encoded, and remembered, by themselves.
+// Cost: O(n log n) for a word of n symbols; a word seen before is a look-up (Workspace remembers the last 65,536 short ones). A word may be a
+// whole text: its parts between spaces (U+2581) are encoded, and remembered, by themselves where no merge can join them.
 // Create fails with INVALID_ARGUMENT on a merge of a token that is not in the vocabulary, and on two tokens with one id; UNIMPLEMENTED where kBytes
 // would need byte_fallback.
 #ifndef MOONRING_DATA_BPE_H_
@@ -69,7 +69,7 @@ class Bpe {
   absl::Status AddMerges(const BpeOptions& options);
   const Merge* FindMerge(int32_t left, int32_t right) const;
   std::optional<int32_t> WholeWord(absl::string_view word) const;
-  bool CutsBeforeSpaces() const;
+  void FindCuts();
   void EncodePart(absl::string_view part, Workspace& workspace, std::vector<int32_t>& ids) const;
   template <typename Add>
   void ByteSymbols(absl::string_view word, Add add) const;
@@ -88,7 +88,8 @@ class Bpe {
   int32_t unknown_ = -1;
   bool fuse_unknown_ = false;
   bool ignore_merges_ = false;
-  bool cuts_ = false;
+  bool cuts_ = false;                    // see FindCuts
+  std::array<bool, 256> joins_space_{};  // by the last byte of a character
 };
 
 class Bpe::Workspace {

@@ -151,6 +151,10 @@ TEST(Bpe, SpacesDoNotMatter) {
   options.vocabulary.push_back({"a\u2581", 9});
   options.merges.insert(options.merges.begin(), {"a", "\u2581"});
   EXPECT_EQ(encoded("a\u2581a\u6f22"), (std::vector<int32_t>{9, 3}));
+  options.vocabulary.push_back({"<0xA9>\u2581", 10});
+  options.merges.push_back({"<0xA9>", "\u2581"});
+  options.byte_fallback = true;
+  EXPECT_EQ(encoded("a\u00e9\u2581"), (std::vector<int32_t>{1, 6, 10})) << "a byte's token ends with another character than the text";
   options = Characters();
   options.vocabulary.push_back({"\u2581\u2581", 8});
   options.merges.push_back({"\u2581", "\u2581"});
