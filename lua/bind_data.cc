@@ -143,6 +143,7 @@ void OpenData(lua_State* L) {
           {"decode", Bind<[](data::Tokenizer& tokenizer, std::vector<int32_t> ids, std::optional<bool> skip_special) {
              return tokenizer.Decode(ids, skip_special.value_or(false));
            }>},
+          {"leading_bos", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.adds_bos() ? tokenizer.bos() : std::nullopt; }>},
           {"vocab_size", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.vocab_size(); }>},
           {"__tostring", Bind<[](data::Tokenizer& tokenizer) { return absl::StrCat("Tokenizer of ", tokenizer.vocab_size(), " ids"); }>},
       });

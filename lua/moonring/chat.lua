@@ -41,7 +41,8 @@ function Chat:answer(text, on_text)
   local options = { stop_ids = self.template:stop_ids() }
   for name, value in pairs(self.sampling) do options[name] = value end
   local ids, shown = {}, 0
-  local prompt = self.template:encode_prompt(self.texts)
+  local prompt, bos = self.template:encode_prompt(self.texts), self.tokenizer:leading_bos()
+  if bos and prompt[1] ~= bos then table.insert(prompt, 1, bos) end -- a template may leave it to the tokenizer
   self.model:generate(prompt, options, function(id)
     ids[#ids + 1] = id
     local whole = self.tokenizer:decode(ids, true)

@@ -56,6 +56,10 @@ function Tokenizer:encode(text) end
 ---@return string
 function Tokenizer:decode(ids, skip_special) end
 
+--- The id that the tokenizer puts before each text (its bos), or nil where it puts none. `encode` never does.
+---@return integer?
+function Tokenizer:leading_bos() end
+
 --- How many tokens there are, added ones included.
 ---@return integer
 function Tokenizer:vocab_size() end
