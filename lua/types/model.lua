@@ -72,6 +72,52 @@ function Checkpoint:path() end
 ---@return string?
 function Checkpoint:companion(name) end
 
+---@class moonring.CheckpointFacts
+---@field architecture string "LlamaForCausalLM"
+---@field family string for people: "Llama 2 and 3, ..."
+---@field layers integer
+---@field hidden_size integer
+---@field intermediate_size integer of a dense MLP
+---@field heads integer of queries
+---@field kv_heads integer
+---@field head_dim integer
+---@field vocab_size integer
+---@field max_position_embeddings integer
+---@field experts integer of a layer; 0: none
+---@field experts_chosen integer of them, for each token
+---@field expert_intermediate_size integer
+---@field sliding_layers integer how many layers have a window
+---@field window integer tokens that a query sees there; 0: no layer has one
+---@field tied boolean the head is the embedding
+---@field dtypes string[] of the weights in the files
+---@field bytes number of the weights in the files
+
+--- Its sizes and switches.
+---@return moonring.CheckpointFacts
+function Checkpoint:facts() end
+
+---@class moonring.CheckpointPart
+---@field name string "embedding", "attention", "mlp", "experts", "router", "norms" or "head"
+---@field parameters integer
+---@field active integer of them, those that one token meets
+
+--- How many parameters its parts have, in the order of a forward pass. A tied head is the embedding.
+---@return moonring.CheckpointPart[]
+function Checkpoint:parts() end
+
+---@class moonring.LinearMap
+---@field module string "model.layers.0.self_attn.q_proj"
+---@field rows integer
+---@field columns integer
+
+--- What an adapter may be put on: every linear map but the head.
+---@return moonring.LinearMap[]
+function Checkpoint:linear_maps() end
+
+--- Weights in the files that the model does not use.
+---@return string[]
+function Checkpoint:extra_weights() end
+
 --- The ids that end an answer, by config.json: none, one or several.
 ---@return integer[]
 function Checkpoint:eos_token_ids() end

@@ -37,6 +37,7 @@
 ---@field needle moonring.needle
 ---@field help moonring.help
 ---@field journal moonring.journal
+---@field inspect moonring.inspect
 local moonring = {}
 
 --- Runs `fn(...)` and returns what it returns. Every tensor made inside is let go at its end, however it ends, but for those

@@ -366,6 +366,10 @@ function sections.records()
   fields("run.counts", "moonring.Counts", moonring.run.counts(defaults, 10, 1))
   moonring.system.write(scratch .. "/probe.json", '{"input_ids": [1, 2], "labels": [1, 2]}')
   fields("probe.read", "moonring.ProbeInput", moonring.probe.read(scratch .. "/probe.json", 100))
+  fields("Checkpoint:facts", "moonring.CheckpointFacts", objects.Checkpoint:facts())
+  fields("Checkpoint:parts", "moonring.CheckpointPart", objects.Checkpoint:parts()[1])
+  fields("Checkpoint:linear_maps", "moonring.LinearMap", objects.Checkpoint:linear_maps()[1])
+  fields("inspect.memory", "moonring.RecipeMemory", moonring.inspect.memory(objects.Checkpoint, 64)[1])
   local sampling = moonring.chat.sampling(defaults)
   for name in pairs(sampling) do check(classes["moonring.GenerateOptions"].fields[name], "chat.sampling has ", name) end
   for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Router", "Runtime" } do fields(name, "moonring." .. name, objects[name]) end
