@@ -1,6 +1,6 @@
 """The mixture of experts beside Transformers' own layer, on the same shapes, forward and backward, fp32.
 
-    experts_vs_transformers.py BINARY [--threads 1 2] [--rounds 3] [--seconds 3]      BINARY: bazel-bin/tests/model/experts_benchmark
+    experts_vs_transformers.py BINARY [--threads 2] [--rounds 3] [--seconds 3]      BINARY: bazel-bin/tests/model/experts_benchmark
 
 The two run in turn, `rounds` times; a line has the best of each: tokens a second, and ours / theirs.
 """
@@ -33,7 +33,9 @@ def theirs(hidden, inner, experts, chosen, tokens, seconds, mixtral):
     gradient = torch.randn(1, tokens, hidden)
     forward = both = 1e9
     end = time.perf_counter() + seconds
+    rounds = 0
     while True:
+        rounds += 1
         begin = time.perf_counter()
         out, _ = layer(x)
         middle = time.perf_counter()
@@ -42,14 +44,14 @@ def theirs(hidden, inner, experts, chosen, tokens, seconds, mixtral):
         forward, both = min(forward, middle - begin), min(both, now - begin)
         layer.zero_grad(set_to_none=True)
         x.grad = None
-        if now > end:
+        if now > end and rounds >= 5:  # the first pay for fresh memory
             return forward, both
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--threads", type=int, nargs="+", default=[2])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--only", nargs="+", default=list(SHAPES))
