@@ -71,9 +71,14 @@ ModelConfig Untied(ModelConfig config) {
 // Weights with numbers that are none, as a run that diverged leaves behind. A model with them gives NaN for every text.
 class BrokenWeights {
  public:
+  // A piece at a time, so that no second copy of a large weight is made. A sum is a number where all that it is of are: so one pass that
+  // writes nothing tells a sound piece.
   void Look(const std::string& name, const at::Tensor& weight) {
-    if (std::isfinite(weight.sum(at::kDouble).item<double>())) return;  // of a number that is none no sum is one
-    const int64_t count = weight.isfinite().logical_not_().sum().item<int64_t>();
+    int64_t count = 0;
+    for (const at::Tensor& piece : weight.flatten().split(kPiece)) {
+      if (std::isfinite(piece.to(StreamDtype(piece.scalar_type())).sum().item<double>())) continue;
+      count += piece.isfinite().logical_not_().sum().item<int64_t>();
+    }
     if (count == 0) return;
     if (++tensors_ <= kShown) absl::StrAppend(&shown_, tensors_ > 1 ? ", " : "", name, " (", count, " of ", weight.numel(), ")");
   }
@@ -85,6 +90,7 @@ class BrokenWeights {
 
  private:
   static constexpr int kShown = 3;
+  static constexpr int64_t kPiece = int64_t{1} << 20;
   int tensors_ = 0;
   std::string shown_;
 };

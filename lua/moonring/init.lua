@@ -67,7 +67,7 @@ local make_tokenizer = moonring.data.tokenizer
 --- The tokenizer that a checkpoint carries.
 function moonring.data.tokenizer(checkpoint)
   local json = checkpoint:companion "tokenizer.json"
-  if not json then error("NOT_FOUND: " .. checkpoint:path() .. ": no tokenizer.json", 0) end
+  if not json then error("NOT_FOUND: " .. checkpoint:path() .. ": no tokenizer.json; texts want the model's own tokenizer: put its files beside config.json", 0) end
   return make_tokenizer(json, checkpoint:companion "tokenizer_config.json" or "", checkpoint:path() .. "/tokenizer.json")
 end
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,7 @@ TEST_F(BadModelTest, MissingFiles) {
   EXPECT_THAT(Probe("empty"), FailsWith(2, HasSubstr("empty: neither config.json nor a .gguf file")));
   WriteModel("bad");
   std::filesystem::remove(Path("bad/model.safetensors"));
-  EXPECT_THAT(Probe("bad"), FailsWith(2, HasSubstr("bad: no model.safetensors")));
+  EXPECT_THAT(Probe("bad"), FailsWith(2, HasSubstr("bad: no model.safetensors and no pytorch_model.bin")));
   WriteModel("bad");
   WriteConfig("model_name_or_path: bad");
   std::filesystem::remove(Path("bad/tokenizer.json"));
@@ -102,7 +103,10 @@ TEST_F(BadModelTest, Config) {
     return Probe("bad");
   };
   EXPECT_THAT(with({{"architectures", {"GPTJForCausalLM"}}}),
-              FailsWith(2, HasSubstr("bad/config.json: architectures: 'GPTJForCausalLM' is not supported yet")));
+              FailsWith(2, HasSubstr("bad/config.json: architectures: 'GPTJForCausalLM' is not supported; supported: LlamaForCausalLM, ")));
+  EXPECT_THAT(with({{"architectures", {"Qwen3ForCasualLM"}}}), FailsWith(2, HasSubstr("did you mean 'Qwen3ForCausalLM'?")));
+  EXPECT_THAT(with({{"rope_scaling", {{"rope_type", "yran"}, {"factor", 2.0}}}}), FailsWith(2, HasSubstr("rope_type: 'yran' is not known")));
+  EXPECT_THAT(with({{"quantization_config", {{"quant_method", "awq"}}}}), FailsWith(2, HasSubstr("bad/config.json: quantization_config (awq): ")));
   EXPECT_THAT(with({{"hidden_size", "x"}}), FailsWith(2, HasSubstr("bad/config.json: hidden_size: wanted a whole number, got \"x\"")));
   EXPECT_THAT(with({{"hidden_size", 33}}), FailsWith(2, HasSubstr("wanted shape [675, 33], found [675, 32]")));
   EXPECT_THAT(with({{"num_hidden_layers", 3}}), FailsWith(2, HasSubstr("model.layers.2.")));
@@ -110,6 +114,28 @@ TEST_F(BadModelTest, Config) {
   EXPECT_THAT(with_text("{\n \"hidden_size\": 32\n \"x\": 1}\n"), FailsWith(2, AllOf(StartsWith("bad/config.json: "), HasSubstr("line 3"))));
   EXPECT_THAT(with_text("{}"), FailsWith(2, StartsWith("bad/config.json: ")));
   EXPECT_THAT(with_text(""), FailsWith(2, StartsWith("bad/config.json: ")));
+}
+
+// A run that diverged leaves such a model behind.
+TEST_F(BadModelTest, NumbersThatAreNone) {
+  StoredTensors weights = TinyWeights();
+  weights.at(kWeight).values[2] = std::numeric_limits<double>::quiet_NaN();
+  weights.at(kWeight).values[3] = std::numeric_limits<double>::infinity();
+  weights.at("model.norm.weight").values[0] = std::numeric_limits<double>::quiet_NaN();
+  WriteModel("bad", weights);
+  EXPECT_THAT(Probe("bad"), FailsWith(2, AllOf(HasSubstr("bad: 2 tensors have numbers that are NaN or infinite: "), HasSubstr(std::string(kWeight) + " (2 of "),
+                                               HasSubstr("model.norm.weight (1 of 32)"))));
+}
+
+TEST_F(BadModelTest, MissingTensors) {
+  StoredTensors weights = TinyWeights();
+  weights.erase(kWeight);
+  WriteModel("bad", weights);
+  EXPECT_THAT(Probe("bad"), FailsWith(2, AllOf(StartsWith("bad: the tensor " + std::string(kWeight) + " ["), HasSubstr("] is missing"))));
+  weights.erase("model.norm.weight");
+  weights.erase("model.layers.1.input_layernorm.weight");
+  WriteModel("bad", weights);
+  EXPECT_THAT(Probe("bad"), FailsWith(2, HasSubstr("is missing, and 2 more, such as model.")));
 }
 
 TEST_F(BadModelTest, Tokenizer) {
