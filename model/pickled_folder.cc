@@ -1,20 +1,14 @@
 #include "model/pickled_folder.h"
 
-#include <filesystem>
-#include <system_error>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
 #include "model/json_text.h"
 #include "model/safetensors.h"
-#include "model/shard_index.h"
 #include "model/weight_shape.h"
 
 namespace moonring::model {
 namespace {
-
-constexpr char kFileName[] = "pytorch_model.bin", kIndexName[] = "pytorch_model.bin.index.json";
 
 // The elements of `tensor`, and those from its first to its last in the storage. Nothing where 64 bits do not hold them.
 struct Extent {
@@ -94,58 +88,10 @@ absl::StatusOr<at::Tensor> PickledFile::Read(const std::string& name) const {
   return ViewOf(file_, entry.begin, {entry.span}, entry.dtype).as_strided(entry.shape, entry.strides).contiguous();
 }
 
-bool PickledFolder::IsIn(const std::string& dir) {
-  std::error_code ignored;
-  for (const char* name : {kFileName, kIndexName}) {
-    if (std::filesystem::exists(absl::StrCat(dir, "/", name), ignored)) return true;
-  }
-  return false;
-}
-
-absl::StatusOr<std::unique_ptr<PickledFolder>> PickledFolder::Open(const std::string& dir) {
-  auto folder = std::make_unique<PickledFolder>();
-  const std::string single = absl::StrCat(dir, "/", kFileName);
-  std::error_code ignored;
-  if (std::filesystem::exists(single, ignored)) {
-    ASSIGN_OR_RETURN(const auto file, PickledFile::Open(single));
-    for (const auto& [name, entry] : file->entries()) folder->Add(name, file);
-    return folder;
-  }
-  if (!IsIn(dir)) return absl::NotFoundError(absl::StrCat(dir, ": no ", kFileName, " and no ", kIndexName));
-  RETURN_IF_ERROR(folder->OpenShards(dir));
-  return folder;
-}
-
-absl::Status PickledFolder::OpenShards(const std::string& dir) {
-  ASSIGN_OR_RETURN(const auto shard_of, ReadShardIndex(dir, kIndexName));
-  std::map<std::string, std::shared_ptr<const PickledFile>> shards;
-  for (const auto& [name, shard] : shard_of) {
-    std::shared_ptr<const PickledFile>& file = shards[shard];
-    if (file == nullptr) {
-      auto opened = PickledFile::Open(absl::StrCat(dir, "/", shard));
-      RETURN_IF_ERROR(ShardStatus(opened.status(), dir, shard, kIndexName));
-      file = *std::move(opened);
-    }
-    if (!file->entries().contains(name)) {
-      return absl::InvalidArgumentError(absl::StrCat(dir, "/", kIndexName, ": weight_map: ", Shown(name), ": the shard ", shard, " has no such tensor"));
-    }
-    Add(name, file);
-  }
-  return absl::OkStatus();
-}
-
-void PickledFolder::Add(const std::string& name, const std::shared_ptr<const PickledFile>& file) {
-  const PickledFile::Entry& entry = file->entries().at(name);
-  const bool readable = entry.dtype == at::kFloat || entry.dtype == at::kBFloat16 || entry.dtype == at::kHalf || entry.dtype == at::kDouble;
-  weights_[name] = {file->path(), entry.shape, std::string(SafetensorsDtype(entry.dtype)),
-                    readable ? "" : absl::StrCat("dtype ", c10::toString(entry.dtype), " is not supported as a weight (F32, BF16, F16, F64 are)")};
-  file_of_[name] = file;
-}
-
-absl::StatusOr<at::Tensor> PickledFolder::Read(const std::string& name) const {
-  const auto found = file_of_.find(name);
-  if (found == file_of_.end()) return absl::NotFoundError(absl::StrCat("no tensor '", name, "'"));
-  return found->second->Read(name);
+StoredWeight PickledFile::Describe(const std::string& name) const {
+  const Entry& entry = entries_.at(name);
+  return {path(), entry.shape, std::string(SafetensorsDtype(entry.dtype)),
+          IsWeightDtype(entry.dtype) ? "" : absl::StrCat("dtype ", c10::toString(entry.dtype), " is not supported as a weight (F32, BF16, F16, F64 are)")};
 }
 
 }  // namespace moonring::model

@@ -17,6 +17,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "model/mapped_file.h"
+#include "model/tensor_folder.h"
 #include "model/tensor_pickle.h"
 #include "model/torch_archive.h"
 #include "model/weight_store.h"
@@ -25,6 +26,8 @@ namespace moonring::model {
 
 class PickledFile {
  public:
+  static constexpr char kFileName[] = "pytorch_model.bin", kIndexName[] = "pytorch_model.bin.index.json";
+
   struct Entry {
     at::ScalarType dtype;
     std::vector<int64_t> shape, strides;
@@ -37,6 +40,8 @@ class PickledFile {
 
   const std::string& path() const { return file_->path(); }
   const std::map<std::string, Entry>& entries() const { return entries_; }
+  // Of a tensor that there is.
+  StoredWeight Describe(const std::string& name) const;
   absl::StatusOr<at::Tensor> Read(const std::string& name) const;
 
  private:
@@ -47,22 +52,7 @@ class PickledFile {
 };
 
 // The weights of a Hugging Face folder: pytorch_model.bin, or the shards that pytorch_model.bin.index.json names.
-class PickledFolder : public WeightStore {
- public:
-  static bool IsIn(const std::string& dir);
-  // NOT_FOUND where there is neither, or a shard is missing; INVALID_ARGUMENT where index and shards disagree.
-  static absl::StatusOr<std::unique_ptr<PickledFolder>> Open(const std::string& dir);
-
-  const std::map<std::string, StoredWeight>& weights() const override { return weights_; }
-  absl::StatusOr<at::Tensor> Read(const std::string& name) const override;
-
- private:
-  void Add(const std::string& name, const std::shared_ptr<const PickledFile>& file);
-  absl::Status OpenShards(const std::string& dir);
-
-  std::map<std::string, StoredWeight> weights_;
-  std::map<std::string, std::shared_ptr<const PickledFile>> file_of_;  // by tensor
-};
+using PickledFolder = TensorFolder<PickledFile>;
 
 }  // namespace moonring::model
 

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <filesystem>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
 #include "model/json_text.h"
-#include "model/shard_index.h"
 #include "model/weight_shape.h"
 
 namespace moonring::model {
@@ -21,7 +19,6 @@ using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kLargestHeader = 100'000'000;  // the format's own limit
-constexpr char kFileName[] = "model.safetensors", kIndexName[] = "model.safetensors.index.json";
 
 struct DtypeName {
   at::ScalarType dtype;
@@ -157,58 +154,10 @@ absl::StatusOr<at::Tensor> SafetensorsFile::Read(const std::string& name) const 
   return ViewOf(file_, data_begin_ + found->second.begin, found->second.shape, found->second.dtype);
 }
 
-bool SafetensorsFolder::IsIn(const std::string& dir) {
-  std::error_code ignored;
-  for (const char* name : {kFileName, kIndexName}) {
-    if (std::filesystem::exists(absl::StrCat(dir, "/", name), ignored)) return true;
-  }
-  return false;
-}
-
-absl::StatusOr<std::unique_ptr<SafetensorsFolder>> SafetensorsFolder::Open(const std::string& dir) {
-  auto folder = std::make_unique<SafetensorsFolder>();
-  const std::string single = absl::StrCat(dir, "/", kFileName);
-  std::error_code ignored;
-  if (std::filesystem::exists(single, ignored)) {
-    ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(single));
-    for (const auto& [name, entry] : file->entries()) folder->Add(name, file);
-    return folder;
-  }
-  if (!IsIn(dir)) return absl::NotFoundError(absl::StrCat(dir, ": no ", kFileName, " and no ", kIndexName));
-  RETURN_IF_ERROR(folder->OpenShards(dir));
-  return folder;
-}
-
-absl::Status SafetensorsFolder::OpenShards(const std::string& dir) {
-  ASSIGN_OR_RETURN(const auto shard_of, ReadShardIndex(dir, kIndexName));
-  std::map<std::string, std::shared_ptr<const SafetensorsFile>> shards;
-  for (const auto& [name, shard] : shard_of) {
-    std::shared_ptr<const SafetensorsFile>& file = shards[shard];
-    if (file == nullptr) {
-      auto opened = SafetensorsFile::Open(absl::StrCat(dir, "/", shard));
-      RETURN_IF_ERROR(ShardStatus(opened.status(), dir, shard, kIndexName));
-      file = *std::move(opened);
-    }
-    if (!file->entries().contains(name)) {
-      return absl::InvalidArgumentError(absl::StrCat(dir, "/", kIndexName, ": weight_map: ", Shown(name), ": the shard ", shard, " has no such tensor"));
-    }
-    Add(name, file);
-  }
-  return absl::OkStatus();
-}
-
-void SafetensorsFolder::Add(const std::string& name, const std::shared_ptr<const SafetensorsFile>& file) {
-  const SafetensorsFile::Entry& entry = file->entries().at(name);
-  const bool readable = entry.dtype == at::kFloat || entry.dtype == at::kBFloat16 || entry.dtype == at::kHalf || entry.dtype == at::kDouble;
-  weights_[name] = {file->path(), entry.shape, std::string(SafetensorsDtype(entry.dtype)),
-                    readable ? "" : absl::StrCat("dtype ", SafetensorsDtype(entry.dtype), " is not supported as a weight (F32, BF16, F16, F64 are)")};
-  file_of_[name] = file;
-}
-
-absl::StatusOr<at::Tensor> SafetensorsFolder::Read(const std::string& name) const {
-  const auto found = file_of_.find(name);
-  if (found == file_of_.end()) return absl::NotFoundError(absl::StrCat("no tensor '", name, "'"));
-  return found->second->Read(name);
+StoredWeight SafetensorsFile::Describe(const std::string& name) const {
+  const Entry& entry = entries_.at(name);
+  return {path(), entry.shape, std::string(SafetensorsDtype(entry.dtype)),
+          IsWeightDtype(entry.dtype) ? "" : absl::StrCat("dtype ", SafetensorsDtype(entry.dtype), " is not supported as a weight (F32, BF16, F16, F64 are)")};
 }
 
 }  // namespace moonring::model

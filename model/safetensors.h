@@ -18,12 +18,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "model/mapped_file.h"
+#include "model/tensor_folder.h"
 #include "model/weight_store.h"
 
 namespace moonring::model {
 
 class SafetensorsFile {
  public:
+  static constexpr char kFileName[] = "model.safetensors", kIndexName[] = "model.safetensors.index.json";
+
   struct Entry {
     at::ScalarType dtype;
     std::vector<int64_t> shape;
@@ -35,6 +38,8 @@ class SafetensorsFile {
   const std::string& path() const { return file_->path(); }
   const std::map<std::string, Entry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  // Of a tensor that there is.
+  StoredWeight Describe(const std::string& name) const;
   absl::StatusOr<at::Tensor> Read(const std::string& name) const;
 
  private:
@@ -49,22 +54,7 @@ class SafetensorsFile {
 };
 
 // The weights of a Hugging Face folder: model.safetensors, or the shards that model.safetensors.index.json names.
-class SafetensorsFolder : public WeightStore {
- public:
-  static bool IsIn(const std::string& dir);
-  // NOT_FOUND where there is neither, or a shard is missing; INVALID_ARGUMENT where index and shards disagree.
-  static absl::StatusOr<std::unique_ptr<SafetensorsFolder>> Open(const std::string& dir);
-
-  const std::map<std::string, StoredWeight>& weights() const override { return weights_; }
-  absl::StatusOr<at::Tensor> Read(const std::string& name) const override;
-
- private:
-  void Add(const std::string& name, const std::shared_ptr<const SafetensorsFile>& file);
-  absl::Status OpenShards(const std::string& dir);
-
-  std::map<std::string, StoredWeight> weights_;
-  std::map<std::string, std::shared_ptr<const SafetensorsFile>> file_of_;  // by tensor
-};
+using SafetensorsFolder = TensorFolder<SafetensorsFile>;
 
 // The format's name of a dtype ("BF16"), both ways. The name is empty where the format has none; an unknown name gives nothing.
 absl::string_view SafetensorsDtype(at::ScalarType dtype);

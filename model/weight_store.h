@@ -21,6 +21,9 @@ struct StoredWeight {
   std::string unreadable;  // why Read would refuse it ("type IQ2_XS is not supported yet ..."); empty where it can be read
 };
 
+// Whether a model's weights may be stored so.
+inline bool IsWeightDtype(at::ScalarType dtype) { return dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf || dtype == at::kDouble; }
+
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
