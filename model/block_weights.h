@@ -50,6 +50,12 @@ inline bool IsNorm(int place) {
 
 inline bool IsBias(int place) { return place >= kQueryBias && place < kBlockWeights; }
 
+// The map that a bias belongs to.
+inline BlockWeight MapOfBias(int bias) {
+  constexpr BlockWeight kMaps[] = {kQuery, kKey, kValue, kQueryKeyValue, kOutput, kGate, kUp, kDown};
+  return kMaps[bias - kQueryBias];
+}
+
 }  // namespace moonring::model
 
 #endif  // MOONRING_MODEL_BLOCK_WEIGHTS_H_

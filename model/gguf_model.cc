@@ -67,9 +67,6 @@ absl::string_view GgufName(int place) {
   }
 }
 
-constexpr std::pair<BlockWeight, BlockWeight> kBiases[] = {{kQueryBias, kQuery},   {kKeyBias, kKey},   {kValueBias, kValue}, {kQueryKeyValueBias, kQueryKeyValue},
-                                                           {kOutputBias, kOutput}, {kGateBias, kGate}, {kUpBias, kUp},       {kDownBias, kDown}};
-
 constexpr const char* kExperts[kExpertWeights] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
 
 // Tensors that the config was made of.
@@ -84,10 +81,7 @@ GgufModel::Source GgufModel::SourceOf(int64_t layer, int place) const {
   if (place >= kBlockWeights) {
     return {{absl::StrCat(block, kExperts[(place - kBlockWeights) % kExpertWeights], ".weight")}, (place - kBlockWeights) / kExpertWeights, false, {0}};
   }
-  int named = place;
-  for (const auto& [bias, map] : kBiases) {
-    if (place == bias) named = map;
-  }
+  const int named = IsBias(place) ? MapOfBias(place) : place;
   const char* const kind = IsBias(place) ? ".bias" : ".weight";
   const bool interleaved = config_.family->gguf.interleaved_heads;
   const auto heads = [&](int map) { return !interleaved ? 0 : map == kQuery ? config_.heads : map == kKey ? config_.kv_heads : 0; };

@@ -108,15 +108,7 @@ BlockMaps::BlockMaps(absl::Span<const at::Tensor> weights) {
   TORCH_CHECK(weights.size() >= kBlockWeights, "transformer block: ", weights.size(), " weights, wanted ", static_cast<int>(kBlockWeights), " or more");
   maps_.reserve(weights.size());
   for (const at::Tensor& weight : weights) maps_.push_back({weight, at::Tensor(), std::nullopt});
-  constexpr std::array<std::pair<BlockWeight, BlockWeight>, 8> kBiases = {{{kQuery, kQueryBias},
-                                                                           {kKey, kKeyBias},
-                                                                           {kValue, kValueBias},
-                                                                           {kQueryKeyValue, kQueryKeyValueBias},
-                                                                           {kOutput, kOutputBias},
-                                                                           {kGate, kGateBias},
-                                                                           {kUp, kUpBias},
-                                                                           {kDown, kDownBias}}};
-  for (const auto& [map, bias] : kBiases) maps_[map].bias_O = weights[bias];
+  for (int bias = kQueryBias; bias < kBlockWeights; ++bias) maps_[MapOfBias(bias)].bias_O = weights[bias];
 }
 
 ExpertMaps BlockMaps::Experts(int64_t count) const {

@@ -10,12 +10,6 @@ namespace {
 
 std::string Numbered(const std::string& pattern, int64_t number) { return absl::StrReplaceAll(pattern, {{"%d", absl::StrCat(number)}}); }
 
-// The map that a bias belongs to.
-BlockWeight MapOf(int bias) {
-  constexpr BlockWeight kMaps[] = {kQuery, kKey, kValue, kQueryKeyValue, kOutput, kGate, kUp, kDown};
-  return kMaps[bias - kQueryBias];
-}
-
 bool HasBias(const ModelConfig& config, BlockWeight map) {
   if (map == kOutput) return config.output_bias;
   return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
@@ -65,7 +59,7 @@ std::vector<int64_t> Shape(const ModelConfig& config, int place) {
     default:
       break;
   }
-  if (IsBias(place)) return {Shape(config, MapOf(place)).front()};
+  if (IsBias(place)) return {Shape(config, MapOfBias(place)).front()};
   if (IsNorm(place)) return {d};
   if ((place - kBlockWeights) % kExpertWeights == kExpertDown) return {d, config.experts.intermediate};
   return {config.experts.intermediate, d};
@@ -77,7 +71,7 @@ std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
   for (int place = 0; place < kQueryBias; ++place) {
     places.push_back(place);
     for (int bias = kQueryBias; bias < kBlockWeights; ++bias) {
-      if (MapOf(bias) == place) places.push_back(bias);
+      if (MapOfBias(bias) == place) places.push_back(bias);
     }
     for (int expert = kBlockWeights; place == kRouter && expert < WeightPlaces(config, layer); ++expert) places.push_back(expert);
   }
@@ -97,10 +91,10 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
     const int expert = (place - kBlockWeights) / kExpertWeights;
     module = absl::StrCat(Numbered(names.expert, expert), names.in_expert[(place - kBlockWeights) % kExpertWeights]);
   } else {
-    const int named = IsBias(place) ? MapOf(place) : place;
+    const int named = IsBias(place) ? MapOfBias(place) : place;
     module = names.in_block[named];
     if (module.empty() || !InLayer(config, layer, named)) return "";
-    if (IsBias(place) && !HasBias(config, MapOf(place))) return "";
+    if (IsBias(place) && !HasBias(config, MapOfBias(place))) return "";
   }
   return absl::StrCat(Numbered(names.layer, layer), module, IsBias(place) ? ".bias" : ".weight");
 }

@@ -8,14 +8,19 @@
 #include "model/config_fields.h"
 
 namespace moonring::model {
+
+absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config) {
+  config.norm_adds_one = true;
+  config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
+  return ReadAttentionBias(fields, config);
+}
+
 namespace {
 
 // Transformers goes by hidden_act and passes over hidden_activation.
 absl::Status Read(const JsonFields& fields, ModelConfig& config) {
-  config.norm_adds_one = true;
-  config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
-  RETURN_IF_ERROR(ReadActivation(fields, "hidden_act", "gelu_pytorch_tanh", config));
-  return ReadAttentionBias(fields, config);
+  RETURN_IF_ERROR(ReadGemma(fields, config));
+  return ReadActivation(fields, "hidden_act", "gelu_pytorch_tanh", config);
 }
 
 }  // namespace

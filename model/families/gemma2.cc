@@ -8,10 +8,8 @@
 
 namespace moonring::model {
 
-absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config) {
-  config.norm_adds_one = true;
-  config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
-  RETURN_IF_ERROR(ReadAttentionBias(fields, config));
+absl::Status ReadGemma2(const JsonFields& fields, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadGemma(fields, config));
   RETURN_IF_ERROR(ReadActivation(fields, "hidden_activation", "gelu_pytorch_tanh", config));
   ASSIGN_OR_RETURN(const double divisor, ReadPositive(fields, "query_pre_attn_scalar", 256.0));
   config.score_scale = 1.0 / std::sqrt(divisor);
@@ -31,7 +29,7 @@ WeightNames GemmaNames() {
 namespace {
 
 absl::Status Read(const JsonFields& fields, ModelConfig& config) {
-  RETURN_IF_ERROR(ReadGemma(fields, config));
+  RETURN_IF_ERROR(ReadGemma2(fields, config));
   if (!fields.Has("attn_logit_softcapping")) config.score_softcap = 50.0;
   if (!fields.Has("final_logit_softcapping")) config.logit_softcap = 30.0;
   ASSIGN_OR_RETURN(const int64_t window, ReadSize(fields, "sliding_window", 4096));

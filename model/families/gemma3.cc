@@ -27,7 +27,7 @@ absl::StatusOr<RotaryRule> ReadLocalRotary(const JsonFields& fields, const Model
 }
 
 absl::Status Read(const JsonFields& fields, ModelConfig& config) {
-  RETURN_IF_ERROR(ReadGemma(fields, config));
+  RETURN_IF_ERROR(ReadGemma2(fields, config));
   config.noise_after_scale = true;
   config.score_softcap = 0.0;  // Transformers reads the key and passes it to nothing
   config.head_norm = HeadNorm::kEachHead;
