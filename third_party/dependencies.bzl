@@ -113,6 +113,11 @@ def moonring_dependencies():
         links = {"include": "/usr/include/cairo"},
     )
     debian(
+        name = "tcmalloc",
+        build_file = "//third_party:tcmalloc.BUILD",
+        needs = {"libgoogle-perftools-dev": "{lib}/libtcmalloc_minimal.a"},
+    )
+    debian(
         name = "googletest",
         build_file = "//third_party:googletest.BUILD",
         needs = {"libgtest-dev": "{lib}/libgtest.a", "libgmock-dev": "{lib}/libgmock.a"},

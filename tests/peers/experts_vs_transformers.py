@@ -2,7 +2,8 @@
 
     experts_vs_transformers.py BINARY [--threads 2] [--rounds 3] [--seconds 3]      BINARY: bazel-bin/tests/model/experts_benchmark
 
-The two run in turn, `rounds` times; a line has the best of each: tokens a second, and ours / theirs.
+The two run in turn, `rounds` times; a line has the best of each: tokens a second, ours / theirs, and how much of the roofline ours
+reaches: the experts' products alone (6 T K D I flops forward, 12 backward) at the rate of one large matrix product in the same run.
 """
 import argparse
 import subprocess
@@ -48,6 +49,16 @@ def theirs(hidden, inner, experts, chosen, tokens, seconds, mixtral):
             return forward, both
 
 
+def flops_per_second(seconds, size=2048):
+    a, b, out = torch.randn(size, size), torch.randn(size, size), torch.empty(size, size)
+    best, end = 1e9, time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        begin = time.perf_counter()
+        torch.mm(a, b, out=out)
+        best = min(best, time.perf_counter() - begin)
+    return 2 * size**3 / best
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
@@ -56,19 +67,23 @@ def main():
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--only", nargs="+", default=list(SHAPES))
     options = parser.parse_args()
-    print(f"{'':24}{'threads':>8}{'forward: ours':>15}{'theirs':>10}{'ratio':>7}{'both: ours':>13}{'theirs':>10}{'ratio':>7}   tokens/s")
+    print(f"{'':24}{'threads':>8}{'forward: ours':>15}{'theirs':>10}{'ratio':>7}{'both: ours':>13}{'theirs':>10}{'ratio':>7}   tokens/s   of the roofline")
     for name in options.only:
         shape = SHAPES[name]
         for threads in options.threads:
             torch.set_num_threads(threads)
-            best = [1e9] * 4
+            best, peak = [1e9] * 4, 0.0
             for _ in range(options.rounds):
                 words = [options.binary, *map(str, shape), str(threads), str(options.seconds)]
                 ours = [float(x) for x in subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()]
                 peer = theirs(*shape, options.seconds, "Mixtral" in name)
+                peak = max(peak, flops_per_second(1))
                 best = [min(a, b) for a, b in zip(best, [ours[0], peer[0], ours[1], peer[1]])]
-            rate = [shape[4] / seconds for seconds in best]
-            print(f"{name:24}{threads:8}{rate[0]:15.0f}{rate[1]:10.0f}{rate[0] / rate[1]:7.2f}{rate[2]:13.0f}{rate[3]:10.0f}{rate[2] / rate[3]:7.2f}", flush=True)
+            hidden, inner, _, chosen, tokens = shape
+            rate = [tokens / seconds for seconds in best]
+            work = 6 * chosen * hidden * inner / peak
+            print(f"{name:24}{threads:8}{rate[0]:15.0f}{rate[1]:10.0f}{rate[0] / rate[1]:7.2f}{rate[2]:13.0f}{rate[3]:10.0f}{rate[2] / rate[3]:7.2f}"
+                  f"{rate[0] * work:17.2f}{rate[2] * 3 * work:7.2f}", flush=True)
 
 
 main()
