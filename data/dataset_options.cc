@@ -31,8 +31,9 @@ absl::Status CheckOptions(const DatasetOptions& options) {
   if (options.stage != Stage::kSupervised && (options.train_on_prompt || options.mask_history)) {
     return absl::InvalidArgumentError(absl::StrCat(options.train_on_prompt ? "train_on_prompt" : "mask_history", " is for stage sft alone"));
   }
-  if (options.stage != Stage::kPretraining && options.packing.value_or(false)) {
-    return absl::UnimplementedError("not supported yet: packing in another stage than pt (micro-batches are packed without it)");
+  if (options.stage != Stage::kSupervised && options.neat_packing) return absl::InvalidArgumentError("neat_packing is for stage sft alone");
+  if ((options.stage == Stage::kPairs || options.stage == Stage::kFeedback) && options.packing.value_or(false)) {
+    return absl::InvalidArgumentError("packing is for stages pt and sft alone; here micro-batches are packed without it, exactly");
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
+#include "data/packed_rows.h"
 
 namespace moonring::data {
 
@@ -25,7 +26,7 @@ void ExampleBuilder::Add(EncodedRow row) {
     report.longest = std::max(report.longest, row.whole_tokens);
     ++report.lengths[absl::bit_width(static_cast<uint64_t>(row.whole_tokens)) - 1];
   }
-  if (options_.stage == Stage::kPretraining || options_.stage == Stage::kFeedback) {
+  if (options_.stage == Stage::kPretraining || options_.stage == Stage::kFeedback || options_.packs_rows()) {
     batch_.push_back(std::move(row));
     if (static_cast<int64_t>(batch_.size()) == options_.preprocessing_batch_size) BuildBatch();
   } else if (row.skipped.empty() && options_.stage == Stage::kSupervised) {
@@ -38,10 +39,12 @@ void ExampleBuilder::Add(EncodedRow row) {
 }
 
 void ExampleBuilder::BuildBatch() {
-  if (options_.packs()) {
+  if (options_.joins_texts()) {
     BuildBlocks();
   } else if (options_.stage == Stage::kFeedback) {
     BuildFeedback();
+  } else if (options_.packs_rows()) {
+    BuildRows();
   } else {
     for (EncodedRow& row : batch_) {
       if (!row.skipped.empty()) continue;
@@ -67,6 +70,19 @@ void ExampleBuilder::BuildBlocks() {
     }
   }
   prepared_.report.left_over += static_cast<int64_t>(block.size());
+}
+
+void ExampleBuilder::BuildRows() {
+  std::vector<Document> documents;
+  for (const EncodedRow& row : batch_) {
+    if (!row.skipped.empty()) continue;
+    BuiltDocument built = BuildConversation(row.turns, learn_);
+    prepared_.report.truncated += built.truncated();
+    if (!built.document.ids.empty()) documents.push_back(std::move(built.document));
+  }
+  for (Example& row : PackRows(std::move(documents), {.capacity = options_.cutoff_len, .pad = template_.pad(), .neat = options_.neat_packing})) {
+    Keep(std::move(row), batch_.front().where);
+  }
 }
 
 void ExampleBuilder::BuildFeedback() {
@@ -107,8 +123,12 @@ void ExampleBuilder::Push(Example example, const EncodedRow& row) {
     CountRow("without any token", row.where, prepared_.report.skipped);
     return;
   }
-  if (prepared_.examples.empty()) first_example_ = row.where;
-  prepared_.report.truncated += row.whole_tokens > options_.cutoff_len && !options_.packs();
+  prepared_.report.truncated += row.whole_tokens > options_.cutoff_len && !options_.joins_texts();
+  Keep(std::move(example), row.where);
+}
+
+void ExampleBuilder::Keep(Example example, const std::string& where) {
+  if (prepared_.examples.empty()) first_example_ = where;
   Count(example);
   prepared_.examples.push_back(std::move(example));
 }

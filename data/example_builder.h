@@ -1,6 +1,6 @@
 // Encoded rows, in their order -> examples and their report. The rules are LLaMA-Factory 0.9.5's, to the token:
 //
-//   sft   data/truncation.h
+//   sft   data/truncation.h; with packing or neat_packing the documents of each batch of preprocessing_batch_size rows in rows (data/packed_rows.h)
 //   pt    the texts of each batch of preprocessing_batch_size rows joined and cut in blocks of cutoff_len, the rest of each batch dropped (where the
 //         tokenizer adds a bos, it replaces the first id of each block); without packing, each text cut to cutoff_len.
 //         Labels are the ids, but for the pad id: where that is the eos too, no end of a text is learnt
@@ -46,8 +46,10 @@ class ExampleBuilder {
  private:
   void BuildBatch();
   void BuildBlocks();
+  void BuildRows();
   void BuildFeedback();
   void Push(Example example, const EncodedRow& row);
+  void Keep(Example example, const std::string& where);
   void Count(const Example& example);
   Document TextDocument(std::vector<int32_t> ids) const;
   Document AnswerDocument(const EncodedTurn& turn, const std::vector<int32_t>& answer, TurnLengths kept) const;

@@ -44,6 +44,8 @@ void Fill(const std::vector<PlacedDocument>& documents, MicroBatch& micro_batch)
   for (const PlacedDocument& each : documents) {
     TORCH_CHECK(each.document->ids.size() == each.document->labels.size(), "a document of ", each.document->ids.size(), " ids and ",
                 each.document->labels.size(), " labels");
+    TORCH_CHECK(each.document->positions.empty() || each.document->positions.size() == each.document->ids.size(), "a document of ",
+                each.document->ids.size(), " ids and ", each.document->positions.size(), " positions");
     sequence.lengths.push_back(each.document->size());
   }
   const int64_t tokens = std::accumulate(sequence.lengths.begin(), sequence.lengths.end(), int64_t{0});
@@ -58,6 +60,11 @@ void Fill(const std::vector<PlacedDocument>& documents, MicroBatch& micro_batch)
     identity += each.document->size();
   }
   sequence.positions_T = comm::PositionsInDocuments(sequence.lengths);
+  int64_t* positions = sequence.positions_T.data_ptr<int64_t>();
+  for (const PlacedDocument& each : documents) {
+    std::copy(each.document->positions.begin(), each.document->positions.end(), positions);
+    positions += each.document->size();
+  }
   sequence.targets_T = comm::ShiftLabels(micro_batch.labels_T, sequence.lengths);
 }
 
@@ -92,12 +99,10 @@ MicroBatch MakeMicroBatch(const std::vector<Example>& dataset, absl::Span<const 
     const Example& example = dataset[index];
     const int64_t begin = part == Part::kTrained ? 0 : example.trained_documents();
     const int64_t end = part == Part::kTrained ? example.trained_documents() : static_cast<int64_t>(example.documents.size());
-    TORCH_CHECK(micro_batch.examples.empty() || end - begin == micro_batch.documents_per_example, "example ", index, " has ", end - begin,
-                " documents, those before it have ", micro_batch.documents_per_example);
     micro_batch.examples.push_back(index);
-    micro_batch.documents_per_example = end - begin;
+    micro_batch.documents.push_back(end - begin);
     if (example.desirable.has_value()) micro_batch.desirable.push_back(*example.desirable);
-    for (int64_t d = begin; d < end; ++d) documents.push_back({&example.documents[d], (index << 32) + (d << 31)});
+    for (int64_t d = begin; d < end; ++d) documents.push_back({&example.documents[d], (index << 32) + example.first_identity(d)});
   }
   Fill(documents, micro_batch);
   return micro_batch;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "comm/output_file.h"
 #include "comm/status_macros.h"
+#include "data/packed_rows.h"
 
 namespace moonring::data {
 namespace {
@@ -21,6 +22,10 @@ std::string Fields(const Document& document, absl::string_view prefix) {
 
 std::string PreprocessedLine(const Example& example) {
   const std::vector<Document>& documents = example.documents;
+  if (example.padding.has_value()) {
+    const Document row = JoinedRow(documents, *example.padding);
+    return absl::StrCat("{", Fields(row, ""), ", \"position_ids\": [", absl::StrJoin(row.positions, ", "), "]}");
+  }
   if (documents.size() == 1) return absl::StrCat("{", Fields(documents[0], ""), "}");
   TORCH_CHECK(documents.size() == 2, "an example has one or two documents, got ", documents.size());
   if (!example.desirable.has_value()) return absl::StrCat("{", Fields(documents[0], "chosen_"), ", ", Fields(documents[1], "rejected_"), "}");

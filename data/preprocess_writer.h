@@ -1,6 +1,7 @@
 // Writes training examples as JSON lines, one an example, in their order:
 //
 //   pt, sft   {"input_ids": [1, 4093, 198], "labels": [-100, -100, 198]}
+//             with neat_packing also "position_ids": [0, 1, 0]
 //   rm, dpo   {"chosen_input_ids": [..], "chosen_labels": [..], "rejected_input_ids": [..], "rejected_labels": [..]}
 //   kto       {"input_ids": [..], "labels": [..], "kl_input_ids": [..], "kl_labels": [..], "kto_tag": true}
 //

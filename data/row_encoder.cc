@@ -47,7 +47,7 @@ absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row, const DatasetDescr
 void RowEncoder::EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const {
   const Tokenizer& tokenizer = template_.tokenizer();
   const std::string& text = converted.conversation.messages.front().content;
-  const bool bos = tokenizer.adds_bos() && tokenizer.bos().has_value() && !options_.packs();
+  const bool bos = tokenizer.adds_bos() && tokenizer.bos().has_value() && !options_.joins_texts();
   const std::string whole = absl::StrCat(bos ? tokenizer.TokenOf(*tokenizer.bos()) : "", text, tokenizer.TokenOf(template_.eos()));
   encoded.turns = {{{}, tokenizer.Encode(whole)}};
   encoded.whole_tokens = Size(encoded.turns[0].response);
@@ -82,7 +82,7 @@ absl::Status RowEncoder::CheckLength(EncodedRow& encoded) const {
     encoded.skipped = "without any token";
     return absl::OkStatus();
   }
-  if (encoded.whole_tokens <= options_.cutoff_len || options_.packs()) return absl::OkStatus();
+  if (encoded.whole_tokens <= options_.cutoff_len || options_.joins_texts()) return absl::OkStatus();
   if (options_.overlong == Overlong::kError) {
     return absl::InvalidArgumentError(absl::StrCat("has ", encoded.whole_tokens, " tokens, cutoff_len is ", options_.cutoff_len, ", and overlong is error"));
   }

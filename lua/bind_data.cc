@@ -66,6 +66,7 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Optio
   wanted.mask_history = options.Get<bool>("mask_history", false);
   wanted.overlong = comm::ValueOrThrow(data::ParseOverlong(options.Get<std::string>("overlong", "truncate")));
   wanted.packing = options.Find<bool>("packing");
+  wanted.neat_packing = options.Get<bool>("neat_packing", false);
   wanted.preprocessing_batch_size = options.Get<int64_t>("preprocessing_batch_size", 1000);
   const double val_size = options.Get<double>("val_size", 0);
   const int64_t seed = options.Get<int64_t>("seed", 42);
@@ -188,7 +189,7 @@ void OpenData(lua_State* L) {
           {"labels", Bind<[](data::MicroBatch& batch) { return batch.labels_T; }>},
           {"examples", Bind<[](data::MicroBatch& batch) { return batch.examples; }>},
           {"places", Bind<[](data::MicroBatch& batch) { return batch.places; }>},
-          {"documents_per_example", Bind<[](data::MicroBatch& batch) { return batch.documents_per_example; }>},
+          {"document_counts", Bind<[](data::MicroBatch& batch) { return batch.documents; }>},
           {"desirable", Bind<[](data::MicroBatch& batch) { return batch.desirable.empty() ? std::nullopt : std::optional(batch.desirable); }>},
       });
   PushModule(L, "moonring.data",

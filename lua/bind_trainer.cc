@@ -57,6 +57,17 @@ std::shared_ptr<trainer::Schedule> MakeSchedule(Options options) {
   schedule.warmup_steps = options.Get<int64_t>("warmup_steps", 0);
   schedule.warmup_ratio = options.Get<double>("warmup_ratio", 0.0);
   schedule.total_steps = options.Require<int64_t>("total_steps");
+  schedule.num_cycles = options.Find<double>("num_cycles");
+  schedule.min_lr = options.Find<double>("min_lr");
+  schedule.min_lr_rate = options.Find<double>("min_lr_rate");
+  schedule.warmup_lr_rate = options.Find<double>("warmup_lr_rate");
+  schedule.lr_end = options.Find<double>("lr_end");
+  schedule.power = options.Find<double>("power");
+  schedule.min_lr_ratio = options.Find<double>("min_lr_ratio");
+  schedule.num_stable_steps = options.Find<int64_t>("num_stable_steps");
+  schedule.num_decay_steps = options.Find<int64_t>("num_decay_steps");
+  schedule.warmup_type = options.Find<std::string>("warmup_type");
+  schedule.decay_type = options.Find<std::string>("decay_type");
   options.Finish();
   return std::make_shared<trainer::Schedule>(comm::ValueOrThrow(trainer::Schedule::Create(schedule)));
 }

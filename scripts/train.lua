@@ -25,7 +25,9 @@ local references = objective.needs_reference and stages.references(config, { che
   datasets = { train = train, eval = eval } }) or {}
 runtime.reference = references.train
 local journal = moonring.journal.open(config, mesh, counts, train, attention)
-for _, note in ipairs(notes) do journal:say(note) end
+for _, lines in ipairs { config.notes, notes } do
+  for _, note in ipairs(lines) do journal:say(note) end
+end
 runtime.on_batch = function(batch) journal:attention(attention:describe(batch:sequence())) end
 local sample = moonring.journal.sampler(config, mesh, learner, tokenizer)
 

@@ -3,16 +3,28 @@
 
 // The learning rate of each step, as Transformers' get_scheduler has it. With w warm-up steps, n steps in all, step index k = 0, 1, ...:
 //
-//   k < w                   lr * k / w                                   (so the first step of a warm-up moves nothing)
-//   linear                  lr * max(0, (n - k) / max(1, n - w))
-//   cosine                  lr * max(0, (1 + cos(pi * (k - w) / max(1, n - w))) / 2)
-//   constant_with_warmup    lr
-//   constant                lr, and no warm-up either
+//   k < w                      lr * k / w                                (so the first step of a warm-up moves nothing)
+//   later, with p = (k - w) / max(1, n - w) and C(c, p) = (1 + cos(2 pi c p)) / 2:
+//   linear                     lr * max(0, 1 - p)
+//   cosine                     lr * max(0, C(num_cycles, p)),            num_cycles 1/2
+//   cosine_with_restarts       lr * max(0, C(1/2, frac(num_cycles p))),  num_cycles 1; 0 from p = 1
+//   cosine_with_min_lr         lr * max(0, r + (1 - r) C(num_cycles, p)),     r = min_lr_rate, or min_lr / lr: one of them must be given
+//   cosine_warmup_with_min_lr  the same at k + 1 where p is; the warm-up is lr * (k + 1) / w, or from warmup_lr_rate to 1 in equal steps
+//   polynomial                 lr_end + (lr - lr_end) (1 - p)^power,     1e-7 and 1; lr_end after the last step
+//   inverse_sqrt               lr / sqrt((k - w + s) / s),               s = w, or 10000 without a warm-up
+//   warmup_stable_decay        lr for num_stable_steps, then over num_decay_steps from lr to r lr by decay_type (cosine, linear, 1-sqrt), then r lr;
+//                              r = min_lr_ratio, 0; the warm-up rises from r lr by warmup_type (linear, cosine, 1-sqrt).
+//                              Absent: a third of what is left after the warm-up is stable, the rest decays (LLaMA-Factory's rule)
+//   constant_with_warmup       lr
+//   constant                   lr, and no warm-up either
 //
-// w is warmup_steps where that is above 0, else ceil(warmup_ratio * n).
+// w is warmup_steps where that is above 0, else ceil(warmup_ratio * n). All in doubles and in Transformers' order of operations, so that a curve is the same
+// to the last bit.
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -24,11 +36,15 @@ struct ScheduleOptions {
   int64_t warmup_steps = 0;
   double warmup_ratio = 0.0;
   int64_t total_steps = 0;
+  // lr_scheduler_kwargs: what the kinds above name. Absent: the values given there.
+  std::optional<double> num_cycles, min_lr, min_lr_rate, warmup_lr_rate, lr_end, power, min_lr_ratio;
+  std::optional<int64_t> num_stable_steps, num_decay_steps;
+  std::optional<std::string> warmup_type, decay_type;
 };
 
 class Schedule {
  public:
-  // InvalidArgument for a number out of range or an unknown kind; Unimplemented for a kind of Transformers' that is not here.
+  // InvalidArgument for a number out of range, an unknown kind, or an option that the kind does not have; Unimplemented for reduce_lr_on_plateau.
   static absl::StatusOr<Schedule> Create(const ScheduleOptions& options);
 
   // What step `step_index` (0-based) uses.
@@ -36,15 +52,38 @@ class Schedule {
   int64_t warmup_steps() const { return warmup_steps_; }
 
  private:
-  enum class Kind { kLinear, kCosine, kConstant, kConstantWithWarmup };
-  Schedule(Kind kind, double learning_rate, int64_t warmup_steps, int64_t total_steps)
-      : kind_(kind), learning_rate_(learning_rate), warmup_steps_(warmup_steps), total_steps_(total_steps) {}
-  double Factor(int64_t step_index) const;
+  enum class Kind {
+    kLinear,
+    kCosine,
+    kCosineWithRestarts,
+    kCosineWithMinLr,
+    kCosineWarmupWithMinLr,
+    kPolynomial,
+    kInverseSqrt,
+    kWarmupStableDecay,
+    kConstantWithWarmup,
+    kConstant
+  };
+  enum class Curve { kLinear, kCosine, kOneMinusSqrt };
+  struct KindRow {
+    const char* name;
+    Kind kind;
+    std::vector<std::string> options;  // of lr_scheduler_kwargs
+  };
+  static absl::StatusOr<KindRow> FindKind(const std::string& name);
 
-  Kind kind_;
-  double learning_rate_;
-  int64_t warmup_steps_;
-  int64_t total_steps_;
+  double Factor(int64_t step_index) const;
+  double Warmup(int64_t step_index) const;
+  double StableDecay(int64_t step_index) const;
+
+  Kind kind_ = Kind::kLinear;
+  double learning_rate_ = 0.0;
+  int64_t warmup_steps_ = 0, total_steps_ = 0, stable_steps_ = 0, decay_steps_ = 0;
+  double cycles_ = 0.5;  // waves of a cosine
+  double floor_ = 0.0;   // r
+  double lr_end_ = 1e-7, power_ = 1.0;
+  std::optional<double> warmup_lr_rate_;
+  Curve warmup_curve_ = Curve::kLinear, decay_curve_ = Curve::kCosine;
 };
 
 }  // namespace moonring::trainer

@@ -24,7 +24,7 @@ function Batch:lengths() return self:sequence():lengths() end
 function Batch:examples() return self.micro:examples() end
 function Batch:places() return self.micro:places() end
 function Batch:desirable() return self.micro:desirable() end
-function Batch:documents_per_example() return self.micro:documents_per_example() end
+function Batch:document_counts() return self.micro:document_counts() end
 
 --- How many examples there are.
 function Batch:size() return #self.micro:examples() end
@@ -48,9 +48,9 @@ end
 
 --- This rank's tokens' groups, `size` examples of the step to each, from 0.
 function Batch:groups(size)
-  local of_documents = {}
-  for _, place in ipairs(self:places()) do
-    for _ = 1, self:documents_per_example() do of_documents[#of_documents + 1] = math.floor(place / size) end
+  local of_documents, counts = {}, self:document_counts()
+  for i, place in ipairs(self:places()) do
+    for _ = 1, counts[i] do of_documents[#of_documents + 1] = math.floor(place / size) end
   end
   return self:cut(self:sequence():of_tokens(of_documents))
 end

@@ -1,5 +1,6 @@
 --- What of a training configuration can be known to be wrong before anything is loaded. One function a subject; each ends the run with one line.
 local config = require "moonring.config"
+local deepspeed = require "moonring.deepspeed"
 local objectives = require "moonring.native.objectives"
 local run = require "moonring.run"
 local system = require "moonring.native.system"
@@ -36,14 +37,16 @@ local function numbers(c)
     if value and (value <= 0 or (value >= 1 and value ~= math.floor(value))) then config.fail(name, ": wanted a part of all steps below 1 or a whole number, got ", value) end
   end
   run.precision(c)
+  run.schedule(c, math.max(1, c.max_steps)):close()
 end
 
 local function stages(c)
-  belongs(c, { "train_on_prompt", "mask_history", "use_dft_loss", "use_eaft_loss" }, c.stage == "sft", "stage sft")
-  if c.packing and c.stage ~= "pt" then
-    config.fail("not supported yet: packing in stage ", c.stage, " (LLaMA-Factory's rows; documents are packed without it here, exactly, and see only themselves)")
+  belongs(c, { "train_on_prompt", "mask_history", "neat_packing", "use_dft_loss", "use_eaft_loss" }, c.stage == "sft", "stage sft")
+  belongs(c, { "packing" }, c.stage == "sft" or c.stage == "pt", "stages pt and sft")
+  if (c.packing or c.neat_packing) and c.cutoff_len < 2 then config.fail "cutoff_len: wanted at least 2 with packing, which lowers it by 1" end
+  if c.packing and not c.neat_packing and c.stage == "sft" then
+    c.notes[#c.notes + 1] = "packing: the texts of a row see each other, as with LLaMA-Factory; neat_packing parts them, and without either documents are packed exactly"
   end
-  if c.packing and c.cutoff_len < 2 then config.fail "cutoff_len: wanted at least 2 with packing: true, which lowers it by 1" end
   if c.label_smoothing_factor > 0 and c.stage ~= "sft" and c.stage ~= "pt" then config.fail "label_smoothing_factor is for stages pt and sft alone; pairs have dpo_label_smoothing" end
   local chosen = {}
   for _, name in ipairs { "use_dft_loss", "use_eaft_loss" } do
@@ -121,7 +124,7 @@ local function folders(c)
   system.make_folder(c.output_dir)
 end
 
---- Refuses what cannot be trained, and makes output_dir.
+--- Refuses what cannot be trained, notes what is read and not built, and makes output_dir.
 function checks.train(c)
   config.require_keys(c, { "model_name_or_path", "dataset", "output_dir" })
   numbers(c)
@@ -130,6 +133,7 @@ function checks.train(c)
   finetuning(c)
   evaluation(c)
   run.check_attention(c)
+  c.notes[#c.notes + 1] = deepspeed.note(c)
   folders(c)
 end
 

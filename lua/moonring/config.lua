@@ -4,6 +4,8 @@ local system = require "moonring.native.system"
 
 local config = {}
 
+local later = "not supported yet"
+
 local function fail(...) error("INVALID_ARGUMENT: " .. table.concat({ ... }), 0) end
 
 local rows, names = {}, {}
@@ -13,11 +15,7 @@ for _, section in ipairs(keys) do
     names[#names + 1] = row[1]
   end
 end
-local unsupported = {}
-for _, name in ipairs(keys.unsupported) do
-  unsupported[name] = true
-  names[#names + 1] = name
-end
+for alias in pairs(keys.aliases) do names[#names + 1] = alias end
 
 local function show(value)
   if value == system.null then return "null" end
@@ -56,11 +54,18 @@ local function same(a, b)
   return a == b or show(a) == show(b) or (type(a) == "table" and #a == 1 and a[1] == b)
 end
 
+local function extra_args()
+  local asked = (system.environment "ALLOW_EXTRA_ARGS" or ""):lower()
+  return asked == "1" or asked == "true" or asked == "y"
+end
+
+-- Why another value than the default is refused.
+local function because(reason) return reason ~= later and " (" .. reason .. ")" or "" end
+
 --- The checked value of one key. `place` begins the message: "train.yaml:3: ".
 local function check(place, name, value)
   local row = rows[name]
   if not row then
-    if unsupported[name] then fail(place, "not supported yet: ", name) end
     fail(place, "unknown key '", name, "'", system.did_you_mean(name, names))
   end
   local kind, default = row[2], row[3]
@@ -71,10 +76,10 @@ local function check(place, name, value)
   local parsed = parse[kind](value)
   if parsed == nil then fail(place, name, ": wanted ", kind, ", got '", show(value), "'") end
   if row.only and not same(parsed, default) and not (default == system.null and parsed == false) then
-    fail(place, "not supported yet: ", name, ": ", show(value), row.only ~= "not supported yet" and " (" .. row.only .. ")" or "")
+    fail(place, later, ": ", name, ": ", show(value), because(row.only))
   end
   if row.choices and not contains(row.choices, parsed) then
-    if contains(row.others, parsed) then fail(place, "not supported yet: ", name, ": ", show(parsed)) end
+    if contains(row.others, parsed) then fail(place, later, ": ", name, ": ", show(parsed)) end
     fail(place, name, ": wanted ", table.concat(row.choices, " | "), ", got '", show(parsed), "'", system.did_you_mean(show(parsed), row.choices))
   end
   return parsed
@@ -93,8 +98,25 @@ local function overrides(words)
   return found
 end
 
+-- What was given, by the keys' own names, and where. Unknown keys are noted and left out where the environment asks for it.
+local function known(given, place, notes)
+  local values, places, sorted = {}, {}, {}
+  for name in pairs(given) do sorted[#sorted + 1] = name end
+  table.sort(sorted)
+  for _, name in ipairs(sorted) do
+    local own = keys.aliases[name] or name
+    if values[own] ~= nil or (own ~= name and given[own] ~= nil) then fail(place[name], name, " is another name of ", own, ", which is given too") end
+    if rows[own] or not extra_args() then
+      values[own], places[own] = given[name], place[name]
+    else
+      notes[#notes + 1] = place[name] .. "unknown key '" .. name .. "'" .. system.did_you_mean(name, names) .. " is passed over, as ALLOW_EXTRA_ARGS asks"
+    end
+  end
+  return values, places
+end
+
 --- Reads FILE and the overrides. Returns a table with a value for every key of keys.lua (nil where it is null), and the
--- extra ones: `allowed` lists keys that only this command knows, as rows of keys.lua.
+-- extra ones: `allowed` lists keys that only this command knows, as rows of keys.lua. `notes` are lines to show: what was passed over.
 function config.load(path, words, allowed)
   for _, row in ipairs(allowed or {}) do
     rows[row[1]] = row
@@ -115,13 +137,20 @@ function config.load(path, words, allowed)
   for _, override in ipairs(overrides(words)) do
     given[override[1]], place[override[1]] = override[2], override[1] .. "=" .. show(override[2]) .. ": "
   end
+  local notes = {}
+  given, place = known(given, place, notes)
   local sorted = {}
   for name in pairs(given) do sorted[#sorted + 1] = name end
   table.sort(sorted)
   local checked = {}
   for name, row in pairs(rows) do checked[name] = row[3] end
-  for _, name in ipairs(sorted) do checked[name] = check(place[name], name, given[name]) end
-  local result = { path = path, given = given }
+  for _, name in ipairs(sorted) do
+    local row = rows[name]
+    checked[name] = check(place[name], name, given[name])
+    if row.warned and not same(checked[name], row[3]) then notes[#notes + 1] = ("%s: %s changes nothing here: %s"):format(name, show(given[name]), row.warned) end
+  end
+  table.sort(notes)
+  local result = { path = path, given = given, notes = notes }
   for name, value in pairs(checked) do
     if value ~= system.null then result[name] = value end
   end

@@ -18,7 +18,8 @@ local function key_lines()
       local meaning = row[4]
       if row.choices then meaning = meaning .. " [" .. table.concat(row.choices, " | ") .. "]" end
       if row.only then meaning = meaning .. " (the default alone: " .. row.only .. ")" end
-      if row.ignored then meaning = meaning .. " (no effect" .. (row.ignored ~= "" and ": " .. row.ignored or "") .. ")" end
+      local idle = row.ignored or row.warned
+      if idle then meaning = meaning .. " (no effect" .. (idle ~= "" and ": " .. idle or "") .. ")" end
       lines[#lines + 1] = ("  %-36s %-7s %-12s %s"):format(row[1], row[2], show(row[3]), meaning)
     end
   end

@@ -1,9 +1,10 @@
 --- The keys of a training configuration: LLaMA-Factory's names and Moonring's own, in one table.
 -- `moonring help train` prints it and config.lua parses by it. A row is
---   { name, type, default, meaning [, choices = {..}] [, only = reason | ignored = reason] }
--- types: int, float, bool, string, list (a comma list or a YAML list). `null` as a default: may be left out.
---   only     the default alone is accepted: what else the key could ask for is not supported yet
+--   { name, type, default, meaning [, choices = {..}, others = {..}] [, only = reason | ignored = reason | warned = reason] }
+-- `others` are choices of LLaMA-Factory's that are refused by name. Types: int, float, bool, string, list (a comma list or a YAML list). `null` as a default: may be left out.
+--   only     the default alone is accepted: what else the key could ask for is refused, for the reason given
 --   ignored  accepted with any value: it changes nothing here, for the reason given
+--   warned   accepted with any value, and a line says that another one than the default changes nothing, and why
 local objectives = require "moonring.native.objectives"
 local system = require "moonring.native.system"
 local null = system.null
@@ -47,8 +48,6 @@ section("Model", {
   { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
   { "train_from_scratch", "bool", false, "random weights", only = later },
   { "moe_aux_loss_coef", "float", null, "weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples at a time; in pt and sft" },
-  { "quantization_bit", "int", null, "quantised base weights", only = later },
-  { "quantization_method", "string", "bnb", "how weights are quantised", only = later },
   { "low_cpu_mem_usage", "bool", true, "load without a second copy", ignored = "weights are memory-mapped" },
   { "print_param_status", "bool", false, "print each parameter", ignored = "" },
 })
@@ -80,10 +79,10 @@ section("Data", {
   { "interleave_probs", "list", null, "probabilities of a mix", only = later },
   { "max_samples", "int", null, "rows of each data set at most" },
   { "val_size", "float", 0.0, "examples held out for evaluation: below 1 a part of the data set, else their number" },
-  { "packing", "bool", null, "stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at cutoff_len - 1, as LLaMA-Factory does. Other stages pack without it, exactly" },
-  { "neat_packing", "bool", false, "packed rows without cross attention", only = later },
+  { "packing", "bool", null, "stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at cutoff_len - 1, as LLaMA-Factory does. Stage sft: LLaMA-Factory's rows of cutoff_len tokens, whose texts see each other. Without it documents are packed exactly" },
+  { "neat_packing", "bool", false, "stage sft: rows of cutoff_len tokens as LLaMA-Factory forms them, each text by itself" },
   { "ignore_pad_token_for_loss", "bool", true, "no loss on padding", ignored = "there is no padding" },
-  { "preprocessing_batch_size", "int", 1000, "rows that are joined together (pt with packing), or whose answers are exchanged (kto)" },
+  { "preprocessing_batch_size", "int", 1000, "rows that are joined or packed together (packing, neat_packing), or whose answers are exchanged (kto)" },
   { "preprocessing_num_workers", "int", null, "processes that prepare data", ignored = "preparing is fast enough for one thread" },
   { "dataloader_num_workers", "int", 0, "processes that load data", ignored = "one thread prepares steps ahead" },
   { "dataloader_pin_memory", "bool", true, "pinned host memory", ignored = "" },
@@ -166,9 +165,9 @@ section("Optimization", {
   { "learning_rate", "float", 5e-5, "its peak" },
   { "num_train_epochs", "float", 3.0, "passes over the data" },
   { "max_steps", "int", -1, "steps in all; above 0 it wins over num_train_epochs" },
-  { "lr_scheduler_type", "string", "linear", "how the rate falls", choices = { "linear", "cosine", "constant", "constant_with_warmup" },
-    others = { "cosine_with_restarts", "polynomial", "inverse_sqrt", "reduce_lr_on_plateau", "cosine_with_min_lr", "warmup_stable_decay" } },
-  { "lr_scheduler_kwargs", "any", null, "options of the schedule", only = later },
+  { "lr_scheduler_type", "string", "linear", "how the rate falls", choices = { "linear", "cosine", "cosine_with_restarts", "cosine_with_min_lr",
+    "cosine_warmup_with_min_lr", "polynomial", "inverse_sqrt", "warmup_stable_decay", "constant", "constant_with_warmup" }, others = { "reduce_lr_on_plateau" } },
+  { "lr_scheduler_kwargs", "any", null, "options of the schedule: num_cycles, min_lr, min_lr_rate, warmup_lr_rate, lr_end, power, num_stable_steps, num_decay_steps, warmup_type, decay_type, min_lr_ratio" },
   { "warmup_ratio", "float", 0.0, "part of the steps in which the rate rises" },
   { "warmup_steps", "int", 0, "steps in which it rises; above 0 it wins over the ratio" },
   { "optim", "string", "adamw_torch", "AdamW with fp32 state, or plain gradient descent", choices = { "adamw_torch", "adamw_torch_fused", "sgd" } },
@@ -179,9 +178,11 @@ section("Optimization", {
   { "adam_epsilon", "float", 1e-8, "AdamW's epsilon" },
   { "max_grad_norm", "float", 1.0, "gradients of a larger norm are scaled down to it; 0: never" },
   { "average_tokens_across_devices", "bool", true, "one divisor for all ranks", only = "there is one divisor, of the whole step" },
-  { "deepspeed", "any", null, "ZeRO and offload", only = later },
-  { "fsdp", "any", null, "sharded states", only = later },
-  { "fsdp_config", "any", null, "sharded states", only = later },
+  { "deepspeed", "any", null, "DeepSpeed's JSON file: what it says of ZeRO and offload is read and named, and the run is not sharded yet (the numbers are the same)" },
+  { "fsdp", "any", null, "sharded states", warned = "states are not sharded yet; the numbers are the same" },
+  { "fsdp_config", "any", null, "sharded states", ignored = "as fsdp" },
+  { "fsdp_min_num_params", "int", 0, "sharded states", ignored = "as fsdp" },
+  { "fsdp_transformer_layer_cls_to_wrap", "string", null, "sharded states", ignored = "as fsdp" },
 })
 
 section("Run", {
@@ -198,7 +199,7 @@ section("Run", {
   { "logging_first_step", "bool", false, "log the first step too" },
   { "logging_dir", "string", null, "of a logger", ignored = "trainer_log.jsonl is in output_dir" },
   { "logging_strategy", "string", "steps", "when to log", only = later },
-  { "report_to", "list", "none", "loggers", ignored = "trainer_log.jsonl has it all" },
+  { "report_to", "list", "none", "loggers", warned = "trainer_log.jsonl has it all" },
   { "run_name", "string", null, "a name for loggers", ignored = "" },
   { "plot_loss", "bool", false, "draw training_loss.png" },
   { "sample_prompt", "string", null, "a question that the model answers before and after the training" },
@@ -227,7 +228,6 @@ section("Export", {
   { "export_size", "int", 5, "GB of a file at most" },
   { "export_device", "string", "cpu", "where it is merged", ignored = "in memory" },
   { "export_legacy_format", "bool", false, "pytorch_model.bin", only = "safetensors alone" },
-  { "export_hub_model_id", "string", null, "upload to a hub", only = later },
 })
 
 section("Generation", {
@@ -240,15 +240,9 @@ section("Generation", {
   { "num_beams", "int", 1, "beam search", only = later },
 })
 
---- Keys of LLaMA-Factory that have no row above: known, and refused by name.
-keys.unsupported = {}
-for name in ([[adapter_folder use_galore use_apollo use_badam use_adam_mini use_muon galore_rank galore_update_interval galore_scale
-  apollo_rank apollo_scale badam_mode badam_switch_interval ref_model_quantization_bit reward_model
-  reward_model_adapters reward_model_type quantization_type double_quantization export_quantization_bit
-  export_quantization_dataset asft_alpha eval_num_beams media_dir preserve_thinking activation_offload zero_stage
-  zero_group offload_optimizer on_nonfinite spike_clip max_restarts memory_report cp_size cp_mode ppo_buffer_size
-  ppo_epochs ppo_score_norm ppo_target ppo_whiten_rewards]]):gmatch "%S+" do
-  keys.unsupported[#keys.unsupported + 1] = name
-end
+for _, foreign in ipairs(require "moonring.foreign_keys") do section(foreign.title, foreign.rows) end
+
+--- Other names of the same keys: LLaMA-Factory 1.0's and axolotl's.
+keys.aliases = { cp_size = "sequence_parallel_size", cp_mode = "sequence_parallel_mode", context_parallel_size = "sequence_parallel_size" }
 
 return keys

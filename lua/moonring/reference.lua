@@ -33,9 +33,9 @@ Kept.__index = Kept
 function reference.kept(log_probs) return setmetatable({ of = log_probs }, Kept) end
 
 function Kept:log_probs(batch)
-  local values = {}
-  for _, example in ipairs(batch:examples()) do
-    for d = 1, batch:documents_per_example() do values[#values + 1] = self.of[example + 1][batch.slot + d] end
+  local values, counts = {}, batch:document_counts()
+  for i, example in ipairs(batch:examples()) do
+    for d = 1, counts[i] do values[#values + 1] = self.of[example + 1][batch.slot + d] end
   end
   return tensor.tensor(values, "fp64")
 end
@@ -51,9 +51,10 @@ local function compute(options)
       for _, micro in ipairs(micros) do
         tensor.scope(function()
           local batch = batches.new(micro, options.attention, mesh, slot - 1)
-          local each, values = batch:documents_per_example(), live:log_probs(batch):tolist()
+          local counts, values, n = batch:document_counts(), live:log_probs(batch):tolist(), 0
           for i, example in ipairs(batch:examples()) do
-            for d = 1, each do flat[example * width + batch.slot + d] = values[(i - 1) * each + d] end
+            for d = 1, counts[i] do flat[example * width + batch.slot + d] = values[n + d] end
+            n = n + counts[i]
           end
         end)
       end

@@ -71,12 +71,13 @@ local function load_datasets(c, names, tokenizer, val_size)
     template = c.template or "default",
     default_system = c.default_system,
     tokenizer = tokenizer,
-    cutoff_len = c.cutoff_len - (c.stage == "pt" and c.packing and 1 or 0), -- as LLaMA-Factory, where packing is asked for by name
+    cutoff_len = c.cutoff_len - ((c.packing or c.neat_packing) and 1 or 0), -- as LLaMA-Factory, where packing is asked for by name
     max_samples = c.max_samples,
     train_on_prompt = c.train_on_prompt,
     mask_history = c.mask_history,
     overlong = c.overlong,
     packing = c.packing,
+    neat_packing = c.neat_packing,
     preprocessing_batch_size = c.preprocessing_batch_size,
     val_size = val_size,
     seed = c.seed,
@@ -165,14 +166,23 @@ function run.optimizer(c, parameters)
   return trainer.adamw(parameters, shared)
 end
 
+-- lr_scheduler_kwargs: YAML's own table, or the same as JSON text.
+local function schedule_options(c)
+  local given = c.lr_scheduler_kwargs or {}
+  if type(given) == "string" then given = system.yaml_decode(given, "lr_scheduler_kwargs") end
+  if type(given) ~= "table" or #given > 0 then config.fail("lr_scheduler_kwargs: wanted options by name, got ", tostring(c.lr_scheduler_kwargs)) end
+  local options = {}
+  for name, value in pairs(given) do
+    if value ~= system.null then options[name] = tonumber(value) or value end
+  end
+  return options
+end
+
 function run.schedule(c, total_steps)
-  return trainer.schedule {
-    kind = c.lr_scheduler_type,
-    learning_rate = c.learning_rate,
-    warmup_ratio = c.warmup_ratio,
-    warmup_steps = c.warmup_steps,
-    total_steps = total_steps,
-  }
+  local options = schedule_options(c)
+  options.kind, options.learning_rate, options.total_steps = c.lr_scheduler_type, c.learning_rate, total_steps
+  options.warmup_ratio, options.warmup_steps = c.warmup_ratio, c.warmup_steps
+  return trainer.schedule(options)
 end
 
 --- Refuses degrees and windows that do not divide, before any rank is started.

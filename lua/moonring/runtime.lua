@@ -139,9 +139,13 @@ end
 -- Of each row the part of its predictions that are the likeliest id, added up over rows that have any.
 local function row_accuracy(batch)
   local right = batch:document_sums(batch.statistics.greedy:eq(batch.targets):to "fp64"):tolist()
-  local sum, rows = 0, 0
-  for i, targets in ipairs(batch:document_targets():tolist()) do
-    if targets > 0 then sum, rows = sum + right[i] / targets, rows + 1 end
+  local targets = batch:document_targets():tolist()
+  local sum, rows, n = 0, 0, 0
+  for _, documents in ipairs(batch:document_counts()) do
+    local hits, all = 0, 0
+    for d = n + 1, n + documents do hits, all = hits + right[d], all + targets[d] end
+    if all > 0 then sum, rows = sum + hits / all, rows + 1 end
+    n = n + documents
   end
   return { accuracy = { sum, rows } }
 end

@@ -63,9 +63,9 @@ function Batch:places() end
 ---@return boolean[]?
 function Batch:desirable() end
 
---- 1, or 2 where an example is a pair: documents stand chosen, rejected, chosen, rejected, ...
----@return integer
-function Batch:documents_per_example() end
+--- How many documents each example has: 1; 2 for pairs (chosen, rejected, chosen, rejected, ...); those of a row of neat_packing.
+---@return integer[]
+function Batch:document_counts() end
 
 --- How many examples there are.
 ---@return integer

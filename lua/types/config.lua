@@ -9,6 +9,7 @@ local config = {}
 ---@class moonring.Configuration
 ---@field path? string the file that it was read from
 ---@field given table<string, any> what the file and the words say, unchecked
+---@field notes string[] lines to show: what was passed over, what changes nothing
 ---@field model_name_or_path? string the model: a Hugging Face folder, a .gguf file, or builtin:smollm2
 ---@field adapter_name_or_path? string[] adapter folders in PEFT's format: all but the last are merged into the model, the last goes on learning
 ---@field rope_scaling? "linear" | "dynamic" | "yarn" | "llama3" how the rotary embedding is stretched where cutoff_len is beyond the model's context: by ceil(cutoff_len / context)
@@ -32,7 +33,8 @@ local config = {}
 ---@field mask_history boolean learn the last turn alone; false where absent
 ---@field max_samples? integer rows of each data set at most
 ---@field val_size number examples held out for evaluation: below 1 a part of the data set, else their number; 0 where absent
----@field packing? boolean stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at cutoff_len - 1, as LLaMA-Factory does. Other stages pack without it, exactly
+---@field packing? boolean stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at cutoff_len - 1, as LLaMA-Factory does. Stage sft: LLaMA-Factory's rows of cutoff_len tokens, whose texts see each other. Without it documents are packed exactly
+---@field neat_packing boolean stage sft: rows of cutoff_len tokens as LLaMA-Factory forms them, each text by itself; false where absent
 ---@field preprocessing_batch_size integer rows that are joined together (pt with packing), or whose answers are exchanged (kto); 1000 where absent
 ---@field overwrite_cache boolean compute reference log-probs again; prepared data is not cached; false where absent
 ---@field default_system? string the system prompt where an example has none
@@ -79,7 +81,8 @@ local config = {}
 ---@field learning_rate number its peak; 5e-05 where absent
 ---@field num_train_epochs number passes over the data; 3 where absent
 ---@field max_steps integer steps in all; above 0 it wins over num_train_epochs; -1 where absent
----@field lr_scheduler_type "linear" | "cosine" | "constant" | "constant_with_warmup" how the rate falls; linear where absent
+---@field lr_scheduler_type "linear" | "cosine" | "cosine_with_restarts" | "cosine_with_min_lr" | "cosine_warmup_with_min_lr" | "polynomial" | "inverse_sqrt" | "warmup_stable_decay" | "constant" | "constant_with_warmup" how the rate falls; linear where absent
+---@field lr_scheduler_kwargs? table | string options of the schedule: num_cycles, min_lr, min_lr_rate, warmup_lr_rate, lr_end, power, num_stable_steps, num_decay_steps, warmup_type, decay_type, min_lr_ratio
 ---@field warmup_ratio number part of the steps in which the rate rises; 0 where absent
 ---@field warmup_steps integer steps in which it rises; above 0 it wins over the ratio; 0 where absent
 ---@field optim "adamw_torch" | "adamw_torch_fused" | "sgd" AdamW with fp32 state, or plain gradient descent; adamw_torch where absent
@@ -88,6 +91,7 @@ local config = {}
 ---@field adam_beta2 number AdamW's second moment; 0.999 where absent
 ---@field adam_epsilon number AdamW's epsilon; 1e-08 where absent
 ---@field max_grad_norm number gradients of a larger norm are scaled down to it; 0: never; 1 where absent
+---@field deepspeed? table | string DeepSpeed's JSON file: what it says of ZeRO and offload is read and named, and the run is not sharded yet (the numbers are the same)
 ---@field output_dir? string where the model, the log and the plot go
 ---@field overwrite_output_dir boolean write into a folder that is not empty; false where absent
 ---@field do_eval boolean evaluate after the training too; so it is wherever eval_strategy is not no; false where absent
@@ -127,6 +131,7 @@ local config = {}
 ---@field others? any[] values that are known and not supported yet
 ---@field only? string the default alone is accepted, for this reason
 ---@field ignored? string any value is accepted and changes nothing, for this reason
+---@field warned? string the same, and a line says so where it is not the default
 
 --- Reads a file and the overrides, which win. Errors name the file and line: an unknown key (with the nearest), one that is not supported
 --- yet, a value of a wrong type. They end the process with exit code 2.

@@ -30,7 +30,8 @@ function data.template(name, tokenizer, system) end
 ---@field mask_history? boolean learn the last turn alone; false where absent
 ---@field overlong? "truncate" | "drop" | "error" what becomes of a longer example; "truncate" where absent
 ---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" what the examples are for; "sft" where absent
----@field packing? boolean stage pt: join the texts and cut them in blocks of cutoff_len; true where absent
+---@field packing? boolean stage pt: join the texts and cut them in blocks of cutoff_len; true where absent. Stage sft: pack them into rows of cutoff_len + 1
+---@field neat_packing? boolean stage sft: such rows, their texts apart; false where absent
 ---@field preprocessing_batch_size? integer rows that are joined (pt) or mismatched (kto) together; 1000 where absent
 ---@field val_size? number hold rows out: a part of them below 1, above 1 their number; none where absent or 0
 ---@field seed? integer of val_size's choice, which is numpy's; 42 where absent
@@ -188,7 +189,7 @@ function Step:close() end
 ---@class moonring.MicroBatch
 local MicroBatch = {}
 
---- Its documents, `documents_per_example` after one another for each example.
+--- Its documents, those of an example after one another (`document_counts`).
 ---@return moonring.Sequence
 function MicroBatch:sequence() end
 
@@ -204,9 +205,9 @@ function MicroBatch:examples() end
 ---@return integer[]
 function MicroBatch:places() end
 
---- 1, or 2 for pairs: chosen, rejected, chosen, rejected, ...
----@return integer
-function MicroBatch:documents_per_example() end
+--- How many documents each example has: 1; 2 for pairs (chosen, rejected, chosen, rejected, ...); those of a row of neat_packing.
+---@return integer[]
+function MicroBatch:document_counts() end
 
 --- kto: the tag of each example; else nil.
 ---@return boolean[]?

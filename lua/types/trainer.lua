@@ -29,13 +29,24 @@ function trainer.sgd(list, options) end
 
 ---@class moonring.ScheduleOptions
 ---@field total_steps integer
----@field kind? "linear" | "cosine" | "constant" | "constant_with_warmup" as Transformers' get_scheduler has them; "linear" where absent
+---@field kind? "linear" | "cosine" | "cosine_with_restarts" | "cosine_with_min_lr" | "cosine_warmup_with_min_lr" | "polynomial" | "inverse_sqrt" | "warmup_stable_decay" | "constant" | "constant_with_warmup" as Transformers' get_scheduler has them; "linear" where absent
 ---@field learning_rate? number the peak; 5e-5 where absent
 ---@field warmup_steps? integer steps in which the rate rises from 0; 0 where absent
 ---@field warmup_ratio? number the same as a part of total_steps, rounded up, where warmup_steps is 0; 0 where absent
+---@field num_cycles? number waves of a cosine: cosine, cosine_with_min_lr, cosine_warmup_with_min_lr, warmup_stable_decay (0.5 where absent), restarts of cosine_with_restarts (1)
+---@field min_lr? number cosine_with_min_lr, cosine_warmup_with_min_lr: where the rate ends; this or min_lr_rate is wanted
+---@field min_lr_rate? number the same as a part of learning_rate
+---@field warmup_lr_rate? number cosine_warmup_with_min_lr: the part of learning_rate that the warm-up begins with; 1 / warm-up steps where absent
+---@field lr_end? number polynomial: where the rate ends; 1e-7 where absent
+---@field power? number polynomial: its exponent; 1 where absent
+---@field num_stable_steps? integer warmup_stable_decay: steps at the peak; a third of those after the warm-up where absent
+---@field num_decay_steps? integer warmup_stable_decay: steps in which it falls; the rest of them where absent
+---@field warmup_type? "linear" | "cosine" | "1-sqrt" warmup_stable_decay: how it rises; linear where absent
+---@field decay_type? "linear" | "cosine" | "1-sqrt" warmup_stable_decay: how it falls; cosine where absent
+---@field min_lr_ratio? number warmup_stable_decay: the part of learning_rate that it begins and ends with; 0 where absent
 
 --- The learning rate of each step, as Transformers' get_scheduler has it: with w warm-up steps of n, step k = 0, 1, ... takes lr k / w while
---- k < w, then lr (n - k) / (n - w) (linear), lr (1 + cos(pi (k - w) / (n - w))) / 2 (cosine), or lr.
+--- k < w, then what its kind says (trainer/schedule.h has the formulas). An option that the kind does not have is refused.
 ---@param options moonring.ScheduleOptions
 ---@return moonring.Schedule
 function trainer.schedule(options) end

@@ -63,6 +63,8 @@ DatasetOptions OptionsOf(const json& config, const std::string& dataset_dir) {
       options.stage = *ParseStage(value.get<std::string>());
     } else if (key == "packing") {
       options.packing = value.get<bool>();
+    } else if (key == "neat_packing") {
+      options.neat_packing = value;
     } else if (key == "preprocessing_batch_size") {
       options.preprocessing_batch_size = value;
     } else if (key == "cutoff_len") {
@@ -79,6 +81,7 @@ DatasetOptions OptionsOf(const json& config, const std::string& dataset_dir) {
       EXPECT_THAT(key, AnyOf("template", "val_size", "seed", "eval_dataset"));
     }
   }
+  if (options.packs_rows()) --options.cutoff_len;
   return options;
 }
 
@@ -320,8 +323,8 @@ TEST_F(OwnDataTest, PacksTextsOrCutsThem) {
   EXPECT_EQ(apart.examples[2].documents[0].size(), 4);
   EXPECT_THAT(ErrorOf({.stage = Stage::kPretraining, .cutoff_len = 40}),
               "dataset: none of 3 rows gives an example; their 10 tokens fill no block of cutoff_len 40");
-  EXPECT_EQ(ErrorOf({.stage = Stage::kSupervised, .packing = true}),
-            "not supported yet: packing in another stage than pt (micro-batches are packed without it)");
+  EXPECT_EQ(ErrorOf({.stage = Stage::kPairs, .packing = true}), "packing is for stages pt and sft alone; here micro-batches are packed without it, exactly");
+  EXPECT_EQ(ErrorOf({.stage = Stage::kPretraining, .neat_packing = true}), "neat_packing is for stage sft alone");
   EXPECT_EQ(ErrorOf({.stage = Stage::kPretraining, .train_on_prompt = true}), "train_on_prompt is for stage sft alone");
 }
 

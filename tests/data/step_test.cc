@@ -17,6 +17,7 @@ namespace moonring::data {
 namespace {
 
 using ::moonring::testing::StatusIs;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Ints = std::vector<int64_t>;
@@ -214,7 +215,7 @@ TEST(MicroBatchTest, ShiftsLabelsInsideDocuments) {
   EXPECT_OK(comm::Validate(micro_batch.sequence));
   EXPECT_THAT(micro_batch.examples, ElementsAre(2, 0, 1));
   EXPECT_THAT(micro_batch.places, ElementsAre(0, 2, 1));
-  EXPECT_EQ(micro_batch.documents_per_example, 1);
+  EXPECT_THAT(micro_batch.documents, Each(1));
   EXPECT_TRUE(micro_batch.desirable.empty());
   EXPECT_THAT(micro_batch.sequence.lengths, ElementsAre(2, 3, 1));
   EXPECT_THAT(List(micro_batch.sequence.ids_T), ElementsAre(4, 5, 1, 2, 3, 9));
@@ -232,20 +233,35 @@ TEST(MicroBatchTest, KeepsPairsTogetherAndMismatchedDocumentsApart) {
   const int64_t one = int64_t{1} << 32, second = int64_t{1} << 31;
   const MicroBatch pairs = MakeMicroBatch({{{a, b}}, {{c, d}}}, {1, 0}, {0, 1});
   EXPECT_OK(comm::Validate(pairs.sequence));
-  EXPECT_EQ(pairs.documents_per_example, 2);
+  EXPECT_THAT(pairs.documents, Each(2));
   EXPECT_THAT(pairs.examples, ElementsAre(1, 0));
   EXPECT_THAT(pairs.sequence.lengths, ElementsAre(3, 2, 2, 1));
   EXPECT_THAT(List(pairs.sequence.ids_T), ElementsAre(4, 5, 6, 7, 8, 1, 2, 3));
   EXPECT_THAT(List(pairs.sequence.identity_T), ElementsAre(one, one + 1, one + 2, one + second, one + second + 1, 0, 1, second));
   const std::vector<Example> feedback = {{{a, b}, true}, {{c, d}, false}};
   const MicroBatch answers = MakeMicroBatch(feedback, {0, 1}, {0, 1}), mismatched = MakeMicroBatch(feedback, {0, 1}, {1}, Part::kMismatched);
-  EXPECT_EQ(answers.documents_per_example, 1);
+  EXPECT_THAT(answers.documents, Each(1));
   EXPECT_THAT(answers.desirable, ElementsAre(true, false));
   EXPECT_THAT(List(answers.sequence.ids_T), ElementsAre(1, 2, 4, 5, 6));
   EXPECT_THAT(List(mismatched.sequence.ids_T), ElementsAre(7, 8));
   EXPECT_THAT(List(mismatched.sequence.identity_T), ElementsAre(one + second, one + second + 1));
   EXPECT_THAT(mismatched.desirable, ElementsAre(false));
-  EXPECT_THROW(MakeMicroBatch({{{a, b}}, {{c}}}, {0, 1}, {0, 1}), c10::Error);
+}
+
+// Rows of neat_packing have as many documents as they have texts; a row of packing is one, whose positions restart.
+TEST(MicroBatchTest, TakesRows) {
+  const Document a{{1, 2}, {-100, 2}}, b{{3}, {3}}, c{{4, 5, 6}, {-100, 5, 6}}, joined{{7, 8, 9, 0}, {-100, 8, 9, -100}, {0, 1, 0, 0}};
+  const int64_t one = int64_t{1} << 32;
+  const RowPadding padding{.count = 2};
+  const MicroBatch rows = MakeMicroBatch({{.documents = {a, b, c}, .padding = padding}, {.documents = {b}, .padding = padding}}, {0, 1}, {0, 1});
+  EXPECT_OK(comm::Validate(rows.sequence));
+  EXPECT_THAT(rows.documents, ElementsAre(3, 1));
+  EXPECT_THAT(rows.sequence.lengths, ElementsAre(2, 1, 3, 1));
+  EXPECT_THAT(List(rows.sequence.identity_T), ElementsAre(0, 1, 2, 3, 4, 5, one));
+  const MicroBatch row = MakeMicroBatch({{.documents = {joined}}}, {0}, {0});
+  EXPECT_THAT(row.sequence.lengths, ElementsAre(4));
+  EXPECT_THAT(List(row.sequence.positions_T), ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(List(row.sequence.targets_T), ElementsAre(8, 9, -100, -100));
 }
 
 // Over its dp ranks a step is the batch, each example once, whatever dp is.

@@ -342,14 +342,14 @@ function sections.records()
   local rows = {}
   for _, heading in ipairs(require "moonring.keys") do
     for _, row in ipairs(heading.rows) do
-      fields("the row of " .. row[1], "moonring.KeyRow", { [1] = row[1], choices = row.choices, others = row.others, only = row.only, ignored = row.ignored,
+      fields("the row of " .. row[1], "moonring.KeyRow", { [1] = row[1], choices = row.choices, others = row.others, only = row.only, ignored = row.ignored, warned = row.warned,
         ["[1]"] = row[1], ["[2]"] = row[2], ["[3]"] = row[3], ["[4]"] = row[4] })
       for name in pairs(row) do check(type(name) == "number" or classes["moonring.KeyRow"].fields[name], "the row of ", row[1], " has ", tostring(name)) end
-      if not row.only and row.ignored == nil then rows[row[1]] = row end
+      if not row.only and row.ignored == nil and row.warned == nil then rows[row[1]] = row end
     end
   end
   local documented = classes["moonring.Configuration"].fields
-  local TYPES = { int = "integer", float = "number", bool = "boolean", string = "string", list = "string[]" }
+  local TYPES = { int = "integer", float = "number", bool = "boolean", string = "string", list = "string[]", any = "table | string" }
   for name, row in pairs(rows) do
     local field = documented[name]
     check(field, "moonring.Configuration lacks the key ", name)
@@ -362,7 +362,7 @@ function sections.records()
     end
   end
   local defaults = moonring.config.load(nil, {})
-  for name in pairs(documented) do check(rows[name] or name == "path" or name == "given", "moonring.Configuration has ", name, ", which is no key that does anything") end
+  for name in pairs(documented) do check(rows[name] or name == "path" or name == "given" or name == "notes", "moonring.Configuration has ", name, ", which is no key that does anything") end
   fields("run.counts", "moonring.Counts", moonring.run.counts(defaults, 10, 1))
   moonring.system.write(scratch .. "/probe.json", '{"input_ids": [1, 2], "labels": [1, 2]}')
   fields("probe.read", "moonring.ProbeInput", moonring.probe.read(scratch .. "/probe.json", 100))

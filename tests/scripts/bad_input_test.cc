@@ -273,16 +273,34 @@ class BadConfigurationTest : public Workplace {
 TEST_F(BadConfigurationTest, Keys) {
   EXPECT_THAT(Line("learning_rat: 1"), FailsWith(2, "line.yaml:17: unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
   EXPECT_THAT(Word("learning_rat=1"), FailsWith(2, "learning_rat=1: unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
-  EXPECT_THAT(Line("use_galore: true"), FailsWith(2, "line.yaml:17: not supported yet: use_galore"));
-  EXPECT_THAT(Word("galore_rank=8"), FailsWith(2, HasSubstr("not supported yet: galore_rank")));
-  EXPECT_THAT(Line("neat_packing: true"), FailsWith(2, "line.yaml:17: not supported yet: neat_packing: true"));
-  EXPECT_THAT(Line("packing: true"), FailsWith(2, HasSubstr("not supported yet: packing in stage sft")));
+  EXPECT_THAT(Line("use_galore: true"), FailsWith(2, "line.yaml:17: not supported yet: use_galore: true (finetuning_type lora or freeze has fewer states)"));
+  EXPECT_THAT(Line("galore_rank: 8\nuse_galore: true"), FailsWith(2, HasSubstr("line.yaml:18: not supported yet: use_galore: true")));
+  EXPECT_THAT(Word("quantization_bit=4"), FailsWith(2, HasSubstr("not supported yet: quantization_bit: 4 (weights are trained in fp32 or bf16")));
+  EXPECT_THAT(Line("cp_size: 2\nsequence_parallel_size: 2"), FailsWith(2, "line.yaml:17: cp_size is another name of sequence_parallel_size, which is given too"));
+  EXPECT_THAT(Run({"train", "config.yaml", "neat_packing=true", "stage=pt"}), FailsWith(2, HasSubstr("neat_packing is for stage sft alone")));
+  EXPECT_THAT(Run({"train", "config.yaml", "packing=true", "stage=rm"}), FailsWith(2, HasSubstr("packing is for stages pt and sft alone")));
   EXPECT_THAT(Word("stage=ppo"), FailsWith(2, HasSubstr("not supported yet: stage: ppo")));
   EXPECT_THAT(Word("finetuning_type=oft"), FailsWith(2, HasSubstr("not supported yet: finetuning_type: oft")));
-  EXPECT_THAT(Word("deepspeed=ds.json"), FailsWith(2, HasSubstr("not supported yet: deepspeed")));
   EXPECT_THAT(Word("stray"), FailsWith(2, "wanted key=value, got 'stray'"));
   EXPECT_THAT(Word("model_name_or_path="), FailsWith(2, "config.yaml: model_name_or_path is missing"));
   EXPECT_THAT(Word("output_dir="), FailsWith(2, "config.yaml: output_dir is missing"));
+}
+
+TEST_F(BadConfigurationTest, DeepSpeed) {
+  const auto with = [&](const std::string& text, const std::string& word = "seed=1") {
+    Write("ds.json", text);
+    return Run({"train", "config.yaml", "deepspeed=ds.json", "model_name_or_path=nothing", word});
+  };
+  EXPECT_THAT(Word("deepspeed=none.json"), FailsWith(2, HasSubstr("none.json")));
+  EXPECT_THAT(with("{\"zero_optimization\": {\"stage\": 3},"), FailsWith(2, HasSubstr("ds.json:1:")));
+  EXPECT_THAT(with("[1]"), FailsWith(2, HasSubstr("ds.json: wanted an object of settings")));
+  EXPECT_THAT(with(R"({"zero_optimization": {"stage": 4}})"), FailsWith(2, HasSubstr("deepspeed: ds.json: zero_optimization.stage: wanted 0, 1, 2 or 3, got 4")));
+  EXPECT_THAT(with(R"({"gradient_clipping": 0.5})"),
+              FailsWith(2, HasSubstr("deepspeed: ds.json: gradient_clipping is 0.5, but max_grad_norm is 1; wanted \"auto\" or the same")));
+  EXPECT_THAT(with(R"({"bf16": {"enabled": true}})"), FailsWith(2, HasSubstr("bf16.enabled is true, but bf16 is false")));
+  // What agrees is accepted: the model is looked for next.
+  EXPECT_THAT(with(R"({"gradient_clipping": 0.5, "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2}})", "max_grad_norm=0.5"),
+              FailsWith(2, HasSubstr("nothing")));
 }
 
 TEST_F(BadConfigurationTest, Values) {
@@ -295,7 +313,9 @@ TEST_F(BadConfigurationTest, Values) {
   EXPECT_THAT(Word("learning_rate=-1"), FailsWith(2, "learning_rate: wanted 0 or more, got -1"));
   EXPECT_THAT(Word("learning_rate=nan"), FailsWith(2, "learning_rate: wanted 0 or more, got nan"));
   EXPECT_THAT(Word("lr_scheduler_type=cosin"), FailsWith(2, HasSubstr("(did you mean 'cosine'?)")));
-  EXPECT_THAT(Word("lr_scheduler_type=polynomial"), FailsWith(2, HasSubstr("not supported yet: lr_scheduler_type: polynomial")));
+  EXPECT_THAT(Word("lr_scheduler_type=reduce_lr_on_plateau"), FailsWith(2, HasSubstr("not supported yet: lr_scheduler_type: reduce_lr_on_plateau")));
+  EXPECT_THAT(Word("lr_scheduler_type=cosine_with_min_lr"), FailsWith(2, HasSubstr("cosine_with_min_lr wants one of min_lr and min_lr_rate")));
+  EXPECT_THAT(Word("lr_scheduler_kwargs={min_l: 1}"), FailsWith(2, HasSubstr("min_l")));
   EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=4", "sequence_parallel_mode=usp", "sequence_parallel_ulysses_degree=3"}),
               FailsWith(2, HasSubstr("sequence_parallel_ulysses_degree 3 x sequence_parallel_ring_degree 0, wanted a product of 4")));
   EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=4", "sequence_parallel_mode=double-ring", "double_ring_window=3"}),

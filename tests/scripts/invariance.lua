@@ -37,9 +37,9 @@ local function always(value) return function() return value end end
 
 -- Some examples of a plan's own documents, as a micro-batch of the data sets.
 local function micro_batch(entry, examples, width, shift)
-  local documents, labels, flat, desirable = {}, {}, {}, {}
+  local documents, labels, flat, desirable, counts = {}, {}, {}, {}, {}
   for i, example in ipairs(examples) do
-    desirable[i] = entry.desirable and entry.desirable[example + 1]
+    counts[i], desirable[i] = width, entry.desirable and entry.desirable[example + 1]
     for d = 1, width do
       local k = (example * width + d - 1 + shift) % #entry.documents + 1
       documents[#documents + 1], labels[#labels + 1] = entry.documents[k], entry.labels[k]
@@ -47,7 +47,7 @@ local function micro_batch(entry, examples, width, shift)
     end
   end
   return { sequence = always(moonring.comm.sequence { documents = documents, labels = labels }), labels = always(moonring.tensor(flat, "int64")),
-    examples = always(examples), places = always(examples), documents_per_example = always(width), desirable = always(desirable) }
+    examples = always(examples), places = always(examples), document_counts = always(counts), desirable = always(desirable) }
 end
 
 -- A step of a plan's own documents: the dp ranks take turns; each packs all it has, or nothing.

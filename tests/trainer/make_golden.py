@@ -50,20 +50,38 @@ def optimizers():
     return cases
 
 
+def stable_decay(total, warmup, options):
+    """What LLaMA-Factory adds: a third of the steps after the warm-up are stable, the rest decay."""
+    rest = total - warmup
+    return {"num_stable_steps": rest // 3, "num_decay_steps": rest - rest // 3, **options}
+
+
 def schedules():
     cases = []
-    for kind in ("linear", "cosine", "constant", "constant_with_warmup"):
+    kinds = [("linear", {}), ("cosine", {}), ("cosine", {"num_cycles": 1.5}), ("constant", {}), ("constant_with_warmup", {}), ("cosine_with_restarts", {}),
+             ("cosine_with_restarts", {"num_cycles": 3}), ("cosine_with_min_lr", {"min_lr": 1e-5}), ("cosine_with_min_lr", {"min_lr_rate": 0.2, "num_cycles": 1.0}),
+             ("cosine_warmup_with_min_lr", {"min_lr_rate": 0.1}), ("cosine_warmup_with_min_lr", {"min_lr": 2e-5, "warmup_lr_rate": 0.3}), ("polynomial", {}),
+             ("polynomial", {"lr_end": 1e-5, "power": 2.5}), ("inverse_sqrt", {}), ("warmup_stable_decay", {}),
+             ("warmup_stable_decay", {"num_stable_steps": 1, "num_decay_steps": 2, "min_lr_ratio": 0.25, "decay_type": "1-sqrt", "warmup_type": "cosine"}),
+             ("warmup_stable_decay", {"decay_type": "linear", "warmup_type": "1-sqrt", "min_lr_ratio": 0.1}), ("warmup_stable_decay", {"num_cycles": 1.5})]
+    for kind, options in kinds:
         for total, warmup_steps, warmup_ratio in ((10, 0, 0.0), (10, 3, 0.0), (33, 0, 0.1), (7, 0, 0.5), (5, 5, 0.0), (4, 9, 0.0), (1, 0, 0.0), (100, 0, 0.07)):
             arguments = transformers.TrainingArguments(output_dir="unused", warmup_steps=warmup_steps, warmup_ratio=warmup_ratio, use_cpu=True, report_to=[])
             warmup = arguments.get_warmup_steps(total)
+            if kind == "polynomial" and total <= warmup:
+                continue  # Transformers divides by zero
+            if kind == "warmup_stable_decay" and total < warmup:
+                continue  # a negative number of steps
             optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=3e-4)
-            scheduler = get_scheduler(kind, optimizer, num_warmup_steps=warmup, num_training_steps=total)
+            more = stable_decay(total, warmup, options) if kind == "warmup_stable_decay" else options
+            scheduler = get_scheduler(kind, optimizer, num_warmup_steps=warmup, num_training_steps=total, scheduler_specific_kwargs=dict(more))
             lrs = []
             for _ in range(total + 2):
                 lrs.append(scheduler.get_last_lr()[0])
                 optimizer.step()
                 scheduler.step()
-            cases.append({"kind": kind, "learning_rate": 3e-4, "total_steps": total, "warmup_steps": warmup_steps, "warmup_ratio": warmup_ratio, "lrs": lrs})
+            cases.append({"kind": kind, "learning_rate": 3e-4, "total_steps": total, "warmup_steps": warmup_steps, "warmup_ratio": warmup_ratio,
+                          "options": options, "lrs": lrs})
     return cases
 
 

@@ -67,6 +67,13 @@ def cases():
     yield "texts_100_batches", dict(stage="pt", dataset="texts", template="chatml", cutoff_len=100, preprocessing_batch_size=7)
     yield "texts_12_apart", dict(stage="pt", dataset="texts", template="default", cutoff_len=12, packing=False)
     yield "texts_of_instructions", dict(stage="pt", dataset="own", template="default", cutoff_len=32)
+    # Rows of several conversations.
+    for name, keys in (("packing", {"packing": True}), ("neat_packing", {"neat_packing": True})):
+        yield f"own_rows_{name}", dict(dataset="own", template="chatml", cutoff_len=128, **keys)
+        yield f"chats_rows_{name}_prompt", dict(dataset="chats", template="smollm2", cutoff_len=100, train_on_prompt=True, **keys)
+    yield "own_rows_last", dict(dataset="own,renamed", template="default", cutoff_len=40, mask_history=True, packing=True)
+    yield "own_rows_batches", dict(dataset="own", template="smollm2", cutoff_len=64, neat_packing=True, preprocessing_batch_size=4)
+    yield "chats_rows_held_out", dict(dataset="chats", template="chatml", cutoff_len=256, neat_packing=True, val_size=4, seed=7)
     # Rows held out.
     yield "own_held_out_quarter", dict(dataset="own", template="chatml", cutoff_len=64, val_size=0.25)
     yield "chats_held_out_4", dict(dataset="chats", template="chatml", val_size=4, seed=7)
@@ -86,13 +93,16 @@ def digest_cases():
         for cutoff_len in (128, 1024):
             yield f"dpo_en_demo_{template}_{cutoff_len}", dict(stage="dpo", dataset="dpo_en_demo", template=template, cutoff_len=cutoff_len)
             yield f"kto_en_demo_{template}_{cutoff_len}", dict(stage="kto", dataset="kto_en_demo", template=template, cutoff_len=cutoff_len)
+    for cutoff_len in (300, 2048):
+        yield f"alpaca_en_demo_rows_{cutoff_len}", dict(dataset="identity,alpaca_en_demo", template="chatml", cutoff_len=cutoff_len, packing=True)
+        yield f"alpaca_en_demo_neat_rows_{cutoff_len}", dict(dataset="alpaca_en_demo", template="smollm2", cutoff_len=cutoff_len, neat_packing=True)
     yield "c4_demo_512", dict(stage="pt", dataset="c4_demo", template="default", cutoff_len=512)
     yield "c4_demo_128_apart", dict(stage="pt", dataset="c4_demo", template="default", cutoff_len=128, packing=False)
     yield "kto_en_demo_held_out", dict(stage="kto", dataset="kto_en_demo", template="chatml", cutoff_len=512, val_size=0.1)
     yield "c4_demo_held_out", dict(stage="pt", dataset="c4_demo", template="default", cutoff_len=512, val_size=20)
 
 
-def fields(row, stage, collate):
+def fields(row, stage, collate, neat):
     """What `moonring preprocess` writes of a row. Pretraining's labels are made by the collator."""
     if stage == "pt":
         return {"input_ids": row["input_ids"], "labels": collate([{"input_ids": row["input_ids"]}])["labels"][0].tolist()}
@@ -100,7 +110,7 @@ def fields(row, stage, collate):
         return {key: row[key] for key in ("chosen_input_ids", "chosen_labels", "rejected_input_ids", "rejected_labels")}
     if stage == "kto":
         return {**{key: row[key] for key in ("input_ids", "labels", "kl_input_ids", "kl_labels")}, "kto_tag": row["kto_tags"]}
-    return {"input_ids": row["input_ids"], "labels": row["labels"]}
+    return {key: row[key] for key in ("input_ids", "labels") + (("position_ids",) if neat else ())}
 
 
 def prepare(model, dataset_dir, keys, scratch):
@@ -125,7 +135,7 @@ def prepare(model, dataset_dir, keys, scratch):
     REGISTRY[keys["template"]] = registered  # default_system was written into the registered object
     collate = DataCollatorForLanguageModeling(tokenizer=module["tokenizer"], mlm=False)
     parts = [datasets.get(part) for part in ("train_dataset", "eval_dataset")]
-    return [part and [fields(row, stage, collate) for row in part] for part in parts]
+    return [part and [fields(row, stage, collate, data_args.neat_packing) for row in part] for part in parts]
 
 
 def lines(rows):

@@ -1,0 +1,99 @@
+// Every training configuration of LLaMA-Factory's examples/, by outcome: those on text are accepted and train a step, those that ask for what Moonring does
+// not have are refused by the key's name, and none is left out of the lists.
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "tests/scripts/workplace.h"
+
+namespace moonring::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+// What the message names.
+const std::map<std::string, std::string> kRefused = {
+    {"extras/adam_mini/qwen2_full_sft.yaml", "use_adam_mini: true"},
+    {"extras/apollo/llama3_full_sft.yaml", "use_apollo: true"},
+    {"extras/asft/llama2_full_asft.yaml", "use_asft_loss: true"},
+    {"extras/asft/qwen2_full_asft.yaml", "use_asft_loss: true"},
+    {"extras/badam/llama3_full_sft.yaml", "use_badam: true"},
+    {"extras/fp8/llama3_fp8_deepspeed_sft.yaml", "fp8: true"},
+    {"extras/fp8/llama3_fp8_fsdp_sft.yaml", "fp8: true"},
+    {"extras/fsdp_qlora/llama3_lora_sft.yaml", "quantization_bit: 4"},
+    {"extras/galore/llama3_full_sft.yaml", "use_galore: true"},
+    {"extras/llama_pro/llama3_freeze_sft.yaml", "use_llama_pro: true"},
+    {"extras/mod/llama3_full_sft.yaml", "mixture_of_depths: convert"},
+    {"extras/muon/qwen2_full_sft.yaml", "use_muon: true"},
+    {"extras/nlg_eval/llama3_lora_predict.yaml", "do_predict: true"},
+    {"extras/oft/llama3_oft_sft.yaml", "finetuning_type: oft"},
+    {"extras/oft/qwen2_5vl_oft_sft.yaml", "finetuning_type: oft"},
+    {"extras/pissa/llama3_lora_sft.yaml", "pissa_"},
+    {"extras/qoft/llama3_oft_sft_awq.yaml", "finetuning_type: oft"},
+    {"extras/qoft/llama3_oft_sft_bnb_npu.yaml", "finetuning_type: oft"},
+    {"extras/qoft/llama3_oft_sft_gptq.yaml", "finetuning_type: oft"},
+    {"ktransformers/train_lora/deepseek_v2_lora_sft_kt.yaml", "use_kt: true"},
+    {"ktransformers/train_lora/deepseek_v3_lora_sft_kt.yaml", "use_kt: true"},
+    {"ktransformers/train_lora/qwen3_5moe_lora_sft_kt.yaml", "use_kt: true"},
+    {"ktransformers/train_lora/qwen3moe_lora_sft_kt.yaml", "use_kt: true"},
+    // Megatron's keys, which LLaMA-Factory itself takes with USE_MCA=1 alone.
+    {"megatron/qwen2_vl_full.yaml", "unknown key"},
+    {"megatron/qwen3_moe_full.yaml", "unknown key"},
+    {"train_lora/qwen3_preprocess.yaml", "tokenized_path"},
+    {"train_qlora/qwen3_lora_sft_bnb_npu.yaml", "quantization_bit: 4"},
+    {"train_qlora/qwen3_lora_sft_otfq.yaml", "quantization_bit: 4"},
+};
+
+class LlamaFactoryExamplesTest : public Workplace {
+ protected:
+  LlamaFactoryExamplesTest() {
+    WriteModel("model");
+    Write("data/rows.json", R"([{"instruction": "Q", "output": "good"}, {"instruction": "R", "output": "better"}])");
+    Write("data/pairs.json", R"([{"instruction": "Q one", "chosen": "yes", "rejected": "no"}, {"instruction": "Q two", "chosen": "a", "rejected": "b"}])");
+    Write("data/judged.json", R"([{"instruction": "Q", "output": "good", "tag": true}, {"instruction": "R", "output": "bad", "tag": false}])");
+    Write("data/texts.json", R"([{"text": "one text"}, {"text": "another text"}])");
+    const json info = {{"sft", {{"file_name", "rows.json"}}},
+                       {"dpo", {{"file_name", "pairs.json"}, {"ranking", true}, {"columns", {{"prompt", "instruction"}, {"chosen", "chosen"}, {"rejected", "rejected"}}}}},
+                       {"kto", {{"file_name", "judged.json"}, {"columns", {{"prompt", "instruction"}, {"response", "output"}, {"kto_tag", "tag"}}}}},
+                       {"pt", {{"file_name", "texts.json"}, {"columns", {{"prompt", "text"}}}}}};
+    Write("data/dataset_info.json", info.dump());
+    Write("examples/deepspeed/ds_z0_config.json", R"({"zero_optimization": {"stage": 0}})");
+    Write("examples/deepspeed/ds_z3_config.json", R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3}})");
+  }
+
+  // The configuration with this test's model and data: a file, since its keys stand in files.
+  CommandResult Train(json keys) const {
+    const std::string stage = keys["stage"];
+    keys.update({{"model_name_or_path", "model"}, {"dataset", stage == "rm" ? "dpo" : stage}, {"dataset_dir", "data"}, {"output_dir", "out"},
+                 {"overwrite_output_dir", true},  {"template", "chatml"},  {"max_steps", 1}, {"save_strategy", "no"}});
+    for (const char* gone : {"eval_dataset", "val_size", "eval_strategy", "eval_steps"}) keys.erase(gone);
+    if (stage == "pt") keys["cutoff_len"] = 4;
+    Write("example.yaml", keys.dump());
+    return Run({"train", "example.yaml"});
+  }
+};
+
+TEST_F(LlamaFactoryExamplesTest, AreTrainedOrRefusedByName) {
+  const json examples = json::parse(ReadText(Runfile("tests/golden/llamafactory_examples/examples.json")));
+  int trained = 0;
+  std::set<std::string> refused;
+  for (const auto& [name, keys] : examples.items()) {
+    SCOPED_TRACE(name);
+    const CommandResult result = Train(keys);
+    const auto found = kRefused.find(name);
+    if (found == kRefused.end()) {
+      EXPECT_THAT(result, Succeeds());
+      ++trained;
+      continue;
+    }
+    EXPECT_THAT(result, FailsWith(2, HasSubstr(found->second)));
+    refused.insert(name);
+  }
+  EXPECT_EQ(refused.size(), kRefused.size());
+  EXPECT_EQ(trained, 22);
+}
+
+}  // namespace
+}  // namespace moonring::testing
