@@ -24,9 +24,12 @@ absl::StatusOr<std::unique_ptr<StepSource>> StepSource::Create(std::shared_ptr<c
     return absl::InvalidArgumentError(
         absl::StrCat("step_source: step batches of ", batches->options().examples, " examples over a data set of ", dataset->size()));
   }
+  const auto same_kind = [](const Example& a, const Example& b) {
+    const bool rows = a.padding.has_value();  // of neat_packing, of as many documents as each has
+    return rows == b.padding.has_value() && (rows || a.documents.size() == b.documents.size()) && a.desirable.has_value() == b.desirable.has_value();
+  };
   for (const Example& example : *dataset) {
-    TORCH_CHECK(example.documents.size() == dataset->front().documents.size() && example.desirable.has_value() == dataset->front().desirable.has_value(),
-                "step_source: examples of one data set must be of one kind");
+    TORCH_CHECK(same_kind(example, dataset->front()), "step_source: examples of one data set must be of one kind");
   }
   return std::unique_ptr<StepSource>(new StepSource(std::move(dataset), std::move(batches), packing, dp_rank));
 }
