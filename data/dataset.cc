@@ -1,5 +1,8 @@
 #include "data/dataset.h"
 
+#include <algorithm>
+#include <limits>
+#include <map>
 #include <set>
 
 #include <c10/util/hash.h>
@@ -12,8 +15,12 @@
 #include "data/chat_template.h"
 #include "data/dataset_info.h"
 #include "data/dataset_split.h"
-#include "data/json_source.h"
+#include "data/mixer.h"
+#include "data/numpy_random.h"
+#include "data/row.h"
 #include "data/row_encoder.h"
+#include "data/row_sampler.h"
+#include "data/row_source.h"
 #include "data/stage.h"
 
 namespace moonring::data {
@@ -39,33 +46,78 @@ absl::Status CheckColumns(const DatasetDescription& description, Stage stage, co
   return absl::OkStatus();
 }
 
-absl::Status ReadRows(const DatasetDescription& description, const DatasetOptions& options, const RowEncoder& encoder, TakeRow take) {
-  RETURN_IF_ERROR(CheckStage(description, options.stage));
-  ASSIGN_OR_RETURN(const std::unique_ptr<JsonSource> source, JsonSource::Open(description.files));
+// Encodes the rows of a data set that `wanted` asks for by their number from 0 and hands them on with it, up to row `most`.
+absl::Status ReadRows(const DatasetDescription& description, const DatasetOptions& options, const RowEncoder& encoder, int64_t most,
+                      absl::FunctionRef<bool(int64_t)> wanted, absl::FunctionRef<void(int64_t, EncodedRow)> take) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<RowSource> source, RowSource::Open(description.files));
   std::set<std::string> keys;
   int64_t rows = 0;
   bool ended = false;
-  while (!options.max_samples.has_value() || rows < *options.max_samples) {
+  for (; rows < most; ++rows) {
     ASSIGN_OR_RETURN(const std::optional<Row> row, source->Next());
     ended = !row.has_value();
     if (ended) break;
-    ++rows;
     if (row->value.is_object()) {
       for (const auto& [key, value] : row->value.items()) keys.insert(key);
     }
+    if (!wanted(rows)) continue;
     ASSIGN_OR_RETURN(EncodedRow encoded, encoder.Encode(*row, description), Where(*row));
-    take(std::move(encoded));
+    take(rows, std::move(encoded));
   }
   if (rows == 0) return absl::InvalidArgumentError(absl::StrCat("is empty: ", absl::StrJoin(description.files, ", "), " has no row"));
   return CheckColumns(description, options.stage, keys, ended);
 }
 
+absl::StatusOr<int64_t> CountRows(const DatasetDescription& description) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<RowSource> source, RowSource::Open(description.files));
+  for (int64_t rows = 0;; ++rows) {
+    ASSIGN_OR_RETURN(const std::optional<Row> row, source->Next());
+    if (!row.has_value()) return rows;
+  }
+}
+
+// The rows that the description draws, in the order drawn. Reads the files twice, and encodes what was drawn alone.
+absl::Status ReadSample(const DatasetDescription& description, const DatasetOptions& options, const RowEncoder& encoder, NumpyLegacyRandom& random,
+                        TakeRow take) {
+  ASSIGN_OR_RETURN(const int64_t rows, CountRows(description));
+  std::vector<int64_t> drawn;
+  if (rows > 0) drawn = SampleRows(rows, *description.num_samples, random);
+  if (options.max_samples.has_value()) drawn.resize(std::min<size_t>(drawn.size(), *options.max_samples));
+  const std::set<int64_t> wanted(drawn.begin(), drawn.end());
+  std::map<int64_t, EncodedRow> encoded;
+  RETURN_IF_ERROR(ReadRows(
+      description, options, encoder, rows, [&](int64_t row) { return wanted.contains(row); },
+      [&](int64_t row, EncodedRow each) { encoded.emplace(row, std::move(each)); }));
+  for (const int64_t row : drawn) take(encoded.at(row));
+  return absl::OkStatus();
+}
+
+absl::Status ReadDataset(const DatasetDescription& description, const DatasetOptions& options, const RowEncoder& encoder, NumpyLegacyRandom& random,
+                         TakeRow take) {
+  RETURN_IF_ERROR(CheckStage(description, options.stage));
+  if (description.num_samples.has_value()) return ReadSample(description, options, encoder, random, take);
+  return ReadRows(
+      description, options, encoder, options.max_samples.value_or(std::numeric_limits<int64_t>::max()), [](int64_t) { return true; },
+      [&](int64_t, EncodedRow row) { take(std::move(row)); });
+}
+
+// All rows of all data sets, mixed. Those of data sets that are interleaved are held until the last is read.
 absl::Status ReadAllRows(const DatasetOptions& options, const ChatTemplate& chat_template, TakeRow take) {
   ASSIGN_OR_RETURN(const std::vector<DatasetDescription> descriptions, ReadDatasetInfo(options.dataset_dir, options.names));
+  const bool holds = options.mix.strategy != MixStrategy::kConcat && descriptions.size() > 1;
   const RowEncoder encoder(options, chat_template);
+  NumpyLegacyRandom random(static_cast<uint32_t>(options.seed));
+  std::vector<std::vector<EncodedRow>> held;
+  std::vector<int64_t> rows;
   for (const DatasetDescription& description : descriptions) {
-    RETURN_IF_ERROR(ReadRows(description, options, encoder, take), "data set '", description.name, "'");
+    std::vector<EncodedRow>& own = held.emplace_back();
+    const auto hold = [&](EncodedRow row) { own.push_back(std::move(row)); };
+    RETURN_IF_ERROR(ReadDataset(description, options, encoder, random, holds ? TakeRow(hold) : take), "data set '", description.name, "'");
+    rows.push_back(static_cast<int64_t>(own.size()));
   }
+  if (!holds) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<MixedRow> order, MixRows(rows, options.mix, options.seed));
+  for (const MixedRow& at : order) take(held[at.dataset][at.row]);
   return absl::OkStatus();
 }
 
@@ -85,11 +137,11 @@ absl::StatusOr<PreparedDataset> PrepareDataset(const DatasetOptions& options, st
 }
 
 absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer,
-                                                                         double val_size, int64_t seed) {
+                                                                         double val_size) {
   ASSIGN_OR_RETURN(const ChatTemplate chat_template, MakeTemplate(options, std::move(tokenizer)));
   std::vector<EncodedRow> rows;
   RETURN_IF_ERROR(ReadAllRows(options, chat_template, [&](EncodedRow row) { rows.push_back(std::move(row)); }));
-  ASSIGN_OR_RETURN(const DatasetSplit split, SplitRows(static_cast<int64_t>(rows.size()), val_size, seed));
+  ASSIGN_OR_RETURN(const DatasetSplit split, SplitRows(static_cast<int64_t>(rows.size()), val_size, options.seed));
   const auto prepare = [&](const std::vector<int64_t>& part) {
     ExampleBuilder builder(options, chat_template);
     for (const int64_t row : part) builder.Add(std::move(rows[row]));

@@ -1,6 +1,7 @@
-// Data sets by name -> training examples: read, converted, templated, cut, in the order of `names` and of their rows.
+// Data sets by name -> training examples: read, converted, templated, cut, in the order of `names` and of their rows, or as `mix` says.
 //
-// Each row is read once and dropped: memory is what the examples take (8 bytes a token). Nothing is shuffled here.
+// Each row is read once and dropped: memory is what the examples take (8 bytes a token); where data sets are interleaved or num_samples draws rows,
+// 4 bytes a token more, and rows that are taken again count again.
 // What is left out or cut is counted and reported, with the first row of each kind; `overlong` says what to do with what
 // does not fit in cutoff_len.
 //
@@ -30,7 +31,7 @@ absl::StatusOr<PreparedDataset> PrepareDataset(const DatasetOptions& options, st
 // pretraining and feedback, whose batches of rows hang together, the parts are not parts of the whole's examples. All rows are held until
 // both are prepared (4 bytes a token more).
 absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer,
-                                                                         double val_size, int64_t seed);
+                                                                         double val_size);
 
 // 40 hexadecimal digits (SHA-1) of all ids, labels and tags in their order: equal where the examples are. Cost: one pass.
 std::string DigestOf(const std::vector<Example>& examples);

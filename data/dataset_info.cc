@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "comm/nearest_name.h"
 #include "comm/status_macros.h"
+#include "data/files/file_kind.h"
 #include "data/json_fields.h"
 
 namespace moonring::data {
@@ -101,29 +102,40 @@ absl::Status ReadColumnsAndTags(const json& entry, Columns& c, Tags& t) {
 
 // Only a local file can be read; the first source that is present counts, as users know it.
 absl::Status CheckSource(const json& entry) {
-  for (const char* key : {"hf_hub_url", "ms_hub_url", "om_hub_url", "cloud_file_name"}) {
+  for (const char* key : {"hf_hub_url", "ms_hub_url", "om_hub_url", "script_url", "cloud_file_name"}) {
     if (!entry.contains(key)) continue;
-    return Invalid(
-        absl::StrCat("'", key, "' ", entry[key].dump(), " is on the network: download it first, then describe it with 'file_name' in place of '", key, "'"));
+    if (key == absl::string_view("script_url")) {
+      return Invalid(
+          absl::StrCat("'script_url' ", entry[key].dump(),
+                       " is a program, and programs of a data set are not run: save its rows to a file, then describe that with 'file_name' in place of it"));
+    }
+    return Invalid(absl::StrCat("'", key, "' ", entry[key].dump(), " is on the network: download it first, then describe it with 'file_name' in place of '",
+                                key, "'", entry.contains("file_name") ? " (which wins over 'file_name', as in LLaMA-Factory)" : ""));
   }
-  if (entry.contains("script_url")) return absl::UnimplementedError("not supported yet: script_url");
   if (!entry.contains("file_name")) return Invalid("has no 'file_name'");
   if (!entry["file_name"].is_string()) return Invalid(absl::StrCat("'file_name' must be a string, got ", entry["file_name"].type_name()));
-  if (entry.contains("num_samples") && !entry["num_samples"].is_null())
-    return absl::UnimplementedError("not supported yet: num_samples (max_samples takes the first rows)");
-  if (entry.contains("split") && entry["split"] != "train")
-    return absl::UnimplementedError(absl::StrCat("not supported yet: split ", entry["split"].dump(), " of a local file"));
+  if (entry.contains("split") && entry["split"] != "train") {
+    return Invalid(absl::StrCat("a local file has the split train alone, not ", entry["split"].dump(), ": describe the file of that split with 'file_name'"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadNumSamples(const json& entry, std::optional<int64_t>& num_samples) {
+  const auto found = entry.find("num_samples");
+  if (found == entry.end() || found->is_null()) return absl::OkStatus();
+  constexpr int64_t kMost = int64_t{1} << 31;
+  if (!found->is_number_integer() || *found < 1 || *found > kMost) {
+    return Invalid(absl::StrCat("'num_samples' must be a number of rows, 1 to 2^31, got ", found->dump()));
+  }
+  num_samples = found->get<int64_t>();
   return absl::OkStatus();
 }
 
 absl::Status CheckKinds(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
-    const std::string kind = fs::path(file).extension();
-    if (kind == ".json" || kind == ".jsonl") continue;
-    for (const char* known : {".csv", ".parquet", ".arrow", ".txt"}) {
-      if (kind == known) return absl::UnimplementedError(absl::StrCat("not supported yet: ", kind, " files (", file, "); .json and .jsonl are"));
-    }
-    return Invalid(absl::StrCat(file, ": of unknown kind '", kind, "'; .json and .jsonl can be read"));
+    const std::optional<FileKind> kind = KindOfFile(file);
+    if (!kind.has_value()) return Invalid(absl::StrCat(file, ": of unknown kind '", fs::path(file).extension().string(), "'; ", kFileEndings, " can be read"));
+    if (kind != KindOfFile(files[0])) return Invalid(absl::StrCat(file, ": of another kind than ", files[0], ", and the files of a folder must be of one"));
   }
   return absl::OkStatus();
 }
@@ -164,6 +176,7 @@ absl::StatusOr<DatasetDescription> Describe(const std::string& dataset_dir, cons
     if (!ranking->is_boolean()) return Invalid(absl::StrCat("'ranking' must be true or false, got ", ranking->dump()));
     description.ranking = *ranking;
   }
+  RETURN_IF_ERROR(ReadNumSamples(entry, description.num_samples));
   RETURN_IF_ERROR(ReadColumnsAndTags(entry, description.columns, description.tags));
   ASSIGN_OR_RETURN(description.files, FindFiles(fs::path(dataset_dir) / entry["file_name"].get<std::string>()));
   return description;

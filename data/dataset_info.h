@@ -7,9 +7,12 @@
 //
 // Fails, each with the file, the data set and the key: no such file; broken JSON (line and column); a name that is not
 // there (with the nearest); a value of a wrong type; a source that must be downloaded first; a missing or unsupported file.
+// Of several sources the first of these counts, as in LLaMA-Factory: a hub's URL, script_url, cloud_file_name, file_name. `subset` and
+// `folder` are for hubs and change nothing.
 #ifndef MOONRING_DATA_DATASET_INFO_H_
 #define MOONRING_DATA_DATASET_INFO_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,7 +38,8 @@ struct Tags {
 
 struct DatasetDescription {
   std::string name;
-  std::vector<std::string> files;  // existing .json and .jsonl
+  std::vector<std::string> files;      // existing, of one kind (data/files/file_kind.h)
+  std::optional<int64_t> num_samples;  // rows drawn at random (data/row_sampler.h); none: all
   std::string formatting = "alpaca";
   bool ranking = false;
   Columns columns;

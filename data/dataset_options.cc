@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "comm/status_macros.h"
 
 namespace moonring::data {
 
@@ -20,6 +21,7 @@ absl::Status CheckOptions(const DatasetOptions& options) {
       return absl::InvalidArgumentError(absl::StrCat("dataset: names '", options.names[i], "' twice"));
     }
   }
+  RETURN_IF_ERROR(CheckMix(options.mix, static_cast<int64_t>(options.names.size())));
   if (options.cutoff_len < 1) return absl::InvalidArgumentError(absl::StrCat("cutoff_len must be at least 1, got ", options.cutoff_len));
   if (options.max_samples.has_value() && *options.max_samples < 1) {
     return absl::InvalidArgumentError(absl::StrCat("max_samples must be at least 1, got ", *options.max_samples));

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "data/mixer.h"
 #include "data/stage.h"
 
 namespace moonring::data {
@@ -26,6 +27,8 @@ struct DatasetOptions {
   std::optional<std::string> default_system;  // where given, even "", in place of the template's
   int64_t cutoff_len = 2048;
   std::optional<int64_t> max_samples;  // the first rows of each data set, skipped ones included
+  MixOptions mix;
+  int64_t seed = 42;  // of mixing, of num_samples in a description and of val_size
   bool train_on_prompt = false;
   bool mask_history = false;
   Overlong overlong = Overlong::kTruncate;  // nothing is overlong where texts are packed

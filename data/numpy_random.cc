@@ -79,7 +79,7 @@ uint32_t NumpyRandom::Next32() {
   return static_cast<uint32_t>(both);
 }
 
-uint32_t NumpyRandom::UpTo(uint32_t most) {
+uint32_t NumpyDraws::UpTo(uint32_t most) {
   if (most == 0) return 0;
   const uint32_t mask = static_cast<uint32_t>(std::bit_ceil(uint64_t{most} + 1) - 1);
   uint32_t value;
@@ -88,7 +88,7 @@ uint32_t NumpyRandom::UpTo(uint32_t most) {
   return value;
 }
 
-std::vector<int64_t> NumpyRandom::Permutation(int64_t n) {
+std::vector<int64_t> NumpyDraws::Permutation(int64_t n) {
   TORCH_CHECK(n >= 0 && n <= int64_t{1} << 32, "a permutation of ", n, " places; wanted 0 to 2^32");
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), int64_t{0});

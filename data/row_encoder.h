@@ -15,7 +15,7 @@
 #include "data/conversation.h"
 #include "data/dataset_info.h"
 #include "data/dataset_options.h"
-#include "data/json_source.h"
+#include "data/row.h"
 
 namespace moonring::data {
 

@@ -62,6 +62,8 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Optio
   wanted.default_system = options.Find<std::string>("default_system");
   wanted.cutoff_len = options.Get<int64_t>("cutoff_len", 2048);
   wanted.max_samples = options.Find<int64_t>("max_samples");
+  wanted.mix.strategy = comm::ValueOrThrow(data::ParseMixStrategy(options.Get<std::string>("mix_strategy", "concat")));
+  wanted.mix.probabilities = options.Get<std::vector<double>>("interleave_probs", {});
   wanted.train_on_prompt = options.Get<bool>("train_on_prompt", false);
   wanted.mask_history = options.Get<bool>("mask_history", false);
   wanted.overlong = comm::ValueOrThrow(data::ParseOverlong(options.Get<std::string>("overlong", "truncate")));
@@ -69,10 +71,10 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Optio
   wanted.neat_packing = options.Get<bool>("neat_packing", false);
   wanted.preprocessing_batch_size = options.Get<int64_t>("preprocessing_batch_size", 1000);
   const double val_size = options.Get<double>("val_size", 0);
-  const int64_t seed = options.Get<int64_t>("seed", 42);
+  wanted.seed = options.Get<int64_t>("seed", 42);
   options.Finish();
   if (val_size >= 0 && val_size <= kNoValSize) return {Shared(comm::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)))), nullptr};
-  auto [train, held_out] = comm::ValueOrThrow(data::PrepareSplit(wanted, std::move(tokenizer), val_size, seed));
+  auto [train, held_out] = comm::ValueOrThrow(data::PrepareSplit(wanted, std::move(tokenizer), val_size));
   return {Shared(std::move(train)), Shared(std::move(held_out))};
 }
 

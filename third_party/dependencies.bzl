@@ -113,6 +113,16 @@ def moonring_dependencies():
         links = {"include": "/usr/include/cairo"},
     )
     debian(
+        name = "zlib",
+        build_file = "//third_party:zlib.BUILD",
+        needs = {"zlib1g-dev": "{lib}/libz.a"},
+    )
+    debian(
+        name = "zstd",
+        build_file = "//third_party:zstd.BUILD",
+        needs = {"libzstd-dev": "{lib}/libzstd.a"},
+    )
+    debian(
         name = "tcmalloc",
         build_file = "//third_party:tcmalloc.BUILD",
         needs = {"libgoogle-perftools-dev": "{lib}/libtcmalloc_minimal.a"},

@@ -1,5 +1,6 @@
 #include "data/formats/row_fields.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace moonring::data {
@@ -23,6 +24,12 @@ absl::Status ReadTag(const json& row, const Column& column, ConvertedRow& conver
   const json* value = FindField(row, column);
   if (value == nullptr) {
     converted.skipped = absl::StrCat("no '", *column, "'");
+    return absl::OkStatus();
+  }
+  // A csv file has texts alone: these six are pandas' truth values.
+  for (const char* text : {"true", "True", "TRUE", "false", "False", "FALSE"}) {
+    if (*value != text) continue;
+    converted.desirable = absl::ascii_tolower(text[0]) == 't';
     return absl::OkStatus();
   }
   if (!value->is_boolean()) return absl::InvalidArgumentError(absl::StrCat("'", *column, "' must be true or false, got ", value->type_name()));

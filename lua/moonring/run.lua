@@ -62,6 +62,15 @@ function run.attention(c, mesh, model)
   return attention.create(options)
 end
 
+-- interleave_probs as numbers: a comma list holds texts.
+local function probabilities(list)
+  local numbers = {}
+  for i, each in ipairs(list or {}) do
+    numbers[i] = tonumber(each) or error(("interleave_probs: wanted numbers, got '%s'"):format(tostring(each)), 0)
+  end
+  return numbers
+end
+
 -- Named data sets as the stage wants them.
 local function load_datasets(c, names, tokenizer, val_size)
   return data.load {
@@ -73,6 +82,8 @@ local function load_datasets(c, names, tokenizer, val_size)
     tokenizer = tokenizer,
     cutoff_len = c.cutoff_len - ((c.packing or c.neat_packing) and 1 or 0), -- as LLaMA-Factory, where packing is asked for by name
     max_samples = c.max_samples,
+    mix_strategy = c.mix_strategy,
+    interleave_probs = probabilities(c.interleave_probs),
     train_on_prompt = c.train_on_prompt,
     mask_history = c.mask_history,
     overlong = c.overlong,

@@ -31,6 +31,8 @@ local config = {}
 ---@field overlong "truncate" | "drop" | "error" what becomes of a longer example; truncate where absent
 ---@field train_on_prompt boolean learn the prompt's tokens too; false where absent
 ---@field mask_history boolean learn the last turn alone; false where absent
+---@field mix_strategy "concat" | "interleave_under" | "interleave_over" | "interleave_once" data sets one after another, or interleaved until the first is through (under), or all are, each again from its beginning (over) or once; concat where absent
+---@field interleave_probs? string[] how likely each data set is to give the next row; absent: they take turns
 ---@field max_samples? integer rows of each data set at most
 ---@field val_size number examples held out for evaluation: below 1 a part of the data set, else their number; 0 where absent
 ---@field packing? boolean stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at cutoff_len - 1, as LLaMA-Factory does. Stage sft: LLaMA-Factory's rows of cutoff_len tokens, whose texts see each other. Without it documents are packed exactly

@@ -26,6 +26,8 @@ function data.template(name, tokenizer, system) end
 ---@field default_system? string the system text where an example has none
 ---@field cutoff_len? integer tokens of an example, prompt and response, at most; 2048 where absent
 ---@field max_samples? integer rows of each data set at most
+---@field mix_strategy? "concat" | "interleave_under" | "interleave_over" | "interleave_once" data sets one after another, or interleaved until the first is through (under), or all are, each again from its beginning (over) or once; "concat" where absent
+---@field interleave_probs? number[] how likely each data set is to give the next row; absent: they take turns
 ---@field train_on_prompt? boolean learn the prompt's tokens too; false where absent
 ---@field mask_history? boolean learn the last turn alone; false where absent
 ---@field overlong? "truncate" | "drop" | "error" what becomes of a longer example; "truncate" where absent
@@ -34,7 +36,7 @@ function data.template(name, tokenizer, system) end
 ---@field neat_packing? boolean stage sft: such rows, their texts apart; false where absent
 ---@field preprocessing_batch_size? integer rows that are joined (pt) or mismatched (kto) together; 1000 where absent
 ---@field val_size? number hold rows out: a part of them below 1, above 1 their number; none where absent or 0
----@field seed? integer of val_size's choice, which is numpy's; 42 where absent
+---@field seed? integer of what numpy draws: val_size's choice, interleave_probs, num_samples of a description; 42 where absent
 
 --- Reads data sets in LLaMA-Factory's forms (alpaca, sharegpt, openai) and makes examples of them: ids and unshifted labels, in the order of names
 --- and rows, or with val_size in the order in which the rows were drawn. Errors name the data set, and the file, line and row where there is one.

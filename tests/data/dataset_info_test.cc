@@ -70,8 +70,27 @@ TEST(DatasetInfoTest, AFolderStandsForItsFilesInOrder) {
   std::filesystem::create_directories(folder.Path("empty"));
   ASSERT_OK_AND_ASSIGN(const auto d, ReadInfo(folder, R"({"d": {"file_name": "part"}})"));
   EXPECT_THAT(d[0].files, ElementsAre(folder.Path("part/a.json"), folder.Path("part/b.jsonl"), folder.Path("part/c.json")));
-  EXPECT_THAT(ReadInfo(folder, R"({"d": {"file_name": "bad"}})"), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("not supported yet: .csv files")));
+  EXPECT_THAT(ReadInfo(folder, R"({"d": {"file_name": "bad"}})"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("bad/b.csv: of another kind than " + folder.Path("bad/a.json"))));
+  for (const char* name : {"a.csv", "b.csv.gz", "c.csv.zst"}) folder.Write(std::string("csv/") + name, "");
+  EXPECT_EQ(ReadInfo(folder, R"({"d": {"file_name": "csv"}})")->front().files.size(), 3);
+  for (const char* name : {"a.txt", "a.parquet", "a.arrow", "a.jsonl.gz"}) {
+    folder.Write(name, "");
+    EXPECT_OK(ReadInfo(folder, std::string(R"({"d": {"file_name": ")") + name + "\"}}"));
+  }
+  folder.Write("a.xlsx", "");
+  EXPECT_THAT(ReadInfo(folder, R"({"d": {"file_name": "a.xlsx"}})"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a.xlsx: of unknown kind '.xlsx'; .json, .jsonl, .csv and .txt")));
   EXPECT_THAT(ReadInfo(folder, R"({"d": {"file_name": "empty"}})"), StatusIs(absl::StatusCode::kNotFound, EndsWith("empty: the folder holds no file")));
+}
+
+TEST(DatasetInfoTest, ReadsNumSamples) {
+  TemporaryFolder folder;
+  folder.Write("d.json", "[]");
+  ASSERT_OK_AND_ASSIGN(const auto d,
+                       ReadInfo(folder, R"({"a": {"file_name": "d.json", "num_samples": 12}, "b": {"file_name": "d.json", "num_samples": null}})", {"a", "b"}));
+  EXPECT_EQ(d[0].num_samples, 12);
+  EXPECT_EQ(d[1].num_samples, std::nullopt);
 }
 
 TEST(DatasetInfoTest, NamesWhatIsWrongWithTheFile) {
@@ -91,7 +110,6 @@ TEST(DatasetInfoTest, NamesWhatIsWrongWithTheFile) {
 
 TEST(DatasetInfoTest, NamesWhatIsWrongWithADescription) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
-  const auto later = absl::StatusCode::kUnimplemented;
   EXPECT_THAT(ErrorOf("3"), StatusIs(invalid, EndsWith("dataset_info.json: data set 'd': wanted an object, got number")));
   EXPECT_THAT(ErrorOf("{}"), StatusIs(invalid, EndsWith("data set 'd': has no 'file_name'")));
   EXPECT_THAT(ErrorOf(R"({"file_name": 3})"), StatusIs(invalid, HasSubstr("'file_name' must be a string, got number")));
@@ -100,9 +118,14 @@ TEST(DatasetInfoTest, NamesWhatIsWrongWithADescription) {
               StatusIs(invalid, HasSubstr("'hf_hub_url' \"a/b\" is on the network: download it first")));
   EXPECT_THAT(ErrorOf(R"({"ms_hub_url": "a/b"})"), StatusIs(invalid, HasSubstr("download it first")));
   EXPECT_THAT(ErrorOf(R"({"cloud_file_name": "s3://a"})"), StatusIs(invalid, HasSubstr("download it first")));
-  EXPECT_THAT(ErrorOf(R"({"script_url": "a"})"), StatusIs(later, HasSubstr("not supported yet: script_url")));
-  EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "num_samples": 3})"), StatusIs(later, HasSubstr("not supported yet: num_samples")));
-  EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "split": "test"})"), StatusIs(later, HasSubstr("not supported yet: split \"test\"")));
+  EXPECT_THAT(ErrorOf(R"({"script_url": "a", "cloud_file_name": "b", "file_name": "d.json"})"),
+              StatusIs(invalid, HasSubstr("'script_url' \"a\" is a program, and programs of a data set are not run")));
+  EXPECT_THAT(ErrorOf(R"({"om_hub_url": "a/b", "script_url": "a", "file_name": "d.json"})"), StatusIs(invalid, HasSubstr("(which wins over 'file_name'")));
+  for (const char* number : {"0", "-3", "2.5", "\"7\"", "4294967296"}) {
+    EXPECT_THAT(ErrorOf(std::string(R"({"file_name": "d.json", "num_samples": )") + number + "}"),
+                StatusIs(invalid, HasSubstr(std::string("'num_samples' must be a number of rows, 1 to 2^31, got ") + number)));
+  }
+  EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "split": "test"})"), StatusIs(invalid, HasSubstr("a local file has the split train alone, not \"test\"")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "formatting": "sharegbt"})"),
               StatusIs(invalid, HasSubstr("wanted one of alpaca, sharegpt, openai (did you mean 'sharegpt'?)")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "ranking": "yes"})"), StatusIs(invalid, HasSubstr("'ranking' must be true or false, got \"yes\"")));

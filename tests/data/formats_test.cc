@@ -75,6 +75,9 @@ TEST(SharegptTest, MakesPairsAndJudgedAnswers) {
   EXPECT_EQ(Sharegpt((talk + "false}").c_str(), feedback), "/u:q|=>y bad");
   EXPECT_EQ(Sharegpt((talk + "null}").c_str(), feedback), "skipped: no 'good'");
   EXPECT_THAT(Sharegpt((talk + "1}").c_str(), feedback), HasSubstr("'good' must be true or false, got number"));
+  for (const char* text : {"true", "True", "TRUE"}) EXPECT_EQ(Sharegpt((talk + "\"" + text + "\"}").c_str(), feedback), "/u:q|=>y good");
+  for (const char* text : {"false", "False", "FALSE"}) EXPECT_EQ(Sharegpt((talk + "\"" + text + "\"}").c_str(), feedback), "/u:q|=>y bad");
+  EXPECT_THAT(Sharegpt((talk + "\"yes\"}").c_str(), feedback), HasSubstr("'good' must be true or false, got string"));
   // A row without a tag is left out, but its answer may be mismatched with another row's prompt.
   EXPECT_THAT(ConvertSharegpt(nlohmann::json::parse(talk + "null}"), Sharegpt(), feedback)->answers, ElementsAre("y"));
 }

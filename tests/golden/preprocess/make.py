@@ -81,6 +81,21 @@ def cases():
     yield "judged_held_out", dict(stage="kto", dataset="judged", template="chatml", val_size=3, seed=3, preprocessing_batch_size=4)
     yield "texts_held_out", dict(stage="pt", dataset="texts", template="default", cutoff_len=20, val_size=0.3, seed=5)
     yield "chats_evaluated_on_messages", dict(dataset="chats", eval_dataset="messages", template="chatml")
+    # Files of other kinds (make_files.py), rows drawn, data sets mixed.
+    yield "file_csv", dict(stage="kto", dataset="csv", template="chatml")
+    yield "file_csv_plain", dict(dataset="csv_plain", template="chatml")
+    yield "file_txt", dict(stage="pt", dataset="txt", template="default", cutoff_len=32)
+    yield "file_gzip", dict(dataset="gzip", template="chatml", cutoff_len=100)
+    yield "file_parquet", dict(dataset="parquet", template="smollm2")
+    yield "file_arrow", dict(dataset="arrow", template="chatml")
+    yield "drawn_few", dict(dataset="few", template="chatml")
+    yield "drawn_many_then_few", dict(dataset="many,few", template="chatml", cutoff_len=64, max_samples=35, seed=7)
+    yield "mix_under", dict(dataset="own,renamed", template="chatml", cutoff_len=64, mix_strategy="interleave_under")
+    yield "mix_over", dict(dataset="renamed,own,long", template="chatml", cutoff_len=40, mix_strategy="interleave_over")
+    yield "mix_under_probs", dict(dataset="own,renamed,chats", template="chatml", cutoff_len=64, mix_strategy="interleave_under", interleave_probs="0.5,0.2,0.3", seed=3)
+    yield "mix_over_probs", dict(dataset="few,renamed", template="chatml", cutoff_len=64, mix_strategy="interleave_over", interleave_probs="0.3,0.7", max_samples=9)
+    yield "mix_judged", dict(stage="kto", dataset="judged,judged_alpaca", template="chatml", mix_strategy="interleave_over", preprocessing_batch_size=5)
+    yield "mix_held_out", dict(dataset="own,renamed", template="chatml", cutoff_len=64, mix_strategy="interleave_under", val_size=0.2, seed=5)
 
 
 def digest_cases():

@@ -1,0 +1,21 @@
+// What a data file holds, by the ending of its name: .json and .jsonl (one kind), .csv, .txt, .parquet, .arrow.
+// The first three may be compressed and have a second ending, .gz or .zst.
+#ifndef MOONRING_DATA_FILES_FILE_KIND_H_
+#define MOONRING_DATA_FILES_FILE_KIND_H_
+
+#include <optional>
+
+#include "absl/strings/string_view.h"
+
+namespace moonring::data {
+
+enum class FileKind { kJson, kCsv, kText, kParquet, kArrow };
+
+inline constexpr char kFileEndings[] = ".json, .jsonl, .csv and .txt (plain or with .gz or .zst behind), .parquet and .arrow";
+
+// Nothing where the ending is another one.
+std::optional<FileKind> KindOfFile(absl::string_view path);
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_FILES_FILE_KIND_H_

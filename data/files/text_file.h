@@ -1,0 +1,63 @@
+// A text file, byte by byte, plain or compressed (data/files/byte_stream.h), with the place of each byte. A UTF-8 byte order mark is passed over.
+//
+// What goes wrong while Peek() reads makes it kEnd and stays in failed(). Open fails, naming the file, where it cannot be opened or begins as UTF-16 does.
+#ifndef MOONRING_DATA_FILES_TEXT_FILE_H_
+#define MOONRING_DATA_FILES_TEXT_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "data/files/byte_stream.h"
+#include "data/files/text_position.h"
+
+namespace moonring::data {
+
+class TextFile {
+ public:
+  static constexpr int kEnd = -1;
+
+  static absl::StatusOr<std::unique_ptr<TextFile>> Open(std::string path);
+
+  // The next byte, or kEnd.
+  int Peek() { return next_ < buffer_.size() || Fill() ? static_cast<unsigned char>(buffer_[next_]) : kEnd; }
+  // Passes it; Peek() was not kEnd.
+  void Take() { position_.Advance(static_cast<unsigned char>(buffer_[next_++])); }
+  // Passes \n, \r\n or \r, where one is next.
+  void TakeLineEnd();
+
+  const std::string& path() const { return path_; }
+  const TextPosition& position() const { return position_; }
+  bool failed() const { return !status_.ok(); }
+
+  // What went wrong while row `row` was read, with file, line and row; OK where nothing did.
+  absl::Status status(int64_t row) const;
+  // `FILE:LINE (row ROW): what`, INVALID_ARGUMENT.
+  absl::Status Error(int64_t line, int64_t row, absl::string_view what) const;
+  // An Error where `text`, which is of that row, is not UTF-8.
+  absl::Status CheckUtf8(absl::string_view text, int64_t line, int64_t row) const;
+
+  // Goes to a position of the same file, after Open.
+  absl::Status Seek(const TextPosition& position);
+
+ private:
+  TextFile(std::string path, std::unique_ptr<ByteStream> stream) : path_(std::move(path)), stream_(std::move(stream)) {}
+  bool Fill();
+
+  std::string path_;
+  std::unique_ptr<ByteStream> stream_;
+  std::string buffer_;
+  size_t next_ = 0;  // in buffer_
+  TextPosition position_;
+  bool at_end_ = false;
+  absl::Status status_;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_FILES_TEXT_FILE_H_

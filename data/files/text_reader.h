@@ -1,0 +1,38 @@
+// The rows of a .txt file: each line is {"text": LINE}, an empty one too. Lines end with \n, \r\n or \r, the last one perhaps with the file.
+//
+// Fails with `FILE:LINE (row N): what is wrong` where a line is not UTF-8, and as TextFile does.
+#ifndef MOONRING_DATA_FILES_TEXT_READER_H_
+#define MOONRING_DATA_FILES_TEXT_READER_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "data/files/row_reader.h"
+#include "data/files/text_file.h"
+#include "data/row.h"
+
+namespace moonring::data {
+
+class TextReader final : public RowReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<RowReader>> Open(const std::string& path);
+
+  absl::StatusOr<std::optional<Row>> Next() override;
+  State state() const override { return {.position = file_->position(), .rows = rows_, .ended = ended_}; }
+  absl::Status Seek(const State& state) override;
+
+ private:
+  explicit TextReader(std::unique_ptr<TextFile> file) : file_(std::move(file)) {}
+
+  std::unique_ptr<TextFile> file_;
+  int64_t rows_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_FILES_TEXT_READER_H_
