@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
@@ -107,8 +109,8 @@ class JsonSource::Reader {
     is_array_ ? TakeElement() : TakeLine();
     RETURN_IF_ERROR(status_);
     try {
-      row.value = nlohmann::json::parse(text_);
-    } catch (const nlohmann::json::parse_error& error) {
+      row.value = OrderedJson::parse(text_);
+    } catch (const OrderedJson::parse_error& error) {
       return ParseError(begin, error);
     }
     ++state_.rows;

@@ -13,16 +13,15 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "data/python_json.h"
 #include "data/source.h"
 
 namespace moonring::data {
 
 struct Row {
-  nlohmann::json value;
+  OrderedJson value;  // its keys in the file's order
   std::string file;
   int64_t number = 0;  // in its file, from 1
   int64_t line = 0;    // where it begins, from 1

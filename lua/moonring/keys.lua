@@ -4,6 +4,7 @@
 -- types: int, float, bool, string, list (a comma list or a YAML list). `null` as a default: may be left out.
 --   only     the default alone is accepted: what else the key could ask for is not supported yet
 --   ignored  accepted with any value: it changes nothing here, for the reason given
+--   nullable null is a value beside the default: the key is then absent
 local objectives = require "moonring.native.objectives"
 local system = require "moonring.native.system"
 local null = system.null
@@ -69,7 +70,7 @@ section("Data", {
   { "dataset", "list", null, "names from dataset_info.json" },
   { "eval_dataset", "list", null, "names of data sets to evaluate on; excludes val_size" },
   { "dataset_dir", "string", "data", "the folder of dataset_info.json" },
-  { "template", "string", null, "the chat template by name; absent: default" },
+  { "template", "string", null, "the chat template: a name (moonring help templates) or a file of one's own (PATH.lua); absent: default" },
   { "cutoff_len", "int", 2048, "tokens of an example, prompt and response, at most" },
   { "overlong", "string", "truncate", "what becomes of a longer example", choices = { "truncate", "drop", "error" } },
   { "train_on_prompt", "bool", false, "learn the prompt's tokens too" },
@@ -91,8 +92,9 @@ section("Data", {
   { "overwrite_cache", "bool", false, "compute reference log-probs again; prepared data is not cached" },
   { "tokenized_path", "string", null, "prepared data on disk", only = later },
   { "default_system", "string", null, "the system prompt where an example has none" },
-  { "tool_format", "string", null, "how tools are written", only = later },
-  { "enable_thinking", "bool", true, "reasoning templates", ignored = "the templates here have no thoughts" },
+  { "tool_format", "string", null, "how tools and their calls are written, by name; absent: as the template does" },
+  { "enable_thinking", "bool", true, "reasoning templates: an answer without a thought learns an empty one; false: thoughts are taken out, an empty one is given; null: they stay, and an empty one is given where there is none", nullable = true },
+  { "preserve_thinking", "bool", false, "reasoning templates: earlier answers keep their thoughts in pairs, judged answers, chats and with mask_history" },
   { "eval_on_each_dataset", "bool", false, "evaluate data sets one by one", only = later },
   { "group_by_length", "bool", false, "batches of like lengths", only = later },
   { "data_shared_file_system", "bool", false, "one node prepares for all", ignored = "" },
@@ -245,7 +247,7 @@ keys.unsupported = {}
 for name in ([[adapter_folder use_galore use_apollo use_badam use_adam_mini use_muon galore_rank galore_update_interval galore_scale
   apollo_rank apollo_scale badam_mode badam_switch_interval ref_model_quantization_bit reward_model
   reward_model_adapters reward_model_type quantization_type double_quantization export_quantization_bit
-  export_quantization_dataset asft_alpha eval_num_beams media_dir preserve_thinking activation_offload zero_stage
+  export_quantization_dataset asft_alpha eval_num_beams media_dir activation_offload zero_stage
   zero_group offload_optimizer on_nonfinite spike_clip max_restarts memory_report cp_size cp_mode ppo_buffer_size
   ppo_epochs ppo_score_norm ppo_target ppo_whiten_rewards]]):gmatch "%S+" do
   keys.unsupported[#keys.unsupported + 1] = name
