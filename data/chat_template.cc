@@ -6,40 +6,16 @@
 #include <c10/util/Exception.h>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "comm/nearest_name.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "comm/status_macros.h"
+#include "data/python_json.h"
 
 namespace moonring::data {
 namespace {
-
-Slot Text(absl::string_view text) { return {Slot::Kind::kText, std::string(text)}; }
-Slot Eos() { return {Slot::Kind::kEos, ""}; }
-
-std::vector<TemplateSpec> Templates() {
-  const std::vector<Slot> chatml_system = {Text("<|im_start|>system\n{{content}}<|im_end|>\n")};
-  const std::vector<Slot> chatml_user = {Text("<|im_start|>user\n{{content}}<|im_end|>\n<|im_start|>assistant\n")};
-  const std::vector<Slot> chatml_assistant = {Text("{{content}}<|im_end|>\n")};
-  return {
-      {.name = "chatml",
-       .system = chatml_system,
-       .user = chatml_user,
-       .assistant = chatml_assistant,
-       .stop_words = {"<|im_end|>", "<|im_start|>"},
-       .replace_eos = true},
-      {.name = "default",
-       .system = {Text("System: {{content}}"), Eos(), Text("\n")},
-       .user = {Text("Human: {{content}}"), Eos(), Text("\nAssistant:")},
-       .assistant = {Text("{{content}}"), Eos(), Text("\n")}},
-      {.name = "smollm2",
-       .system = chatml_system,
-       .user = chatml_user,
-       .assistant = chatml_assistant,
-       .default_system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face.",
-       .stop_words = {"<|im_end|>"}},
-  };
-}
 
 void ReplaceFirst(std::string& text, absl::string_view what, absl::string_view with) {
   const size_t at = text.find(what.data(), 0, what.size());
@@ -59,29 +35,30 @@ absl::StatusOr<int32_t> WholeToken(const Tokenizer& tokenizer, const std::string
   return *id;
 }
 
+// The first part of `text` from `begin` to the first `end` after it, both included; none where there is none.
+std::optional<absl::string_view> FindPart(absl::string_view text, absl::string_view begin, absl::string_view end) {
+  const size_t from = text.find(begin);
+  if (from == absl::string_view::npos) return std::nullopt;
+  const size_t to = text.find(end, from + begin.size());
+  if (to == absl::string_view::npos) return std::nullopt;
+  return text.substr(from, to + end.size() - from);
+}
+
+std::string Without(const std::string& text, absl::string_view part) { return absl::StrReplaceAll(text, {{part, ""}}); }
+
+bool IsAnswer(Role role) { return role == Role::kAssistant || role == Role::kFunctionCall; }
+
 }  // namespace
-
-std::vector<std::string> TemplateNames() {
-  std::vector<std::string> names;
-  for (const TemplateSpec& spec : Templates()) names.push_back(spec.name);
-  return names;
-}
-
-absl::StatusOr<TemplateSpec> FindTemplate(absl::string_view name) {
-  for (TemplateSpec& spec : Templates()) {
-    if (spec.name == name) return std::move(spec);
-  }
-  const std::vector<std::string> names = TemplateNames();
-  if (name.empty()) return absl::InvalidArgumentError(absl::StrCat("template: none is named; there are ", absl::StrJoin(names, ", ")));
-  return absl::NotFoundError(absl::StrCat("template: no '", name, "'", comm::DidYouMean(name, names), "; there are ", absl::StrJoin(names, ", ")));
-}
 
 ChatTemplate::ChatTemplate(TemplateSpec spec, std::shared_ptr<const Tokenizer> tokenizer) : spec_(std::move(spec)), tokenizer_(std::move(tokenizer)) {}
 
 absl::StatusOr<ChatTemplate> ChatTemplate::Create(TemplateSpec spec, std::shared_ptr<const Tokenizer> tokenizer, std::optional<std::string> default_system) {
   TORCH_CHECK(tokenizer != nullptr, "template '", spec.name, "': a tokenizer is wanted, got none");
+  TORCH_CHECK(!spec.system.empty() || spec.kind != TemplateSpec::Kind::kSystemInUser, "template '", spec.name, "': a slot for the system text is wanted, got none");
   ChatTemplate result(std::move(spec), std::move(tokenizer));
   if (default_system.has_value()) result.spec_.default_system = *std::move(default_system);
+  ASSIGN_OR_RETURN(result.tool_format_, FindToolFormat(result.spec_.tool_format), "template '", result.spec_.name, "'");
+  RETURN_IF_ERROR(result.CheckTokens(), "template '", result.spec_.name, "'");
   std::vector<int32_t> stops;
   for (const std::string& word : result.spec_.stop_words) {
     ASSIGN_OR_RETURN(const int32_t id, WholeToken(*result.tokenizer_, word), "template '", result.spec_.name, "'");
@@ -105,62 +82,174 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(TemplateSpec spec, std::shared
   return result;
 }
 
+absl::Status ChatTemplate::CheckTokens() const {
+  for (const std::vector<Slot>* slots : {&spec_.prefix, &spec_.system, &spec_.user, &spec_.assistant, &spec_.function_call, &spec_.observation}) {
+    for (const Slot& slot : *slots) {
+      if (slot.kind != Slot::Kind::kToken || tokenizer_->IdOf(slot.text).has_value()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("needs the token '", slot.text, "', which the tokenizer lacks"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 void ChatTemplate::Append(const std::vector<Slot>& slots, absl::string_view content, std::optional<int64_t> turn, std::vector<int32_t>& ids) const {
   for (const Slot& slot : slots) {
-    if (slot.kind == Slot::Kind::kEos) {
-      ids.push_back(eos_);
-    } else if (slot.kind == Slot::Kind::kBos) {
-      if (tokenizer_->bos().has_value()) ids.push_back(*tokenizer_->bos());
-    } else {
-      std::string text = slot.text;
-      ReplaceFirst(text, "{{content}}", content);
-      if (turn.has_value()) ReplaceFirst(text, "{{idx}}", absl::StrCat(*turn));
-      const std::vector<int32_t> encoded = tokenizer_->Encode(text);
-      ids.insert(ids.end(), encoded.begin(), encoded.end());
+    switch (slot.kind) {
+      case Slot::Kind::kEos:
+        ids.push_back(eos_);
+        break;
+      case Slot::Kind::kBos:
+        if (tokenizer_->bos().has_value()) ids.push_back(*tokenizer_->bos());
+        break;
+      case Slot::Kind::kToken:
+        ids.push_back(*tokenizer_->IdOf(slot.text));
+        break;
+      case Slot::Kind::kText: {
+        std::string text = slot.text;
+        ReplaceFirst(text, "{{content}}", content);
+        if (turn.has_value()) ReplaceFirst(text, "{{idx}}", absl::StrCat(*turn));
+        const std::vector<int32_t> encoded = tokenizer_->Encode(text);
+        ids.insert(ids.end(), encoded.begin(), encoded.end());
+      }
     }
   }
 }
 
-std::vector<std::vector<int32_t>> ChatTemplate::EncodeMessages(const Conversation& conversation) const {
+// The system text with the tools after it; none where there is neither.
+absl::StatusOr<std::optional<std::string>> ChatTemplate::SystemText(const Conversation& conversation) const {
+  std::string text = conversation.system.empty() ? spec_.default_system : conversation.system;
+  if (conversation.tools.empty()) return text.empty() ? std::nullopt : std::optional(text);
+  if (!spec_.tools.empty()) {
+    std::string described = spec_.tools;
+    ReplaceFirst(described, "{{content}}", conversation.tools);
+    return text + described;
+  }
+  ASSIGN_OR_RETURN(const OrderedJson tools, ParseOrderedJson(conversation.tools), "tools");
+  if (!tools.is_array()) return absl::InvalidArgumentError(absl::StrCat("tools: must be an array of tools, got ", tools.type_name()));
+  if (tools.empty()) return text;
+  const std::string date = spec_.date.empty() ? absl::FormatTime("%d %b %Y", absl::Now(), absl::LocalTimeZone()) : spec_.date;
+  ASSIGN_OR_RETURN(const std::string described, tool_format_.describe(tools, date), "tools");
+  return text + described;
+}
+
+// A function call's text as the tool format writes it, with the thought or the words around it.
+absl::StatusOr<std::string> ChatTemplate::CallText(const std::string& content) const {
+  std::string before, calls = content;
+  if (spec_.kind != TemplateSpec::Kind::kSystemInUser) {  // of these LLaMA-Factory takes all as the call
+    if (const auto call = FindPart(content, spec_.tool_call_begin, spec_.tool_call_end); call.has_value()) {
+      before = Without(content, *call);
+      calls = std::string(call->substr(spec_.tool_call_begin.size(), call->size() - spec_.tool_call_begin.size() - spec_.tool_call_end.size()));
+    } else if (const auto thought = FindPart(content, spec_.thought_begin, spec_.thought_end); thought.has_value()) {
+      before = std::string(*thought);
+      calls = Without(content, *thought);
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<ToolCall> parsed, ParseToolCalls(calls));
+  ASSIGN_OR_RETURN(const std::string text, tool_format_.call(parsed));
+  return before + text;
+}
+
+absl::StatusOr<std::vector<std::vector<int32_t>>> ChatTemplate::EncodeMessages(const Conversation& conversation) const {
   std::vector<std::vector<int32_t>> encoded;
-  const std::string& system = conversation.system.empty() ? spec_.default_system : conversation.system;
+  const bool in_user = spec_.kind == TemplateSpec::Kind::kSystemInUser;
+  ASSIGN_OR_RETURN(const std::optional<std::string> system, SystemText(conversation));
   for (size_t i = 0; i < conversation.messages.size(); ++i) {
     const Message& message = conversation.messages[i];
-    TORCH_CHECK((message.role == Role::kUser) == (i % 2 == 0), "messages must alternate, user first; message ", i, " is not the ",
-                i % 2 == 0 ? "user's" : "assistant's");
+    TORCH_CHECK(IsAnswer(message.role) == (i % 2 == 1), "messages must be given and answered in turns; message ", i, " is ",
+                i % 2 == 0 ? "an answer" : "none");
     std::vector<int32_t>& ids = encoded.emplace_back();
+    std::string begin;  // of the user's text
     if (i == 0) {
       Append(spec_.prefix, "", std::nullopt, ids);
-      if (!system.empty()) Append(spec_.system, system, std::nullopt, ids);
+      if (system.has_value() && in_user) {
+        begin = spec_.system.front().text;
+        ReplaceFirst(begin, "{{content}}", *system);
+      } else if (system.has_value()) {
+        Append(spec_.system, *system, std::nullopt, ids);
+      }
     }
-    if (message.role == Role::kUser) {
-      Append(spec_.user, message.content, static_cast<int64_t>(i / 2), ids);
-    } else {
-      Append(spec_.assistant, message.content, std::nullopt, ids);
+    switch (message.role) {
+      case Role::kUser:
+        Append(spec_.user, begin + message.content, in_user ? std::nullopt : std::optional<int64_t>(i / 2), ids);
+        break;
+      case Role::kAssistant:
+        Append(spec_.assistant, message.content, std::nullopt, ids);
+        break;
+      case Role::kObservation:
+        Append(spec_.observation, message.content, std::nullopt, ids);
+        break;
+      case Role::kFunctionCall: {
+        ASSIGN_OR_RETURN(const std::string text, CallText(message.content), "message ", i, ": a function call");
+        Append(spec_.function_call, text, std::nullopt, ids);
+      }
     }
   }
   return encoded;
 }
 
-std::vector<EncodedTurn> ChatTemplate::EncodeTurns(const Conversation& conversation) const {
-  std::vector<std::vector<int32_t>> encoded = EncodeMessages(conversation);
-  TORCH_CHECK(encoded.size() % 2 == 0, "a conversation to learn from must end with the assistant's message, got ", encoded.size(), " messages");
+// A reasoning template's answers without their thoughts: those before the last, or the last.
+Conversation ChatTemplate::WithoutThoughts(Conversation conversation, bool earlier, bool last) const {
+  if (spec_.kind != TemplateSpec::Kind::kReasoning) return conversation;
+  std::vector<Message>& messages = conversation.messages;
+  for (size_t i = 1; i < messages.size(); i += 2) {
+    if (!(i + 2 < messages.size() ? earlier : last)) continue;
+    absl::string_view rest = messages[i].content;
+    std::string kept;
+    while (const auto thought = FindPart(rest, spec_.thought_begin, spec_.thought_end)) {
+      absl::StrAppend(&kept, rest.substr(0, thought->data() - rest.data()));
+      rest.remove_prefix(thought->data() + thought->size() - rest.data());
+    }
+    absl::StrAppend(&kept, rest);
+    messages[i].content = kept.substr(std::min(kept.find_first_not_of('\n'), kept.size()));
+  }
+  return conversation;
+}
+
+// Before an answer of a reasoning template that has no thought, an empty one.
+void ChatTemplate::AddThought(const std::string& answer, EncodedTurn& turn) const {
+  if (spec_.kind != TemplateSpec::Kind::kReasoning) return;
+  for (const std::string& word : {spec_.thought_begin, spec_.thought_end}) {
+    if (answer.find(std::string(absl::StripAsciiWhitespace(word))) != std::string::npos) return;
+  }
+  const std::vector<int32_t> thought = tokenizer_->Encode(spec_.empty_thought);
+  if (spec_.enable_thinking.value_or(false)) {
+    turn.response.insert(turn.response.begin(), thought.begin(), thought.end());
+  } else {
+    turn.prompt.insert(turn.prompt.end(), thought.begin(), thought.end());
+    turn.opening = static_cast<int64_t>(thought.size());
+  }
+}
+
+absl::StatusOr<std::vector<EncodedTurn>> ChatTemplate::EncodeTurns(const Conversation& conversation, bool last_turn_alone) const {
+  TORCH_CHECK(conversation.messages.size() % 2 == 0, "a conversation to learn from must end with an answer, got ", conversation.messages.size(), " messages");
+  const bool none = spec_.enable_thinking == false, last_thought_alone = last_turn_alone && !spec_.preserve_thinking;
+  const Conversation thought = WithoutThoughts(conversation, none || last_thought_alone, none);
+  ASSIGN_OR_RETURN(std::vector<std::vector<int32_t>> encoded, EncodeMessages(thought));
   std::vector<EncodedTurn> turns;
-  for (size_t i = 0; i < encoded.size(); i += 2) turns.push_back({std::move(encoded[i]), std::move(encoded[i + 1])});
+  for (size_t i = 0; i < encoded.size(); i += 2) {
+    turns.push_back({std::move(encoded[i]), std::move(encoded[i + 1])});
+    if (!last_thought_alone || i + 2 == encoded.size()) AddThought(thought.messages[i + 1].content, turns.back());
+  }
   return turns;
 }
 
-std::vector<int32_t> ChatTemplate::EncodePrompt(const Conversation& conversation) const {
-  TORCH_CHECK(conversation.messages.size() % 2 == 1, "a prompt must end with the user's message, got ", conversation.messages.size(), " messages");
-  std::vector<int32_t> ids;
-  for (const std::vector<int32_t>& message : EncodeMessages(conversation)) ids.insert(ids.end(), message.begin(), message.end());
-  return ids;
+absl::StatusOr<EncodedTurn> ChatTemplate::EncodeAnswer(const Conversation& conversation, const Message& answer) const {
+  TORCH_CHECK(conversation.messages.size() % 2 == 1, "a prompt must end with a message to answer, got ", conversation.messages.size(), " messages");
+  Conversation whole = conversation;
+  whole.messages.push_back(answer);
+  whole = WithoutThoughts(std::move(whole), !spec_.preserve_thinking, spec_.enable_thinking == false);
+  ASSIGN_OR_RETURN(std::vector<std::vector<int32_t>> encoded, EncodeMessages(whole));
+  EncodedTurn turn;
+  turn.response = std::move(encoded.back());
+  encoded.pop_back();
+  for (const std::vector<int32_t>& message : encoded) turn.prompt.insert(turn.prompt.end(), message.begin(), message.end());
+  AddThought(whole.messages.back().content, turn);
+  return turn;
 }
 
-std::vector<int32_t> ChatTemplate::EncodeAnswer(absl::string_view text) const {
-  std::vector<int32_t> ids;
-  Append(spec_.assistant, text, std::nullopt, ids);
-  return ids;
+absl::StatusOr<std::vector<int32_t>> ChatTemplate::EncodePrompt(const Conversation& conversation) const {
+  ASSIGN_OR_RETURN(EncodedTurn turn, EncodeAnswer(conversation, {Role::kAssistant, ""}));
+  return std::move(turn.prompt);
 }
 
 }  // namespace moonring::data

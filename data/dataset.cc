@@ -123,8 +123,7 @@ absl::Status ReadAllRows(const DatasetOptions& options, const ChatTemplate& chat
 
 absl::StatusOr<ChatTemplate> MakeTemplate(const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer) {
   RETURN_IF_ERROR(CheckOptions(options));
-  ASSIGN_OR_RETURN(TemplateSpec spec, FindTemplate(options.template_name));
-  return ChatTemplate::Create(std::move(spec), std::move(tokenizer), options.default_system);
+  return ChatTemplate::Create(options.chat_template, std::move(tokenizer), options.default_system);
 }
 
 }  // namespace

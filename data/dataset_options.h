@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "data/mixer.h"
 #include "data/stage.h"
+#include "data/template_spec.h"
 
 namespace moonring::data {
 
@@ -23,7 +24,7 @@ struct DatasetOptions {
   std::vector<std::string> names;
   std::string dataset_dir = "data";
   Stage stage = Stage::kSupervised;
-  std::string template_name;
+  TemplateSpec chat_template;
   std::optional<std::string> default_system;  // where given, even "", in place of the template's
   int64_t cutoff_len = 2048;
   std::optional<int64_t> max_samples;  // the first rows of each data set, skipped ones included

@@ -9,6 +9,16 @@
 #include "data/packed_rows.h"
 
 namespace moonring::data {
+namespace {
+
+// The prompt of one turn with the answer of another, and what of a prompt belongs to that.
+EncodedTurn Mismatch(const EncodedTurn& asked, const EncodedTurn& answered) {
+  EncodedTurn turn = {{asked.prompt.begin(), asked.prompt.end() - asked.opening}, answered.response, answered.opening};
+  turn.prompt.insert(turn.prompt.end(), answered.prompt.end() - answered.opening, answered.prompt.end());
+  return turn;
+}
+
+}  // namespace
 
 ExampleBuilder::ExampleBuilder(const DatasetOptions& options, const ChatTemplate& chat_template)
     : options_(options),
@@ -93,9 +103,9 @@ void ExampleBuilder::BuildFeedback() {
     do other = (other + batch_.size() - 1) % batch_.size();
     while (batch_[other].turns.empty());
     const EncodedTurn& turn = row.turns[0];
-    const std::vector<int32_t>& mismatched = batch_[other].turns[0].response;
+    const EncodedTurn mismatched = Mismatch(turn, batch_[other].turns[0]);
     Push({.documents = {AnswerDocument(turn, turn.response, FitTurn(turn.prompt.size(), turn.response.size(), options_.cutoff_len)),
-                        AnswerDocument(turn, mismatched, FitTurn(turn.prompt.size(), mismatched.size(), options_.cutoff_len))},
+                        AnswerDocument(mismatched, mismatched.response, FitTurn(mismatched.prompt.size(), mismatched.response.size(), options_.cutoff_len))},
           .desirable = row.desirable},
          row);
   }

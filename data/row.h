@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <string>
 
-#include <nlohmann/json.hpp>
+#include "data/python_json.h"
 
 namespace moonring::data {
 
 struct Row {
-  nlohmann::json value;
+  OrderedJson value;  // its keys in the file's order
   std::string file;
   int64_t number = 0;  // in its file, from 1
   int64_t line = 0;    // where it begins, from 1; 0 in a file that has no lines

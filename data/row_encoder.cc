@@ -8,13 +8,14 @@
 #include "data/formats/alpaca.h"
 #include "data/formats/openai.h"
 #include "data/formats/sharegpt.h"
+#include "data/python_json.h"
 
 namespace moonring::data {
 namespace {
 
 constexpr char kEmptyAnswer[] = "with an empty answer";
 
-absl::StatusOr<ConvertedRow> Convert(const nlohmann::json& row, const DatasetDescription& description, Stage stage) {
+absl::StatusOr<ConvertedRow> Convert(const OrderedJson& row, const DatasetDescription& description, Stage stage) {
   if (description.formatting == "sharegpt") return ConvertSharegpt(row, description, stage);
   if (description.formatting == "openai") return ConvertOpenai(row, description, stage);
   return ConvertAlpaca(row, description, stage);
@@ -29,15 +30,15 @@ absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row, const DatasetDescr
   EncodedRow encoded{.where = Where(row), .skipped = converted.skipped};
   const bool skipped = !encoded.skipped.empty();
   if (options_.stage == Stage::kFeedback && !converted.answers.empty()) {
-    EncodeAnswers(converted, encoded);
+    RETURN_IF_ERROR(EncodeAnswers(converted, encoded));
   } else if (skipped) {
     return encoded;
   } else if (options_.stage == Stage::kPretraining) {
     EncodeText(converted, encoded);
   } else if (options_.stage == Stage::kSupervised) {
-    EncodeConversation(converted, encoded);
+    RETURN_IF_ERROR(EncodeConversation(converted, encoded));
   } else {
-    EncodeAnswers(converted, encoded);
+    RETURN_IF_ERROR(EncodeAnswers(converted, encoded));
   }
   if (skipped) return encoded;
   RETURN_IF_ERROR(CheckLength(encoded));
@@ -54,27 +55,33 @@ void RowEncoder::EncodeText(const ConvertedRow& converted, EncodedRow& encoded) 
   if (text.empty()) encoded.noted.push_back("with an empty text");
 }
 
-void RowEncoder::EncodeConversation(const ConvertedRow& converted, EncodedRow& encoded) const {
-  encoded.turns = template_.EncodeTurns(converted.conversation);
+absl::Status RowEncoder::EncodeConversation(const ConvertedRow& converted, EncodedRow& encoded) const {
+  ASSIGN_OR_RETURN(encoded.turns, template_.EncodeTurns(converted.conversation, options_.mask_history));
   encoded.whole_tokens = template_.spec().efficient_eos ? 1 : 0;
   for (const EncodedTurn& turn : encoded.turns) encoded.whole_tokens += Size(turn.prompt) + Size(turn.response);
   if (converted.conversation.messages.back().content.empty()) encoded.noted.push_back(kEmptyAnswer);
+  return absl::OkStatus();
 }
 
-void RowEncoder::EncodeAnswers(const ConvertedRow& converted, EncodedRow& encoded) const {
-  const std::vector<std::string>& answers = converted.answers;
-  encoded.turns = {{template_.EncodePrompt(converted.conversation), EncodeAnswer(answers[0])}};
+absl::Status RowEncoder::EncodeAnswers(const ConvertedRow& converted, EncodedRow& encoded) const {
+  const std::vector<Message>& answers = converted.answers;
+  ASSIGN_OR_RETURN(EncodedTurn turn, EncodeAnswer(converted.conversation, answers[0]));
+  encoded.turns = {std::move(turn)};
   encoded.desirable = converted.desirable;
-  if (answers.size() > 1) encoded.rejected = EncodeAnswer(answers[1]);
+  if (answers.size() > 1) {
+    ASSIGN_OR_RETURN(EncodedTurn rejected, EncodeAnswer(converted.conversation, answers[1]));
+    encoded.rejected = std::move(rejected.response);  // to the chosen one's prompt
+  }
   encoded.whole_tokens = Size(encoded.turns[0].prompt) + std::max(Size(encoded.turns[0].response), Size(encoded.rejected));
-  if (std::any_of(answers.begin(), answers.end(), [](const std::string& answer) { return answer.empty(); })) encoded.noted.push_back(kEmptyAnswer);
-  if (answers.size() > 1 && answers[0] == answers[1]) encoded.noted.push_back("whose chosen answer equals the rejected one");
+  if (std::any_of(answers.begin(), answers.end(), [](const Message& answer) { return answer.content.empty(); })) encoded.noted.push_back(kEmptyAnswer);
+  if (answers.size() > 1 && answers[0].content == answers[1].content) encoded.noted.push_back("whose chosen answer equals the rejected one");
+  return absl::OkStatus();
 }
 
-std::vector<int32_t> RowEncoder::EncodeAnswer(const std::string& answer) const {
-  std::vector<int32_t> ids = template_.EncodeAnswer(answer);
-  if (template_.spec().efficient_eos) ids.push_back(template_.eos());
-  return ids;
+absl::StatusOr<EncodedTurn> RowEncoder::EncodeAnswer(const Conversation& conversation, const Message& answer) const {
+  ASSIGN_OR_RETURN(EncodedTurn turn, template_.EncodeAnswer(conversation, answer));
+  if (template_.spec().efficient_eos) turn.response.push_back(template_.eos());
+  return turn;
 }
 
 absl::Status RowEncoder::CheckLength(EncodedRow& encoded) const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "data/chat_template.h"
 #include "data/conversation.h"
@@ -40,9 +41,9 @@ class RowEncoder {
 
  private:
   void EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const;
-  void EncodeConversation(const ConvertedRow& converted, EncodedRow& encoded) const;
-  void EncodeAnswers(const ConvertedRow& converted, EncodedRow& encoded) const;
-  std::vector<int32_t> EncodeAnswer(const std::string& answer) const;
+  absl::Status EncodeConversation(const ConvertedRow& converted, EncodedRow& encoded) const;
+  absl::Status EncodeAnswers(const ConvertedRow& converted, EncodedRow& encoded) const;
+  absl::StatusOr<EncodedTurn> EncodeAnswer(const Conversation& conversation, const Message& answer) const;
   absl::Status CheckLength(EncodedRow& encoded) const;
 
   const DatasetOptions& options_;

@@ -72,7 +72,7 @@ std::vector<UsedColumn> UsedColumns(const DatasetDescription& description, Stage
   } else {
     used = {{"messages", columns.messages, true}};
   }
-  if (stage != Stage::kPretraining) used.push_back({"system", columns.system});
+  if (stage != Stage::kPretraining) used.insert(used.end(), {{"system", columns.system}, {"tools", columns.tools}});
   if (stage == Stage::kPairs) used.insert(used.end(), {{"chosen", columns.chosen, true}, {"rejected", columns.rejected, true}});
   if (stage == Stage::kFeedback) used.push_back({"kto_tag", columns.kto_tag, true});
   return used;
@@ -80,8 +80,7 @@ std::vector<UsedColumn> UsedColumns(const DatasetDescription& description, Stage
 
 absl::Status CheckStage(const DatasetDescription& description, Stage stage) {
   const Columns& columns = description.columns;
-  const std::pair<const char*, const Column*> later[] = {
-      {"tools", &columns.tools}, {"images", &columns.images}, {"videos", &columns.videos}, {"audios", &columns.audios}};
+  const std::pair<const char*, const Column*> later[] = {{"images", &columns.images}, {"videos", &columns.videos}, {"audios", &columns.audios}};
   for (const auto& [key, column] : later) {
     if (column->has_value()) return absl::UnimplementedError(absl::StrCat("not supported yet: the column '", key, "'"));
   }

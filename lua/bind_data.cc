@@ -1,10 +1,12 @@
 // Tokenizers, chat templates, data sets and the steps drawn from them.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,6 +20,7 @@
 #include "data/preprocess_writer.h"
 #include "data/step_batches.h"
 #include "data/step_source.h"
+#include "data/template_spec.h"
 #include "data/tokenizer.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
@@ -25,6 +28,19 @@
 #include "lua/tensor.h"
 
 namespace moonring::lua {
+namespace {
+
+// A template by its name or the path of its file, or what its table says.
+using GivenTemplate = std::variant<std::string, data::TemplateSpec>;
+
+}  // namespace
+
+template <>
+struct Value<GivenTemplate> {
+  static constexpr bool kStringOrTable = true;
+  static GivenTemplate Read(lua_State* L, int index);
+};
+
 namespace {
 
 constexpr int64_t kStepsAhead = 2;
@@ -41,9 +57,68 @@ std::shared_ptr<T> Shared(T value) {
   return std::make_shared<T>(std::move(value));
 }
 
-std::shared_ptr<data::ChatTemplate> MakeTemplate(std::string name, std::shared_ptr<data::Tokenizer> tokenizer, std::optional<std::string> system) {
-  data::TemplateSpec spec = comm::ValueOrThrow(data::FindTemplate(name));
-  return Shared(comm::ValueOrThrow(data::ChatTemplate::Create(std::move(spec), std::move(tokenizer), std::move(system))));
+std::vector<data::Slot> ReadSlots(Options& fields, const char* name) {
+  static const std::map<std::string, data::Slot::Kind> kKinds = {
+      {"text", data::Slot::Kind::kText}, {"bos", data::Slot::Kind::kBos}, {"eos", data::Slot::Kind::kEos}, {"token", data::Slot::Kind::kToken}};
+  std::vector<data::Slot> slots;
+  for (const auto& slot : fields.Require<std::vector<std::map<std::string, std::string>>>(name)) slots.push_back({kKinds.at(slot.at("kind")), slot.at("text")});
+  return slots;
+}
+
+// A template's table as moonring/templates.lua completes it: every field is there.
+data::TemplateSpec ReadTemplate(Options fields) {
+  static const std::map<std::string, data::TemplateSpec::Kind> kKinds = {{"plain", data::TemplateSpec::Kind::kPlain},
+                                                                         {"system_in_user", data::TemplateSpec::Kind::kSystemInUser},
+                                                                         {"reasoning", data::TemplateSpec::Kind::kReasoning}};
+  data::TemplateSpec spec;
+  spec.name = fields.Require<std::string>("name");
+  spec.kind = kKinds.at(fields.Require<std::string>("class"));
+  spec.prefix = ReadSlots(fields, "prefix");
+  spec.system = ReadSlots(fields, "system");
+  spec.user = ReadSlots(fields, "user");
+  spec.assistant = ReadSlots(fields, "assistant");
+  spec.function_call = ReadSlots(fields, "function_call");
+  spec.observation = ReadSlots(fields, "observation");
+  spec.tools = fields.Require<std::string>("tools");
+  spec.tool_format = fields.Require<std::string>("tool_format");
+  spec.date = fields.Require<std::string>("date");
+  spec.default_system = fields.Require<std::string>("default_system");
+  spec.stop_words = fields.Require<std::vector<std::string>>("stop_words");
+  spec.thought_begin = fields.Require<std::string>("thought_begin");
+  spec.thought_end = fields.Require<std::string>("thought_end");
+  spec.empty_thought = fields.Require<std::string>("empty_thought");
+  spec.tool_call_begin = fields.Require<std::string>("tool_call_begin");
+  spec.tool_call_end = fields.Require<std::string>("tool_call_end");
+  spec.replace_eos = fields.Require<bool>("replace_eos");
+  spec.efficient_eos = fields.Require<bool>("efficient_eos");
+  spec.enable_thinking = fields.Find<bool>("enable_thinking");
+  spec.preserve_thinking = fields.Require<bool>("preserve_thinking");
+  fields.Finish();
+  return spec;
+}
+
+// Of the name, path or table on top of the stack, which it takes away.
+data::TemplateSpec FindTemplate(lua_State* L) {
+  lua_getglobal(L, "require");
+  lua_pushstring(L, "moonring.templates");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "find");
+  lua_pushvalue(L, -3);
+  lua_call(L, 1, 1);
+  data::TemplateSpec spec = ReadTemplate(Options(L, lua_gettop(L)));
+  lua_pop(L, 3);
+  return spec;
+}
+
+data::TemplateSpec SpecOf(lua_State* L, GivenTemplate given) {
+  if (auto* spec = std::get_if<data::TemplateSpec>(&given)) return std::move(*spec);
+  Value<std::string>::Push(L, std::get<std::string>(given));
+  return FindTemplate(L);
+}
+
+std::shared_ptr<data::ChatTemplate> MakeTemplate(lua_State* L, GivenTemplate given, std::shared_ptr<data::Tokenizer> tokenizer,
+                                                 std::optional<std::string> system) {
+  return Shared(comm::ValueOrThrow(data::ChatTemplate::Create(SpecOf(L, std::move(given)), std::move(tokenizer), std::move(system))));
 }
 
 std::shared_ptr<Dataset> Shared(data::PreparedDataset prepared) {
@@ -51,14 +126,14 @@ std::shared_ptr<Dataset> Shared(data::PreparedDataset prepared) {
 }
 
 // The data set to learn from, and what val_size holds out of it or nil.
-std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Options options) {
+std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(lua_State* L, Options options) {
   constexpr double kNoValSize = 1e-6;  // LLaMA-Factory's
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   data::DatasetOptions wanted;
   wanted.names = options.Require<std::vector<std::string>>("names");
   wanted.dataset_dir = options.Get<std::string>("dir", "data");
   wanted.stage = comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
-  wanted.template_name = options.Get<std::string>("template", "default");
+  GivenTemplate given = options.Get<GivenTemplate>("template", "default");
   wanted.default_system = options.Find<std::string>("default_system");
   wanted.cutoff_len = options.Get<int64_t>("cutoff_len", 2048);
   wanted.max_samples = options.Find<int64_t>("max_samples");
@@ -73,6 +148,7 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Optio
   const double val_size = options.Get<double>("val_size", 0);
   wanted.seed = options.Get<int64_t>("seed", 42);
   options.Finish();
+  wanted.chat_template = SpecOf(L, std::move(given));
   if (val_size >= 0 && val_size <= kNoValSize) return {Shared(comm::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)))), nullptr};
   auto [train, held_out] = comm::ValueOrThrow(data::PrepareSplit(wanted, std::move(tokenizer), val_size));
   return {Shared(std::move(train)), Shared(std::move(held_out))};
@@ -133,10 +209,16 @@ data::Conversation ConversationOf(const std::vector<std::string>& texts, const s
 
 std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector<std::string> texts, std::optional<std::string> system) {
   if (texts.size() % 2 == 0) comm::ThrowIfError(absl::InvalidArgumentError("messages: wanted an odd number of texts, the user's first and last"));
-  return chat_template.EncodePrompt(ConversationOf(texts, system));
+  return comm::ValueOrThrow(chat_template.EncodePrompt(ConversationOf(texts, system)));
 }
 
 }  // namespace
+
+GivenTemplate Value<GivenTemplate>::Read(lua_State* L, int index) {
+  if (!lua_istable(L, index)) return Value<std::string>::Read(L, index);
+  lua_pushvalue(L, index);
+  return FindTemplate(L);
+}
 
 void OpenData(lua_State* L) {
   Class<data::Tokenizer>::Register(

@@ -7,7 +7,7 @@ if not path or path:find "=" then moonring.config.fail("usage: moonring chat MOD
 local config = moonring.config.load(nil, arg)
 local checkpoint = moonring.model.open(path)
 local tokenizer = moonring.data.tokenizer(checkpoint)
-local template = moonring.data.template(config.template or moonring.chat.guess_template(checkpoint), tokenizer, config.default_system)
+local template = moonring.data.template(moonring.templates.of(config, moonring.chat.guess_template(checkpoint)), tokenizer, config.default_system)
 local chat = moonring.chat.new(moonring.models.load(config, checkpoint), tokenizer, template, moonring.chat.sampling(config))
 
 local terminal = moonring.system.is_terminal()

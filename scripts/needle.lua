@@ -19,7 +19,7 @@ moonring.launch(config.sequence_parallel_size)
 
 local mesh = moonring.run.mesh(config)
 local tokenizer = moonring.data.tokenizer(checkpoint)
-local template = moonring.data.template(config.template or moonring.chat.guess_template(checkpoint), tokenizer, config.default_system)
+local template = moonring.data.template(moonring.templates.of(config, moonring.chat.guess_template(checkpoint)), tokenizer, config.default_system)
 local model = moonring.models.load(config, checkpoint)
 local attention = moonring.run.attention(config, mesh, model)
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "comm/status_macros.h"
+#include "data/python_json.h"
 
 namespace moonring::data {
 namespace {
@@ -56,9 +57,9 @@ absl::StatusOr<std::optional<Row>> CsvReader::Next() {
     return file_->Error(line_, number, absl::StrCat("has ", cells_.size(), " cells, and the header names ", columns_.size()));
   }
   cells_.resize(columns_.size());
-  Row row{.value = nlohmann::json::object(), .file = file_->path(), .number = number, .line = line_};
+  Row row{.value = OrderedJson::object(), .file = file_->path(), .number = number, .line = line_};
   for (size_t i = 0; i < cells_.size(); ++i) {
-    nlohmann::json& value = row.value[columns_[i]];  // null
+    OrderedJson& value = row.value[columns_[i]];  // null
     if (!absl::c_linear_search(kNull, cells_[i])) value = std::move(cells_[i]);
   }
   ++rows_;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
+#include "data/python_json.h"
 #include "data/utf8.h"
 
 namespace moonring::data {
@@ -63,7 +64,7 @@ absl::StatusOr<std::optional<Row>> JsonReader::Next() {
   RETURN_IF_ERROR(status());
   Row row{.file = file_->path(), .number = rows_ + 1, .line = begin.line};
   try {
-    row.value = nlohmann::json::parse(text_);
+    row.value = OrderedJson::parse(text_);
   } catch (const nlohmann::json::parse_error& error) {
     return ParseError(begin, error);
   }

@@ -1,6 +1,7 @@
 #include "data/files/text_reader.h"
 
 #include "comm/status_macros.h"
+#include "data/python_json.h"
 
 namespace moonring::data {
 
@@ -32,7 +33,7 @@ absl::StatusOr<std::optional<Row>> TextReader::Next() {
   RETURN_IF_ERROR(file_->status(number));
   RETURN_IF_ERROR(file_->CheckUtf8(text, number, number));
   ++rows_;
-  return Row{.value = nlohmann::json::object({{"text", std::move(text)}}), .file = file_->path(), .number = number, .line = number};
+  return Row{.value = OrderedJson::object({{"text", std::move(text)}}), .file = file_->path(), .number = number, .line = number};
 }
 
 }  // namespace moonring::data

@@ -10,15 +10,13 @@
 namespace moonring::data {
 namespace {
 
-using nlohmann::json;
-
-absl::Status AppendHistory(const json& row, const Column& column, std::vector<Message>& messages) {
-  const json* history = FindField(row, column);
+absl::Status AppendHistory(const OrderedJson& row, const Column& column, std::vector<Message>& messages) {
+  const OrderedJson* history = FindField(row, column);
   if (history == nullptr) return absl::OkStatus();
   if (!history->is_array())
     return absl::InvalidArgumentError(absl::StrCat("'", *column, "' must be an array of [prompt, response] pairs, got ", history->type_name()));
   for (size_t i = 0; i < history->size(); ++i) {
-    const json& pair = (*history)[i];
+    const OrderedJson& pair = (*history)[i];
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {
       return absl::InvalidArgumentError(absl::StrCat("'", *column, "'[", i, "] must be a pair of strings [prompt, response]"));
     }
@@ -29,10 +27,10 @@ absl::Status AppendHistory(const json& row, const Column& column, std::vector<Me
 }
 
 // The answer under `column` to `converted.answers`; without one the row is skipped.
-absl::Status AppendAnswer(const json& row, const Column& column, ConvertedRow& converted) {
+absl::Status AppendAnswer(const OrderedJson& row, const Column& column, ConvertedRow& converted) {
   ASSIGN_OR_RETURN(std::optional<std::string> answer, TextField(row, column));
   if (answer.has_value()) {
-    converted.answers.push_back(*std::move(answer));
+    converted.answers.push_back({Role::kAssistant, *std::move(answer)});
   } else {
     converted.skipped = absl::StrCat("no '", *column, "'");
   }
@@ -41,7 +39,7 @@ absl::Status AppendAnswer(const json& row, const Column& column, ConvertedRow& c
 
 }  // namespace
 
-absl::StatusOr<ConvertedRow> ConvertAlpaca(const json& row, const DatasetDescription& description, Stage stage) {
+absl::StatusOr<ConvertedRow> ConvertAlpaca(const OrderedJson& row, const DatasetDescription& description, Stage stage) {
   if (!row.is_object()) return absl::InvalidArgumentError(absl::StrCat("a row must be an object, got ", row.type_name()));
   const Columns& columns = description.columns;
   ConvertedRow converted;
@@ -54,11 +52,13 @@ absl::StatusOr<ConvertedRow> ConvertAlpaca(const json& row, const DatasetDescrip
   if (stage == Stage::kPretraining) return converted;
   ASSIGN_OR_RETURN(const std::optional<std::string> system, TextField(row, columns.system));
   converted.conversation.system = system.value_or("");
+  ASSIGN_OR_RETURN(const std::optional<std::string> tools, TextField(row, columns.tools));
+  converted.conversation.tools = tools.value_or("");
   if (stage == Stage::kFeedback) RETURN_IF_ERROR(ReadTag(row, columns.kto_tag, converted));
   RETURN_IF_ERROR(AppendAnswer(row, stage == Stage::kPairs ? columns.chosen : columns.response, converted));
   if (stage == Stage::kPairs) RETURN_IF_ERROR(AppendAnswer(row, columns.rejected, converted));
   if (stage == Stage::kSupervised && converted.skipped.empty()) {
-    messages.push_back({Role::kAssistant, std::move(converted.answers.back())});
+    messages.push_back(std::move(converted.answers.back()));
     converted.answers.clear();
   }
   return converted;

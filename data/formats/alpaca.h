@@ -5,22 +5,21 @@
 //   dpo   {"instruction": "Q", "chosen": "good", "rejected": "bad"}
 //   kto   {"instruction": "Q", "output": "A", "kto_tag": true}
 //
-// The history's pairs come first, then prompt and query joined by a line feed (an empty one is left out, both empty is an
+// `tools` is a JSON array as text. The history's pairs come first, then prompt and query joined by a line feed (an empty one is left out, both empty is an
 // empty message), then the answer. A key that a row lacks is null. A row whose answer, tag, or one of its two answers is null is
 // skipped; an empty answer is one. Fails where a value has a wrong type, naming the key; the caller adds file and row.
 #ifndef MOONRING_DATA_FORMATS_ALPACA_H_
 #define MOONRING_DATA_FORMATS_ALPACA_H_
 
-#include <nlohmann/json.hpp>
-
 #include "absl/status/statusor.h"
 #include "data/conversation.h"
 #include "data/dataset_info.h"
+#include "data/python_json.h"
 #include "data/stage.h"
 
 namespace moonring::data {
 
-absl::StatusOr<ConvertedRow> ConvertAlpaca(const nlohmann::json& row, const DatasetDescription& description, Stage stage);
+absl::StatusOr<ConvertedRow> ConvertAlpaca(const OrderedJson& row, const DatasetDescription& description, Stage stage);
 
 }  // namespace moonring::data
 

@@ -4,71 +4,133 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
+#include "absl/strings/str_join.h"
 #include "comm/status_macros.h"
 #include "data/formats/row_fields.h"
 
 namespace moonring::data {
 namespace {
 
-using nlohmann::json;
-
 // The role as the row writes it; none where it is null.
-absl::StatusOr<std::optional<std::string>> ReadRole(const json& message, const Tags& tags, absl::string_view where) {
+absl::StatusOr<std::optional<std::string>> ReadRole(const OrderedJson& message, const Tags& tags, absl::string_view where) {
   if (!message.is_object()) return absl::InvalidArgumentError(absl::StrCat(where, " must be a message (an object), got ", message.type_name()));
   ASSIGN_OR_RETURN(const std::optional<std::string> role, TextField(message, tags.role_tag), where);
-  const auto calls = message.find("tool_calls");
-  const bool tools = calls != message.end() && !calls->is_null() && !calls->empty();
-  if (tools || (role.has_value() && (role == tags.observation_tag || role == tags.function_tag))) {
-    return absl::UnimplementedError(absl::StrCat(where, ": not supported yet: ", tools ? "tool_calls" : absl::StrCat("the role '", *role, "'")));
-  }
   return role;
 }
 
-absl::StatusOr<std::string> ReadContent(const json& message, const Tags& tags, absl::string_view where) {
+// What a row's word for a role means; none for null and other words, the system's among them.
+std::optional<Role> RoleOf(const std::optional<std::string>& word, const Tags& tags) {
+  if (!word.has_value()) return std::nullopt;
+  if (word == tags.user_tag) return Role::kUser;
+  if (word == tags.assistant_tag) return Role::kAssistant;
+  if (word == tags.observation_tag) return Role::kObservation;
+  if (word == tags.function_tag) return Role::kFunctionCall;
+  return std::nullopt;
+}
+
+bool IsAnswer(Role role) { return role == Role::kAssistant || role == Role::kFunctionCall; }
+
+absl::StatusOr<std::string> ReadContent(const OrderedJson& message, const Tags& tags, absl::string_view where) {
   ASSIGN_OR_RETURN(std::optional<std::string> content, TextField(message, tags.content_tag), where);
   if (!content.has_value()) return absl::InvalidArgumentError(absl::StrCat(where, ": '", *tags.content_tag, "' must be a string, got null"));
   return *std::move(content);
 }
 
-// Messages `first` .. of the row into the conversation; false where user and assistant do not take turns.
-absl::StatusOr<bool> ReadTurns(const json& listed, size_t first, const DatasetDescription& description, std::vector<Message>& messages) {
+// The calls of an openai answer as a function call's text; none where it has none.
+absl::StatusOr<std::optional<std::string>> ReadCalls(const OrderedJson& message, absl::string_view where) {
+  const OrderedJson& calls = FieldOrNull(message, "tool_calls");
+  if (!PythonTruth(calls)) return std::nullopt;
+  OrderedJson functions = OrderedJson::array();
+  for (const OrderedJson& call : calls) {
+    if (!call.is_object() || !call.contains("function")) return absl::InvalidArgumentError(absl::StrCat(where, ": each of 'tool_calls' must have a 'function'"));
+    functions.push_back(call["function"]);
+  }
+  return PythonJson(functions);
+}
+
+// Takes messages in, one a turn.
+class Turns {
+ public:
+  explicit Turns(std::vector<Message>& messages) : messages_(messages) {}
+
+  // Whether a message of this role may come next.
+  bool Takes(Role role) const { return IsAnswer(role) == ((messages_.size() + !results_.empty()) % 2 == 1); }
+
+  void Add(Message message) {
+    AddResults();
+    messages_.push_back(std::move(message));
+  }
+
+  // A result of a tool that others may follow, all one message. What nothing follows is left out.
+  void AddResult(std::string result) { results_.push_back(std::move(result)); }
+
+ private:
+  void AddResults() {
+    if (!results_.empty()) messages_.push_back({Role::kObservation, absl::StrJoin(results_, "\n</tool_response>\n<tool_response>\n")});
+    results_.clear();
+  }
+
+  std::vector<Message>& messages_;
+  std::vector<std::string> results_;
+};
+
+// Messages `first` .. of the row into the conversation; false where they are not in turns.
+absl::StatusOr<bool> ReadTurns(const OrderedJson& listed, size_t first, const DatasetDescription& description, ToolMessages tools,
+                               std::vector<Message>& messages) {
+  const bool openai = tools == ToolMessages::kAsOpenai;
+  Turns turns(messages);
+  bool in_results = false;
   for (size_t i = first; i < listed.size(); ++i) {
     const std::string where = absl::StrCat("'", *description.columns.messages, "'[", i, "]");
-    ASSIGN_OR_RETURN(const std::optional<std::string> role, ReadRole(listed[i], description.tags, where));
-    const bool user = (i - first) % 2 == 0;
-    if (role != (user ? description.tags.user_tag : description.tags.assistant_tag)) return false;
+    ASSIGN_OR_RETURN(const std::optional<std::string> word, ReadRole(listed[i], description.tags, where));
+    const std::optional<Role> role = RoleOf(word, description.tags);
+    const bool result = openai && role == Role::kObservation;
+    if (!role.has_value() || !(turns.Takes(*role) || (result && in_results))) return false;
+    in_results = result;
+    std::optional<std::string> calls;
+    if (openai && IsAnswer(*role)) {
+      ASSIGN_OR_RETURN(calls, ReadCalls(listed[i], where));
+    }
+    if (calls.has_value()) {
+      turns.Add({Role::kFunctionCall, *std::move(calls)});
+      continue;
+    }
     ASSIGN_OR_RETURN(std::string content, ReadContent(listed[i], description.tags, where));
-    messages.push_back({user ? Role::kUser : Role::kAssistant, std::move(content)});
+    if (result) {
+      turns.AddResult(std::move(content));
+    } else {
+      turns.Add({*role, std::move(content)});
+    }
   }
   return true;
 }
 
-absl::Status AppendAnswer(const json& row, const Column& column, const Tags& tags, ConvertedRow& converted) {
-  const json* message = FindField(row, column);
+absl::Status AppendAnswer(const OrderedJson& row, const Column& column, const Tags& tags, ConvertedRow& converted) {
+  const OrderedJson* message = FindField(row, column);
   if (message == nullptr) {
     converted.skipped = absl::StrCat("no '", *column, "'");
     return absl::OkStatus();
   }
   const std::string where = absl::StrCat("'", *column, "'");
-  ASSIGN_OR_RETURN(const std::optional<std::string> role, ReadRole(*message, tags, where));
-  if (role != tags.assistant_tag) {
+  ASSIGN_OR_RETURN(const std::optional<std::string> word, ReadRole(*message, tags, where));
+  const std::optional<Role> role = RoleOf(word, tags);
+  if (!role.has_value() || !IsAnswer(*role)) {
     converted.skipped = absl::StrCat("'", *column, "' that is not the assistant's");
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(std::string content, ReadContent(*message, tags, where));
-  converted.answers.push_back(std::move(content));
+  converted.answers.push_back({*role, std::move(content)});
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<ConvertedRow> ConvertMessages(const json& row, const DatasetDescription& description, Stage stage) {
+absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row, const DatasetDescription& description, Stage stage, ToolMessages tools) {
   if (!row.is_object()) return absl::InvalidArgumentError(absl::StrCat("a row must be an object, got ", row.type_name()));
   const Columns& columns = description.columns;
   const Tags& tags = description.tags;
   ConvertedRow converted;
-  const json* listed = FindField(row, columns.messages);
+  const OrderedJson* listed = FindField(row, columns.messages);
   if (listed == nullptr || listed->empty()) {
     converted.skipped = "without any message";
     return converted;
@@ -79,7 +141,7 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const json& row, const DatasetDescr
   ASSIGN_OR_RETURN(const std::optional<std::string> system, leads ? TextField(listed->front(), tags.content_tag) : TextField(row, columns.system));
   converted.conversation.system = system.value_or("");
   std::vector<Message>& messages = converted.conversation.messages;
-  ASSIGN_OR_RETURN(const bool in_turns, ReadTurns(*listed, leads ? 1 : 0, description, messages));
+  ASSIGN_OR_RETURN(const bool in_turns, ReadTurns(*listed, leads ? 1 : 0, description, tools, messages));
   if (!in_turns || messages.size() % 2 != (stage == Stage::kPairs ? 1 : 0) || messages.empty()) {
     converted.skipped = !in_turns          ? "whose user and assistant do not take turns"
                         : messages.empty() ? "without any message"
@@ -91,7 +153,7 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const json& row, const DatasetDescr
     RETURN_IF_ERROR(AppendAnswer(row, columns.rejected, tags, converted));
   } else if (stage == Stage::kFeedback) {
     RETURN_IF_ERROR(ReadTag(row, columns.kto_tag, converted));
-    converted.answers.push_back(std::move(messages.back().content));
+    converted.answers.push_back(std::move(messages.back()));
     messages.pop_back();
   }
   return converted;

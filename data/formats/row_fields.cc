@@ -5,23 +5,21 @@
 
 namespace moonring::data {
 
-using nlohmann::json;
-
-const json* FindField(const json& row, const Column& column) {
+const OrderedJson* FindField(const OrderedJson& row, const Column& column) {
   if (!column.has_value()) return nullptr;
   const auto found = row.find(*column);
   return found == row.end() || found->is_null() ? nullptr : &*found;
 }
 
-absl::StatusOr<std::optional<std::string>> TextField(const json& row, const Column& column) {
-  const json* value = FindField(row, column);
+absl::StatusOr<std::optional<std::string>> TextField(const OrderedJson& row, const Column& column) {
+  const OrderedJson* value = FindField(row, column);
   if (value == nullptr) return std::optional<std::string>();
   if (!value->is_string()) return absl::InvalidArgumentError(absl::StrCat("'", *column, "' must be a string, got ", value->type_name()));
   return std::optional(value->get<std::string>());
 }
 
-absl::Status ReadTag(const json& row, const Column& column, ConvertedRow& converted) {
-  const json* value = FindField(row, column);
+absl::Status ReadTag(const OrderedJson& row, const Column& column, ConvertedRow& converted) {
+  const OrderedJson* value = FindField(row, column);
   if (value == nullptr) {
     converted.skipped = absl::StrCat("no '", *column, "'");
     return absl::OkStatus();

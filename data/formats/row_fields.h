@@ -6,22 +6,21 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "data/conversation.h"
 #include "data/dataset_info.h"
+#include "data/python_json.h"
 
 namespace moonring::data {
 
 // The value, or nothing where there is no such column or it is null.
-const nlohmann::json* FindField(const nlohmann::json& row, const Column& column);
+const OrderedJson* FindField(const OrderedJson& row, const Column& column);
 
-absl::StatusOr<std::optional<std::string>> TextField(const nlohmann::json& row, const Column& column);
+absl::StatusOr<std::optional<std::string>> TextField(const OrderedJson& row, const Column& column);
 
 // KTO's mark into `converted`, whose `skipped` says so where it is null.
-absl::Status ReadTag(const nlohmann::json& row, const Column& column, ConvertedRow& converted);
+absl::Status ReadTag(const OrderedJson& row, const Column& column, ConvertedRow& converted);
 
 }  // namespace moonring::data
 

@@ -3,21 +3,22 @@
 //   sft   {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}], "system": "..."}
 //   dpo   {"conversations": [{"from": "human", "value": "Q"}], "chosen": {"from": "gpt", "value": "good"}, "rejected": {"from": "gpt", "value": "bad"}}
 //   kto   {"conversations": [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}], "kto_tag": true}
+//   tools {"conversations": [{"from": "human", "value": "Q"}, {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {}}"},
+//          {"from": "observation", "value": "3"}, {"from": "gpt", "value": "A"}], "tools": "[{\"name\": \"f\", ...}]"}
 //
-// `tags` may rename keys and roles, so that {"role": "user", "content": "Hi"} is read too.
+// `tools` is a JSON array as text. `tags` may rename keys and roles, so that {"role": "user", "content": "Hi"} is read too.
 #ifndef MOONRING_DATA_FORMATS_SHAREGPT_H_
 #define MOONRING_DATA_FORMATS_SHAREGPT_H_
-
-#include <nlohmann/json.hpp>
 
 #include "absl/status/statusor.h"
 #include "data/conversation.h"
 #include "data/dataset_info.h"
+#include "data/python_json.h"
 #include "data/stage.h"
 
 namespace moonring::data {
 
-absl::StatusOr<ConvertedRow> ConvertSharegpt(const nlohmann::json& row, const DatasetDescription& description, Stage stage);
+absl::StatusOr<ConvertedRow> ConvertSharegpt(const OrderedJson& row, const DatasetDescription& description, Stage stage);
 
 }  // namespace moonring::data
 

@@ -70,6 +70,7 @@ local function check(place, name, value)
   end
   local kind, default = row[2], row[3]
   if value == system.null then
+    if row.nullable then return value end
     if default ~= system.null and not row.ignored then fail(place, name, ": wanted a value of type ", kind, ", got null") end
     return default
   end

@@ -2,6 +2,7 @@
 local config = require "moonring.config"
 local keys = require "moonring.keys"
 local system = require "moonring.native.system"
+local templates = require "moonring.templates"
 
 local help = {}
 
@@ -38,6 +39,7 @@ local function about(name)
 end
 
 function help.text(command)
+  if command == "templates" then return table.concat(templates.names(), "\n") end
   if command then
     local known = system.commands()
     local found = false
@@ -50,7 +52,7 @@ function help.text(command)
     local text = (about(name) .. " "):gsub("\n", " "):gsub("^moonring [%w_]+[^:]*: ", "")
     lines[#lines + 1] = ("  %-12s %s"):format(name, text:match "^(.-)%. " or text)
   end
-  lines[#lines + 1] = "\nmoonring help COMMAND says more; help train lists every key of a configuration."
+  lines[#lines + 1] = "\nmoonring help COMMAND says more; help train lists every key of a configuration, help templates the chat templates."
   return table.concat(lines, "\n")
 end
 

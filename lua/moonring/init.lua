@@ -31,6 +31,7 @@ local moonring = {
   run = require "moonring.run",
   models = require "moonring.models",
   stages = require "moonring.stages",
+  templates = require "moonring.templates",
   probe = require "moonring.probe",
   chat = require "moonring.chat",
   inspect = require "moonring.inspect",

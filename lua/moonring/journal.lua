@@ -3,6 +3,7 @@
 local chat = require "moonring.chat"
 local data = require "moonring.native.data"
 local metrics = require "moonring.metrics"
+local templates = require "moonring.templates"
 local trainer = require "moonring.native.trainer"
 
 local journal = {}
@@ -122,7 +123,7 @@ end
 --- A function that prints the model's answer to sample_prompt: `sample "before"`, `sample("after", another_model)`. Greedy, so that it is the same each time.
 function journal.sampler(config, mesh, model, tokenizer)
   if not config.sample_prompt or mesh:rank() ~= 0 then return function() end end
-  local template = data.template(config.template or "default", tokenizer, config.default_system)
+  local template = data.template(templates.of(config), tokenizer, config.default_system)
   return function(when, now)
     local answer = chat.new(now or model, tokenizer, template, { max_new_tokens = 64 }):answer(config.sample_prompt)
     print(("%s training  %s\n  %s"):format(when, config.sample_prompt, answer))

@@ -5,6 +5,7 @@
 --   only     the default alone is accepted: what else the key could ask for is refused, for the reason given
 --   ignored  accepted with any value: it changes nothing here, for the reason given
 --   warned   accepted with any value, and a line says that another one than the default changes nothing, and why
+--   nullable null is a value beside the default: the key is then absent
 local objectives = require "moonring.native.objectives"
 local system = require "moonring.native.system"
 local null = system.null
@@ -68,7 +69,7 @@ section("Data", {
   { "dataset", "list", null, "names from dataset_info.json" },
   { "eval_dataset", "list", null, "names of data sets to evaluate on; excludes val_size" },
   { "dataset_dir", "string", "data", "the folder of dataset_info.json" },
-  { "template", "string", null, "the chat template by name; absent: default" },
+  { "template", "string", null, "the chat template: a name (moonring help templates) or a file of one's own (PATH.lua); absent: default" },
   { "cutoff_len", "int", 2048, "tokens of an example, prompt and response, at most" },
   { "overlong", "string", "truncate", "what becomes of a longer example", choices = { "truncate", "drop", "error" } },
   { "train_on_prompt", "bool", false, "learn the prompt's tokens too" },
@@ -91,8 +92,9 @@ section("Data", {
   { "overwrite_cache", "bool", false, "compute reference log-probs again; prepared data is not cached" },
   { "tokenized_path", "string", null, "prepared data on disk", only = later },
   { "default_system", "string", null, "the system prompt where an example has none" },
-  { "tool_format", "string", null, "how tools are written", only = later },
-  { "enable_thinking", "bool", true, "reasoning templates", ignored = "the templates here have no thoughts" },
+  { "tool_format", "string", null, "how tools and their calls are written, by name; absent: as the template does" },
+  { "enable_thinking", "bool", true, "reasoning templates: an answer without a thought learns an empty one; false: thoughts are taken out, an empty one is given; null: they stay, and an empty one is given where there is none", nullable = true },
+  { "preserve_thinking", "bool", false, "reasoning templates: earlier answers keep their thoughts in pairs, judged answers, chats and with mask_history" },
   { "eval_on_each_dataset", "bool", false, "evaluate data sets one by one", only = later },
   { "group_by_length", "bool", false, "batches of like lengths", only = later },
   { "data_shared_file_system", "bool", false, "one node prepares for all", ignored = "" },

@@ -8,6 +8,7 @@ local config = require "moonring.config"
 local data = require "moonring.native.data"
 local model = require "moonring.native.model"
 local system = require "moonring.native.system"
+local templates = require "moonring.templates"
 local trainer = require "moonring.native.trainer"
 
 local run = {}
@@ -77,7 +78,7 @@ local function load_datasets(c, names, tokenizer, val_size)
     names = names,
     stage = c.stage,
     dir = c.dataset_dir,
-    template = c.template or "default",
+    template = templates.of(c),
     default_system = c.default_system,
     tokenizer = tokenizer,
     cutoff_len = c.cutoff_len - ((c.packing or c.neat_packing) and 1 or 0), -- as LLaMA-Factory, where packing is asked for by name

@@ -26,7 +26,7 @@ local config = {}
 ---@field dataset? string[] names from dataset_info.json
 ---@field eval_dataset? string[] names of data sets to evaluate on; excludes val_size
 ---@field dataset_dir string the folder of dataset_info.json; data where absent
----@field template? string the chat template by name; absent: default
+---@field template? string the chat template: a name or a file of one's own (PATH.lua); absent: default
 ---@field cutoff_len integer tokens of an example, prompt and response, at most; 2048 where absent
 ---@field overlong "truncate" | "drop" | "error" what becomes of a longer example; truncate where absent
 ---@field train_on_prompt boolean learn the prompt's tokens too; false where absent
@@ -40,6 +40,9 @@ local config = {}
 ---@field preprocessing_batch_size integer rows that are joined together (pt with packing), or whose answers are exchanged (kto); 1000 where absent
 ---@field overwrite_cache boolean compute reference log-probs again; prepared data is not cached; false where absent
 ---@field default_system? string the system prompt where an example has none
+---@field tool_format? string how tools and their calls are written, by name; absent: as the template does
+---@field enable_thinking boolean reasoning templates: an empty thought is learnt (true), thoughts are taken out (false), or they stay as they are (nil, by null); true where absent
+---@field preserve_thinking boolean reasoning templates: earlier answers keep their thoughts; false where absent
 ---@field stage "pt" | "sft" | "rm" | "dpo" | "kto" pre-training, supervised fine-tuning, a reward model, preferences between pairs (pref_loss), or single answers judged (KTO); sft where absent
 ---@field finetuning_type "full" | "lora" | "freeze" which weights learn: all, a low-rank adapter's, or those of some layers; lora where absent
 ---@field pure_bf16 boolean bf16 weights and matmuls; false where absent
@@ -134,6 +137,7 @@ local config = {}
 ---@field only? string the default alone is accepted, for this reason
 ---@field ignored? string any value is accepted and changes nothing, for this reason
 ---@field warned? string the same, and a line says so where it is not the default
+---@field nullable? boolean null is a value beside the default
 
 --- Reads a file and the overrides, which win. Errors name the file and line: an unknown key (with the nearest), one that is not supported
 --- yet, a value of a wrong type. They end the process with exit code 2.

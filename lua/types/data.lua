@@ -10,19 +10,19 @@ local data = {}
 ---@return moonring.Tokenizer
 function data.tokenizer(checkpoint) end
 
---- A chat template by LLaMA-Factory's name for it.
+--- A chat template for a tokenizer.
 --- Errors: NOT_FOUND, with the nearest name; UNIMPLEMENTED where the tokenizer lacks a token that the template needs.
----@param name string
+---@param template string | moonring.TemplateTable its name (LLaMA-Factory's), the path of a file (*.lua), or its fields
 ---@param tokenizer moonring.Tokenizer
 ---@param system? string in place of the template's own system text; "" for none
 ---@return moonring.Template
-function data.template(name, tokenizer, system) end
+function data.template(template, tokenizer, system) end
 
 ---@class moonring.DatasetOptions
 ---@field tokenizer moonring.Tokenizer
 ---@field names string[] from dataset_info.json, in the order in which they are joined
 ---@field dir? string the folder of dataset_info.json; "data" where absent
----@field template? string the chat template's name; "default" where absent
+---@field template? string | moonring.TemplateTable the chat template: its name, the path of a file (*.lua), or its fields; "default" where absent
 ---@field default_system? string the system text where an example has none
 ---@field cutoff_len? integer tokens of an example, prompt and response, at most; 2048 where absent
 ---@field max_samples? integer rows of each data set at most

@@ -32,6 +32,7 @@
 ---@field run moonring.run
 ---@field models moonring.models
 ---@field stages moonring.stages
+---@field templates moonring.templates
 ---@field probe moonring.probe
 ---@field chat moonring.chat
 ---@field needle moonring.needle

@@ -1,16 +1,19 @@
-// What templates make of conversations, on a small tokenizer with SmolLM2's special tokens; token equality with LLaMA-Factory is in dataset_test.
+// What templates make of conversations, on a small tokenizer with SmolLM2's special tokens; token equality with LLaMA-Factory is in
+// dataset_test, and of every named template in tests/lua/templates_test.
 #include "data/chat_template.h"
 
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/data/named_templates.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {
 namespace {
 
+using ::moonring::testing::NamedTemplate;
 using ::moonring::testing::StatusIs;
 using ::moonring::testing::TemporaryFolder;
 using ::testing::AllOf;
@@ -27,13 +30,14 @@ std::shared_ptr<const Tokenizer> MakeTokenizer(const std::string& name = "smollm
 }
 
 ChatTemplate Template(const std::string& name, std::optional<std::string> system = std::nullopt) {
-  return *ChatTemplate::Create(*FindTemplate(name), MakeTokenizer(), system);
+  return *ChatTemplate::Create(NamedTemplate(name), MakeTokenizer(), system);
 }
 
 // The template's text of each turn, special tokens included.
 std::string TextOf(const ChatTemplate& chat, const Conversation& conversation) {
   std::string text;
-  for (const EncodedTurn& turn : chat.EncodeTurns(conversation))
+  const std::vector<EncodedTurn> turns = *chat.EncodeTurns(conversation);
+  for (const EncodedTurn& turn : turns)
     text += "[" + chat.tokenizer().Decode(turn.prompt) + "][" + chat.tokenizer().Decode(turn.response) + "]";
   return text;
 }
@@ -74,7 +78,7 @@ TEST(ChatTemplateTest, SystemTexts) {
 TEST(ChatTemplateTest, SlotsAreTokenisedAlone) {
   const ChatTemplate chat = Template("default");
   const Tokenizer& t = chat.tokenizer();
-  const EncodedTurn turn = chat.EncodeTurns({.messages = {{Role::kUser, "Hi "}, {Role::kAssistant, " x "}}})[0];
+  const EncodedTurn turn = chat.EncodeTurns({.messages = {{Role::kUser, "Hi "}, {Role::kAssistant, " x "}}})->front();
   EXPECT_EQ(turn.prompt, Join({t.Encode("Human: Hi "), {2}, t.Encode("\nAssistant:")}));
   EXPECT_EQ(turn.response, Join({t.Encode(" x "), {2}, t.Encode("\n")}));
   const ChatTemplate bos = *ChatTemplate::Create({.name = "own",
@@ -82,7 +86,7 @@ TEST(ChatTemplateTest, SlotsAreTokenisedAlone) {
                                                   .user = {{Slot::Kind::kText, "{{idx}}:{{content}}"}},
                                                   .assistant = {{Slot::Kind::kText, "{{content}}"}}},
                                                  MakeTokenizer());
-  const std::vector<EncodedTurn> turns = bos.EncodeTurns(kTwoTurns);
+  const std::vector<EncodedTurn> turns = *bos.EncodeTurns(kTwoTurns);
   EXPECT_EQ(turns[0].prompt, Join({{1}, t.Encode("0:Hi")}));
   EXPECT_EQ(turns[1].prompt, t.Encode("1:And?"));  // the prefix comes once
 }
@@ -98,12 +102,12 @@ TEST(ChatTemplateTest, PlaceholdersInATextStay) {
 TEST(ChatTemplateTest, PromptsForAnAnswer) {
   const ChatTemplate chat = Template("smollm2");
   const Conversation asked = {.system = "Be.", .messages = {{Role::kUser, "Hi"}, {Role::kAssistant, "Hello"}, {Role::kUser, "And?"}}};
-  EXPECT_EQ(chat.tokenizer().Decode(chat.EncodePrompt(asked)),
+  EXPECT_EQ(chat.tokenizer().Decode(*chat.EncodePrompt(asked)),
             "<|im_start|>system\nBe.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n<|im_"
             "start|>assistant\n");
-  EXPECT_THROW(chat.EncodePrompt(kTwoTurns), c10::Error);
-  EXPECT_THROW(chat.EncodeTurns(asked), c10::Error);
-  EXPECT_THROW(chat.EncodePrompt({.messages = {{Role::kAssistant, "Hi"}}}), c10::Error);
+  EXPECT_THROW(chat.EncodePrompt(kTwoTurns).IgnoreError(), c10::Error);
+  EXPECT_THROW(chat.EncodeTurns(asked).IgnoreError(), c10::Error);
+  EXPECT_THROW(chat.EncodePrompt({.messages = {{Role::kAssistant, "Hi"}}}).IgnoreError(), c10::Error);
 }
 
 TEST(ChatTemplateTest, WhatEndsATurn) {
@@ -112,25 +116,37 @@ TEST(ChatTemplateTest, WhatEndsATurn) {
   EXPECT_THAT(Template("smollm2").stop_ids(), ElementsAre(2));
   EXPECT_EQ(Template("chatml").pad(), 0);
   const auto tokenizer = MakeTokenizer("smollm2", R"({"eos_token": "<|endoftext|>"})");
-  const ChatTemplate replaced = *ChatTemplate::Create(*FindTemplate("chatml"), tokenizer);  // eos becomes the first stop word
+  const ChatTemplate replaced = *ChatTemplate::Create(NamedTemplate("chatml"), tokenizer);  // eos becomes the first stop word
   EXPECT_EQ(replaced.eos(), 2);
   EXPECT_EQ(replaced.pad(), 2);                                                          // none of its own
-  const ChatTemplate kept = *ChatTemplate::Create(*FindTemplate("smollm2"), tokenizer);  // eos stays, the stop word comes beside it
+  const ChatTemplate kept = *ChatTemplate::Create(NamedTemplate("smollm2"), tokenizer);  // eos stays, the stop word comes beside it
   EXPECT_EQ(kept.eos(), 0);
   EXPECT_THAT(kept.stop_ids(), ElementsAre(0, 2));
-  EXPECT_EQ(ChatTemplate::Create(*FindTemplate("default"), MakeTokenizer("smollm2", ""))->eos(), 0);  // none at all: <|endoftext|>
+  EXPECT_EQ(ChatTemplate::Create(NamedTemplate("default"), MakeTokenizer("smollm2", ""))->eos(), 0);  // none at all: <|endoftext|>
 }
 
 TEST(ChatTemplateTest, RefusesWhatItCannotSay) {
-  EXPECT_THAT(FindTemplate("chatmll"),
-              StatusIs(absl::StatusCode::kNotFound, "template: no 'chatmll' (did you mean 'chatml'?); there are chatml, default, smollm2"));
-  EXPECT_THAT(FindTemplate(""), StatusIs(absl::StatusCode::kInvalidArgument, "template: none is named; there are chatml, default, smollm2"));
-  EXPECT_THAT(TemplateNames(), ElementsAre("chatml", "default", "smollm2"));
-  EXPECT_THAT(ChatTemplate::Create(*FindTemplate("chatml"), MakeTokenizer("gpt2", "")).status(),
+  EXPECT_THAT(ChatTemplate::Create(NamedTemplate("chatml"), MakeTokenizer("gpt2", "")).status(),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("template 'chatml': needs the token '<|im_end|>', which the tokenizer lacks")));
-  EXPECT_THAT(ChatTemplate::Create(*FindTemplate("default"), MakeTokenizer("llama3", "")).status(),
+  EXPECT_THAT(ChatTemplate::Create(NamedTemplate("default"), MakeTokenizer("llama3", "")).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no eos token")));
-  EXPECT_THROW(ChatTemplate::Create(*FindTemplate("default"), nullptr).IgnoreError(), c10::Error);
+  EXPECT_THROW(ChatTemplate::Create(NamedTemplate("default"), nullptr).IgnoreError(), c10::Error);
+}
+
+TEST(ChatTemplateTest, NamesWhatIsWrongWithTools) {
+  const ChatTemplate chat = Template("chatml");
+  const auto told = [&](const std::string& tools, const std::string& call) {
+    return chat.EncodeTurns({.tools = tools, .messages = {{Role::kUser, "Hi"}, {Role::kFunctionCall, call}}}).status();
+  };
+  const std::string call = R"({"name": "f", "arguments": {}})", tools = R"([{"name": "f", "parameters": {"properties": {}}}])";
+  const auto invalid = [](const char* words) { return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)); };
+  EXPECT_OK(told(tools, call));
+  EXPECT_THAT(told("{", call), invalid("tools: not valid JSON: "));
+  EXPECT_THAT(told("{}", call), invalid("tools: must be an array of tools, got object"));
+  EXPECT_THAT(told("[3]", call), invalid("tools: a tool must be an object with a 'name', got 3"));
+  EXPECT_THAT(told(R"([{"name": "f"}])", call), invalid("tools: tool 'f': 'parameters' must be an object, got null"));
+  EXPECT_THAT(told("", "f(3)"), invalid("message 1: a function call: not valid JSON: "));
+  EXPECT_THAT(told("", R"([{"name": "f"}])"), invalid("message 1: a function call: a call must be an object with 'name' and 'arguments', got {\"name\": \"f\"}"));
 }
 
 }  // namespace

@@ -18,12 +18,14 @@
 #include "data/truncation.h"
 #include "model/gguf.h"
 #include "model/gguf_tokenizer.h"
+#include "tests/data/named_templates.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {
 namespace {
 
+using ::moonring::testing::NamedTemplate;
 using ::moonring::testing::StatusIs;
 using ::moonring::testing::TemporaryFolder;
 using nlohmann::json;
@@ -55,7 +57,7 @@ std::vector<std::string> Names(const json& list) {
 }
 
 DatasetOptions OptionsOf(const json& config, const std::string& dataset_dir) {
-  DatasetOptions options{.dataset_dir = dataset_dir, .template_name = config["template"]};
+  DatasetOptions options{.dataset_dir = dataset_dir, .chat_template = NamedTemplate(config["template"])};
   for (const auto& [key, value] : config.items()) {
     if (key == "dataset") {
       options.names = Names(value);
@@ -135,14 +137,14 @@ TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
 }
 
 TEST(DatasetTest, CutsToNothingAsLlamaFactoryDoes) {
-  const ChatTemplate chat = *ChatTemplate::Create(*FindTemplate("chatml"), SmolLM2());
+  const ChatTemplate chat = *ChatTemplate::Create(NamedTemplate("chatml"), SmolLM2());
   const auto description = ReadDatasetInfo(std::string(kGolden) + "data", {"own"});
   for (const int64_t cutoff_len : {1, 2}) {
     const auto source = RowSource::Open(description->front().files);
     std::vector<Example> examples;
     for (int row = 0; row < 8; ++row) {
       const auto converted = ConvertAlpaca((*(*source)->Next())->value, description->front(), Stage::kSupervised);
-      examples.push_back({.documents = {BuildConversation(chat.EncodeTurns(converted->conversation), {.cutoff_len = cutoff_len}).document}});
+      examples.push_back({.documents = {BuildConversation(*chat.EncodeTurns(converted->conversation), {.cutoff_len = cutoff_len}).document}});
     }
     EXPECT_EQ(Lines(examples), TemporaryFolder::Read(std::string(kGolden) + "golden/own_tiny_" + std::to_string(cutoff_len) + ".jsonl"));
   }
@@ -158,7 +160,7 @@ class OwnDataTest : public ::testing::Test {
   absl::StatusOr<PreparedDataset> Prepare(DatasetOptions options = {}) {
     options.names = {"d"};
     options.dataset_dir = folder_.path();
-    options.template_name = "chatml";
+    options.chat_template = NamedTemplate("chatml");
     return PrepareDataset(options, SmolLM2());
   }
   // The message with the folder's own path taken out.
@@ -243,13 +245,12 @@ TEST_F(OwnDataTest, NamesWhatIsWrong) {
   EXPECT_EQ(ErrorOf({.cutoff_len = 0}), "cutoff_len must be at least 1, got 0");
   EXPECT_EQ(ErrorOf({.max_samples = 0}), "max_samples must be at least 1, got 0");
   EXPECT_EQ(ErrorOf({.train_on_prompt = true, .mask_history = true}), "train_on_prompt and mask_history exclude one another");
-  const auto named = [&](std::vector<std::string> names, std::string chat) {
-    return PrepareDataset({.names = std::move(names), .dataset_dir = folder_.path(), .template_name = std::move(chat)}, SmolLM2()).status();
+  const auto named = [&](std::vector<std::string> names) {
+    return PrepareDataset({.names = std::move(names), .dataset_dir = folder_.path(), .chat_template = NamedTemplate("chatml")}, SmolLM2()).status();
   };
-  EXPECT_THAT(named({}, "chatml"), StatusIs(absl::StatusCode::kInvalidArgument, "dataset: names no data set"));
-  EXPECT_THAT(named({"d", "d"}, "chatml"), StatusIs(absl::StatusCode::kInvalidArgument, "dataset: names 'd' twice"));
-  EXPECT_THAT(named({"dd"}, "chatml"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no data set 'dd'")));
-  EXPECT_THAT(named({"d"}, "chatlm"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no 'chatlm' (did you mean 'chatml'?)")));
+  EXPECT_THAT(named({}), StatusIs(absl::StatusCode::kInvalidArgument, "dataset: names no data set"));
+  EXPECT_THAT(named({"d", "d"}), StatusIs(absl::StatusCode::kInvalidArgument, "dataset: names 'd' twice"));
+  EXPECT_THAT(named({"dd"}), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no data set 'dd'")));
 }
 
 // kto: the mismatched answer is that of the row before, inside a batch.
@@ -344,7 +345,7 @@ TEST_F(OwnDataTest, PutsABosWhereTheTokenizerAddsOne) {
   EXPECT_TRUE(tokenizer->adds_bos());
   EXPECT_FALSE(SmolLM2()->adds_bos());
   Describe(R"([{"text": "one two three"}, {"text": "four five six seven"}])", R"(, "columns": {"prompt": "text"})");
-  DatasetOptions options{.names = {"d"}, .dataset_dir = folder_.path(), .stage = Stage::kPretraining, .template_name = "default", .cutoff_len = 4};
+  DatasetOptions options{.names = {"d"}, .dataset_dir = folder_.path(), .stage = Stage::kPretraining, .chat_template = NamedTemplate("default"), .cutoff_len = 4};
   const std::vector<int32_t> second = SmolLM2()->Encode("four five six seven");
   const auto ids = [&](int64_t example) { return PrepareDataset(options, tokenizer)->examples[example].documents[0].ids; };
   EXPECT_EQ(ids(1), (std::vector<int32_t>{*tokenizer->bos(), second[1], second[2], second[3]}));

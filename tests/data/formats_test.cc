@@ -5,6 +5,7 @@
 #include "data/formats/alpaca.h"
 #include "data/formats/openai.h"
 #include "data/formats/sharegpt.h"
+#include "data/python_json.h"
 #include "data/stage.h"
 #include "tests/testing/status_matchers.h"
 
@@ -19,27 +20,29 @@ const auto kInvalid = absl::StatusCode::kInvalidArgument;
 const auto kLater = absl::StatusCode::kUnimplemented;
 
 DatasetDescription Sharegpt(bool ranking = false) {
-  return {.formatting = "sharegpt", .ranking = ranking, .columns = {.named = true, .system = "sys", .chosen = "c", .rejected = "r", .kto_tag = "good"}};
+  return {.formatting = "sharegpt", .ranking = ranking, .columns = {.named = true, .system = "sys", .tools = "t", .chosen = "c", .rejected = "r", .kto_tag = "good"}};
 }
 
-// system/u:..|a:..|, then => each answer, then the tag; or why it is skipped; or the error.
+// system/u:..|a:..|, then => each answer, the tools, the tag; or why it is skipped; or the error.
 std::string Told(const absl::StatusOr<ConvertedRow>& row) {
   if (!row.ok()) return row.status().ToString();
   if (!row->skipped.empty()) return "skipped: " + row->skipped;
   std::string text = row->conversation.system + "/";
-  for (const Message& message : row->conversation.messages) text += (message.role == Role::kUser ? "u:" : "a:") + message.content + "|";
-  for (const std::string& answer : row->answers) text += "=>" + answer;
+  const auto letter = [](Role role) { return std::string(role == Role::kUser ? "u" : role == Role::kAssistant ? "a" : role == Role::kObservation ? "o" : "f"); };
+  for (const Message& message : row->conversation.messages) text += letter(message.role) + ":" + message.content + "|";
+  for (const Message& answer : row->answers) text += (answer.role == Role::kAssistant ? "=>" : "=>f:") + answer.content;
+  if (!row->conversation.tools.empty()) text += " tools " + row->conversation.tools;
   if (row->desirable.has_value()) text += *row->desirable ? " good" : " bad";
   return text;
 }
 
 std::string Sharegpt(const char* json, Stage stage = Stage::kSupervised) {
-  return Told(ConvertSharegpt(nlohmann::json::parse(json), Sharegpt(stage == Stage::kPairs), stage));
+  return Told(ConvertSharegpt(OrderedJson::parse(json), Sharegpt(stage == Stage::kPairs), stage));
 }
-std::string Openai(const char* json) { return Told(ConvertOpenai(nlohmann::json::parse(json), Sharegpt(), Stage::kSupervised)); }
+std::string Openai(const char* json) { return Told(ConvertOpenai(OrderedJson::parse(json), Sharegpt(), Stage::kSupervised)); }
 std::string Alpaca(const char* json, Stage stage) {
   return Told(
-      ConvertAlpaca(nlohmann::json::parse(json), {.columns = {.named = true, .history = "h", .chosen = "c", .rejected = "r", .kto_tag = "good"}}, stage));
+      ConvertAlpaca(OrderedJson::parse(json), {.columns = {.named = true, .history = "h", .chosen = "c", .rejected = "r", .kto_tag = "good"}}, stage));
 }
 
 TEST(SharegptTest, MakesConversations) {
@@ -79,7 +82,7 @@ TEST(SharegptTest, MakesPairsAndJudgedAnswers) {
   for (const char* text : {"false", "False", "FALSE"}) EXPECT_EQ(Sharegpt((talk + "\"" + text + "\"}").c_str(), feedback), "/u:q|=>y bad");
   EXPECT_THAT(Sharegpt((talk + "\"yes\"}").c_str(), feedback), HasSubstr("'good' must be true or false, got string"));
   // A row without a tag is left out, but its answer may be mismatched with another row's prompt.
-  EXPECT_THAT(ConvertSharegpt(nlohmann::json::parse(talk + "null}"), Sharegpt(), feedback)->answers, ElementsAre("y"));
+  EXPECT_THAT(ConvertSharegpt(OrderedJson::parse(talk + "null}"), Sharegpt(), feedback)->answers, ElementsAre(::testing::Field(&Message::content, "y")));
 }
 
 TEST(SharegptTest, NamesWhatIsWrong) {
@@ -89,11 +92,30 @@ TEST(SharegptTest, NamesWhatIsWrong) {
   EXPECT_THAT(Sharegpt(R"({"conversations": [{"from": 3}]})"), HasSubstr("'conversations'[0]: 'from' must be a string, got number"));
   EXPECT_THAT(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": null}]})"),
               HasSubstr("'conversations'[1]: 'value' must be a string, got null"));
-  EXPECT_THAT(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{}"}]})"),
-              HasSubstr("UNIMPLEMENTED: 'conversations'[1]: not supported yet: the role 'function_call'"));
-  EXPECT_THAT(Sharegpt(R"({"conversations": [{"from": "observation", "value": "a"}]})"), HasSubstr("not supported yet: the role 'observation'"));
-  EXPECT_THAT(Openai(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": null, "tool_calls": [{"function": {}}]}]})"),
-              HasSubstr("'conversations'[1]: not supported yet: tool_calls"));
+  EXPECT_THAT(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "t": []})"), HasSubstr("'t' must be a string, got array"));
+}
+
+TEST(SharegptTest, MakesCallsOfTools) {
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{}"}, {"from": "observation", "value": "3"},
+                        {"from": "gpt", "value": "b"}], "t": "[]"})"),
+            "/u:a|f:{}|o:3|a:b| tools []");
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "observation", "value": "a"}, {"from": "gpt", "value": "b"}]})"), "/o:a|a:b|");
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "observation", "value": "b"}]})"),
+            "skipped: whose user and assistant do not take turns");
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "human", "value": "q"}], "c": {"from": "function_call", "value": "y"}, "r": {"from": "gpt", "value": "n"}})",
+                     Stage::kPairs),
+            "/u:q|=>f:y=>n");
+}
+
+TEST(OpenaiTest, MakesCallsOfTools) {
+  EXPECT_EQ(Openai(R"({"conversations": [{"from": "human", "value": "a"},
+                        {"from": "gpt", "value": null, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"b": 1.50, "a": "ü"}}}]},
+                        {"from": "observation", "value": "3"}, {"from": "observation", "value": "4"}, {"from": "gpt", "value": "b"}, {"from": "observation", "value": "5"}],
+                      "t": [{"name": "f"}], "sys": "s"})"),
+            "s\n/u:a|f:[{\"name\": \"f\", \"arguments\": {\"b\": 1.5, \"a\": \"ü\"}}]|o:3\n</tool_response>\n<tool_response>\n4|a:b| tools [{\"name\": \"f\"}]");
+  EXPECT_EQ(Openai(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "t": "[1]"})"), "/u:a|a:b| tools [1]");
+  EXPECT_THAT(Openai(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": null, "tool_calls": [{}]}]})"),
+              HasSubstr("'conversations'[1]: each of 'tool_calls' must have a 'function'"));
 }
 
 TEST(OpenaiTest, AddsToTheSystemText) {
@@ -149,7 +171,7 @@ TEST(StageTest, RefusesDataOfAnotherKind) {
 
 TEST(StageTest, RefusesMissingAndUnknownColumns) {
   const Stage sft = Stage::kSupervised;
-  EXPECT_THAT(CheckStage({.columns = {.tools = "t"}}, sft), StatusIs(kLater, "not supported yet: the column 'tools'"));
+  EXPECT_OK(CheckStage({.columns = {.tools = "t"}}, sft));
   EXPECT_THAT(CheckStage({.columns = {.images = "t"}}, sft), StatusIs(kLater, "not supported yet: the column 'images'"));
   EXPECT_THAT(CheckStage({.columns = {.response = std::nullopt}}, sft), StatusIs(kInvalid, HasSubstr("'columns' names no 'response'")));
   EXPECT_OK(CheckStage({.columns = {.response = std::nullopt}}, Stage::kPretraining));

@@ -133,8 +133,8 @@ local HIDDEN = { __index = true, __gc = true, __name = true, __tostring = true }
 function sections.documented()
   for _, file in ipairs(moonring.system.list((moonring.system.module_path "init"):match "^(.*)/")) do
     local name = file:match "^(.*)%.lua$"
-    local module = name == "init" and "moonring" or "moonring." .. name
-    check(modules[module], "no file in lua/types has ---@meta ", module)
+    local module = name == "init" and "moonring" or "moonring." .. tostring(name)
+    check(not name or modules[module], "no file in lua/types has ---@meta ", module) -- a folder holds data, not modules
   end
   for name in pairs(package.loaded) do
     if name:find "^moonring" then check(modules[name], "no file in lua/types has ---@meta ", name) end

@@ -1,0 +1,103 @@
+-- Chat templates: templates_test.lua SECTION GOLDEN_FOLDER SCRATCH_FOLDER. Raises one error that lists what is wrong.
+local section, golden, scratch = arg[1], arg[2], arg[3]
+local moonring = require "moonring"
+local system, templates = moonring.system, moonring.templates
+
+local failures = {}
+local function check(condition, ...)
+  if not condition then failures[#failures + 1] = table.concat({ ... }) end
+end
+
+-- A tokenizer as a checkpoint carries one.
+local files = { ["tokenizer.json"] = system.read(golden .. "/tokenizer.json"),
+  ["tokenizer_config.json"] = '{"bos_token": "<|bos|>", "eos_token": "<|eos|>", "pad_token": "<|endoftext|>"}' }
+local tokenizer = moonring.data.tokenizer { companion = function(_, name) return files[name] end, path = function() return golden end }
+
+local STAGES = { pairs = "rm", judged = "kto" }
+
+local function load_case(case)
+  local null = system.null
+  local thinking = case.enable_thinking
+  if thinking == nil then thinking = true elseif thinking == null then thinking = nil end
+  local template = templates.of { template = case.template, tool_format = case.tool_format, enable_thinking = thinking, preserve_thinking = case.preserve_thinking }
+  template.date = "26 Jul 2024" -- the day of the golden
+  return moonring.data.load { names = { case.dataset }, dir = golden .. "/data", stage = STAGES[case.dataset] or "sft", template = template, tokenizer = tokenizer,
+    cutoff_len = case.cutoff_len, mask_history = case.mask_history, default_system = case.default_system }
+end
+
+local sections = {}
+
+-- Every case has the ids and labels that LLaMA-Factory's has, and every one of its templates is there.
+function sections.equal()
+  local cases, seen = system.json_decode(system.read(golden .. "/cases.json")), {}
+  for _, case in ipairs(cases) do
+    seen[case.template] = true
+    local told = system.json_encode(case)
+    local done, dataset = pcall(load_case, case)
+    if case.error then
+      check(not done, told, ": is no error here")
+    elseif not done then
+      check(false, told, ": ", tostring(dataset))
+    else
+      check(dataset:size() == case.examples and dataset:digest() == case.digest, told, ": ", dataset:size(), " examples, digest ", dataset:digest())
+    end
+  end
+  local names = {}
+  for name in pairs(seen) do names[#names + 1] = name end
+  table.sort(names)
+  check(#names == 121, "the golden has ", #names, " templates")
+  check(table.concat(names, " ") == table.concat(templates.names(), " "), "LLaMA-Factory has ", table.concat(names, " "), "; here are ", table.concat(templates.names(), " "))
+end
+
+local function prompt(template) return tokenizer:decode(moonring.data.template(template, tokenizer):encode_prompt { "Hi" }) end
+
+-- Templates of one's own: a table, or a file; what they leave out is what LLaMA-Factory leaves out.
+function sections.own()
+  local function is(template, wanted)
+    local got = prompt(template)
+    check(got == wanted, "wanted ", wanted, ", got ", got)
+  end
+  is({ user = "Q: {{content}} ({{idx}})\nA:" }, "Q: Hi (0)\nA:")
+  is({ prefix = { { "bos" } }, user = { { token = "<|im_start|>" }, "{{content}}", { "eos" } } }, "<|bos|><|im_start|>Hi<|eos|>")
+  is({ like = "chatml", default_system = "S" }, "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
+  is({ class = "system_in_user", default_system = "S", system = "<{{content}}>", user = "U {{content}}" }, "U <S>Hi")
+  is({ class = "reasoning", enable_thinking = false, user = "{{content}}:", thought_words = { "<t>", "</t>" } }, "Hi:<t></t>")
+  is({ class = "reasoning", user = "{{content}}:", thought_words = { "<t>", "</t>" } }, "Hi:")
+  local path = scratch .. "/mine.lua"
+  system.write(path, 'return { like = "chatml", default_system = "File." }')
+  is(path, "<|im_start|>system\nFile.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
+  is({ like = path, default_system = "" }, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
+  check(tostring(moonring.data.template(path, tokenizer)) == "Template " .. path, "a file's template has its path's name")
+end
+
+-- What is wrong is one line that says where.
+function sections.errors()
+  local function says(template, ...)
+    local done, message = pcall(moonring.data.template, template, tokenizer)
+    for _, part in ipairs { ... } do
+      check(not done and tostring(message):find(part, 1, true), "wanted ", part, ", got ", done and "no error" or tostring(message))
+    end
+  end
+  says("qwen33", "NOT_FOUND: template: no 'qwen33' (did you mean 'qwen3'?); there are qwen, qwen2_audio, ", "moonring help templates lists all 121")
+  says("xyzzy", "no 'xyzzy'; there are chatml, default, llama3, qwen and others: ")
+  says(scratch .. "/none.lua", "NOT_FOUND: cannot read ")
+  says({ like = "qwen", usr = "x" }, "INVALID_ARGUMENT: template: qwen: unknown field 'usr' (did you mean 'user'?)")
+  says({ name = "mine", user = 3 }, "template: mine: user: wanted a text or a list of slots, got a number")
+  says({ name = "mine", user = { { 1 } } }, "mine: user: a slot is a text, ")
+  says({ name = "mine", class = "resoning" }, "mine: class: wanted plain | reasoning | system_in_user, got 'resoning' (did you mean 'reasoning'?)")
+  says({ name = "mine", thought_words = { "a" } }, "mine: thought_words: wanted two texts, got 1")
+  says({ name = "mine", replace_eos = true }, "mine: replace_eos wants a stop word")
+  says({ name = "mine", tool_format = "qwn" }, "template 'mine': tool_format: no 'qwn' (did you mean 'qwen'?); there are default, gemma4, ")
+  says({ name = "mine", user = { "{{content}}", { token = "<nope>" } } }, "template 'mine': needs the token '<nope>', which the tokenizer lacks")
+  says({ name = "mine", stop_words = { "<nope>" } }, "UNIMPLEMENTED: template 'mine': needs the token '<nope>', which the tokenizer lacks; not supported yet: adding tokens")
+  local path = scratch .. "/broken.lua"
+  for text, message in pairs { ["return {"] = "broken.lua:1: ", ["return 3"] = "broken.lua: wanted a table, got a number", ["return { user = x.y }"] = "attempt to index global 'x'" } do
+    system.write(path, text)
+    says(path, message)
+  end
+  system.write(path, ('return { like = "%s" }'):format(path))
+  says(path, "like goes round in a circle")
+end
+
+sections[section]()
+if #failures > 0 then error(#failures .. " differences\n" .. table.concat(failures, "\n", 1, math.min(#failures, 40)), 0) end
