@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
+#include "data/files/arrow_reader.h"
 #include "data/files/csv_reader.h"
 #include "data/files/file_kind.h"
 #include "data/files/json_reader.h"
@@ -26,7 +27,7 @@ absl::StatusOr<std::unique_ptr<RowReader>> OpenReader(const std::string& path) {
     case FileKind::kArrow:
       break;
   }
-  return absl::UnimplementedError(absl::StrCat(path, ": not supported yet: files of this kind"));
+  return ArrowReader::Open(path, *kind == FileKind::kParquet);
 }
 
 }  // namespace

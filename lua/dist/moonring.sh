@@ -56,7 +56,7 @@ check "$torch/lib" "of $python"
 
 libraries=$torch/lib
 set +f
-for folder in "${torch%/*}"/nvidia/*/lib; do # the wheels that torch's CUDA libraries need
+for folder in "${torch%/*}"/nvidia/*/lib "${torch%/*}/pyarrow"; do # the wheels that torch's CUDA libraries need; Arrow's, for Parquet files
   if [ -d "$folder" ]; then libraries=$libraries:$folder; fi
 done
 export LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"

@@ -155,7 +155,7 @@ constexpr char kGolden[] = "tests/golden/files/";
 
 TEST(RowSourceTest, ReadsEveryKindAsDatasetsDoes) {
   const auto golden = nlohmann::json::parse(TemporaryFolder::Read(std::string(kGolden) + "rows.json"));
-  ASSERT_GE(golden.size(), 11);
+  ASSERT_GE(golden.size(), 15);
   for (const auto& [file, rows] : golden.items()) {
     std::vector<std::string> wanted;
     for (const auto& row : rows) wanted.push_back(row.dump());
@@ -238,6 +238,30 @@ TEST(RowSourceTest, SaysThatACompressedFileIsCutOff) {
   EXPECT_THAT(ReadAll({folder.Write("broken.jsonl", broken)}).back(), EndsWith("broken.jsonl: the gzip data is broken: incorrect data check"));
   const std::string zstd = TemporaryFolder::Read(std::string(kGolden) + "data/lines.txt.zst");
   EXPECT_THAT(ReadAll({folder.Write("broken.txt", zstd.substr(0, 6) + "rubbish" + zstd.substr(6))}).back(), HasSubstr("the Zstandard data is broken: "));
+}
+
+// Cut or changed anywhere, a Parquet or Arrow file gives rows or one line that says what is wrong.
+TEST(RowSourceTest, SaysThatAParquetOrArrowFileIsBroken) {
+  TemporaryFolder folder;
+  for (const char* name : {"flat.parquet", "file.arrow", "stream.arrow"}) {
+    const std::string whole = TemporaryFolder::Read(std::string(kGolden) + "data/" + name);
+    const size_t step = whole.size() / 97 + 1;
+    int failed = 0;
+    for (size_t at = 0; at < whole.size(); at += step) {
+      const std::vector<std::string> cut = ReadAll({folder.Write(name, whole.substr(0, at))});
+      const bool says_so = !cut.empty() && cut.back().find(folder.Path(name)) == 0;
+      EXPECT_TRUE(says_so || name != std::string("flat.parquet")) << at;
+      failed += says_so;
+      std::string changed = whole;
+      changed[at] ^= 0x55;
+      for (const std::string& line : ReadAll({folder.Write(name, changed)})) EXPECT_EQ(line.find('\n'), std::string::npos);
+    }
+    EXPECT_GT(failed, 60) << name;
+  }
+  EXPECT_THAT(ReadAll({folder.Write("bad.parquet", "rubbish, and not a little of it")}),
+              ElementsAre(HasSubstr("bad.parquet: Parquet magic bytes not found in footer")));
+  EXPECT_THAT(ReadAll({folder.Path("none.parquet")}), ElementsAre(HasSubstr("none.parquet: ")));
+  EXPECT_THAT(ReadAll({folder.Write("empty.arrow", "")}), ElementsAre(HasSubstr("empty.arrow: ")));
 }
 
 TEST(RowSourceTest, ReadsALineOf100Megabytes) {

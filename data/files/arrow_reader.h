@@ -1,0 +1,45 @@
+// The rows of a .parquet file, or of an .arrow file (IPC, as a stream or a file).
+//
+// Arrow's library is 60 MB, so a library of ours that links it (data/files/arrow_rows.h) is loaded where the first such file is opened: from lib/
+// beside the program (//:dist), else from the program's runfiles. Arrow's own libraries come from runfiles, or in //:dist from Python's pyarrow.
+//
+// Fails with `FILE (row N): what is wrong` (N: the row that was to be next; what is wrong may be in a later one of its batch), and where the libraries are
+// missing. Cost: one batch of rows and one row group's pages in memory; Seek passes over row groups without reading them.
+#ifndef MOONRING_DATA_FILES_ARROW_READER_H_
+#define MOONRING_DATA_FILES_ARROW_READER_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "data/files/arrow_rows.h"
+#include "data/files/row_reader.h"
+#include "data/row.h"
+
+namespace moonring::data {
+
+class ArrowReader final : public RowReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<RowReader>> Open(const std::string& path, bool parquet);
+
+  absl::StatusOr<std::optional<Row>> Next() override;
+  State state() const override { return {.rows = rows_, .ended = ended_}; }
+  absl::Status Seek(const State& state) override;
+
+ private:
+  ArrowReader(std::string path, std::unique_ptr<ArrowRows> arrow) : path_(std::move(path)), arrow_(std::move(arrow)) {}
+  absl::Status Error(absl::string_view what) const;
+
+  std::string path_;
+  std::unique_ptr<ArrowRows> arrow_;
+  int64_t rows_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_FILES_ARROW_READER_H_
