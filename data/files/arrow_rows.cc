@@ -23,7 +23,7 @@
 namespace moonring::data {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 constexpr int64_t kBatchRows = 1024;
 

@@ -18,7 +18,7 @@ class ArrowRows {
   virtual ~ArrowRows() = default;
 
   // False at the end, and where something is wrong: then `error` says what. No exception leaves.
-  virtual bool Next(nlohmann::json& row, std::string& error) = 0;
+  virtual bool Next(nlohmann::ordered_json& row, std::string& error) = 0;
 
   // Passes over rows, without reading the row groups or batches that they fill where the file allows it. False as Next is.
   virtual bool Skip(int64_t rows, std::string& error) = 0;
