@@ -31,7 +31,8 @@ absl::Status CheckOptions(const DatasetOptions& options) {
   }
   if (options.train_on_prompt && options.mask_history) return absl::InvalidArgumentError("train_on_prompt and mask_history exclude one another");
   if (options.train_on_prompt && options.chat_template.efficient_eos) {
-    return absl::InvalidArgumentError(absl::StrCat("train_on_prompt does not go with the template '", options.chat_template.name, "', which parts turns by its own eos"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("train_on_prompt does not go with the template '", options.chat_template.name, "', which parts turns by its own eos"));
   }
   if (options.stage != Stage::kSupervised && (options.train_on_prompt || options.mask_history)) {
     return absl::InvalidArgumentError(absl::StrCat(options.train_on_prompt ? "train_on_prompt" : "mask_history", " is for stage sft alone"));

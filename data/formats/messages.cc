@@ -42,7 +42,7 @@ absl::StatusOr<std::optional<std::string>> ReadCalls(const OrderedJson& message,
   if (!PythonTruth(calls)) return std::nullopt;
   OrderedJson functions = OrderedJson::array();
   for (const OrderedJson& call : calls) {
-    if (!call.is_object() || !call.contains("function")) return absl::InvalidArgumentError(absl::StrCat(where, ": each of 'tool_calls' must have a 'function'"));
+    if (!call.contains("function")) return absl::InvalidArgumentError(absl::StrCat(where, ": each of 'tool_calls' must have a 'function'"));
     functions.push_back(call["function"]);
   }
   return PythonJson(functions);

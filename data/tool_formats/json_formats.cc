@@ -47,7 +47,8 @@ absl::StatusOr<std::string> DescribeForGlm4(const OrderedJson& tools, const std:
       "你的任务是针对用户的问题和要求提供适当的答复和支持。\n\n# 可用工具";
   for (const OrderedJson& tool : tools) {
     ASSIGN_OR_RETURN(const OrderedJson* bare, BareTool(tool));
-    absl::StrAppend(&text, "\n\n## ", (*bare)["name"].get<std::string>(), "\n\n", PythonJson(*bare, 4), "\n在调用上述函数时，请使用 Json 格式表示调用的参数。");
+    absl::StrAppend(&text, "\n\n## ", (*bare)["name"].get<std::string>(), "\n\n", PythonJson(*bare, 4),
+                    "\n在调用上述函数时，请使用 Json 格式表示调用的参数。");
   }
   return text;
 }
@@ -78,8 +79,8 @@ absl::StatusOr<std::string> DescribeForMiniMax1(const OrderedJson& tools, const 
     absl::StrAppend(&text, PythonJson(*bare), "\n");
   }
   return absl::StrCat(text,
-                      "</tools>\n\nIf you need to call tools, please respond with <tool_calls></tool_calls> XML tags, and provide tool-name and json-object of "
-                      "arguments, following the format below:\n<tool_calls>\n{\"name\": <tool-name-1>, \"arguments\": <args-json-object-1>}\n...\n</tool_calls>");
+                      "</tools>\n\nIf you need to call tools, please respond with <tool_calls></tool_calls> XML tags, and provide tool-name and "
+                      "json-object of arguments, following the format below:\n<tool_calls>\n{\"name\": <tool-name-1>, \"arguments\": <args-json-object-1>}\n...\n</tool_calls>");
 }
 
 absl::StatusOr<std::string> CallForMiniMax1(const std::vector<ToolCall>& calls) {

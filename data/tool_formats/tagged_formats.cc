@@ -33,8 +33,9 @@ absl::StatusOr<std::string> DescribeForGlm4Moe(const OrderedJson& tools, const s
       "You are provided with function signatures within <tools></tools> XML tags:\n<tools>";
   for (const OrderedJson& tool : tools) absl::StrAppend(&text, "\n", PythonJson(WrappedTool(tool)));
   return absl::StrCat(text,
-                      "\n</tools>\n\nFor each function call, output the function name and arguments within the following XML format:\n<tool_call>{function-name}\n"
-                      "<arg_key>{arg-key-1}</arg_key>\n<arg_value>{arg-value-1}</arg_value>\n<arg_key>{arg-key-2}</arg_key>\n<arg_value>{arg-value-2}</arg_value>\n"
+                      "\n</tools>\n\nFor each function call, output the function name and arguments within the following XML format:\n"
+                      "<tool_call>{function-name}\n<arg_key>{arg-key-1}</arg_key>\n<arg_value>{arg-value-1}</arg_value>\n"
+                      "<arg_key>{arg-key-2}</arg_key>\n<arg_value>{arg-value-2}</arg_value>\n"
                       "...\n</tool_call>\n");
 }
 

@@ -100,7 +100,8 @@ absl::StatusOr<std::string> DescribeInWords(const OrderedJson& tools, const std:
     text += "\n";
   }
   return absl::StrCat(text, "Use the following format if using a tool:\n```\nAction: tool name (one of [", absl::StrJoin(names, ", "),
-                      "])\nAction Input: the input to the tool, in a JSON format representing the kwargs (e.g. ```{\"input\": \"hello world\", \"num_beams\": 5}```)\n"
+                      "])\nAction Input: the input to the tool, in a JSON format representing the kwargs "
+                      "(e.g. ```{\"input\": \"hello world\", \"num_beams\": 5}```)\n"
                       "```\n");
 }
 

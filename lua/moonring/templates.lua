@@ -65,8 +65,9 @@ local function check(template, where)
   for name, value in pairs(template) do
     local want = TYPES[name]
     if not want then fail("INVALID_ARGUMENT", where, ": unknown field '", tostring(name), "'", system.did_you_mean(tostring(name), keys(TYPES))) end
-    local fits = type(value) == want or want == "slots" and (type(value) == "string" or type(value) == "table") or name == "enable_thinking" and value == system.null
-    if not fits then fail("INVALID_ARGUMENT", where, ": ", name, ": wanted ", want == "slots" and "a text or a list of slots" or "a " .. want, ", got a ", type(value)) end
+    local kind = type(value)
+    local fits = kind == want or want == "slots" and (kind == "string" or kind == "table") or name == "enable_thinking" and value == system.null
+    if not fits then fail("INVALID_ARGUMENT", where, ": ", name, ": wanted ", want == "slots" and "a text or a list of slots" or "a " .. want, ", got a ", kind) end
     if want == "table" then
       for _, word in ipairs(value) do
         if type(word) ~= "string" then fail("INVALID_ARGUMENT", where, ": ", name, ": wanted texts, got a ", type(word)) end
@@ -144,7 +145,8 @@ function templates.find(template)
   if not CLASSES[class] then
     fail("INVALID_ARGUMENT", tostring(t.name), ": class: wanted ", table.concat(keys(CLASSES), " | "), ", got '", class, "'", system.did_you_mean(class, keys(CLASSES)))
   end
-  local content, thought, call = "{{content}}", t.thought_words or { "<think>\n", "\n</think>\n\n" }, t.tool_call_words or { "<tool_call>", "</tool_call>" }
+  local content = "{{content}}"
+  local thought, call = t.thought_words or { "<think>\n", "\n</think>\n\n" }, t.tool_call_words or { "<tool_call>", "</tool_call>" }
   local assistant, user = t.assistant or (t.efficient_eos and content or { content, { "eos" } }), t.user or content
   local lists = { prefix = t.prefix or {}, system = t.system or content, user = user, assistant = assistant, function_call = t.function_call or assistant,
     observation = t.observation or user }
