@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
@@ -36,6 +37,18 @@ absl::StatusOr<json> ParseConfig(absl::string_view text, absl::string_view where
 json FieldOrNull(const json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() ? json() : *found;
+}
+
+// Classes that give a sentencepiece model's pieces other ids than the model does: a fixed shift, and special tokens of their own.
+absl::Status CheckNumbersPieces(const json& config, absl::string_view where) {
+  const json name = config.is_object() ? FieldOrNull(config, "tokenizer_class") : json();
+  if (!name.is_string()) return absl::OkStatus();
+  const std::string& known = name.get_ref<const std::string&>();
+  for (const char* stem : {"XLMRoberta", "Camembert", "MBart", "Nllb", "Barthez", "XGLM", "Pegasus", "M2M100", "SeamlessM4T"}) {
+    if (!absl::StartsWith(known, stem)) continue;
+    return absl::UnimplementedError(absl::StrCat(where, ": ", known, " numbers the pieces otherwise than their file; it needs a tokenizer.json"));
+  }
+  return absl::OkStatus();
 }
 
 void SetIfAbsent(json& config, const char* key, const std::string& value) {
@@ -93,10 +106,12 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromModelFile(absl::
     }
     return Build(parts, config, where, options);
   }
-  ASSIGN_OR_RETURN(const SentencePieceModel model, SentencePieceModel::Parse(contents, where));
+  RETURN_IF_ERROR(CheckNumbersPieces(config, where));
+  ASSIGN_OR_RETURN(SentencePieceModel model, SentencePieceModel::Parse(contents, where));
   bool prefix_each_part = true;
   if (config.is_object()) {
     ASSIGN_OR_RETURN(prefix_each_part, BoolField(config, "legacy", true, kConfigName));
+    ASSIGN_OR_RETURN(model.add_dummy_prefix, BoolField(config, "add_prefix_space", model.add_dummy_prefix, kConfigName));
   }
   parts.stages = SentencePieceStages(model, prefix_each_part);
   parts.make_model = [&](bool) { return SentencePieceTokenModel(model); };

@@ -70,10 +70,16 @@ TEST(SentencePieceModel, APrefixBeforeEachPartOrTheFirstOnly) {
             std::vector(spaced.end() - static_cast<std::ptrdiff_t>(spaced.size() / 2), spaced.end()));
   EXPECT_EQ(legacy->Decode(spaced), "the</s> the");
   EXPECT_EQ(first_only->Decode(plain), "the</s>the");
+  ASSERT_OK_AND_ASSIGN(const auto none, Tokenizer::FromModelFile(bytes, R"({"add_prefix_space": false})", "t.model"));
+  EXPECT_EQ(none->Decode(none->Encode("the")), "the");
+  EXPECT_NE(none->Encode("the"), legacy->Encode("the"));
+  EXPECT_EQ(none->Encode(" the"), legacy->Encode("the"));
 }
 
 TEST(SentencePieceModel, RefusesWhatIsNone) {
   const std::string bytes = ReadRunfile(kGolden + "tiny/unigram.model");
+  EXPECT_THAT(Tokenizer::FromModelFile(bytes, R"({"tokenizer_class": "XLMRobertaTokenizer"})", "t.model"),
+              StatusIs(kNot, HasSubstr("t.model: XLMRobertaTokenizer numbers the pieces otherwise than their file; it needs a tokenizer.json")));
   const auto parse = [](const std::string& changed) { return SentencePieceModel::Parse(changed, "dir/t.model").status(); };
   EXPECT_THAT(parse(""), StatusIs(kBad, HasSubstr("dir/t.model: 0 of the 0 pieces are the unknown one, wanted 1")));
   EXPECT_THAT(parse("hello"), StatusIs(kBad, HasSubstr("dir/t.model: not a sentencepiece model")));
