@@ -18,23 +18,6 @@ bool BeginsWithWord(absl::string_view text) {
   return !text.empty() && IsWordCharacter(NextCodePoint(text, at));
 }
 
-size_t BeginOfTrailingSpace(absl::string_view text) {
-  size_t begin = text.size();
-  while (begin > 0) {
-    const size_t previous = PreviousCodePoint(text, begin);
-    size_t at = previous;
-    if (!IsWhiteSpace(NextCodePoint(text, at))) break;
-    begin = previous;
-  }
-  return begin;
-}
-
-size_t EndOfLeadingSpace(absl::string_view text) {
-  size_t end = 0;
-  for (size_t at = 0; at < text.size() && IsWhiteSpace(NextCodePoint(text, at));) end = at;
-  return end;
-}
-
 }  // namespace
 
 void TokenSearch::Add(absl::string_view contents, Pattern pattern) {
@@ -87,6 +70,7 @@ void TokenSearch::Split(absl::string_view text, absl::FunctionRef<void(absl::str
     const AddedToken& token = patterns_[pattern].token;
     size_t begin = at, end = match_end;
     at = match_end;
+    if (patterns_[pattern].ignored) continue;
     if (token.single_word && (EndsWithWord(text.substr(0, begin)) || BeginsWithWord(text.substr(end)))) continue;
     if (token.lstrip) begin = std::max(BeginOfTrailingSpace(text.substr(0, begin)), told);
     if (token.rstrip) end += EndOfLeadingSpace(text.substr(end));
@@ -97,7 +81,14 @@ void TokenSearch::Split(absl::string_view text, absl::FunctionRef<void(absl::str
   if (told < text.size()) on_text(text.substr(told));
 }
 
-std::optional<int32_t> AddedTokens::Add(const AddedToken& token) {
+int32_t AddedTokens::next_free_id() const {
+  const int32_t behind_added = by_id_.empty() ? 0 : by_id_.rbegin()->first + 1;
+  int32_t id = std::max(static_cast<int32_t>(model_->size()), behind_added);
+  while (model_->TokenOf(id) != nullptr) ++id;  // the model's ids have gaps
+  return id;
+}
+
+std::optional<int32_t> AddedTokens::Add(const AddedToken& token, std::optional<int32_t> wanted) {
   if (token.content.empty()) return std::nullopt;
   if (const auto known = ids_.find(token.content); known != ids_.end()) {
     if (token.special) by_id_[known->second].special = true;
@@ -106,23 +97,24 @@ std::optional<int32_t> AddedTokens::Add(const AddedToken& token) {
   std::optional<int32_t> id = model_->IdOf(token.content);
   if (!id.has_value()) {
     ++new_tokens_;
-    id = static_cast<int32_t>(model_->size());
-    if (!by_id_.empty()) id = std::max(*id, by_id_.rbegin()->first + 1);
+    const bool free = wanted.has_value() && *wanted >= 0 && model_->TokenOf(*wanted) == nullptr && !by_id_.contains(*wanted);
+    id = free ? *wanted : next_free_id();
   }
   ids_.emplace(token.content, *id);
   by_id_.emplace(*id, token);
   return id;
 }
 
-void AddedTokens::Build(const Normalizer& normalizer) {
+void AddedTokens::Build(const Normalizer& normalizer, bool split_special) {
   as_it_comes_ = TokenSearch();
   normalized_ = TokenSearch();
   for (const auto& [id, token] : by_id_) {
+    const TokenSearch::Pattern pattern{token, id, split_special && token.special};
     std::string storage;
-    if (token.normalized) {
-      normalized_.Add(normalizer.Normalize(token.content, storage), {token, id});
+    if (!token.normalized) {
+      as_it_comes_.Add(token.content, pattern);
     } else {
-      as_it_comes_.Add(token.content, {token, id});
+      normalized_.Add(token.verbatim ? token.content : normalizer.Normalize(token.content, storage), pattern);
     }
   }
 }

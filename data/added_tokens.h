@@ -1,8 +1,8 @@
 // Tokens that are looked for in the text itself before it is cut into words: "added_tokens" of a tokenizer.json, special ones among them.
 //
 // Those with normalized = false are looked for in the text as it comes, the others in the normalised text between them (their contents
-// normalised likewise). At each place the longest that matches wins, then the search goes on behind it. `single_word` refuses a match that touches
-// a word character on either side; `lstrip` and `rstrip` draw the white space on that side into the match.
+// normalised likewise, unless verbatim). At each place the longest that matches wins, then the search goes on behind it. `single_word` refuses a match that
+// touches a word character on either side; `lstrip` and `rstrip` draw the white space on that side into the match.
 //
 // A token is known by its contents: adding it again changes nothing, but that it may become special. One that the model's vocabulary holds keeps the
 // vocabulary's id, a new one takes the next free id.
@@ -22,14 +22,15 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
-#include "data/bpe.h"
 #include "data/normalizer.h"
+#include "data/vocabulary.h"
 
 namespace moonring::data {
 
 struct AddedToken {
   std::string content;
   bool single_word = false, lstrip = false, rstrip = false, normalized = true, special = false;
+  bool verbatim = false;  // with normalized: its contents are looked for in the normalised text as they are (sentencepiece's user-defined pieces)
 };
 
 // Finds a fixed set of strings: leftmost, then longest.
@@ -38,6 +39,7 @@ class TokenSearch {
   struct Pattern {
     AddedToken token;
     int32_t id;
+    bool ignored = false;  // its matches are text
   };
 
   // Where two patterns have the same contents the first counts.
@@ -60,23 +62,26 @@ class TokenSearch {
 
 class AddedTokens {
  public:
-  // `model` must outlive this.
-  explicit AddedTokens(const Bpe* model) : model_(model) {}
+  // `model`, the model's vocabulary, must outlive this.
+  explicit AddedTokens(const Vocabulary* model) : model_(model) {}
 
-  // The token's id. Empty contents are passed over (nothing). Call Build when all are in.
-  std::optional<int32_t> Add(const AddedToken& token);
-  void Build(const Normalizer& normalizer);
+  // The token's id: a new one's is `id` where that is given and free. Empty contents are passed over (nothing). Call Build when all are in.
+  std::optional<int32_t> Add(const AddedToken& token, std::optional<int32_t> id = std::nullopt);
+
+  // `split_special`: special tokens are not looked for, so that a text that spells one is a text like any other.
+  void Build(const Normalizer& normalizer, bool split_special = false);
 
   // `text` is well-formed UTF-8; on_text gets normalised text, and whether `text` begins with it.
   void Split(absl::string_view text, const Normalizer& normalizer, absl::FunctionRef<void(absl::string_view part, bool begins_text)> on_text,
              absl::FunctionRef<void(int32_t id)> on_token) const;
 
   std::optional<int32_t> IdOf(absl::string_view content) const;
+  int32_t next_free_id() const;                                          // behind all others
   const std::map<int32_t, AddedToken>& by_id() const { return by_id_; }  // `special` says whether the contents are special
   int64_t new_tokens() const { return new_tokens_; }                     // those that the model's vocabulary lacks
 
  private:
-  const Bpe* const model_;
+  const Vocabulary* const model_;
   std::map<int32_t, AddedToken> by_id_;
   absl::flat_hash_map<std::string, int32_t> ids_;
   int64_t new_tokens_ = 0;

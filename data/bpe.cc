@@ -6,17 +6,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "comm/status_macros.h"
 #include "data/byte_alphabet.h"
 #include "data/utf8.h"
 
 namespace moonring::data {
 namespace {
-
-constexpr int64_t kLargestId = (int64_t{1} << 24) - 1;  // a table of all ids is kept
-constexpr size_t kLongestKnown = 128;                   // bytes of a word worth remembering
-constexpr size_t kMostKnown = size_t{1} << 16;
 
 constexpr absl::string_view kSpace = "\u2581";  // how sentencepiece writes a space
 
@@ -31,20 +26,14 @@ absl::StatusOr<std::unique_ptr<const Bpe>> Bpe::Create(const BpeOptions& options
   bpe->ignore_merges_ = options.ignore_merges;
   RETURN_IF_ERROR(bpe->AddVocabulary(options));
   RETURN_IF_ERROR(bpe->AddSymbols(options));
-  RETURN_IF_ERROR(bpe->AddMerges(options));
+  RETURN_IF_ERROR(options.token_ranks.empty() ? bpe->AddMerges(options) : bpe->AddImpliedMerges(options));
   bpe->FindCuts();
   return bpe;
 }
 
 absl::Status Bpe::AddVocabulary(const BpeOptions& options) {
-  ids_.reserve(options.vocabulary.size());
-  for (const auto& [token, id] : options.vocabulary) {
-    if (id < 0 || id > kLargestId) return absl::InvalidArgumentError(absl::StrCat("vocab: token \"", token, "\" has id ", id, ", wanted 0 to ", kLargestId));
-    if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(static_cast<size_t>(id) + 1);
-    if (tokens_[id].has_value()) return absl::InvalidArgumentError(absl::StrCat("vocab: tokens \"", *tokens_[id], "\" and \"", token, "\" both have id ", id));
-    if (!ids_.emplace(token, static_cast<int32_t>(id)).second) return absl::InvalidArgumentError(absl::StrCat("vocab: token \"", token, "\" comes twice"));
-    tokens_[id] = std::string(token);
-  }
+  vocabulary_.Reserve(options.vocabulary.size());
+  for (const auto& [token, id] : options.vocabulary) RETURN_IF_ERROR(vocabulary_.Add(token, id));
   if (options.unknown.has_value()) {
     const auto id = IdOf(*options.unknown);
     if (!id.has_value()) return absl::InvalidArgumentError(absl::StrCat("unk_token \"", *options.unknown, "\" is not in the vocabulary"));
@@ -56,18 +45,15 @@ absl::Status Bpe::AddVocabulary(const BpeOptions& options) {
 absl::Status Bpe::AddSymbols(const BpeOptions& options) {
   byte_ids_.fill(-1);
   const bool bytes = alphabet_ == BpeAlphabet::kBytes;
-  for (int byte = 0; byte < 256; ++byte) {
+  if (!bytes && options.byte_fallback) byte_ids_ = vocabulary_.ByteTokens();
+  for (int byte = 0; bytes && byte < 256; ++byte) {
     const char letter = static_cast<char>(byte);
-    if (bytes) {
-      byte_ids_[byte] = IdOf(LettersOfBytes(absl::string_view(&letter, 1))).value_or(-1);
-    } else if (options.byte_fallback) {
-      byte_ids_[byte] = IdOf(absl::StrFormat("<0x%02X>", byte)).value_or(-1);
-    }
-    if (bytes && options.byte_fallback && byte_ids_[byte] < 0) {
+    byte_ids_[byte] = IdOf(LettersOfBytes(absl::string_view(&letter, 1))).value_or(-1);
+    if (options.byte_fallback && byte_ids_[byte] < 0) {
       return absl::UnimplementedError("byte_fallback is not supported with ByteLevel where a byte has no token");
     }
   }
-  for (const auto& [token, id] : ids_) {
+  for (const auto& [token, id] : vocabulary_.ids()) {
     if (bytes) {
       if (!ignore_merges_) break;
       if (auto word = BytesOfLetters(token)) words_.emplace(*std::move(word), id);
@@ -90,26 +76,32 @@ absl::Status Bpe::AddMerges(const BpeOptions& options) {
     const absl::string_view parts[] = {left, right, joined};
     int32_t ids[3];
     for (int i = 0; i < 3; ++i) {
-      const auto found = ids_.find(parts[i]);
-      if (found == ids_.end()) {
+      const auto found = IdOf(parts[i]);
+      if (!found.has_value()) {
         return absl::InvalidArgumentError(absl::StrCat("merges[", rank, "] (\"", left, "\" and \"", right, "\"): \"", parts[i], "\" is not in the vocabulary"));
       }
-      ids[i] = found->second;
+      ids[i] = *found;
     }
     merges_.insert_or_assign(PairKey(ids[0], ids[1]), Merge{static_cast<int32_t>(rank), ids[2]});
   }
   return absl::OkStatus();
 }
 
-std::optional<int32_t> Bpe::IdOf(absl::string_view token) const {
-  const auto found = ids_.find(token);
-  if (found == ids_.end()) return std::nullopt;
-  return found->second;
-}
-
-const std::string* Bpe::TokenOf(int32_t id) const {
-  if (id < 0 || static_cast<size_t>(id) >= tokens_.size() || !tokens_[id].has_value()) return nullptr;
-  return &*tokens_[id];
+absl::Status Bpe::AddImpliedMerges(const BpeOptions& options) {
+  if (options.token_ranks.size() != static_cast<size_t>(end_id())) {
+    return absl::InvalidArgumentError(absl::StrCat(options.token_ranks.size(), " ranks for ", end_id(), " ids"));
+  }
+  for (int32_t id = 0; id < end_id(); ++id) {
+    const std::string* token = TokenOf(id);
+    if (token == nullptr || options.token_ranks[id] < 0) continue;
+    for (size_t at = 0; at < token->size();) {
+      NextCodePoint(*token, at);
+      const absl::string_view text = *token;
+      const auto left = IdOf(text.substr(0, at)), right = IdOf(text.substr(at));
+      if (left.has_value() && right.has_value()) merges_.emplace(PairKey(*left, *right), Merge{options.token_ranks[id], id});
+    }
+  }
+  return absl::OkStatus();
 }
 
 std::optional<int32_t> Bpe::WholeWord(absl::string_view word) const {
@@ -127,13 +119,13 @@ void Bpe::FindCuts() {
   if (alphabet_ != BpeAlphabet::kCharacters || !characters_.contains(NextCodePoint(kSpace, at))) return;
   if (unknown_ < 0 && std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end()) return;
   std::vector<absl::string_view> stand_ins;
-  if (unknown_ >= 0) stand_ins.push_back(*tokens_[unknown_]);
+  if (unknown_ >= 0) stand_ins.push_back(*TokenOf(unknown_));
   for (const int32_t id : byte_ids_) {
-    if (id >= 0) stand_ins.push_back(*tokens_[id]);
+    if (id >= 0) stand_ins.push_back(*TokenOf(id));
   }
   for (const auto& [pair, merge] : merges_) {
-    const std::string& left = *tokens_[pair >> 32];
-    const std::string& right = *tokens_[pair & 0xFFFFFFFF];
+    const std::string& left = *TokenOf(static_cast<int32_t>(pair >> 32));
+    const std::string& right = *TokenOf(static_cast<int32_t>(pair & 0xFFFFFFFF));
     if (!absl::StartsWith(right, kSpace) || absl::EndsWith(left, kSpace) || left.empty()) continue;
     if (std::any_of(stand_ins.begin(), stand_ins.end(), [&](absl::string_view text) { return absl::EndsWith(left, text); })) return;
     joins_space_[static_cast<uint8_t>(left.back())] = true;
@@ -141,7 +133,10 @@ void Bpe::FindCuts() {
   cuts_ = true;
 }
 
-void Bpe::Encode(absl::string_view word, Workspace& workspace, std::vector<int32_t>& ids) const {
+std::unique_ptr<TokenModel::Workspace> Bpe::NewWorkspace() const { return std::make_unique<Workspace>(); }
+
+void Bpe::Encode(absl::string_view word, TokenModel::Workspace& base, std::vector<int32_t>& ids) const {
+  auto& workspace = static_cast<Workspace&>(base);
   if (cuts_) {
     if (ignore_merges_) {
       if (const auto whole = WholeWord(word)) return ids.push_back(*whole);
@@ -159,29 +154,12 @@ void Bpe::Encode(absl::string_view word, Workspace& workspace, std::vector<int32
 }
 
 void Bpe::EncodePart(absl::string_view word, Workspace& workspace, std::vector<int32_t>& ids) const {
-  const bool remembered = word.size() <= kLongestKnown;
-  if (remembered) {
-    if (const auto found = workspace.known_.find(word); found != workspace.known_.end()) {
-      const auto begin = workspace.known_ids_.begin() + found->second.begin;
-      ids.insert(ids.end(), begin, begin + found->second.size);
-      return;
-    }
-  }
-  const size_t before = ids.size();
-  if (const auto whole = ignore_merges_ && !cuts_ ? WholeWord(word) : std::nullopt) {
-    ids.push_back(*whole);
-  } else {
+  workspace.memory_.Tokens(word, ids, [&](std::vector<int32_t>& out) {
+    if (const auto whole = ignore_merges_ && !cuts_ ? WholeWord(word) : std::nullopt) return out.push_back(*whole);
     Symbols(word, workspace);
     MergeAll(workspace);
-    for (int32_t at = workspace.symbols_.empty() ? -1 : 0; at >= 0; at = workspace.symbols_[at].next) ids.push_back(workspace.symbols_[at].id);
-  }
-  if (!remembered) return;
-  if (workspace.known_.size() >= kMostKnown) {
-    workspace.known_.clear();
-    workspace.known_ids_.clear();
-  }
-  workspace.known_.emplace(word, Workspace::Range{static_cast<uint32_t>(workspace.known_ids_.size()), static_cast<uint32_t>(ids.size() - before)});
-  workspace.known_ids_.insert(workspace.known_ids_.end(), ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end());
+    for (int32_t at = workspace.symbols_.empty() ? -1 : 0; at >= 0; at = workspace.symbols_[at].next) out.push_back(workspace.symbols_[at].id);
+  });
 }
 
 const Bpe::Merge* Bpe::FindMerge(int32_t left, int32_t right) const {

@@ -1,6 +1,7 @@
 // Byte-pair encoding: a word becomes one token a symbol of the alphabet; then, as long as two neighbours have a merge, those with the merge of
-// lowest rank (of several, the leftmost) become one token. The merge of rank r is the r-th of the list; the token it makes is the one whose text is
-// both texts joined. With ignore_merges a word that is a token is that token.
+// lowest rank (of several, the leftmost) become one token. The merge of rank r is the r-th of the list; the token it makes is the
+// one whose text is both texts joined. With ignore_merges a word that is a token is that token.
+// Where tokens have ranks instead (tiktoken: its place in the file; sentencepiece: its score's), a merge has the rank of the token that it makes.
 //
 //   kBytes        symbols are bytes; vocabulary and merges are in GPT-2's alphabet (data/byte_alphabet.h), words are plain
 //   kCharacters   symbols are code points, written as they are; with byte_fallback one without a token becomes the tokens <0x00> to <0xFF> of its UTF-8
@@ -9,7 +10,7 @@
 // A symbol without a token becomes `unknown` (neighbouring ones a single one with fuse_unknown), or is dropped where there is no such token, as the
 // tokenizers library does; as there, an unknown token comes after the byte tokens of characters that follow it directly.
 //
-// Cost: O(n log n) for a word of n symbols; a word seen before is a look-up (Workspace remembers the last 65,536 short ones). A word may be a
+// Cost: O(n log n) for a word of n symbols; a word seen before is a look-up (data/word_memory.h). A word may be a
 // whole text: its parts between spaces (U+2581) are encoded, and remembered, by themselves where no merge can join them.
 // Create fails with INVALID_ARGUMENT on a merge of a token that is not in the vocabulary, and on two tokens with one id; UNIMPLEMENTED where kBytes
 // would need byte_fallback.
@@ -28,6 +29,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "data/token_model.h"
+#include "data/word_memory.h"
 
 namespace moonring::data {
 
@@ -37,26 +40,22 @@ struct BpeOptions {
   BpeAlphabet alphabet = BpeAlphabet::kBytes;
   std::vector<std::pair<absl::string_view, int64_t>> vocabulary;  // in any order; ids may leave gaps. The texts are read by Create only
   std::vector<std::pair<absl::string_view, absl::string_view>> merges;
+  // Instead of merges: by id, the rank of all merges that make a token (every two tokens whose texts join to it); negative where none may.
+  std::vector<int32_t> token_ranks;
   std::optional<std::string> unknown;
   bool fuse_unknown = false;
   bool ignore_merges = false;
   bool byte_fallback = false;
 };
 
-class Bpe {
+class Bpe final : public TokenModel {
  public:
   static absl::StatusOr<std::unique_ptr<const Bpe>> Create(const BpeOptions& options);
 
-  // What one thread at a time encodes with: room to merge in, and the words it remembers. Belongs to one Bpe.
-  class Workspace;
-
-  // Appends the ids of `word`'s tokens.
-  void Encode(absl::string_view word, Workspace& workspace, std::vector<int32_t>& ids) const;
-
-  int64_t size() const { return static_cast<int64_t>(ids_.size()); }       // tokens
-  int32_t end_id() const { return static_cast<int32_t>(tokens_.size()); }  // one more than the largest id
-  std::optional<int32_t> IdOf(absl::string_view token) const;              // by the text of the vocabulary
-  const std::string* TokenOf(int32_t id) const;                            // null where no token has that id
+  class Workspace;  // room to merge in, and the words it remembers
+  std::unique_ptr<TokenModel::Workspace> NewWorkspace() const override;
+  void Encode(absl::string_view word, TokenModel::Workspace& workspace, std::vector<int32_t>& ids) const override;
+  bool takes_bytes() const override { return alphabet_ == BpeAlphabet::kBytes; }
 
  private:
   struct Merge {
@@ -67,6 +66,7 @@ class Bpe {
   absl::Status AddVocabulary(const BpeOptions& options);
   absl::Status AddSymbols(const BpeOptions& options);
   absl::Status AddMerges(const BpeOptions& options);
+  absl::Status AddImpliedMerges(const BpeOptions& options);
   const Merge* FindMerge(int32_t left, int32_t right) const;
   std::optional<int32_t> WholeWord(absl::string_view word) const;
   void FindCuts();
@@ -78,8 +78,6 @@ class Bpe {
   void Symbols(absl::string_view word, Workspace& workspace) const;
   void MergeAll(Workspace& workspace) const;
 
-  absl::flat_hash_map<std::string, int32_t> ids_;
-  std::vector<std::optional<std::string>> tokens_;  // by id
   BpeAlphabet alphabet_ = BpeAlphabet::kBytes;
   std::array<int32_t, 256> byte_ids_{};                // of a byte's letter, or of <0x..> for kCharacters; -1 where there is none
   absl::flat_hash_map<char32_t, int32_t> characters_;  // kCharacters: tokens of one code point
@@ -92,10 +90,7 @@ class Bpe {
   std::array<bool, 256> joins_space_{};  // by the last byte of a character
 };
 
-class Bpe::Workspace {
- public:
-  Workspace() = default;
-
+class Bpe::Workspace final : public TokenModel::Workspace {
  private:
   friend class Bpe;
   struct Symbol {
@@ -106,14 +101,10 @@ class Bpe::Workspace {
     int32_t rank, at, left, right, id;
     bool operator>(const Candidate& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
   };
-  struct Range {
-    uint32_t begin, size;
-  };
 
   std::vector<Symbol> symbols_;
   std::vector<Candidate> heap_;
-  absl::flat_hash_map<std::string, Range> known_;  // a word's ids lie in known_ids_
-  std::vector<int32_t> known_ids_;
+  WordMemory memory_;
 };
 
 }  // namespace moonring::data

@@ -115,6 +115,49 @@ class MetaspaceStage final : public RewritingStage {
   const MetaspaceFields fields_;
 };
 
+class WordPieceStage final : public RewritingStage {
+ public:
+  WordPieceStage(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
+  bool SeesEachByItself() const override { return false; }
+  std::string Rewrite(absl::string_view piece, bool first) const override {
+    std::string text;
+    if (first) {
+      text = std::string(piece);
+    } else if (absl::StartsWith(piece, prefix_)) {
+      text = std::string(piece.substr(prefix_.size()));
+    } else {
+      text = absl::StrCat(" ", piece);
+    }
+    if (!cleanup_) return text;
+    // One after the other, as the tokenizers library does.
+    static constexpr std::pair<absl::string_view, absl::string_view> kJoined[] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+                                                                                  {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+                                                                                  {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    for (const auto& joined : kJoined) absl::StrReplaceAll({joined}, &text);
+    return text;
+  }
+
+ private:
+  const std::string prefix_;
+  const bool cleanup_;
+};
+
+class WordEndStage final : public Decoder::Stage {
+ public:
+  explicit WordEndStage(std::string suffix) : suffix_(std::move(suffix)) {}
+  Pieces Run(Pieces pieces) const override {
+    Pieces out;
+    ForEach(pieces, [&](absl::string_view piece) {
+      const bool last = out.ends.size() + 1 == pieces.ends.size();
+      out.Add(absl::StrReplaceAll(piece, {{suffix_, last ? "" : " "}}));
+    });
+    return out;
+  }
+
+ private:
+  const std::string suffix_;
+};
+
 class ByteFallbackStage final : public Decoder::Stage {
  public:
   Pieces Run(Pieces pieces) const override {
@@ -175,6 +218,15 @@ absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStage(absl::string_vie
   if (type == "Metaspace") {
     ASSIGN_OR_RETURN(MetaspaceFields fields, MetaspaceFieldsFromJson(description, where));
     return std::make_unique<MetaspaceStage>(std::move(fields));
+  }
+  if (type == "WordPiece") {
+    ASSIGN_OR_RETURN(std::string prefix, StringField(description, "prefix", where));
+    ASSIGN_OR_RETURN(const bool cleanup, BoolField(description, "cleanup", true, where));
+    return std::make_unique<WordPieceStage>(std::move(prefix), cleanup);
+  }
+  if (type == "BPEDecoder") {
+    ASSIGN_OR_RETURN(std::string suffix, StringField(description, "suffix", where));
+    return std::make_unique<WordEndStage>(std::move(suffix));
   }
   return absl::UnimplementedError(absl::StrCat(where, ": decoder type \"", type, "\" is not supported"));
 }

@@ -35,6 +35,10 @@ absl::StatusOr<json> ParseJson(absl::string_view text, absl::string_view where) 
     absl::string_view what = error.what();
     if (const size_t place = what.find("column "); place != absl::string_view::npos) what.remove_prefix(what.find(": ", place) + 2);
     return absl::InvalidArgumentError(absl::StrCat(where, ":", 1 + std::count(before.begin(), before.end(), '\n'), ":", column, ": ", what));
+  } catch (const json::out_of_range& error) {  // a number that no double holds
+    absl::string_view what = error.what();
+    if (const size_t end = what.find("] "); end != absl::string_view::npos) what.remove_prefix(end + 2);
+    return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
   }
 }
 

@@ -28,6 +28,8 @@ namespace {
 constexpr absl::string_view kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr absl::string_view kWordOrNeither = R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\s]+)";
 
+constexpr absl::string_view kPunctuation = R"([\p{P}$+<=>^`|~])";
+
 // What becomes of a match: a piece of its own, nothing, or one with a neighbour.
 enum class Behavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
@@ -132,7 +134,7 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeSplitStage(const 
   return std::make_unique<PatternStage>(std::move(regex), behavior, invert);
 }
 
-// All types but ByteLevel and Sequence.
+// All types but BertPreTokenizer, ByteLevel and Sequence.
 absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeStage(absl::string_view type, const nlohmann::json& description, absl::string_view where) {
   if (type == "Split") return MakeSplitStage(description, where);
   if (type == "Digits") {
@@ -144,7 +146,12 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeStage(absl::strin
     if (description.contains("behavior")) {
       ASSIGN_OR_RETURN(behavior, BehaviorField(description, where));
     }
-    return MakePatternStage(R"([\p{P}$+<=>^`|~])", behavior);
+    return MakePatternStage(kPunctuation, behavior);
+  }
+  if (type == "CharDelimiterSplit") {
+    ASSIGN_OR_RETURN(const std::string delimiter, CharacterField(description, "delimiter", where));
+    ASSIGN_OR_RETURN(auto regex, Regex::Literal(delimiter));
+    return std::make_unique<PatternStage>(std::move(regex), Behavior::kRemoved, /*invert=*/false);
   }
   if (type == "Metaspace") {
     ASSIGN_OR_RETURN(MetaspaceFields fields, MetaspaceFieldsFromJson(description, where));
@@ -188,6 +195,10 @@ absl::Status PreTokenizer::Append(const nlohmann::json& description, std::option
       stages_.push_back(std::move(stage));
     }
     return absl::OkStatus();
+  }
+  if (type == "BertPreTokenizer") {
+    RETURN_IF_ERROR(Append({{"type", "WhitespaceSplit"}}, std::nullopt, where));
+    return Append({{"type", "Punctuation"}}, std::nullopt, where);
   }
   ASSIGN_OR_RETURN(auto stage, MakeStage(type, description, where));
   stages_.push_back(std::move(stage));

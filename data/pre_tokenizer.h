@@ -1,12 +1,14 @@
-// Cuts a text into words, the pieces that BPE merges within: the "pre_tokenizer" of a tokenizer.json.
+// Cuts a text into words, the pieces that a model encodes one by one: the "pre_tokenizer" of a tokenizer.json.
 //
 // A pre-tokenizer is a chain of stages, each cutting every piece of the one before it and seeing nothing around that piece; null is the empty
 // chain, whose one word is the text. Types:
 //   ByteLevel {add_prefix_space, use_regex}       must come last; GPT-2's pattern unless use_regex is false
 //   Metaspace {replacement, prepend_scheme, split}   spaces become `replacement` (U+2581); one more stands before each piece that begins with none
 //                                                 (always), before the text's own beginning (first) or nowhere (never); cut before each
-//   Split {pattern: {Regex | String}, behavior, invert}, Digits {individual_digits}, Punctuation {behavior}, Whitespace, WhitespaceSplit
+//   Split {pattern: {Regex | String}, behavior, invert}, CharDelimiterSplit {delimiter}, Digits {individual_digits}, Punctuation {behavior}
+//   Whitespace, WhitespaceSplit, BertPreTokenizer (WhitespaceSplit, then Punctuation)
 //   Sequence {pretokenizers}
+// Known difference: punctuation is what Unicode 14 says; the tokenizers library has a table of Unicode 8.
 // ByteLevel passes the bytes themselves on (not their letters in GPT-2's alphabet), and says so: BPE must take them as such (data/bpe.h).
 //
 // Cost: linear in the text for the patterns in use; no copy but by Metaspace and where a prefix space is added. Thread-safe.

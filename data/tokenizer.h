@@ -1,16 +1,17 @@
 // Text to token ids and back, as a Hugging Face tokenizer.json says, ids and texts equal to those of the tokenizers library: byte-level BPE (GPT-2,
 // Llama 3, Qwen, SmolLM2, ...) where the pre-tokenizer has ByteLevel, else BPE of characters with byte fallback, as sentencepiece's (Llama 2,
-// Mistral 7B, Gemma, Phi-3, InternLM, Yi, TinyLlama, ...).
+// Mistral 7B, Gemma, Phi-3, InternLM, Yi, TinyLlama, ...); Unigram (T5, XLM-R, NLLB, ...) and WordPiece (BERT).
 //
-//   text -> added tokens (data/added_tokens.h) -> normalizer -> pre-tokenizer -> BPE of each word -> ids -> decoder (data/decoder.h) -> text
+//   text -> added tokens (data/added_tokens.h) -> normalizer -> pre-tokenizer -> the model's tokens of each word -> ids -> decoder (data/decoder.h) -> text
 //
 // Encode adds no token of its own (the post-processor is not read) but knows added and special tokens in the text, as Transformers does with
 // add_special_tokens=False. Decode cleans no spaces up. Malformed UTF-8 becomes U+FFFD on both ways.
-// tokenizer_config.json adds its added_tokens_decoder and named special tokens to those of tokenizer.json, as Transformers does.
+// tokenizer_config.json (of Transformers 4 or 5) adds its added_tokens_decoder and named, additional and extra special tokens to those of tokenizer.json,
+// as Transformers does.
 //
 // Thread-safe: each Encode borrows a workspace that remembers words. Cost of Encode: linear, but n log n in one word's length.
 // Creating fails with INVALID_ARGUMENT (malformed JSON: `where:LINE:COLUMN`; wrong fields, merges of unknown tokens, ids given twice) or UNIMPLEMENTED,
-// which names the part that is not supported: other models (Unigram, WordPiece, WordLevel), dropout, unknown types.
+// which names the part that is not supported: another model (WordLevel), dropout, unknown types.
 #ifndef MOONRING_DATA_TOKENIZER_H_
 #define MOONRING_DATA_TOKENIZER_H_
 
@@ -29,30 +30,45 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "data/added_tokens.h"
-#include "data/bpe.h"
 #include "data/decoder.h"
 #include "data/normalizer.h"
 #include "data/pre_tokenizer.h"
+#include "data/token_model.h"
 
 namespace moonring::data {
+
+// What is asked of a tokenizer beyond what its files say.
+struct TokenizerOptions {
+  // New tokens with the next free ids, those that are special behind the others.
+  std::vector<std::string> add_tokens, add_special_tokens;
+  bool split_special_tokens = false;  // a text that spells a special token is a text like any other
+};
 
 class Tokenizer {
  public:
   // Contents of the two files (the second may be empty); `where` names the first in messages.
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromJson(absl::string_view tokenizer_json, absl::string_view tokenizer_config_json,
-                                                                   absl::string_view where);
+                                                                   absl::string_view where, const TokenizerOptions& options = {});
+
+  // A folder without tokenizer.json: a sentencepiece model (data/sentencepiece_tokenizer.h) or tiktoken's ranks (data/tiktoken_ranks.h), told apart by
+  // their contents. tokenizer_config.json says of the former whether a space comes before each part (legacy, the default) or the text, or none
+  // (add_prefix_space false), as for LlamaTokenizerFast; UNIMPLEMENTED where its class numbers the pieces otherwise. Special tokens of a rank file are those of
+  // tokenizer_config.json's added_tokens_decoder where it has them.
+  static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromModelFile(absl::string_view contents, absl::string_view tokenizer_config_json,
+                                                                        absl::string_view where, const TokenizerOptions& options = {});
 
   // GPT-2's pair of files: vocab.json (or encoder.json) and merges.txt (or vocab.bpe). <|endoftext|>, where the vocabulary has it, is special, and the
   // bos and eos unless tokenizer_config.json names others.
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromVocabAndMerges(absl::string_view vocab_json, absl::string_view merges_txt,
-                                                                             absl::string_view tokenizer_config_json, absl::string_view where);
+                                                                             absl::string_view tokenizer_config_json, absl::string_view where,
+                                                                             const TokenizerOptions& options = {});
 
   std::vector<int32_t> Encode(absl::string_view text) const;
 
   // Ids that no token has are passed over, as are special tokens with `skip_special`.
   std::string Decode(absl::Span<const int32_t> ids, bool skip_special = false) const;
 
-  // A token by its text in the vocabulary (byte-level BPE: in GPT-2's alphabet; an added token as it is written).
+  // A token by its text in the vocabulary (byte-level: in GPT-2's alphabet; an added token as it is written).
   std::optional<int32_t> IdOf(absl::string_view token) const;
   std::string TokenOf(int32_t id) const;  // empty where no token has that id
   bool IsSpecial(int32_t id) const;
@@ -65,19 +81,26 @@ class Tokenizer {
   std::optional<int32_t> pad() const { return pad_; }
   std::optional<int32_t> unk() const { return unk_; }
 
-  // Whether its class in Transformers 4 puts a bos before each text (add_bos_token). Encode never does.
+  // Whether its class in Transformers puts a bos before each text (add_bos_token). Encode never does.
   bool adds_bos() const { return adds_bos_; }
 
  private:
   Tokenizer() = default;
-  static absl::StatusOr<std::shared_ptr<const Tokenizer>> Build(const nlohmann::json& document, const nlohmann::json& config, absl::string_view where);
+  struct Parts;
+  static absl::StatusOr<std::shared_ptr<const Tokenizer>> Build(const Parts& parts, const nlohmann::json& config, absl::string_view where,
+                                                                const TokenizerOptions& options);
+  static absl::StatusOr<std::shared_ptr<const Tokenizer>> BuildFromJson(const nlohmann::json& document, const nlohmann::json& config, absl::string_view where,
+                                                                        const TokenizerOptions& options);
   absl::Status ReadAddedTokens(const nlohmann::json& document, absl::string_view where);
-  absl::Status ReadConfig(const nlohmann::json& config, absl::string_view where);
+  absl::Status ReadAddedTokensDecoder(const nlohmann::json& config, bool exact_ids, absl::string_view where);
+  absl::Status ReadMoreSpecialTokens(const nlohmann::json& config, absl::string_view where);
+  absl::Status ReadConfig(const nlohmann::json& config, bool exact_ids, absl::string_view where);
+  absl::StatusOr<std::optional<int32_t>> AddSpecial(const nlohmann::json& token, absl::string_view where);
   absl::Status ReadAddsBos(const nlohmann::json& config, absl::string_view where);
   void FillDecodeTable();
-  std::unique_ptr<Bpe::Workspace> TakeWorkspace() const;
+  std::unique_ptr<TokenModel::Workspace> TakeWorkspace() const;
 
-  std::unique_ptr<const Bpe> bpe_;
+  std::unique_ptr<const TokenModel> model_;
   std::unique_ptr<const Normalizer> normalizer_;
   std::unique_ptr<const PreTokenizer> pre_tokenizer_;
   std::unique_ptr<const Decoder> decoder_;
@@ -90,7 +113,7 @@ class Tokenizer {
   std::vector<uint32_t> decoded_begin_;
 
   mutable absl::Mutex mutex_;
-  mutable std::vector<std::unique_ptr<Bpe::Workspace>> idle_ ABSL_GUARDED_BY(mutex_);
+  mutable std::vector<std::unique_ptr<TokenModel::Workspace>> idle_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace moonring::data

@@ -11,15 +11,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "data/added_tokens.h"
-#include "data/bpe.h"
+#include "data/token_model.h"
 
 namespace moonring::data {
 
-// UNIMPLEMENTED, by name, where "model" is not BPE.
-absl::Status CheckModelType(const nlohmann::json& model, absl::string_view where);
+// Of "model"; for old files that leave it out, what its fields are those of. UNIMPLEMENTED, by name, where it is none of BPE, Unigram and WordPiece.
+absl::StatusOr<std::string> ModelTypeOf(const nlohmann::json& model, absl::string_view where);
 
-// "model": BPE over `alphabet`; merges as "a b" or ["a", "b"]. Switches that change the ids and are not known are refused by name.
-absl::StatusOr<std::unique_ptr<const Bpe>> BpeFromJson(const nlohmann::json& model, BpeAlphabet alphabet, absl::string_view where);
+// "model". BPE takes bytes where `byte_level` (the pre-tokenizer gives them); its merges come as "a b" or ["a", "b"]. Switches that change the ids and
+// are not known are refused by name.
+absl::StatusOr<std::unique_ptr<const TokenModel>> ModelFromJson(const nlohmann::json& model, bool byte_level, absl::string_view where);
 
 // {"content": ..., "lstrip": ..., ...}, or a string, which is special.
 absl::StatusOr<AddedToken> AddedTokenFromJson(const nlohmann::json& token, absl::string_view where);

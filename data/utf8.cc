@@ -103,6 +103,23 @@ bool IsWhiteSpace(char32_t c) {
          c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
+size_t BeginOfTrailingSpace(absl::string_view text) {
+  size_t begin = text.size();
+  while (begin > 0) {
+    const size_t previous = PreviousCodePoint(text, begin);
+    size_t at = previous;
+    if (!IsWhiteSpace(NextCodePoint(text, at))) break;
+    begin = previous;
+  }
+  return begin;
+}
+
+size_t EndOfLeadingSpace(absl::string_view text) {
+  size_t end = 0;
+  for (size_t at = 0; at < text.size() && IsWhiteSpace(NextCodePoint(text, at));) end = at;
+  return end;
+}
+
 bool IsWordCharacter(char32_t c) {
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
     case UTF8PROC_CATEGORY_LU:

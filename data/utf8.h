@@ -30,6 +30,10 @@ void AppendCodePoint(char32_t code_point, std::string& text);
 // Unicode's White_Space.
 bool IsWhiteSpace(char32_t code_point);
 
+// Where the white space at an end of a well-formed text begins or ends.
+size_t BeginOfTrailingSpace(absl::string_view text);
+size_t EndOfLeadingSpace(absl::string_view text);
+
 // A letter, mark, digit, connector or joiner: Unicode's \w (UTS 18, annex C).
 bool IsWordCharacter(char32_t code_point);
 

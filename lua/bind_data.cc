@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "comm/mesh.h"
 #include "comm/torch_status.h"
@@ -55,6 +57,12 @@ using Steps = data::Prefetcher<data::Step>;
 template <typename T>
 std::shared_ptr<T> Shared(T value) {
   return std::make_shared<T>(std::move(value));
+}
+
+// Of a tokenizer.json, or of a model file by another name.
+absl::StatusOr<std::shared_ptr<const data::Tokenizer>> MakeTokenizer(std::string contents, std::string config, std::string where) {
+  if (absl::EndsWith(where, ".json")) return data::Tokenizer::FromJson(contents, config, where);
+  return data::Tokenizer::FromModelFile(contents, config, where);
 }
 
 std::vector<data::Slot> ReadSlots(Options& fields, const char* name) {
@@ -278,7 +286,7 @@ void OpenData(lua_State* L) {
       });
   PushModule(L, "moonring.data",
              {
-                 {"tokenizer", Bind<[](std::string json, std::string config, std::string where) { return data::Tokenizer::FromJson(json, config, where); }>},
+                 {"tokenizer", Bind<&MakeTokenizer>},
                  {"template", Bind<&MakeTemplate>},
                  {"load", Bind<&LoadDataset>},
              });

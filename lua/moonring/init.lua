@@ -65,11 +65,15 @@ end
 
 local make_tokenizer = moonring.data.tokenizer
 
+local TOKENIZER_FILES = { "tokenizer.json", "tokenizer.model", "spiece.model", "qwen.tiktoken" } -- the first that there is
+
 --- The tokenizer that a checkpoint carries.
 function moonring.data.tokenizer(checkpoint)
-  local json = checkpoint:companion "tokenizer.json"
-  if not json then error("NOT_FOUND: " .. checkpoint:path() .. ": no tokenizer.json; texts want the model's own tokenizer: put its files beside config.json", 0) end
-  return make_tokenizer(json, checkpoint:companion "tokenizer_config.json" or "", checkpoint:path() .. "/tokenizer.json")
+  for _, name in ipairs(TOKENIZER_FILES) do
+    local contents = checkpoint:companion(name)
+    if contents then return make_tokenizer(contents, checkpoint:companion "tokenizer_config.json" or "", checkpoint:path() .. "/" .. name) end
+  end
+  error("NOT_FOUND: " .. checkpoint:path() .. ": no tokenizer.json or tokenizer.model; texts want the model's own tokenizer: put its files beside config.json", 0)
 end
 
 --- Steps with their number: `for step, k in moonring.count(steps) do`, k = 1, 2, ...

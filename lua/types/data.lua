@@ -5,7 +5,8 @@
 local data = {}
 
 --- The tokenizer that a checkpoint carries.
---- Errors: NOT_FOUND where it has no tokenizer.json; UNIMPLEMENTED names the part of it that is not supported.
+--- From tokenizer.json, else a sentencepiece model or tiktoken's ranks (tokenizer.model, spiece.model, qwen.tiktoken).
+--- Errors: NOT_FOUND where it has none of them; UNIMPLEMENTED names the part of it that is not supported.
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.Tokenizer
 function data.tokenizer(checkpoint) end

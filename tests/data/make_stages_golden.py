@@ -26,7 +26,7 @@ def pre_tokenizers():
     for pattern in PATTERNS:
         yield P.Split(Regex(pattern), "isolated"), TEXT
     for stage in (P.Split(".+", "removed"), P.Split("\u6f22", "isolated"), P.Digits(True), P.Digits(False), P.Whitespace(), P.WhitespaceSplit(),
-                  P.Punctuation("contiguous"), P.Punctuation()):
+                  P.Punctuation("contiguous"), P.Punctuation(), P.BertPreTokenizer(), P.CharDelimiterSplit("b")):
         for text in (TEXT, "Hi, you_1 +22\u00bd ok..\u3000\u00e9!", "a.+b.c"):
             yield stage, text
     for scheme in ("first", "always", "never"):
@@ -49,7 +49,8 @@ def decoders():
     stages = [D.ByteLevel(), D.Replace(S, " "), D.Replace(Regex("[ab]+"), "-"), D.ByteFallback(), D.Fuse(), D.Strip(" ", 1, 0), D.Strip(" ", 2, 0), D.Strip("c", 0, 1),
               D.Metaspace(prepend_scheme="first"), D.Metaspace(prepend_scheme="always"), D.Metaspace(prepend_scheme="never"), D.Metaspace(replacement="a"), llama,
               D.Sequence([D.ByteLevel(), D.Fuse()]), D.Sequence([D.ByteFallback(), D.Metaspace()]), D.Sequence([D.Metaspace(), D.ByteFallback(), D.Fuse(), D.Replace("a", "")]),
-              D.Sequence([D.Fuse(), D.Strip(" ", 1, 0)]), D.Sequence([])]
+              D.Sequence([D.Fuse(), D.Strip(" ", 1, 0)]), D.Sequence([]), D.WordPiece(), D.WordPiece(prefix="@@", cleanup=False), D.BPEDecoder()]
+    lists += [["do", "##n", "'", "t", ".", "##", "a", "n't", "do", "not", "@@x", "'s", ",", "##a##b"], ["ab</w>", "c", "d</w>", "</w>"]]
     for stage in stages:
         for tokens in lists:
             yield stage, tokens
@@ -61,9 +62,11 @@ def main():
         description = json.loads(stage.__getstate__())
         out["pre_tokenizers"].append({"description": description, "text": text, "pieces": [piece for piece, _ in stage.pre_tokenize_str(text)]})
     for stage in (N.NFC(), N.NFD(), N.NFKC(), N.NFKD(), N.Lowercase(), N.Prepend("_"), N.Replace("a", "bb"), N.Replace(Regex(r"\s+"), " "),
-                  N.Sequence([N.NFD(), N.Lowercase(), N.Prepend("_")]), N.Sequence([])):
+                  N.Sequence([N.NFD(), N.Lowercase(), N.Prepend("_")]), N.Sequence([]), N.StripAccents(), N.Sequence([N.NFD(), N.StripAccents()]), N.Strip(),
+                  N.Strip(left=False), N.Strip(right=False), N.Nmt(), N.BertNormalizer(), N.BertNormalizer(lowercase=False), N.BertNormalizer(strip_accents=False),
+                  N.BertNormalizer(clean_text=False, handle_chinese_chars=False)):
         for text in ("", "plain", "Caf\u00e9 \ufb01 \u212b  \u0130\u03a3", "\uac00 \u1112\u1161\u11ab", "a\u0323\u0307 \u2460", "\u6f22\u5b57\uf900", "e\u0301\u6f22", "a\u00a0b", "\u1e9b\u0323",
-                     "\x00e\u0301"):
+                     "\x00e\u0301", " \t\u3000a\x0b\x85b\u200b \r\n", "\ufffd\u00ad\ufeff\U0001f600\u0378\ue000\u0903\u20ddx", "\u4e2d\u3400\U00020000\uf900\u3042\uac00"):
             out["normalizers"].append({"description": json.loads(stage.__getstate__()), "text": text, "normalized": stage.normalize_str(text)})
     for stage, tokens in decoders():
         out["decoders"].append({"description": json.loads(stage.__getstate__()), "tokens": tokens, "text": stage.decode(tokens)})

@@ -61,8 +61,8 @@ void ExpectGolden(const Made& made, const std::string& name) {
 }
 
 TEST(Tokenizer, TinyOnesEqualTheLibrary) {
-  for (const std::string name :
-       {"tiny/smollm2", "tiny/llama3", "tiny/qwen3", "tiny/gpt2", "tiny/llama2", "tiny/gemma", "tiny/mistral", "tiny/metaspace", "tiny/odd"}) {
+  for (const std::string name : {"tiny/smollm2", "tiny/llama3", "tiny/qwen3", "tiny/gpt2", "tiny/llama2", "tiny/gemma", "tiny/mistral", "tiny/metaspace",
+                                 "tiny/odd", "tiny/t5", "tiny/xlmr", "tiny/unigram_bytes", "tiny/unigram_letters", "tiny/bert", "tiny/bert_cased"}) {
     SCOPED_TRACE(name);
     ExpectGolden(FromFile("tests/golden/tokenizer/" + name + ".tokenizer.json"), name);
   }
@@ -103,6 +103,40 @@ TEST(Tokenizer, ConfigNamesSpecialTokens) {
   EXPECT_EQ(tokenizer->TokenOf(6), "<end>");
   EXPECT_EQ(tokenizer->TokenOf(7), "");
   EXPECT_EQ(tokenizer->Decode({-1, 0, 7, 1 << 30}), "a");
+}
+
+TEST(Tokenizer, ConfigsOfTransformers5) {
+  ASSERT_OK_AND_ASSIGN(const auto listed, FromParts(Small(), R"({"tokenizer_class": "TokenizersBackend", "add_bos_token": true, "bos_token": "<x>",
+      "extra_special_tokens": ["<a>", {"content": "<b>", "lstrip": true}]})"));
+  EXPECT_TRUE(listed->adds_bos());
+  EXPECT_THAT(listed->Encode("a<a>b  <b>"), ElementsAre(0, 5, 1, 6));
+  EXPECT_TRUE(listed->IsSpecial(6));
+  ASSERT_OK_AND_ASSIGN(const auto named, FromParts(Small(), R"({"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": true,
+      "extra_special_tokens": {"image_token": "<image>"}, "additional_special_tokens": ["<y>"]})"));
+  EXPECT_FALSE(named->adds_bos());
+  EXPECT_THAT(named->Encode("<image><y>"), ElementsAre(6, 5));
+  EXPECT_THAT(FromParts(Small(), R"({"extra_special_tokens": 1})"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tokenizer_config.json: extra_special_tokens: wanted an array, found 1")));
+}
+
+TEST(Tokenizer, TokensAreAdded) {
+  TokenizerOptions options{.add_tokens = {"<new>", "ab"}, .add_special_tokens = {"<s1>", "<x>"}};
+  ASSERT_OK_AND_ASSIGN(const auto tokenizer, Tokenizer::FromJson(Small().dump(), "", "t.json", options));
+  EXPECT_THAT(tokenizer->Encode("a<new>b<s1>ab<x>"), ElementsAre(0, 5, 1, 6, 2, 4));
+  EXPECT_FALSE(tokenizer->IsSpecial(5));
+  EXPECT_TRUE(tokenizer->IsSpecial(6));
+  EXPECT_EQ(tokenizer->vocab_size(), 7);
+  EXPECT_EQ(tokenizer->Decode({5, 6}, /*skip_special=*/true), "<new>");
+}
+
+TEST(Tokenizer, SpecialTokensInTextsAreSplit) {
+  json document = Small();
+  json& vocabulary = document["model"]["vocab"];
+  vocabulary.update({{"<", 4}, {">", 5}, {"x", 6}, {"y", 7}});
+  document["added_tokens"] = {{{"id", 8}, {"content", "<x>"}, {"special", true}}, {{"id", 9}, {"content", "<y>"}, {"special", false}}};
+  ASSERT_OK_AND_ASSIGN(const auto tokenizer, Tokenizer::FromJson(document.dump(), "", "t.json", {.split_special_tokens = true}));
+  EXPECT_THAT(tokenizer->Encode("a<x>b<y>"), ElementsAre(0, 4, 6, 5, 1, 9));
+  EXPECT_EQ(tokenizer->IdOf("<x>"), 8);
 }
 
 TEST(Tokenizer, Gpt2sPairNamesItsEnd) {
@@ -152,8 +186,17 @@ TEST(Tokenizer, RefusesBadFilesByPlace) {
   constexpr auto kBad = absl::StatusCode::kInvalidArgument;
   constexpr auto kNot = absl::StatusCode::kUnimplemented;
   const Case cases[] = {
-      {"/model/type", "Unigram", kNot, "t.json: model: model type \"Unigram\" is not supported, only BPE"},
-      {"/model/type", "WordPiece", kNot, "model type \"WordPiece\""},
+      {"/model/type", "WordLevel", kNot, "t.json: model: model type \"WordLevel\" is not supported, only BPE, Unigram and WordPiece"},
+      {"/model/type", "Unigram", kBad, "t.json: model.vocab: wanted an array, found an object"},
+      {"/model",
+       {{"type", "Unigram"}, {"vocab", json::array({json::array({"a", -1}), json::array({"b", "c"})})}},
+       kBad,
+       "t.json: model.vocab[1]: wanted [TOKEN, SCORE], found an array"},
+      {"/model",
+       {{"type", "Unigram"}, {"vocab", json::array({json::array({"a", -1}), json::array({"b", -2})})}, {"unk_id", 2}},
+       kBad,
+       "t.json: model: unk_id 2 is not one of the 2 pieces"},
+      {"/model/type", "WordPiece", kBad, "t.json: model: has no \"unk_token\" (a string)"},
       {"/model/byte_fallback", true, kNot, "t.json: model: byte_fallback is not supported with ByteLevel where a byte has no token"},
       {"/model/dropout", 0.1, kNot, "t.json: model: dropout is not supported"},
       {"/model/end_of_word_suffix", "</w>", kNot, "end_of_word_suffix is not supported"},
@@ -164,9 +207,11 @@ TEST(Tokenizer, RefusesBadFilesByPlace) {
       {"/model/merges", json::array({"a c"}), kBad, "t.json: model: merges[0] (\"a\" and \"c\"): \"c\" is not in the vocabulary"},
       {"/model/ignore_merges", "yes", kBad, "t.json: model.ignore_merges: wanted a boolean, found \"yes\""},
       {"/model", nullptr, kBad, "t.json: model: wanted an object, found null"},
-      {"/normalizer", {{"type", "Nmt"}}, kNot, "t.json: normalizer: normalizer type \"Nmt\""},
-      {"/pre_tokenizer", {{"type", "BertPreTokenizer"}}, kNot, "t.json: pre_tokenizer: pre-tokenizer type \"BertPreTokenizer\""},
-      {"/decoder", {{"type", "WordPiece"}}, kNot, "t.json: decoder: decoder type \"WordPiece\""},
+      {"/normalizer", {{"type", "Unheard"}}, kNot, "t.json: normalizer: normalizer type \"Unheard\""},
+      {"/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "*"}}, kBad, "t.json: normalizer.precompiled_charsmap: not base64"},
+      {"/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "/////w=="}}, kBad, "a map of characters of 4 bytes does not hold a trie of"},
+      {"/pre_tokenizer", {{"type", "UnicodeScripts"}}, kNot, "t.json: pre_tokenizer: pre-tokenizer type \"UnicodeScripts\""},
+      {"/decoder", {{"type", "CTC"}}, kNot, "t.json: decoder: decoder type \"CTC\""},
       {"/decoder", nullptr, kBad, "t.json: decoder: wanted an object, found null"},
       {"/added_tokens/0/id", 9, kBad, "t.json: added_tokens[0]: \"<x>\" says id 9, but 4 is the next free id"},
       {"/added_tokens/0/content", "ab", kBad, "\"ab\" says id 4, but 2 is its id in the vocabulary"},
