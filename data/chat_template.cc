@@ -156,8 +156,7 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> ChatTemplate::EncodeMessages(c
   ASSIGN_OR_RETURN(const std::optional<std::string> system, SystemText(conversation));
   for (size_t i = 0; i < conversation.messages.size(); ++i) {
     const Message& message = conversation.messages[i];
-    TORCH_CHECK(IsAnswer(message.role) == (i % 2 == 1), "messages must be given and answered in turns; message ", i, " is ",
-                i % 2 == 0 ? "an answer" : "none");
+    TORCH_CHECK(IsAnswer(message.role) == (i % 2 == 1), "messages must be given and answered in turns; message ", i, " is ", i % 2 == 0 ? "an answer" : "none");
     std::vector<int32_t>& ids = encoded.emplace_back();
     std::string begin;  // of the user's text
     if (i == 0) {

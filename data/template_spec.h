@@ -15,9 +15,9 @@ struct Slot {
 };
 
 struct TemplateSpec {
-  // kPlain       the system text in slots of its own, before the first message
+  // kPlain         the system text in slots of its own, before the first message
   // kSystemInUser  the system text, in the first of its slots, at the beginning of the first user's text
-  // kReasoning   as kPlain, and answers begin with a thought
+  // kReasoning     as kPlain, and answers begin with a thought
   enum class Kind { kPlain, kSystemInUser, kReasoning };
 
   std::string name;

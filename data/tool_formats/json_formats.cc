@@ -32,9 +32,8 @@ absl::StatusOr<std::string> DescribeForQwen(const OrderedJson& tools, const std:
 }
 
 absl::StatusOr<std::string> CallForQwen(const std::vector<ToolCall>& calls) {
-  return absl::StrJoin(calls, "\n", [](std::string* text, const ToolCall& call) {
-    absl::StrAppend(text, "<tool_call>\n", Call(call, "arguments"), "\n</tool_call>");
-  });
+  return absl::StrJoin(calls, "\n",
+                       [](std::string* text, const ToolCall& call) { absl::StrAppend(text, "<tool_call>\n", Call(call, "arguments"), "\n</tool_call>"); });
 }
 
 absl::StatusOr<std::string> DescribeForLing(const OrderedJson& tools, const std::string&) {
@@ -47,8 +46,7 @@ absl::StatusOr<std::string> DescribeForGlm4(const OrderedJson& tools, const std:
       "你的任务是针对用户的问题和要求提供适当的答复和支持。\n\n# 可用工具";
   for (const OrderedJson& tool : tools) {
     ASSIGN_OR_RETURN(const OrderedJson* bare, BareTool(tool));
-    absl::StrAppend(&text, "\n\n## ", (*bare)["name"].get<std::string>(), "\n\n", PythonJson(*bare, 4),
-                    "\n在调用上述函数时，请使用 Json 格式表示调用的参数。");
+    absl::StrAppend(&text, "\n\n## ", (*bare)["name"].get<std::string>(), "\n\n", PythonJson(*bare, 4), "\n在调用上述函数时，请使用 Json 格式表示调用的参数。");
   }
   return text;
 }
@@ -59,10 +57,10 @@ absl::StatusOr<std::string> CallForGlm4(const std::vector<ToolCall>& calls) {
 }
 
 absl::StatusOr<std::string> DescribeForLlama3(const OrderedJson& tools, const std::string& date) {
-  std::string text = absl::StrCat(
-      "Cutting Knowledge Date: December 2023\nToday Date: ", date,
-      "\n\nYou have access to the following functions. To call a function, please respond with JSON for a function call. "
-      "Respond in the format {\"name\": function name, \"parameters\": dictionary of argument name and its value}. Do not use variables.\n\n");
+  std::string text =
+      absl::StrCat("Cutting Knowledge Date: December 2023\nToday Date: ", date,
+                   "\n\nYou have access to the following functions. To call a function, please respond with JSON for a function call. "
+                   "Respond in the format {\"name\": function name, \"parameters\": dictionary of argument name and its value}. Do not use variables.\n\n");
   for (const OrderedJson& tool : tools) absl::StrAppend(&text, PythonJson(WrappedTool(tool), 4), "\n\n");
   return text;
 }
@@ -80,7 +78,8 @@ absl::StatusOr<std::string> DescribeForMiniMax1(const OrderedJson& tools, const 
   }
   return absl::StrCat(text,
                       "</tools>\n\nIf you need to call tools, please respond with <tool_calls></tool_calls> XML tags, and provide tool-name and "
-                      "json-object of arguments, following the format below:\n<tool_calls>\n{\"name\": <tool-name-1>, \"arguments\": <args-json-object-1>}\n...\n</tool_calls>");
+                      "json-object of arguments, following the format below:\n<tool_calls>\n{\"name\": <tool-name-1>, \"arguments\": "
+                      "<args-json-object-1>}\n...\n</tool_calls>");
 }
 
 absl::StatusOr<std::string> CallForMiniMax1(const std::vector<ToolCall>& calls) {

@@ -37,8 +37,7 @@ ChatTemplate Template(const std::string& name, std::optional<std::string> system
 std::string TextOf(const ChatTemplate& chat, const Conversation& conversation) {
   std::string text;
   const std::vector<EncodedTurn> turns = *chat.EncodeTurns(conversation);
-  for (const EncodedTurn& turn : turns)
-    text += "[" + chat.tokenizer().Decode(turn.prompt) + "][" + chat.tokenizer().Decode(turn.response) + "]";
+  for (const EncodedTurn& turn : turns) text += "[" + chat.tokenizer().Decode(turn.prompt) + "][" + chat.tokenizer().Decode(turn.response) + "]";
   return text;
 }
 
@@ -146,7 +145,8 @@ TEST(ChatTemplateTest, NamesWhatIsWrongWithTools) {
   EXPECT_THAT(told("[3]", call), invalid("tools: a tool must be an object with a 'name', got 3"));
   EXPECT_THAT(told(R"([{"name": "f"}])", call), invalid("tools: tool 'f': 'parameters' must be an object, got null"));
   EXPECT_THAT(told("", "f(3)"), invalid("message 1: a function call: not valid JSON: "));
-  EXPECT_THAT(told("", R"([{"name": "f"}])"), invalid("message 1: a function call: a call must be an object with 'name' and 'arguments', got {\"name\": \"f\"}"));
+  EXPECT_THAT(told("", R"([{"name": "f"}])"),
+              invalid("message 1: a function call: a call must be an object with 'name' and 'arguments', got {\"name\": \"f\"}"));
 }
 
 }  // namespace

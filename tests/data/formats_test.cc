@@ -20,7 +20,9 @@ const auto kInvalid = absl::StatusCode::kInvalidArgument;
 const auto kLater = absl::StatusCode::kUnimplemented;
 
 DatasetDescription Sharegpt(bool ranking = false) {
-  return {.formatting = "sharegpt", .ranking = ranking, .columns = {.named = true, .system = "sys", .tools = "t", .chosen = "c", .rejected = "r", .kto_tag = "good"}};
+  return {.formatting = "sharegpt",
+          .ranking = ranking,
+          .columns = {.named = true, .system = "sys", .tools = "t", .chosen = "c", .rejected = "r", .kto_tag = "good"}};
 }
 
 // system/u:..|a:..|, then => each answer, the tools, the tag; or why it is skipped; or the error.
@@ -28,7 +30,9 @@ std::string Told(const absl::StatusOr<ConvertedRow>& row) {
   if (!row.ok()) return row.status().ToString();
   if (!row->skipped.empty()) return "skipped: " + row->skipped;
   std::string text = row->conversation.system + "/";
-  const auto letter = [](Role role) { return std::string(role == Role::kUser ? "u" : role == Role::kAssistant ? "a" : role == Role::kObservation ? "o" : "f"); };
+  const auto letter = [](Role role) {
+    return std::string(role == Role::kUser ? "u" : role == Role::kAssistant ? "a" : role == Role::kObservation ? "o" : "f");
+  };
   for (const Message& message : row->conversation.messages) text += letter(message.role) + ":" + message.content + "|";
   for (const Message& answer : row->answers) text += (answer.role == Role::kAssistant ? "=>" : "=>f:") + answer.content;
   if (!row->conversation.tools.empty()) text += " tools " + row->conversation.tools;
@@ -41,8 +45,7 @@ std::string Sharegpt(const char* json, Stage stage = Stage::kSupervised) {
 }
 std::string Openai(const char* json) { return Told(ConvertOpenai(OrderedJson::parse(json), Sharegpt(), Stage::kSupervised)); }
 std::string Alpaca(const char* json, Stage stage) {
-  return Told(
-      ConvertAlpaca(OrderedJson::parse(json), {.columns = {.named = true, .history = "h", .chosen = "c", .rejected = "r", .kto_tag = "good"}}, stage));
+  return Told(ConvertAlpaca(OrderedJson::parse(json), {.columns = {.named = true, .history = "h", .chosen = "c", .rejected = "r", .kto_tag = "good"}}, stage));
 }
 
 TEST(SharegptTest, MakesConversations) {
@@ -92,7 +95,8 @@ TEST(SharegptTest, NamesWhatIsWrong) {
   EXPECT_THAT(Sharegpt(R"({"conversations": [{"from": 3}]})"), HasSubstr("'conversations'[0]: 'from' must be a string, got number"));
   EXPECT_THAT(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": null}]})"),
               HasSubstr("'conversations'[1]: 'value' must be a string, got null"));
-  EXPECT_THAT(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "t": []})"), HasSubstr("'t' must be a string, got array"));
+  EXPECT_THAT(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "t": []})"),
+              HasSubstr("'t' must be a string, got array"));
 }
 
 TEST(SharegptTest, MakesCallsOfTools) {
@@ -102,17 +106,19 @@ TEST(SharegptTest, MakesCallsOfTools) {
   EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "observation", "value": "a"}, {"from": "gpt", "value": "b"}]})"), "/o:a|a:b|");
   EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "observation", "value": "b"}]})"),
             "skipped: whose user and assistant do not take turns");
-  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "human", "value": "q"}], "c": {"from": "function_call", "value": "y"}, "r": {"from": "gpt", "value": "n"}})",
-                     Stage::kPairs),
-            "/u:q|=>f:y=>n");
+  EXPECT_EQ(
+      Sharegpt(R"({"conversations": [{"from": "human", "value": "q"}], "c": {"from": "function_call", "value": "y"}, "r": {"from": "gpt", "value": "n"}})",
+               Stage::kPairs),
+      "/u:q|=>f:y=>n");
 }
 
 TEST(OpenaiTest, MakesCallsOfTools) {
-  EXPECT_EQ(Openai(R"({"conversations": [{"from": "human", "value": "a"},
+  EXPECT_EQ(
+      Openai(R"({"conversations": [{"from": "human", "value": "a"},
                         {"from": "gpt", "value": null, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"b": 1.50, "a": "ü"}}}]},
                         {"from": "observation", "value": "3"}, {"from": "observation", "value": "4"}, {"from": "gpt", "value": "b"}, {"from": "observation", "value": "5"}],
                       "t": [{"name": "f"}], "sys": "s"})"),
-            "s\n/u:a|f:[{\"name\": \"f\", \"arguments\": {\"b\": 1.5, \"a\": \"ü\"}}]|o:3\n</tool_response>\n<tool_response>\n4|a:b| tools [{\"name\": \"f\"}]");
+      "s\n/u:a|f:[{\"name\": \"f\", \"arguments\": {\"b\": 1.5, \"a\": \"ü\"}}]|o:3\n</tool_response>\n<tool_response>\n4|a:b| tools [{\"name\": \"f\"}]");
   EXPECT_EQ(Openai(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "t": "[1]"})"), "/u:a|a:b| tools [1]");
   EXPECT_THAT(Openai(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": null, "tool_calls": [{}]}]})"),
               HasSubstr("'conversations'[1]: each of 'tool_calls' must have a 'function'"));

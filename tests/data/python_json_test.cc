@@ -24,7 +24,8 @@ TEST(PythonJsonTest, WritesNumbers) {
 TEST(PythonJsonTest, KeepsOrderAndText) {
   EXPECT_EQ(Written(R"({"b":[],"a":{},"c":[true,null,{"z":1,"y":"\u00fc \n\t\u0001\u007f/\" \\ \u4f60"}],"b":2})"),
             "{\"b\": 2, \"a\": {}, \"c\": [true, null, {\"z\": 1, \"y\": \"ü \\n\\t\\u0001\x7f/\\\" \\\\ 你\"}]}");
-  EXPECT_EQ(PythonJson(*ParseOrderedJson(R"({"a":[1,{"b":[]}],"c":{}})"), 4), "{\n    \"a\": [\n        1,\n        {\n            \"b\": []\n        }\n    ],\n    \"c\": {}\n}");
+  EXPECT_EQ(PythonJson(*ParseOrderedJson(R"({"a":[1,{"b":[]}],"c":{}})"), 4),
+            "{\n    \"a\": [\n        1,\n        {\n            \"b\": []\n        }\n    ],\n    \"c\": {}\n}");
 }
 
 TEST(PythonJsonTest, IsTextAndTruth) {
@@ -36,7 +37,8 @@ TEST(PythonJsonTest, IsTextAndTruth) {
 }
 
 TEST(PythonJsonTest, NamesWhatIsWrong) {
-  EXPECT_THAT(ParseOrderedJson("{\"a\" 1}").status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not valid JSON: parse error at line 1, column 6")));
+  EXPECT_THAT(ParseOrderedJson("{\"a\" 1}").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not valid JSON: parse error at line 1, column 6")));
   EXPECT_THAT(ParseOrderedJson("").status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not valid JSON")));
 }
 
