@@ -154,7 +154,7 @@ TEST(RowSourceTest, RefusesStatesThatAreNotItsOwn) {
 constexpr char kGolden[] = "tests/golden/files/";
 
 TEST(RowSourceTest, ReadsEveryKindAsDatasetsDoes) {
-  const auto golden = nlohmann::json::parse(TemporaryFolder::Read(std::string(kGolden) + "rows.json"));
+  const auto golden = nlohmann::ordered_json::parse(TemporaryFolder::Read(std::string(kGolden) + "rows.json"));
   ASSERT_GE(golden.size(), 15);
   for (const auto& [file, rows] : golden.items()) {
     std::vector<std::string> wanted;
