@@ -40,13 +40,6 @@ absl::Status CsvReader::ReadHeader() {
   return absl::OkStatus();
 }
 
-absl::Status CsvReader::Seek(const State& state) {
-  RETURN_IF_ERROR(file_->Seek(state.position));
-  rows_ = state.rows;
-  ended_ = state.ended;
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::optional<Row>> CsvReader::Next() {
   if (ended_) return std::nullopt;
   const int64_t number = rows_ + 1;

@@ -20,32 +20,28 @@
 #include "absl/status/statusor.h"
 #include "data/files/row_reader.h"
 #include "data/files/text_file.h"
+#include "data/files/text_row_reader.h"
 #include "data/row.h"
 
 namespace moonring::data {
 
-class CsvReader final : public RowReader {
+class CsvReader final : public TextRowReader {
  public:
   static absl::StatusOr<std::unique_ptr<RowReader>> Open(const std::string& path);
 
   absl::StatusOr<std::optional<Row>> Next() override;
-  State state() const override { return {.position = file_->position(), .rows = rows_, .ended = ended_}; }
-  absl::Status Seek(const State& state) override;
 
  private:
-  explicit CsvReader(std::unique_ptr<TextFile> file) : file_(std::move(file)) {}
+  explicit CsvReader(std::unique_ptr<TextFile> file) : TextRowReader(std::move(file)) {}
 
   absl::Status ReadHeader();
   absl::StatusOr<bool> TakeRecord(int64_t row);
   absl::Status TakeCell(int64_t row);
 
-  std::unique_ptr<TextFile> file_;
   std::vector<std::string> columns_;
   std::vector<std::string> cells_;  // of the record at hand
   int64_t line_ = 0;                // where it begins
   bool quoted_ = false;             // a cell of it is
-  int64_t rows_ = 0;
-  bool ended_ = false;
 };
 
 }  // namespace moonring::data

@@ -40,13 +40,6 @@ absl::StatusOr<std::unique_ptr<RowReader>> JsonReader::Open(const std::string& p
   return reader;
 }
 
-absl::Status JsonReader::Seek(const State& state) {
-  RETURN_IF_ERROR(file_->Seek(state.position));
-  rows_ = state.rows;
-  ended_ = state.ended;
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::optional<Row>> JsonReader::Next() {
   if (ended_) return std::nullopt;
   PassBlanks();

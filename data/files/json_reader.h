@@ -21,20 +21,19 @@
 #include "data/files/row_reader.h"
 #include "data/files/text_file.h"
 #include "data/files/text_position.h"
+#include "data/files/text_row_reader.h"
 #include "data/row.h"
 
 namespace moonring::data {
 
-class JsonReader final : public RowReader {
+class JsonReader final : public TextRowReader {
  public:
   static absl::StatusOr<std::unique_ptr<RowReader>> Open(const std::string& path);
 
   absl::StatusOr<std::optional<Row>> Next() override;
-  State state() const override { return {.position = file_->position(), .rows = rows_, .ended = ended_}; }
-  absl::Status Seek(const State& state) override;
 
  private:
-  explicit JsonReader(std::unique_ptr<TextFile> file) : file_(std::move(file)) {}
+  explicit JsonReader(std::unique_ptr<TextFile> file) : TextRowReader(std::move(file)) {}
 
   absl::StatusOr<bool> BeforeElement();
   void TakeElement();
@@ -44,10 +43,7 @@ class JsonReader final : public RowReader {
   absl::Status ParseError(TextPosition begin, const nlohmann::json::parse_error& error);
   absl::Status Error(const TextPosition& at, absl::string_view what) const;
 
-  std::unique_ptr<TextFile> file_;
   bool is_array_ = false;
-  int64_t rows_ = 0;
-  bool ended_ = false;
   std::string text_;  // of the row at hand
 };
 

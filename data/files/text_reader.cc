@@ -10,13 +10,6 @@ absl::StatusOr<std::unique_ptr<RowReader>> TextReader::Open(const std::string& p
   return std::unique_ptr<RowReader>(new TextReader(std::move(file)));
 }
 
-absl::Status TextReader::Seek(const State& state) {
-  RETURN_IF_ERROR(file_->Seek(state.position));
-  rows_ = state.rows;
-  ended_ = state.ended;
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::optional<Row>> TextReader::Next() {
   const int64_t number = rows_ + 1;
   if (file_->Peek() == TextFile::kEnd) {

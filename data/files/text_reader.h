@@ -13,24 +13,19 @@
 #include "absl/status/statusor.h"
 #include "data/files/row_reader.h"
 #include "data/files/text_file.h"
+#include "data/files/text_row_reader.h"
 #include "data/row.h"
 
 namespace moonring::data {
 
-class TextReader final : public RowReader {
+class TextReader final : public TextRowReader {
  public:
   static absl::StatusOr<std::unique_ptr<RowReader>> Open(const std::string& path);
 
   absl::StatusOr<std::optional<Row>> Next() override;
-  State state() const override { return {.position = file_->position(), .rows = rows_, .ended = ended_}; }
-  absl::Status Seek(const State& state) override;
 
  private:
-  explicit TextReader(std::unique_ptr<TextFile> file) : file_(std::move(file)) {}
-
-  std::unique_ptr<TextFile> file_;
-  int64_t rows_ = 0;
-  bool ended_ = false;
+  explicit TextReader(std::unique_ptr<TextFile> file) : TextRowReader(std::move(file)) {}
 };
 
 }  // namespace moonring::data
