@@ -105,6 +105,15 @@ std::optional<int32_t> AddedTokens::Add(const AddedToken& token, std::optional<i
   return id;
 }
 
+std::optional<int32_t> AddedTokens::AddLater(const AddedToken& token) {
+  const auto known = ids_.find(token.content);
+  if (known == ids_.end()) return Add(token);
+  AddedToken& held = by_id_[known->second];
+  if (held == token) return std::nullopt;
+  if (token.special && !held.special) held = token;
+  return known->second;
+}
+
 void AddedTokens::Build(const Normalizer& normalizer, bool split_special) {
   as_it_comes_ = TokenSearch();
   normalized_ = TokenSearch();

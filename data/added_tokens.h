@@ -31,6 +31,8 @@ struct AddedToken {
   std::string content;
   bool single_word = false, lstrip = false, rstrip = false, normalized = true, special = false;
   bool verbatim = false;  // with normalized: its contents are looked for in the normalised text as they are (sentencepiece's user-defined pieces)
+
+  bool operator==(const AddedToken&) const = default;
 };
 
 // Finds a fixed set of strings: leftmost, then longest.
@@ -68,6 +70,10 @@ class AddedTokens {
   // The token's id: a new one's is `id` where that is given and free. Empty contents are passed over (nothing). Call Build when all are in.
   std::optional<int32_t> Add(const AddedToken& token, std::optional<int32_t> id = std::nullopt);
 
+  // As the tokenizers library adds a token to a tokenizer that is made: besides, a known one that is not special takes the flags of one that is; one that
+  // is special stays as it is. The id where the library counts the token as added: it is new to the added tokens, or was added with other flags.
+  std::optional<int32_t> AddLater(const AddedToken& token);
+
   // `split_special`: special tokens are not looked for, so that a text that spells one is a text like any other.
   void Build(const Normalizer& normalizer, bool split_special = false);
 
@@ -81,7 +87,7 @@ class AddedTokens {
   int64_t new_tokens() const { return new_tokens_; }                     // those that the model's vocabulary lacks
 
  private:
-  const Vocabulary* const model_;
+  const Vocabulary* model_;
   std::map<int32_t, AddedToken> by_id_;
   absl::flat_hash_map<std::string, int32_t> ids_;
   int64_t new_tokens_ = 0;

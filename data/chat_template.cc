@@ -22,17 +22,11 @@ void ReplaceFirst(std::string& text, absl::string_view what, absl::string_view w
   if (at != std::string::npos) text.replace(at, what.size(), with.data(), with.size());
 }
 
-// The id of a word that the vocabulary holds as one unsplit token.
-absl::StatusOr<int32_t> WholeToken(const Tokenizer& tokenizer, const std::string& word) {
-  const std::optional<int32_t> id = tokenizer.IdOf(word);
-  if (!id.has_value()) {
-    return absl::UnimplementedError(absl::StrCat("needs the token '", word, "', which the tokenizer lacks; not supported yet: adding tokens to a vocabulary"));
-  }
-  if (tokenizer.Encode(word) != std::vector<int32_t>{*id}) {
-    return absl::UnimplementedError(
-        absl::StrCat("needs '", word, "' as one token, but the tokenizer splits it: it is not among its added tokens; not supported yet: adding tokens"));
-  }
-  return *id;
+// The tokenizer with what ends an answer in it.
+std::shared_ptr<const Tokenizer> WithStopWords(const TemplateSpec& spec, const std::shared_ptr<const Tokenizer>& tokenizer) {
+  if (!spec.replace_eos) return Tokenizer::WithStopWords(tokenizer, std::nullopt, spec.stop_words);
+  TORCH_CHECK(!spec.stop_words.empty(), "template '", spec.name, "' replaces eos but has no stop word");
+  return Tokenizer::WithStopWords(tokenizer, spec.stop_words.front(), {spec.stop_words.begin() + 1, spec.stop_words.end()});
 }
 
 // The first part of `text` from `begin` to the first `end` after it, both included; none where there is none.
@@ -59,35 +53,29 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(TemplateSpec spec, std::shared
   ChatTemplate result(std::move(spec), std::move(tokenizer));
   if (default_system.has_value()) result.spec_.default_system = *std::move(default_system);
   ASSIGN_OR_RETURN(result.tool_format_, FindToolFormat(result.spec_.tool_format), "template '", result.spec_.name, "'");
+  result.tokenizer_ = WithStopWords(result.spec_, result.tokenizer_);
   RETURN_IF_ERROR(result.CheckTokens(), "template '", result.spec_.name, "'");
-  std::vector<int32_t> stops;
+  result.eos_ = *result.tokenizer_->eos();
+  result.pad_ = *result.tokenizer_->pad();
+  result.stop_ids_ = {result.eos_};
   for (const std::string& word : result.spec_.stop_words) {
-    ASSIGN_OR_RETURN(const int32_t id, WholeToken(*result.tokenizer_, word), "template '", result.spec_.name, "'");
-    stops.push_back(id);
-  }
-  std::optional<int32_t> eos = result.tokenizer_->eos();
-  if (result.spec_.replace_eos) {
-    TORCH_CHECK(!stops.empty(), "template '", result.spec_.name, "' replaces eos but has no stop word");
-    eos = stops.front();
-  }
-  if (!eos.has_value()) eos = result.tokenizer_->IdOf("<|endoftext|>");
-  if (!eos.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("template '", result.spec_.name, "': the tokenizer has no eos token, nor '<|endoftext|>' to stand for it"));
-  }
-  result.eos_ = *eos;
-  result.pad_ = result.tokenizer_->pad().value_or(*eos);
-  result.stop_ids_ = {*eos};
-  for (const int32_t id : stops) {
+    const int32_t id = *result.tokenizer_->IdOf(word);
     if (!absl::c_linear_search(result.stop_ids_, id)) result.stop_ids_.push_back(id);
   }
   return result;
 }
 
+// Of the token that a slot names; that of the unknown token where the vocabulary lacks it, if there is one.
+std::optional<int32_t> ChatTemplate::IdOf(const Slot& slot) const {
+  const std::optional<int32_t> id = tokenizer_->IdOf(slot.text);
+  return id.has_value() ? id : tokenizer_->unk();
+}
+
 absl::Status ChatTemplate::CheckTokens() const {
   for (const std::vector<Slot>* slots : {&spec_.prefix, &spec_.system, &spec_.user, &spec_.assistant, &spec_.function_call, &spec_.observation}) {
     for (const Slot& slot : *slots) {
-      if (slot.kind != Slot::Kind::kToken || tokenizer_->IdOf(slot.text).has_value()) continue;
-      return absl::InvalidArgumentError(absl::StrCat("needs the token '", slot.text, "', which the tokenizer lacks"));
+      if (slot.kind != Slot::Kind::kToken || IdOf(slot).has_value()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("needs the token '", slot.text, "', which the tokenizer lacks, and it has no unknown token in its place"));
     }
   }
   return absl::OkStatus();
@@ -103,7 +91,7 @@ void ChatTemplate::Append(const std::vector<Slot>& slots, absl::string_view cont
         if (tokenizer_->bos().has_value()) ids.push_back(*tokenizer_->bos());
         break;
       case Slot::Kind::kToken:
-        ids.push_back(*tokenizer_->IdOf(slot.text));
+        ids.push_back(*IdOf(slot));
         break;
       case Slot::Kind::kText: {
         std::string text = slot.text;

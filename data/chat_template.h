@@ -13,9 +13,10 @@
 // (then the last alone); before one answer, those of earlier answers are taken out. An answer without a thought has an empty one put before it, which is
 // learnt or given as enable_thinking says.
 //
-// A template changes what ends a turn: with replace_eos its first stop word is the eos; where the tokenizer has no pad, eos
-// is the pad. The tokenizer itself is never changed: eos(), pad() and stop_ids() here are what training and decoding use.
-// Stop words that the vocabulary lacks are refused (LLaMA-Factory would add them, which needs new rows in the embedding).
+// A template changes what ends a turn: with replace_eos its first stop word is the eos; where the tokenizer has no pad, eos is the pad. The tokenizer that
+// it is given is never changed: tokenizer(), eos(), pad() and stop_ids() here are what training and decoding use. In tokenizer() the stop words are special
+// tokens; those that the vocabulary lacks are added to it (Tokenizer::WithStopWords), and then the embedding may want new rows. A token that a
+// slot names and the vocabulary lacks is the unknown one there, and refused where there is none.
 #ifndef MOONRING_DATA_CHAT_TEMPLATE_H_
 #define MOONRING_DATA_CHAT_TEMPLATE_H_
 
@@ -52,12 +53,14 @@ class ChatTemplate {
 
   const TemplateSpec& spec() const { return spec_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
+  std::shared_ptr<const Tokenizer> shared_tokenizer() const { return tokenizer_; }
   int32_t eos() const { return eos_; }
   int32_t pad() const { return pad_; }
   const std::vector<int32_t>& stop_ids() const { return stop_ids_; }  // eos and the stop words, each once
 
  private:
   ChatTemplate(TemplateSpec spec, std::shared_ptr<const Tokenizer> tokenizer);
+  std::optional<int32_t> IdOf(const Slot& slot) const;
   absl::Status CheckTokens() const;
   void Append(const std::vector<Slot>& slots, absl::string_view content, std::optional<int64_t> turn, std::vector<int32_t>& ids) const;
   absl::StatusOr<std::vector<std::vector<int32_t>>> EncodeMessages(const Conversation& conversation) const;

@@ -49,7 +49,9 @@ void RowEncoder::EncodeText(const ConvertedRow& converted, EncodedRow& encoded) 
   const Tokenizer& tokenizer = template_.tokenizer();
   const std::string& text = converted.conversation.messages.front().content;
   const bool bos = tokenizer.adds_bos() && tokenizer.bos().has_value() && !options_.joins_texts();
-  const std::string whole = absl::StrCat(bos ? tokenizer.TokenOf(*tokenizer.bos()) : "", text, tokenizer.TokenOf(template_.eos()));
+  const bool base = template_.spec().name == "llama3";  // its eos ends an answer; a text ends as those that the base model was trained on
+  const std::string end = base ? "<|end_of_text|>" : tokenizer.TokenOf(template_.eos());
+  const std::string whole = absl::StrCat(bos ? tokenizer.TokenOf(*tokenizer.bos()) : "", text, end);
   encoded.turns = {{{}, tokenizer.Encode(whole)}};
   encoded.whole_tokens = Size(encoded.turns[0].response);
   if (text.empty()) encoded.noted.push_back("with an empty text");

@@ -1,6 +1,6 @@
 // Rows -> token ids, uncut: what an example is built of, and what there is to say of the row.
 //
-// pt: the text with the eos token's text after it (before it the bos token's, where the tokenizer adds one and texts are not
+// pt: the text with the eos token's text after it (template llama3: <|end_of_text|>; before it the bos token's, where the tokenizer adds one and texts are not
 // packed), encoded at once, so that special tokens in the text are parsed. Other stages: by the chat template.
 #ifndef MOONRING_DATA_ROW_ENCODER_H_
 #define MOONRING_DATA_ROW_ENCODER_H_

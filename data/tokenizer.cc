@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -80,7 +81,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromVocabAndMerges(a
   ASSIGN_OR_RETURN(json vocabulary, ParseJson(vocab_json, where));
   ASSIGN_OR_RETURN(json config, ParseConfig(tokenizer_config_json, where));
   if (vocabulary.is_object() && vocabulary.contains(kEnd)) {
-    for (const char* key : {"bos_token", "eos_token"}) SetIfAbsent(config, key, kEnd);
+    for (const char* key : {"bos_token", "eos_token", "unk_token"}) SetIfAbsent(config, key, kEnd);
   }
   const json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
   const json document = {{"model", {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", MergesFromText(merges_txt)}}},
@@ -156,11 +157,63 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Build(const Parts& p
   RETURN_IF_ERROR(made->ReadAddedTokens(stage("added_tokens"), place("added_tokens")));
   for (const auto& [id, token] : parts.added) made->added_->Add(token, id);
   RETURN_IF_ERROR(made->ReadConfig(config, parts.exact_ids, kConfigName));
-  for (const std::string& token : options.add_tokens) made->added_->Add({.content = token});
-  for (const std::string& token : options.add_special_tokens) made->added_->Add({.content = token, .normalized = false, .special = true});
-  made->added_->Build(*made->normalizer_, options.split_special_tokens);
-  made->FillDecodeTable();
+  for (const std::string& token : options.add_tokens) made->AddLater(token, /*special=*/false);
+  for (const std::string& token : options.add_special_tokens) made->AddLater(token, /*special=*/true);
+  made->split_special_ = options.split_special_tokens;
+  made->Finish();
   return made;
+}
+
+// All but the workspaces.
+Tokenizer::Tokenizer(const Tokenizer& other)
+    : model_(other.model_),
+      normalizer_(other.normalizer_),
+      pre_tokenizer_(other.pre_tokenizer_),
+      decoder_(other.decoder_),
+      added_(other.added_),
+      bos_(other.bos_),
+      eos_(other.eos_),
+      pad_(other.pad_),
+      unk_(other.unk_),
+      adds_bos_(other.adds_bos_),
+      split_special_(other.split_special_),
+      more_special_(other.more_special_),
+      additions_(other.additions_),
+      decoded_bytes_(other.decoded_bytes_),
+      decoded_begin_(other.decoded_begin_) {}
+
+std::shared_ptr<const Tokenizer> Tokenizer::WithStopWords(const std::shared_ptr<const Tokenizer>& tokenizer, const std::optional<std::string>& eos,
+                                                          const std::vector<std::string>& stop_words) {
+  constexpr const char* kEnd = "<|endoftext|>";
+  auto made = std::shared_ptr<Tokenizer>(new Tokenizer(*tokenizer));
+  const auto end_with = [&](const std::string& word) {
+    if (made->eos_.has_value() && made->TokenOf(*made->eos_) == word) return;
+    made->eos_ = made->AddLater(word, /*special=*/true);
+    made->additions_.eos = true;
+  };
+  if (eos.has_value()) end_with(*eos);
+  if (!made->eos_.has_value()) end_with(kEnd);
+  if (!made->pad_.has_value()) made->pad_ = made->eos_;
+  for (const std::string& word : stop_words) {
+    if (absl::c_linear_search(made->more_special_, word)) continue;
+    made->AddLater(word, /*special=*/true);
+    made->more_special_.push_back(word);
+    made->additions_.stop_words.push_back(word);
+  }
+  if (made->additions_.ids.size() > tokenizer->additions_.ids.size()) made->Finish();
+  return made;
+}
+
+// The token's id.
+int32_t Tokenizer::AddLater(const std::string& token, bool special) {
+  const std::optional<int32_t> added = added_->AddLater({.content = token, .normalized = !special, .special = special});
+  if (added.has_value()) additions_.ids.push_back(*added);
+  return IdOf(token).value_or(-1);  // -1: it is empty
+}
+
+void Tokenizer::Finish() {
+  added_->Build(*normalizer_, split_special_);
+  FillDecodeTable();
 }
 
 absl::Status Tokenizer::ReadAddedTokens(const json& tokens, absl::string_view where) {
@@ -221,7 +274,10 @@ absl::Status Tokenizer::ReadMoreSpecialTokens(const json& config, absl::string_v
     if (more.is_null()) continue;
     const std::string place = absl::StrCat(where, ": ", key);
     if (!more.is_array() && !more.is_object()) return WrongType(more, "an array", place);
-    for (const auto& [name, token] : more.items()) RETURN_IF_ERROR(AddSpecial(token, absl::StrCat(place, "[", name, "]")).status());
+    for (const auto& [name, token] : more.items()) {
+      ASSIGN_OR_RETURN(const std::optional<int32_t> id, AddSpecial(token, absl::StrCat(place, "[", name, "]")));
+      if (id.has_value()) more_special_.push_back(TokenOf(*id));
+    }
   }
   return absl::OkStatus();
 }
@@ -240,9 +296,15 @@ absl::Status Tokenizer::ReadConfig(const json& config, bool exact_ids, absl::str
   return ReadMoreSpecialTokens(config, where);
 }
 
+int32_t Tokenizer::end_id() const {
+  const int32_t behind_added = added_->by_id().empty() ? 0 : added_->by_id().rbegin()->first + 1;
+  return std::max(model_->end_id(), behind_added);
+}
+
 void Tokenizer::FillDecodeTable() {
-  int32_t ids = model_->end_id();
-  if (!added_->by_id().empty()) ids = std::max(ids, added_->by_id().rbegin()->first + 1);
+  const int32_t ids = end_id();
+  decoded_bytes_.clear();
+  decoded_begin_.clear();
   decoded_begin_.reserve(static_cast<size_t>(ids) + 1);
   for (int32_t id = 0; id < ids; ++id) {
     decoded_begin_.push_back(static_cast<uint32_t>(decoded_bytes_.size()));

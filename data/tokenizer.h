@@ -44,6 +44,15 @@ struct TokenizerOptions {
   bool split_special_tokens = false;  // a text that spells a special token is a text like any other
 };
 
+// What a tokenizer has beyond its files (data/tokenizer_files.h writes it into them).
+struct TokenizerAdditions {
+  std::vector<int32_t> ids;             // of tokens that are new to the added ones, or became special
+  std::vector<std::string> stop_words;  // among them or known before: additional special tokens now
+  bool eos = false;                     // it is another one than the files name
+
+  bool any() const { return !ids.empty() || !stop_words.empty() || eos; }
+};
+
 class Tokenizer {
  public:
   // Contents of the two files (the second may be empty); `where` names the first in messages.
@@ -58,10 +67,18 @@ class Tokenizer {
                                                                         absl::string_view where, const TokenizerOptions& options = {});
 
   // GPT-2's pair of files: vocab.json (or encoder.json) and merges.txt (or vocab.bpe). <|endoftext|>, where the vocabulary has it, is special, and the
-  // bos and eos unless tokenizer_config.json names others.
+  // bos, eos and unk unless tokenizer_config.json names others.
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromVocabAndMerges(absl::string_view vocab_json, absl::string_view merges_txt,
                                                                              absl::string_view tokenizer_config_json, absl::string_view where,
                                                                              const TokenizerOptions& options = {});
+
+  // The same tokenizer with the words that end an answer as special tokens, in LLaMA-Factory's order; those that it lacks get the next free ids:
+  //   eos         where given, and another one than it has: its eos from now on
+  //   its own eos, where it would still have none: <|endoftext|>
+  //   stop_words  those that are not among its additional special tokens yet
+  // Its pad is its eos where it has none.
+  static std::shared_ptr<const Tokenizer> WithStopWords(const std::shared_ptr<const Tokenizer>& tokenizer, const std::optional<std::string>& eos,
+                                                        const std::vector<std::string>& stop_words);
 
   std::vector<int32_t> Encode(absl::string_view text) const;
 
@@ -74,6 +91,9 @@ class Tokenizer {
   bool IsSpecial(int32_t id) const;
 
   int64_t vocab_size() const;  // tokens, added ones included
+  int32_t end_id() const;      // one more than the largest id
+  const AddedTokens& added_tokens() const { return *added_; }
+  const TokenizerAdditions& additions() const { return additions_; }
 
   // As tokenizer_config.json names them.
   std::optional<int32_t> bos() const { return bos_; }
@@ -86,6 +106,7 @@ class Tokenizer {
 
  private:
   Tokenizer() = default;
+  Tokenizer(const Tokenizer& other);
   struct Parts;
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> Build(const Parts& parts, const nlohmann::json& config, absl::string_view where,
                                                                 const TokenizerOptions& options);
@@ -97,16 +118,22 @@ class Tokenizer {
   absl::Status ReadConfig(const nlohmann::json& config, bool exact_ids, absl::string_view where);
   absl::StatusOr<std::optional<int32_t>> AddSpecial(const nlohmann::json& token, absl::string_view where);
   absl::Status ReadAddsBos(const nlohmann::json& config, absl::string_view where);
+  int32_t AddLater(const std::string& token, bool special);
+  void Finish();
   void FillDecodeTable();
   std::unique_ptr<TokenModel::Workspace> TakeWorkspace() const;
 
-  std::unique_ptr<const TokenModel> model_;
-  std::unique_ptr<const Normalizer> normalizer_;
-  std::unique_ptr<const PreTokenizer> pre_tokenizer_;
-  std::unique_ptr<const Decoder> decoder_;
+  // Shared by a tokenizer and those made from it.
+  std::shared_ptr<const TokenModel> model_;
+  std::shared_ptr<const Normalizer> normalizer_;
+  std::shared_ptr<const PreTokenizer> pre_tokenizer_;
+  std::shared_ptr<const Decoder> decoder_;
   std::optional<AddedTokens> added_;
   std::optional<int32_t> bos_, eos_, pad_, unk_;
   bool adds_bos_ = false;
+  bool split_special_ = false;
+  std::vector<std::string> more_special_;  // beside those that have a name (additional_special_tokens)
+  TokenizerAdditions additions_;
 
   // What the decoder joins for the token of an id: decoded_bytes_[decoded_begin_[id]] up to [decoded_begin_[id + 1]].
   std::string decoded_bytes_;
