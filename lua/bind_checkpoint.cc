@@ -1,5 +1,6 @@
 // What a model on disk is, before a weight is read.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "model/checkpoint.h"
 #include "model/family.h"
 #include "model/inventory.h"
+#include "model/weights.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::lua {
@@ -100,6 +102,16 @@ Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
   return {1};
 }
 
+// The last parts of the names of the modules that have a row for each token: the embedding and the head, tied or not.
+std::vector<std::string> VocabularyModules(model::Checkpoint& checkpoint) {
+  std::vector<std::string> modules;
+  for (const std::string& weight : {model::EmbeddingName(checkpoint.config()), model::HeadName(checkpoint.config())}) {
+    const std::string module = weight.substr(0, weight.rfind('.'));
+    modules.push_back(module.substr(module.rfind('.') + 1));
+  }
+  return modules;
+}
+
 }  // namespace
 
 void RegisterCheckpoint(lua_State* L) {
@@ -118,6 +130,10 @@ void RegisterCheckpoint(lua_State* L) {
           {"rope", Bind<[](Checkpoint& checkpoint) { return model::DescribeRope(checkpoint.config().rotaries[0]); }>},
           {"scale_rope", Bind<[](Checkpoint& checkpoint, std::string kind, int64_t length) { return checkpoint.ScaleRope(kind, length); }>},
           {"dtype", Bind<&StoredDtype>},
+          {"grow_vocabulary", Bind<[](Checkpoint& checkpoint, int64_t tokens, uint64_t seed) { checkpoint.GrowVocabulary(tokens, seed); }>},
+          {"vocabulary_modules", Bind<&VocabularyModules>},
+          {"replace_companions", Bind<[](Checkpoint& checkpoint, std::map<std::string, std::string> files) { checkpoint.ReplaceCompanions(files); }>},
+          {"end_with", Bind<[](Checkpoint& checkpoint, int64_t eos) { return checkpoint.EndWith(eos); }>},
           {"vocab_size", Bind<[](Checkpoint& checkpoint) { return checkpoint.config().vocab_size; }>},
           {"__tostring", Bind<[](Checkpoint& checkpoint) { return absl::StrCat("Checkpoint ", checkpoint.config().architecture, " at ", checkpoint.path()); }>},
       });

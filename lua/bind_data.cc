@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -11,7 +12,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "comm/mesh.h"
 #include "comm/torch_status.h"
@@ -24,6 +24,7 @@
 #include "data/step_source.h"
 #include "data/template_spec.h"
 #include "data/tokenizer.h"
+#include "data/tokenizer_files.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
 #include "lua/options.h"
@@ -59,10 +60,26 @@ std::shared_ptr<T> Shared(T value) {
   return std::make_shared<T>(std::move(value));
 }
 
-// Of a tokenizer.json, or of a model file by another name.
-absl::StatusOr<std::shared_ptr<const data::Tokenizer>> MakeTokenizer(std::string contents, std::string config, std::string where) {
-  if (absl::EndsWith(where, ".json")) return data::Tokenizer::FromJson(contents, config, where);
-  return data::Tokenizer::FromModelFile(contents, config, where);
+std::shared_ptr<const data::Tokenizer> MakeTokenizer(data::TokenizerFiles files, std::string folder, Options options) {
+  data::TokenizerOptions wanted;
+  wanted.add_tokens = options.Get<std::vector<std::string>>("add_tokens", {});
+  wanted.add_special_tokens = options.Get<std::vector<std::string>>("add_special_tokens", {});
+  wanted.split_special_tokens = options.Get<bool>("split_special_tokens", false);
+  options.Finish();
+  return comm::ValueOrThrow(data::OpenTokenizer(files, folder, wanted));
+}
+
+// Ids at or above `end` that examples hold, each once.
+std::vector<int32_t> IdsFrom(Dataset& dataset, int32_t end) {
+  std::set<int32_t> found;
+  for (const data::Example& example : *dataset.examples) {
+    for (const data::Document& document : example.documents) {
+      for (const int32_t id : document.ids) {
+        if (id >= end) found.insert(id);
+      }
+    }
+  }
+  return {found.begin(), found.end()};
 }
 
 std::vector<data::Slot> ReadSlots(Options& fields, const char* name) {
@@ -238,6 +255,10 @@ void OpenData(lua_State* L) {
            }>},
           {"leading_bos", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.adds_bos() ? tokenizer.bos() : std::nullopt; }>},
           {"vocab_size", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.vocab_size(); }>},
+          {"end_id", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.end_id(); }>},
+          {"token_of", Bind<[](data::Tokenizer& tokenizer, int32_t id) { return tokenizer.TokenOf(id); }>},
+          {"added_ids", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.additions().ids; }>},
+          {"new_eos", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.additions().eos ? tokenizer.eos() : std::nullopt; }>},
           {"__tostring", Bind<[](data::Tokenizer& tokenizer) { return absl::StrCat("Tokenizer of ", tokenizer.vocab_size(), " ids"); }>},
       });
   Class<data::ChatTemplate>::Register(
@@ -245,6 +266,7 @@ void OpenData(lua_State* L) {
       {
           {"encode_prompt", Bind<&EncodePrompt>},
           {"stop_ids", Bind<[](data::ChatTemplate& chat_template) { return chat_template.stop_ids(); }>},
+          {"tokenizer", Bind<[](data::ChatTemplate& chat_template) { return chat_template.shared_tokenizer(); }>},
           {"eos", Bind<[](data::ChatTemplate& chat_template) { return chat_template.eos(); }>},
           {"__tostring", Bind<[](data::ChatTemplate& chat_template) { return absl::StrCat("Template ", chat_template.spec().name); }>},
       });
@@ -252,6 +274,7 @@ void OpenData(lua_State* L) {
                            {
                                {"size", Bind<[](Dataset& dataset) { return dataset.examples->size(); }>},
                                {"example", Bind<&PushExample>},
+                               {"ids_from", Bind<&IdsFrom>},
                                {"digest", Bind<[](Dataset& dataset) { return data::DigestOf(*dataset.examples); }>},
                                {"report", Bind<[](Dataset& dataset) { return dataset.report.Text(); }>},
                                {"steps", Bind<&MakeSteps>},
@@ -287,6 +310,8 @@ void OpenData(lua_State* L) {
   PushModule(L, "moonring.data",
              {
                  {"tokenizer", Bind<&MakeTokenizer>},
+                 {"changed_files",
+                  Bind<[](data::TokenizerFiles files, std::shared_ptr<data::Tokenizer> tokenizer) { return data::ChangedFiles(files, *tokenizer); }>},
                  {"template", Bind<&MakeTemplate>},
                  {"load", Bind<&LoadDataset>},
              });

@@ -18,6 +18,7 @@
 #include "model/safetensors.h"
 #include "model/safetensors_writer.h"
 #include "model/staged_files.h"
+#include "model/weights.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {
@@ -172,7 +173,9 @@ absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir, con
     const auto entry = file->entries().find(name);
     if (entry == file->entries().end()) return absl::NotFoundError(absl::StrCat("the tensor ", name, " ", ShapeText(shape), " is missing"));
     if (entry->second.shape != shape) {
-      return absl::InvalidArgumentError(absl::StrCat(name, ": shape ", ShapeText(entry->second.shape), ", this base wants ", ShapeText(shape)));
+      const bool table = name == SavedName(EmbeddingName(config)) || name == SavedName(HeadName(config));
+      return absl::InvalidArgumentError(absl::StrCat(name, ": shape ", ShapeText(entry->second.shape), ", this base wants ", ShapeText(shape),
+                                                     table ? "; where tokens were added when it was trained, add them again, with resize_vocab: true" : ""));
     }
     taken.insert(name);
     ASSIGN_OR_RETURN(at::Tensor tensor, file->Read(name));

@@ -15,15 +15,20 @@
 #include "model/gguf.h"
 #include "model/gguf_model.h"
 #include "model/gguf_tokenizer.h"
+#include "model/json_text.h"
 #include "model/mapped_file.h"
 #include "model/parse_config.h"
 #include "model/pickled_folder.h"
 #include "model/rope_scaling.h"
 #include "model/safetensors.h"
+#include "model/vocabulary_growth.h"
 #include "model/weights.h"
+#include "nlohmann/json.hpp"
 
 namespace moonring::model {
 namespace {
+
+constexpr char kGenerationConfig[] = "generation_config.json";
 
 // What belongs to a model beside config.json and the weights: kept as it is and written beside a model trained from it. Code is of the families
 // that Transformers itself does not have, and is never run here.
@@ -34,6 +39,13 @@ bool IsCompanion(absl::string_view name) {
   if (absl::StartsWith(name, "tokenizer") || absl::EndsWith(name, ".tiktoken")) return true;
   return absl::EndsWith(name, ".py") &&
          (absl::StartsWith(name, "tokenization_") || absl::StartsWith(name, "configuration_") || absl::StartsWith(name, "modeling_"));
+}
+
+// Of a JSON object.
+void SetField(std::string& text, const char* key, const nlohmann::json& value) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);
+  json[key] = value;
+  text = json.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
 }
 
 bool Exists(const std::string& path) {
@@ -181,11 +193,37 @@ absl::StatusOr<std::string> Checkpoint::ScaleRope(absl::string_view kind, int64_
   return std::move(scaled.report);
 }
 
+void Checkpoint::GrowVocabulary(int64_t tokens, uint64_t seed) {
+  if (tokens <= config_.vocab_size) return;
+  config_.vocab_size = GrownHeight(tokens);
+  growth_seed_ = seed;
+  SetField(config_.json, "vocab_size", config_.vocab_size);
+}
+
+void Checkpoint::ReplaceCompanions(const std::map<std::string, std::string>& files) {
+  for (const auto& [name, contents] : files) companions_[name] = contents;
+}
+
+absl::Status Checkpoint::EndWith(int64_t eos) {
+  config_.eos_token_ids = {eos};
+  SetField(config_.json, "eos_token_id", eos);
+  const auto generation = companions_.find(kGenerationConfig);
+  if (generation == companions_.end()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(generation->second, absl::StrCat(path_, "/", kGenerationConfig)));
+  nlohmann::json ends = nlohmann::json::array({eos});
+  const nlohmann::json before = json.value("eos_token_id", nlohmann::json());
+  if (before.is_array()) ends.insert(ends.end(), before.begin(), before.end());
+  if (before.is_number()) ends.push_back(before);
+  SetField(generation->second, "eos_token_id", ends);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<at::Tensor> Checkpoint::Load(const std::string& name, at::ScalarType dtype) const {
+  const bool table = name == EmbeddingName(config_) || name == HeadName(config_);
   at::Tensor loaded;
   RETURN_IF_ERROR(comm::TryTorch([&]() -> absl::Status {
                     ASSIGN_OR_RETURN(const at::Tensor stored, store_->Read(name));
-                    loaded = stored.to(dtype);
+                    loaded = (table ? WithNewRows(stored, config_.vocab_size, growth_seed_, name) : stored).to(dtype);
                     return absl::OkStatus();
                   }),
                   path_, ": ", name);

@@ -11,6 +11,7 @@
 // said before the first weight is read, in one line. Weights come one at a time; in the file's own dtype they are views of the mapped
 // file (copied page by page when written to), so ranks on one machine share what they do not change.
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,6 +47,15 @@ class Checkpoint {
   // Stretches the rotary embedding of models loaded from here on (rope_scaling.h); gives a line that says what came of it.
   absl::StatusOr<std::string> ScaleRope(absl::string_view kind, int64_t length);
 
+  // Makes room for `tokens` tokens in models loaded from here on: where there are fewer rows, the embedding's and an untied head's become a multiple of 64,
+  // the new ones around the old ones' mean (vocabulary_growth.h), and the config says so.
+  void GrowVocabulary(int64_t tokens, uint64_t seed);
+
+  // What models loaded from here on write beside their weights: `files` in place of the companions of the same names, and an eos, which config.json gets and
+  // generation_config.json, where there is one, before its own. INVALID_ARGUMENT where that is no JSON object.
+  void ReplaceCompanions(const std::map<std::string, std::string>& files);
+  absl::Status EndWith(int64_t eos);
+
   absl::StatusOr<at::Tensor> Load(const std::string& name, at::ScalarType dtype) const;
 
   // File name -> contents: tokenizer.json, tokenizer.model, tokenizer_config.json, generation_config.json, special_tokens_map.json,
@@ -60,6 +70,7 @@ class Checkpoint {
 
   std::string path_;
   ModelConfig config_;
+  uint64_t growth_seed_ = 0;
   std::unique_ptr<WeightStore> store_;
   std::map<std::string, std::string> companions_;
 };

@@ -1,6 +1,6 @@
 --- moonring export CONFIG.yaml [key=value...]: writes a model, its adapters merged in, as one Hugging Face folder.
 -- Keys: model_name_or_path, adapter_name_or_path (merged in this order; none: the model as it is), export_dir, export_size (GB of a file at most), infer_dtype,
--- stage (rm: the value head too). Sums are made in fp64 and rounded once, to the dtype of config.json or the one that infer_dtype names.
+-- stage (rm: the value head too), template, add_tokens, add_special_tokens and resize_vocab (for a tokenizer and rows as train makes them). Sums are made in fp64 and rounded once, to the dtype of config.json or the one that infer_dtype names.
 local moonring = require "moonring"
 local config = moonring.config.command(arg, {
   { "infer_dtype", "string", "auto", "the dtype of the weights", choices = { "auto", "float32", "bfloat16", "float16" } },
@@ -12,6 +12,8 @@ for _, path in ipairs { config.model_name_or_path, unpack(config.adapter_name_or
 end
 
 local checkpoint = moonring.model.open(config.model_name_or_path)
+if moonring.vocabulary.asked(config) then moonring.vocabulary.open(config, checkpoint) end
+for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
 local dtype = ({ float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" })[config.infer_dtype] or checkpoint:dtype()
 local precision = ({ bf16 = "pure_bf16", fp64 = "fp64" })[dtype] or "fp32" -- as it is held until it is written
 local model = moonring.model.load(checkpoint, { adapters = config.adapter_name_or_path, precision = precision })

@@ -18,8 +18,9 @@ local checkpoint = moonring.model.open(path)
 moonring.launch(config.sequence_parallel_size)
 
 local mesh = moonring.run.mesh(config)
-local tokenizer = moonring.data.tokenizer(checkpoint)
-local template = moonring.data.template(moonring.templates.of(config, moonring.chat.guess_template(checkpoint)), tokenizer, config.default_system)
+local fits = moonring.chat.guess_template(checkpoint)
+local tokenizer = moonring.vocabulary.open(config, checkpoint, fits)
+local template = moonring.data.template(moonring.templates.of(config, fits), tokenizer, config.default_system)
 local model = moonring.models.load(config, checkpoint)
 local attention = moonring.run.attention(config, mesh, model)
 

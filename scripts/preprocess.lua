@@ -16,7 +16,7 @@ local function write(dataset, path)
   print(("%d examples in %s"):format(dataset:size(), path))
 end
 
-local tokenizer = moonring.data.tokenizer(moonring.model.open(config.model_name_or_path))
+local tokenizer = moonring.vocabulary.tokenizer(config, moonring.model.open(config.model_name_or_path))
 local train, eval = moonring.run.datasets(config, tokenizer)
 write(train, config.out)
 if eval then write(eval, config.out:gsub("%.jsonl$", "") .. ".eval.jsonl") end

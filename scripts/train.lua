@@ -9,8 +9,9 @@ moonring.launch(config.sequence_parallel_size, run.ranks(config))
 
 local mesh = run.mesh(config)
 local checkpoint, notes = models.open(config)
-local tokenizer = moonring.data.tokenizer(checkpoint)
+local tokenizer = moonring.vocabulary.open(config, checkpoint)
 local train, eval = run.datasets(config, tokenizer)
+moonring.vocabulary.check(checkpoint, tokenizer, { dataset = train, eval_dataset = eval })
 if config.eval_strategy == "no" and not config.do_eval then eval = nil end -- held out, and left alone
 local learner = models.learner(config, checkpoint)
 local attention = run.attention(config, mesh, learner)

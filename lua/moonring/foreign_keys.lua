@@ -231,7 +231,7 @@ section("Not supported yet", {
   { "spike_clip", "string", null, "clipping by the history of gradient norms", only = "not supported yet" },
   { "max_restarts", "int", 0, "how often ranks are started again", only = "not supported yet" },
   { "memory_report", "bool", false, "what each byte is for", only = "not supported yet" },
-  { "init_special_tokens", "string", "noise_init", "how rows of new tokens begin", ignored = "it acts with add_special_tokens alone" },
+  { "init_special_tokens", "string", "noise_init", "how rows of new tokens begin", warned = "as in LLaMA-Factory without new_special_tokens_config, which is not supported yet" },
   { "new_special_tokens_config", "string", null, "a file of new special tokens", only = "not supported yet" },
   { "eval_num_beams", "int", null, "beams of predict_with_generate", ignored = "it acts with predict_with_generate alone" },
   { "generation_max_length", "int", null, "tokens of predict_with_generate", ignored = "it acts with predict_with_generate alone" },

@@ -30,6 +30,7 @@ local moonring = {
   cat = tensor.cat,
   run = require "moonring.run",
   models = require "moonring.models",
+  vocabulary = require "moonring.vocabulary",
   stages = require "moonring.stages",
   templates = require "moonring.templates",
   probe = require "moonring.probe",
@@ -63,18 +64,22 @@ function moonring.model.open(path)
   return open(builtin and system.builtin(builtin) or path)
 end
 
-local make_tokenizer = moonring.data.tokenizer
+local make_tokenizer, changed_files = moonring.data.tokenizer, moonring.data.changed_files
 
-local TOKENIZER_FILES = { "tokenizer.json", "tokenizer.model", "spiece.model", "qwen.tiktoken" } -- the first that there is
+local function tokenizer_files(checkpoint)
+  local files = {}
+  for _, name in ipairs { "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.model", "spiece.model", "qwen.tiktoken",
+    "vocab.json", "merges.txt" } do
+    files[name] = checkpoint:companion(name)
+  end
+  return files
+end
 
 --- The tokenizer that a checkpoint carries.
-function moonring.data.tokenizer(checkpoint)
-  for _, name in ipairs(TOKENIZER_FILES) do
-    local contents = checkpoint:companion(name)
-    if contents then return make_tokenizer(contents, checkpoint:companion "tokenizer_config.json" or "", checkpoint:path() .. "/" .. name) end
-  end
-  error("NOT_FOUND: " .. checkpoint:path() .. ": no tokenizer.json or tokenizer.model; texts want the model's own tokenizer: put its files beside config.json", 0)
-end
+function moonring.data.tokenizer(checkpoint, options) return make_tokenizer(tokenizer_files(checkpoint), checkpoint:path(), options) end
+
+--- Those of a checkpoint's files that its tokenizer, with tokens added, wants otherwise.
+function moonring.data.changed_files(checkpoint, tokenizer) return changed_files(tokenizer_files(checkpoint), tokenizer) end
 
 --- Steps with their number: `for step, k in moonring.count(steps) do`, k = 1, 2, ...
 function moonring.count(steps)

@@ -28,11 +28,10 @@ section("Model", {
   { "trust_remote_code", "bool", false, "code from a model folder", ignored = "no code of a model folder is ever run" },
   { "cache_dir", "string", null, "where a hub keeps its downloads", ignored = "nothing is downloaded" },
   { "use_fast_tokenizer", "bool", true, "the tokenizer's kind", ignored = "there is one tokenizer" },
-  { "resize_vocab", "bool", false, "grow the vocabulary to the tokenizer's", only = later },
-  { "split_special_tokens", "bool", false, "take special tokens in texts as plain text", only = later },
-  { "add_tokens", "list", null, "tokens to add", only = later },
-  { "add_special_tokens", "list", null, "special tokens to add", only = later },
-  { "new_special_tokens", "list", null, "special tokens to add (360-LLaMA-Factory's name)", only = later },
+  { "resize_vocab", "bool", false, "where the tokenizer has more tokens than the embedding rows, these (and an untied head's) grow to a multiple of 64: new rows are the old ones' mean with noise of 1 / sqrt(hidden size). lora: embedding and head are then trained whole, unless additional_target says what" },
+  { "split_special_tokens", "bool", false, "a special token that is written in a text, the template's among them, is a text like any other" },
+  { "add_tokens", "list", null, "tokens to add to the tokenizer, looked for in texts; new ones turn resize_vocab on" },
+  { "add_special_tokens", "list", null, "special tokens to add, after add_tokens; also new_special_tokens, 360-LLaMA-Factory's name" },
   { "rope_scaling", "string", null, "how the rotary embedding is stretched where cutoff_len is beyond the model's context: by ceil(cutoff_len / context)",
     choices = { "linear", "dynamic", "yarn", "llama3" } },
   { "flash_attn", "string", "auto", "the attention kernel", ignored = "every kernel here is exact; the fastest that is there is used" },
@@ -246,6 +245,7 @@ section("Generation", {
 for _, foreign in ipairs(require "moonring.foreign_keys") do section(foreign.title, foreign.rows) end
 
 --- Other names of the same keys: LLaMA-Factory 1.0's and axolotl's.
-keys.aliases = { cp_size = "sequence_parallel_size", cp_mode = "sequence_parallel_mode", context_parallel_size = "sequence_parallel_size" }
+keys.aliases = { cp_size = "sequence_parallel_size", cp_mode = "sequence_parallel_mode", context_parallel_size = "sequence_parallel_size",
+  new_special_tokens = "add_special_tokens" }
 
 return keys

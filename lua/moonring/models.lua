@@ -35,14 +35,22 @@ end
 --- Whether dropout acts: not in stages dpo and kto, where LLaMA-Factory turns it off so that policy and reference begin equal.
 function models.drops(c) return c.stage ~= "dpo" and c.stage ~= "kto" end
 
-local function with_adapter(c, base, resumed)
+-- Modules that an adapter trains whole. With resize_vocab, where nobody says: those with a row for each token, as LLaMA-Factory.
+local function trained_whole(c, checkpoint)
+  if c.additional_target or not c.resize_vocab then return c.additional_target end
+  local modules = checkpoint:vocabulary_modules()
+  c.notes[#c.notes + 1] = "resize_vocab: the adapter trains " .. table.concat(modules, " and ") .. " whole; additional_target says otherwise"
+  return modules
+end
+
+local function with_adapter(c, checkpoint, base, resumed)
   if resumed then return model.adapt(base, { path = resumed, dropout = models.drops(c) and c.lora_dropout or 0 }) end
   return model.adapt(base, {
     rank = c.lora_rank,
     alpha = c.lora_alpha or 2 * c.lora_rank,
     dropout = models.drops(c) and c.lora_dropout or 0,
     target = c.lora_target == "all" and { "all" } or c.lora_target,
-    additional_target = c.additional_target,
+    additional_target = trained_whole(c, checkpoint),
     use_rslora = c.use_rslora,
     use_dora = c.use_dora,
     seed = c.seed,
@@ -62,7 +70,7 @@ function models.learner(c, checkpoint)
   options.adapters, resumed = adapters(c)
   if c.finetuning_type == "lora" then
     options.frozen = true
-    return with_adapter(c, model.load(checkpoint, options), resumed)
+    return with_adapter(c, checkpoint, model.load(checkpoint, options), resumed)
   end
   if c.finetuning_type == "freeze" then
     options.trainable_layers, options.extra_modules = c.freeze_trainable_layers, c.freeze_extra_modules
@@ -87,6 +95,7 @@ local function frozen_reference(c, checkpoint)
     return model.load(checkpoint, options)
   end
   local other = model.open(c.ref_model)
+  if c.resize_vocab then other:grow_vocabulary(checkpoint:vocab_size(), c.seed) end -- the same rows where it is the same model
   if other:vocab_size() ~= checkpoint:vocab_size() then
     config.fail("ref_model: ", c.ref_model, " has a vocabulary of ", other:vocab_size(), " ids, the model ", checkpoint:vocab_size())
   end

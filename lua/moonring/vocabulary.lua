@@ -1,0 +1,66 @@
+--- The vocabulary of a run: its tokenizer, with the tokens that the configuration and the template add to it, and room for them in the model.
+-- As LLaMA-Factory: first add_tokens, then add_special_tokens, then the template's eos and stop words; tokens of the two keys turn resize_vocab on.
+local config = require "moonring.config"
+local data = require "moonring.native.data"
+local templates = require "moonring.templates"
+
+local vocabulary = {}
+
+local function texts(list)
+  local found = {}
+  for i, each in ipairs(list or {}) do found[i] = tostring(each) end
+  return found
+end
+
+local function note(c, ...) c.notes[#c.notes + 1] = table.concat { ... } end
+
+-- A few of the tokens, as a message shows them.
+local function shown(tokenizer, ids)
+  local words = {}
+  for i = 1, math.min(3, #ids) do words[i] = ("'%s' (%d)"):format(tokenizer:token_of(ids[i]), ids[i]) end
+  return table.concat(words, ", ") .. (#ids > 3 and ", ..." or "")
+end
+
+--- Whether the configuration may ask for another vocabulary than the model's own.
+function vocabulary.asked(c) return (c.template or c.add_tokens or c.add_special_tokens or c.resize_vocab) and true end
+
+--- The tokenizer of a run. `template`: its name, for a configuration without one.
+function vocabulary.tokenizer(c, checkpoint, template)
+  local given = data.tokenizer(checkpoint, { add_tokens = texts(c.add_tokens), add_special_tokens = texts(c.add_special_tokens), split_special_tokens = c.split_special_tokens })
+  local added = given:added_ids()
+  if #added > 0 and not c.resize_vocab then
+    c.resize_vocab = true
+    note(c, "tokens were added, so resize_vocab is true: ", shown(given, added))
+  end
+  return data.template(templates.of(c, template), given):tokenizer()
+end
+
+--- The tokenizer of a run, and the checkpoint made to fit it: models loaded from it have rows for every token where resize_vocab is true, and what they
+-- save has the tokenizer's files and its eos.
+function vocabulary.open(c, checkpoint, template)
+  local tokenizer, rows = vocabulary.tokenizer(c, checkpoint, template), checkpoint:vocab_size()
+  if c.resize_vocab then checkpoint:grow_vocabulary(tokenizer:end_id(), c.seed) end
+  if checkpoint:vocab_size() > rows then note(c, "resize_vocab: the vocabulary has ", checkpoint:vocab_size(), " rows, it had ", rows) end
+  local beyond = {}
+  for _, id in ipairs(tokenizer:added_ids()) do
+    if id >= checkpoint:vocab_size() then beyond[#beyond + 1] = id end
+  end
+  if #beyond > 0 then note(c, "the template adds tokens that the model has no rows for: ", shown(tokenizer, beyond), "; resize_vocab: true makes them") end
+  checkpoint:replace_companions(data.changed_files(checkpoint, tokenizer))
+  local eos = tokenizer:new_eos()
+  if eos and eos < checkpoint:vocab_size() then checkpoint:end_with(eos) end
+  return tokenizer
+end
+
+--- Refuses data sets with tokens that the model has no rows for. `datasets` by the names of their keys.
+function vocabulary.check(checkpoint, tokenizer, datasets)
+  local rows = checkpoint:vocab_size()
+  for name, dataset in pairs(datasets) do
+    local beyond = dataset:ids_from(rows)
+    if #beyond > 0 then
+      config.fail(name, ": the model's vocabulary has ", rows, " rows, none for ", shown(tokenizer, beyond), "; resize_vocab: true makes them")
+    end
+  end
+end
+
+return vocabulary
