@@ -69,13 +69,13 @@ std::shared_ptr<const data::Tokenizer> MakeTokenizer(data::TokenizerFiles files,
   return comm::ValueOrThrow(data::OpenTokenizer(files, folder, wanted));
 }
 
-// Ids at or above `end` that examples hold, each once.
-std::vector<int32_t> IdsFrom(Dataset& dataset, int32_t end) {
+// Ids at or above `first` that examples hold, each once.
+std::vector<int32_t> IdsFrom(Dataset& dataset, int32_t first) {
   std::set<int32_t> found;
   for (const data::Example& example : *dataset.examples) {
     for (const data::Document& document : example.documents) {
       for (const int32_t id : document.ids) {
-        if (id >= end) found.insert(id);
+        if (id >= first) found.insert(id);
       }
     }
   }

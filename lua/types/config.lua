@@ -12,6 +12,10 @@ local config = {}
 ---@field notes string[] lines to show: what was passed over, what changes nothing
 ---@field model_name_or_path? string the model: a Hugging Face folder, a .gguf file, or builtin:smollm2
 ---@field adapter_name_or_path? string[] adapter folders in PEFT's format: all but the last are merged into the model, the last goes on learning
+---@field resize_vocab boolean where the tokenizer has more tokens than the embedding rows, these grow to a multiple of 64; false where absent
+---@field split_special_tokens boolean a special token that is written in a text is a text like any other; false where absent
+---@field add_tokens? string[] tokens to add to the tokenizer; new ones turn resize_vocab on
+---@field add_special_tokens? string[] special tokens to add, after add_tokens
 ---@field rope_scaling? "linear" | "dynamic" | "yarn" | "llama3" how the rotary embedding is stretched where cutoff_len is beyond the model's context: by ceil(cutoff_len / context)
 ---@field moe_aux_loss_coef? number weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples at a time; in pt and sft
 ---@field disable_gradient_checkpointing boolean keep every activation: the same as recompute: none; false where absent

@@ -4,15 +4,27 @@
 ---@class moonring.data
 local data = {}
 
+---@class moonring.TokenizerOptions
+---@field add_tokens? string[] new tokens with the next free ids
+---@field add_special_tokens? string[] special ones behind them
+---@field split_special_tokens? boolean a special token that is written in a text is a text like any other; false where absent
+
 --- The tokenizer that a checkpoint carries.
---- From tokenizer.json, else a sentencepiece model or tiktoken's ranks (tokenizer.model, spiece.model, qwen.tiktoken).
+--- From tokenizer.json, else a sentencepiece model or tiktoken's ranks (tokenizer.model, spiece.model, qwen.tiktoken), else vocab.json and merges.txt.
 --- Errors: NOT_FOUND where it has none of them; UNIMPLEMENTED names the part of it that is not supported.
 ---@param checkpoint moonring.Checkpoint
+---@param options? moonring.TokenizerOptions
 ---@return moonring.Tokenizer
-function data.tokenizer(checkpoint) end
+function data.tokenizer(checkpoint, options) end
 
---- A chat template for a tokenizer.
---- Errors: NOT_FOUND, with the nearest name; UNIMPLEMENTED where the tokenizer lacks a token that the template needs.
+--- Those of a checkpoint's files that its tokenizer, with tokens added, wants otherwise; none where nothing was added.
+---@param checkpoint moonring.Checkpoint
+---@param tokenizer moonring.Tokenizer
+---@return table<string, string> files name -> contents
+function data.changed_files(checkpoint, tokenizer) end
+
+--- A chat template for a tokenizer. What ends its answers and the tokenizer lacks is added to it: see Template:tokenizer.
+--- Errors: NOT_FOUND, with the nearest name; INVALID_ARGUMENT where a slot names a token that the tokenizer lacks, and it has no unknown one.
 ---@param template string | moonring.TemplateTable its name (LLaMA-Factory's), the path of a file (*.lua), or its fields
 ---@param tokenizer moonring.Tokenizer
 ---@param system? string in place of the template's own system text; "" for none
@@ -68,6 +80,23 @@ function Tokenizer:leading_bos() end
 ---@return integer
 function Tokenizer:vocab_size() end
 
+--- One more than its largest id: the rows that a model must have.
+---@return integer
+function Tokenizer:end_id() end
+
+--- A token as the vocabulary writes it; "" where none has the id.
+---@param id integer
+---@return string
+function Tokenizer:token_of(id) end
+
+--- The ids of tokens that it has beyond its files, or that are special beyond them.
+---@return integer[]
+function Tokenizer:added_ids() end
+
+--- Its eos where that is another one than its files name, or nil.
+---@return integer?
+function Tokenizer:new_eos() end
+
 function Tokenizer:close() end
 
 ---@class moonring.Template
@@ -79,6 +108,10 @@ local Template = {}
 ---@param system? string the system text; the template's own where absent or ""
 ---@return integer[]
 function Template:encode_prompt(texts, system) end
+
+--- The tokenizer that it encodes with: the one that it was made for, and in it as special tokens what ends an answer.
+---@return moonring.Tokenizer
+function Template:tokenizer() end
 
 --- The ids that end an answer: eos and the template's stop words, each once.
 ---@return integer[]
@@ -107,6 +140,11 @@ function Dataset:size() end
 ---@return moonring.Document[] documents one (pt, sft), chosen and rejected (rm, dpo), or the answer and the mismatched one (kto)
 ---@return boolean? desirable kto's tag
 function Dataset:example(index) end
+
+--- Ids at or above `first` that its examples hold, each once.
+---@param first integer
+---@return integer[]
+function Dataset:ids_from(first) end
 
 --- 40 hexadecimal digits of all ids, labels and tags: the same where the examples are the same, in the same order.
 ---@return string

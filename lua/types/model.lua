@@ -146,6 +146,24 @@ function Checkpoint:dtype() end
 ---@return integer
 function Checkpoint:vocab_size() end
 
+--- Makes room for so many tokens in models loaded from here on, and in what they save: where there are fewer rows, the embedding's and an untied head's
+--- become a multiple of 64; the new ones are the mean of the old ones and noise.
+---@param tokens integer
+---@param seed integer of the noise
+function Checkpoint:grow_vocabulary(tokens, seed) end
+
+--- The names of the modules that have a row for each token: the embedding's and the head's.
+---@return string[]
+function Checkpoint:vocabulary_modules() end
+
+--- Files that models loaded from here on write beside their weights, in place of the checkpoint's own of the same names.
+---@param files table<string, string> name -> contents
+function Checkpoint:replace_companions(files) end
+
+--- The eos that models loaded from here on say in config.json and, before those that are there, in generation_config.json.
+---@param eos integer
+function Checkpoint:end_with(eos) end
+
 function Checkpoint:close() end
 
 --- A decoder: embedding, blocks and the final norm; the head is applied by an objective.

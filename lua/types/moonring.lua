@@ -31,6 +31,7 @@
 ---@field checkpoints moonring.checkpoints
 ---@field run moonring.run
 ---@field models moonring.models
+---@field vocabulary moonring.vocabulary
 ---@field stages moonring.stages
 ---@field templates moonring.templates
 ---@field probe moonring.probe

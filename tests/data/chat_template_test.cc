@@ -124,13 +124,33 @@ TEST(ChatTemplateTest, WhatEndsATurn) {
   EXPECT_EQ(ChatTemplate::Create(NamedTemplate("default"), MakeTokenizer("smollm2", ""))->eos(), 0);  // none at all: <|endoftext|>
 }
 
-TEST(ChatTemplateTest, RefusesWhatItCannotSay) {
-  EXPECT_THAT(ChatTemplate::Create(NamedTemplate("chatml"), MakeTokenizer("gpt2", "")).status(),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("template 'chatml': needs the token '<|im_end|>', which the tokenizer lacks")));
-  EXPECT_THAT(ChatTemplate::Create(NamedTemplate("default"), MakeTokenizer("llama3", "")).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no eos token")));
-  EXPECT_THROW(ChatTemplate::Create(NamedTemplate("default"), nullptr).IgnoreError(), c10::Error);
+// What the vocabulary lacks comes behind it, the eos first; the tokenizer that was given stays as it is.
+TEST(ChatTemplateTest, StopWordsAreAdded) {
+  const auto given = MakeTokenizer("gpt2", R"({"eos_token": "<|endoftext|>"})");
+  const auto size = static_cast<int32_t>(given->vocab_size());
+  const ChatTemplate chat = *ChatTemplate::Create(NamedTemplate("chatml"), given);
+  EXPECT_EQ(chat.eos(), size);
+  EXPECT_THAT(chat.stop_ids(), ElementsAre(size, size + 1));
+  EXPECT_EQ(chat.pad(), size);
+  EXPECT_THAT(chat.tokenizer().Encode("a<|im_end|><|im_start|>"), ElementsAre(given->Encode("a")[0], size, size + 1));
+  EXPECT_EQ(chat.tokenizer().Decode({size, size + 1}), "<|im_end|><|im_start|>");
+  EXPECT_EQ(chat.tokenizer().Decode({size, size + 1}, /*skip_special=*/true), "");
+  EXPECT_EQ(given->vocab_size(), size);
+  EXPECT_EQ(given->IdOf("<|im_end|>"), std::nullopt);
+  const ChatTemplate again = *ChatTemplate::Create(NamedTemplate("chatml"), chat.shared_tokenizer());
+  EXPECT_EQ(again.tokenizer().vocab_size(), size + 2);
+  EXPECT_EQ(again.stop_ids(), chat.stop_ids());
+  EXPECT_EQ(ChatTemplate::Create(NamedTemplate("default"), MakeTokenizer("llama3", ""))->eos(), MakeTokenizer("llama3", "")->vocab_size()) << "<|endoftext|>";
 }
+
+TEST(ChatTemplateTest, ATokenThatIsNotThere) {
+  const TemplateSpec named = {.name = "own", .user = {{Slot::Kind::kToken, "<none>"}}, .assistant = {{Slot::Kind::kText, "{{content}}"}}};
+  EXPECT_THAT(*ChatTemplate::Create(named, MakeTokenizer("smollm2", R"({"unk_token": "<|im_start|>"})"))->EncodePrompt({.messages = {{Role::kUser, ""}}}), ElementsAre(1));
+  EXPECT_THAT(ChatTemplate::Create(named, MakeTokenizer()).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("template 'own': needs the token '<none>', which the tokenizer lacks")));
+}
+
+TEST(ChatTemplateTest, RefusesWhatItCannotSay) { EXPECT_THROW(ChatTemplate::Create(NamedTemplate("default"), nullptr).IgnoreError(), c10::Error); }
 
 TEST(ChatTemplateTest, NamesWhatIsWrongWithTools) {
   const ChatTemplate chat = Template("chatml");

@@ -3,8 +3,9 @@
     make.py [--oracle DIR] [NAME ...]     default: model/, adapter/, data/ where they are missing, and every case of cases.json
 
 A case is `run_exp` on cases.json's keys: {"base": {...}, "cases": {NAME: {...}}}. Methods of the Trainer are wrapped to read values that its logs
-round; nothing that is computed changes, but for one thing: LLaMA-Factory 0.9.5 with TRL 0.24 trains `sigmoid` whatever `pref_loss` says, so
-hinge, ipo, nca_pair and robust are passed on to TRL's dpo_loss as its loss_type (and past LLaMA-Factory's check of pref_loss).
+round; nothing that is computed changes, but for two things: LLaMA-Factory 0.9.5 with TRL 0.24 trains `sigmoid` whatever `pref_loss` says, so
+hinge, ipo, nca_pair and robust are passed on to TRL's dpo_loss as its loss_type (and past LLaMA-Factory's check of pref_loss). And where the vocabulary
+grows, the noise of its new rows is drawn as Moonring draws it.
 """
 import argparse
 import json
@@ -154,12 +155,47 @@ def save_nothing_of_reward_models():
     workflow.fix_valuehead_checkpoint = lambda *args, **kwargs: None
 
 
+def counted_noise():
+    """New rows of the vocabulary with the noise that Moonring draws (comm/counter_random.h, model/vocabulary_growth.h), of the embedding and seed 42."""
+    import numpy as np
+    import torch
+    from llamafactory.model.model_utils import embedding
+    mask = np.uint64(0xFFFFFFFF)
+
+    def philox(key, counters):
+        c = [np.array(words, dtype=np.uint64) for words in counters]
+        k0, k1 = np.uint64(key & 0xFFFFFFFF), np.uint64(key >> 32)
+        for _ in range(10):
+            p0, p1 = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
+            c = [p1 >> np.uint64(32) ^ c[1] ^ k0, p1 & mask, p0 >> np.uint64(32) ^ c[3] ^ k1, p0 & mask]
+            k0, k1 = k0 + np.uint64(0x9E3779B9) & mask, k1 + np.uint64(0xBB67AE85) & mask
+        return c
+
+    def rows(weight, new):
+        name = 0xCBF29CE484222325
+        for byte in b"model.embed_tokens.weight":
+            name = (name ^ byte) * 0x100000001B3 % 2**64
+        ones = 0xFFFFFFFF
+        c = philox(42, ([ones], [ones], [name & ones], [name >> 32]))
+        key = int(c[1][0]) << 32 | int(c[0][0])
+        count, width = new * weight.size(1), weight.size(1)
+        blocks = -(-2 * count // 4)
+        none = [0] * blocks
+        u = (np.stack(philox(key, (range(blocks), none, none, none)), axis=1).reshape(-1)[: 2 * count] >> np.uint64(8)).astype(np.float64) * 2.0**-24
+        normal = np.sqrt(-2 * np.log(1 - u[::2])) * np.cos(2 * np.pi * u[1::2])
+        mean = weight[:-new].double().mean(dim=0)
+        weight[-new:] = (mean + torch.from_numpy(normal.reshape(new, width)) / width**0.5).to(weight.dtype)
+
+    embedding._noisy_mean_initialization = rows
+
+
 def run(name, config):
     import torch
     from llamafactory.train.tuner import run_exp
     from transformers import Trainer
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
     pass_losses_on()
+    counted_noise()
     save_nothing_of_reward_models()
     config = dict(config)
     for key in ("model_name_or_path", "adapter_name_or_path", "ref_model"):

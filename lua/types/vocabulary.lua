@@ -1,0 +1,34 @@
+---@meta moonring.vocabulary
+
+--- The vocabulary of a run: its tokenizer, with the tokens that the configuration and the template add, and room for them in the model.
+---@class moonring.vocabulary
+local vocabulary = {}
+
+--- Whether template, add_tokens, add_special_tokens or resize_vocab is given: another vocabulary than the model's own may be wanted.
+---@param c moonring.Configuration
+---@return boolean?
+function vocabulary.asked(c) end
+
+--- The tokenizer of a run: the model's own, then add_tokens, add_special_tokens, and what the template ends answers with. New tokens of the two keys
+--- make c.resize_vocab true; c.notes says so.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@param template? string its name, for a configuration without one
+---@return moonring.Tokenizer
+function vocabulary.tokenizer(c, checkpoint, template) end
+
+--- The same, and the checkpoint made to fit it, before models are loaded from it: rows for every token where resize_vocab is true, and what is saved
+--- beside them. c.notes says what changed, and which of the template's tokens have no row.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@param template? string
+---@return moonring.Tokenizer
+function vocabulary.open(c, checkpoint, template) end
+
+--- Refuses data sets with tokens that the model has no rows for.
+---@param checkpoint moonring.Checkpoint
+---@param tokenizer moonring.Tokenizer
+---@param datasets table<string, moonring.Dataset> by the names of their keys, for the message
+function vocabulary.check(checkpoint, tokenizer, datasets) end
+
+return vocabulary
