@@ -22,7 +22,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--digests", action="store_true")
     args = parser.parse_args()
-    cases = [(c, os.path.join(GOLDEN, "data")) for c in json.load(open(os.path.join(GOLDEN, "cases.json")))]
+    cases = [(c, os.path.join(GOLDEN, "data")) for file in ("cases.json", "added.json") for c in json.load(open(os.path.join(GOLDEN, file)))]
     if args.digests:
         cases += [(c, os.path.join(args.oracle, "data")) for c in json.load(open(os.path.join(GOLDEN, "digests.json")))]
     bad = 0

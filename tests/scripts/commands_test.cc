@@ -86,13 +86,16 @@ TEST_F(CommandsTest, WhatIsNoCommand) {
   EXPECT_THAT(Run({"sft"}), FailsWith(2, StartsWith("data= and model= are missing; keys: batch, cutoff,")));
 }
 
-// Token by token what LLaMA-Factory prepares; a case of each kind (all of them are data's own test).
+// Token by token what LLaMA-Factory prepares; a case of each kind (all of them are data's own test), and all with added tokens.
 TEST_F(CommandsTest, Preprocess) {
   const std::set<std::string> wanted = {"own_smollm2_64", "own_chatml_16_prompt", "own_default_2048_last", "renamed", "two_sets", "long", "max_samples", "default_system"};
-  const json cases = ReadJson("tests/golden/preprocess/cases.json");
+  json cases = ReadJson("tests/golden/preprocess/cases.json");
+  const json added = ReadJson("tests/golden/preprocess/added.json");
+  cases.insert(cases.end(), added.begin(), added.end());
   size_t compared = 0;
   for (const json& each : cases) {
-    if (!wanted.contains(each.at("name"))) continue;
+    const std::string name = each.at("name");
+    if (!wanted.contains(name) && name.rfind("added_", 0) != 0) continue;
     std::vector<std::string> words = {"preprocess", "model_name_or_path=builtin:smollm2", "out=rows.jsonl", "dataset_dir=" + Runfile("tests/golden/preprocess/data")};
     for (const auto& [key, value] : each.at("config").items()) words.push_back(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
     const CommandResult result = Run(words);
@@ -101,7 +104,7 @@ TEST_F(CommandsTest, Preprocess) {
     EXPECT_EQ(ReadText(Path("rows.jsonl")), ReadText("tests/golden/preprocess/" + each.at("file").get<std::string>())) << each.at("name");
     ++compared;
   }
-  EXPECT_EQ(compared, wanted.size());
+  EXPECT_EQ(compared, wanted.size() + added.size());
 }
 
 TEST_F(CommandsTest, PreprocessTakesAConfigurationAndWritesToAPipe) {

@@ -2,7 +2,7 @@
 
     make.py [--oracle DIR] [--only PART_OF_NAME]
 
-Writes cases.json and golden/*.jsonl for data/ (our own rows), and digests.json for LLaMA-Factory's demo data (oracle data/, not in the repository).
+Writes cases.json, added.json (with tokens that the vocabulary lacks) and golden/*.jsonl for data/ (our own rows), and digests.json for LLaMA-Factory's demo data (oracle data/, not in the repository).
 With --only the other entries stay as they are.
 """
 import argparse
@@ -96,6 +96,21 @@ def cases():
     yield "mix_over_probs", dict(dataset="few,renamed", template="chatml", cutoff_len=64, mix_strategy="interleave_over", interleave_probs="0.3,0.7", max_samples=9)
     yield "mix_judged", dict(stage="kto", dataset="judged,judged_alpaca", template="chatml", mix_strategy="interleave_over", preprocessing_batch_size=5)
     yield "mix_held_out", dict(dataset="own,renamed", template="chatml", cutoff_len=64, mix_strategy="interleave_under", val_size=0.2, seed=5)
+
+
+def added_cases():
+    """Tokens that SmolLM2's vocabulary lacks: the template's, or those of keys; some are words of the data."""
+    words = dict(add_tokens="the, and ,the", add_special_tokens="You are,<|im_end|>")
+    for name, template in (("llama3", "llama3"), ("gemma", "gemma"), ("qwen", "qwen"), ("phi", "phi")):
+        yield f"added_{name}", dict(dataset="own,chats", template=template, cutoff_len=64, max_samples=6)
+    yield "added_tokens", dict(dataset="own,chats", template="chatml", cutoff_len=64, max_samples=8, **words)
+    yield "added_tokens_llama3", dict(dataset="own,chats", template="llama3", cutoff_len=64, max_samples=8, **words)
+    yield "added_split", dict(dataset="own,chats", template="chatml", cutoff_len=96, max_samples=6, split_special_tokens=True, **words)
+    yield "added_split_llama3", dict(dataset="own", template="llama3", cutoff_len=96, max_samples=6, split_special_tokens=True)
+    yield "added_pairs", dict(stage="dpo", dataset="pairs", template="llama3", cutoff_len=64, max_samples=6, **words)
+    yield "added_judged", dict(stage="kto", dataset="judged", template="gemma", cutoff_len=64, max_samples=6, **words)
+    yield "added_texts", dict(stage="pt", dataset="texts", template="llama3", cutoff_len=32, max_samples=10, add_special_tokens="the")
+    yield "added_texts_apart", dict(stage="pt", dataset="texts", template="gemma", cutoff_len=32, max_samples=6, packing=False)
 
 
 def digest_cases():
@@ -206,6 +221,7 @@ def main():
     model = os.path.join(args.oracle, "smollm2")
     os.makedirs(os.path.join(HERE, "golden"), exist_ok=True)
     write_index("cases.json", cases(), args.only, lambda name, keys: golden_case(model, name, keys, scratch))
+    write_index("added.json", added_cases(), args.only, lambda name, keys: golden_case(model, name, keys, scratch))
     write_index("digests.json", digest_cases(), args.only, lambda name, keys: digest_case(model, args.oracle, name, keys, scratch))
     shutil.rmtree(scratch)
 
