@@ -104,6 +104,8 @@ class Tokenizer {
   // Whether its class in Transformers puts a bos before each text (add_bos_token). Encode never does.
   bool adds_bos() const { return adds_bos_; }
 
+  bool splits_special() const { return split_special_; }
+
  private:
   Tokenizer() = default;
   Tokenizer(const Tokenizer& other);

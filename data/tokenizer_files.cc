@@ -26,6 +26,7 @@ constexpr const char* kSpecial = "special_tokens_map.json";
 constexpr const char* kAdded = "added_tokens.json";
 constexpr const char* kDecoder = "added_tokens_decoder";
 constexpr const char* kMoreSpecial = "additional_special_tokens";
+constexpr const char* kSplit = "split_special_tokens";
 
 const std::string& Contents(const TokenizerFiles& files, const char* name) {
   static const std::string& none = *new std::string;
@@ -153,11 +154,12 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const TokenizerFi
 
 absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files, const Tokenizer& tokenizer) {
   TokenizerFiles changed;
+  ASSIGN_OR_RETURN(ordered_json config, WholeConfig(files, "tokenizer"));
   const TokenizerAdditions& additions = tokenizer.additions();
-  if (!additions.any()) return changed;
+  const bool splits = config.contains(kSplit) && config[kSplit] == true;
+  if (!additions.any() && splits == tokenizer.splits_special()) return changed;
   const auto& tokens = tokenizer.added_tokens().by_id();
 
-  ASSIGN_OR_RETURN(ordered_json config, WholeConfig(files, "tokenizer"));
   std::map<int64_t, ordered_json> listed, decoder = ById(config);
   if (files.contains(kTokenizer)) {
     for (const auto& [id, token] : tokens) listed[id] = ListEntry(id, token);
@@ -171,6 +173,7 @@ absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files, const T
   for (auto& [id, entry] : decoder) entries[absl::StrCat(id)] = std::move(entry);
   config[kDecoder] = std::move(entries);
   SetNames(tokenizer, config);
+  if (splits != tokenizer.splits_special()) config[kSplit] = tokenizer.splits_special();
   changed[kConfig] = TextOf(config);
 
   if (files.contains(kSpecial)) {

@@ -164,6 +164,10 @@ std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans
 at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& ids_T, const LookUpOptions& options) {
   TORCH_CHECK(ids_T.dim() == 1 && ids_T.scalar_type() == at::kLong, "embedding: ids of shape ", ids_T.sizes(), " in ", ids_T.scalar_type(),
               ", wanted int64 [T]");
+  if (ids_T.is_cpu() && ids_T.numel() > 0) {  // elsewhere reading the answer would wait for the device
+    const int64_t largest = ids_T.max().item<int64_t>(), rows = embedding_VD->weight().size(0);
+    TORCH_CHECK_INDEX(largest < rows, "embedding: id ", largest, ", the vocabulary has ", rows, " rows; Checkpoint:grow_vocabulary and resize_vocab: true make more");
+  }
   auto call = c10::make_intrusive<Call>();
   call->loans = {{embedding_VD, options.lookup_dtype}};
   return LookUpNode::apply(Anchor(Trainable(embedding_VD)), ids_T, call, options);

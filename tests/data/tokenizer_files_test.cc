@@ -80,6 +80,14 @@ TEST(TokenizerFiles, OtherModelsTakeThemToo) {
   EXPECT_TRUE(again->IsSpecial(*again->IdOf("<b>")));
 }
 
+TEST(TokenizerFiles, WhetherSpecialTokensAreSplitIsTold) {
+  const TokenizerFiles files = {{"tokenizer.json", Tiny("smollm2.tokenizer.json")}, {"tokenizer_config.json", R"({"eos_token": "<|im_end|>"})"}};
+  ASSERT_OK_AND_ASSIGN(const TokenizerFiles changed, ChangedFiles(files, *Open(files, {.split_special_tokens = true})));
+  EXPECT_EQ(json::parse(changed.at("tokenizer_config.json"))["split_special_tokens"], true);
+  EXPECT_THAT(*ChangedFiles(With(files, changed), *Open(With(files, changed), {.split_special_tokens = true})), IsEmpty());
+  EXPECT_EQ(json::parse(ChangedFiles(With(files, changed), *Open(With(files, changed)))->at("tokenizer_config.json"))["split_special_tokens"], false);
+}
+
 TEST(TokenizerFiles, OlderFilesCount) {
   const TokenizerFiles files = {{"tokenizer.json", Tiny("smollm2.tokenizer.json")},
                                 {"tokenizer_config.json", R"({"eos_token": "<|im_end|>"})"},

@@ -17,6 +17,10 @@ end
 local function files_of(case)
   local files = {}
   for name, value in pairs(case.files) do files[name] = system.json_encode(value) end
+  if case.tokenizer:find "%.model$" then
+    files["tokenizer.model"] = system.read(("%s/tokenizer/tiny/%s"):format(golden, case.tokenizer))
+    return files
+  end
   local tiny = system.read(("%s/tokenizer/tiny/%s.tokenizer.json"):format(golden, (case.tokenizer:gsub("_pair$", ""))))
   if not case.tokenizer:find "_pair$" then
     files["tokenizer.json"] = tiny
@@ -69,8 +73,7 @@ function sections.files()
     local files = files_of(case)
     local tokenizer = vocabulary.tokenizer(configuration(case.keys), carrying(files))
     local changed = moonring.data.changed_files(carrying(files), tokenizer)
-    check((next(changed) ~= nil) == (next(case.added) ~= nil or #tokenizer:added_ids() > 0 or tokenizer:new_eos() ~= nil or changed["tokenizer_config.json"] ~= nil),
-      system.json_encode(case.keys), ": files change where something was added")
+    check(next(changed) or (#tokenizer:added_ids() == 0 and not tokenizer:new_eos()), system.json_encode(case.keys), ": tokens were added and no file changes")
     for name, contents in pairs(changed) do files[name] = contents end
     local again = moonring.data.tokenizer(carrying(files), { split_special_tokens = case.keys.split_special_tokens })
     equal(case, "length again", again:vocab_size(), case.length)
@@ -79,7 +82,8 @@ function sections.files()
       equal(case, text .. " again", again:encode(text), case.ids[i])
       equal(case, "decoded again " .. text, again:decode(case.ids[i], true), case.decoded[i])
     end
-    local unchanged = moonring.data.changed_files(carrying(files), vocabulary.tokenizer(configuration { template = case.keys.template }, carrying(files)))
+    local same = { template = case.keys.template, split_special_tokens = case.keys.split_special_tokens }
+    local unchanged = moonring.data.changed_files(carrying(files), vocabulary.tokenizer(configuration(same), carrying(files)))
     check(next(unchanged) == nil, system.json_encode(case.keys), " on ", case.tokenizer, ": the same template changes files a second time")
   end
 end

@@ -111,6 +111,9 @@ TEST_F(AddedTokensTest, AnAdapterTakesTheTablesWithIt) {
   EXPECT_EQ(ReadJson(Path("merged/config.json")).at("tie_word_embeddings"), false);
   EXPECT_EQ(TokenizerConfig("merged").at("added_tokens_decoder").at("672").at("content"), "<note>");
   EXPECT_EQ(Weights("merged/model.safetensors").at(kEmbedding).values, adapter.at("base_model.model.model.embed_tokens.weight").values);
+  CommandOptions chat = Options({"chat", model_, "adapter_name_or_path=adapter", "template=chatml", "max_new_tokens=3", tokens});
+  chat.input = "Hi <note>\n";
+  EXPECT_THAT(RunMoonring(chat), Succeeds());
   EXPECT_THAT(Run(Train("else", {"finetuning_type=lora", "additional_target=norm", tokens})), Succeeds());
   EXPECT_EQ(ReadJson(Path("else/adapter_config.json")).at("modules_to_save"), json({"norm"}));
 }
