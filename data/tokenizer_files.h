@@ -6,7 +6,8 @@
 // names win, and added_tokens.json, as older versions of Transformers wrote them.
 //
 // Written: tokenizer.json with the new tokens in its added_tokens and not a byte else changed; tokenizer_config.json with added_tokens_decoder, eos_token,
-// pad_token, additional_special_tokens and split_special_tokens (which is written for Transformers: here it is asked for anew, as in LLaMA-Factory); special_tokens_map.json and added_tokens.json where the folder has them. Transformers reads the same ids out of them.
+// pad_token, additional_special_tokens and split_special_tokens (for Transformers: here it is asked for anew, as in LLaMA-Factory); special_tokens_map.json
+// and added_tokens.json where the folder has them. Transformers reads the same ids out of them.
 #ifndef MOONRING_DATA_TOKENIZER_FILES_H_
 #define MOONRING_DATA_TOKENIZER_FILES_H_
 

@@ -69,6 +69,8 @@ std::shared_ptr<const data::Tokenizer> MakeTokenizer(data::TokenizerFiles files,
   return comm::ValueOrThrow(data::OpenTokenizer(files, folder, wanted));
 }
 
+data::TokenizerFiles ChangedFiles(data::TokenizerFiles files, data::Tokenizer& tokenizer) { return comm::ValueOrThrow(data::ChangedFiles(files, tokenizer)); }
+
 // Ids at or above `first` that examples hold, each once.
 std::vector<int32_t> IdsFrom(Dataset& dataset, int32_t first) {
   std::set<int32_t> found;
@@ -310,8 +312,7 @@ void OpenData(lua_State* L) {
   PushModule(L, "moonring.data",
              {
                  {"tokenizer", Bind<&MakeTokenizer>},
-                 {"changed_files",
-                  Bind<[](data::TokenizerFiles files, std::shared_ptr<data::Tokenizer> tokenizer) { return data::ChangedFiles(files, *tokenizer); }>},
+                 {"changed_files", Bind<&ChangedFiles>},
                  {"template", Bind<&MakeTemplate>},
                  {"load", Bind<&LoadDataset>},
              });

@@ -166,7 +166,7 @@ at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at
               ", wanted int64 [T]");
   if (ids_T.is_cpu() && ids_T.numel() > 0) {  // elsewhere reading the answer would wait for the device
     const int64_t largest = ids_T.max().item<int64_t>(), rows = embedding_VD->weight().size(0);
-    TORCH_CHECK_INDEX(largest < rows, "embedding: id ", largest, ", the vocabulary has ", rows, " rows; Checkpoint:grow_vocabulary and resize_vocab: true make more");
+    TORCH_CHECK_INDEX(largest < rows, "embedding: id ", largest, ", the vocabulary has ", rows, " rows; Checkpoint:grow_vocabulary makes more");
   }
   auto call = c10::make_intrusive<Call>();
   call->loans = {{embedding_VD, options.lookup_dtype}};

@@ -12,7 +12,7 @@ for _, path in ipairs { config.model_name_or_path, unpack(config.adapter_name_or
 end
 
 local checkpoint = moonring.model.open(config.model_name_or_path)
-if moonring.vocabulary.asked(config) then moonring.vocabulary.open(config, checkpoint) end
+if config.template or moonring.vocabulary.asked(config) then moonring.vocabulary.open(config, checkpoint) end
 for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
 local dtype = ({ float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" })[config.infer_dtype] or checkpoint:dtype()
 local precision = ({ bf16 = "pure_bf16", fp64 = "fp64" })[dtype] or "fp32" -- as it is held until it is written

@@ -15,7 +15,7 @@ moonring.run.check_attention(config)
 moonring.config.check_output(config, "out")
 moonring.config.check_output(config, "grads")
 local checkpoint = moonring.models.open(config)
-if config.resize_vocab or config.add_tokens or config.add_special_tokens then moonring.vocabulary.open(config, checkpoint) end
+if moonring.vocabulary.asked(config) then moonring.vocabulary.open(config, checkpoint) end
 local input = moonring.probe.read(config.input, checkpoint:vocab_size())
 moonring.launch(config.sequence_parallel_size)
 

@@ -32,6 +32,7 @@ section("Model", {
   { "split_special_tokens", "bool", false, "a special token that is written in a text, the template's among them, is a text like any other" },
   { "add_tokens", "list", null, "tokens to add to the tokenizer, looked for in texts; new ones turn resize_vocab on" },
   { "add_special_tokens", "list", null, "special tokens to add, after add_tokens; also new_special_tokens, 360-LLaMA-Factory's name" },
+  { "new_special_tokens_config", "string", null, "in place of add_special_tokens: a YAML file of them, a line \"TOKEN\": \"description\" each; the descriptions are not used" },
   { "rope_scaling", "string", null, "how the rotary embedding is stretched where cutoff_len is beyond the model's context: by ceil(cutoff_len / context)",
     choices = { "linear", "dynamic", "yarn", "llama3" } },
   { "flash_attn", "string", "auto", "the attention kernel", ignored = "every kernel here is exact; the fastest that is there is used" },

@@ -2,6 +2,7 @@
 -- As LLaMA-Factory: first add_tokens, then add_special_tokens, then the template's eos and stop words; tokens of the two keys turn resize_vocab on.
 local config = require "moonring.config"
 local data = require "moonring.native.data"
+local system = require "moonring.native.system"
 local templates = require "moonring.templates"
 
 local vocabulary = {}
@@ -10,6 +11,23 @@ local function texts(list)
   local found = {}
   for i, each in ipairs(list or {}) do found[i] = tostring(each) end
   return found
+end
+
+-- The keys of a file of tokens and their descriptions, in its order.
+local function described(c)
+  if c.init_special_tokens ~= "noise_init" then config.fail("not supported yet: init_special_tokens: ", c.init_special_tokens, "; rows begin as noise_init says") end
+  local path = c.new_special_tokens_config
+  local tokens, lines = system.yaml_decode(system.read(path), path)
+  local list, at = {}, {}
+  for token in pairs(type(tokens) == "table" and tokens or {}) do
+    list[#list + 1] = token
+    local line = type(token) == "string" and tonumber(lines[token])
+    if not line or at[line] then config.fail("new_special_tokens_config: ", path, ": wanted a line \"TOKEN\": \"description\" for each token") end
+    at[line] = true
+  end
+  if #list == 0 then config.fail("new_special_tokens_config: ", path, ": wanted a line \"TOKEN\": \"description\" for each token") end
+  table.sort(list, function(a, b) return tonumber(lines[a]) < tonumber(lines[b]) end)
+  return list
 end
 
 local function note(c, ...) c.notes[#c.notes + 1] = table.concat { ... } end
@@ -21,12 +39,13 @@ local function shown(tokenizer, ids)
   return table.concat(words, ", ") .. (#ids > 3 and ", ..." or "")
 end
 
---- Whether the configuration may ask for another vocabulary than the model's own.
-function vocabulary.asked(c) return (c.template or c.add_tokens or c.add_special_tokens or c.resize_vocab) and true end
+--- Whether the configuration asks for another vocabulary than the model's own, the template apart.
+function vocabulary.asked(c) return (c.add_tokens or c.add_special_tokens or c.new_special_tokens_config or c.resize_vocab) and true end
 
 --- The tokenizer of a run. `template`: its name, for a configuration without one.
 function vocabulary.tokenizer(c, checkpoint, template)
-  local given = data.tokenizer(checkpoint, { add_tokens = texts(c.add_tokens), add_special_tokens = texts(c.add_special_tokens), split_special_tokens = c.split_special_tokens })
+  local special = c.new_special_tokens_config and described(c) or texts(c.add_special_tokens)
+  local given = data.tokenizer(checkpoint, { add_tokens = texts(c.add_tokens), add_special_tokens = special, split_special_tokens = c.split_special_tokens })
   local added = given:added_ids()
   if #added > 0 and not c.resize_vocab then
     c.resize_vocab = true

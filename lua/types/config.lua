@@ -16,6 +16,7 @@ local config = {}
 ---@field split_special_tokens boolean a special token that is written in a text is a text like any other; false where absent
 ---@field add_tokens? string[] tokens to add to the tokenizer; new ones turn resize_vocab on
 ---@field add_special_tokens? string[] special tokens to add, after add_tokens
+---@field new_special_tokens_config? string in place of add_special_tokens: a YAML file of them
 ---@field rope_scaling? "linear" | "dynamic" | "yarn" | "llama3" how the rotary embedding is stretched where cutoff_len is beyond the model's context: by ceil(cutoff_len / context)
 ---@field moe_aux_loss_coef? number weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples at a time; in pt and sft
 ---@field disable_gradient_checkpointing boolean keep every activation: the same as recompute: none; false where absent

@@ -4,7 +4,7 @@
 ---@class moonring.vocabulary
 local vocabulary = {}
 
---- Whether template, add_tokens, add_special_tokens or resize_vocab is given: another vocabulary than the model's own may be wanted.
+--- Whether add_tokens, add_special_tokens, new_special_tokens_config or resize_vocab asks for another vocabulary than the model's own. The template may, too.
 ---@param c moonring.Configuration
 ---@return boolean?
 function vocabulary.asked(c) end

@@ -145,7 +145,8 @@ TEST(ChatTemplateTest, StopWordsAreAdded) {
 
 TEST(ChatTemplateTest, ATokenThatIsNotThere) {
   const TemplateSpec named = {.name = "own", .user = {{Slot::Kind::kToken, "<none>"}}, .assistant = {{Slot::Kind::kText, "{{content}}"}}};
-  EXPECT_THAT(*ChatTemplate::Create(named, MakeTokenizer("smollm2", R"({"unk_token": "<|im_start|>"})"))->EncodePrompt({.messages = {{Role::kUser, ""}}}), ElementsAre(1));
+  EXPECT_THAT(*ChatTemplate::Create(named, MakeTokenizer("smollm2", R"({"unk_token": "<|im_start|>"})"))->EncodePrompt({.messages = {{Role::kUser, ""}}}),
+              ElementsAre(1));
   EXPECT_THAT(ChatTemplate::Create(named, MakeTokenizer()).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("template 'own': needs the token '<none>', which the tokenizer lacks")));
 }

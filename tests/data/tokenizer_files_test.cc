@@ -53,7 +53,8 @@ TEST(TokenizerFiles, NewTokensAreWritten) {
   EXPECT_EQ(config["eos_token"], "<end>");
   EXPECT_EQ(config["pad_token"], "<end>");
   EXPECT_EQ(config["additional_special_tokens"], json({"<more>"}));
-  EXPECT_EQ(config["added_tokens_decoder"]["672"], json::parse(R"({"content": "<a>", "lstrip": false, "normalized": true, "rstrip": false, "single_word": false, "special": false})"));
+  EXPECT_EQ(config["added_tokens_decoder"]["672"],
+            json::parse(R"({"content": "<a>", "lstrip": false, "normalized": true, "rstrip": false, "single_word": false, "special": false})"));
   EXPECT_EQ(config["added_tokens_decoder"]["674"]["special"], true);
   const json before = json::parse(files.at("tokenizer.json")), after = json::parse(changed.at("tokenizer.json"));
   EXPECT_EQ(after["model"], before["model"]);
@@ -114,8 +115,9 @@ TEST(TokenizerFiles, WhichFileIsRead) {
   const TokenizerFiles pair = {{"vocab.json", R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})"}, {"merges.txt", "a b\n"}};
   EXPECT_THAT(Open(pair)->Encode("ab<|endoftext|>a"), ElementsAre(2, 3, 0));
   EXPECT_EQ(Open(pair)->unk(), 3);
-  EXPECT_THAT(OpenTokenizer(With(pair, {{"tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})"}}), "folder").status(),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("folder/vocab.json: Qwen2Tokenizer cuts texts otherwise than GPT-2; it needs a tokenizer.json")));
+  EXPECT_THAT(
+      OpenTokenizer(With(pair, {{"tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})"}}), "folder").status(),
+      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("folder/vocab.json: Qwen2Tokenizer cuts texts otherwise than GPT-2; it needs a tokenizer.json")));
   EXPECT_THAT(OpenTokenizer({{"vocab.json", "{}"}}, "folder").status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("folder: no tokenizer.json")));
   EXPECT_THAT(OpenTokenizer(With(pair, {{"added_tokens.json", R"({"<x>": "1"})"}}), "folder").status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("folder/added_tokens.json: \"<x>\": wanted an integer, found \"1\"")));

@@ -19,8 +19,7 @@ TEST_P(Vocabulary, IsLlamaFactorys) {
   ASSERT_TRUE(assets.ok()) << assets.status();
   const fs::path root = assets->root();
   Vm vm(Host{.assets = *assets});
-  const ScriptError error = vm.Run((root / "tests/lua/vocabulary_test.lua").string(), "@vocabulary_test.lua",
-                                   {GetParam(), (root / "tests/golden").string()});
+  const ScriptError error = vm.Run((root / "tests/lua/vocabulary_test.lua").string(), "@vocabulary_test.lua", {GetParam(), (root / "tests/golden").string()});
   EXPECT_EQ(error.message, "");
 }
 

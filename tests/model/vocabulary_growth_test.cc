@@ -94,7 +94,8 @@ TEST(VocabularyGrowthTest, WhatIsSavedHasTheNewRows) {
     ASSERT_OK(SaveFolder(folder.path(), model->config(), model->parameters(), at::kFloat, {}, int64_t{1} << 30));
     ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(folder.path()));
     EXPECT_EQ(again->config().vocab_size, 192);
-    for (const std::string& weight : checkpoint->names()) EXPECT_TRUE(at::equal(*again->Load(weight, at::kFloat), *checkpoint->Load(weight, at::kFloat))) << weight;
+    for (const std::string& weight : checkpoint->names())
+      EXPECT_TRUE(at::equal(*again->Load(weight, at::kFloat), *checkpoint->Load(weight, at::kFloat))) << weight;
 
     ASSERT_OK_AND_ASSIGN(const auto adapter, Adapter::Create(model->config(), {.saved = {"embed_tokens", "lm_head"}}, model->parameters(), kSeed, at::kFloat));
     EXPECT_EQ(adapter->saved.at(kEmbedding)->weight().size(0), 192);

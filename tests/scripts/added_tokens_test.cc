@@ -21,8 +21,19 @@ class AddedTokensTest : public Workplace {
  protected:
   // One step of the golden model; later words win.
   std::vector<std::string> Train(const std::string& out, std::vector<std::string> more) const {
-    std::vector<std::string> words = {"train", "model_name_or_path=" + model_, "dataset_dir=" + Runfile("tests/golden/stages/data"), "stage=sft", "dataset=talks", "template=chatml",
-                                      "finetuning_type=full", "cutoff_len=96", "max_steps=1", "per_device_train_batch_size=2", "save_strategy=no", "report_to=none", "logging_steps=1",
+    std::vector<std::string> words = {"train",
+                                      "model_name_or_path=" + model_,
+                                      "dataset_dir=" + Runfile("tests/golden/stages/data"),
+                                      "stage=sft",
+                                      "dataset=talks",
+                                      "template=chatml",
+                                      "finetuning_type=full",
+                                      "cutoff_len=96",
+                                      "max_steps=1",
+                                      "per_device_train_batch_size=2",
+                                      "save_strategy=no",
+                                      "report_to=none",
+                                      "logging_steps=1",
                                       "output_dir=" + out};
     for (std::string& word : more) {
       const std::string key = word.substr(0, word.find('=') + 1);
@@ -74,6 +85,18 @@ TEST_F(AddedTokensTest, AFullModelCarriesThemOn) {
   EXPECT_THAT(RunMoonring(chat), Succeeds());
 }
 
+TEST_F(AddedTokensTest, AFileOfTokens) {
+  Write("tokens.yaml", "\"<z>\": \"the last\"\n\"<a>\": \"the first\"\n");
+  ASSERT_THAT(Run(Train("out", {"new_special_tokens_config=tokens.yaml", "add_special_tokens=<never>"})), Succeeds());
+  EXPECT_EQ(TokenizerConfig("out").at("added_tokens_decoder").at("672").at("content"), "<z>");
+  EXPECT_EQ(TokenizerConfig("out").at("added_tokens_decoder").at("673").at("content"), "<a>");
+  EXPECT_FALSE(TokenizerConfig("out").at("added_tokens_decoder").contains("674"));
+  EXPECT_THAT(Run(Train("none", {"new_special_tokens_config=tokens.yaml", "init_special_tokens=desc_init"})),
+              FailsWith(2, HasSubstr("not supported yet: init_special_tokens: desc_init")));
+  Write("list.yaml", "- <z>\n");
+  EXPECT_THAT(Run(Train("none", {"new_special_tokens_config=list.yaml"})), FailsWith(2, HasSubstr("list.yaml: wanted a line \"TOKEN\": \"description\" for each token")));
+}
+
 // The first values are a function of the seed, not of the ranks.
 TEST_F(AddedTokensTest, TheSameRowsOnTwoRanks) {
   const std::vector<std::string> keys = {"add_tokens=lantern", "learning_rate=0"};
@@ -95,7 +118,8 @@ TEST_F(AddedTokensTest, TheSameRowsOnTwoRanks) {
 TEST_F(AddedTokensTest, AnAdapterTakesTheTablesWithIt) {
   const std::string tokens = "add_special_tokens=<note>";
   ASSERT_THAT(Run(Train("adapter", {"finetuning_type=lora", tokens})), Succeeds());
-  EXPECT_THAT(ReadJson(Path("adapter/adapter_config.json")).at("modules_to_save").get<std::vector<std::string>>(), UnorderedElementsAre("embed_tokens", "lm_head"));
+  EXPECT_THAT(ReadJson(Path("adapter/adapter_config.json")).at("modules_to_save").get<std::vector<std::string>>(),
+              UnorderedElementsAre("embed_tokens", "lm_head"));
   const StoredTensors adapter = Weights("adapter/adapter_model.safetensors");
   for (const char* table : {"base_model.model.model.embed_tokens.weight", "base_model.model.lm_head.weight"}) {
     EXPECT_EQ(adapter.at(table).shape, (std::vector<int64_t>{kGrown, kWidth})) << table;
@@ -103,9 +127,11 @@ TEST_F(AddedTokensTest, AnAdapterTakesTheTablesWithIt) {
   EXPECT_EQ(TokenizerConfig("adapter").at("added_tokens_decoder").at("672").at("content"), "<note>");
 
   EXPECT_THAT(Run(Train("on", {"finetuning_type=lora", "adapter_name_or_path=adapter", tokens})), Succeeds());
-  EXPECT_THAT(Run(Train("off", {"finetuning_type=lora", "adapter_name_or_path=adapter"})),
-              FailsWith(2, HasSubstr("embed_tokens.weight: shape [704, 48], this base wants [672, 48]; where tokens were added when it was trained, add them again, with "
-                                     "resize_vocab: true")));
+  EXPECT_THAT(
+      Run(Train("off", {"finetuning_type=lora", "adapter_name_or_path=adapter"})),
+      FailsWith(2,
+                HasSubstr("embed_tokens.weight: shape [704, 48], this base wants [672, 48]; where tokens were added when it was trained, add them again, with "
+                          "resize_vocab: true")));
   ASSERT_THAT(Run({"export", "model_name_or_path=" + model_, "adapter_name_or_path=adapter", "export_dir=merged", tokens}), Succeeds());
   EXPECT_EQ(ReadJson(Path("merged/config.json")).at("vocab_size"), kGrown);
   EXPECT_EQ(ReadJson(Path("merged/config.json")).at("tie_word_embeddings"), false);
