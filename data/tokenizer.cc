@@ -196,9 +196,10 @@ std::shared_ptr<const Tokenizer> Tokenizer::WithStopWords(const std::shared_ptr<
   if (!made->pad_.has_value()) made->pad_ = made->eos_;
   for (const std::string& word : stop_words) {
     if (absl::c_linear_search(made->more_special_, word)) continue;
+    const size_t before = made->additions_.ids.size();
     made->AddLater(word, /*special=*/true);
     made->more_special_.push_back(word);
-    made->additions_.stop_words.push_back(word);
+    if (made->additions_.ids.size() > before) made->additions_.stop_words.push_back(word);
   }
   if (made->additions_.ids.size() > tokenizer->additions_.ids.size()) made->Finish();
   return made;

@@ -47,10 +47,10 @@ struct TokenizerOptions {
 // What a tokenizer has beyond its files (data/tokenizer_files.h writes it into them).
 struct TokenizerAdditions {
   std::vector<int32_t> ids;             // of tokens that are new to the added ones, or became special
-  std::vector<std::string> stop_words;  // among them or known before: additional special tokens now
+  std::vector<std::string> stop_words;  // those of them that a template ends answers with
   bool eos = false;                     // it is another one than the files name
 
-  bool any() const { return !ids.empty() || !stop_words.empty() || eos; }
+  bool any() const { return !ids.empty() || eos; }
 };
 
 class Tokenizer {

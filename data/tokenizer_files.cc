@@ -160,13 +160,14 @@ absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files, const T
   if (!additions.any() && splits == tokenizer.splits_special()) return changed;
   const auto& tokens = tokenizer.added_tokens().by_id();
 
-  std::map<int64_t, ordered_json> listed, decoder = ById(config);
+  std::map<int64_t, ordered_json> decoder = ById(config);
   if (files.contains(kTokenizer)) {
-    for (const auto& [id, token] : tokens) listed[id] = ListEntry(id, token);
-    for (const auto& [id, token] : tokens) decoder[id] = DecoderEntry(token);
     ordered_json list = ordered_json::array();
-    for (auto& [id, entry] : listed) list.push_back(std::move(entry));
-    changed[kTokenizer] = WithField(Contents(files, kTokenizer), "added_tokens", list.dump(2, ' ', /*ensure_ascii=*/false));
+    for (const auto& [id, token] : tokens) {
+      list.push_back(ListEntry(id, token));
+      decoder[id] = DecoderEntry(token);
+    }
+    if (!additions.ids.empty()) changed[kTokenizer] = WithField(Contents(files, kTokenizer), "added_tokens", list.dump(2, ' ', /*ensure_ascii=*/false));
   }
   for (const int32_t id : additions.ids) decoder[id] = DecoderEntry(tokens.at(id));
   ordered_json entries = ordered_json::object();

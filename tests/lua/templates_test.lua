@@ -89,7 +89,6 @@ function sections.errors()
   says({ name = "mine", replace_eos = true }, "mine: replace_eos wants a stop word")
   says({ name = "mine", tool_format = "qwn" }, "template 'mine': tool_format: no 'qwn' (did you mean 'qwen'?); there are default, gemma4, ")
   says({ name = "mine", user = { "{{content}}", { token = "<nope>" } } }, "template 'mine': needs the token '<nope>', which the tokenizer lacks")
-  says({ name = "mine", stop_words = { "<nope>" } }, "UNIMPLEMENTED: template 'mine': needs the token '<nope>', which the tokenizer lacks; not supported yet: adding tokens")
   local path = scratch .. "/broken.lua"
   for text, message in pairs { ["return {"] = "broken.lua:1: ", ["return 3"] = "broken.lua: wanted a table, got a number", ["return { user = x.y }"] = "attempt to index global 'x'" } do
     system.write(path, text)
