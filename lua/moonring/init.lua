@@ -7,7 +7,7 @@ local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
 
 local moonring = {
-  version = "0.1.0",
+  version = system.version(),
   scope = tensor.scope,
   no_grad = tensor.no_grad,
   tensor = tensor.tensor,
