@@ -74,8 +74,15 @@ class Turns {
   std::vector<std::string> results_;
 };
 
-// Messages `first` .. of the row into the conversation; false where they are not in turns.
-absl::StatusOr<bool> ReadTurns(const OrderedJson& listed, size_t first, const DatasetDescription& description, ToolMessages tools,
+// What is wrong with a message whose role is none that may come next.
+std::string OutOfTurn(const std::optional<std::string>& word, const Tags& tags) {
+  if (!word.has_value()) return absl::StrCat("with a message that has no '", tags.role_tag.value_or("role"), "' (the description's 'tags' say which key is the role)");
+  if (!RoleOf(word, tags).has_value() && word != tags.system_tag) return "with a role that the description's 'tags' do not name";
+  return "whose user and assistant do not take turns";
+}
+
+// Messages `first` .. of the row into the conversation. Returns why the row is to be skipped, or nothing.
+absl::StatusOr<std::string> ReadTurns(const OrderedJson& listed, size_t first, const DatasetDescription& description, ToolMessages tools,
                                std::vector<Message>& messages) {
   const bool openai = tools == ToolMessages::kAsOpenai;
   Turns turns(messages);
@@ -85,7 +92,7 @@ absl::StatusOr<bool> ReadTurns(const OrderedJson& listed, size_t first, const Da
     ASSIGN_OR_RETURN(const std::optional<std::string> word, ReadRole(listed[i], description.tags, where));
     const std::optional<Role> role = RoleOf(word, description.tags);
     const bool result = openai && role == Role::kObservation;
-    if (!role.has_value() || !(turns.Takes(*role) || (result && in_results))) return false;
+    if (!role.has_value() || !(turns.Takes(*role) || (result && in_results))) return OutOfTurn(word, description.tags);
     in_results = result;
     std::optional<std::string> calls;
     if (openai && IsAnswer(*role)) {
@@ -102,7 +109,7 @@ absl::StatusOr<bool> ReadTurns(const OrderedJson& listed, size_t first, const Da
       turns.Add({*role, std::move(content)});
     }
   }
-  return true;
+  return "";
 }
 
 absl::Status AppendAnswer(const OrderedJson& row, const Column& column, const Tags& tags, ConvertedRow& converted) {
@@ -141,13 +148,14 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row, const Datas
   ASSIGN_OR_RETURN(const std::optional<std::string> system, leads ? TextField(listed->front(), tags.content_tag) : TextField(row, columns.system));
   converted.conversation.system = system.value_or("");
   std::vector<Message>& messages = converted.conversation.messages;
-  ASSIGN_OR_RETURN(const bool in_turns, ReadTurns(*listed, leads ? 1 : 0, description, tools, messages));
-  if (!in_turns || messages.size() % 2 != (stage == Stage::kPairs ? 1 : 0) || messages.empty()) {
-    converted.skipped = !in_turns          ? "whose user and assistant do not take turns"
-                        : messages.empty() ? "without any message"
-                                           : absl::StrCat("that do not end with ", stage == Stage::kPairs ? "the user's message" : "an answer");
-    return converted;
+  ASSIGN_OR_RETURN(converted.skipped, ReadTurns(*listed, leads ? 1 : 0, description, tools, messages));
+  if (!converted.skipped.empty()) return converted;
+  if (messages.empty()) {
+    converted.skipped = "without any message";
+  } else if (messages.size() % 2 != (stage == Stage::kPairs ? 1 : 0)) {
+    converted.skipped = absl::StrCat("that do not end with ", stage == Stage::kPairs ? "the user's message" : "an answer");
   }
+  if (!converted.skipped.empty()) return converted;
   if (stage == Stage::kPairs) {
     RETURN_IF_ERROR(AppendAnswer(row, columns.chosen, tags, converted));
     RETURN_IF_ERROR(AppendAnswer(row, columns.rejected, tags, converted));

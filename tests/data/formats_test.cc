@@ -57,11 +57,14 @@ TEST(SharegptTest, MakesConversations) {
   EXPECT_EQ(Sharegpt(R"({"conversations": null})"), "skipped: without any message");
   EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "system", "value": "S"}]})"), "skipped: without any message");
   EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}]})"), "skipped: that do not end with an answer");
-  for (const char* roles :
-       {R"({"from": "gpt", "value": "b"}, {"from": "human", "value": "a"})", R"({"from": "human", "value": "b"}, {"from": "human", "value": "a"})",
-        R"({"from": "human", "value": "b"}, {"value": "a"})", R"({"from": "human", "value": "b"}, {"from": "Gpt", "value": "a"})"}) {
-    EXPECT_EQ(Sharegpt((std::string("{\"conversations\": [") + roles + "]}").c_str()), "skipped: whose user and assistant do not take turns") << roles;
-  }
+  const auto of_messages = [](const char* messages) { return Sharegpt((std::string("{\"conversations\": [") + messages + "]}").c_str()); };
+  const std::string out_of_turn = "skipped: whose user and assistant do not take turns";
+  EXPECT_EQ(of_messages(R"({"from": "gpt", "value": "b"}, {"from": "human", "value": "a"})"), out_of_turn);
+  EXPECT_EQ(of_messages(R"({"from": "human", "value": "b"}, {"from": "human", "value": "a"})"), out_of_turn);
+  EXPECT_EQ(of_messages(R"({"from": "human", "value": "b"}, {"from": "system", "value": "a"})"), out_of_turn);
+  EXPECT_EQ(of_messages(R"({"from": "human", "value": "b"}, {"value": "a"})"),
+            "skipped: with a message that has no 'from' (the description's 'tags' say which key is the role)");
+  EXPECT_EQ(of_messages(R"({"from": "human", "value": "b"}, {"from": "Gpt", "value": "a"})"), "skipped: with a role that the description's 'tags' do not name");
 }
 
 TEST(SharegptTest, MakesPairsAndJudgedAnswers) {
