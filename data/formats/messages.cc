@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/status_macros.h"
+#include "data/formats/content_parts.h"
 #include "data/formats/row_fields.h"
 
 namespace moonring::data {
@@ -30,10 +31,22 @@ std::optional<Role> RoleOf(const std::optional<std::string>& word, const Tags& t
 
 bool IsAnswer(Role role) { return role == Role::kAssistant || role == Role::kFunctionCall; }
 
-absl::StatusOr<std::string> ReadContent(const OrderedJson& message, const Tags& tags, absl::string_view where) {
-  ASSIGN_OR_RETURN(std::optional<std::string> content, TextField(message, tags.content_tag), where);
+// The content, a text or a list of parts; none where there is none.
+absl::StatusOr<std::optional<ContentParts>> FindContent(const OrderedJson& message, const Tags& tags) {
+  const OrderedJson* content = FindField(message, tags.content_tag);
+  if (content != nullptr && content->is_array()) {
+    ASSIGN_OR_RETURN(ContentParts parts, ReadContentParts(*content), absl::StrCat("'", *tags.content_tag, "'"));
+    return std::optional(std::move(parts));
+  }
+  ASSIGN_OR_RETURN(std::optional<std::string> text, TextField(message, tags.content_tag));
+  if (!text.has_value()) return std::optional<ContentParts>();
+  return std::optional(ContentParts{.text = *std::move(text)});
+}
+
+absl::StatusOr<Message> ReadMessage(const OrderedJson& message, Role role, const Tags& tags, absl::string_view where) {
+  ASSIGN_OR_RETURN(std::optional<ContentParts> content, FindContent(message, tags), where);
   if (!content.has_value()) return absl::InvalidArgumentError(absl::StrCat(where, ": '", *tags.content_tag, "' must be a string, got null"));
-  return *std::move(content);
+  return Message{content->calls && IsAnswer(role) ? Role::kFunctionCall : role, std::move(content->text)};
 }
 
 // The calls of an openai answer as a function call's text; none where it has none.
@@ -102,11 +115,11 @@ absl::StatusOr<std::string> ReadTurns(const OrderedJson& listed, size_t first, c
       turns.Add({Role::kFunctionCall, *std::move(calls)});
       continue;
     }
-    ASSIGN_OR_RETURN(std::string content, ReadContent(listed[i], description.tags, where));
+    ASSIGN_OR_RETURN(Message message, ReadMessage(listed[i], *role, description.tags, where));
     if (result) {
-      turns.AddResult(std::move(content));
+      turns.AddResult(std::move(message.content));
     } else {
-      turns.Add({*role, std::move(content)});
+      turns.Add(std::move(message));
     }
   }
   return "";
@@ -125,8 +138,7 @@ absl::Status AppendAnswer(const OrderedJson& row, const Column& column, const Ta
     converted.skipped = absl::StrCat("'", *column, "' that is not the assistant's");
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(std::string content, ReadContent(*message, tags, where));
-  converted.answers.push_back({*role, std::move(content)});
+  ASSIGN_OR_RETURN(converted.answers.emplace_back(), ReadMessage(*message, *role, tags, where));
   return absl::OkStatus();
 }
 
@@ -145,8 +157,13 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row, const Datas
   if (!listed->is_array()) return absl::InvalidArgumentError(absl::StrCat("'", *columns.messages, "' must be an array of messages, got ", listed->type_name()));
   ASSIGN_OR_RETURN(const std::optional<std::string> first_role, ReadRole(listed->front(), tags, absl::StrCat("'", *columns.messages, "'[0]")));
   const bool leads = tags.system_tag.has_value() && first_role == tags.system_tag;
-  ASSIGN_OR_RETURN(const std::optional<std::string> system, leads ? TextField(listed->front(), tags.content_tag) : TextField(row, columns.system));
-  converted.conversation.system = system.value_or("");
+  if (leads) {
+    ASSIGN_OR_RETURN(const std::optional<ContentParts> system, FindContent(listed->front(), tags));
+    if (system.has_value()) converted.conversation.system = system->text;
+  } else {
+    ASSIGN_OR_RETURN(const std::optional<std::string> system, TextField(row, columns.system));
+    converted.conversation.system = system.value_or("");
+  }
   std::vector<Message>& messages = converted.conversation.messages;
   ASSIGN_OR_RETURN(converted.skipped, ReadTurns(*listed, leads ? 1 : 0, description, tools, messages));
   if (!converted.skipped.empty()) return converted;

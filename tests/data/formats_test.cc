@@ -127,6 +127,23 @@ TEST(OpenaiTest, MakesCallsOfTools) {
               HasSubstr("'conversations'[1]: each of 'tool_calls' must have a 'function'"));
 }
 
+// LLaMA-Factory 0.9.5 has no such rows.
+TEST(OpenaiTest, ReadsPartsOfAContent) {
+  const auto said = [](const std::string& parts) {
+    return Openai((R"({"conversations": [{"from": "system", "value": [{"type": "text", "value": "detailed thinking on"}]},
+                       {"from": "human", "value": [{"type": "text", "text": "a"}, {"type": "text", "value": "b"}]}, {"from": "gpt", "value": )" + parts + "}]}").c_str());
+  };
+  EXPECT_EQ(said(R"([{"type": "text", "text": "c"}])"), "detailed thinking on/u:ab|a:c|");
+  EXPECT_EQ(said(R"([{"type": "text", "text": "c"}, {"type": "reasoning", "value": "\nwhy\n"}])"), "detailed thinking on/u:ab|a:<think>\nwhy\n</think>\n\nc|");
+  EXPECT_EQ(said(R"([{"type": "reasoning", "value": "why"}, {"type": "text", "text": "c"}, {"type": "tool_call", "value": "{\"name\": \"f\", \"arguments\": {}}"}])"),
+            "detailed thinking on/u:ab|f:<think>\nwhy\n</think>\n\n[{\"name\": \"f\", \"arguments\": {}}]|");
+  EXPECT_EQ(said("[]"), "detailed thinking on/u:ab|a:|");
+  EXPECT_THAT(said("[3]"), HasSubstr("'conversations'[2]: 'value': part 0 must be an object with 'type', got number"));
+  EXPECT_THAT(said(R"([{"type": "text", "text": "c"}, {"type": "image_url", "image_url": "x"}])"), HasSubstr("part 1 has the type \"image_url\"; text, reasoning and tool_call can be read"));
+  EXPECT_THAT(said(R"([{"type": "text"}])"), HasSubstr("part 0 must have a text, got null"));
+  EXPECT_THAT(said(R"([{"type": "tool_call", "value": "{"}])"), HasSubstr("part 0: "));
+}
+
 TEST(OpenaiTest, AddsToTheSystemText) {
   const auto with = [](const char* system) {
     return Openai(
