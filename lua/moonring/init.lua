@@ -65,7 +65,7 @@ end
 
 local make_tokenizer = moonring.data.tokenizer
 
-local TOKENIZER_FILES = { "tokenizer.json", "tokenizer.model", "spiece.model", "qwen.tiktoken" } -- the first that there is
+local TOKENIZER_FILES = { "tokenizer.json", "tokenizer.model", "spiece.model", "qwen.tiktoken", "tekken.json" } -- the first that there is
 
 --- The tokenizer that a checkpoint carries.
 function moonring.data.tokenizer(checkpoint)
