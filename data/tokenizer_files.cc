@@ -138,7 +138,7 @@ void SetNames(const Tokenizer& tokenizer, ordered_json& file) {
 absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const TokenizerFiles& files, absl::string_view folder, const TokenizerOptions& options) {
   ASSIGN_OR_RETURN(const ordered_json whole, WholeConfig(files, folder));
   const std::string config = whole.empty() ? "" : whole.dump();
-  for (const char* name : {kTokenizer, "tokenizer.model", "spiece.model", "qwen.tiktoken"}) {
+  for (const char* name : {kTokenizer, "tokenizer.model", "spiece.model", "qwen.tiktoken", "tekken.json"}) {
     if (!files.contains(name)) continue;
     const std::string where = absl::StrCat(folder, "/", name);
     if (name == kTokenizer) return Tokenizer::FromJson(Contents(files, name), config, where, options);

@@ -1,8 +1,8 @@
 // The files of a model's folder that say what its tokenizer is: which of them is read, as Transformers chooses, and what becomes of them where
 // tokens were added.
 //
-// Read: the first that there is of tokenizer.json, tokenizer.model, spiece.model, qwen.tiktoken, and vocab.json with merges.txt (GPT-2's; another class
-// is UNIMPLEMENTED, it cuts texts otherwise). Beside it tokenizer_config.json; where that has no added_tokens_decoder also special_tokens_map.json, whose
+// Read: the first that there is of tokenizer.json, tokenizer.model, spiece.model, qwen.tiktoken, tekken.json, and vocab.json with merges.txt (GPT-2's; another
+// class is UNIMPLEMENTED, it cuts texts otherwise). Beside it tokenizer_config.json; where that has no added_tokens_decoder also special_tokens_map.json, whose
 // names win, and added_tokens.json, as older versions of Transformers wrote them.
 //
 // Written: tokenizer.json with the new tokens in its added_tokens and not a byte else changed; tokenizer_config.json with added_tokens_decoder, eos_token,

@@ -25,7 +25,7 @@ local optimizer, schedule = run.optimizer(config, weights), run.schedule(config,
 local references = objective.needs_reference and stages.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
   datasets = { train = train, eval = eval } }) or {}
 runtime.reference = references.train
-local journal = moonring.journal.open(config, mesh, counts, train, attention)
+local journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention })
 for _, lines in ipairs { config.notes, notes } do
   for _, note in ipairs(lines) do journal:say(note) end
 end
@@ -37,7 +37,10 @@ local function save(folder)
   if objective.save then objective.save(folder) end
   if objective.state then moonring.system.write(folder .. "/objective_state.json", objective.state() .. "\n") end
 end
-local checkpoints = run.checkpoints(config, mesh, save)
+local checkpoints = run.checkpoints(config, mesh, function(folder)
+  save(folder)
+  journal:state(folder)
+end)
 
 local function evaluate()
   local began = moonring.system.clock()
@@ -73,4 +76,5 @@ if mesh:rank() == 0 then save(config.output_dir) end
 sample("after", learner)
 journal:close()
 if eval and (config.do_eval or config.eval_strategy ~= "no") then journal:results(evaluate()) end
+journal:card()
 mesh:barrier()

@@ -7,7 +7,7 @@ local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
 
 local moonring = {
-  version = "0.1.0",
+  version = system.version(),
   scope = tensor.scope,
   no_grad = tensor.no_grad,
   tensor = tensor.tensor,
@@ -69,7 +69,7 @@ local make_tokenizer, changed_files = moonring.data.tokenizer, moonring.data.cha
 local function tokenizer_files(checkpoint)
   local files = {}
   for _, name in ipairs { "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokenizer.model", "spiece.model", "qwen.tiktoken",
-    "vocab.json", "merges.txt" } do
+    "tekken.json", "vocab.json", "merges.txt" } do
     files[name] = checkpoint:companion(name)
   end
   return files
