@@ -17,6 +17,7 @@
 #include "data/dataset_split.h"
 #include "data/mixer.h"
 #include "data/numpy_random.h"
+#include "data/ordered_map.h"
 #include "data/row.h"
 #include "data/row_encoder.h"
 #include "data/row_sampler.h"
@@ -46,24 +47,32 @@ absl::Status CheckColumns(const DatasetDescription& description, Stage stage, co
   return absl::OkStatus();
 }
 
-// Encodes the rows of a data set that `wanted` asks for by their number from 0 and hands them on with it, up to row `most`.
+// Encodes the rows of a data set that `wanted` asks for by their number from 0 and hands them on in their order, up to row `most`. Of two
+// that are wrong the first one is told of, whichever thread finds out first.
 absl::Status ReadRows(const DatasetDescription& description, const DatasetOptions& options, const RowEncoder& encoder, int64_t most,
-                      absl::FunctionRef<bool(int64_t)> wanted, absl::FunctionRef<void(int64_t, EncodedRow)> take) {
+                      absl::FunctionRef<bool(int64_t)> wanted, TakeRow take) {
   ASSIGN_OR_RETURN(const std::unique_ptr<RowSource> source, RowSource::Open(description.files));
+  OrderedMap<Row, absl::StatusOr<EncodedRow>> encoding(options.threads, [&](Row row) { return encoder.EncodeNamed(row, description); });
   std::set<std::string> keys;
   int64_t rows = 0;
   bool ended = false;
-  for (; rows < most; ++rows) {
-    ASSIGN_OR_RETURN(const std::optional<Row> row, source->Next());
-    ended = !row.has_value();
-    if (ended) break;
-    if (row->value.is_object()) {
-      for (const auto& [key, value] : row->value.items()) keys.insert(key);
+  absl::Status broken;
+  while (true) {
+    while (!ended && broken.ok() && rows < most && !encoding.Full()) {
+      absl::StatusOr<std::optional<Row>> row = source->Next();
+      broken = row.status();
+      ended = row.ok() && !row->has_value();
+      if (ended || !broken.ok()) break;
+      if ((*row)->value.is_object()) {
+        for (const auto& [key, value] : (*row)->value.items()) keys.insert(key);
+      }
+      if (wanted(rows++)) encoding.Add(**std::move(row));
     }
-    if (!wanted(rows)) continue;
-    ASSIGN_OR_RETURN(EncodedRow encoded, encoder.Encode(*row, description), Where(*row));
-    take(rows, std::move(encoded));
+    if (encoding.Empty()) break;
+    ASSIGN_OR_RETURN(EncodedRow encoded, encoding.Take());
+    take(std::move(encoded));
   }
+  RETURN_IF_ERROR(broken);
   if (rows == 0) return absl::InvalidArgumentError(absl::StrCat("is empty: ", absl::StrJoin(description.files, ", "), " has no row"));
   return CheckColumns(description, options.stage, keys, ended);
 }
@@ -85,9 +94,10 @@ absl::Status ReadSample(const DatasetDescription& description, const DatasetOpti
   if (options.max_samples.has_value()) drawn.resize(std::min<size_t>(drawn.size(), *options.max_samples));
   const std::set<int64_t> wanted(drawn.begin(), drawn.end());
   std::map<int64_t, EncodedRow> encoded;
+  auto next = wanted.begin();
   RETURN_IF_ERROR(ReadRows(
       description, options, encoder, rows, [&](int64_t row) { return wanted.contains(row); },
-      [&](int64_t row, EncodedRow each) { encoded.emplace(row, std::move(each)); }));
+      [&](EncodedRow each) { encoded.emplace(*next++, std::move(each)); }));
   for (const int64_t row : drawn) take(encoded.at(row));
   return absl::OkStatus();
 }
@@ -97,8 +107,7 @@ absl::Status ReadDataset(const DatasetDescription& description, const DatasetOpt
   RETURN_IF_ERROR(CheckStage(description, options.stage));
   if (description.num_samples.has_value()) return ReadSample(description, options, encoder, random, take);
   return ReadRows(
-      description, options, encoder, options.max_samples.value_or(std::numeric_limits<int64_t>::max()), [](int64_t) { return true; },
-      [&](int64_t, EncodedRow row) { take(std::move(row)); });
+      description, options, encoder, options.max_samples.value_or(std::numeric_limits<int64_t>::max()), [](int64_t) { return true; }, take);
 }
 
 // All rows of all data sets, mixed. Those of data sets that are interleaved are held until the last is read.

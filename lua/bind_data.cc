@@ -1,5 +1,6 @@
 // Tokenizers, chat templates, data sets and the steps drawn from them.
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -8,6 +9,8 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include <ATen/Parallel.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -46,6 +49,7 @@ struct Value<GivenTemplate> {
 namespace {
 
 constexpr int64_t kStepsAhead = 2;
+constexpr int kMostThreads = 16;  // that prepare rows where nobody says how many: beyond them reading is what takes time
 
 struct Dataset {
   std::shared_ptr<const std::vector<data::Example>> examples;
@@ -153,6 +157,7 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(lua_S
   wanted.packing = options.Find<bool>("packing");
   wanted.neat_packing = options.Get<bool>("neat_packing", false);
   wanted.preprocessing_batch_size = options.Get<int64_t>("preprocessing_batch_size", 1000);
+  wanted.threads = options.Get<int64_t>("threads", std::min(kMostThreads, at::get_num_threads()));
   const double val_size = options.Get<double>("val_size", 0);
   wanted.seed = options.Get<int64_t>("seed", 42);
   options.Finish();

@@ -28,7 +28,7 @@ end
 
 local function numbers(c)
   at_least(c, { sequence_parallel_size = 1, per_device_train_batch_size = 1, per_device_eval_batch_size = 1, gradient_accumulation_steps = 1, logging_steps = 1,
-    cutoff_len = 1, micro_batch_tokens = 1, num_train_epochs = 0, learning_rate = 0, max_grad_norm = 0, ddp_timeout = 0, val_size = 0, save_total_limit = 1,
+    cutoff_len = 1, micro_batch_tokens = 1, preprocessing_num_workers = 1, num_train_epochs = 0, learning_rate = 0, max_grad_norm = 0, ddp_timeout = 0, val_size = 0, save_total_limit = 1,
     early_stopping_steps = 1, lora_rank = 1, neftune_noise_alpha = 0, kto_chosen_weight = 0, kto_rejected_weight = 0, pref_ftx = 0, pref_bco_weight = 0 })
   between(c, "label_smoothing_factor", 0, 1)
   between(c, "lora_dropout", 0, 1)

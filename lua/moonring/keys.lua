@@ -85,7 +85,7 @@ section("Data", {
   { "neat_packing", "bool", false, "stage sft: rows of cutoff_len tokens as LLaMA-Factory forms them, each text by itself" },
   { "ignore_pad_token_for_loss", "bool", true, "no loss on padding", ignored = "there is no padding" },
   { "preprocessing_batch_size", "int", 1000, "rows that are joined or packed together (packing, neat_packing), or whose answers are exchanged (kto)" },
-  { "preprocessing_num_workers", "int", null, "processes that prepare data", ignored = "preparing is fast enough for one thread" },
+  { "preprocessing_num_workers", "int", null, "threads that prepare rows; absent: the cores of this rank, 16 at most. Examples are the same for any number (LLaMA-Factory's, where rows are packed or mismatched, begin batches of their own)" },
   { "dataloader_num_workers", "int", 0, "processes that load data", ignored = "one thread prepares steps ahead" },
   { "dataloader_pin_memory", "bool", true, "pinned host memory", ignored = "" },
   { "dataloader_drop_last", "bool", false, "drop a short last batch", only = later },

@@ -91,6 +91,7 @@ local function load_datasets(c, names, tokenizer, val_size)
     packing = c.packing,
     neat_packing = c.neat_packing,
     preprocessing_batch_size = c.preprocessing_batch_size,
+    threads = c.preprocessing_num_workers,
     val_size = val_size,
     seed = c.seed,
   }

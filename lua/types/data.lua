@@ -36,6 +36,7 @@ function data.template(template, tokenizer, system) end
 ---@field packing? boolean stage pt: join the texts and cut them in blocks of cutoff_len; true where absent. Stage sft: pack them into rows of cutoff_len + 1
 ---@field neat_packing? boolean stage sft: such rows, their texts apart; false where absent
 ---@field preprocessing_batch_size? integer rows that are joined (pt) or mismatched (kto) together; 1000 where absent
+---@field threads? integer that prepare rows; they change nothing but the time. This rank's cores where absent, 16 at most
 ---@field val_size? number hold rows out: a part of them below 1, above 1 their number; none where absent or 0
 ---@field seed? integer of what numpy draws: val_size's choice, interleave_probs, num_samples of a description; 42 where absent
 
