@@ -3,7 +3,7 @@
 --   pt, sft  { input_ids, labels }: labels unshifted, -100 where nothing is learnt
 --   rm, dpo  { chosen_input_ids, chosen_labels, rejected_input_ids, rejected_labels }
 --   kto      { input_ids, labels, kl_input_ids, kl_labels, kto_tag }: kl_ is the prompt with another row's answer
--- With val_size or eval_dataset FILE.eval.jsonl gets what is evaluated.
+-- With streaming: the examples of the first pass, in the order of training. With val_size or eval_dataset FILE.eval.jsonl gets what is evaluated.
 local moonring = require "moonring"
 local config = moonring.config.command(arg, { { "out", "string", moonring.null, "the file to write" } })
 moonring.config.require_keys(config, { "out", "model_name_or_path", "dataset" })
@@ -18,5 +18,6 @@ end
 
 local tokenizer = moonring.data.tokenizer(moonring.model.open(config.model_name_or_path))
 local train, eval = moonring.run.datasets(config, tokenizer)
+if config.streaming then train = train:whole(config.per_device_train_batch_size) end
 write(train, config.out)
 if eval then write(eval, config.out:gsub("%.jsonl$", "") .. ".eval.jsonl") end

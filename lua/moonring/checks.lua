@@ -89,9 +89,22 @@ local function finetuning(c)
   if c.finetuning_type == "freeze" and c.freeze_trainable_layers == 0 then config.fail "freeze_trainable_layers: wanted the last n layers (above 0) or the first -n (below 0), got 0" end
 end
 
---- Refuses two sources of what is evaluated.
+-- What a stream cannot have: numbers that depend on how many rows there are.
+local function streaming(c)
+  if not c.streaming then return end
+  if c.max_samples then config.fail "max_samples and streaming exclude one another" end
+  if c.val_size > 1e-6 and c.val_size < 1 then config.fail("val_size: wanted a number of rows with streaming, not a part of them, got ", c.val_size) end
+  if c.buffer_size < 1 then config.fail("buffer_size: wanted at least 1, got ", c.buffer_size) end
+  if c.dataset and #c.dataset > 1 and c.mix_strategy == "concat" then
+    c.notes[#c.notes + 1] = "streaming: the data sets are read one after another, in another order each pass; a mix_strategy that interleaves mixes them"
+  end
+  if c.disable_shuffling then c.notes[#c.notes + 1] = "disable_shuffling: a stream is shuffled all the same, as in LLaMA-Factory; buffer_size: 1 keeps the rows of a file in their order" end
+end
+
+--- Refuses two sources of what is evaluated, and what does not go with streaming.
 function checks.datasets(c)
   if c.eval_dataset and c.val_size > 0 then config.fail "val_size and eval_dataset exclude one another" end
+  streaming(c)
 end
 
 -- The best checkpoint can be loaded only where each one that is saved was evaluated.
@@ -116,6 +129,13 @@ local function evaluation(c)
   if c.load_best_model_at_end then best_model(c) end
 end
 
+-- A stream has no end that could be counted to, and no example that could be found again by its number.
+local function stream_training(c)
+  if not c.streaming then return end
+  if c.max_steps < 1 then config.fail "streaming: wanted max_steps beside it, since nobody knows how many rows there are" end
+  if c.precompute_ref_log_probs then config.fail "precompute_ref_log_probs: a stream has no end before which all log-probs could be computed; leave streaming out, or let the reference live" end
+end
+
 local function folders(c)
   if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder") end
   if #system.list(c.output_dir) > 0 and not c.overwrite_output_dir then
@@ -132,6 +152,7 @@ function checks.train(c)
   preferences(c)
   finetuning(c)
   evaluation(c)
+  stream_training(c)
   run.check_attention(c)
   c.notes[#c.notes + 1] = deepspeed.note(c)
   folders(c)

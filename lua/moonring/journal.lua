@@ -21,7 +21,12 @@ function journal.open(config, mesh, counts, dataset, attention)
     train_batch_size = config.per_device_train_batch_size,
   }
   self.progress = trainer.progress { total_steps = counts.total_steps }
-  self.progress:line(dataset:report())
+  if config.streaming then
+    self.stream = dataset -- whose rows are counted as they are read
+    self.progress:line(tostring(dataset))
+  else
+    self.progress:line(dataset:report())
+  end
   self.progress:line(("%d steps of %d examples; %s; %s"):format(counts.total_steps, counts.examples_per_step, tostring(mesh), tostring(attention)))
   return self
 end
@@ -108,6 +113,7 @@ function Journal:close()
   if not self.log then return end
   local c = self.config
   self.log:finish(self.total_loss / math.max(self.steps, 1), self.steps * self.counts.examples_per_step)
+  if self.stream then self.progress:line(self.stream:report()) end
   self.progress:line("model   " .. c.output_dir)
   self.progress:line("log     " .. c.output_dir .. "/trainer_log.jsonl")
   if not c.plot_loss then return end

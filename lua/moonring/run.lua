@@ -72,9 +72,9 @@ local function probabilities(list)
   return numbers
 end
 
--- Named data sets as the stage wants them.
-local function load_datasets(c, names, tokenizer, val_size)
-  return data.load {
+-- Named data sets as the stage wants them, for data.load and data.stream.
+local function data_options(c, names, tokenizer, val_size)
+  return {
     names = names,
     stage = c.stage,
     dir = c.dataset_dir,
@@ -97,20 +97,52 @@ local function load_datasets(c, names, tokenizer, val_size)
   }
 end
 
+local function load_datasets(c, names, tokenizer, val_size) return data.load(data_options(c, names, tokenizer, val_size)) end
+
+local function stream(c, names, tokenizer, more)
+  local options = data_options(c, names, tokenizer)
+  options.buffer_size, options.lanes = c.buffer_size, math.max(c.dataloader_num_workers, 1)
+  for name, value in pairs(more or {}) do options[name] = value end
+  return data.stream(options)
+end
+
+-- As `datasets`. What is evaluated is evaluated again and again, so it is held in memory.
+local function streams(c, tokenizer)
+  local held_out = math.floor(c.val_size)
+  local train, eval = stream(c, c.dataset, tokenizer, { val_size = held_out }), nil
+  if held_out > 0 then eval = stream(c, c.dataset, tokenizer, { val_size = held_out, only_held_out = true }) end
+  if c.eval_dataset then eval = stream(c, c.eval_dataset, tokenizer) end
+  return train, eval and eval:whole(c.per_device_eval_batch_size)
+end
+
 --- The data set to learn from.
 function run.dataset(c, tokenizer) return load_datasets(c, c.dataset, tokenizer) end
 
---- The data set to learn from, and the one to evaluate on, or nil: eval_dataset, or what val_size holds out.
+--- The data set to learn from (with streaming: a stream), and the one to evaluate on, or nil: eval_dataset, or what val_size holds out.
 function run.datasets(c, tokenizer)
+  if c.streaming then return streams(c, tokenizer) end
   local train, held_out = load_datasets(c, c.dataset, tokenizer, c.val_size)
   if c.eval_dataset then held_out = load_datasets(c, c.eval_dataset, tokenizer) end
   return train, held_out
 end
 
+-- Of a stream, whose examples nobody has counted: max_steps are an epoch to the Hugging Face Trainer, and each pass over the rows begins a new one.
+local function stream_counts(c, dp)
+  return {
+    examples_per_step = c.per_device_train_batch_size * c.gradient_accumulation_steps * dp,
+    steps_per_epoch = c.max_steps,
+    total_steps = c.max_steps,
+    epoch_after = function(epoch, index) return epoch + (index + 1) / c.max_steps end,
+  }
+end
+
 --- How many steps there are and how far each one is, as the Hugging Face Trainer counts them.
---   batches an epoch = ceil(n / (batch x dp)), steps an epoch = ceil(batches / accumulation)
+--   batches an epoch = ceil(n / (batch x dp)), with dataloader_drop_last the whole ones; steps an epoch = ceil(batches / accumulation)
+-- `examples` is nil of a stream.
 function run.counts(c, examples, dp)
+  if not examples then return stream_counts(c, dp) end
   local batches = math.ceil(examples / (c.per_device_train_batch_size * dp))
+  if c.dataloader_drop_last then batches = math.max(math.floor(examples / (c.per_device_train_batch_size * dp)), 1) end
   local steps = math.ceil(batches / c.gradient_accumulation_steps)
   return {
     examples_per_step = c.per_device_train_batch_size * c.gradient_accumulation_steps * dp,
@@ -125,7 +157,12 @@ end
 function run.micro_batch_tokens(c) return c.micro_batch_tokens or c.cutoff_len * c.per_device_train_batch_size end
 
 function run.steps(c, dataset, mesh, counts)
+  if c.streaming then
+    return dataset:steps { mesh = mesh, batch = c.per_device_train_batch_size, batches = c.gradient_accumulation_steps * mesh:dp_size(), total_steps = counts.total_steps,
+      micro_batch_tokens = run.micro_batch_tokens(c) }
+  end
   return dataset:steps {
+    drop_last = c.dataloader_drop_last and c.per_device_train_batch_size * mesh:dp_size() or nil,
     mesh = mesh,
     batch = counts.examples_per_step,
     seed = c.data_seed or c.seed,
@@ -151,7 +188,7 @@ function run.due(c, what, counts)
   local strategy = c[what .. "_strategy"]
   local every = checkpoints.interval(c[what .. "_steps"] or c.logging_steps, counts.total_steps)
   return function(k, step)
-    if strategy == "epoch" then return step:index() + 1 == counts.steps_per_epoch or (what == "save" and k == counts.total_steps) end
+    if strategy == "epoch" then return step:last() or ((what == "save" or c.streaming) and k == counts.total_steps) end
     return strategy == "steps" and (k % every == 0 or (what == "save" and k == counts.total_steps))
   end
 end

@@ -47,6 +47,18 @@ function data.template(template, tokenizer, system) end
 ---@return moonring.Dataset? held_out with val_size
 function data.load(options) end
 
+---@class moonring.StreamOptions: moonring.DatasetOptions
+---@field buffer_size? integer rows of the shuffle buffer; 16384 where absent
+---@field shuffle? boolean false: the rows stay in their order; true where absent
+---@field lanes? integer parts that the data sets are read in, each with a buffer of its own, batches from them in turn; 1 where absent
+---@field only_held_out? boolean the rows that val_size holds out, not the others; false where absent
+
+--- Data sets that are read as they are used, pass after pass, and shuffled in a buffer: LLaMA-Factory's streaming, row for row. val_size is a number of
+--- rows here; max_samples excludes it. Errors as of `load`, but those of a row come with the step that would have it.
+---@param options moonring.StreamOptions
+---@return moonring.Stream
+function data.stream(options) end
+
 ---@class moonring.Tokenizer
 local Tokenizer = {}
 
@@ -124,6 +136,7 @@ function Dataset:report() end
 ---@field seed? integer of the order; 42 where absent
 ---@field shuffle? boolean each epoch in an order of its own, torch.randperm's under seed + epoch; true where absent
 ---@field total_steps? integer how many steps there are in all; without end where absent
+---@field drop_last? integer leave out what of an epoch fills no batch of so many examples; a step is a number of them
 
 --- The steps of a training, prepared ahead on a thread of their own. Which examples a step takes depends on (seed, epoch, step) alone, not on
 --- ranks or packing. A step never crosses an epoch: the last one of each may be short.
@@ -137,6 +150,37 @@ function Dataset:steps(options) end
 function Dataset:write(path) end
 
 function Dataset:close() end
+
+--- Examples of data sets that are read as they are used.
+---@class moonring.Stream
+local Stream = {}
+
+--- Nil: nobody knows how many examples there are.
+---@return integer?
+function Stream:size() end
+
+---@class moonring.StreamStepsOptions
+---@field mesh? moonring.Mesh as of a data set's steps
+---@field batch integer examples of a batch; a lane's last one is short
+---@field batches? integer batches of a step, over all dp ranks; 1 where absent
+---@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
+---@field total_steps? integer how many steps there are in all; without end where absent
+
+--- The steps of a training, from the beginning of the first pass. An epoch is a pass; indices of examples count on over all passes. One at a time of a stream.
+---@param options moonring.StreamStepsOptions
+---@return moonring.Steps
+function Stream:steps(options) end
+
+--- The first pass as a data set that is held in memory, in the order in which batches of that many examples are taken.
+---@param batch integer
+---@return moonring.Dataset
+function Stream:whole(batch) end
+
+--- As a data set's, of the rows read so far, which may be ahead of the steps.
+---@return string
+function Stream:report() end
+
+function Stream:close() end
 
 ---@class moonring.Steps
 local Steps = {}
@@ -166,6 +210,10 @@ function Step:epoch() end
 --- In the epoch, from 0.
 ---@return integer
 function Step:index() end
+
+--- Whether it is the epoch's last.
+---@return boolean
+function Step:last() end
 
 --- Of the whole step, over all dp ranks; kto's mismatched documents are not among them.
 ---@return integer

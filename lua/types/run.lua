@@ -57,7 +57,7 @@ function run.datasets(c, tokenizer) end
 --- How many steps there are, as the Hugging Face Trainer counts them:
 --- batches an epoch = ceil(n / (batch x dp)), steps an epoch = ceil(batches / accumulation).
 ---@param c moonring.Configuration
----@param examples integer
+---@param examples? integer nil of a stream: max_steps are an epoch then
 ---@param dp integer `mesh:dp_size()`
 ---@return moonring.Counts
 function run.counts(c, examples, dp) end

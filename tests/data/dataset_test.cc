@@ -16,8 +16,7 @@
 #include "data/preprocess_writer.h"
 #include "data/row_source.h"
 #include "data/truncation.h"
-#include "model/gguf.h"
-#include "model/gguf_tokenizer.h"
+#include "tests/data/golden_config.h"
 #include "tests/data/named_templates.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/testing/status_matchers.h"
@@ -26,6 +25,9 @@ namespace moonring::data {
 namespace {
 
 using ::moonring::testing::NamedTemplate;
+using ::moonring::testing::Names;
+using ::moonring::testing::OptionsOf;
+using ::moonring::testing::SmolLM2;
 using ::moonring::testing::StatusIs;
 using ::moonring::testing::TemporaryFolder;
 using nlohmann::json;
@@ -36,62 +38,6 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr char kGolden[] = "tests/golden/preprocess/";
-
-// SmolLM2's, from the file that the quickstart uses.
-std::shared_ptr<const Tokenizer> SmolLM2() {
-  static const std::shared_ptr<const Tokenizer> tokenizer = [] {
-    const auto file = model::GgufFile::Open("external/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
-    EXPECT_OK(file);
-    const auto files = model::TokenizerFilesFromGguf(**file);
-    EXPECT_OK(files);
-    return *Tokenizer::FromJson(files->at("tokenizer.json"), files->at("tokenizer_config.json"), "SmolLM2");
-  }();
-  return tokenizer;
-}
-
-std::vector<std::string> Names(const json& list) {
-  std::vector<std::string> names;
-  std::stringstream text(list.get<std::string>());
-  for (std::string name; std::getline(text, name, ',');) names.push_back(name);
-  return names;
-}
-
-DatasetOptions OptionsOf(const json& config, const std::string& dataset_dir) {
-  DatasetOptions options{.dataset_dir = dataset_dir, .chat_template = NamedTemplate(config["template"])};
-  for (const auto& [key, value] : config.items()) {
-    if (key == "dataset") {
-      options.names = Names(value);
-    } else if (key == "stage") {
-      options.stage = *ParseStage(value.get<std::string>());
-    } else if (key == "packing") {
-      options.packing = value.get<bool>();
-    } else if (key == "neat_packing") {
-      options.neat_packing = value;
-    } else if (key == "preprocessing_batch_size") {
-      options.preprocessing_batch_size = value;
-    } else if (key == "cutoff_len") {
-      options.cutoff_len = value;
-    } else if (key == "max_samples") {
-      options.max_samples = value.get<int64_t>();
-    } else if (key == "train_on_prompt") {
-      options.train_on_prompt = value;
-    } else if (key == "mask_history") {
-      options.mask_history = value;
-    } else if (key == "default_system") {
-      options.default_system = value.get<std::string>();
-    } else if (key == "seed") {
-      options.seed = value;
-    } else if (key == "mix_strategy") {
-      options.mix.strategy = *ParseMixStrategy(value.get<std::string>());
-    } else if (key == "interleave_probs") {
-      for (const std::string& probability : Names(value)) options.mix.probabilities.push_back(std::stod(probability));
-    } else {
-      EXPECT_THAT(key, AnyOf("template", "val_size", "eval_dataset"));
-    }
-  }
-  if (options.packs_rows()) --options.cutoff_len;
-  return options;
-}
 
 std::string Lines(const std::vector<Example>& examples) {
   std::string text;
