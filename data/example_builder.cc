@@ -140,22 +140,8 @@ void ExampleBuilder::Push(Example example, const EncodedRow& row) {
 
 void ExampleBuilder::Keep(Example example, const std::string& where) {
   if (prepared_.report.examples++ == 0) first_example_ = where;
-  Count(example);
+  if (prepared_.report.CountTokens(example)) anything_to_predict_ = true;
   prepared_.examples.push_back(std::move(example));
-}
-
-void ExampleBuilder::Count(const Example& example) {
-  DatasetReport& report = prepared_.report;
-  bool predicts = true;
-  for (int64_t d = 0; d < example.trained_documents(); ++d) {
-    const std::vector<int32_t>& labels = example.documents[d].labels;
-    const int64_t learnt = absl::c_count_if(labels, [](int32_t label) { return label != kNotLearnt; });
-    report.tokens += static_cast<int64_t>(labels.size());
-    report.learnt += learnt;
-    predicts = predicts && learnt > (labels[0] != kNotLearnt ? 1 : 0);  // nothing comes before the first token to predict it from
-  }
-  report.nothing_learnt += !predicts;
-  anything_to_predict_ = anything_to_predict_ || predicts;
 }
 
 void ExampleBuilder::NoteOneKindOfTag() {

@@ -56,7 +56,6 @@ class ExampleBuilder {
   void BuildFeedback();
   void Push(Example example, const EncodedRow& row);
   void Keep(Example example, const std::string& where);
-  void Count(const Example& example);
   Document TextDocument(std::vector<int32_t> ids) const;
   Document AnswerDocument(const EncodedTurn& turn, const std::vector<int32_t>& answer, TurnLengths kept) const;
   void NoteOneKindOfTag();

@@ -29,6 +29,7 @@
 #include "data/step_source.h"
 #include "data/stream_steps.h"
 #include "data/template_spec.h"
+#include "data/tokenized_folder.h"
 #include "data/tokenizer.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
@@ -173,6 +174,25 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(lua_S
   if (val_size >= 0 && val_size <= kNoValSize) return {Shared(comm::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)))), nullptr};
   auto [train, held_out] = comm::ValueOrThrow(data::PrepareSplit(wanted, std::move(tokenizer), val_size));
   return {Shared(std::move(train)), Shared(std::move(held_out))};
+}
+
+// By split: train, and what is evaluated.
+std::map<std::string, std::shared_ptr<Dataset>> LoadTokenized(lua_State* L, Options options) {
+  auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
+  const std::string path = options.Require<std::string>("path");
+  const data::Stage stage = comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
+  const data::ChatTemplate chat_template =
+      comm::ValueOrThrow(data::ChatTemplate::Create(SpecOf(L, options.Get<GivenTemplate>("template", "default")), std::move(tokenizer), std::nullopt));
+  options.Finish();
+  std::map<std::string, std::shared_ptr<Dataset>> splits;
+  for (auto& [name, prepared] : comm::ValueOrThrow(data::LoadTokenized(path, stage, chat_template.pad()))) splits[name] = Shared(std::move(prepared));
+  return splits;
+}
+
+absl::Status SaveTokenized(std::string path, std::map<std::string, std::shared_ptr<Dataset>> splits, std::string stage) {
+  std::map<std::string, const std::vector<data::Example>*> examples;
+  for (const auto& [name, dataset] : splits) examples[name] = dataset->examples.get();
+  return data::SaveTokenized(path, examples, comm::ValueOrThrow(data::ParseStage(stage)));
 }
 
 std::shared_ptr<data::ExampleStream> OpenStream(lua_State* L, Options options) {
@@ -346,6 +366,9 @@ void OpenData(lua_State* L) {
                  {"template", Bind<&MakeTemplate>},
                  {"load", Bind<&LoadDataset>},
                  {"stream", Bind<&OpenStream>},
+                 {"has_tokenized", Bind<[](std::string path) { return data::HasTokenized(path); }>},
+                 {"load_tokenized", Bind<&LoadTokenized>},
+                 {"save_tokenized", Bind<&SaveTokenized>},
              });
 }
 

@@ -48,13 +48,14 @@ function data.template(template, tokenizer, system) end
 function data.load(options) end
 
 ---@class moonring.StreamOptions: moonring.DatasetOptions
+---@field val_size? integer rows of a pass that are held out; none where absent
 ---@field buffer_size? integer rows of the shuffle buffer; 16384 where absent
 ---@field shuffle? boolean false: the rows stay in their order; true where absent
 ---@field lanes? integer parts that the data sets are read in, each with a buffer of its own, batches from them in turn; 1 where absent
 ---@field only_held_out? boolean the rows that val_size holds out, not the others; false where absent
 
---- Data sets that are read as they are used, pass after pass, and shuffled in a buffer: LLaMA-Factory's streaming, row for row. val_size is a number of
---- rows here; max_samples excludes it. Errors as of `load`, but those of a row come with the step that would have it.
+--- Data sets that are read as they are used, pass after pass, and shuffled in a buffer: LLaMA-Factory's streaming, row for row. max_samples is refused.
+--- Errors as of `load`, but those of a row come with the step that would have it.
 ---@param options moonring.StreamOptions
 ---@return moonring.Stream
 function data.stream(options) end
