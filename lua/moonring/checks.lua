@@ -1,5 +1,6 @@
 --- What of a training configuration can be known to be wrong before anything is loaded. One function a subject; each ends the run with one line.
 local config = require "moonring.config"
+local datasets = require "moonring.datasets"
 local deepspeed = require "moonring.deepspeed"
 local objectives = require "moonring.native.objectives"
 local run = require "moonring.run"
@@ -105,6 +106,10 @@ end
 function checks.datasets(c)
   if c.eval_dataset and c.val_size > 0 then config.fail "val_size and eval_dataset exclude one another" end
   streaming(c)
+  if not c.tokenized_path then return end
+  if c.streaming then config.fail "tokenized_path and streaming exclude one another: what is prepared whole need not be streamed" end
+  if system.exists(c.tokenized_path) and not system.is_folder(c.tokenized_path) then config.fail("tokenized_path: ", c.tokenized_path, " is a file, wanted a folder") end
+  if datasets.kept(c) then c.notes[#c.notes + 1] = ("tokenized_path: the data is read from %s; dataset and the keys that say how to prepare it are passed over"):format(c.tokenized_path) end
 end
 
 -- The best checkpoint can be loaded only where each one that is saved was evaluated.

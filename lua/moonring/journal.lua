@@ -71,23 +71,26 @@ function Journal:step(record)
   if self.progress then self.progress:step(record.step) end
 end
 
--- Numbers of an evaluation under their "eval_" names.
-local function prefixed(result)
+-- Numbers by name, each name behind a prefix.
+local function prefixed(result, prefix)
   local named = {}
-  for name, value in pairs(result) do named["eval_" .. name] = value end
+  for name, value in pairs(result) do named[prefix .. name] = value end
   return named
 end
 
---- Takes what an evaluation gave (name -> number), how many rows and seconds it took. Logs it, and returns it under the "eval_" names.
-function Journal:evaluation(result, rows, seconds)
-  local named = prefixed(result)
-  named.eval_runtime, named.eval_samples_per_second = seconds, rows / math.max(seconds, 1e-9)
-  named.eval_steps_per_second = math.ceil(rows / self.config.per_device_eval_batch_size) / math.max(seconds, 1e-9)
+--- Takes what an evaluation gave (name -> number), how many rows and seconds it took, and of several data sets its name. Logs it, and returns it under the "eval_"
+-- (or "eval_NAME_") names.
+function Journal:evaluation(result, rows, seconds, of)
+  local prefix = of and "eval_" .. of .. "_" or "eval_"
+  local named = prefixed(result, prefix)
+  local took = math.max(seconds, 1e-9)
+  named[prefix .. "runtime"], named[prefix .. "samples_per_second"] = seconds, rows / took
+  named[prefix .. "steps_per_second"] = math.ceil(rows / self.config.per_device_eval_batch_size) / took
   if self.log then
     self.log:write { step = self.steps, epoch = self.epoch or 0, tokens = self.tokens, metrics = named }
-    local words = { ("step %d: eval_loss %.6g"):format(self.steps, result.loss) }
+    local words = { ("step %d: %sloss %.6g"):format(self.steps, prefix, result.loss) }
     for _, name in ipairs { "loss_per_token", "accuracy", "rewards/accuracies", "rewards/margins" } do
-      if result[name] then words[#words + 1] = ("eval_%s %.6g"):format(name, result[name]) end
+      if result[name] then words[#words + 1] = ("%s%s %.6g"):format(prefix, name, result[name]) end
     end
     self.progress:line(table.concat(words, "  "))
   end
@@ -117,7 +120,11 @@ function Journal:close()
   self.progress:line("model   " .. c.output_dir)
   self.progress:line("log     " .. c.output_dir .. "/trainer_log.jsonl")
   if not c.plot_loss then return end
-  for _, key in ipairs { "loss", "eval_loss", "rewards/accuracies", "eval_accuracy" } do
+  local keys = { "loss", "eval_loss", "rewards/accuracies", "eval_accuracy" }
+  for _, name in ipairs(c.eval_on_each_dataset and c.eval_dataset or {}) do
+    keys[#keys + 1], keys[#keys + 2] = "eval_" .. name .. "_loss", "eval_" .. name .. "_accuracy"
+  end
+  for _, key in ipairs(keys) do
     if self.log:has(key) then
       local path = c.output_dir .. "/training_" .. key:gsub("/", "_") .. ".png"
       self.log:plot(key, path, "training " .. key .. " of " .. c.output_dir)

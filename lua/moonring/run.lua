@@ -5,10 +5,9 @@ local attention = require "moonring.native.attention"
 local checkpoints = require "moonring.checkpoints"
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
-local data = require "moonring.native.data"
+local datasets = require "moonring.datasets"
 local model = require "moonring.native.model"
 local system = require "moonring.native.system"
-local templates = require "moonring.templates"
 local trainer = require "moonring.native.trainer"
 
 local run = {}
@@ -63,68 +62,8 @@ function run.attention(c, mesh, model)
   return attention.create(options)
 end
 
--- interleave_probs as numbers: a comma list holds texts.
-local function probabilities(list)
-  local numbers = {}
-  for i, each in ipairs(list or {}) do
-    numbers[i] = tonumber(each) or error(("interleave_probs: wanted numbers, got '%s'"):format(tostring(each)), 0)
-  end
-  return numbers
-end
-
--- Named data sets as the stage wants them, for data.load and data.stream.
-local function data_options(c, names, tokenizer, val_size)
-  return {
-    names = names,
-    stage = c.stage,
-    dir = c.dataset_dir,
-    template = templates.of(c),
-    default_system = c.default_system,
-    tokenizer = tokenizer,
-    cutoff_len = c.cutoff_len - ((c.packing or c.neat_packing) and 1 or 0), -- as LLaMA-Factory, where packing is asked for by name
-    max_samples = c.max_samples,
-    mix_strategy = c.mix_strategy,
-    interleave_probs = probabilities(c.interleave_probs),
-    train_on_prompt = c.train_on_prompt,
-    mask_history = c.mask_history,
-    overlong = c.overlong,
-    packing = c.packing,
-    neat_packing = c.neat_packing,
-    preprocessing_batch_size = c.preprocessing_batch_size,
-    threads = c.preprocessing_num_workers,
-    val_size = val_size,
-    seed = c.seed,
-  }
-end
-
-local function load_datasets(c, names, tokenizer, val_size) return data.load(data_options(c, names, tokenizer, val_size)) end
-
-local function stream(c, names, tokenizer, more)
-  local options = data_options(c, names, tokenizer)
-  options.buffer_size, options.lanes = c.buffer_size, math.max(c.dataloader_num_workers, 1)
-  for name, value in pairs(more or {}) do options[name] = value end
-  return data.stream(options)
-end
-
--- As `datasets`. What is evaluated is evaluated again and again, so it is held in memory.
-local function streams(c, tokenizer)
-  local held_out = math.floor(c.val_size)
-  local train, eval = stream(c, c.dataset, tokenizer, { val_size = held_out }), nil
-  if held_out > 0 then eval = stream(c, c.dataset, tokenizer, { val_size = held_out, only_held_out = true }) end
-  if c.eval_dataset then eval = stream(c, c.eval_dataset, tokenizer) end
-  return train, eval and eval:whole(c.per_device_eval_batch_size)
-end
-
---- The data set to learn from.
-function run.dataset(c, tokenizer) return load_datasets(c, c.dataset, tokenizer) end
-
---- The data set to learn from (with streaming: a stream), and the one to evaluate on, or nil: eval_dataset, or what val_size holds out.
-function run.datasets(c, tokenizer)
-  if c.streaming then return streams(c, tokenizer) end
-  local train, held_out = load_datasets(c, c.dataset, tokenizer, c.val_size)
-  if c.eval_dataset then held_out = load_datasets(c, c.eval_dataset, tokenizer) end
-  return train, held_out
-end
+--- The data set to learn from, the one to evaluate on, or nil, and those to evaluate on one by one, or nil (moonring.datasets).
+function run.datasets(c, tokenizer) return datasets.load(c, tokenizer) end
 
 -- Of a stream, whose examples nobody has counted: max_steps are an epoch to the Hugging Face Trainer, and each pass over the rows begins a new one.
 local function stream_counts(c, dp)

@@ -43,6 +43,8 @@ local config = {}
 ---@field preprocessing_num_workers? integer threads that prepare rows; absent: the cores of this rank, 16 at most
 ---@field dataloader_num_workers integer streaming: parts that each data set is read in, each with a buffer of its own; 0: one part; 0 where absent
 ---@field dataloader_drop_last boolean leave out what of an epoch fills no batch of per_device_train_batch_size x dp; false where absent
+---@field tokenized_path? string a folder of prepared data: read in place of the data sets where it is there, else written
+---@field eval_on_each_dataset boolean evaluate the data sets of eval_dataset one by one; false where absent
 ---@field overwrite_cache boolean compute reference log-probs again; prepared data is not cached; false where absent
 ---@field default_system? string the system prompt where an example has none
 ---@field tool_format? string how tools and their calls are written, by name; absent: as the template does

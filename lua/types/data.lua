@@ -60,6 +60,29 @@ function data.load(options) end
 ---@return moonring.Stream
 function data.stream(options) end
 
+---@class moonring.TokenizedOptions
+---@field path string the folder
+---@field tokenizer moonring.Tokenizer
+---@field template? string | moonring.TemplateTable whose pad pretraining does not learn; "default" where absent
+---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" whose columns are wanted; "sft" where absent
+
+--- Prepared examples by split ("train", "validation", ..) from a folder that the datasets library's save_to_disk wrote, or save_tokenized.
+--- Errors name the file and the row: no such folder, a part that is missing, columns of another stage.
+---@param options moonring.TokenizedOptions
+---@return table<string, moonring.Dataset>
+function data.load_tokenized(options) end
+
+--- Writes such a folder, whole or not at all.
+---@param path string
+---@param splits table<string, moonring.Dataset>
+---@param stage string
+function data.save_tokenized(path, splits, stage) end
+
+--- Whether there is a folder that is not empty.
+---@param path string
+---@return boolean
+function data.has_tokenized(path) end
+
 ---@class moonring.Tokenizer
 local Tokenizer = {}
 

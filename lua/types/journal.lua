@@ -35,6 +35,7 @@ function journal.sampler(config, mesh, model, tokenizer) end
 ---@field progress? moonring.Progress on rank 0
 ---@field metrics table<string, number[]> totals since the last line of the log
 ---@field epoch? number epochs done
+---@field stream? moonring.Stream on rank 0, with streaming: its report comes at the end
 ---@field chosen table<string, true> the strategies that "auto" chose so far
 local Journal = {}
 
@@ -63,8 +64,9 @@ function Journal:say(text) end
 ---@param result table<string, number>
 ---@param rows integer
 ---@param seconds number
+---@param of? string the name of the data set, of several: "eval_NAME_" stands before its numbers
 ---@return table<string, number>
-function Journal:evaluation(result, rows, seconds) end
+function Journal:evaluation(result, rows, seconds, of) end
 
 --- Notes the best checkpoint.
 ---@param best table { metric, step, folder }
