@@ -1,7 +1,6 @@
 // Rank files of tiktoken: a line a token, its bytes in base64 and its rank, which is its id (Llama 3's tokenizer.model, qwen.tiktoken, cl100k, ...).
 //
-// They hold neither the pattern that cuts texts into words nor the special tokens. Both are known here for the files in use, which are told apart by their
-// number of tokens; of any other the number and the known ones are named, UNIMPLEMENTED.
+// They hold neither the pattern that cuts texts into words nor the special tokens: data/tiktoken_rules.h knows them.
 // Fails with INVALID_ARGUMENT (naming `where` and the line) on what is not base64 and a rank, and on two tokens of one rank or text. Cost: linear.
 #ifndef MOONRING_DATA_TIKTOKEN_RANKS_H_
 #define MOONRING_DATA_TIKTOKEN_RANKS_H_
@@ -11,8 +10,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -28,19 +25,6 @@ struct TiktokenRanks {
 
 // Whether `text` begins as such a file does.
 bool LooksLikeTiktokenRanks(absl::string_view text);
-
-struct TiktokenRule {
-  std::string name;
-  std::string pattern;  // GPT-2's where it is empty
-  bool nfc = false;     // texts are brought to NFC first
-  std::vector<std::pair<std::string, int32_t>> special_tokens;
-  std::string bos, eos;  // bos may be empty
-};
-
-absl::StatusOr<TiktokenRule> FindTiktokenRule(const TiktokenRanks& ranks, absl::string_view where);
-
-// "normalizer", "pre_tokenizer" and "decoder", as in a tokenizer.json.
-nlohmann::json TiktokenStages(const TiktokenRule& rule);
 
 // Byte-level BPE: of all neighbours that join to a token, those of the lowest rank are joined first; a word that is a token is that token.
 absl::StatusOr<std::unique_ptr<const TokenModel>> TiktokenTokenModel(const TiktokenRanks& ranks);

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -14,7 +15,9 @@
 #include "data/json_fields.h"
 #include "data/sentencepiece_model.h"
 #include "data/sentencepiece_tokenizer.h"
+#include "data/tekken.h"
 #include "data/tiktoken_ranks.h"
+#include "data/tiktoken_rules.h"
 #include "data/tokenizer_json.h"
 #include "data/utf8.h"
 
@@ -94,11 +97,18 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromModelFile(absl::
   ASSIGN_OR_RETURN(json config, ParseConfig(tokenizer_config_json, where));
   Parts parts;
   parts.exact_ids = true;
-  if (LooksLikeTiktokenRanks(contents)) {
-    ASSIGN_OR_RETURN(const TiktokenRanks ranks, TiktokenRanks::Parse(contents, where));
-    ASSIGN_OR_RETURN(const TiktokenRule rule, FindTiktokenRule(ranks, where));
+  const bool tekken = absl::StartsWith(absl::StripLeadingAsciiWhitespace(contents), "{");
+  if (tekken || LooksLikeTiktokenRanks(contents)) {
+    Tekken file;  // of tiktoken's ranks, what tekken.json would say of them
+    if (tekken) {
+      ASSIGN_OR_RETURN(file, ParseTekken(contents, where));
+    } else {
+      ASSIGN_OR_RETURN(file.ranks, TiktokenRanks::Parse(contents, where));
+      ASSIGN_OR_RETURN(file.rule, FindTiktokenRule(file.ranks, where));
+    }
+    const TiktokenRule& rule = file.rule;
     parts.stages = TiktokenStages(rule);
-    parts.make_model = [&](bool) { return TiktokenTokenModel(ranks); };
+    parts.make_model = [&](bool) { return TiktokenTokenModel(file.ranks); };
     if (!config.is_object() || !config.contains("added_tokens_decoder")) {
       for (const auto& [text, id] : rule.special_tokens) parts.added.emplace_back(id, AddedToken{.content = text, .normalized = false, .special = true});
       if (!rule.bos.empty()) SetIfAbsent(config, "bos_token", rule.bos);

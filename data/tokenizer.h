@@ -50,8 +50,8 @@ class Tokenizer {
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromJson(absl::string_view tokenizer_json, absl::string_view tokenizer_config_json,
                                                                    absl::string_view where, const TokenizerOptions& options = {});
 
-  // A folder without tokenizer.json: a sentencepiece model (data/sentencepiece_tokenizer.h) or tiktoken's ranks (data/tiktoken_ranks.h), told apart by
-  // their contents. tokenizer_config.json says of the former whether a space comes before each part (legacy, the default) or the text, or none
+  // A folder without tokenizer.json: a sentencepiece model (data/sentencepiece_tokenizer.h), tiktoken's ranks (data/tiktoken_rules.h) or Mistral's
+  // tekken.json (data/tekken.h), told apart by their contents. tokenizer_config.json says of the former whether a space comes before each part (legacy, the default) or the text, or none
   // (add_prefix_space false), as for LlamaTokenizerFast; UNIMPLEMENTED where its class numbers the pieces otherwise. Special tokens of a rank file are those of
   // tokenizer_config.json's added_tokens_decoder where it has them.
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromModelFile(absl::string_view contents, absl::string_view tokenizer_config_json,

@@ -69,7 +69,7 @@ std::shared_ptr<T> Shared(T value) {
 
 // Of a tokenizer.json, or of a model file by another name.
 absl::StatusOr<std::shared_ptr<const data::Tokenizer>> MakeTokenizer(std::string contents, std::string config, std::string where) {
-  if (absl::EndsWith(where, ".json")) return data::Tokenizer::FromJson(contents, config, where);
+  if (absl::EndsWith(where, "tokenizer.json")) return data::Tokenizer::FromJson(contents, config, where);
   return data::Tokenizer::FromModelFile(contents, config, where);
 }
 

@@ -289,6 +289,7 @@ void OpenSystem(lua_State* L) {
                  {"requested_ranks", Bind<[](lua_State* state) { return HostOf(state).ranks; }>},
                  {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},
                  {"launch", Bind<&Launch>},
+                 {"version", Bind<[] { return std::string("0.1.0"); }>},
                  {"torch_version", Bind<[] { return std::string(TORCH_VERSION); }>},
                  {"started", Bind<[](lua_State* state) { HostOf(state).started = true; }>},
                  {"commands", Bind<[](lua_State* state) { return HostOf(state).assets.scripts(); }>},

@@ -105,7 +105,10 @@ std::shared_ptr<trainer::MetricsLog> MakeLog(Options options) {
   log.total_steps = options.Require<int64_t>("total_steps");
   log.num_train_epochs = options.Get<double>("num_train_epochs", 0.0);
   log.logging_steps = options.Get<int64_t>("logging_steps", 1);
+  log.eval_steps = options.Get<int64_t>("eval_steps", log.logging_steps);
+  log.save_steps = options.Get<int64_t>("save_steps", log.save_steps);
   log.train_batch_size = options.Get<int64_t>("train_batch_size", 1);
+  log.flops_per_token = options.Get<double>("flops_per_token", 0.0);
   options.Finish();
   return comm::ValueOrThrow(trainer::MetricsLog::Create(std::move(log)));
 }
@@ -180,7 +183,7 @@ void OpenTrainer(lua_State* L) {
           {"plot", Bind<&PlotSeries>},
           {"has", Bind<[](trainer::MetricsLog& log, std::string key) { return !log.Series(key).empty(); }>},
           {"best", Bind<&SetBest>},
-          {"state", Bind<[](trainer::MetricsLog& log) { return log.WriteState(); }>},
+          {"state", Bind<[](trainer::MetricsLog& log, std::optional<std::string> folder) { return folder ? log.WriteState(*folder) : log.WriteState(); }>},
           {"results", Bind<[](trainer::MetricsLog& log, std::string name, std::map<std::string, double> results) { return log.WriteResults(name, results); }>},
       });
   Class<trainer::Progress>::Register(

@@ -27,7 +27,7 @@ local optimizer, schedule = run.optimizer(config, weights), run.schedule(config,
 local references = objective.needs_reference and stages.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
   datasets = stages.datasets(train, evals) }) or {}
 runtime.reference = references.train
-local journal = moonring.journal.open(config, mesh, counts, train, attention)
+local journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention })
 for _, lines in ipairs { config.notes, notes } do
   for _, note in ipairs(lines) do journal:say(note) end
 end
@@ -39,7 +39,10 @@ local function save(folder)
   if objective.save then objective.save(folder) end
   if objective.state then moonring.system.write(folder .. "/objective_state.json", objective.state() .. "\n") end
 end
-local checkpoints = run.checkpoints(config, mesh, save)
+local checkpoints = run.checkpoints(config, mesh, function(folder)
+  save(folder)
+  journal:state(folder)
+end)
 
 local function evaluate()
   local all = {}
@@ -79,4 +82,5 @@ if mesh:rank() == 0 then save(config.output_dir) end
 sample("after", learner)
 journal:close()
 if evals and (config.do_eval or config.eval_strategy ~= "no") then journal:results(evaluate()) end
+journal:card()
 mesh:barrier()

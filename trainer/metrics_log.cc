@@ -139,12 +139,12 @@ absl::Status MetricsLog::Write(const StepRecord& record) {
   return absl::OkStatus();
 }
 
-absl::Status MetricsLog::WriteState() const {
+absl::Status MetricsLog::WriteState(const std::string& folder) const {
   const nlohmann::json state = {{"best_global_step", best_ ? nlohmann::json(best_->step) : nlohmann::json()},
                                 {"best_metric", best_ ? nlohmann::json(best_->metric) : nlohmann::json()},
                                 {"best_model_checkpoint", best_ ? nlohmann::json(best_->checkpoint) : nlohmann::json()},
                                 {"epoch", last_.epoch},
-                                {"eval_steps", options_.logging_steps},
+                                {"eval_steps", options_.eval_steps},
                                 {"global_step", last_.step},
                                 {"is_hyper_param_search", false},
                                 {"is_local_process_zero", true},
@@ -156,11 +156,11 @@ absl::Status MetricsLog::WriteState() const {
                                 {"num_train_epochs", static_cast<int64_t>(std::ceil(options_.num_train_epochs))},
                                 {"save_steps", options_.save_steps},
                                 {"stateful_callbacks", nlohmann::json::object()},
-                                {"total_flos", 0},
+                                {"total_flos", Flops()},
                                 {"train_batch_size", options_.train_batch_size},
                                 {"trial_name", nullptr},
                                 {"trial_params", nullptr}};
-  return comm::WithContext(comm::WriteWhole(PathOf(options_, "trainer_state.json"), Pretty(state)), "trainer.metrics_log");
+  return comm::WithContext(comm::WriteWhole(absl::StrCat(folder, "/trainer_state.json"), Pretty(state)), "trainer.metrics_log");
 }
 
 absl::Status MetricsLog::WriteResults(const std::string& name, const std::map<std::string, double>& results) {
@@ -183,6 +183,7 @@ absl::Status MetricsLog::Finish(double train_loss, int64_t examples) {
   const double seconds = std::max(SecondsSinceStart(), 1e-9);
   const double steps = static_cast<double>(last_.step - options_.first_step);
   const std::map<std::string, double> results = {{"epoch", last_.epoch},
+                                                 {"total_flos", Flops()},
                                                  {"train_loss", train_loss},
                                                  {"train_runtime", seconds},
                                                  {"train_samples_per_second", static_cast<double>(examples) / seconds},

@@ -6,7 +6,7 @@
 //   trainer_log.jsonl    a line a logging step, as it comes: current_steps total_steps loss lr epoch percentage elapsed_time
 //                        remaining_time ("H:MM:SS"), then grad_norm tokens tokens_per_second peak_memory_bytes and what else is given
 //   trainer_state.json   Transformers' TrainerState: global_step, max_steps, epoch, log_history, ...
-//   train_results.json   epoch, train_loss, train_runtime, train_samples_per_second, train_steps_per_second
+//   train_results.json   epoch, total_flos, train_loss, train_runtime, train_samples_per_second, train_steps_per_second
 //   eval_results.json    what an evaluation at the end gave; all_results.json has both
 //
 // Only one process writes a run's log: which one is its caller's business. A number that is NaN or infinite becomes null.
@@ -34,7 +34,8 @@ struct MetricsLogOptions {
   int64_t first_step = 0;  // steps already made, where a run goes on; times count from here
   bool keep = false;       // go on after the lines in the folder, up to first_step
   double num_train_epochs = 0.0;
-  int64_t logging_steps = 1, save_steps = 500, train_batch_size = 1;
+  int64_t logging_steps = 1, eval_steps = 1, save_steps = 500, train_batch_size = 1;
+  double flops_per_token = 0.0;  // of a forward and a backward pass: total_flos is so many times the tokens
   std::function<absl::Time()> clock = absl::Now;
 };
 
@@ -57,8 +58,9 @@ class MetricsLog {
   // One line into trainer_log.jsonl, in the file when it returns.
   absl::Status Write(const StepRecord& record);
 
-  // trainer_state.json as of the last record.
-  absl::Status WriteState() const;
+  // trainer_state.json as of the last record, in output_dir or in an existing folder of a checkpoint.
+  absl::Status WriteState() const { return WriteState(options_.output_dir); }
+  absl::Status WriteState(const std::string& folder) const;
 
   // The best checkpoint so far, for trainer_state.json: Transformers' names, `metric` of which it is the best.
   struct Best {
@@ -80,6 +82,7 @@ class MetricsLog {
  private:
   MetricsLog(MetricsLogOptions options, LineAppender lines) : options_(std::move(options)), lines_(std::move(lines)) {}
   double SecondsSinceStart() const { return absl::ToDoubleSeconds(options_.clock() - start_); }
+  double Flops() const { return options_.flops_per_token * static_cast<double>(last_.tokens); }
   nlohmann::ordered_json Line(const StepRecord& record);
 
   MetricsLogOptions options_;

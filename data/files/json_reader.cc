@@ -139,7 +139,7 @@ absl::Status JsonReader::ParseError(TextPosition begin, const nlohmann::json::pa
 }
 
 absl::Status JsonReader::Error(const TextPosition& at, absl::string_view what) const {
-  return absl::InvalidArgumentError(absl::StrCat(file_->path(), ":", at.line, ":", at.column, ": ", what));
+  return absl::InvalidArgumentError(absl::StrCat(file_->path(), ":", at.line, ":", at.column, " (row ", rows_ + 1, "): ", what));
 }
 
 }  // namespace moonring::data

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/status_macros.h"
+#include "data/formats/content_parts.h"
 #include "data/formats/row_fields.h"
 
 namespace moonring::data {
@@ -30,10 +31,22 @@ std::optional<Role> RoleOf(const std::optional<std::string>& word, const Tags& t
 
 bool IsAnswer(Role role) { return role == Role::kAssistant || role == Role::kFunctionCall; }
 
-absl::StatusOr<std::string> ReadContent(const OrderedJson& message, const Tags& tags, absl::string_view where) {
-  ASSIGN_OR_RETURN(std::optional<std::string> content, TextField(message, tags.content_tag), where);
+// The content, a text or a list of parts; none where there is none.
+absl::StatusOr<std::optional<ContentParts>> FindContent(const OrderedJson& message, const Tags& tags) {
+  const OrderedJson* content = FindField(message, tags.content_tag);
+  if (content != nullptr && content->is_array()) {
+    ASSIGN_OR_RETURN(ContentParts parts, ReadContentParts(*content), absl::StrCat("'", *tags.content_tag, "'"));
+    return std::optional(std::move(parts));
+  }
+  ASSIGN_OR_RETURN(std::optional<std::string> text, TextField(message, tags.content_tag));
+  if (!text.has_value()) return std::optional<ContentParts>();
+  return std::optional(ContentParts{.text = *std::move(text)});
+}
+
+absl::StatusOr<Message> ReadMessage(const OrderedJson& message, Role role, const Tags& tags, absl::string_view where) {
+  ASSIGN_OR_RETURN(std::optional<ContentParts> content, FindContent(message, tags), where);
   if (!content.has_value()) return absl::InvalidArgumentError(absl::StrCat(where, ": '", *tags.content_tag, "' must be a string, got null"));
-  return *std::move(content);
+  return Message{content->calls && IsAnswer(role) ? Role::kFunctionCall : role, std::move(content->text)};
 }
 
 // The calls of an openai answer as a function call's text; none where it has none.
@@ -74,8 +87,15 @@ class Turns {
   std::vector<std::string> results_;
 };
 
-// Messages `first` .. of the row into the conversation; false where they are not in turns.
-absl::StatusOr<bool> ReadTurns(const OrderedJson& listed, size_t first, const DatasetDescription& description, ToolMessages tools,
+// What is wrong with a message whose role is none that may come next.
+std::string OutOfTurn(const std::optional<std::string>& word, const Tags& tags) {
+  if (!word.has_value()) return absl::StrCat("with a message that has no '", tags.role_tag.value_or("role"), "' (the description's 'tags' say which key is the role)");
+  if (!RoleOf(word, tags).has_value() && word != tags.system_tag) return "with a role that the description's 'tags' do not name";
+  return "whose user and assistant do not take turns";
+}
+
+// Messages `first` .. of the row into the conversation. Returns why the row is to be skipped, or nothing.
+absl::StatusOr<std::string> ReadTurns(const OrderedJson& listed, size_t first, const DatasetDescription& description, ToolMessages tools,
                                std::vector<Message>& messages) {
   const bool openai = tools == ToolMessages::kAsOpenai;
   Turns turns(messages);
@@ -85,7 +105,7 @@ absl::StatusOr<bool> ReadTurns(const OrderedJson& listed, size_t first, const Da
     ASSIGN_OR_RETURN(const std::optional<std::string> word, ReadRole(listed[i], description.tags, where));
     const std::optional<Role> role = RoleOf(word, description.tags);
     const bool result = openai && role == Role::kObservation;
-    if (!role.has_value() || !(turns.Takes(*role) || (result && in_results))) return false;
+    if (!role.has_value() || !(turns.Takes(*role) || (result && in_results))) return OutOfTurn(word, description.tags);
     in_results = result;
     std::optional<std::string> calls;
     if (openai && IsAnswer(*role)) {
@@ -95,14 +115,14 @@ absl::StatusOr<bool> ReadTurns(const OrderedJson& listed, size_t first, const Da
       turns.Add({Role::kFunctionCall, *std::move(calls)});
       continue;
     }
-    ASSIGN_OR_RETURN(std::string content, ReadContent(listed[i], description.tags, where));
+    ASSIGN_OR_RETURN(Message message, ReadMessage(listed[i], *role, description.tags, where));
     if (result) {
-      turns.AddResult(std::move(content));
+      turns.AddResult(std::move(message.content));
     } else {
-      turns.Add({*role, std::move(content)});
+      turns.Add(std::move(message));
     }
   }
-  return true;
+  return "";
 }
 
 absl::Status AppendAnswer(const OrderedJson& row, const Column& column, const Tags& tags, ConvertedRow& converted) {
@@ -118,8 +138,7 @@ absl::Status AppendAnswer(const OrderedJson& row, const Column& column, const Ta
     converted.skipped = absl::StrCat("'", *column, "' that is not the assistant's");
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(std::string content, ReadContent(*message, tags, where));
-  converted.answers.push_back({*role, std::move(content)});
+  ASSIGN_OR_RETURN(converted.answers.emplace_back(), ReadMessage(*message, *role, tags, where));
   return absl::OkStatus();
 }
 
@@ -138,16 +157,22 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row, const Datas
   if (!listed->is_array()) return absl::InvalidArgumentError(absl::StrCat("'", *columns.messages, "' must be an array of messages, got ", listed->type_name()));
   ASSIGN_OR_RETURN(const std::optional<std::string> first_role, ReadRole(listed->front(), tags, absl::StrCat("'", *columns.messages, "'[0]")));
   const bool leads = tags.system_tag.has_value() && first_role == tags.system_tag;
-  ASSIGN_OR_RETURN(const std::optional<std::string> system, leads ? TextField(listed->front(), tags.content_tag) : TextField(row, columns.system));
-  converted.conversation.system = system.value_or("");
-  std::vector<Message>& messages = converted.conversation.messages;
-  ASSIGN_OR_RETURN(const bool in_turns, ReadTurns(*listed, leads ? 1 : 0, description, tools, messages));
-  if (!in_turns || messages.size() % 2 != (stage == Stage::kPairs ? 1 : 0) || messages.empty()) {
-    converted.skipped = !in_turns          ? "whose user and assistant do not take turns"
-                        : messages.empty() ? "without any message"
-                                           : absl::StrCat("that do not end with ", stage == Stage::kPairs ? "the user's message" : "an answer");
-    return converted;
+  if (leads) {
+    ASSIGN_OR_RETURN(const std::optional<ContentParts> system, FindContent(listed->front(), tags));
+    if (system.has_value()) converted.conversation.system = system->text;
+  } else {
+    ASSIGN_OR_RETURN(const std::optional<std::string> system, TextField(row, columns.system));
+    converted.conversation.system = system.value_or("");
   }
+  std::vector<Message>& messages = converted.conversation.messages;
+  ASSIGN_OR_RETURN(converted.skipped, ReadTurns(*listed, leads ? 1 : 0, description, tools, messages));
+  if (!converted.skipped.empty()) return converted;
+  if (messages.empty()) {
+    converted.skipped = "without any message";
+  } else if (messages.size() % 2 != (stage == Stage::kPairs ? 1 : 0)) {
+    converted.skipped = absl::StrCat("that do not end with ", stage == Stage::kPairs ? "the user's message" : "an answer");
+  }
+  if (!converted.skipped.empty()) return converted;
   if (stage == Stage::kPairs) {
     RETURN_IF_ERROR(AppendAnswer(row, columns.chosen, tags, converted));
     RETURN_IF_ERROR(AppendAnswer(row, columns.rejected, tags, converted));

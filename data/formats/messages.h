@@ -6,6 +6,8 @@
 //   supervised, feedback   the last message is an answer: the one to learn or to judge
 //   pairs                  the last one is to be answered; 'chosen' and 'rejected' are answers
 //
+// A message's content is a text, or a list of parts (data/formats/content_parts.h).
+//
 // A row that does not keep to it is skipped, as LLaMA-Factory 0.9.5 skips it. So is a pair one of whose answers is another's
 // message: there LLaMA-Factory warns, and trains on that answer in the user's form. Fails where a value has a wrong type, naming the key; the caller adds
 // file and row.

@@ -7,7 +7,7 @@ local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
 
 local moonring = {
-  version = "0.1.0",
+  version = system.version(),
   scope = tensor.scope,
   no_grad = tensor.no_grad,
   tensor = tensor.tensor,
@@ -66,7 +66,7 @@ end
 
 local make_tokenizer = moonring.data.tokenizer
 
-local TOKENIZER_FILES = { "tokenizer.json", "tokenizer.model", "spiece.model", "qwen.tiktoken" } -- the first that there is
+local TOKENIZER_FILES = { "tokenizer.json", "tokenizer.model", "spiece.model", "qwen.tiktoken", "tekken.json" } -- the first that there is
 
 --- The tokenizer that a checkpoint carries.
 function moonring.data.tokenizer(checkpoint)

@@ -1,33 +1,49 @@
---- What a training run tells: the log and the plot in output_dir, progress on the terminal, a sample answer before and after.
+--- What a training run tells: the log, the plots, training_args.yaml and the model card in output_dir, progress on the terminal, a sample answer before and after.
 -- Rank 0 writes; the other ranks only take part in what all must (peak memory).
 local chat = require "moonring.chat"
+local checkpoints = require "moonring.checkpoints"
 local data = require "moonring.native.data"
 local metrics = require "moonring.metrics"
+local model_card = require "moonring.model_card"
+local system = require "moonring.native.system"
 local templates = require "moonring.templates"
 local trainer = require "moonring.native.trainer"
+local training_args = require "moonring.training_args"
 
 local journal = {}
 local Journal = {}
 Journal.__index = Journal
 
-function journal.open(config, mesh, counts, dataset, attention)
-  local self = setmetatable({ config = config, mesh = mesh, counts = counts, tokens = 0, since = {}, metrics = {}, total_loss = 0, steps = 0, chosen = {} }, Journal)
+-- Operations of a forward and a backward pass over a token, as Transformers counts them: 6 for each parameter outside the embedding.
+local function flops_per_token(checkpoint)
+  local parameters = 0
+  for _, part in ipairs(checkpoint:parts()) do
+    if part.name ~= "embedding" then parameters = parameters + part.parameters end
+  end
+  return 6 * parameters
+end
+
+--- `parts`: { mesh, counts, checkpoint, dataset, attention }.
+function journal.open(config, parts)
+  local mesh, counts = parts.mesh, parts.counts
+  local self = setmetatable({ config = config, mesh = mesh, counts = counts, dataset = parts.dataset, tokens = 0, since = {}, metrics = {}, total_loss = 0, steps = 0, chosen = {},
+    evaluations = {} }, Journal)
   if mesh:rank() ~= 0 then return self end
+  local function interval(value) return checkpoints.interval(value or config.logging_steps, counts.total_steps) end
   self.log = trainer.log {
     dir = config.output_dir,
     total_steps = counts.total_steps,
     num_train_epochs = config.num_train_epochs,
     logging_steps = config.logging_steps,
+    eval_steps = interval(config.eval_steps),
+    save_steps = interval(config.save_steps),
     train_batch_size = config.per_device_train_batch_size,
+    flops_per_token = flops_per_token(parts.checkpoint),
   }
+  system.write(config.output_dir .. "/training_args.yaml", training_args.text(config, mesh:dp_size() * mesh:sp_size()))
   self.progress = trainer.progress { total_steps = counts.total_steps }
-  if config.streaming then
-    self.stream = dataset -- whose rows are counted as they are read
-    self.progress:line(tostring(dataset))
-  else
-    self.progress:line(dataset:report())
-  end
-  self.progress:line(("%d steps of %d examples; %s; %s"):format(counts.total_steps, counts.examples_per_step, tostring(mesh), tostring(attention)))
+  self.progress:line(config.streaming and tostring(self.dataset) or self.dataset:report()) -- a stream's rows are counted as they are read
+  self.progress:line(("%d steps of %d examples; %s; %s"):format(counts.total_steps, counts.examples_per_step, tostring(mesh), tostring(parts.attention)))
   return self
 end
 
@@ -60,7 +76,7 @@ function Journal:step(record)
     for _, loss in ipairs(self.since) do mean = mean + loss / #self.since end
     local means = metrics.means(self.metrics)
     means.accuracy = means.accuracy or means["rewards/accuracies"] -- LLaMA-Factory's name in this file
-    self.since, self.metrics = {}, {}
+    self.since, self.metrics, self.last_loss = {}, {}, mean
     if self.log then
       local norm = c.max_grad_norm > 0 and record.grad_norm or nil
       local words = self.log:write { step = record.step, loss = mean, lr = record.lr, grad_norm = norm, tokens = self.tokens, epoch = record.epoch,
@@ -78,16 +94,24 @@ local function prefixed(result, prefix)
   return named
 end
 
---- Takes what an evaluation gave (name -> number), how many rows and seconds it took, and of several data sets its name. Logs it, and returns it under the "eval_"
--- (or "eval_NAME_") names.
+--- Takes what an evaluation gave (name -> number), how many rows and seconds it took, and of several data sets its name, and returns it under the "eval_" (or
+-- "eval_NAME_") names. Logs it, but for the one after the training: the log is closed then, and eval_results.json is its place.
 function Journal:evaluation(result, rows, seconds, of)
   local prefix = of and "eval_" .. of .. "_" or "eval_"
   local named = prefixed(result, prefix)
   local took = math.max(seconds, 1e-9)
   named[prefix .. "runtime"], named[prefix .. "samples_per_second"] = seconds, rows / took
   named[prefix .. "steps_per_second"] = math.ceil(rows / self.config.per_device_eval_batch_size) / took
+  local at = self.closed and "end" or self.steps
+  if self.evaluated ~= at then -- else another data set's numbers of the same evaluation
+    self.evaluated, self.last_evaluation = at, {}
+    if not self.closed then
+      self.evaluations[#self.evaluations + 1] = { loss = self.last_loss, epoch = self.epoch or 0, step = self.steps, numbers = self.last_evaluation }
+    end
+  end
+  for name, value in pairs(named) do self.last_evaluation[name] = value end
   if self.log then
-    self.log:write { step = self.steps, epoch = self.epoch or 0, tokens = self.tokens, metrics = named }
+    if not self.closed then self.log:write { step = self.steps, epoch = self.epoch or 0, tokens = self.tokens, metrics = named } end
     local words = { ("step %d: %sloss %.6g"):format(self.steps, prefix, result.loss) }
     for _, name in ipairs { "loss_per_token", "accuracy", "rewards/accuracies", "rewards/margins" } do
       if result[name] then words[#words + 1] = ("%s%s %.6g"):format(prefix, name, result[name]) end
@@ -108,15 +132,28 @@ function Journal:results(named)
   local with_epoch = { epoch = self.epoch or 0 }
   for name, value in pairs(named) do with_epoch[name] = value end
   self.log:results("eval", with_epoch)
-  self.log:state()
+end
+
+--- trainer_state.json as of now in a checkpoint's folder.
+function Journal:state(folder)
+  if self.log then self.log:state(folder) end
+end
+
+--- The model card, README.md, after the last evaluation.
+function Journal:card()
+  if not self.log then return end
+  local text = model_card.text(self.config, { dp = self.mesh:dp_size(), examples_per_step = self.counts.examples_per_step, report = self.dataset:report(), evaluations = self.evaluations,
+    last = self.last_evaluation })
+  system.write(self.config.output_dir .. "/README.md", text)
 end
 
 --- The end of the training: result files and plots.
 function Journal:close()
+  self.closed = true
   if not self.log then return end
   local c = self.config
   self.log:finish(self.total_loss / math.max(self.steps, 1), self.steps * self.counts.examples_per_step)
-  if self.stream then self.progress:line(self.stream:report()) end
+  if c.streaming then self.progress:line(self.dataset:report()) end
   self.progress:line("model   " .. c.output_dir)
   self.progress:line("log     " .. c.output_dir .. "/trainer_log.jsonl")
   if not c.plot_loss then return end

@@ -43,7 +43,7 @@ function stages.references(c, parts)
   local digest = of:digest()
   local names = {}
   for name in pairs(parts.datasets) do names[#names + 1] = name end
-  table.sort(names) -- the same order on every rank
+  table.sort(names, function(a, b) return a ~= b and (a == "train" or (b ~= "train" and a < b)) end) -- the same order on every rank
   for _, name in ipairs(names) do
     local dataset = parts.datasets[name]
     found[name] = reference.precomputed {

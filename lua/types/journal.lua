@@ -1,18 +1,22 @@
 ---@meta moonring.journal
 
---- What a training run tells: the log and the plot in output_dir, progress on the terminal, a sample answer before and after. Rank 0
---- writes; the others take part in what all must.
+--- What a training run tells: the log, the plots, training_args.yaml and the model card in output_dir, progress on the terminal, a sample answer before
+--- and after. Rank 0 writes; the others take part in what all must.
 ---@class moonring.journal
 local journal = {}
 
---- Opens the log in output_dir and says what is about to be trained, on rank 0.
+---@class moonring.JournalParts
+---@field mesh moonring.Mesh
+---@field counts moonring.Counts
+---@field checkpoint moonring.Checkpoint what is trained
+---@field dataset moonring.Dataset what it learns from
+---@field attention moonring.Attention
+
+--- Opens the log in output_dir, writes training_args.yaml and says what is about to be trained, on rank 0.
 ---@param config moonring.Configuration
----@param mesh moonring.Mesh
----@param counts moonring.Counts
----@param dataset moonring.Dataset
----@param attention moonring.Attention
+---@param parts moonring.JournalParts
 ---@return moonring.Journal
-function journal.open(config, mesh, counts, dataset, attention) end
+function journal.open(config, parts) end
 
 --- A function that prints the model's likeliest answer to sample_prompt, with its argument ("before") in front; one that does nothing
 --- where there is no sample_prompt, and on the ranks above 0.
@@ -35,8 +39,13 @@ function journal.sampler(config, mesh, model, tokenizer) end
 ---@field progress? moonring.Progress on rank 0
 ---@field metrics table<string, number[]> totals since the last line of the log
 ---@field epoch? number epochs done
----@field stream? moonring.Stream on rank 0, with streaming: its report comes at the end
 ---@field chosen table<string, true> the strategies that "auto" chose so far
+---@field dataset moonring.Dataset | moonring.Stream what is learnt from
+---@field evaluated? integer | "end" when the last evaluation was
+---@field evaluations moonring.CardEvaluation[] while it trained
+---@field last_loss? number of the last line of the log
+---@field last_evaluation? table<string, number> its numbers, by their "eval_" names
+---@field closed? boolean the training is over
 local Journal = {}
 
 --- Takes what attention says of a micro-batch, and tells of each strategy that "auto" chooses, once.
@@ -60,7 +69,7 @@ function Journal:step(record) end
 ---@param text string
 function Journal:say(text) end
 
---- Takes what an evaluation gave, logs it, and returns it under the "eval_" names.
+--- Takes what an evaluation gave, logs it (one after the training is only told), and returns it under the "eval_" names.
 ---@param result table<string, number>
 ---@param rows integer
 ---@param seconds number
@@ -75,6 +84,13 @@ function Journal:best(best) end
 --- The numbers of the evaluation after the training: eval_results.json.
 ---@param named table<string, number>
 function Journal:results(named) end
+
+--- trainer_state.json as of now in the folder of a checkpoint.
+---@param folder string
+function Journal:state(folder) end
+
+--- Writes the model card, README.md. After the last evaluation.
+function Journal:card() end
 
 --- The end of the training: the result files and, with plot_loss, the plots.
 function Journal:close() end

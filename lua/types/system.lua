@@ -101,6 +101,10 @@ function system.requested_device() end
 ---@param ranks integer
 function system.launch(ranks) end
 
+--- Moonring's version.
+---@return string
+function system.version() end
+
 --- LibTorch's version.
 ---@return string
 function system.torch_version() end

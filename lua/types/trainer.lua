@@ -95,7 +95,10 @@ function trainer.heat_map(path, options) end
 ---@field total_steps integer
 ---@field num_train_epochs? number for trainer_state.json; 0 where absent
 ---@field logging_steps? integer the same; 1 where absent
+---@field eval_steps? integer the same; logging_steps where absent
+---@field save_steps? integer the same; 500 where absent
 ---@field train_batch_size? integer the same; 1 where absent
+---@field flops_per_token? number of a forward and a backward pass; total_flos is so many times the tokens
 
 --- The log of a run, under LLaMA-Factory's and Transformers' names: trainer_log.jsonl as it comes, trainer_state.json, train_results.json and
 --- all_results.json at the end. By one rank.
@@ -192,7 +195,8 @@ function Log:best(options) end
 function Log:results(name, results) end
 
 --- Writes trainer_state.json as of now.
-function Log:state() end
+---@param folder? string of a checkpoint; absent: the log's own
+function Log:state(folder) end
 
 function Log:close() end
 

@@ -191,7 +191,7 @@ TEST_F(OwnDataTest, ThreadsChangeNothing) {
     write(wrong + "{");
     EXPECT_EQ(ErrorOf(), "data set 'd': d.jsonl:701 (row 701): 'instruction' must be a string, got array") << threads;
     write("{");
-    EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': d.jsonl:701:2: syntax error")) << threads;
+    EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': d.jsonl:701:2 (row 701): syntax error")) << threads;
   }
   threads_ = 0;
   EXPECT_EQ(ErrorOf(), "preprocessing_num_workers must be at least 1, got 0");
@@ -219,7 +219,7 @@ TEST_F(OwnDataTest, NamesWhatIsWrong) {
   Describe("");
   EXPECT_EQ(ErrorOf(), "data set 'd': is empty: d.json has no row");
   Describe("[{\"instruction\": \"a\",\n \"output\": \"b\"},\n {\"instruction\": \"a\" \"output\"}]");
-  EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': d.json:3:29: syntax error"));
+  EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': d.json:3:29 (row 2): syntax error"));
   Describe("[{\"instruction\": \"a\", \"output\": \"b\"},\n\n {\"instruction\": [\"a\"], \"output\": \"b\"}]");
   EXPECT_EQ(ErrorOf(), "data set 'd': d.json:3 (row 2): 'instruction' must be a string, got array");
   Describe("[{\"instruction\": \"a\", \"output\": null}]");

@@ -57,11 +57,14 @@ TEST(SharegptTest, MakesConversations) {
   EXPECT_EQ(Sharegpt(R"({"conversations": null})"), "skipped: without any message");
   EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "system", "value": "S"}]})"), "skipped: without any message");
   EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}]})"), "skipped: that do not end with an answer");
-  for (const char* roles :
-       {R"({"from": "gpt", "value": "b"}, {"from": "human", "value": "a"})", R"({"from": "human", "value": "b"}, {"from": "human", "value": "a"})",
-        R"({"from": "human", "value": "b"}, {"value": "a"})", R"({"from": "human", "value": "b"}, {"from": "Gpt", "value": "a"})"}) {
-    EXPECT_EQ(Sharegpt((std::string("{\"conversations\": [") + roles + "]}").c_str()), "skipped: whose user and assistant do not take turns") << roles;
-  }
+  const auto of_messages = [](const char* messages) { return Sharegpt((std::string("{\"conversations\": [") + messages + "]}").c_str()); };
+  const std::string out_of_turn = "skipped: whose user and assistant do not take turns";
+  EXPECT_EQ(of_messages(R"({"from": "gpt", "value": "b"}, {"from": "human", "value": "a"})"), out_of_turn);
+  EXPECT_EQ(of_messages(R"({"from": "human", "value": "b"}, {"from": "human", "value": "a"})"), out_of_turn);
+  EXPECT_EQ(of_messages(R"({"from": "human", "value": "b"}, {"from": "system", "value": "a"})"), out_of_turn);
+  EXPECT_EQ(of_messages(R"({"from": "human", "value": "b"}, {"value": "a"})"),
+            "skipped: with a message that has no 'from' (the description's 'tags' say which key is the role)");
+  EXPECT_EQ(of_messages(R"({"from": "human", "value": "b"}, {"from": "Gpt", "value": "a"})"), "skipped: with a role that the description's 'tags' do not name");
 }
 
 TEST(SharegptTest, MakesPairsAndJudgedAnswers) {
@@ -122,6 +125,23 @@ TEST(OpenaiTest, MakesCallsOfTools) {
   EXPECT_EQ(Openai(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "t": "[1]"})"), "/u:a|a:b| tools [1]");
   EXPECT_THAT(Openai(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": null, "tool_calls": [{}]}]})"),
               HasSubstr("'conversations'[1]: each of 'tool_calls' must have a 'function'"));
+}
+
+// LLaMA-Factory 0.9.5 has no such rows.
+TEST(OpenaiTest, ReadsPartsOfAContent) {
+  const auto said = [](const std::string& parts) {
+    return Openai((R"({"conversations": [{"from": "system", "value": [{"type": "text", "value": "detailed thinking on"}]},
+                       {"from": "human", "value": [{"type": "text", "text": "a"}, {"type": "text", "value": "b"}]}, {"from": "gpt", "value": )" + parts + "}]}").c_str());
+  };
+  EXPECT_EQ(said(R"([{"type": "text", "text": "c"}])"), "detailed thinking on/u:ab|a:c|");
+  EXPECT_EQ(said(R"([{"type": "text", "text": "c"}, {"type": "reasoning", "value": "\nwhy\n"}])"), "detailed thinking on/u:ab|a:<think>\nwhy\n</think>\n\nc|");
+  EXPECT_EQ(said(R"([{"type": "reasoning", "value": "why"}, {"type": "text", "text": "c"}, {"type": "tool_call", "value": "{\"name\": \"f\", \"arguments\": {}}"}])"),
+            "detailed thinking on/u:ab|f:<think>\nwhy\n</think>\n\n[{\"name\": \"f\", \"arguments\": {}}]|");
+  EXPECT_EQ(said("[]"), "detailed thinking on/u:ab|a:|");
+  EXPECT_THAT(said("[3]"), HasSubstr("'conversations'[2]: 'value': part 0 must be an object with 'type', got number"));
+  EXPECT_THAT(said(R"([{"type": "text", "text": "c"}, {"type": "image_url", "image_url": "x"}])"), HasSubstr("part 1 has the type \"image_url\"; text, reasoning and tool_call can be read"));
+  EXPECT_THAT(said(R"([{"type": "text"}])"), HasSubstr("part 0 must have a text, got null"));
+  EXPECT_THAT(said(R"([{"type": "tool_call", "value": "{"}])"), HasSubstr("part 0: "));
 }
 
 TEST(OpenaiTest, AddsToTheSystemText) {

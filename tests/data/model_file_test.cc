@@ -39,7 +39,8 @@ void ExpectRows(const std::string& file, const std::string& golden_file) {
   for (size_t i = 0; i < strings.size(); ++i) {
     const auto ids = golden[i][0].get<std::vector<int32_t>>();
     EXPECT_EQ(tokenizer->Encode(strings[i].get_ref<const std::string&>()), ids) << strings[i];
-    if (!golden[i][1].is_null()) EXPECT_EQ(tokenizer->Decode(ids), golden[i][1].get<std::string>()) << strings[i];
+    if (golden[i][1].is_null()) continue;
+    EXPECT_EQ(tokenizer->Decode(ids), golden[i][1].get<std::string>()) << strings[i];
   }
 }
 
@@ -110,6 +111,38 @@ TEST(TiktokenRanks, Llama3sEqualTiktoken) { ExpectRows("external/tokenizers/llam
 TEST(TiktokenRanks, QwensEqualTiktoken) { ExpectRows("external/tokenizers/qwen/qwen.tiktoken", "qwen1.json"); }
 TEST(TiktokenRanks, Cl100kEqualsTiktoken) { ExpectRows("external/tokenizers/cl100k/cl100k_base.tiktoken", "cl100k.json"); }
 
+// As mistral-common numbers them: special tokens first, then the ranks that config asks for.
+TEST(Tekken, EqualsTiktoken) { ExpectRows(absl::StrCat(kGolden, "tiny/tekken.model"), "tiny/tekken.model.json"); }
+
+TEST(Tekken, NamesItsSpecialTokens) {
+  json file = json::parse(ReadRunfile(absl::StrCat(kGolden, "tiny/tekken.model")));
+  ASSERT_OK_AND_ASSIGN(const auto tokenizer, Tokenizer::FromModelFile(file.dump(), "", "tekken.json"));
+  EXPECT_EQ(tokenizer->vocab_size(), file["config"]["default_vocab_size"]);
+  EXPECT_EQ(tokenizer->bos(), 1);
+  EXPECT_EQ(tokenizer->eos(), 2);
+  EXPECT_THAT(tokenizer->Encode("[INST]<SPECIAL_20>"), ElementsAre(3, 20));
+  EXPECT_TRUE(tokenizer->IsSpecial(3));
+  file["special_tokens"] = {{{"rank", 0}, {"token_str", "<s>"}}, {{"rank", 1}, {"token_str", "</s>"}}};
+  ASSERT_OK_AND_ASSIGN(const auto listed, Tokenizer::FromModelFile(file.dump(), "", "tekken.json"));
+  EXPECT_THAT(listed->Encode("</s><SPECIAL_2>"), ElementsAre(1, 2));
+}
+
+TEST(Tekken, NamesWhatIsWrong) {
+  const json whole = json::parse(ReadRunfile(absl::StrCat(kGolden, "tiny/tekken.model")));
+  const auto wrong = [&](const char* pointer, const json& value, const std::string& why) {
+    json file = whole;
+    file[json::json_pointer(pointer)] = value;
+    EXPECT_THAT(Tokenizer::FromModelFile(file.dump(), "", "dir/tekken.json"), StatusIs(kBad, HasSubstr(why)));
+  };
+  wrong("/config/default_vocab_size", 1 << 20, "dir/tekken.json: config asks for 1048576 ids");
+  wrong("/config/default_num_special_tokens", 19, "20 special tokens, and config says there are 19");
+  wrong("/config/pattern", 3, "dir/tekken.json: config.pattern: wanted");
+  wrong("/vocab/7/rank", 9, "dir/tekken.json: vocab[7]: has rank 9");
+  wrong("/vocab/7/token_bytes", "?", "vocab[7]: token_bytes are no bytes in base64");
+  wrong("/vocab", 3, "dir/tekken.json.vocab: wanted an array");
+  EXPECT_THAT(Tokenizer::FromModelFile("{\"config\":", "", "dir/tekken.json"), StatusIs(kBad, HasSubstr("dir/tekken.json:1:")));
+}
+
 TEST(TiktokenRanks, SpecialTokensHaveTheirIds) {
   const std::string llama3 = ReadRunfile("external/tokenizers/llama3/tokenizer.model");
   ASSERT_OK_AND_ASSIGN(const auto tokenizer, Tokenizer::FromModelFile(llama3, "", "llama3"));
@@ -131,7 +164,7 @@ TEST(TiktokenRanks, RefusesByLine) {
   EXPECT_THAT(
       Tokenizer::FromModelFile("IQ== 0\nIg== 1\n", "", "dir/x.tiktoken"),
       StatusIs(kNot, HasSubstr("dir/x.tiktoken: ranks of 2 tokens: how they cut texts is known of files with 50256 (gpt2), 50280 (p50k), 100256 (cl100k), "
-                               "128000 (llama3), 151643 (qwen), 199998 (o200k) tokens only")));
+                               "128000 (llama3), 151643 (qwen), 199998 (o200k), 200000 (llama4), 248044 (qwen3.6) tokens only")));
   EXPECT_THAT(TiktokenRanks::Parse("IQ== 0\n\nIg==\n", "x"), StatusIs(kBad, HasSubstr("x:3: wanted a token's bytes in base64, a space and its rank")));
   EXPECT_THAT(TiktokenRanks::Parse("IQ== 0\nIQ== 1\n", "x"), StatusIs(kBad, HasSubstr("x:2: the token comes twice")));
   EXPECT_THAT(TiktokenRanks::Parse("IQ== 7\r\nIg== 7\r\n", "x"), StatusIs(kBad, HasSubstr("x:2: rank 7 comes twice")));

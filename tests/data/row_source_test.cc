@@ -65,22 +65,22 @@ TEST(RowSourceTest, SaysWhereARowIs) {
 }
 
 TEST(RowSourceTest, NamesLineAndColumnOfAFault) {
-  EXPECT_THAT(ErrorOf("[\n {\"a\": 1},\n {\"a\": tru}\n]"), HasSubstr("bad.json:3:11: syntax error while parsing value - invalid literal"));
-  EXPECT_THAT(ErrorOf("[{\"a\" 1}]"), HasSubstr("bad.json:1:7: "));
-  EXPECT_THAT(ErrorOf("[{\"é\": 1},\n{\"ü\": \"é\" 1}]"), HasSubstr("bad.json:2:11: "));
-  EXPECT_THAT(ErrorOf("[{\"a\": 1} {\"a\": 2}]"), EndsWith("bad.json:1:11: expected ',' or ']' after an element of the array"));
-  EXPECT_THAT(ErrorOf("[{\"a\": 1},]"), EndsWith("bad.json:1:11: expected another element after ','"));
-  EXPECT_THAT(ErrorOf("[{\"a\": 1}]]"), EndsWith("bad.json:1:11: more text after the end of the array"));
-  EXPECT_THAT(ErrorOf("[,]"), HasSubstr("bad.json:1:2: "));
-  EXPECT_THAT(ErrorOf("[}"), HasSubstr("bad.json:1:2: "));
-  EXPECT_THAT(ErrorOf("[{\"a\": 1}"), EndsWith("bad.json:1:10: the file ends inside the array: it is cut off, or lacks a ']'"));
+  EXPECT_THAT(ErrorOf("[\n {\"a\": 1},\n {\"a\": tru}\n]"), HasSubstr("bad.json:3:11 (row 2): syntax error while parsing value - invalid literal"));
+  EXPECT_THAT(ErrorOf("[{\"a\" 1}]"), HasSubstr("bad.json:1:7 (row 1): "));
+  EXPECT_THAT(ErrorOf("[{\"é\": 1},\n{\"ü\": \"é\" 1}]"), HasSubstr("bad.json:2:11 (row 2): "));
+  EXPECT_THAT(ErrorOf("[{\"a\": 1} {\"a\": 2}]"), EndsWith("bad.json:1:11 (row 2): expected ',' or ']' after an element of the array"));
+  EXPECT_THAT(ErrorOf("[{\"a\": 1},]"), EndsWith("bad.json:1:11 (row 2): expected another element after ','"));
+  EXPECT_THAT(ErrorOf("[{\"a\": 1}]]"), EndsWith("bad.json:1:11 (row 2): more text after the end of the array"));
+  EXPECT_THAT(ErrorOf("[,]"), HasSubstr("bad.json:1:2 (row 1): "));
+  EXPECT_THAT(ErrorOf("[}"), HasSubstr("bad.json:1:2 (row 1): "));
+  EXPECT_THAT(ErrorOf("[{\"a\": 1}"), EndsWith("bad.json:1:10 (row 2): the file ends inside the array: it is cut off, or lacks a ']'"));
   EXPECT_THAT(ErrorOf("["), EndsWith("the file ends inside the array: it is cut off, or lacks a ']'"));
-  EXPECT_THAT(ErrorOf("[{\"a\": \"cut o"), AllOf(HasSubstr("bad.json:1:14: "), EndsWith("(the file ends here)")));
-  EXPECT_THAT(ErrorOf("[{\"a\": \"quote missing},\n{\"a\": 2}]"), HasSubstr("bad.json:1:24: "));
-  EXPECT_THAT(ErrorOf("[{\"a\": \"\xff\"}]"), HasSubstr("bad.json:1:9: "));
-  EXPECT_THAT(ErrorOf("{\"a\": 1}\n{\"a\": 1\n{\"a\": 3}\n", "bad.jsonl"), AllOf(HasSubstr("bad.jsonl:2:8: "), HasSubstr("one whole JSON value a line")));
-  EXPECT_THAT(ErrorOf("{\"a\": 1}\n{\"a\": 1}}\n", "bad.jsonl"), HasSubstr("bad.jsonl:2:9: "));
-  EXPECT_THAT(ErrorOf("{\n \"data\": []\n}"), AllOf(HasSubstr("bad.json:1:2: "), HasSubstr("one whole JSON value a line")));
+  EXPECT_THAT(ErrorOf("[{\"a\": \"cut o"), AllOf(HasSubstr("bad.json:1:14 (row 1): "), EndsWith("(the file ends here)")));
+  EXPECT_THAT(ErrorOf("[{\"a\": \"quote missing},\n{\"a\": 2}]"), HasSubstr("bad.json:1:24 (row 1): "));
+  EXPECT_THAT(ErrorOf("[{\"a\": \"\xff\"}]"), HasSubstr("bad.json:1:9 (row 1): "));
+  EXPECT_THAT(ErrorOf("{\"a\": 1}\n{\"a\": 1\n{\"a\": 3}\n", "bad.jsonl"), AllOf(HasSubstr("bad.jsonl:2:8 (row 2): "), HasSubstr("one whole JSON value a line")));
+  EXPECT_THAT(ErrorOf("{\"a\": 1}\n{\"a\": 1}}\n", "bad.jsonl"), HasSubstr("bad.jsonl:2:9 (row 2): "));
+  EXPECT_THAT(ErrorOf("{\n \"data\": []\n}"), AllOf(HasSubstr("bad.json:1:2 (row 1): "), HasSubstr("one whole JSON value a line")));
   TemporaryFolder folder;
   EXPECT_THAT(ReadAll({folder.Path("none.json")}), ElementsAre(EndsWith("none.json: cannot be opened: No such file or directory")));
   EXPECT_THAT(ReadAll({folder.path()}), ElementsAre(HasSubstr(": of unknown kind; .json, .jsonl, .csv and .txt")));
@@ -98,7 +98,7 @@ TEST(RowSourceTest, ReadsRowsLongerThanItsBuffer) {
     lines += row + "\n";
   }
   EXPECT_THAT(ReadAll({folder.Write("a.json", array + "]"), folder.Write("a.jsonl", lines)}).size(), 6);
-  EXPECT_THAT(ReadAll({folder.Write("b.json", array + "!")}).back(), HasSubstr("b.json:3:700010: expected ',' or ']'"));
+  EXPECT_THAT(ReadAll({folder.Write("b.json", array + "!")}).back(), HasSubstr("b.json:3:700010 (row 4): expected ',' or ']'"));
 }
 
 // From every place, in arrays and lines and across files, the rest is the same, errors' places included.
@@ -115,7 +115,7 @@ TEST(RowSourceTest, ResumesAnywhere) {
     const auto row = (*source)->Next();
     rest.push_back(row.ok() ? Where(**row) + (*row)->value.dump() : std::string(row.status().message()));
   }
-  EXPECT_THAT(rest.back(), HasSubstr("d.json:3:2: "));
+  EXPECT_THAT(rest.back(), HasSubstr("d.json:3:2 (row 3): "));
   for (size_t begin = 0; begin < states.size(); ++begin) {
     auto resumed = RowSource::Open(files);
     ASSERT_TRUE((*resumed)->LoadState(states[begin]).ok());
@@ -214,7 +214,7 @@ TEST(RowSourceTest, NamesTheRowOfABadTextFile) {
   EXPECT_THAT(ErrorOf("one\r\ntwo\n\xC3\n", "bad.txt"), EndsWith("bad.txt:3 (row 3): byte 0xC3 after 0 bytes of the text is not UTF-8"));
   EXPECT_THAT(ErrorOf(std::string("o\0n\0e\0", 6), "nul.txt"), std::string(R"({"text":"o\u0000n\u0000e\u0000"})"));
   EXPECT_THAT(ErrorOf(std::string("\xFF\xFEo\0n\0e\0", 8), "wide.txt"), EndsWith("wide.txt: is UTF-16; only UTF-8 can be read"));
-  EXPECT_THAT(ErrorOf("[{\"a\": \"\xE9t\xE9\"}]", "latin.json"), HasSubstr("latin.json:1:10: syntax error"));
+  EXPECT_THAT(ErrorOf("[{\"a\": \"\xE9t\xE9\"}]", "latin.json"), HasSubstr("latin.json:1:10 (row 1): syntax error"));
 }
 
 // Cut anywhere, a compressed file gives some of its rows and then one line that says so.

@@ -111,7 +111,7 @@ do
   o.Router = moonring.router.new { model = o.Model, coefficient = 0.01, size = 4 }
   o.Checkpoints = moonring.checkpoints.new { dir = scratch, mesh = o.Mesh, save = function() end }
   local rank_1 = { rank = function() return 1 end } -- which writes no log
-  o.Journal = moonring.journal.open(moonring.config.load(nil, {}), rank_1, {}, o.Dataset, o.Attention)
+  o.Journal = moonring.journal.open(moonring.config.load(nil, {}), { mesh = rank_1, counts = {}, checkpoint = o.Checkpoint, dataset = o.Dataset, attention = o.Attention })
 end
 
 -- The live table of each documented class with functions.

@@ -215,9 +215,9 @@ class BadDataTest : public Workplace {
 
 TEST_F(BadDataTest, Rows) {
   const std::string row = R"({"instruction": "a", "output": "b"})";
-  EXPECT_THAT(With("[" + row + ",\n{\"instruction\" 1}]"), FailsWith(2, AllOf(HasSubstr("data set 'd': data/d.json:2:16: "))));
+  EXPECT_THAT(With("[" + row + ",\n{\"instruction\" 1}]"), FailsWith(2, AllOf(HasSubstr("data set 'd': data/d.json:2:16 (row 2): "))));
   EXPECT_THAT(With(row + "\n" + row + "\n{\"instruction\":\n"), FailsWith(2, HasSubstr("data/d.json:3:")));
-  EXPECT_THAT(With("[" + row), FailsWith(2, HasSubstr("data/d.json:1:37: the file ends inside the array")));
+  EXPECT_THAT(With("[" + row), FailsWith(2, HasSubstr("data/d.json:1:37 (row 2): the file ends inside the array")));
   EXPECT_THAT(With("[{\"instruction\": \"\xff\", \"output\": \"b\"}]"), FailsWith(2, AllOf(HasSubstr("data/d.json:1:"), HasSubstr("UTF-8"))));
   EXPECT_THAT(With("[]"), FailsWith(2, "data set 'd': is empty: data/d.json has no row"));
   EXPECT_THAT(With(""), FailsWith(2, "data set 'd': is empty: data/d.json has no row"));

@@ -39,6 +39,9 @@ class RunControlTest : public Workplace {
     return found;
   }
 
+  // Of the evaluation after the training.
+  double Final(const std::string& out, const std::string& key) const { return ReadJson(Path(out + "/eval_results.json")).at(key); }
+
   bool Exists(const std::string& name) const { return std::filesystem::exists(Path(name)); }
 };
 
@@ -92,9 +95,9 @@ TEST_F(RunControlTest, EndsWithTheBestCheckpoint) {
                                       "learning_rate=3", "plot_loss=true"});
   ASSERT_THAT(result, Succeeds());
   const std::vector<double> losses = Numbers("out", "eval_loss");
-  ASSERT_EQ(losses.size(), 5);  // and once more at the end
+  ASSERT_EQ(losses.size(), 4);
   EXPECT_LT(losses[0], losses[1]);
-  EXPECT_NEAR(losses[4], losses[0], 1e-6 * losses[0]);
+  EXPECT_NEAR(Final("out", "eval_loss"), losses[0], 1e-6 * losses[0]);
   EXPECT_TRUE(Exists("out/checkpoint-1") && Exists("out/checkpoint-4"));
   EXPECT_FALSE(Exists("out/checkpoint-2") || Exists("out/checkpoint-3"));
   const StoredTensors best = ReadSafetensors(Path("out/checkpoint-1/model.safetensors")), left = ReadSafetensors(Path("out/model.safetensors"));
@@ -103,7 +106,6 @@ TEST_F(RunControlTest, EndsWithTheBestCheckpoint) {
   EXPECT_EQ(state.at("best_global_step"), 1);
   EXPECT_EQ(state.at("best_model_checkpoint"), "out/checkpoint-1");
   EXPECT_DOUBLE_EQ(state.at("best_metric"), losses[0]);
-  EXPECT_DOUBLE_EQ(ReadJson(Path("out/eval_results.json")).at("eval_loss"), losses[4]);
   EXPECT_TRUE(Exists("out/training_eval_loss.png"));
 }
 
@@ -113,8 +115,8 @@ TEST_F(RunControlTest, TheBestAdapterAndValueHeadComeBack) {
                                             "load_best_model_at_end=true", "metric_for_best_model=loss", "learning_rate=1", "max_steps=3"}),
                 Succeeds());
     const std::vector<double> losses = Numbers(kind, "eval_loss");
-    ASSERT_EQ(losses.size(), 4);
-    EXPECT_NEAR(losses[3], *std::min_element(losses.begin(), losses.begin() + 3), 1e-6);
+    ASSERT_EQ(losses.size(), 3);
+    EXPECT_NEAR(Final(kind, "eval_loss"), *std::min_element(losses.begin(), losses.end()), 1e-6);
     EXPECT_TRUE(Exists(kind + "/value_head.safetensors") && Exists(kind + "/checkpoint-1/value_head.safetensors"));
     EXPECT_EQ(Exists(kind + "/adapter_model.safetensors"), kind == "lora");
   }
@@ -129,8 +131,40 @@ TEST_F(RunControlTest, EvaluatesAndSavesAtTheEndOfEpochs) {
   ASSERT_THAT(Train("sft", "talks", "out", {"max_samples=10", "eval_dataset=talks", "eval_strategy=epoch", "save_strategy=epoch", "max_steps=-1", "num_train_epochs=2", "eval_on_start=true"}),
               Succeeds());
   EXPECT_EQ(Numbers("out", "loss").size(), 6);       // ceil(10 / 4) steps an epoch
-  EXPECT_EQ(Numbers("out", "eval_loss").size(), 4);  // at the start, after each epoch, at the end
+  EXPECT_EQ(Numbers("out", "eval_loss").size(), 3);  // at the start and after each epoch
   EXPECT_TRUE(Exists("out/checkpoint-3") && Exists("out/checkpoint-6"));
+}
+
+// Scripts find Transformers' and LLaMA-Factory's names in the files beside the model and in a checkpoint.
+TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {
+  const std::vector<std::string> more = {"val_size=6", "eval_strategy=steps", "eval_steps=0.5", "save_strategy=steps", "save_steps=3", "weight_decay=0.1"};
+  ASSERT_THAT(Train("sft", "talks", "out", more, {"-n", "2"}), Succeeds());
+  ASSERT_THAT(Run({"-n", "2", "train", "out/training_args.yaml", "output_dir=again"}), Succeeds());
+  EXPECT_EQ(ReadText(Path("again/model.safetensors")), ReadText(Path("out/model.safetensors")));
+  EXPECT_THAT(ReadText(Path("out/training_args.yaml")), AllOf(HasSubstr("# Again: moonring -n 2 train "), HasSubstr("\nweight_decay: 0.1\n"), HasSubstr("\neval_steps: 0.5\n"), Not(HasSubstr("report_to"))));
+
+  const json state = ReadJson(Path("out/trainer_state.json")), earlier = ReadJson(Path("out/checkpoint-3/trainer_state.json"));
+  EXPECT_EQ(state.at("eval_steps"), 2);
+  EXPECT_EQ(state.at("save_steps"), 3);
+  EXPECT_EQ(earlier.at("global_step"), 3);
+  EXPECT_EQ(earlier.at("log_history").size(), 4);  // three steps and an evaluation
+  const double tokens = state.at("num_input_tokens_seen"), flos = ReadJson(Path("out/train_results.json")).at("total_flos");
+  const json config = ReadJson(Path("out/config.json"));
+  const double hidden = config.at("hidden_size"), rows = config.at("head_dim").get<double>() * (2 * config.at("num_attention_heads").get<double>() + 2 * config.at("num_key_value_heads").get<double>());
+  const double layer = hidden * (rows + 3 * config.at("intermediate_size").get<double>() + 2);
+  EXPECT_DOUBLE_EQ(flos, 6 * tokens * (config.at("num_hidden_layers").get<double>() * layer + hidden));  // the head is the embedding
+
+  const std::string card = ReadText(Path("out/README.md"));
+  const std::string home = Runfile("tests/golden/stages");
+  EXPECT_THAT(card, ::testing::StartsWith("---\nlibrary_name: transformers\nlicense: other\nbase_model: \"" + home + "/model\"\ntags:\n- moonring\n- full\n"));
+  EXPECT_THAT(card, AllOf(HasSubstr("\n# out\n"), HasSubstr("\n- total_train_batch_size: 8\n"), HasSubstr("\n- training_steps: 4\n"), HasSubstr("| Training Loss | Epoch | Step | Validation Loss |")));
+  const std::vector<double> losses = Numbers("out", "loss"), evaluated = Numbers("out", "eval_loss");
+  char row[80];
+  std::snprintf(row, sizeof(row), "| %.4f", losses[1]);
+  EXPECT_THAT(card, HasSubstr(std::string(row).substr(0, 7)));
+  std::snprintf(row, sizeof(row), "\n- Loss: %.4f", Final("out", "eval_loss"));
+  EXPECT_THAT(card, HasSubstr(std::string(row).substr(0, 13)));  // without the zeros at its end
+  EXPECT_EQ(evaluated.size(), 2);
 }
 
 // Stopped before the update, on every number of ranks; the last checkpoint stays whole.

