@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
 #include "absl/algorithm/container.h"
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
@@ -57,6 +59,29 @@ std::string DatasetReport::Text() const {
     absl::StrAppendFormat(&text, "%9d to %-9d %8d%s%s\n", int64_t{1} << b, (int64_t{2} << b) - 1, lengths[b], bar.empty() ? "" : " ", bar);
   }
   return text;
+}
+
+std::string DatasetReport::Json() const {
+  const auto kinds = [](const std::vector<CountedRows>& counted) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const CountedRows& kind : counted) list.push_back({{"what", kind.what}, {"count", kind.count}, {"first", kind.first}});
+    return list;
+  };
+  nlohmann::ordered_json report = {{"rows", rows},
+                                   {"examples", examples},
+                                   {"tokens", tokens},
+                                   {"learnt", learnt},
+                                   {"truncated", truncated},
+                                   {"nothing_learnt", nothing_learnt},
+                                   {"longest", longest},
+                                   {"left_over", left_over},
+                                   {"skipped", kinds(skipped)},
+                                   {"noted", kinds(noted)},
+                                   {"lengths", nlohmann::ordered_json::array()}};
+  for (size_t b = 0; b < lengths.size(); ++b) {
+    if (lengths[b] > 0) report["lengths"].push_back({{"from", int64_t{1} << b}, {"to", (int64_t{2} << b) - 1}, {"rows", lengths[b]}});
+  }
+  return report.dump();
 }
 
 }  // namespace moonring::data

@@ -42,6 +42,10 @@ struct DatasetReport {
 
   // Several lines: counts, what was left out, and the histogram of lengths.
   std::string Text() const;
+
+  // The same as one JSON object, for programs: the counts by these names; skipped and noted as lists of {what, count, first}; lengths as a list of
+  // {from, to, rows}.
+  std::string Json() const;
 };
 
 }  // namespace moonring::data

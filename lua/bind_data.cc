@@ -320,6 +320,7 @@ void OpenData(lua_State* L) {
                                {"example", Bind<&PushExample>},
                                {"digest", Bind<[](Dataset& dataset) { return data::DigestOf(*dataset.examples); }>},
                                {"report", Bind<[](Dataset& dataset) { return dataset.report.Text(); }>},
+                               {"report_json", Bind<[](Dataset& dataset) { return dataset.report.Json(); }>},
                                {"steps", Bind<&MakeSteps>},
                                {"write", Bind<[](Dataset& dataset, std::string path) { return data::WritePreprocessed(path, *dataset.examples); }>},
                                {"__tostring", Bind<[](Dataset& dataset) { return absl::StrCat("Dataset of ", dataset.examples->size(), " examples"); }>},
@@ -331,6 +332,7 @@ void OpenData(lua_State* L) {
           {"steps", Bind<&MakeStreamSteps>},
           {"whole", Bind<[](data::ExampleStream& stream, int64_t batch) { return Shared(comm::ValueOrThrow(data::OnePass(stream, batch))); }>},
           {"report", Bind<[](data::ExampleStream& stream) { return stream.report().Text(); }>},
+          {"report_json", Bind<[](data::ExampleStream& stream) { return stream.report().Json(); }>},
           {"__tostring", Bind<[](data::ExampleStream& stream) { return absl::StrCat("Stream of ", stream.Names()); }>},
       });
   Class<Steps>::Register(L, "Steps",

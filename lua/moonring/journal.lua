@@ -1,4 +1,4 @@
---- What a training run tells: the log, the plots, training_args.yaml and the model card in output_dir, progress on the terminal, a sample answer before and after.
+--- What a training run tells: the log, the plots, training_args.yaml, data_report.json and the model card in output_dir, progress on the terminal, a sample answer before and after.
 -- Rank 0 writes; the other ranks only take part in what all must (peak memory).
 local chat = require "moonring.chat"
 local checkpoints = require "moonring.checkpoints"
@@ -23,6 +23,12 @@ local function flops_per_token(checkpoint)
   return 6 * parameters
 end
 
+-- What the data set holds, on the terminal and in data_report.json.
+local function report(self)
+  self.progress:line(self.dataset:report())
+  system.write(self.config.output_dir .. "/data_report.json", self.dataset:report_json() .. "\n")
+end
+
 --- `parts`: { mesh, counts, checkpoint, dataset, attention }.
 function journal.open(config, parts)
   local mesh, counts = parts.mesh, parts.counts
@@ -42,7 +48,7 @@ function journal.open(config, parts)
   }
   system.write(config.output_dir .. "/training_args.yaml", training_args.text(config, mesh:dp_size() * mesh:sp_size()))
   self.progress = trainer.progress { total_steps = counts.total_steps }
-  self.progress:line(config.streaming and tostring(self.dataset) or self.dataset:report()) -- a stream's rows are counted as they are read
+  if config.streaming then self.progress:line(tostring(self.dataset)) else report(self) end -- a stream's rows are counted as they are read
   self.progress:line(("%d steps of %d examples; %s; %s"):format(counts.total_steps, counts.examples_per_step, tostring(mesh), tostring(parts.attention)))
   return self
 end
@@ -153,7 +159,7 @@ function Journal:close()
   if not self.log then return end
   local c = self.config
   self.log:finish(self.total_loss / math.max(self.steps, 1), self.steps * self.counts.examples_per_step)
-  if c.streaming then self.progress:line(self.dataset:report()) end
+  if c.streaming then report(self) end
   self.progress:line("model   " .. c.output_dir)
   self.progress:line("log     " .. c.output_dir .. "/trainer_log.jsonl")
   if not c.plot_loss then return end

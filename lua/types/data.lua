@@ -153,6 +153,11 @@ function Dataset:digest() end
 ---@return string
 function Dataset:report() end
 
+--- The same as one JSON object: rows, examples, tokens, learnt, truncated, nothing_learnt, longest, left_over; skipped and noted (what, count, first);
+--- lengths (from, to, rows).
+---@return string
+function Dataset:report_json() end
+
 ---@class moonring.StepsOptions
 ---@field mesh? moonring.Mesh each dp rank gets its part of every step; this process alone gets them whole where absent
 ---@field batch integer examples of a step, over all dp ranks
@@ -203,6 +208,10 @@ function Stream:whole(batch) end
 --- As a data set's, of the rows read so far, which may be ahead of the steps.
 ---@return string
 function Stream:report() end
+
+--- As a data set's, of the same rows.
+---@return string
+function Stream:report_json() end
 
 function Stream:close() end
 

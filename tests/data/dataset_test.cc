@@ -146,6 +146,13 @@ TEST_F(OwnDataTest, CountsAndReports) {
   EXPECT_EQ(report.skipped[0].count, 2);
   EXPECT_EQ(report.skipped[0].what, "no 'output'");
   EXPECT_THAT(report.skipped[0].first, EndsWith("d.json:2 (row 2)"));
+  json told = json::parse(report.Json());
+  EXPECT_EQ(told["lengths"], json::parse(R"([{"from": 8, "to": 15, "rows": 1}, {"from": 32, "to": 63, "rows": 1}])"));
+  EXPECT_EQ(told["skipped"][0]["what"], "no 'output'");
+  for (const char* gone : {"lengths", "skipped"}) told.erase(gone);
+  EXPECT_EQ(
+      told,
+      json::parse(R"({"rows": 4, "examples": 2, "tokens": 29, "learnt": 6, "truncated": 1, "nothing_learnt": 0, "longest": 38, "left_over": 0, "noted": []})"));
   std::string text = report.Text();
   text.erase(text.find(folder_.path()), folder_.path().size() + 1);
   const std::string bar(40, '#');

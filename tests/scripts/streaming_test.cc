@@ -36,6 +36,7 @@ TEST_F(StreamingTest, RanksChangeNothing) {
   ASSERT_EQ(alone.size(), 5);
   const double epochs[] = {0.2, 0.4, 0.6, 1.2, 1.4};
   for (int k = 0; k < 5; ++k) EXPECT_DOUBLE_EQ(alone[k].at("epoch").get<double>(), epochs[k]) << k;
+  EXPECT_GE(ReadJson(Path("alone/data_report.json")).at("rows"), 18);  // what five steps take, and what was read ahead
   struct Split {
     int ranks, sp, accumulation;
   };
