@@ -10,13 +10,14 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/nearest_name.h"
 #include "comm/status_macros.h"
 #include "data/chat_template.h"
+#include "data/column_check.h"
 #include "data/dataset_info.h"
 #include "data/dataset_split.h"
 #include "data/mixer.h"
 #include "data/numpy_random.h"
+#include "data/ordered_map.h"
 #include "data/row.h"
 #include "data/row_encoder.h"
 #include "data/row_sampler.h"
@@ -28,42 +29,32 @@ namespace {
 
 using TakeRow = absl::FunctionRef<void(EncodedRow)>;
 
-// A column that no row has is a slip in the description. Where reading stopped early, the rows not read may have it.
-absl::Status CheckColumns(const DatasetDescription& description, Stage stage, const std::set<std::string>& keys, bool read_all) {
-  const auto has = [&](const Column& column) { return column.has_value() && keys.contains(*column); };
-  const bool alpaca = description.formatting == "alpaca";
-  const bool has_text = has(description.columns.prompt) || has(description.columns.query);
-  for (const UsedColumn& used : UsedColumns(description, stage)) {
-    if (!used.column.has_value() || has(used.column)) continue;
-    const absl::string_view key = used.key;
-    const bool missing_text = alpaca && !has_text && (key == "prompt" || key == "query");
-    const bool missing = missing_text || (used.needed && key != "response");  // rows whose response is null are skipped, which says enough
-    if (!missing && !(read_all && (description.columns.named || key == "prompt"))) continue;
-    const std::vector<std::string> known(keys.begin(), keys.end());
-    return absl::InvalidArgumentError(absl::StrCat("no row has the key '", *used.column, "', which is to be its ", key, comm::DidYouMean(*used.column, known),
-                                                   "; rows have ", absl::StrJoin(known, ", "), "; 'columns' in the description says which key is which"));
-  }
-  return absl::OkStatus();
-}
-
-// Encodes the rows of a data set that `wanted` asks for by their number from 0 and hands them on with it, up to row `most`.
+// Encodes the rows of a data set that `wanted` asks for by their number from 0 and hands them on in their order, up to row `most`. Of two
+// that are wrong the first one is told of, whichever thread finds out first.
 absl::Status ReadRows(const DatasetDescription& description, const DatasetOptions& options, const RowEncoder& encoder, int64_t most,
-                      absl::FunctionRef<bool(int64_t)> wanted, absl::FunctionRef<void(int64_t, EncodedRow)> take) {
+                      absl::FunctionRef<bool(int64_t)> wanted, TakeRow take) {
   ASSIGN_OR_RETURN(const std::unique_ptr<RowSource> source, RowSource::Open(description.files));
+  OrderedMap<Row, absl::StatusOr<EncodedRow>> encoding(options.threads, [&](Row row) { return encoder.EncodeNamed(row, description); });
   std::set<std::string> keys;
   int64_t rows = 0;
   bool ended = false;
-  for (; rows < most; ++rows) {
-    ASSIGN_OR_RETURN(const std::optional<Row> row, source->Next());
-    ended = !row.has_value();
-    if (ended) break;
-    if (row->value.is_object()) {
-      for (const auto& [key, value] : row->value.items()) keys.insert(key);
+  absl::Status broken;
+  while (true) {
+    while (!ended && broken.ok() && rows < most && !encoding.Full()) {
+      absl::StatusOr<std::optional<Row>> row = source->Next();
+      broken = row.status();
+      ended = row.ok() && !row->has_value();
+      if (ended || !broken.ok()) break;
+      if ((*row)->value.is_object()) {
+        for (const auto& [key, value] : (*row)->value.items()) keys.insert(key);
+      }
+      if (wanted(rows++)) encoding.Add(**std::move(row));
     }
-    if (!wanted(rows)) continue;
-    ASSIGN_OR_RETURN(EncodedRow encoded, encoder.Encode(*row, description), Where(*row));
-    take(rows, std::move(encoded));
+    if (encoding.Empty()) break;
+    ASSIGN_OR_RETURN(EncodedRow encoded, encoding.Take());
+    take(std::move(encoded));
   }
+  RETURN_IF_ERROR(broken);
   if (rows == 0) return absl::InvalidArgumentError(absl::StrCat("is empty: ", absl::StrJoin(description.files, ", "), " has no row"));
   return CheckColumns(description, options.stage, keys, ended);
 }
@@ -85,9 +76,10 @@ absl::Status ReadSample(const DatasetDescription& description, const DatasetOpti
   if (options.max_samples.has_value()) drawn.resize(std::min<size_t>(drawn.size(), *options.max_samples));
   const std::set<int64_t> wanted(drawn.begin(), drawn.end());
   std::map<int64_t, EncodedRow> encoded;
+  auto next = wanted.begin();
   RETURN_IF_ERROR(ReadRows(
       description, options, encoder, rows, [&](int64_t row) { return wanted.contains(row); },
-      [&](int64_t row, EncodedRow each) { encoded.emplace(row, std::move(each)); }));
+      [&](EncodedRow each) { encoded.emplace(*next++, std::move(each)); }));
   for (const int64_t row : drawn) take(encoded.at(row));
   return absl::OkStatus();
 }
@@ -97,8 +89,7 @@ absl::Status ReadDataset(const DatasetDescription& description, const DatasetOpt
   RETURN_IF_ERROR(CheckStage(description, options.stage));
   if (description.num_samples.has_value()) return ReadSample(description, options, encoder, random, take);
   return ReadRows(
-      description, options, encoder, options.max_samples.value_or(std::numeric_limits<int64_t>::max()), [](int64_t) { return true; },
-      [&](int64_t, EncodedRow row) { take(std::move(row)); });
+      description, options, encoder, options.max_samples.value_or(std::numeric_limits<int64_t>::max()), [](int64_t) { return true; }, take);
 }
 
 // All rows of all data sets, mixed. Those of data sets that are interleaved are held until the last is read.

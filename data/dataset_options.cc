@@ -29,6 +29,7 @@ absl::Status CheckOptions(const DatasetOptions& options) {
   if (options.preprocessing_batch_size < 1) {
     return absl::InvalidArgumentError(absl::StrCat("preprocessing_batch_size must be at least 1, got ", options.preprocessing_batch_size));
   }
+  if (options.threads < 1) return absl::InvalidArgumentError(absl::StrCat("preprocessing_num_workers must be at least 1, got ", options.threads));
   if (options.train_on_prompt && options.mask_history) return absl::InvalidArgumentError("train_on_prompt and mask_history exclude one another");
   if (options.train_on_prompt && options.chat_template.efficient_eos) {
     return absl::InvalidArgumentError(

@@ -38,6 +38,7 @@ struct DatasetOptions {
   bool neat_packing = false;  // supervised: such rows, their texts apart
   // Rows that are prepared together: pretraining joins the texts of each such batch, feedback mismatches answers inside it.
   int64_t preprocessing_batch_size = 1000;
+  int64_t threads = 1;  // that encode rows; they change nothing but the time
 
   bool joins_texts() const { return stage == Stage::kPretraining && packing.value_or(true); }
   bool packs_rows() const { return stage == Stage::kSupervised && (packing.value_or(false) || neat_packing); }

@@ -1,6 +1,11 @@
 #include "data/dataset_report.h"
 
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
 #include "absl/algorithm/container.h"
+#include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -10,6 +15,29 @@ void CountRow(absl::string_view what, absl::string_view where, std::vector<Count
   auto found = absl::c_find_if(counted, [&](const CountedRows& rows) { return rows.what == what; });
   if (found == counted.end()) found = counted.insert(counted.end(), {.what = std::string(what), .first = std::string(where)});
   ++found->count;
+}
+
+bool DatasetReport::CountTokens(const Example& example) {
+  bool predicts = true;
+  for (int64_t d = 0; d < example.trained_documents(); ++d) {
+    const std::vector<int32_t>& labels = example.documents[d].labels;
+    const int64_t in_loss = absl::c_count_if(labels, [](int32_t label) { return label != kNotLearnt; });
+    tokens += static_cast<int64_t>(labels.size());
+    learnt += in_loss;
+    predicts = predicts && in_loss > (labels[0] != kNotLearnt ? 1 : 0);  // nothing comes before the first token to predict it from
+  }
+  nothing_learnt += !predicts;
+  return predicts;
+}
+
+void DatasetReport::CountPrepared(const Example& example) {
+  ++rows;
+  ++examples;
+  CountTokens(example);
+  int64_t length = 0;
+  for (int64_t d = 0; d < example.trained_documents(); ++d) length = std::max(length, example.documents[d].size());
+  longest = std::max(longest, length);
+  ++lengths[absl::bit_width(static_cast<uint64_t>(length)) - 1];
 }
 
 std::string DatasetReport::Text() const {
@@ -31,6 +59,29 @@ std::string DatasetReport::Text() const {
     absl::StrAppendFormat(&text, "%9d to %-9d %8d%s%s\n", int64_t{1} << b, (int64_t{2} << b) - 1, lengths[b], bar.empty() ? "" : " ", bar);
   }
   return text;
+}
+
+std::string DatasetReport::Json() const {
+  const auto kinds = [](const std::vector<CountedRows>& counted) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const CountedRows& kind : counted) list.push_back({{"what", kind.what}, {"count", kind.count}, {"first", kind.first}});
+    return list;
+  };
+  nlohmann::ordered_json report = {{"rows", rows},
+                                   {"examples", examples},
+                                   {"tokens", tokens},
+                                   {"learnt", learnt},
+                                   {"truncated", truncated},
+                                   {"nothing_learnt", nothing_learnt},
+                                   {"longest", longest},
+                                   {"left_over", left_over},
+                                   {"skipped", kinds(skipped)},
+                                   {"noted", kinds(noted)},
+                                   {"lengths", nlohmann::ordered_json::array()}};
+  for (size_t b = 0; b < lengths.size(); ++b) {
+    if (lengths[b] > 0) report["lengths"].push_back({{"from", int64_t{1} << b}, {"to", (int64_t{2} << b) - 1}, {"rows", lengths[b]}});
+  }
+  return report.dump();
 }
 
 }  // namespace moonring::data

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "data/example.h"
 
 namespace moonring::data {
 
@@ -33,8 +34,18 @@ struct DatasetReport {
   std::vector<CountedRows> noted;     // kept, but perhaps not what was meant: empty answers, pairs of equal answers, one kind of tag
   std::array<int64_t, 40> lengths{};  // [b] counts rows of 2^b .. 2^(b+1) - 1 tokens, uncut
 
+  // Adds the tokens of an example; whether something is predicted in each of its documents that are trained.
+  bool CountTokens(const Example& example);
+
+  // Adds an example of which nothing else is known: it was prepared before, and its length is what is left of it.
+  void CountPrepared(const Example& example);
+
   // Several lines: counts, what was left out, and the histogram of lengths.
   std::string Text() const;
+
+  // The same as one JSON object, for programs: the counts by these names; skipped and noted as lists of {what, count, first}; lengths as a list of
+  // {from, to, rows}.
+  std::string Json() const;
 };
 
 }  // namespace moonring::data

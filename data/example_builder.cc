@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
+#include "comm/status_macros.h"
 #include "data/packed_rows.h"
 
 namespace moonring::data {
@@ -138,23 +139,9 @@ void ExampleBuilder::Push(Example example, const EncodedRow& row) {
 }
 
 void ExampleBuilder::Keep(Example example, const std::string& where) {
-  if (prepared_.examples.empty()) first_example_ = where;
-  Count(example);
+  if (prepared_.report.examples++ == 0) first_example_ = where;
+  if (prepared_.report.CountTokens(example)) anything_to_predict_ = true;
   prepared_.examples.push_back(std::move(example));
-}
-
-void ExampleBuilder::Count(const Example& example) {
-  DatasetReport& report = prepared_.report;
-  bool predicts = true;
-  for (int64_t d = 0; d < example.trained_documents(); ++d) {
-    const std::vector<int32_t>& labels = example.documents[d].labels;
-    const int64_t learnt = absl::c_count_if(labels, [](int32_t label) { return label != kNotLearnt; });
-    report.tokens += static_cast<int64_t>(labels.size());
-    report.learnt += learnt;
-    predicts = predicts && learnt > (labels[0] != kNotLearnt ? 1 : 0);  // nothing comes before the first token to predict it from
-  }
-  report.nothing_learnt += !predicts;
-  anything_to_predict_ = anything_to_predict_ || predicts;
 }
 
 void ExampleBuilder::NoteOneKindOfTag() {
@@ -167,20 +154,27 @@ void ExampleBuilder::NoteOneKindOfTag() {
        .first = first_example_});
 }
 
-absl::StatusOr<PreparedDataset> ExampleBuilder::Finish() && {
+std::vector<Example> ExampleBuilder::EndBatch() {
   BuildBatch();
-  DatasetReport& report = prepared_.report;
-  report.examples = static_cast<int64_t>(prepared_.examples.size());
-  if (prepared_.examples.empty()) {
+  return std::exchange(prepared_.examples, {});
+}
+
+absl::Status ExampleBuilder::Check() const {
+  const DatasetReport& report = prepared_.report;
+  if (report.examples == 0) {
     std::string reasons;
     for (const CountedRows& skipped : report.skipped) absl::StrAppend(&reasons, "; ", skipped.count, " ", skipped.what, ", first at ", skipped.first);
     if (report.left_over > 0) absl::StrAppend(&reasons, "; their ", report.left_over, " tokens fill no block of cutoff_len ", options_.cutoff_len);
     return absl::InvalidArgumentError(absl::StrCat("dataset: none of ", report.rows, " rows gives an example", reasons));
   }
-  if (!anything_to_predict_) {
-    return absl::InvalidArgumentError(absl::StrCat("cutoff_len ", options_.cutoff_len, " is too small: it leaves no token to learn in any of ", report.examples,
-                                                   " examples (the longest has ", report.longest, " tokens)"));
-  }
+  if (anything_to_predict_) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cutoff_len ", options_.cutoff_len, " is too small: it leaves no token to learn in any of ", report.examples,
+                                                 " examples (the longest has ", report.longest, " tokens)"));
+}
+
+absl::StatusOr<PreparedDataset> ExampleBuilder::Finish() && {
+  BuildBatch();
+  RETURN_IF_ERROR(Check());
   NoteOneKindOfTag();
   return std::move(prepared_);
 }

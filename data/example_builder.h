@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "data/chat_template.h"
 #include "data/dataset_options.h"
@@ -40,7 +41,12 @@ class ExampleBuilder {
 
   void Add(EncodedRow row);
 
+  // The examples of the rows added since the last call; the last of these rows are a batch, however few. For a stream, which holds no more at a time.
+  std::vector<Example> EndBatch();
+  const DatasetReport& report() const { return prepared_.report; }
+
   // Fails where no row gave an example, or cutoff_len leaves nothing to learn in any.
+  absl::Status Check() const;
   absl::StatusOr<PreparedDataset> Finish() &&;
 
  private:
@@ -50,7 +56,6 @@ class ExampleBuilder {
   void BuildFeedback();
   void Push(Example example, const EncodedRow& row);
   void Keep(Example example, const std::string& where);
-  void Count(const Example& example);
   Document TextDocument(std::vector<int32_t> ids) const;
   Document AnswerDocument(const EncodedTurn& turn, const std::vector<int32_t>& answer, TurnLengths kept) const;
   void NoteOneKindOfTag();

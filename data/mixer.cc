@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "comm/status_macros.h"
 #include "data/numpy_random.h"
+#include "data/turns.h"
 
 namespace moonring::data {
 namespace {
@@ -24,27 +25,6 @@ std::vector<MixedRow> Concatenate(const std::vector<int64_t>& rows) {
   }
   return order;
 }
-
-// Which data set is next, for ever.
-class Turns {
- public:
-  Turns(int64_t datasets, const std::vector<double>& probabilities, int64_t seed)
-      : datasets_(datasets), cumulated_(probabilities.size()), random_(static_cast<uint64_t>(seed)) {
-    std::partial_sum(probabilities.begin(), probabilities.end(), cumulated_.begin());
-    for (double& bound : cumulated_) bound /= cumulated_.back();  // the last one at last
-  }
-
-  int64_t Next() {
-    if (cumulated_.empty()) return next_++ % datasets_;
-    return std::upper_bound(cumulated_.begin(), cumulated_.end(), random_.NextDouble()) - cumulated_.begin();
-  }
-
- private:
-  int64_t datasets_;
-  std::vector<double> cumulated_;
-  NumpyRandom random_;
-  int64_t next_ = 0;
-};
 
 }  // namespace
 
@@ -84,7 +64,7 @@ absl::StatusOr<std::vector<MixedRow>> MixRows(const std::vector<int64_t>& rows, 
   const bool in_turn = options.probabilities.empty();
   const bool under = options.strategy == MixStrategy::kInterleaveUnder;
   const bool once = options.strategy == MixStrategy::kInterleaveOnce;
-  Turns turns(datasets, options.probabilities, seed);
+  Turns turns(datasets, options.probabilities, NumpyRandom(static_cast<uint64_t>(seed)));
   std::vector<int64_t> taken(datasets);
   int64_t through = 0;  // data sets whose rows were all taken
   std::vector<MixedRow> order;

@@ -79,6 +79,26 @@ uint32_t NumpyRandom::Next32() {
   return static_cast<uint32_t>(both);
 }
 
+uint32_t NumpyRandom::Below(uint64_t n) {
+  TORCH_CHECK(n >= 1 && n <= uint64_t{1} << 32, "one of ", n, " numbers; wanted 1 to 2^32");
+  if (n == 1) return 0;
+  uint64_t product = Next32() * n;
+  const uint32_t uneven = static_cast<uint32_t>((uint64_t{1} << 32) % n);  // so many low halves belong to one number too many
+  while (static_cast<uint32_t>(product) < uneven) product = Next32() * n;
+  return static_cast<uint32_t>(product >> 32);
+}
+
+NumpyRandom::State NumpyRandom::state() const {
+  const auto high = [](Wide value) { return static_cast<uint64_t>(value >> 64); };
+  return {high(state_), static_cast<uint64_t>(state_), high(increment_), static_cast<uint64_t>(increment_), upper_half_.has_value(), upper_half_.value_or(0)};
+}
+
+void NumpyRandom::set_state(const State& state) {
+  state_ = Wide{state[0]} << 64 | state[1];
+  increment_ = Wide{state[2]} << 64 | state[3];
+  upper_half_ = state[4] != 0 ? std::optional(static_cast<uint32_t>(state[5])) : std::nullopt;
+}
+
 uint32_t NumpyDraws::UpTo(uint32_t most) {
   if (most == 0) return 0;
   const uint32_t mask = static_cast<uint32_t>(std::bit_ceil(uint64_t{most} + 1) - 1);
@@ -92,7 +112,7 @@ std::vector<int64_t> NumpyDraws::Permutation(int64_t n) {
   TORCH_CHECK(n >= 0 && n <= int64_t{1} << 32, "a permutation of ", n, " places; wanted 0 to 2^32");
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), int64_t{0});
-  for (int64_t i = n - 1; i > 0; --i) std::swap(order[i], order[UpTo(static_cast<uint32_t>(i))]);
+  Shuffle(order);
   return order;
 }
 

@@ -8,9 +8,11 @@
 #ifndef MOONRING_DATA_NUMPY_RANDOM_H_
 #define MOONRING_DATA_NUMPY_RANDOM_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace moonring::data {
@@ -25,6 +27,12 @@ class NumpyDraws {
   // Uniform in 0 .. most.
   uint32_t UpTo(uint32_t most);
 
+  // shuffle(), of at most 2^32.
+  template <class T>
+  void Shuffle(std::vector<T>& list) {
+    for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[UpTo(static_cast<uint32_t>(i - 1))]);
+  }
+
   // permutation(n); n at most 2^32.
   std::vector<int64_t> Permutation(int64_t n);
 };
@@ -38,6 +46,14 @@ class NumpyRandom final : public NumpyDraws {
 
   // random(): uniform in [0, 1), 53 bits.
   double NextDouble() { return static_cast<double>(Next64() >> 11) * 0x1p-53; }
+
+  // integers(0, n), n from 1 to 2^32: by D. Lemire's multiplication ("Fast Random Integer Generation in an Interval", 2019), which rejects less than masks do.
+  uint32_t Below(uint64_t n);
+
+  // Where it stands; set_state makes another one go on from there.
+  using State = std::array<uint64_t, 6>;
+  State state() const;
+  void set_state(const State& state);
 
  private:
   using Wide = unsigned __int128;

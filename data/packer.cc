@@ -44,8 +44,8 @@ void Fill(const std::vector<PlacedDocument>& documents, MicroBatch& micro_batch)
   for (const PlacedDocument& each : documents) {
     TORCH_CHECK(each.document->ids.size() == each.document->labels.size(), "a document of ", each.document->ids.size(), " ids and ",
                 each.document->labels.size(), " labels");
-    TORCH_CHECK(each.document->positions.empty() || each.document->positions.size() == each.document->ids.size(), "a document of ",
-                each.document->ids.size(), " ids and ", each.document->positions.size(), " positions");
+    TORCH_CHECK(each.document->positions.empty() || each.document->positions.size() == each.document->ids.size(), "a document of ", each.document->ids.size(),
+                " ids and ", each.document->positions.size(), " positions");
     sequence.lengths.push_back(each.document->size());
   }
   const int64_t tokens = std::accumulate(sequence.lengths.begin(), sequence.lengths.end(), int64_t{0});
@@ -89,14 +89,14 @@ Packing PackStep(absl::Span<const int64_t> lengths, const PackOptions& options) 
   return packing;
 }
 
-MicroBatch MakeMicroBatch(const std::vector<Example>& dataset, absl::Span<const int64_t> step, std::vector<int64_t> places, Part part) {
+MicroBatch MakeMicroBatch(const StepExamples& step, std::vector<int64_t> places, Part part) {
   MicroBatch micro_batch{.places = std::move(places)};
   std::vector<PlacedDocument> documents;
   for (const int64_t place : micro_batch.places) {
-    TORCH_CHECK(place >= 0 && place < static_cast<int64_t>(step.size()), "place ", place, " in a step of ", step.size(), " examples");
-    const int64_t index = step[place];
-    TORCH_CHECK(index >= 0 && index < static_cast<int64_t>(dataset.size()), "example ", index, " of a data set of ", dataset.size());
-    const Example& example = dataset[index];
+    const int64_t size = static_cast<int64_t>(step.examples.size());
+    TORCH_CHECK(place >= 0 && place < size, "place ", place, " in a step of ", size, " examples");
+    const int64_t index = step.batch.examples[place];
+    const Example& example = *step.examples[place];
     const int64_t begin = part == Part::kTrained ? 0 : example.trained_documents();
     const int64_t end = part == Part::kTrained ? example.trained_documents() : static_cast<int64_t>(example.documents.size());
     micro_batch.examples.push_back(index);

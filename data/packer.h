@@ -24,6 +24,7 @@
 #include "absl/types/span.h"
 #include "comm/sequence.h"
 #include "data/example.h"
+#include "data/step_examples.h"
 
 namespace moonring::data {
 
@@ -37,20 +38,20 @@ struct PackOptions {
 Packing PackStep(absl::Span<const int64_t> lengths, const PackOptions& options);
 
 struct MicroBatch {
-  std::vector<int64_t> examples;      // indices into the data set; their documents are those of `sequence`, in order
-  std::vector<int64_t> places;        // the same examples' places in the step, from 0
+  std::vector<int64_t> examples;   // indices into the data set; their documents are those of `sequence`, in order
+  std::vector<int64_t> places;     // the same examples' places in the step, from 0
   std::vector<int64_t> documents;  // of each example: how many. 2 for pairs: chosen, rejected, chosen, rejected, ...
-  std::vector<bool> desirable;        // kto: of each example; else empty
-  comm::Sequence sequence;            // targets: labels shifted inside each document; identity filled
-  at::Tensor labels_T;                // int64, unshifted: what an objective counts
+  std::vector<bool> desirable;     // kto: of each example; else empty
+  comm::Sequence sequence;         // targets: labels shifted inside each document; identity filled
+  at::Tensor labels_T;             // int64, unshifted: what an objective counts
 };
 
 // Which of their documents a micro-batch takes of its examples.
 enum class Part { kTrained, kMismatched };
 
-// The examples step[places] of `dataset` as one packed stream. A token's identity is example * 2^32 + that of its document in the example + its position in
-// the document: the same wherever it is packed.
-MicroBatch MakeMicroBatch(const std::vector<Example>& dataset, absl::Span<const int64_t> step, std::vector<int64_t> places, Part part = Part::kTrained);
+// The examples of a step at `places` as one packed stream. A token's identity is the example's index * 2^32 + that of its document in the example + its
+// position in the document: the same wherever it is packed.
+MicroBatch MakeMicroBatch(const StepExamples& step, std::vector<int64_t> places, Part part = Part::kTrained);
 
 }  // namespace moonring::data
 

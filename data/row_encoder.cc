@@ -45,6 +45,11 @@ absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row, const DatasetDescr
   return encoded;
 }
 
+absl::StatusOr<EncodedRow> RowEncoder::EncodeNamed(const Row& row, const DatasetDescription& description) const {
+  ASSIGN_OR_RETURN(EncodedRow encoded, Encode(row, description), Where(row));
+  return encoded;
+}
+
 void RowEncoder::EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const {
   const Tokenizer& tokenizer = template_.tokenizer();
   const std::string& text = converted.conversation.messages.front().content;

@@ -32,12 +32,16 @@ struct EncodedRow {
   int64_t whole_tokens = 0;       // of its longest document
 };
 
+// Thread-safe.
 class RowEncoder {
  public:
   RowEncoder(const DatasetOptions& options, const ChatTemplate& chat_template) : options_(options), template_(chat_template) {}
 
   // Fails for a row that the format refuses, and for one longer than cutoff_len where overlong is error.
   absl::StatusOr<EncodedRow> Encode(const Row& row, const DatasetDescription& description) const;
+
+  // The same; a message begins with where the row is.
+  absl::StatusOr<EncodedRow> EncodeNamed(const Row& row, const DatasetDescription& description) const;
 
  private:
   void EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const;

@@ -41,6 +41,7 @@ absl::StatusOr<std::unique_ptr<RowSource>> RowSource::Open(std::vector<std::stri
 
 absl::StatusOr<std::optional<Row>> RowSource::Next() {
   while (reader_ != nullptr) {
+    last_ = place();
     ASSIGN_OR_RETURN(std::optional<Row> row, reader_->Next());
     if (row.has_value()) return row;
     if (file_ + 1 == files_.size()) break;  // keeps the reader: its state says that it has ended
@@ -73,10 +74,16 @@ absl::Status RowSource::LoadState(absl::string_view state) {
   bool whole = at.is_array() && at.size() == 5 && saved["file"].is_number_unsigned() && saved["file"] < files_.size();
   for (const nlohmann::json& number : at) whole = whole && number.is_number_integer();
   if (!whole) return absl::InvalidArgumentError("row_source: the saved state is broken");
-  const size_t file = saved["file"];
-  ASSIGN_OR_RETURN(std::unique_ptr<RowReader> reader, OpenReader(files_[file]));
-  RETURN_IF_ERROR(reader->Seek({.position = {.offset = at[0], .line = at[1], .column = at[2]}, .rows = at[3], .ended = at[4] == 1}));
-  file_ = file;
+  return Seek({.file = saved["file"], .at = {.position = {.offset = at[0], .line = at[1], .column = at[2]}, .rows = at[3], .ended = at[4] == 1}});
+}
+
+RowPlace RowSource::place() const { return {.file = file_, .at = reader_ != nullptr ? reader_->state() : RowReader::State()}; }
+
+absl::Status RowSource::Seek(const RowPlace& place) {
+  if (place.file >= files_.size()) return absl::InvalidArgumentError(absl::StrCat("row_source: no file ", place.file, " of ", files_.size()));
+  ASSIGN_OR_RETURN(std::unique_ptr<RowReader> reader, OpenReader(files_[place.file]));
+  RETURN_IF_ERROR(reader->Seek(place.at));
+  file_ = place.file;
   reader_ = std::move(reader);
   return absl::OkStatus();
 }

@@ -20,6 +20,12 @@
 
 namespace moonring::data {
 
+// Where a row of several files begins: enough to go there without reading what comes before it (but for compressed files).
+struct RowPlace {
+  size_t file = 0;
+  RowReader::State at;
+};
+
 class RowSource final : public Source<Row> {
  public:
   static absl::StatusOr<std::unique_ptr<RowSource>> Open(std::vector<std::string> files);
@@ -28,12 +34,19 @@ class RowSource final : public Source<Row> {
   std::string SaveState() const override;
   absl::Status LoadState(absl::string_view state) override;
 
+  // Of the next row, and of the one that was handed out last.
+  RowPlace place() const;
+  const RowPlace& last_place() const { return last_; }
+  // To a place in these files. Where that fails the source is unchanged.
+  absl::Status Seek(const RowPlace& place);
+
  private:
   explicit RowSource(std::vector<std::string> files) : files_(std::move(files)) {}
 
   std::vector<std::string> files_;
   size_t file_ = 0;
   std::unique_ptr<RowReader> reader_;  // of files_[file_]; none where there is no file
+  RowPlace last_;
 };
 
 }  // namespace moonring::data

@@ -2,6 +2,7 @@
 //
 //   examples a step = per_device_train_batch_size x gradient_accumulation_steps x dp
 //   steps an epoch  = ceil(n / examples a step)  [ = ceil(ceil(n / (batch x dp)) / accumulation) ]
+//   with drop_last    n is rounded down to whole batches of batch x dp first; where there is none, it is not
 //
 // A step never crosses an epoch: the last one of an epoch is short, and no example is repeated to fill it. Nothing here
 // depends on sequence parallelism or on how a step is packed. Epochs follow one another until total_steps, or for ever.
@@ -25,6 +26,7 @@ namespace moonring::data {
 struct StepBatch {
   int64_t epoch = 0;
   int64_t step = 0;               // in the epoch
+  bool last = false;              // of the epoch
   std::vector<int64_t> examples;  // indices into the data set
 };
 
@@ -34,6 +36,8 @@ struct StepBatchesOptions {
   int64_t seed = 42;
   bool shuffle = true;
   std::optional<int64_t> total_steps;  // since the very first; Next() gives nothing after them
+  bool drop_last = false;              // leave out what of an epoch fills no batch of `batch` examples
+  int64_t batch = 1;                   // examples_per_step is a number of them
 };
 
 class StepBatches final : public Source<StepBatch> {
@@ -48,9 +52,10 @@ class StepBatches final : public Source<StepBatch> {
   absl::Status LoadState(absl::string_view state) override;
 
  private:
-  explicit StepBatches(const StepBatchesOptions& options) : options_(options) {}
+  explicit StepBatches(const StepBatchesOptions& options);
 
   StepBatchesOptions options_;
+  int64_t of_epoch_;  // examples that an epoch takes
   int64_t epoch_ = 0;
   int64_t taken_ = 0;           // in the epoch, below n
   std::vector<int64_t> order_;  // of epoch_; empty until it is asked for

@@ -1,7 +1,7 @@
 // The steps of one dp rank, ready to compute: the step's examples, and this rank's micro-batches of them.
 //
 // Every rank of an sp group makes the same; every dp rank packs the whole step and keeps its own part. Its state is that of
-// the step batches it draws from.
+// the source of examples it draws from.
 #ifndef MOONRING_DATA_STEP_SOURCE_H_
 #define MOONRING_DATA_STEP_SOURCE_H_
 
@@ -9,13 +9,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "data/example.h"
 #include "data/packer.h"
 #include "data/source.h"
 #include "data/step_batches.h"
+#include "data/step_examples.h"
 
 namespace moonring::data {
 
@@ -28,19 +29,17 @@ struct Step {
 
 class StepSource final : public Source<Step> {
  public:
-  // `batches` must draw from as many examples as `dataset` has.
-  static absl::StatusOr<std::unique_ptr<StepSource>> Create(std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches,
-                                                            PackOptions packing, int64_t dp_rank);
+  static absl::StatusOr<std::unique_ptr<StepSource>> Create(std::unique_ptr<Source<StepExamples>> examples, PackOptions packing, int64_t dp_rank);
 
   absl::StatusOr<std::optional<Step>> Next() override;
-  std::string SaveState() const override { return batches_->SaveState(); }
-  absl::Status LoadState(absl::string_view state) override { return batches_->LoadState(state); }
+  std::string SaveState() const override { return examples_->SaveState(); }
+  absl::Status LoadState(absl::string_view state) override { return examples_->LoadState(state); }
 
  private:
-  StepSource(std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches, PackOptions packing, int64_t dp_rank);
+  StepSource(std::unique_ptr<Source<StepExamples>> examples, PackOptions packing, int64_t dp_rank)
+      : examples_(std::move(examples)), packing_(packing), dp_rank_(dp_rank) {}
 
-  std::shared_ptr<const std::vector<Example>> dataset_;
-  std::unique_ptr<StepBatches> batches_;
+  std::unique_ptr<Source<StepExamples>> examples_;
   PackOptions packing_;
   int64_t dp_rank_;
 };

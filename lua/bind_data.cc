@@ -1,5 +1,6 @@
 // Tokenizers, chat templates, data sets and the steps drawn from them.
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include <ATen/Parallel.h>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -17,12 +20,16 @@
 #include "comm/torch_status.h"
 #include "data/chat_template.h"
 #include "data/dataset.h"
+#include "data/dataset_steps.h"
+#include "data/example_stream.h"
 #include "data/packer.h"
 #include "data/prefetcher.h"
 #include "data/preprocess_writer.h"
 #include "data/step_batches.h"
 #include "data/step_source.h"
+#include "data/stream_steps.h"
 #include "data/template_spec.h"
+#include "data/tokenized_folder.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_files.h"
 #include "lua/bindings.h"
@@ -47,6 +54,7 @@ struct Value<GivenTemplate> {
 namespace {
 
 constexpr int64_t kStepsAhead = 2;
+constexpr int kMostThreads = 16;  // that prepare rows where nobody says how many: beyond them reading is what takes time
 
 struct Dataset {
   std::shared_ptr<const std::vector<data::Example>> examples;
@@ -152,15 +160,13 @@ std::shared_ptr<Dataset> Shared(data::PreparedDataset prepared) {
   return Shared(Dataset{std::make_shared<const std::vector<data::Example>>(std::move(prepared.examples)), std::move(prepared.report)});
 }
 
-// The data set to learn from, and what val_size holds out of it or nil.
-std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(lua_State* L, Options options) {
-  constexpr double kNoValSize = 1e-6;  // LLaMA-Factory's
-  auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
+// What both `load` and `stream` take.
+data::DatasetOptions ReadDatasetOptions(lua_State* L, Options& options) {
   data::DatasetOptions wanted;
   wanted.names = options.Require<std::vector<std::string>>("names");
   wanted.dataset_dir = options.Get<std::string>("dir", "data");
   wanted.stage = comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
-  GivenTemplate given = options.Get<GivenTemplate>("template", "default");
+  wanted.chat_template = SpecOf(L, options.Get<GivenTemplate>("template", "default"));
   wanted.default_system = options.Find<std::string>("default_system");
   wanted.cutoff_len = options.Get<int64_t>("cutoff_len", 2048);
   wanted.max_samples = options.Find<int64_t>("max_samples");
@@ -172,13 +178,52 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(lua_S
   wanted.packing = options.Find<bool>("packing");
   wanted.neat_packing = options.Get<bool>("neat_packing", false);
   wanted.preprocessing_batch_size = options.Get<int64_t>("preprocessing_batch_size", 1000);
-  const double val_size = options.Get<double>("val_size", 0);
+  wanted.threads = options.Get<int64_t>("threads", std::min(kMostThreads, at::get_num_threads()));
   wanted.seed = options.Get<int64_t>("seed", 42);
+  return wanted;
+}
+
+// The data set to learn from, and what val_size holds out of it or nil.
+std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(lua_State* L, Options options) {
+  constexpr double kNoValSize = 1e-6;  // LLaMA-Factory's
+  auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
+  const data::DatasetOptions wanted = ReadDatasetOptions(L, options);
+  const double val_size = options.Get<double>("val_size", 0);
   options.Finish();
-  wanted.chat_template = SpecOf(L, std::move(given));
   if (val_size >= 0 && val_size <= kNoValSize) return {Shared(comm::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)))), nullptr};
   auto [train, held_out] = comm::ValueOrThrow(data::PrepareSplit(wanted, std::move(tokenizer), val_size));
   return {Shared(std::move(train)), Shared(std::move(held_out))};
+}
+
+// By split: train, and what is evaluated.
+std::map<std::string, std::shared_ptr<Dataset>> LoadTokenized(lua_State* L, Options options) {
+  auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
+  const std::string path = options.Require<std::string>("path");
+  const data::Stage stage = comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
+  const data::ChatTemplate chat_template =
+      comm::ValueOrThrow(data::ChatTemplate::Create(SpecOf(L, options.Get<GivenTemplate>("template", "default")), std::move(tokenizer), std::nullopt));
+  options.Finish();
+  std::map<std::string, std::shared_ptr<Dataset>> splits;
+  for (auto& [name, prepared] : comm::ValueOrThrow(data::LoadTokenized(path, stage, chat_template.pad()))) splits[name] = Shared(std::move(prepared));
+  return splits;
+}
+
+absl::Status SaveTokenized(std::string path, std::map<std::string, std::shared_ptr<Dataset>> splits, std::string stage) {
+  std::map<std::string, const std::vector<data::Example>*> examples;
+  for (const auto& [name, dataset] : splits) examples[name] = dataset->examples.get();
+  return data::SaveTokenized(path, examples, comm::ValueOrThrow(data::ParseStage(stage)));
+}
+
+std::shared_ptr<data::ExampleStream> OpenStream(lua_State* L, Options options) {
+  auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
+  data::StreamOptions wanted{.dataset = ReadDatasetOptions(L, options)};
+  wanted.buffer_size = options.Get<int64_t>("buffer_size", wanted.buffer_size);
+  wanted.shuffle = options.Get<bool>("shuffle", true);
+  wanted.lanes = options.Get<int64_t>("lanes", 1);
+  wanted.held_out = options.Get<int64_t>("val_size", 0);
+  wanted.only_held_out = options.Get<bool>("only_held_out", false);
+  options.Finish();
+  return comm::ValueOrThrow(data::ExampleStream::Create(std::move(wanted), std::move(tokenizer)));
 }
 
 // A list of {ids, labels}, one a document, and kto's tag or nil.
@@ -199,6 +244,14 @@ Pushed PushExample(lua_State* L, Dataset& dataset, int64_t index) {
   return {1 + Value<std::optional<bool>>::Push(L, example.desirable)};
 }
 
+// Steps of what `examples` gives, packed for this rank.
+std::shared_ptr<Steps> PackSteps(std::unique_ptr<data::Source<data::StepExamples>> examples, const std::optional<std::shared_ptr<comm::Mesh>>& mesh,
+                                 int64_t micro_batch_tokens) {
+  const data::PackOptions packing = {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1, .micro_batch_tokens = micro_batch_tokens};
+  auto source = comm::ValueOrThrow(data::StepSource::Create(std::move(examples), packing, mesh.has_value() ? (*mesh)->dp_rank() : 0));
+  return std::make_shared<Steps>(std::move(source), kStepsAhead);
+}
+
 std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
   const auto mesh = options.Find<std::shared_ptr<comm::Mesh>>("mesh");
   data::StepBatchesOptions order;
@@ -207,11 +260,24 @@ std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
   order.seed = options.Get<int64_t>("seed", 42);
   order.shuffle = options.Get<bool>("shuffle", true);
   order.total_steps = options.Find<int64_t>("total_steps");
-  const data::PackOptions packing = {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1, .micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens")};
+  const std::optional<int64_t> whole = options.Find<int64_t>("drop_last");
+  order.drop_last = whole.has_value();
+  order.batch = whole.value_or(1);
+  const int64_t micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens");
   options.Finish();
   auto batches = comm::ValueOrThrow(data::StepBatches::Create(order));
-  auto source = comm::ValueOrThrow(data::StepSource::Create(dataset.examples, std::move(batches), packing, mesh.has_value() ? (*mesh)->dp_rank() : 0));
-  return std::make_shared<Steps>(std::move(source), kStepsAhead);
+  return PackSteps(comm::ValueOrThrow(data::DatasetSteps::Create(dataset.examples, std::move(batches))), mesh, micro_batch_tokens);
+}
+
+std::shared_ptr<Steps> MakeStreamSteps(std::shared_ptr<data::ExampleStream> stream, Options options) {
+  const auto mesh = options.Find<std::shared_ptr<comm::Mesh>>("mesh");
+  data::StreamStepsOptions wanted;
+  wanted.batch = options.Require<int64_t>("batch");
+  wanted.batches = options.Get<int64_t>("batches", 1);
+  wanted.total_steps = options.Find<int64_t>("total_steps");
+  const int64_t micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens");
+  options.Finish();
+  return PackSteps(comm::ValueOrThrow(data::StreamSteps::Create(std::move(stream), wanted)), mesh, micro_batch_tokens);
 }
 
 int NextStep(lua_State* L) {
@@ -279,10 +345,21 @@ void OpenData(lua_State* L) {
                                {"ids_from", Bind<&IdsFrom>},
                                {"digest", Bind<[](Dataset& dataset) { return data::DigestOf(*dataset.examples); }>},
                                {"report", Bind<[](Dataset& dataset) { return dataset.report.Text(); }>},
+                               {"report_json", Bind<[](Dataset& dataset) { return dataset.report.Json(); }>},
                                {"steps", Bind<&MakeSteps>},
                                {"write", Bind<[](Dataset& dataset, std::string path) { return data::WritePreprocessed(path, *dataset.examples); }>},
                                {"__tostring", Bind<[](Dataset& dataset) { return absl::StrCat("Dataset of ", dataset.examples->size(), " examples"); }>},
                            });
+  Class<data::ExampleStream>::Register(
+      L, "Stream",
+      {
+          {"size", Bind<[](data::ExampleStream&) { return std::optional<int64_t>(); }>},
+          {"steps", Bind<&MakeStreamSteps>},
+          {"whole", Bind<[](data::ExampleStream& stream, int64_t batch) { return Shared(comm::ValueOrThrow(data::OnePass(stream, batch))); }>},
+          {"report", Bind<[](data::ExampleStream& stream) { return stream.report().Text(); }>},
+          {"report_json", Bind<[](data::ExampleStream& stream) { return stream.report().Json(); }>},
+          {"__tostring", Bind<[](data::ExampleStream& stream) { return absl::StrCat("Stream of ", stream.Names()); }>},
+      });
   Class<Steps>::Register(L, "Steps",
                          {
                              {"next", &NextStep},
@@ -293,6 +370,7 @@ void OpenData(lua_State* L) {
                               {
                                   {"epoch", Bind<[](data::Step& step) { return step.batch.epoch; }>},
                                   {"index", Bind<[](data::Step& step) { return step.batch.step; }>},
+                                  {"last", Bind<[](data::Step& step) { return step.batch.last; }>},
                                   {"tokens", Bind<[](data::Step& step) { return step.tokens; }>},
                                   {"examples", Bind<[](data::Step& step) { return step.batch.examples; }>},
                                   {"size", Bind<[](data::Step& step) { return step.batch.examples.size(); }>},
@@ -315,6 +393,10 @@ void OpenData(lua_State* L) {
                  {"changed_files", Bind<&ChangedFiles>},
                  {"template", Bind<&MakeTemplate>},
                  {"load", Bind<&LoadDataset>},
+                 {"stream", Bind<&OpenStream>},
+                 {"has_tokenized", Bind<[](std::string path) { return data::HasTokenized(path); }>},
+                 {"load_tokenized", Bind<&LoadTokenized>},
+                 {"save_tokenized", Bind<&SaveTokenized>},
              });
 }
 

@@ -3,11 +3,12 @@
 --   pt, sft  { input_ids, labels }: labels unshifted, -100 where nothing is learnt
 --   rm, dpo  { chosen_input_ids, chosen_labels, rejected_input_ids, rejected_labels }
 --   kto      { input_ids, labels, kl_input_ids, kl_labels, kto_tag }: kl_ is the prompt with another row's answer
--- With val_size or eval_dataset FILE.eval.jsonl gets what is evaluated.
+-- With tokenized_path the same is kept there too, for train; out may then be left out. With streaming: the examples of the first pass, in the order of training. With val_size or eval_dataset FILE.eval.jsonl gets what is
+-- evaluated; with eval_on_each_dataset each data set is in FILE.eval_NAME.jsonl.
 local moonring = require "moonring"
 local config = moonring.config.command(arg, { { "out", "string", moonring.null, "the file to write" } })
-moonring.config.require_keys(config, { "out", "model_name_or_path", "dataset" })
-moonring.config.check_output(config, "out")
+moonring.config.require_keys(config, { "model_name_or_path", "dataset", not config.tokenized_path and "out" or nil })
+if config.out then moonring.config.check_output(config, "out") end
 moonring.checks.datasets(config)
 
 local function write(dataset, path)
@@ -17,6 +18,12 @@ local function write(dataset, path)
 end
 
 local tokenizer = moonring.vocabulary.tokenizer(config, moonring.model.open(config.model_name_or_path))
-local train, eval = moonring.run.datasets(config, tokenizer)
+local train, eval, each = moonring.run.datasets(config, tokenizer)
+local said = moonring.datasets.keep(config, train, eval, each)
+if said then print(said) end
+if not config.out then return end
+if config.streaming then train = train:whole(config.per_device_train_batch_size) end
 write(train, config.out)
-if eval then write(eval, config.out:gsub("%.jsonl$", "") .. ".eval.jsonl") end
+local stem = config.out:gsub("%.jsonl$", "")
+if eval then write(eval, stem .. ".eval.jsonl") end
+for _, one in ipairs(each or {}) do write(one.dataset, stem .. ".eval_" .. one.name .. ".jsonl") end

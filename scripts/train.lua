@@ -10,9 +10,12 @@ moonring.launch(config.sequence_parallel_size, run.ranks(config))
 local mesh = run.mesh(config)
 local checkpoint, notes = models.open(config)
 local tokenizer = moonring.vocabulary.open(config, checkpoint)
-local train, eval = run.datasets(config, tokenizer)
-moonring.vocabulary.check(checkpoint, tokenizer, { dataset = train, eval_dataset = eval })
-if config.eval_strategy == "no" and not config.do_eval then eval = nil end -- held out, and left alone
+local train, eval, each = run.datasets(config, tokenizer)
+notes[#notes + 1] = mesh:rank() == 0 and moonring.datasets.keep(config, train, eval, each) or nil
+moonring.datasets.check_evaluation(config, eval, each)
+if config.eval_strategy == "no" and not config.do_eval then eval, each = nil, nil end -- held out, and left alone
+local evals = each or eval and { { dataset = eval } }
+moonring.vocabulary.check(checkpoint, tokenizer, not config.streaming and train, evals)
 local learner = models.learner(config, checkpoint)
 local attention = run.attention(config, mesh, learner)
 local counts = run.counts(config, train:size(), mesh:dp_size())
@@ -23,7 +26,7 @@ local runtime = moonring.runtime.new { mesh = mesh, model = learner, attention =
 local weights = runtime.parameters
 local optimizer, schedule = run.optimizer(config, weights), run.schedule(config, counts.total_steps)
 local references = objective.needs_reference and stages.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
-  datasets = { train = train, eval = eval } }) or {}
+  datasets = stages.datasets(train, evals) }) or {}
 runtime.reference = references.train
 local journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention })
 for _, lines in ipairs { config.notes, notes } do
@@ -43,17 +46,21 @@ local checkpoints = run.checkpoints(config, mesh, function(folder)
 end)
 
 local function evaluate()
-  local began = moonring.system.clock()
-  local result = runtime:evaluate(eval, { batch = config.per_device_eval_batch_size, micro_batch_tokens = run.micro_batch_tokens(config),
-    reference = references.eval, accuracy = config.compute_accuracy })
-  return journal:evaluation(result, eval:size(), moonring.system.clock() - began)
+  local all = {}
+  for _, one in ipairs(evals) do
+    local began = moonring.system.clock()
+    local result = runtime:evaluate(one.dataset, { batch = config.per_device_eval_batch_size, micro_batch_tokens = run.micro_batch_tokens(config),
+      reference = references[stages.eval_name(one)], accuracy = config.compute_accuracy })
+    for name, value in pairs(journal:evaluation(result, one.dataset:size(), moonring.system.clock() - began, one.name)) do all[name] = value end
+  end
+  return all
 end
 
 sample "before"
 mesh:barrier()
 moonring.system.started()
 local evaluates, saves = run.due(config, "eval", counts), run.due(config, "save", counts)
-if eval and config.eval_on_start then evaluate() end
+if evals and config.eval_on_start then evaluate() end
 for step, k in moonring.count(run.steps(config, train, mesh, counts)) do
   local loss, metrics = runtime:backward(step, k)
   local norm = run.clip(config, weights, step, k)
@@ -61,7 +68,7 @@ for step, k in moonring.count(run.steps(config, train, mesh, counts)) do
   optimizer:step(lr)
   weights:clear_gradients()
   journal:step { step = k, loss = loss, lr = lr, grad_norm = norm, tokens = step:tokens(), metrics = metrics, epoch = counts.epoch_after(step:epoch(), step:index()) }
-  if eval and evaluates(k, step) and checkpoints:judge(evaluate(), k) then journal:best(checkpoints.best) end
+  if evals and evaluates(k, step) and checkpoints:judge(evaluate(), k) then journal:best(checkpoints.best) end
   if saves(k, step) then checkpoints:save(k) end
   if checkpoints.stale >= (config.early_stopping_steps or math.huge) then break end
 end
@@ -75,6 +82,6 @@ end
 if mesh:rank() == 0 then save(config.output_dir) end
 sample("after", learner)
 journal:close()
-if eval and (config.do_eval or config.eval_strategy ~= "no") then journal:results(evaluate()) end
+if evals and (config.do_eval or config.eval_strategy ~= "no") then journal:results(evaluate()) end
 journal:card()
 mesh:barrier()

@@ -1,8 +1,5 @@
 // The rows of a .parquet file, or of an .arrow file (IPC, as a stream or a file).
 //
-// Arrow's library is 60 MB, so a library of ours that links it (data/files/arrow_rows.h) is loaded where the first such file is opened: from lib/
-// beside the program (//:dist), else from the program's runfiles. Arrow's own libraries come from runfiles, or in //:dist from Python's pyarrow.
-//
 // Fails with `FILE (row N): what is wrong` (N: the row that was to be next; what is wrong may be in a later one of its batch), and where the libraries are
 // missing. Cost: one batch of rows and one row group's pages in memory; Seek passes over row groups without reading them.
 #ifndef MOONRING_DATA_FILES_ARROW_READER_H_

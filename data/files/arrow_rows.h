@@ -1,5 +1,5 @@
-// What libmoonring_arrow.so offers: the rows of Parquet and Arrow files as JSON values. It links Arrow's C++ library, and is loaded where the
-// first such file is read (data/files/arrow_reader.h); host and library are built together, by one compiler.
+// What libmoonring_arrow.so offers: the rows of Parquet and Arrow files as JSON values. Host and library (data/files/arrow_library.h) are built
+// together, by one compiler.
 //
 // Text is text, booleans and numbers are themselves, lists and structs (their fields by name) are arrays and objects, maps are arrays of
 // {key, value}, a dictionary's values are those it names; dates and decimals are Arrow's text of them; binary data is null.
@@ -26,7 +26,6 @@ class ArrowRows {
 
 // Of kind "parquet" or "arrow" (IPC, as a stream or a file). Null where something is wrong: then `error` says what.
 using OpenArrowRowsFunction = ArrowRows*(const char* path, bool parquet, std::string& error);
-inline constexpr char kArrowLibrary[] = "libmoonring_arrow.so";
 inline constexpr char kOpenArrowRows[] = "MoonringOpenArrowRows";
 
 }  // namespace moonring::data

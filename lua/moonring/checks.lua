@@ -1,5 +1,6 @@
 --- What of a training configuration can be known to be wrong before anything is loaded. One function a subject; each ends the run with one line.
 local config = require "moonring.config"
+local datasets = require "moonring.datasets"
 local deepspeed = require "moonring.deepspeed"
 local objectives = require "moonring.native.objectives"
 local run = require "moonring.run"
@@ -28,7 +29,7 @@ end
 
 local function numbers(c)
   at_least(c, { sequence_parallel_size = 1, per_device_train_batch_size = 1, per_device_eval_batch_size = 1, gradient_accumulation_steps = 1, logging_steps = 1,
-    cutoff_len = 1, micro_batch_tokens = 1, num_train_epochs = 0, learning_rate = 0, max_grad_norm = 0, ddp_timeout = 0, val_size = 0, save_total_limit = 1,
+    cutoff_len = 1, micro_batch_tokens = 1, preprocessing_num_workers = 1, num_train_epochs = 0, learning_rate = 0, max_grad_norm = 0, ddp_timeout = 0, val_size = 0, save_total_limit = 1,
     early_stopping_steps = 1, lora_rank = 1, neftune_noise_alpha = 0, kto_chosen_weight = 0, kto_rejected_weight = 0, pref_ftx = 0, pref_bco_weight = 0 })
   between(c, "label_smoothing_factor", 0, 1)
   between(c, "lora_dropout", 0, 1)
@@ -89,9 +90,26 @@ local function finetuning(c)
   if c.finetuning_type == "freeze" and c.freeze_trainable_layers == 0 then config.fail "freeze_trainable_layers: wanted the last n layers (above 0) or the first -n (below 0), got 0" end
 end
 
---- Refuses two sources of what is evaluated.
+-- What a stream cannot have: numbers that depend on how many rows there are.
+local function streaming(c)
+  if not c.streaming then return end
+  if c.max_samples then config.fail "max_samples and streaming exclude one another" end
+  if c.val_size > 1e-6 and c.val_size < 1 then config.fail("val_size: wanted a number of rows with streaming, not a part of them, got ", c.val_size) end
+  if c.buffer_size < 1 then config.fail("buffer_size: wanted at least 1, got ", c.buffer_size) end
+  if c.dataset and #c.dataset > 1 and c.mix_strategy == "concat" then
+    c.notes[#c.notes + 1] = "streaming: the data sets are read one after another, in another order each pass; a mix_strategy that interleaves mixes them"
+  end
+  if c.disable_shuffling then c.notes[#c.notes + 1] = "disable_shuffling: a stream is shuffled all the same, as in LLaMA-Factory; buffer_size: 1 keeps the rows of a file in their order" end
+end
+
+--- Refuses two sources of what is evaluated, and what does not go with streaming.
 function checks.datasets(c)
   if c.eval_dataset and c.val_size > 0 then config.fail "val_size and eval_dataset exclude one another" end
+  streaming(c)
+  if not c.tokenized_path then return end
+  if c.streaming then config.fail "tokenized_path and streaming exclude one another: what is prepared whole need not be streamed" end
+  if system.exists(c.tokenized_path) and not system.is_folder(c.tokenized_path) then config.fail("tokenized_path: ", c.tokenized_path, " is a file, wanted a folder") end
+  if datasets.kept(c) then c.notes[#c.notes + 1] = ("tokenized_path: the data is read from %s; dataset and the keys that say how to prepare it are passed over"):format(c.tokenized_path) end
 end
 
 -- The best checkpoint can be loaded only where each one that is saved was evaluated.
@@ -116,6 +134,13 @@ local function evaluation(c)
   if c.load_best_model_at_end then best_model(c) end
 end
 
+-- A stream has no end that could be counted to, and no example that could be found again by its number.
+local function stream_training(c)
+  if not c.streaming then return end
+  if c.max_steps < 1 then config.fail "streaming: wanted max_steps beside it, since nobody knows how many rows there are" end
+  if c.precompute_ref_log_probs then config.fail "precompute_ref_log_probs: a stream has no end before which all log-probs could be computed; leave streaming out, or let the reference live" end
+end
+
 local function folders(c)
   if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder") end
   if #system.list(c.output_dir) > 0 and not c.overwrite_output_dir then
@@ -132,6 +157,7 @@ function checks.train(c)
   preferences(c)
   finetuning(c)
   evaluation(c)
+  stream_training(c)
   run.check_attention(c)
   c.notes[#c.notes + 1] = deepspeed.note(c)
   folders(c)

@@ -28,6 +28,7 @@ local moonring = {
   batch = require "moonring.batch",
   checkpoints = require "moonring.checkpoints",
   cat = tensor.cat,
+  datasets = require "moonring.datasets",
   run = require "moonring.run",
   models = require "moonring.models",
   vocabulary = require "moonring.vocabulary",

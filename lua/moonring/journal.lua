@@ -1,4 +1,4 @@
---- What a training run tells: the log, the plots, training_args.yaml and the model card in output_dir, progress on the terminal, a sample answer before and after.
+--- What a training run tells: the log, the plots, training_args.yaml, data_report.json and the model card in output_dir, progress on the terminal, a sample answer before and after.
 -- Rank 0 writes; the other ranks only take part in what all must (peak memory).
 local chat = require "moonring.chat"
 local checkpoints = require "moonring.checkpoints"
@@ -23,10 +23,16 @@ local function flops_per_token(checkpoint)
   return 6 * parameters
 end
 
+-- What the data set holds, on the terminal and in data_report.json.
+local function report(self)
+  self.progress:line(self.dataset:report())
+  system.write(self.config.output_dir .. "/data_report.json", self.dataset:report_json() .. "\n")
+end
+
 --- `parts`: { mesh, counts, checkpoint, dataset, attention }.
 function journal.open(config, parts)
   local mesh, counts = parts.mesh, parts.counts
-  local self = setmetatable({ config = config, mesh = mesh, counts = counts, report = parts.dataset:report(), tokens = 0, since = {}, metrics = {}, total_loss = 0, steps = 0, chosen = {},
+  local self = setmetatable({ config = config, mesh = mesh, counts = counts, dataset = parts.dataset, tokens = 0, since = {}, metrics = {}, total_loss = 0, steps = 0, chosen = {},
     evaluations = {} }, Journal)
   if mesh:rank() ~= 0 then return self end
   local function interval(value) return checkpoints.interval(value or config.logging_steps, counts.total_steps) end
@@ -42,7 +48,7 @@ function journal.open(config, parts)
   }
   system.write(config.output_dir .. "/training_args.yaml", training_args.text(config, mesh:dp_size() * mesh:sp_size()))
   self.progress = trainer.progress { total_steps = counts.total_steps }
-  self.progress:line(self.report)
+  if config.streaming then self.progress:line(tostring(self.dataset)) else report(self) end -- a stream's rows are counted as they are read
   self.progress:line(("%d steps of %d examples; %s; %s"):format(counts.total_steps, counts.examples_per_step, tostring(mesh), tostring(parts.attention)))
   return self
 end
@@ -87,28 +93,34 @@ function Journal:step(record)
   if self.progress then self.progress:step(record.step) end
 end
 
--- Numbers of an evaluation under their "eval_" names.
-local function prefixed(result)
+-- Numbers by name, each name behind a prefix.
+local function prefixed(result, prefix)
   local named = {}
-  for name, value in pairs(result) do named["eval_" .. name] = value end
+  for name, value in pairs(result) do named[prefix .. name] = value end
   return named
 end
 
---- Takes what an evaluation gave (name -> number), how many rows and seconds it took, and returns it under the "eval_" names. Logs it, but for the one after the
--- training: the log is closed then, and eval_results.json is its place.
-function Journal:evaluation(result, rows, seconds)
-  local named = prefixed(result)
-  named.eval_runtime, named.eval_samples_per_second = seconds, rows / math.max(seconds, 1e-9)
-  named.eval_steps_per_second = math.ceil(rows / self.config.per_device_eval_batch_size) / math.max(seconds, 1e-9)
-  self.last_evaluation = named
-  if self.log then
+--- Takes what an evaluation gave (name -> number), how many rows and seconds it took, and of several data sets its name, and returns it under the "eval_" (or
+-- "eval_NAME_") names. Logs it, but for the one after the training: the log is closed then, and eval_results.json is its place.
+function Journal:evaluation(result, rows, seconds, of)
+  local prefix = of and "eval_" .. of .. "_" or "eval_"
+  local named = prefixed(result, prefix)
+  local took = math.max(seconds, 1e-9)
+  named[prefix .. "runtime"], named[prefix .. "samples_per_second"] = seconds, rows / took
+  named[prefix .. "steps_per_second"] = math.ceil(rows / self.config.per_device_eval_batch_size) / took
+  local at = self.closed and "end" or self.steps
+  if self.evaluated ~= at then -- else another data set's numbers of the same evaluation
+    self.evaluated, self.last_evaluation = at, {}
     if not self.closed then
-      self.log:write { step = self.steps, epoch = self.epoch or 0, tokens = self.tokens, metrics = named }
-      self.evaluations[#self.evaluations + 1] = { loss = self.last_loss, epoch = self.epoch or 0, step = self.steps, numbers = named }
+      self.evaluations[#self.evaluations + 1] = { loss = self.last_loss, epoch = self.epoch or 0, step = self.steps, numbers = self.last_evaluation }
     end
-    local words = { ("step %d: eval_loss %.6g"):format(self.steps, result.loss) }
+  end
+  for name, value in pairs(named) do self.last_evaluation[name] = value end
+  if self.log then
+    if not self.closed then self.log:write { step = self.steps, epoch = self.epoch or 0, tokens = self.tokens, metrics = named } end
+    local words = { ("step %d: %sloss %.6g"):format(self.steps, prefix, result.loss) }
     for _, name in ipairs { "loss_per_token", "accuracy", "rewards/accuracies", "rewards/margins" } do
-      if result[name] then words[#words + 1] = ("eval_%s %.6g"):format(name, result[name]) end
+      if result[name] then words[#words + 1] = ("%s%s %.6g"):format(prefix, name, result[name]) end
     end
     self.progress:line(table.concat(words, "  "))
   end
@@ -136,7 +148,7 @@ end
 --- The model card, README.md, after the last evaluation.
 function Journal:card()
   if not self.log then return end
-  local text = model_card.text(self.config, { dp = self.mesh:dp_size(), examples_per_step = self.counts.examples_per_step, report = self.report, evaluations = self.evaluations,
+  local text = model_card.text(self.config, { dp = self.mesh:dp_size(), examples_per_step = self.counts.examples_per_step, report = self.dataset:report(), evaluations = self.evaluations,
     last = self.last_evaluation })
   system.write(self.config.output_dir .. "/README.md", text)
 end
@@ -147,10 +159,15 @@ function Journal:close()
   if not self.log then return end
   local c = self.config
   self.log:finish(self.total_loss / math.max(self.steps, 1), self.steps * self.counts.examples_per_step)
+  if c.streaming then report(self) end
   self.progress:line("model   " .. c.output_dir)
   self.progress:line("log     " .. c.output_dir .. "/trainer_log.jsonl")
   if not c.plot_loss then return end
-  for _, key in ipairs { "loss", "eval_loss", "rewards/accuracies", "eval_accuracy" } do
+  local keys = { "loss", "eval_loss", "rewards/accuracies", "eval_accuracy" }
+  for _, name in ipairs(c.eval_on_each_dataset and c.eval_dataset or {}) do
+    keys[#keys + 1], keys[#keys + 2] = "eval_" .. name .. "_loss", "eval_" .. name .. "_accuracy"
+  end
+  for _, key in ipairs(keys) do
     if self.log:has(key) then
       local path = c.output_dir .. "/training_" .. key:gsub("/", "_") .. ".png"
       self.log:plot(key, path, "training " .. key .. " of " .. c.output_dir)

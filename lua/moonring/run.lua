@@ -5,10 +5,9 @@ local attention = require "moonring.native.attention"
 local checkpoints = require "moonring.checkpoints"
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
-local data = require "moonring.native.data"
+local datasets = require "moonring.datasets"
 local model = require "moonring.native.model"
 local system = require "moonring.native.system"
-local templates = require "moonring.templates"
 local trainer = require "moonring.native.trainer"
 
 local run = {}
@@ -63,53 +62,26 @@ function run.attention(c, mesh, model)
   return attention.create(options)
 end
 
--- interleave_probs as numbers: a comma list holds texts.
-local function probabilities(list)
-  local numbers = {}
-  for i, each in ipairs(list or {}) do
-    numbers[i] = tonumber(each) or error(("interleave_probs: wanted numbers, got '%s'"):format(tostring(each)), 0)
-  end
-  return numbers
-end
+--- The data set to learn from, the one to evaluate on, or nil, and those to evaluate on one by one, or nil (moonring.datasets).
+function run.datasets(c, tokenizer) return datasets.load(c, tokenizer) end
 
--- Named data sets as the stage wants them.
-local function load_datasets(c, names, tokenizer, val_size)
-  return data.load {
-    names = names,
-    stage = c.stage,
-    dir = c.dataset_dir,
-    template = templates.of(c),
-    default_system = c.default_system,
-    tokenizer = tokenizer,
-    cutoff_len = c.cutoff_len - ((c.packing or c.neat_packing) and 1 or 0), -- as LLaMA-Factory, where packing is asked for by name
-    max_samples = c.max_samples,
-    mix_strategy = c.mix_strategy,
-    interleave_probs = probabilities(c.interleave_probs),
-    train_on_prompt = c.train_on_prompt,
-    mask_history = c.mask_history,
-    overlong = c.overlong,
-    packing = c.packing,
-    neat_packing = c.neat_packing,
-    preprocessing_batch_size = c.preprocessing_batch_size,
-    val_size = val_size,
-    seed = c.seed,
+-- Of a stream, whose examples nobody has counted: max_steps are an epoch to the Hugging Face Trainer, and each pass over the rows begins a new one.
+local function stream_counts(c, dp)
+  return {
+    examples_per_step = c.per_device_train_batch_size * c.gradient_accumulation_steps * dp,
+    steps_per_epoch = c.max_steps,
+    total_steps = c.max_steps,
+    epoch_after = function(epoch, index) return epoch + (index + 1) / c.max_steps end,
   }
 end
 
---- The data set to learn from.
-function run.dataset(c, tokenizer) return load_datasets(c, c.dataset, tokenizer) end
-
---- The data set to learn from, and the one to evaluate on, or nil: eval_dataset, or what val_size holds out.
-function run.datasets(c, tokenizer)
-  local train, held_out = load_datasets(c, c.dataset, tokenizer, c.val_size)
-  if c.eval_dataset then held_out = load_datasets(c, c.eval_dataset, tokenizer) end
-  return train, held_out
-end
-
 --- How many steps there are and how far each one is, as the Hugging Face Trainer counts them.
---   batches an epoch = ceil(n / (batch x dp)), steps an epoch = ceil(batches / accumulation)
+--   batches an epoch = ceil(n / (batch x dp)), with dataloader_drop_last the whole ones; steps an epoch = ceil(batches / accumulation)
+-- `examples` is nil of a stream.
 function run.counts(c, examples, dp)
+  if not examples then return stream_counts(c, dp) end
   local batches = math.ceil(examples / (c.per_device_train_batch_size * dp))
+  if c.dataloader_drop_last then batches = math.max(math.floor(examples / (c.per_device_train_batch_size * dp)), 1) end
   local steps = math.ceil(batches / c.gradient_accumulation_steps)
   return {
     examples_per_step = c.per_device_train_batch_size * c.gradient_accumulation_steps * dp,
@@ -124,7 +96,12 @@ end
 function run.micro_batch_tokens(c) return c.micro_batch_tokens or c.cutoff_len * c.per_device_train_batch_size end
 
 function run.steps(c, dataset, mesh, counts)
+  if c.streaming then
+    return dataset:steps { mesh = mesh, batch = c.per_device_train_batch_size, batches = c.gradient_accumulation_steps * mesh:dp_size(), total_steps = counts.total_steps,
+      micro_batch_tokens = run.micro_batch_tokens(c) }
+  end
   return dataset:steps {
+    drop_last = c.dataloader_drop_last and c.per_device_train_batch_size * mesh:dp_size() or nil,
     mesh = mesh,
     batch = counts.examples_per_step,
     seed = c.data_seed or c.seed,
@@ -150,7 +127,7 @@ function run.due(c, what, counts)
   local strategy = c[what .. "_strategy"]
   local every = checkpoints.interval(c[what .. "_steps"] or c.logging_steps, counts.total_steps)
   return function(k, step)
-    if strategy == "epoch" then return step:index() + 1 == counts.steps_per_epoch or (what == "save" and k == counts.total_steps) end
+    if strategy == "epoch" then return step:last() or ((what == "save" or c.streaming) and k == counts.total_steps) end
     return strategy == "steps" and (k % every == 0 or (what == "save" and k == counts.total_steps))
   end
 end

@@ -21,6 +21,16 @@ function stages.objective(c, learner)
     eaft_alpha = c.eaft_alpha }
 end
 
+--- What a data set of an evaluation ({ name, dataset }) is called among all: "eval", or "eval_NAME" of several.
+function stages.eval_name(one) return one.name and "eval_" .. one.name or "eval" end
+
+--- All data sets by name: train, and those of `evals`, a list of { name, dataset } or nil.
+function stages.datasets(train, evals)
+  local named = { train = train }
+  for _, one in ipairs(evals or {}) do named[stages.eval_name(one)] = one.dataset end
+  return named
+end
+
 --- The reference of a data set (moonring.reference): live, or precomputed into output_dir. `parts`: checkpoint, learner, attention, mesh, datasets = { train, eval }.
 -- Returns a list by data set; every rank must call it.
 function stages.references(c, parts)
@@ -31,14 +41,17 @@ function stages.references(c, parts)
     return found
   end
   local digest = of:digest()
-  for _, name in ipairs { "train", "eval" } do
+  local names = {}
+  for name in pairs(parts.datasets) do names[#names + 1] = name end
+  table.sort(names, function(a, b) return a ~= b and (a == "train" or (b ~= "train" and a < b)) end) -- the same order on every rank
+  for _, name in ipairs(names) do
     local dataset = parts.datasets[name]
-    found[name] = dataset and reference.precomputed {
-      path = c.output_dir .. (name == "train" and "/reference_log_probs.json" or "/reference_log_probs.eval.json"),
+    found[name] = reference.precomputed {
+      path = c.output_dir .. (name == "train" and "/reference_log_probs.json" or "/reference_log_probs." .. name .. ".json"),
       key = { data = dataset:digest(), template = c.template or "default", cutoff_len = c.cutoff_len, reference = digest, precision = run.precision(c), stage = c.stage,
         pref_loss = c.stage == "dpo" and c.pref_loss or "none", ld_alpha = c.ld_alpha or "none" },
       overwrite = c.overwrite_cache, make_model = function() return of end, dataset = dataset, attention = parts.attention, mesh = parts.mesh,
-      make_steps = function() return run.epoch(c, dataset, parts.mesh, name) end, documents = 2,
+      make_steps = function() return run.epoch(c, dataset, parts.mesh, name == "train" and "train" or "eval") end, documents = 2,
     }
   end
   if c.ref_model then of:close() end -- the numbers are there; the model is not needed any more

@@ -71,15 +71,18 @@ function vocabulary.open(c, checkpoint, template)
   return tokenizer
 end
 
---- Refuses data sets with tokens that the model has no rows for. `datasets` by the names of their keys.
-function vocabulary.check(checkpoint, tokenizer, datasets)
+--- Refuses data sets with tokens that the model has no rows for: `train`, unless it is false (a stream: what is in it shows as it is used), and `evals`, a list of
+-- { dataset } or nil.
+function vocabulary.check(checkpoint, tokenizer, train, evals)
   local rows = checkpoint:vocab_size()
-  for name, dataset in pairs(datasets) do
+  local function check(name, dataset)
     local beyond = dataset:ids_from(rows)
     if #beyond > 0 then
       config.fail(name, ": the model's vocabulary has ", rows, " rows, none for ", shown(tokenizer, beyond), "; resize_vocab: true makes them")
     end
   end
+  if train then check("dataset", train) end
+  for _, one in ipairs(evals or {}) do check("eval_dataset", one.dataset) end
 end
 
 return vocabulary

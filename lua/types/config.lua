@@ -36,6 +36,8 @@ local config = {}
 ---@field overlong "truncate" | "drop" | "error" what becomes of a longer example; truncate where absent
 ---@field train_on_prompt boolean learn the prompt's tokens too; false where absent
 ---@field mask_history boolean learn the last turn alone; false where absent
+---@field streaming boolean read the data as it is used, shuffled in a buffer; wants max_steps; false where absent
+---@field buffer_size integer streaming: rows of the shuffle buffer; 16384 where absent
 ---@field mix_strategy "concat" | "interleave_under" | "interleave_over" | "interleave_once" data sets one after another, or interleaved until the first is through (under), or all are, each again from its beginning (over) or once; concat where absent
 ---@field interleave_probs? string[] how likely each data set is to give the next row; absent: they take turns
 ---@field max_samples? integer rows of each data set at most
@@ -43,6 +45,11 @@ local config = {}
 ---@field packing? boolean stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at cutoff_len - 1, as LLaMA-Factory does. Stage sft: LLaMA-Factory's rows of cutoff_len tokens, whose texts see each other. Without it documents are packed exactly
 ---@field neat_packing boolean stage sft: rows of cutoff_len tokens as LLaMA-Factory forms them, each text by itself; false where absent
 ---@field preprocessing_batch_size integer rows that are joined together (pt with packing), or whose answers are exchanged (kto); 1000 where absent
+---@field preprocessing_num_workers? integer threads that prepare rows; absent: the cores of this rank, 16 at most
+---@field dataloader_num_workers integer streaming: parts that each data set is read in, each with a buffer of its own; 0: one part; 0 where absent
+---@field dataloader_drop_last boolean leave out what of an epoch fills no batch of per_device_train_batch_size x dp; false where absent
+---@field tokenized_path? string a folder of prepared data: read in place of the data sets where it is there, else written
+---@field eval_on_each_dataset boolean evaluate the data sets of eval_dataset one by one; false where absent
 ---@field overwrite_cache boolean compute reference log-probs again; prepared data is not cached; false where absent
 ---@field default_system? string the system prompt where an example has none
 ---@field tool_format? string how tools and their calls are written, by name; absent: as the template does

@@ -48,6 +48,7 @@ function data.template(template, tokenizer, system) end
 ---@field packing? boolean stage pt: join the texts and cut them in blocks of cutoff_len; true where absent. Stage sft: pack them into rows of cutoff_len + 1
 ---@field neat_packing? boolean stage sft: such rows, their texts apart; false where absent
 ---@field preprocessing_batch_size? integer rows that are joined (pt) or mismatched (kto) together; 1000 where absent
+---@field threads? integer that prepare rows; they change nothing but the time. This rank's cores where absent, 16 at most
 ---@field val_size? number hold rows out: a part of them below 1, above 1 their number; none where absent or 0
 ---@field seed? integer of what numpy draws: val_size's choice, interleave_probs, num_samples of a description; 42 where absent
 
@@ -57,6 +58,42 @@ function data.template(template, tokenizer, system) end
 ---@return moonring.Dataset train
 ---@return moonring.Dataset? held_out with val_size
 function data.load(options) end
+
+---@class moonring.StreamOptions: moonring.DatasetOptions
+---@field val_size? integer rows of a pass that are held out; none where absent
+---@field buffer_size? integer rows of the shuffle buffer; 16384 where absent
+---@field shuffle? boolean false: the rows stay in their order; true where absent
+---@field lanes? integer parts that the data sets are read in, each with a buffer of its own, batches from them in turn; 1 where absent
+---@field only_held_out? boolean the rows that val_size holds out, not the others; false where absent
+
+--- Data sets that are read as they are used, pass after pass, and shuffled in a buffer: LLaMA-Factory's streaming, row for row. max_samples is refused.
+--- Errors as of `load`, but those of a row come with the step that would have it.
+---@param options moonring.StreamOptions
+---@return moonring.Stream
+function data.stream(options) end
+
+---@class moonring.TokenizedOptions
+---@field path string the folder
+---@field tokenizer moonring.Tokenizer
+---@field template? string | moonring.TemplateTable whose pad pretraining does not learn; "default" where absent
+---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" whose columns are wanted; "sft" where absent
+
+--- Prepared examples by split ("train", "validation", ..) from a folder that the datasets library's save_to_disk wrote, or save_tokenized.
+--- Errors name the file and the row: no such folder, a part that is missing, columns of another stage.
+---@param options moonring.TokenizedOptions
+---@return table<string, moonring.Dataset>
+function data.load_tokenized(options) end
+
+--- Writes such a folder, whole or not at all.
+---@param path string
+---@param splits table<string, moonring.Dataset>
+---@param stage string
+function data.save_tokenized(path, splits, stage) end
+
+--- Whether there is a folder that is not empty.
+---@param path string
+---@return boolean
+function data.has_tokenized(path) end
 
 ---@class moonring.Tokenizer
 local Tokenizer = {}
@@ -154,6 +191,11 @@ function Dataset:digest() end
 ---@return string
 function Dataset:report() end
 
+--- The same as one JSON object: rows, examples, tokens, learnt, truncated, nothing_learnt, longest, left_over; skipped and noted (what, count, first);
+--- lengths (from, to, rows).
+---@return string
+function Dataset:report_json() end
+
 ---@class moonring.StepsOptions
 ---@field mesh? moonring.Mesh each dp rank gets its part of every step; this process alone gets them whole where absent
 ---@field batch integer examples of a step, over all dp ranks
@@ -161,6 +203,7 @@ function Dataset:report() end
 ---@field seed? integer of the order; 42 where absent
 ---@field shuffle? boolean each epoch in an order of its own, torch.randperm's under seed + epoch; true where absent
 ---@field total_steps? integer how many steps there are in all; without end where absent
+---@field drop_last? integer leave out what of an epoch fills no batch of so many examples; a step is a number of them
 
 --- The steps of a training, prepared ahead on a thread of their own. Which examples a step takes depends on (seed, epoch, step) alone, not on
 --- ranks or packing. A step never crosses an epoch: the last one of each may be short.
@@ -174,6 +217,41 @@ function Dataset:steps(options) end
 function Dataset:write(path) end
 
 function Dataset:close() end
+
+--- Examples of data sets that are read as they are used.
+---@class moonring.Stream
+local Stream = {}
+
+--- Nil: nobody knows how many examples there are.
+---@return integer?
+function Stream:size() end
+
+---@class moonring.StreamStepsOptions
+---@field mesh? moonring.Mesh as of a data set's steps
+---@field batch integer examples of a batch; a lane's last one is short
+---@field batches? integer batches of a step, over all dp ranks; 1 where absent
+---@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
+---@field total_steps? integer how many steps there are in all; without end where absent
+
+--- The steps of a training, from the beginning of the first pass. An epoch is a pass; indices of examples count on over all passes. One at a time of a stream.
+---@param options moonring.StreamStepsOptions
+---@return moonring.Steps
+function Stream:steps(options) end
+
+--- The first pass as a data set that is held in memory, in the order in which batches of that many examples are taken.
+---@param batch integer
+---@return moonring.Dataset
+function Stream:whole(batch) end
+
+--- As a data set's, of the rows read so far, which may be ahead of the steps.
+---@return string
+function Stream:report() end
+
+--- As a data set's, of the same rows.
+---@return string
+function Stream:report_json() end
+
+function Stream:close() end
 
 ---@class moonring.Steps
 local Steps = {}
@@ -203,6 +281,10 @@ function Step:epoch() end
 --- In the epoch, from 0.
 ---@return integer
 function Step:index() end
+
+--- Whether it is the epoch's last.
+---@return boolean
+function Step:last() end
 
 --- Of the whole step, over all dp ranks; kto's mismatched documents are not among them.
 ---@return integer

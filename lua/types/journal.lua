@@ -40,7 +40,8 @@ function journal.sampler(config, mesh, model, tokenizer) end
 ---@field metrics table<string, number[]> totals since the last line of the log
 ---@field epoch? number epochs done
 ---@field chosen table<string, true> the strategies that "auto" chose so far
----@field report string what the data set says of itself
+---@field dataset moonring.Dataset | moonring.Stream what is learnt from
+---@field evaluated? integer | "end" when the last evaluation was
 ---@field evaluations moonring.CardEvaluation[] while it trained
 ---@field last_loss? number of the last line of the log
 ---@field last_evaluation? table<string, number> its numbers, by their "eval_" names
@@ -72,8 +73,9 @@ function Journal:say(text) end
 ---@param result table<string, number>
 ---@param rows integer
 ---@param seconds number
+---@param of? string the name of the data set, of several: "eval_NAME_" stands before its numbers
 ---@return table<string, number>
-function Journal:evaluation(result, rows, seconds) end
+function Journal:evaluation(result, rows, seconds, of) end
 
 --- Notes the best checkpoint.
 ---@param best table { metric, step, folder }

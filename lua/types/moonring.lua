@@ -29,6 +29,7 @@
 ---@field metrics moonring.metrics
 ---@field batch moonring.batch
 ---@field checkpoints moonring.checkpoints
+---@field datasets moonring.datasets
 ---@field run moonring.run
 ---@field models moonring.models
 ---@field vocabulary moonring.vocabulary

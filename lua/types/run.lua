@@ -35,17 +35,12 @@ function run.attention(c, mesh, model) end
 ---@param c moonring.Configuration
 function run.check_attention(c) end
 
---- The data set to learn from, by stage, dataset, dataset_dir, template, cutoff_len and the other keys of data.
+--- The data set to learn from, and what to evaluate on (moonring.datasets.load).
 ---@param c moonring.Configuration
 ---@param tokenizer moonring.Tokenizer
----@return moonring.Dataset
-function run.dataset(c, tokenizer) end
-
---- The same, and the data set to evaluate on: eval_dataset, or what val_size holds out; nil where there is neither.
----@param c moonring.Configuration
----@param tokenizer moonring.Tokenizer
----@return moonring.Dataset train
+---@return moonring.Dataset | moonring.Stream train
 ---@return moonring.Dataset? eval
+---@return moonring.NamedDataset[]? each with eval_on_each_dataset
 function run.datasets(c, tokenizer) end
 
 ---@class moonring.Counts
@@ -57,7 +52,7 @@ function run.datasets(c, tokenizer) end
 --- How many steps there are, as the Hugging Face Trainer counts them:
 --- batches an epoch = ceil(n / (batch x dp)), steps an epoch = ceil(batches / accumulation).
 ---@param c moonring.Configuration
----@param examples integer
+---@param examples? integer nil of a stream: max_steps are an epoch then
 ---@param dp integer `mesh:dp_size()`
 ---@return moonring.Counts
 function run.counts(c, examples, dp) end

@@ -9,7 +9,18 @@ local stages = {}
 ---@field learner moonring.Model
 ---@field attention moonring.Attention
 ---@field mesh moonring.Mesh
----@field datasets table<string, moonring.Dataset> train, and eval where there is one
+---@field datasets table<string, moonring.Dataset | moonring.Stream> by name, as stages.datasets gives them
+
+--- "eval", or "eval_NAME" of several.
+---@param one moonring.NamedDataset
+---@return string
+function stages.eval_name(one) end
+
+--- All data sets by name: train, and those to evaluate on.
+---@param train moonring.Dataset | moonring.Stream
+---@param evals? moonring.NamedDataset[]
+---@return table<string, moonring.Dataset | moonring.Stream>
+function stages.datasets(train, evals) end
 
 --- The references of data sets, by ref_model and precompute_ref_log_probs. Collective over all ranks.
 ---@param c moonring.Configuration

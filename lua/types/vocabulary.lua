@@ -28,7 +28,8 @@ function vocabulary.open(c, checkpoint, template) end
 --- Refuses data sets with tokens that the model has no rows for.
 ---@param checkpoint moonring.Checkpoint
 ---@param tokenizer moonring.Tokenizer
----@param datasets table<string, moonring.Dataset> by the names of their keys, for the message
-function vocabulary.check(checkpoint, tokenizer, datasets) end
+---@param train moonring.Dataset | false what is learnt from; false: a stream, which shows what is in it as it is used
+---@param evals? { dataset: moonring.Dataset }[] what is evaluated
+function vocabulary.check(checkpoint, tokenizer, train, evals) end
 
 return vocabulary

@@ -16,8 +16,7 @@
 #include "data/preprocess_writer.h"
 #include "data/row_source.h"
 #include "data/truncation.h"
-#include "model/gguf.h"
-#include "model/gguf_tokenizer.h"
+#include "tests/data/golden_config.h"
 #include "tests/data/named_templates.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/testing/status_matchers.h"
@@ -26,6 +25,9 @@ namespace moonring::data {
 namespace {
 
 using ::moonring::testing::NamedTemplate;
+using ::moonring::testing::Names;
+using ::moonring::testing::OptionsOf;
+using ::moonring::testing::SmolLM2;
 using ::moonring::testing::StatusIs;
 using ::moonring::testing::TemporaryFolder;
 using nlohmann::json;
@@ -37,62 +39,6 @@ using ::testing::HasSubstr;
 
 constexpr char kGolden[] = "tests/golden/preprocess/";
 
-// SmolLM2's, from the file that the quickstart uses.
-std::shared_ptr<const Tokenizer> SmolLM2() {
-  static const std::shared_ptr<const Tokenizer> tokenizer = [] {
-    const auto file = model::GgufFile::Open("external/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
-    EXPECT_OK(file);
-    const auto files = model::TokenizerFilesFromGguf(**file);
-    EXPECT_OK(files);
-    return *Tokenizer::FromJson(files->at("tokenizer.json"), files->at("tokenizer_config.json"), "SmolLM2");
-  }();
-  return tokenizer;
-}
-
-std::vector<std::string> Names(const json& list) {
-  std::vector<std::string> names;
-  std::stringstream text(list.get<std::string>());
-  for (std::string name; std::getline(text, name, ',');) names.push_back(name);
-  return names;
-}
-
-DatasetOptions OptionsOf(const json& config, const std::string& dataset_dir) {
-  DatasetOptions options{.dataset_dir = dataset_dir, .chat_template = NamedTemplate(config["template"])};
-  for (const auto& [key, value] : config.items()) {
-    if (key == "dataset") {
-      options.names = Names(value);
-    } else if (key == "stage") {
-      options.stage = *ParseStage(value.get<std::string>());
-    } else if (key == "packing") {
-      options.packing = value.get<bool>();
-    } else if (key == "neat_packing") {
-      options.neat_packing = value;
-    } else if (key == "preprocessing_batch_size") {
-      options.preprocessing_batch_size = value;
-    } else if (key == "cutoff_len") {
-      options.cutoff_len = value;
-    } else if (key == "max_samples") {
-      options.max_samples = value.get<int64_t>();
-    } else if (key == "train_on_prompt") {
-      options.train_on_prompt = value;
-    } else if (key == "mask_history") {
-      options.mask_history = value;
-    } else if (key == "default_system") {
-      options.default_system = value.get<std::string>();
-    } else if (key == "seed") {
-      options.seed = value;
-    } else if (key == "mix_strategy") {
-      options.mix.strategy = *ParseMixStrategy(value.get<std::string>());
-    } else if (key == "interleave_probs") {
-      for (const std::string& probability : Names(value)) options.mix.probabilities.push_back(std::stod(probability));
-    } else {
-      EXPECT_THAT(key, AnyOf("template", "val_size", "eval_dataset"));
-    }
-  }
-  if (options.packs_rows()) --options.cutoff_len;
-  return options;
-}
-
 std::string Lines(const std::vector<Example>& examples) {
   std::string text;
   for (const Example& example : examples) text += PreprocessedLine(example) + "\n";
@@ -100,8 +46,9 @@ std::string Lines(const std::vector<Example>& examples) {
 }
 
 // {to learn, to evaluate on (empty where the case has none)}
-absl::StatusOr<std::pair<std::vector<Example>, std::vector<Example>>> PrepareCase(const json& config) {
+absl::StatusOr<std::pair<std::vector<Example>, std::vector<Example>>> PrepareCase(const json& config, int64_t threads) {
   DatasetOptions options = OptionsOf(config, std::string(kGolden) + "data");
+  options.threads = threads;
   if (config.contains("val_size")) {
     ASSIGN_OR_RETURN(const auto parts, PrepareSplit(options, SmolLM2(), config["val_size"]));
     return std::pair(parts.first.examples, parts.second.examples);
@@ -117,9 +64,11 @@ absl::StatusOr<std::pair<std::vector<Example>, std::vector<Example>>> PrepareCas
 TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
   const json cases = json::parse(TemporaryFolder::Read(std::string(kGolden) + "cases.json"));
   ASSERT_GE(cases.size(), 89);
+  int64_t threads = 0;  // one case after another on 1 to 4
   for (const json& golden : cases) {
     const std::string name = golden["name"];
-    const auto prepared = PrepareCase(golden["config"]);
+    threads = threads % 4 + 1;
+    const auto prepared = PrepareCase(golden["config"], threads);
     if (name == "own_tiny_1" || name == "own_tiny_2") {
       EXPECT_THAT(prepared.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is too small: it leaves no token to learn in any of 8 examples")))
           << name;
@@ -161,6 +110,7 @@ class OwnDataTest : public ::testing::Test {
     options.names = {"d"};
     options.dataset_dir = folder_.path();
     options.chat_template = NamedTemplate("chatml");
+    options.threads = threads_;
     return PrepareDataset(options, SmolLM2());
   }
   // The message with the folder's own path taken out.
@@ -170,6 +120,7 @@ class OwnDataTest : public ::testing::Test {
     return message;
   }
   TemporaryFolder folder_;
+  int64_t threads_ = 1;
 };
 
 TEST_F(OwnDataTest, NamesTheColumnThatAParquetFileLacks) {
@@ -195,6 +146,13 @@ TEST_F(OwnDataTest, CountsAndReports) {
   EXPECT_EQ(report.skipped[0].count, 2);
   EXPECT_EQ(report.skipped[0].what, "no 'output'");
   EXPECT_THAT(report.skipped[0].first, EndsWith("d.json:2 (row 2)"));
+  json told = json::parse(report.Json());
+  EXPECT_EQ(told["lengths"], json::parse(R"([{"from": 8, "to": 15, "rows": 1}, {"from": 32, "to": 63, "rows": 1}])"));
+  EXPECT_EQ(told["skipped"][0]["what"], "no 'output'");
+  for (const char* gone : {"lengths", "skipped"}) told.erase(gone);
+  EXPECT_EQ(
+      told,
+      json::parse(R"({"rows": 4, "examples": 2, "tokens": 29, "learnt": 6, "truncated": 1, "nothing_learnt": 0, "longest": 38, "left_over": 0, "noted": []})"));
   std::string text = report.Text();
   text.erase(text.find(folder_.path()), folder_.path().size() + 1);
   const std::string bar(40, '#');
@@ -209,6 +167,41 @@ TEST_F(OwnDataTest, CountsAndReports) {
                 "       16 to 31               0\n"
                 "       32 to 63               1 " +
                 bar + "\n");
+}
+
+// 700 rows of uneven lengths, some left out and some noted, are the same examples and the same report on any number of threads; and of two rows that are
+// wrong, or a wrong row before broken JSON, the first is named.
+TEST_F(OwnDataTest, ThreadsChangeNothing) {
+  std::string rows;
+  for (int row = 0; row < 700; ++row) {
+    std::string words;
+    for (int word = 0; word < row * 37 % 90; ++word) words += " word" + std::to_string(row + word);
+    rows += json{{"instruction", words}, {"output", row % 11 == 3 ? json() : json(row % 7 == 0 ? "" : words)}}.dump() + "\n";
+  }
+  const auto write = [&](const std::string& more) {
+    folder_.Write("d.jsonl", rows + more);
+    folder_.Write("dataset_info.json", R"({"d": {"file_name": "d.jsonl"}})");
+  };
+  const std::string wrong = "{\"instruction\": [1], \"output\": \"b\"}\n";
+  std::string lines, text;
+  for (const int64_t threads : {1, 2, 4, 7}) {
+    threads_ = threads;
+    write("");
+    ASSERT_OK_AND_ASSIGN(const PreparedDataset prepared, Prepare({.cutoff_len = 128}));
+    if (threads == 1) lines = Lines(prepared.examples), text = prepared.report.Text();
+    EXPECT_EQ(prepared.examples.size(), 636);
+    EXPECT_EQ(Lines(prepared.examples), lines) << threads;
+    EXPECT_EQ(prepared.report.Text(), text) << threads;
+    EXPECT_EQ(prepared.report.skipped[0].first, folder_.path() + "/d.jsonl:4 (row 4)");
+    write(wrong + rows + "{\"instruction\": 2, \"output\": \"b\"}\n");
+    EXPECT_EQ(ErrorOf(), "data set 'd': d.jsonl:701 (row 701): 'instruction' must be a string, got array") << threads;
+    write(wrong + "{");
+    EXPECT_EQ(ErrorOf(), "data set 'd': d.jsonl:701 (row 701): 'instruction' must be a string, got array") << threads;
+    write("{");
+    EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': d.jsonl:701:2 (row 701): syntax error")) << threads;
+  }
+  threads_ = 0;
+  EXPECT_EQ(ErrorOf(), "preprocessing_num_workers must be at least 1, got 0");
 }
 
 TEST_F(OwnDataTest, OverlongIsCutDroppedOrAnError) {
@@ -351,7 +344,8 @@ TEST_F(OwnDataTest, PutsABosWhereTheTokenizerAddsOne) {
   EXPECT_TRUE(tokenizer->adds_bos());
   EXPECT_FALSE(SmolLM2()->adds_bos());
   Describe(R"([{"text": "one two three"}, {"text": "four five six seven"}])", R"(, "columns": {"prompt": "text"})");
-  DatasetOptions options{.names = {"d"}, .dataset_dir = folder_.path(), .stage = Stage::kPretraining, .chat_template = NamedTemplate("default"), .cutoff_len = 4};
+  DatasetOptions options{
+      .names = {"d"}, .dataset_dir = folder_.path(), .stage = Stage::kPretraining, .chat_template = NamedTemplate("default"), .cutoff_len = 4};
   const std::vector<int32_t> second = SmolLM2()->Encode("four five six seven");
   const auto ids = [&](int64_t example) { return PrepareDataset(options, tokenizer)->examples[example].documents[0].ids; };
   EXPECT_EQ(ids(1), (std::vector<int32_t>{*tokenizer->bos(), second[1], second[2], second[3]}));

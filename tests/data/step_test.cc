@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/dataset_steps.h"
 #include "data/epoch_order.h"
 #include "data/packer.h"
 #include "data/step_batches.h"
@@ -155,6 +156,29 @@ TEST(StepBatchesTest, ResumesInAnyEpoch) {
   EXPECT_THAT(other->LoadState("{"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a state")));
 }
 
+// dataloader_drop_last: n in whole batches of batch x dp, unless there is none; the rest of each epoch, in its order, is left out.
+TEST(StepBatchesTest, DropsWhatFillsNoBatch) {
+  for (const auto& [n, steps, last_step] : std::vector<std::array<int64_t, 3>>{{10, 2, 3}, {12, 2, 6}, {15, 3, 3}, {3, 1, 3}, {2, 1, 2}}) {
+    ASSERT_OK_AND_ASSIGN(const auto batches, StepBatches::Create({.examples = n, .examples_per_step = 6, .seed = 3, .drop_last = true, .batch = 3}));
+    EXPECT_EQ(batches->steps_per_epoch(), steps) << n;
+    for (int64_t epoch = 0; epoch < 2; ++epoch) {
+      const Ints order = EpochOrder(n, 3, epoch, true);
+      Ints seen;
+      for (int64_t step = 0; step < steps; ++step) {
+        const StepBatch got = (*batches->Next()).value();
+        EXPECT_EQ(got.last, step + 1 == steps);
+        if (got.last) {
+          EXPECT_EQ(got.examples.size(), last_step) << n;
+        }
+        seen.insert(seen.end(), got.examples.begin(), got.examples.end());
+      }
+      EXPECT_TRUE(std::equal(seen.begin(), seen.end(), order.begin()));
+    }
+  }
+  EXPECT_THAT(StepBatches::Create({.examples = 9, .examples_per_step = 4, .batch = 3}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a step of 4 examples is no number of batches of 3")));
+}
+
 TEST(StepBatchesTest, RefusesEmptySteps) {
   EXPECT_THAT(StepBatches::Create({.examples = 0, .examples_per_step = 1}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at least 1 example, got 0")));
@@ -207,11 +231,24 @@ TEST(PackerTest, CoversBoundsAndBalances) {
   }
 }
 
+StepExamples StepOf(const std::vector<Example>& dataset, const Ints& indices) {
+  StepExamples step{.batch = {.examples = indices}};
+  for (const int64_t index : indices) step.examples.push_back(std::make_shared<const Example>(dataset[index]));
+  return step;
+}
+
+absl::StatusOr<std::unique_ptr<StepSource>> StepsOf(std::shared_ptr<const std::vector<Example>> dataset, const StepBatchesOptions& order, PackOptions packing,
+                                                    int64_t dp_rank) {
+  auto examples = DatasetSteps::Create(std::move(dataset), *StepBatches::Create(order));
+  if (!examples.ok()) return examples.status();
+  return StepSource::Create(*std::move(examples), packing, dp_rank);
+}
+
 Ints List(const at::Tensor& tensor) { return Ints(tensor.const_data_ptr<int64_t>(), tensor.const_data_ptr<int64_t>() + tensor.numel()); }
 
 TEST(MicroBatchTest, ShiftsLabelsInsideDocuments) {
   const std::vector<Example> dataset = {{{{{1, 2, 3}, {-100, 2, 3}}}}, {{{{9}, {9}}}}, {{{{4, 5}, {4, -100}}}}};
-  const MicroBatch micro_batch = MakeMicroBatch(dataset, {2, 1, 0}, {0, 2, 1});
+  const MicroBatch micro_batch = MakeMicroBatch(StepOf(dataset, {2, 1, 0}), {0, 2, 1});
   EXPECT_OK(comm::Validate(micro_batch.sequence));
   EXPECT_THAT(micro_batch.examples, ElementsAre(2, 0, 1));
   EXPECT_THAT(micro_batch.places, ElementsAre(0, 2, 1));
@@ -224,14 +261,13 @@ TEST(MicroBatchTest, ShiftsLabelsInsideDocuments) {
   EXPECT_THAT(List(micro_batch.sequence.targets_T), ElementsAre(-100, -100, 2, 3, -100, -100));
   const int64_t one = int64_t{1} << 32;
   EXPECT_THAT(List(micro_batch.sequence.identity_T), ElementsAre(2 * one, 2 * one + 1, 0, 1, 2, one));
-  EXPECT_THROW(MakeMicroBatch(dataset, {3}, {0}), c10::Error);
-  EXPECT_THROW(MakeMicroBatch(dataset, {2}, {1}), c10::Error);
+  EXPECT_THROW(MakeMicroBatch(StepOf(dataset, {2}), {1}), c10::Error);
 }
 
 TEST(MicroBatchTest, KeepsPairsTogetherAndMismatchedDocumentsApart) {
   const Document a{{1, 2}, {-100, 2}}, b{{3}, {3}}, c{{4, 5, 6}, {-100, 5, 6}}, d{{7, 8}, {-100, 8}};
   const int64_t one = int64_t{1} << 32, second = int64_t{1} << 31;
-  const MicroBatch pairs = MakeMicroBatch({{{a, b}}, {{c, d}}}, {1, 0}, {0, 1});
+  const MicroBatch pairs = MakeMicroBatch(StepOf({{{a, b}}, {{c, d}}}, {1, 0}), {0, 1});
   EXPECT_OK(comm::Validate(pairs.sequence));
   EXPECT_THAT(pairs.documents, Each(2));
   EXPECT_THAT(pairs.examples, ElementsAre(1, 0));
@@ -239,7 +275,7 @@ TEST(MicroBatchTest, KeepsPairsTogetherAndMismatchedDocumentsApart) {
   EXPECT_THAT(List(pairs.sequence.ids_T), ElementsAre(4, 5, 6, 7, 8, 1, 2, 3));
   EXPECT_THAT(List(pairs.sequence.identity_T), ElementsAre(one, one + 1, one + 2, one + second, one + second + 1, 0, 1, second));
   const std::vector<Example> feedback = {{{a, b}, true}, {{c, d}, false}};
-  const MicroBatch answers = MakeMicroBatch(feedback, {0, 1}, {0, 1}), mismatched = MakeMicroBatch(feedback, {0, 1}, {1}, Part::kMismatched);
+  const MicroBatch answers = MakeMicroBatch(StepOf(feedback, {0, 1}), {0, 1}), mismatched = MakeMicroBatch(StepOf(feedback, {0, 1}), {1}, Part::kMismatched);
   EXPECT_THAT(answers.documents, Each(1));
   EXPECT_THAT(answers.desirable, ElementsAre(true, false));
   EXPECT_THAT(List(answers.sequence.ids_T), ElementsAre(1, 2, 4, 5, 6));
@@ -253,12 +289,12 @@ TEST(MicroBatchTest, TakesRows) {
   const Document a{{1, 2}, {-100, 2}}, b{{3}, {3}}, c{{4, 5, 6}, {-100, 5, 6}}, joined{{7, 8, 9, 0}, {-100, 8, 9, -100}, {0, 1, 0, 0}};
   const int64_t one = int64_t{1} << 32;
   const RowPadding padding{.count = 2};
-  const MicroBatch rows = MakeMicroBatch({{.documents = {a, b, c}, .padding = padding}, {.documents = {b}, .padding = padding}}, {0, 1}, {0, 1});
+  const MicroBatch rows = MakeMicroBatch(StepOf({{.documents = {a, b, c}, .padding = padding}, {.documents = {b}, .padding = padding}}, {0, 1}), {0, 1});
   EXPECT_OK(comm::Validate(rows.sequence));
   EXPECT_THAT(rows.documents, ElementsAre(3, 1));
   EXPECT_THAT(rows.sequence.lengths, ElementsAre(2, 1, 3, 1));
   EXPECT_THAT(List(rows.sequence.identity_T), ElementsAre(0, 1, 2, 3, 4, 5, one));
-  const MicroBatch row = MakeMicroBatch({{.documents = {joined}}}, {0}, {0});
+  const MicroBatch row = MakeMicroBatch(StepOf({{.documents = {joined}}}, {0}), {0});
   EXPECT_THAT(row.sequence.lengths, ElementsAre(4));
   EXPECT_THAT(List(row.sequence.positions_T), ElementsAre(0, 1, 0, 0));
   EXPECT_THAT(List(row.sequence.targets_T), ElementsAre(8, 9, -100, -100));
@@ -269,8 +305,7 @@ TEST(StepSourceTest, RanksShareTheStep) {
   auto dataset = std::make_shared<std::vector<Example>>();
   for (int32_t i = 0; i < 11; ++i) dataset->push_back({.documents = {{std::vector<int32_t>(1 + i * 7 % 5, i), std::vector<int32_t>(1 + i * 7 % 5, i)}}});
   const auto make = [&](int64_t dp, int64_t rank) {
-    auto batches = StepBatches::Create({.examples = 11, .examples_per_step = 4, .seed = 1, .total_steps = 6});
-    return *StepSource::Create(dataset, *std::move(batches), {.dp = dp, .micro_batch_tokens = 6}, rank);
+    return *StepsOf(dataset, {.examples = 11, .examples_per_step = 4, .seed = 1, .total_steps = 6}, {.dp = dp, .micro_batch_tokens = 6}, rank);
   };
   for (const int64_t dp : {1, 2, 3}) {
     const auto batches = *StepBatches::Create({.examples = 11, .examples_per_step = 4, .seed = 1, .total_steps = 6});
@@ -302,12 +337,11 @@ TEST(StepSourceTest, RanksShareTheStep) {
   const auto resumed = make(2, 1);
   ASSERT_OK(resumed->LoadState(source->SaveState()));
   EXPECT_EQ((*resumed->Next())->batch.examples, (*source->Next())->batch.examples);
-  auto batches = [] { return *StepBatches::Create({.examples = 10, .examples_per_step = 4}); };
-  EXPECT_THAT(StepSource::Create(dataset, batches(), {.micro_batch_tokens = 6}, 0),
+  const StepBatchesOptions ten{.examples = 10, .examples_per_step = 4}, eleven{.examples = 11, .examples_per_step = 4};
+  EXPECT_THAT(StepsOf(dataset, ten, {.micro_batch_tokens = 6}, 0),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("of 10 examples over a data set of 11")));
-  EXPECT_THAT(StepSource::Create(dataset, batches(), {.dp = 2, .micro_batch_tokens = 6}, 2),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no dp rank 2 of 2")));
-  EXPECT_THAT(StepSource::Create(dataset, batches(), {}, 0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("micro_batch_tokens must be at least 1")));
+  EXPECT_THAT(StepsOf(dataset, eleven, {.dp = 2, .micro_batch_tokens = 6}, 2), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no dp rank 2 of 2")));
+  EXPECT_THAT(StepsOf(dataset, eleven, {}, 0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("micro_batch_tokens must be at least 1")));
 }
 
 // KTO: answers and mismatched documents each cover the step once over the ranks, bounded by micro_batch_tokens each.
@@ -319,8 +353,7 @@ TEST(StepSourceTest, PacksMismatchedDocumentsApart) {
     Ints answers, mismatched;
     int64_t tokens = 0, said = 0;
     for (int64_t rank = 0; rank < dp; ++rank) {
-      const auto source =
-          *StepSource::Create(dataset, *StepBatches::Create({.examples = 9, .examples_per_step = 9}), {.dp = dp, .micro_batch_tokens = 5}, rank);
+      const auto source = *StepsOf(dataset, {.examples = 9, .examples_per_step = 9}, {.dp = dp, .micro_batch_tokens = 5}, rank);
       const Step step = **source->Next();
       for (const MicroBatch& batch : step.micro_batches) {
         answers.insert(answers.end(), batch.places.begin(), batch.places.end());
@@ -342,7 +375,8 @@ TEST(StepSourceTest, PacksMismatchedDocumentsApart) {
     }
   }
   dataset->push_back({{document(1, 1)}});
-  EXPECT_THROW((void)StepSource::Create(dataset, *StepBatches::Create({.examples = 10, .examples_per_step = 4}), {.micro_batch_tokens = 6}, 0), c10::Error);
+  const StepBatchesOptions ten{.examples = 10, .examples_per_step = 4};
+  EXPECT_THROW((void)StepsOf(dataset, ten, {.micro_batch_tokens = 6}, 0), c10::Error);
 }
 
 }  // namespace

@@ -93,6 +93,7 @@ do
   o.Tokenizer = moonring.data.tokenizer(o.Checkpoint)
   o.Template = moonring.data.template("chatml", o.Tokenizer)
   o.Dataset = moonring.data.load { names = { "own" }, dir = data_folder, template = "chatml", tokenizer = o.Tokenizer }
+  o.Stream = moonring.data.stream { names = { "own" }, dir = data_folder, template = "chatml", tokenizer = o.Tokenizer }
   o.Steps = o.Dataset:steps { mesh = o.Mesh, batch = 4, micro_batch_tokens = 4096 }
   o.Step = o.Steps:next()
   o.MicroBatch = o.Step:micro_batches()[1]

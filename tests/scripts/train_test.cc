@@ -84,11 +84,13 @@ TEST_F(TrainTest, LeavesEveryFile) {
   EXPECT_EQ(state.at("log_history")[1].at("learning_rate"), log[1].at("lr"));
   EXPECT_EQ(results, ReadJson(Path("out/all_results.json")));
   EXPECT_NEAR(results.at("train_loss").get<double>(), sum / 3, 1e-12);
-  for (const char* key : {"epoch", "total_flos", "train_runtime", "train_samples_per_second", "train_steps_per_second"}) EXPECT_TRUE(results.contains(key)) << key;
+  for (const char* key : {"epoch", "total_flos", "train_runtime", "train_samples_per_second", "train_steps_per_second"})
+    EXPECT_TRUE(results.contains(key)) << key;
 
   const std::string plot = ReadText(Path("out/training_loss.png"));
   EXPECT_EQ(plot.substr(0, 8), "\x89PNG\r\n\x1a\n");
   EXPECT_EQ(plot.substr(plot.size() - 8, 4), "IEND");
+  EXPECT_EQ(ReadJson(Path("out/data_report.json")).at("examples"), 10);
 
   json config = ReadJson(Path("model/config.json"));
   config["torch_dtype"] = "float32";
@@ -107,9 +109,9 @@ TEST_F(TrainTest, LeavesEveryFile) {
   std::vector<std::string> left;
   for (const auto& entry : std::filesystem::directory_iterator(Path("out"))) left.push_back(entry.path().filename());
   EXPECT_THAT(left,
-              ::testing::UnorderedElementsAre("README.md", "all_results.json", "checkpoint-3", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
-                                              "tokenizer_config.json", "train_results.json", "trainer_log.jsonl", "trainer_state.json", "training_args.yaml",
-                                              "training_loss.png"));
+              ::testing::UnorderedElementsAre("README.md", "all_results.json", "checkpoint-3", "config.json", "data_report.json", "generation_config.json",
+                                              "model.safetensors", "tokenizer.json", "tokenizer_config.json", "train_results.json", "trainer_log.jsonl",
+                                              "trainer_state.json", "training_args.yaml", "training_loss.png"));
 }
 
 struct Split {

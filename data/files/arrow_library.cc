@@ -1,0 +1,50 @@
+#include "data/files/arrow_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace moonring::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where the library may lie, by the program's own path.
+std::vector<fs::path> LibraryFolders() {
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  std::vector<fs::path> folders = {program.parent_path() / "lib", fs::path(program.string() + ".runfiles") / "moonring/data"};
+  for (const char* variable : {"RUNFILES_DIR", "TEST_SRCDIR"}) {
+    if (const char* folder = std::getenv(variable)) folders.push_back(fs::path(folder) / "moonring/data");
+  }
+  return folders;
+}
+
+}  // namespace
+
+absl::StatusOr<void*> ArrowFunction(const char* name) {
+  std::error_code ignored;
+  for (const fs::path& folder : LibraryFolders()) {
+    const fs::path path = folder / kArrowLibrary;
+    if (!fs::exists(path, ignored)) continue;
+    // It stays loaded; loading it again costs nothing. Local: Arrow brings copies of other libraries, which must not stand in for ours.
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("Parquet and Arrow files are read and written with Arrow's C++ library, which pyarrow 26.0 carries: pip install 'pyarrow==26.0.*' for "
+                       "the Python that has torch (",
+                       dlerror(), ")"));
+    }
+    return dlsym(library, name);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("Parquet and Arrow files are read and written with ", kArrowLibrary, ", which is not where this program lies"));
+}
+
+}  // namespace moonring::data

@@ -1,0 +1,159 @@
+#include "data/tokenized_folder.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "comm/output_file.h"
+#include "comm/status_macros.h"
+#include "data/example_table.h"
+#include "data/files/arrow_library.h"
+#include "data/files/arrow_reader.h"
+#include "data/files/arrow_sink.h"
+#include "data/json_fields.h"
+#include "data/row.h"
+
+namespace moonring::data {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr char kSplits[] = "dataset_dict.json", kState[] = "state.json", kInfo[] = "dataset_info.json", kData[] = "data-00000-of-00001.arrow";
+
+json FeaturesOf(const std::vector<ArrowField>& fields) {
+  json features = json::object();
+  for (const ArrowField& field : fields) {
+    const char* dtype = field.type == ArrowType::kBool        ? "bool"
+                        : field.type == ArrowType::kInt8List  ? "int8"
+                        : field.type == ArrowType::kInt32List ? "int32"
+                                                              : "int64";
+    const json value = {{"dtype", dtype}, {"_type", "Value"}};
+    features[field.name] = field.type == ArrowType::kBool ? value : json{{"feature", value}, {"_type", "List"}};
+  }
+  return features;
+}
+
+absl::Status WriteJson(const fs::path& path, const json& value) { return comm::WriteWhole(path, absl::StrCat(value.dump(2), "\n")); }
+
+absl::Status MakeFolder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return absl::UnavailableError(absl::StrCat(path.string(), ": cannot be made: ", error.message()));
+  return absl::OkStatus();
+}
+
+absl::Status SaveSplit(const fs::path& folder, const std::string& name, const std::vector<Example>& examples, Stage stage) {
+  RETURN_IF_ERROR(MakeFolder(folder));
+  const std::vector<ArrowField> fields = ExampleFields(stage, !examples.empty() && IsPackedRow(examples[0]));
+  const json features = FeaturesOf(fields);
+  ASSIGN_OR_RETURN(void* const function, ArrowFunction(kOpenArrowSink));
+  const std::string path = folder / kData;
+  std::string error;
+  const std::unique_ptr<ArrowSink> sink(
+      reinterpret_cast<OpenArrowSinkFunction*>(function)(path.c_str(), fields, json{{"info", {{"features", features}}}}.dump(), error));
+  bool written = sink != nullptr;
+  for (size_t i = 0; written && i < examples.size(); ++i) written = sink->Add(ExampleRow(examples[i], stage).values(), error);
+  if (!written || !sink->Close(error)) return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", error));
+  RETURN_IF_ERROR(WriteJson(folder / kInfo, {{"citation", ""}, {"description", ""}, {"features", features}, {"homepage", ""}, {"license", ""}}));
+  return WriteJson(folder / kState, {{"_data_files", {{{"filename", kData}}}},
+                                     {"_fingerprint", "moonring"},
+                                     {"_format_columns", nullptr},
+                                     {"_format_kwargs", json::object()},
+                                     {"_format_type", nullptr},
+                                     {"_output_all_columns", false},
+                                     {"_split", name}});
+}
+
+absl::StatusOr<json> ReadJson(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat(path.string(), ": no such file: this is no folder of prepared data, or a part of one"));
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return ParseJson(text, path.string());
+}
+
+absl::StatusOr<PreparedDataset> LoadSplit(const fs::path& folder, Stage stage, int32_t pad) {
+  const auto broken = [&](const char* file, const char* what) { return absl::InvalidArgumentError(absl::StrCat((folder / file).string(), ": ", what)); };
+  ASSIGN_OR_RETURN(const json state, ReadJson(folder / kState));
+  const auto files = state.is_object() ? state.find("_data_files") : state.end();
+  if (!state.is_object() || files == state.end() || !files->is_array() || files->empty()) return broken(kState, "names no files in '_data_files'");
+  if (fs::exists(folder / "indices.arrow") || !state.value("_indices_files", json()).is_null()) {
+    return broken(kState, "its rows are chosen by a list of indices, which is not supported: save the data set again with flatten_indices()");
+  }
+  PreparedDataset prepared;
+  for (const json& file : *files) {
+    if (!file.is_object() || !file.contains("filename") || !file["filename"].is_string()) return broken(kState, "names no files in '_data_files'");
+    ASSIGN_OR_RETURN(const std::unique_ptr<RowReader> reader, ArrowReader::Open(folder / file["filename"].get<std::string>(), /*parquet=*/false));
+    while (true) {
+      ASSIGN_OR_RETURN(const std::optional<Row> row, reader->Next());
+      if (!row.has_value()) break;
+      ASSIGN_OR_RETURN(Example example, ReadExample(row->value, stage, pad), Where(*row));
+      prepared.report.CountPrepared(example);
+      prepared.examples.push_back(std::move(example));
+    }
+  }
+  if (prepared.examples.empty()) return broken(kData, "holds no row");
+  return prepared;
+}
+
+}  // namespace
+
+bool HasTokenized(const std::string& folder) {
+  std::error_code error;
+  return fs::is_directory(folder, error) && !fs::is_empty(folder, error);
+}
+
+absl::Status SaveTokenized(const std::string& folder, const std::map<std::string, const std::vector<Example>*>& splits, Stage stage) {
+  const fs::path target = fs::absolute(folder).lexically_normal();
+  const fs::path named = target.has_filename() ? target : target.parent_path();
+  const fs::path draft = absl::StrCat(named.string(), ".", getpid(), ".part");
+  std::error_code error;
+  fs::remove_all(draft, error);
+  const auto write = [&]() -> absl::Status {
+    json names = json::array();
+    for (const auto& [name, examples] : splits) {
+      names.push_back(name);
+      RETURN_IF_ERROR(SaveSplit(draft / name, name, *examples, stage));
+    }
+    return WriteJson(draft / kSplits, {{"splits", names}});
+  };
+  absl::Status status = write();
+  if (status.ok()) {
+    fs::remove(named, error);  // an empty folder may be there
+    fs::rename(draft, named, error);
+    if (error) status = absl::UnavailableError(absl::StrCat(named.string(), ": cannot be written: ", error.message()));
+  }
+  if (!status.ok()) fs::remove_all(draft, error);
+  return status;
+}
+
+absl::StatusOr<std::map<std::string, PreparedDataset>> LoadTokenized(const std::string& folder, Stage stage, int32_t pad) {
+  const fs::path path = folder;
+  std::map<std::string, PreparedDataset> loaded;
+  if (!fs::exists(path / kSplits) && fs::exists(path / kState)) {
+    ASSIGN_OR_RETURN(loaded["train"], LoadSplit(path, stage, pad));
+    return loaded;
+  }
+  ASSIGN_OR_RETURN(const json dict, ReadJson(path / kSplits));
+  const json splits = dict.is_object() ? dict.value("splits", json()) : json();
+  if (!splits.is_array() || std::none_of(splits.begin(), splits.end(), [](const json& name) { return name == "train"; })) {
+    return absl::InvalidArgumentError(absl::StrCat((path / kSplits).string(), ": has no split 'train'"));
+  }
+  for (const json& name : splits) {
+    if (!name.is_string()) return absl::InvalidArgumentError(absl::StrCat((path / kSplits).string(), ": wanted names of splits, got ", name.dump()));
+    ASSIGN_OR_RETURN(loaded[name], LoadSplit(path / name.get<std::string>(), stage, pad));
+  }
+  return loaded;
+}
+
+}  // namespace moonring::data

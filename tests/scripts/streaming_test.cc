@@ -1,0 +1,109 @@
+// `moonring train` and `preprocess` with streaming: true: the examples of a pass, the same losses on any ranks, what is refused.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/scripts/workplace.h"
+
+namespace moonring::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class StreamingTest : public Workplace {
+ protected:
+  StreamingTest() {
+    WriteModel("model");
+    WriteConfig("streaming: true\nbuffer_size: 4\nmax_steps: 5\nlogging_steps: 1");
+  }
+
+  std::vector<json> Train(const std::string& out, std::vector<std::string> more, std::vector<std::string> options = {}) const {
+    std::vector<std::string> words = options;
+    words.insert(words.end(), {"train", "config.yaml", "output_dir=" + out});
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_THAT(Run(words), Succeeds());
+    std::vector<json> lines = ReadJsonLines(Path(out + "/trainer_log.jsonl"));
+    if (!lines.empty()) lines.pop_back();
+    return lines;
+  }
+};
+
+// Ten rows in steps of four: a pass is three steps, and the fourth begins the next one; an epoch is max_steps, as the Trainer counts.
+TEST_F(StreamingTest, RanksChangeNothing) {
+  const std::vector<json> alone = Train("alone", {});
+  ASSERT_EQ(alone.size(), 5);
+  const double epochs[] = {0.2, 0.4, 0.6, 1.2, 1.4};
+  for (int k = 0; k < 5; ++k) EXPECT_DOUBLE_EQ(alone[k].at("epoch").get<double>(), epochs[k]) << k;
+  EXPECT_GE(ReadJson(Path("alone/data_report.json")).at("rows"), 18);  // what five steps take, and what was read ahead
+  struct Split {
+    int ranks, sp, accumulation;
+  };
+  for (const Split& split : {Split{2, 2, 2}, Split{2, 1, 1}, Split{4, 2, 1}}) {
+    const std::string name = std::to_string(split.ranks) + "_" + std::to_string(split.sp);
+    const std::vector<json> shared =
+        Train(name, {"sequence_parallel_size=" + std::to_string(split.sp), "gradient_accumulation_steps=" + std::to_string(split.accumulation)},
+              {"-n", std::to_string(split.ranks)});
+    ASSERT_EQ(shared.size(), alone.size()) << name;
+    for (size_t k = 0; k < alone.size(); ++k) {
+      EXPECT_NEAR(shared[k].at("loss").get<double>() / alone[k].at("loss").get<double>(), 1, 1e-5) << name << " " << k;
+      EXPECT_EQ(shared[k].at("tokens"), alone[k].at("tokens")) << name << " " << k;
+    }
+  }
+}
+
+// What preprocess writes of a stream is what it writes of the data set, in another order; the rows held out are left out of it.
+TEST_F(StreamingTest, PreprocessWritesAPass) {
+  ASSERT_THAT(Run({"preprocess", "config.yaml", "out=whole.jsonl", "streaming=false", "preprocessing_num_workers=3"}), Succeeds());
+  ASSERT_THAT(Run({"preprocess", "config.yaml", "out=pass.jsonl"}), Succeeds());
+  ASSERT_THAT(Run({"preprocess", "config.yaml", "out=part.jsonl", "val_size=3", "preprocessing_num_workers=2"}), Succeeds());
+  const std::vector<json> whole = ReadJsonLines(Path("whole.jsonl")), pass = ReadJsonLines(Path("pass.jsonl"));
+  std::vector<json> part = ReadJsonLines(Path("part.eval.jsonl"));
+  EXPECT_EQ(part.size(), 3);
+  for (const json& line : ReadJsonLines(Path("part.jsonl"))) part.push_back(line);
+  EXPECT_NE(pass, whole);
+  EXPECT_EQ(part, pass);  // the first of the same order
+  EXPECT_THAT(pass, ::testing::UnorderedElementsAreArray(whole));
+}
+
+TEST_F(StreamingTest, EvaluatesAtTheEndOfAPass) {
+  const std::vector<json> log = Train("out", {"val_size=2", "eval_strategy=epoch", "max_steps=4"});
+  std::vector<int> evaluated;
+  for (const json& line : log) {
+    if (line.contains("eval_loss")) evaluated.push_back(line.at("current_steps"));
+  }
+  EXPECT_THAT(evaluated, ::testing::ElementsAre(2, 4));  // eight rows are left: two steps a pass
+}
+
+TEST_F(StreamingTest, RefusesWhatNeedsTheWholeDataSet) {
+  const auto refused = [&](const std::string& words, const std::string& message) {
+    EXPECT_THAT(Run({"train", "config.yaml", words}), FailsWith(2, HasSubstr(message)));
+  };
+  refused("max_steps=-1", "streaming: wanted max_steps beside it");
+  refused("max_samples=3", "max_samples and streaming exclude one another");
+  refused("val_size=0.1", "val_size: wanted a number of rows with streaming, not a part of them, got 0.1");
+  refused("buffer_size=0", "buffer_size: wanted at least 1, got 0");
+  refused("dataloader_num_workers=11", "its 10 rows cannot be cut in dataloader_num_workers 11 parts");
+  EXPECT_THAT(Run({"train", "config.yaml", "stage=dpo", "precompute_ref_log_probs=true"}),
+              FailsWith(2, HasSubstr("precompute_ref_log_probs: a stream has no end")));
+}
+
+// A row that is wrong comes late: the run ends there, naming it.
+TEST_F(StreamingTest, NamesABadRow) {
+  std::string rows;
+  for (int row = 0; row < 9; ++row)
+    rows += R"({"instruction": "a", "output": "b"})"
+            "\n";
+  Write("data/late.jsonl", rows + R"({"instruction": 1, "output": "b"})"
+                                  "\n");
+  json info = ReadJson(Path("data/dataset_info.json"));
+  info["late"] = {{"file_name", "late.jsonl"}};
+  Write("data/dataset_info.json", info.dump());
+  EXPECT_THAT(Run({"train", "config.yaml", "dataset=late", "preprocessing_batch_size=2", "preprocessing_num_workers=2"}),
+              ::testing::AllOf(::testing::Field(&CommandResult::exit_code, ::testing::Ne(0)),
+                               ::testing::Field(&CommandResult::err, HasSubstr("late.jsonl:10 (row 10): 'instruction' must be a string, got number"))));
+}
+
+}  // namespace
+}  // namespace moonring::testing
