@@ -95,7 +95,6 @@ Value First(Machine& machine, const Value& value, const Arguments& arguments) {
 
 Value Last(Machine& machine, const Value& value, const Arguments& arguments) {
   arguments.Bind("last", {});
-  CheckDefined(value);
   if (value.is(Sequence::Kind::kIterator)) Fail("'generator' object is not reversible");
   if (value.is_text() && !value.text().empty()) return Value::Text(Part(value.text(), {-1, std::nullopt}));
   const std::vector<Value> items = Items(machine, value);
@@ -240,9 +239,12 @@ Value Slices(Machine& machine, const Value& value, const Arguments& arguments) {
   return Iterator(machine, std::move(lists));
 }
 
+// Of map and the ones that choose: what is not true has none, whether it could be looped over or not.
+std::vector<Value> ItemsIfTrue(Machine& machine, const Value& value) { return value.Truth() ? Items(machine, value) : std::vector<Value>(); }
+
 // map: another filter, with its arguments, or attribute=.
 Value Map(Machine& machine, const Value& value, const Arguments& arguments) {
-  std::vector<Value> items = Items(machine, value);
+  std::vector<Value> items = ItemsIfTrue(machine, value);
   if (arguments.positional.empty()) {
     const Bound bound = arguments.Bind("map", {"attribute", "default"});
     if (!bound[0].has_value()) Fail("map requires a filter argument");
@@ -272,7 +274,7 @@ Value Chosen(Machine& machine, const Value& value, const Arguments& arguments, b
   }
   const Arguments rest{std::move(given), arguments.named};
   std::vector<Value> chosen;
-  for (const Value& item : Items(machine, value)) {
+  for (const Value& item : ItemsIfTrue(machine, value)) {
     const Value tested = get(item);
     if ((test.has_value() ? HoldsTest(machine, *test, tested, rest) : tested.Truth()) == wanted) chosen.push_back(item);
   }

@@ -1,4 +1,4 @@
-// Jinja2's filters (value | name(arguments)), with tojson as Transformers has it. Not as Jinja2: nothing is ever escaped by itself, so `safe` gives its value.
+// Jinja2's filters (value | name(arguments)), with tojson as Transformers has it.
 #ifndef MOONRING_DATA_JINJA_FILTERS_H_
 #define MOONRING_DATA_JINJA_FILTERS_H_
 

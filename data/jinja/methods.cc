@@ -280,6 +280,15 @@ Value CallSequenceMethod(Machine& machine, const Value& value, absl::string_view
   return Value::Int(found - items.begin());
 }
 
+// What a method of markup gives is markup too.
+Value AsMarkup(Machine& machine, const Value& value) {
+  if (value.is_text()) return Value::Markup(value.text());
+  if (!value.is(Value::Kind::kSequence)) return value;
+  std::vector<Value> items;
+  for (const Value& item : value.sequence().items) items.push_back(AsMarkup(machine, item));
+  return machine.List(std::move(items), value.sequence().kind);
+}
+
 }  // namespace
 
 bool HasMethod(const Value& value, absl::string_view name) {
@@ -301,7 +310,9 @@ Value CallMethod(Machine& machine, const Value& value, absl::string_view name, c
     const auto found = TextMethods().find(name);
     if (found != TextMethods().end()) {
       machine.budget.Read(static_cast<int64_t>(value.text().size()));
-      return found->second({machine, value.text(), name, arguments});
+      if (value.is_markup() && (name == "join" || name == "format" || name == "replace")) Unsupported("the method ", name, " of markup");
+      const Value made = found->second({machine, value.text(), name, arguments});
+      return value.is_markup() ? AsMarkup(machine, made) : made;
     }
   }
   Unsupported("the method ", value.TypeName(), ".", name);

@@ -58,11 +58,6 @@ bool EqualDicts(Budget& budget, const Dict& a, const Dict& b) {
 
 [[noreturn]] void TooLarge() { Unsupported("integers beyond 64 bits"); }
 
-int64_t Checked(bool overflows, int64_t result) {
-  if (overflows) TooLarge();
-  return result;
-}
-
 int64_t FloorDivide(int64_t a, int64_t b) {
   if (b == 0) Fail("integer division or modulo by zero");
   if (a == std::numeric_limits<int64_t>::min() && b == -1) TooLarge();
@@ -84,12 +79,14 @@ Value Power(const Value& a, const Value& b) {
 }
 
 Value IntegerArithmetic(absl::string_view operation, int64_t a, int64_t b) {
-  int64_t result = 0;
-  if (operation == "+") return Value::Int(Checked(__builtin_add_overflow(a, b, &result), result));
-  if (operation == "-") return Value::Int(Checked(__builtin_sub_overflow(a, b, &result), result));
-  if (operation == "*") return Value::Int(Checked(__builtin_mul_overflow(a, b, &result), result));
   if (operation == "//") return Value::Int(FloorDivide(a, b));
-  return Value::Int(b == -1 ? 0 : a - FloorDivide(a, b) * b);
+  if (operation == "%") return Value::Int(b == -1 ? 0 : a - FloorDivide(a, b) * b);
+  int64_t result = 0;
+  const bool overflows = operation == "+"   ? __builtin_add_overflow(a, b, &result)
+                         : operation == "-" ? __builtin_sub_overflow(a, b, &result)
+                                            : __builtin_mul_overflow(a, b, &result);
+  if (overflows) TooLarge();
+  return Value::Int(result);
 }
 
 Value FloatArithmetic(absl::string_view operation, double a, double b) {
@@ -113,7 +110,7 @@ Value Repeated(Machine& machine, const Value& value, int64_t times) {
     machine.budget.Make(times, static_cast<int64_t>(value.text().size()));
     std::string text;
     for (int64_t i = 0; i < times && !value.text().empty(); ++i) text += value.text();
-    return Value::Text(std::move(text));
+    return machine.TextLike(value, std::move(text));
   }
   const std::vector<Value>& items = value.sequence().items;
   machine.budget.Make(times, static_cast<int64_t>(items.size()) * 32);
@@ -152,7 +149,8 @@ std::optional<Value> FindItem(const Value& value, const Value& key) {
   const int64_t length = Length(value), index = key.integer() < 0 ? key.integer() + length : key.integer();
   if (index < 0 || index >= length) return std::nullopt;
   if (!value.is_text()) return value.sequence().items[index];
-  return Value::Text(Part(value.text(), {index, index + 1}));
+  const std::string letter = Part(value.text(), {index, index + 1});
+  return value.is_markup() ? Value::Markup(letter) : Value::Text(letter);
 }
 
 std::optional<int64_t> SliceIndex(const Value& value) {
@@ -257,6 +255,7 @@ bool Compare(Budget& budget, absl::string_view operation, const Value& a, const 
 }
 
 Value Arithmetic(Machine& machine, absl::string_view operation, const Value& a, const Value& b) {
+  if (operation == "%" && a.is_markup()) Unsupported("% on markup");
   if (operation == "%" && a.is_text()) return machine.Text(PercentFormat(machine, a.text(), b));
   CheckDefined(a);
   CheckDefined(b);
@@ -267,7 +266,9 @@ Value Arithmetic(Machine& machine, absl::string_view operation, const Value& a, 
   }
   if (operation == "+" && a.is_text() && b.is_text()) {
     machine.budget.Make(static_cast<int64_t>(a.text().size() + b.text().size()));
-    return Value::Text(a.text() + b.text());
+    if (!a.is_markup() && !b.is_markup()) return Value::Text(a.text() + b.text());
+    const auto escaped = [](const Value& value) { return value.is_markup() ? value.text() : Escaped(value.text()); };
+    return Value::Markup(escaped(a) + escaped(b));
   }
   if (operation == "+" && IsListOrTuple(a) && b.is(a.is(Value::Kind::kSequence) ? a.sequence().kind : Sequence::Kind::kList)) {
     std::vector<Value> items = a.sequence().items;
@@ -356,11 +357,13 @@ Value Slice(Machine& machine, const Value& value, const Value& begin, const Valu
   CheckDefined(value);
   if (value.is_text()) {
     machine.budget.Read(static_cast<int64_t>(value.text().size()));
-    if (step.is_none() || (step.is_integer() && step.integer() == 1)) return machine.Text(Part(value.text(), {SliceIndex(begin), SliceIndex(end)}));
+    if (step.is_none() || (step.is_integer() && step.integer() == 1)) {
+      return machine.TextLike(value, Part(value.text(), {SliceIndex(begin), SliceIndex(end)}));
+    }
     const std::u32string whole = CodePoints(value.text());
     std::u32string part;
     for (const int64_t place : SlicePlaces(machine.budget, static_cast<int64_t>(whole.size()), begin, end, step)) part += whole[place];
-    return machine.Text(Utf8(part));
+    return machine.TextLike(value, Utf8(part));
   }
   if (!IsListOrTuple(value) && !value.is(Sequence::Kind::kRange)) {
     if (value.is(Value::Kind::kDict)) Fail("unhashable type: 'slice'");

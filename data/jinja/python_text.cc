@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_replace.h"
 #include "data/utf8.h"
 
 namespace moonring::data::jinja {
@@ -214,6 +215,10 @@ int64_t Count(const std::string& text, const std::string& part, const Range& ran
   int64_t count = 0;
   for (size_t at = searched.find(part); at != absl::string_view::npos; at = searched.find(part, at + part.size())) ++count;
   return count;
+}
+
+std::string Escaped(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"'", "&#39;"}, {"\"", "&#34;"}});
 }
 
 std::string Upper(const std::string& text) {

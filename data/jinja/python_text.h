@@ -38,6 +38,9 @@ int64_t Find(const std::string& text, const std::string& part, const Range& rang
 int64_t Count(const std::string& text, const std::string& part, const Range& range);
 std::string Part(const std::string& text, const Range& range);
 
+// & < > ' " as HTML has them.
+std::string Escaped(const std::string& text);
+
 std::string Upper(const std::string& text);
 std::string Lower(const std::string& text);
 std::string Capitalize(const std::string& text);

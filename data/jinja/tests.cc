@@ -30,7 +30,7 @@ const absl::flat_hash_map<absl::string_view, Test>& Tests() {
       {"boolean", [](Machine&, const Value& value) { return value.is(Value::Kind::kBool); }},
       {"callable", [](Machine&, const Value& value) { return value.is_undefined() || (value.is(Value::Kind::kObject) && value.object().IsCallable()); }},
       {"defined", [](Machine&, const Value& value) { return !value.is_undefined(); }},
-      {"escaped", [](Machine&, const Value&) { return false; }},
+      {"escaped", [](Machine&, const Value& value) { return value.is_markup(); }},
       {"even", [](Machine& machine, const Value& value) { return IsRemainder(machine, value, 2, 0); }},
       {"false", [](Machine&, const Value& value) { return value.is(Value::Kind::kBool) && !value.Truth(); }},
       {"filter", [](Machine&, const Value& value) { return value.is_text() && IsFilter(value.text()); }},

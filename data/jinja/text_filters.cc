@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "data/jinja/operators.h"
 #include "data/jinja/python_text.h"
 #include "data/jinja/text_format.h"
@@ -37,7 +36,7 @@ bool TruthOf(const std::optional<Value>& value) { return value.has_value() && va
 template <std::string (*function)(const std::string&)>
 Value Changed(Machine& machine, const Value& value, const Arguments& arguments) {
   arguments.Bind("filter", {});
-  return machine.Text(function(Read(machine, value)));
+  return machine.TextLike(value, function(Read(machine, value)));
 }
 
 // Each word's first letter large, the others small; words are parted by space, -, (, {, [ and <.
@@ -63,18 +62,29 @@ std::string TitleWords(const std::string& text) {
   return title;
 }
 
-std::string Escaped(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"'", "&#39;"}, {"\"", "&#34;"}});
+std::string Itself(const std::string& text) { return text; }
+
+Value TitleFilter(Machine& machine, const Value& value, const Arguments& arguments) {
+  arguments.Bind("title", {});
+  return machine.Text(TitleWords(Read(machine, value)));
 }
 
-std::string Itself(const std::string& text) { return text; }
+Value Safe(Machine& machine, const Value& value, const Arguments& arguments) {
+  arguments.Bind("safe", {});
+  return Value::Markup(Read(machine, value));
+}
+
+Value Escape(Machine& machine, const Value& value, const Arguments& arguments) {
+  arguments.Bind("escape", {});
+  return value.is_markup() ? value : Value::Markup(Escaped(Read(machine, value)));
+}
 
 Value Trim(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("trim", {"chars"});
   std::optional<std::string> characters;
   if (bound[0].has_value() && !bound[0]->is_none()) characters = TextOf(machine.budget, *bound[0]);
   const std::string text = Read(machine, value);
-  return machine.Text(std::string(Strip(text, characters)));
+  return machine.TextLike(value, std::string(Strip(text, characters)));
 }
 
 Value ReplaceText(Machine& machine, const Value& value, const Arguments& arguments) {
@@ -87,6 +97,8 @@ Value ReplaceText(Machine& machine, const Value& value, const Arguments& argumen
 
 Value Indent(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("indent", {"width", "first", "blank"});
+  CheckDefined(value);
+  if (!value.is_text()) Fail("indent wants a text, got a ", value.TypeName());
   const bool text_given = bound[0].has_value() && bound[0]->is_text();
   const std::string indention = text_given ? bound[0]->text() : Pad(machine.budget, "", IntegerOr(bound[0], 4, "indent"), U' ', Side::kRight);
   const std::vector<std::string> lines = SplitLines(Read(machine, value) + "\n", false);
@@ -96,20 +108,22 @@ Value Indent(Machine& machine, const Value& value, const Arguments& arguments) {
     if (i > 0) indented += "\n" + (!lines[i].empty() || TruthOf(bound[2]) ? indention : std::string());
     indented += lines[i];
   }
-  return machine.Text(std::move(indented));
+  return machine.TextLike(value, std::move(indented));
 }
 
 Value Center(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("center", {"width"});
-  return machine.Text(Pad(machine.budget, Read(machine, value), IntegerOr(bound[0], 80, "center"), U' ', Side::kBoth));
+  return machine.TextLike(value, Pad(machine.budget, Read(machine, value), IntegerOr(bound[0], 80, "center"), U' ', Side::kBoth));
 }
 
 Value Truncate(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("truncate", {"length", "killwords", "end", "leeway"});
-  const std::string text = Read(machine, value), end = bound[2].has_value() ? TextOf(machine.budget, *bound[2]) : "...";
+  const std::string end = bound[2].has_value() ? TextOf(machine.budget, *bound[2]) : "...";
   const int64_t length = IntegerOr(bound[0], 255, "truncate"), leeway = bound[3].has_value() && !bound[3]->is_none() ? IntegerOr(bound[3], 5, "truncate") : 5;
   if (length < LengthOf(end)) Fail("truncate: expected length >= ", LengthOf(end), ", got ", length);
-  if (LengthOf(text) <= length + leeway) return machine.Text(text);
+  if (Length(value) <= length + leeway) return value;
+  if (!value.is_text()) Fail("truncate wants a text, got a ", value.TypeName());
+  const std::string text = Read(machine, value);
   const std::string kept = Part(text, {0, length - LengthOf(end)});
   return machine.Text((TruthOf(bound[1]) ? kept : Split(kept, " ", 1, true)[0]) + end);
 }
@@ -201,6 +215,7 @@ int64_t Truncated(double number) {
 Value ToInteger(Machine&, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("int", {"default", "base"});
   const Value absent = bound[0].value_or(Value::Int(0));
+  CheckDefined(value);
   if (value.is_integer()) return Value::Int(value.integer());
   if (value.is(Value::Kind::kFloat) && std::isinf(value.number())) Fail("cannot convert float infinity to integer");
   if (value.is_text()) {
@@ -212,6 +227,7 @@ Value ToInteger(Machine&, const Value& value, const Arguments& arguments) {
 
 Value ToFloatFilter(Machine&, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("float", {"default"});
+  CheckDefined(value);
   const std::optional<double> number = ToFloat(value);
   return number.has_value() ? Value::Float(*number) : bound[0].value_or(Value::Float(0));
 }
@@ -261,8 +277,8 @@ const absl::flat_hash_map<absl::string_view, Filter>& TextFilters() {
       {"center", &Center},
       {"d", &Default},
       {"default", &Default},
-      {"e", &Changed<&Escaped>},
-      {"escape", &Changed<&Escaped>},
+      {"e", &Escape},
+      {"escape", &Escape},
       {"float", &ToFloatFilter},
       {"format", &Format},
       {"indent", &Indent},
@@ -270,9 +286,9 @@ const absl::flat_hash_map<absl::string_view, Filter>& TextFilters() {
       {"lower", &Changed<&Lower>},
       {"replace", &ReplaceText},
       {"round", &Round},
-      {"safe", &Changed<&Itself>},
+      {"safe", &Safe},
       {"string", &Changed<&Itself>},
-      {"title", &Changed<&TitleWords>},
+      {"title", &TitleFilter},
       {"tojson", &ToJson},
       {"trim", &Trim},
       {"truncate", &Truncate},

@@ -57,7 +57,8 @@ class Value {
   static Value Bool(bool value) { return Value(value); }
   static Value Int(int64_t value) { return Value(value); }
   static Value Float(double value) { return Value(value); }
-  static Value Text(std::string value) { return Value(std::make_shared<const std::string>(std::move(value))); }
+  static Value Text(std::string value) { return Value(std::make_shared<const Letters>(Letters{std::move(value), false})); }
+  static Value Markup(std::string value) { return Value(std::make_shared<const Letters>(Letters{std::move(value), true})); }  // what is joined to it by + is escaped for HTML
   static Value List(std::vector<Value> items, Sequence::Kind kind = Sequence::Kind::kList);
   static Value Of(Dict dict) { return Value(std::make_shared<const Dict>(std::move(dict))); }
   static Value Of(Object* object) { return Value(object); }
@@ -68,13 +69,14 @@ class Value {
   bool is_undefined() const { return is(Kind::kUndefined); }
   bool is_none() const { return is(Kind::kNone); }
   bool is_text() const { return is(Kind::kText); }
+  bool is_markup() const { return is_text() && std::get<std::shared_ptr<const Letters>>(value_)->markup; }
   bool is_number() const { return is(Kind::kBool) || is(Kind::kInt) || is(Kind::kFloat); }
   bool is_integer() const { return is(Kind::kBool) || is(Kind::kInt); }  // as in Python, a truth is one
   bool is(Sequence::Kind wanted) const { return is(Kind::kSequence) && sequence().kind == wanted; }
 
   // Each of its own kind alone; integer() also of a truth, number() of all three.
   const std::string& why() const { return *std::get<Absent>(value_).why; }
-  const std::string& text() const { return *std::get<std::shared_ptr<const std::string>>(value_); }
+  const std::string& text() const { return std::get<std::shared_ptr<const Letters>>(value_)->text; }
   const Sequence& sequence() const { return *std::get<std::shared_ptr<const Sequence>>(value_); }
   const Dict& dict() const { return *std::get<std::shared_ptr<const Dict>>(value_); }
   Object& object() const { return *std::get<Object*>(value_); }
@@ -91,7 +93,11 @@ class Value {
     std::shared_ptr<const std::string> why;
   };
   struct None {};
-  using Any = std::variant<Absent, None, bool, int64_t, double, std::shared_ptr<const std::string>, std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, Object*>;
+  struct Letters {
+    std::string text;
+    bool markup;
+  };
+  using Any = std::variant<Absent, None, bool, int64_t, double, std::shared_ptr<const Letters>, std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, Object*>;
   template <typename T>
   explicit Value(T value) : value_(std::move(value)) {}
 
@@ -137,6 +143,10 @@ struct Machine {
   Value Text(std::string text) {
     budget.Make(static_cast<int64_t>(text.size()) + 32);
     return Value::Text(std::move(text));
+  }
+  Value TextLike(const Value& like, std::string text) {  // markup where `like` is
+    budget.Make(static_cast<int64_t>(text.size()) + 32);
+    return like.is_markup() ? Value::Markup(std::move(text)) : Value::Text(std::move(text));
   }
   Value List(std::vector<Value> items, Sequence::Kind kind = Sequence::Kind::kList);
   Value Of(Dict dict);

@@ -69,7 +69,7 @@ class Repr : public Writer {
       case Value::Kind::kFloat:
         return Add(FloatText(value.number()));
       case Value::Kind::kText:
-        return Add(Quoted(value.text()));
+        return Add(value.is_markup() ? absl::StrCat("Markup(", Quoted(value.text()), ")") : Quoted(value.text()));
       case Value::Kind::kSequence:
         return WriteSequence(value);
       case Value::Kind::kDict:

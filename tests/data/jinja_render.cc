@@ -12,8 +12,8 @@ int main() {
   while (std::getline(std::cin, line)) {
     const OrderedJson given = OrderedJson::parse(line);
     const auto parsed = moonring::data::jinja::Template::Parse(given["template"].get<std::string>(), "template");
-    absl::StatusOr<std::string> text = parsed.status();
-    if (parsed.ok()) text = parsed->Render(given["context"], {.now = given.value("now", int64_t{0})});
+    const absl::StatusOr<std::string> text =
+        parsed.ok() ? parsed->Render(given["context"], {.now = given.value("now", int64_t{0})}) : absl::StatusOr<std::string>(parsed.status());
     OrderedJson said;
     if (text.ok()) {
       said["text"] = *text;

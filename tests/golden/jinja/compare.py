@@ -100,7 +100,7 @@ def main():
             found.append((path, text))
     everything = list(contexts())
     given = "".join(json.dumps({"template": text, "context": context, "now": NOW}) + "\n" for _, text in found for _, context in everything)
-    ran = subprocess.run([sys.argv[1]], input=given, capture_output=True, text=True, encoding="utf-8", check=True)
+    ran = subprocess.run([sys.argv[1]], input=given, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=True)
     ours = iter(json.loads(line) for line in ran.stdout.split("\n") if line)
     equal = errors = rendered = 0
     whole = []
