@@ -1,14 +1,15 @@
 --- moonring chat MODEL [key=value...]: talk with a model. Reads a line, answers as it decodes; `clear` forgets, `exit` ends.
--- Greedy, unless do_sample=true or temperature, top_p or top_k is given. Keys: template (absent: found by the model's own),
--- default_system, max_new_tokens, do_sample, temperature, top_p, top_k, repetition_penalty, seed, bf16.
+-- Greedy, unless do_sample=true or temperature, top_p or top_k is given. Keys: template (absent: the model's own),
+-- default_system, enable_thinking, max_new_tokens, do_sample, temperature, top_p, top_k, repetition_penalty, seed, bf16.
 local moonring = require "moonring"
 local path = table.remove(arg, 1)
 if not path or path:find "=" then moonring.config.fail("usage: moonring chat MODEL [key=value...]") end
 local config = moonring.config.load(nil, arg)
 local checkpoint = moonring.model.open(path)
 local tokenizer = moonring.data.tokenizer(checkpoint)
-local template = moonring.data.template(moonring.templates.of(config, moonring.chat.guess_template(checkpoint)), tokenizer, config.default_system)
+local template, note = moonring.chat.template(config, checkpoint, tokenizer)
 local chat = moonring.chat.new(moonring.models.load(config, checkpoint), tokenizer, template, moonring.chat.sampling(config))
+if note then io.stderr:write(note, "\n") end
 
 local terminal = moonring.system.is_terminal()
 while true do

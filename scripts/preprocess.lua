@@ -16,7 +16,10 @@ local function write(dataset, path)
   print(("%d examples in %s"):format(dataset:size(), path))
 end
 
-local tokenizer = moonring.data.tokenizer(moonring.model.open(config.model_name_or_path))
+local checkpoint = moonring.model.open(config.model_name_or_path)
+local tokenizer = moonring.data.tokenizer(checkpoint)
+moonring.templates.settle(config, checkpoint, tokenizer)
+for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
 local train, eval = moonring.run.datasets(config, tokenizer)
 write(train, config.out)
 if eval then write(eval, config.out:gsub("%.jsonl$", "") .. ".eval.jsonl") end

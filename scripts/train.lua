@@ -10,6 +10,7 @@ moonring.launch(config.sequence_parallel_size, run.ranks(config))
 local mesh = run.mesh(config)
 local checkpoint, notes = models.open(config)
 local tokenizer = moonring.data.tokenizer(checkpoint)
+moonring.templates.settle(config, checkpoint, tokenizer)
 local train, eval = run.datasets(config, tokenizer)
 if config.eval_strategy == "no" and not config.do_eval then eval = nil end -- held out, and left alone
 local learner = models.learner(config, checkpoint)

@@ -76,6 +76,15 @@ function moonring.data.tokenizer(checkpoint)
   error("NOT_FOUND: " .. checkpoint:path() .. ": no tokenizer.json or tokenizer.model; texts want the model's own tokenizer: put its files beside config.json", 0)
 end
 
+local find_model_template = moonring.data.model_template
+
+--- The chat template that a checkpoint carries, or nil.
+function moonring.data.model_template(checkpoint, tokenizer)
+  local files = {}
+  for _, name in ipairs { "chat_template.jinja", "tokenizer_config.json", "tokenizer.json" } do files[name] = checkpoint:companion(name) end
+  return find_model_template(files, tokenizer, checkpoint:path())
+end
+
 --- Steps with their number: `for step, k in moonring.count(steps) do`, k = 1, 2, ...
 function moonring.count(steps)
   local k = 0
