@@ -11,7 +11,7 @@ namespace moonring::data::jinja {
 
 struct Limits {
   int64_t steps = 50'000'000;
-  int64_t bytes = int64_t{1} << 30;
+  int64_t bytes = int64_t{1} << 29;
   int64_t depth = 500;  // of calls, and of values in values
 };
 

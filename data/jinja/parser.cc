@@ -502,6 +502,7 @@ class Parser {
 
   // A name, or names between commas; with_attributes: also namespace.name.
   Target ParseTarget(bool with_attributes) {
+    const Deeper deeper(*this);
     Target whole;
     while (true) {
       Target& part = whole.parts.emplace_back();
