@@ -106,7 +106,7 @@ Value Reverse(Machine& machine, const Value& value, const Arguments& arguments) 
   if (value.is_text()) return Slice(machine, value, Value(), Value(), Value::Int(-1));
   std::vector<Value> items = Items(machine, value);
   std::reverse(items.begin(), items.end());
-  const bool is_list = value.is(Sequence::Kind::kIterator) || value.is_undefined();  // Python cannot reverse these, so Jinja2 makes lists of them
+  const bool is_list = value.is(Sequence::Kind::kIterator);  // Python cannot reverse one, so Jinja2 makes a list of it
   return machine.List(std::move(items), is_list ? Sequence::Kind::kList : Sequence::Kind::kIterator);
 }
 

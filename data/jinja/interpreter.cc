@@ -46,7 +46,6 @@ void SetName(Interpreter::Scope& scope, const std::string& name, Value value) {
 Interpreter::ScopePtr Within(const Interpreter::ScopePtr& around) {
   auto scope = std::make_shared<Interpreter::Scope>();
   scope->around = around;
-  scope->loops = around->loops;
   return scope;
 }
 
@@ -138,12 +137,11 @@ Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement, const Scop
     };
   }
   const Value over = Evaluate(*statement.expressions[0], scope);
-  Loop* loop = machine_.Make<Loop>(machine_, Items(machine_, over), std::move(condition), scope->loops);
+  Loop* loop = machine_.Make<Loop>(machine_, Items(machine_, over), std::move(condition));
   bool any = false;
   while (const std::optional<Value> item = loop->Next()) {
     any = true;
     const ScopePtr inner = Within(scope);
-    ++inner->loops;
     SetName(*inner, "loop", Value::Of(loop));
     Assign(statement.targets[0], *item, inner);
     if (Execute(statement.body, inner, out) == Flow::kBreak) break;
@@ -185,7 +183,6 @@ Value Interpreter::CallMacro(const Statement& macro, const std::string& name, co
   const Budget::Deeper deeper(machine_.budget);
   const size_t wanted = macro.parameters.size();
   const ScopePtr inner = Within(around);
-  inner->loops = 0;
   if (arguments.positional.size() > wanted && !macro.uses_varargs) Fail("macro ", Quoted(name), " takes not more than ", wanted, " argument(s)");
   Dict others;
   std::optional<Value> caller;

@@ -19,7 +19,6 @@ class Interpreter {
   struct Scope {
     std::shared_ptr<Scope> around;
     std::vector<std::pair<std::string, Value>> values;
-    int64_t loops = 0;  // around it, up to the macro
   };
   using ScopePtr = std::shared_ptr<Scope>;
 

@@ -98,6 +98,7 @@ class Lexer {
 
   void ScanComment() {
     const size_t end = Rest().find("#}");
+    if (Rest().empty()) return;  // at the very end, nothing misses an end
     if (end == absl::string_view::npos) Refuse("Missing end of comment tag");
     const bool sign = end > 0 && absl::StrContains("-+", Rest()[end - 1]);
     Advance(end - (sign ? 1 : 0));
@@ -107,6 +108,7 @@ class Lexer {
   void ScanRaw(size_t begin) {
     Advance(begin);
     at_line_begin_ = source_[at_ - 1] == '\n';
+    if (Rest().empty()) return;  // as of a comment
     for (size_t at = source_.find("{%", at_); at != std::string::npos; at = source_.find("{%", at + 1)) {
       absl::string_view rest = absl::string_view(source_).substr(at + 2);
       const char sign = !rest.empty() && absl::StrContains("-+", rest[0]) ? rest[0] : ' ';

@@ -7,8 +7,8 @@
 
 namespace moonring::data::jinja {
 
-Loop::Loop(Machine& machine, std::vector<Value> items, Condition condition, int64_t depth)
-    : machine_(machine), items_(std::move(items)), condition_(std::move(condition)), depth_(depth) {}
+Loop::Loop(Machine& machine, std::vector<Value> items, Condition condition)
+    : machine_(machine), items_(std::move(items)), condition_(std::move(condition)) {}
 
 std::optional<Value> Loop::Draw() {
   while (drawn_ < items_.size()) {
@@ -58,8 +58,8 @@ std::optional<Value> Loop::Attribute(absl::string_view name) {
   if (name == "length") return Value::Int(Length());
   if (name == "revindex") return Value::Int(Length() - index_);
   if (name == "revindex0") return Value::Int(Length() - index_ - 1);
-  if (name == "depth") return Value::Int(depth_ + 1);
-  if (name == "depth0") return Value::Int(depth_);
+  if (name == "depth") return Value::Int(1);  // of recursive loops, which are not supported
+  if (name == "depth0") return Value::Int(0);
   if (name == "previtem") return previous_.value_or(Value::Undefined("there is no previous item"));
   if (name == "nextitem") return Peek() ? *next_ : Value::Undefined("there is no next item");
   if (name == "cycle") {

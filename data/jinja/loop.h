@@ -17,8 +17,8 @@ class Loop : public Object {
  public:
   using Condition = std::function<bool(const Value&)>;
 
-  // `condition` may be empty; `depth` counts the loops around it.
-  Loop(Machine& machine, std::vector<Value> items, Condition condition, int64_t depth);
+  // `condition` may be empty.
+  Loop(Machine& machine, std::vector<Value> items, Condition condition);
 
   std::optional<Value> Next();
   void End();  // lets the items go
@@ -34,7 +34,6 @@ class Loop : public Object {
   Machine& machine_;
   std::vector<Value> items_;
   Condition condition_;
-  const int64_t depth_;
   size_t drawn_ = 0;
   int64_t index_ = -1;
   std::optional<int64_t> length_;

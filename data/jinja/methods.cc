@@ -38,8 +38,7 @@ const Names& TupleNames() {
   return *names;
 }
 const Names& NumberNames() {
-  static const auto* const names = new Names{"as_integer_ratio", "bit_count", "bit_length", "conjugate", "denominator", "from_bytes", "fromhex", "hex",
-                                             "imag",             "is_integer", "numerator", "real",      "to_bytes"};
+  static const auto* const names = new Names{"as_integer_ratio", "bit_count", "bit_length", "conjugate", "from_bytes", "fromhex", "hex", "is_integer", "to_bytes"};
   return *names;
 }
 
@@ -87,7 +86,10 @@ struct TextCall {
   const std::string& text;
   absl::string_view name;
   const Arguments& arguments;
+  bool markup;
 
+  // What is put into markup is escaped, unless it is markup itself.
+  std::string Put(const Value& value) const { return markup && !value.is_markup() ? Escaped(value.text()) : value.text(); }
   Bound Bind(const std::vector<absl::string_view>& parameters) const { return arguments.Bind(name, parameters); }
   Value Made(std::string made) const { return machine.Text(std::move(made)); }
 };
@@ -156,10 +158,11 @@ Value JoinCall(const TextCall& call) {
   bool first = true;
   for (const Value& item : Items(call.machine, *bound[0])) {
     if (!item.is_text()) Fail("sequence item: expected str instance, ", item.TypeName(), " found");
-    call.machine.budget.Make(static_cast<int64_t>(call.text.size() + item.text().size()));
+    const std::string text = call.Put(item);
+    call.machine.budget.Make(static_cast<int64_t>(call.text.size() + text.size()));
     if (!first) joined += call.text;
     first = false;
-    joined += item.text();
+    joined += text;
   }
   return Value::Text(std::move(joined));
 }
@@ -228,7 +231,8 @@ const absl::flat_hash_map<absl::string_view, TextMethod>& TextMethods() {
       {"replace",
        [](const TextCall& call) {
          const Bound bound = call.Bind({"old", "new", "count"});
-         return call.Made(Replace(call.machine.budget, call.text, TextArgument(bound[0], call.name), TextArgument(bound[1], call.name), IntegerArgument(bound[2], -1, call.name)));
+         TextArgument(bound[1], call.name);
+         return call.Made(Replace(call.machine.budget, call.text, TextArgument(bound[0], call.name), call.Put(*bound[1]), IntegerArgument(bound[2], -1, call.name)));
        }},
       {"partition", [](const TextCall& call) { return PartitionCall(call, false); }},
       {"rpartition", [](const TextCall& call) { return PartitionCall(call, true); }},
@@ -310,8 +314,8 @@ Value CallMethod(Machine& machine, const Value& value, absl::string_view name, c
     const auto found = TextMethods().find(name);
     if (found != TextMethods().end()) {
       machine.budget.Read(static_cast<int64_t>(value.text().size()));
-      if (value.is_markup() && (name == "join" || name == "format" || name == "replace")) Unsupported("the method ", name, " of markup");
-      const Value made = found->second({machine, value.text(), name, arguments});
+      if (value.is_markup() && name == "format") Unsupported("the method ", name, " of markup");
+      const Value made = found->second({machine, value.text(), name, arguments, value.is_markup()});
       return value.is_markup() ? AsMarkup(machine, made) : made;
     }
   }

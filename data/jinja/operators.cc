@@ -133,6 +133,7 @@ Value NoAttribute(const Value& value, absl::string_view name) {
 
 std::optional<Value> FindAttribute(Machine& machine, const Value& value, absl::string_view name) {
   if (value.is(Value::Kind::kObject)) return value.object().Attribute(name);
+  if (value.is_number() && name == "real") return value.is_integer() ? Value::Int(value.integer()) : value;
   if (!HasMethod(value, name)) return std::nullopt;
   if (IsUnsafe(value, name)) return Value::Undefined(absl::StrCat("access to attribute ", Quoted(name), " of '", value.TypeName(), "' object is unsafe."));
   return Value::Of(machine.Make<Method>(value, std::string(name)));

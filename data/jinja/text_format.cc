@@ -155,15 +155,20 @@ std::string Formatted(Machine& machine, const Value& value, absl::string_view sp
   return PlainText(machine, TextOf(machine.budget, value), style);
 }
 
-// The value that a field such as `0`, `name.first` or `rows[2]` means; `next` counts the fields without a name.
-Value FieldOf(Machine& machine, absl::string_view field, const Arguments& arguments, size_t& next) {
+// The value that a field such as `0`, `name.first` or `rows[2]` means; `next` counts the fields without a name, until one has a number.
+Value FieldOf(Machine& machine, absl::string_view field, const Arguments& arguments, std::optional<size_t>& next) {
   const size_t end = std::min(field.find_first_of(".["), field.size());
   const absl::string_view name = field.substr(0, end);
   field.remove_prefix(end);
   Value value;
   size_t index = 0;
   if (name.empty() || absl::SimpleAtoi(name, &index)) {
-    if (name.empty()) index = next++;
+    if (name.empty() ? !next.has_value() : next.value_or(0) > 0) Fail("cannot switch between automatic field numbering and manual field specification");
+    if (name.empty()) {
+      index = (*next)++;
+    } else {
+      next.reset();
+    }
     if (index >= arguments.positional.size()) Fail("Replacement index ", index, " out of range for positional args tuple");
     value = arguments.positional[index];
   } else {
@@ -242,7 +247,7 @@ std::string PercentFormat(Machine& machine, const std::string& format, const Val
     if (style.type == 'd' && !value->is_integer()) value = Value::Int(static_cast<int64_t>(std::trunc(value->number())));
     text += NumberText(machine, *value, style);
   }
-  if (several ? used < given.sequence().items.size() : used == 0 && !named && !given.is(Value::Kind::kSequence)) Fail("not all arguments converted during string formatting");
+  if (several ? used < given.sequence().items.size() : used == 0 && !named && !given.is(Value::Kind::kSequence) && !given.is_undefined()) Fail("not all arguments converted during string formatting");
   machine.budget.Make(static_cast<int64_t>(text.size()));
   return text;
 }
@@ -250,7 +255,7 @@ std::string PercentFormat(Machine& machine, const std::string& format, const Val
 std::string BraceFormat(Machine& machine, const std::string& format, const Arguments& arguments) {
   std::string text;
   absl::string_view rest = format;
-  size_t next = 0;
+  std::optional<size_t> next = 0;
   while (!rest.empty()) {
     const char c = rest[0];
     rest.remove_prefix(1);

@@ -7,6 +7,7 @@ RENDER: the binary of //tests/data:jinja_render. Where Jinja2 raises, so must we
 import copy
 import json
 import random
+import re
 import subprocess
 import sys
 import warnings
@@ -47,7 +48,10 @@ def expression(rng, depth):
     if kind < 9:
         return f"({inner()}).{rng.choice(METHODS)}"
     if kind < 11:
-        return f"({inner()}){rng.choice(SUBSCRIPTS)}"
+        subscribed = inner()
+        if not re.search(rf"\b({'|'.join(NAMES)})\b", re.sub(r"'[^']*'", "", subscribed)):  # of constants Jinja2 makes something undefined where else it raises
+            subscribed = rng.choice(NAMES)
+        return f"({subscribed}){rng.choice(SUBSCRIPTS)}"
     if kind == 11:
         return rng.choice([f"({inner()} if {inner()} else {inner()})", f"({inner()} if {inner()})", f"not {inner()}", f"-{inner()}", f"[{inner()}, {inner()}]", f"({inner()},)", f"{{'q': {inner()}}}", f"{inner()} < {inner()} <= {inner()}"])
     return rng.choice(SPECS)
