@@ -38,11 +38,13 @@ std::optional<std::string> WordOf(const OrderedJson& token) {
 
 OrderedJson SpecialWords(const OrderedJson& config, const Tokenizer& tokenizer) {
   const auto known = [&](std::optional<int32_t> id) { return id.has_value() ? std::optional(tokenizer.TokenOf(*id)) : std::nullopt; };
-  const std::pair<const char*, std::optional<std::string>> named[] = {
-      {"bos_token", known(tokenizer.bos())},         {"eos_token", known(tokenizer.eos())},
-      {"unk_token", known(tokenizer.unk())},         {"sep_token", WordOf(FieldOrNull(config, "sep_token"))},
-      {"pad_token", known(tokenizer.pad())},         {"cls_token", WordOf(FieldOrNull(config, "cls_token"))},
-      {"mask_token", WordOf(FieldOrNull(config, "mask_token"))}};
+  const std::pair<const char*, std::optional<std::string>> named[] = {{"bos_token", known(tokenizer.bos())},
+                                                                      {"eos_token", known(tokenizer.eos())},
+                                                                      {"unk_token", known(tokenizer.unk())},
+                                                                      {"sep_token", WordOf(FieldOrNull(config, "sep_token"))},
+                                                                      {"pad_token", known(tokenizer.pad())},
+                                                                      {"cls_token", WordOf(FieldOrNull(config, "cls_token"))},
+                                                                      {"mask_token", WordOf(FieldOrNull(config, "mask_token"))}};
   OrderedJson words = OrderedJson::object();
   for (const auto& [name, word] : named) {
     if (word.has_value()) words[name] = *word;
@@ -82,7 +84,8 @@ std::string OpeningOf(const OrderedJson& config, const std::string& tokenizer_js
   const std::string type = PythonText(FieldOrNull(config, "tokenizer_class"));
   std::vector<int32_t> ids;
   bool own = tokenizer_json.empty();
-  for (const char* stem : {"Llama", "CodeLlama", "Gemma", "Cohere"}) own = own || type == absl::StrCat(stem, "Tokenizer") || type == absl::StrCat(stem, "TokenizerFast");
+  for (const char* stem : {"Llama", "CodeLlama", "Gemma", "Cohere"})
+    own = own || type == absl::StrCat(stem, "Tokenizer") || type == absl::StrCat(stem, "TokenizerFast");
   if (own) {
     if (tokenizer.adds_bos() && tokenizer.bos().has_value()) ids.push_back(*tokenizer.bos());
     if (PythonTruth(FieldOrNull(config, "add_eos_token")) && tokenizer.eos().has_value()) ids.push_back(*tokenizer.eos());

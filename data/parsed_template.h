@@ -1,5 +1,5 @@
-// The slots of a template (data/template_spec.h) out of the chat template that a model carries, as LLaMA-Factory 0.9.5 takes them where a configuration names none:
-// conversations whose texts are {{content}} are rendered, and what stands around them is cut out.
+// The slots of a template (data/template_spec.h) out of the chat template that a model carries, as LLaMA-Factory 0.9.5 takes them where a configuration names
+// none: conversations whose texts are {{content}} are rendered, and what stands around them is cut out.
 //
 //   system     a system message alone                     assistant   what a user's message and an answer have beyond the user's alone
 //   user       a user's message and a generation prompt; where it is longer than with an empty system message, what it has more is the default system

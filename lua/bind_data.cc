@@ -231,12 +231,14 @@ data::OrderedJson MessagesOf(const std::vector<std::string>& texts, const std::o
 }
 
 // `files`: contents by name; `where`: the model's folder.
-std::shared_ptr<data::ModelTemplate> FindModelTemplate(std::map<std::string, std::string> files, std::shared_ptr<data::Tokenizer> tokenizer, std::string where) {
+std::shared_ptr<data::ModelTemplate> FindModelTemplate(std::map<std::string, std::string> files, std::shared_ptr<data::Tokenizer> tokenizer,
+                                                       std::string where) {
   return std::const_pointer_cast<data::ModelTemplate>(comm::ValueOrThrow(data::ModelTemplate::Find(
       {files["chat_template.jinja"], files["tokenizer_config.json"], files["tokenizer.json"], std::move(where)}, std::move(tokenizer))));
 }
 
-std::vector<int32_t> EncodeWithModelTemplate(data::ModelTemplate& carried, std::vector<std::string> texts, std::optional<std::string> system, std::optional<bool> enable_thinking) {
+std::vector<int32_t> EncodeWithModelTemplate(data::ModelTemplate& carried, std::vector<std::string> texts, std::optional<std::string> system,
+                                             std::optional<bool> enable_thinking) {
   if (texts.size() % 2 == 0) comm::ThrowIfError(absl::InvalidArgumentError("messages: wanted an odd number of texts, the user's first and last"));
   data::OrderedJson more = data::OrderedJson::object();
   if (enable_thinking.has_value()) more["enable_thinking"] = *enable_thinking;
@@ -284,14 +286,13 @@ void OpenData(lua_State* L) {
           {"eos", Bind<[](data::ChatTemplate& chat_template) { return chat_template.eos(); }>},
           {"__tostring", Bind<[](data::ChatTemplate& chat_template) { return absl::StrCat("Template ", chat_template.spec().name); }>},
       });
-  Class<data::ModelTemplate>::Register(
-      L, "ModelTemplate",
-      {
-          {"encode_prompt", Bind<&EncodeWithModelTemplate>},
-          {"fields", Bind<&ParseModelTemplate>},
-          {"is_one_of_several", Bind<[](data::ModelTemplate& carried) { return carried.is_one_of_several(); }>},
-          {"__tostring", Bind<[](data::ModelTemplate&) { return std::string("ModelTemplate"); }>},
-      });
+  Class<data::ModelTemplate>::Register(L, "ModelTemplate",
+                                       {
+                                           {"encode_prompt", Bind<&EncodeWithModelTemplate>},
+                                           {"fields", Bind<&ParseModelTemplate>},
+                                           {"is_one_of_several", Bind<[](data::ModelTemplate& carried) { return carried.is_one_of_several(); }>},
+                                           {"__tostring", Bind<[](data::ModelTemplate&) { return std::string("ModelTemplate"); }>},
+                                       });
   Class<Dataset>::Register(L, "Dataset",
                            {
                                {"size", Bind<[](Dataset& dataset) { return dataset.examples->size(); }>},

@@ -149,7 +149,8 @@ Value Sort(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("sort", {"reverse", "case_sensitive", "attribute"});
   std::vector<Getter> keys;
   if (IsGiven(bound[2]) && bound[2]->is_text()) {
-    for (const absl::string_view part : absl::StrSplit(bound[2]->text(), ',')) keys.push_back(KeyGetter(machine, Value::Text(std::string(part)), TruthOf(bound[1])));
+    for (const absl::string_view part : absl::StrSplit(bound[2]->text(), ','))
+      keys.push_back(KeyGetter(machine, Value::Text(std::string(part)), TruthOf(bound[1])));
   } else {
     keys.push_back(KeyGetter(machine, bound[2], TruthOf(bound[1])));
   }
@@ -297,10 +298,28 @@ Value AttributeFilter(Machine& machine, const Value& value, const Arguments& arg
 
 const absl::flat_hash_map<absl::string_view, Filter>& ListFilters() {
   static const auto* const filters = new absl::flat_hash_map<absl::string_view, Filter>{
-      {"attr", &AttributeFilter}, {"batch", &Batch},     {"count", &LengthFilter}, {"dictsort", &DictSort}, {"first", &First},          {"items", &ItemsFilter},
-      {"join", &Join},            {"last", &Last},       {"length", &LengthFilter}, {"list", &ListFilter},  {"map", &Map},              {"max", &Max},
-      {"min", &Min},              {"reject", &Reject},   {"rejectattr", &RejectAttribute}, {"reverse", &Reverse}, {"select", &Select},   {"selectattr", &SelectAttribute},
-      {"slice", &Slices},         {"sort", &Sort},       {"sum", &Sum},            {"unique", &Unique},
+      {"attr", &AttributeFilter},
+      {"batch", &Batch},
+      {"count", &LengthFilter},
+      {"dictsort", &DictSort},
+      {"first", &First},
+      {"items", &ItemsFilter},
+      {"join", &Join},
+      {"last", &Last},
+      {"length", &LengthFilter},
+      {"list", &ListFilter},
+      {"map", &Map},
+      {"max", &Max},
+      {"min", &Min},
+      {"reject", &Reject},
+      {"rejectattr", &RejectAttribute},
+      {"reverse", &Reverse},
+      {"select", &Select},
+      {"selectattr", &SelectAttribute},
+      {"slice", &Slices},
+      {"sort", &Sort},
+      {"sum", &Sum},
+      {"unique", &Unique},
   };
   return *filters;
 }
@@ -317,8 +336,8 @@ Filter FindFilter(absl::string_view name) {
 bool IsFilter(absl::string_view name) { return FindFilter(name) != nullptr; }
 
 Value ApplyFilter(Machine& machine, absl::string_view name, const Value& value, const Arguments& arguments) {
-  static constexpr absl::string_view kOthers[] = {"filesizeformat", "forceescape", "groupby",   "pprint",  "random",
-                                                  "striptags",      "urlencode",   "urlize", "wordwrap", "xmlattr"};
+  static constexpr absl::string_view kOthers[] = {"filesizeformat", "forceescape", "groupby", "pprint",   "random",
+                                                  "striptags",      "urlencode",   "urlize",  "wordwrap", "xmlattr"};
   machine.budget.Step();
   if (const Filter filter = FindFilter(name); filter != nullptr) return filter(machine, value, arguments);
   if (std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers)) Unsupported("the filter '", name, "'");

@@ -52,9 +52,8 @@ Dict DictOf(Machine& machine, const Arguments& arguments) {
 Value Joiner(Machine& machine, const Arguments& arguments) {
   const std::vector<std::optional<Value>> bound = arguments.Bind("joiner", {"sep"});
   const Value separator = bound[0].value_or(Value::Text(", "));
-  return Value::Of(machine.Make<Function>("joiner", [separator, used = false](Machine&, const Arguments&) mutable {
-    return std::exchange(used, true) ? separator : Value::Text("");
-  }));
+  return Value::Of(machine.Make<Function>(
+      "joiner", [separator, used = false](Machine&, const Arguments&) mutable { return std::exchange(used, true) ? separator : Value::Text(""); }));
 }
 
 Value RaiseException(Machine& machine, const Arguments& arguments) {

@@ -186,7 +186,8 @@ Value Interpreter::CallMacro(const Statement& macro, const std::string& name, co
   if (arguments.positional.size() > wanted && !macro.uses_varargs) Fail("macro ", Quoted(name), " takes not more than ", wanted, " argument(s)");
   Dict others;
   std::optional<Value> caller;
-  std::vector<std::optional<Value>> given(arguments.positional.begin(), arguments.positional.begin() + static_cast<std::ptrdiff_t>(std::min(wanted, arguments.positional.size())));
+  std::vector<std::optional<Value>> given(arguments.positional.begin(),
+                                          arguments.positional.begin() + static_cast<std::ptrdiff_t>(std::min(wanted, arguments.positional.size())));
   given.resize(wanted);
   for (const auto& [key, value] : arguments.named) {
     const auto found = std::find_if(macro.parameters.begin(), macro.parameters.end(), [&key = key](const Parameter& each) { return each.name == key; });
@@ -204,11 +205,13 @@ Value Interpreter::CallMacro(const Statement& macro, const std::string& name, co
   for (size_t i = 0; i < wanted; ++i) {
     const Parameter& parameter = macro.parameters[i];
     if (!given[i].has_value()) {
-      given[i] = parameter.absent != nullptr ? Evaluate(*parameter.absent, inner) : Value::Undefined(absl::StrCat("parameter ", Quoted(parameter.name), " was not provided"));
+      given[i] = parameter.absent != nullptr ? Evaluate(*parameter.absent, inner)
+                                             : Value::Undefined(absl::StrCat("parameter ", Quoted(parameter.name), " was not provided"));
     }
     SetName(*inner, parameter.name, *given[i]);
   }
-  if (macro.uses_caller && macro.kind == Statement::Kind::kMacro && std::none_of(macro.parameters.begin(), macro.parameters.end(), [](const Parameter& each) { return each.name == "caller"; })) {
+  if (macro.uses_caller && macro.kind == Statement::Kind::kMacro &&
+      std::none_of(macro.parameters.begin(), macro.parameters.end(), [](const Parameter& each) { return each.name == "caller"; })) {
     SetName(*inner, "caller", caller.value_or(Value::Undefined("No caller defined")));
   }
   if (macro.uses_kwargs) SetName(*inner, "kwargs", machine_.Of(std::move(others)));
@@ -309,7 +312,9 @@ Value Interpreter::Evaluate(const Expression& expression, const ScopePtr& scope)
   return Value();
 }
 
-Value Interpreter::EvaluateOptional(const ExpressionPtr& expression, const ScopePtr& scope) { return expression == nullptr ? Value() : Evaluate(*expression, scope); }
+Value Interpreter::EvaluateOptional(const ExpressionPtr& expression, const ScopePtr& scope) {
+  return expression == nullptr ? Value() : Evaluate(*expression, scope);
+}
 
 std::vector<Value> Interpreter::EvaluateParts(const Expression& expression, const ScopePtr& scope) {
   std::vector<Value> values;
@@ -394,7 +399,9 @@ Value Interpreter::EvaluateCall(const Expression& call, const ScopePtr& scope, c
 // `block`: what a block wrote, which is what the innermost filter takes.
 Value Interpreter::EvaluateFilters(const Expression& filter, const ScopePtr& scope, const Value* block) {
   const ExpressionPtr& inner = filter.parts[0];
-  const Value value = inner == nullptr ? *block : block != nullptr && inner->kind == Kind::kFilter ? EvaluateFilters(*inner, scope, block) : Evaluate(*inner, scope);
+  const Value value = inner == nullptr                                   ? *block
+                      : block != nullptr && inner->kind == Kind::kFilter ? EvaluateFilters(*inner, scope, block)
+                                                                         : Evaluate(*inner, scope);
   const Arguments arguments = EvaluateArguments(filter.arguments, scope);
   machine_.line = filter.line;
   return ApplyFilter(machine_, filter.name, value, arguments);

@@ -1,5 +1,5 @@
-// Renders a tree: evaluates its expressions, executes its statements. Names are looked for in the scope, those around it, the context and the global functions. A
-// loop's body, a macro, a with, a filtered or captured block have scopes of their own: what they set is gone after them; an if has not.
+// Renders a tree: evaluates its expressions, executes its statements. Names are looked for in the scope, those around it, the context and the global functions.
+// A loop's body, a macro, a with, a filtered or captured block have scopes of their own: what they set is gone after them; an if has not.
 #ifndef MOONRING_DATA_JINJA_INTERPRETER_H_
 #define MOONRING_DATA_JINJA_INTERPRETER_H_
 

@@ -152,8 +152,8 @@ class Lexer {
   }
 
   void ScanOperator(std::string& open) {
-    static constexpr absl::string_view kOperators[] = {"//", "**", "==", "!=", "<=", ">=", "+", "-", "/", "*", "%", "~", "[", "]",
-                                                       "(",  ")",  "{",  "}",  "<",  ">",  "=", ".", ":", "|", ",", ";"};
+    static constexpr absl::string_view kOperators[] = {"//", "**", "==", "!=", "<=", ">=", "+", "-", "/", "*", "%", "~", "[",
+                                                       "]",  "(",  ")",  "{",  "}",  "<",  ">", "=", ".", ":", "|", ",", ";"};
     const auto found = std::find_if(std::begin(kOperators), std::end(kOperators), [&](absl::string_view each) { return Sees(each); });
     if (found == std::end(kOperators)) {
       size_t next = at_;
@@ -175,7 +175,8 @@ class Lexer {
   template <typename IsDigit>
   size_t DigitsAt(size_t at, IsDigit is_digit) const {
     size_t end = at;
-    while (end < source_.size() && (is_digit(source_[end]) || (source_[end] == '_' && end > at && end + 1 < source_.size() && is_digit(source_[end + 1])))) ++end;
+    while (end < source_.size() && (is_digit(source_[end]) || (source_[end] == '_' && end > at && end + 1 < source_.size() && is_digit(source_[end + 1]))))
+      ++end;
     return end - at;
   }
 
@@ -229,7 +230,8 @@ class Lexer {
       } else if (c == 'x' || c == 'u' || c == 'U') {
         const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
         const std::string number(text.substr(at + 1, digits));
-        if (number.size() < digits || !std::all_of(number.begin(), number.end(), absl::ascii_isxdigit)) Refuse(absl::StrCat("truncated \\", std::string(1, c), " escape"));
+        if (number.size() < digits || !std::all_of(number.begin(), number.end(), absl::ascii_isxdigit))
+          Refuse(absl::StrCat("truncated \\", std::string(1, c), " escape"));
         const uint64_t code_point = std::stoull(number, nullptr, 16);
         if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000)) Refuse("an escape of no character");
         AppendCodePoint(static_cast<char32_t>(code_point), meant);

@@ -18,11 +18,12 @@ using Names = absl::flat_hash_set<absl::string_view>;
 using Bound = std::vector<std::optional<Value>>;
 
 const Names& TextNames() {
-  static const auto* const names = new Names{
-      "capitalize", "casefold", "center",      "count",       "encode",    "endswith", "expandtabs", "find",         "format",       "format_map", "index",  "isalnum",
-      "isalpha",    "isascii",  "isdecimal",   "isdigit",     "isidentifier", "islower", "isnumeric", "isprintable", "isspace",      "istitle",    "isupper", "join",
-      "ljust",      "lower",    "lstrip",      "maketrans",   "partition", "removeprefix", "removesuffix", "replace",  "rfind",        "rindex",     "rjust",  "rpartition",
-      "rsplit",     "rstrip",   "split",       "splitlines",  "startswith", "strip",   "swapcase",   "title",        "translate",    "upper",      "zfill"};
+  static const auto* const names =
+      new Names{"capitalize",   "casefold", "center",   "count",   "encode",    "endswith",   "expandtabs",   "find",      "format",    "format_map",
+                "index",        "isalnum",  "isalpha",  "isascii", "isdecimal", "isdigit",    "isidentifier", "islower",   "isnumeric", "isprintable",
+                "isspace",      "istitle",  "isupper",  "join",    "ljust",     "lower",      "lstrip",       "maketrans", "partition", "removeprefix",
+                "removesuffix", "replace",  "rfind",    "rindex",  "rjust",     "rpartition", "rsplit",       "rstrip",    "split",     "splitlines",
+                "startswith",   "strip",    "swapcase", "title",   "translate", "upper",      "zfill"};
   return *names;
 }
 const Names& ListNames() {
@@ -38,7 +39,8 @@ const Names& TupleNames() {
   return *names;
 }
 const Names& NumberNames() {
-  static const auto* const names = new Names{"as_integer_ratio", "bit_count", "bit_length", "conjugate", "from_bytes", "fromhex", "hex", "is_integer", "to_bytes"};
+  static const auto* const names =
+      new Names{"as_integer_ratio", "bit_count", "bit_length", "conjugate", "from_bytes", "fromhex", "hex", "is_integer", "to_bytes"};
   return *names;
 }
 
@@ -232,7 +234,8 @@ const absl::flat_hash_map<absl::string_view, TextMethod>& TextMethods() {
        [](const TextCall& call) {
          const Bound bound = call.Bind({"old", "new", "count"});
          TextArgument(bound[1], call.name);
-         return call.Made(Replace(call.machine.budget, call.text, TextArgument(bound[0], call.name), call.Put(*bound[1]), IntegerArgument(bound[2], -1, call.name)));
+         return call.Made(
+             Replace(call.machine.budget, call.text, TextArgument(bound[0], call.name), call.Put(*bound[1]), IntegerArgument(bound[2], -1, call.name)));
        }},
       {"partition", [](const TextCall& call) { return PartitionCall(call, false); }},
       {"rpartition", [](const TextCall& call) { return PartitionCall(call, true); }},

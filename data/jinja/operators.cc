@@ -27,7 +27,9 @@ Order OrderOf(Budget& budget, absl::string_view operation, const Value& a, const
   CheckDefined(a);
   CheckDefined(b);
   if (a.is_number() && b.is_number()) {  // long double holds every int64 and every double
-    const auto wide = [](const Value& value) -> long double { return value.is_integer() ? static_cast<long double>(value.integer()) : static_cast<long double>(value.number()); };
+    const auto wide = [](const Value& value) -> long double {
+      return value.is_integer() ? static_cast<long double>(value.integer()) : static_cast<long double>(value.number());
+    };
     return OrderOf(wide(a), wide(b));
   }
   if (a.is_text() && b.is_text()) {

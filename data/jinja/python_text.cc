@@ -267,7 +267,8 @@ bool IsAll(const std::string& text, absl::string_view what) {
   const std::u32string code_points = CodePoints(text);
   if (what == "upper" || what == "lower") {
     const bool upper = what == "upper";
-    const bool other = std::any_of(code_points.begin(), code_points.end(), [&](char32_t c) { return IsTitleLetter(c) || (upper ? IsLowerLetter(c) : IsUpperLetter(c)); });
+    const bool other =
+        std::any_of(code_points.begin(), code_points.end(), [&](char32_t c) { return IsTitleLetter(c) || (upper ? IsLowerLetter(c) : IsUpperLetter(c)); });
     return !other && std::any_of(code_points.begin(), code_points.end(), upper ? IsUpperLetter : IsLowerLetter);
   }
   const auto is = [&](char32_t c) {

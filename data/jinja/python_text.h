@@ -46,7 +46,8 @@ std::string Lower(const std::string& text);
 std::string Capitalize(const std::string& text);
 std::string Title(const std::string& text);
 
-// Whether it has a code point and all of them are such: "alpha", "digit", "alnum", "space", "numeric", "decimal", "ascii"; or its letters are: "upper", "lower".
+// Whether it has a code point and all of them are such: "alpha", "digit", "alnum", "space", "numeric", "decimal", "ascii"; or its letters are: "upper",
+// "lower".
 bool IsAll(const std::string& text, absl::string_view what);
 
 // `width` code points at least, filled at the given side (kBoth: centred, as str.center does).

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "data/jinja/operators.h"
@@ -247,7 +247,8 @@ std::string PercentFormat(Machine& machine, const std::string& format, const Val
     if (style.type == 'd' && !value->is_integer()) value = Value::Int(static_cast<int64_t>(std::trunc(value->number())));
     text += NumberText(machine, *value, style);
   }
-  if (several ? used < given.sequence().items.size() : used == 0 && !named && !given.is(Value::Kind::kSequence) && !given.is_undefined()) Fail("not all arguments converted during string formatting");
+  if (several ? used < given.sequence().items.size() : used == 0 && !named && !given.is(Value::Kind::kSequence) && !given.is_undefined())
+    Fail("not all arguments converted during string formatting");
   machine.budget.Make(static_cast<int64_t>(text.size()));
   return text;
 }

@@ -70,16 +70,16 @@ using Block = std::vector<std::unique_ptr<Statement>>;
 
 struct Statement {
   enum class Kind {
-    kText,      // text
-    kPrint,     // expressions[0]
-    kIf,        // body where expressions[0] holds, else otherwise
-    kFor,       // for targets[0] in expressions[0], if expressions[1] (null where there is none): body; otherwise where nothing was looped over
-    kSet,       // targets[0] = expressions[0]
-    kSetBlock,  // targets[0] = body, through the filters expressions[0] (null where there are none)
-    kWith,      // targets[i] = expressions[i] within body
-    kMacro,     // text(parameters): body
-    kCall,      // expressions[0], a call, with body as its caller(parameters)
-    kFilter,    // body through the filters expressions[0]
+    kText,        // text
+    kPrint,       // expressions[0]
+    kIf,          // body where expressions[0] holds, else otherwise
+    kFor,         // for targets[0] in expressions[0], if expressions[1] (null where there is none): body; otherwise where nothing was looped over
+    kSet,         // targets[0] = expressions[0]
+    kSetBlock,    // targets[0] = body, through the filters expressions[0] (null where there are none)
+    kWith,        // targets[i] = expressions[i] within body
+    kMacro,       // text(parameters): body
+    kCall,        // expressions[0], a call, with body as its caller(parameters)
+    kFilter,      // body through the filters expressions[0]
     kGeneration,  // body, in a scope of its own
     kBreak,
     kContinue,

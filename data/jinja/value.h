@@ -58,7 +58,9 @@ class Value {
   static Value Int(int64_t value) { return Value(value); }
   static Value Float(double value) { return Value(value); }
   static Value Text(std::string value) { return Value(std::make_shared<const Letters>(Letters{std::move(value), false})); }
-  static Value Markup(std::string value) { return Value(std::make_shared<const Letters>(Letters{std::move(value), true})); }  // what is joined to it by + is escaped for HTML
+  static Value Markup(std::string value) {
+    return Value(std::make_shared<const Letters>(Letters{std::move(value), true}));
+  }  // what is joined to it by + is escaped for HTML
   static Value List(std::vector<Value> items, Sequence::Kind kind = Sequence::Kind::kList);
   static Value Of(Dict dict) { return Value(std::make_shared<const Dict>(std::move(dict))); }
   static Value Of(Object* object) { return Value(object); }
@@ -83,7 +85,7 @@ class Value {
   int64_t integer() const { return is(Kind::kBool) ? std::get<bool>(value_) : std::get<int64_t>(value_); }
   double number() const { return is(Kind::kFloat) ? std::get<double>(value_) : static_cast<double>(integer()); }
 
-  bool Truth() const;          // bool(value)
+  bool Truth() const;            // bool(value)
   std::string TypeName() const;  // "str", "dict", ...: type(value).__name__
   int depth() const;
   bool SameObject(const Value& other) const;  // is: numbers and texts by their values
@@ -97,7 +99,8 @@ class Value {
     std::string text;
     bool markup;
   };
-  using Any = std::variant<Absent, None, bool, int64_t, double, std::shared_ptr<const Letters>, std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, Object*>;
+  using Any =
+      std::variant<Absent, None, bool, int64_t, double, std::shared_ptr<const Letters>, std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, Object*>;
   template <typename T>
   explicit Value(T value) : value_(std::move(value)) {}
 

@@ -10,8 +10,8 @@
 
 namespace moonring::data::jinja {
 
-std::string FloatText(double value);            // repr(float)
-std::string Quoted(absl::string_view text);     // repr(str)
+std::string FloatText(double value);         // repr(float)
+std::string Quoted(absl::string_view text);  // repr(str)
 
 // str(value): a text as it is, what is undefined as nothing.
 std::string TextOf(Budget& budget, const Value& value);
@@ -19,7 +19,7 @@ std::string ReprOf(Budget& budget, const Value& value);
 
 struct JsonStyle {
   bool ensure_ascii = false, sort_keys = false;
-  std::optional<std::string> indent;                    // of one level
+  std::optional<std::string> indent;                     // of one level
   std::optional<std::string> item_separator, separator;  // between items, and after a key
 };
 std::string JsonOf(Budget& budget, const Value& value, const JsonStyle& style);

@@ -110,26 +110,32 @@ TEST_F(JinjaTest, LimitsHold) {
       "{{ ('a\n' * 99999) | indent(999999) }}",
       "{{ [[1]] | tojson(indent=999999999999) }}",
   };
-  for (const std::string& source : exhausting) EXPECT_THAT(Rendered(source), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("takes more than "))) << source;
+  for (const std::string& source : exhausting)
+    EXPECT_THAT(Rendered(source), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("takes more than "))) << source;
   EXPECT_THAT(Rendered("{% set ns = namespace(l=[]) %}{% for i in range(99999) %}{% set ns.l = [ns.l] %}{% endfor %}"),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("values within one another")));
-  for (const std::string& source : {"{{ " + nested("(", "1", ")", 10'000) + " }}", "{{ " + nested("[", "", "]", 10'000) + " }}", "{{ " + nested("not ", "1", "", 10'000) + " }}",
-                                    "{{ " + nested("-", "1", "", 10'000) + " }}", "{{ " + nested("1 + ", "1", "", 10'000) + " }}", "{{ x" + nested("|trim", "", "", 10'000) + " }}",
-                                    nested("{% if 1 %}", "", "{% endif %}", 10'000), "{% if 1 %}" + nested("{% elif 1 %}", "", "", 10'000) + "{% endif %}",
-                                    "{% set " + nested("(", "a", ")", 10'000) + " = 1 %}"}) {
+  for (const std::string& source :
+       {"{{ " + nested("(", "1", ")", 10'000) + " }}", "{{ " + nested("[", "", "]", 10'000) + " }}", "{{ " + nested("not ", "1", "", 10'000) + " }}",
+        "{{ " + nested("-", "1", "", 10'000) + " }}", "{{ " + nested("1 + ", "1", "", 10'000) + " }}", "{{ x" + nested("|trim", "", "", 10'000) + " }}",
+        nested("{% if 1 %}", "", "{% endif %}", 10'000), "{% if 1 %}" + nested("{% elif 1 %}", "", "", 10'000) + "{% endif %}",
+        "{% set " + nested("(", "a", ")", 10'000) + " = 1 %}"}) {
     EXPECT_THAT(Rendered(source), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("not supported: more than "))) << source.substr(0, 60);
   }
   OrderedJson deep = OrderedJson::array();
   for (int i = 0; i < 2000; ++i) deep = OrderedJson::array({std::move(deep)});
   EXPECT_THAT(Rendered("{{ x }}", {{"x", deep}}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("values within one another")));
-  EXPECT_THAT(Rendered("{{ 'x' * 100 }}", OrderedJson::object(), {.limits = {.bytes = 64}}), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("takes more than 64 bytes")));
+  EXPECT_THAT(Rendered("{{ 'x' * 100 }}", OrderedJson::object(), {.limits = {.bytes = 64}}),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("takes more than 64 bytes")));
 }
 
 // What a megabyte of conversation takes is far from the limits.
 TEST_F(JinjaTest, LongConversationsFit) {
   OrderedJson messages = OrderedJson::array();
   for (int i = 0; i < 1000; ++i) messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", std::string(5000, 'x')}});
-  const auto text = Rendered("{% for m in messages %}{% for n in messages[::-1] %}{% if loop.first %}{{ n.role }}{% endif %}{% endfor %}{{ '<' + m['content'] | trim + '>' }}{% endfor %}", {{"messages", messages}});
+  const auto text = Rendered(
+      "{% for m in messages %}{% for n in messages[::-1] %}{% if loop.first %}{{ n.role }}{% endif %}{% endfor %}{{ '<' + m['content'] | trim + '>' }}{% "
+      "endfor %}",
+      {{"messages", messages}});
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(text->size(), 1000 * (5002 + 9));
 }

@@ -104,7 +104,8 @@ TEST(ParsedTemplateTest, ErrorsSayWhy) {
   EXPECT_THAT(refusal("\n{{ raise_exception('No system') }}"), StatusIs(absl::StatusCode::kInvalidArgument, "model/chat_template.jinja:2: No system"));
   EXPECT_THAT(refusal("{% if %}"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("model/chat_template.jinja:1: ")));
   EXPECT_THAT(refusal("{% include 'x' %}"), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("the tag 'include'")));
-  EXPECT_THAT(refusal("{% for m in messages if m.role != 'system' %}{{ m.content }}{% endfor %}"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the role 'system'")));
+  EXPECT_THAT(refusal("{% for m in messages if m.role != 'system' %}{{ m.content }}{% endfor %}"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the role 'system'")));
 }
 
 TEST(ParsedTemplateTest, WhereAModelCarriesNone) {
@@ -112,7 +113,8 @@ TEST(ParsedTemplateTest, WhereAModelCarriesNone) {
     ASSERT_OK_AND_ASSIGN(const Carried carried, Carry("smollm2", config));
     EXPECT_EQ(carried.found, nullptr) << config;
   }
-  EXPECT_THAT(Carry("smollm2", R"({"chat_template": 3})"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be a text or a list of templates, got number")));
+  EXPECT_THAT(Carry("smollm2", R"({"chat_template": 3})"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be a text or a list of templates, got number")));
 }
 
 }  // namespace
