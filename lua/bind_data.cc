@@ -22,7 +22,9 @@
 #include "data/dataset.h"
 #include "data/dataset_steps.h"
 #include "data/example_stream.h"
+#include "data/model_template.h"
 #include "data/packer.h"
+#include "data/parsed_template.h"
 #include "data/prefetcher.h"
 #include "data/preprocess_writer.h"
 #include "data/step_batches.h"
@@ -305,6 +307,42 @@ std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector
   return comm::ValueOrThrow(chat_template.EncodePrompt(ConversationOf(texts, system)));
 }
 
+// The messages of a conversation from texts, the user's first.
+data::OrderedJson MessagesOf(const std::vector<std::string>& texts, const std::optional<std::string>& system) {
+  data::OrderedJson messages = data::OrderedJson::array();
+  if (system.value_or("") != "") messages.push_back({{"role", "system"}, {"content", *system}});
+  for (size_t i = 0; i < texts.size(); ++i) messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", texts[i]}});
+  return messages;
+}
+
+// `files`: contents by name; `where`: the model's folder.
+std::shared_ptr<data::ModelTemplate> FindModelTemplate(std::map<std::string, std::string> files, std::shared_ptr<data::Tokenizer> tokenizer,
+                                                       std::string where) {
+  return std::const_pointer_cast<data::ModelTemplate>(comm::ValueOrThrow(data::ModelTemplate::Find(
+      {files["chat_template.jinja"], files["tokenizer_config.json"], files["tokenizer.json"], std::move(where)}, std::move(tokenizer))));
+}
+
+std::vector<int32_t> EncodeWithModelTemplate(data::ModelTemplate& carried, std::vector<std::string> texts, std::optional<std::string> system,
+                                             std::optional<bool> enable_thinking) {
+  if (texts.size() % 2 == 0) comm::ThrowIfError(absl::InvalidArgumentError("messages: wanted an odd number of texts, the user's first and last"));
+  data::OrderedJson more = data::OrderedJson::object();
+  if (enable_thinking.has_value()) more["enable_thinking"] = *enable_thinking;
+  return comm::ValueOrThrow(carried.Encode(MessagesOf(texts, system), true, more));
+}
+
+// The fields of a template's table that ParseTemplate finds: texts all.
+std::map<std::string, std::string> ParseModelTemplate(data::ModelTemplate& carried) {
+  const data::TemplateSpec spec = comm::ValueOrThrow(data::ParseTemplate(carried));
+  const auto text = [](const std::vector<data::Slot>& slots) { return slots.empty() ? std::string() : slots.front().text; };
+  return {{"name", spec.name},
+          {"class", spec.kind == data::TemplateSpec::Kind::kReasoning ? "reasoning" : "plain"},
+          {"prefix", text(spec.prefix)},
+          {"system", text(spec.system)},
+          {"user", text(spec.user)},
+          {"assistant", text(spec.assistant)},
+          {"default_system", spec.default_system}};
+}
+
 }  // namespace
 
 GivenTemplate Value<GivenTemplate>::Read(lua_State* L, int index) {
@@ -338,6 +376,13 @@ void OpenData(lua_State* L) {
           {"eos", Bind<[](data::ChatTemplate& chat_template) { return chat_template.eos(); }>},
           {"__tostring", Bind<[](data::ChatTemplate& chat_template) { return absl::StrCat("Template ", chat_template.spec().name); }>},
       });
+  Class<data::ModelTemplate>::Register(L, "ModelTemplate",
+                                       {
+                                           {"encode_prompt", Bind<&EncodeWithModelTemplate>},
+                                           {"fields", Bind<&ParseModelTemplate>},
+                                           {"is_one_of_several", Bind<[](data::ModelTemplate& carried) { return carried.is_one_of_several(); }>},
+                                           {"__tostring", Bind<[](data::ModelTemplate&) { return std::string("ModelTemplate"); }>},
+                                       });
   Class<Dataset>::Register(L, "Dataset",
                            {
                                {"size", Bind<[](Dataset& dataset) { return dataset.examples->size(); }>},
@@ -392,6 +437,7 @@ void OpenData(lua_State* L) {
                  {"tokenizer", Bind<&MakeTokenizer>},
                  {"changed_files", Bind<&ChangedFiles>},
                  {"template", Bind<&MakeTemplate>},
+                 {"model_template", Bind<&FindModelTemplate>},
                  {"load", Bind<&LoadDataset>},
                  {"stream", Bind<&OpenStream>},
                  {"has_tokenized", Bind<[](std::string path) { return data::HasTokenized(path); }>},

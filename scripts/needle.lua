@@ -1,6 +1,6 @@
 --- moonring needle MODEL [key=value...]: hides a fact at several depths of texts of several lengths and asks for it; a table and a heat-map.
 -- The share of the greedy answer that is right before its first wrong token, on average over trials. Keys: lengths (tokens, a comma list), depths (percent, a comma list),
--- trials, out (the picture), template (absent: found by the model's own), and train's: adapter_name_or_path, sequence_parallel_size, sequence_parallel_mode, bf16, seed, ...
+-- trials, out (the picture), template (absent: the model's own), and train's: adapter_name_or_path, sequence_parallel_size, sequence_parallel_mode, bf16, seed, ...
 local moonring = require "moonring"
 local needle = moonring.needle
 local path = table.remove(arg, 1)
@@ -18,9 +18,8 @@ local checkpoint = moonring.model.open(path)
 moonring.launch(config.sequence_parallel_size)
 
 local mesh = moonring.run.mesh(config)
-local fits = moonring.chat.guess_template(checkpoint)
-local tokenizer = moonring.vocabulary.open(config, checkpoint, fits)
-local template = moonring.data.template(moonring.templates.of(config, fits), tokenizer, config.default_system)
+local tokenizer = moonring.vocabulary.open(config, checkpoint)
+local template, note = moonring.chat.template(config, checkpoint, tokenizer)
 local model = moonring.models.load(config, checkpoint)
 local attention = moonring.run.attention(config, mesh, model)
 
@@ -30,6 +29,8 @@ local function say(text)
     io.flush()
   end
 end
+
+if note then say(note) end
 
 -- Shares by length and depth; the cells are dealt to the dp ranks.
 local shares, cell = {}, 0

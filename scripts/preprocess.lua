@@ -17,7 +17,10 @@ local function write(dataset, path)
   print(("%d examples in %s"):format(dataset:size(), path))
 end
 
-local tokenizer = moonring.vocabulary.tokenizer(config, moonring.model.open(config.model_name_or_path))
+local checkpoint = moonring.model.open(config.model_name_or_path)
+moonring.templates.settle(config, checkpoint)
+local tokenizer = moonring.vocabulary.tokenizer(config, checkpoint)
+for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
 local train, eval, each = moonring.run.datasets(config, tokenizer)
 local said = moonring.datasets.keep(config, train, eval, each)
 if said then print(said) end

@@ -9,6 +9,7 @@ moonring.launch(config.sequence_parallel_size, run.ranks(config))
 
 local mesh = run.mesh(config)
 local checkpoint, notes = models.open(config)
+moonring.templates.settle(config, checkpoint)
 local tokenizer = moonring.vocabulary.open(config, checkpoint)
 local train, eval, each = run.datasets(config, tokenizer)
 notes[#notes + 1] = mesh:rank() == 0 and moonring.datasets.keep(config, train, eval, each) or nil

@@ -1,16 +1,39 @@
 --- Talking with a model: a conversation that grows turn by turn.
 local config = require "moonring.config"
+local data = require "moonring.native.data"
+local system = require "moonring.native.system"
+local templates = require "moonring.templates"
 
 local chat = {}
 local Chat = {}
 Chat.__index = Chat
 
---- The named template that fits the one a checkpoint carries, by what it writes.
-function chat.guess_template(checkpoint)
-  local text = (checkpoint:companion "tokenizer_config.json" or "") .. (checkpoint:companion "chat_template.jinja" or "")
-  if text:find("named SmolLM", 1, true) then return "smollm2" end
-  if text:find("<|im_start|>", 1, true) then return "chatml" end
-  return "default"
+-- The ids that end an answer by generation_config.json: eos_token_id, one or several.
+local function generation_stops(checkpoint)
+  local text = checkpoint:companion "generation_config.json"
+  local done, config = pcall(system.json_decode, text or "{}", "generation_config.json")
+  local ids = done and type(config) == "table" and config.eos_token_id
+  return type(ids) == "table" and ids or type(ids) == "number" and { ids } or {}
+end
+
+-- A template as the model itself carries it, with the methods of a Template that chats use.
+local Carried = {}
+Carried.__index = Carried
+Carried.whole = true -- it says all that stands in a prompt, the bos too
+
+function Carried:encode_prompt(texts) return self.carried:encode_prompt(texts, self.system, self.enable_thinking) end
+function Carried:stop_ids() return self.stops end
+
+--- The template to talk by, and a line about it or nil: the configuration's; else the one that the model carries, rendered whole as Transformers does; else `empty`.
+function chat.template(c, checkpoint, tokenizer)
+  local carried = not c.template and data.model_template(checkpoint, tokenizer)
+  local named = data.template(templates.of(carried and { template = "empty" } or c), tokenizer, c.default_system)
+  if not carried then return named, not c.template and "template: none is given and the model carries none: `empty` is taken, texts as they are" or nil end
+  local stops = named:stop_ids()
+  for _, id in ipairs(generation_stops(checkpoint)) do stops[#stops + 1] = id end
+  local thinking
+  if c.given.enable_thinking ~= nil then thinking = c.enable_thinking end
+  return setmetatable({ carried = carried, system = c.default_system, enable_thinking = thinking, stops = stops }, Carried)
 end
 
 --- Options of generate out of LLaMA-Factory's keys. Greedy, so that an answer can be had twice, unless one of the keys of
@@ -42,7 +65,7 @@ function Chat:answer(text, on_text)
   for name, value in pairs(self.sampling) do options[name] = value end
   local ids, shown = {}, 0
   local prompt, bos = self.template:encode_prompt(self.texts), self.tokenizer:leading_bos()
-  if bos and prompt[1] ~= bos then table.insert(prompt, 1, bos) end -- a template may leave it to the tokenizer
+  if bos and prompt[1] ~= bos and not self.template.whole then table.insert(prompt, 1, bos) end -- a template may leave it to the tokenizer
   self.model:generate(prompt, options, function(id)
     ids[#ids + 1] = id
     local whole = self.tokenizer:decode(ids, true)

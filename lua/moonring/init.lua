@@ -82,6 +82,15 @@ function moonring.data.tokenizer(checkpoint, options) return make_tokenizer(toke
 --- Those of a checkpoint's files that its tokenizer, with tokens added, wants otherwise.
 function moonring.data.changed_files(checkpoint, tokenizer) return changed_files(tokenizer_files(checkpoint), tokenizer) end
 
+local find_model_template = moonring.data.model_template
+
+--- The chat template that a checkpoint carries, or nil.
+function moonring.data.model_template(checkpoint, tokenizer)
+  local files = {}
+  for _, name in ipairs { "chat_template.jinja", "tokenizer_config.json", "tokenizer.json" } do files[name] = checkpoint:companion(name) end
+  return find_model_template(files, tokenizer, checkpoint:path())
+end
+
 --- Steps with their number: `for step, k in moonring.count(steps) do`, k = 1, 2, ...
 function moonring.count(steps)
   local k = 0

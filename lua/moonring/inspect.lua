@@ -1,5 +1,4 @@
 --- What `moonring inspect` tells of a checkpoint: its family, its parameters by part, the memory that training it takes, its tokenizer and template.
-local chat = require "moonring.chat"
 local data = require "moonring.native.data"
 
 local inspect = {}
@@ -41,10 +40,9 @@ end
 local function tokenizer_lines(checkpoint)
   local found, tokenizer = pcall(data.tokenizer, checkpoint)
   if not found then return "tokenizer    none that can be read: " .. tostring(tokenizer):gsub("^.-: ", "", 1) end
-  local config = (checkpoint:companion "tokenizer_config.json" or "") .. (checkpoint:companion "chat_template.jinja" or "")
-  local carried = config:find('"chat_template"', 1, true) or checkpoint:companion "chat_template.jinja"
-  local named = chat.guess_template(checkpoint)
-  return ("tokenizer    %s ids; chat template: %s, template %s fits"):format(grouped(tokenizer:vocab_size()), carried and "there" or "none", named)
+  local read, carried = pcall(data.model_template, checkpoint, tokenizer)
+  local there = read and (carried and "there" or "none") or "there, and cannot be read: " .. tostring(carried):gsub("^.-: ", "", 1)
+  return ("tokenizer    %s ids; chat template: %s"):format(grouped(tokenizer:vocab_size()), there)
 end
 
 --- The whole text.

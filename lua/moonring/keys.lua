@@ -69,7 +69,7 @@ section("Data", {
   { "dataset", "list", null, "names from dataset_info.json" },
   { "eval_dataset", "list", null, "names of data sets to evaluate on; excludes val_size" },
   { "dataset_dir", "string", "data", "the folder of dataset_info.json" },
-  { "template", "string", null, "the chat template: a name (moonring help templates) or a file of one's own (PATH.lua); absent: default" },
+  { "template", "string", null, "the chat template: a name (moonring help templates) or a file of one's own (PATH.lua); absent: told from the model's chat_template, or empty" },
   { "cutoff_len", "int", 2048, "tokens of an example, prompt and response, at most" },
   { "overlong", "string", "truncate", "what becomes of a longer example", choices = { "truncate", "drop", "error" } },
   { "train_on_prompt", "bool", false, "learn the prompt's tokens too" },

@@ -4,6 +4,7 @@ local models = require "moonring.models"
 local reference = require "moonring.reference"
 local router = require "moonring.router"
 local run = require "moonring.run"
+local templates = require "moonring.templates"
 
 local stages = {}
 
@@ -48,7 +49,7 @@ function stages.references(c, parts)
     local dataset = parts.datasets[name]
     found[name] = reference.precomputed {
       path = c.output_dir .. (name == "train" and "/reference_log_probs.json" or "/reference_log_probs." .. name .. ".json"),
-      key = { data = dataset:digest(), template = c.template or "default", cutoff_len = c.cutoff_len, reference = digest, precision = run.precision(c), stage = c.stage,
+      key = { data = dataset:digest(), template = templates.name(c), cutoff_len = c.cutoff_len, reference = digest, precision = run.precision(c), stage = c.stage,
         pref_loss = c.stage == "dpo" and c.pref_loss or "none", ld_alpha = c.ld_alpha or "none" },
       overwrite = c.overwrite_cache, make_model = function() return of end, dataset = dataset, attention = parts.attention, mesh = parts.mesh,
       make_steps = function() return run.epoch(c, dataset, parts.mesh, name == "train" and "train" or "eval") end, documents = 2,

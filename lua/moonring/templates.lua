@@ -22,6 +22,7 @@
 --   enable_thinking preserve_thinking   as the keys
 --
 -- Slots are a text, or a list of texts, { "bos" }, { "eos" } and { token = "<|user|>" }: each is tokenised alone.
+local data = require "moonring.native.data"
 local system = require "moonring.native.system"
 
 local templates = {}
@@ -166,9 +167,37 @@ function templates.find(template)
   return complete
 end
 
---- The template of a configuration, as its keys tool_format, enable_thinking and preserve_thinking change it. `name` is for a configuration without template.
-function templates.of(c, name)
-  local own = { like = c.template or name or "default", preserve_thinking = c.preserve_thinking, enable_thinking = c.enable_thinking }
+--- Settles the template of a configuration that names none, as LLaMA-Factory does: what can be told of the template that the model carries, where it carries
+-- one; else `empty`. In stage pt nothing is encoded by a template: whatever the model carries, `empty`. Adds a line to c.notes.
+function templates.settle(c, checkpoint, tokenizer)
+  if c.template then return end
+  c.template = "empty"
+  if c.stage == "pt" then return end
+  local carried, note = data.model_template(checkpoint, tokenizer or data.tokenizer(checkpoint)), "template: none is given and the model carries none: `empty` is taken, texts as they are"
+  if carried and carried:is_one_of_several() then
+    note = "template: none is given and the model carries several: `empty` is taken, as LLaMA-Factory does, texts as they are"
+  elseif carried then
+    local done, fields = pcall(carried.fields, carried)
+    if not done then
+      local code, why = tostring(fields):match "^.-([%u_]+): (.*)$"
+      fail(code or "INVALID_ARGUMENT", "none is given, and the model's chat_template cannot be used: ", why or tostring(fields), "; name one: template: NAME")
+    end
+    c.template, note = fields, "template: none is given: taken from the model's chat_template"
+  end
+  c.notes[#c.notes + 1] = note
+end
+
+--- The name of a configuration's template, for people and keys.
+function templates.name(c) return type(c.template) == "table" and c.template.name or c.template or "empty" end
+
+--- The template of a configuration, as its keys tool_format, enable_thinking and preserve_thinking change it; `empty` where it has none.
+function templates.of(c)
+  local own = { preserve_thinking = c.preserve_thinking, enable_thinking = c.enable_thinking }
+  if type(c.template) == "table" then
+    for name, value in pairs(c.template) do own[name] = value end
+  else
+    own.like = c.template or "empty"
+  end
   if c.enable_thinking == nil then own.enable_thinking = system.null end
   if c.tool_format then
     own.tool_format, own.tools = c.tool_format, ""

@@ -17,6 +17,7 @@ function training_args.text(c, ranks)
     local heading = "\n# " .. section.title
     for _, row in ipairs(section.rows) do
       local name, value = row[1], c[row[1]]
+      if row[2] == "string" and type(value) == "table" then value = nil end -- a template found in the model
       if value == nil and row.nullable then value = system.null end
       if value ~= nil and not (row.only or row.ignored or row.warned) then
         if heading then lines[#lines + 1], heading = heading, nil end

@@ -42,8 +42,8 @@ end
 --- Whether the configuration asks for another vocabulary than the model's own, the template apart.
 function vocabulary.asked(c) return (c.add_tokens or c.add_special_tokens or c.new_special_tokens_config or c.resize_vocab) and true end
 
---- The tokenizer of a run. `template`: its name, for a configuration without one.
-function vocabulary.tokenizer(c, checkpoint, template)
+--- The tokenizer of a run. Where the configuration has no template (moonring.templates.settle finds one) none adds tokens.
+function vocabulary.tokenizer(c, checkpoint)
   local special = c.new_special_tokens_config and described(c) or texts(c.add_special_tokens)
   local given = data.tokenizer(checkpoint, { add_tokens = texts(c.add_tokens), add_special_tokens = special, split_special_tokens = c.split_special_tokens })
   local added = given:added_ids()
@@ -51,13 +51,13 @@ function vocabulary.tokenizer(c, checkpoint, template)
     c.resize_vocab = true
     note(c, "tokens were added, so resize_vocab is true: ", shown(given, added))
   end
-  return data.template(templates.of(c, template), given):tokenizer()
+  return c.template and data.template(templates.of(c), given):tokenizer() or given
 end
 
 --- The tokenizer of a run, and the checkpoint made to fit it: models loaded from it have rows for every token where resize_vocab is true, and what they
 -- save has the tokenizer's files and its eos.
-function vocabulary.open(c, checkpoint, template)
-  local tokenizer, rows = vocabulary.tokenizer(c, checkpoint, template), checkpoint:vocab_size()
+function vocabulary.open(c, checkpoint)
+  local tokenizer, rows = vocabulary.tokenizer(c, checkpoint), checkpoint:vocab_size()
   if c.resize_vocab then checkpoint:grow_vocabulary(tokenizer:end_id(), c.seed) end
   if checkpoint:vocab_size() > rows then note(c, "resize_vocab: the vocabulary has ", checkpoint:vocab_size(), " rows, it had ", rows) end
   local beyond = {}

@@ -4,10 +4,14 @@
 ---@class moonring.chat
 local chat = {}
 
---- The named template that fits the one that a checkpoint carries.
+--- The template to talk by: the configuration's; else the one that the model carries, rendered whole with default_system and enable_thinking where they are given; else
+--- `empty`. It has encode_prompt and stop_ids: of the model's own these are eos and what generation_config.json names. And a line that says so where there is none.
+---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
----@return string
-function chat.guess_template(checkpoint) end
+---@param tokenizer moonring.Tokenizer
+---@return moonring.Template template
+---@return string? note
+function chat.template(c, checkpoint, tokenizer) end
 
 --- The options of `model:generate` by max_new_tokens, temperature, top_k, top_p, repetition_penalty, do_sample and seed. Without do_sample:
 --- drawn where temperature, top_p or top_k is given, else the likeliest token.

@@ -31,7 +31,7 @@ local config = {}
 ---@field dataset? string[] names from dataset_info.json
 ---@field eval_dataset? string[] names of data sets to evaluate on; excludes val_size
 ---@field dataset_dir string the folder of dataset_info.json; data where absent
----@field template? string the chat template: a name or a file of one's own (PATH.lua); absent: default
+---@field template? string the chat template: a name or a file of one's own (PATH.lua); absent: told from the model's chat_template, or empty (moonring.templates.settle)
 ---@field cutoff_len integer tokens of an example, prompt and response, at most; 2048 where absent
 ---@field overlong "truncate" | "drop" | "error" what becomes of a longer example; truncate where absent
 ---@field train_on_prompt boolean learn the prompt's tokens too; false where absent

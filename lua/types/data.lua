@@ -31,6 +31,13 @@ function data.changed_files(checkpoint, tokenizer) end
 ---@return moonring.Template
 function data.template(template, tokenizer, system) end
 
+--- The chat template that a checkpoint carries, or nil: chat_template.jinja, else tokenizer_config.json's chat_template (of several the one called "default").
+--- Errors: INVALID_ARGUMENT, with the template's line, where it cannot be read; UNIMPLEMENTED names what of Jinja2 is not supported.
+---@param checkpoint moonring.Checkpoint
+---@param tokenizer moonring.Tokenizer
+---@return moonring.ModelTemplate?
+function data.model_template(checkpoint, tokenizer) end
+
 ---@class moonring.DatasetOptions
 ---@field tokenizer moonring.Tokenizer
 ---@field names string[] from dataset_info.json, in the order in which they are joined
@@ -159,6 +166,29 @@ function Template:stop_ids() end
 function Template:eos() end
 
 function Template:close() end
+
+--- A chat template as a model carries it, rendered as Transformers' apply_chat_template does.
+---@class moonring.ModelTemplate
+local ModelTemplate = {}
+
+--- The ids after which the model is to answer a conversation: rendered with a generation prompt, special tokens in it parsed.
+--- Errors: INVALID_ARGUMENT for an even number of texts, and with the template's line what it raises.
+---@param texts string[] what was said, in turns: the user's first and last
+---@param system? string a system message before them; none where absent or ""
+---@param enable_thinking? boolean what the template sees under that name; nothing where absent
+---@return integer[]
+function ModelTemplate:encode_prompt(texts, system, enable_thinking) end
+
+--- What LLaMA-Factory tells of it where a configuration names no template: fields of a template's table.
+--- Errors: INVALID_ARGUMENT where it refuses a conversation of the probe, or passes over a message.
+---@return moonring.TemplateTable
+function ModelTemplate:fields() end
+
+--- Whether the model carries several under names.
+---@return boolean
+function ModelTemplate:is_one_of_several() end
+
+function ModelTemplate:close() end
 
 ---@class moonring.Document
 ---@field ids integer[]

@@ -40,10 +40,21 @@ function templates.names() end
 ---@return table
 function templates.find(template) end
 
---- The template of a configuration, as its keys tool_format, enable_thinking and preserve_thinking change it.
+--- Settles the template of a configuration that names none, as LLaMA-Factory does: what can be told of the one that the model carries, else `empty`; in stage pt
+--- always that. Adds a line to c.notes. Errors: INVALID_ARGUMENT where the model's cannot be used.
 ---@param c moonring.Configuration
----@param name? string for a configuration without `template`; "default" where absent
+---@param checkpoint moonring.Checkpoint
+---@param tokenizer? moonring.Tokenizer the model's; absent: read where it is needed
+function templates.settle(c, checkpoint, tokenizer) end
+
+--- The name of a configuration's template; `empty` where it has none.
+---@param c moonring.Configuration
+---@return string
+function templates.name(c) end
+
+--- The template of a configuration, as its keys tool_format, enable_thinking and preserve_thinking change it; `empty` where it has none.
+---@param c moonring.Configuration
 ---@return moonring.TemplateTable
-function templates.of(c, name) end
+function templates.of(c) end
 
 return templates

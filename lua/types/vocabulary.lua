@@ -9,21 +9,19 @@ local vocabulary = {}
 ---@return boolean?
 function vocabulary.asked(c) end
 
---- The tokenizer of a run: the model's own, then add_tokens, add_special_tokens, and what the template ends answers with. New tokens of the two keys
+--- The tokenizer of a run: the model's own, then add_tokens, add_special_tokens, and what the template, where there is one, ends answers with. New tokens of the two keys
 --- make c.resize_vocab true; c.notes says so.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
----@param template? string its name, for a configuration without one
 ---@return moonring.Tokenizer
-function vocabulary.tokenizer(c, checkpoint, template) end
+function vocabulary.tokenizer(c, checkpoint) end
 
 --- The same, and the checkpoint made to fit it, before models are loaded from it: rows for every token where resize_vocab is true, and what is saved
 --- beside them. c.notes says what changed, and which of the template's tokens have no row.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
----@param template? string
 ---@return moonring.Tokenizer
-function vocabulary.open(c, checkpoint, template) end
+function vocabulary.open(c, checkpoint) end
 
 --- Refuses data sets with tokens that the model has no rows for.
 ---@param checkpoint moonring.Checkpoint

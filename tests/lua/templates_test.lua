@@ -70,6 +70,30 @@ function sections.own()
   check(tostring(moonring.data.template(path, tokenizer)) == "Template " .. path, "a file's template has its path's name")
 end
 
+-- What a configuration without a template takes: what is told of the model's own, `empty`, or an error that says what to do. In stage pt nothing is asked of it.
+function sections.settled()
+  local function settle(jinja, config, c)
+    c.notes = {}
+    local carried = { ["chat_template.jinja"] = jinja, ["tokenizer_config.json"] = config, ["tokenizer.json"] = files["tokenizer.json"] }
+    templates.settle(c, { companion = function(_, name) return carried[name] end, path = function() return "model" end }, tokenizer)
+    return c
+  end
+  local own = settle("{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}", nil, { stage = "sft" })
+  check(templates.name(own) == "the model's chat_template" and own.notes[1] == "template: none is given: taken from the model's chat_template", "own: ", tostring(own.notes[1]))
+  local got = tokenizer:decode(moonring.data.template(templates.of(own), tokenizer):encode_prompt({ "Hi" }, "S"))
+  check(got == "<system>S</><user>Hi</>", "own: ", got)
+  local named = settle("{% nonsense", nil, { stage = "sft", template = "qwen" })
+  check(named.template == "qwen" and #named.notes == 0, "one that is named stays")
+  for note, given in pairs { ["carries none"] = {}, ["carries several"] = { nil, '{"chat_template": [{"name": "default", "template": "x"}]}' } } do
+    local empty = settle(given[1], given[2], { stage = "dpo" })
+    check(empty.template == "empty" and empty.notes[1]:find(note, 1, true), note, ": ", tostring(empty.notes[1]))
+  end
+  check(settle("{% nonsense", nil, { stage = "pt" }).template == "empty", "pt asks nothing of a template")
+  local done, message = pcall(settle, "\n{{ raise_exception('Not today') }}", nil, { stage = "sft" })
+  check(not done and message == "INVALID_ARGUMENT: template: none is given, and the model's chat_template cannot be used: model/chat_template.jinja:2: Not today; name one: template: NAME",
+    tostring(message))
+end
+
 -- What is wrong is one line that says where.
 function sections.errors()
   local function says(template, ...)

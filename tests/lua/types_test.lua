@@ -92,6 +92,7 @@ do
   o.ValueHead = o.Model:value_head()
   o.Tokenizer = moonring.data.tokenizer(o.Checkpoint)
   o.Template = moonring.data.template("chatml", o.Tokenizer)
+  o.ModelTemplate = moonring.data.model_template({ companion = function(_, name) return name == "chat_template.jinja" and "{{ messages[0].content }}" or nil end, path = function() return "" end }, o.Tokenizer)
   o.Dataset = moonring.data.load { names = { "own" }, dir = data_folder, template = "chatml", tokenizer = o.Tokenizer }
   o.Stream = moonring.data.stream { names = { "own" }, dir = data_folder, template = "chatml", tokenizer = o.Tokenizer }
   o.Steps = o.Dataset:steps { mesh = o.Mesh, batch = 4, micro_batch_tokens = 4096 }

@@ -124,7 +124,7 @@ TEST_F(CommandsTest, Chat) {
   options.input = "Hello\n\nAnd again?\nclear\nHello\nexit\nnever read\n";
   const CommandResult result = RunMoonring(options);
   ASSERT_THAT(result, Succeeds());
-  EXPECT_EQ(result.err, "");  // no prompt where stderr is no terminal
+  EXPECT_EQ(result.err, "template: none is given and the model carries none: `empty` is taken, texts as they are\n");  // no prompt where stderr is no terminal
   // Greedy: the first and the third answer come from the same conversation. An untrained model's may hold line feeds.
   const size_t half = result.out.size() / 2;
   EXPECT_GT(half, 0);
@@ -136,6 +136,39 @@ TEST_F(CommandsTest, Chat) {
   EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("(did you mean 'max_new_tokens'?)")));
   options.arguments.back() = "template=smolm2";
   EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("(did you mean 'smollm2'?)")));
+}
+
+// A configuration that names no template takes the one that the model carries: to train on, LLaMA-Factory's way; to talk by, whole.
+TEST_F(CommandsTest, AModelsOwnTemplate) {
+  WriteModel("model");
+  WriteConfig();
+  const std::vector<std::string> preprocess = {"preprocess", "config.yaml", "out=rows.jsonl", "template=null"};
+  CommandResult result = Run(preprocess);
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(result.err, StartsWith("template: none is given and the model carries none: `empty` is taken"));
+  const std::string empty = ReadText(Path("rows.jsonl"));
+  const std::string chatml =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  Write("model/chat_template.jinja", chatml);
+  result = Run(preprocess);
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(result.err, StartsWith("template: none is given: taken from the model's chat_template\n"));
+  const std::string own = ReadText(Path("rows.jsonl"));
+  EXPECT_NE(own, empty);
+  Write("chatml.lua", R"(return { user = "<|im_start|>user\n{{content}}<|im_end|>\n<|im_start|>assistant\n", assistant = "{{content}}<|im_end|>\n",
+    system = "<|im_start|>system\n{{content}}<|im_end|>\n" })");
+  ASSERT_THAT(Run({"preprocess", "config.yaml", "out=rows.jsonl", "template=chatml.lua"}), Succeeds());
+  EXPECT_EQ(ReadText(Path("rows.jsonl")), own);
+
+  CommandOptions options = Options({"chat", "model", "max_new_tokens=4"});
+  options.input = "Hello\n";
+  const CommandResult chat = RunMoonring(options);
+  ASSERT_THAT(chat, Succeeds());
+  EXPECT_EQ(chat.err, "");
+
+  Write("model/chat_template.jinja", "\n{{ raise_exception('Not today') }}");
+  EXPECT_THAT(Run(preprocess), FailsWith(2, AllOf(HasSubstr("the model's chat_template cannot be used: "), HasSubstr("chat_template.jinja:2: Not today; name one: template: NAME"))));
+  EXPECT_THAT(RunMoonring(options), ::testing::Not(Succeeds()));
 }
 
 // Counted without running anything, for ranks that are not there. Bytes of Ulysses: (P-1)/P^2 (2N + 2Nk).
