@@ -362,6 +362,8 @@ void OpenData(lua_State* L) {
           {"leading_bos", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.adds_bos() ? tokenizer.bos() : std::nullopt; }>},
           {"vocab_size", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.vocab_size(); }>},
           {"end_id", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.end_id(); }>},
+          {"bos", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.bos(); }>},
+          {"eos", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.eos(); }>},
           {"token_of", Bind<[](data::Tokenizer& tokenizer, int32_t id) { return tokenizer.TokenOf(id); }>},
           {"added_ids", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.additions().ids; }>},
           {"new_eos", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.additions().eos ? tokenizer.eos() : std::nullopt; }>},

@@ -16,7 +16,7 @@ notes[#notes + 1] = mesh:rank() == 0 and moonring.datasets.keep(config, train, e
 moonring.datasets.check_evaluation(config, eval, each)
 if config.eval_strategy == "no" and not config.do_eval then eval, each = nil, nil end -- held out, and left alone
 local evals = each or eval and { { dataset = eval } }
-moonring.vocabulary.check(checkpoint, tokenizer, not config.streaming and train, evals)
+moonring.vocabulary.fit(config, checkpoint, tokenizer, not config.streaming and train, evals)
 local learner = models.learner(config, checkpoint)
 local attention = run.attention(config, mesh, learner)
 local counts = run.counts(config, train:size(), mesh:dp_size())

@@ -32,6 +32,7 @@ local moonring = {
   run = require "moonring.run",
   models = require "moonring.models",
   vocabulary = require "moonring.vocabulary",
+  jinja = require "moonring.jinja",
   stages = require "moonring.stages",
   templates = require "moonring.templates",
   probe = require "moonring.probe",

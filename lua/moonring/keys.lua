@@ -28,7 +28,7 @@ section("Model", {
   { "trust_remote_code", "bool", false, "code from a model folder", ignored = "no code of a model folder is ever run" },
   { "cache_dir", "string", null, "where a hub keeps its downloads", ignored = "nothing is downloaded" },
   { "use_fast_tokenizer", "bool", true, "the tokenizer's kind", ignored = "there is one tokenizer" },
-  { "resize_vocab", "bool", false, "where the tokenizer has more tokens than the embedding rows, these (and an untied head's) grow to a multiple of 64: new rows are the old ones' mean with noise of 1 / sqrt(hidden size). lora: embedding and head are then trained whole, unless additional_target says what" },
+  { "resize_vocab", "bool", false, "where the tokenizer has more tokens than the embedding rows, these (and an untied head's) grow to a multiple of 64: new rows are the old ones' mean with noise of 1 / sqrt(hidden size). lora: embedding and head are then trained whole, unless additional_target says what. Absent: true where the data holds a token without a row; false given: such data is refused" },
   { "split_special_tokens", "bool", false, "a special token that is written in a text, the template's among them, is a text like any other" },
   { "add_tokens", "list", null, "tokens to add to the tokenizer, looked for in texts; new ones turn resize_vocab on" },
   { "add_special_tokens", "list", null, "special tokens to add, after add_tokens; also new_special_tokens, 360-LLaMA-Factory's name" },

@@ -2,6 +2,7 @@
 -- As LLaMA-Factory: first add_tokens, then add_special_tokens, then the template's eos and stop words; tokens of the two keys turn resize_vocab on.
 local config = require "moonring.config"
 local data = require "moonring.native.data"
+local jinja = require "moonring.jinja"
 local system = require "moonring.native.system"
 local templates = require "moonring.templates"
 
@@ -54,35 +55,55 @@ function vocabulary.tokenizer(c, checkpoint)
   return c.template and data.template(templates.of(c), given):tokenizer() or given
 end
 
---- The tokenizer of a run, and the checkpoint made to fit it: models loaded from it have rows for every token where resize_vocab is true, and what they
--- save has the tokenizer's files and its eos.
-function vocabulary.open(c, checkpoint)
-  local tokenizer, rows = vocabulary.tokenizer(c, checkpoint), checkpoint:vocab_size()
+-- Templates of no model's own: where one is asked for, it stands in place of what the model carries, as in LLaMA-Factory.
+local GENERAL = { alpaca = true, chatml = true, chatml_de = true, default = true, ernie_vl = true, fewshot = true, vicuna = true }
+
+-- The chat template that the model is to carry from now on: the configuration's, where it names one and the model carries none or a general one was asked for.
+local function chat_template(c, checkpoint, tokenizer)
+  if type(c.template) ~= "string" or not (GENERAL[c.template] or not data.model_template(checkpoint, tokenizer)) then return nil end
+  return jinja.text(templates.find(templates.of(c)), tokenizer)
+end
+
+-- Rows for every token, where resize_vocab asks for them, and the eos in the configuration files where it has a row.
+local function make_room(c, checkpoint, tokenizer)
+  local rows = checkpoint:vocab_size()
   if c.resize_vocab then checkpoint:grow_vocabulary(tokenizer:end_id(), c.seed) end
   if checkpoint:vocab_size() > rows then note(c, "resize_vocab: the vocabulary has ", checkpoint:vocab_size(), " rows, it had ", rows) end
+  local eos = tokenizer:new_eos()
+  if eos and eos < checkpoint:vocab_size() then checkpoint:end_with(eos) end
+end
+
+--- The tokenizer of a run, and the checkpoint made to fit it: models loaded from it have rows for every token where resize_vocab is true, and what they
+-- save has the tokenizer's files, its eos and a chat template.
+function vocabulary.open(c, checkpoint)
+  local tokenizer = vocabulary.tokenizer(c, checkpoint)
+  local files = data.changed_files(checkpoint, tokenizer)
+  if c.given.template then files["chat_template.jinja"] = chat_template(c, checkpoint, tokenizer) end
+  checkpoint:replace_companions(files)
+  make_room(c, checkpoint, tokenizer)
+  return tokenizer
+end
+
+--- Makes rows for tokens that data holds and the model has none for: a template's words that its vocabulary lacks. (LLaMA-Factory fails there.) With resize_vocab: false
+-- given such data is refused. `train` is false for a stream, whose tokens show as it is used; `evals`: a list of { dataset }, or nil. Before the model is loaded.
+function vocabulary.fit(c, checkpoint, tokenizer, train, evals)
+  local rows = checkpoint:vocab_size()
+  local function fit(name, dataset)
+    local beyond = dataset:ids_from(rows)
+    if #beyond == 0 or c.resize_vocab then return end
+    local lacking = name .. ": the model's vocabulary has " .. rows .. " rows, none for " .. shown(tokenizer, beyond)
+    if c.given.resize_vocab ~= nil then config.fail(lacking, "; resize_vocab: true makes them") end
+    note(c, lacking, ": resize_vocab is true")
+    c.resize_vocab = true
+    make_room(c, checkpoint, tokenizer)
+  end
+  if train then fit("dataset", train) end
+  for _, one in ipairs(evals or {}) do fit("eval_dataset", one.dataset) end
   local beyond = {}
   for _, id in ipairs(tokenizer:added_ids()) do
     if id >= checkpoint:vocab_size() then beyond[#beyond + 1] = id end
   end
   if #beyond > 0 then note(c, "the template adds tokens that the model has no rows for: ", shown(tokenizer, beyond), "; resize_vocab: true makes them") end
-  checkpoint:replace_companions(data.changed_files(checkpoint, tokenizer))
-  local eos = tokenizer:new_eos()
-  if eos and eos < checkpoint:vocab_size() then checkpoint:end_with(eos) end
-  return tokenizer
-end
-
---- Refuses data sets with tokens that the model has no rows for: `train`, unless it is false (a stream: what is in it shows as it is used), and `evals`, a list of
--- { dataset } or nil.
-function vocabulary.check(checkpoint, tokenizer, train, evals)
-  local rows = checkpoint:vocab_size()
-  local function check(name, dataset)
-    local beyond = dataset:ids_from(rows)
-    if #beyond > 0 then
-      config.fail(name, ": the model's vocabulary has ", rows, " rows, none for ", shown(tokenizer, beyond), "; resize_vocab: true makes them")
-    end
-  end
-  if train then check("dataset", train) end
-  for _, one in ipairs(evals or {}) do check("eval_dataset", one.dataset) end
 end
 
 return vocabulary

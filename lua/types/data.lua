@@ -116,6 +116,14 @@ function Tokenizer:encode(text) end
 ---@return string
 function Tokenizer:decode(ids, skip_special) end
 
+--- Its bos, or nil where it has none.
+---@return integer?
+function Tokenizer:bos() end
+
+--- Its eos, or nil where it has none.
+---@return integer?
+function Tokenizer:eos() end
+
 --- The id that the tokenizer puts before each text (its bos), or nil where it puts none. `encode` never does.
 ---@return integer?
 function Tokenizer:leading_bos() end

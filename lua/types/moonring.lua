@@ -33,6 +33,7 @@
 ---@field run moonring.run
 ---@field models moonring.models
 ---@field vocabulary moonring.vocabulary
+---@field jinja moonring.jinja
 ---@field stages moonring.stages
 ---@field templates moonring.templates
 ---@field probe moonring.probe

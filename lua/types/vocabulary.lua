@@ -17,17 +17,19 @@ function vocabulary.asked(c) end
 function vocabulary.tokenizer(c, checkpoint) end
 
 --- The same, and the checkpoint made to fit it, before models are loaded from it: rows for every token where resize_vocab is true, and what is saved
---- beside them. c.notes says what changed, and which of the template's tokens have no row.
+--- beside them: the tokenizer's files, its eos, a chat template (moonring.jinja) where the model carries none. c.notes says what changed.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@return moonring.Tokenizer
 function vocabulary.open(c, checkpoint) end
 
---- Refuses data sets with tokens that the model has no rows for.
+--- Makes rows for tokens that data holds and the model has none for, and c.resize_vocab true; refuses such data where resize_vocab: false was given. c.notes says
+--- so, and which of the template's other tokens have no row. Before models are loaded.
+---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param tokenizer moonring.Tokenizer
----@param train moonring.Dataset | false what is learnt from; false: a stream, which shows what is in it as it is used
+---@param train moonring.Dataset | false what is learnt from; false: a stream, whose tokens show as it is used
 ---@param evals? { dataset: moonring.Dataset }[] what is evaluated
-function vocabulary.check(checkpoint, tokenizer, train, evals) end
+function vocabulary.fit(c, checkpoint, tokenizer, train, evals) end
 
 return vocabulary

@@ -24,7 +24,7 @@ TEST_P(Templates, AreLlamaFactorys) {
   EXPECT_EQ(error.message, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Sections, Templates, ::testing::Values("equal", "own", "settled", "errors"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Sections, Templates, ::testing::Values("equal", "own", "settled", "jinja", "errors"), [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace moonring::lua

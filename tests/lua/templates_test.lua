@@ -94,6 +94,26 @@ function sections.settled()
     tostring(message))
 end
 
+-- Every template as Jinja, carried by a model, renders what the template itself encodes, with a system text and without, over two turns.
+function sections.jinja()
+  for _, name in ipairs(templates.names()) do
+    local template = templates.of { template = name, enable_thinking = true, preserve_thinking = false }
+    template.date = "26 Jul 2024"
+    local named = moonring.data.template(template, tokenizer)
+    local text = moonring.jinja.text(templates.find(template), named:tokenizer())
+    local carried = { ["chat_template.jinja"] = text, ["tokenizer.json"] = files["tokenizer.json"] }
+    local model = moonring.data.model_template({ companion = function(_, file) return carried[file] end, path = function() return "model" end }, named:tokenizer())
+    for _, texts in ipairs { { "it's \"1\"?" }, { "a\nb", "{{ x }}'\\", "c" } } do
+      for _, given in ipairs { false, "Be 'brief'.\n" } do
+        local wanted = named:tokenizer():decode(named:encode_prompt(texts, given or nil))
+        local got = named:tokenizer():decode(model:encode_prompt(texts, given or nil))
+        check(got == wanted, name, ": wanted ", wanted, ", got ", got)
+      end
+    end
+  end
+  check(moonring.jinja.text(templates.find { user = "{{idx}}: {{content}}" }, tokenizer) == nil, "turns' numbers cannot be said")
+end
+
 -- What is wrong is one line that says where.
 function sections.errors()
   local function says(template, ...)

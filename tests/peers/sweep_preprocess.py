@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "golden", "preprocess"))
 import make  # noqa: E402
 
 DATASETS = {
-    "sft": ["alpaca_en_demo", "alpaca_zh_demo", "identity", "glaive_toolcall_en_demo", "glaive_toolcall_zh_demo", "reason_tool_use_demo_50"],
+    "sft": ["alpaca_en_demo", "alpaca_zh_demo", "identity", "glaive_toolcall_en_demo", "glaive_toolcall_zh_demo"],
     "dpo": ["dpo_en_demo", "dpo_zh_demo"],
     "rm": ["dpo_en_demo", "dpo_zh_demo"],
     "kto": ["kto_en_demo"],
@@ -96,10 +96,13 @@ def main():
     parser.add_argument("--oracle", default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")))
     args = parser.parse_args()
     os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", HF_DATASETS_CACHE=os.path.join(tempfile.mkdtemp(), "cache"))
-    data, rng, rows, bad, refused = os.path.join(args.oracle, "data"), random.Random(args.seed), 0, 0, 0
+    data, rng, rows, bad, refused, beyond = os.path.join(args.oracle, "data"), random.Random(args.seed), 0, 0, 0, 0
     for number in range(args.count):
         model, keys = rng.choice(args.models), draw(rng, args.templates.split(","))
         expected, why = theirs(model, data, keys)
+        if "was not found, please check and update your model file" in why or "The features can't be aligned" in why:
+            beyond += 1  # a template for pictures or sound wants their processor; or rows of two shapes in one table
+            continue
         got, reason = ours(args.moonring, model, data, keys)
         if expected is None or got is None:
             same = expected is None and got is None
@@ -111,7 +114,7 @@ def main():
             rows += sum(len(part.splitlines()) for part in expected if part)
         bad += not same
         print(f"{number} {os.path.basename(model)} {json.dumps(keys, ensure_ascii=False)}: {said or 'equal'}", flush=True)
-    print(f"{args.count} configurations, {rows} rows, {refused} refused by both, {bad} differ")
+    print(f"{args.count} configurations, {rows} rows, {refused} refused by both, {beyond} that LLaMA-Factory cannot prepare, {bad} differ")
     sys.exit(1 if bad else 0)
 
 

@@ -48,8 +48,15 @@ class AddedTokensTest : public Workplace {
   const std::string model_ = Runfile("tests/golden/stages/model");
 };
 
-TEST_F(AddedTokensTest, WithoutRowsNothingBegins) {
-  EXPECT_THAT(Run(Train("out", {"template=llama3"})),
+TEST_F(AddedTokensTest, RowsAreMadeForWhatTheDataHolds) {
+  const CommandResult grown = Run(Train("grown", {"template=llama3"}));
+  EXPECT_THAT(grown, Succeeds());
+  EXPECT_THAT(grown.out + grown.err, HasSubstr("dataset: the model's vocabulary has 672 rows, none for '<|eot_id|>' (672): resize_vocab is true"));
+  EXPECT_EQ(ReadJson(Path("grown/config.json")).at("vocab_size"), kGrown);
+  EXPECT_EQ(ReadJson(Path("grown/config.json")).at("eos_token_id"), 672);
+  ASSERT_THAT(Run(Train("asked", {"template=llama3", "resize_vocab=true"})), Succeeds());
+  EXPECT_EQ(Weights("asked/model.safetensors").at(kEmbedding).values, Weights("grown/model.safetensors").at(kEmbedding).values);
+  EXPECT_THAT(Run(Train("out", {"template=llama3", "resize_vocab=false"})),
               FailsWith(2, HasSubstr("dataset: the model's vocabulary has 672 rows, none for '<|eot_id|>' (672); resize_vocab: true makes them")));
   std::vector<std::string> words = Train("out", {"template=llama3", "out=rows.jsonl"});
   words[0] = "preprocess";

@@ -62,11 +62,16 @@ class LlamaFactoryExamplesTest : public Workplace {
     Write("examples/deepspeed/ds_z3_config.json", R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3}})");
   }
 
-  // The configuration with this test's model and data: a file, since its keys stand in files.
+  // The configuration, its template too, with this test's model and data: a file, since its keys stand in files.
   CommandResult Train(json keys) const {
     const std::string stage = keys["stage"];
-    keys.update({{"model_name_or_path", "model"}, {"dataset", stage == "rm" ? "dpo" : stage}, {"dataset_dir", "data"}, {"output_dir", "out"},
-                 {"overwrite_output_dir", true},  {"template", "chatml"},  {"max_steps", 1}, {"save_strategy", "no"}});
+    keys.update({{"model_name_or_path", "model"},
+                 {"dataset", stage == "rm" ? "dpo" : stage},
+                 {"dataset_dir", "data"},
+                 {"output_dir", "out"},
+                 {"overwrite_output_dir", true},
+                 {"max_steps", 1},
+                 {"save_strategy", "no"}});
     for (const char* gone : {"eval_dataset", "val_size", "eval_strategy", "eval_steps"}) keys.erase(gone);
     if (stage == "pt") keys["cutoff_len"] = 4;
     Write("example.yaml", keys.dump());

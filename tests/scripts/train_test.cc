@@ -109,7 +109,7 @@ TEST_F(TrainTest, LeavesEveryFile) {
   std::vector<std::string> left;
   for (const auto& entry : std::filesystem::directory_iterator(Path("out"))) left.push_back(entry.path().filename());
   EXPECT_THAT(left,
-              ::testing::UnorderedElementsAre("README.md", "all_results.json", "checkpoint-3", "config.json", "data_report.json", "generation_config.json",
+              ::testing::UnorderedElementsAre("README.md", "all_results.json", "chat_template.jinja", "checkpoint-3", "config.json", "data_report.json", "generation_config.json",
                                               "model.safetensors", "tokenizer.json", "tokenizer_config.json", "train_results.json", "trainer_log.jsonl",
                                               "trainer_state.json", "training_args.yaml", "training_loss.png"));
 }

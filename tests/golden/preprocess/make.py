@@ -156,13 +156,15 @@ def prepare(model, dataset_dir, keys, scratch):
     config.update(keys)
     stage = config["stage"]
     registered = copy.deepcopy(REGISTRY[keys["template"]])
-    with contextlib.redirect_stdout(io.StringIO()):
-        model_args, data_args, training_args, _, _ = get_train_args(config)
-        module = load_tokenizer(model_args)
-        template = get_template_and_fix_tokenizer(module["tokenizer"], data_args)
-        # As the workflows call it: dpo asks for the data of rm.
-        datasets = get_dataset(template, model_args, data_args, training_args, stage="rm" if stage == "dpo" else stage, **module)
-    REGISTRY[keys["template"]] = registered  # default_system was written into the registered object
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            model_args, data_args, training_args, _, _ = get_train_args(config)
+            module = load_tokenizer(model_args)
+            template = get_template_and_fix_tokenizer(module["tokenizer"], data_args)
+            # As the workflows call it: dpo asks for the data of rm.
+            datasets = get_dataset(template, model_args, data_args, training_args, stage="rm" if stage == "dpo" else stage, **module)
+    finally:
+        REGISTRY[keys["template"]] = registered  # default_system was written into the registered object
     collate = DataCollatorForLanguageModeling(tokenizer=module["tokenizer"], mlm=False)
     parts = [datasets.get(part) for part in ("train_dataset", "eval_dataset")]
     return [part and [fields(row, stage, collate, data_args.neat_packing) for row in part] for part in parts]
