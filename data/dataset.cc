@@ -22,6 +22,7 @@
 #include "data/row_encoder.h"
 #include "data/row_sampler.h"
 #include "data/row_source.h"
+#include "data/split_slices.h"
 #include "data/stage.h"
 
 namespace moonring::data {
@@ -67,12 +68,17 @@ absl::StatusOr<int64_t> CountRows(const DatasetDescription& description) {
   }
 }
 
-// The rows that the description draws, in the order drawn. Reads the files twice, and encodes what was drawn alone.
-absl::Status ReadSample(const DatasetDescription& description, const DatasetOptions& options, const RowEncoder& encoder, NumpyLegacyRandom& random,
+// The rows that the description takes slices of or draws, in that order. Reads the files twice, and encodes what was taken alone.
+absl::Status ReadChosen(const DatasetDescription& description, const DatasetOptions& options, const RowEncoder& encoder, NumpyLegacyRandom& random,
                         TakeRow take) {
   ASSIGN_OR_RETURN(const int64_t rows, CountRows(description));
-  std::vector<int64_t> drawn;
-  if (rows > 0) drawn = SampleRows(rows, *description.num_samples, random);
+  ASSIGN_OR_RETURN(std::vector<int64_t> drawn, SliceRows(description.slices.empty() ? std::vector<SplitSlice>(1) : description.slices, rows));
+  if (rows > 0 && drawn.empty()) return absl::InvalidArgumentError(absl::StrCat("'split' takes none of ", rows, " rows"));
+  if (description.num_samples.has_value() && rows > 0) {
+    std::vector<int64_t> sampled = SampleRows(static_cast<int64_t>(drawn.size()), *description.num_samples, random);
+    for (int64_t& row : sampled) row = drawn[row];
+    drawn = std::move(sampled);
+  }
   if (options.max_samples.has_value()) drawn.resize(std::min<size_t>(drawn.size(), *options.max_samples));
   const std::set<int64_t> wanted(drawn.begin(), drawn.end());
   std::map<int64_t, EncodedRow> encoded;
@@ -87,7 +93,7 @@ absl::Status ReadSample(const DatasetDescription& description, const DatasetOpti
 absl::Status ReadDataset(const DatasetDescription& description, const DatasetOptions& options, const RowEncoder& encoder, NumpyLegacyRandom& random,
                          TakeRow take) {
   RETURN_IF_ERROR(CheckStage(description, options.stage));
-  if (description.num_samples.has_value()) return ReadSample(description, options, encoder, random, take);
+  if (description.num_samples.has_value() || !description.slices.empty()) return ReadChosen(description, options, encoder, random, take);
   return ReadRows(
       description, options, encoder, options.max_samples.value_or(std::numeric_limits<int64_t>::max()), [](int64_t) { return true; }, take);
 }

@@ -114,9 +114,14 @@ absl::Status CheckSource(const json& entry) {
   }
   if (!entry.contains("file_name")) return Invalid("has no 'file_name'");
   if (!entry["file_name"].is_string()) return Invalid(absl::StrCat("'file_name' must be a string, got ", entry["file_name"].type_name()));
-  if (entry.contains("split") && entry["split"] != "train") {
-    return Invalid(absl::StrCat("a local file has the split train alone, not ", entry["split"].dump(), ": describe the file of that split with 'file_name'"));
-  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadSplit(const json& entry, std::vector<SplitSlice>& slices) {
+  const auto found = entry.find("split");
+  if (found == entry.end() || found->is_null()) return absl::OkStatus();
+  if (!found->is_string()) return Invalid(absl::StrCat("'split' must be a string, got ", found->type_name()));
+  ASSIGN_OR_RETURN(slices, ParseSplit(found->get<std::string>()));
   return absl::OkStatus();
 }
 
@@ -176,6 +181,7 @@ absl::StatusOr<DatasetDescription> Describe(const std::string& dataset_dir, cons
     if (!ranking->is_boolean()) return Invalid(absl::StrCat("'ranking' must be true or false, got ", ranking->dump()));
     description.ranking = *ranking;
   }
+  RETURN_IF_ERROR(ReadSplit(entry, description.slices));
   RETURN_IF_ERROR(ReadNumSamples(entry, description.num_samples));
   RETURN_IF_ERROR(ReadColumnsAndTags(entry, description.columns, description.tags));
   ASSIGN_OR_RETURN(description.files, FindFiles(fs::path(dataset_dir) / entry["file_name"].get<std::string>()));

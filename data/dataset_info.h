@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "data/split_slices.h"
 
 namespace moonring::data {
 
@@ -39,7 +40,8 @@ struct Tags {
 struct DatasetDescription {
   std::string name;
   std::vector<std::string> files;      // existing, of one kind (data/files/file_kind.h)
-  std::optional<int64_t> num_samples;  // rows drawn at random (data/row_sampler.h); none: all
+  std::vector<SplitSlice> slices;      // of the rows (data/split_slices.h); none: all
+  std::optional<int64_t> num_samples;  // rows drawn at random of these (data/row_sampler.h); none: all
   std::string formatting = "alpaca";
   bool ranking = false;
   Columns columns;

@@ -60,6 +60,9 @@ absl::StatusOr<std::unique_ptr<ExampleStream>> ExampleStream::Create(StreamOptio
   const int64_t lanes = stream->options_.lanes;
   for (const DatasetDescription& description : stream->descriptions_) {
     RETURN_IF_ERROR(CheckStage(description, stream->options_.dataset.stage), "data set '", description.name, "'");
+    if (!description.slices.empty()) {
+      return absl::UnimplementedError(absl::StrCat("data set '", description.name, "': 'split' with slices does not go with streaming"));
+    }
     ASSIGN_OR_RETURN(const std::unique_ptr<RowSource> source, RowSource::Open(description.files), "data set '", description.name, "'");
     ASSIGN_OR_RETURN(const std::optional<Row> first, source->Next(), "data set '", description.name, "'");
     if (!first.has_value()) {

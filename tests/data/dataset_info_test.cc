@@ -126,6 +126,8 @@ TEST(DatasetInfoTest, NamesWhatIsWrongWithADescription) {
                 StatusIs(invalid, HasSubstr(std::string("'num_samples' must be a number of rows, 1 to 2^31, got ") + number)));
   }
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "split": "test"})"), StatusIs(invalid, HasSubstr("a local file has the split train alone, not \"test\"")));
+  EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "split": "train[:3"})"), StatusIs(invalid, HasSubstr("'split' is \"train[:3\": wanted train, train[:100], ")));
+  EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "split": 3})"), StatusIs(invalid, HasSubstr("'split' must be a string, got number")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "formatting": "sharegbt"})"),
               StatusIs(invalid, HasSubstr("wanted one of alpaca, sharegpt, openai (did you mean 'sharegpt'?)")));
   EXPECT_THAT(ErrorOf(R"({"file_name": "d.json", "ranking": "yes"})"), StatusIs(invalid, HasSubstr("'ranking' must be true or false, got \"yes\"")));

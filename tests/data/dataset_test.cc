@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
 #include "data/chat_template.h"
 #include "data/dataset_info.h"
@@ -217,6 +219,34 @@ TEST_F(OwnDataTest, OverlongIsCutDroppedOrAnError) {
               "dataset: none of 2 rows gives an example; 2 longer than cutoff_len 4, first at d.json:1 (row 1)");
   EXPECT_EQ(*ParseOverlong("drop"), Overlong::kDrop);
   EXPECT_THAT(ParseOverlong("cut"), StatusIs(absl::StatusCode::kInvalidArgument, "overlong must be truncate, drop or error, got 'cut'"));
+}
+
+// Slices of the split, in their order; num_samples and max_samples are of what they leave.
+TEST_F(OwnDataTest, TakesSlicesOfTheSplit) {
+  std::string rows = "[";
+  for (int i = 0; i < 20; ++i) absl::StrAppend(&rows, i > 0 ? "," : "", R"({"instruction": "a", "output": ")", i, "\"}");
+  const auto answers = [&](const std::string& more, DatasetOptions options = {}) {
+    Describe(rows + "]", more);
+    std::string told;
+    const auto prepared = Prepare(std::move(options));
+    EXPECT_TRUE(prepared.ok()) << prepared.status();
+    for (const Example& example : prepared->examples) {
+      std::vector<int32_t> learnt;
+      for (const int32_t label : example.documents[0].labels) {
+        if (label >= 0) learnt.push_back(label);
+      }
+      absl::StrAppend(&told, absl::StripAsciiWhitespace(SmolLM2()->Decode(learnt, /*skip_special=*/true)), " ");
+    }
+    return told;
+  };
+  EXPECT_EQ(answers(R"(, "split": "train[:3]")"), "0 1 2 ");
+  EXPECT_EQ(answers(R"(, "split": "train[-2:]+train[10%:20%]")"), "18 19 2 3 ");
+  EXPECT_EQ(answers(R"(, "split": "train[10:]")", {.max_samples = 2}), "10 11 ");
+  const std::string drawn = answers(R"(, "split": "train[17:]", "num_samples": 3)");
+  EXPECT_EQ(drawn.size(), 9);
+  for (const char* each : {"17 ", "18 ", "19 "}) EXPECT_THAT(drawn, HasSubstr(each));
+  Describe(rows + "]", R"(, "split": "train[20:]")");
+  EXPECT_EQ(ErrorOf(), "data set 'd': 'split' takes none of 20 rows");
 }
 
 TEST_F(OwnDataTest, NamesWhatIsWrong) {
