@@ -156,7 +156,7 @@ absl::StatusOr<int64_t> ExampleStream::ReadBatch(Lane& lane) {
   RETURN_IF_ERROR(CheckKeys());
   std::vector<Example> examples = builder_.EndBatch();
   std::move(examples.begin(), examples.end(), std::back_inserter(lane.ready));
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   report_ = builder_.report();
   return rows;
 }
@@ -198,7 +198,7 @@ absl::StatusOr<bool> ExampleStream::AtEnd() {
 }
 
 DatasetReport ExampleStream::report() const {
-  const absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   return report_;
 }
 

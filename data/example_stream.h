@@ -18,15 +18,14 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "data/chat_template.h"
 #include "data/dataset_info.h"
 #include "data/dataset_options.h"
@@ -107,8 +106,8 @@ class ExampleStream {
   size_t turn_ = 0;  // the lane that is next
   std::deque<Lane> lanes_;
 
-  mutable absl::Mutex mutex_;
-  DatasetReport report_ ABSL_GUARDED_BY(mutex_);
+  mutable std::mutex mutex_;
+  DatasetReport report_;  // under mutex_
 };
 
 // The examples of one pass, in the order in which the lanes give batches of `batch`.

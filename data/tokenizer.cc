@@ -325,7 +325,7 @@ void Tokenizer::FillDecodeTable() {
 }
 
 std::unique_ptr<TokenModel::Workspace> Tokenizer::TakeWorkspace() const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (idle_.empty()) return model_->NewWorkspace();
   std::unique_ptr<TokenModel::Workspace> workspace = std::move(idle_.back());
   idle_.pop_back();
@@ -348,7 +348,7 @@ std::vector<int32_t> Tokenizer::Encode(absl::string_view text) const {
         });
       },
       [&](int32_t id) { ids.push_back(id); });
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard<std::mutex> lock(mutex_);
   idle_.push_back(std::move(workspace));
   return ids;
 }

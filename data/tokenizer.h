@@ -17,17 +17,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "data/added_tokens.h"
 #include "data/decoder.h"
@@ -141,8 +140,8 @@ class Tokenizer {
   std::string decoded_bytes_;
   std::vector<uint32_t> decoded_begin_;
 
-  mutable absl::Mutex mutex_;
-  mutable std::vector<std::unique_ptr<TokenModel::Workspace>> idle_ ABSL_GUARDED_BY(mutex_);
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<TokenModel::Workspace>> idle_;  // under mutex_
 };
 
 }  // namespace moonring::data
