@@ -18,10 +18,9 @@ local function write(dataset, path)
 end
 
 local checkpoint = moonring.model.open(config.model_name_or_path)
-moonring.templates.settle(config, checkpoint)
-local tokenizer = moonring.vocabulary.tokenizer(config, checkpoint)
+local tokenizer = moonring.vocabulary.tokenizer(config, checkpoint, moonring.templates.settle)
 for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
-local train, eval, each = moonring.run.datasets(config, tokenizer)
+local train, eval, each = moonring.datasets.load(config, tokenizer)
 local said = moonring.datasets.keep(config, train, eval, each)
 if said then print(said) end
 if not config.out then return end

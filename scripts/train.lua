@@ -9,9 +9,8 @@ moonring.launch(config.sequence_parallel_size, run.ranks(config))
 
 local mesh = run.mesh(config)
 local checkpoint, notes = models.open(config)
-moonring.templates.settle(config, checkpoint)
-local tokenizer = moonring.vocabulary.open(config, checkpoint)
-local train, eval, each = run.datasets(config, tokenizer)
+local tokenizer = moonring.vocabulary.open(config, checkpoint, moonring.templates.settle)
+local train, eval, each = moonring.datasets.load(config, tokenizer)
 notes[#notes + 1] = mesh:rank() == 0 and moonring.datasets.keep(config, train, eval, each) or nil
 moonring.datasets.check_evaluation(config, eval, each)
 if config.eval_strategy == "no" and not config.do_eval then eval, each = nil, nil end -- held out, and left alone

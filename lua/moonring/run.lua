@@ -1,11 +1,10 @@
---- What a run is made of, out of its configuration: mesh, attention, data, optimizer, and the counts that follow from them. (Models: models.lua; what is
--- learnt of them: stages.lua.)
+--- What a run is made of, out of its configuration: mesh, attention, optimizer, steps, and the counts that follow from them. (Data sets: datasets.lua; models:
+-- models.lua; what is learnt of them: stages.lua.)
 -- Each function takes the table of config.lua and returns one object of the cores; train.lua joins them.
 local attention = require "moonring.native.attention"
 local checkpoints = require "moonring.checkpoints"
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
-local datasets = require "moonring.datasets"
 local model = require "moonring.native.model"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
@@ -61,9 +60,6 @@ function run.attention(c, mesh, model)
   options.mesh, options.device = mesh, run.device(c)
   return attention.create(options)
 end
-
---- The data set to learn from, the one to evaluate on, or nil, and those to evaluate on one by one, or nil (moonring.datasets).
-function run.datasets(c, tokenizer) return datasets.load(c, tokenizer) end
 
 -- Of a stream, whose examples nobody has counted: max_steps are an epoch to the Hugging Face Trainer, and each pass over the rows begins a new one.
 local function stream_counts(c, dp)

@@ -173,7 +173,7 @@ function templates.settle(c, checkpoint, tokenizer)
   if c.template then return end
   c.template = "empty"
   if c.stage == "pt" then return end
-  local carried, note = data.model_template(checkpoint, tokenizer or data.tokenizer(checkpoint)), "template: none is given and the model carries none: `empty` is taken, texts as they are"
+  local carried, note = data.model_template(checkpoint, tokenizer), "template: none is given and the model carries none: `empty` is taken, texts as they are"
   if carried and carried:is_one_of_several() then
     note = "template: none is given and the model carries several: `empty` is taken, as LLaMA-Factory does, texts as they are"
   elseif carried then

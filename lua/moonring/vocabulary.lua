@@ -43,10 +43,11 @@ end
 --- Whether the configuration asks for another vocabulary than the model's own, the template apart.
 function vocabulary.asked(c) return (c.add_tokens or c.add_special_tokens or c.new_special_tokens_config or c.resize_vocab) and true end
 
---- The tokenizer of a run. Where the configuration has no template (moonring.templates.settle finds one) none adds tokens.
-function vocabulary.tokenizer(c, checkpoint)
+--- The tokenizer of a run. `settle`, where it is given (moonring.templates.settle), finds the template of a configuration that names none; without a template none adds tokens.
+function vocabulary.tokenizer(c, checkpoint, settle)
   local special = c.new_special_tokens_config and described(c) or texts(c.add_special_tokens)
   local given = data.tokenizer(checkpoint, { add_tokens = texts(c.add_tokens), add_special_tokens = special, split_special_tokens = c.split_special_tokens })
+  if settle then settle(c, checkpoint, given) end
   local added = given:added_ids()
   if #added > 0 and not c.resize_vocab then
     c.resize_vocab = true
@@ -75,8 +76,8 @@ end
 
 --- The tokenizer of a run, and the checkpoint made to fit it: models loaded from it have rows for every token where resize_vocab is true, and what they
 -- save has the tokenizer's files, its eos and a chat template.
-function vocabulary.open(c, checkpoint)
-  local tokenizer = vocabulary.tokenizer(c, checkpoint)
+function vocabulary.open(c, checkpoint, settle)
+  local tokenizer = vocabulary.tokenizer(c, checkpoint, settle)
   local files = data.changed_files(checkpoint, tokenizer)
   if c.given.template then files["chat_template.jinja"] = chat_template(c, checkpoint, tokenizer) end
   checkpoint:replace_companions(files)

@@ -35,14 +35,6 @@ function run.attention(c, mesh, model) end
 ---@param c moonring.Configuration
 function run.check_attention(c) end
 
---- The data set to learn from, and what to evaluate on (moonring.datasets.load).
----@param c moonring.Configuration
----@param tokenizer moonring.Tokenizer
----@return moonring.Dataset | moonring.Stream train
----@return moonring.Dataset? eval
----@return moonring.NamedDataset[]? each with eval_on_each_dataset
-function run.datasets(c, tokenizer) end
-
 ---@class moonring.Counts
 ---@field examples_per_step integer over all dp ranks
 ---@field steps_per_epoch integer

@@ -44,7 +44,7 @@ function templates.find(template) end
 --- always that. Adds a line to c.notes. Errors: INVALID_ARGUMENT where the model's cannot be used.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
----@param tokenizer? moonring.Tokenizer the model's; absent: read where it is needed
+---@param tokenizer moonring.Tokenizer
 function templates.settle(c, checkpoint, tokenizer) end
 
 --- The name of a configuration's template; `empty` where it has none.

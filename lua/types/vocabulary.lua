@@ -13,15 +13,17 @@ function vocabulary.asked(c) end
 --- make c.resize_vocab true; c.notes says so.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
+---@param settle? fun(c: moonring.Configuration, checkpoint: moonring.Checkpoint, tokenizer: moonring.Tokenizer) moonring.templates.settle: finds a template where none is named
 ---@return moonring.Tokenizer
-function vocabulary.tokenizer(c, checkpoint) end
+function vocabulary.tokenizer(c, checkpoint, settle) end
 
 --- The same, and the checkpoint made to fit it, before models are loaded from it: rows for every token where resize_vocab is true, and what is saved
 --- beside them: the tokenizer's files, its eos, a chat template (moonring.jinja) where the model carries none. c.notes says what changed.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
+---@param settle? fun(c: moonring.Configuration, checkpoint: moonring.Checkpoint, tokenizer: moonring.Tokenizer) moonring.templates.settle: finds a template where none is named
 ---@return moonring.Tokenizer
-function vocabulary.open(c, checkpoint) end
+function vocabulary.open(c, checkpoint, settle) end
 
 --- Makes rows for tokens that data holds and the model has none for, and c.resize_vocab true; refuses such data where resize_vocab: false was given. c.notes says
 --- so, and which of the template's other tokens have no row. Before models are loaded.

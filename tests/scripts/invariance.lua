@@ -90,7 +90,7 @@ end
 local function go(entry)
   local c = configuration(entry)
   local checkpoint = moonring.model.open(c.model_name_or_path)
-  local train, eval = run.datasets(c, moonring.data.tokenizer(checkpoint))
+  local train, eval = moonring.datasets.load(c, moonring.data.tokenizer(checkpoint))
   local learner = moonring.models.learner(c, checkpoint)
   local attention = run.attention(c, mesh, learner)
   local counts = run.counts(c, train:size(), mesh:dp_size())
