@@ -33,7 +33,7 @@ struct Graph {
 struct Call : public torch::CustomClassHolder {
   BlockFunction function;
   std::vector<Loan> loans;
-  Recompute recompute = Recompute::kBlock;
+  RunnerOptions options;
   Graph graph;                    // kNone: from forward to backward
   attention::KeptAttention kept;  // kSelective: the same
 
@@ -47,20 +47,22 @@ struct Call : public torch::CustomClassHolder {
     return weights;
   }
 
+  bool keeps_graph() const { return options.recompute == Recompute::kNone; }
+  attention::KeptAttention* Kept() { return options.recompute == Recompute::kSelective ? &kept : nullptr; }
+
   variable_list Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
-    return function(weights, hidden, keep);
+    return function(weights, hidden, {keep, options.tile_bytes, /*values=*/true});
   }
 
-  attention::KeptAttention* Kept() { return recompute == Recompute::kSelective ? &kept : nullptr; }
-
-  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden) {
+  // `values`: whether the results' numbers are wanted too, or their gradients alone.
+  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden, bool values) {
     at::AutoGradMode enable(true);
     Graph run;
     run.hidden = hidden.detach().requires_grad_(needs_hidden);
     run.weights = Lease(/*as_leaves=*/true);
-    run.results = function(run.weights, run.hidden, Kept());
+    run.results = function(run.weights, run.hidden, {Kept(), keeps_graph() ? 0 : options.tile_bytes, values});
     return run;
   }
 
@@ -100,11 +102,11 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& hidden, const at::Tensor& anchor, const c10::intrusive_ptr<Call>& call) {
     ctx->set_materialize_grads(false);
     ctx->saved_data["call"] = c10::IValue::make_capsule(call);
-    if (call->recompute != Recompute::kNone) {
+    if (!call->keeps_graph()) {
       ctx->save_for_backward({hidden});
       return call->Run(hidden, call->Kept());
     }
-    call->graph = call->RunWithGraph(hidden, hidden.requires_grad());
+    call->graph = call->RunWithGraph(hidden, hidden.requires_grad(), /*values=*/true);
     variable_list results;
     for (const at::Tensor& result : call->graph.results) results.push_back(result.detach());
     return results;
@@ -114,8 +116,8 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
     TORCH_CHECK(!at::GradMode::is_enabled(), "block runner: backward with create_graph is not supported");
     const c10::intrusive_ptr<Call> call = CallOf(ctx);
     const bool retain = torch::autograd::get_current_graph_task_keep_graph();
-    if (call->recompute != Recompute::kNone) {
-      Graph run = call->RunWithGraph(ctx->get_saved_variables()[0], ctx->needs_input_grad(0));
+    if (!call->keeps_graph()) {
+      Graph run = call->RunWithGraph(ctx->get_saved_variables()[0], ctx->needs_input_grad(0), /*values=*/false);
       if (!retain) call->kept = {};
       return {call->Backward(std::move(run), gradients, /*retain=*/false), at::Tensor(), at::Tensor()};
     }
@@ -151,11 +153,11 @@ class LookUpNode : public torch::autograd::Function<LookUpNode> {
 
 }  // namespace
 
-std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute) {
+std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, const RunnerOptions& options) {
   auto call = c10::make_intrusive<Call>();
   call->function = std::move(function);
   call->loans = std::move(loans);
-  call->recompute = recompute;
+  call->options = options;
   const bool trainable = std::any_of(call->loans.begin(), call->loans.end(), [](const Loan& loan) { return Trainable(loan.parameter); });
   if (!at::GradMode::is_enabled() || !(trainable || hidden.requires_grad())) return call->Run(hidden, nullptr);
   return BlockNode::apply(hidden, Anchor(trainable), call);

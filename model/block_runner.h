@@ -3,7 +3,7 @@
 
 // The one place where a block runs, forward and backward. A block is a function of (its weights, hidden states).
 //
-//   forward    lease the weights, hidden' = f(weights, hidden), keep what the mode says
+//   forward    lease the weights, hidden' = f(weights, hidden, how), keep what the mode says
 //   backward   lease the weights as leaves, run f again where nothing was kept, differentiate,
 //              hand each weight's gradient to its Parameter, return the gradient of hidden
 //
@@ -14,8 +14,9 @@
 //
 // kBlock keeps the block's input ([T, D]) and costs one more forward. kSelective keeps what attention leaves for a later run
 // besides (attention/attention.h), so that this one computes no attention and moves no keys. kNone keeps the block's graph. The
-// same operations run in all, so outputs and gradients are bit-equal. What is kept belongs to the call: any number of forwards
-// may be live, of any micro-batches and models.
+// same operations run in all, so outputs are bit-equal; and gradients, where the rows are one tile (block_run.h): elsewhere kNone sums a
+// weight's gradient over all rows at once and the others over tiles. What is kept belongs to the call: any number of forwards may be live, of any
+// micro-batches and models.
 // f runs again in backward in the same order on all ranks, so it may hold collectives, and runs where a rank has no rows.
 // Frozen parameters get no gradient; where neither hidden nor any parameter takes one, or grad mode is off, nothing is kept.
 //
@@ -32,6 +33,7 @@
 #include "absl/types/span.h"
 #include "attention/attention.h"
 #include "comm/parameter.h"
+#include "model/block_run.h"
 
 namespace moonring::model {
 
@@ -43,11 +45,15 @@ struct Loan {
   at::ScalarType dtype;
 };
 
-// `kept` is for the block's attention; null where nothing is to be kept. The same number of defined tensors at each call.
-using BlockFunction =
-    std::function<std::vector<at::Tensor>(absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention* kept)>;
+// The same number of defined tensors at each call.
+using BlockFunction = std::function<std::vector<at::Tensor>(absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun& run)>;
 
-std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute);
+struct RunnerOptions {
+  Recompute recompute = Recompute::kBlock;
+  int64_t tile_bytes = int64_t{64} << 20;  // what a tile of rows may take, in runs whose graph does not stay (block_run.h); 0: no tiles
+};
+
+std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, const RunnerOptions& options);
 
 struct LookUpOptions {
   at::ScalarType lookup_dtype = at::kFloat;  // rows are rounded to it

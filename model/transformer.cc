@@ -225,9 +225,10 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
 
   Hidden result{Embed(ids_T, noise), {}};
   const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(), rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
+  const RunnerOptions runner{options_.recompute, options_.tile_bytes};
   for (const std::shared_ptr<const Block>& block : blocks_) {
     const BlockFunction function = [rotaries, groups, attention, block, scale, rate, noise](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
-                                                                                           attention::KeptAttention* kept) -> std::vector<at::Tensor> {
+                                                                                           const BlockRun& run) -> std::vector<at::Tensor> {
       BlockMaps maps(weights.subspan(0, block->places));
       for (const Block::AdaptedMap& map : block->adapted) {
         LowRank& low = maps.Map(map.place).low_rank.emplace();
@@ -238,11 +239,11 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
         if (noise.has_value()) low.dropout = {rate, comm::CounterKey(noise->seed, noise->step, map.module), noise->identity_T};
       }
       const BlockRows rows{block->rotary < 0 ? nullptr : &(*rotaries)[block->rotary], groups};
-      BlockResult result = TransformerBlock(block->rule, maps, hidden, rows, *attention, kept);
+      BlockResult result = TransformerBlock(block->rule, maps, hidden, rows, *attention, run);
       if (!result.tally.chosen_GE.defined()) return {result.hidden_TD};
       return {result.hidden_TD, result.tally.probability_GE, result.tally.chosen_GE};
     };
-    std::vector<at::Tensor> outputs = RunBlock(function, block->loans, result.hidden_TD, options_.recompute);
+    std::vector<at::Tensor> outputs = RunBlock(function, block->loans, result.hidden_TD, runner);
     result.hidden_TD = std::move(outputs[0]);
     if (outputs.size() == 1) continue;
     RouterTally& tally = result.tally;
@@ -250,10 +251,10 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     tally.chosen_GE = tally.chosen_GE.defined() ? tally.chosen_GE + outputs[2] : outputs[2];
   }
   const BlockFunction norm = [eps = config_.rms_norm_eps, stream, one = config_.norm_adds_one](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
-                                                                                             attention::KeptAttention*) -> std::vector<at::Tensor> {
+                                                                                             const BlockRun&) -> std::vector<at::Tensor> {
     return {RmsNorm(hidden, one ? weights[0] + 1 : weights[0], eps, stream)};
   };
-  result.hidden_TD = RunBlock(norm, {{norm_, stream}}, result.hidden_TD, options_.recompute).front();
+  result.hidden_TD = RunBlock(norm, {{norm_, stream}}, result.hidden_TD, runner).front();
   return result;
 }
 

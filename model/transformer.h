@@ -29,7 +29,7 @@
 //
 // Memory that a live forward keeps for its backward, beside what the objective keeps: (L + 1) T D numbers of the stream under
 // Recompute::kBlock; besides L times what attention keeps under kSelective; about L T (10 D + 3 I) under kNone. Backward of a
-// block needs that block's share once more.
+// block takes about 10 T D besides, and a tile's work (TransformerOptions::tile_bytes).
 
 #include <cstdint>
 #include <memory>
@@ -77,6 +77,7 @@ struct TransformerOptions {
   at::ScalarType weight_dtype = at::kFloat;
   at::ScalarType matmul_dtype = at::kFloat;
   Recompute recompute = Recompute::kBlock;
+  int64_t tile_bytes = int64_t{64} << 20;  // what a tile of rows may take in a block's MLP (block_run.h); 0: all rows at once
   bool frozen = false;
   c10::Device device = c10::Device(c10::kCPU);
   std::optional<std::set<std::string>> learning;  // published names of the weights that learn; absent: all, or none where frozen

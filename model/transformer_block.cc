@@ -1,9 +1,13 @@
 #include "model/transformer_block.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
+
+#include "model/row_tiles.h"
 
 namespace moonring::model {
 namespace {
@@ -13,6 +17,29 @@ class Block {
  public:
   Block(const BlockRule& rule, const BlockMaps& maps) : rule_(rule), maps_(maps), stream_(StreamDtype(rule.matmul_dtype)) {}
 
+  // What the heads give, side by side.
+  at::Tensor Heads(const at::Tensor& hidden_TD, const Rotary* rotary, attention::PlannedAttention& attention, attention::KeptAttention* kept) const {
+    auto [q_THD, k_TKD, v_TKD] = QueryKeyValue(Input(hidden_TD, kInputNorm));
+    if (maps_.Has(kQueryNorm)) {
+      q_THD = HeadNormed(q_THD, kQueryNorm);
+      k_TKD = HeadNormed(k_TKD, kKeyNorm);
+    }
+    if (rotary != nullptr) {
+      q_THD = ApplyRotary(q_THD, *rotary);
+      k_TKD = ApplyRotary(k_TKD, *rotary);
+    }
+    return attention.Forward(q_THD, k_TKD, v_TKD, rule_.scores, kept).reshape({hidden_TD.size(0), rule_.heads * rule_.head_dim});
+  }
+
+  BlockResult AfterAttention(const at::Tensor& hidden_TD, const at::Tensor& heads_TC, const RouterGroups& groups) const {
+    at::Tensor stream_TD = AddToStream(hidden_TD, Project(maps_.Map(kOutput), heads_TC), kAttentionNorm);
+    const at::Tensor normed_TD = Input(stream_TD, kMlpInputNorm);
+    if (rule_.experts.count == 0) return {AddToStream(stream_TD, GatedMlp(normed_TD), kMlpNorm), {}};
+    MixtureResult mixture = MixExperts(rule_.experts, rule_.activation, maps_.Experts(rule_.experts.count), normed_TD, groups);
+    return {AddToStream(stream_TD, std::move(mixture.out_TD), kMlpNorm), std::move(mixture.tally)};
+  }
+
+ private:
   // The rows as a map takes them: normed where the norm is there.
   at::Tensor Input(const at::Tensor& stream_TD, int norm) const {
     return maps_.Has(norm) ? Normed(stream_TD, norm, rule_.matmul_dtype) : stream_TD.to(rule_.matmul_dtype);
@@ -25,20 +52,6 @@ class Block {
     return y_TD.scalar_type() == x_TD.scalar_type() ? y_TD.add_(x_TD) : at::add(x_TD, y_TD);
   }
 
-  at::Tensor SelfAttention(const at::Tensor& normed_TD, const Rotary* rotary, attention::PlannedAttention& attention, attention::KeptAttention* kept) const {
-    auto [q_THD, k_TKD, v_TKD] = QueryKeyValue(normed_TD);
-    if (maps_.Has(kQueryNorm)) {
-      q_THD = HeadNormed(q_THD, kQueryNorm);
-      k_TKD = HeadNormed(k_TKD, kKeyNorm);
-    }
-    if (rotary != nullptr) {
-      q_THD = ApplyRotary(q_THD, *rotary);
-      k_TKD = ApplyRotary(k_TKD, *rotary);
-    }
-    const at::Tensor out_THD = attention.Forward(q_THD, k_TKD, v_TKD, rule_.scores, kept);
-    return Project(maps_.Map(kOutput), out_THD.reshape({normed_TD.size(0), rule_.heads * rule_.head_dim}));
-  }
-
   at::Tensor GatedMlp(const at::Tensor& normed_TD) const {
     if (!maps_.Has(kGateUp)) {
       const at::Tensor gate_TI = Project(maps_.Map(kGate), normed_TD);
@@ -49,7 +62,6 @@ class Block {
     return ProjectGated(maps_.Map(kDown), both.narrow(1, 0, width), both.narrow(1, width, width), rule_.activation);
   }
 
- private:
   at::Tensor Normed(const at::Tensor& x_TD, int norm, at::ScalarType result) const {
     const at::Tensor& weight = maps_.Norm(norm);
     return RmsNorm(x_TD, rule_.norm_adds_one ? weight + 1 : weight, rule_.rms_norm_eps, result);
@@ -80,6 +92,26 @@ class Block {
   const BlockMaps& maps_;
   at::ScalarType stream_;
 };
+
+// What a row takes in the tiles' backward, about: the features of the MLP five times (gate, up, what they make, and the gradients), those of the
+// stream seven.
+RowTiles TilesOf(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD, const RouterGroups& groups) {
+  const ExpertRule& experts = rule.experts;
+  const bool mixture = experts.count > 0, shared = maps.Has(kSharedDown);
+  const auto width = [&](int place) { return maps.Map(place).weight_OI.size(1); };
+  const int64_t inner = (mixture ? experts.chosen * width(ExpertWeightPlace(0, kExpertDown)) : width(kDown)) + (shared ? width(kSharedDown) : 0);
+  const int64_t outer = hidden_TD.size(1) * (mixture ? 7 + 3 * experts.chosen : 7);
+  RowTiles tiles;
+  tiles.row_bytes = (5 * inner + outer + rule.heads * rule.head_dim) * static_cast<int64_t>(hidden_TD.element_size());
+  if (mixture) tiles.least_rows *= std::max<int64_t>(1, experts.count / experts.chosen);  // each expert has as many as a dense MLP would
+  tiles.shapes = {StandIn(hidden_TD.sizes(), hidden_TD.options())};
+  if (mixture && groups.group_T.defined()) {
+    const std::vector<int64_t> sizes = {groups.count, experts.count};
+    tiles.shapes.push_back(StandIn(sizes, hidden_TD.options()));
+    tiles.shapes.push_back(StandIn(sizes, hidden_TD.options().dtype(at::kLong)));
+  }
+  return tiles;
+}
 
 }  // namespace
 
@@ -120,14 +152,74 @@ ExpertMaps BlockMaps::Experts(int64_t count) const {
   return maps;
 }
 
+template <class Maps, class F>
+void BlockMaps::ForEachTensor(Maps& maps, const F& fn) {
+  const auto visit = [&](auto& tensor) {
+    if (tensor.defined()) fn(tensor);
+  };
+  for (auto& map : maps) {
+    visit(map.weight_OI);
+    visit(map.bias_O);
+    if (!map.low_rank.has_value()) continue;
+    visit(map.low_rank->a_RI);
+    visit(map.low_rank->b_OR);
+    visit(map.low_rank->magnitude_O);
+  }
+}
+
+BlockMaps BlockMaps::AfterAttention() const {
+  BlockMaps after = *this;
+  for (const int place : {kInputNorm, kQuery, kKey, kValue, kQueryKeyValue, kQueryNorm, kKeyNorm}) after.maps_[place] = {};
+  for (int bias = kQueryBias; bias < kBlockWeights; ++bias) after.maps_[bias] = {};  // each is with its map
+  return after;
+}
+
+BlockMaps BlockMaps::OfRows(int64_t begin, int64_t count) const {
+  BlockMaps of_rows = *this;
+  for (Projection& map : of_rows.maps_) {
+    if (!map.low_rank.has_value()) continue;
+    at::Tensor& identity_T = map.low_rank->dropout.identity_T;
+    if (identity_T.defined()) identity_T = identity_T.narrow(0, begin, count);
+  }
+  return of_rows;
+}
+
+std::vector<at::Tensor> BlockMaps::Tensors() const {
+  std::vector<at::Tensor> tensors;
+  ForEachTensor(maps_, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
+  return tensors;
+}
+
+BlockMaps BlockMaps::Of(absl::Span<const at::Tensor> tensors) const {
+  BlockMaps other = *this;
+  size_t next = 0;
+  ForEachTensor(other.maps_, [&](at::Tensor& tensor) { tensor = tensors.at(next++); });
+  return other;
+}
+
 BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD, const BlockRows& rows,
-                             attention::PlannedAttention& attention, attention::KeptAttention* kept) {
+                             attention::PlannedAttention& attention, const BlockRun& run) {
   const Block block(rule, maps);
-  at::Tensor stream_TD = block.AddToStream(hidden_TD, block.SelfAttention(block.Input(hidden_TD, kInputNorm), rows.rotary, attention, kept), kAttentionNorm);
-  const at::Tensor normed_TD = block.Input(stream_TD, kMlpInputNorm);
-  if (rule.experts.count == 0) return {block.AddToStream(stream_TD, block.GatedMlp(normed_TD), kMlpNorm), {}};
-  MixtureResult mixture = MixExperts(rule.experts, rule.activation, maps.Experts(rule.experts.count), normed_TD, rows.router_groups);
-  return {block.AddToStream(stream_TD, std::move(mixture.out_TD), kMlpNorm), std::move(mixture.tally)};
+  const at::Tensor heads_TC = block.Heads(hidden_TD, rows.rotary, attention, run.kept);
+  if (run.tile_bytes == 0) return block.AfterAttention(hidden_TD, heads_TC, rows.router_groups);
+
+  const BlockMaps after = maps.AfterAttention();
+  const RowFunction tile = [rule, after, groups = rows.router_groups](absl::Span<const at::Tensor> weights, absl::Span<const at::Tensor> inputs,
+                                                                      int64_t begin) -> std::vector<at::Tensor> {
+    const int64_t count = inputs[0].size(0);
+    const BlockMaps of_tile = after.Of(weights).OfRows(begin, count);
+    RouterGroups groups_of_tile = groups;
+    if (groups.group_T.defined()) groups_of_tile.group_T = groups.group_T.narrow(0, begin, count);
+    BlockResult result = Block(rule, of_tile).AfterAttention(inputs[0], inputs[1], groups_of_tile);
+    if (!result.tally.chosen_GE.defined()) return {result.hidden_TD};
+    return {result.hidden_TD, result.tally.probability_GE, result.tally.chosen_GE};
+  };
+  RowTiles tiles = TilesOf(rule, after, hidden_TD, rows.router_groups);
+  tiles.tile_bytes = run.tile_bytes;
+  tiles.values = run.values;
+  std::vector<at::Tensor> results = RunInTiles(tile, after.Tensors(), {hidden_TD, heads_TC}, tiles);
+  if (results.size() == 1) return {std::move(results[0]), {}};
+  return {std::move(results[0]), {std::move(results[1]), std::move(results[2])}};
 }
 
 }  // namespace moonring::model

@@ -13,7 +13,10 @@
 // x, h, x' [T, D] are the residual stream, in fp32 (fp64 where matmuls are in fp64). Linear layers and attention run in the
 // matmul dtype; norms and rotary embedding in the stream's. Differentiable in x and in each weight that requires it. What a linear map
 // is besides its matrix (an adapter, say) is projection.h's business: the block applies it and no more.
-// T may be 0: attention is still called, as its collectives need every rank. `kept`, which may be null, is attention's.
+// T may be 0: attention is still called, as its collectives need every rank.
+//
+// Everything but attention is a function of rows. What follows attention, whose intermediate features are most of a block's memory, may run in tiles of
+// rows (row_tiles.h): then a run under autograd keeps x and attention's own, and makes the rest again, tile by tile, in its backward.
 
 #include <cstdint>
 #include <vector>
@@ -22,6 +25,7 @@
 
 #include "absl/types/span.h"
 #include "attention/attention.h"
+#include "model/block_run.h"
 #include "model/block_weights.h"
 #include "model/config.h"
 #include "model/experts.h"
@@ -71,7 +75,18 @@ class BlockMaps {
   Projection& Map(int place) { return maps_[place]; }
   ExpertMaps Experts(int64_t count) const;
 
+  // Those of what follows attention, alone.
+  BlockMaps AfterAttention() const;
+  // For a tile of the rows: what an adapter drops goes by whose row it is.
+  BlockMaps OfRows(int64_t begin, int64_t count) const;
+  // Every tensor that is there, in an order of its own; and the same maps of others in that order.
+  std::vector<at::Tensor> Tensors() const;
+  BlockMaps Of(absl::Span<const at::Tensor> tensors) const;
+
  private:
+  template <class Maps, class F>
+  static void ForEachTensor(Maps& maps, const F& fn);
+
   std::vector<Projection> maps_;
 };
 
@@ -79,7 +94,7 @@ class BlockMaps {
 at::ScalarType WeightDtype(int place, at::ScalarType matmul_dtype);
 
 BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD, const BlockRows& rows,
-                             attention::PlannedAttention& attention, attention::KeptAttention* kept);
+                             attention::PlannedAttention& attention, const BlockRun& run);
 
 }  // namespace moonring::model
 

@@ -28,10 +28,16 @@ function Runtime:batch(micro, slot) return batches.new(micro, self.attention, se
 --- What an objective's loss takes of a batch: log-probs of its tokens or documents, or what the objective itself makes of the hidden states.
 function Runtime:values(batch, noise)
   local o, model = self.objective, self.model
-  local hidden = batch:hidden(model, noise)
-  if o.values then return o.values(batch, hidden, noise) end
-  if o.level == "token" then return batch:token_log_probs(model, hidden, o) end
-  return batch:document_log_probs(model, hidden, o, o.weights and o.weights(batch))
+  local hidden, values = batch:hidden(model, noise), nil
+  if o.values then
+    values = o.values(batch, hidden, noise)
+  elseif o.level == "token" then
+    values = batch:token_log_probs(model, hidden, o)
+  else
+    values = batch:document_log_probs(model, hidden, o, o.weights and o.weights(batch))
+  end
+  if values ~= hidden then hidden:close() end -- else it would live through the blocks' backward, beside their inputs
+  return values
 end
 
 function Runtime:loss(batch, noise, reference)

@@ -36,7 +36,7 @@ at::Tensor Toy(absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
   return weights[1].defined() ? result + weights[1] : result;
 }
 
-std::vector<at::Tensor> ToyBlock(absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) { return {Toy(weights, hidden)}; }
+std::vector<at::Tensor> ToyBlock(absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) { return {Toy(weights, hidden)}; }
 
 // What plain autograd says of Toy.
 std::vector<at::Tensor> ToyGradients(const std::vector<at::Tensor>& weights, const at::Tensor& hidden, const at::Tensor& gradient) {
@@ -51,12 +51,12 @@ class BlockRunnerTest : public ::testing::TestWithParam<Recompute> {
 
   // Toy, its runs counted.
   BlockFunction Counted() {
-    return [this](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) -> std::vector<at::Tensor> {
+    return [this](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) -> std::vector<at::Tensor> {
       ++runs_;
       return {Toy(weights, hidden)};
     };
   }
-  at::Tensor Run(const at::Tensor& hidden) { return RunBlock(Counted(), {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, GetParam())[0]; }
+  at::Tensor Run(const at::Tensor& hidden) { return RunBlock(Counted(), {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, {GetParam()})[0]; }
   int Again() const { return GetParam() == Recompute::kNone ? 0 : 1; }
 
   std::shared_ptr<comm::Parameter> w_ = RandomParameter({kWidth, kWidth}), b_ = RandomParameter({kWidth});
@@ -79,7 +79,7 @@ TEST_P(BlockRunnerTest, GradientsArePlainAutograds) {
 
 TEST_P(BlockRunnerTest, AbsentWeights) {
   const at::Tensor hidden = Random({5, kWidth}).requires_grad_();
-  RunBlock(ToyBlock, {{w_, at::kDouble}, {nullptr, at::kDouble}}, hidden, GetParam())[0].sum().backward();
+  RunBlock(ToyBlock, {{w_, at::kDouble}, {nullptr, at::kDouble}}, hidden, {GetParam()})[0].sum().backward();
   EXPECT_EQ(w_->gradient().sizes(), w_->weight().sizes());
 }
 
@@ -142,7 +142,7 @@ TEST_P(BlockRunnerTest, ManyForwardsLive) {
 
 // A router's tally beside the hidden states: a second result that is differentiated, a third that counts and is not.
 TEST_P(BlockRunnerTest, SeveralResults) {
-  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) -> std::vector<at::Tensor> {
+  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) -> std::vector<at::Tensor> {
     return {Toy(weights, hidden), at::linear(hidden, weights[0]).softmax(1).sum(0), at::linear(hidden, weights[0]).argmax(1)};
   };
   const at::Tensor hidden = Random({5, kWidth}).requires_grad_(), gradient = Random({5, kWidth}), second = Random({kWidth});
@@ -151,7 +151,7 @@ TEST_P(BlockRunnerTest, SeveralResults) {
       if (!first_used && !second_used) continue;
       hidden.mutable_grad().reset();
       w_->ClearGradient();
-      const std::vector<at::Tensor> results = RunBlock(block, {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, GetParam());
+      const std::vector<at::Tensor> results = RunBlock(block, {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, {GetParam()});
       ASSERT_EQ(results.size(), 3u);
       EXPECT_TRUE(results[1].requires_grad());
       EXPECT_FALSE(results[2].requires_grad());
@@ -182,26 +182,26 @@ TEST_P(BlockRunnerTest, NoRows) {
 
 TEST_P(BlockRunnerTest, WeightsAreSeenInTheDtypeAskedFor) {
   const auto w = RandomParameter({kWidth, kWidth}, at::kFloat);
-  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) -> std::vector<at::Tensor> {
+  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) -> std::vector<at::Tensor> {
     EXPECT_EQ(weights[0].scalar_type(), at::kBFloat16);
     return {at::linear(hidden.to(at::kBFloat16), weights[0]).to(at::kFloat)};
   };
   const at::Tensor hidden = Random({5, kWidth}, at::kFloat).requires_grad_();
-  RunBlock(block, {{w, at::kBFloat16}}, hidden, GetParam())[0].sum().backward();
+  RunBlock(block, {{w, at::kBFloat16}}, hidden, {GetParam()})[0].sum().backward();
   EXPECT_EQ(w->gradient().scalar_type(), at::kFloat);
   EXPECT_EQ(hidden.grad().scalar_type(), at::kFloat);
 }
 
 TEST_P(BlockRunnerTest, ExceptionsComeThroughAsThrown) {
   bool broken = true;
-  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) -> std::vector<at::Tensor> {
+  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) -> std::vector<at::Tensor> {
     if (broken) throw comm::StatusError(absl::UnavailableError("rank 3 is gone"));
     return {at::linear(hidden, weights[0])};
   };
   const at::Tensor hidden = Random({5, kWidth}).requires_grad_();
-  EXPECT_THROW(RunBlock(block, {{w_, at::kDouble}}, hidden, GetParam()), comm::StatusError);
+  EXPECT_THROW(RunBlock(block, {{w_, at::kDouble}}, hidden, {GetParam()}), comm::StatusError);
   broken = false;
-  const at::Tensor result = RunBlock(block, {{w_, at::kDouble}}, hidden, GetParam())[0].sum();
+  const at::Tensor result = RunBlock(block, {{w_, at::kDouble}}, hidden, {GetParam()})[0].sum();
   if (GetParam() == Recompute::kNone) return;
   broken = true;
   EXPECT_THROW(result.backward(), comm::StatusError);
@@ -268,13 +268,13 @@ TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       const auto w = std::make_shared<comm::Parameter>("w", weight);
-      const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) -> std::vector<at::Tensor> {
+      const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) -> std::vector<at::Tensor> {
         const at::Tensor product = at::linear(hidden, weights[0]).tanh();
         return {product + SumOverRanks::apply(product.sum(0), static_cast<int64_t>(rank), reinterpret_cast<int64_t>(&meeting))};
       };
       const at::Tensor hidden = hiddens[rank].detach().requires_grad_();
-      const at::Tensor once = RunBlock(block, {{w, at::kDouble}}, hidden, GetParam())[0];
-      RunBlock(block, {{w, at::kDouble}}, once, GetParam())[0].backward(parts[rank]);
+      const at::Tensor once = RunBlock(block, {{w, at::kDouble}}, hidden, {GetParam()})[0];
+      RunBlock(block, {{w, at::kDouble}}, once, {GetParam()})[0].backward(parts[rank]);
       locals[rank] = hidden.grad();
       weight_gradients[rank] = w->gradient();
     });
@@ -288,14 +288,14 @@ TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
 TEST(BlockRunnerMemoryTest, RecomputeKeepsOneInputABlock) {
   const int64_t rows = 64, width = 256, layers = 10, input_bytes = rows * width * 4;
   const auto up = RandomParameter({4 * width, width}, at::kFloat, /*trainable=*/true), down = RandomParameter({width, 4 * width}, at::kFloat);
-  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention*) -> std::vector<at::Tensor> {
+  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) -> std::vector<at::Tensor> {
     return {hidden + at::linear(at::linear(hidden, weights[0]).tanh(), weights[1])};
   };
   const at::Tensor hidden = Random({rows, width}, at::kFloat).requires_grad_();
   const auto kept = [&](Recompute recompute) {
     LiveBytes live;
     at::Tensor x = hidden;
-    for (int64_t layer = 0; layer < layers; ++layer) x = RunBlock(block, {{up, at::kFloat}, {down, at::kFloat}}, x, recompute)[0];
+    for (int64_t layer = 0; layer < layers; ++layer) x = RunBlock(block, {{up, at::kFloat}, {down, at::kFloat}}, x, {recompute})[0];
     return live.now();
   };
   EXPECT_LE(kept(Recompute::kBlock), layers * input_bytes + layers * 64);

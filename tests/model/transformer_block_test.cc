@@ -88,7 +88,7 @@ at::Tensor Block(const Inputs& inputs, const std::vector<int64_t>& lengths, at::
   BlockRule rule{.heads = kHeads, .kv_heads = kKvHeads, .head_dim = kHeadDim, .rms_norm_eps = kEps, .matmul_dtype = dtype};
   rule.scores.scale = 1 / std::sqrt(double{kHeadDim});
   const Rotary rotary = MakeRotary({.theta = kTheta, .dim = kHeadDim}, inputs.positions, at::Tensor(), StreamDtype(dtype));
-  return TransformerBlock(rule, BlockMaps(inputs.weights), inputs.hidden, {&rotary, {}}, attention, /*kept=*/nullptr).hidden_TD;
+  return TransformerBlock(rule, BlockMaps(inputs.weights), inputs.hidden, {&rotary, {}}, attention, BlockRun()).hidden_TD;
 }
 
 // The same block from its equations, in plain operators: rotary embedding as complex numbers, attention a document and a head at a time.
