@@ -78,7 +78,11 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   wanted.learning = Learning(checkpoint->config(), options);
   const auto adapters = options.Get<std::vector<std::string>>("adapters", {});
   const std::string device = options.Get<std::string>("device", "cpu");
+  const std::optional<std::string> offload_dir = options.Find<std::string>("activation_dir");
+  wanted.tile_bytes = options.Get<int64_t>("tile_bytes", wanted.tile_bytes);
   options.Finish();
+  TORCH_CHECK_VALUE(wanted.tile_bytes >= 0, "tile_bytes: wanted 0 (no tiles) or more, got ", wanted.tile_bytes);
+  if (offload_dir.has_value()) wanted.activation_store = comm::ValueOrThrow(model::DiskStore::Create(*offload_dir));
   TORCH_CHECK_VALUE(!(wanted.frozen && wanted.learning.has_value()), "frozen: true leaves no trainable_layers, trainable_modules or extra_modules");
   TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '", device, "'");
   wanted.device = c10::Device(device);

@@ -13,6 +13,7 @@ struct BlockRun {
   attention::KeptAttention* kept = nullptr;  // attention's; null where nothing is to be kept
   int64_t tile_bytes = 0;                    // rows may be run in tiles that take so much (row_tiles.h); 0: all at once, as a graph that stays needs them
   bool values = true;                        // false: the results stand for their gradients alone, and their numbers need not be made
+  bool gradient_is_free = false;             // a backward may write into the memory of the first result's gradient, which nobody reads after it
 };
 
 }  // namespace moonring::model

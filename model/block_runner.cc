@@ -34,8 +34,11 @@ struct Call : public torch::CustomClassHolder {
   BlockFunction function;
   std::vector<Loan> loans;
   RunnerOptions options;
-  Graph graph;                    // kNone: from forward to backward
-  attention::KeptAttention kept;  // kSelective: the same
+  // From forward to backward:
+  Graph graph;                                                // kNone
+  std::unique_ptr<StoredActivation> hidden;                   // where there is a store
+  attention::KeptAttention kept;                              // kSelective
+  std::vector<std::unique_ptr<StoredActivation>> kept_away;  // the same, where there is a store
 
   std::vector<at::Tensor> Lease(bool as_leaves) const {
     std::vector<at::Tensor> weights;
@@ -53,16 +56,35 @@ struct Call : public torch::CustomClassHolder {
   variable_list Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
-    return function(weights, hidden, {keep, options.tile_bytes, /*values=*/true});
+    return function(weights, hidden, {.kept = keep, .tile_bytes = options.tile_bytes});
   }
 
-  // `values`: whether the results' numbers are wanted too, or their gradients alone.
-  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden, bool values) {
+  void Store(const at::Tensor& input) {
+    hidden = options.store->Put(input);
+    for (const at::Tensor& tensor : kept.tensors()) kept_away.push_back(options.store->Put(tensor));
+    kept = {};
+  }
+
+  // Brings back what the backward needs beside its input.
+  void Fetch() {
+    if (kept_away.empty()) return;
+    std::vector<at::Tensor> tensors;
+    for (const auto& each : kept_away) tensors.push_back(each->Get());
+    kept.Keep(std::move(tensors));
+  }
+
+  void Forget() {
+    hidden.reset();
+    kept = {};
+    kept_away.clear();
+  }
+
+  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden, const BlockRun& how) {
     at::AutoGradMode enable(true);
     Graph run;
     run.hidden = hidden.detach().requires_grad_(needs_hidden);
     run.weights = Lease(/*as_leaves=*/true);
-    run.results = function(run.weights, run.hidden, {Kept(), keeps_graph() ? 0 : options.tile_bytes, values});
+    run.results = function(run.weights, run.hidden, how);
     return run;
   }
 
@@ -103,10 +125,15 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
     ctx->set_materialize_grads(false);
     ctx->saved_data["call"] = c10::IValue::make_capsule(call);
     if (!call->keeps_graph()) {
-      ctx->save_for_backward({hidden});
-      return call->Run(hidden, call->Kept());
+      variable_list results = call->Run(hidden, call->Kept());
+      if (call->options.store == nullptr) {
+        ctx->save_for_backward({hidden});
+      } else {
+        call->Store(hidden);
+      }
+      return results;
     }
-    call->graph = call->RunWithGraph(hidden, hidden.requires_grad(), /*values=*/true);
+    call->graph = call->RunWithGraph(hidden, hidden.requires_grad(), {});
     variable_list results;
     for (const at::Tensor& result : call->graph.results) results.push_back(result.detach());
     return results;
@@ -117,8 +144,14 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
     const c10::intrusive_ptr<Call> call = CallOf(ctx);
     const bool retain = torch::autograd::get_current_graph_task_keep_graph();
     if (!call->keeps_graph()) {
-      Graph run = call->RunWithGraph(ctx->get_saved_variables()[0], ctx->needs_input_grad(0), /*values=*/false);
-      if (!retain) call->kept = {};
+      call->Fetch();
+      const at::Tensor hidden = call->hidden != nullptr ? call->hidden->Get() : ctx->get_saved_variables()[0];
+      // What the engine moved here and nobody else holds is of no use to anybody after this.
+      const bool alone = gradients[0].defined() && gradients[0].use_count() == 1 && gradients[0].storage().use_count() == 1;
+      Graph run = call->RunWithGraph(hidden, ctx->needs_input_grad(0),
+                                     {.kept = call->Kept(), .tile_bytes = call->options.tile_bytes, .values = false, .gradient_is_free = alone});
+      if (call->options.store != nullptr) call->kept = {};
+      if (!retain) call->Forget();
       return {call->Backward(std::move(run), gradients, /*retain=*/false), at::Tensor(), at::Tensor()};
     }
     TORCH_CHECK(!call->graph.results.empty(), "block runner: a second backward through one forward needs retain_graph in the first");

@@ -16,7 +16,7 @@
 // besides (attention/attention.h), so that this one computes no attention and moves no keys. kNone keeps the block's graph. The
 // same operations run in all, so outputs are bit-equal; and gradients, where the rows are one tile (block_run.h): elsewhere kNone sums a
 // weight's gradient over all rows at once and the others over tiles. What is kept belongs to the call: any number of forwards may be live, of any
-// micro-batches and models.
+// micro-batches and models. With a `store` it waits there instead of in memory (activation_store.h): the same bits come back.
 // f runs again in backward in the same order on all ranks, so it may hold collectives, and runs where a rank has no rows.
 // Frozen parameters get no gradient; where neither hidden nor any parameter takes one, or grad mode is off, nothing is kept.
 //
@@ -33,6 +33,7 @@
 #include "absl/types/span.h"
 #include "attention/attention.h"
 #include "comm/parameter.h"
+#include "model/activation_store.h"
 #include "model/block_run.h"
 
 namespace moonring::model {
@@ -51,6 +52,7 @@ using BlockFunction = std::function<std::vector<at::Tensor>(absl::Span<const at:
 struct RunnerOptions {
   Recompute recompute = Recompute::kBlock;
   int64_t tile_bytes = int64_t{64} << 20;  // what a tile of rows may take, in runs whose graph does not stay (block_run.h); 0: no tiles
+  std::shared_ptr<ActivationStore> store;  // where what is kept waits; null: in memory. A graph that stays (kNone) stays in memory
 };
 
 std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, const RunnerOptions& options);

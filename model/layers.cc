@@ -1,6 +1,8 @@
 #include "model/layers.h"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/gelu.h>
@@ -22,11 +24,29 @@ void RefuseSecondDerivative(const char* layer) {
 
 std::optional<at::Tensor> IfDefined(const at::Tensor& tensor) { return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt; }
 
-// With n = x r (r = 1/sqrt(mean(x^2) + eps)):  dw = sum_T dy n,  dx = r (dy w - n mean_D(dy w n)).
+at::Tensor Rstd(const at::Tensor& x, double eps) { return x.square().mean(-1, /*keepdim=*/true).add_(eps).rsqrt_(); }
+
+struct RmsNormGradients {
+  at::Tensor x, weight;
+};
+
+// With n = x r (r = 1/sqrt(mean(x^2) + eps)):  dw = sum_T dy n,  dx = r (dy w - n mean_D(dy w n)). Undefined where not wanted.
+RmsNormGradients RmsNormBackward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& rstd, bool needs_x, bool needs_weight) {
+  RmsNormGradients gradients;
+  at::Tensor normed = x * rstd;
+  at::Tensor product = dy * normed;
+  if (needs_weight) gradients.weight = product.sum(0);
+  if (!needs_x) return gradients;
+  const at::Tensor mean = product.mul_(weight).mean(-1, /*keepdim=*/true);
+  product.reset();
+  gradients.x = (dy * weight).sub_(normed.mul_(mean)).mul_(rstd);
+  return gradients;
+}
+
 class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result_dtype) {
-    const at::Tensor rstd = x.square().mean(-1, /*keepdim=*/true).add_(eps).rsqrt_();
+    const at::Tensor rstd = Rstd(x, eps);
     ctx->save_for_backward({x, weight, rstd});
     return (x * rstd).mul_(weight).to(result_dtype);
   }
@@ -34,18 +54,63 @@ class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     RefuseSecondDerivative("RmsNorm");
     const variable_list saved = ctx->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1], &rstd = saved[2];
-    const at::Tensor dy = gradients[0].to(x.scalar_type());
-    const at::Tensor normed = x * rstd;
-    at::Tensor product = dy * normed;
-    at::Tensor dx, dweight;
-    if (ctx->needs_input_grad(1)) dweight = product.sum(0);
-    if (ctx->needs_input_grad(0)) {
-      const at::Tensor mean = product.mul_(weight).mean(-1, /*keepdim=*/true);
-      dx = (dy * weight).sub_(normed.mul_(mean)).mul_(rstd);
-    }
-    return {dx, dweight, at::Tensor(), at::Tensor()};
+    RmsNormGradients d = RmsNormBackward(gradients[0].to(saved[0].scalar_type()), saved[0], saved[1], saved[2], ctx->needs_input_grad(0), ctx->needs_input_grad(1));
+    return {std::move(d.x), std::move(d.weight), at::Tensor(), at::Tensor()};
   }
+};
+
+// n = RmsNorm(x), y_i = n W_i^T + b_i:  dn = sum_i dy_i W_i,  dW_i = dy_i^T n,  with n made again.
+class NormedLinearFunction : public torch::autograd::Function<NormedLinearFunction> {
+ public:
+  // `all`: x, the norm's weight, the maps' weights, then those biases that are there, of the maps that `biased` names.
+  static variable_list forward(AutogradContext* ctx, at::TensorList all, double eps, const std::vector<int64_t>& biased) {
+    ctx->set_materialize_grads(false);
+    const at::Tensor rstd = Rstd(all[0], eps);
+    const size_t maps = all.size() - kMaps - biased.size();
+    const at::Tensor normed = (all[0] * rstd).mul_(all[1]).to(all[kMaps].scalar_type());
+    variable_list results;
+    for (size_t i = 0; i < maps; ++i) {
+      const auto found = std::find(biased.begin(), biased.end(), static_cast<int64_t>(i));
+      const auto bias = found == biased.end() ? std::optional<at::Tensor>() : all[kMaps + maps + (found - biased.begin())];
+      results.push_back(at::linear(normed, all[kMaps + i], bias));
+    }
+    variable_list saved(all.begin(), all.begin() + kMaps + static_cast<std::ptrdiff_t>(maps));
+    saved.push_back(rstd);
+    ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["biased"] = biased;
+    return results;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list dys) {
+    RefuseSecondDerivative("NormedLinear");
+    const variable_list saved = ctx->get_saved_variables();
+    const std::vector<int64_t> biased = ctx->saved_data["biased"].toIntVector();
+    const size_t maps = dys.size();
+    const at::Tensor &x = saved[0], &weight = saved[1], &rstd = saved.back();
+    variable_list gradients(kMaps + maps + biased.size() + 2);  // of the eps and the list of biases too
+    at::Tensor normed = (x * rstd).mul_(weight).to(saved[kMaps].scalar_type());
+    for (size_t i = 0; i < maps; ++i) {
+      if (dys[i].defined() && ctx->needs_input_grad(kMaps + i)) gradients[kMaps + i] = dys[i].t().mm(normed);
+    }
+    normed.reset();
+    for (size_t b = 0; b < biased.size(); ++b) {
+      if (dys[biased[b]].defined() && ctx->needs_input_grad(kMaps + maps + b)) gradients[kMaps + maps + b] = dys[biased[b]].sum(0);
+    }
+    if (!ctx->needs_input_grad(0) && !ctx->needs_input_grad(1)) return gradients;
+    at::Tensor dnormed;
+    for (size_t i = 0; i < maps; ++i) {
+      if (dys[i].defined()) dnormed = dnormed.defined() ? dnormed.addmm_(dys[i], saved[kMaps + i]) : dys[i].mm(saved[kMaps + i]);
+      dys[i].reset();
+    }
+    if (!dnormed.defined()) return gradients;
+    RmsNormGradients d = RmsNormBackward(dnormed.to(x.scalar_type()), x, weight, rstd, ctx->needs_input_grad(0), ctx->needs_input_grad(1));
+    gradients[0] = std::move(d.x);
+    gradients[1] = std::move(d.weight);
+    return gradients;
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kMaps = 2;  // where they begin
 };
 
 // p = act(gate) up, y = p W^T + b:  dp = dy W,  dW = dy^T p,  dup = dp act(gate),  dgate = dp up act'(gate).
@@ -78,6 +143,11 @@ class GatedDownFunction : public torch::autograd::Function<GatedDownFunction> {
   }
 };
 
+void CheckNorm(const char* layer, const at::Tensor& x, const at::Tensor& weight) {
+  TORCH_CHECK(x.dim() == 2 && weight.dim() == 1 && x.size(1) == weight.size(0), layer, ": rows of shape ", x.sizes(), ", weight of shape ", weight.sizes());
+  TORCH_CHECK(x.scalar_type() == weight.scalar_type(), layer, ": rows in ", x.scalar_type(), ", weight in ", weight.scalar_type());
+}
+
 }  // namespace
 
 at::Tensor Activate(const at::Tensor& x, Activation activation) {
@@ -93,10 +163,23 @@ at::Tensor ActivateBackward(const at::Tensor& dy, const at::Tensor& x, Activatio
 at::ScalarType StreamDtype(at::ScalarType matmul_dtype) { return matmul_dtype == at::kDouble ? at::kDouble : at::kFloat; }
 
 at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps, at::ScalarType result_dtype) {
-  TORCH_CHECK(x_TD.dim() == 2 && weight_D.dim() == 1 && x_TD.size(1) == weight_D.size(0), "RmsNorm: rows of shape ", x_TD.sizes(), ", weight of shape ",
-              weight_D.sizes());
-  TORCH_CHECK(x_TD.scalar_type() == weight_D.scalar_type(), "RmsNorm: rows in ", x_TD.scalar_type(), ", weight in ", weight_D.scalar_type());
+  CheckNorm("RmsNorm", x_TD, weight_D);
   return RmsNormFunction::apply(x_TD, weight_D, eps, result_dtype);
+}
+
+std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& norm_D, double eps, const std::vector<at::Tensor>& weights,
+                                     const std::vector<at::Tensor>& biases) {
+  CheckNorm("NormedLinear", x_TD, norm_D);
+  TORCH_CHECK(!weights.empty() && weights.size() == biases.size(), "NormedLinear: ", weights.size(), " maps, ", biases.size(), " biases");
+  variable_list all = {x_TD, norm_D};
+  all.insert(all.end(), weights.begin(), weights.end());
+  std::vector<int64_t> biased;
+  for (size_t i = 0; i < biases.size(); ++i) {
+    if (!biases[i].defined()) continue;
+    all.push_back(biases[i]);
+    biased.push_back(static_cast<int64_t>(i));
+  }
+  return NormedLinearFunction::apply(at::TensorList(all), eps, biased);
 }
 
 at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias) {

@@ -71,7 +71,7 @@ class Backward {
 
   variable_list Run() {
     for (size_t i = 0; i < call_.inputs; ++i) {
-      if (wanted_[i]) results_[i] = at::empty_like(all_[i], at::MemoryFormat::Contiguous);
+      if (wanted_[i]) results_[i] = i == 0 && MayReuse() ? gradients_[0] : at::empty_like(all_[i], at::MemoryFormat::Contiguous);
     }
     call_.ForEachTile(all_[0].size(0), [&](int64_t begin, int64_t count) { Tile(begin, count); });
     for (size_t i = call_.inputs; i < all_.size(); ++i) {
@@ -81,6 +81,13 @@ class Backward {
   }
 
  private:
+  // A tile's rows of the gradient are read before its rows of the result are written.
+  bool MayReuse() const {
+    const at::Tensor &gradient = gradients_[0], &input = all_[0];
+    return call_.tiles.gradient_is_free && gradient.defined() && gradient.is_contiguous() && gradient.sizes() == input.sizes() &&
+           gradient.scalar_type() == input.scalar_type();
+  }
+
   void Tile(int64_t begin, int64_t count) {
     variable_list inputs, leaves;
     std::vector<size_t> places;

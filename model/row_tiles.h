@@ -32,6 +32,7 @@ struct RowTiles {
   int64_t row_bytes = 1;           // what one row takes
   int64_t least_rows = 512;        // of a tile, whatever they take: below it the products are slow, and each tile's dweights are made and added
   bool values = true;              // false: the results stand for their gradients alone, and their numbers are not made
+  bool gradient_is_free = false;   // the first input's gradient may be made in the memory of the first result's
   std::vector<at::Tensor> shapes;  // tensors like the results, whose numbers do not matter (StandIn)
 };
 

@@ -225,7 +225,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
 
   Hidden result{Embed(ids_T, noise), {}};
   const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(), rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
-  const RunnerOptions runner{options_.recompute, options_.tile_bytes};
+  const RunnerOptions runner{options_.recompute, options_.tile_bytes, options_.activation_store};
   for (const std::shared_ptr<const Block>& block : blocks_) {
     const BlockFunction function = [rotaries, groups, attention, block, scale, rate, noise](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
                                                                                            const BlockRun& run) -> std::vector<at::Tensor> {

@@ -29,7 +29,8 @@
 //
 // Memory that a live forward keeps for its backward, beside what the objective keeps: (L + 1) T D numbers of the stream under
 // Recompute::kBlock; besides L times what attention keeps under kSelective; about L T (10 D + 3 I) under kNone. Backward of a
-// block takes about 10 T D besides, and a tile's work (TransformerOptions::tile_bytes).
+// block takes about 10 T D besides, and a tile's work (TransformerOptions::tile_bytes). With an activation_store what is kept is
+// elsewhere, but for about three of the L + 1.
 
 #include <cstdint>
 #include <memory>
@@ -45,6 +46,7 @@
 #include "absl/status/statusor.h"
 #include "attention/attention.h"
 #include "comm/parameter.h"
+#include "model/activation_store.h"
 #include "model/adapter.h"
 #include "model/block_runner.h"
 #include "model/checkpoint.h"
@@ -78,6 +80,7 @@ struct TransformerOptions {
   at::ScalarType matmul_dtype = at::kFloat;
   Recompute recompute = Recompute::kBlock;
   int64_t tile_bytes = int64_t{64} << 20;  // what a tile of rows may take in a block's MLP (block_run.h); 0: all rows at once
+  std::shared_ptr<ActivationStore> activation_store;  // where blocks' inputs wait for their backward; null: in memory
   bool frozen = false;
   c10::Device device = c10::Device(c10::kCPU);
   std::optional<std::set<std::string>> learning;  // published names of the weights that learn; absent: all, or none where frozen

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -19,7 +20,7 @@ class Block {
 
   // What the heads give, side by side.
   at::Tensor Heads(const at::Tensor& hidden_TD, const Rotary* rotary, attention::PlannedAttention& attention, attention::KeptAttention* kept) const {
-    auto [q_THD, k_TKD, v_TKD] = QueryKeyValue(Input(hidden_TD, kInputNorm));
+    auto [q_THD, k_TKD, v_TKD] = QueryKeyValue(hidden_TD);
     if (maps_.Has(kQueryNorm)) {
       q_THD = HeadNormed(q_THD, kQueryNorm);
       k_TKD = HeadNormed(k_TKD, kKeyNorm);
@@ -63,22 +64,37 @@ class Block {
   }
 
   at::Tensor Normed(const at::Tensor& x_TD, int norm, at::ScalarType result) const {
-    const at::Tensor& weight = maps_.Norm(norm);
-    return RmsNorm(x_TD, rule_.norm_adds_one ? weight + 1 : weight, rule_.rms_norm_eps, result);
+    return RmsNorm(x_TD, NormWeight(norm), rule_.rms_norm_eps, result);
   }
+  at::Tensor NormWeight(int norm) const { return rule_.norm_adds_one ? maps_.Norm(norm) + 1 : maps_.Norm(norm); }
 
   at::Tensor HeadNormed(const at::Tensor& x_THD, int norm) const {
     const int64_t width = rule_.head_norm == HeadNorm::kEachHead ? x_THD.size(2) : x_THD.size(1) * x_THD.size(2);
     return Normed(x_THD.reshape({-1, width}).to(stream_), norm, rule_.matmul_dtype).view(x_THD.sizes());
   }
 
-  std::array<at::Tensor, 3> QueryKeyValue(const at::Tensor& normed_TD) const {
-    const int64_t rows = normed_TD.size(0), heads = rule_.heads, kv_heads = rule_.kv_heads, width = rule_.head_dim;
-    if (!maps_.Has(kQueryKeyValue)) {
-      return {Project(maps_.Map(kQuery), normed_TD).view({rows, heads, width}), Project(maps_.Map(kKey), normed_TD).view({rows, kv_heads, width}),
-              Project(maps_.Map(kValue), normed_TD).view({rows, kv_heads, width})};
+  // Maps of the rows at attention's entrance. Where no adapter wants them for its own backward the normed rows are not kept.
+  std::vector<at::Tensor> ProjectInput(const at::Tensor& hidden_TD, std::initializer_list<int> places) const {
+    std::vector<at::Tensor> weights, biases, results;
+    bool plain = maps_.Has(kInputNorm);
+    for (const int place : places) {
+      plain = plain && !maps_.Map(place).low_rank.has_value();
+      weights.push_back(maps_.Map(place).weight_OI);
+      biases.push_back(maps_.Map(place).bias_O);
     }
-    const at::Tensor all = Project(maps_.Map(kQueryKeyValue), normed_TD);
+    if (plain) return NormedLinear(hidden_TD, NormWeight(kInputNorm), rule_.rms_norm_eps, weights, biases);
+    const at::Tensor normed_TD = Input(hidden_TD, kInputNorm);
+    for (const int place : places) results.push_back(Project(maps_.Map(place), normed_TD));
+    return results;
+  }
+
+  std::array<at::Tensor, 3> QueryKeyValue(const at::Tensor& hidden_TD) const {
+    const int64_t rows = hidden_TD.size(0), heads = rule_.heads, kv_heads = rule_.kv_heads, width = rule_.head_dim;
+    if (!maps_.Has(kQueryKeyValue)) {
+      const std::vector<at::Tensor> results = ProjectInput(hidden_TD, {kQuery, kKey, kValue});
+      return {results[0].view({rows, heads, width}), results[1].view({rows, kv_heads, width}), results[2].view({rows, kv_heads, width})};
+    }
+    const at::Tensor all = ProjectInput(hidden_TD, {kQueryKeyValue})[0];
     if (rule_.qkv_rows == QkvRows::kStacked) {
       const at::Tensor all_THD = all.view({rows, heads + 2 * kv_heads, width});
       return {all_THD.narrow(1, 0, heads), all_THD.narrow(1, heads, kv_heads), all_THD.narrow(1, heads + kv_heads, kv_heads)};
@@ -217,6 +233,7 @@ BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps, const
   RowTiles tiles = TilesOf(rule, after, hidden_TD, rows.router_groups);
   tiles.tile_bytes = run.tile_bytes;
   tiles.values = run.values;
+  tiles.gradient_is_free = run.gradient_is_free;
   std::vector<at::Tensor> results = RunInTiles(tile, after.Tensors(), {hidden_TD, heads_TC}, tiles);
   if (results.size() == 1) return {std::move(results[0]), {}};
   return {std::move(results[0]), {std::move(results[1]), std::move(results[2])}};

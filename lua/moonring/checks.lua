@@ -29,7 +29,7 @@ end
 
 local function numbers(c)
   at_least(c, { sequence_parallel_size = 1, per_device_train_batch_size = 1, per_device_eval_batch_size = 1, gradient_accumulation_steps = 1, logging_steps = 1,
-    cutoff_len = 1, micro_batch_tokens = 1, preprocessing_num_workers = 1, num_train_epochs = 0, learning_rate = 0, max_grad_norm = 0, ddp_timeout = 0, val_size = 0, save_total_limit = 1,
+    cutoff_len = 1, micro_batch_tokens = 1, tile_mib = 0, preprocessing_num_workers = 1, num_train_epochs = 0, learning_rate = 0, max_grad_norm = 0, ddp_timeout = 0, val_size = 0, save_total_limit = 1,
     early_stopping_steps = 1, lora_rank = 1, neftune_noise_alpha = 0, kto_chosen_weight = 0, kto_rejected_weight = 0, pref_ftx = 0, pref_bco_weight = 0 })
   between(c, "label_smoothing_factor", 0, 1)
   between(c, "lora_dropout", 0, 1)
@@ -38,6 +38,9 @@ local function numbers(c)
     if value and (value <= 0 or (value >= 1 and value ~= math.floor(value))) then config.fail(name, ": wanted a part of all steps below 1 or a whole number, got ", value) end
   end
   run.precision(c)
+  if c.activation_offload and run.recompute(c) == "none" then config.fail "activation_offload is for recompute: block or selective: with recompute: none nothing waits that could be put away" end
+  if c.activation_offload == "disk" and run.device(c) == "cuda" then config.fail "activation_offload: disk is for the CPU alone" end
+  if c.activation_dir and c.activation_offload ~= "disk" then config.fail "activation_dir is for activation_offload: disk alone" end
   run.schedule(c, math.max(1, c.max_steps)):close()
 end
 

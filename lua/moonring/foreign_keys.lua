@@ -223,7 +223,6 @@ section("The Hugging Face Trainer's own", {
 
 --- What Moonring itself will have.
 section("Not supported yet", {
-  { "activation_offload", "string", null, "where a recomputed block's input waits: cpu or disk", only = "not supported yet" },
   { "zero_stage", "int", 0, "what is sharded over ranks", only = "not supported yet" },
   { "zero_group", "string", "world", "over which ranks", ignored = "it acts with zero_stage alone" },
   { "offload_optimizer", "string", null, "where the optimizer's states are: cpu or disk", only = "not supported yet" },

@@ -2,6 +2,7 @@
 local config = require "moonring.config"
 local model = require "moonring.native.model"
 local run = require "moonring.run"
+local system = require "moonring.native.system"
 
 local models = {}
 
@@ -21,7 +22,15 @@ end
 
 -- Options of a model in memory that every kind of it takes.
 local function placement(c)
-  return { precision = run.precision(c), recompute = c.disable_gradient_checkpointing and "none" or c.recompute, device = run.device(c) }
+  return { precision = run.precision(c), recompute = run.recompute(c), device = run.device(c), tile_bytes = c.tile_mib * 2 ^ 20 }
+end
+
+-- The folder where the learner's activations wait for their backward; nil: in memory.
+local function activation_dir(c)
+  if c.activation_offload ~= "disk" then return nil end
+  local dir = c.activation_dir or c.output_dir
+  system.make_folder(dir)
+  return dir
 end
 
 -- Which adapters are merged into the weights, and which one goes on learning.
@@ -67,6 +76,7 @@ end
 --- The model with what of it is to learn: all weights, an adapter's, or some layers'.
 function models.learner(c, checkpoint)
   local options, resumed = placement(c), nil
+  options.activation_dir = activation_dir(c)
   options.adapters, resumed = adapters(c)
   if c.finetuning_type == "lora" then
     options.frozen = true

@@ -21,6 +21,9 @@ function run.precision(c)
   return chosen[1] or "fp32"
 end
 
+--- What backward makes again: block | selective | none.
+function run.recompute(c) return c.disable_gradient_checkpointing and "none" or c.recompute end
+
 --- cpu or cuda: what the command line or use_cpu asks for, else what is there.
 function run.device(c)
   local asked = system.requested_device()

@@ -13,6 +13,8 @@ function model.open(path) end
 
 ---@class moonring.LoadOptions
 ---@field precision? "fp32" | "bf16" | "pure_bf16" | "fp64" bf16: fp32 weights, bf16 matmuls; pure_bf16: both bf16; "fp32" where absent
+---@field tile_bytes? integer what a tile of rows may take in a block's MLP, where the block is recomputed; 0: all rows at once; 64 MiB where absent
+---@field activation_dir? string a folder on a disk: blocks' inputs wait there for their backward, in files without a name; absent: in memory
 ---@field recompute? "block" | "selective" | "none" what backward makes again: each block from its input, all of a block but its attention, or nothing; "block" where absent
 ---@field frozen? boolean no weight learns; matrices are held in the matmul dtype; false where absent
 ---@field adapters? string[] adapter folders (PEFT's format), merged into the weights in this order: sums in fp64, rounded to the stored dtype once

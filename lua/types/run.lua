@@ -9,6 +9,11 @@ local run = {}
 ---@return "fp32" | "bf16" | "pure_bf16" | "fp64"
 function run.precision(c) end
 
+--- What backward makes again.
+---@param c moonring.Configuration
+---@return "block" | "selective" | "none"
+function run.recompute(c) end
+
 --- "cpu" or "cuda": what use_cpu or --device asks for, else what is there.
 ---@param c moonring.Configuration
 ---@return "cpu" | "cuda"

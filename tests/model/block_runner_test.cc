@@ -284,6 +284,51 @@ TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
   EXPECT_TRUE(RelativeError(at::stack(weight_gradients).sum(0), wanted[1], 1e-13));
 }
 
+// Keeps clones, and counts.
+class CloneStore : public ActivationStore {
+ public:
+  std::unique_ptr<StoredActivation> Put(at::Tensor activation) override {
+    ++puts;
+    return std::make_unique<Stored>(activation.detach().clone(), *this);
+  }
+  int64_t stored_bytes() const override { return live; }
+  int puts = 0, gets = 0, live = 0;
+
+ private:
+  struct Stored : public StoredActivation {
+    Stored(at::Tensor kept, CloneStore& counts) : tensor(std::move(kept)), store(counts) { ++store.live; }
+    ~Stored() override { --store.live; }
+    at::Tensor Get() override { return ++store.gets, tensor; }
+    at::Tensor tensor;
+    CloneStore& store;
+  };
+};
+
+// What attention would keep goes to the store as well, and comes back; a backward that retains the graph leaves it there.
+TEST_P(BlockRunnerTest, WhatIsKeptWaitsInTheStore) {
+  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun& run) -> std::vector<at::Tensor> {
+    if (run.kept != nullptr && run.kept->empty()) run.kept->Keep({at::full({2}, 7.0), at::ones({3})});
+    if (run.kept != nullptr) {
+      EXPECT_EQ(run.kept->tensors()[0][0].item<double>(), 7.0);
+    }
+    return {Toy(weights, hidden)};
+  };
+  const at::Tensor hidden = Random({5, kWidth}).requires_grad_(), gradient = Random({5, kWidth});
+  const auto store = std::make_shared<CloneStore>();
+  const at::Tensor result = RunBlock(block, {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, {.recompute = GetParam(), .store = store})[0];
+  const int put = GetParam() == Recompute::kNone ? 0 : GetParam() == Recompute::kBlock ? 1 : 3;
+  EXPECT_EQ(store->puts, put);
+  EXPECT_EQ(store->live, put);
+  result.backward(gradient, /*retain_graph=*/true);
+  EXPECT_EQ(store->live, put);
+  result.backward(gradient);
+  EXPECT_EQ(store->live, 0);
+  EXPECT_EQ(store->gets, 2 * put);
+  const auto wanted = ToyGradients({w_->weight(), b_->weight()}, hidden, gradient);
+  EXPECT_TRUE(BitEqual(w_->gradient(), wanted[1] * 2));
+  EXPECT_TRUE(BitEqual(hidden.grad(), wanted[0] * 2));
+}
+
 // Ten blocks of [64, 256] rows whose inner width is four times that: what is kept is one input a block.
 TEST(BlockRunnerMemoryTest, RecomputeKeepsOneInputABlock) {
   const int64_t rows = 64, width = 256, layers = 10, input_bytes = rows * width * 4;

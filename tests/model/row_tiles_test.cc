@@ -109,6 +109,23 @@ TEST(RowTilesTest, RoundsOnce) {
   EXPECT_EQ(w.grad().item<double>(), 65.0);
 }
 
+// The gradient of x lies where that of y lay, and is the same; so are those of the rest.
+TEST(RowTilesTest, ReusesAGradientThatIsFree) {
+  at::manual_seed(4);
+  const Inputs inputs(200);
+  const at::Tensor dy = Random({200, kWide}), dsum = Random({kInner});
+  RowTiles tiles = Tiles(200, 64);
+  const auto of = [&](const at::Tensor& gradient) {
+    return torch::autograd::grad(RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, tiles), inputs.All(), {gradient, dsum});
+  };
+  const auto wanted = of(dy);
+  tiles.gradient_is_free = true;
+  const at::Tensor free = dy.clone();
+  const auto gradients = of(free);
+  EXPECT_EQ(gradients[0].data_ptr(), free.data_ptr());
+  for (size_t i = 0; i < gradients.size(); ++i) EXPECT_TRUE(BitEqual(gradients[i], wanted[i]));
+}
+
 TEST(RowTilesTest, SeesTheRowsNumbers) {
   std::vector<int64_t> begins;
   const RowFunction function = [&](absl::Span<const at::Tensor>, absl::Span<const at::Tensor> rows, int64_t begin) -> std::vector<at::Tensor> {

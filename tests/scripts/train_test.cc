@@ -155,11 +155,15 @@ TEST_F(TrainTest, RanksChangeNothing) {
   ASSERT_EQ(small.size(), alone.size());
   for (size_t k = 0; k < alone.size(); ++k) EXPECT_LE(Relative(small[k].at("loss"), alone[k].at("loss")), 1e-5);
   // What the backward makes again changes no bit.
-  const std::vector<json> selective = Train("selective", {"recompute=selective"});
-  ASSERT_EQ(selective.size(), alone.size());
-  for (size_t k = 0; k < alone.size(); ++k) {
-    EXPECT_EQ(selective[k].at("loss"), alone[k].at("loss"));
-    EXPECT_EQ(selective[k].at("grad_norm"), alone[k].at("grad_norm"));
+  // Nor where it waits.
+  for (const std::vector<std::string>& keys : std::vector<std::vector<std::string>>{
+           {"recompute=selective"}, {"activation_offload=disk"}, {"activation_offload=disk", "recompute=selective", "activation_dir=" + Path("waiting")}}) {
+    const std::vector<json> other = Train("other" + std::to_string(keys.size()), keys);
+    ASSERT_EQ(other.size(), alone.size());
+    for (size_t k = 0; k < alone.size(); ++k) {
+      EXPECT_EQ(other[k].at("loss"), alone[k].at("loss")) << keys[0];
+      EXPECT_EQ(other[k].at("grad_norm"), alone[k].at("grad_norm")) << keys[0];
+    }
   }
 }
 
