@@ -19,25 +19,35 @@
 #include "model/weights.h"
 #include "tests/model/scratch_folder.h"
 #include "tests/model/small_config.h"
+#include "tests/testing/all_close.h"
 #include "tests/testing/allocator_watch.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {
 namespace {
 
-constexpr int64_t kLayers = 6, kWidth = 72, kDocuments = 16, kLength = 512, kTokens = kDocuments * kLength;
+constexpr int64_t kLayers = 6, kWidth = 72, kDocuments = 64, kLength = 128, kTokens = kDocuments * kLength;
 
-struct Peaks {
-  double forward = 0, backward = 0;  // in streams
+using ::moonring::testing::AllocatorWatch;
+using ::moonring::testing::BitEqual;
+using ::moonring::testing::RelativeError;
+using ::moonring::testing::ScratchFolder;
+
+// SmolLM2's shape, an eighth as wide: 9 query heads, 3 kv heads.
+nlohmann::json Shape(const nlohmann::json& changes = nlohmann::json::object()) {
+  nlohmann::json json = moonring::testing::SmallJson(
+      {{"hidden_size", kWidth}, {"intermediate_size", 192}, {"num_hidden_layers", kLayers}, {"num_attention_heads", 9}, {"num_key_value_heads", 3}});
+  json.merge_patch(changes);
+  return json;
+}
+
+struct Step {
+  double forward = 0, backward = 0;  // peaks, in streams
   std::vector<at::Tensor> gradients;
 };
 
-// SmolLM2's shape, an eighth as wide: 9 query heads, 3 kv heads.
-Peaks StepPeaks(TransformerOptions options, const nlohmann::json& changes = nlohmann::json::object()) {
-  nlohmann::json json = moonring::testing::SmallJson({{"hidden_size", kWidth}, {"intermediate_size", 192}, {"num_hidden_layers", kLayers}, {"num_attention_heads", 9},
-                                                      {"num_key_value_heads", 3}});
-  json.merge_patch(changes);
-  const ModelConfig config = moonring::testing::ParsedConfig(json);
+Step RunStep(const nlohmann::json& shape, TransformerOptions options, bool routed = false) {
+  const ModelConfig config = moonring::testing::ParsedConfig(shape);
   at::manual_seed(5);
   comm::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
@@ -50,27 +60,69 @@ Peaks StepPeaks(TransformerOptions options, const nlohmann::json& changes = nloh
   const auto strategy = attention::CreateAttention({{.name = "dense"}, comm::Communicator::Alone(), runners}).value();
   const auto layout = comm::Layout::Create(lengths, strategy->Divide(lengths), attention::CausalTileArea).value();
   const std::shared_ptr<attention::PlannedAttention> plan = strategy->Plan(layout).value();
+  ForwardOptions forward;
+  if (routed) forward.router_groups = {at::arange(kTokens).remainder_(3), 3};
 
   const double stream = kTokens * kWidth * 4.0;
-  Peaks peaks;
-  const moonring::testing::AllocatorWatch watch;
-  at::Tensor loss = model->Forward(ids, positions, plan).hidden_TD.square().sum();
-  peaks.forward = static_cast<double>(watch.peak_bytes()) / stream;
+  Step step;
+  const AllocatorWatch watch;
+  Hidden hidden = model->Forward(ids, positions, plan, forward);
+  at::Tensor loss = hidden.hidden_TD.square().sum();
+  if (routed) loss = loss + hidden.tally.probability_GE.square().sum();
+  hidden = {};
+  step.forward = static_cast<double>(watch.peak_bytes()) / stream;
   watch.ResetPeak();
   loss.backward();
-  peaks.backward = static_cast<double>(watch.peak_bytes()) / stream;
-  for (const auto& parameter : parameters) peaks.gradients.push_back(parameter->gradient());
-  return peaks;
+  step.backward = static_cast<double>(watch.peak_bytes()) / stream;
+  for (const auto& parameter : parameters) step.gradients.push_back(parameter->gradient());
+  return step;
 }
 
-TEST(StepMemoryTest, Print) {
-  const moonring::testing::ScratchFolder folder;
-  const auto disk = DiskStore::Create(folder.path()).value();
-  const Peaks tiled = StepPeaks({.tile_bytes = 1}),
-              away = StepPeaks({.tile_bytes = 1, .activation_store = disk}),
-              selective = StepPeaks({.recompute = Recompute::kSelective, .tile_bytes = 1, .activation_store = disk}),
-              bf = StepPeaks({.matmul_dtype = at::kBFloat16, .tile_bytes = 1, .activation_store = disk});
-  for (const auto* p : {&tiled, &away, &selective, &bf}) std::printf("forward %.2f backward %.2f\n", p->forward, p->backward);
+// The least that a backward of attention can hold is 5 1/3 streams: q, k, v and their gradients (1 2/3 each), its result and the gradient of that; and the block's
+// own gradient. Threads that share a document's keys add dk and dv of their own (2/3).
+TEST(StepMemoryTest, BlocksInputsAndOneBlocksWork) {
+  const ScratchFolder folder;
+  ASSERT_OK_AND_ASSIGN(const auto disk, DiskStore::Create(folder.path()));
+  const Step tiled = RunStep(Shape(), {.tile_bytes = 1}), whole = RunStep(Shape(), {.tile_bytes = 0});
+  EXPECT_LE(tiled.forward, kLayers + 4.0);
+  EXPECT_LE(tiled.backward, kLayers + 7.3);
+  EXPECT_GE(whole.backward, kLayers + 15.0);
+  for (size_t i = 0; i < whole.gradients.size(); ++i) EXPECT_TRUE(RelativeError(tiled.gradients[i], whole.gradients[i], 2e-6)) << i;
+
+  const Step away = RunStep(Shape(), {.tile_bytes = 1, .activation_store = disk});
+  EXPECT_LE(away.forward, 6.0);
+  EXPECT_LE(away.backward, 8.0);  // of any number of layers
+  const Step selective = RunStep(Shape(), {.recompute = Recompute::kSelective, .tile_bytes = 1, .activation_store = disk});
+  EXPECT_LE(selective.forward, 6.5);
+  EXPECT_LE(selective.backward, 8.0);
+  for (size_t i = 0; i < away.gradients.size(); ++i) {
+    EXPECT_TRUE(BitEqual(away.gradients[i], tiled.gradients[i])) << i;
+    EXPECT_TRUE(BitEqual(selective.gradients[i], tiled.gradients[i])) << i;
+  }
+  EXPECT_LE(RunStep(Shape(), {.matmul_dtype = at::kBFloat16, .tile_bytes = 1, .activation_store = disk}).backward, 9.5);
+}
+
+// In fp64, over families whose blocks differ after attention: maps that are one, norms on both sides, biases, experts with a tally.
+TEST(StepMemoryTest, TilesChangeNoGradient) {
+  struct Case {
+    nlohmann::json changes;
+    bool routed = false;
+  };
+  for (const Case& each : std::vector<Case>{
+           {{{"architectures", {"LlamaForCausalLM"}}, {"model_type", "llama"}, {"mlp_bias", true}, {"attention_bias", true}}},
+           {{{"architectures", {"Phi3ForCausalLM"}}, {"model_type", "phi3"}}},
+           {{{"architectures", {"Olmo2ForCausalLM"}}, {"model_type", "olmo2"}}},
+           {{{"architectures", {"MixtralForCausalLM"}}, {"model_type", "mixtral"}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}}, true}}) {
+    SCOPED_TRACE(each.changes.dump());
+    nlohmann::json shape = Shape(each.changes);
+    shape["num_hidden_layers"] = 2;
+    TransformerOptions options{.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble, .tile_bytes = 0};
+    const Step whole = RunStep(shape, options, each.routed);
+    options.tile_bytes = 1;
+    const Step tiled = RunStep(shape, options, each.routed);
+    EXPECT_LT(tiled.backward, 0.8 * whole.backward);  // there were several tiles
+    for (size_t i = 0; i < whole.gradients.size(); ++i) EXPECT_TRUE(RelativeError(tiled.gradients[i], whole.gradients[i], 1e-12)) << i;
+  }
 }
 
 }  // namespace
