@@ -80,8 +80,12 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   const std::string device = options.Get<std::string>("device", "cpu");
   const std::optional<std::string> offload_dir = options.Find<std::string>("activation_dir");
   wanted.tile_bytes = options.Get<int64_t>("tile_bytes", wanted.tile_bytes);
+  wanted.whole_layers = options.Get<int64_t>("whole_layers", 0);
+  wanted.selective_layers = options.Get<int64_t>("selective_layers", 0);
   options.Finish();
   TORCH_CHECK_VALUE(wanted.tile_bytes >= 0, "tile_bytes: wanted 0 (no tiles) or more, got ", wanted.tile_bytes);
+  TORCH_CHECK_VALUE(wanted.whole_layers >= 0 && wanted.selective_layers >= 0, "whole_layers, selective_layers: wanted 0 or more, got ", wanted.whole_layers, " and ",
+                    wanted.selective_layers);
   if (offload_dir.has_value()) wanted.activation_store = comm::ValueOrThrow(model::DiskStore::Create(*offload_dir));
   TORCH_CHECK_VALUE(!(wanted.frozen && wanted.learning.has_value()), "frozen: true leaves no trainable_layers, trainable_modules or extra_modules");
   TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '", device, "'");
@@ -305,6 +309,7 @@ void OpenModel(lua_State* L) {
           {"value_head", Bind<&MakeValueHead>},
           {"digest", Bind<&DigestOf>},
           {"matmul_dtype", Bind<&MatmulDtype>},
+          {"tile_bytes", Bind<[](LoadedModel& model) { return model.transformer->options().tile_bytes; }>},
           {"heads", Bind<[](LoadedModel& model) {
              const model::ModelConfig& config = model.transformer->config();
              return std::make_tuple(config.heads, config.kv_heads, config.head_dim);

@@ -133,6 +133,7 @@ LogProbCall LogProbCallOf(const Head& head, Options options) {
   call.options.head = {.scale = head.scale, .softcap = head.softcap};
   call.options.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
   call.options.label_smoothing = options.Get<double>("label_smoothing", 0.0);
+  call.options.chunk_bytes = options.Get<int64_t>("chunk_bytes", call.options.chunk_bytes);
   const auto names = options.Get<std::vector<std::string>>("statistics", {});
   options.Finish();
   const std::pair<std::string, bool*> known[] = {

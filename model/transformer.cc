@@ -209,6 +209,11 @@ at::Tensor Transformer::Embed(const at::Tensor& ids_T, const std::optional<Noise
   return hidden_TD;
 }
 
+Recompute Transformer::RecomputeOf(int64_t layer) const {
+  if (layer < options_.whole_layers) return Recompute::kNone;
+  return layer < options_.whole_layers + options_.selective_layers ? Recompute::kSelective : options_.recompute;
+}
+
 Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention,
                             const ForwardOptions& options) {
   TORCH_CHECK(ids_T.sizes() == positions_T.sizes(), "transformer: ids of shape ", ids_T.sizes(), ", positions of shape ", positions_T.sizes());
@@ -225,8 +230,10 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
 
   Hidden result{Embed(ids_T, noise), {}};
   const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(), rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
-  const RunnerOptions runner{options_.recompute, options_.tile_bytes, options_.activation_store};
-  for (const std::shared_ptr<const Block>& block : blocks_) {
+  RunnerOptions runner{options_.recompute, options_.tile_bytes, options_.activation_store};
+  for (size_t layer = 0; layer < blocks_.size(); ++layer) {
+    const std::shared_ptr<const Block> block = blocks_[layer];
+    runner.recompute = RecomputeOf(static_cast<int64_t>(layer));
     const BlockFunction function = [rotaries, groups, attention, block, scale, rate, noise](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
                                                                                            const BlockRun& run) -> std::vector<at::Tensor> {
       BlockMaps maps(weights.subspan(0, block->places));
@@ -250,6 +257,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     tally.probability_GE = tally.probability_GE.defined() ? tally.probability_GE + outputs[1] : outputs[1];
     tally.chosen_GE = tally.chosen_GE.defined() ? tally.chosen_GE + outputs[2] : outputs[2];
   }
+  runner.recompute = options_.recompute;
   const BlockFunction norm = [eps = config_.rms_norm_eps, stream, one = config_.norm_adds_one](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
                                                                                              const BlockRun&) -> std::vector<at::Tensor> {
     return {RmsNorm(hidden, one ? weights[0] + 1 : weights[0], eps, stream)};

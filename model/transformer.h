@@ -79,6 +79,9 @@ struct TransformerOptions {
   at::ScalarType weight_dtype = at::kFloat;
   at::ScalarType matmul_dtype = at::kFloat;
   Recompute recompute = Recompute::kBlock;
+  // Layers that spend memory on time instead: the first `whole_layers` keep their graph, the `selective_layers` after them attention's result. The same on all
+  // ranks: where a block runs again its collectives do.
+  int64_t whole_layers = 0, selective_layers = 0;
   int64_t tile_bytes = int64_t{64} << 20;  // what a tile of rows may take in a block's MLP (block_run.h); 0: all rows at once
   std::shared_ptr<ActivationStore> activation_store;  // where blocks' inputs wait for their backward; null: in memory
   bool frozen = false;
@@ -136,6 +139,7 @@ class Transformer {
   Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options, std::shared_ptr<const Adapter> adapter);
   std::shared_ptr<const Block> MakeBlock(int64_t layer, const ParametersByName& by_name) const;
   std::shared_ptr<comm::Parameter> Find(const std::string& name, const ParametersByName& by_name) const;
+  Recompute RecomputeOf(int64_t layer) const;
   at::Tensor Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const;
 
   ModelConfig config_;

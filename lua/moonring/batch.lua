@@ -68,8 +68,9 @@ end
 --- Log-probs of this rank's targets [T_local] from hidden states. `options`: label_smoothing and statistics, as objectives.log_prob takes them;
 -- the statistics are left in self.statistics.
 function Batch:token_log_probs(model, hidden, options)
+  local tile = model:tile_bytes()
   local log_probs, statistics = objectives.log_prob(hidden, model:head(), self.targets,
-    { dtype = model:matmul_dtype(), label_smoothing = options and options.label_smoothing, statistics = options and options.statistics })
+    { dtype = model:matmul_dtype(), chunk_bytes = tile > 0 and tile or 2 ^ 53, label_smoothing = options and options.label_smoothing, statistics = options and options.statistics })
   self.statistics = statistics or {}
   self.targets = self.targets:on(log_probs) -- so that an objective may compare them
   return log_probs

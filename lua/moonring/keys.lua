@@ -48,7 +48,7 @@ section("Model", {
   { "activation_offload", "string", null, "where blocks' inputs wait for their backward, with recompute: block or selective: cpu (host memory; on the CPU they are there anyway) or disk (in "
     .. "files without a name in activation_dir)", choices = { "cpu", "disk" } },
   { "activation_dir", "string", null, "a folder on a disk for activation_offload: disk; absent: output_dir" },
-  { "tile_mib", "int", 64, "MiB that a tile of rows may take in a block's MLP, where blocks are recomputed; 0: all rows at once" },
+  { "tile_mib", "int", 64, "MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of logits at a time; 0: all rows at once" },
   { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },
   { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
   { "train_from_scratch", "bool", false, "random weights", only = later },

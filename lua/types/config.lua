@@ -23,7 +23,7 @@ local config = {}
 ---@field recompute "block" | "selective" | "none" what backward makes again: each block from its input, all of a block but its attention, or nothing; block where absent
 ---@field activation_offload? "cpu" | "disk" where blocks' inputs wait for their backward, with recompute: block or selective: cpu (host memory; on the CPU they are there anyway) or disk (in files without a name in activation_dir)
 ---@field activation_dir? string a folder on a disk for activation_offload: disk; absent: output_dir
----@field tile_mib integer MiB that a tile of rows may take in a block's MLP, where blocks are recomputed; 0: all rows at once; 64 where absent
+---@field tile_mib integer MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of logits at a time; 0: all rows at once; 64 where absent
 ---@field sequence_parallel_size integer ranks that share one sequence; divides the number of ranks; 1 where absent
 ---@field sequence_parallel_mode "zigzag-ring" | "ring" | "ulysses" | "all-gather" | "llama3" | "usp" | "double-ring" | "auto" how attention is spread over them; zigzag-ring where absent
 ---@field sequence_parallel_ulysses_degree integer usp: ranks over which heads are split, chosen where it is 0; 0 where absent

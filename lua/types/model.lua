@@ -13,6 +13,8 @@ function model.open(path) end
 
 ---@class moonring.LoadOptions
 ---@field precision? "fp32" | "bf16" | "pure_bf16" | "fp64" bf16: fp32 weights, bf16 matmuls; pure_bf16: both bf16; "fp32" where absent
+---@field whole_layers? integer the first layers, that keep all they make whatever `recompute` says; 0 where absent
+---@field selective_layers? integer the layers after them, that keep attention's result; 0 where absent
 ---@field tile_bytes? integer what a tile of rows may take in a block's MLP, where the block is recomputed; 0: all rows at once; 64 MiB where absent
 ---@field activation_dir? string a folder on a disk: blocks' inputs wait there for their backward, in files without a name; absent: in memory
 ---@field recompute? "block" | "selective" | "none" what backward makes again: each block from its input, all of a block but its attention, or nothing; "block" where absent
@@ -225,6 +227,10 @@ function Model:digest() end
 --- The dtype of its matrix products, to pass on to `objectives.log_prob`.
 ---@return "fp32" | "bf16" | "fp64"
 function Model:matmul_dtype() end
+
+--- What a tile of rows may take, as it was loaded; 0: all rows at once.
+---@return integer
+function Model:tile_bytes() end
 
 --- Its query heads, its kv heads, and the numbers of a head.
 ---@return integer heads

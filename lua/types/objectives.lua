@@ -54,6 +54,7 @@ function objectives.kto(options) end
 ---@field dtype? moonring.Dtype of the head's product, `model:matmul_dtype()`; fp64 hidden states always take fp64; "fp32" where absent
 
 ---@class moonring.LogProbOptions: moonring.HeadOptions
+---@field chunk_bytes? integer of logits made at a time; 64 MiB where absent
 ---@field label_smoothing? number e, 0 to less than 1: (1 - e) log p[y_t] + e mean(log p) instead; 0 where absent
 ---@field statistics? string[] of each row, from the same logits: "mean_logit" over the vocabulary, "greedy" the likeliest id (-1 without a target), "top_entropy" of the 20 greatest logits
 

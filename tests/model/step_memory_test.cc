@@ -102,6 +102,19 @@ TEST(StepMemoryTest, BlocksInputsAndOneBlocksWork) {
   EXPECT_LE(RunStep(Shape(), {.matmul_dtype = at::kBFloat16, .tile_bytes = 1, .activation_store = disk}).backward, 9.5);
 }
 
+// Layers that keep more than the others: each costs what it keeps, and no bit changes but the order of a tile's sums.
+TEST(StepMemoryTest, SomeLayersKeepMore) {
+  const Step block = RunStep(Shape(), {.tile_bytes = 1}), selective = RunStep(Shape(), {.selective_layers = 4, .tile_bytes = 1}),
+             mixed = RunStep(Shape(), {.whole_layers = 1, .selective_layers = 3, .tile_bytes = 1});
+  const double attention = 1.0 + 9.0 / kWidth;  // its result and the logarithms, of the stream's width here
+  EXPECT_NEAR(selective.backward, block.backward + 4 * attention, 1.0);
+  EXPECT_GE(mixed.backward, block.backward + 3 * attention + 8);
+  for (size_t i = 0; i < block.gradients.size(); ++i) {
+    EXPECT_TRUE(BitEqual(selective.gradients[i], block.gradients[i])) << i;
+    EXPECT_TRUE(RelativeError(mixed.gradients[i], block.gradients[i], 2e-6)) << i;
+  }
+}
+
 // In fp64, over families whose blocks differ after attention: maps that are one, norms on both sides, biases, experts with a tally.
 TEST(StepMemoryTest, TilesChangeNoGradient) {
   struct Case {
