@@ -331,6 +331,7 @@ void OpenModel(lua_State* L) {
   PushModule(L, "moonring.model",
              {
                  {"open", Bind<[](std::string path) { return model::Checkpoint::Open(path); }>},
+                 {"open_config", Bind<[](std::string path) { return model::Checkpoint::OpenConfig(path); }>},
                  {"load", Bind<&LoadModel>},
                  {"adapt", Bind<&Adapt>},
                  {"device", Bind<&Device>},

@@ -11,6 +11,12 @@ local model = {}
 ---@return moonring.Checkpoint
 function model.open(path) end
 
+--- What a model is, whether its weights are there or not: a folder with config.json, or such a file by its own name, is enough; else as `open`. It has facts and
+--- parts; no stored dtypes, no files and nothing to load. Errors: as `open`, but for weights.
+---@param path string
+---@return moonring.Checkpoint
+function model.open_config(path) end
+
 ---@class moonring.LoadOptions
 ---@field precision? "fp32" | "bf16" | "pure_bf16" | "fp64" bf16: fp32 weights, bf16 matmuls; pure_bf16: both bf16; "fp32" where absent
 ---@field recompute? "block" | "selective" | "none" what backward makes again: each block from its input, all of a block but its attention, or nothing; "block" where absent
@@ -86,6 +92,7 @@ function Checkpoint:companion(name) end
 ---@field experts integer of a layer; 0: none
 ---@field experts_chosen integer of them, for each token
 ---@field expert_intermediate_size integer
+---@field shared_expert_size integer features inside the expert that sees every token; 0: there is none
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
 ---@field tied boolean the head is the embedding
