@@ -21,6 +21,7 @@ memory.coefficients = {
   graph_stream = 3, graph_normed = 7, graph_mlp = 3, -- recompute: none keeps of a layer [t, D] of a bytes, [t, D] of e bytes, [t, I] of e bytes
   whole_mlp = 6, -- [t, I] of e bytes where the MLP is not tiled: gate, up and their product, and the gradients of these
   whole_logits = 14, -- bytes a logit where they are made whole: in bf16, in fp32, their log-softmax, its gradient (Transformers' way: 2 + 4 + 4 + 4)
+  whole_pair_logits = 18, -- the same where a reference answers meanwhile: the policy's in fp32 and their log-softmax, and the reference's 2 + 4 + 4
   offloaded_layers = 3, -- layers whose checkpoints stay: one in use, one on its way out or in, one read ahead
   gathered_blocks = 2, -- blocks whose weights are whole under ZeRO-3: one in use, one fetched ahead
   tile_bytes = 2 ^ 26, -- of the rows of a block's MLP and maps that are in work
@@ -63,7 +64,7 @@ local function states(f, s)
   local master = f.precision == "bf16" and f.zero_stage >= 1 and s.w or 0
   local w = master > 0 and s.e or s.w
   local weights = w * learns + s.e * frozen
-  if f.zero_stage == 3 then weights = ((master > 0 and 0 or w) * learns + s.e * frozen) / shards end
+  if f.zero_stage == 3 then weights = ((master > 0 and not f.keeps_both and 0 or w) * learns + s.e * frozen) / shards end
   local held = { learns = learns, reference = f.reference and s.e * (m.embedding + m.head + m.blocks) / (f.zero_stage == 3 and shards or 1) or 0 }
   held.block = m.blocks / m.layers
   held.optimizer = ((f.optimizer == "sgd" and 0 or 2 * s.g) + master) * learns / shards
@@ -109,13 +110,13 @@ end
 --   tokens    of a micro-batch, over the sp group; micro_batches of them in a step; sp, zero_ranks (over which states are sharded), zero_stage
 --   contexts, head_ranks, keys, contiguous   what the strategy makes of sp (attention_bytes.lua)
 --   precision, recompute, optimizer, activation_offload, offload_optimizer (nil, "cpu" or "disk"), device ("cpu" or "cuda"), reference (whether another model is held)
---   stream_bytes, logits = "whole", mlp = "whole", offload_weights, offload_gradients   other programs' ways, to foretell them with the same formulas
+--   stream_bytes, sum_bytes, logits = "whole", mlp = "whole", offload_weights, offload_gradients, keeps_both (bf16 shards beside fp32 ones), pairs   other programs' ways
 -- Returns { total, parts, moment, moments = { { name, total, parts } }, host, disk }; the first parts and total are those of the greatest moment.
 function memory.predict(f)
   local m, c, t = f.model, memory.coefficients, f.tokens / f.sp
   local s = setmetatable({ a = f.stream_bytes }, { __index = SIZES[f.precision] })
   local attention = attention_bytes.memory { tokens = f.tokens, sp = f.sp, heads = m.heads, kv_heads = m.kv_heads, head_dim = m.head_dim, contexts = f.contexts,
-    head_ranks = f.head_ranks, keys = f.keys, contiguous = f.contiguous, element_bytes = s.e, sum_bytes = math.max(4, s.e), device = f.device }
+    head_ranks = f.head_ranks, keys = f.keys, contiguous = f.contiguous, element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device }
   local held = states(f, s)
   local checkpoints, of_block = kept(f, s, attention, held)
   local input, hidden = t * m.hidden * s.a, t * m.hidden
@@ -123,7 +124,8 @@ function memory.predict(f)
   local block = s.g * (f.learns.blocks + f.adapter) / m.layers
   local carried = f.micro_batches > 1
   local tile = f.mlp == "whole" and c.whole_mlp * t * m.width * s.e or math.min(c.tile_bytes, c.whole_mlp * t * m.width * s.e)
-  local logits = f.logits == "whole" and c.whole_logits * t * m.vocab or math.min(c.chunk_bytes, t * m.vocab * s.a) * (1 + (s.e ~= s.a and s.e / s.a or 0))
+  local whole = f.logits == "whole" and (f.pairs and c.whole_pair_logits or c.whole_logits) * t * m.vocab
+  local logits = whole or f.logits == "none" and 0 or math.min(c.chunk_bytes, t * m.vocab * s.a) * (1 + (s.e ~= s.a and s.e / s.a or 0))
 
   local moments = {}
   local function moment(name, parts)

@@ -64,6 +64,14 @@ function model.device(asked) end
 ---@return integer
 function model.gpus() end
 
+---@class moonring.GpuMemory
+---@field free number bytes that nobody holds
+---@field total number bytes in all
+
+--- The memory of this rank's GPU. Errors: FAILED_PRECONDITION where this build or this machine has none.
+---@return moonring.GpuMemory
+function model.gpu_memory() end
+
 --- A model as it lies on disk.
 ---@class moonring.Checkpoint
 local Checkpoint = {}
