@@ -52,14 +52,15 @@ end
 --   attention      q, k, v, out and its gradient of this rank's own tokens, what is kept from the forward, and the gradients: of the heads at hand in the type of sums until
 --                  they are complete, then of all heads of the own tokens
 --   communication  what is exchanged for heads; keys of others and their gradients
---   kept           of this, what recompute: selective keeps of every layer: lse, and out in the type of sums where it is exchanged or cast
+--   kept           of this, what recompute: selective keeps of every layer: out in the type of sums, and lse
 function attention_bytes.memory(f)
   local s, d, e, a = shape(f), f.head_dim, f.element_bytes, f.sum_bytes
   local t, packed = f.tokens / f.sp, s.queries + 2 * s.keys
   local wide = s.exchanges or e ~= a
   local inputs, out = t * d * e * (2 * f.heads + 2 * f.kv_heads), t * f.heads * d * e
   local gradients = t * (f.heads + 2 * f.kv_heads) * d * e
-  local kept = s.rows * s.queries * a * (wide and d + 1 or 1)
+  local kept = s.rows * s.queries * a * (d + 1)
+  if not wide then out = 0 end -- it is what was kept
   local sums = wide and s.rows * packed * d * a or gradients
   local done = sums + (e ~= a and gradients or 0)
   local exchanged, gradient_of_out = 0, 0
