@@ -52,7 +52,8 @@ end
 --   attention      q, k, v, out and its gradient of this rank's own tokens, what is kept from the forward, and the gradients: of the heads at hand in the type of sums until
 --                  they are complete, then of all heads of the own tokens
 --   communication  what is exchanged for heads; keys of others and their gradients
---   kept           of this, what recompute: selective keeps of every layer: out in the type of sums, and lse
+--   kept           of attention, what recompute: selective keeps of every layer: out in the type of sums, and lse
+--   waiting, exchanged   of attention and of communication, what waits from the forward while what follows attention runs backward: all but the gradients of q, k, v
 function attention_bytes.memory(f)
   local s, d, e, a = shape(f), f.head_dim, f.element_bytes, f.sum_bytes
   local t, packed = f.tokens / f.sp, s.queries + 2 * s.keys
@@ -72,10 +73,13 @@ function attention_bytes.memory(f)
   end
   local working = math.max(cast(f, s) + travelling(f, s), s.exchanges and t * d * e * (f.heads - s.queries) or 0)
   local sent = gradient_of_out + working
+  local held = { kept = kept, waiting = inputs + out + kept, exchanged = exchanged }
   if sums + sent >= done then
-    return { attention = inputs + out + kept + sums + cast(f, s), communication = exchanged + sent - cast(f, s), kept = kept }
+    held.attention, held.communication = held.waiting + sums + cast(f, s), exchanged + sent - cast(f, s)
+  else
+    held.attention, held.communication = held.waiting + sums + gradients, exchanged + done - sums - gradients
   end
-  return { attention = inputs + out + kept + sums + gradients, communication = exchanged + done - sums - gradients, kept = kept }
+  return held
 end
 
 --- Bytes that a rank sends in one layer, forward and backward, on average over the ranks.

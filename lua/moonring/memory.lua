@@ -3,10 +3,12 @@
 -- What is alive changes through a step, so the prediction is the greatest of a few moments, each by part:
 --   logits        forward has ended: every checkpoint is there, and a chunk of logits with the head's gradient
 --   top block     the last block's backward: still every checkpoint, hardly a gradient yet. The peak of long sequences
---   first block   the first block's backward: the checkpoints are gone, all gradients are there
+--   first block   the first block's backward: the checkpoints are gone, all gradients but its own and an untied embedding's are there
 --   step          the optimizer's. The peak of short sequences
 -- Between top and first block checkpoints go and gradients come at an even pace, so the greatest is at one of the ends. With several micro-batches in a step all
 -- gradients are there from the second one on.
+--
+-- Not counted: pages of mapped weight files, which the kernel lets go when it wants room (a process's resident size holds them), and what an allocator wastes.
 --
 -- T tokens of a micro-batch, t = T / sp on a rank; D hidden size, I features of the MLP that a token meets, V vocabulary, L layers. a: bytes of the residual stream (fp32;
 -- fp64 for fp64), e: of a matrix product's element, w: of a stored weight that learns, g: of a gradient.
@@ -19,15 +21,17 @@ memory.coefficients = {
   stream = 2, -- [t, D] of a bytes in a block's backward: the gradients of what went in and of what came out
   normed = 1, -- [t, D] of e bytes: what the norm gives to a map
   graph_stream = 3, graph_normed = 7, graph_mlp = 3, -- recompute: none keeps of a layer [t, D] of a bytes, [t, D] of e bytes, [t, I] of e bytes
-  whole_mlp = 6, -- [t, I] of e bytes where the MLP is not tiled: gate, up and their product, and the gradients of these
+  whole_mlp = 6, -- [t, I] of e bytes where the MLP is never tiled: gate, up and their product, and the gradients of these
   whole_logits = 14, -- bytes a logit where they are made whole: in bf16, in fp32, their log-softmax, its gradient (Transformers' way: 2 + 4 + 4 + 4)
   whole_pair_logits = 18, -- the same where a reference answers meanwhile: the policy's in fp32 and their log-softmax, and the reference's 2 + 4 + 4
   offloaded_layers = 3, -- layers whose checkpoints stay: one in use, one on its way out or in, one read ahead
   gathered_blocks = 2, -- blocks whose weights are whole under ZeRO-3: one in use, one fetched ahead
-  tile_bytes = 2 ^ 26, -- of the rows of a block's MLP and maps that are in work
+  tile_bytes = 2 ^ 26, tile_rows = 512, -- what a tile of rows in work may take, and the least of them (model/row_tiles.h)
+  tile_mlp = 5, tile_stream = 7, -- what a row of a tile takes in its backward: [I] and [D] of a bytes, beside its heads (model/transformer_block.cc)
   chunk_bytes = 2 ^ 26, -- of logits (objectives/log_prob.h)
   offload_staging = 2 ^ 26, -- buffers through which offloaded states pass
-  base = { cpu = 100e6, cuda = 1e9 }, -- of a process that has not begun: libraries and thread pools; a GPU's context, cuBLAS's and NCCL's buffers
+  -- Of a process that has not begun: on a CPU 120 MiB after its start and 40 more with a tokenizer (measured); a GPU's context, cuBLAS's and NCCL's buffers (assumed).
+  base = { cpu = 170e6, cuda = 1e9 },
 }
 
 --- The relative error that a prediction is held to.
@@ -52,6 +56,17 @@ function memory.shape(m)
   m.embedding = m.vocab * m.hidden
   m.head, m.blocks = m.tied and 0 or m.embedding, m.layers * block + m.hidden
   return m
+end
+
+-- What follows attention in a block, in work backward: a tile of rows; the gradients of its weights, summed over tiles in g bytes beside those of the last one.
+local function tiled(f, s, learning)
+  local m, c, t = f.model, memory.coefficients, f.tokens / f.sp
+  if f.mlp == "whole" then return c.whole_mlp * t * m.width * s.e, s.e * learning end
+  local row = s.a * (c.tile_mlp * m.width + c.tile_stream * m.hidden + m.heads * m.head_dim)
+  if f.recompute == "none" then return 0, s.e * learning end -- the whole graph is there already
+  local most = math.max(c.tile_rows * (m.tile_factor or 1), c.tile_bytes / row)
+  local tiles = math.max(1, math.ceil(t / most))
+  return t / tiles * row, (tiles > 1 and s.g + s.e or s.e) * learning
 end
 
 -- What is held all through a step, by part; what lies in the host's memory (a GPU's offload) or on disk instead; and sizes that follow.
@@ -121,9 +136,9 @@ function memory.predict(f)
   local checkpoints, of_block = kept(f, s, attention, held)
   local input, hidden = t * m.hidden * s.a, t * m.hidden
   local all, head = s.g * held.learns, s.g * (m.tied and f.learns.embedding or f.learns.head)
-  local block = s.g * (f.learns.blocks + f.adapter) / m.layers
+  local learning = (f.learns.blocks + f.adapter) / m.layers
+  local tile, tile_gradients = tiled(f, s, learning)
   local carried = f.micro_batches > 1
-  local tile = f.mlp == "whole" and c.whole_mlp * t * m.width * s.e or math.min(c.tile_bytes, c.whole_mlp * t * m.width * s.e)
   local whole = f.logits == "whole" and (f.pairs and c.whole_pair_logits or c.whole_logits) * t * m.vocab
   local logits = whole or f.logits == "none" and 0 or math.min(c.chunk_bytes, t * m.vocab * s.a) * (1 + (s.e ~= s.a and s.e / s.a or 0))
 
@@ -143,16 +158,19 @@ function memory.predict(f)
   moment("logits", { gradients = math.max(before, head / shards), checkpoints = checkpoints + input,
     -- the head's fresh gradient beside the sum of the earlier ones, or before it is sharded
     logits = logits + 2 * hidden * s.a + held.head + ((carried or shards > 1) and head or 0) })
-  local full = c.stream * hidden * s.a + c.normed * hidden * s.e + held.cast + block
-  local function in_block(name, gradients, checkpoints_left)
-    local own = f.recompute == "none" and 0 or of_block -- the block's own is in what its attention holds
-    moment(name, { weights = held.gathered, gradients = gradients, checkpoints = checkpoints_left, attention = attention.attention - own, block = full + math.min(tile, c.tile_bytes),
-      communication = attention.communication })
-    -- Where the MLP is not tiled its work may be greater than attention's, whose results wait meanwhile.
-    if f.mlp == "whole" then moment(name, { weights = held.gathered, gradients = gradients, checkpoints = checkpoints_left, attention = attention.attention / 2, block = full + tile }) end
+  local full = c.stream * hidden * s.a + c.normed * hidden * s.e + held.cast
+  -- First what follows attention, then attention; the greater of the two.
+  local function in_block(name, gradients, left)
+    local own = f.recompute == "none" and attention.waiting or of_block -- is counted among what waits already
+    moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left, attention = attention.waiting - own, communication = attention.exchanged,
+      block = full + tile + tile_gradients })
+    moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left, attention = attention.attention - own, communication = attention.communication,
+      block = full + s.e * learning })
+    local last = table.remove(moments)
+    if last.total > moments[#moments].total then moments[#moments] = last end
   end
   in_block("top block", math.max(before, head / shards), checkpoints)
-  in_block("first block", (carried and all or all - (m.tied and 0 or s.g * f.learns.embedding)) / shards, f.depth > 0 and checkpoints / f.depth or 0)
+  in_block("first block", (carried and all or all - s.g * ((m.tied and 0 or f.learns.embedding) + learning)) / shards, f.depth > 0 and checkpoints / f.depth or 0)
   moment("step", { gradients = all / shards, block = s.w ~= s.g and s.g * held.learns > 0 and s.g * math.max(m.vocab * m.hidden, m.hidden * m.width) / math.max(shards, 1) or 0 })
 
   local peak = moments[1]

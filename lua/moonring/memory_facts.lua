@@ -13,6 +13,7 @@ function memory_facts.model(checkpoint)
     tied = facts.tied, embedding = 0, head = 0, blocks = 0 }
   -- Of a mixture of experts the features that a token meets.
   m.width = facts.experts > 0 and facts.experts_chosen * facts.expert_intermediate_size + facts.shared_expert_size or facts.intermediate_size
+  m.tile_factor = facts.experts > 0 and math.max(1, math.floor(facts.experts / facts.experts_chosen)) or 1 -- each expert has as many rows as a dense MLP would
   for _, part in ipairs(checkpoint:parts()) do
     local own = (part.name == "embedding" or part.name == "head") and part.name or "blocks"
     m[own] = m[own] + part.parameters

@@ -22,6 +22,8 @@ local bytes = {}
 ---@field attention number of this rank's own tokens and of the heads at hand
 ---@field communication number exchanged heads; keys of others and their gradients
 ---@field kept number of attention: what recompute: selective keeps of every layer
+---@field waiting number of attention: what waits from the forward while what follows attention runs backward
+---@field exchanged number of communication: the same
 
 --- Bytes that a rank holds at most while one layer runs backward.
 ---@param f moonring.AttentionFacts

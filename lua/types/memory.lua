@@ -15,6 +15,7 @@ local memory = {}
 ---@field kv_heads integer
 ---@field head_dim integer
 ---@field vocab integer
+---@field tile_factor? integer how many times more rows a tile has than of a dense MLP; 1 where absent
 ---@field tied? boolean whether the head is the embedding
 ---@field bias? boolean whether q, k and v have one
 ---@field embedding? integer parameters of it, as of the next two

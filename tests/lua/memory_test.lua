@@ -104,7 +104,7 @@ function sections.moments()
   local f = facts { tokens = 8192 }
   near("logits: the head's gradient", moment(f, "logits").parts.gradients, 4 * SHAPE.head)
   near("top block: the head's gradient", moment(f, "top block").parts.gradients, 4 * SHAPE.head)
-  near("first block: all but the embedding's", moment(f, "first block").parts.gradients, 4 * (P - SHAPE.embedding))
+  near("first block: all but the embedding's and its own", moment(f, "first block").parts.gradients, 4 * (P - SHAPE.embedding - SHAPE.blocks / 20))
   near("step: all", moment(f, "step").parts.gradients, 4 * P)
   near("a later micro-batch", moment(facts { tokens = 8192, micro_batches = 2 }, "top block").parts.gradients, 4 * P)
   check(memory.predict(facts { tokens = 256 }).moment == "step", "a short sequence's peak is ", memory.predict(facts { tokens = 256 }).moment)
@@ -114,6 +114,27 @@ function sections.moments()
   for _, part in ipairs(memory.parts) do sum = sum + found.parts[part] end
   near("the sum of the parts", found.total, sum)
   for _, each in ipairs(found.moments) do check(each.total <= found.total, each.name, " is above the peak") end
+end
+
+-- A block's own work: gradients of the stream that come in and go out, the norm's result, a tile of rows, and the gradients of the block's weights.
+function sections.blocks()
+  local tokens, sp, learning = 2 ^ 17, 8, SHAPE.blocks / 20
+  local rows = tokens / sp
+  local row = 4 * (5 * 5504 + 7 * 2048 + 2048)
+  local tiles = math.ceil(rows / 512) -- 64 MiB would be fewer rows
+  for _, precision in ipairs { "fp32", "bf16" } do
+    local e = precision == "bf16" and 2 or 4
+    local f = facts { tokens = tokens, sp = sp, strategy = "ulysses", precision = precision }
+    local top = moment(f, "top block")
+    local stream = rows * 2048 * (2 * 4 + e) + (e == 2 and 2 * learning or 0)
+    local tile = stream + rows / tiles * row + (4 + e) * learning
+    local other = math.abs(top.parts.block - tile) < math.abs(top.parts.block - stream - e * learning) and tile or stream + e * learning -- which is greater depends on attention
+    near(precision .. ": a block", top.parts.block, other)
+  end
+  -- Few tokens are one tile.
+  near("one tile", moment(facts { tokens = 100 }, "top block").parts.block, 100 * 2048 * 12 + 100 * row + 4 * learning)
+  -- Under ZeRO-3 two blocks are whole beside the shards.
+  near("gathered", moment(facts { zero_stage = 3 }, "top block").parts.weights, 4 * P / 8 + 2 * 4 * learning)
 end
 
 -- What waits for the backward.
