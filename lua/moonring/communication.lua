@@ -6,29 +6,32 @@ local communication = {}
 
 local BYTES = { fp32 = { e = 4, g = 4 }, bf16 = { e = 2, g = 4 }, pure_bf16 = { e = 2, g = 4 }, fp64 = { e = 8, g = 8 } }
 
+-- What a rank sends of gradients, and of weights that are parted. ZeRO's shards lie in groups of zero_ranks; the groups are replicas of one another, which add up their
+-- shards' gradients. A ring of n sends (n - 1) / n of what is gathered or reduced to shards, twice that of what is summed whole.
+local function states(f, s)
+  local m, learns = f.model, f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
+  if f.ranks == 1 then return 0 end
+  if f.zero_stage == 0 then return 2 * (f.ranks - 1) / f.ranks * s.g * learns end
+  local others, replicas = (f.zero_ranks - 1) / f.zero_ranks, f.ranks / f.zero_ranks
+  local across = 2 * (replicas - 1) / replicas * s.g * learns / f.zero_ranks
+  if f.zero_stage == 1 then return others * (s.g + s.e) * learns + across end
+  local scattered = f.micro_batches * s.g * (learns + (m.tied and f.learns.embedding or 0)) -- a tied embedding has two users
+  if f.zero_stage == 2 then return others * (scattered + s.e * learns) + across end
+  local runs = f.recompute == "none" and 1 or 2 -- of a block in a micro-batch; the head's weight is wanted forward and backward
+  local gathered = f.micro_batches * s.e * (runs * (m.blocks + f.adapter) + m.embedding + 2 * (m.tied and m.embedding or m.head))
+  return others * (scattered + gathered) + across
+end
+
 --- Bytes that a rank sends in a step, on average: { attention, states }. `f`: the facts of memory.lua.
 --   attention  every layer's, forward and backward; with recompute: block the forward's a second time; a live reference's forward
 --   states     gradients summed over all ranks; with ZeRO each rank gets only its shard of them (from stage 2 on for each micro-batch), and whole weights go round after
---              the step, or (stage 3) twice a micro-batch
+--              the step, or (stage 3) for each forward and backward
 function communication.step(f)
   local m, s = f.model, BYTES[f.precision]
   local layer = attention_bytes.traffic { tokens = f.tokens, sp = f.sp, heads = m.heads, kv_heads = m.kv_heads, head_dim = m.head_dim, contexts = f.contexts,
     head_ranks = f.head_ranks, contiguous = f.contiguous, element_bytes = s.e, sum_bytes = s.g }
   local forwards = (f.recompute == "block" and 2 or 1) + (f.reference and 1 or 0)
-  local attention = f.micro_batches * m.layers * (forwards * layer.forward + layer.backward)
-
-  local learns = f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
-  local weights = m.embedding + m.head + m.blocks + f.adapter
-  local others = (f.ranks - 1) / f.ranks -- a ring of n sends (n - 1) / n of what is gathered, or reduced to shards
-  local states
-  if f.zero_stage == 0 then
-    states = 2 * others * s.g * learns
-  elseif f.zero_stage < 3 then
-    states = others * (s.g * learns * (f.zero_stage == 2 and f.micro_batches or 1) + s.e * learns)
-  else
-    states = others * f.micro_batches * (s.g * learns + 2 * s.e * weights)
-  end
-  return { attention = attention, states = f.ranks > 1 and states or 0 }
+  return { attention = f.micro_batches * m.layers * (forwards * layer.forward + layer.backward), states = states(f, s) }
 end
 
 --- Seconds of a step's bytes over links of `near` bytes a second within a machine and `far` between machines.

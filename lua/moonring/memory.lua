@@ -29,7 +29,8 @@ memory.coefficients = {
   tile_bytes = 2 ^ 26, tile_rows = 512, -- what a tile of rows in work may take, and the least of them (model/row_tiles.h)
   tile_mlp = 5, tile_stream = 7, -- what a row of a tile takes in its backward: [I] and [D] of a bytes, beside its heads (model/transformer_block.cc)
   chunk_bytes = 2 ^ 26, -- of logits (objectives/log_prob.h)
-  offload_staging = 2 ^ 26, -- buffers through which offloaded states pass
+  offload_staging = 7 * 2 ^ 24, -- pieces of offloaded states that are in work or on their way
+  zero_bucket = 2 ^ 25, -- in which gradients and weights go to and from shards
   -- Of a process that has not begun: on a CPU 120 MiB after its start and 40 more with a tokenizer (measured); a GPU's context, cuBLAS's and NCCL's buffers (assumed).
   base = { cpu = 170e6, cuda = 1e9 },
 }
@@ -64,7 +65,7 @@ local function tiled(f, s, learning)
   if f.mlp == "whole" then return c.whole_mlp * t * m.width * s.e, s.e * learning end
   local row = s.a * (c.tile_mlp * m.width + c.tile_stream * m.hidden + m.heads * m.head_dim)
   if f.recompute == "none" then return 0, s.e * learning end -- the whole graph is there already
-  local most = math.max(c.tile_rows * (m.tile_factor or 1), c.tile_bytes / row)
+  local most = f.tile_bytes == 0 and t or math.max(c.tile_rows * (m.tile_factor or 1), (f.tile_bytes or c.tile_bytes) / row)
   local tiles = math.max(1, math.ceil(t / most))
   return t / tiles * row, (tiles > 1 and s.g + s.e or s.e) * learning
 end
@@ -124,7 +125,8 @@ end
 --   depth     layers whose input a backward needs: all, but for those below the first that learns
 --   tokens    of a micro-batch, over the sp group; micro_batches of them in a step; sp, zero_ranks (over which states are sharded), zero_stage
 --   contexts, head_ranks, keys, contiguous   what the strategy makes of sp (attention_bytes.lua)
---   precision, recompute, optimizer, activation_offload, offload_optimizer (nil, "cpu" or "disk"), device ("cpu" or "cuda"), reference (whether another model is held)
+--   precision, recompute, optimizer, activation_offload, offload_optimizer (nil, "cpu" or "disk"), device ("cpu" or "cuda"), reference (whether another model is held), tile_bytes
+--             (nil: the coefficient; 0: no tiles)
 --   stream_bytes, sum_bytes, logits = "whole", mlp = "whole", offload_weights, offload_gradients, keeps_both (bf16 shards beside fp32 ones), pairs   other programs' ways
 -- Returns { total, parts, moment, moments = { { name, total, parts } }, host, disk }; the first parts and total are those of the greatest moment.
 function memory.predict(f)
@@ -146,6 +148,7 @@ function memory.predict(f)
   local function moment(name, parts)
     parts.weights, parts.optimizer, parts.reference, parts.other = held.weights + (parts.weights or 0), held.optimizer, held.reference, f.base or c.base[f.device]
     parts.gradients = f.offload_gradients and 0 or parts.gradients
+    parts.communication = (parts.communication or 0) + (f.zero_stage > 0 and f.zero_ranks > 1 and c.zero_bucket or 0)
     local total = 0
     for _, part in ipairs(PARTS) do
       parts[part] = parts[part] or 0

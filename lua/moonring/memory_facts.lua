@@ -90,9 +90,7 @@ end
 
 -- Ranks over which ZeRO shards.
 local function zero_ranks(c, ranks, sp, machine)
-  local group = c.zero_group or "world"
-  if tonumber(group) then return tonumber(group) end
-  return ({ sp = sp, dp = ranks / sp, machine = math.min(machine, ranks), node = math.min(machine, ranks) })[group] or ranks
+  return ({ sp = sp, node = math.min(machine, ranks) })[c.zero_group or "world"] or ranks
 end
 
 local function placed(value) return value ~= "none" and value or nil end
@@ -111,7 +109,7 @@ function memory_facts.run(c, checkpoint, given)
     documents = documents, micro_batches = math.ceil(step / most), alone = alone, step = step, strategy = c.sequence_parallel_mode, device = given.device, precision = run.precision(c),
     recompute = c.disable_gradient_checkpointing and "none" or c.recompute, optimizer = c.optim == "sgd" and "sgd" or "adamw", zero_stage = c.zero_stage or 0,
     activation_offload = placed(c.activation_offload), offload_optimizer = placed(c.offload_optimizer), reference = holds_reference(c),
-    logits = c.stage == "rm" and "none" or "chunked" }
+    logits = c.stage == "rm" and "none" or "chunked", tile_bytes = c.tile_mib and c.tile_mib * 2 ^ 20 }
   f.zero_ranks = zero_ranks(c, given.ranks, sp, f.machine)
   f.options = { ulysses_degree = c.sequence_parallel_ulysses_degree, ring_degree = c.sequence_parallel_ring_degree, double_ring_window = c.double_ring_window,
     placement = c.placement }

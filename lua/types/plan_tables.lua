@@ -7,8 +7,9 @@ local tables = {}
 ---@class moonring.TableRow
 ---@field theirs number tokens of an example, as published
 ---@field foretold number by our formulas for their settings
----@field ours number Moonring's, on the same GPUs
+---@field ours number Moonring's, on the same GPUs, by the strategy that goes furthest
 ---@field offloading number the same with activation_offload
+---@field strategy string by which
 ---@field host number bytes of a machine's memory that this takes
 
 --- A row in numbers.

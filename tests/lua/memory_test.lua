@@ -83,7 +83,7 @@ function sections.states()
     { "fp32", 3, (4 + 4 + 8) / 8 }, { "bf16", 3, (4 + 4 + 8) / 8 },
   } do
     local step = moment(facts { precision = case[1], zero_stage = case[2] }, "step")
-    near(("%s, stage %d"):format(case[1], case[2]), step.total, case[3] * P + (case[4] or 0))
+    near(("%s, stage %d"):format(case[1], case[2]), step.total, case[3] * P + (case[4] or 0) + (case[2] > 0 and 2 ^ 25 or 0)) -- a bucket
   end
   near("sgd", moment(facts { optimizer = "sgd" }, "step").total, 8 * P)
   -- An adapter: the model is frozen, in the products' dtype.
@@ -93,7 +93,7 @@ function sections.states()
   -- Offload takes the optimizer's states, and a sharded fp32 weight with them, off a GPU; on a CPU only disk is elsewhere.
   local away = memory.predict(facts { precision = "bf16", zero_stage = 3, offload_optimizer = "cpu" })
   near("on the host", away.host, 12 * P / 8)
-  check(away.parts.optimizer <= 2 ^ 26, "offloaded states leave ", away.parts.optimizer)
+  check(away.parts.optimizer <= 2 ^ 27, "offloaded states leave ", away.parts.optimizer)
   local at_home = memory.predict(facts { device = "cpu", offload_optimizer = "cpu" })
   near("a CPU's own memory", at_home.parts.optimizer, 8 * P)
   near("on disk", memory.predict(facts { device = "cpu", offload_optimizer = "disk" }).disk, 8 * P)
@@ -250,6 +250,15 @@ function sections.plans()
   near("sizes", #plan.sizes(12), 6)
   -- A ring of 8 sums 4 bytes a parameter: 2 x 7/8 of them.
   near("gradients that are sent", communication.step(facts { sp = 8 }).states, 2 * 7 / 8 * 4 * P)
+  local function sent(changes)
+    changes.micro_batches = 3
+    return communication.step(facts(changes)).states
+  end
+  near("stage 1", sent { zero_stage = 1 }, 7 / 8 * (4 + 4) * P)
+  near("stage 2", sent { zero_stage = 2, precision = "bf16" }, 7 / 8 * (3 * 4 + 2) * P)
+  near("stage 3", sent { zero_stage = 3, precision = "bf16" }, 7 / 8 * 3 * (4 * P + 2 * (2 * SHAPE.blocks + SHAPE.embedding + 2 * SHAPE.head)))
+  near("stage 1 in groups of 4", sent { zero_stage = 1, zero_ranks = 4 }, 3 / 4 * (4 + 4) * P + 2 * 1 / 2 * 4 * P / 4)
+  near("one rank", sent { ranks = 1, zero_ranks = 1 }, 0)
   near("over links", communication.seconds(facts {}, 1e9, 1e8), 2 * 7 / 8 * 4 * P / 1e9)
   near("between machines", communication.seconds(facts { machine = 4 }, 1e9, 1e8), 2 * 7 / 8 * 4 * P / 1e8)
 end
