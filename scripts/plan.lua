@@ -4,7 +4,8 @@
 --   ranks=8         absent: those that train would start
 --   device=cuda     cpu or cuda; absent: what --device says, else cuda where memory is given
 --   gpus=8          ranks of a machine
---   link=nvlink     between ranks of a machine, far_link= between machines: GB/s or nvlink, pcie, ib, ethernet-100g, ethernet-10g, loopback. For an estimate of seconds
+--   link=nvlink     between ranks of a machine, and far_link=ib between machines: GB/s or nvlink, pcie, ib, ethernet-100g, ethernet-10g, loopback;
+--                   for an estimate of seconds
 --   tokens=131072   the length of an example; absent: cutoff_len
 --   all=true        every strategy in the table
 -- `moonring plan tables` sets published tables of longest sequences beside ours.
@@ -20,8 +21,8 @@ local config = moonring.config.command(arg, {
   { "ranks", "int", null, "how many" },
   { "device", "string", null, "what computes", choices = { "cpu", "cuda" } },
   { "gpus", "int", null, "ranks of a machine" },
-  { "link", "string", "nvlink", "between ranks of a machine" },
-  { "far_link", "string", "ib", "between machines" },
+  { "link", "string", null, "between ranks of a machine" },
+  { "far_link", "string", null, "between machines" },
   { "tokens", "int", null, "the length of an example" },
   { "all", "bool", false, "every strategy" },
 })
@@ -40,8 +41,9 @@ end
 local gpus = config.gpus or math.min(ranks, 8)
 local memory = config.memory and machine.bytes(config.memory, "memory") or machine.memory_of_rank(device, gpus)
 if not memory then moonring.config.fail "memory: nobody says how much this machine has; wanted memory=80GiB or the like" end
-local links = { near = machine.link(config.link, "link"), far = machine.link(config.far_link, "far_link") }
-links.named = ("%s and, between machines, %s"):format(config.link, config.far_link)
+local link = config.link or (device == "cuda" and "nvlink" or "loopback")
+local far_link = config.far_link or (device == "cuda" and "ib" or "ethernet-10g")
+local links = { near = machine.link(link, "link"), far = machine.link(far_link, "far_link"), named = ("%s and, between machines, %s"):format(link, far_link) }
 config.cutoff_len = config.tokens or config.cutoff_len
 
 local checkpoint = moonring.model.open_config(config.model_name_or_path)

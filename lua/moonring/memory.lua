@@ -177,9 +177,7 @@ function memory.predict(f)
   moment("step", { gradients = all / shards, block = s.w ~= s.g and s.g * held.learns > 0 and s.g * math.max(m.vocab * m.hidden, m.hidden * m.width) / math.max(shards, 1) or 0 })
 
   local peak = moments[1]
-  for _, each in ipairs(moments) do
-    if each.total > peak.total then peak = each end
-  end
+  for _, each in ipairs(moments) do peak = each.total > peak.total and each or peak end
   return { total = peak.total, parts = peak.parts, moment = peak.name, moments = moments, host = held.host, disk = held.disk }
 end
 
@@ -189,8 +187,7 @@ function memory.longest(f, bytes, step)
     local asked = setmetatable({ tokens = tokens }, { __index = f })
     return memory.predict(asked).total <= bytes
   end
-  if not fits(step) then return 0 end
-  local low, high = 1, 2
+  local low, high = 0, 1
   while fits(high * step) and high < 2 ^ 40 do low, high = high, 2 * high end
   while high - low > 1 do
     local middle = math.floor((low + high) / 2)

@@ -42,6 +42,14 @@ function memory_check.judge(f, bytes, facts_with)
   return "refuse", ("memory: %s; %s (memory_check: warn goes on all the same)"):format(words, advice)
 end
 
+--- The words for what a GPU's offload would take of its host, where `ranks` of them share `bytes` and that is too little; else nil.
+function memory_check.judge_host(f, ranks, bytes)
+  local wanted = memory.predict(f).host * ranks
+  if wanted <= bytes * (1 + memory.error) then return nil end
+  return ("memory: what is offloaded is foretold to take %s of the host's memory and there are %s; fewer tokens, or less offloaded, would fit (memory_check: warn goes on all the same)"):format(
+    machine.show(wanted), machine.show(bytes))
+end
+
 -- The longest document of a data set, where it is known before it is packed.
 local function longest(c, dataset)
   if c.streaming or c.packing or c.neat_packing or c.stage == "pt" then return nil end
@@ -60,7 +68,10 @@ function memory_check.run(c, parts)
     return memory_facts.run(setmetatable(changes, { __index = c }), parts.checkpoint, { ranks = parts.mesh:size(), device = parts.device, machine = local_ranks,
       longest = longest(c, parts.dataset) })
   end
-  local verdict, words = memory_check.judge(facts_with {}, bytes, facts_with)
+  local f = facts_with {}
+  local verdict, words = memory_check.judge(f, bytes, facts_with)
+  local host = memory_check.judge_host(f, local_ranks, -parts.mesh:max(-machine.host_memory().available))
+  if host and verdict ~= "refuse" then verdict, words = "refuse", host end
   if verdict == "refuse" and c.memory_check == "refuse" then config.fail(words) end
   return words
 end

@@ -99,6 +99,13 @@ function plan.propose(rows)
   end
 end
 
+--- The first that fits with nothing offloaded that is not already.
+function plan.propose_in_memory(rows)
+  for _, row in ipairs(rows) do
+    if row.fits and not (row.measure.changes.activation_offload or row.measure.changes.offload_optimizer) then return row end
+  end
+end
+
 --- The keys that make a configuration a row's: a list of "name: value".
 function plan.keys(row, f)
   local lines = {}

@@ -71,6 +71,10 @@ function plan_text.whole(f, about)
   lines[#lines + 1] = ("the smallest sp that fits: %d, %s a rank, up to %s tokens; %s"):format(best.sp, machine.show(best.found.total), grouped(best.longest),
     #changed > 0 and "to write:" or "nothing to change")
   for _, key in ipairs(changed) do lines[#lines + 1] = "  " .. key end
+  local in_memory = plan.propose_in_memory(rows)
+  if in_memory and in_memory ~= best then
+    lines[#lines + 1] = ("the smallest with nothing offloaded: %d, %s a rank: %s"):format(in_memory.sp, machine.show(in_memory.found.total), table.concat(plan.keys(in_memory, f), ", "))
+  end
   if best.sp > 1 and not about.all then
     lines[#lines + 1] = ("\nstrategies at sp %d"):format(best.sp)
     for _, line in ipairs(table_lines(plan.strategies(best.facts, about.memory), about.links)) do lines[#lines + 1] = line end

@@ -19,6 +19,13 @@ function check.proposals(f, bytes, facts_with) end
 ---@return string? words
 function check.judge(f, bytes, facts_with) end
 
+--- The words for what a GPU's offload would take of its host, where that is too little.
+---@param f moonring.MemoryFacts
+---@param ranks integer that share the host
+---@param bytes number of its memory
+---@return string?
+function check.judge_host(f, ranks, bytes) end
+
 ---@class moonring.CheckedRun
 ---@field mesh moonring.Mesh
 ---@field device "cpu" | "cuda"

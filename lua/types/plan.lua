@@ -48,6 +48,11 @@ function plan.rows(f, bytes, strategies) end
 ---@return moonring.PlanRow?
 function plan.propose(rows) end
 
+--- The first that fits with nothing offloaded that is not already.
+---@param rows moonring.PlanRow[]
+---@return moonring.PlanRow?
+function plan.propose_in_memory(rows) end
+
 --- The keys that make a configuration a row's, as "name: value".
 ---@param row moonring.PlanRow
 ---@param f moonring.MemoryFacts

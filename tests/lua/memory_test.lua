@@ -231,6 +231,8 @@ function sections.plans()
       check(row.fits == (row.found.total <= bytes), row.measure.words, ": fits")
       check(not best or not row.fits or row.sp >= best.sp, gib, " GiB: sp ", row.sp, " fits, ", best and best.sp, " was proposed")
     end
+    local in_memory = plan.propose_in_memory(rows)
+    check(not in_memory or (in_memory.fits and not in_memory.measure.words:find "offload" and in_memory.sp >= best.sp), gib, " GiB: in memory")
     if best then
       local again = { tokens = 2 ^ 18, alone = 2 ^ 17, step = 2 ^ 18, precision = "bf16", sp = best.sp, options = {} }
       for _, line in ipairs(plan.keys(best, f)) do
@@ -275,6 +277,9 @@ function sections.judgements()
   check(judged(1.2) == nil, "a fifth of room is judged ", judged(1.2))
   check(judged(1.0) == "warn", "no room is judged ", judged(1.0))
   local verdict, words = judged(0.8)
+  local away = facts { precision = "bf16", zero_stage = 3, offload_optimizer = "cpu" } -- 12 bytes a parameter, over 8 ranks of a host
+  check(moonring.memory_check.judge_host(away, 8, 12 * P) == nil and moonring.memory_check.judge_host(f, 8, 0) == nil, "a host with room is too small")
+  check((moonring.memory_check.judge_host(away, 8, 6 * P) or ""):find("of the host's memory", 1, true), "a host with half the room will do")
   check(verdict == "refuse" and words:find("foretold to take", 1, true) and words:find("optimizer ", 1, true) and words:find("zero_stage: 1", 1, true) and not words:find "\n", words)
 end
 
