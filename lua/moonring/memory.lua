@@ -8,7 +8,8 @@
 -- Between top and first block checkpoints go and gradients come at an even pace, so the greatest is at one of the ends. With several micro-batches in a step all
 -- gradients are there from the second one on.
 --
--- Not counted: pages of mapped weight files, which the kernel lets go when it wants room (a process's resident size holds them), and what an allocator wastes.
+-- Not counted: pages of mapped weight files, which the kernel lets go when it wants room (a process's resident size holds them: `mapped` of memory_facts.lua), and what an
+-- allocator wastes.
 --
 -- T tokens of a micro-batch, t = T / sp on a rank; D hidden size, I features of the MLP that a token meets, V vocabulary, L layers. a: bytes of the residual stream (fp32;
 -- fp64 for fp64), e: of a matrix product's element, w: of a stored weight that learns, g: of a gradient.

@@ -93,6 +93,12 @@ local function zero_ranks(c, ranks, sp, machine)
   return ({ sp = sp, node = math.min(machine, ranks) })[c.zero_group or "world"] or ranks
 end
 
+-- Bytes of mapped files whose pages stay resident beside weights that were made of them in another dtype. The kernel lets them go when it wants room.
+local function mapped(c, checkpoint, device)
+  local stored, held = checkpoint:facts(), ({ fp32 = "F32", bf16 = "F32", pure_bf16 = "BF16", fp64 = "F64" })[run.precision(c)]
+  return device == "cpu" and stored.dtypes[1] ~= held and stored.bytes or 0
+end
+
 local function placed(value) return value ~= "none" and value or nil end
 
 --- The facts of a run: those of memory.lua, what one example takes `alone` and a step in all (tokens), and how its ranks lie. `given`: ranks, device,
@@ -109,7 +115,8 @@ function memory_facts.run(c, checkpoint, given)
     documents = documents, micro_batches = math.ceil(step / most), alone = alone, step = step, strategy = c.sequence_parallel_mode, device = given.device, precision = run.precision(c),
     recompute = c.disable_gradient_checkpointing and "none" or c.recompute, optimizer = c.optim == "sgd" and "sgd" or "adamw", zero_stage = c.zero_stage or 0,
     activation_offload = placed(c.activation_offload), offload_optimizer = placed(c.offload_optimizer), reference = holds_reference(c),
-    logits = c.stage == "rm" and "none" or "chunked", tile_bytes = c.tile_mib and c.tile_mib * 2 ^ 20 }
+    logits = c.stage == "rm" and "none" or "chunked", tile_bytes = c.tile_mib and c.tile_mib * 2 ^ 20,
+    mapped = mapped(c, checkpoint, given.device) }
   f.zero_ranks = zero_ranks(c, given.ranks, sp, f.machine)
   f.options = { ulysses_degree = c.sequence_parallel_ulysses_degree, ring_degree = c.sequence_parallel_ring_degree, double_ring_window = c.double_ring_window,
     placement = c.placement }

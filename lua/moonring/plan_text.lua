@@ -38,14 +38,14 @@ local function header(f, about)
   local total = m.embedding + m.head + m.blocks
   return {
     ("%s: %s parameters, %s of them learn; %s, recompute: %s"):format(about.name, grouped(total + f.adapter), learns == total and "all" or grouped(learns), f.precision, f.recompute),
-    ("%d ranks (%s) of %s, sp %d by %s, zero_stage %d; an example of %s tokens: %s go through one forward, %s on each rank"):format(f.ranks, f.device, machine.show(about.memory), f.sp,
-      f.strategy, f.zero_stage, grouped(about.length), grouped(f.tokens), grouped(math.ceil(f.tokens / f.sp))),
+    ("%d ranks (%s) of %s, sp %d%s, zero_stage %d; an example of %s tokens: %s go through one forward, %s on each rank"):format(f.ranks, f.device, machine.show(about.memory), f.sp,
+      f.sp > 1 and " by " .. f.strategy or "", f.zero_stage, grouped(about.length), grouped(f.tokens), grouped(math.ceil(f.tokens / f.sp))),
   }
 end
 
 local function elsewhere(found)
   if found.host + found.disk == 0 then return nil end
-  return ("  besides         %s a rank %s"):format(machine.show(found.host + found.disk), found.host > 0 and "in the host's memory" or "on disk")
+  return ("  besides        %10s  a rank %s"):format(machine.show(found.host + found.disk), found.host > 0 and "in the host's memory" or "on disk")
 end
 
 --- The whole text. `about`: name, memory (bytes a rank), length (tokens of an example), links { near, far, named }, all (every strategy in the table), facts_with.
@@ -56,6 +56,7 @@ function plan_text.whole(f, about)
   lines[#lines + 1] = ("as configured %s a rank, the most %s: %s"):format(machine.show(found.total), MOMENTS[found.moment], found.total <= about.memory and "it fits" or "it does not fit")
   for _, line in ipairs(plan_text.parts(found, "  ")) do lines[#lines + 1] = line end
   lines[#lines + 1] = elsewhere(found)
+  if (f.mapped or 0) > 0 then lines[#lines + 1] = ("  besides        %10s  pages of the model's files, which the kernel lets go when it wants room"):format(machine.show(f.mapped)) end
   local rows = plan.rows(f, about.memory, about.all and plan.all_strategies)
   lines[#lines + 1] = ""
   lines[#lines + 1] = ("what else it could be (*: fits; longest: tokens of an example alone; sends: an estimate of a step's bytes over %s, nothing hidden)"):format(about.links.named)
@@ -63,8 +64,9 @@ function plan_text.whole(f, about)
   lines[#lines + 1] = ""
   local best = plan.propose(rows)
   if not best then
-    lines[#lines + 1] = ("nothing above fits in %s a rank. What would:"):format(machine.show(about.memory))
-    for _, words in ipairs(plan.last_resorts(rows, f, about.memory, about.facts_with)) do lines[#lines + 1] = "  " .. words end
+    local resorts = plan.last_resorts(rows, f, about.memory, about.facts_with)
+    lines[#lines + 1] = ("nothing above fits in %s a rank%s"):format(machine.show(about.memory), #resorts > 0 and ". What would:" or ", and nothing else that is known here would")
+    for _, words in ipairs(resorts) do lines[#lines + 1] = "  " .. words end
     return table.concat(lines, "\n")
   end
   local changed = plan.keys(best, f)

@@ -50,6 +50,7 @@ local memory = {}
 ---@field device "cpu" | "cuda"
 ---@field reference boolean whether a second model is held
 ---@field logits "chunked" | "none" | "whole"
+---@field mapped? number bytes of files whose pages stay resident while nobody wants the room; counted nowhere
 ---@field tile_bytes? number of a tile of rows in work; 0: no tiles
 
 ---@class moonring.MemoryMoment

@@ -213,6 +213,10 @@ function sections.facts()
   near("from the bottom", run("finetuning_type=freeze", "freeze_trainable_layers=-1").depth, m.layers)
   local short = memory_facts.run(moonring.config.load(nil, { "cutoff_len=100", "per_device_train_batch_size=3" }), checkpoint, { ranks = 1, device = "cpu", longest = 20 })
   near("short documents", short.tokens, 60)
+  local whole = moonring.model.open(folder)
+  local function mapped(...) return memory_facts.run(moonring.config.load(nil, { ... }), whole, { ranks = 1, device = "cpu" }).mapped end
+  near("a file in the weights' own dtype", mapped(), 0)
+  near("a file in another", mapped "pure_bf16=true", whole:facts().bytes)
   check(run("recompute=block", "disable_gradient_checkpointing=true").recompute == "none", "disable_gradient_checkpointing")
   -- Keys that others' runs have.
   local c = moonring.config.load(nil, { "sequence_parallel_size=2" })
