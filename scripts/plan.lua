@@ -10,7 +10,6 @@
 --   all=true        every strategy in the table
 -- `moonring plan tables` sets published tables of longest sequences beside ours.
 local moonring = require "moonring"
-local deepspeed = require "moonring.deepspeed"
 local machine, run, null = moonring.machine, moonring.run, moonring.null
 if arg[1] == "tables" and #arg == 1 then
   print(moonring.plan_tables.text())
@@ -30,8 +29,7 @@ moonring.config.require_keys(config, { "model_name_or_path" })
 for _, name in ipairs { "ranks", "gpus", "tokens", "sequence_parallel_size" } do
   if config[name] and config[name] < 1 then moonring.config.fail(name, ": wanted at least 1, got ", config[name]) end
 end
-if config.zero_stage and not (config.zero_stage >= 0 and config.zero_stage <= 3) then moonring.config.fail("zero_stage: wanted 0 to 3, got ", config.zero_stage) end
-if deepspeed.apply then deepspeed.apply(config) end
+moonring.plan.settle(config)
 local asked = moonring.system.requested_device()
 local device = config.device or (config.use_cpu and "cpu") or (asked ~= "auto" and asked) or (config.memory and "cuda") or run.device(config)
 local ranks = config.ranks or math.max(config.sequence_parallel_size, moonring.system.requested_ranks())

@@ -36,7 +36,8 @@ memory.coefficients = {
   base = { cpu = 170e6, cuda = 1e9 },
 }
 
---- The relative error that a prediction is held to.
+--- The relative error that a prediction is held to. Seven runs of SmolLM2-135M on a CPU (full, freeze and LoRA, three precisions, two ranks, two micro-batches, 512 to 4,096
+-- tokens, no tiles) had a peak of 0.99 to 1.03 times it, mapped pages counted.
 memory.error = 0.1
 
 local SIZES = {

@@ -1,5 +1,7 @@
 --- `moonring plan`: what a configuration takes, what else it could take, and the smallest sequence parallel size that fits.
 local communication = require "moonring.communication"
+local config = require "moonring.config"
+local deepspeed = require "moonring.deepspeed"
 local memory = require "moonring.memory"
 local memory_facts = require "moonring.memory_facts"
 
@@ -21,6 +23,12 @@ local function shortened(changes)
   if changes.activation_offload then words[#words + 1] = "activations on " .. changes.activation_offload end
   if changes.offload_optimizer then words[#words + 1] = "optimizer on " .. changes.offload_optimizer end
   return #words > 0 and table.concat(words, ", ") or "as configured"
+end
+
+--- Takes what a DeepSpeed file says into the configuration, as train does, and refuses a stage that is none.
+function plan.settle(c)
+  if deepspeed.apply then deepspeed.apply(c) end -- where states can be sharded
+  if c.zero_stage and not (c.zero_stage >= 0 and c.zero_stage <= 3) then config.fail("zero_stage: wanted 0 to 3, got ", c.zero_stage) end
 end
 
 --- Ways to take less memory, the mildest first: { changes, words, short }; `changes` are facts, keys under their own names. The first changes nothing; the

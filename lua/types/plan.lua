@@ -19,6 +19,10 @@ local plan = {}
 ---@field fits boolean
 ---@field longest number tokens of the longest example that fits alone; 0: none
 
+--- Takes what a DeepSpeed file says into the configuration, as train does. Errors: INVALID_ARGUMENT for a zero_stage that is none.
+---@param c moonring.Configuration
+function plan.settle(c) end
+
 --- Ways to take less memory, the mildest first; the first changes nothing.
 ---@param f moonring.MemoryFacts
 ---@return moonring.Measure[]
