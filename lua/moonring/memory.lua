@@ -5,8 +5,7 @@
 --   top block     the last block's backward: still every checkpoint, hardly a gradient yet. The peak of long sequences
 --   first block   the first block's backward: the checkpoints are gone, all gradients but its own and an untied embedding's are there
 --   step          the optimizer's. The peak of short sequences
--- Between top and first block checkpoints go and gradients come at an even pace, so the greatest is at one of the ends. With several micro-batches in a step all
--- gradients are there from the second one on.
+-- In between checkpoints go and gradients come at an even pace. With several micro-batches in a step all gradients are there from the second one on.
 --
 -- Not counted: pages of mapped weight files, which the kernel lets go when it wants room (a process's resident size holds them: `mapped` of memory_facts.lua), and what an
 -- allocator wastes.
@@ -19,13 +18,14 @@ local memory = {}
 
 --- What measurements may correct: numbers of full-length tensors, and budgets.
 memory.coefficients = {
-  stream = 2, -- [t, D] of a bytes in a block's backward: the gradients of what went in and of what came out
-  normed = 1, -- [t, D] of e bytes: what the norm gives to a map
+  stream = 1, -- [t, D] of a bytes in a block's backward: the gradient of what went in, in the place of that of what came out
+  key_sums = 1, -- on a CPU [t, Hk, d] twice: gradients of keys and values that threads hold for themselves
   graph_stream = 3, graph_normed = 7, graph_mlp = 3, -- recompute: none keeps of a layer [t, D] of a bytes, [t, D] of e bytes, [t, I] of e bytes
   whole_mlp = 6, -- [t, I] of e bytes where the MLP is never tiled: gate, up and their product, and the gradients of these
   whole_logits = 14, -- bytes a logit where they are made whole: in bf16, in fp32, their log-softmax, its gradient (Transformers' way: 2 + 4 + 4 + 4)
   whole_pair_logits = 18, -- the same where a reference answers meanwhile: the policy's in fp32 and their log-softmax, and the reference's 2 + 4 + 4
-  offloaded_layers = 3, -- layers whose checkpoints stay: one in use, one on its way out or in, one read ahead
+  -- Layers whose checkpoints stay. On the host: one in use, one on its way, one read ahead. On disk: one in use; what is read ahead is the kernel's cache.
+  offloaded_layers = { cpu = 3, disk = 1 },
   gathered_blocks = 2, -- blocks whose weights are whole under ZeRO-3: one in use, one fetched ahead
   tile_bytes = 2 ^ 26, tile_rows = 512, -- what a tile of rows in work may take, and the least of them (model/row_tiles.h)
   tile_mlp = 5, tile_stream = 7, -- what a row of a tile takes in its backward: [I] and [D] of a bytes, beside its heads (model/transformer_block.cc)
@@ -114,11 +114,10 @@ local function kept(f, s, attention, held)
   end
   local of_block = f.recompute == "selective" and attention.kept or 0
   local input = t * m.hidden * s.a
-  local left, away = held.moved(0, f.activation_offload)
-  if not away then return f.depth * (input + of_block), of_block end
-  local stay = math.min(f.depth, c.offloaded_layers)
+  if not select(2, held.moved(0, f.activation_offload)) then return f.depth * (input + of_block), of_block end
+  local stay = math.min(f.depth, c.offloaded_layers[f.activation_offload])
   held.moved((f.depth - stay) * input, f.activation_offload)
-  return left + stay * input + f.depth * of_block, of_block
+  return stay * input + f.depth * of_block, of_block
 end
 
 --- Bytes of a rank. `f`:
@@ -129,7 +128,7 @@ end
 --   contexts, head_ranks, keys, contiguous   what the strategy makes of sp (attention_bytes.lua)
 --   precision, recompute, optimizer, activation_offload, offload_optimizer (nil, "cpu" or "disk"), device ("cpu" or "cuda"), reference (whether another model is held), tile_bytes
 --             (nil: the coefficient; 0: no tiles)
---   stream_bytes, sum_bytes, logits = "whole", mlp = "whole", offload_weights, offload_gradients, keeps_both (bf16 shards beside fp32 ones), pairs   other programs' ways
+--   stream_bytes, stream_copies, sum_bytes, logits = "whole", mlp = "whole", offload_weights, offload_gradients, keeps_both (bf16 shards beside fp32 ones), pairs   other programs' ways
 -- Returns { total, parts, moment, moments = { { name, total, parts } }, host, disk }; the first parts and total are those of the greatest moment.
 function memory.predict(f)
   local m, c, t = f.model, memory.coefficients, f.tokens / f.sp
@@ -163,19 +162,22 @@ function memory.predict(f)
   moment("logits", { gradients = math.max(before, head / shards), checkpoints = checkpoints + input,
     -- the head's fresh gradient beside the sum of the earlier ones, or before it is sharded
     logits = logits + 2 * hidden * s.a + held.head + ((carried or shards > 1) and head or 0) })
-  local full = c.stream * hidden * s.a + c.normed * hidden * s.e + held.cast
+  local full = (f.stream_copies or c.stream) * hidden * s.a + held.cast
+  local key_sums = f.device == "cpu" and c.key_sums * t * 2 * m.kv_heads * m.head_dim * math.max(4, s.e) or 0
   -- First what follows attention, then attention; the greater of the two.
   local function in_block(name, gradients, left)
     local own = f.recompute == "none" and attention.waiting or of_block -- is counted among what waits already
     moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left, attention = attention.waiting - own, communication = attention.exchanged,
       block = full + tile + tile_gradients })
-    moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left, attention = attention.attention - own, communication = attention.communication,
+    moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left, attention = attention.attention + key_sums - own,
+      communication = attention.communication,
       block = full + s.e * learning })
     local last = table.remove(moments)
     if last.total > moments[#moments].total then moments[#moments] = last end
   end
   in_block("top block", math.max(before, head / shards), checkpoints)
-  in_block("first block", (carried and all or all - s.g * ((m.tied and 0 or f.learns.embedding) + learning)) / shards, f.depth > 0 and checkpoints / f.depth or 0)
+  in_block("first block", (carried and all or all - s.g * ((m.tied and 0 or f.learns.embedding) + learning)) / shards,
+    math.min(checkpoints, f.recompute == "none" and checkpoints / f.depth or input + of_block))
   moment("step", { gradients = all / shards, block = s.w ~= s.g and s.g * held.learns > 0 and s.g * math.max(m.vocab * m.hidden, m.hidden * m.width) / math.max(shards, 1) or 0 })
 
   local peak = moments[1]

@@ -21,6 +21,7 @@ end
 -- The peer's program: what is not tiled or offloaded there, a bf16 stream, gradients on the host; a reference's weights too where weights are.
 local function theirs(of, row)
   local f = facts(of, row)
+  f.stream_copies = 3 -- a block's input's and output's gradients, and what a norm gave
   f.stream_bytes, f.logits, f.mlp, f.activation_offload = 2, row.logits, row.mlp, row.activation_offload
   f.sum_bytes, f.pairs = of.sum_bytes, row.documents == 2
   f.offload_gradients, f.offload_weights, f.keeps_both = true, row.offload_weights, true

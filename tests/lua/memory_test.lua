@@ -116,7 +116,7 @@ function sections.moments()
   for _, each in ipairs(found.moments) do check(each.total <= found.total, each.name, " is above the peak") end
 end
 
--- A block's own work: gradients of the stream that come in and go out, the norm's result, a tile of rows, and the gradients of the block's weights.
+-- A block's own work: the gradient of the stream, a tile of rows, and the gradients of the block's weights.
 function sections.blocks()
   local tokens, sp, learning = 2 ^ 17, 8, SHAPE.blocks / 20
   local rows = tokens / sp
@@ -126,13 +126,17 @@ function sections.blocks()
     local e = precision == "bf16" and 2 or 4
     local f = facts { tokens = tokens, sp = sp, strategy = "ulysses", precision = precision }
     local top = moment(f, "top block")
-    local stream = rows * 2048 * (2 * 4 + e) + (e == 2 and 2 * learning or 0)
+    local stream = rows * 2048 * 4 + (e == 2 and 2 * learning or 0)
     local tile = stream + rows / tiles * row + (4 + e) * learning
     local other = math.abs(top.parts.block - tile) < math.abs(top.parts.block - stream - e * learning) and tile or stream + e * learning -- which is greater depends on attention
     near(precision .. ": a block", top.parts.block, other)
   end
+  -- A CPU's threads hold gradients of keys and values of their own.
+  local cpu, gpu = facts { tokens = tokens, device = "cpu" }, facts { tokens = tokens }
+  near("key sums", moment(cpu, "top block").parts.attention - moment(gpu, "top block").parts.attention, tokens * 2 * 4 * 128 * 4)
+  near("on disk", moment(facts { tokens = tokens, activation_offload = "disk" }, "top block").parts.checkpoints, tokens * 2048 * 4)
   -- Few tokens are one tile.
-  near("one tile", moment(facts { tokens = 100 }, "top block").parts.block, 100 * 2048 * 12 + 100 * row + 4 * learning)
+  near("one tile", moment(facts { tokens = 100 }, "top block").parts.block, 100 * 2048 * 4 + 100 * row + 4 * learning)
   -- Under ZeRO-3 two blocks are whole beside the shards.
   near("gathered", moment(facts { zero_stage = 3 }, "top block").parts.weights, 4 * P / 8 + 2 * 4 * learning)
 end
