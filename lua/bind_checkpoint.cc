@@ -65,6 +65,7 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "experts", config.experts.count);
   SetField(L, "experts_chosen", config.experts.chosen);
   SetField(L, "expert_intermediate_size", config.experts.intermediate);
+  SetField(L, "shared_expert_size", config.experts.shared);
   SetField(L, "sliding_layers", sliding);
   SetField(L, "window", window);
   SetField(L, "tied", config.tie_word_embeddings);

@@ -11,6 +11,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/CachingDeviceAllocator.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -251,6 +252,19 @@ std::string MatmulDtype(LoadedModel& model) {
 
 int64_t Gpus() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0; }
 
+// Bytes of this rank's GPU: those that are free, and all.
+Pushed GpuMemory(lua_State* L) {
+  if (Gpus() == 0) comm::ThrowIfError(absl::FailedPreconditionError("this build or this machine has no GPU"));
+  at::globalContext().lazyInitDevice(c10::kCUDA);
+  const auto [free, total] = at::getDeviceAllocator(c10::kCUDA)->getMemoryInfo(static_cast<c10::DeviceIndex>(at::detail::getCUDAHooks().getCurrentDevice()));
+  lua_createtable(L, 0, 2);
+  lua_pushnumber(L, static_cast<double>(free));
+  lua_setfield(L, -2, "free");
+  lua_pushnumber(L, static_cast<double>(total));
+  lua_setfield(L, -2, "total");
+  return {1};
+}
+
 // "cpu" or "cuda" for what was asked: auto takes a GPU where this build and this machine have one. Which one is a rank's own
 // was settled when its world connected.
 std::string Device(std::string asked) {
@@ -340,10 +354,12 @@ void OpenModel(lua_State* L) {
   PushModule(L, "moonring.model",
              {
                  {"open", Bind<[](std::string path) { return model::Checkpoint::Open(path); }>},
+                 {"open_config", Bind<[](std::string path) { return model::Checkpoint::OpenConfig(path); }>},
                  {"load", Bind<&LoadModel>},
                  {"adapt", Bind<&Adapt>},
                  {"device", Bind<&Device>},
                  {"gpus", Bind<&Gpus>},
+                 {"gpu_memory", Bind<&GpuMemory>},
              });
 }
 

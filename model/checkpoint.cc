@@ -101,10 +101,25 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& 
   return checkpoint;
 }
 
+absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenConfig(const std::string& path) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  const std::string file = folder ? path + "/config.json" : path;
+  if (!absl::EndsWith(file, ".json") || !Exists(file)) return Open(path);
+  std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
+  checkpoint->path_ = path;
+  RETURN_IF_ERROR(checkpoint->ReadConfig(file));
+  return checkpoint;
+}
+
+absl::Status Checkpoint::ReadConfig(const std::string& file) {
+  ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(file));
+  ASSIGN_OR_RETURN(config_, ParseConfig(config_file->bytes(), file));
+  return absl::OkStatus();
+}
+
 absl::Status Checkpoint::OpenFolder() {
-  const std::string config_path = path_ + "/config.json";
-  ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(config_path));
-  ASSIGN_OR_RETURN(config_, ParseConfig(config_file->bytes(), config_path));
+  RETURN_IF_ERROR(ReadConfig(path_ + "/config.json"));
   ASSIGN_OR_RETURN(store_, OpenWeights(path_));
   std::error_code error;
   for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
@@ -155,6 +170,7 @@ std::vector<std::string> Checkpoint::extra_names() const {
   const std::vector<std::string> list = names();
   const std::set<std::string> wanted(list.begin(), list.end());
   std::vector<std::string> extra;
+  if (store_ == nullptr) return extra;
   for (const auto& [name, weight] : store_->weights()) {
     const bool tied_head = config_.tie_word_embeddings && name == HeadName(config_);
     if (!wanted.contains(name) && !IsStoredBuffer(name) && !tied_head) extra.push_back(name);
@@ -163,6 +179,7 @@ std::vector<std::string> Checkpoint::extra_names() const {
 }
 
 std::vector<std::string> Checkpoint::stored_dtypes() const {
+  if (store_ == nullptr) return {};
   std::map<std::string, int64_t> elements;
   for (const WeightShape& wanted : WantedWeights(config_)) {
     int64_t count = 1;
@@ -176,6 +193,7 @@ std::vector<std::string> Checkpoint::stored_dtypes() const {
 }
 
 uint64_t Checkpoint::file_bytes() const {
+  if (store_ == nullptr) return 0;
   std::set<std::string> files;
   for (const auto& [name, weight] : store_->weights()) files.insert(weight.file);
   uint64_t bytes = 0;
@@ -219,6 +237,7 @@ absl::Status Checkpoint::EndWith(int64_t eos) {
 }
 
 absl::StatusOr<at::Tensor> Checkpoint::Load(const std::string& name, at::ScalarType dtype) const {
+  if (store_ == nullptr) return absl::FailedPreconditionError(absl::StrCat(path_, ": ", name, ": opened for its config alone, without weights"));
   const bool table = name == EmbeddingName(config_) || name == HeadName(config_);
   at::Tensor loaded;
   RETURN_IF_ERROR(comm::TryTorch([&]() -> absl::Status {

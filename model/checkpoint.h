@@ -31,6 +31,10 @@ class Checkpoint {
   // or a weight has another shape than the config says. UNIMPLEMENTED: a kind of model, or of weight, that is not supported yet.
   static absl::StatusOr<std::shared_ptr<Checkpoint>> Open(const std::string& path);
 
+  // What a model is, whether its weights are there or not: a FOLDER with config.json, or such a file by its own name, is enough. A GGUF file is opened whole,
+  // its config being in it. There are no names of files then, no stored dtypes and no weights to load (FAILED_PRECONDITION).
+  static absl::StatusOr<std::shared_ptr<Checkpoint>> OpenConfig(const std::string& path);
+
   const ModelConfig& config() const { return config_; }
   const std::string& path() const { return path_; }
 
@@ -64,6 +68,7 @@ class Checkpoint {
 
  private:
   Checkpoint() = default;
+  absl::Status ReadConfig(const std::string& file);
   absl::Status OpenFolder();
   absl::Status OpenGguf(const std::string& file);
   absl::Status CheckWeights() const;
@@ -71,7 +76,7 @@ class Checkpoint {
   std::string path_;
   ModelConfig config_;
   uint64_t growth_seed_ = 0;
-  std::unique_ptr<WeightStore> store_;
+  std::unique_ptr<WeightStore> store_;  // null of a config alone
   std::map<std::string, std::string> companions_;
 };
 

@@ -16,6 +16,7 @@ moonring.datasets.check_evaluation(config, eval, each)
 if config.eval_strategy == "no" and not config.do_eval then eval, each = nil, nil end -- held out, and left alone
 local evals = each or eval and { { dataset = eval } }
 moonring.vocabulary.fit(config, checkpoint, tokenizer, not config.streaming and train, evals)
+notes[#notes + 1] = moonring.memory_check.run(config, { mesh = mesh, device = run.device(config), checkpoint = checkpoint, dataset = train })
 local learner = models.learner(config, checkpoint)
 local attention = run.attention(config, mesh, learner)
 local counts = run.counts(config, train:size(), mesh:dp_size())

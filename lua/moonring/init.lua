@@ -38,6 +38,13 @@ local moonring = {
   probe = require "moonring.probe",
   chat = require "moonring.chat",
   inspect = require "moonring.inspect",
+  memory = require "moonring.memory",
+  memory_facts = require "moonring.memory_facts",
+  machine = require "moonring.machine",
+  memory_check = require "moonring.memory_check",
+  plan = require "moonring.plan",
+  plan_text = require "moonring.plan_text",
+  plan_tables = require "moonring.plan_tables",
   needle = require "moonring.needle",
   help = require "moonring.help",
   journal = require "moonring.journal",
@@ -58,13 +65,18 @@ function moonring.launch(sp, ranks)
   if launches and given > 1 then system.launch(given) end
 end
 
-local open = moonring.model.open
+local open, open_config = moonring.model.open, moonring.model.open_config
+
+local function resolved(path)
+  local builtin = path:match "^builtin:(.*)$"
+  return builtin and system.builtin(builtin) or path
+end
 
 --- Opens a checkpoint: a Hugging Face folder, a .gguf file, or builtin:NAME.
-function moonring.model.open(path)
-  local builtin = path:match "^builtin:(.*)$"
-  return open(builtin and system.builtin(builtin) or path)
-end
+function moonring.model.open(path) return open(resolved(path)) end
+
+--- The same, or a config.json without its weights.
+function moonring.model.open_config(path) return open_config(resolved(path)) end
 
 local make_tokenizer, changed_files = moonring.data.tokenizer, moonring.data.changed_files
 

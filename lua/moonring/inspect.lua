@@ -1,5 +1,8 @@
 --- What `moonring inspect` tells of a checkpoint: its family, its parameters by part, the memory that training it takes, its tokenizer and template.
+local config = require "moonring.config"
 local data = require "moonring.native.data"
+local memory = require "moonring.memory"
+local memory_facts = require "moonring.memory_facts"
 
 local inspect = {}
 
@@ -10,31 +13,35 @@ end
 
 local function gibibytes(bytes) return ("%.2f GiB"):format(bytes / 2 ^ 30) end
 
--- Rank 8 on every linear map, as `lora_target: all` takes them.
-local function adapter_parameters(checkpoint)
-  local sum = 0
-  for _, map in ipairs(checkpoint:linear_maps()) do sum = sum + 8 * (map.rows + map.columns) end
-  return sum
-end
+-- What each recipe is, as keys of a configuration.
+local RECIPES = {
+  { "full, fp32", { finetuning_type = "full" } },
+  { "full, bf16: true", { finetuning_type = "full", bf16 = true } },
+  { "full, pure_bf16: true", { finetuning_type = "full", pure_bf16 = true } },
+  { "LoRA (rank 8, all), bf16: true", { bf16 = true } },
+  { "LoRA (rank 8, all), fp32", {} },
+}
 
---- Memory in bytes that each recipe takes on one rank, of a stream of `tokens` tokens: a list of { name, states, activations }.
---   states       weights, gradients (fp32) and AdamW's two moments (fp32) of what learns; what is frozen in the dtype of the matrix products
---   activations  recompute: block: the input of every block, fp32; one block's own work again; 64 MiB of logits at a time
+--- Memory in bytes that each recipe takes on one rank, of a stream of `tokens` tokens (memory.lua's formulas): a list of { name, states, activations, peak }.
+--   states       weights, gradients and AdamW's two moments of what learns, and what is frozen
+--   activations  what a forward leaves for its backward, and a block's own work
+--   peak         the most at a time: the gradients come while the activations go
 function inspect.memory(checkpoint, tokens)
-  local facts, total = checkpoint:facts(), 0
-  for _, part in ipairs(checkpoint:parts()) do total = total + part.parameters end
-  local adapter = adapter_parameters(checkpoint)
-  local width = facts.experts > 0 and facts.experts_chosen * facts.expert_intermediate_size or facts.intermediate_size
-  local kept = (facts.layers + 1) * tokens * facts.hidden_size * 4
-  local heads = (facts.heads + 2 * facts.kv_heads) * facts.head_dim
-  local function activations(bytes) return kept + tokens * (6 * facts.hidden_size * 4 + (2 * heads + 3 * width) * bytes) + 2 ^ 26 end
-  return {
-    { name = "full, fp32", states = 16 * total, activations = activations(4) },
-    { name = "full, bf16: true", states = 16 * total, activations = activations(2) },
-    { name = "full, pure_bf16: true", states = 14 * total, activations = activations(2) },
-    { name = "LoRA (rank 8, all), bf16: true", states = 2 * total + 16 * adapter, activations = activations(2) },
-    { name = "LoRA (rank 8, all), fp32", states = 4 * total + 16 * adapter, activations = activations(4) },
-  }
+  local recipes, defaults = {}, config.load(nil, { "per_device_train_batch_size=1", "cutoff_len=" .. tokens })
+  for i, recipe in ipairs(RECIPES) do
+    local c = setmetatable(recipe[2], { __index = defaults })
+    local found = memory.predict(memory_facts.run(c, checkpoint, { ranks = 1, device = "cpu" }))
+    local function sum(name, parts)
+      local total = 0
+      for _, moment in ipairs(found.moments) do
+        for _, part in ipairs(moment.name == name and parts or {}) do total = total + moment.parts[part] end
+      end
+      return total
+    end
+    recipes[i] = { name = recipe[1], states = sum("step", { "weights", "gradients", "optimizer" }), activations = sum("top block", { "checkpoints", "attention", "block" }),
+      peak = found.total }
+  end
+  return recipes
 end
 
 local function tokenizer_lines(checkpoint)
@@ -66,7 +73,7 @@ function inspect.text(checkpoint, tokens)
   lines[#lines + 1] = tokenizer_lines(checkpoint)
   say("to train     on one rank, %s tokens at a time, AdamW, recompute: block", grouped(tokens))
   for _, recipe in ipairs(inspect.memory(checkpoint, tokens)) do
-    say("  %-31s%11s of states + %11s of activations", recipe.name, gibibytes(recipe.states), gibibytes(recipe.activations))
+    say("  %-31s%11s of states, %11s of activations, %11s at most", recipe.name, gibibytes(recipe.states), gibibytes(recipe.activations), gibibytes(recipe.peak))
   end
   return table.concat(lines, "\n")
 end

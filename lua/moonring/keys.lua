@@ -67,6 +67,9 @@ section("Sequence parallel", {
   { "double_ring_window", "int", 0, "double-ring: ranks of a window, a divisor of sequence_parallel_size; 0: those of a machine, or near its root" },
   { "shuffle_for_sequence_parallel", "bool", true, "shuffle before the cut", ignored = "the order never depends on sp; disable_shuffling turns it off" },
   { "micro_batch_tokens", "int", null, "tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x per_device_train_batch_size" },
+  { "memory_check", "string", "refuse", "where a run is foretold to take more memory than there is: refuse it before training, warn, or do not look (off)",
+    choices = { "refuse", "warn", "off" } },
+  { "memory_limit", "string", null, "memory that a rank may take by memory_check (80GiB, 500MB, ...); absent: what its machine has" },
 })
 
 section("Data", {

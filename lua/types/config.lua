@@ -31,6 +31,8 @@ local config = {}
 ---@field placement "head_first" | "context_first" usp: the axis whose ranks are neighbours; head_first where absent
 ---@field double_ring_window integer double-ring: ranks of a window, chosen where it is 0; 0 where absent
 ---@field micro_batch_tokens? integer tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x per_device_train_batch_size
+---@field memory_check "refuse" | "warn" | "off" where a run is foretold to take more memory than there is; refuse where absent
+---@field memory_limit? string memory that a rank may take by memory_check; absent: what its machine has
 ---@field dataset? string[] names from dataset_info.json
 ---@field eval_dataset? string[] names of data sets to evaluate on; excludes val_size
 ---@field dataset_dir string the folder of dataset_info.json; data where absent

@@ -8,6 +8,7 @@ local inspect = {}
 ---@field name string "full, fp32"
 ---@field states number bytes of weights, gradients and AdamW's moments
 ---@field activations number bytes that a stream takes, blocks recomputed
+---@field peak number bytes at most: gradients come while activations go
 
 --- What each recipe of training takes on one rank, of a stream of `tokens` tokens.
 ---@param checkpoint moonring.Checkpoint

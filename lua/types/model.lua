@@ -11,6 +11,12 @@ local model = {}
 ---@return moonring.Checkpoint
 function model.open(path) end
 
+--- What a model is, whether its weights are there or not: a folder with config.json, or such a file by its own name, is enough; else as `open`. It has facts and
+--- parts; no stored dtypes, no files and nothing to load. Errors: as `open`, but for weights.
+---@param path string
+---@return moonring.Checkpoint
+function model.open_config(path) end
+
 ---@class moonring.LoadOptions
 ---@field precision? "fp32" | "bf16" | "pure_bf16" | "fp64" bf16: fp32 weights, bf16 matmuls; pure_bf16: both bf16; "fp32" where absent
 ---@field whole_layers? integer the first layers, that keep all they make whatever `recompute` says; 0 where absent
@@ -62,6 +68,14 @@ function model.device(asked) end
 ---@return integer
 function model.gpus() end
 
+---@class moonring.GpuMemory
+---@field free number bytes that nobody holds
+---@field total number bytes in all
+
+--- The memory of this rank's GPU. Errors: FAILED_PRECONDITION where this build or this machine has none.
+---@return moonring.GpuMemory
+function model.gpu_memory() end
+
 --- A model as it lies on disk.
 ---@class moonring.Checkpoint
 local Checkpoint = {}
@@ -90,6 +104,7 @@ function Checkpoint:companion(name) end
 ---@field experts integer of a layer; 0: none
 ---@field experts_chosen integer of them, for each token
 ---@field expert_intermediate_size integer
+---@field shared_expert_size integer features inside the expert that sees every token; 0: there is none
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
 ---@field tied boolean the head is the embedding

@@ -42,6 +42,13 @@
 ---@field help moonring.help
 ---@field journal moonring.journal
 ---@field inspect moonring.inspect
+---@field memory moonring.memory
+---@field memory_facts moonring.memory_facts
+---@field memory_check moonring.memory_check
+---@field machine moonring.machine
+---@field plan moonring.plan
+---@field plan_text moonring.plan_text
+---@field plan_tables moonring.plan_tables
 local moonring = {}
 
 --- Runs `fn(...)` and returns what it returns. Every tensor made inside is let go at its end, however it ends, but for those

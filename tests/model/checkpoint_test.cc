@@ -209,6 +209,26 @@ TEST(CheckpointTest, ReportsAMissingShard) {
               StatusIs(kNotFound, AllOf(HasSubstr(copy.path()), HasSubstr("the shard model-00002-of-00003.safetensors"), HasSubstr("is missing"))));
 }
 
+// Of a folder without weights, and of the file itself: the config, and nothing to load.
+TEST(CheckpointTest, OpensAConfigAlone) {
+  const CopyOf copy("gqa_tied");
+  ASSERT_OK_AND_ASSIGN(const auto whole, Checkpoint::Open(copy.path()));
+  fs::remove(copy.folder() / "model.safetensors");
+  EXPECT_THAT(Checkpoint::Open(copy.path()), StatusIs(kNotFound, HasSubstr("no model.safetensors")));
+  for (const std::string& path : {copy.path(), copy.path() + "/config.json"}) {
+    ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::OpenConfig(path));
+    EXPECT_EQ(checkpoint->config().hidden_size, whole->config().hidden_size);
+    EXPECT_EQ(checkpoint->names(), whole->names());
+    EXPECT_THAT(checkpoint->stored_dtypes(), IsEmpty());
+    EXPECT_THAT(checkpoint->extra_names(), IsEmpty());
+    EXPECT_EQ(checkpoint->file_bytes(), 0);
+    EXPECT_THAT(checkpoint->Load("model.norm.weight", at::kFloat), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("without weights")));
+  }
+  EXPECT_THAT(Checkpoint::OpenConfig(copy.folder() / "nowhere.json"), StatusIs(kNotFound, HasSubstr("no folder or file")));
+  const ScratchFolder folder;
+  EXPECT_THAT(Checkpoint::OpenConfig(folder.path()), StatusIs(kNotFound, HasSubstr("neither config.json nor a .gguf file")));
+}
+
 TEST(CheckpointTest, KeepsCompanions) {
   const CopyOf copy("gqa_tied");
   copy.folder().Write("tokenizer.json", "{\"t\": 1}");

@@ -1,0 +1,104 @@
+--- What one layer's attention holds and sends, in closed form: for one long document, on any number of ranks, at any length. attention.cost counts the same from the
+-- plan itself, tile by tile, documents and all; at a million tokens there are too many tiles to count, and the test beside this holds the two together.
+--
+-- S tokens of an sp group, t = S / sp of a rank; heads H (Hk of keys) of d numbers. The ranks are `contexts` Pr x `head_ranks` Pu: a context place has S / Pr tokens of
+-- H / Pu query heads and max(1, Hk / Pu) key heads (attention/hybrid_attention.h). e: bytes of q, k, v; a: of sums.
+local attention_bytes = {}
+
+-- Buffers of keys and values of others that are alive at a time, each of a context place's own size (attention/ring_plan.h): one in use, one under way, and a copy of what
+-- is sent where that is not in one piece; of their gradients one being summed and one going home. With windows also the one that came from another window.
+local RING = { keys = 2, copies = 0.75, sums = 2 }
+local RING_OF_WINDOWS = { keys = 3, copies = 1.75, sums = 3 }
+-- all-gather (attention/gather_plan.h) takes a place's key heads in slices (attention/context_attention.h has how many). Alive are, in slices of all keys: those in use and
+-- those under way with the copies that they are sent from, and the gradients that are summed, go home and are received.
+local GATHER_SLICES, GATHER_KEYS, GATHER_SUMS = 4, 3.5, 3
+-- The part of keys that ranks send on average: those that a reader sees (attention/ring_plan.h, gather_plan.h).
+local SEEN = { contiguous = 1 / 2, zigzag = 3 / 4 }
+
+-- Sizes that both functions want. Heads that do not divide: the fullest rank's.
+local function shape(f)
+  local places, heads = f.contexts, f.head_ranks
+  return {
+    rows = f.tokens / places,
+    queries = math.ceil(f.heads / heads),
+    keys = math.max(1, math.ceil(f.kv_heads / heads)),
+    exchanges = heads > 1,
+  }
+end
+
+-- Keys of other context places, and their gradients.
+local function travelling(f, s)
+  if f.contexts == 1 then return 0 end
+  local row = 2 * s.keys * f.head_dim
+  if f.keys == "gather" then
+    local slices = math.min(GATHER_SLICES, s.keys)
+    return f.tokens * row * (math.min(GATHER_KEYS, slices) * f.element_bytes + math.min(GATHER_SUMS, slices) * f.sum_bytes) / slices
+  end
+  local others = f.contexts - 1
+  local ring = f.keys == "windows" and RING_OF_WINDOWS or RING
+  local keys = math.min(ring.keys, others) + (f.contiguous and 0 or ring.copies)
+  return s.rows * row * (keys * f.element_bytes + math.min(ring.sums, others) * f.sum_bytes)
+end
+
+-- A CPU's kernels compute in the type of sums: out's gradient, and the queries, keys and values of the tile in work, are cast. A GPU's take them as they are.
+local function cast(f, s)
+  if f.device ~= "cpu" or f.element_bytes == f.sum_bytes then return 0 end
+  local gathers = f.contexts > 1 and f.keys == "gather"
+  local slices = gathers and math.min(GATHER_SLICES, s.keys) or 1
+  return f.head_dim * f.sum_bytes * (s.rows * s.queries + s.rows * s.queries / slices + (gathers and f.tokens or s.rows) * 2 * s.keys / slices)
+end
+
+--- Bytes that a rank holds while one layer runs backward, by what they are for:
+--   attention      q, k, v, out and its gradient of this rank's own tokens, what is kept from the forward, and the gradients: of the heads at hand in the type of sums until
+--                  they are complete, then of all heads of the own tokens
+--   communication  what is exchanged for heads; keys of others and their gradients
+--   kept           of attention, what recompute: selective keeps of every layer: out in the type of sums, and lse
+--   waiting, exchanged   of attention and of communication, what waits from the forward while what follows attention runs backward: all but the gradients of q, k, v
+function attention_bytes.memory(f)
+  local s, d, e, a = shape(f), f.head_dim, f.element_bytes, f.sum_bytes
+  local t, packed = f.tokens / f.sp, s.queries + 2 * s.keys
+  local wide = s.exchanges or e ~= a
+  local inputs, out = t * d * e * (2 * f.heads + 2 * f.kv_heads), t * f.heads * d * e
+  local gradients = t * (f.heads + 2 * f.kv_heads) * d * e
+  local kept = s.rows * s.queries * a * (d + 1)
+  if not wide then out = 0 end -- it is what was kept
+  local sums = wide and s.rows * packed * d * a or gradients
+  local done = sums + (e ~= a and gradients or 0)
+  local exchanged, gradient_of_out = 0, 0
+  if s.exchanges then
+    exchanged, gradient_of_out = s.rows * packed * d * e, s.rows * s.queries * d * e
+    local shared = f.head_ranks > f.kv_heads -- gradients of a key head come from several ranks, and travel as sums
+    local others = t * packed * (f.head_ranks - 1) * d * (shared and a or e)
+    done = sums + others + gradients + (e ~= a and (shared and t * (f.heads + 2 * f.kv_heads) * d * a or s.rows * packed * d * e) or 0)
+  end
+  local working = math.max(cast(f, s) + travelling(f, s), s.exchanges and t * d * e * (f.heads - s.queries) or 0)
+  local sent = gradient_of_out + working
+  local held = { kept = kept, waiting = inputs + out + kept, exchanged = exchanged }
+  if sums + sent >= done then
+    held.attention, held.communication = held.waiting + sums + cast(f, s), exchanged + sent - cast(f, s)
+  else
+    held.attention, held.communication = held.waiting + sums + gradients, exchanged + done - sums - gradients
+  end
+  return held
+end
+
+--- Bytes that a rank sends in one layer, forward and backward, on average over the ranks.
+function attention_bytes.traffic(f)
+  local s, d, e, a = shape(f), f.head_dim, f.element_bytes, f.sum_bytes
+  local t, packed = f.tokens / f.sp, s.queries + 2 * s.keys
+  local forward, backward = 0, 0
+  if s.exchanges then
+    local there = t * packed * (f.head_ranks - 1) * d
+    local back = (s.rows - t) * d
+    local shared = f.head_ranks > f.kv_heads -- then gradients of a key head come from several ranks, and travel as sums
+    forward = (there + back * s.queries) * e
+    backward = (t * s.queries * (f.head_ranks - 1) * d) * e + back * packed * (shared and a or e)
+  end
+  if f.contexts > 1 then
+    local sent = SEEN[f.contiguous and "contiguous" or "zigzag"] * s.rows * 2 * s.keys * d * (f.contexts - 1)
+    forward, backward = forward + sent * e, backward + sent * (e + a)
+  end
+  return { forward = forward, backward = backward }
+end
+
+return attention_bytes

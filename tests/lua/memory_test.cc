@@ -1,0 +1,31 @@
+// What memory.lua and its neighbours foretell: one test a section of memory_test.lua, which says what each looks at.
+
+#include <filesystem>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "lua/assets.h"
+#include "lua/vm.h"
+
+namespace moonring::lua {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Memory : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Memory, IsForetold) {
+  const auto assets = Assets::Find("test");
+  ASSERT_TRUE(assets.ok()) << assets.status();
+  const fs::path root = assets->root();
+  Vm vm(Host{.assets = *assets});
+  const ScriptError error = vm.Run((root / "tests/lua/memory_test.lua").string(), "@memory_test.lua", {GetParam(), (root / "tests/golden/model/gqa_tied").string()});
+  EXPECT_EQ(error.message, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Sections, Memory,
+                         ::testing::Values("attention", "states", "moments", "blocks", "activations", "growth", "longest", "facts", "plans", "judgements", "published", "sizes"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace moonring::lua

@@ -1,0 +1,326 @@
+-- Memory foretold: memory_test.lua SECTION MODEL_FOLDER. Raises one error that lists what is wrong. Wanted numbers are closed forms written out here, or what
+-- attention.cost counts from a plan.
+local section, folder = arg[1], arg[2]
+local moonring = require "moonring"
+local attention_bytes, communication, published = require "moonring.attention_bytes", require "moonring.communication", require "moonring.published"
+local machine, memory, memory_facts, plan = moonring.machine, moonring.memory, moonring.memory_facts, moonring.plan
+
+local failures = {}
+local function check(condition, ...)
+  local words = { ... }
+  for i, word in ipairs(words) do words[i] = tostring(word) end
+  if not condition then failures[#failures + 1] = table.concat(words) end
+end
+
+local function near(what, got, wanted, tolerance)
+  check(math.abs(got - wanted) <= (tolerance or 1e-9) * math.max(math.abs(wanted), 1), what, ": wanted ", wanted, ", got ", got)
+end
+
+-- A model of 1e9 or so parameters, untied; P in all.
+local SHAPE = memory.shape { layers = 20, hidden = 2048, width = 5504, heads = 16, kv_heads = 4, head_dim = 128, vocab = 32000 }
+local P = 2 * 32000 * 2048 + 20 * (2048 * (16 + 8) * 128 + 16 * 128 * 2048 + 3 * 2048 * 5504 + 2 * 2048) + 2048
+
+-- Full fine-tuning of it over `sp` ranks, with changes.
+local function facts(changes)
+  local f = { model = SHAPE, learns = { embedding = SHAPE.embedding, head = SHAPE.head, blocks = SHAPE.blocks }, adapter = 0, depth = 20, tokens = 1024, alone = 1024, step = 1024,
+    documents = 1, micro_batches = 1, sp = 1, ranks = 8, machine = 8, zero_ranks = 8, zero_stage = 0, strategy = "zigzag-ring", precision = "fp32", recompute = "block",
+    optimizer = "adamw", device = "cuda", reference = false, logits = "chunked", base = 0 }
+  for name, value in pairs(changes or {}) do f[name] = value end
+  return memory_facts.spread(f, f.sp, f.strategy)
+end
+
+local function moment(f, name)
+  for _, each in ipairs(memory.predict(f).moments) do
+    if each.name == name then return each end
+  end
+end
+
+local sections = {}
+
+-- Bytes that are sent are those of the plan, exactly; bytes that are held come near (a tile in work is left out here, and the fullest rank's keys are an estimate).
+function sections.attention()
+  local heads, kv_heads, head_dim, tokens = 32, 8, 128, 32768
+  for _, dtype in ipairs { "fp32", "bf16" } do
+    for _, case in ipairs { { "ulysses", 4 }, { "ulysses", 16 }, { "ring", 4 }, { "zigzag-ring", 2 }, { "zigzag-ring", 8 }, { "all-gather", 2 }, { "all-gather", 8 }, { "usp", 8 },
+      { "double-ring", 8 } } do
+      local label = ("%s over %d ranks in %s"):format(case[1], case[2], dtype)
+      local asked = { strategy = case[1], ranks = case[2], heads = heads, kv_heads = kv_heads, head_dim = head_dim }
+      local f = memory_facts.division(asked)
+      f.tokens, f.sp, f.heads, f.kv_heads, f.head_dim, f.sum_bytes, f.device = tokens, case[2], heads, kv_heads, head_dim, 4, "cpu"
+      f.element_bytes = dtype == "fp32" and 4 or 2
+      asked.lengths, asked.dtype = { tokens }, dtype
+      local forward, backward, peak = 0, 0, 0
+      for _, rank in ipairs(moonring.attention.cost(asked)) do
+        forward, backward = forward + rank.forward.bytes / case[2], backward + rank.backward.bytes / case[2]
+        peak = math.max(peak, rank.peak_bytes)
+      end
+      local traffic, held = attention_bytes.traffic(f), attention_bytes.memory(f)
+      near(label .. ": forward", traffic.forward, forward, 2e-3)
+      near(label .. ": backward", traffic.backward, backward, 2e-3)
+      -- The plan counts neither what goes in and out (q, k, v, out's gradient, out, and the gradients of q, k, v) nor what is saved from the forward.
+      local rows, own = tokens / f.contexts, tokens / case[2] * head_dim * f.element_bytes
+      local there = own * (2 * heads + 2 * kv_heads) + own * (heads + 2 * kv_heads) + held.kept
+      local wide = f.head_ranks > 1 or dtype == "bf16"
+      if wide then there = there + own * heads end
+      if f.head_ranks > 1 then there = there + rows * (math.ceil(heads / f.head_ranks) + 2 * math.max(1, math.ceil(kv_heads / f.head_ranks))) * head_dim * f.element_bytes end
+      near(label .. ": held", held.attention + held.communication - there, peak, 0.16)
+    end
+  end
+  local dense = { tokens = 1000, sp = 1, contexts = 1, head_ranks = 1, heads = 4, kv_heads = 2, head_dim = 8, element_bytes = 4, sum_bytes = 4, device = "cpu" }
+  near("dense sends", attention_bytes.traffic(dense).forward + attention_bytes.traffic(dense).backward, 0)
+  near("dense holds", attention_bytes.memory(dense).attention, 1000 * 8 * 4 * (2 * 4 + 2 * (4 + 2 * 2)) + 1000 * 4 * 4)
+  near("dense exchanges", attention_bytes.memory(dense).communication, 0)
+end
+
+-- Bytes a parameter, by precision and ZeRO stage, in the optimizer's step of a full fine-tuning.
+function sections.states()
+  near("parameters", SHAPE.embedding + SHAPE.head + SHAPE.blocks, P)
+  local largest = 4 * 32000 * 2048 -- a bf16 weight in fp32 while it is updated
+  for _, case in ipairs {
+    { "fp32", 0, 4 + 4 + 8 }, { "bf16", 0, 4 + 4 + 8 }, { "pure_bf16", 0, 2 + 4 + 8, largest },
+    { "fp32", 1, 4 + 4 + 8 / 8 }, { "bf16", 1, 2 + 4 + (8 + 4) / 8 },
+    { "fp32", 2, 4 + 4 / 8 + 8 / 8 }, { "bf16", 2, 2 + 4 / 8 + (8 + 4) / 8 },
+    { "fp32", 3, (4 + 4 + 8) / 8 }, { "bf16", 3, (4 + 4 + 8) / 8 },
+  } do
+    local step = moment(facts { precision = case[1], zero_stage = case[2] }, "step")
+    near(("%s, stage %d"):format(case[1], case[2]), step.total, case[3] * P + (case[4] or 0) + (case[2] > 0 and 2 ^ 25 or 0)) -- a bucket
+  end
+  near("sgd", moment(facts { optimizer = "sgd" }, "step").total, 8 * P)
+  -- An adapter: the model is frozen, in the products' dtype.
+  local lora = facts { precision = "bf16", learns = { embedding = 0, head = 0, blocks = 0 }, adapter = 1e6 }
+  near("lora", moment(lora, "step").total, 2 * P + 16 * 1e6)
+  near("a reference", memory.predict(facts { precision = "bf16", reference = true }).parts.reference, 2 * P)
+  -- Offload takes the optimizer's states, and a sharded fp32 weight with them, off a GPU; on a CPU only disk is elsewhere.
+  local away = memory.predict(facts { precision = "bf16", zero_stage = 3, offload_optimizer = "cpu" })
+  near("on the host", away.host, 12 * P / 8)
+  check(away.parts.optimizer <= 2 ^ 27, "offloaded states leave ", away.parts.optimizer)
+  local at_home = memory.predict(facts { device = "cpu", offload_optimizer = "cpu" })
+  near("a CPU's own memory", at_home.parts.optimizer, 8 * P)
+  near("on disk", memory.predict(facts { device = "cpu", offload_optimizer = "disk" }).disk, 8 * P)
+end
+
+-- Which gradients are there at which moment.
+function sections.moments()
+  local f = facts { tokens = 8192 }
+  near("logits: the head's gradient", moment(f, "logits").parts.gradients, 4 * SHAPE.head)
+  near("top block: the head's gradient", moment(f, "top block").parts.gradients, 4 * SHAPE.head)
+  near("first block: all but the embedding's and its own", moment(f, "first block").parts.gradients, 4 * (P - SHAPE.embedding - SHAPE.blocks / 20))
+  near("step: all", moment(f, "step").parts.gradients, 4 * P)
+  near("a later micro-batch", moment(facts { tokens = 8192, micro_batches = 2 }, "top block").parts.gradients, 4 * P)
+  check(memory.predict(facts { tokens = 256 }).moment == "step", "a short sequence's peak is ", memory.predict(facts { tokens = 256 }).moment)
+  check(memory.predict(facts { tokens = 2 ^ 18 }).moment == "top block", "a long sequence's peak is ", memory.predict(facts { tokens = 2 ^ 18 }).moment)
+  local found = memory.predict(facts { tokens = 2 ^ 18, sp = 4 })
+  local sum = 0
+  for _, part in ipairs(memory.parts) do sum = sum + found.parts[part] end
+  near("the sum of the parts", found.total, sum)
+  for _, each in ipairs(found.moments) do check(each.total <= found.total, each.name, " is above the peak") end
+end
+
+-- A block's own work: the gradient of the stream, a tile of rows, and the gradients of the block's weights.
+function sections.blocks()
+  local tokens, sp, learning = 2 ^ 17, 8, SHAPE.blocks / 20
+  local rows = tokens / sp
+  local row = 4 * (5 * 5504 + 7 * 2048 + 2048)
+  local tiles = math.ceil(rows / 512) -- 64 MiB would be fewer rows
+  for _, precision in ipairs { "fp32", "bf16" } do
+    local e = precision == "bf16" and 2 or 4
+    local f = facts { tokens = tokens, sp = sp, strategy = "ulysses", precision = precision }
+    local top = moment(f, "top block")
+    local stream = rows * 2048 * 4 + (e == 2 and 2 * learning or 0)
+    local tile = stream + rows / tiles * row + (4 + e) * learning
+    local other = math.abs(top.parts.block - tile) < math.abs(top.parts.block - stream - e * learning) and tile or stream + e * learning -- which is greater depends on attention
+    near(precision .. ": a block", top.parts.block, other)
+  end
+  -- A CPU's threads hold gradients of keys and values of their own.
+  local cpu, gpu = facts { tokens = tokens, device = "cpu" }, facts { tokens = tokens }
+  near("key sums", moment(cpu, "top block").parts.attention - moment(gpu, "top block").parts.attention, tokens * 2 * 4 * 128 * 4)
+  near("on disk", moment(facts { tokens = tokens, activation_offload = "disk" }, "top block").parts.checkpoints, tokens * 2048 * 4)
+  -- Few tokens are one tile.
+  near("one tile", moment(facts { tokens = 100 }, "top block").parts.block, 100 * 2048 * 4 + 100 * row + 4 * learning)
+  -- Under ZeRO-3 two blocks are whole beside the shards.
+  near("gathered", moment(facts { zero_stage = 3 }, "top block").parts.weights, 4 * P / 8 + 2 * 4 * learning)
+end
+
+-- What waits for the backward.
+function sections.activations()
+  local tokens, sp = 2 ^ 17, 4
+  local input = tokens / sp * 2048 * 4
+  for _, strategy in ipairs { "ulysses", "zigzag-ring", "all-gather" } do
+    near("checkpoints of " .. strategy, moment(facts { tokens = tokens, sp = sp, strategy = strategy }, "top block").parts.checkpoints, 20 * input)
+  end
+  near("with the last block's output", moment(facts { tokens = tokens, sp = sp }, "logits").parts.checkpoints, 21 * input)
+  near("at the first block", moment(facts { tokens = tokens, sp = sp }, "first block").parts.checkpoints, input)
+  near("layers that learn", moment(facts { tokens = tokens, sp = sp, depth = 2 }, "top block").parts.checkpoints, 2 * input)
+  local lean = facts { tokens = tokens, sp = sp, activation_offload = "cpu" }
+  near("offloaded", moment(lean, "top block").parts.checkpoints, 3 * input)
+  near("to the host", memory.predict(lean).host, 17 * input)
+  local kept = tokens / sp * 16 * (4 * 128 + 4) -- out and lse
+  near("selective", moment(facts { tokens = tokens, sp = sp, recompute = "selective" }, "top block").parts.checkpoints, 20 * (input + kept))
+  local none = moment(facts { tokens = tokens, sp = sp, recompute = "none" }, "top block").parts.checkpoints
+  near("none", none, 20 * (tokens / sp * 4 * (10 * 2048 + 3 * 5504) + kept))
+  -- Logits come in chunks; whole ones are 14 bytes each.
+  near("a chunk", moment(facts { tokens = tokens }, "logits").parts.logits, 2 ^ 26 + 2 * tokens * 2048 * 4)
+  near("whole logits", moment(facts { tokens = tokens, logits = "whole" }, "logits").parts.logits, 14 * tokens * 32000 + 2 * tokens * 2048 * 4)
+end
+
+-- More tokens never take less, more ranks of a sequence never more, and no measure makes it worse than the one that it goes beyond.
+function sections.growth()
+  for _, strategy in ipairs { "ulysses", "zigzag-ring", "all-gather", "usp", "double-ring", "ring", "auto" } do
+    local last = 0
+    for power = 6, 24 do
+      local total = memory.predict(facts { tokens = 2 ^ power, sp = 8, strategy = strategy }).total
+      check(total >= last, strategy, ": 2^", power, " tokens take less than half of them")
+      last = total
+    end
+    local one, eight = memory.predict(facts { tokens = 2 ^ 20 }).total, memory.predict(facts { tokens = 2 ^ 20, sp = 8, strategy = strategy }).total
+    check(eight < 0.5 * one, strategy, ": 8 ranks take ", eight / one, " of one")
+  end
+  for stage = 1, 3 do
+    check(memory.predict(facts { zero_stage = stage }).total < memory.predict(facts { zero_stage = stage - 1 }).total, "stage ", stage, " takes no less than ", stage - 1)
+  end
+end
+
+-- The longest that fits does, and one step more does not.
+function sections.longest()
+  for _, gib in ipairs { 20, 24, 80 } do
+    local f, bytes = facts { sp = 8, zero_stage = 3, precision = "bf16" }, gib * 2 ^ 30
+    local most = memory.longest(f, bytes, 1024)
+    local function total(tokens) return memory.predict(setmetatable({ tokens = tokens }, { __index = f })).total end
+    check(most > 0 and most % 1024 == 0 and total(most) <= bytes and total(most + 1024) > bytes, gib, " GiB: ", most, " tokens take ", total(most))
+  end
+  near("nothing fits", memory.longest(facts {}, 2 ^ 30, 1024), 0)
+end
+
+-- A configuration's facts, of a checkpoint of which only the config is read.
+function sections.facts()
+  local checkpoint = moonring.model.open_config(folder .. "/config.json")
+  local m = memory_facts.model(checkpoint)
+  local total = 0
+  for _, part in ipairs(checkpoint:parts()) do total = total + part.parameters end
+  near("parameters", m.embedding + m.head + m.blocks, total)
+  local function run(...) return memory_facts.run(moonring.config.load(nil, { ... }), checkpoint, { ranks = 4, device = "cpu", machine = 4 }) end
+  local one = run("cutoff_len=100", "per_device_train_batch_size=3", "gradient_accumulation_steps=2", "finetuning_type=full")
+  near("tokens", one.tokens, 300)
+  near("micro-batches", one.micro_batches, 2)
+  near("what learns", one.learns.embedding + one.learns.head + one.learns.blocks, total)
+  near("an example alone", run("cutoff_len=100", "micro_batch_tokens=50").tokens, 100)
+  near("a pair", run("cutoff_len=100", "stage=dpo", "per_device_train_batch_size=1").tokens, 200)
+  check(run("stage=dpo", "finetuning_type=full").reference and not run("stage=dpo").reference and not run("stage=dpo", "finetuning_type=full", "precompute_ref_log_probs=true").reference,
+    "references")
+  local lora, maps = run("lora_rank=4"), 0
+  for _, map in ipairs(checkpoint:linear_maps()) do maps = maps + 4 * (map.rows + map.columns) end
+  near("an adapter", lora.adapter, maps)
+  near("beside it", lora.learns.blocks + lora.learns.embedding + lora.learns.head, 0)
+  local freeze = run("finetuning_type=freeze", "freeze_trainable_layers=1")
+  near("a layer", freeze.learns.blocks, m.blocks / m.layers)
+  near("depth", freeze.depth, 1)
+  near("from the bottom", run("finetuning_type=freeze", "freeze_trainable_layers=-1").depth, m.layers)
+  local short = memory_facts.run(moonring.config.load(nil, { "cutoff_len=100", "per_device_train_batch_size=3" }), checkpoint, { ranks = 1, device = "cpu", longest = 20 })
+  near("short documents", short.tokens, 60)
+  local whole = moonring.model.open(folder)
+  local function mapped(...) return memory_facts.run(moonring.config.load(nil, { ... }), whole, { ranks = 1, device = "cpu" }).mapped end
+  near("a file in the weights' own dtype", mapped(), 0)
+  near("a file in another", mapped "pure_bf16=true", whole:facts().bytes)
+  check(run("recompute=block", "disable_gradient_checkpointing=true").recompute == "none", "disable_gradient_checkpointing")
+  -- Keys that others' runs have.
+  local c = moonring.config.load(nil, { "sequence_parallel_size=2" })
+  c.zero_stage, c.zero_group, c.activation_offload, c.offload_optimizer = 2, "sp", "disk", "none"
+  local f = memory_facts.run(c, checkpoint, { ranks = 4, device = "cpu" })
+  check(f.zero_stage == 2 and f.zero_ranks == 2 and f.activation_offload == "disk" and f.offload_optimizer == nil, "sharding and offload")
+end
+
+-- What is proposed fits, and is the smallest size for which anything does.
+function sections.plans()
+  for _, gib in ipairs { 6, 12, 24, 80 } do
+    local f, bytes = facts { tokens = 2 ^ 18, alone = 2 ^ 17, step = 2 ^ 18, precision = "bf16", sp = 1, options = {} }, gib * 2 ^ 30
+    local rows = plan.rows(f, bytes)
+    local best = plan.propose(rows)
+    for _, row in ipairs(rows) do
+      check(row.fits == (row.found.total <= bytes), row.measure.words, ": fits")
+      check(not best or not row.fits or row.sp >= best.sp, gib, " GiB: sp ", row.sp, " fits, ", best and best.sp, " was proposed")
+    end
+    local in_memory = plan.propose_in_memory(rows)
+    check(not in_memory or (in_memory.fits and not in_memory.measure.words:find "offload" and in_memory.sp >= best.sp), gib, " GiB: in memory")
+    if best then
+      local again = { tokens = 2 ^ 18, alone = 2 ^ 17, step = 2 ^ 18, precision = "bf16", sp = best.sp, options = {} }
+      for _, line in ipairs(plan.keys(best, f)) do
+        local key, value = line:match "^([%w_]+): (.+)$"
+        if key == "micro_batch_tokens" then again.tokens, again.micro_batches = tonumber(value), again.step / tonumber(value) else again[key] = tonumber(value) or value end
+      end
+      again.sequence_parallel_size = nil
+      near(gib .. " GiB: the keys that are proposed", memory.predict(facts(again)).total, best.found.total)
+    else
+      check(gib == 6, gib, " GiB: nothing is proposed")
+    end
+  end
+  local alone = plan.measures(facts { ranks = 1, zero_ranks = 1 })
+  for _, measure in ipairs(alone) do check(not measure.words:find "zero", "ZeRO on one rank: ", measure.words) end
+  check(alone[1].words == "" and alone[2].words == "activation_offload: cpu", "measures of one rank begin with ", alone[2].words)
+  check(plan.measures(facts { device = "cpu" })[5].words == "activation_offload: disk", "a CPU offloads to disk, not ", plan.measures(facts { device = "cpu" })[5].words)
+  near("sizes", #plan.sizes(12), 6)
+  -- A ring of 8 sums 4 bytes a parameter: 2 x 7/8 of them.
+  near("gradients that are sent", communication.step(facts { sp = 8 }).states, 2 * 7 / 8 * 4 * P)
+  local function sent(changes)
+    changes.micro_batches = 3
+    return communication.step(facts(changes)).states
+  end
+  near("stage 1", sent { zero_stage = 1 }, 7 / 8 * (4 + 4) * P)
+  near("stage 2", sent { zero_stage = 2, precision = "bf16" }, 7 / 8 * (3 * 4 + 2) * P)
+  near("stage 3", sent { zero_stage = 3, precision = "bf16" }, 7 / 8 * 3 * (4 * P + 2 * (2 * SHAPE.blocks + SHAPE.embedding + 2 * SHAPE.head)))
+  near("stage 1 in groups of 4", sent { zero_stage = 1, zero_ranks = 4 }, 3 / 4 * (4 + 4) * P + 2 * 1 / 2 * 4 * P / 4)
+  near("one rank", sent { ranks = 1, zero_ranks = 1 }, 0)
+  near("over links", communication.seconds(facts {}, 1e9, 1e8), 2 * 7 / 8 * 4 * P / 1e9)
+  near("between machines", communication.seconds(facts { machine = 4 }, 1e9, 1e8), 2 * 7 / 8 * 4 * P / 1e8)
+end
+
+-- Refused beyond the stated error, warned within it, silent below.
+function sections.judgements()
+  local f = facts { tokens = 2 ^ 17, alone = 2 ^ 17, step = 2 ^ 17, sp = 4, options = {} }
+  local total = memory.predict(f).total
+  local function facts_with(changes) return setmetatable(changes, { __index = f }) end
+  local function judged(part)
+    local verdict, words = moonring.memory_check.judge(f, total * part, facts_with)
+    return verdict, words or ""
+  end
+  check(judged(1.2) == nil, "a fifth of room is judged ", judged(1.2))
+  check(judged(1.0) == "warn", "no room is judged ", judged(1.0))
+  local verdict, words = judged(0.8)
+  local away = facts { precision = "bf16", zero_stage = 3, offload_optimizer = "cpu" } -- 12 bytes a parameter, over 8 ranks of a host
+  check(moonring.memory_check.judge_host(away, 8, 12 * P) == nil and moonring.memory_check.judge_host(f, 8, 0) == nil, "a host with room is too small")
+  check((moonring.memory_check.judge_host(away, 8, 6 * P) or ""):find("of the host's memory", 1, true), "a host with half the room will do")
+  check(verdict == "refuse" and words:find("foretold to take", 1, true) and words:find("optimizer ", 1, true) and words:find("zero_stage: 1", 1, true) and not words:find "\n", words)
+end
+
+-- Published figures: what their settings are foretold to take comes near what they had, and never below two thirds of it: what is foretold leaves allocators out.
+function sections.published()
+  near("Qwen2.5-7B", published.models["Qwen2.5-7B"].embedding + published.models["Qwen2.5-7B"].head + published.models["Qwen2.5-7B"].blocks, 7615616512)
+  near("Llama-3.1-8B", published.models["Llama-3.1-8B"].embedding + published.models["Llama-3.1-8B"].head + published.models["Llama-3.1-8B"].blocks, 8030261248)
+  for _, of in ipairs(published.tables) do
+    for _, row in ipairs(of.rows) do
+      local r = moonring.plan_tables.row(of, row)
+      check(r.foretold >= 0.95 * r.theirs and r.foretold <= 2 * r.theirs, of.title, ": ", row.model, ", sp ", row.sp, ": foretold ", r.foretold, ", published ", r.theirs)
+      check(r.offloading > r.ours, of.title, ": ", row.model, ": offload makes it no longer")
+    end
+  end
+end
+
+-- Sizes and links as people write them.
+function sections.sizes()
+  near("80GiB", machine.bytes("80GiB", "memory"), 80 * 2 ^ 30)
+  near("500MB", machine.bytes("500MB", "memory"), 5e8)
+  near("1.5 tb", machine.bytes("1.5 tb", "memory"), 1.5e12)
+  for _, text in ipairs { "abc", "80", "GiB", "-1GB", "0GB", "80GiBs", "" } do
+    local ok, message = pcall(machine.bytes, text, "memory")
+    check(not ok and tostring(message):find("memory: wanted a size such as 80GiB", 1, true), "'", text, "' is taken: ", message)
+  end
+  near("12.5", machine.link("12.5", "link"), 12.5e9)
+  near("nvlink", machine.link("nvlink", "link"), 2e11)
+  local ok, message = pcall(machine.link, "nvlnk", "link")
+  check(not ok and message:find("link: wanted GB/s or one of ", 1, true) and message:find("did you mean 'nvlink'?", 1, true), message)
+  check(machine.show(2 ^ 30) == "1.0 GiB" and machine.show(150 * 2 ^ 30) == "150 GiB" and machine.show(5e5) == "0.5 MiB", "sizes for people")
+  local host = machine.host_memory()
+  check(host.total > 2 ^ 27 and host.available > 0 and host.available <= host.total, "this machine has ", host.available, " of ", host.total)
+end
+
+sections[section]()
+if #failures > 0 then error(#failures .. " differences:\n" .. table.concat(failures, "\n", 1, math.min(#failures, 30)), 0) end
