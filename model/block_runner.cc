@@ -10,6 +10,8 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/custom_class.h>
 
+#include "comm/memory_account.h"
+
 namespace moonring::model {
 namespace {
 
@@ -102,6 +104,7 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
     ctx->saved_data["call"] = c10::IValue::make_capsule(call);
     if (call->recompute != Recompute::kNone) {
       ctx->save_for_backward({hidden});
+      comm::CountAs(comm::MemoryPart::kCheckpointInputs, hidden);
       return call->Run(hidden, call->Kept());
     }
     call->graph = call->RunWithGraph(hidden, hidden.requires_grad());
@@ -112,6 +115,7 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(), "block runner: backward with create_graph is not supported");
+    const comm::MemoryScope memory(comm::MemoryPart::kActivations);
     const c10::intrusive_ptr<Call> call = CallOf(ctx);
     const bool retain = torch::autograd::get_current_graph_task_keep_graph();
     if (call->recompute != Recompute::kNone) {
