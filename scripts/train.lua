@@ -8,6 +8,7 @@ moonring.checks.train(config)
 moonring.launch(config.sequence_parallel_size, run.ranks(config))
 
 local mesh = run.mesh(config)
+local memory = moonring.memory_report.start(config, mesh)
 local checkpoint, notes = models.open(config)
 local tokenizer = moonring.vocabulary.open(config, checkpoint, moonring.templates.settle)
 local train, eval, each = moonring.datasets.load(config, tokenizer)
@@ -28,7 +29,7 @@ local optimizer, schedule = run.optimizer(config, weights), run.schedule(config,
 local references = objective.needs_reference and stages.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
   datasets = stages.datasets(train, evals) }) or {}
 runtime.reference = references.train
-local journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention })
+local journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention, memory = memory })
 for _, lines in ipairs { config.notes, notes } do
   for _, note in ipairs(lines) do journal:say(note) end
 end
@@ -58,6 +59,7 @@ end
 
 sample "before"
 mesh:barrier()
+moonring.trainer.release_memory() -- what preparing the data and loading the model took
 moonring.system.started()
 local evaluates, saves = run.due(config, "eval", counts), run.due(config, "save", counts)
 if evals and config.eval_on_start then evaluate() end

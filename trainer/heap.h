@@ -1,0 +1,22 @@
+#ifndef MOONRING_TRAINER_HEAP_H_
+#define MOONRING_TRAINER_HEAP_H_
+
+// What malloc has from the kernel: TCMalloc's figures where it is linked (the host), else the C library's.
+
+#include <cstdint>
+
+namespace moonring::trainer {
+
+struct HeapBytes {
+  int64_t used = 0;  // given to callers and not freed
+  int64_t held = 0;  // free, and not given back to the kernel
+};
+
+HeapBytes ReadHeap();  // some 10 microseconds
+
+// Gives what is held back to the kernel, as far as whole pages are free. Pages that are used again are faulted in again: 0.25 s a GiB.
+void ReleaseHeap();
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_HEAP_H_
