@@ -1,8 +1,10 @@
 // Optimizers, schedules, gradients, and what a run writes.
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -242,7 +244,7 @@ void OpenTrainer(lua_State* L) {
                  {"progress", Bind<&MakeProgress>},
                  {"peak_memory", Bind<[] { return trainer::PeakResidentBytes(); }>},
                  {"held_memory", Bind<[] { return trainer::ReadHeap().held; }>},
-                 {"release_memory", Bind<[] { trainer::ReleaseHeap(); }>},
+                 {"release_memory", Bind<[](std::optional<double> seconds) { trainer::ReleaseHeap(seconds.value_or(std::numeric_limits<double>::infinity())); }>},
                  {"live_memory", Bind<[] { return ByPart(comm::LiveMemory()); }>},
                  {"memory_watch", Bind<[](lua_State* state) { return std::make_shared<trainer::MemoryWatch>(HostOf(state).memory_at_start); }>},
              });

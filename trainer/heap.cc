@@ -13,6 +13,9 @@ __attribute__((weak)) void MallocExtension_ReleaseFreeMemory(void);
 namespace moonring::trainer {
 namespace {
 
+// 4 KiB pages that the kernel clears, on a server's core.
+constexpr double kFaultSecondsPerByte = 0.25 / (int64_t{1} << 30);
+
 int64_t Property(const char* name) {
   size_t value = 0;
   return MallocExtension_GetNumericProperty(name, &value) != 0 ? static_cast<int64_t>(value) : 0;
@@ -29,7 +32,8 @@ HeapBytes ReadHeap() {
   return {static_cast<int64_t>(info.uordblks + info.hblkhd), static_cast<int64_t>(info.fordblks)};
 }
 
-void ReleaseHeap() {
+void ReleaseHeap(double seconds) {
+  if (static_cast<double>(ReadHeap().held) * kFaultSecondsPerByte > seconds) return;
   if (MallocExtension_ReleaseFreeMemory != nullptr) {
     MallocExtension_ReleaseFreeMemory();
   } else {

@@ -4,6 +4,7 @@
 // What malloc has from the kernel: TCMalloc's figures where it is linked (the host), else the C library's.
 
 #include <cstdint>
+#include <limits>
 
 namespace moonring::trainer {
 
@@ -14,8 +15,9 @@ struct HeapBytes {
 
 HeapBytes ReadHeap();  // some 10 microseconds
 
-// Gives what is held back to the kernel, as far as whole pages are free. Pages that are used again are faulted in again: 0.25 s a GiB.
-void ReleaseHeap();
+// Gives what is held back to the kernel, as far as whole pages are free: where faulting it in again, at 0.25 s a GiB, would take no
+// longer than `seconds`.
+void ReleaseHeap(double seconds = std::numeric_limits<double>::infinity());
 
 }  // namespace moonring::trainer
 

@@ -123,7 +123,8 @@ function trainer.peak_memory() end
 function trainer.held_memory() end
 
 --- Gives what malloc keeps free back to the kernel, as far as whole pages are free.
-function trainer.release_memory() end
+---@param seconds? number only where taking it again would last no longer
+function trainer.release_memory(seconds) end
 
 --- The bytes of the host's live tensors by what they are for: weights, gradients, optimizer, checkpoint_inputs, activations, attention,
 --- logits, communication, other. What is on a GPU is not counted.

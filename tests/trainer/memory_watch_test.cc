@@ -42,15 +42,20 @@ TEST(Resources, AnonymousMemoryIsWhatWasTouchedAndNoFileBacks) {
 }
 
 TEST(Heap, CountsWhatIsUsedAndGivesBackWhatIsNot) {
+  constexpr int64_t kPieces = 1024, kPiece = 64 << 10;  // small ones, which malloc keeps when they are freed
   const HeapBytes before = ReadHeap();
-  std::vector<std::vector<char>> pieces(1000);
-  for (auto& piece : pieces) piece.assign(64 << 10, 1);  // small ones, which malloc keeps when they are freed
-  EXPECT_NEAR(ReadHeap().used, before.used + 1000 * (64 << 10), kSlack);
-  const std::vector<char> last(1000, 1);
-  pieces.clear();
-  EXPECT_NEAR(ReadHeap().used, before.used, kSlack);
-  ReleaseHeap();
-  EXPECT_LE(AnonymousBytes(), 1000 * (64 << 10) + before.used + before.held + 64 * kMiB);
+  std::vector<std::vector<char>> pieces(kPieces);
+  for (auto& piece : pieces) piece.assign(kPiece, 1);
+  EXPECT_NEAR(ReadHeap().used, before.used + kPieces * kPiece, kSlack);
+  for (int64_t i = 0; i < kPieces; ++i) {
+    if (i % 16 != 15) std::vector<char>().swap(pieces[i]);  // the rest keep the heap's end where it is
+  }
+  const int64_t freed = kPieces / 16 * 15 * kPiece, kept = AnonymousBytes();
+  EXPECT_NEAR(ReadHeap().held, before.held + freed, kSlack);
+  ReleaseHeap(/*seconds=*/0.001);  // some 4 MiB's
+  EXPECT_NEAR(AnonymousBytes(), kept, kSlack);
+  ReleaseHeap(/*seconds=*/0.1);
+  EXPECT_NEAR(AnonymousBytes(), kept - freed, 4 * kSlack);
 }
 
 TEST(MemoryWatch, KeepsThePeakThatCameAndWentAndItsParts) {
