@@ -3,10 +3,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cinttypes>
-#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
-#include <string>
 
 namespace moonring::trainer {
 
@@ -24,11 +23,11 @@ int64_t ResidentBytes() {
 }
 
 int64_t AnonymousBytes() {
-  std::ifstream status("/proc/self/status");
+  char text[4096] = {};  // asked often: read at once, and only these two lines looked for
+  std::ifstream("/proc/self/status").read(text, sizeof(text) - 1);
   int64_t bytes = 0;
-  for (std::string line; std::getline(status, line);) {
-    int64_t kib = 0;
-    if (std::sscanf(line.c_str(), "RssAnon: %" SCNd64, &kib) == 1 || std::sscanf(line.c_str(), "RssShmem: %" SCNd64, &kib) == 1) bytes += kib * 1024;
+  for (const char* name : {"\nRssAnon:", "\nRssShmem:"}) {
+    if (const char* at = std::strstr(text, name)) bytes += std::strtoll(at + std::strlen(name), nullptr, 10) * 1024;
   }
   return bytes;
 }
