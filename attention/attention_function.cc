@@ -5,6 +5,8 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "comm/memory_account.h"
+
 namespace moonring::attention {
 namespace {
 
@@ -14,10 +16,12 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD,
                             const OperatorPtr& attention_operator, const ScoreFunction& score, KeptAttention* kept) {
+    const comm::MemoryScope memory(comm::MemoryPart::kAttention);
     const AttentionCall call{q_THD.size(1), k_TKD.size(1), score};
     const QueryKeyValue inputs{q_THD, k_TKD, v_TKD};
     const bool resumes = kept != nullptr && !kept->empty();
     AttentionOperator::Result result = resumes ? attention_operator->Resume(call, inputs, kept->tensors()) : attention_operator->Forward(call, inputs);
+    for (const at::Tensor& tensor : result.kept) comm::CountAs(comm::MemoryPart::kAttention, tensor);
     if (kept != nullptr && !resumes) kept->Keep(std::move(result.kept));
     context->save_for_backward(std::move(result.saved));
     context->saved_data["operator"] = c10::IValue::make_capsule(attention_operator);
@@ -29,6 +33,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list douts) {
+    const comm::MemoryScope memory(comm::MemoryPart::kAttention);
     auto& data = context->saved_data;
     const auto attention_operator = c10::static_intrusive_pointer_cast<AttentionOperator>(data["operator"].toCapsule());
     const AttentionCall call{data["heads"].toInt(), data["kv_heads"].toInt(), {data["scale"].toDouble(), data["softcap"].toDouble()}};

@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
+#include "comm/memory_account.h"
 #include "comm/torch_status.h"
 
 namespace moonring::attention {
@@ -191,6 +192,7 @@ class Run {
   }
 
   void Start(Turn& turn) {
+    const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
     const int64_t rows = turn.step->tiles.key_rows, heads = turn.slice->kv.heads();
     turn.keys = NewKeyValue(rows, heads, rows_.k_SKD, rows_.k_SKD.scalar_type(), /*zero=*/false);
     turn.incoming = Exchange(SourceOf(turn), turn.step->send, turn.keys, turn.step->receive);
@@ -244,6 +246,7 @@ class Run {
   }
 
   Return SendHome(Turn& turn) {
+    const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
     // Both ways are those of the keys, in reverse. What comes has a buffer of its own: it is added, not put.
     Return home{&turn, {}};
     std::vector<Communicator::Message> sent, received;

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/group.h"
+#include "comm/memory_account.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 
@@ -135,6 +136,7 @@ absl::Status Communicator::AllReduce(absl::string_view operation, at::Tensor& t,
   CheckDtype(t);
   if (size() == 1 || t.numel() == 0) return absl::OkStatus();
   RETURN_IF_ERROR(Ready(operation));
+  const MemoryScope memory(MemoryPart::kCommunication);
   const auto& backend = BackendFor(*group_, t);
   const int64_t bytes = static_cast<int64_t>(t.nbytes());
   Count(2 * (size() - 1), 2 * (size() - 1) * bytes / size());
@@ -175,6 +177,7 @@ absl::StatusOr<at::Tensor> Communicator::AllToAll(const at::Tensor& rows, absl::
   TORCH_CHECK(rows.dim() >= 1 && rows.size(0) == Sum(send_rows), "all_to_all: a tensor of shape ", rows.sizes(), ", rows to send: ", Sum(send_rows));
   for (int r = 0; r < size(); ++r) TORCH_CHECK(send_rows[r] >= 0 && receive_rows[r] >= 0, "all_to_all: a negative count for rank ", r);
   TORCH_CHECK(send_rows[rank()] == receive_rows[rank()], "all_to_all: ", send_rows[rank()], " rows to itself, ", receive_rows[rank()], " from itself");
+  const MemoryScope memory(MemoryPart::kCommunication);
   const at::Tensor source = rows.detach().contiguous();
   if (size() == 1) return source;
   at::Tensor received = EmptyRows(source, Sum(receive_rows));
@@ -196,6 +199,7 @@ absl::StatusOr<std::vector<at::Tensor>> Communicator::AllGather(const at::Tensor
   TORCH_CHECK(static_cast<int>(rows_of_rank.size()) == size(), "all_gather: ", rows_of_rank.size(), " counts for ", size(), " ranks");
   TORCH_CHECK(rows.dim() >= 1 && rows.size(0) == rows_of_rank[rank()], "all_gather: a tensor of shape ", rows.sizes(),
               ", announced rows: ", rows_of_rank[rank()]);
+  const MemoryScope memory(MemoryPart::kCommunication);
   const at::Tensor mine = rows.detach().contiguous();
   if (size() == 1) return std::vector<at::Tensor>{mine};
   const at::Tensor everything = EmptyRows(mine, Sum(rows_of_rank));

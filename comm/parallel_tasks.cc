@@ -7,6 +7,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include "comm/memory_account.h"
+
 namespace moonring::comm {
 
 void RunParallelTasks(const std::vector<double>& cost_of_task, const std::function<void(int64_t)>& body) {
@@ -14,7 +16,9 @@ void RunParallelTasks(const std::vector<double>& cost_of_task, const std::functi
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return cost_of_task[a] > cost_of_task[b]; });
   std::atomic<size_t> next = 0;
+  const MemoryPart part = CurrentMemoryPart();
   const auto work = [&](int64_t, int64_t) {
+    const MemoryScope memory(part);
     at::AutoDispatchBelowADInplaceOrView below_autograd;  // a worker has its own grad mode
     for (size_t i = next++; i < order.size(); i = next++) body(order[i]);
   };

@@ -6,19 +6,25 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
+#include "comm/memory_account.h"
+
 namespace moonring::comm {
 
 Parameter::Parameter(std::string name, at::Tensor weight, bool trainable)
-    : name_(std::move(name)), weight_(weight.detach()), trainable_(trainable) {}
+    : name_(std::move(name)), weight_(weight.detach()), trainable_(trainable) {
+  CountAs(MemoryPart::kWeights, weight_);
+}
 
 at::Tensor Parameter::Lease(at::ScalarType dtype) const {
   at::NoGradGuard no_grad;
+  const MemoryScope memory(MemoryPart::kWeights);
   return weight_.detach().to(dtype);
 }
 
 at::ScalarType Parameter::gradient_dtype() const { return weight_.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 at::Tensor& Parameter::GradientOrZeros() {
+  const MemoryScope memory(MemoryPart::kGradients);
   if (!gradient_.defined()) gradient_ = at::zeros(weight_.sizes(), weight_.options().dtype(gradient_dtype()));
   return gradient_;
 }
@@ -27,6 +33,7 @@ void Parameter::AddGradient(const at::Tensor& gradient) {
   TORCH_CHECK(trainable_, name_, ": a gradient for a frozen parameter");
   TORCH_CHECK(gradient.sizes() == weight_.sizes(), name_, ": gradient of shape ", gradient.sizes(), ", weight of shape ", weight_.sizes());
   at::NoGradGuard no_grad;
+  const MemoryScope memory(MemoryPart::kGradients);
   if (gradient_.defined()) {
     gradient_.add_(gradient);
     return;
@@ -40,6 +47,7 @@ void Parameter::TakeGradient(at::Tensor gradient) {
                     gradient.is_contiguous() && gradient.storage().nbytes() == gradient.nbytes();
   if (keep) {
     gradient_ = gradient.detach();
+    CountAs(MemoryPart::kGradients, gradient_);
   } else {
     AddGradient(gradient);
   }

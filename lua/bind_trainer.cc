@@ -1,9 +1,12 @@
 // Optimizers, schedules, gradients, and what a run writes.
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -11,15 +14,21 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "comm/memory_account.h"
 #include "comm/mesh.h"
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
 #include "lua/handles.h"
 #include "lua/options.h"
+#include "lua/vm.h"
 #include "trainer/adamw.h"
+#include "trainer/device_memory.h"
 #include "trainer/gradients.h"
+#include "trainer/heap.h"
 #include "trainer/heat_map.h"
+#include "trainer/memory_watch.h"
 #include "trainer/metrics_log.h"
 #include "trainer/optimizer.h"
 #include "trainer/plots.h"
@@ -160,9 +169,36 @@ std::shared_ptr<trainer::Progress> MakeProgress(Options options) {
   return std::make_shared<trainer::Progress>(trainer::ProgressOptions{.total_steps = total_steps, .bar = trainer::OnTerminal(2)});
 }
 
+// Bytes by part, under the part's name with underscores.
+using Bytes = std::map<std::string, int64_t>;
+
+Bytes ByPart(const comm::MemoryByPart& memory) {
+  Bytes bytes;
+  for (int i = 0; i < comm::kMemoryParts; ++i) {
+    bytes[absl::StrReplaceAll(comm::MemoryPartName(static_cast<comm::MemoryPart>(i)), {{" ", "_"}})] = memory.bytes[i];
+  }
+  return bytes;
+}
+
+int64_t ScriptBytes(lua_State* L) { return int64_t{1024} * lua_gc(L, LUA_GCCOUNT, 0) + lua_gc(L, LUA_GCCOUNTB, 0); }
+
+// -> bytes at the peak by part, and totals.
+std::tuple<Bytes, Bytes> ReportOfWatch(lua_State* L, trainer::MemoryWatch& watch) {
+  const trainer::MemoryWatch::Peak peak = watch.peak(ScriptBytes(L));
+  Bytes parts = ByPart(peak.moment.tensors);
+  parts["data_and_libraries"] = peak.moment.data;
+  parts["scripts"] = peak.moment.scripts;
+  parts["held_by_allocator"] = peak.moment.held;
+  Bytes totals = {{"explained", peak.moment.explained()}, {"kernel", peak.kernel}, {"start_level", watch.level().kernel}, {"tensors", comm::PeakMemory().total()}};
+  const trainer::DeviceMemory device = trainer::ReadDeviceMemory();
+  if (device.reserved_peak > 0) totals.insert({{"device_allocated", device.allocated_peak}, {"device_reserved", device.reserved_peak}});
+  return {std::move(parts), std::move(totals)};
+}
+
 }  // namespace
 
 void OpenTrainer(lua_State* L) {
+  HostOf(L).memory_at_start = trainer::ReadMemory(ScriptBytes(L));
   Class<trainer::Optimizer>::Register(
       L, "Optimizer",
       {
@@ -193,6 +229,7 @@ void OpenTrainer(lua_State* L) {
           {"report", Bind<[](trainer::Progress& progress, int64_t step, std::string text) { progress.Report(step, text); }>},
           {"line", Bind<[](trainer::Progress& progress, std::string text) { progress.Line(text); }>},
       });
+  Class<trainer::MemoryWatch>::Register(L, "MemoryWatch", {{"take_peak", Bind<[](trainer::MemoryWatch& watch) { return watch.TakeKernelPeak(); }>}, {"report", Bind<&ReportOfWatch>}});
   PushModule(L, "moonring.trainer",
              {
                  {"adamw", Bind<&MakeAdamW>},
@@ -206,6 +243,10 @@ void OpenTrainer(lua_State* L) {
                  {"log", Bind<&MakeLog>},
                  {"progress", Bind<&MakeProgress>},
                  {"peak_memory", Bind<[] { return trainer::PeakResidentBytes(); }>},
+                 {"held_memory", Bind<[] { return trainer::ReadHeap().held; }>},
+                 {"release_memory", Bind<[](std::optional<double> seconds) { trainer::ReleaseHeap(seconds.value_or(std::numeric_limits<double>::infinity())); }>},
+                 {"live_memory", Bind<[] { return ByPart(comm::LiveMemory()); }>},
+                 {"memory_watch", Bind<[](lua_State* state) { return std::make_shared<trainer::MemoryWatch>(HostOf(state).memory_at_start); }>},
              });
 }
 

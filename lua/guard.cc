@@ -2,11 +2,13 @@
 
 #include <cstring>
 #include <exception>
+#include <new>
 #include <stdexcept>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "comm/memory_account.h"
 #include "comm/torch_status.h"
 
 namespace moonring::lua {
@@ -44,6 +46,8 @@ int Guarded(lua_State* L, lua_CFunction function) {
   absl::Status status;
   try {
     return function(L);
+  } catch (const std::bad_alloc&) {
+    status = absl::ResourceExhaustedError(comm::OutOfMemory("data and libraries", 0));
   } catch (const std::exception& exception) {
     status = comm::StatusOfException(exception);
   }

@@ -20,6 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "comm/memory_account.h"
 #include "comm/nearest_name.h"
 #include "comm/rendezvous.h"
 #include "lua/assets.h"
@@ -114,6 +115,7 @@ int Run(int argc, char** argv) {
   }
 
   ShareCores();
+  comm::InstallMemoryAccount();
   Vm vm(Host{.assets = *assets, .command = command, .device = line->device, .ranks = line->ranks, .sandbox = line->sandbox});
   const ScriptError error = vm.Run(path, chunk, line->arguments);
   std::fflush(stdout);  // what the script said comes before why it ended

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "comm/memory_account.h"
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/guard.h"
@@ -102,6 +103,7 @@ Host& HostOf(lua_State* L) {
 }
 
 int ExitCode(const std::string& message, bool started) {
+  if (absl::StrContains(message, "out of memory")) return started ? 1 : 2;
   for (const absl::StatusCode later : {absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kAborted,
                                        absl::StatusCode::kAlreadyExists,  // a port
                                        absl::StatusCode::kInternal, absl::StatusCode::kResourceExhausted}) {
@@ -156,11 +158,12 @@ ScriptError Vm::RunScript(const std::string& path, const std::string& chunk, con
     lua_setfenv(L, -2);
   }
   for (const std::string& argument : arguments) lua_pushlstring(L, argument.data(), argument.size());
-  if (lua_pcall(L, static_cast<int>(arguments.size()), 0, 1) == 0) {
+  const int ended = lua_pcall(L, static_cast<int>(arguments.size()), 0, 1);
+  if (ended == 0) {
     lua_settop(L, 0);
     return {};
   }
-  const std::string message = WordsOf(L);
+  const std::string message = ended == LUA_ERRMEM ? comm::OutOfMemory("scripts", 0) : WordsOf(L);
   lua_settop(L, 0);
   return {ExitCode(message, host_->started), message};
 }

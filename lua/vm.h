@@ -16,6 +16,7 @@
 #include <lua.hpp>
 
 #include "lua/assets.h"
+#include "trainer/memory_watch.h"
 
 namespace moonring::lua {
 
@@ -29,6 +30,7 @@ struct Host {
   // What the host closes when the script has ended, the last opened first: never the collector, whose order nobody knows.
   // Each gets the script's error, "" where there was none.
   std::vector<std::function<void(const std::string& error)>> closers;
+  trainer::MemorySample memory_at_start;  // once the bindings are there, before any script
   bool started = false;              // set by the script once its first step begins: what fails later exits with 1, not 2
 };
 

@@ -10,6 +10,8 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/custom_class.h>
 
+#include "comm/memory_account.h"
+
 namespace moonring::model {
 namespace {
 
@@ -125,6 +127,7 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
     ctx->set_materialize_grads(false);
     ctx->saved_data["call"] = c10::IValue::make_capsule(call);
     if (!call->keeps_graph()) {
+      comm::CountAs(comm::MemoryPart::kCheckpointInputs, hidden);
       variable_list results = call->Run(hidden, call->Kept());
       if (call->options.store == nullptr) {
         ctx->save_for_backward({hidden});
@@ -141,6 +144,7 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(), "block runner: backward with create_graph is not supported");
+    const comm::MemoryScope memory(comm::MemoryPart::kActivations);
     const c10::intrusive_ptr<Call> call = CallOf(ctx);
     const bool retain = torch::autograd::get_current_graph_task_keep_graph();
     if (!call->keeps_graph()) {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "comm/counter_random.h"
+#include "comm/memory_account.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 #include "model/weights.h"
@@ -117,6 +118,7 @@ at::Tensor EmbeddingNoise(const Noise& noise, const at::Tensor& hidden_TD) {
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(std::shared_ptr<Checkpoint> checkpoint, TransformerOptions options,
                                                                const std::vector<std::shared_ptr<const Adapter>>& merged) {
   RETURN_IF_ERROR(CheckDtypes(options), "transformer");
+  const comm::MemoryScope memory(comm::MemoryPart::kWeights);
   const bool tied = checkpoint->config().tie_word_embeddings;
   const bool parted = std::any_of(merged.begin(), merged.end(), [&](const auto& adapter) { return adapter->Unties(checkpoint->config()); });
   const ModelConfig config = parted ? Untied(checkpoint->config()) : checkpoint->config();
@@ -217,6 +219,7 @@ Recompute Transformer::RecomputeOf(int64_t layer) const {
 Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention,
                             const ForwardOptions& options) {
   TORCH_CHECK(ids_T.sizes() == positions_T.sizes(), "transformer: ids of shape ", ids_T.sizes(), ", positions of shape ", positions_T.sizes());
+  const comm::MemoryScope memory(comm::MemoryPart::kActivations);
   const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
   auto rotaries = std::make_shared<std::vector<Rotary>>();
   for (const RotaryRule& rule : config_.rotaries) rotaries->push_back(MakeRotary(rule, positions_T.to(options_.device), options.lengths_T, stream));

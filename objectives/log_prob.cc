@@ -8,6 +8,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "comm/memory_account.h"
 #include "comm/sequence.h"
 
 namespace moonring::objectives {
@@ -84,7 +85,9 @@ void ForEachBlock(const at::Tensor& rows_RV, const F& fn) {
   if (!rows_RV.is_cpu()) return fn(0, rows);
   const int64_t row_bytes = std::max<int64_t>(1, rows_RV.size(1) * rows_RV.element_size());
   const int64_t block = std::max<int64_t>(1, kBlockBytes / row_bytes);
+  const comm::MemoryPart part = comm::CurrentMemoryPart();
   at::parallel_for(0, (rows + block - 1) / block, 1, [&](int64_t first, int64_t last) {
+    const comm::MemoryScope memory(part);
     at::NoGradGuard no_grad;  // grad mode is a thread's own
     for (int64_t i = first; i < last; ++i) fn(i * block, std::min(rows, (i + 1) * block));
   });
@@ -182,6 +185,7 @@ class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFuncti
   // `anchor` requires a gradient where the head does: it makes the node exist although the hidden states need none.
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden_TD, const at::Tensor& anchor, const at::Tensor& targets_T,
                             const c10::intrusive_ptr<Call>& call) {
+    const comm::MemoryScope memory(comm::MemoryPart::kLogits);
     const at::Tensor rows_N = targets_T.ne(comm::kIgnore).nonzero().squeeze(1);
     const at::Tensor targets_N = targets_T.index_select(0, rows_N);
     const int64_t rows = rows_N.size(0);
@@ -217,6 +221,7 @@ class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFuncti
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
+    const comm::MemoryScope memory(comm::MemoryPart::kLogits);
     TORCH_CHECK(!at::GradMode::is_enabled(), "objectives.log_prob: a second derivative was asked for; there is none");
     const auto saved = context->get_saved_variables();
     const at::Tensor &hidden_TD = saved[0], &rows_N = saved[1], &targets_N = saved[2], &logsumexp_N = saved[3];

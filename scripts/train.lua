@@ -8,6 +8,7 @@ moonring.checks.train(config)
 moonring.launch(config.sequence_parallel_size, run.ranks(config))
 
 local mesh = run.mesh(config)
+local memory = moonring.memory_report.start(config, mesh)
 local checkpoint, notes = models.open(config)
 local tokenizer = moonring.vocabulary.open(config, checkpoint, moonring.templates.settle)
 local train, eval, each = moonring.datasets.load(config, tokenizer)
@@ -16,7 +17,7 @@ moonring.datasets.check_evaluation(config, eval, each)
 if config.eval_strategy == "no" and not config.do_eval then eval, each = nil, nil end -- held out, and left alone
 local evals = each or eval and { { dataset = eval } }
 moonring.vocabulary.fit(config, checkpoint, tokenizer, not config.streaming and train, evals)
-notes[#notes + 1] = moonring.memory_check.run(config, { mesh = mesh, device = run.device(config), checkpoint = checkpoint, dataset = train })
+notes[#notes + 1] = moonring.memory_check.run(config, { mesh = mesh, device = run.device(config), checkpoint = checkpoint, dataset = train, report = memory })
 local learner = models.learner(config, checkpoint)
 local attention = run.attention(config, mesh, learner)
 local counts = run.counts(config, train:size(), mesh:dp_size())
@@ -29,7 +30,7 @@ local optimizer, schedule = run.optimizer(config, weights), run.schedule(config,
 local references = objective.needs_reference and stages.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
   datasets = stages.datasets(train, evals) }) or {}
 runtime.reference = references.train
-local journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention })
+local journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention, memory = memory })
 for _, lines in ipairs { config.notes, notes } do
   for _, note in ipairs(lines) do journal:say(note) end
 end
@@ -59,10 +60,12 @@ end
 
 sample "before"
 mesh:barrier()
+moonring.trainer.release_memory() -- what preparing the data and loading the model took
 moonring.system.started()
 local evaluates, saves = run.due(config, "eval", counts), run.due(config, "save", counts)
 if evals and config.eval_on_start then evaluate() end
 for step, k in moonring.count(run.steps(config, train, mesh, counts)) do
+  local began = moonring.system.clock()
   local loss, metrics = runtime:backward(step, k)
   local norm = run.clip(config, weights, step, k)
   local lr = schedule:at(k - 1)
@@ -71,6 +74,7 @@ for step, k in moonring.count(run.steps(config, train, mesh, counts)) do
   journal:step { step = k, loss = loss, lr = lr, grad_norm = norm, tokens = step:tokens(), metrics = metrics, epoch = counts.epoch_after(step:epoch(), step:index()) }
   if evals and evaluates(k, step) and checkpoints:judge(evaluate(), k) then journal:best(checkpoints.best) end
   if saves(k, step) then checkpoints:save(k) end
+  moonring.trainer.release_memory((moonring.system.clock() - began) / 200) -- where taking it again is half a percent of the step at most
   if checkpoints.stale >= (config.early_stopping_steps or math.huge) then break end
 end
 if config.load_best_model_at_end and checkpoints.best then

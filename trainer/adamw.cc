@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
+#include "comm/memory_account.h"
 #include "trainer/lora_plus.h"
 #include "trainer/weight_decay.h"
 
@@ -35,6 +36,7 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options, comm:
 
 void AdamW::Step(double lr) {
   at::NoGradGuard no_grad;
+  const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
   for (Slot& slot : slots_) {
     if (slot.parameter->trainable() && slot.parameter->gradient().defined()) StepSlot(slot, lr);
   }
@@ -42,6 +44,7 @@ void AdamW::Step(double lr) {
 
 void AdamW::StepSlot(Slot& slot, double lr) const {
   at::Tensor& weight = slot.parameter->weight();
+  comm::CountWritten(comm::MemoryPart::kWeights, weight);
   const at::Tensor& gradient = slot.parameter->gradient();
   const at::ScalarType dtype = slot.parameter->gradient_dtype();
   TORCH_CHECK(gradient.sizes() == weight.sizes() && gradient.scalar_type() == dtype, "trainer.adamw: ", slot.parameter->name(), ": gradient ", gradient.sizes(),
@@ -72,6 +75,7 @@ std::map<std::string, at::Tensor> AdamW::SaveState() const {
 }
 
 absl::Status AdamW::LoadState(const std::map<std::string, at::Tensor>& state) {
+  const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
   std::vector<Slot> loaded = slots_;
   size_t used = 0;
   for (Slot& slot : loaded) {

@@ -10,6 +10,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
+#include "comm/memory_account.h"
 #include "comm/status_macros.h"
 
 namespace moonring::trainer {
@@ -32,6 +33,7 @@ class Bucket {
       if (count == capacity) {  // a whole bucket by itself needs no copy
         RETURN_IF_ERROR(group_.AllReduceSum(slice));
       } else {
+        const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
         if (!buffer_.defined() || buffer_.scalar_type() != flat.scalar_type()) buffer_ = at::empty({capacity}, flat.options());
         buffer_.narrow(0, filled_, count).copy_(slice);
         slices_.push_back(slice);

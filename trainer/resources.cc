@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 
 namespace moonring::trainer {
@@ -18,6 +20,16 @@ int64_t ResidentBytes() {
   int64_t size = 0, resident = 0;
   if (!(statm >> size >> resident)) return 0;
   return resident * sysconf(_SC_PAGESIZE);
+}
+
+int64_t AnonymousBytes() {
+  char text[4096] = {};  // asked often: read at once, and only these two lines looked for
+  std::ifstream("/proc/self/status").read(text, sizeof(text) - 1);
+  int64_t bytes = 0;
+  for (const char* name : {"\nRssAnon:", "\nRssShmem:"}) {
+    if (const char* at = std::strstr(text, name)) bytes += std::strtoll(at + std::strlen(name), nullptr, 10) * 1024;
+  }
+  return bytes;
 }
 
 }  // namespace moonring::trainer

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
+#include "comm/memory_account.h"
 #include "trainer/lora_plus.h"
 #include "trainer/weight_decay.h"
 
@@ -21,10 +22,12 @@ absl::StatusOr<std::unique_ptr<Sgd>> Sgd::Create(SgdOptions options, comm::Param
 
 void Sgd::Step(double lr) {
   at::NoGradGuard no_grad;
+  const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
   for (const auto& parameter : parameters_) {
     const at::Tensor& gradient = parameter->gradient();
     if (!parameter->trainable() || !gradient.defined()) continue;
     at::Tensor& weight = parameter->weight();
+    comm::CountWritten(comm::MemoryPart::kWeights, weight);
     TORCH_CHECK(gradient.sizes() == weight.sizes(), "trainer.sgd: ", parameter->name(), ": gradient ", gradient.sizes(), ", weight ", weight.sizes());
     const double rate = lr * LoraPlusRate(*parameter, options_.loraplus_ratio);
     const double kept = DecaysWeight(parameter->name()) ? 1.0 - rate * options_.weight_decay : 1.0;

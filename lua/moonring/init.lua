@@ -48,6 +48,7 @@ local moonring = {
   needle = require "moonring.needle",
   help = require "moonring.help",
   journal = require "moonring.journal",
+  memory_report = require "moonring.memory_report",
   flags = flags.read,
   required = flags.required,
   null = system.null,

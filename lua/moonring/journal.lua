@@ -29,10 +29,10 @@ local function report(self)
   system.write(self.config.output_dir .. "/data_report.json", self.dataset:report_json() .. "\n")
 end
 
---- `parts`: { mesh, counts, checkpoint, dataset, attention }.
+--- `parts`: { mesh, counts, checkpoint, dataset, attention, memory }; memory is a moonring.memory_report, or nil.
 function journal.open(config, parts)
   local mesh, counts = parts.mesh, parts.counts
-  local self = setmetatable({ config = config, mesh = mesh, counts = counts, dataset = parts.dataset, tokens = 0, since = {}, metrics = {}, total_loss = 0, steps = 0, chosen = {},
+  local self = setmetatable({ config = config, mesh = mesh, counts = counts, dataset = parts.dataset, memory = parts.memory, tokens = 0, since = {}, metrics = {}, total_loss = 0, steps = 0, chosen = {},
     evaluations = {} }, Journal)
   if mesh:rank() ~= 0 then return self end
   local function interval(value) return checkpoints.interval(value or config.logging_steps, counts.total_steps) end
@@ -77,11 +77,13 @@ function Journal:step(record)
   local c = self.config
   local due = record.step % c.logging_steps == 0 or (record.step == 1 and c.logging_first_step)
   if due then
-    local peak = self.mesh:max(trainer.peak_memory())
+    local peak, held = self.mesh:max(trainer.peak_memory()), self.mesh:max(trainer.held_memory())
+    local anonymous = self.memory and self.memory:take_peak()
     local mean = 0
     for _, loss in ipairs(self.since) do mean = mean + loss / #self.since end
     local means = metrics.means(self.metrics)
     means.accuracy = means.accuracy or means["rewards/accuracies"] -- LLaMA-Factory's name in this file
+    means.allocator_held_bytes, means.peak_anonymous_bytes = held, anonymous
     self.since, self.metrics, self.last_loss = {}, {}, mean
     if self.log then
       local norm = c.max_grad_norm > 0 and record.grad_norm or nil
@@ -91,6 +93,7 @@ function Journal:step(record)
     end
   end
   if self.progress then self.progress:step(record.step) end
+  if self.memory and record.step == 1 then self.memory:tell(self, "after the first step") end
 end
 
 -- Numbers by name, each name behind a prefix.
@@ -156,6 +159,7 @@ end
 --- The end of the training: result files and plots.
 function Journal:close()
   self.closed = true
+  if self.memory then self.memory:tell(self, "at the end") end
   if not self.log then return end
   local c = self.config
   self.log:finish(self.total_loss / math.max(self.steps, 1), self.steps * self.counts.examples_per_step)

@@ -212,6 +212,7 @@ section("Run", {
   { "report_to", "list", "none", "loggers", warned = "trainer_log.jsonl has it all" },
   { "run_name", "string", null, "a name for loggers", ignored = "" },
   { "plot_loss", "bool", false, "draw training_loss.png" },
+  { "memory_report", "bool", false, "tell after the first step and at the end what each byte is for at the peak: weights, gradients, optimizer, checkpoint inputs and so on, beside what the kernel counts; memory_report.json. The log then has peak_anonymous_bytes" },
   { "sample_prompt", "string", null, "a question that the model answers before and after the training" },
   { "save_strategy", "string", "steps", "when a checkpoint-N of the model is written", choices = { "no", "steps", "epoch" }, others = { "best" } },
   { "save_steps", "float", 500, "steps between checkpoints; below 1: a part of all steps. The last step has one too" },

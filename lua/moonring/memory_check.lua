@@ -57,17 +57,19 @@ local function longest(c, dataset)
   return report.longest > 0 and report.longest or nil
 end
 
---- Ends a run that would not fit, by memory_check; gives a line for the log where it is near, or nil. Collective: every rank judges by the least that one of them has.
+--- Ends a run that would not fit, by memory_check; gives a line for the log where it is near, or nil. `parts.report`, where there is one, is told what is
+-- foretold. Collective: every rank judges by the least that one of them has.
 function memory_check.run(c, parts)
-  if c.memory_check == "off" then return nil end
   local local_ranks = tonumber(system.environment "LOCAL_WORLD_SIZE") or parts.mesh:size()
-  local bytes = c.memory_limit and machine.bytes(c.memory_limit, "memory_limit") or machine.memory_of_rank(parts.device, local_ranks) or math.huge
-  bytes = -parts.mesh:max(-bytes)
-  if bytes == math.huge then return nil end
   local function facts_with(changes)
     return memory_facts.run(setmetatable(changes, { __index = c }), parts.checkpoint, { ranks = parts.mesh:size(), device = parts.device, machine = local_ranks,
       longest = longest(c, parts.dataset) })
   end
+  if parts.report then parts.report:foretell(memory.predict(facts_with {})) end
+  if c.memory_check == "off" then return nil end
+  local bytes = c.memory_limit and machine.bytes(c.memory_limit, "memory_limit") or machine.memory_of_rank(parts.device, local_ranks) or math.huge
+  bytes = -parts.mesh:max(-bytes)
+  if bytes == math.huge then return nil end
   local f = facts_with {}
   local verdict, words = memory_check.judge(f, bytes, facts_with)
   local host = memory_check.judge_host(f, local_ranks, -parts.mesh:max(-machine.host_memory().available))

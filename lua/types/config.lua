@@ -122,6 +122,7 @@ local config = {}
 ---@field logging_steps integer steps between lines of the log; 500 where absent
 ---@field logging_first_step boolean log the first step too; false where absent
 ---@field plot_loss boolean draw training_loss.png; false where absent
+---@field memory_report boolean tell after the first step and at the end what each byte is for at the peak; memory_report.json; false where absent
 ---@field sample_prompt? string a question that the model answers before and after the training
 ---@field save_strategy "no" | "steps" | "epoch" when a checkpoint-N of the model is written; steps where absent
 ---@field save_steps number steps between checkpoints; below 1: a part of all steps. The last step has one too; 500 where absent

@@ -11,6 +11,7 @@ local journal = {}
 ---@field checkpoint moonring.Checkpoint what is trained
 ---@field dataset moonring.Dataset what it learns from
 ---@field attention moonring.Attention
+---@field memory? moonring.MemoryReport
 
 --- Opens the log in output_dir, writes training_args.yaml and says what is about to be trained, on rank 0.
 ---@param config moonring.Configuration
@@ -46,6 +47,7 @@ function journal.sampler(config, mesh, model, tokenizer) end
 ---@field last_loss? number of the last line of the log
 ---@field last_evaluation? table<string, number> its numbers, by their "eval_" names
 ---@field closed? boolean the training is over
+---@field memory? moonring.MemoryReport where memory_report asks for it
 local Journal = {}
 
 --- Takes what attention says of a micro-batch, and tells of each strategy that "auto" chooses, once.

@@ -31,6 +31,7 @@ function check.judge_host(f, ranks, bytes) end
 ---@field device "cpu" | "cuda"
 ---@field checkpoint moonring.Checkpoint
 ---@field dataset moonring.Dataset | moonring.Stream
+---@field report? moonring.MemoryReport is told what is foretold
 
 --- By memory_check and memory_limit: ends a run that would not fit; gives a line for the log where it is near. Collective over all ranks.
 --- Errors: INVALID_ARGUMENT with what is foretold by part, what there is and what to change.

@@ -41,6 +41,7 @@
 ---@field needle moonring.needle
 ---@field help moonring.help
 ---@field journal moonring.journal
+---@field memory_report moonring.memory_report
 ---@field inspect moonring.inspect
 ---@field memory moonring.memory
 ---@field memory_facts moonring.memory_facts

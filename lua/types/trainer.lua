@@ -118,6 +118,39 @@ function trainer.progress(options) end
 ---@return integer
 function trainer.peak_memory() end
 
+--- What malloc keeps free of this process's memory, in bytes.
+---@return integer
+function trainer.held_memory() end
+
+--- Gives what malloc keeps free back to the kernel, as far as whole pages are free.
+---@param seconds? number only where taking it again would last no longer
+function trainer.release_memory(seconds) end
+
+--- The bytes of the host's live tensors by what they are for: weights, gradients, optimizer, checkpoint_inputs, activations, attention,
+--- logits, communication, other. What is on a GPU is not counted.
+---@return table<string, integer>
+function trainer.live_memory() end
+
+--- Begins to watch this process's memory, until it is closed.
+---@return moonring.MemoryWatch
+function trainer.memory_watch() end
+
+---@class moonring.MemoryWatch
+local MemoryWatch = {}
+
+--- The most anonymous and shared memory since the last call, in bytes.
+---@return integer
+function MemoryWatch:take_peak() end
+
+--- What the memory was for at its peak so far, above the level after start-up, in bytes: by part, as live_memory and data_and_libraries, scripts,
+--- held_by_allocator; and totals: explained (the parts' sum), kernel (the greatest that the kernel counted, anonymous and shared), start_level, and tensors
+--- (the most that tensors ever took); of a GPU device_allocated and device_reserved, its allocator's own peaks.
+---@return table<string, integer> parts
+---@return table<string, integer> totals
+function MemoryWatch:report() end
+
+function MemoryWatch:close() end
+
 ---@class moonring.Optimizer
 local Optimizer = {}
 

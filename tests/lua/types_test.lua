@@ -106,6 +106,8 @@ do
   o.Schedule = moonring.trainer.schedule { total_steps = 10 }
   o.Log = moonring.trainer.log { dir = scratch, total_steps = 10 }
   o.Progress = moonring.trainer.progress { total_steps = 10 }
+  o.MemoryWatch = moonring.trainer.memory_watch()
+  o.MemoryReport = moonring.memory_report.start({ memory_report = true, output_dir = scratch }, o.Mesh)
   o.Chat = moonring.chat.new(o.Model, o.Tokenizer, o.Template, {})
   o.Batch = moonring.batch.new(o.MicroBatch, o.Attention, o.Mesh)
   o.Runtime = moonring.runtime.new { mesh = o.Mesh, model = o.Model, attention = o.Attention, objective = moonring.objective.sft {} }
@@ -124,7 +126,7 @@ for module, class in pairs(modules) do
 end
 local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
-for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Router", "Runtime" } do live["moonring." .. name] = getmetatable(objects[name]) end
+for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Router", "Runtime" } do live["moonring." .. name] = getmetatable(objects[name]) end
 
 -- Sections ----------------------------------------------------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class Guard : public VmTest {
 TEST_F(Guard, KeepsTheTextOfAnException) {
   EXPECT_EQ(Run("\n\nruntime()").message, "script.lua:3: test.runtime: INTERNAL: boom");
   EXPECT_EQ(Run("status()").message, "script.lua:1: test.status: NOT_FOUND: no such thing");
-  EXPECT_EQ(Run("memory()").message, "script.lua:1: test.memory: RESOURCE_EXHAUSTED: out of memory");
+  EXPECT_EQ(Run("memory()").message, "script.lua:1: test.memory: RESOURCE_EXHAUSTED: out of memory: no more for data and libraries");
 }
 
 TEST_F(Guard, KeepsLibTorchsWordsWithoutItsStack) {

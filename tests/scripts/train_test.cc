@@ -158,7 +158,7 @@ TEST_F(TrainTest, RanksChangeNothing) {
   // Nor where it waits.
   for (const std::vector<std::string>& keys : std::vector<std::vector<std::string>>{
            {"recompute=selective"}, {"activation_offload=disk"}, {"activation_offload=disk", "recompute=selective", "activation_dir=" + Path("waiting")}}) {
-    const std::vector<json> other = Train("other" + std::to_string(keys.size()), keys);
+    const std::vector<json> other = Train("other_" + keys[0] + std::to_string(keys.size()), keys);
     ASSERT_EQ(other.size(), alone.size());
     for (size_t k = 0; k < alone.size(); ++k) {
       EXPECT_EQ(other[k].at("loss"), alone[k].at("loss")) << keys[0];

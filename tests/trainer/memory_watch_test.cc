@@ -1,0 +1,126 @@
+#include "trainer/memory_watch.h"
+
+#include <sys/mman.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "gtest/gtest.h"
+#include "trainer/heap.h"
+#include "trainer/resources.h"
+
+namespace moonring::trainer {
+namespace {
+
+using comm::MemoryPart;
+using comm::MemoryScope;
+
+constexpr int64_t kMiB = 1 << 20;
+constexpr int64_t kBig = 128 * kMiB;
+constexpr int64_t kSlack = 2 * kMiB;  // what the kernel has not counted yet, and what else the process does
+
+void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(60)); }
+
+at::Tensor Touched(int64_t bytes) { return at::ones({bytes}, at::kByte); }
+
+TEST(Resources, AnonymousMemoryIsWhatWasTouchedAndNoFileBacks) {
+  const int64_t before = AnonymousBytes();
+  ASSERT_GT(before, 0);
+  auto* pages = static_cast<char*>(mmap(nullptr, kBig, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  EXPECT_LE(AnonymousBytes(), before + kSlack);
+  std::memset(pages, 1, kBig);
+  EXPECT_NEAR(AnonymousBytes(), before + kBig, kSlack);
+  munmap(pages, kBig);
+  EXPECT_NEAR(AnonymousBytes(), before, kSlack);
+  EXPECT_LE(AnonymousBytes(), ResidentBytes() + kSlack);
+}
+
+TEST(Heap, CountsWhatIsUsedAndGivesBackWhatIsNot) {
+  constexpr int64_t kPieces = 1024, kPiece = 64 << 10;  // small ones, which malloc keeps when they are freed
+  const HeapBytes before = ReadHeap();
+  std::vector<std::vector<char>> pieces(kPieces);
+  for (auto& piece : pieces) piece.assign(kPiece, 1);
+  EXPECT_NEAR(ReadHeap().used, before.used + kPieces * kPiece, kSlack);
+  for (int64_t i = 0; i < kPieces; ++i) {
+    if (i % 16 != 15) std::vector<char>().swap(pieces[i]);  // the rest keep the heap's end where it is
+  }
+  const int64_t freed = kPieces / 16 * 15 * kPiece, kept = AnonymousBytes();
+  EXPECT_NEAR(ReadHeap().held, before.held + freed, kSlack);
+  ReleaseHeap(/*seconds=*/0.001);  // some 4 MiB's
+  EXPECT_NEAR(AnonymousBytes(), kept, kSlack);
+  ReleaseHeap(/*seconds=*/0.1);
+  EXPECT_NEAR(AnonymousBytes(), kept - freed, 4 * kSlack);
+}
+
+TEST(MemoryWatch, KeepsThePeakThatCameAndWentAndItsParts) {
+  comm::InstallMemoryAccount();
+  const MemorySample level = ReadMemory(1000);
+  MemoryWatch watch(level, std::chrono::milliseconds(1));
+  {
+    const MemoryScope scope(MemoryPart::kLogits);
+    const at::Tensor logits = Touched(kBig);
+    Pause();
+  }
+  {
+    const MemoryScope scope(MemoryPart::kAttention);
+    const at::Tensor attention = Touched(kBig / 2);
+    Pause();
+  }
+  const MemoryWatch::Peak peak = watch.peak(5000);
+  EXPECT_NEAR(peak.kernel, kBig, kSlack);
+  EXPECT_EQ(peak.moment.tensors[MemoryPart::kLogits], kBig);
+  EXPECT_EQ(peak.moment.tensors[MemoryPart::kAttention], 0);
+  EXPECT_EQ(peak.moment.scripts, 4000);
+  EXPECT_NEAR(peak.moment.data, 0, kSlack) << "malloc gave nothing else";
+  EXPECT_NEAR(peak.moment.explained(), peak.kernel, kSlack);
+}
+
+TEST(MemoryWatch, WhatMallocGaveOtherwiseIsData) {
+  comm::InstallMemoryAccount();
+  MemoryWatch watch(ReadMemory(0), std::chrono::milliseconds(1));
+  {
+    const std::vector<char> text(kBig, 1);
+    Pause();
+  }
+  const MemorySample moment = watch.peak(0).moment;
+  EXPECT_NEAR(moment.data, kBig, kSlack);
+  EXPECT_EQ(moment.tensors.total(), 0);
+}
+
+TEST(MemoryWatch, TakesThePeakSinceTheLastTime) {
+  MemoryWatch watch(ReadMemory(0), std::chrono::milliseconds(1));
+  const int64_t before = AnonymousBytes();
+  {
+    const at::Tensor tensor = Touched(kBig);
+    Pause();
+  }
+  EXPECT_GE(watch.TakeKernelPeak(), before + kBig - kSlack);
+  EXPECT_LE(watch.TakeKernelPeak(), before + kBig / 2);
+  EXPECT_NEAR(watch.peak(0).kernel, kBig, kSlack) << "of the whole time";
+}
+
+TEST(MemoryWatch, AmongMomentsThatAreAlikeToTheKernelTheOneWithTheMostInUse) {
+  comm::InstallMemoryAccount();
+  MemoryWatch watch(ReadMemory(0), std::chrono::milliseconds(1));
+  const at::Tensor stays = Touched(kBig);
+  {
+    const MemoryScope scope(MemoryPart::kGradients);
+    const at::Tensor comes = Touched(kMiB);
+    Pause();
+  }
+  // To the kernel a little more, though less is in use: pages that no allocator knows of.
+  auto* pages = static_cast<char*>(mmap(nullptr, 2 * kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  std::memset(pages, 1, 2 * kMiB);
+  Pause();
+  munmap(pages, 2 * kMiB);
+  EXPECT_EQ(watch.peak(0).moment.tensors[MemoryPart::kGradients], kMiB);
+}
+
+}  // namespace
+}  // namespace moonring::trainer

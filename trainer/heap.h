@@ -1,0 +1,24 @@
+#ifndef MOONRING_TRAINER_HEAP_H_
+#define MOONRING_TRAINER_HEAP_H_
+
+// What malloc has from the kernel: TCMalloc's figures where it is linked (the host), else the C library's.
+
+#include <cstdint>
+#include <limits>
+
+namespace moonring::trainer {
+
+struct HeapBytes {
+  int64_t used = 0;  // given to callers and not freed
+  int64_t held = 0;  // free, and not given back to the kernel
+};
+
+HeapBytes ReadHeap();  // some 10 microseconds
+
+// Gives what is held back to the kernel, as far as whole pages are free: where faulting it in again, at 0.25 s a GiB, would take no
+// longer than `seconds`.
+void ReleaseHeap(double seconds = std::numeric_limits<double>::infinity());
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_HEAP_H_
