@@ -27,7 +27,9 @@
 #include "model/adapter_folder.h"
 #include "model/checkpoint.h"
 #include "model/digest.h"
+#include "model/disk_store.h"
 #include "model/freeze.h"
+#include "model/host_store.h"
 #include "model/safetensors_writer.h"
 #include "model/sampler.h"
 #include "model/save_folder.h"
@@ -72,6 +74,15 @@ std::optional<std::set<std::string>> Learning(const model::ModelConfig& config, 
   return comm::ValueOrThrow(model::WeightsThatLearn(config, wanted));
 }
 
+std::shared_ptr<model::ActivationStore> MakeStore(const std::optional<std::string>& where, const std::optional<std::string>& folder, const c10::Device& device) {
+  TORCH_CHECK_VALUE(folder.has_value() == (where == "disk"), "activation_dir is for activation_offload: disk, which wants one");
+  if (!where.has_value()) return nullptr;
+  TORCH_CHECK_VALUE(where == "cpu" || where == "disk", "activation_offload: wanted cpu or disk, got '", *where, "'");
+  TORCH_CHECK_VALUE(where == "cpu" || device.is_cpu(), "activation_offload: disk is for the CPU alone; cpu puts what is on a GPU into the host's memory");
+  if (where == "disk") return comm::ValueOrThrow(model::DiskStore::Create(*folder));
+  return device.is_cpu() ? nullptr : std::make_shared<model::HostStore>(device);  // on the CPU they are there already
+}
+
 std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkpoint, Options options) {
   model::TransformerOptions wanted = PrecisionOf(options.Get<std::string>("precision", "fp32"));
   const std::string recompute = options.Get<std::string>("recompute", "block");
@@ -79,7 +90,7 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   wanted.learning = Learning(checkpoint->config(), options);
   const auto adapters = options.Get<std::vector<std::string>>("adapters", {});
   const std::string device = options.Get<std::string>("device", "cpu");
-  const std::optional<std::string> offload_dir = options.Find<std::string>("activation_dir");
+  const std::optional<std::string> offload = options.Find<std::string>("activation_offload"), offload_dir = options.Find<std::string>("activation_dir");
   wanted.tile_bytes = options.Get<int64_t>("tile_bytes", wanted.tile_bytes);
   wanted.whole_layers = options.Get<int64_t>("whole_layers", 0);
   wanted.selective_layers = options.Get<int64_t>("selective_layers", 0);
@@ -87,7 +98,7 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   TORCH_CHECK_VALUE(wanted.tile_bytes >= 0, "tile_bytes: wanted 0 (no tiles) or more, got ", wanted.tile_bytes);
   TORCH_CHECK_VALUE(wanted.whole_layers >= 0 && wanted.selective_layers >= 0, "whole_layers, selective_layers: wanted 0 or more, got ", wanted.whole_layers, " and ",
                     wanted.selective_layers);
-  if (offload_dir.has_value()) wanted.activation_store = comm::ValueOrThrow(model::DiskStore::Create(*offload_dir));
+  wanted.activation_store = MakeStore(offload, offload_dir, wanted.device);
   TORCH_CHECK_VALUE(!(wanted.frozen && wanted.learning.has_value()), "frozen: true leaves no trainable_layers, trainable_modules or extra_modules");
   TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '", device, "'");
   wanted.device = c10::Device(device);

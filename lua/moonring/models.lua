@@ -76,7 +76,7 @@ end
 --- The model with what of it is to learn: all weights, an adapter's, or some layers'.
 function models.learner(c, checkpoint)
   local options, resumed = placement(c), nil
-  options.activation_dir = activation_dir(c)
+  options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
   options.adapters, resumed = adapters(c)
   if c.finetuning_type == "lora" then
     options.frozen = true

@@ -22,7 +22,8 @@ function model.open_config(path) end
 ---@field whole_layers? integer the first layers, that keep all they make whatever `recompute` says; 0 where absent
 ---@field selective_layers? integer the layers after them, that keep attention's result; 0 where absent
 ---@field tile_bytes? integer what a tile of rows may take in a block's MLP, where the block is recomputed; 0: all rows at once; 64 MiB where absent
----@field activation_dir? string a folder on a disk: blocks' inputs wait there for their backward, in files without a name; absent: in memory
+---@field activation_offload? "cpu" | "disk" where blocks' inputs wait for their backward: the host's memory, for a model on a GPU, or files without a name in activation_dir, for one on the CPU
+---@field activation_dir? string the folder of activation_offload: disk
 ---@field recompute? "block" | "selective" | "none" what backward makes again: each block from its input, all of a block but its attention, or nothing; "block" where absent
 ---@field frozen? boolean no weight learns; matrices are held in the matmul dtype; false where absent
 ---@field adapters? string[] adapter folders (PEFT's format), merged into the weights in this order: sums in fp64, rounded to the stored dtype once

@@ -1,4 +1,4 @@
-#include "model/activation_store.h"
+#include "model/disk_store.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
