@@ -28,7 +28,7 @@
 //                   on its neighbours; alone and unpadded it is the same
 //
 // Memory that a live forward keeps for its backward, beside what the objective keeps: (L + 1) T D numbers of the stream under
-// Recompute::kBlock; besides L times what attention keeps under kSelective; about L T (10 D + 3 I) under kNone. Backward of a
+// Recompute::kBlock; besides L times what attention keeps under kSelective; about L T (3 D + 2 I + what attention takes and keeps) under kNone. Backward of a
 // block takes about 10 T D besides, and a tile's work (TransformerOptions::tile_bytes). With an activation_store what is kept is
 // elsewhere, but for about three of the L + 1.
 

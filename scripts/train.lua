@@ -17,7 +17,7 @@ moonring.datasets.check_evaluation(config, eval, each)
 if config.eval_strategy == "no" and not config.do_eval then eval, each = nil, nil end -- held out, and left alone
 local evals = each or eval and { { dataset = eval } }
 moonring.vocabulary.fit(config, checkpoint, tokenizer, not config.streaming and train, evals)
-notes[#notes + 1] = moonring.memory_check.run(config, { mesh = mesh, device = run.device(config), checkpoint = checkpoint, dataset = train, report = memory })
+local memory_notes = moonring.memory_check.run(config, { mesh = mesh, device = run.device(config), checkpoint = checkpoint, dataset = train, report = memory })
 local learner = models.learner(config, checkpoint)
 local attention = run.attention(config, mesh, learner)
 local counts = run.counts(config, train:size(), mesh:dp_size())
@@ -31,7 +31,7 @@ local references = objective.needs_reference and stages.references(config, { che
   datasets = stages.datasets(train, evals) }) or {}
 runtime.reference = references.train
 local journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention, memory = memory })
-for _, lines in ipairs { config.notes, notes } do
+for _, lines in ipairs { config.notes, notes, memory_notes } do
   for _, note in ipairs(lines) do journal:say(note) end
 end
 runtime.on_batch = function(batch) journal:attention(attention:describe(batch:sequence())) end

@@ -43,8 +43,8 @@ section("Model", {
   { "disable_gradient_checkpointing", "bool", false, "keep every activation: the same as recompute: none" },
   { "gradient_checkpointing", "bool", false, "recompute of blocks", ignored = "it is on unless disable_gradient_checkpointing" },
   { "use_reentrant_gc", "bool", true, "the kind of recompute", ignored = "there is one" },
-  { "recompute", "string", "block", "what backward makes again: each block from its input; selective: all of a block but its attention; or nothing",
-    choices = { "block", "selective", "none" } },
+  { "recompute", "string", "block", "what backward makes again: each block from its input; selective: all of a block but its attention; or nothing; auto: as little as there is "
+    .. "memory for (memory_limit)", choices = { "block", "selective", "none", "auto" } },
   { "activation_offload", "string", null, "where blocks' inputs wait for their backward, with recompute: block or selective: cpu (host memory; on the CPU they are there anyway) or disk (in "
     .. "files without a name in activation_dir)", choices = { "cpu", "disk" } },
   { "activation_dir", "string", null, "a folder on a disk for activation_offload: disk; absent: output_dir" },

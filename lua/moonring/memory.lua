@@ -20,7 +20,7 @@ local memory = {}
 memory.coefficients = {
   stream = 1, -- [t, D] of a bytes in a block's backward: the gradient of what went in, in the place of that of what came out
   key_sums = 1, -- on a CPU [t, Hk, d] twice: gradients of keys and values that threads hold for themselves
-  graph_stream = 3, graph_normed = 7, graph_mlp = 3, -- recompute: none keeps of a layer [t, D] of a bytes, [t, D] of e bytes, [t, I] of e bytes
+  graph_stream = 2, graph_normed = 1, graph_mlp = 2, -- a layer that keeps its graph: [t, D] of a bytes, [t, D] of e bytes, [t, I] of e bytes, beside attention's
   whole_mlp = 6, -- [t, I] of e bytes where the MLP is never tiled: gate, up and their product, and the gradients of these
   whole_logits = 14, -- bytes a logit where they are made whole: in bf16, in fp32, their log-softmax, its gradient (Transformers' way: 2 + 4 + 4 + 4)
   whole_pair_logits = 18, -- the same where a reference answers meanwhile: the policy's in fp32 and their log-softmax, and the reference's 2 + 4 + 4
@@ -106,18 +106,28 @@ local function states(f, s)
   return held
 end
 
--- The layers' share that lives from forward to backward: inputs of blocks, what selective keeps, or the whole graph.
+-- How many layers keep their graph, and how many attention's result.
+local function spending(f)
+  local whole = f.recompute == "none" and f.depth or math.min(f.whole_layers or 0, f.depth)
+  return whole, f.recompute == "selective" and f.depth - whole or math.min(f.selective_layers or 0, f.depth - whole)
+end
+
+-- The layers' share that lives from forward to backward: inputs of blocks, what selective keeps, the whole graph. Then what the first layer keeps, and what of its own
+-- work the last one has kept already.
 local function kept(f, s, attention, held)
   local m, c, t = f.model, memory.coefficients, f.tokens / f.sp
-  if f.recompute == "none" then
-    return f.depth * (t * (m.hidden * (c.graph_stream * s.a + c.graph_normed * s.e) + c.graph_mlp * m.width * s.e) + attention.kept), attention.kept
-  end
-  local of_block = f.recompute == "selective" and attention.kept or 0
+  local whole, selective = spending(f)
   local input = t * m.hidden * s.a
-  if not select(2, held.moved(0, f.activation_offload)) then return f.depth * (input + of_block), of_block end
-  local stay = math.min(f.depth, c.offloaded_layers[f.activation_offload])
-  held.moved((f.depth - stay) * input, f.activation_offload)
-  return stay * input + f.depth * of_block, of_block
+  local graph = t * (m.hidden * (c.graph_stream * s.a + c.graph_normed * s.e) + (c.graph_mlp * m.width + (m.heads + 2 * m.kv_heads) * m.head_dim) * s.e) + attention.kept
+  local all = (f.depth - whole) * input + selective * attention.kept
+  if select(2, held.moved(0, f.activation_offload)) then
+    local stay = math.min(f.depth - whole, c.offloaded_layers[f.activation_offload]) / math.max(f.depth - whole, 1) * all
+    held.moved(all - stay, f.activation_offload)
+    all = stay
+  end
+  local of_first = whole > 0 and graph or input + (selective > 0 and attention.kept or 0)
+  local of_last = whole == f.depth and attention.waiting or (whole + selective == f.depth and attention.kept) or 0
+  return all + whole * graph, of_first, of_last
 end
 
 --- Bytes of a rank. `f`:
@@ -126,6 +136,7 @@ end
 --   depth     layers whose input a backward needs: all, but for those below the first that learns
 --   tokens    of a micro-batch, over the sp group; micro_batches of them in a step; sp, zero_ranks (over which states are sharded), zero_stage
 --   contexts, head_ranks, keys, contiguous   what the strategy makes of sp (attention_bytes.lua)
+--   whole_layers, selective_layers   that keep more than `recompute` says (nil: none)
 --   precision, recompute, optimizer, activation_offload, offload_optimizer (nil, "cpu" or "disk"), device ("cpu" or "cuda"), reference (whether another model is held), tile_bytes
 --             (nil: the coefficient; 0: no tiles)
 --   stream_bytes, stream_copies, sum_bytes, logits = "whole", mlp = "whole", offload_weights, offload_gradients, keeps_both (bf16 shards beside fp32 ones), pairs   other programs' ways
@@ -136,7 +147,7 @@ function memory.predict(f)
   local attention = attention_bytes.memory { tokens = f.tokens, sp = f.sp, heads = m.heads, kv_heads = m.kv_heads, head_dim = m.head_dim, contexts = f.contexts,
     head_ranks = f.head_ranks, keys = f.keys, contiguous = f.contiguous, element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device }
   local held = states(f, s)
-  local checkpoints, of_block = kept(f, s, attention, held)
+  local checkpoints, of_first, of_last = kept(f, s, attention, held)
   local input, hidden = t * m.hidden * s.a, t * m.hidden
   local all, head = s.g * held.learns, s.g * (m.tied and f.learns.embedding or f.learns.head)
   local learning = (f.learns.blocks + f.adapter) / m.layers
@@ -166,10 +177,9 @@ function memory.predict(f)
   local key_sums = f.device == "cpu" and c.key_sums * t * 2 * m.kv_heads * m.head_dim * math.max(4, s.e) or 0
   -- First what follows attention, then attention; the greater of the two.
   local function in_block(name, gradients, left)
-    local own = f.recompute == "none" and attention.waiting or of_block -- is counted among what waits already
-    moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left, attention = attention.waiting - own, communication = attention.exchanged,
+    moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left, attention = attention.waiting - of_last, communication = attention.exchanged,
       block = full + tile + tile_gradients })
-    moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left, attention = attention.attention + key_sums - own,
+    moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left, attention = attention.attention + key_sums - of_last,
       communication = attention.communication,
       block = full + s.e * learning })
     local last = table.remove(moments)
@@ -177,7 +187,7 @@ function memory.predict(f)
   end
   in_block("top block", math.max(before, head / shards), checkpoints)
   in_block("first block", (carried and all or all - s.g * ((m.tied and 0 or f.learns.embedding) + learning)) / shards,
-    math.min(checkpoints, f.recompute == "none" and checkpoints / f.depth or input + of_block))
+    math.min(checkpoints, of_first))
   moment("step", { gradients = all / shards, block = s.w ~= s.g and s.g * held.learns > 0 and s.g * math.max(m.vocab * m.hidden, m.hidden * m.width) / math.max(shards, 1) or 0 })
 
   local peak = moments[1]

@@ -4,6 +4,7 @@ local machine = require "moonring.machine"
 local memory = require "moonring.memory"
 local memory_facts = require "moonring.memory_facts"
 local plan = require "moonring.plan"
+local recompute = require "moonring.recompute"
 local system = require "moonring.native.system"
 
 local memory_check = {}
@@ -57,25 +58,31 @@ local function longest(c, dataset)
   return report.longest > 0 and report.longest or nil
 end
 
---- Ends a run that would not fit, by memory_check; gives a line for the log where it is near, or nil. `parts.report`, where there is one, is told what is
+-- Bytes of a rank: what memory_limit says, else what the least of them has.
+local function available(c, parts, local_ranks)
+  local bytes = c.memory_limit and machine.bytes(c.memory_limit, "memory_limit") or machine.memory_of_rank(parts.device, local_ranks) or math.huge
+  return -parts.mesh:max(-bytes)
+end
+
+--- Ends a run that would not fit, by memory_check; settles recompute: auto; gives lines for the log. `parts.report`, where there is one, is told what is
 -- foretold. Collective: every rank judges by the least that one of them has.
 function memory_check.run(c, parts)
   local local_ranks = tonumber(system.environment "LOCAL_WORLD_SIZE") or parts.mesh:size()
+  local lines, bytes = {}, available(c, parts, local_ranks)
   local function facts_with(changes)
     return memory_facts.run(setmetatable(changes, { __index = c }), parts.checkpoint, { ranks = parts.mesh:size(), device = parts.device, machine = local_ranks,
       longest = longest(c, parts.dataset) })
   end
-  if parts.report then parts.report:foretell(memory.predict(facts_with {})) end
-  if c.memory_check == "off" then return nil end
-  local bytes = c.memory_limit and machine.bytes(c.memory_limit, "memory_limit") or machine.memory_of_rank(parts.device, local_ranks) or math.huge
-  bytes = -parts.mesh:max(-bytes)
-  if bytes == math.huge then return nil end
+  if bytes < math.huge then lines[1] = recompute.settle(c, facts_with {}, bytes) end
   local f = facts_with {}
+  if parts.report then parts.report:foretell(memory.predict(f)) end
+  if c.memory_check == "off" or bytes == math.huge then return lines end
   local verdict, words = memory_check.judge(f, bytes, facts_with)
   local host = memory_check.judge_host(f, local_ranks, -parts.mesh:max(-machine.host_memory().available))
   if host and verdict ~= "refuse" then verdict, words = "refuse", host end
   if verdict == "refuse" and c.memory_check == "refuse" then config.fail(words) end
-  return words
+  lines[#lines + 1] = words
+  return lines
 end
 
 return memory_check

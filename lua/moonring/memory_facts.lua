@@ -113,7 +113,7 @@ function memory_facts.run(c, checkpoint, given)
   local tokens = math.min(most, step)
   local f = { model = m, learns = learns, adapter = adapted, depth = depth, tokens = tokens, sp = sp, ranks = given.ranks, machine = given.machine or given.ranks,
     documents = documents, micro_batches = math.ceil(step / most), alone = alone, step = step, strategy = c.sequence_parallel_mode, device = given.device, precision = run.precision(c),
-    recompute = c.disable_gradient_checkpointing and "none" or c.recompute, optimizer = c.optim == "sgd" and "sgd" or "adamw", zero_stage = c.zero_stage or 0,
+    recompute = run.recompute(c), whole_layers = c.whole_layers, selective_layers = c.selective_layers, optimizer = c.optim == "sgd" and "sgd" or "adamw", zero_stage = c.zero_stage or 0,
     activation_offload = placed(c.activation_offload), offload_optimizer = placed(c.offload_optimizer), reference = holds_reference(c),
     logits = c.stage == "rm" and "none" or "chunked", tile_bytes = c.tile_mib and c.tile_mib * 2 ^ 20,
     mapped = mapped(c, checkpoint, given.device) }

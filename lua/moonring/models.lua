@@ -76,6 +76,7 @@ end
 --- The model with what of it is to learn: all weights, an adapter's, or some layers'.
 function models.learner(c, checkpoint)
   local options, resumed = placement(c), nil
+  options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers -- of recompute: auto
   options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
   options.adapters, resumed = adapters(c)
   if c.finetuning_type == "lora" then

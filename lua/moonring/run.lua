@@ -21,8 +21,8 @@ function run.precision(c)
   return chosen[1] or "fp32"
 end
 
---- What backward makes again: block | selective | none.
-function run.recompute(c) return c.disable_gradient_checkpointing and "none" or c.recompute end
+--- What backward makes again: block | selective | none. With auto this is what layers do that have no room to keep more (recompute.lua).
+function run.recompute(c) return c.disable_gradient_checkpointing and "none" or (c.recompute == "auto" and "block") or c.recompute end
 
 --- cpu or cuda: what the command line or use_cpu asks for, else what is there.
 function run.device(c)

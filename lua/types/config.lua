@@ -20,7 +20,7 @@ local config = {}
 ---@field rope_scaling? "linear" | "dynamic" | "yarn" | "llama3" how the rotary embedding is stretched where cutoff_len is beyond the model's context: by ceil(cutoff_len / context)
 ---@field moe_aux_loss_coef? number weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples at a time; in pt and sft
 ---@field disable_gradient_checkpointing boolean keep every activation: the same as recompute: none; false where absent
----@field recompute "block" | "selective" | "none" what backward makes again: each block from its input, all of a block but its attention, or nothing; block where absent
+---@field recompute "block" | "selective" | "none" | "auto" what backward makes again: each block from its input; selective: all of a block but its attention; or nothing; auto: as little as there is memory for (memory_limit); block where absent
 ---@field activation_offload? "cpu" | "disk" where blocks' inputs wait for their backward, with recompute: block or selective: cpu (host memory; on the CPU they are there anyway) or disk (in files without a name in activation_dir)
 ---@field activation_dir? string a folder on a disk for activation_offload: disk; absent: output_dir
 ---@field tile_mib integer MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of logits at a time; 0: all rows at once; 64 where absent

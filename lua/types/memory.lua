@@ -44,6 +44,8 @@ local memory = {}
 ---@field zero_ranks number over which states are sharded
 ---@field precision "fp32" | "bf16" | "pure_bf16" | "fp64"
 ---@field recompute "block" | "selective" | "none"
+---@field whole_layers? integer the first layers, that keep everything whatever `recompute` says
+---@field selective_layers? integer the layers after them, that keep attention's result
 ---@field optimizer "adamw" | "sgd"
 ---@field activation_offload? "cpu" | "disk"
 ---@field offload_optimizer? "cpu" | "disk"

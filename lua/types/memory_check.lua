@@ -33,11 +33,11 @@ function check.judge_host(f, ranks, bytes) end
 ---@field dataset moonring.Dataset | moonring.Stream
 ---@field report? moonring.MemoryReport is told what is foretold
 
---- By memory_check and memory_limit: ends a run that would not fit; gives a line for the log where it is near. Collective over all ranks.
+--- By memory_check and memory_limit: ends a run that would not fit; settles recompute: auto; gives lines for the log. Collective over all ranks.
 --- Errors: INVALID_ARGUMENT with what is foretold by part, what there is and what to change.
 ---@param c moonring.Configuration
 ---@param parts moonring.CheckedRun
----@return string?
+---@return string[]
 function check.run(c, parts) end
 
 return check

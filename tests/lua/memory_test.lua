@@ -157,10 +157,31 @@ function sections.activations()
   local kept = tokens / sp * 16 * (4 * 128 + 4) -- out and lse
   near("selective", moment(facts { tokens = tokens, sp = sp, recompute = "selective" }, "top block").parts.checkpoints, 20 * (input + kept))
   local none = moment(facts { tokens = tokens, sp = sp, recompute = "none" }, "top block").parts.checkpoints
-  near("none", none, 20 * (tokens / sp * 4 * (10 * 2048 + 3 * 5504) + kept))
+  local graph = tokens / sp * 4 * (3 * 2048 + 2 * 5504 + (16 + 2 * 4) * 128) + kept -- the stream twice and normed; gate and up; q, k, v and what attention keeps
+  near("none", none, 20 * graph)
+  local mixed = facts { tokens = tokens, sp = sp, whole_layers = 5, selective_layers = 7 }
+  near("some of each", moment(mixed, "top block").parts.checkpoints, 5 * graph + 7 * kept + 15 * input)
+  near("the first of them", moment(mixed, "first block").parts.checkpoints, graph)
+  local away = facts { tokens = tokens, sp = sp, recompute = "selective", activation_offload = "cpu" }
+  near("what attention keeps is offloaded too", moment(away, "top block").parts.checkpoints, 3 * (input + kept))
   -- Logits come in chunks; whole ones are 14 bytes each.
   near("a chunk", moment(facts { tokens = tokens }, "logits").parts.logits, 2 ^ 26 + 2 * tokens * 2048 * 4)
   near("whole logits", moment(facts { tokens = tokens, logits = "whole" }, "logits").parts.logits, 14 * tokens * 32000 + 2 * tokens * 2048 * 4)
+end
+
+-- recompute: auto: what is chosen fits, and one layer more would not; all of it where there is room, nothing where there is none.
+function sections.automatic()
+  for _, case in ipairs { { 0, 0 }, { 0, 9 }, { 0, 20 }, { 3, 17 }, { 20, 0 } } do
+    local f = facts { tokens = 2 ^ 17, sp = 4 }
+    local bytes = memory.predict(facts { tokens = 2 ^ 17, sp = 4, whole_layers = case[1], selective_layers = case[2] }).total
+    local whole, selective = require("moonring.recompute").layers(f, bytes)
+    check(whole == case[1] and selective == case[2], "wanted ", case[1], " and ", case[2], " layers, got ", whole, " and ", selective)
+  end
+  local c = { recompute = "auto" }
+  local said = require("moonring.recompute").settle(c, facts { tokens = 1024 }, 80e9)
+  check(c.whole_layers == 20 and c.selective_layers == 0, "a short sequence keeps everything, got ", c.whole_layers, " and ", c.selective_layers)
+  check(said == "recompute: auto: of 20 layers 20 keep everything, 0 attention's result; the others are made again", said)
+  check(require("moonring.recompute").settle({ recompute = "block" }, facts {}, 80e9) == nil, "block is left alone")
 end
 
 -- More tokens never take less, more ranks of a sequence never more, and no measure makes it worse than the one that it goes beyond.

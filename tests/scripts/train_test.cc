@@ -157,7 +157,7 @@ TEST_F(TrainTest, RanksChangeNothing) {
   // What the backward makes again changes no bit.
   // Nor where it waits.
   for (const std::vector<std::string>& keys : std::vector<std::vector<std::string>>{
-           {"recompute=selective"}, {"activation_offload=disk"}, {"activation_offload=disk", "recompute=selective", "activation_dir=" + Path("waiting")}}) {
+           {"recompute=selective"}, {"recompute=auto"}, {"activation_offload=disk"}, {"activation_offload=disk", "recompute=selective", "activation_dir=" + Path("waiting")}}) {
     const std::vector<json> other = Train("other_" + keys[0] + std::to_string(keys.size()), keys);
     ASSERT_EQ(other.size(), alone.size());
     for (size_t k = 0; k < alone.size(); ++k) {
