@@ -22,6 +22,12 @@ bool Trainable(const std::shared_ptr<comm::Parameter>& parameter) { return param
 // trainable block, so a block with trainable weights also takes this empty leaf. Its gradient is always undefined.
 at::Tensor Anchor(bool trainable) { return at::empty({0}, at::kFloat).requires_grad_(trainable); }
 
+void Fetch(const std::vector<Loan>& loans) {
+  for (const Loan& loan : loans) {
+    if (loan.parameter != nullptr) loan.parameter->Fetch(loan.dtype);
+  }
+}
+
 // One run of a block with its graph: leaves going in, the results coming out.
 struct Graph {
   at::Tensor hidden;
@@ -33,6 +39,7 @@ struct Graph {
 struct Call : public torch::CustomClassHolder {
   BlockFunction function;
   std::vector<Loan> loans;
+  Neighbours neighbours;
   Recompute recompute = Recompute::kBlock;
   Graph graph;                    // kNone: from forward to backward
   attention::KeptAttention kept;  // kSelective: the same
@@ -50,16 +57,19 @@ struct Call : public torch::CustomClassHolder {
   variable_list Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
+    Fetch(neighbours.after);
     return function(weights, hidden, keep);
   }
 
   attention::KeptAttention* Kept() { return recompute == Recompute::kSelective ? &kept : nullptr; }
 
-  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden) {
+  // `next`: the loans of the block that runs after this.
+  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden, const std::vector<Loan>& next) {
     at::AutoGradMode enable(true);
     Graph run;
     run.hidden = hidden.detach().requires_grad_(needs_hidden);
     run.weights = Lease(/*as_leaves=*/true);
+    Fetch(next);
     run.results = function(run.weights, run.hidden, Kept());
     return run;
   }
@@ -87,7 +97,7 @@ struct Call : public torch::CustomClassHolder {
     leaves.clear();
     for (size_t i = 0; i < sinks.size(); ++i) {
       at::Tensor weight_gradient = std::move(gradients[i + (needs_hidden ? 1 : 0)]);
-      if (weight_gradient.defined() && sinks[i]->trainable()) sinks[i]->TakeGradient(std::move(weight_gradient));
+      if (sinks[i]->trainable()) sinks[i]->TakeGradient(std::move(weight_gradient));
     }
     return needs_hidden ? gradients[0] : at::Tensor();
   }
@@ -104,7 +114,7 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
       ctx->save_for_backward({hidden});
       return call->Run(hidden, call->Kept());
     }
-    call->graph = call->RunWithGraph(hidden, hidden.requires_grad());
+    call->graph = call->RunWithGraph(hidden, hidden.requires_grad(), call->neighbours.after);
     variable_list results;
     for (const at::Tensor& result : call->graph.results) results.push_back(result.detach());
     return results;
@@ -115,7 +125,8 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
     const c10::intrusive_ptr<Call> call = CallOf(ctx);
     const bool retain = torch::autograd::get_current_graph_task_keep_graph();
     if (call->recompute != Recompute::kNone) {
-      Graph run = call->RunWithGraph(ctx->get_saved_variables()[0], ctx->needs_input_grad(0));
+      const bool goes_on = ctx->needs_input_grad(0);
+      Graph run = call->RunWithGraph(ctx->get_saved_variables()[0], goes_on, goes_on ? call->neighbours.before : std::vector<Loan>());
       if (!retain) call->kept = {};
       return {call->Backward(std::move(run), gradients, /*retain=*/false), at::Tensor(), at::Tensor()};
     }
@@ -132,18 +143,17 @@ class LookUpNode : public torch::autograd::Function<LookUpNode> {
     ctx->saved_data["call"] = c10::IValue::make_capsule(call);
     ctx->saved_data["pad_id"] = options.pad_id;
     ctx->save_for_backward({ids});
-    return call->loans[0].parameter->weight().index_select(0, ids).to(options.lookup_dtype).to(options.result_dtype);
+    return call->loans[0].parameter->LeaseForPart(options.lookup_dtype).index_select(0, ids).to(options.lookup_dtype).to(options.result_dtype);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(), "embedding: backward with create_graph is not supported");
     comm::Parameter& parameter = *CallOf(ctx)->loans[0].parameter;
     if (parameter.trainable()) {
-      at::Tensor& sum = parameter.GradientOrZeros();
       const at::Tensor ids_T = ctx->get_saved_variables()[0];
-      at::Tensor rows_TD = gradients[0].to(sum.scalar_type());
+      at::Tensor rows_TD = gradients[0].to(parameter.gradient_dtype());
       if (const auto pad_id = ctx->saved_data["pad_id"].toOptional<int64_t>()) rows_TD = rows_TD.masked_fill(ids_T.eq(*pad_id).unsqueeze(1), 0.0);
-      sum.index_add_(0, ids_T, rows_TD);
+      parameter.AddGradientRows(ids_T, rows_TD);
     }
     return variable_list(4);
   }
@@ -151,10 +161,11 @@ class LookUpNode : public torch::autograd::Function<LookUpNode> {
 
 }  // namespace
 
-std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute) {
+std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute, Neighbours neighbours) {
   auto call = c10::make_intrusive<Call>();
   call->function = std::move(function);
   call->loans = std::move(loans);
+  call->neighbours = std::move(neighbours);
   call->recompute = recompute;
   const bool trainable = std::any_of(call->loans.begin(), call->loans.end(), [](const Loan& loan) { return Trainable(loan.parameter); });
   if (!at::GradMode::is_enabled() || !(trainable || hidden.requires_grad())) return call->Run(hidden, nullptr);
@@ -165,7 +176,7 @@ at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at
   TORCH_CHECK(ids_T.dim() == 1 && ids_T.scalar_type() == at::kLong, "embedding: ids of shape ", ids_T.sizes(), " in ", ids_T.scalar_type(),
               ", wanted int64 [T]");
   if (ids_T.is_cpu() && ids_T.numel() > 0) {  // elsewhere reading the answer would wait for the device
-    const int64_t largest = ids_T.max().item<int64_t>(), rows = embedding_VD->weight().size(0);
+    const int64_t largest = ids_T.max().item<int64_t>(), rows = embedding_VD->shape()[0];
     TORCH_CHECK_INDEX(largest < rows, "embedding: id ", largest, ", the vocabulary has ", rows, " rows; Checkpoint:grow_vocabulary makes more");
   }
   auto call = c10::make_intrusive<Call>();

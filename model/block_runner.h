@@ -19,6 +19,9 @@
 // f runs again in backward in the same order on all ranks, so it may hold collectives, and runs where a rank has no rows.
 // Frozen parameters get no gradient; where neither hidden nor any parameter takes one, or grad mode is off, nothing is kept.
 //
+// Weights that are away (comm/parameter_home.h) are leased in this order by all ranks that share them, and every trainable weight of a block
+// that runs backward hands over a gradient there, an undefined one where it got none.
+//
 // f must be pure and outlive the backward (with what it refers to). Its exceptions come through as thrown. A second backward
 // through one forward works where the first retained the graph; create_graph is refused.
 
@@ -47,7 +50,14 @@ struct Loan {
 using BlockFunction =
     std::function<std::vector<at::Tensor>(absl::Span<const at::Tensor> weights, const at::Tensor& hidden, attention::KeptAttention* kept)>;
 
-std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute);
+// The loans of the blocks that run after this one, forward and backward: where they are away, their weights are fetched while this one
+// runs. Of the block itself at most two blocks' weights are here at a time; with kNone all are, as the graphs keep them.
+struct Neighbours {
+  std::vector<Loan> after, before;
+};
+
+std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, Recompute recompute,
+                                 Neighbours neighbours = {});
 
 struct LookUpOptions {
   at::ScalarType lookup_dtype = at::kFloat;  // rows are rounded to it

@@ -32,6 +32,7 @@
 // block needs that block's share once more.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -42,6 +43,7 @@
 #include <c10/core/Device.h>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "attention/attention.h"
 #include "comm/parameter.h"
@@ -80,6 +82,7 @@ struct TransformerOptions {
   bool frozen = false;
   c10::Device device = c10::Device(c10::kCPU);
   std::optional<std::set<std::string>> learning;  // published names of the weights that learn; absent: all, or none where frozen
+  std::function<absl::Status(comm::Parameter&)> on_load;  // sees each parameter as it is read, before the next one is; may move its weight
 };
 
 class Transformer {
