@@ -239,6 +239,7 @@ void OpenTrainer(lua_State* L) {
           {"clip", Bind<&ClipStates>},
           {"norm", Bind<[](trainer::States& states) { return states.Norm(); }>},
           {"norms", &StatesNorms},
+          {"gradient", Bind<[](trainer::States& states, std::string name) { return states.Gradient(name); }>},
           {"publish", Bind<[](trainer::States& states) { return states.Publish(); }>},
           {"clear_gradients", Bind<[](trainer::States& states) { states.ClearGradients(); }>},
           {"lockstep", Bind<[](trainer::States& states) { return states.zero()->lockstep(); }>},

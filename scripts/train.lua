@@ -17,6 +17,7 @@ if config.eval_strategy == "no" and not config.do_eval then eval, each = nil, ni
 local evals = each or eval and { { dataset = eval } }
 moonring.vocabulary.fit(config, checkpoint, tokenizer, not config.streaming and train, evals)
 local zero = run.zero(config, mesh)
+if config.zero_stage > 0 then notes[#notes + 1] = tostring(zero) end
 local learner = models.learner(config, checkpoint, zero)
 local attention = run.attention(config, mesh, learner)
 local counts = run.counts(config, train:size(), mesh:dp_size())

@@ -170,6 +170,17 @@ absl::StatusOr<std::vector<std::string>> States::NonFinite() const {
   return names;
 }
 
+absl::StatusOr<at::Tensor> States::Gradient(const std::string& name) const {
+  for (const Slice& slice : slices_) {
+    if (slice.shard->name() != name) continue;
+    if (!slice.shard->gradient().defined()) return at::Tensor();
+    at::Tensor whole;
+    RETURN_IF_ERROR(comm::TryTorch([&] { whole = WholeGradient(slice); }), "trainer.states: ", name);
+    return whole;
+  }
+  return absl::NotFoundError(absl::StrCat("trainer.states: no parameter ", name, " learns"));
+}
+
 absl::Status States::Publish() {
   at::NoGradGuard no_grad;
   std::vector<comm::Communicator::Gathered> batch;

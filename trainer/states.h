@@ -49,6 +49,8 @@ class States : public std::enable_shared_from_this<States> {
   absl::StatusOr<std::vector<double>> Norms() const;
   // The names of those whose gradient holds a NaN or an infinity on any rank.
   absl::StatusOr<std::vector<std::string>> NonFinite() const;
+  // The whole gradient of a parameter, once they are summed; undefined where nobody had one. NOT_FOUND where none that learns has the name.
+  absl::StatusOr<at::Tensor> Gradient(const std::string& name) const;
   absl::Status Publish();
   void ClearGradients();
 

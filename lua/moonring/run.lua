@@ -144,7 +144,7 @@ function run.clip(c, states, step, k)
   error(("%s; step %d, examples %s%s of the data set (counted from 0); stopped before the update"):format(tostring(norm), k, table.concat(examples, ", ", 1, math.min(#examples, 8)), more), 0)
 end
 
---- How the states of the run are parted over ranks. A disk's folder is output_dir, where zero_offload_dir names none.
+--- How the states of the run are parted over ranks. Every rank must call it.
 function run.zero(c, mesh)
   return trainer.zero { mesh = mesh, stage = c.zero_stage, group = c.zero_group, ranks_per_machine = tonumber(os.getenv "LOCAL_WORLD_SIZE"),
     offload = c.offload_optimizer, folder = c.offload_optimizer == "disk" and (c.offload_dir or c.output_dir) or nil }

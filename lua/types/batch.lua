@@ -12,6 +12,16 @@ local batch = {}
 ---@return moonring.Batch
 function batch.new(micro, attention, mesh, slot) end
 
+--- A micro-batch of nothing, for a rank that has fewer than those it shares weights with.
+---@type moonring.MicroBatch
+batch.nothing = nil
+
+--- A list of micro-batches, with nothing at its end up to the longest list of all ranks. Collective over all ranks.
+---@param micros moonring.MicroBatch[]
+---@param mesh moonring.Mesh
+---@return moonring.MicroBatch[]
+function batch.in_lockstep(micros, mesh) end
+
 --- Which groups a batch's router tallies are of.
 ---@class moonring.RouterWatch
 ---@field size integer examples of a group

@@ -37,7 +37,7 @@ using ::testing::HasSubstr;
 
 constexpr int kSteps = 5, kMicroBatches = 2;
 
-struct Setup {
+struct Training {
   int ranks = 4, sp = 1;
   ZeroOptions zero;
   at::ScalarType weights = at::kDouble, matmuls = at::kDouble;
@@ -73,14 +73,14 @@ void Backward(model::Transformer& model, int rank, int step, int micro, at::Scal
   (hidden.pow(2).sum() * 0.01 - log_prob.sum()).backward();
 }
 
-std::unique_ptr<Optimizer> MakeOptimizer(const Setup& run, const Zero& zero, const Parameters& shards) {
+std::unique_ptr<Optimizer> MakeOptimizer(const Training& run, const Zero& zero, const Parameters& shards) {
   if (run.sgd) return *Sgd::Create({}, shards);
   auto adamw = AdamW::Create({.weight_decay = 0.1, .memory = zero.memory()}, shards);
   EXPECT_OK(adamw);
   return *std::move(adamw);
 }
 
-Outcome Train(const Setup& run) {
+Outcome Train(const Training& run) {
   const model::ModelConfig config = model::SmallConfig(run.tied, run.layers);
   const Parameters first = model::RandomWeights(config, run.weights);
   for (const auto& parameter : first) parameter->set_trainable(!run.frozen.contains(parameter->name()));
@@ -189,8 +189,8 @@ TEST(ZeroTest, InOtherPrecisions) {
     SCOPED_TRACE(stage);
     const ZeroOptions zero{.stage = stage};
     ExpectSame(Train({.zero = zero, .weights = at::kFloat, .matmuls = at::kFloat}), Train({.weights = at::kFloat, .matmuls = at::kFloat}), 1e-6);
-    const Setup mixed{.ranks = 2, .zero = zero, .weights = at::kFloat, .matmuls = at::kBFloat16, .held = at::kBFloat16};
-    const Setup pure{.ranks = 2, .zero = zero, .weights = at::kBFloat16, .matmuls = at::kBFloat16};
+    const Training mixed{.ranks = 2, .zero = zero, .weights = at::kFloat, .matmuls = at::kBFloat16, .held = at::kBFloat16};
+    const Training pure{.ranks = 2, .zero = zero, .weights = at::kBFloat16, .matmuls = at::kBFloat16};
     // On two ranks a sum has one order, so it is the same to the bit but for the norm's.
     ExpectSame(Train(mixed), Train({.ranks = 2, .weights = at::kFloat, .matmuls = at::kBFloat16}), 1e-6);
     ExpectSame(Train(pure), Train({.ranks = 2, .weights = at::kBFloat16, .matmuls = at::kBFloat16}), 1e-6);
@@ -199,13 +199,13 @@ TEST(ZeroTest, InOtherPrecisions) {
 
 TEST(ZeroTest, StateOnTheHostAndOnADisk) {
   const Outcome plain = Train({.ranks = 2});
-  const Setup mixed{.ranks = 2, .weights = at::kFloat, .matmuls = at::kBFloat16, .held = at::kBFloat16};
+  const Training mixed{.ranks = 2, .weights = at::kFloat, .matmuls = at::kBFloat16, .held = at::kBFloat16};
   const Outcome plain_mixed = Train(mixed);
   for (const int stage : {0, 1, 2, 3}) {
     SCOPED_TRACE(stage);
     ExpectSame(Train({.ranks = 2, .zero = {.stage = stage, .offload = Offload::kHost}}), plain, 1e-12);
     ExpectSame(Train({.ranks = 2, .zero = {.stage = stage, .offload = Offload::kDisk, .folder = Folder()}}), plain, 1e-12);
-    Setup on_disk = mixed;
+    Training on_disk = mixed;
     on_disk.zero = {.stage = stage, .offload = Offload::kDisk, .folder = Folder()};
     ExpectSame(Train(on_disk), plain_mixed, 1e-6);
   }
