@@ -20,6 +20,7 @@
 #include "lua/class.h"
 #include "lua/handles.h"
 #include "lua/options.h"
+#include "lua/tensor.h"
 #include "trainer/adamw.h"
 #include "trainer/gradients.h"
 #include "trainer/heat_map.h"

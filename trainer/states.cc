@@ -51,14 +51,10 @@ absl::StatusOr<std::shared_ptr<States>> States::Create(std::shared_ptr<const Zer
   return states;
 }
 
-absl::StatusOr<at::Tensor> States::Placed(at::Tensor master, bool is_copy) const {
+absl::StatusOr<at::Tensor> States::Placed(at::Tensor master, bool spare) const {
   const Offload offload = zero_->options().offload;
-  if (offload != Offload::kNone && !master.is_cpu()) {
-    master = master.to(at::kCPU).pin_memory();
-    is_copy = true;
-  }
-  // A view of the weight is not the optimizer's alone, so it stays.
-  if (offload != Offload::kDisk || !is_copy) return master;
+  if (offload != Offload::kNone && !master.is_cpu()) master = master.to(at::kCPU).pin_memory();
+  if (offload != Offload::kDisk || !spare) return master;
   ASSIGN_OR_RETURN(at::Tensor mapped, zero_->memory()->Zeros(master.numel(), master.scalar_type()));
   mapped.copy_(master);
   zero_->memory()->Rest(mapped);
@@ -79,7 +75,7 @@ absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole, std::opt
     // Leases are of what is kept, whole; the master is a part by itself.
     slice.home = std::make_shared<ShardedWeight>(*whole, zero_->shards());
     slice.home->KeepWhole(whole->weight().to(narrower ? *held : whole->dtype()).contiguous());
-    ASSIGN_OR_RETURN(master, Placed(slice.home->master(), /*is_copy=*/true));
+    ASSIGN_OR_RETURN(master, Placed(slice.home->master(), /*spare=*/true));
     whole->MoveWeight(slice.home);
   } else {
     if (!whole->weight().is_contiguous()) whole->weight() = whole->weight().contiguous();

@@ -74,8 +74,8 @@ class States : public std::enable_shared_from_this<States> {
 
   bool parted() const { return zero_->shards()->size() > 1; }
   absl::Status Add(const std::shared_ptr<comm::Parameter>& whole, std::optional<at::ScalarType> held);
-  // The master where it is to lie: as it is, on the host, or on the disk.
-  absl::StatusOr<at::Tensor> Placed(at::Tensor master, bool is_copy) const;
+  // The master where it is to lie: as it is, on the host, or on the disk where leases do not read it (`spare`).
+  absl::StatusOr<at::Tensor> Placed(at::Tensor master, bool spare) const;
   void Take(size_t slice, at::Tensor gradient);
   at::Tensor WholeGradient(const Slice& slice) const;
   // Clears the gradients of those that nobody touched, and starts those of stage 1.

@@ -318,8 +318,8 @@ TEST_F(BadConfigurationTest, DeepSpeed) {
 TEST_F(BadConfigurationTest, Zero) {
   EXPECT_THAT(Word("zero_stage=4"), FailsWith(2, "zero_stage: wanted 0 to 3, got 4"));
   EXPECT_THAT(Word("zero_stage=x"), FailsWith(2, HasSubstr("zero_stage: wanted int, got 'x'")));
-  EXPECT_THAT(Word("zero_group=rack"), FailsWith(2, HasSubstr("zero_group: wanted world, sp or node, got 'rack'")));
-  EXPECT_THAT(Word("offload_optimizer=gpu"), FailsWith(2, HasSubstr("offload_optimizer: wanted cpu or disk, got 'gpu'")));
+  EXPECT_THAT(Word("zero_group=rack"), FailsWith(2, HasSubstr("zero_group: wanted world | sp | node, got 'rack'")));
+  EXPECT_THAT(Word("offload_optimizer=gpu"), FailsWith(2, HasSubstr("offload_optimizer: wanted cpu | disk, got 'gpu'")));
   EXPECT_THAT(Word("offload_dir=data"), FailsWith(2, "offload_dir is for offload_optimizer: disk alone"));
   EXPECT_THAT(Run({"train", "config.yaml", "offload_optimizer=disk", "offload_dir=nowhere"}), FailsWith(2, "offload_dir: nowhere is no folder"));
   EXPECT_THAT(Run({"train", "config.yaml", "offload_optimizer=cpu", "optim=sgd"}), FailsWith(2, "offload_optimizer: optim sgd has no state"));

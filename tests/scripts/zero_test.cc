@@ -31,6 +31,7 @@ class ZeroTest : public InvarianceTest {
                 {"save_strategy", "no"}};
     all.update(keys);
     Write("zero.yaml", all.dump());
+    std::filesystem::remove_all(Path(out));
     std::vector<std::string> arguments = {"-n", "4", "train", "zero.yaml", "output_dir=" + out};
     arguments.insert(arguments.end(), words.begin(), words.end());
     CommandOptions options = Options(arguments, 120);
@@ -42,7 +43,8 @@ class ZeroTest : public InvarianceTest {
     return ReadSafetensors(Path(out + file));
   }
 
-  static void ExpectSame(const StoredTensors& ours, const StoredTensors& plain) {
+  // 1e-6 of each weight. A tensor that began at 0 is a few updates, each by a gradient of fp32's precision and not by the weight's: `began_at_0`.
+  static void ExpectSame(const StoredTensors& ours, const StoredTensors& plain, bool began_at_0 = false) {
     ASSERT_FALSE(plain.empty());
     ASSERT_EQ(ours.size(), plain.size());
     double relative = 0, absolute = 0;
@@ -51,7 +53,7 @@ class ZeroTest : public InvarianceTest {
       relative = std::max(relative, RelativeDistance(ours.at(name).values, tensor.values));
       for (size_t i = 0; i < tensor.values.size(); ++i) absolute = std::max<double>(absolute, std::fabs(ours.at(name).values[i] - tensor.values[i]));
     }
-    EXPECT_LE(relative, 1e-6);
+    EXPECT_LE(relative, began_at_0 ? 1e-5 : 1e-6);
     EXPECT_LE(absolute, 1e-6);
     std::printf("  relative %.1e, absolute %.1e\n", relative, absolute);
   }
@@ -73,14 +75,13 @@ TEST_F(ZeroTest, WeightsAreThoseOfStage0) {
       for (const char* sp : {"1", "2", "4"}) {
         json keys = stage;
         keys["finetuning_type"] = kind, keys["sequence_parallel_size"] = std::stoi(sp);
-        const StoredTensors plain = Weights("plain", keys, {"overwrite_output_dir=true"});
-        const auto check = [&](std::vector<std::string> words) {
+        const StoredTensors plain = Weights("plain", keys, {});
+        const auto check = [&](const std::vector<std::string>& words) {
           std::string shown = stage["stage"].get<std::string>() + " " + kind + " sp " + sp;
           for (const std::string& word : words) shown += " " + word;
           SCOPED_TRACE(shown);
           std::printf("%s\n", shown.c_str());
-          words.push_back("overwrite_output_dir=true");
-          ExpectSame(Weights("parted", keys, words, "2"), plain);
+          ExpectSame(Weights("parted", keys, words, "2"), plain, /*began_at_0=*/keys["finetuning_type"] == "lora");
         };
         check({"zero_stage=3"});
         for (int i = 0; i < 2; ++i) check(ways[turn++ % ways.size()]);
