@@ -197,6 +197,7 @@ function States:gradient(name) end
 --- After an optimizer's step: forwards see the new weights from here on. Collective over all ranks.
 function States:publish() end
 
+--- For the next step. The parameters' own too.
 function States:clear_gradients() end
 
 --- As Zero:lockstep.
