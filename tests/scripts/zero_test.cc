@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/scripts/invariance.h"
+#include "tests/testing/busy_port.h"
 
 namespace moonring::testing {
 namespace {
@@ -16,8 +19,26 @@ using ::testing::HasSubstr;
 
 class ZeroTest : public InvarianceTest {
  protected:
+  // Four ranks on this machine, or as torchrun would start them on two. What rank 0 says.
+  CommandResult RunFour(std::vector<std::string> arguments, bool on_two_machines) const {
+    if (!on_two_machines) {
+      arguments.insert(arguments.begin(), {"-n", "4"});
+      return Run(std::move(arguments), 120);
+    }
+    CommandOptions options = Options(std::move(arguments), 120);
+    options.environment.insert({{"WORLD_SIZE", "4"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", FreePort()}, {"LOCAL_WORLD_SIZE", "2"}});
+    std::vector<std::unique_ptr<Command>> ranks;
+    for (int rank = 0; rank < 4; ++rank) {
+      options.environment["RANK"] = std::to_string(rank), options.environment["LOCAL_RANK"] = std::to_string(rank % 2);
+      ranks.push_back(std::make_unique<Command>(options));
+    }
+    const CommandResult first = ranks[0]->Wait();
+    for (int rank = 1; rank < 4; ++rank) EXPECT_THAT(ranks[rank]->Wait(), Succeeds());
+    return first;
+  }
+
   // Trains five steps on four ranks; the weights that are saved.
-  StoredTensors Weights(const std::string& out, const json& keys, const std::vector<std::string>& words, const std::string& ranks_per_machine = "") {
+  StoredTensors Weights(const std::string& out, const json& keys, const std::vector<std::string>& words) {
     json all = {{"model_name_or_path", golden_ + "model"},
                 {"dataset_dir", Path("data")},
                 {"template", "chatml"},
@@ -32,12 +53,13 @@ class ZeroTest : public InvarianceTest {
     all.update(keys);
     Write("zero.yaml", all.dump());
     std::filesystem::remove_all(Path(out));
-    std::vector<std::string> arguments = {"-n", "4", "train", "zero.yaml", "output_dir=" + out};
+    std::vector<std::string> arguments = {"train", "zero.yaml", "output_dir=" + out};
     arguments.insert(arguments.end(), words.begin(), words.end());
-    CommandOptions options = Options(arguments, 120);
-    if (!ranks_per_machine.empty()) options.environment["LOCAL_WORLD_SIZE"] = ranks_per_machine;
-    const CommandResult result = RunMoonring(options);
+    const bool node = std::count(words.begin(), words.end(), "zero_group=node") > 0, sp = std::count(words.begin(), words.end(), "zero_group=sp") > 0;
+    const CommandResult result = RunFour(arguments, node);
     EXPECT_THAT(result, Succeeds());
+    if (node) { EXPECT_THAT(result.err, HasSubstr("parted over 2 of 4 ranks")); }
+    if (sp) { EXPECT_THAT(result.err, HasSubstr("parted over " + std::to_string(all.value("sequence_parallel_size", 1)) + " of 4 ranks")); }
     if (result.exit_code != 0) return {};
     const std::string file = std::filesystem::exists(Path(out + "/adapter_model.safetensors")) ? "/adapter_model.safetensors" : "/model.safetensors";
     return ReadSafetensors(Path(out + file));
@@ -81,7 +103,7 @@ TEST_F(ZeroTest, WeightsAreThoseOfStage0) {
           for (const std::string& word : words) shown += " " + word;
           SCOPED_TRACE(shown);
           std::printf("%s\n", shown.c_str());
-          ExpectSame(Weights("parted", keys, words, "2"), plain, /*began_at_0=*/keys["finetuning_type"] == "lora");
+          ExpectSame(Weights("parted", keys, words), plain, /*began_at_0=*/keys["finetuning_type"] == "lora");
         };
         check({"zero_stage=3"});
         for (int i = 0; i < 2; ++i) check(ways[turn++ % ways.size()]);
