@@ -22,7 +22,7 @@ bool Trainable(const std::shared_ptr<comm::Parameter>& parameter) { return param
 // trainable block, so a block with trainable weights also takes this empty leaf. Its gradient is always undefined.
 at::Tensor Anchor(bool trainable) { return at::empty({0}, at::kFloat).requires_grad_(trainable); }
 
-void Fetch(const std::vector<Loan>& loans) {
+void FetchAhead(const std::vector<Loan>& loans) {
   for (const Loan& loan : loans) {
     if (loan.parameter != nullptr) loan.parameter->Fetch(loan.dtype);
   }
@@ -57,7 +57,7 @@ struct Call : public torch::CustomClassHolder {
   variable_list Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
-    Fetch(neighbours.after);
+    FetchAhead(neighbours.after);
     return function(weights, hidden, keep);
   }
 
@@ -69,7 +69,7 @@ struct Call : public torch::CustomClassHolder {
     Graph run;
     run.hidden = hidden.detach().requires_grad_(needs_hidden);
     run.weights = Lease(/*as_leaves=*/true);
-    Fetch(next);
+    FetchAhead(next);
     run.results = function(run.weights, run.hidden, Kept());
     return run;
   }
