@@ -150,6 +150,11 @@ absl::Status Communicator::AllReduce(absl::string_view operation, at::Tensor& t,
   });
 }
 
+void Communicator::CheckRows(absl::string_view operation, const at::Tensor& t, absl::Span<const int64_t> rows_of_rank) const {
+  TORCH_CHECK(static_cast<int>(rows_of_rank.size()) == size(), operation, ": ", rows_of_rank.size(), " counts for ", size(), " ranks");
+  TORCH_CHECK(t.dim() >= 1 && t.size(0) == Sum(rows_of_rank), operation, ": a tensor of shape ", t.sizes(), ", rows of all ranks: ", Sum(rows_of_rank));
+}
+
 absl::Status Communicator::AllReduceSum(at::Tensor& t) { return AllReduce("all_reduce_sum", t, /*max=*/false); }
 absl::Status Communicator::AllReduceMax(at::Tensor& t) { return AllReduce("all_reduce_max", t, /*max=*/true); }
 
@@ -210,16 +215,47 @@ absl::StatusOr<std::vector<at::Tensor>> Communicator::AllGather(const at::Tensor
     row += count;
   }
   parts[rank()].copy_(mine);
-  // To the next rank first, so that not all send to one at a time.
+  ASSIGN_OR_RETURN(Transfer transfer, StartAllGather({{everything, std::vector<int64_t>(rows_of_rank.begin(), rows_of_rank.end())}}));
+  RETURN_IF_ERROR(transfer.Wait());
+  return parts;
+}
+
+absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(const std::vector<Gathered>& tensors) {
   std::vector<Message> send, receive;
+  for (const Gathered& gathered : tensors) {
+    CheckRows("all_gather", gathered.whole, gathered.rows_of_rank);
+    const std::vector<at::Tensor> parts = gathered.whole.detach().split_with_sizes(gathered.rows_of_rank);
+    // To the next rank first, so that not all send to one at a time.
+    for (int step = 1; step < size(); ++step) {
+      const int to = (rank() + step) % size(), from = (rank() - step + size()) % size();
+      send.push_back({parts[rank()], to});
+      receive.push_back({parts[from], from});
+    }
+  }
+  return Exchange(std::move(send), std::move(receive));
+}
+
+absl::StatusOr<at::Tensor> Communicator::ReduceScatterSum(const at::Tensor& rows, absl::Span<const int64_t> rows_of_rank) {
+  CheckDtype(rows);
+  CheckRows("reduce_scatter_sum", rows, rows_of_rank);
+  const at::Tensor source = rows.detach().contiguous();
+  if (size() == 1) return source.clone();
+  const std::vector<at::Tensor> parts = source.split_with_sizes(at::IntArrayRef(rows_of_rank.data(), rows_of_rank.size()));
+  std::vector<Message> send, receive;
+  std::vector<at::Tensor> of_rank(size());
+  of_rank[rank()] = parts[rank()];
   for (int step = 1; step < size(); ++step) {
     const int to = (rank() + step) % size(), from = (rank() - step + size()) % size();
-    send.push_back({mine, to});
-    receive.push_back({parts[from], from});
+    of_rank[from] = EmptyRows(source, rows_of_rank[rank()]);
+    send.push_back({parts[to], to});
+    receive.push_back({of_rank[from], from});
   }
   ASSIGN_OR_RETURN(Transfer transfer, Exchange(std::move(send), std::move(receive)));
   RETURN_IF_ERROR(transfer.Wait());
-  return parts;
+  at::NoGradGuard no_grad;
+  at::Tensor sum = rank() == 0 ? of_rank[0].clone() : of_rank[0];  // the caller's rows are not ours to write
+  for (int r = 1; r < size(); ++r) sum.add_(of_rank[r]);
+  return sum;
 }
 
 absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Message> send, std::vector<Message> receive) {

@@ -11,6 +11,7 @@
 //   Broadcast         ceil(log2 P)   n for each child       binomial tree: P-1 sends in all
 //   AllToAll          P-1            its rows for others
 //   AllGather         P-1            (P-1) times its rows   directly, so uneven rows cost nothing
+//   ReduceScatterSum  P-1            its rows for others    directly too; memory: its own rows P-1 times more
 //   Exchange          peers          what it sends to others. Peers: the ranks it sends to, or those it receives from if more
 //   Barrier           ceil(log2 P)   0
 //   Agree             2 (P-1)        as an AllReduceSum of P int64; where a rank failed also a Broadcast of 1 KiB
@@ -58,6 +59,10 @@ class Communicator {
   // Everybody's rows: [rows_of_rank[r], ...] from each rank r. Views of one buffer.
   absl::StatusOr<std::vector<at::Tensor>> AllGather(const at::Tensor& rows, absl::Span<const int64_t> rows_of_rank);
 
+  // Adds up everybody's tensor and parts the sum: rank r is given rows_of_rank[r] rows of it, in order. Added in the tensor's dtype
+  // in the order of ranks, so the same to the bit at each run.
+  absl::StatusOr<at::Tensor> ReduceScatterSum(const at::Tensor& rows, absl::Span<const int64_t> rows_of_rank);
+
   // A transfer under way. It keeps its tensors alive. Wait() ends it; so does the destructor, leaving a failure to the
   // group's next call.
   class Transfer {
@@ -85,6 +90,14 @@ class Communicator {
   // Several transfers may be under way; between any two ranks they must be started in the same order on both.
   absl::StatusOr<Transfer> Exchange(std::vector<Message> send, std::vector<Message> receive);
 
+  // Starts an AllGather into `whole`, which is contiguous and holds this rank's rows in their place: when Wait() is done it holds
+  // everybody's. Of several tensors in one transfer: P-1 steps in all. Until then none of their rows may be written or others' read.
+  struct Gathered {
+    at::Tensor whole;
+    std::vector<int64_t> rows_of_rank;
+  };
+  absl::StatusOr<Transfer> StartAllGather(const std::vector<Gathered>& tensors);
+
   absl::Status Barrier();
 
   // All ranks learn whether any has failed: OK where none has; `mine` where it is bad; else the first failed rank's error,
@@ -102,6 +115,8 @@ class Communicator {
   // Runs `call`, whose exceptions break the group.
   absl::Status Run(absl::string_view operation, const std::function<void()>& call);
   absl::Status AllReduce(absl::string_view operation, at::Tensor& t, bool max);
+  // Throws where a group's ranks do not part the rows of `t`.
+  void CheckRows(absl::string_view operation, const at::Tensor& t, absl::Span<const int64_t> rows_of_rank) const;
   void Count(int64_t steps, int64_t bytes);
 
   std::shared_ptr<Group> group_;

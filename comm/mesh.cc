@@ -10,26 +10,45 @@ namespace moonring::comm {
 Mesh::Mesh(std::shared_ptr<World> world, std::shared_ptr<Communicator> dp, std::shared_ptr<Communicator> sp)
     : world_(std::move(world)), dp_(std::move(dp)), sp_(std::move(sp)) {}
 
+namespace {
+
+// Each rank is in one group of either kind; it passes all lists, so that all make their groups in one order.
+absl::StatusOr<Mesh::Cut> MakeGroups(World& world, int size, absl::string_view neighbours, absl::string_view peers) {
+  const int count = world.size() / size;
+  Mesh::Cut mine;
+  for (int g = 0; g < count; ++g) {
+    std::vector<int> ranks;
+    for (int place = 0; place < size; ++place) ranks.push_back(g * size + place);
+    ASSIGN_OR_RETURN(std::shared_ptr<Communicator> group,
+                     world.Split(ranks, count == 1 ? std::string(neighbours) : absl::StrCat(neighbours, " of ", peers, " rank ", g)));
+    if (group != nullptr) mine.neighbours = std::move(group);
+  }
+  for (int place = 0; place < size; ++place) {
+    std::vector<int> ranks;
+    for (int g = 0; g < count; ++g) ranks.push_back(g * size + place);
+    ASSIGN_OR_RETURN(std::shared_ptr<Communicator> group,
+                     world.Split(ranks, size == 1 ? std::string(peers) : absl::StrCat(peers, " of ", neighbours, " rank ", place)));
+    if (group != nullptr) mine.peers = std::move(group);
+  }
+  return mine;
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<Mesh>> Mesh::Create(std::shared_ptr<World> world, int sp) {
   const int size = world->size();
   if (sp < 1) return absl::InvalidArgumentError(absl::StrCat("sp=", sp, ", wanted at least 1"));
   if (size % sp != 0) return absl::InvalidArgumentError(absl::StrCat("sp=", sp, " does not divide world size ", size));
-  const int dp = size / sp;
-  // Each rank is in one group of either kind; it passes all lists, so that all make their groups in one order.
-  std::shared_ptr<Communicator> my_sp, my_dp;
-  for (int d = 0; d < dp; ++d) {
-    std::vector<int> ranks;
-    for (int s = 0; s < sp; ++s) ranks.push_back(d * sp + s);
-    ASSIGN_OR_RETURN(std::shared_ptr<Communicator> group, world->Split(ranks, dp == 1 ? "sp" : absl::StrCat("sp of dp rank ", d)));
-    if (group != nullptr) my_sp = std::move(group);
-  }
-  for (int s = 0; s < sp; ++s) {
-    std::vector<int> ranks;
-    for (int d = 0; d < dp; ++d) ranks.push_back(d * sp + s);
-    ASSIGN_OR_RETURN(std::shared_ptr<Communicator> group, world->Split(ranks, sp == 1 ? "dp" : absl::StrCat("dp of sp rank ", s)));
-    if (group != nullptr) my_dp = std::move(group);
-  }
-  return std::shared_ptr<Mesh>(new Mesh(std::move(world), std::move(my_dp), std::move(my_sp)));
+  ASSIGN_OR_RETURN(Cut cut, MakeGroups(*world, sp, "sp", "dp"));
+  return std::shared_ptr<Mesh>(new Mesh(std::move(world), std::move(cut.peers), std::move(cut.neighbours)));
+}
+
+absl::StatusOr<Mesh::Cut> Mesh::CutWorld(int size) const {
+  if (size < 1 || world_->size() % size != 0) return absl::InvalidArgumentError(absl::StrCat("groups of ", size, " ranks do not divide world size ", world_->size()));
+  if (size == sp_size()) return Cut{sp_, dp_};
+  if (size == world_->size()) return Cut{world_group(), Communicator::Alone()};
+  if (size == 1) return Cut{Communicator::Alone(), world_group()};
+  return MakeGroups(*world_, size, "neighbours", "peers");
 }
 
 absl::StatusOr<std::shared_ptr<const Layout>> Mesh::MakeLayout(std::vector<int64_t> lengths, Division division, SpanCost cost) const {

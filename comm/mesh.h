@@ -36,6 +36,13 @@ class Mesh {
   std::shared_ptr<Communicator> dp_group() const { return dp_; }
   std::shared_ptr<Communicator> sp_group() const { return sp_; }
 
+  // The world cut into groups of `size` neighbouring ranks, and those of the ranks that have the same place in theirs: rank = peer * size + place.
+  // This rank's of either kind; those that the mesh has are used again. INVALID_ARGUMENT where size does not divide the world. Every rank calls it.
+  struct Cut {
+    std::shared_ptr<Communicator> neighbours, peers;
+  };
+  absl::StatusOr<Cut> CutWorld(int size) const;
+
   // How a stream of documents is cut over this mesh's sp group, whose axes are context x heads. INVALID_ARGUMENT where these
   // do not make up the group.
   absl::StatusOr<std::shared_ptr<const Layout>> MakeLayout(std::vector<int64_t> lengths, Division division, SpanCost cost = nullptr) const;

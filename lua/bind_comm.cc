@@ -189,10 +189,10 @@ void OpenComm(lua_State* L) {
       {
           {"name", Bind<[](comm::Parameter& parameter) { return parameter.name(); }>},
           {"trainable", Bind<[](comm::Parameter& parameter) { return parameter.trainable(); }>},
-          {"weight", Bind<[](comm::Parameter& parameter) { return parameter.weight(); }>},
+          {"weight", Bind<[](comm::Parameter& parameter) { return parameter.away() ? parameter.Lease(parameter.dtype()) : parameter.weight(); }>},
           {"gradient", Bind<[](comm::Parameter& parameter) { return parameter.gradient(); }>},
           {"__tostring", Bind<[](comm::Parameter& parameter) {
-             return c10::str("Parameter ", parameter.name(), " ", parameter.weight().scalar_type(), " ", parameter.weight().sizes());
+             return c10::str("Parameter ", parameter.name(), " ", parameter.dtype(), " ", parameter.shape());
            }>},
       });
   Class<ParameterList>::Register(
@@ -210,7 +210,7 @@ void OpenComm(lua_State* L) {
            }>},
           {"numel", Bind<[](ParameterList& list) {
              int64_t numel = 0;
-             for (const auto& parameter : list.parameters) numel += parameter->weight().numel();
+             for (const auto& parameter : list.parameters) numel += parameter->numel();
              return numel;
            }>},
           {"__tostring", Bind<[](ParameterList& list) { return absl::StrCat("Parameters (", list.parameters.size(), ")"); }>},

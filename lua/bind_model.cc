@@ -37,6 +37,7 @@
 #include "model/transformer.h"
 #include "model/value_head.h"
 #include "nlohmann/json.hpp"
+#include "trainer/zero.h"
 
 namespace moonring::lua {
 namespace {
@@ -94,6 +95,12 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   wanted.tile_bytes = options.Get<int64_t>("tile_bytes", wanted.tile_bytes);
   wanted.whole_layers = options.Get<int64_t>("whole_layers", 0);
   wanted.selective_layers = options.Get<int64_t>("selective_layers", 0);
+  if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero")) {
+    wanted.on_load = [zero = *zero](comm::Parameter& parameter) {
+      zero->Part(parameter);
+      return absl::OkStatus();
+    };
+  }
   options.Finish();
   TORCH_CHECK_VALUE(wanted.tile_bytes >= 0, "tile_bytes: wanted 0 (no tiles) or more, got ", wanted.tile_bytes);
   TORCH_CHECK_VALUE(wanted.whole_layers >= 0 && wanted.selective_layers >= 0, "whole_layers, selective_layers: wanted 0 or more, got ", wanted.whole_layers, " and ",
@@ -198,9 +205,18 @@ at::ScalarType SavedDtype(const std::string& name) {
   return DtypeNamed(name);
 }
 
+// What a rank that does not write does while another one writes these parameters: takes part in leasing what is parted over ranks.
+void TakePart(const comm::Parameters& parameters, std::optional<at::ScalarType> dtype) {
+  for (const auto& parameter : parameters) {
+    if (parameter->away()) parameter->Lease(dtype.value_or(parameter->dtype()));
+  }
+}
+
 void Save(LoadedModel& model, std::string folder, Options options) {
+  const bool writes = options.Get<bool>("write", true);
   if (model.base != nullptr) {
     options.Finish();  // an adapter is written as it is held
+    if (!writes) return TakePart(model.parameters(), std::nullopt);
     std::map<std::string, std::string> companions = model.checkpoint->companions();
     companions.erase("generation_config.json");  // the base's
     comm::ThrowIfError(model::SaveAdapter(folder, *model.transformer->adapter(), model.checkpoint->path(), companions));
@@ -209,9 +225,10 @@ void Save(LoadedModel& model, std::string folder, Options options) {
   const std::optional<std::string> dtype = options.Find<std::string>("dtype");
   const int64_t shard_bytes = options.Get<int64_t>("shard_bytes", kShardBytes);
   options.Finish();
-  comm::ThrowIfError(model::SaveFolder(folder, model.transformer->config(), model.transformer->parameters(),
-                                       dtype.has_value() ? SavedDtype(*dtype) : model.transformer->options().weight_dtype, model.checkpoint->companions(),
-                                       shard_bytes));
+  const at::ScalarType saved = dtype.has_value() ? SavedDtype(*dtype) : model.transformer->options().weight_dtype;
+  if (!writes) return TakePart(model.transformer->parameters(), saved);
+  comm::ThrowIfError(
+      model::SaveFolder(folder, model.transformer->config(), model.transformer->parameters(), saved, model.checkpoint->companions(), shard_bytes));
 }
 
 // Names, shapes and bytes; of an adapter also what scales it.
@@ -241,8 +258,23 @@ std::shared_ptr<model::ValueHead> MakeValueHead(LoadedModel& model, Options opti
   return comm::ValueOrThrow(model::ValueHead::Open(model.folder, model.transformer->config(), seed, held.weight_dtype, held.device));
 }
 
+void SaveValueHead(model::ValueHead& head, std::string folder, std::optional<Options> options) {
+  const bool writes = !options.has_value() || options->Get<bool>("write", true);
+  if (options.has_value()) options->Finish();
+  if (!writes) return TakePart({head.weight_1D, head.bias_1}, std::nullopt);
+  comm::ThrowIfError(head.Save(folder));
+}
+
 // The gradients under their weights' names, in one file.
-void SaveGradients(LoadedModel& model, std::string path) {
+void SaveGradients(LoadedModel& model, std::string path, std::optional<Options> options) {
+  const bool writes = !options.has_value() || options->Get<bool>("write", true);
+  if (options.has_value()) options->Finish();
+  if (!writes) {
+    for (const auto& parameter : model.parameters()) {
+      if (parameter->trainable()) parameter->WholeGradient();
+    }
+    return;
+  }
   const std::filesystem::path file(path);
   auto staged = comm::ValueOrThrow(model::StagedFiles::Create(file.has_parent_path() ? file.parent_path().string() : "."));
   std::vector<model::TensorToWrite> tensors;
@@ -250,7 +282,7 @@ void SaveGradients(LoadedModel& model, std::string path) {
   for (const auto& parameter : model.parameters()) {
     if (!parameter->trainable()) continue;
     dtype = parameter->gradient_dtype();
-    tensors.push_back({parameter->name(), parameter->weight().sizes().vec(), [parameter] { return parameter->GradientOrZeros(); }});
+    tensors.push_back({parameter->name(), parameter->shape().vec(), [parameter] { return parameter->WholeGradient(); }});
   }
   comm::ThrowIfError(model::StageSafetensors(staged, file.filename().string(), tensors, dtype));
   comm::ThrowIfError(staged.Commit());
@@ -359,8 +391,8 @@ void OpenModel(lua_State* L) {
           {"parameters", Bind<[](model::ValueHead& head) { return std::make_shared<ParameterList>(ParameterList{{head.weight_1D, head.bias_1}}); }>},
           {"dropout", Bind<[](model::ValueHead& head) { return head.dropout; }>},
           {"found", Bind<[](model::ValueHead& head) { return head.found; }>},
-          {"save", Bind<[](model::ValueHead& head, std::string folder) { return head.Save(folder); }>},
-          {"__tostring", Bind<[](model::ValueHead& head) { return absl::StrCat("ValueHead ", head.weight_1D->weight().size(1), " -> 1"); }>},
+          {"save", Bind<&SaveValueHead>},
+          {"__tostring", Bind<[](model::ValueHead& head) { return absl::StrCat("ValueHead ", head.weight_1D->shape()[1], " -> 1"); }>},
       });
   PushModule(L, "moonring.model",
              {

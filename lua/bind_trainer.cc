@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -22,6 +23,7 @@
 #include "lua/class.h"
 #include "lua/handles.h"
 #include "lua/options.h"
+#include "lua/tensor.h"
 #include "lua/vm.h"
 #include "trainer/adamw.h"
 #include "trainer/device_memory.h"
@@ -36,6 +38,8 @@
 #include "trainer/resources.h"
 #include "trainer/schedule.h"
 #include "trainer/sgd.h"
+#include "trainer/states.h"
+#include "trainer/zero.h"
 
 namespace moonring::lua {
 namespace {
@@ -47,6 +51,7 @@ std::shared_ptr<trainer::Optimizer> MakeAdamW(ParameterList& list, Options optio
   adamw.epsilon = options.Get<double>("epsilon", adamw.epsilon);
   adamw.loraplus_ratio = options.Get<double>("loraplus_lr_ratio", adamw.loraplus_ratio);
   adamw.weight_decay = options.Get<double>("weight_decay", adamw.weight_decay);
+  if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero")) adamw.memory = (*zero)->memory();
   options.Finish();
   return comm::ValueOrThrow(trainer::AdamW::Create(adamw, list.parameters));
 }
@@ -81,20 +86,66 @@ std::shared_ptr<trainer::Schedule> MakeSchedule(Options options) {
   return std::make_shared<trainer::Schedule>(comm::ValueOrThrow(trainer::Schedule::Create(schedule)));
 }
 
-// The norm of the summed gradient before clipping. A norm that is not finite ends the run: no step could come of it.
+// A norm that is not finite ends the run: no step could come of it.
+void RefuseNonFinite(double norm, std::vector<std::string> names) {
+  const size_t count = names.size();
+  if (count > 3) names.resize(3);
+  comm::ThrowIfError(absl::AbortedError(absl::StrCat("the gradient's norm is ", norm, ": not finite in ", count, " parameters (", absl::StrJoin(names, ", "),
+                                                     count > 3 ? ", ..." : "", ")")));
+}
+
+// The norm of the summed gradient before clipping.
 double ClipGradients(ParameterList& list, Options options) {
   const double max_norm = options.Get<double>("max_norm", 1.0);
   options.Finish();
   const double norm = trainer::GlobalNorm(list.parameters);
-  if (!std::isfinite(norm)) {
-    std::vector<std::string> names = trainer::NonFiniteGradients(list.parameters);
-    const size_t count = names.size();
-    if (count > 3) names.resize(3);
-    comm::ThrowIfError(absl::AbortedError(absl::StrCat("the gradient's norm is ", norm, ": not finite in ", count, " parameters (", absl::StrJoin(names, ", "),
-                                                       count > 3 ? ", ..." : "", ")")));
-  }
+  if (!std::isfinite(norm)) RefuseNonFinite(norm, trainer::NonFiniteGradients(list.parameters));
   trainer::ClipByNorm(list.parameters, norm, max_norm);
   return norm;
+}
+
+double ClipStates(trainer::States& states, Options options) {
+  const double max_norm = options.Get<double>("max_norm", 1.0);
+  options.Finish();
+  const double norm = comm::ValueOrThrow(states.Norm());
+  if (!std::isfinite(norm)) RefuseNonFinite(norm, comm::ValueOrThrow(states.NonFinite()));
+  trainer::ClipByNorm(states.shards(), norm, max_norm);
+  return norm;
+}
+
+std::shared_ptr<trainer::Zero> MakeZero(Options options) {
+  const auto mesh = options.Require<std::shared_ptr<comm::Mesh>>("mesh");
+  trainer::ZeroOptions wanted;
+  wanted.stage = options.Get<int>("stage", 0);
+  const std::string group = options.Get<std::string>("group", "world"), offload = options.Get<std::string>("offload", "none");
+  wanted.ranks_per_machine = options.Get<int>("ranks_per_machine", 0);
+  wanted.folder = options.Get<std::string>("folder", "");
+  wanted.bucket_bytes = options.Get<int64_t>("bucket_bytes", wanted.bucket_bytes);
+  options.Finish();
+  TORCH_CHECK_VALUE(group == "world" || group == "sp" || group == "node", "group: wanted world, sp or node, got '", group, "'");
+  TORCH_CHECK_VALUE(offload == "none" || offload == "cpu" || offload == "disk", "offload: wanted none, cpu or disk, got '", offload, "'");
+  TORCH_CHECK_VALUE(wanted.bucket_bytes > 0, "bucket_bytes: wanted more than 0, got ", wanted.bucket_bytes);
+  wanted.group = group == "sp" ? trainer::ZeroGroup::kSp : group == "node" ? trainer::ZeroGroup::kNode : trainer::ZeroGroup::kWorld;
+  wanted.offload = offload == "cpu" ? trainer::Offload::kHost : offload == "disk" ? trainer::Offload::kDisk : trainer::Offload::kNone;
+  return comm::ValueOrThrow(trainer::Zero::Create(std::move(wanted), *mesh));
+}
+
+std::shared_ptr<trainer::States> MakeStates(std::shared_ptr<trainer::Zero> zero, ParameterList& list, Options options) {
+  const auto held = options.Find<std::string>("held");
+  options.Finish();
+  return comm::ValueOrThrow(
+      trainer::States::Create(std::move(zero), list.parameters, held.has_value() ? std::optional(DtypeNamed(*held)) : std::nullopt));
+}
+
+int StatesNorms(lua_State* L) {
+  const trainer::States& states = *Class<trainer::States>::Read(L, 1);
+  const std::vector<double> norms = comm::ValueOrThrow(states.Norms());
+  lua_newtable(L);
+  for (size_t i = 0; i < norms.size(); ++i) {
+    lua_pushnumber(L, norms[i]);
+    lua_setfield(L, -2, states.shards()[i]->name().c_str());
+  }
+  return 1;
 }
 
 int Norms(lua_State* L) {
@@ -205,6 +256,33 @@ void OpenTrainer(lua_State* L) {
           {"step", Bind<[](trainer::Optimizer& optimizer, double lr) { optimizer.Step(lr); }>},
           {"state_bytes", Bind<[](trainer::Optimizer& optimizer) { return optimizer.state_bytes(); }>},
       });
+  Class<trainer::Zero>::Register(
+      L, "Zero",
+      {
+          {"states", Bind<&MakeStates>},
+          {"lockstep", Bind<[](trainer::Zero& zero) { return zero.lockstep(); }>},
+          {"__tostring", Bind<[](trainer::Zero& zero) {
+             return absl::StrCat("Zero stage ", zero.options().stage, ", parted over ", zero.shards()->size(), " of ",
+                                 zero.shards()->size() * zero.replicas()->size(), " ranks");
+           }>},
+      });
+  Class<trainer::States>::Register(
+      L, "States",
+      {
+          {"parameters", Bind<[](trainer::States& states) { return std::make_shared<ParameterList>(ParameterList{states.shards()}); }>},
+          {"sum_gradients", Bind<[](trainer::States& states) { return states.SumGradients(); }>},
+          {"clip", Bind<&ClipStates>},
+          {"norm", Bind<[](trainer::States& states) { return states.Norm(); }>},
+          {"norms", &StatesNorms},
+          {"gradient", Bind<[](trainer::States& states, std::string name) { return states.Gradient(name); }>},
+          {"publish", Bind<[](trainer::States& states) { return states.Publish(); }>},
+          {"clear_gradients", Bind<[](trainer::States& states) { states.ClearGradients(); }>},
+          {"lockstep", Bind<[](trainer::States& states) { return states.zero()->lockstep(); }>},
+          {"bytes", Bind<[](trainer::States& states) {
+             const trainer::States::Bytes bytes = states.bytes();
+             return std::make_tuple(bytes.weights, bytes.gradients);
+           }>},
+      });
   Class<trainer::Schedule>::Register(
       L, "Schedule",
       {
@@ -235,6 +313,7 @@ void OpenTrainer(lua_State* L) {
                  {"adamw", Bind<&MakeAdamW>},
                  {"sgd", Bind<&MakeSgd>},
                  {"schedule", Bind<&MakeSchedule>},
+                 {"zero", Bind<&MakeZero>},
                  {"sum_gradients", Bind<[](ParameterList& list, comm::Mesh& mesh) { return trainer::SumGradients(list.parameters, mesh.world()); }>},
                  {"clip_gradients", Bind<&ClipGradients>},
                  {"global_norm", Bind<[](ParameterList& list) { return trainer::GlobalNorm(list.parameters); }>},

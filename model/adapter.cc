@@ -90,6 +90,8 @@ absl::Status CheckSaved(const std::string& name, const UntiedWeights& weights) {
   return absl::InvalidArgumentError(absl::StrCat("additional_target: no module is called '", name, "', there are ", absl::StrJoin(modules, ", ")));
 }
 
+at::Tensor Stored(const comm::Parameter& parameter) { return parameter.Lease(parameter.dtype()); }
+
 std::shared_ptr<comm::Parameter> MakeParameter(const std::string& name, at::Tensor weight) {
   return std::make_shared<comm::Parameter>(name, std::move(weight));
 }
@@ -174,8 +176,9 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Assemble(const ModelConfig& co
 
 absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Create(const ModelConfig& config, AdapterOptions options, const comm::Parameters& base, uint64_t seed,
                                                          at::ScalarType weight_dtype) {
-  std::map<std::string, at::Tensor> weights;
-  for (const auto& parameter : base) weights[parameter->name()] = parameter->weight();
+  std::map<std::string, std::shared_ptr<comm::Parameter>> weights;
+  for (const auto& parameter : base) weights[parameter->name()] = parameter;
+  const at::TensorOptions placed = at::TensorOptions(base.front()->device()).dtype(weight_dtype);
   if (config.tie_word_embeddings) weights[HeadName(config)] = weights[EmbeddingName(config)];
   const auto first_values = [&](const std::string& name, const std::vector<int64_t>& shape) {
     at::NoGradGuard no_grad;
@@ -188,15 +191,15 @@ absl::StatusOr<std::shared_ptr<Adapter>> Adapter::Create(const ModelConfig& conf
     if (ends(".lora_A.weight")) {
       const double bound = 1.0 / std::sqrt(static_cast<double>(shape[1]));
       const at::Tensor uniform = comm::InitialUniform(seed, name, shape).to(at::kDouble);
-      return uniform.mul_(2.0).sub_(1.0).mul_(bound).to(weight_dtype).to(weights.begin()->second.device());
+      return uniform.mul_(2.0).sub_(1.0).mul_(bound).to(weight_dtype).to(placed.device());
     }
-    if (ends(".lora_B.weight")) return at::zeros(shape, weights.begin()->second.options().dtype(weight_dtype));
+    if (ends(".lora_B.weight")) return at::zeros(shape, placed);
     if (ends(".lora_magnitude_vector")) {
-      const at::Tensor& weight = weights.at(module + ".weight");
+      const at::Tensor weight = Stored(*weights.at(module + ".weight"));
       const at::Tensor none = at::zeros({1, weight.size(1)}, weight.options());
       return AdaptedRowNorms(weight, none, at::zeros({weight.size(0), 1}, weight.options()), 0.0).to(weight_dtype);
     }
-    return weights.at(module).to(weight_dtype, /*non_blocking=*/false, /*copy=*/true);
+    return Stored(*weights.at(module)).to(weight_dtype, /*non_blocking=*/false, /*copy=*/true);
   };
   return Assemble(config, std::move(options), [&](const std::string& name, const std::vector<int64_t>& shape) -> absl::StatusOr<at::Tensor> {
     at::Tensor tensor;

@@ -193,9 +193,9 @@ absl::Status SaveAdapter(const std::string& dir, const Adapter& adapter, const s
   ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir));
   std::vector<TensorToWrite> tensors;
   for (const auto& parameter : adapter.parameters) {
-    tensors.push_back({parameter->name(), parameter->weight().sizes().vec(), [parameter] { return parameter->weight(); }});
+    tensors.push_back({parameter->name(), parameter->shape().vec(), [parameter] { return parameter->Lease(parameter->dtype()); }});
   }
-  RETURN_IF_ERROR(StageSafetensors(files, kWeightsFile, tensors, adapter.parameters.front()->weight().scalar_type()));
+  RETURN_IF_ERROR(StageSafetensors(files, kWeightsFile, tensors, adapter.parameters.front()->dtype()));
   for (const auto& [name, contents] : companions) RETURN_IF_ERROR(files.Write(name, contents));
   RETURN_IF_ERROR(files.Write(kConfigFile, ConfigText(adapter, base_path)));
   return files.Commit();

@@ -24,6 +24,12 @@ bool Trainable(const std::shared_ptr<comm::Parameter>& parameter) { return param
 // trainable block, so a block with trainable weights also takes this empty leaf. Its gradient is always undefined.
 at::Tensor Anchor(bool trainable) { return at::empty({0}, at::kFloat).requires_grad_(trainable); }
 
+void FetchAhead(const std::vector<Loan>& loans) {
+  for (const Loan& loan : loans) {
+    if (loan.parameter != nullptr) loan.parameter->Fetch(loan.dtype);
+  }
+}
+
 // One run of a block with its graph: leaves going in, the results coming out.
 struct Graph {
   at::Tensor hidden;
@@ -58,6 +64,7 @@ struct Call : public torch::CustomClassHolder {
   variable_list Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
+    FetchAhead(options.neighbours.after);
     return function(weights, hidden, {.kept = keep, .tile_bytes = options.tile_bytes});
   }
 
@@ -81,11 +88,13 @@ struct Call : public torch::CustomClassHolder {
     kept_away.clear();
   }
 
-  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden, const BlockRun& how) {
+  // `next`: the loans of the block that runs after this.
+  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden, const std::vector<Loan>& next, const BlockRun& how) {
     at::AutoGradMode enable(true);
     Graph run;
     run.hidden = hidden.detach().requires_grad_(needs_hidden);
     run.weights = Lease(/*as_leaves=*/true);
+    FetchAhead(next);
     run.results = function(run.weights, run.hidden, how);
     return run;
   }
@@ -113,7 +122,7 @@ struct Call : public torch::CustomClassHolder {
     leaves.clear();
     for (size_t i = 0; i < sinks.size(); ++i) {
       at::Tensor weight_gradient = std::move(gradients[i + (needs_hidden ? 1 : 0)]);
-      if (weight_gradient.defined() && sinks[i]->trainable()) sinks[i]->TakeGradient(std::move(weight_gradient));
+      if (sinks[i]->trainable()) sinks[i]->TakeGradient(std::move(weight_gradient));
     }
     return needs_hidden ? gradients[0] : at::Tensor();
   }
@@ -136,7 +145,7 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
       }
       return results;
     }
-    call->graph = call->RunWithGraph(hidden, hidden.requires_grad(), {});
+    call->graph = call->RunWithGraph(hidden, hidden.requires_grad(), call->options.neighbours.after, {});
     variable_list results;
     for (const at::Tensor& result : call->graph.results) results.push_back(result.detach());
     return results;
@@ -152,7 +161,8 @@ class BlockNode : public torch::autograd::Function<BlockNode> {
       const at::Tensor hidden = call->hidden != nullptr ? call->hidden->Get() : ctx->get_saved_variables()[0];
       // What the engine moved here and nobody else holds is of no use to anybody after this.
       const bool alone = gradients[0].defined() && gradients[0].use_count() == 1 && gradients[0].storage().use_count() == 1;
-      Graph run = call->RunWithGraph(hidden, ctx->needs_input_grad(0),
+      const bool goes_on = ctx->needs_input_grad(0);
+      Graph run = call->RunWithGraph(hidden, goes_on, goes_on ? call->options.neighbours.before : std::vector<Loan>(),
                                      {.kept = call->Kept(), .tile_bytes = call->options.tile_bytes, .values = false, .gradient_is_free = alone});
       if (call->options.store != nullptr) call->kept = {};
       if (!retain) call->Forget();
@@ -171,18 +181,17 @@ class LookUpNode : public torch::autograd::Function<LookUpNode> {
     ctx->saved_data["call"] = c10::IValue::make_capsule(call);
     ctx->saved_data["pad_id"] = options.pad_id;
     ctx->save_for_backward({ids});
-    return call->loans[0].parameter->weight().index_select(0, ids).to(options.lookup_dtype).to(options.result_dtype);
+    return call->loans[0].parameter->LeaseForPart(options.lookup_dtype).index_select(0, ids).to(options.lookup_dtype).to(options.result_dtype);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(), "embedding: backward with create_graph is not supported");
     comm::Parameter& parameter = *CallOf(ctx)->loans[0].parameter;
     if (parameter.trainable()) {
-      at::Tensor& sum = parameter.GradientOrZeros();
       const at::Tensor ids_T = ctx->get_saved_variables()[0];
-      at::Tensor rows_TD = gradients[0].to(sum.scalar_type());
+      at::Tensor rows_TD = gradients[0].to(parameter.gradient_dtype());
       if (const auto pad_id = ctx->saved_data["pad_id"].toOptional<int64_t>()) rows_TD = rows_TD.masked_fill(ids_T.eq(*pad_id).unsqueeze(1), 0.0);
-      sum.index_add_(0, ids_T, rows_TD);
+      parameter.AddGradientRows(ids_T, rows_TD);
     }
     return variable_list(4);
   }
@@ -190,11 +199,11 @@ class LookUpNode : public torch::autograd::Function<LookUpNode> {
 
 }  // namespace
 
-std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, const RunnerOptions& options) {
+std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, RunnerOptions options) {
   auto call = c10::make_intrusive<Call>();
   call->function = std::move(function);
   call->loans = std::move(loans);
-  call->options = options;
+  call->options = std::move(options);
   const bool trainable = std::any_of(call->loans.begin(), call->loans.end(), [](const Loan& loan) { return Trainable(loan.parameter); });
   if (!at::GradMode::is_enabled() || !(trainable || hidden.requires_grad())) return call->Run(hidden, nullptr);
   return BlockNode::apply(hidden, Anchor(trainable), call);
@@ -204,7 +213,7 @@ at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at
   TORCH_CHECK(ids_T.dim() == 1 && ids_T.scalar_type() == at::kLong, "embedding: ids of shape ", ids_T.sizes(), " in ", ids_T.scalar_type(),
               ", wanted int64 [T]");
   if (ids_T.is_cpu() && ids_T.numel() > 0) {  // elsewhere reading the answer would wait for the device
-    const int64_t largest = ids_T.max().item<int64_t>(), rows = embedding_VD->weight().size(0);
+    const int64_t largest = ids_T.max().item<int64_t>(), rows = embedding_VD->shape()[0];
     TORCH_CHECK_INDEX(largest < rows, "embedding: id ", largest, ", the vocabulary has ", rows, " rows; Checkpoint:grow_vocabulary makes more");
   }
   auto call = c10::make_intrusive<Call>();

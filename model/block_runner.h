@@ -20,6 +20,9 @@
 // f runs again in backward in the same order on all ranks, so it may hold collectives, and runs where a rank has no rows.
 // Frozen parameters get no gradient; where neither hidden nor any parameter takes one, or grad mode is off, nothing is kept.
 //
+// Weights that are away (comm/parameter_home.h) are leased in this order by all ranks that share them, and every trainable weight of a block
+// that runs backward hands over a gradient there, an undefined one where it got none.
+//
 // f must be pure and outlive the backward (with what it refers to). Its exceptions come through as thrown. A second backward
 // through one forward works where the first retained the graph; create_graph is refused.
 
@@ -49,13 +52,20 @@ struct Loan {
 // The same number of defined tensors at each call.
 using BlockFunction = std::function<std::vector<at::Tensor>(absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun& run)>;
 
+// The loans of the blocks that run after this one, forward and backward: where they are away, their weights are fetched while this one
+// runs. Of the block itself at most two blocks' weights are here at a time; with kNone all are, as the graphs keep them.
+struct Neighbours {
+  std::vector<Loan> after, before;
+};
+
 struct RunnerOptions {
   Recompute recompute = Recompute::kBlock;
   int64_t tile_bytes = int64_t{64} << 20;  // what a tile of rows may take, in runs whose graph does not stay (block_run.h); 0: no tiles
   std::shared_ptr<ActivationStore> store;  // where what is kept waits; null: in memory. A graph that stays (kNone) stays in memory
+  Neighbours neighbours;
 };
 
-std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, const RunnerOptions& options);
+std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, RunnerOptions options);
 
 struct LookUpOptions {
   at::ScalarType lookup_dtype = at::kFloat;  // rows are rounded to it

@@ -64,7 +64,7 @@ std::vector<TensorToWrite> InOrder(const ModelConfig& config, const comm::Parame
     const auto found = by_name.find(wanted.name);
     TORCH_CHECK(found != by_name.end(), "the parameter ", wanted.name, " ", ShapeText(wanted.shape), " is missing");
     const std::shared_ptr<comm::Parameter> parameter = found->second;
-    const at::IntArrayRef sizes = parameter->weight().sizes();
+    const at::IntArrayRef sizes = parameter->shape();
     TORCH_CHECK(sizes == at::IntArrayRef(wanted.shape), wanted.name, " has shape ", sizes, ", the config wants ", ShapeText(wanted.shape));
     tensors.push_back({wanted.name, wanted.shape, [parameter, dtype] { return parameter->Lease(dtype); }});
   }

@@ -49,7 +49,7 @@ absl::StatusOr<comm::Parameters> InOrder(const ModelConfig& config, const comm::
   for (const WeightShape& wanted : WantedWeights(config)) {
     const auto found = by_name.find(wanted.name);
     if (found == by_name.end()) return absl::InvalidArgumentError(absl::StrCat(wanted.name, ": missing"));
-    const at::IntArrayRef sizes = found->second->weight().sizes();
+    const at::IntArrayRef sizes = found->second->shape();
     if (sizes != at::IntArrayRef(wanted.shape)) {
       return absl::InvalidArgumentError(absl::StrCat(wanted.name, ": shape ", ShapeText({sizes.data(), sizes.size()}), ", wanted ", ShapeText(wanted.shape)));
     }
@@ -113,6 +113,15 @@ at::Tensor EmbeddingNoise(const Noise& noise, const at::Tensor& hidden_TD) {
   return uniform_TD.to(hidden_TD.scalar_type()).mul_(2.0).sub_(1.0).mul_(numbers_T.rsqrt_().mul_(noise.neftune_alpha).unsqueeze(1));
 }
 
+// Those that have to be waited for.
+std::vector<Loan> Away(const std::vector<Loan>& loans) {
+  std::vector<Loan> away;
+  for (const Loan& loan : loans) {
+    if (loan.parameter != nullptr && loan.parameter->away()) away.push_back(loan);
+  }
+  return away;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(std::shared_ptr<Checkpoint> checkpoint, TransformerOptions options,
@@ -134,7 +143,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(std::shared_ptr<C
                       tensor = tensor.to(stored).to(options.device);
                     }),
                     weight.name);
-    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, std::move(tensor)));
+    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, std::move(tensor), Learns(weight.name, options)));
+    if (options.on_load != nullptr) RETURN_IF_ERROR(options.on_load(*parameters.back()), weight.name);
   }
   RETURN_IF_ERROR(broken.Refuse(checkpoint->path()));
   return Create(config, std::move(parameters), options);
@@ -231,12 +241,20 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   RouterGroups groups = options.router_groups;
   if (groups.group_T.defined()) groups.group_T = groups.group_T.to(options_.device);
 
+  const std::vector<Loan> norm_loans = {{norm_, stream}};
+  const auto loans_of = [&](size_t layer) { return Away(layer < blocks_.size() ? blocks_[layer]->loans : norm_loans); };
+  // What the backward of `layer` is followed by, where that leases its weights again.
+  const auto before = [&](size_t layer) {
+    return layer > 0 && RecomputeOf(static_cast<int64_t>(layer) - 1) != Recompute::kNone ? loans_of(layer - 1) : std::vector<Loan>();
+  };
+  for (const Loan& loan : loans_of(0)) loan.parameter->Fetch(loan.dtype);
   Hidden result{Embed(ids_T, noise), {}};
   const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(), rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
-  RunnerOptions runner{options_.recompute, options_.tile_bytes, options_.activation_store};
+  RunnerOptions runner{options_.recompute, options_.tile_bytes, options_.activation_store, {}};
   for (size_t layer = 0; layer < blocks_.size(); ++layer) {
-    const std::shared_ptr<const Block> block = blocks_[layer];
+    const std::shared_ptr<const Block>& block = blocks_[layer];
     runner.recompute = RecomputeOf(static_cast<int64_t>(layer));
+    runner.neighbours = {.after = loans_of(layer + 1), .before = before(layer)};
     const BlockFunction function = [rotaries, groups, attention, block, scale, rate, noise](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
                                                                                            const BlockRun& run) -> std::vector<at::Tensor> {
       BlockMaps maps(weights.subspan(0, block->places));
@@ -265,7 +283,8 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
                                                                                              const BlockRun&) -> std::vector<at::Tensor> {
     return {RmsNorm(hidden, one ? weights[0] + 1 : weights[0], eps, stream)};
   };
-  result.hidden_TD = RunBlock(norm, {{norm_, stream}}, result.hidden_TD, runner).front();
+  runner.neighbours = {.after = {}, .before = before(blocks_.size())};
+  result.hidden_TD = RunBlock(norm, norm_loans, result.hidden_TD, runner).front();
   return result;
 }
 

@@ -33,6 +33,7 @@
 // elsewhere, but for about three of the L + 1.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -43,6 +44,7 @@
 #include <c10/core/Device.h>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "attention/attention.h"
 #include "comm/parameter.h"
@@ -87,6 +89,7 @@ struct TransformerOptions {
   bool frozen = false;
   c10::Device device = c10::Device(c10::kCPU);
   std::optional<std::set<std::string>> learning;  // published names of the weights that learn; absent: all, or none where frozen
+  std::function<absl::Status(comm::Parameter&)> on_load;  // sees each parameter as it is read, before the next one is; may move its weight
 };
 
 class Transformer {

@@ -71,9 +71,9 @@ absl::Status ValueHead::Save(const std::string& dir) const {
   ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir));
   std::vector<TensorToWrite> tensors;
   for (const auto& parameter : {weight_1D, bias_1}) {
-    tensors.push_back({parameter->name(), parameter->weight().sizes().vec(), [parameter] { return parameter->weight(); }});
+    tensors.push_back({parameter->name(), parameter->shape().vec(), [parameter] { return parameter->Lease(parameter->dtype()); }});
   }
-  RETURN_IF_ERROR(StageSafetensors(files, kFile, tensors, weight_1D->weight().scalar_type()));
+  RETURN_IF_ERROR(StageSafetensors(files, kFile, tensors, weight_1D->dtype()));
   return files.Commit();
 }
 

@@ -237,8 +237,8 @@ class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFuncti
     Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), rows);
     at::Tensor hidden_gradient_TD = hidden_wanted ? at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous) : at::Tensor();
     const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
-    at::Tensor head_gradient_VD = head_wanted ? at::empty(call.head->weight().sizes(), like) : at::Tensor();
-    at::Tensor bias_gradient_V = bias_wanted ? at::zeros(bias->weight().sizes(), like) : at::Tensor();
+    at::Tensor head_gradient_VD = head_wanted ? at::empty(call.head->shape(), like) : at::Tensor();
+    at::Tensor bias_gradient_V = bias_wanted ? at::zeros(bias->shape(), like) : at::Tensor();
     if (head_wanted && rows == 0) head_gradient_VD.zero_();
     const at::Tensor factor_N = gradients[0].to(projection.dtype()).index_select(0, rows_N).mul_(-projection.scale());
 
@@ -270,18 +270,18 @@ class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFuncti
 };
 
 void CheckHead(const at::Tensor& hidden, const comm::Parameter& head, const LogProbOptions& options) {
-  const at::Tensor& weight = head.weight();
-  TORCH_CHECK(weight.dim() == 2, "objectives.log_prob: head ", head.name(), " has shape ", weight.sizes(), ", wanted [vocab, hidden]");
-  TORCH_CHECK(hidden.dim() == 2 && hidden.size(1) == weight.size(1), "objectives.log_prob: hidden states of shape ", hidden.sizes(), ", head ", head.name(),
-              " of shape ", weight.sizes());
+  const at::IntArrayRef shape_VD = head.shape();
+  TORCH_CHECK(shape_VD.size() == 2, "objectives.log_prob: head ", head.name(), " has shape ", shape_VD, ", wanted [vocab, hidden]");
+  TORCH_CHECK(hidden.dim() == 2 && hidden.size(1) == shape_VD[1], "objectives.log_prob: hidden states of shape ", hidden.sizes(), ", head ", head.name(),
+              " of shape ", shape_VD);
   TORCH_CHECK(options.chunk_bytes > 0, "objectives.log_prob: chunk_bytes is ", options.chunk_bytes, ", wanted more than 0");
   TORCH_CHECK(options.head.softcap >= 0.0, "objectives.log_prob: softcap is ", options.head.softcap, ", wanted 0 (none) or more");
   TORCH_CHECK(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0, "objectives.log_prob: label_smoothing is ", options.label_smoothing,
               ", wanted 0 to less than 1");
   TORCH_CHECK(at::isFloatingType(options.matmul_dtype), "objectives.log_prob: matmul_dtype is ", options.matmul_dtype, ", wanted a floating type");
   if (!options.head.bias_V) return;
-  const at::Tensor& bias = options.head.bias_V->weight();
-  TORCH_CHECK(bias.dim() == 1 && bias.size(0) == weight.size(0), "objectives.log_prob: bias of shape ", bias.sizes(), ", head of shape ", weight.sizes());
+  const at::IntArrayRef bias_V = options.head.bias_V->shape();
+  TORCH_CHECK(bias_V.size() == 1 && bias_V[0] == shape_VD[0], "objectives.log_prob: bias of shape ", bias_V, ", head of shape ", shape_VD);
 }
 
 void CheckTargets(const at::Tensor& hidden, const at::Tensor& targets, int64_t vocab) {
@@ -300,7 +300,7 @@ LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::P
                       const Statistics& wanted) {
   TORCH_CHECK(head_VD != nullptr, "objectives.log_prob: no head");
   CheckHead(hidden_TD, *head_VD, options);
-  CheckTargets(hidden_TD, targets_T, head_VD->weight().size(0));
+  CheckTargets(hidden_TD, targets_T, head_VD->shape()[0]);
   const bool parameters_wanted = head_VD->trainable() || (options.head.bias_V && options.head.bias_V->trainable());
   at::Tensor anchor = at::empty({0});
   if (at::GradMode::is_enabled() && parameters_wanted) anchor.requires_grad_();
@@ -317,7 +317,7 @@ at::Tensor TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm:
 
 RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, int64_t first_ids, const LogProbOptions& options) {
   CheckHead(hidden_ND, head_VD, options);
-  const int64_t vocab = head_VD.weight().size(0);
+  const int64_t vocab = head_VD.shape()[0];
   TORCH_CHECK(first_ids >= 0 && first_ids <= vocab, "objectives.log_prob: ", first_ids, " ids asked for, the vocabulary has ", vocab);
   at::NoGradGuard no_grad;
   const int64_t rows = hidden_ND.size(0);

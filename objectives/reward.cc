@@ -69,10 +69,9 @@ void CheckScores(const at::Tensor& hidden, const comm::Parameter& weight, const 
   TORCH_CHECK(hidden.dim() == 2 && at::isFloatingType(hidden.scalar_type()) && hidden.size(0) == layout.local_tokens(group.rank()),
               "objectives.document_scores: hidden states ", hidden.sizes(), " of ", hidden.scalar_type(), ", wanted a floating type [",
               layout.local_tokens(group.rank()), ", hidden], this rank's tokens");
-  TORCH_CHECK(weight.weight().dim() == 2 && weight.weight().size(0) == 1 && weight.weight().size(1) == hidden.size(1),
-              "objectives.document_scores: ", weight.name(), " has shape ", weight.weight().sizes(), ", wanted [1, ", hidden.size(1), "]");
-  TORCH_CHECK(bias.weight().dim() == 1 && bias.weight().size(0) == 1, "objectives.document_scores: ", bias.name(), " has shape ", bias.weight().sizes(),
-              ", wanted [1]");
+  TORCH_CHECK(weight.shape() == at::IntArrayRef({1, hidden.size(1)}), "objectives.document_scores: ", weight.name(), " has shape ", weight.shape(),
+              ", wanted [1, ", hidden.size(1), "]");
+  TORCH_CHECK(bias.shape() == at::IntArrayRef({1}), "objectives.document_scores: ", bias.name(), " has shape ", bias.shape(), ", wanted [1]");
   if (!dropout.has_value()) return;
   TORCH_CHECK(dropout->probability >= 0.0 && dropout->probability < 1.0, "objectives.document_scores: dropout is ", dropout->probability,
               ", wanted 0 to less than 1");

@@ -18,16 +18,19 @@ if config.eval_strategy == "no" and not config.do_eval then eval, each = nil, ni
 local evals = each or eval and { { dataset = eval } }
 moonring.vocabulary.fit(config, checkpoint, tokenizer, not config.streaming and train, evals)
 local memory_notes = moonring.memory_check.run(config, { mesh = mesh, device = run.device(config), checkpoint = checkpoint, dataset = train, report = memory })
-local learner = models.learner(config, checkpoint)
+local zero = run.zero(config, mesh)
+if config.zero_stage > 0 then notes[#notes + 1] = tostring(zero) end
+local learner = models.learner(config, checkpoint, zero)
 local attention = run.attention(config, mesh, learner)
 local counts = run.counts(config, train:size(), mesh:dp_size())
 local objective = stages.objective(config, learner)
 local runtime = moonring.runtime.new { mesh = mesh, model = learner, attention = attention, objective = objective,
   group = config.per_device_train_batch_size * mesh:dp_size(), noise = stages.noise(config),
   router = stages.router(config, learner) }
-local weights = runtime.parameters
-local optimizer, schedule = run.optimizer(config, weights), run.schedule(config, counts.total_steps)
-local references = objective.needs_reference and stages.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
+local states = run.states(config, zero, runtime.parameters)
+runtime.states = states
+local optimizer, schedule = run.optimizer(config, states:parameters(), zero), run.schedule(config, counts.total_steps)
+local references = objective.needs_reference and stages.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh, zero = zero,
   datasets = stages.datasets(train, evals) }) or {}
 runtime.reference = references.train
 local journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention, memory = memory })
@@ -37,10 +40,11 @@ end
 runtime.on_batch = function(batch) journal:attention(attention:describe(batch:sequence())) end
 local sample = moonring.journal.sampler(config, mesh, learner, tokenizer)
 
-local function save(folder)
-  learner:save(folder)
-  if objective.save then objective.save(folder) end
-  if objective.state then moonring.system.write(folder .. "/objective_state.json", objective.state() .. "\n") end
+local writes = mesh:rank() == 0
+local function save(folder) -- all ranks take part: they may hold parts of the weights
+  learner:save(folder, { write = writes })
+  if objective.save then objective.save(folder, { write = writes }) end
+  if objective.state and writes then moonring.system.write(folder .. "/objective_state.json", objective.state() .. "\n") end
 end
 local checkpoints = run.checkpoints(config, mesh, function(folder)
   save(folder)
@@ -67,10 +71,11 @@ if evals and config.eval_on_start then evaluate() end
 for step, k in moonring.count(run.steps(config, train, mesh, counts)) do
   local began = moonring.system.clock()
   local loss, metrics = runtime:backward(step, k)
-  local norm = run.clip(config, weights, step, k)
+  local norm = run.clip(config, states, step, k)
   local lr = schedule:at(k - 1)
   optimizer:step(lr)
-  weights:clear_gradients()
+  states:publish()
+  states:clear_gradients()
   journal:step { step = k, loss = loss, lr = lr, grad_norm = norm, tokens = step:tokens(), metrics = metrics, epoch = counts.epoch_after(step:epoch(), step:index()) }
   if evals and evaluates(k, step) and checkpoints:judge(evaluate(), k) then journal:best(checkpoints.best) end
   if saves(k, step) then checkpoints:save(k) end
@@ -80,11 +85,11 @@ end
 if config.load_best_model_at_end and checkpoints.best then
   journal:say("the best model is " .. checkpoints.best.folder)
   optimizer:close() -- makes room
-  learner = models.reload(config, learner, checkpoints.best.folder)
+  learner = models.reload(config, learner, checkpoints.best.folder, zero)
   objective = stages.objective(config, learner) -- with the value head that was saved beside it
   runtime.model, runtime.objective = learner, objective
 end
-if mesh:rank() == 0 then save(config.output_dir) end
+save(config.output_dir)
 sample("after", learner)
 journal:close()
 if evals and (config.do_eval or config.eval_strategy ~= "no") then journal:results(evaluate()) end

@@ -1,5 +1,6 @@
 #include "trainer/adamw.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -8,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/memory_account.h"
+#include "comm/status_macros.h"
+#include "comm/torch_status.h"
 #include "trainer/lora_plus.h"
 #include "trainer/weight_decay.h"
 
@@ -31,7 +34,29 @@ absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options, comm:
     const double rate = LoraPlusRate(*parameter, options.loraplus_ratio);
     slots.push_back({std::move(parameter), decay, rate, {}, {}, {}});
   }
-  return std::unique_ptr<AdamW>(new AdamW(options, std::move(slots)));
+  std::unique_ptr<AdamW> adamw(new AdamW(options, std::move(slots)));
+  if (adamw->options_.memory == nullptr) return adamw;
+  for (Slot& slot : adamw->slots_) {
+    if (slot.parameter->trainable()) RETURN_IF_ERROR(adamw->MakeState(slot), "trainer.adamw");
+  }
+  return adamw;
+}
+
+absl::Status AdamW::MakeState(Slot& slot) const {
+  const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
+  const at::Tensor& weight = slot.parameter->weight();
+  const at::ScalarType dtype = slot.parameter->gradient_dtype();
+  slot.step = at::zeros({}, weight.options().dtype(at::kFloat));
+  if (options_.memory == nullptr) {
+    slot.mean = at::zeros(weight.sizes(), weight.options().dtype(dtype));
+    slot.square = at::zeros_like(slot.mean);
+    return absl::OkStatus();
+  }
+  TORCH_CHECK(weight.dim() == 1 && weight.is_cpu(), "trainer.adamw: ", slot.parameter->name(), ": ", weight.sizes(), " on ", weight.device(),
+              ", wanted one dimension on the host for a state that is offloaded");
+  ASSIGN_OR_RETURN(slot.mean, options_.memory->Zeros(weight.numel(), dtype), slot.parameter->name());
+  ASSIGN_OR_RETURN(slot.square, options_.memory->Zeros(weight.numel(), dtype), slot.parameter->name());
+  return absl::OkStatus();
 }
 
 void AdamW::Step(double lr) {
@@ -49,16 +74,24 @@ void AdamW::StepSlot(Slot& slot, double lr) const {
   const at::ScalarType dtype = slot.parameter->gradient_dtype();
   TORCH_CHECK(gradient.sizes() == weight.sizes() && gradient.scalar_type() == dtype, "trainer.adamw: ", slot.parameter->name(), ": gradient ", gradient.sizes(),
               " of ", gradient.scalar_type(), ", wanted ", weight.sizes(), " of ", dtype);
-  if (!slot.step.defined()) {
-    slot.mean = at::zeros(weight.sizes(), weight.options().dtype(dtype));
-    slot.square = at::zeros_like(slot.mean);
-    slot.step = at::zeros({}, weight.options().dtype(at::kFloat));
-  }
+  if (!slot.step.defined()) comm::ThrowIfError(MakeState(slot));
   slot.step.add_(1);
+  if (options_.memory == nullptr) return StepPiece(slot, lr, weight, gradient, slot.mean, slot.square);
+  for (int64_t begin = 0; begin < weight.numel(); begin += kPiece) {
+    const int64_t count = std::min(kPiece, weight.numel() - begin);
+    const at::Tensor part = weight.narrow(0, begin, count), mean = slot.mean.narrow(0, begin, count), square = slot.square.narrow(0, begin, count);
+    StepPiece(slot, lr, part, gradient.narrow(0, begin, count), mean, square);
+    for (const at::Tensor& piece : {part, mean, square}) options_.memory->Rest(piece);
+  }
+}
+
+void AdamW::StepPiece(const Slot& slot, double lr, const at::Tensor& weight, const at::Tensor& gradient, const at::Tensor& mean,
+                      const at::Tensor& square) const {
+  if (weight.numel() == 0) return;
   // The kernel wants all four alike; `working` is the weight itself but for bf16 (or an odd layout).
-  const at::Tensor working = weight.to(dtype).contiguous();
+  const at::Tensor working = weight.to(mean.scalar_type()).contiguous();
   const at::Tensor dense = gradient.contiguous();
-  at::_fused_adamw_({working}, {dense}, {slot.mean}, {slot.square}, {}, {slot.step}, lr * slot.rate, options_.beta1, options_.beta2, slot.weight_decay, options_.epsilon,
+  at::_fused_adamw_({working}, {dense}, {mean}, {square}, {}, {slot.step}, lr * slot.rate, options_.beta1, options_.beta2, slot.weight_decay, options_.epsilon,
                     /*amsgrad=*/false, /*maximize=*/false);
   if (!working.is_same(weight)) weight.copy_(working);
 }
@@ -92,8 +125,14 @@ absl::Status AdamW::LoadState(const std::map<std::string, at::Tensor>& state) {
       return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: the state of ", name, " has another shape than its weight"));
     }
     const auto options = weight.options().dtype(slot.parameter->gradient_dtype());
-    slot.mean = mean->second.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
-    slot.square = square->second.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
+    if (options_.memory != nullptr) {
+      RETURN_IF_ERROR(MakeState(slot), "trainer.adamw");
+      slot.mean.copy_(mean->second);
+      slot.square.copy_(square->second);
+    } else {
+      slot.mean = mean->second.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
+      slot.square = square->second.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
+    }
     slot.step = step->second.to(weight.options().dtype(at::kFloat), /*non_blocking=*/false, /*copy=*/true).reshape({});
   }
   if (used != state.size()) {

@@ -9,8 +9,9 @@
 // m and v are fp32 (fp64 for an fp64 weight). A bf16 weight is updated in fp32 and rounded once, at the end. No decay for biases
 // and norms, told by their names (trainer/weight_decay.h); LoRA+'s parameters take lr times its ratio (trainer/lora_plus.h).
 //
-// Cost: one pass over w, g, m, v (LibTorch's fused step); memory 8 bytes a parameter from its first step on, and the
-// largest bf16 parameter in fp32 while it is updated.
+// Cost: one pass over w, g, m, v (LibTorch's fused, vectorised step); memory 8 bytes a parameter from its first step on, and the
+// largest bf16 parameter in fp32 while it is updated. With a `memory` m and v lie there from the beginning (so that a disk too small
+// is known before the first step), parameters are one-dimensional on the host, and the step goes over pieces of kPiece numbers.
 
 #include <memory>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "comm/parameter.h"
 #include "trainer/optimizer.h"
+#include "trainer/state_memory.h"
 
 namespace moonring::trainer {
 
@@ -27,6 +29,7 @@ struct AdamWOptions {
   double epsilon = 1e-8;
   double weight_decay = 0.0;
   double loraplus_ratio = 1.0;
+  std::shared_ptr<StateMemory> memory;  // null: beside the weights
 };
 
 class AdamW : public Optimizer {
@@ -39,13 +42,18 @@ class AdamW : public Optimizer {
   int64_t state_bytes() const override;
 
  private:
+  static constexpr int64_t kPiece = int64_t{1} << 22;
+
   struct Slot {
     std::shared_ptr<comm::Parameter> parameter;
     double weight_decay, rate;
-    at::Tensor mean, square, step;  // undefined before the first step; `step` is an fp32 scalar
+    at::Tensor mean, square, step;  // undefined until they are made; `step` is an fp32 scalar
   };
   AdamW(AdamWOptions options, std::vector<Slot> slots) : options_(options), slots_(std::move(slots)) {}
+  absl::Status MakeState(Slot& slot) const;
   void StepSlot(Slot& slot, double lr) const;
+  // One call of the kernel; weight and gradient in any dtype.
+  void StepPiece(const Slot& slot, double lr, const at::Tensor& weight, const at::Tensor& gradient, const at::Tensor& mean, const at::Tensor& square) const;
 
   AdamWOptions options_;
   std::vector<Slot> slots_;

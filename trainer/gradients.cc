@@ -122,14 +122,16 @@ absl::Status SumGradients(const comm::Parameters& parameters, comm::Communicator
   return absl::OkStatus();
 }
 
-double GlobalNorm(const comm::Parameters& parameters) {
+double SumOfSquares(const comm::Parameters& parameters) {
   at::NoGradGuard no_grad;
   double sum = 0.0;
   for (const auto& parameter : parameters) {
     if (HasGradient(*parameter)) sum += SumOfSquares(parameter->gradient());
   }
-  return std::sqrt(sum);
+  return sum;
 }
+
+double GlobalNorm(const comm::Parameters& parameters) { return std::sqrt(SumOfSquares(parameters)); }
 
 double ClipByNorm(const comm::Parameters& parameters, double norm, double max_norm) {
   TORCH_CHECK(max_norm >= 0.0, "trainer.gradients: max_grad_norm is ", max_norm, ", wanted 0 (no clipping) or more");

@@ -27,6 +27,8 @@ absl::Status SumGradients(const comm::Parameters& parameters, comm::Communicator
 
 // sqrt(sum of all gradients' squares), in fp64, in an order that depends on neither threads nor ranks. NaN or infinite where a gradient is.
 double GlobalNorm(const comm::Parameters& parameters);
+// Its square.
+double SumOfSquares(const comm::Parameters& parameters);
 
 // Scales every gradient by min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does, and returns that factor. max_norm 0: no
 // clipping. Throws where norm is not finite: scaling by it would spread the NaN.

@@ -1,5 +1,7 @@
 --- A micro-batch as an objective sees it: what may be counted before the first forward, and this rank's share of its tokens.
+local comm = require "moonring.native.comm"
 local objectives = require "moonring.native.objectives"
+local tensor = require "moonring.native.tensor"
 
 local batch = {}
 local Batch = {}
@@ -16,6 +18,22 @@ end
 --- `slot`: which of an example's documents the micro-batch begins with (KTO's mismatched ones are documents 1).
 function batch.new(micro, attention, mesh, slot)
   return setmetatable({ micro = micro, attention = attention, mesh = mesh, slot = slot or 0, statistics = {} }, Batch)
+end
+
+local function none() return {} end
+
+--- A micro-batch of nothing, for a rank that has fewer than those it shares weights with.
+batch.nothing = {
+  sequence = function() return comm.sequence { documents = {} } end,
+  labels = function() return tensor.tensor({}, "int64") end,
+  examples = none, places = none, document_counts = none, desirable = none,
+}
+
+--- A list of micro-batches, with nothing at its end up to the longest list of all ranks. Every rank must call it.
+function batch.in_lockstep(micros, mesh)
+  local all = { unpack(micros) }
+  for i = #micros + 1, mesh:max(#micros) do all[i] = batch.nothing end
+  return all
 end
 
 function Batch:sequence() return self.micro:sequence() end
@@ -42,7 +60,7 @@ function Batch:cut(stream) return self.layout:cut(stream, self.mesh:sp_rank()) e
 function Batch:noise(noise)
   if not noise then return nil end
   local sequence = self:sequence()
-  return { seed = noise.seed, step = noise.step, neftune_alpha = noise.neftune_alpha, identity = self:cut(sequence:identity()),
+  return { seed = noise.seed, step = noise.step, neftune_alpha = noise.neftune_alpha, identity = self:cut(sequence:identity() or sequence:of_tokens {}), -- of nothing
     lengths = noise.neftune_alpha and self:cut(sequence:of_tokens(sequence:lengths())) or nil }
 end
 

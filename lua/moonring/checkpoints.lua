@@ -11,7 +11,7 @@ Checkpoints.__index = Checkpoints
 function checkpoints.interval(value, total_steps) return value < 1 and math.ceil(value * total_steps) or value end
 
 --- Options: dir, limit (absent: all are kept), metric (absent: none is best; else a metric of the evaluation, "loss", with or without "eval_"), greater (is better; absent: unless
--- it ends in "loss"), mesh, save (a function that writes a model to a folder).
+-- it ends in "loss"), mesh, save (a function that writes a model to a folder, from rank 0; all ranks call it).
 function checkpoints.new(options)
   local metric = options.metric and (options.metric:find "^eval_" and options.metric or "eval_" .. options.metric)
   local greater = options.greater
@@ -45,7 +45,7 @@ end
 --- Writes checkpoint-STEP, then removes what is beyond the limit.
 function Checkpoints:save(step)
   local folder = self.dir .. "/checkpoint-" .. step
-  if self.mesh:rank() == 0 then self.write(folder) end
+  self.write(folder)
   self.kept[#self.kept + 1] = folder
   while self.limit and #self.kept > math.max(self.limit, 1) do
     local gone = oldest(self)

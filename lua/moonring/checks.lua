@@ -93,6 +93,19 @@ local function finetuning(c)
   if c.finetuning_type == "freeze" and c.freeze_trainable_layers == 0 then config.fail "freeze_trainable_layers: wanted the last n layers (above 0) or the first -n (below 0), got 0" end
 end
 
+local function states(c)
+  between(c, "zero_stage", 0, 3)
+  if c.offload_optimizer and c.optim == "sgd" then config.fail("offload_optimizer: optim sgd has no state") end
+  if c.offload_dir and c.offload_optimizer ~= "disk" then config.fail("offload_dir is for offload_optimizer: disk alone") end
+  if c.offload_dir and not system.is_folder(c.offload_dir) then config.fail("offload_dir: ", c.offload_dir, " is no folder") end
+  if c.zero_stage > 0 and c.zero_group == "sp" and c.sequence_parallel_size == 1 then
+    c.notes[#c.notes + 1] = "zero_group: sp: with sequence_parallel_size 1 each rank holds everything"
+  end
+  if c.zero_stage == 3 and (c.disable_gradient_checkpointing or c.recompute == "none") then
+    c.notes[#c.notes + 1] = "zero_stage: 3: without recompute each forward keeps the weights that it gathered until its backward"
+  end
+end
+
 -- What a stream cannot have: numbers that depend on how many rows there are.
 local function streaming(c)
   if not c.streaming then return end
@@ -162,7 +175,8 @@ function checks.train(c)
   evaluation(c)
   stream_training(c)
   run.check_attention(c)
-  c.notes[#c.notes + 1] = deepspeed.note(c)
+  deepspeed.apply(c)
+  states(c)
   folders(c)
 end
 

@@ -1,5 +1,5 @@
---- DeepSpeed's JSON file, as far as it bears on a run: its ZeRO stage and offload are read and named (states are not sharded yet: each rank holds
--- all of them, and the numbers are the same); what it says of batches, clipping, rates and precision must be "auto" or agree with the configuration.
+--- DeepSpeed's JSON file, as far as it bears on a run: its ZeRO stage and offload become zero_stage, zero_group, offload_optimizer and offload_dir. What it says
+-- of batches, clipping, rates and precision must be "auto" or agree with the configuration; sizes of buckets and the like change no number and are passed over.
 local config = require "moonring.config"
 local system = require "moonring.native.system"
 
@@ -29,14 +29,61 @@ local function check(name, settings, path, key, value)
   config.fail("deepspeed: ", name, ": ", path, " is ", show(asked), ", but ", key, " is ", show(value), '; wanted "auto" or the same')
 end
 
-local function offloads(settings, what)
-  local device = at(settings, "zero_optimization." .. what .. ".device")
-  return device and device ~= "none" and device or nil
+-- What no key here can say: path, the values that ask for nothing, what to use instead.
+local unknown = {
+  { "zero_optimization.zero_hpz_partition_size", { [0] = true, [1] = true }, "a second copy of the weights in each node is not supported; zero_group: node parts all states in a node" },
+  { "zero_optimization.zero_quantized_weights", { [false] = true }, "weights travel as they are computed with" },
+  { "zero_optimization.zero_quantized_gradients", { [false] = true }, "gradients travel in fp32" },
+  { "tensor_parallel.autotp_size", { [0] = true, [1] = true }, "tensor parallelism is not supported; sequence_parallel_size and zero_stage part what it would" },
+}
+
+-- Gives a key what the file says, unless the configuration says otherwise itself.
+local function set(c, name, path, shown, key, value)
+  local given = c.given[key]
+  if given ~= nil and given ~= system.null and c[key] ~= value then
+    config.fail("deepspeed: ", name, ": ", path, " is ", show(shown), ", but ", key, " is ", show(c[key]), "; wanted the same, or one of them alone")
+  end
+  c[key] = value
 end
 
---- A line that says what was read and is not built yet, or nil where the file asks for nothing of it. Refuses what contradicts the configuration.
-function deepspeed.note(c)
-  if not c.deepspeed then return nil end
+-- offload_optimizer's and offload_param's device: nil, "cpu" or "nvme".
+local function device(name, settings, what)
+  local path = "zero_optimization." .. what .. ".device"
+  local asked = at(settings, path)
+  if asked == nil or asked == "none" then return nil end
+  if asked ~= "cpu" and asked ~= "nvme" then config.fail("deepspeed: ", name, ": ", path, ": wanted none, cpu or nvme, got ", show(asked)) end
+  return asked
+end
+
+local function set_offload(c, name, settings, stage)
+  local optimizer, parameters = device(name, settings, "offload_optimizer"), device(name, settings, "offload_param")
+  if optimizer then
+    set(c, name, "zero_optimization.offload_optimizer.device", optimizer, "offload_optimizer", optimizer == "nvme" and "disk" or "cpu")
+    local path = optimizer == "nvme" and at(settings, "zero_optimization.offload_optimizer.nvme_path")
+    if path then set(c, name, "zero_optimization.offload_optimizer.nvme_path", path, "offload_dir", path) end
+  end
+  if not parameters then return end
+  if parameters == "nvme" then config.fail("deepspeed: ", name, ": zero_optimization.offload_param: weights on a disk are not supported; wanted cpu or none") end
+  if stage < 3 or not optimizer then
+    config.fail("deepspeed: ", name, ": zero_optimization.offload_param: the shards of the weights lie where the optimizer's are: wanted stage 3 and offload_optimizer beside it")
+  end
+end
+
+-- MiCS parts the states in groups of so many neighbouring ranks.
+local function set_group(c, name, settings)
+  local size = at(settings, "zero_optimization.mics_shard_size")
+  if size == nil or size == -1 then return end
+  local group = size == c.sequence_parallel_size and "sp" or size == tonumber(os.getenv "LOCAL_WORLD_SIZE") and "node" or nil
+  if not group then
+    config.fail("deepspeed: ", name, ": zero_optimization.mics_shard_size is ", show(size), ": wanted sequence_parallel_size (", c.sequence_parallel_size, ") or the ranks of a machine (LOCAL_WORLD_SIZE: ",
+      os.getenv "LOCAL_WORLD_SIZE" or "not set", ")")
+  end
+  set(c, name, "zero_optimization.mics_shard_size", size, "zero_group", group)
+end
+
+--- Sets the keys that the file speaks of. Refuses what contradicts the configuration, and what it asks for that there is not.
+function deepspeed.apply(c)
+  if not c.deepspeed then return end
   local inline = type(c.deepspeed) == "table"
   local name = inline and "the settings" or c.deepspeed
   local settings = inline and c.deepspeed or system.json_decode(system.read(c.deepspeed), c.deepspeed)
@@ -50,16 +97,15 @@ function deepspeed.note(c)
   check(name, settings, "optimizer.params.betas", "adam_beta1 and adam_beta2", { c.adam_beta1, c.adam_beta2 })
   check(name, settings, "bf16.enabled", "bf16", c.bf16 or c.pure_bf16)
   check(name, settings, "fp16.enabled", "fp16", c.fp16 or false)
+  for _, each in ipairs(unknown) do
+    local asked = at(settings, each[1])
+    if asked ~= nil and asked ~= "auto" and not each[2][asked] then config.fail("deepspeed: ", name, ": ", each[1], " is ", show(asked), ": ", each[3]) end
+  end
   local stage = at(settings, "zero_optimization.stage") or 0
   if not (stage == 0 or stage == 1 or stage == 2 or stage == 3) then config.fail("deepspeed: ", name, ": zero_optimization.stage: wanted 0, 1, 2 or 3, got ", show(stage)) end
-  local asks = {}
-  if stage > 0 then asks[1] = "ZeRO stage " .. stage end
-  for _, each in ipairs { { "offload_optimizer", "optimizer" }, { "offload_param", "parameters" } } do
-    local device = offloads(settings, each[1])
-    if device then asks[#asks + 1] = each[2] .. " on " .. show(device) end
-  end
-  if #asks == 0 then return nil end
-  return ("deepspeed: %s asks for %s: not built yet, each rank holds everything; the numbers are the same"):format(name, table.concat(asks, ", "))
+  set(c, name, "zero_optimization.stage", stage, "zero_stage", stage)
+  set_group(c, name, settings)
+  set_offload(c, name, settings, stage)
 end
 
 return deepspeed

@@ -223,9 +223,6 @@ section("The Hugging Face Trainer's own", {
 
 --- What Moonring itself will have.
 section("Not supported yet", {
-  { "zero_stage", "int", 0, "what is sharded over ranks", only = "not supported yet" },
-  { "zero_group", "string", "world", "over which ranks", ignored = "it acts with zero_stage alone" },
-  { "offload_optimizer", "string", null, "where the optimizer's states are: cpu or disk", only = "not supported yet" },
   { "on_nonfinite", "string", "stop", "what a loss or gradient that is no number does", only = "not supported yet" },
   { "spike_clip", "string", null, "clipping by the history of gradient norms", only = "not supported yet" },
   { "max_restarts", "int", 0, "how often ranks are started again", only = "not supported yet" },

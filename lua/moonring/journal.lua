@@ -181,11 +181,13 @@ function Journal:close()
 end
 
 --- A function that prints the model's answer to sample_prompt: `sample "before"`, `sample("after", another_model)`. Greedy, so that it is the same each time.
+-- Where ranks share the weights every one of them answers, and rank 0 prints.
 function journal.sampler(config, mesh, model, tokenizer)
-  if not config.sample_prompt or mesh:rank() ~= 0 then return function() end end
+  if not config.sample_prompt or (mesh:rank() ~= 0 and config.zero_stage < 3) then return function() end end
   local template = data.template(templates.of(config), tokenizer, config.default_system)
   return function(when, now)
     local answer = chat.new(now or model, tokenizer, template, { max_new_tokens = 64 }):answer(config.sample_prompt)
+    if mesh:rank() ~= 0 then return end
     print(("%s training  %s\n  %s"):format(when, config.sample_prompt, answer))
     io.flush()
   end

@@ -188,8 +188,16 @@ section("Optimization", {
   { "adam_epsilon", "float", 1e-8, "AdamW's epsilon" },
   { "max_grad_norm", "float", 1.0, "gradients of a larger norm are scaled down to it; 0: never" },
   { "average_tokens_across_devices", "bool", true, "one divisor for all ranks", only = "there is one divisor, of the whole step" },
-  { "deepspeed", "any", null, "DeepSpeed's JSON file: what it says of ZeRO and offload is read and named, and the run is not sharded yet (the numbers are the same)" },
-  { "fsdp", "any", null, "sharded states", warned = "states are not sharded yet; the numbers are the same" },
+})
+
+section("States", {
+  { "zero_stage", "int", 0, "what is parted over the ranks of zero_group: 1: the optimizer's state; 2: gradients too; 3: weights too, gathered a block ahead and let go after it. The numbers are the same" },
+  { "zero_group", "string", "world", "over which ranks: all, those of a sequence (sp), or those of a machine (node, by LOCAL_WORLD_SIZE); groups sum their shards' gradients with one another",
+    choices = { "world", "sp", "node" } },
+  { "offload_optimizer", "string", null, "where the optimizer's state is, and where it makes its step: in the host's memory, or in a file that is mapped piece by piece", choices = { "cpu", "disk" } },
+  { "offload_dir", "string", null, "offload_optimizer: disk: the folder of that file, which has no name and is gone with the run; absent: output_dir" },
+  { "deepspeed", "any", null, "DeepSpeed's JSON file: what it says of ZeRO and offload becomes zero_stage, zero_group, offload_optimizer and offload_dir; what has no equal here is refused by name" },
+  { "fsdp", "any", null, "sharded states", warned = "zero_stage parts the states; the numbers are the same" },
   { "fsdp_config", "any", null, "sharded states", ignored = "as fsdp" },
   { "fsdp_min_num_params", "int", 0, "sharded states", ignored = "as fsdp" },
   { "fsdp_transformer_layer_cls_to_wrap", "string", null, "sharded states", ignored = "as fsdp" },

@@ -20,9 +20,9 @@ function models.open(c)
   return checkpoint, notes
 end
 
--- Options of a model in memory that every kind of it takes.
-local function placement(c)
-  return { precision = run.precision(c), recompute = run.recompute(c), device = run.device(c), tile_bytes = c.tile_mib * 2 ^ 20 }
+-- Options of a model in memory that every kind of it takes. `zero`: trainer.zero's, where the weights may be parted over ranks.
+local function placement(c, zero)
+  return { precision = run.precision(c), recompute = run.recompute(c), device = run.device(c), tile_bytes = c.tile_mib * 2 ^ 20, zero = zero }
 end
 
 -- The folder where the learner's activations wait for their backward; nil: in memory.
@@ -74,8 +74,8 @@ function models.load(c, checkpoint)
 end
 
 --- The model with what of it is to learn: all weights, an adapter's, or some layers'.
-function models.learner(c, checkpoint)
-  local options, resumed = placement(c), nil
+function models.learner(c, checkpoint, zero)
+  local options, resumed = placement(c, zero), nil
   options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers -- of recompute: auto
   options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
   options.adapters, resumed = adapters(c)
@@ -91,15 +91,14 @@ function models.learner(c, checkpoint)
 end
 
 --- The learner as a checkpoint of this run has it, to answer and to save.
-function models.reload(c, learner, folder)
+function models.reload(c, learner, folder, zero)
   if c.finetuning_type == "lora" then return model.adapt(learner:base(), { path = folder }) end
-  local options = placement(c)
-  return model.load(model.open(folder), options)
+  return model.load(model.open(folder), placement(c, zero))
 end
 
 -- A model that only answers: ref_model, or the model itself as it was before training.
-local function frozen_reference(c, checkpoint)
-  local options = placement(c)
+local function frozen_reference(c, checkpoint, zero)
+  local options = placement(c, zero)
   options.frozen = true
   if not c.ref_model then
     options.adapters = adapters(c)
@@ -116,10 +115,10 @@ end
 
 --- The reference model of a learner, before the first step. LoRA's is the model without its adapter; where the numbers are
 -- precomputed, the model itself before it learns.
-function models.reference(c, checkpoint, learner)
+function models.reference(c, checkpoint, learner, zero)
   if not c.ref_model and c.finetuning_type == "lora" then return learner:base() end
   if not c.ref_model and c.precompute_ref_log_probs then return learner end
-  return frozen_reference(c, checkpoint)
+  return frozen_reference(c, checkpoint, zero)
 end
 
 return models

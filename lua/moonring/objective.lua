@@ -9,7 +9,7 @@
 -- documents at sequence level); weights(batch) -> of the tokens of the stream, by which a document's sum is made; values(batch, hidden, noise) in
 -- place of log-probs; needs_reference (batch.reference: the same of the reference model, per document); survey = { documents = "own" | "mismatched",
 -- per_example, run(policy, reference, targets, group) -> metrics }: log-probs of all the step's documents before its first backward;
--- state() and load_state(text): what a checkpoint keeps; parameters and save(folder): weights of the objective's own.
+-- state() and load_state(text): what a checkpoint keeps; parameters and save(folder): weights of the objective's own; every rank calls save.
 local native = require "moonring.native.objectives"
 
 local objective = {}
@@ -79,7 +79,7 @@ function objective.reward(options)
   return {
     level = "sequence",
     parameters = head:parameters(),
-    save = function(folder) head:save(folder) end,
+    save = function(folder, options) head:save(folder, options) end,
     values = function(batch, hidden, noise)
       local drops = batch:noise(noise)
       if drops then drops.dropout = head:dropout() end

@@ -27,7 +27,7 @@ end
 
 --- Takes what a DeepSpeed file says into the configuration, as train does, and refuses a stage that is none.
 function plan.settle(c)
-  if deepspeed.apply then deepspeed.apply(c) end -- where states can be sharded
+  deepspeed.apply(c)
   if c.zero_stage and not (c.zero_stage >= 0 and c.zero_stage <= 3) then config.fail("zero_stage: wanted 0 to 3, got ", c.zero_stage) end
 end
 

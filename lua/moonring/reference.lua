@@ -40,15 +40,15 @@ function Kept:log_probs(batch)
   return tensor.tensor(values, "fp64")
 end
 
--- Runs the model over every document of a data set. Options: model, dataset, attention, mesh, steps (of one epoch), documents (of an example). Every
--- rank must call it.
+-- Runs the model over every document of a data set. Options: model, dataset, attention, mesh, steps (of one epoch), documents (of an example), lockstep
+-- (whether ranks share its weights). Every rank must call it.
 local function compute(options)
   local live, mesh, width = reference.live(options.model), options.mesh, options.documents
   local flat = {}
   for i = 1, options.dataset:size() * width do flat[i] = 0 end
   for step in function() return options.steps:next() end do
     for slot, micros in ipairs { step:micro_batches(), step:mismatched() } do
-      for _, micro in ipairs(micros) do
+      for _, micro in ipairs(options.lockstep and batches.in_lockstep(micros, mesh) or micros) do
         tensor.scope(function()
           local batch = batches.new(micro, options.attention, mesh, slot - 1)
           local counts, values, n = batch:document_counts(), live:log_probs(batch):tolist(), 0
@@ -106,7 +106,7 @@ function reference.precomputed(options)
   end
   say("computing those of " .. options.dataset:size() .. " examples")
   local log_probs = compute { model = options.make_model(), dataset = options.dataset, attention = options.attention, mesh = mesh, steps = options.make_steps(),
-    documents = options.documents }
+    documents = options.documents, lockstep = options.lockstep }
   if mesh:rank() == 0 then system.write(path, system.json_encode { key = options.key, log_probs = log_probs } .. "\n") end
   say("written to " .. path)
   return reference.kept(log_probs)

@@ -34,7 +34,7 @@ function Router:survey(runtime, step, noise, size, alone)
   local rows = {}
   for g = 1, groups do rows[g] = row end
   local total = tensor.tensor(rows, "fp64")
-  for _, micro in ipairs(step:micro_batches()) do
+  for _, micro in ipairs(runtime:micro_batches(step:micro_batches())) do
     total = tensor.scope(tensor.no_grad, function()
       local batch = self:watch(runtime:batch(micro), step:size(), size)
       batch:hidden(runtime.model, noise)

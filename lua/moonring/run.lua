@@ -138,19 +138,30 @@ function run.checkpoints(c, mesh, save)
     greater = c.greater_is_better }
 end
 
---- Clips the gradient; where its norm is not finite, ends the run naming the step's examples.
-function run.clip(c, weights, step, k)
-  local ok, norm = pcall(trainer.clip_gradients, weights, { max_norm = c.max_grad_norm })
+--- Clips the gradient of the run's states; where its norm is not finite, ends the run naming the step's examples. Every rank must call it.
+function run.clip(c, states, step, k)
+  local ok, norm = pcall(states.clip, states, { max_norm = c.max_grad_norm })
   if ok then return norm end
   local examples = step:examples()
   local more = #examples > 8 and ", ..." or ""
   error(("%s; step %d, examples %s%s of the data set (counted from 0); stopped before the update"):format(tostring(norm), k, table.concat(examples, ", ", 1, math.min(#examples, 8)), more), 0)
 end
 
-function run.optimizer(c, parameters)
+--- How the states of the run are parted over ranks. Every rank must call it.
+function run.zero(c, mesh)
+  return trainer.zero { mesh = mesh, stage = c.zero_stage, group = c.zero_group, ranks_per_machine = tonumber(os.getenv "LOCAL_WORLD_SIZE"),
+    offload = c.offload_optimizer, folder = c.offload_optimizer == "disk" and (c.offload_dir or c.output_dir) or nil }
+end
+
+--- The states of what is to learn: its shards on this rank. Every rank must call it.
+function run.states(c, zero, parameters) return zero:states(parameters, { held = run.precision(c) == "bf16" and "bf16" or nil }) end
+
+--- `zero`: whose memory the optimizer's state takes.
+function run.optimizer(c, parameters, zero)
   local shared = { weight_decay = c.weight_decay, loraplus_lr_ratio = c.loraplus_lr_ratio }
   if c.optim == "sgd" then return trainer.sgd(parameters, shared) end
   shared.beta1, shared.beta2, shared.epsilon = c.adam_beta1, c.adam_beta2, c.adam_epsilon
+  shared.zero = zero
   return trainer.adamw(parameters, shared)
 end
 

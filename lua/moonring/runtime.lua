@@ -12,7 +12,8 @@ Runtime.__index = Runtime
 
 --- Options: mesh, model, attention, objective (moonring.objective); parameters (absent: the model's and the objective's), reference
 -- (moonring.reference; where the objective needs one), group (examples of a survey's group: per_device_train_batch_size x dp), noise ({ seed, neftune_alpha }),
--- router (moonring.router; where experts are to be balanced: with objectives at token level), on_batch (a function that sees each micro-batch's Batch before its forward).
+-- router (moonring.router; where experts are to be balanced: with objectives at token level), on_batch (a function that sees each micro-batch's Batch before its forward),
+-- states (of trainer.zero, over the parameters; absent: each rank holds all of them).
 function runtime.new(options)
   local self = setmetatable({}, Runtime)
   for name, value in pairs(options) do self[name] = value end
@@ -21,6 +22,11 @@ function runtime.new(options)
     if self.objective.parameters then self.parameters = self.parameters:join(self.objective.parameters) end
   end
   return self
+end
+
+--- The micro-batches to run of a list: with empty ones at its end where ranks that share weights have more. Then every rank must call it.
+function Runtime:micro_batches(micros)
+  return self.states and self.states:lockstep() and batches.in_lockstep(micros, self.mesh) or micros
 end
 
 function Runtime:batch(micro, slot) return batches.new(micro, self.attention, self.mesh, slot) end
@@ -57,13 +63,17 @@ local function total(self, micros, count)
   return sum
 end
 
+-- A step of an evaluation for a dp rank that has none, while others have one. Its size is only there to be divided by.
+local function always(value) return function() return value end end
+local no_step = { size = always(1), micro_batches = always {}, mismatched = always {} }
+
 -- This dp rank's documents of the step, at their places: lists policy, reference, targets.
 local function surveyed(self, step, survey, reference)
   local n = step:size() * survey.per_example
   local policy, of_reference, targets = {}, {}, {}
   for i = 1, n do policy[i], of_reference[i], targets[i] = 0, 0, 0 end
   local mismatched = survey.documents == "mismatched"
-  for _, micro in ipairs(mismatched and step:mismatched() or step:micro_batches()) do
+  for _, micro in ipairs(self:micro_batches(mismatched and step:mismatched() or step:micro_batches())) do
     tensor.scope(tensor.no_grad, function()
       local batch = self:batch(micro, mismatched and 1 or 0)
       local mine = self:values(batch):tolist()
@@ -84,6 +94,7 @@ function Runtime:survey(step, group, reference, alone)
   local survey = self.objective.survey
   if not survey then return {} end
   local policy, of_reference, targets = surveyed(self, step, survey, reference)
+  if step == no_step then return {} end
   if not alone then
     local rows = self.mesh:sum_dp(tensor.tensor({ policy, of_reference, targets }, "fp64")):tolist()
     policy, of_reference, targets = rows[1], rows[2], rows[3]
@@ -119,11 +130,11 @@ function Runtime:backward(step, k)
   local router = self.router
   local balance = router and router:survey(self, step, noise)
   local share, suspects = 0, {}
-  for _, micro in ipairs(step:micro_batches()) do
+  for _, micro in ipairs(self:micro_batches(step:micro_batches())) do
     tensor.scope(function()
       local batch = self:batch(micro)
       if router then router:watch(batch, step:size()) end
-      if self.on_batch then self.on_batch(batch) end
+      if self.on_batch and micro ~= batches.nothing then self.on_batch(batch) end
       local sum, more = self:loss(batch, noise, self.reference)
       local loss = sum / math.max(count, 1)
       if router then loss = loss + router:loss(batch, balance) end
@@ -138,7 +149,7 @@ function Runtime:backward(step, k)
   end
   local loss = mesh:sum((o.level == "token" or mesh:sp_rank() == 0) and share or 0)
   check_finite(self, loss, suspects, k)
-  trainer.sum_gradients(self.parameters, mesh)
+  if self.states then self.states:sum_gradients() else trainer.sum_gradients(self.parameters, mesh) end
   return loss, metrics.reduce(told, mesh, o.level)
 end
 
@@ -165,12 +176,12 @@ local function evaluate_batch(self, step, reference, accuracy)
   local told, of_rows, sum, routed = self:survey(step, step:size(), reference, true), {}, 0, 0
   local router = self.router
   local balance = router and router:survey(self, step, nil, step:size(), true)
-  for _, micro in ipairs(micros) do
+  for _, micro in ipairs(self:micro_batches(micros)) do
     tensor.scope(function()
       local batch = self:batch(micro)
       if router then router:watch(batch, step:size(), step:size()) end
       local loss, more = self:loss(batch, nil, reference)
-      if router then routed = routed + router:loss(batch, balance):item() end
+      if router and step ~= no_step then routed = routed + router:loss(batch, balance):item() end
       sum = sum + loss:item()
       metrics.add(told, more or {})
       if accuracy and o.level == "token" then metrics.add(of_rows, row_accuracy(batch)) end
@@ -178,6 +189,19 @@ local function evaluate_batch(self, step, reference, accuracy)
   end
   if state then o.load_state(state) end -- an evaluation leaves no trace
   return count, sum, told, of_rows, routed
+end
+
+-- This dp rank's turns at the steps of an evaluation: of each dp steps in a row one. In lockstep also where the last row ends before it.
+local function turns(self, steps)
+  local dp, rank = self.mesh:dp_size(), self.mesh:dp_rank()
+  return function()
+    local mine, others = nil, false
+    for place = 0, dp - 1 do
+      local step = steps:next()
+      if place == rank then mine = step else others = others or step ~= nil end
+    end
+    return mine or (others and self.states and self.states:lockstep() and no_step) or nil
+  end
 end
 
 --- Evaluates on a data set, in its order. Options: batch (rows of a batch), micro_batch_tokens, reference (of this data set), accuracy (true: of tokens).
@@ -193,16 +217,15 @@ function Runtime:evaluate(dataset, options)
   end
   local weighted, sums, counts, told, of_rows = 0, 0, 0, {}, {}
   local steps = dataset:steps { batch = options.batch, shuffle = false, micro_batch_tokens = options.micro_batch_tokens, total_steps = math.ceil(n / options.batch) }
-  for step in function() return steps:next() end do
-    if step:index() % mesh:dp_size() == mesh:dp_rank() then
-      tensor.scope(tensor.no_grad, function()
-        local count, sum, more, rows, routed = evaluate_batch(self, step, options.reference, options.accuracy)
-        weighted = weighted + step:size() * (sum / math.max(count, 1) + routed)
-        sums, counts = sums + sum, counts + count
-        metrics.add(told, more)
-        metrics.add(of_rows, rows)
-      end)
-    end
+  for step in turns(self, steps) do
+    tensor.scope(tensor.no_grad, function()
+      local count, sum, more, rows, routed = evaluate_batch(self, step, options.reference, options.accuracy)
+      if step == no_step then return end
+      weighted = weighted + step:size() * (sum / math.max(count, 1) + routed)
+      sums, counts = sums + sum, counts + count
+      metrics.add(told, more)
+      metrics.add(of_rows, rows)
+    end)
   end
   o.statistics = statistics
   local token = o.level == "token"

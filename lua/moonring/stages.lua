@@ -32,10 +32,10 @@ function stages.datasets(train, evals)
   return named
 end
 
---- The reference of a data set (moonring.reference): live, or precomputed into output_dir. `parts`: checkpoint, learner, attention, mesh, datasets = { train, eval }.
+--- The reference of a data set (moonring.reference): live, or precomputed into output_dir. `parts`: checkpoint, learner, attention, mesh, zero, datasets = { train, eval }.
 -- Returns a list by data set; every rank must call it.
 function stages.references(c, parts)
-  local of = models.reference(c, parts.checkpoint, parts.learner)
+  local of = models.reference(c, parts.checkpoint, parts.learner, parts.zero)
   local found = {}
   if not c.precompute_ref_log_probs then
     for name in pairs(parts.datasets) do found[name] = reference.live(of) end
@@ -52,7 +52,7 @@ function stages.references(c, parts)
       key = { data = dataset:digest(), template = templates.name(c), cutoff_len = c.cutoff_len, reference = digest, precision = run.precision(c), stage = c.stage,
         pref_loss = c.stage == "dpo" and c.pref_loss or "none", ld_alpha = c.ld_alpha or "none" },
       overwrite = c.overwrite_cache, make_model = function() return of end, dataset = dataset, attention = parts.attention, mesh = parts.mesh,
-      make_steps = function() return run.epoch(c, dataset, parts.mesh, name == "train" and "train" or "eval") end, documents = 2,
+      make_steps = function() return run.epoch(c, dataset, parts.mesh, name == "train" and "train" or "eval") end, documents = 2, lockstep = parts.zero and parts.zero:lockstep(),
     }
   end
   if c.ref_model then of:close() end -- the numbers are there; the model is not needed any more

@@ -2,6 +2,7 @@
 
 --- A micro-batch as an objective sees it.
 ---@class moonring.batch
+---@field nothing moonring.MicroBatch of no documents, for a rank that has fewer micro-batches than those it shares weights with
 local batch = {}
 
 --- Nothing is cut before it is asked for.
@@ -11,6 +12,12 @@ local batch = {}
 ---@param slot? integer which of an example's documents the micro-batch begins with: 1 for KTO's mismatched ones; 0 where absent
 ---@return moonring.Batch
 function batch.new(micro, attention, mesh, slot) end
+
+--- A list of micro-batches, with nothing at its end up to the longest list of all ranks. Collective over all ranks.
+---@param micros moonring.MicroBatch[]
+---@param mesh moonring.Mesh
+---@return moonring.MicroBatch[]
+function batch.in_lockstep(micros, mesh) end
 
 --- Which groups a batch's router tallies are of.
 ---@class moonring.RouterWatch

@@ -13,7 +13,7 @@ function checkpoints.interval(value, total_steps) end
 ---@class moonring.CheckpointsOptions
 ---@field dir string
 ---@field mesh moonring.Mesh
----@field save fun(folder: string) writes the model
+---@field save fun(folder: string) writes the model, from rank 0; every rank calls it
 ---@field limit? integer how many are kept; all where absent
 ---@field metric? string of an evaluation, with or without "eval_"; none is best where absent
 ---@field greater? boolean is better; where absent, unless the metric ends in "loss"

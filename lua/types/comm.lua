@@ -172,11 +172,11 @@ function Parameter:name() end
 ---@return boolean
 function Parameter:trainable() end
 
---- The stored weight itself, not a copy: what is written into it changes the model.
+--- The stored weight itself, not a copy: what is written into it changes the model. Where it is parted over ranks: gathered, by all ranks.
 ---@return moonring.Tensor
 function Parameter:weight() end
 
---- What backward has added since the last `clear_gradients`, in fp32 (fp64 for an fp64 weight); nil where nothing was.
+--- What backward has added since the last `clear_gradients`, in fp32 (fp64 for an fp64 weight); nil where nothing was, or where it goes into shards (States:gradient).
 ---@return moonring.Tensor?
 function Parameter:gradient() end
 

@@ -113,7 +113,11 @@ local config = {}
 ---@field adam_beta2 number AdamW's second moment; 0.999 where absent
 ---@field adam_epsilon number AdamW's epsilon; 1e-08 where absent
 ---@field max_grad_norm number gradients of a larger norm are scaled down to it; 0: never; 1 where absent
----@field deepspeed? table | string DeepSpeed's JSON file: what it says of ZeRO and offload is read and named, and the run is not sharded yet (the numbers are the same)
+---@field zero_stage integer what is parted over the ranks of zero_group: 1: the optimizer's state; 2: gradients too; 3: weights too, gathered a block ahead and let go after it. The numbers are the same; 0 where absent
+---@field zero_group "world" | "sp" | "node" over which ranks: all, those of a sequence (sp), or those of a machine (node, by LOCAL_WORLD_SIZE); groups sum their shards' gradients with one another; world where absent
+---@field offload_optimizer? "cpu" | "disk" where the optimizer's state is, and where it makes its step: in the host's memory, or in a file that is mapped piece by piece
+---@field offload_dir? string offload_optimizer: disk: the folder of that file, which has no name and is gone with the run; absent: output_dir
+---@field deepspeed? table | string DeepSpeed's JSON file: what it says of ZeRO and offload becomes zero_stage, zero_group, offload_optimizer and offload_dir; what has no equal here is refused by name
 ---@field output_dir? string where the model, the log and the plot go
 ---@field overwrite_output_dir boolean write into a folder that is not empty; false where absent
 ---@field do_eval boolean evaluate after the training too; so it is wherever eval_strategy is not no; false where absent

@@ -4,10 +4,9 @@
 ---@class moonring.deepspeed
 local deepspeed = {}
 
---- A line that says what `c.deepspeed` asks for and is not built yet (ZeRO stages, offload), or nil. Refuses a file that cannot be read, and settings that
---- are neither "auto" nor what the configuration says (batch, clipping, rate, precision).
+--- Sets zero_stage, zero_group, offload_optimizer and offload_dir as `c.deepspeed` asks for. Refuses a file that cannot be read, settings that are neither "auto" nor what
+--- the configuration says (batch, clipping, rate, precision, these keys), and what it asks for that there is not.
 ---@param c moonring.Configuration
----@return string?
-function deepspeed.note(c) end
+function deepspeed.apply(c) end
 
 return deepspeed

@@ -25,22 +25,25 @@ function models.drops(c) end
 --- The model with what of it is to learn, by finetuning_type and its keys.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
+---@param zero? moonring.Zero
 ---@return moonring.Model
-function models.learner(c, checkpoint) end
+function models.learner(c, checkpoint, zero) end
 
 --- The learner as a checkpoint of this run has it.
 ---@param c moonring.Configuration
 ---@param learner moonring.Model
 ---@param folder string
+---@param zero? moonring.Zero
 ---@return moonring.Model
-function models.reload(c, learner, folder) end
+function models.reload(c, learner, folder, zero) end
 
 --- The reference model of a learner, before the first step: ref_model; else LoRA's without its adapter, or a frozen copy. Where the numbers are precomputed, the
 --- learner itself before it learns.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
 ---@param learner moonring.Model
+---@param zero? moonring.Zero
 ---@return moonring.Model
-function models.reference(c, checkpoint, learner) end
+function models.reference(c, checkpoint, learner, zero) end
 
 return models

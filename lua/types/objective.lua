@@ -17,7 +17,7 @@ local objective = {}
 ---@field state? fun(): string what a checkpoint keeps
 ---@field load_state? fun(text: string)
 ---@field parameters? moonring.Parameters weights of its own
----@field save? fun(folder: string) writes them
+---@field save? fun(folder: string, options?: table) writes them, with { write } as Model:save has it
 
 ---@class moonring.SftObjectiveOptions
 ---@field count? "labels" | "targets" as objectives.sft's

@@ -27,6 +27,7 @@ function reference.kept(log_probs) end
 ---@field mesh moonring.Mesh
 ---@field make_steps fun(): moonring.Steps one epoch over it
 ---@field documents integer of an example
+---@field lockstep? boolean whether ranks share the model's weights
 
 --- Log-probs from a file, or computed and written to it. Collective over all ranks.
 --- Errors: INVALID_ARGUMENT where the file was made from something else, saying what differs.

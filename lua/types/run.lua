@@ -85,23 +85,37 @@ function run.due(c, what, counts) end
 --- The checkpoints of a run, by save_total_limit and metric_for_best_model.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
----@param save fun(folder: string)
+---@param save fun(folder: string) called on every rank
 ---@return moonring.Checkpoints
 function run.checkpoints(c, mesh, save) end
 
 --- Clips by max_grad_norm. Errors: ABORTED where the norm is not finite, naming parameters, step and examples.
 ---@param c moonring.Configuration
----@param weights moonring.Parameters
+---@param states moonring.States
 ---@param step moonring.Step
 ---@param k integer the step's number
 ---@return number norm before clipping
-function run.clip(c, weights, step, k) end
+function run.clip(c, states, step, k) end
+
+--- By zero_stage, zero_group, offload_optimizer and offload_dir. Collective over all ranks.
+---@param c moonring.Configuration
+---@param mesh moonring.Mesh
+---@return moonring.Zero
+function run.zero(c, mesh) end
+
+--- The states of what is to learn; matrices are held in bf16 with bf16. Collective over all ranks.
+---@param c moonring.Configuration
+---@param zero moonring.Zero
+---@param parameters moonring.Parameters
+---@return moonring.States
+function run.states(c, zero, parameters) end
 
 --- By optim, weight_decay and AdamW's keys.
 ---@param c moonring.Configuration
----@param parameters moonring.Parameters
+---@param parameters moonring.Parameters the states'
+---@param zero? moonring.Zero whose memory the optimizer's state takes
 ---@return moonring.Optimizer
-function run.optimizer(c, parameters) end
+function run.optimizer(c, parameters, zero) end
 
 --- By lr_scheduler_type, learning_rate, warmup_ratio and warmup_steps.
 ---@param c moonring.Configuration

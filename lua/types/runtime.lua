@@ -16,6 +16,7 @@ local runtime = {}
 ---@field noise? table { seed, neftune_alpha }: what is random in training acts where it is given
 ---@field router? moonring.Router where experts are to be balanced; with objectives at token level
 ---@field on_batch? fun(batch: moonring.Batch) sees each micro-batch before its forward
+---@field states? moonring.States of the parameters; each rank holds all of them where absent
 
 --- What runs the steps of one model under one objective.
 ---@param options moonring.RuntimeOptions
@@ -33,7 +34,13 @@ function runtime.new(options) end
 ---@field noise? table
 ---@field router? moonring.Router
 ---@field on_batch? fun(batch: moonring.Batch)
+---@field states? moonring.States
 local Runtime = {}
+
+--- The micro-batches to run of a list: with empty ones at its end where ranks that share weights have more, and then collective over all ranks.
+---@param micros moonring.MicroBatch[]
+---@return moonring.MicroBatch[]
+function Runtime:micro_batches(micros) end
 
 --- A micro-batch as the objective sees it.
 ---@param micro moonring.MicroBatch

@@ -9,6 +9,7 @@ local trainer = {}
 ---@field beta2? number 0.999 where absent
 ---@field epsilon? number 1e-8 where absent
 ---@field weight_decay? number decoupled (arXiv:1711.05101); not on biases and norms; 0 where absent
+---@field zero? moonring.Zero whose memory the state takes, where it is offloaded to a disk; beside the weights where absent
 ---@field loraplus_lr_ratio? number what lora_B's and one-dimensional parameters' rate is multiplied by (arXiv 2402.12354); 1 where absent
 
 --- AdamW as torch.optim.AdamW has it, with fp32 state (fp64 for fp64 weights), 8 bytes a parameter from its first step on.
@@ -76,6 +77,21 @@ function trainer.global_norm(list) end
 ---@param list moonring.Parameters
 ---@return table<string, number>
 function trainer.norms(list) end
+
+---@class moonring.ZeroOptions
+---@field mesh moonring.Mesh
+---@field stage? integer 1: the optimizer's state is parted over ranks; 2: gradients too; 3: weights too; 0 where absent: nothing
+---@field group? "world" | "sp" | "node" over which ranks; the groups are replicas of one another; "world" where absent
+---@field ranks_per_machine? integer neighbouring ranks that are a node; all where absent
+---@field offload? "none" | "cpu" | "disk" where the optimizer's state lies and its step is made; "none" where absent: beside the weights
+---@field folder? string of "disk": where the file, which has no name, is
+---@field bucket_bytes? integer gradients that go through one reduce-scatter; 32 MiB where absent
+
+--- ZeRO (arXiv 1910.02054): how the states of a run are parted over ranks (trainer/zero_cost.h has memory and bytes). `model.load` takes it as an option, so that
+--- in stage 3 weights are parted as they are read. Collective over all ranks.
+---@param options moonring.ZeroOptions
+---@return moonring.Zero
+function trainer.zero(options) end
 
 ---@class moonring.HeatMapOptions
 ---@field columns string[] what each is called, left to right
@@ -163,6 +179,70 @@ function Optimizer:step(lr) end
 function Optimizer:state_bytes() end
 
 function Optimizer:close() end
+
+---@class moonring.Zero
+local Zero = {}
+
+---@class moonring.StatesOptions
+---@field held? "bf16" what the matrices that forwards see are held in; the shards are fp32 masters then. As the weights are stored where absent
+
+--- The states of these parameters. In stage 3 those that are not parted yet are now, the frozen ones too. Collective over all ranks.
+---@param list moonring.Parameters they must outlive the states
+---@param options? moonring.StatesOptions
+---@return moonring.States
+function Zero:states(list, options) end
+
+--- Whether ranks of different streams share gradients or weights: all must run as many forwards and backwards then.
+---@return boolean
+function Zero:lockstep() end
+
+function Zero:close() end
+
+--- A step: forward and backward; sum_gradients; clip; the optimizer's step; publish; clear_gradients.
+---@class moonring.States
+local States = {}
+
+--- The shards of what learns, one-dimensional, for an optimizer.
+---@return moonring.Parameters
+function States:parameters() end
+
+--- Sums every gradient over all ranks into the shards; nothing is averaged. Collective over all ranks.
+function States:sum_gradients() end
+
+--- As trainer.clip_gradients, over all shards. Collective over all ranks.
+---@param options? moonring.ClipOptions
+---@return number norm before clipping, in fp64, the same on all ranks
+function States:clip(options) end
+
+--- sqrt of the sum of all gradients' squares, in fp64. Collective over all ranks.
+---@return number
+function States:norm() end
+
+--- The same of each parameter, by name. Collective over all ranks.
+---@return table<string, number>
+function States:norms() end
+
+--- The whole gradient of a parameter, after sum_gradients; nil where nobody had one. Collective over all ranks.
+---@param name string
+---@return moonring.Tensor?
+function States:gradient(name) end
+
+--- After an optimizer's step: forwards see the new weights from here on. Collective over all ranks.
+function States:publish() end
+
+--- For the next step. The parameters' own too.
+function States:clear_gradients() end
+
+--- As Zero:lockstep.
+---@return boolean
+function States:lockstep() end
+
+--- Bytes that this rank holds between blocks, of what learns: weights with their masters, gradients.
+---@return integer weights
+---@return integer gradients
+function States:bytes() end
+
+function States:close() end
 
 ---@class moonring.Schedule
 local Schedule = {}

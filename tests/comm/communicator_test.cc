@@ -96,6 +96,69 @@ TEST(CommunicatorTest, BroadcastFromEachRoot) {
   }
 }
 
+// Rows of a rank in a sum that is parted: uneven, some of them none.
+std::vector<int64_t> UnevenRows(int size, int round) {
+  std::vector<int64_t> rows;
+  for (int r = 0; r < size; ++r) rows.push_back((r + round) % 3 == 0 ? 0 : (r * 7 + round * 5) % 11);
+  return rows;
+}
+
+TEST(CommunicatorTest, ReduceScatterOfUnevenRows) {
+  for (const int size : kSizes) {
+    RunRanks(size, [&](std::shared_ptr<World> world) {
+      Communicator& comm = *world->communicator();
+      for (const at::ScalarType dtype : kDtypes) {
+        for (int round = 0; round < 4; ++round) {
+          const std::vector<int64_t> rows = UnevenRows(size, round);
+          const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0}), before = std::accumulate(rows.begin(), rows.begin() + comm.rank(), int64_t{0});
+          const at::Tensor mine = Mine(comm.rank(), 3 * all, dtype).view({all, 3}), untouched = mine.clone();
+          at::Tensor want = at::zeros({all, 3}, dtype);
+          for (int r = 0; r < size; ++r) want += Mine(r, 3 * all, dtype).view({all, 3});
+          const Communicator::Counters counted = comm.counters();
+          auto sum = comm.ReduceScatterSum(mine, rows);
+          ASSERT_OK(sum);
+          ASSERT_TRUE(BitEqual(*sum, want.narrow(0, before, rows[comm.rank()]))) << dtype << " " << round;
+          ASSERT_TRUE(BitEqual(mine, untouched));
+          const int64_t row_bytes = 3 * static_cast<int64_t>(c10::elementSize(dtype));
+          EXPECT_EQ(comm.counters().bytes_sent - counted.bytes_sent, size == 1 ? 0 : (all - rows[comm.rank()]) * row_bytes);
+        }
+      }
+      EXPECT_THROW(comm.ReduceScatterSum(at::ones({size + 1}), std::vector<int64_t>(size, 1)).IgnoreError(), c10::Error);
+    });
+  }
+}
+
+// Several are under way while something else is sent; a whole and what each rank put into it.
+TEST(CommunicatorTest, AllGathersUnderWay) {
+  for (const int size : kSizes) {
+    RunRanks(size, [&](std::shared_ptr<World> world) {
+      Communicator& comm = *world->communicator();
+      std::vector<at::Tensor> wholes, wanted;
+      std::vector<Communicator::Transfer> transfers;
+      const Communicator::Counters counted = comm.counters();
+      int64_t bytes = 0;
+      for (int round = 0; round < 4; ++round) {
+        const std::vector<int64_t> rows = UnevenRows(size, round);
+        const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0}), before = std::accumulate(rows.begin(), rows.begin() + comm.rank(), int64_t{0});
+        wanted.push_back(at::arange(all) + 100 * round);
+        wholes.push_back(at::full({all}, -1, at::kLong));
+        wholes.back().narrow(0, before, rows[comm.rank()]).copy_(wanted.back().narrow(0, before, rows[comm.rank()]));
+        auto transfer = comm.StartAllGather({{wholes.back(), rows}});
+        ASSERT_OK(transfer);
+        transfers.push_back(*std::move(transfer));
+        bytes += 8 * (size - 1) * rows[comm.rank()];
+      }
+      EXPECT_EQ(comm.counters().bytes_sent - counted.bytes_sent, bytes);
+      at::Tensor sum = at::ones({5});
+      ASSERT_OK(comm.AllReduceSum(sum));
+      for (int round = 3; round >= 0; --round) {
+        ASSERT_OK(transfers[round].Wait());
+        EXPECT_TRUE(BitEqual(wholes[round], wanted[round]));
+      }
+    });
+  }
+}
+
 // Rows that rank `from` sends to rank `to`: uneven, some of them none.
 int64_t RowsBetween(int from, int to, int round) { return (from * 5 + to * 3 + round) % 4 == 0 ? 0 : (from * 7 + to * 11 + round) % 6; }
 

@@ -103,6 +103,8 @@ do
   o.Tensor = o.Sft:loss(log_prob, targets)
   o.Preference, o.Kto = moonring.objectives.preference(), moonring.objectives.kto()
   o.Optimizer = moonring.trainer.adamw(o.Parameters)
+  o.Zero = moonring.trainer.zero { mesh = o.Mesh }
+  o.States = o.Zero:states(o.Parameters)
   o.Schedule = moonring.trainer.schedule { total_steps = 10 }
   o.Log = moonring.trainer.log { dir = scratch, total_steps = 10 }
   o.Progress = moonring.trainer.progress { total_steps = 10 }

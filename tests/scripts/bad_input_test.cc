@@ -298,9 +298,31 @@ TEST_F(BadConfigurationTest, DeepSpeed) {
   EXPECT_THAT(with(R"({"gradient_clipping": 0.5})"),
               FailsWith(2, HasSubstr("deepspeed: ds.json: gradient_clipping is 0.5, but max_grad_norm is 1; wanted \"auto\" or the same")));
   EXPECT_THAT(with(R"({"bf16": {"enabled": true}})"), FailsWith(2, HasSubstr("bf16.enabled is true, but bf16 is false")));
+  const auto zero = [&](const std::string& settings, const std::string& word = "seed=1") { return with("{\"zero_optimization\": {" + settings + "}}", word); };
+  EXPECT_THAT(zero(R"("stage": 3)", "zero_stage=2"), FailsWith(2, HasSubstr("ds.json: zero_optimization.stage is 3, but zero_stage is 2; wanted the same, or one of them alone")));
+  EXPECT_THAT(zero(R"("stage": 2, "offload_optimizer": {"device": "nvme"})", "offload_optimizer=cpu"),
+              FailsWith(2, HasSubstr("zero_optimization.offload_optimizer.device is nvme, but offload_optimizer is cpu")));
+  EXPECT_THAT(zero(R"("stage": 2, "offload_optimizer": {"device": "moon"})"), FailsWith(2, HasSubstr("offload_optimizer.device: wanted none, cpu or nvme, got moon")));
+  EXPECT_THAT(zero(R"("stage": 3, "offload_param": {"device": "cpu"})"), FailsWith(2, HasSubstr("wanted stage 3 and offload_optimizer beside it")));
+  EXPECT_THAT(zero(R"("stage": 3, "offload_param": {"device": "nvme"})"), FailsWith(2, HasSubstr("weights on a disk are not supported")));
+  EXPECT_THAT(zero(R"("stage": 3, "zero_hpz_partition_size": 8)"), FailsWith(2, HasSubstr("zero_hpz_partition_size is 8: a second copy")));
+  EXPECT_THAT(zero(R"("stage": 3, "mics_shard_size": 5)"), FailsWith(2, HasSubstr("mics_shard_size is 5: wanted sequence_parallel_size (1)")));
+  EXPECT_THAT(with(R"({"tensor_parallel": {"autotp_size": 2}})"), FailsWith(2, HasSubstr("tensor_parallel.autotp_size is 2: tensor parallelism is not supported")));
+  EXPECT_THAT(zero(R"("stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "none"})"), FailsWith(2, HasSubstr("offload_dir: none is no folder")));
   // What agrees is accepted: the model is looked for next.
+  EXPECT_THAT(zero(R"("stage": 3, "zero_hpz_partition_size": 1, "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"})", "zero_stage=3"), FailsWith(2, HasSubstr("nothing")));
   EXPECT_THAT(with(R"({"gradient_clipping": 0.5, "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2}})", "max_grad_norm=0.5"),
               FailsWith(2, HasSubstr("nothing")));
+}
+
+TEST_F(BadConfigurationTest, Zero) {
+  EXPECT_THAT(Word("zero_stage=4"), FailsWith(2, "zero_stage: wanted 0 to 3, got 4"));
+  EXPECT_THAT(Word("zero_stage=x"), FailsWith(2, HasSubstr("zero_stage: wanted int, got 'x'")));
+  EXPECT_THAT(Word("zero_group=rack"), FailsWith(2, HasSubstr("zero_group: wanted world | sp | node, got 'rack'")));
+  EXPECT_THAT(Word("offload_optimizer=gpu"), FailsWith(2, HasSubstr("offload_optimizer: wanted cpu | disk, got 'gpu'")));
+  EXPECT_THAT(Word("offload_dir=data"), FailsWith(2, "offload_dir is for offload_optimizer: disk alone"));
+  EXPECT_THAT(Run({"train", "config.yaml", "offload_optimizer=disk", "offload_dir=nowhere"}), FailsWith(2, "offload_dir: nowhere is no folder"));
+  EXPECT_THAT(Run({"train", "config.yaml", "offload_optimizer=cpu", "optim=sgd"}), FailsWith(2, "offload_optimizer: optim sgd has no state"));
 }
 
 TEST_F(BadConfigurationTest, Values) {

@@ -62,7 +62,8 @@ TEST_F(CommandsTest, HelpTrainListsEveryKey) {
                           "finetuning_type", "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate", "num_train_epochs", "max_steps",
                           "lr_scheduler_type", "warmup_ratio", "warmup_steps", "weight_decay", "optim", "max_grad_norm", "bf16", "pure_bf16", "seed", "logging_steps",
                           "output_dir", "overwrite_output_dir", "plot_loss", "report_to", "save_strategy", "ddp_timeout", "micro_batch_tokens", "count", "overlong",
-                          "recompute", "max_samples", "train_on_prompt", "mask_history", "disable_shuffling", "flash_attn", "packing", "deepspeed"}) {
+                          "recompute", "max_samples", "train_on_prompt", "mask_history", "disable_shuffling", "flash_attn", "packing", "deepspeed",
+                          "zero_stage", "zero_group", "offload_optimizer", "offload_dir"}) {
     EXPECT_TRUE(listed.contains(key)) << key;
   }
 }

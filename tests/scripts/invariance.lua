@@ -71,18 +71,18 @@ local function configuration(entry)
   return moonring.config.load(nil, words)
 end
 
-local function value_head_gradient(objective)
+local function value_head_gradient(objective, states)
   local numbers = {}
   for _, parameter in ipairs(objective.parameters and objective.parameters:list() or {}) do
-    local gradient = parameter:gradient()
+    local gradient = states:gradient(parameter:name())
     numbers[parameter:name()] = gradient and gradient:tolist()
   end
   return numbers
 end
 
 -- The gradient's norm, which must be the very same on all ranks.
-local function norm_of(parameters)
-  local norm = moonring.trainer.global_norm(parameters)
+local function norm_of(states)
+  local norm = states:norm()
   assert(mesh:max(norm) == norm and mesh:max(-norm) == -norm, "the ranks differ in their gradients")
   return norm
 end
@@ -91,15 +91,18 @@ local function go(entry)
   local c = configuration(entry)
   local checkpoint = moonring.model.open(c.model_name_or_path)
   local train, eval = moonring.datasets.load(c, moonring.data.tokenizer(checkpoint))
-  local learner = moonring.models.learner(c, checkpoint)
+  local zero = run.zero(c, mesh)
+  local learner = moonring.models.learner(c, checkpoint, zero)
   local attention = run.attention(c, mesh, learner)
   local counts = run.counts(c, train:size(), mesh:dp_size())
   local objective = entry.objective and own[entry.objective] or moonring.stages.objective(c, learner)
   local runtime = moonring.runtime.new { mesh = mesh, model = learner, attention = attention, objective = objective, group = entry.group, noise = moonring.stages.noise(c) }
-  local references = objective.needs_reference and moonring.stages.references(c, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh,
+  local states = run.states(c, zero, runtime.parameters)
+  runtime.states = states
+  local references = objective.needs_reference and moonring.stages.references(c, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh, zero = zero,
     datasets = { train = train, eval = eval }, say = function() end }) or {}
   runtime.reference = references.train
-  local optimizer = run.optimizer(c, runtime.parameters)
+  local optimizer = run.optimizer(c, states:parameters(), zero)
   local result = { steps = {} }
   if entry.evaluate then
     result.evaluation = runtime:evaluate(eval, { batch = c.per_device_eval_batch_size, micro_batch_tokens = run.micro_batch_tokens(c),
@@ -107,16 +110,18 @@ local function go(entry)
   end
   local steps = entry.documents and { next = function() return #result.steps < c.max_steps and own_step(entry, c) or nil end } or run.steps(c, train, mesh, counts)
   for step, k in moonring.count(steps) do
-    if k > 1 then runtime.parameters:clear_gradients() end
+    if k > 1 then states:clear_gradients() end
     local loss, metrics = runtime:backward(step, k)
-    result.steps[k] = { loss = loss, metrics = metrics, grad_norm = norm_of(runtime.parameters) }
-    if k < c.max_steps or entry.save then optimizer:step(c.learning_rate) end
+    result.steps[k] = { loss = loss, metrics = metrics, grad_norm = norm_of(states) }
+    if k < c.max_steps or entry.save then
+      optimizer:step(c.learning_rate)
+      states:publish()
+    end
   end
-  result.value_head = value_head_gradient(objective)
-  if mesh:rank() == 0 then
-    learner:save_gradients(opt.out .. "/" .. entry.name .. ".safetensors")
-    if entry.save then learner:save(opt.out .. "/" .. entry.name) end
-  end
+  result.value_head = value_head_gradient(objective, states)
+  local writes = { write = mesh:rank() == 0 }
+  learner:save_gradients(opt.out .. "/" .. entry.name .. ".safetensors", writes)
+  if entry.save then learner:save(opt.out .. "/" .. entry.name, writes) end
   return result
 end
 

@@ -1,0 +1,159 @@
+// ZeRO through the commands: the weights that a run saves, and every objective's numbers, with states parted over ranks in each way.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/scripts/invariance.h"
+#include "tests/testing/busy_port.h"
+
+namespace moonring::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class ZeroTest : public InvarianceTest {
+ protected:
+  // Four ranks on this machine, or as torchrun would start them on two. What rank 0 says.
+  CommandResult RunFour(std::vector<std::string> arguments, bool on_two_machines) const {
+    if (!on_two_machines) {
+      arguments.insert(arguments.begin(), {"-n", "4"});
+      return Run(std::move(arguments), 120);
+    }
+    CommandOptions options = Options(std::move(arguments), 120);
+    options.environment.insert({{"WORLD_SIZE", "4"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", FreePort()}, {"LOCAL_WORLD_SIZE", "2"}});
+    std::vector<std::unique_ptr<Command>> ranks;
+    for (int rank = 0; rank < 4; ++rank) {
+      options.environment["RANK"] = std::to_string(rank), options.environment["LOCAL_RANK"] = std::to_string(rank % 2);
+      ranks.push_back(std::make_unique<Command>(options));
+    }
+    const CommandResult first = ranks[0]->Wait();
+    for (int rank = 1; rank < 4; ++rank) EXPECT_THAT(ranks[rank]->Wait(), Succeeds());
+    return first;
+  }
+
+  // Trains five steps on four ranks; the weights that are saved.
+  StoredTensors Weights(const std::string& out, const json& keys, const std::vector<std::string>& words) {
+    json all = {{"model_name_or_path", golden_ + "model"},
+                {"dataset_dir", Path("data")},
+                {"template", "chatml"},
+                {"finetuning_type", "full"},
+                {"cutoff_len", 128},
+                {"per_device_train_batch_size", 1},
+                {"gradient_accumulation_steps", 2},
+                {"learning_rate", 1e-4},
+                {"max_steps", 5},
+                {"logging_steps", 1},
+                {"save_strategy", "no"}};
+    all.update(keys);
+    Write("zero.yaml", all.dump());
+    std::filesystem::remove_all(Path(out));
+    std::vector<std::string> arguments = {"train", "zero.yaml", "output_dir=" + out};
+    arguments.insert(arguments.end(), words.begin(), words.end());
+    const bool node = std::count(words.begin(), words.end(), "zero_group=node") > 0, sp = std::count(words.begin(), words.end(), "zero_group=sp") > 0;
+    const CommandResult result = RunFour(arguments, node);
+    EXPECT_THAT(result, Succeeds());
+    if (node) { EXPECT_THAT(result.err, HasSubstr("parted over 2 of 4 ranks")); }
+    if (sp) { EXPECT_THAT(result.err, HasSubstr("parted over " + std::to_string(all.value("sequence_parallel_size", 1)) + " of 4 ranks")); }
+    if (result.exit_code != 0) return {};
+    const std::string file = std::filesystem::exists(Path(out + "/adapter_model.safetensors")) ? "/adapter_model.safetensors" : "/model.safetensors";
+    return ReadSafetensors(Path(out + file));
+  }
+
+  // 1e-6 of each weight. A tensor that began at 0 is a few updates, each by a gradient of fp32's precision and not by the weight's: `began_at_0`.
+  static void ExpectSame(const StoredTensors& ours, const StoredTensors& plain, bool began_at_0 = false) {
+    ASSERT_FALSE(plain.empty());
+    ASSERT_EQ(ours.size(), plain.size());
+    double relative = 0, absolute = 0;
+    for (const auto& [name, tensor] : plain) {
+      ASSERT_EQ(ours.at(name).shape, tensor.shape) << name;
+      relative = std::max(relative, RelativeDistance(ours.at(name).values, tensor.values));
+      for (size_t i = 0; i < tensor.values.size(); ++i) absolute = std::max<double>(absolute, std::fabs(ours.at(name).values[i] - tensor.values[i]));
+    }
+    EXPECT_LE(relative, began_at_0 ? 1e-5 : 1e-6);
+    EXPECT_LE(absolute, 1e-6);
+    std::printf("  relative %.1e, absolute %.1e\n", relative, absolute);
+  }
+};
+
+// fp32, full and LoRA, sft and dpo with a reference model, on sp 1, 2 and 4; each with stage 3 and two other ways.
+TEST_F(ZeroTest, WeightsAreThoseOfStage0) {
+  const std::vector<std::vector<std::string>> ways = {{"zero_stage=1"},
+                                                      {"zero_stage=2", "zero_group=node"},
+                                                      {"zero_stage=3", "zero_group=sp"},
+                                                      {"zero_stage=2", "offload_optimizer=disk"},
+                                                      {"zero_stage=3", "zero_group=node", "offload_optimizer=disk"},
+                                                      {"zero_stage=2"},
+                                                      {"offload_optimizer=disk"},
+                                                      {"zero_stage=1", "zero_group=sp", "offload_optimizer=cpu"}};
+  size_t turn = 0;
+  for (const json& stage : {json{{"stage", "sft"}, {"dataset", "talks"}}, json{{"stage", "dpo"}, {"dataset", "pairs"}}}) {
+    for (const char* kind : {"full", "lora"}) {
+      for (const char* sp : {"1", "2", "4"}) {
+        json keys = stage;
+        keys["finetuning_type"] = kind, keys["sequence_parallel_size"] = std::stoi(sp);
+        const StoredTensors plain = Weights("plain", keys, {});
+        const auto check = [&](const std::vector<std::string>& words) {
+          std::string shown = stage["stage"].get<std::string>() + " " + kind + " sp " + sp;
+          for (const std::string& word : words) shown += " " + word;
+          SCOPED_TRACE(shown);
+          std::printf("%s\n", shown.c_str());
+          ExpectSame(Weights("parted", keys, words), plain, /*began_at_0=*/keys["finetuning_type"] == "lora");
+        };
+        check({"zero_stage=3"});
+        for (int i = 0; i < 2; ++i) check(ways[turn++ % ways.size()]);
+      }
+    }
+  }
+}
+
+// bf16: what is held and gathered in bf16 is what leases would have cast to; the fp32 masters are what is saved.
+TEST_F(ZeroTest, InBf16) {
+  const json keys = {{"stage", "sft"}, {"dataset", "talks"}, {"bf16", true}, {"sequence_parallel_size", 2}};
+  const StoredTensors plain = Weights("plain", keys, {});
+  for (const char* stage : {"zero_stage=1", "zero_stage=2", "zero_stage=3"}) ExpectSame(Weights(std::string("parted_") + stage, keys, {stage}), plain);
+  ExpectSame(Weights("on_disk", keys, {"zero_stage=3", "offload_optimizer=disk"}), plain);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr("optimizer_state")));
+}
+
+// A run with all that forwards are made for: evaluations on uneven rounds, checkpoints and the best one again, answers, noise; and DeepSpeed's file.
+TEST_F(ZeroTest, OfAWholeRun) {
+  Write("ds.json", R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}})");
+  const json keys = {{"stage", "rm"},       {"dataset", "pairs"}, {"val_size", 5},           {"per_device_eval_batch_size", 2},  {"eval_strategy", "steps"}, {"eval_steps", 2},
+                     {"save_strategy", "steps"}, {"save_steps", 2},    {"micro_batch_tokens", 200}, {"load_best_model_at_end", true}, {"sample_prompt", "hello"},  {"neftune_noise_alpha", 5}};
+  const StoredTensors plain = Weights("plain", keys, {});
+  ExpectSame(Weights("parted", keys, {"deepspeed=ds.json"}), plain);
+  ExpectSame(ReadSafetensors(Path("parted/value_head.safetensors")), ReadSafetensors(Path("plain/value_head.safetensors")));
+  ExpectSame(ReadSafetensors(Path("parted/checkpoint-4/model.safetensors")), ReadSafetensors(Path("plain/checkpoint-4/model.safetensors")));
+  const json ours = ReadJson(Path("parted/eval_results.json")), theirs = ReadJson(Path("plain/eval_results.json"));
+  for (const char* name : {"eval_loss", "eval_accuracy"}) EXPECT_NEAR(ours.at(name).get<double>(), theirs.at(name).get<double>(), 1e-6) << name;
+}
+
+// Every objective of the invariance tests, in fp64: losses, metrics, evaluations and gradients of one rank. Some steps lack examples for some ranks.
+TEST_F(ZeroTest, EveryObjectivesNumbers) {
+  const std::vector<InvarianceCase> cases = Cases();
+  ASSERT_NO_FATAL_FAILURE(MakeReference(cases));
+  const auto compare = [&](const Ranks& ranks, int stage, const char* group, bool packed) {
+    std::vector<InvarianceRun> plan;
+    for (const InvarianceCase& each : cases) {
+      plan.push_back(RunOf(each, "zigzag-ring", packed));
+      plan.back().entry["keys"]["zero_stage"] = stage;
+      plan.back().entry["keys"]["zero_group"] = group;
+    }
+    SCOPED_TRACE(::testing::Message() << ranks.ranks << " ranks, sp " << ranks.sp << ", stage " << stage << ", " << group);
+    Compare(ranks, plan, 1e-10);
+  };
+  compare({1, 1}, 3, "world", true);
+  compare({4, 1}, 3, "world", false);
+  compare({4, 2}, 2, "world", true);
+  compare({4, 2}, 3, "sp", false);
+  compare({2, 1}, 1, "world", false);
+}
+
+}  // namespace
+}  // namespace moonring::testing

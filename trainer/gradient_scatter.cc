@@ -1,0 +1,86 @@
+#include "trainer/gradient_scatter.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include "comm/memory_account.h"
+#include "comm/status_macros.h"
+#include "trainer/zero_cost.h"
+
+namespace moonring::trainer {
+
+int64_t GradientScatter::Piece::numel(int rank) const { return std::clamp(of->parts[rank], begin, end) - begin; }
+
+absl::Status GradientScatter::Add(std::shared_ptr<comm::Parameter> shard, at::Tensor gradient) {
+  const at::ScalarType dtype = shard->gradient_dtype();
+  const int64_t bytes = shard->numel() * static_cast<int64_t>(c10::elementSize(dtype));
+  if (!waiting_.empty() && waiting_.front().shard->gradient_dtype() != dtype) RETURN_IF_ERROR(Flush());
+  std::vector<int64_t> parts = PartsOf(shard->numel(), group_->size());
+  waiting_.push_back({std::move(shard), gradient.defined() ? gradient.view({-1}) : at::Tensor(), std::move(parts)});
+  waiting_bytes_ += bytes;
+  return waiting_bytes_ >= bucket_bytes_ ? Flush() : absl::OkStatus();
+}
+
+absl::Status GradientScatter::Flush() {
+  if (waiting_.empty()) return absl::OkStatus();
+  const std::vector<Waiting> waiting = std::exchange(waiting_, {});
+  waiting_bytes_ = 0;
+  const int ranks = group_->size();
+  const int64_t capacity = std::max<int64_t>(ranks, bucket_bytes_ / static_cast<int64_t>(c10::elementSize(waiting.front().shard->gradient_dtype())));
+  std::vector<Piece> bucket;
+  int64_t filled = 0;
+  for (const Waiting& each : waiting) {
+    const int64_t longest = each.parts.front();
+    for (int64_t begin = 0; begin < longest;) {
+      const int64_t end = std::min(longest, begin + std::max<int64_t>(1, (capacity - filled) / ranks));
+      bucket.push_back({&each, begin, end});
+      filled += (end - begin) * ranks;
+      begin = end;
+      if (filled + ranks <= capacity) continue;
+      RETURN_IF_ERROR(Send(bucket), "trainer.gradients");
+      bucket.clear();
+      filled = 0;
+    }
+  }
+  return bucket.empty() ? absl::OkStatus() : Send(bucket);
+}
+
+absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
+  at::NoGradGuard no_grad;
+  const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
+  const int ranks = group_->size();
+  std::vector<int64_t> rows(ranks);
+  for (int r = 0; r < ranks; ++r) {
+    for (const Piece& piece : pieces) rows[r] += piece.numel(r);
+  }
+  const at::TensorOptions options = at::TensorOptions(device_).dtype(pieces.front().of->shard->gradient_dtype());
+  const at::Tensor bucket = at::empty({std::accumulate(rows.begin(), rows.end(), int64_t{0})}, options);
+  int64_t at = 0;
+  for (int r = 0; r < ranks; ++r) {
+    for (const Piece& piece : pieces) {
+      at::Tensor place = bucket.narrow(0, at, piece.numel(r));
+      at += piece.numel(r);
+      const int64_t part = std::accumulate(piece.of->parts.begin(), piece.of->parts.begin() + r, int64_t{0});
+      if (piece.of->flat.defined()) {
+        place.copy_(piece.of->flat.narrow(0, part + std::min(piece.begin, piece.of->parts[r]), piece.numel(r)));
+      } else {
+        place.zero_();
+      }
+    }
+  }
+  ASSIGN_OR_RETURN(const at::Tensor mine, group_->ReduceScatterSum(bucket, rows));
+  at = 0;
+  for (const Piece& piece : pieces) {
+    const int64_t count = piece.numel(group_->rank());
+    at::Tensor gradient = piece.of->shard->GradientOrZeros();
+    if (count > 0) gradient.narrow(0, piece.begin, count).add_(mine.narrow(0, at, count).to(gradient.device()));
+    at += count;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace moonring::trainer

@@ -1,0 +1,75 @@
+#include "trainer/sharded_weight.h"
+
+#include <numeric>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include "comm/memory_account.h"
+#include "comm/torch_status.h"
+#include "trainer/zero_cost.h"
+
+namespace moonring::trainer {
+
+ShardedWeight::ShardedWeight(const comm::Parameter& parameter, std::shared_ptr<comm::Communicator> group)
+    : group_(std::move(group)), shape_(parameter.shape().vec()), parts_(PartsOf(parameter.numel(), group_->size())), device_(parameter.device()) {
+  at::NoGradGuard no_grad;
+  const comm::MemoryScope memory(comm::MemoryPart::kWeights);
+  master_ = parameter.weight().flatten().narrow(0, begin(), parts_[group_->rank()]).clone();
+}
+
+int64_t ShardedWeight::begin() const { return std::accumulate(parts_.begin(), parts_.begin() + group_->rank(), int64_t{0}); }
+
+bool ShardedWeight::Keeps(const at::Tensor& kept, at::ScalarType dtype) const {
+  return kept.defined() && c10::elementSize(dtype) <= kept.element_size();
+}
+
+void ShardedWeight::KeepPart(at::ScalarType dtype) {
+  const comm::MemoryScope memory(comm::MemoryPart::kWeights);
+  kept_part_ = master_.to(device_, dtype, /*non_blocking=*/false, /*copy=*/true);
+}
+
+void ShardedWeight::Fetch(at::ScalarType dtype) {
+  if (Keeps(kept_whole_, dtype) || (flight_.has_value() && flight_->dtype == dtype)) return;
+  at::NoGradGuard no_grad;
+  flight_.reset();
+  const at::Tensor& part = Keeps(kept_part_, dtype) ? kept_part_ : master_;
+  // Never wider than it is held: what is gained by a wider dtype is zeros.
+  const at::ScalarType travelling = c10::elementSize(dtype) < part.element_size() ? dtype : part.scalar_type();
+  const int64_t numel = std::accumulate(parts_.begin(), parts_.end(), int64_t{0});
+  at::Tensor whole;
+  if (group_->size() == 1 && part.device() == device_ && travelling == part.scalar_type()) {
+    whole = part;
+  } else {
+    whole = at::empty({numel}, at::TensorOptions(device_).dtype(travelling));
+    whole.narrow(0, begin(), part.numel()).copy_(part);
+  }
+  comm::Communicator::Transfer transfer = comm::ValueOrThrow(group_->StartAllGather({{whole, parts_}}));
+  flight_.emplace(Flight{dtype, std::move(whole), std::move(transfer)});
+}
+
+at::Tensor ShardedWeight::Lease(at::ScalarType dtype) {
+  if (Keeps(kept_whole_, dtype)) return kept_whole_.to(dtype);
+  Fetch(dtype);
+  Flight flight = *std::exchange(flight_, std::nullopt);
+  comm::ThrowIfError(flight.transfer.Wait());
+  return flight.whole.view(shape_).to(dtype);
+}
+
+std::optional<comm::Communicator::Gathered> ShardedWeight::Refresh() {
+  flight_.reset();  // begun before the update, for a lease that never came
+  if (kept_part_.defined()) kept_part_.copy_(master_);
+  if (!kept_whole_.defined()) return std::nullopt;
+  const at::Tensor flat = kept_whole_.view({-1});
+  flat.narrow(0, begin(), master_.numel()).copy_(master_);
+  return comm::Communicator::Gathered{flat, parts_};
+}
+
+int64_t ShardedWeight::bytes() const {
+  int64_t bytes = 0;
+  for (const at::Tensor& tensor : {master_, kept_whole_, kept_part_}) bytes += tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0;
+  return bytes;
+}
+
+}  // namespace moonring::trainer

@@ -1,0 +1,244 @@
+#include "trainer/states.h"
+
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "absl/strings/str_cat.h"
+#include "comm/status_macros.h"
+#include "comm/torch_status.h"
+#include "trainer/gradients.h"
+#include "trainer/zero_cost.h"
+
+namespace moonring::trainer {
+
+// Of one parameter. The parameter holds it, and it holds no states: else neither would ever end.
+class States::Sink : public comm::GradientSink {
+ public:
+  Sink(std::weak_ptr<States> states, size_t slice) : states_(std::move(states)), slice_(slice) {}
+
+  void Take(at::Tensor gradient) override { Open()->Take(slice_, std::move(gradient)); }
+  at::Tensor Whole() override {
+    const std::shared_ptr<States> states = Open();
+    return states->WholeGradient(states->slices_[slice_]);
+  }
+
+ private:
+  std::shared_ptr<States> Open() const {
+    std::shared_ptr<States> states = states_.lock();
+    TORCH_CHECK(states != nullptr, "trainer.states: a gradient for a parameter whose states were closed");
+    return states;
+  }
+
+  std::weak_ptr<States> states_;
+  size_t slice_;
+};
+
+absl::StatusOr<std::shared_ptr<States>> States::Create(std::shared_ptr<const Zero> zero, const comm::Parameters& parameters,
+                                                       std::optional<at::ScalarType> held) {
+  const at::Device device = parameters.empty() ? at::Device(at::kCPU) : parameters.front()->device();
+  std::shared_ptr<States> states(new States(std::move(zero), device));
+  for (const auto& parameter : parameters) {
+    RETURN_IF_ERROR(comm::TryTorch([&]() -> absl::Status {
+                      states->zero_->Part(*parameter);
+                      return parameter->trainable() ? states->Add(parameter, held) : absl::OkStatus();
+                    }),
+                    "trainer.states: ", parameter->name());
+  }
+  return states;
+}
+
+absl::StatusOr<at::Tensor> States::Placed(at::Tensor master, bool spare) const {
+  const Offload offload = zero_->options().offload;
+  if (offload != Offload::kNone && !master.is_cpu()) master = master.to(at::kCPU).pin_memory();
+  if (offload != Offload::kDisk || !spare) return master;
+  ASSIGN_OR_RETURN(at::Tensor mapped, zero_->memory()->Zeros(master.numel(), master.scalar_type()));
+  mapped.copy_(master);
+  zero_->memory()->Rest(mapped);
+  return mapped;
+}
+
+absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole, std::optional<at::ScalarType> held) {
+  at::NoGradGuard no_grad;
+  const std::vector<int64_t> shape = whole->shape().vec();
+  const bool narrower = held.has_value() && parted() && shape.size() >= 2 && c10::elementSize(*held) < c10::elementSize(whole->dtype());
+  Slice slice{whole, nullptr, std::dynamic_pointer_cast<ShardedWeight>(whole->home()), {}};
+  at::Tensor master;
+  if (slice.home != nullptr) {
+    const bool on_disk = narrower && zero_->options().offload == Offload::kDisk;
+    if (on_disk) slice.home->KeepPart(*held);
+    ASSIGN_OR_RETURN(master, Placed(slice.home->master(), on_disk));
+  } else if (narrower || (zero_->options().offload != Offload::kNone && !whole->weight().is_cpu())) {
+    // Leases are of what is kept, whole; the master is a part by itself.
+    slice.home = std::make_shared<ShardedWeight>(*whole, zero_->shards());
+    slice.home->KeepWhole(whole->weight().to(narrower ? *held : whole->dtype()).contiguous());
+    ASSIGN_OR_RETURN(master, Placed(slice.home->master(), /*spare=*/true));
+    whole->MoveWeight(slice.home);
+  } else {
+    if (!whole->weight().is_contiguous()) whole->weight() = whole->weight().contiguous();
+    const std::vector<int64_t> parts = PartsOf(whole->numel(), zero_->shards()->size());
+    const int rank = zero_->shards()->rank();
+    master = whole->weight().view({-1}).narrow(0, std::accumulate(parts.begin(), parts.begin() + rank, int64_t{0}), parts[rank]);
+  }
+  if (slice.home != nullptr) slice.home->set_master(master);
+  slice.shard = std::make_shared<comm::Parameter>(whole->name(), std::move(master), shape);
+  if (parted() || slice.home != nullptr) whole->MoveGradient(std::make_shared<Sink>(weak_from_this(), slices_.size()));
+  shards_.push_back(slice.shard);
+  slices_.push_back(std::move(slice));
+  return absl::OkStatus();
+}
+
+void States::Take(size_t index, at::Tensor gradient) {
+  Slice& slice = slices_[index];
+  if (gradient.defined()) slice.touched = true;
+  if (zero_->options().stage >= 2) {
+    comm::ThrowIfError(scatter_.Add(slice.shard, std::move(gradient)));
+  } else if (gradient.defined() && slice.gradient.defined()) {
+    slice.gradient.add_(gradient);
+  } else if (gradient.defined()) {
+    slice.gradient = std::move(gradient);
+  }
+}
+
+absl::Status States::Settle() {
+  at::Tensor touched = at::zeros({static_cast<int64_t>(slices_.size())}, at::kLong);
+  for (size_t i = 0; i < slices_.size(); ++i) touched.data_ptr<int64_t>()[i] = slices_[i].touched;
+  RETURN_IF_ERROR(zero_->shards()->AllReduceMax(touched), "trainer.states: which parameters have a gradient");
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    Slice& slice = slices_[i];
+    const auto whole = slice.whole.lock();
+    const bool plain = whole != nullptr && slice.home == nullptr && !parted();  // the shard's gradient is a view of the parameter's
+    if (plain && whole->gradient().defined()) slice.shard->mutable_gradient() = whole->mutable_gradient().view({-1});
+    if (plain) continue;
+    if (touched.data_ptr<int64_t>()[i] == 0) {
+      slice.shard->ClearGradient();
+    } else if (zero_->options().stage < 2) {
+      RETURN_IF_ERROR(scatter_.Add(slice.shard, std::exchange(slice.gradient, at::Tensor())), slice.shard->name());
+    }
+    slice.touched = false;
+  }
+  return scatter_.Flush();
+}
+
+absl::Status States::SumGradients() {
+  at::NoGradGuard no_grad;
+  RETURN_IF_ERROR(scatter_.Flush(), "trainer.states");
+  RETURN_IF_ERROR(Settle());
+  const std::shared_ptr<comm::Communicator>& replicas = zero_->replicas();
+  RETURN_IF_ERROR(trainer::SumGradients(shards_, *replicas, {.bucket_bytes = zero_->options().bucket_bytes}));
+  if (parted() || replicas->size() == 1) return absl::OkStatus();
+  // A gradient that came from the replicas alone is the parameter's too.
+  for (Slice& slice : slices_) {
+    const auto whole = slice.whole.lock();
+    if (whole == nullptr || slice.home != nullptr || whole->gradient().defined() || !slice.shard->gradient().defined()) continue;
+    whole->mutable_gradient() = slice.shard->mutable_gradient().view(whole->shape());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> States::Norm() const {
+  at::Tensor sum = at::full({1}, SumOfSquares(shards_), at::kDouble);
+  RETURN_IF_ERROR(zero_->shards()->AllReduceSum(sum), "trainer.states: the gradients' norm");
+  return std::sqrt(sum.item<double>());
+}
+
+absl::StatusOr<std::vector<double>> States::Norms() const {
+  at::Tensor sums = at::zeros({static_cast<int64_t>(shards_.size())}, at::kDouble);
+  double* const of = sums.data_ptr<double>();
+  for (size_t i = 0; i < shards_.size(); ++i) of[i] = SumOfSquares({shards_[i]});
+  RETURN_IF_ERROR(zero_->shards()->AllReduceSum(sums), "trainer.states: the gradients' norms");
+  std::vector<double> norms(of, of + shards_.size());
+  for (double& norm : norms) norm = std::sqrt(norm);
+  return norms;
+}
+
+absl::StatusOr<std::vector<std::string>> States::NonFinite() const {
+  at::Tensor broken = at::zeros({static_cast<int64_t>(shards_.size())}, at::kLong);
+  for (size_t i = 0; i < shards_.size(); ++i) broken.data_ptr<int64_t>()[i] = !NonFiniteGradients({shards_[i]}).empty();
+  RETURN_IF_ERROR(zero_->shards()->AllReduceMax(broken), "trainer.states: which gradients are not finite");
+  std::vector<std::string> names;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    if (broken.data_ptr<int64_t>()[i] != 0) names.push_back(shards_[i]->name());
+  }
+  return names;
+}
+
+absl::StatusOr<at::Tensor> States::Gradient(const std::string& name) const {
+  for (const Slice& slice : slices_) {
+    if (slice.shard->name() != name) continue;
+    if (!slice.shard->gradient().defined()) return at::Tensor();
+    at::Tensor whole;
+    RETURN_IF_ERROR(comm::TryTorch([&] { whole = WholeGradient(slice); }), "trainer.states: ", name);
+    return whole;
+  }
+  return absl::NotFoundError(absl::StrCat("trainer.states: no parameter ", name, " learns"));
+}
+
+absl::Status States::Publish() {
+  at::NoGradGuard no_grad;
+  std::vector<comm::Communicator::Gathered> batch;
+  int64_t bytes = 0;
+  const auto gather = [&]() -> absl::Status {
+    if (batch.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(comm::Communicator::Transfer transfer, zero_->shards()->StartAllGather(batch));
+    batch.clear();
+    bytes = 0;
+    return transfer.Wait();
+  };
+  for (Slice& slice : slices_) {
+    std::optional<comm::Communicator::Gathered> next;
+    if (slice.home != nullptr) {
+      next = slice.home->Refresh();
+    } else if (const auto whole = slice.whole.lock(); whole != nullptr && parted()) {
+      next = comm::Communicator::Gathered{whole->weight().view({-1}), PartsOf(whole->numel(), zero_->shards()->size())};
+    }
+    if (!next.has_value()) continue;
+    bytes += static_cast<int64_t>(next->whole.nbytes());
+    batch.push_back(*std::move(next));
+    if (bytes >= zero_->options().bucket_bytes) RETURN_IF_ERROR(gather(), "trainer.states: ", slice.shard->name());
+  }
+  return gather();
+}
+
+void States::ClearGradients() {
+  for (Slice& slice : slices_) {
+    slice.shard->ClearGradient();
+    slice.gradient.reset();
+    if (const auto whole = slice.whole.lock()) whole->ClearGradient();
+  }
+}
+
+at::Tensor States::WholeGradient(const Slice& slice) const {
+  at::NoGradGuard no_grad;
+  const comm::Parameter& shard = *slice.shard;
+  const std::vector<int64_t> parts = PartsOf(shard.numel(), zero_->shards()->size());
+  const int rank = zero_->shards()->rank();
+  const at::Tensor part = slice.shard->GradientOrZeros();
+  const at::Tensor whole = at::empty({shard.numel()}, part.options());
+  whole.narrow(0, std::accumulate(parts.begin(), parts.begin() + rank, int64_t{0}), parts[rank]).copy_(part);
+  comm::Communicator::Transfer transfer = comm::ValueOrThrow(zero_->shards()->StartAllGather({{whole, parts}}));
+  comm::ThrowIfError(transfer.Wait());
+  return whole.view(shard.shape());
+}
+
+States::Bytes States::bytes() const {
+  Bytes bytes;
+  for (const Slice& slice : slices_) {
+    const auto whole = slice.whole.lock();
+    if (slice.home != nullptr) {
+      bytes.weights += slice.home->bytes();
+    } else if (whole != nullptr) {
+      bytes.weights += static_cast<int64_t>(whole->weight().nbytes());
+    }
+    const bool shared = slice.home == nullptr && !parted();  // one memory, seen twice
+    if (slice.shard->gradient().defined() && !shared) bytes.gradients += static_cast<int64_t>(slice.shard->gradient().nbytes());
+    if (whole != nullptr && whole->gradient().defined()) bytes.gradients += static_cast<int64_t>(whole->gradient().nbytes());
+    if (slice.gradient.defined()) bytes.gradients += static_cast<int64_t>(slice.gradient.nbytes());
+  }
+  return bytes;
+}
+
+}  // namespace moonring::trainer

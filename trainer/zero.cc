@@ -1,0 +1,40 @@
+#include "trainer/zero.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "comm/status_macros.h"
+#include "trainer/disk_memory.h"
+#include "trainer/sharded_weight.h"
+
+namespace moonring::trainer {
+
+absl::StatusOr<std::shared_ptr<Zero>> Zero::Create(ZeroOptions options, comm::Mesh& mesh) {
+  if (options.stage < 0 || options.stage > 3) return absl::InvalidArgumentError(absl::StrCat("zero_stage: wanted 0 to 3, got ", options.stage));
+  std::shared_ptr<Zero> zero(new Zero(std::move(options)));
+  const ZeroOptions& wanted = zero->options_;
+  const int world = mesh.world().size();
+  int parting = world;
+  if (wanted.group == ZeroGroup::kSp) parting = mesh.sp_size();
+  if (wanted.group == ZeroGroup::kNode && wanted.ranks_per_machine > 0) parting = wanted.ranks_per_machine;
+  if (wanted.stage == 0) parting = 1;
+  if (world % parting != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("zero_group: node: ", parting, " ranks of a machine do not divide world size ", world));
+  }
+  ASSIGN_OR_RETURN(const comm::Mesh::Cut cut, mesh.CutWorld(parting), "zero_group");
+  zero->shards_ = cut.neighbours;
+  zero->replicas_ = cut.peers;
+  // The ranks of an sp group have one stream.
+  zero->lockstep_ = wanted.stage >= 2 && parting > 1 && mesh.sp_size() % parting != 0;
+  if (wanted.offload == Offload::kDisk) {
+    ASSIGN_OR_RETURN(zero->memory_, DiskMemory::Create(wanted.folder));
+  }
+  return zero;
+}
+
+void Zero::Part(comm::Parameter& parameter) const {
+  if (options_.stage < 3 || parameter.away()) return;
+  parameter.MoveWeight(std::make_shared<ShardedWeight>(parameter, shards_));
+}
+
+}  // namespace moonring::trainer

@@ -1,0 +1,65 @@
+#ifndef MOONRING_TRAINER_ZERO_H_
+#define MOONRING_TRAINER_ZERO_H_
+
+// ZeRO: how the states of a run are parted over ranks, and where the optimizer's lie (Rajbhandari et al. 2020, arXiv 1910.02054).
+//
+//   stage 0   nothing is parted          stage 2   gradients too, summed into shards as they are made
+//   stage 1   the optimizer's state      stage 3   weights too, gathered for each lease
+//
+// The ranks of a group part the states; the groups are replicas of one another, and sum their shards' gradients with those that hold the same
+// part (LoongTrain's hybrid, arXiv 2406.18485). Gradients are summed over all ranks, averaged nowhere. Numbers are stage 0's but for the
+// order of sums. zero_cost.h has memory and bytes; states.h is what acts on a list of parameters.
+//
+// In lockstep ranks of different streams share weights or gradients: they must run as many forwards, and backwards, as one another, with
+// empty micro-batches where one has fewer.
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "comm/communicator.h"
+#include "comm/mesh.h"
+#include "comm/parameter.h"
+#include "trainer/state_memory.h"
+
+namespace moonring::trainer {
+
+enum class ZeroGroup { kWorld, kSp, kNode };
+enum class Offload { kNone, kHost, kDisk };
+
+struct ZeroOptions {
+  int stage = 0;
+  ZeroGroup group = ZeroGroup::kWorld;
+  int ranks_per_machine = 0;  // kNode: neighbouring ranks of a machine; 0: all are on one
+  Offload offload = Offload::kNone;
+  std::string folder;         // kDisk: where the file is
+  int64_t bucket_bytes = int64_t{32} << 20;
+};
+
+class Zero {
+ public:
+  // INVALID_ARGUMENT where the stage is none, or ranks_per_machine does not divide the world; kDisk: the folder's failures. Every rank calls it.
+  static absl::StatusOr<std::shared_ptr<Zero>> Create(ZeroOptions options, comm::Mesh& mesh);
+
+  const ZeroOptions& options() const { return options_; }
+  const std::shared_ptr<comm::Communicator>& shards() const { return shards_; }      // who part the states; alone in stage 0
+  const std::shared_ptr<comm::Communicator>& replicas() const { return replicas_; }  // who hold the same part
+  const std::shared_ptr<StateMemory>& memory() const { return memory_; }             // null: beside the shards
+  bool lockstep() const { return lockstep_; }
+
+  // Stage 3: parts the weight, whose whole is let go, if it is not parted yet. Else nothing. No communication.
+  void Part(comm::Parameter& parameter) const;
+
+ private:
+  explicit Zero(ZeroOptions options) : options_(std::move(options)) {}
+
+  ZeroOptions options_;
+  std::shared_ptr<comm::Communicator> shards_, replicas_;
+  std::shared_ptr<StateMemory> memory_;
+  bool lockstep_ = false;
+};
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_ZERO_H_
