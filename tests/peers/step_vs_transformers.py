@@ -1,17 +1,23 @@
 """Step time and peak memory of `moonring train` beside Transformers', full fine-tuning of one document a step.
 
     step_vs_transformers.py --moonring PATH --model DIR [--tokens 512,2048,4096] [--dtype fp32,bf16] [--steps 4] [--rounds 2] [--threads N] [--device cpu|cuda]
+                            [--keys activation_offload=disk,...] [--limit-gib 24] [--budget-gib 6] [--folder DIR]
 
 Transformers: sdpa attention, gradient checkpointing, clipping at 1.0, AdamW (fused); bf16 is autocast over fp32 weights, as LLaMA-Factory trains.
 Moonring: the same documents, as an alpaca data set and a YAML. Both run as processes of their own, in turn, with the same number of threads; the first
 step of each process is left out and the median of the others is taken. Memory is sampled for both in the same way, over the whole process tree: `anon` is
 RssAnon + RssShmem (what the program allocated), `rss` is all resident pages (mapped weight files too). On cuda the programs' own figures are shown.
 Both losses of the first step are printed: where they differ, the two did not do the same work. The chatml template is assumed for that.
+
+At the end, of each dtype: memory a token (the slope between the two greatest lengths), beside the inputs of the blocks alone, (layers + 1) x hidden x 4 bytes; and the length that
+this slope foretells for --budget-gib. A program that fails within --limit-gib of address space for data is left out at greater lengths. --keys are added to Moonring's
+configuration. --steps 0 measures the first step alone.
 """
 import argparse
 import json
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -91,11 +97,18 @@ def memory(pid):
     return anon, rss
 
 
-def watch(command, environment, log):
+class Failed(Exception):
+    pass
+
+
+def watch(command, environment, log, limit_gib=None):
     """Runs a command; returns its output and its peaks of memory."""
     peak = [0, 0]
+    def limit():
+        if limit_gib:
+            resource.setrlimit(resource.RLIMIT_DATA, (int(limit_gib * 2**30),) * 2)
     with open(log, "w+") as out:
-        process = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT, preexec_fn=limit)
         done = threading.Event()
 
         def sample():
@@ -110,16 +123,16 @@ def watch(command, environment, log):
         out.seek(0)
         text = out.read()
     if code != 0:
-        sys.exit(f"exit {code}: {' '.join(command)}\n{text[-3000:]}")
+        raise Failed(f"exit {code}: {' '.join(command)}\n{text[-3000:]}")
     return text, peak
 
 
 def run_transformers(args, tokens, dtype, environment, folder):
     text, peak = watch([sys.executable, os.path.abspath(__file__), "--model", args.model, "--steps", str(args.steps), "--threads", str(args.threads), "--device", args.device,
-                        "--child-tokens", str(tokens), "--child-dtype", dtype], environment, os.path.join(folder, "transformers.log"))
+                        "--child-tokens", str(tokens), "--child-dtype", dtype], environment, os.path.join(folder, "transformers.log"), args.limit_gib)
     steps = [json.loads(line[5:]) for line in text.splitlines() if line.startswith("STEP ")]
     own = max((s.get("peak_memory_bytes", 0) for s in steps), default=0)
-    return {"first_loss": steps[0]["loss"], "seconds": [s["seconds"] for s in steps[1:]], "anon": peak[0], "rss": peak[1], "own": own}
+    return {"first_loss": steps[0]["loss"], "seconds": [s["seconds"] for s in steps[1:] or steps], "anon": peak[0], "rss": peak[1], "own": own}
 
 
 def run_moonring(args, tokens, dtype, environment, folder):
@@ -134,13 +147,14 @@ def run_moonring(args, tokens, dtype, environment, folder):
             "output_dir": out, "overwrite_output_dir": True}
     if dtype == "bf16":
         keys["bf16"] = True
+    keys |= dict(pair.split("=", 1) for pair in args.keys.split(",") if pair)
     with open(config, "w") as f:
         f.writelines(f"{k}: {json.dumps(v)}\n" for k, v in keys.items())
-    _, peak = watch([os.path.abspath(args.moonring), "-n", "1", "--device", args.device, "train", config], environment, os.path.join(folder, "moonring.log"))
+    _, peak = watch([os.path.abspath(args.moonring), "-n", "1", "--device", args.device, "train", config], environment, os.path.join(folder, "moonring.log"), args.limit_gib)
     lines = [json.loads(line) for line in open(os.path.join(out, "trainer_log.jsonl"))]
     steps = [line for line in lines if "loss" in line]
     own = max((s.get("peak_memory_bytes", 0) for s in steps), default=0)
-    return {"first_loss": steps[0]["loss"], "seconds": [tokens / s["tokens_per_second"] for s in steps[1:]], "anon": peak[0], "rss": peak[1], "own": own}
+    return {"first_loss": steps[0]["loss"], "seconds": [tokens / s["tokens_per_second"] for s in steps[1:] or steps], "anon": peak[0], "rss": peak[1], "own": own}
 
 
 def main():
@@ -153,6 +167,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=2, help="processes of each, in turn")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--keys", default="", help="of Moonring's configuration, key=value and commas")
+    parser.add_argument("--limit-gib", type=float, help="of each process's data")
+    parser.add_argument("--folder", help="where the runs' folders are made: on a disk, for activation_offload=disk")
+    parser.add_argument("--budget-gib", type=float, default=6)
     parser.add_argument("--json", help="also write the figures here")
     parser.add_argument("--child-tokens", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--child-dtype", help=argparse.SUPPRESS)
@@ -164,7 +182,7 @@ def main():
     for name in ("RANK", "WORLD_SIZE"):
         environment.pop(name, None)
     sides = {"transformers": run_transformers} | ({"moonring": run_moonring} if args.moonring else {})
-    figures = []
+    figures, failed = [], set()
     columns = "{:>5} {:>6} {:>13} {:>10} {:>9} {:>9} {:>9} {:>11}"
     print(columns.format("dtype", "tokens", "", "s / step", "anon MiB", "rss MiB", "own MiB", "first loss"), flush=True)
     for dtype in args.dtype.split(","):
@@ -172,20 +190,41 @@ def main():
             runs = {name: [] for name in sides}
             for _ in range(args.rounds):
                 for name, side in sides.items():
-                    with tempfile.TemporaryDirectory() as folder:
-                        runs[name].append(side(args, tokens, dtype, environment, folder))
+                    if (name, dtype) in failed:
+                        continue
+                    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+                        try:
+                            runs[name].append(side(args, tokens, dtype, environment, folder))
+                        except Failed as why:
+                            if args.limit_gib is None:
+                                sys.exit(str(why))
+                            failed.add((name, dtype))
+                            print(f"{dtype:>5} {tokens:>6} {name:>13} fails: {str(why).strip().splitlines()[-1][:200]}", flush=True)
             row = {}
             for name, results in runs.items():
+                if not results or (name, dtype) in failed:
+                    continue
                 row[name] = {"seconds": statistics.median(s for r in results for s in r["seconds"]), "first_loss": results[0]["first_loss"],
                              **{k: max(r[k] for r in results) for k in ("anon", "rss", "own")}}
                 r = row[name]
                 print(columns.format(dtype, tokens, name, f"{r['seconds']:.3f}", *(f"{r[k] / 2**20:.0f}" for k in ("anon", "rss", "own")), f"{r['first_loss']:.6f}"), flush=True)
-            if "moonring" in row:
+            if len(row) == 2:
                 t, m = row["transformers"], row["moonring"]
                 memory_key = "own" if args.device == "cuda" else "anon"
                 row["time_ratio"], row["memory_ratio"] = m["seconds"] / t["seconds"], m[memory_key] / t[memory_key]
                 print(f"{dtype:>5} {tokens:>6} moonring / transformers: time {row['time_ratio']:.3f}, memory {row['memory_ratio']:.3f}", flush=True)
             figures.append({"dtype": dtype, "tokens": tokens, "threads": args.threads, "device": args.device, **row})
+    config = json.load(open(os.path.join(args.model, "config.json")))
+    floor = (config["num_hidden_layers"] + 1) * config["hidden_size"] * 4
+    for dtype in args.dtype.split(","):
+        for name in sides:
+            points = [(f["tokens"], f[name]["own" if args.device == "cuda" else "anon"]) for f in figures if f["dtype"] == dtype and name in f]
+            if len(points) < 2:
+                continue
+            (t0, m0), (t1, m1) = points[-2:]
+            slope = (m1 - m0) / (t1 - t0)
+            length = t1 + (args.budget_gib * 2**30 - m1) / slope if slope > 0 else float("inf")
+            print(f"{dtype:>5} {name:>13}: {slope:.0f} bytes a token from {t0} to {t1} ({slope / floor:.2f} of the blocks' inputs); {length:.0f} tokens in {args.budget_gib:g} GiB")
     if args.json:
         with open(args.json, "w") as f:
             json.dump(figures, f, indent=1)
