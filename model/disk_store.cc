@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
-#include <cstdlib>
 #include <deque>
 #include <list>
 #include <mutex>
@@ -21,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "comm/nameless_file.h"
 #include "comm/torch_status.h"
 
 namespace moonring::model {
@@ -32,16 +32,10 @@ absl::Status Failure(int error, const std::string& folder, absl::string_view wha
   return absl::ErrnoToStatus(error, absl::StrCat("activation_offload: ", folder, ": ", what));
 }
 
-// A file without a name.
 class File {
  public:
   static absl::StatusOr<std::shared_ptr<File>> Create(const std::string& folder) {
-    int descriptor = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {  // a file system without such files
-      std::string path = absl::StrCat(folder, "/.activation-XXXXXX");
-      descriptor = mkostemp(path.data(), O_CLOEXEC);
-      if (descriptor >= 0) unlink(path.c_str());
-    }
+    const int descriptor = comm::OpenNamelessFile(folder);
     if (descriptor < 0) return Failure(errno, folder, "no file can be made here");
     return std::shared_ptr<File>(new File(descriptor));
   }

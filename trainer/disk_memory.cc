@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -15,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "comm/nameless_file.h"
 
 namespace moonring::trainer {
 namespace {
@@ -34,11 +34,9 @@ absl::Status DiskMemory::Failure(int error, absl::string_view what) const {
 }
 
 absl::StatusOr<std::shared_ptr<DiskMemory>> DiskMemory::Create(const std::string& folder) {
-  std::string path = folder + "/optimizer_state.XXXXXX";
-  const int file = mkostemp(path.data(), O_CLOEXEC);
+  const int file = comm::OpenNamelessFile(folder);
   std::shared_ptr<DiskMemory> memory(new DiskMemory(folder, file));
   if (file < 0) return memory->Failure(errno, "a file cannot be made");
-  if (unlink(path.c_str()) != 0) return memory->Failure(errno, "a file's name cannot be taken away");
   return memory;
 }
 

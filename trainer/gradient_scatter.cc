@@ -64,7 +64,7 @@ absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
     for (const Piece& piece : pieces) {
       at::Tensor place = bucket.narrow(0, at, piece.numel(r));
       at += piece.numel(r);
-      const int64_t part = std::accumulate(piece.of->parts.begin(), piece.of->parts.begin() + r, int64_t{0});
+      const int64_t part = PartBegin(piece.of->parts, r);
       if (piece.of->flat.defined()) {
         place.copy_(piece.of->flat.narrow(0, part + std::min(piece.begin, piece.of->parts[r]), piece.numel(r)));
       } else {

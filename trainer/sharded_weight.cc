@@ -19,7 +19,7 @@ ShardedWeight::ShardedWeight(const comm::Parameter& parameter, std::shared_ptr<c
   master_ = parameter.weight().flatten().narrow(0, begin(), parts_[group_->rank()]).clone();
 }
 
-int64_t ShardedWeight::begin() const { return std::accumulate(parts_.begin(), parts_.begin() + group_->rank(), int64_t{0}); }
+int64_t ShardedWeight::begin() const { return PartBegin(parts_, group_->rank()); }
 
 bool ShardedWeight::Keeps(const at::Tensor& kept, at::ScalarType dtype) const {
   return kept.defined() && c10::elementSize(dtype) <= kept.element_size();

@@ -1,7 +1,6 @@
 #include "trainer/states.h"
 
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -81,7 +80,7 @@ absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole, std::opt
     if (!whole->weight().is_contiguous()) whole->weight() = whole->weight().contiguous();
     const std::vector<int64_t> parts = PartsOf(whole->numel(), zero_->shards()->size());
     const int rank = zero_->shards()->rank();
-    master = whole->weight().view({-1}).narrow(0, std::accumulate(parts.begin(), parts.begin() + rank, int64_t{0}), parts[rank]);
+    master = whole->weight().view({-1}).narrow(0, PartBegin(parts, rank), parts[rank]);
   }
   if (slice.home != nullptr) slice.home->set_master(master);
   slice.shard = std::make_shared<comm::Parameter>(whole->name(), std::move(master), shape);
@@ -218,7 +217,7 @@ at::Tensor States::WholeGradient(const Slice& slice) const {
   const int rank = zero_->shards()->rank();
   const at::Tensor part = slice.shard->GradientOrZeros();
   const at::Tensor whole = at::empty({shard.numel()}, part.options());
-  whole.narrow(0, std::accumulate(parts.begin(), parts.begin() + rank, int64_t{0}), parts[rank]).copy_(part);
+  whole.narrow(0, PartBegin(parts, rank), parts[rank]).copy_(part);
   comm::Communicator::Transfer transfer = comm::ValueOrThrow(zero_->shards()->StartAllGather({{whole, parts}}));
   comm::ThrowIfError(transfer.Wait());
   return whole.view(shard.shape());

@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace moonring::trainer {
@@ -32,6 +33,9 @@ inline std::vector<int64_t> PartsOf(int64_t numel, int ranks) {
   for (int r = 0; r < ranks; ++r) parts.push_back(std::clamp<int64_t>(numel - r * most, 0, most));
   return parts;
 }
+
+// Where the part of `rank` begins.
+inline int64_t PartBegin(const std::vector<int64_t>& parts, int rank) { return std::accumulate(parts.begin(), parts.begin() + rank, int64_t{0}); }
 
 inline int64_t GatherBytes(int64_t numel, int64_t element_bytes, int ranks, int rank) { return (ranks - 1) * PartsOf(numel, ranks)[rank] * element_bytes; }
 inline int64_t ScatterBytes(int64_t numel, int64_t element_bytes, int ranks, int rank) { return (numel - PartsOf(numel, ranks)[rank]) * element_bytes; }

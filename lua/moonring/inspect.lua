@@ -1,15 +1,13 @@
 --- What `moonring inspect` tells of a checkpoint: its family, its parameters by part, the memory that training it takes, its tokenizer and template.
 local config = require "moonring.config"
 local data = require "moonring.native.data"
+local machine = require "moonring.machine"
 local memory = require "moonring.memory"
 local memory_facts = require "moonring.memory_facts"
 
 local inspect = {}
 
-local function grouped(number)
-  local text = ("%d"):format(number)
-  return (text:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", ""))
-end
+local grouped = machine.grouped
 
 local function gibibytes(bytes) return ("%.2f GiB"):format(bytes / 2 ^ 30) end
 

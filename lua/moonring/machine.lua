@@ -77,4 +77,7 @@ function machine.show(bytes)
   end
 end
 
+--- A count for people: 134,515,008.
+function machine.grouped(number) return (("%d"):format(number):reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", "")) end
+
 return machine

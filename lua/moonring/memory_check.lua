@@ -68,10 +68,10 @@ end
 -- foretold. Collective: every rank judges by the least that one of them has.
 function memory_check.run(c, parts)
   local local_ranks = tonumber(system.environment "LOCAL_WORLD_SIZE") or parts.mesh:size()
-  local lines, bytes = {}, available(c, parts, local_ranks)
+  local lines, bytes, document = {}, available(c, parts, local_ranks), longest(c, parts.dataset)
   local function facts_with(changes)
     return memory_facts.run(setmetatable(changes, { __index = c }), parts.checkpoint, { ranks = parts.mesh:size(), device = parts.device, machine = local_ranks,
-      longest = longest(c, parts.dataset) })
+      longest = document })
   end
   if bytes < math.huge then lines[1] = recompute.settle(c, facts_with {}, bytes) end
   local f = facts_with {}

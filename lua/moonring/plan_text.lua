@@ -8,7 +8,7 @@ local plan_text = {}
 
 local MOMENTS = { logits = "while logits are made", ["top block"] = "in the last block's backward", ["first block"] = "in the first block's backward", step = "in the optimizer's step" }
 
-local function grouped(number) return (("%d"):format(number):reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", "")) end
+local grouped = machine.grouped
 
 --- The parts of a prediction and what each is, as lines.
 function plan_text.parts(found, indent)

@@ -26,6 +26,11 @@ function machine.host_memory() end
 ---@return number?
 function machine.memory_of_rank(device, ranks) end
 
+--- A count for people: "134,515,008".
+---@param number integer
+---@return string
+function machine.grouped(number) end
+
 --- A size for people: "14.2 GiB".
 ---@param bytes number
 ---@return string

@@ -1,0 +1,21 @@
+#include "comm/nameless_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace moonring::comm {
+
+int OpenNamelessFile(const std::string& folder) {
+  int descriptor = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {  // a file system without such files: made by name, which is taken away
+    std::string path = folder + "/.moonring-XXXXXX";
+    descriptor = mkostemp(path.data(), O_CLOEXEC);
+    if (descriptor >= 0) unlink(path.c_str());
+  }
+  return descriptor;
+}
+
+}  // namespace moonring::comm
