@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "comm/heap.h"
 #include "comm/memory_account.h"
 #include "comm/mesh.h"
 #include "comm/torch_status.h"
@@ -28,7 +29,6 @@
 #include "trainer/adamw.h"
 #include "trainer/device_memory.h"
 #include "trainer/gradients.h"
-#include "trainer/heap.h"
 #include "trainer/heat_map.h"
 #include "trainer/memory_watch.h"
 #include "trainer/metrics_log.h"
@@ -322,8 +322,8 @@ void OpenTrainer(lua_State* L) {
                  {"log", Bind<&MakeLog>},
                  {"progress", Bind<&MakeProgress>},
                  {"peak_memory", Bind<[] { return trainer::PeakResidentBytes(); }>},
-                 {"held_memory", Bind<[] { return trainer::ReadHeap().held; }>},
-                 {"release_memory", Bind<[](std::optional<double> seconds) { trainer::ReleaseHeap(seconds.value_or(std::numeric_limits<double>::infinity())); }>},
+                 {"held_memory", Bind<[] { return comm::ReadHeap().held; }>},
+                 {"release_memory", Bind<[](std::optional<double> seconds) { comm::ReleaseHeap(seconds.value_or(std::numeric_limits<double>::infinity())); }>},
                  {"live_memory", Bind<[] { return ByPart(comm::LiveMemory()); }>},
                  {"memory_watch", Bind<[](lua_State* state) { return std::make_shared<trainer::MemoryWatch>(HostOf(state).memory_at_start); }>},
              });

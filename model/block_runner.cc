@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/custom_class.h>
 
+#include "comm/heap.h"
 #include "comm/memory_account.h"
 
 namespace moonring::model {
@@ -124,6 +125,7 @@ struct Call : public torch::CustomClassHolder {
       at::Tensor weight_gradient = std::move(gradients[i + (needs_hidden ? 1 : 0)]);
       if (sinks[i]->trainable()) sinks[i]->TakeGradient(std::move(weight_gradient));
     }
+    comm::TrimHeap();
     return needs_hidden ? gradients[0] : at::Tensor();
   }
 };

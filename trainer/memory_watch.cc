@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "trainer/heap.h"
+#include "comm/heap.h"
 #include "trainer/resources.h"
 
 namespace moonring::trainer {
@@ -33,7 +33,7 @@ MemorySample ReadMemory(int64_t scripts) {
   constexpr int64_t kFew = int64_t{1} << 20;
   for (int attempt = 0; attempt < 3; ++attempt) {
     sample.tensors = comm::LiveMemory();
-    const HeapBytes heap = ReadHeap();
+    const comm::HeapBytes heap = comm::ReadHeap();
     sample.data = heap.used - (sample.tensors.total() - sample.tensors.mapped);
     sample.held = heap.held;
     sample.kernel = AnonymousBytes();

@@ -1,6 +1,7 @@
 --- DeepSpeed's JSON file, as far as it bears on a run: its ZeRO stage and offload become zero_stage, zero_group, offload_optimizer and offload_dir. What it says
 -- of batches, clipping, rates and precision must be "auto" or agree with the configuration; sizes of buckets and the like change no number and are passed over.
 local config = require "moonring.config"
+local machine = require "moonring.machine"
 local system = require "moonring.native.system"
 
 local deepspeed = {}
@@ -73,10 +74,10 @@ end
 local function set_group(c, name, settings)
   local size = at(settings, "zero_optimization.mics_shard_size")
   if size == nil or size == -1 then return end
-  local group = size == c.sequence_parallel_size and "sp" or size == tonumber(os.getenv "LOCAL_WORLD_SIZE") and "node" or nil
+  local group = size == c.sequence_parallel_size and "sp" or size == machine.local_ranks() and "node" or nil
   if not group then
     config.fail("deepspeed: ", name, ": zero_optimization.mics_shard_size is ", show(size), ": wanted sequence_parallel_size (", c.sequence_parallel_size, ") or the ranks of a machine (LOCAL_WORLD_SIZE: ",
-      os.getenv "LOCAL_WORLD_SIZE" or "not set", ")")
+      machine.local_ranks() or "not set", ")")
   end
   set(c, name, "zero_optimization.mics_shard_size", size, "zero_group", group)
 end

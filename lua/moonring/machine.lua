@@ -59,6 +59,9 @@ function machine.host_memory()
   return { total = total, available = available }
 end
 
+--- The ranks of this machine, as torchrun and moonring -n tell them (LOCAL_WORLD_SIZE); nil where nobody did.
+function machine.local_ranks() return tonumber(system.environment "LOCAL_WORLD_SIZE") end
+
 --- What each of `ranks` ranks on this machine can have, in bytes; nil where nobody can say.
 function machine.memory_of_rank(device, ranks)
   if device == "cuda" then

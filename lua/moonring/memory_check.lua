@@ -67,7 +67,7 @@ end
 --- Ends a run that would not fit, by memory_check; settles recompute: auto; gives lines for the log. `parts.report`, where there is one, is told what is
 -- foretold. Collective: every rank judges by the least that one of them has.
 function memory_check.run(c, parts)
-  local local_ranks = tonumber(system.environment "LOCAL_WORLD_SIZE") or parts.mesh:size()
+  local local_ranks = machine.local_ranks() or parts.mesh:size()
   local lines, bytes, document = {}, available(c, parts, local_ranks), longest(c, parts.dataset)
   local function facts_with(changes)
     return memory_facts.run(setmetatable(changes, { __index = c }), parts.checkpoint, { ranks = parts.mesh:size(), device = parts.device, machine = local_ranks,

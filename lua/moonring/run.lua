@@ -5,6 +5,7 @@ local attention = require "moonring.native.attention"
 local checkpoints = require "moonring.checkpoints"
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
+local machine = require "moonring.machine"
 local model = require "moonring.native.model"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
@@ -45,14 +46,14 @@ local function strategy(c, model)
   local heads, kv_heads, head_dim
   if model then heads, kv_heads, head_dim = model:heads() end
   -- Ranks of an sp group that share a machine, where several machines share a group in equal parts.
-  local machine, sp = tonumber(os.getenv "LOCAL_WORLD_SIZE") or 0, c.sequence_parallel_size
+  local ranks, sp = machine.local_ranks() or 0, c.sequence_parallel_size
   return {
     strategy = c.sequence_parallel_mode,
     ulysses_degree = c.sequence_parallel_ulysses_degree,
     ring_degree = c.sequence_parallel_ring_degree,
     placement = c.placement,
     double_ring_window = c.double_ring_window,
-    ranks_per_machine = machine < sp and machine > 0 and sp % machine == 0 and machine or 0,
+    ranks_per_machine = ranks < sp and ranks > 0 and sp % ranks == 0 and ranks or 0,
     heads = heads, kv_heads = kv_heads, head_dim = head_dim,
     dtype = model and model:matmul_dtype(),
   }
@@ -149,7 +150,7 @@ end
 
 --- How the states of the run are parted over ranks. Every rank must call it.
 function run.zero(c, mesh)
-  return trainer.zero { mesh = mesh, stage = c.zero_stage, group = c.zero_group, ranks_per_machine = tonumber(os.getenv "LOCAL_WORLD_SIZE"),
+  return trainer.zero { mesh = mesh, stage = c.zero_stage, group = c.zero_group, ranks_per_machine = machine.local_ranks(),
     offload = c.offload_optimizer, folder = c.offload_optimizer == "disk" and (c.offload_dir or c.output_dir) or nil }
 end
 

@@ -20,6 +20,10 @@ function machine.link(text, key) end
 ---@return { total: number, available: number }
 function machine.host_memory() end
 
+--- The ranks of this machine, as torchrun and `moonring -n` tell them (LOCAL_WORLD_SIZE); nil where nobody did.
+---@return integer?
+function machine.local_ranks() end
+
 --- What each of `ranks` ranks on this machine can have now, in bytes: a share of the host's memory, or a GPU's free memory. nil where nobody can say.
 ---@param device "cpu" | "cuda"
 ---@param ranks integer

@@ -1,11 +1,12 @@
 """Step time and peak memory of DPO by `moonring train` beside TRL's DPOTrainer: full fine-tuning, one pair a step, with a live and with a cached reference.
 
-    dpo_vs_trl.py --moonring PATH --model DIR [--tokens 4096] [--steps 2] [--threads N] [--dtype fp32]
+    dpo_vs_trl.py --moonring PATH --model DIR [--tokens 1024,4096] [--steps 2] [--threads N] [--dtype fp32] [--reference live,cached] [--limit-gib 24]
 
 --tokens are a pair's, half of them each document's, a half of that the prompt's. TRL: gradient checkpointing, sdpa, AdamW (fused), the very ids that
 `moonring preprocess` writes, and for the cached reference precompute_ref_log_probs. Both run as processes of their own with the same threads; the first
 step of each is left out (TRL's and Moonring's caching pass comes before it). Memory as in step_vs_transformers.py. First losses are ln 2; the last ones are
-printed, for where they differ the two did not do the same work.
+printed, for where they differ the two did not do the same work. At the end, memory a token between the two greatest lengths. A program that fails within --limit-gib of data is
+left out at greater lengths.
 """
 import argparse
 import json
@@ -16,7 +17,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from step_vs_transformers import text_of, watch  # noqa: E402
+from step_vs_transformers import Failed, text_of, watch  # noqa: E402
 
 
 def trl_child(args):
@@ -69,13 +70,13 @@ def trl_child(args):
 
 def run_trl(args, reference, rows, environment, folder):
     text, peak = watch([sys.executable, os.path.abspath(__file__), "--model", args.model, "--steps", str(args.steps), "--threads", str(args.threads), "--dtype", args.dtype,
-                        "--child", reference, "--child-rows", rows], environment, os.path.join(folder, "trl.log"))
+                        "--child", reference, "--child-rows", rows], environment, os.path.join(folder, "trl.log"), args.limit_gib)
     steps = [json.loads(line[5:]) for line in text.splitlines() if line.startswith("STEP ")]
     return {"losses": [s["loss"] for s in steps], "seconds": [s["seconds"] for s in steps[1:]], "anon": peak[0], "rss": peak[1]}
 
 
-def prepare(args, folder):
-    answer = args.tokens // 4
+def prepare(args, tokens, folder):
+    answer = tokens // 4
     pairs = [{"conversations": [{"from": "human", "value": text_of(10 * i, answer)}], "chosen": {"from": "gpt", "value": text_of(10 * i + 1, answer)},
               "rejected": {"from": "gpt", "value": text_of(10 * i + 2, answer)}} for i in range(args.steps + 1)]
     with open(os.path.join(folder, "pairs.json"), "w") as f:
@@ -84,7 +85,7 @@ def prepare(args, folder):
         json.dump({"pairs": {"file_name": "pairs.json", "formatting": "sharegpt", "ranking": True,
                              "columns": {"messages": "conversations", "chosen": "chosen", "rejected": "rejected"}}}, f)
     keys = {"model_name_or_path": os.path.abspath(args.model), "stage": "dpo", "do_train": True, "finetuning_type": "full", "dataset": "pairs", "dataset_dir": folder,
-            "template": "chatml", "cutoff_len": args.tokens // 2, "per_device_train_batch_size": 1, "learning_rate": 1e-5, "lr_scheduler_type": "constant", "max_grad_norm": 1.0,
+            "template": "chatml", "cutoff_len": tokens // 2, "per_device_train_batch_size": 1, "learning_rate": 1e-5, "lr_scheduler_type": "constant", "max_grad_norm": 1.0,
             "max_steps": args.steps + 1, "logging_steps": 1, "disable_shuffling": True, "save_strategy": "no", "report_to": "none", "bf16": args.dtype == "bf16"}
     config = os.path.join(folder, "config.yaml")
     with open(config, "w") as f:
@@ -97,7 +98,7 @@ def prepare(args, folder):
 def run_moonring(args, reference, config, environment, folder):
     out = os.path.join(folder, reference)
     _, peak = watch([os.path.abspath(args.moonring), "-n", "1", "train", config, "output_dir=" + out, "precompute_ref_log_probs=" + str(reference == "cached").lower()], environment,
-                    os.path.join(folder, "moonring.log"))
+                    os.path.join(folder, "moonring.log"), args.limit_gib)
     lines = [line for line in map(json.loads, open(os.path.join(out, "trainer_log.jsonl"))) if "loss" in line]
     return {"losses": [line["loss"] for line in lines], "seconds": [(line["tokens"] - before["tokens"]) / line["tokens_per_second"] for before, line in zip(lines, lines[1:])],
             "anon": peak[0], "rss": peak[1]}
@@ -107,26 +108,46 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moonring")
     parser.add_argument("--model", required=True)
-    parser.add_argument("--tokens", type=int, default=4096)
+    parser.add_argument("--tokens", default="4096")
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--dtype", default="fp32", choices=("fp32", "bf16"))
+    parser.add_argument("--reference", default="live,cached")
+    parser.add_argument("--limit-gib", type=float, help="of each process's data")
     parser.add_argument("--child")
     parser.add_argument("--child-rows")
     args = parser.parse_args()
     if args.child:
         return trl_child(args)
     environment = dict(os.environ, OMP_NUM_THREADS=str(args.threads), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
-    with tempfile.TemporaryDirectory() as folder:
-        config, rows = prepare(args, folder)
-        print(f"{args.tokens} tokens a pair, {args.dtype}, {args.threads} threads, {args.steps} steps")
-        for reference in ("live", "cached"):
-            ours, theirs = run_moonring(args, reference, config, environment, folder), run_trl(args, reference, rows, environment, folder)
-            for name, one in (("moonring", ours), ("trl", theirs)):
-                print(f"  {reference:6} {name:8} {statistics.median(one['seconds']):7.2f} s/step   anon {one['anon'] / 2**30:5.2f} GiB   rss {one['rss'] / 2**30:5.2f} GiB   "
-                      f"losses {' '.join(f'{loss:.6f}' for loss in one['losses'])}")
-            print(f"  {reference:6} ratio    {statistics.median(ours['seconds']) / statistics.median(theirs['seconds']):7.2f}        anon {ours['anon'] / theirs['anon']:5.2f}       "
-                  f"rss {ours['rss'] / theirs['rss']:5.2f}", flush=True)
+    points, failed = {}, set()
+    for tokens in map(int, args.tokens.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            config, rows = prepare(args, tokens, folder)
+            print(f"{tokens} tokens a pair, {args.dtype}, {args.threads} threads, {args.steps} steps")
+            for reference in args.reference.split(","):
+                sides = {"moonring": lambda: run_moonring(args, reference, config, environment, folder), "trl": lambda: run_trl(args, reference, rows, environment, folder)}
+                done = {}
+                for name, side in sides.items():
+                    if (reference, name) in failed:
+                        continue
+                    try:
+                        one = done[name] = side()
+                    except Failed as why:
+                        failed.add((reference, name))
+                        print(f"  {reference:6} {name:8} fails: {str(why).strip().splitlines()[-1][:200]}", flush=True)
+                        continue
+                    points.setdefault((reference, name), []).append((tokens, one["anon"]))
+                    print(f"  {reference:6} {name:8} {statistics.median(one['seconds']):7.2f} s/step   anon {one['anon'] / 2**30:5.2f} GiB   rss {one['rss'] / 2**30:5.2f} GiB   "
+                          f"losses {' '.join(f'{loss:.6f}' for loss in one['losses'])}", flush=True)
+                if len(done) == 2:
+                    ours, theirs = done["moonring"], done["trl"]
+                    print(f"  {reference:6} ratio    {statistics.median(ours['seconds']) / statistics.median(theirs['seconds']):7.2f}        anon {ours['anon'] / theirs['anon']:5.2f}       "
+                          f"rss {ours['rss'] / theirs['rss']:5.2f}", flush=True)
+    for (reference, name), measured in points.items():
+        if len(measured) > 1:
+            (t0, m0), (t1, m1) = measured[-2:]
+            print(f"  {reference:6} {name:8} {(m1 - m0) / (t1 - t0):.0f} bytes a token from {t0} to {t1}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@
 #include <ATen/ATen.h>
 
 #include "gtest/gtest.h"
-#include "trainer/heap.h"
 #include "trainer/resources.h"
 
 namespace moonring::trainer {
@@ -39,23 +38,6 @@ TEST(Resources, AnonymousMemoryIsWhatWasTouchedAndNoFileBacks) {
   munmap(pages, kBig);
   EXPECT_NEAR(AnonymousBytes(), before, kSlack);
   EXPECT_LE(AnonymousBytes(), ResidentBytes() + kSlack);
-}
-
-TEST(Heap, CountsWhatIsUsedAndGivesBackWhatIsNot) {
-  constexpr int64_t kPieces = 1024, kPiece = 64 << 10;  // small ones, which malloc keeps when they are freed
-  const HeapBytes before = ReadHeap();
-  std::vector<std::vector<char>> pieces(kPieces);
-  for (auto& piece : pieces) piece.assign(kPiece, 1);
-  EXPECT_NEAR(ReadHeap().used, before.used + kPieces * kPiece, kSlack);
-  for (int64_t i = 0; i < kPieces; ++i) {
-    if (i % 16 != 15) std::vector<char>().swap(pieces[i]);  // the rest keep the heap's end where it is
-  }
-  const int64_t freed = kPieces / 16 * 15 * kPiece, kept = AnonymousBytes();
-  EXPECT_NEAR(ReadHeap().held, before.held + freed, kSlack);
-  ReleaseHeap(/*seconds=*/0.001);  // some 4 MiB's
-  EXPECT_NEAR(AnonymousBytes(), kept, kSlack);
-  ReleaseHeap(/*seconds=*/0.1);
-  EXPECT_NEAR(AnonymousBytes(), kept - freed, 4 * kSlack);
 }
 
 TEST(MemoryWatch, KeepsThePeakThatCameAndWentAndItsParts) {

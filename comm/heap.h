@@ -1,12 +1,12 @@
-#ifndef MOONRING_TRAINER_HEAP_H_
-#define MOONRING_TRAINER_HEAP_H_
+#ifndef MOONRING_COMM_HEAP_H_
+#define MOONRING_COMM_HEAP_H_
 
 // What malloc has from the kernel: TCMalloc's figures where it is linked (the host), else the C library's.
 
 #include <cstdint>
 #include <limits>
 
-namespace moonring::trainer {
+namespace moonring::comm {
 
 struct HeapBytes {
   int64_t used = 0;  // given to callers and not freed
@@ -19,6 +19,10 @@ HeapBytes ReadHeap();  // some 10 microseconds
 // longer than `seconds`.
 void ReleaseHeap(double seconds = std::numeric_limits<double>::infinity());
 
-}  // namespace moonring::trainer
+// The same where much is held: 64 MiB, and a sixteenth of what is used. For places within a step where sizes change: a backward frees blocks'
+// inputs and makes gradients, and what was of one size lies fallow in small pieces while the other wants more.
+void TrimHeap();
 
-#endif  // MOONRING_TRAINER_HEAP_H_
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_HEAP_H_

@@ -1,7 +1,8 @@
-#include "trainer/heap.h"
+#include "comm/heap.h"
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <cstddef>
 
 // TCMalloc's, by weak reference: tests, and builds with a sanitizer, are linked without it.
@@ -10,11 +11,15 @@ __attribute__((weak)) int MallocExtension_GetNumericProperty(const char* propert
 __attribute__((weak)) void MallocExtension_ReleaseFreeMemory(void);
 }
 
-namespace moonring::trainer {
+namespace moonring::comm {
 namespace {
 
 // 4 KiB pages that the kernel clears, on a server's core.
 constexpr double kFaultSecondsPerByte = 0.25 / (int64_t{1} << 30);
+
+// A trim leaves less than this: then block after block of short sequences works in the same pages.
+constexpr int64_t kLeastHeld = int64_t{64} << 20;
+constexpr int64_t kShareOfUsed = 16;
 
 int64_t Property(const char* name) {
   size_t value = 0;
@@ -41,4 +46,9 @@ void ReleaseHeap(double seconds) {
   }
 }
 
-}  // namespace moonring::trainer
+void TrimHeap() {
+  const HeapBytes heap = ReadHeap();
+  if (heap.held >= std::max(kLeastHeld, heap.used / kShareOfUsed)) ReleaseHeap();
+}
+
+}  // namespace moonring::comm
