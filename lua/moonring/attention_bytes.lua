@@ -2,7 +2,8 @@
 -- plan itself, tile by tile, documents and all; at a million tokens there are too many tiles to count, and the test beside this holds the two together.
 --
 -- S tokens of an sp group, t = S / sp of a rank; heads H (Hk of keys) of d numbers. The ranks are `contexts` Pr x `head_ranks` Pu: a context place has S / Pr tokens of
--- H / Pu query heads and max(1, Hk / Pu) key heads (attention/hybrid_attention.h). e: bytes of q, k, v; a: of sums.
+-- H / Pu query heads and max(1, Hk / Pu) key heads (attention/hybrid_attention.h). e: bytes of q, k, v; a: of sums. Of a sliding window (nil: none), w tokens, a run of
+-- queries sees the w - 1 keys before it; a place has one run, in zigzag two, and every run but the first has such a border.
 local attention_bytes = {}
 
 -- Buffers of keys and values of others that are alive at a time, each of a context place's own size (attention/ring_plan.h): one in use, one under way, and a copy of what
@@ -23,8 +24,13 @@ local function shape(f)
     queries = math.ceil(f.heads / heads),
     keys = math.max(1, math.ceil(f.kv_heads / heads)),
     exchanges = heads > 1,
+    reach = f.window and f.window - 1 or math.huge,
+    runs = f.contiguous and 1 or 2,
   }
 end
+
+-- Rows of keys that all-gather holds.
+local function gathered(f, s) return math.min(f.tokens, s.rows + s.runs * s.reach) end
 
 -- Keys of other context places, and their gradients.
 local function travelling(f, s)
@@ -32,12 +38,13 @@ local function travelling(f, s)
   local row = 2 * s.keys * f.head_dim
   if f.keys == "gather" then
     local slices = math.min(GATHER_SLICES, s.keys)
-    return f.tokens * row * (math.min(GATHER_KEYS, slices) * f.element_bytes + math.min(GATHER_SUMS, slices) * f.sum_bytes) / slices
+    return gathered(f, s) * row * (math.min(GATHER_KEYS, slices) * f.element_bytes + math.min(GATHER_SUMS, slices) * f.sum_bytes) / slices
   end
   local others = f.contexts - 1
+  local seen = math.min(others, s.runs * math.ceil(s.runs * s.reach / s.rows)) -- others whose keys queries here see; who sees those of this place may be more
   local ring = f.keys == "windows" and RING_OF_WINDOWS or RING
-  local keys = math.min(ring.keys, others) + (f.contiguous and 0 or ring.copies)
-  return s.rows * row * (keys * f.element_bytes + math.min(ring.sums, others) * f.sum_bytes)
+  local keys = math.min(ring.keys, seen) + (f.contiguous and 0 or ring.copies)
+  return math.min(s.rows, s.reach) * row * (keys * f.element_bytes + math.min(ring.sums, others) * f.sum_bytes)
 end
 
 -- A CPU's kernels compute in the type of sums: out's gradient, and the queries, keys and values of the tile in work, are cast. A GPU's take them as they are.
@@ -45,7 +52,7 @@ local function cast(f, s)
   if f.device ~= "cpu" or f.element_bytes == f.sum_bytes then return 0 end
   local gathers = f.contexts > 1 and f.keys == "gather"
   local slices = gathers and math.min(GATHER_SLICES, s.keys) or 1
-  return f.head_dim * f.sum_bytes * (s.rows * s.queries + s.rows * s.queries / slices + (gathers and f.tokens or s.rows) * 2 * s.keys / slices)
+  return f.head_dim * f.sum_bytes * (s.rows * s.queries + s.rows * s.queries / slices + (gathers and gathered(f, s) or s.rows) * 2 * s.keys / slices)
 end
 
 --- Bytes that a rank holds while one layer runs backward, by what they are for:
@@ -95,7 +102,9 @@ function attention_bytes.traffic(f)
     backward = (t * s.queries * (f.head_ranks - 1) * d) * e + back * packed * (shared and a or e)
   end
   if f.contexts > 1 then
-    local sent = SEEN[f.contiguous and "contiguous" or "zigzag"] * s.rows * 2 * s.keys * d * (f.contexts - 1)
+    local others = f.contexts - 1
+    local seen = math.min(SEEN[f.contiguous and "contiguous" or "zigzag"] * s.rows * others, s.runs * s.reach * others / f.contexts)
+    local sent = seen * 2 * s.keys * d
     forward, backward = forward + sent * e, backward + sent * (e + a)
   end
   return { forward = forward, backward = backward }

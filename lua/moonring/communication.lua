@@ -28,10 +28,14 @@ end
 --              the step, or (stage 3) for each forward and backward
 function communication.step(f)
   local m, s = f.model, BYTES[f.precision]
-  local layer = attention_bytes.traffic { tokens = f.tokens, sp = f.sp, heads = m.heads, kv_heads = m.kv_heads, head_dim = m.head_dim, contexts = f.contexts,
-    head_ranks = f.head_ranks, contiguous = f.contiguous, element_bytes = s.e, sum_bytes = s.g }
   local forwards = (f.recompute == "block" and 2 or 1) + (f.reference and 1 or 0)
-  return { attention = f.micro_batches * m.layers * (forwards * layer.forward + layer.backward), states = states(f, s) }
+  local function layers(count, window)
+    local one = attention_bytes.traffic { tokens = f.tokens, sp = f.sp, heads = m.heads, kv_heads = m.kv_heads, head_dim = m.head_dim, contexts = f.contexts,
+      head_ranks = f.head_ranks, contiguous = f.contiguous, window = window, element_bytes = s.e, sum_bytes = s.g }
+    return count * (forwards * one.forward + one.backward)
+  end
+  local windowed = m.windowed or 0
+  return { attention = f.micro_batches * (layers(m.layers - windowed) + layers(windowed, m.window)), states = states(f, s) }
 end
 
 --- Seconds of a step's bytes over links of `near` bytes a second within a machine and `far` between machines.

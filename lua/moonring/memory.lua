@@ -131,7 +131,7 @@ local function kept(f, s, attention, held)
 end
 
 --- Bytes of a rank. `f`:
---   model     { layers, hidden, width, heads, kv_heads, head_dim, vocab, tied, embedding, head, blocks } (sizes, then parameters)
+--   model     { layers, hidden, width, heads, kv_heads, head_dim, vocab, tied, window, windowed, embedding, head, blocks } (sizes; window: of `windowed` of the layers; then parameters)
 --   learns    { embedding, head, blocks }: of these parameters those that learn; `adapter`: parameters of an adapter beside them
 --   depth     layers whose input a backward needs: all, but for those below the first that learns
 --   tokens    of a micro-batch, over the sp group; micro_batches of them in a step; sp, zero_ranks (over which states are sharded), zero_stage
@@ -145,7 +145,7 @@ function memory.predict(f)
   local m, c, t = f.model, memory.coefficients, f.tokens / f.sp
   local s = setmetatable({ a = f.stream_bytes }, { __index = SIZES[f.precision] })
   local attention = attention_bytes.memory { tokens = f.tokens, sp = f.sp, heads = m.heads, kv_heads = m.kv_heads, head_dim = m.head_dim, contexts = f.contexts,
-    head_ranks = f.head_ranks, keys = f.keys, contiguous = f.contiguous, element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device }
+    head_ranks = f.head_ranks, keys = f.keys, contiguous = f.contiguous, window = m.windowed == m.layers and m.window or nil, element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device }
   local held = states(f, s)
   local checkpoints, of_first, of_last = kept(f, s, attention, held)
   local input, hidden = t * m.hidden * s.a, t * m.hidden

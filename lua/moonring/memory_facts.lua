@@ -10,7 +10,7 @@ local memory_facts = {}
 function memory_facts.model(checkpoint)
   local facts = checkpoint:facts()
   local m = { layers = facts.layers, hidden = facts.hidden_size, heads = facts.heads, kv_heads = facts.kv_heads, head_dim = facts.head_dim, vocab = facts.vocab_size,
-    tied = facts.tied, embedding = 0, head = 0, blocks = 0 }
+    tied = facts.tied, window = facts.window, windowed = facts.sliding_layers, embedding = 0, head = 0, blocks = 0 }
   -- Of a mixture of experts the features that a token meets.
   m.width = facts.experts > 0 and facts.experts_chosen * facts.expert_intermediate_size + facts.shared_expert_size or facts.intermediate_size
   m.tile_factor = facts.experts > 0 and math.max(1, math.floor(facts.experts / facts.experts_chosen)) or 1 -- each expert has as many rows as a dense MLP would

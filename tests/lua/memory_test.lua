@@ -42,13 +42,13 @@ function sections.attention()
   local heads, kv_heads, head_dim, tokens = 32, 8, 128, 32768
   for _, dtype in ipairs { "fp32", "bf16" } do
     for _, case in ipairs { { "ulysses", 4 }, { "ulysses", 16 }, { "ring", 4 }, { "zigzag-ring", 2 }, { "zigzag-ring", 8 }, { "all-gather", 2 }, { "all-gather", 8 }, { "usp", 8 },
-      { "double-ring", 8 } } do
-      local label = ("%s over %d ranks in %s"):format(case[1], case[2], dtype)
+      { "double-ring", 8 }, { "ring", 4, 1024 }, { "zigzag-ring", 2, 1024 }, { "zigzag-ring", 8, 2048 }, { "all-gather", 2, 1024 }, { "all-gather", 8, 2048 } } do
+      local label = ("%s over %d ranks in %s%s"):format(case[1], case[2], dtype, case[3] and ", a window of " .. case[3] or "")
       local asked = { strategy = case[1], ranks = case[2], heads = heads, kv_heads = kv_heads, head_dim = head_dim }
       local f = memory_facts.division(asked)
       f.tokens, f.sp, f.heads, f.kv_heads, f.head_dim, f.sum_bytes, f.device = tokens, case[2], heads, kv_heads, head_dim, 4, "cpu"
       f.element_bytes = dtype == "fp32" and 4 or 2
-      asked.lengths, asked.dtype = { tokens }, dtype
+      asked.lengths, asked.dtype, asked.window, f.window = { tokens }, dtype, case[3], case[3]
       local forward, backward, peak = 0, 0, 0
       for _, rank in ipairs(moonring.attention.cost(asked)) do
         forward, backward = forward + rank.forward.bytes / case[2], backward + rank.backward.bytes / case[2]

@@ -11,7 +11,8 @@ Both losses of the first step are printed: where they differ, the two did not do
 
 At the end, of each dtype: memory a token (the slope between the two greatest lengths), beside the inputs of the blocks alone, (layers + 1) x hidden x 4 bytes; and the length that
 this slope foretells for --budget-gib. A program that fails within --limit-gib of address space for data is left out at greater lengths. --keys are added to Moonring's
-configuration. --steps 0 measures the first step alone.
+configuration. --steps 0 measures the first step alone: its backward has no states of AdamW's beside it yet, so a memory that is to be one of training wants --steps 1 at least. Up to
+some length the peak is the optimizer's step, and the slope is none: a slope is to be taken between lengths beyond.
 """
 import argparse
 import json
