@@ -7,8 +7,8 @@
 --   step          the optimizer's. The peak of short sequences
 -- In between checkpoints go and gradients come at an even pace. With several micro-batches in a step all gradients are there from the second one on.
 --
--- Not counted: pages of mapped weight files, which the kernel lets go when it wants room (a process's resident size holds them: `mapped` of memory_facts.lua), and what an
--- allocator wastes.
+-- Not counted: pages of mapped weight files beside weights that were made of them in another dtype, which the kernel lets go when it wants room (a process's resident size holds
+-- them: `mapped` of memory_facts.lua), and what an allocator wastes.
 --
 -- T tokens of a micro-batch, t = T / sp on a rank; D hidden size, I features of the MLP that a token meets, V vocabulary, L layers. a: bytes of the residual stream (fp32;
 -- fp64 for fp64), e: of a matrix product's element, w: of a stored weight that learns, g: of a gradient.
@@ -32,12 +32,13 @@ memory.coefficients = {
   chunk_bytes = 2 ^ 26, -- of logits (objectives/log_prob.h)
   offload_staging = 7 * 2 ^ 24, -- pieces of offloaded states that are in work or on their way
   zero_bucket = 2 ^ 25, -- in which gradients and weights go to and from shards
-  -- Of a process that has not begun: on a CPU 120 MiB after its start and 40 more with a tokenizer (measured); a GPU's context, cuBLAS's and NCCL's buffers (assumed).
-  base = { cpu = 170e6, cuda = 1e9 },
+  -- Of a process that has not begun, anonymous: on a CPU 61 MiB after its start, 20 more with a tokenizer and its data (measured), 40 that the allocator keeps between two
+  -- trims (comm/heap.h); a GPU's context, cuBLAS's and NCCL's buffers (assumed).
+  base = { cpu = 128e6, cuda = 1e9 },
 }
 
---- The relative error that a prediction is held to. Seven runs of SmolLM2-135M on a CPU (full, freeze and LoRA, three precisions, two ranks, two micro-batches, 512 to 4,096
--- tokens, no tiles) had a peak of 0.99 to 1.03 times it, mapped pages counted.
+--- The relative error that a prediction is held to. Sixteen runs on a CPU (tests/peers/plan_vs_runs.py: SmolLM2-135M, full, freeze and LoRA, precisions, recompute, offload, ranks,
+-- ZeRO; a million tokens through a small model at sp 1 and 2) had a peak of anonymous memory of 0.93 to 1.06 times it, mapped weights apart.
 memory.error = 0.1
 
 local SIZES = {
@@ -100,8 +101,10 @@ local function states(f, s)
   end
   local away
   held.weights = moved(weights, f.offload_weights)
+  -- Weights that nobody changes, in the dtype of their file, are its pages: every step reads them, so they are counted, and they are not anonymous.
+  held.mapped = (f.of_file and w == s.e and f.zero_stage < 3) and s.e * frozen + held.reference or 0
   held.optimizer, away = moved(held.optimizer, f.offload_optimizer)
-  if away then held.optimizer = math.min(c.offload_staging, held.host + held.disk) end
+  if away then held.optimizer = f.device == "cpu" and 0 or math.min(c.offload_staging, held.host + held.disk) end -- on a CPU the pieces in work are pages of the file
   held.moved = moved
   return held
 end
@@ -139,8 +142,9 @@ end
 --   whole_layers, selective_layers   that keep more than `recompute` says (nil: none)
 --   precision, recompute, optimizer, activation_offload, offload_optimizer (nil, "cpu" or "disk"), device ("cpu" or "cuda"), reference (whether another model is held), tile_bytes
 --             (nil: the coefficient; 0: no tiles)
+--   of_file   whether weights lie in their file in the dtype that a run holds them in, and are mapped (nil: no)
 --   stream_bytes, stream_copies, sum_bytes, logits = "whole", mlp = "whole", offload_weights, offload_gradients, keeps_both (bf16 shards beside fp32 ones), pairs   other programs' ways
--- Returns { total, parts, moment, moments = { { name, total, parts } }, host, disk }; the first parts and total are those of the greatest moment.
+-- Returns { total, parts, moment, moments = { { name, total, parts } }, mapped, host, disk }; the first parts and total are those of the greatest moment; mapped: of the weights.
 function memory.predict(f)
   local m, c, t = f.model, memory.coefficients, f.tokens / f.sp
   local s = setmetatable({ a = f.stream_bytes }, { __index = SIZES[f.precision] })
@@ -192,7 +196,7 @@ function memory.predict(f)
 
   local peak = moments[1]
   for _, each in ipairs(moments) do peak = each.total > peak.total and each or peak end
-  return { total = peak.total, parts = peak.parts, moment = peak.name, moments = moments, host = held.host, disk = held.disk }
+  return { total = peak.total, parts = peak.parts, moment = peak.name, moments = moments, mapped = held.mapped, host = held.host, disk = held.disk }
 end
 
 --- The most tokens (of a micro-batch, over the sp group) that fit in `bytes`, in steps of `step`; 0 where not even one step does. Memory grows with the tokens.

@@ -17,11 +17,13 @@ function memory_report.start(config, mesh)
   return setmetatable({ watch = trainer.memory_watch(), mesh = mesh, dir = config.output_dir, predicted = {} }, Report)
 end
 
---- Takes what memory.predict foretold, to be told beside what was found. A process that has not begun is apart here.
+--- Takes what memory.predict foretold, to be told beside what was found. A process that has not begun is apart
+-- here, and weights that are pages of a file, which are not anonymous, are left out.
 function Report:foretell(found)
   local parts = found.parts
-  self.predicted = { weights = parts.weights + parts.reference, gradients = parts.gradients, optimizer = parts.optimizer, checkpoint_inputs = parts.checkpoints,
-    activations = parts.block, attention = parts.attention, logits = parts.logits, communication = parts.communication, total = found.total - parts.other, process = parts.other }
+  self.predicted = { weights = parts.weights + parts.reference - found.mapped, gradients = parts.gradients, optimizer = parts.optimizer, checkpoint_inputs = parts.checkpoints,
+    activations = parts.block, attention = parts.attention, logits = parts.logits, communication = parts.communication, total = found.total - parts.other - found.mapped,
+    process = parts.other }
 end
 
 --- The most anonymous and shared memory of a rank since the last call, in bytes. Collective.

@@ -52,6 +52,7 @@ local memory = {}
 ---@field device "cpu" | "cuda"
 ---@field reference boolean whether a second model is held
 ---@field logits "chunked" | "none" | "whole"
+---@field of_file? boolean whether weights lie in their file in the dtype that the run holds them in, and are mapped
 ---@field mapped? number bytes of files whose pages stay resident while nobody wants the room; counted nowhere
 ---@field tile_bytes? number of a tile of rows in work; 0: no tiles
 
@@ -65,6 +66,7 @@ local memory = {}
 ---@field parts table<string, number> of these by part
 ---@field moment "logits" | "top block" | "first block" | "step" which one it is
 ---@field moments moonring.MemoryMoment[]
+---@field mapped number of them those of weights that are pages of a file and not anonymous
 ---@field host number bytes a rank that lie in the host's memory instead
 ---@field disk number bytes a rank that lie on disk instead
 

@@ -242,6 +242,11 @@ function sections.facts()
   local function mapped(...) return memory_facts.run(moonring.config.load(nil, { ... }), whole, { ranks = 1, device = "cpu" }).mapped end
   near("a file in the weights' own dtype", mapped(), 0)
   near("a file in another", mapped "pure_bf16=true", whole:facts().bytes)
+  local function of_file(...) return memory.predict(memory_facts.run(moonring.config.load(nil, { ... }), whole, { ranks = 1, device = "cpu" })).mapped end
+  near("weights that all learn", of_file "finetuning_type=full", 0)
+  near("frozen ones", of_file "finetuning_type=lora", 4 * total)
+  near("frozen ones that are cast", of_file("finetuning_type=lora", "bf16=true"), 0)
+  near("a reference", of_file("finetuning_type=full", "stage=dpo"), 4 * total)
   check(run("recompute=block", "disable_gradient_checkpointing=true").recompute == "none", "disable_gradient_checkpointing")
   -- Keys that others' runs have.
   local c = moonring.config.load(nil, { "sequence_parallel_size=2" })

@@ -3,7 +3,8 @@
     plan_vs_runs.py --moonring PATH --model DIR [--only NAME,...] [--threads N] [--folder DIR]
 
 Each configuration trains two steps with memory_report: true. A line tells, of the rank whose peak is the greatest: the peak that the kernel counts (anonymous and shared memory, with the process
-as it was after its start), the plan's, their ratio, and the share of what came after the start that the account explains. The model's tokenizer needs the chatml template's words.
+as it was after its start), the plan's, their ratio, and the share of what came after the start that the account explains. Weights that are pages of their file are in neither.
+The model's tokenizer needs the chatml template's words.
 """
 import argparse
 import json
