@@ -37,7 +37,7 @@ memory.coefficients = {
   base = { cpu = 128e6, cuda = 1e9 },
 }
 
---- The relative error that a prediction is held to. Sixteen runs on a CPU (tests/peers/plan_vs_runs.py: SmolLM2-135M, full, freeze and LoRA, precisions, recompute, offload, ranks,
+--- The relative error that a prediction is held to. Nineteen runs on a CPU (tests/peers/plan_vs_runs.py: SmolLM2-135M, full, freeze and LoRA, precisions, recompute, offload, ranks,
 -- ZeRO; a million tokens through a small model at sp 1 and 2) had a peak of anonymous memory of 0.93 to 1.06 times it, mapped weights apart.
 memory.error = 0.1
 
