@@ -102,7 +102,7 @@ local function states(f, s)
   local away
   held.weights = moved(weights, f.offload_weights)
   -- Weights that nobody changes, in the dtype of their file, are its pages: every step reads them, so they are counted, and they are not anonymous.
-  held.mapped = (f.of_file and w == s.e and f.zero_stage < 3) and s.e * frozen + held.reference or 0
+  held.mapped = (f.device == "cpu" and f.mapped == 0 and w == s.e and f.zero_stage < 3) and s.e * frozen + held.reference or 0
   held.optimizer, away = moved(held.optimizer, f.offload_optimizer)
   if away then held.optimizer = f.device == "cpu" and 0 or math.min(c.offload_staging, held.host + held.disk) end -- on a CPU the pieces in work are pages of the file
   held.moved = moved
@@ -142,14 +142,15 @@ end
 --   whole_layers, selective_layers   that keep more than `recompute` says (nil: none)
 --   precision, recompute, optimizer, activation_offload, offload_optimizer (nil, "cpu" or "disk"), device ("cpu" or "cuda"), reference (whether another model is held), tile_bytes
 --             (nil: the coefficient; 0: no tiles)
---   of_file   whether weights lie in their file in the dtype that a run holds them in, and are mapped (nil: no)
+--   mapped    bytes of mapped files beside weights made of them in another dtype; 0: the weights are their file's pages themselves
 --   stream_bytes, stream_copies, sum_bytes, logits = "whole", mlp = "whole", offload_weights, offload_gradients, keeps_both (bf16 shards beside fp32 ones), pairs   other programs' ways
 -- Returns { total, parts, moment, moments = { { name, total, parts } }, mapped, host, disk }; the first parts and total are those of the greatest moment; mapped: of the weights.
 function memory.predict(f)
   local m, c, t = f.model, memory.coefficients, f.tokens / f.sp
   local s = setmetatable({ a = f.stream_bytes }, { __index = SIZES[f.precision] })
   local attention = attention_bytes.memory { tokens = f.tokens, sp = f.sp, heads = m.heads, kv_heads = m.kv_heads, head_dim = m.head_dim, contexts = f.contexts,
-    head_ranks = f.head_ranks, keys = f.keys, contiguous = f.contiguous, window = m.windowed == m.layers and m.window or nil, element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device }
+    head_ranks = f.head_ranks, keys = f.keys, contiguous = f.contiguous, window = m.windowed == m.layers and m.window or nil,
+    element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device }
   local held = states(f, s)
   local checkpoints, of_first, of_last = kept(f, s, attention, held)
   local input, hidden = t * m.hidden * s.a, t * m.hidden

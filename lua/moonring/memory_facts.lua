@@ -117,7 +117,6 @@ function memory_facts.run(c, checkpoint, given)
     activation_offload = placed(c.activation_offload), offload_optimizer = placed(c.offload_optimizer), reference = holds_reference(c),
     logits = c.stage == "rm" and "none" or "chunked", tile_bytes = c.tile_mib and c.tile_mib * 2 ^ 20,
     mapped = mapped(c, checkpoint, given.device) }
-  f.of_file = given.device == "cpu" and f.mapped == 0
   f.zero_ranks = zero_ranks(c, given.ranks, sp, f.machine)
   f.options = { ulysses_degree = c.sequence_parallel_ulysses_degree, ring_degree = c.sequence_parallel_ring_degree, double_ring_window = c.double_ring_window,
     placement = c.placement }

@@ -52,8 +52,7 @@ local memory = {}
 ---@field device "cpu" | "cuda"
 ---@field reference boolean whether a second model is held
 ---@field logits "chunked" | "none" | "whole"
----@field of_file? boolean whether weights lie in their file in the dtype that the run holds them in, and are mapped
----@field mapped? number bytes of files whose pages stay resident while nobody wants the room; counted nowhere
+---@field mapped? number bytes of files whose pages stay resident while nobody wants the room, counted nowhere; 0: on a CPU weights that nobody changes are their file's pages
 ---@field tile_bytes? number of a tile of rows in work; 0: no tiles
 
 ---@class moonring.MemoryMoment

@@ -1,10 +1,9 @@
 #include "comm/heap.h"
 
-#include <fstream>
-#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "trainer/resources.h"
 
 namespace moonring::comm {
 namespace {
@@ -12,13 +11,7 @@ namespace {
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kSlack = 2 * kMiB;  // what the kernel has not counted yet, and what else the process does
 
-int64_t AnonymousBytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("RssAnon:", 0) == 0) return std::stoll(line.substr(8)) * 1024;
-  }
-  return -1;
-}
+using trainer::AnonymousBytes;
 
 // Small pieces, which malloc keeps when they are freed. Of sixteen one stays: the heap's end stays where it is.
 class Pieces {

@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from step_vs_transformers import Failed, text_of, watch  # noqa: E402
+from step_vs_transformers import Failed, text_of, watch, write_config  # noqa: E402
 
 
 def trl_child(args):
@@ -88,8 +88,7 @@ def prepare(args, tokens, folder):
             "template": "chatml", "cutoff_len": tokens // 2, "per_device_train_batch_size": 1, "learning_rate": 1e-5, "lr_scheduler_type": "constant", "max_grad_norm": 1.0,
             "max_steps": args.steps + 1, "logging_steps": 1, "disable_shuffling": True, "save_strategy": "no", "report_to": "none", "bf16": args.dtype == "bf16"}
     config = os.path.join(folder, "config.yaml")
-    with open(config, "w") as f:
-        f.writelines(f"{k}: {json.dumps(v)}\n" for k, v in keys.items())
+    write_config(config, keys)
     rows = os.path.join(folder, "rows.jsonl")
     subprocess.run([args.moonring, "preprocess", config, "out=" + rows], check=True, capture_output=True)
     return config, rows

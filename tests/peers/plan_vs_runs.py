@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from step_vs_transformers import text_of  # noqa: E402
+from step_vs_transformers import text_of, write_config  # noqa: E402
 
 LORA = {"finetuning_type": "lora", "lora_rank": 8, "lora_target": "all"}
 DPO = {"stage": "dpo", "dataset": "pairs"}
@@ -65,8 +65,7 @@ def measure(args, ranks, tokens, keys):
                 "template": "chatml", "cutoff_len": tokens, "per_device_train_batch_size": 1, "gradient_accumulation_steps": 1, "learning_rate": 1e-5, "max_steps": 2,
                 "logging_steps": 1, "save_strategy": "no", "report_to": "none", "memory_report": True, "output_dir": os.path.join(folder, "out"), **keys}
         config = os.path.join(folder, "config.yaml")
-        with open(config, "w") as f:
-            f.writelines(f"{k}: {json.dumps(v)}\n" for k, v in keys.items())
+        write_config(config, keys)
         environment = {**os.environ, "OMP_NUM_THREADS": str(max(1, args.threads // ranks))}
         run = subprocess.run([os.path.abspath(args.moonring), "-n", str(ranks), "train", config], env=environment, capture_output=True, text=True)
         if run.returncode != 0:

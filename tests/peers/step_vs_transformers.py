@@ -136,6 +136,11 @@ def run_transformers(args, tokens, dtype, environment, folder):
     return {"first_loss": steps[0]["loss"], "seconds": [s["seconds"] for s in steps[1:] or steps], "anon": peak[0], "rss": peak[1], "own": own}
 
 
+def write_config(path, keys):
+    with open(path, "w") as f:
+        f.writelines(f"{k}: {json.dumps(v)}\n" for k, v in keys.items())
+
+
 def run_moonring(args, tokens, dtype, environment, folder):
     with open(os.path.join(folder, "copy.json"), "w") as f:
         json.dump([{"instruction": "Copy.", "input": "", "output": text_of(i, tokens)} for i in range(args.steps + 1)], f)
@@ -149,8 +154,7 @@ def run_moonring(args, tokens, dtype, environment, folder):
     if dtype == "bf16":
         keys["bf16"] = True
     keys |= dict(pair.split("=", 1) for pair in args.keys.split(",") if pair)
-    with open(config, "w") as f:
-        f.writelines(f"{k}: {json.dumps(v)}\n" for k, v in keys.items())
+    write_config(config, keys)
     _, peak = watch([os.path.abspath(args.moonring), "-n", "1", "--device", args.device, "train", config], environment, os.path.join(folder, "moonring.log"), args.limit_gib)
     lines = [json.loads(line) for line in open(os.path.join(out, "trainer_log.jsonl"))]
     steps = [line for line in lines if "loss" in line]
