@@ -1,59 +1,46 @@
 #include "attention/cpu_block_attention.h"
 
-#include <tuple>
+#include <ATen/ops/empty.h>
 
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/flip.h>
+#include "attention/flash_tile.h"
 
 namespace moonring::attention {
 namespace {
 
-// [rows, heads, D] <-> [1, heads, rows, D], and the same without D, as views.
-at::Tensor ToBatch(const at::Tensor& rows) { return rows.transpose(0, 1).unsqueeze(0); }
-at::Tensor FromBatch(const at::Tensor& batch) { return batch.squeeze(0).transpose(0, 1); }
+StridedRows RowsOf(const at::Tensor& rows) { return {rows.const_data_ptr<float>(), rows.stride(0), rows.stride(1)}; }
 
-// Matrix products take other ways, and round otherwise, where rows do not lie on cache lines: what a head gives would depend on
-// the heads beside it. Rows of such a width are filled up with zeros, which add nothing to a product.
-constexpr int64_t kCacheLine = 64;
-at::Tensor Aligned(const at::Tensor& rows) {
-  const int64_t line = kCacheLine / rows.element_size(), beyond = rows.size(2) % line;
-  return beyond == 0 ? rows : at::constant_pad_nd(rows, {0, line - beyond});
+FlashTile FlashTileOf(const Tile& tile) {
+  return {.q = RowsOf(tile.q_MHD),
+          .k = RowsOf(tile.k_NKD),
+          .v = RowsOf(tile.v_NKD),
+          .queries = tile.q_MHD.size(0),
+          .keys = tile.k_NKD.size(0),
+          .heads = tile.q_MHD.size(1),
+          .kv_heads = tile.k_NKD.size(1),
+          .head_dim = tile.q_MHD.size(2),
+          .kind = tile.kind,
+          .scale = static_cast<float>(tile.score.scale),
+          .softcap = static_cast<float>(tile.score.softcap)};
 }
 
-at::Tensor Reversed(const at::Tensor& rows) { return rows.flip({0}); }
-
-Tile ReversedTile(const Tile& tile) { return {Reversed(tile.q_MHD), Reversed(tile.k_NKD), Reversed(tile.v_NKD), TileKind::kCausal, tile.score}; }
-
-PartialAttention FlashForward(const Tile& tile) {
-  if (tile.kind == TileKind::kWindowEdge) {
-    const PartialAttention part = FlashForward(ReversedTile(tile));
-    return {Reversed(part.out_MHD), Reversed(part.lse_MH)};
-  }
-  auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(ToBatch(tile.q_MHD), ToBatch(tile.k_NKD), ToBatch(tile.v_NKD), /*dropout_p=*/0.0,
-                                                                    tile.kind == TileKind::kCausal, /*attn_mask=*/{}, tile.score.scale);
-  return {FromBatch(out), FromBatch(lse)};
-}
+bool IsFloat(const Tile& tile) { return tile.q_MHD.scalar_type() == at::kFloat; }
 
 }  // namespace
 
 PartialAttention CpuBlockAttention::RunForward(const Tile& tile) const {
-  const Tile aligned{Aligned(tile.q_MHD), Aligned(tile.k_NKD), Aligned(tile.v_NKD), tile.kind, tile.score};
-  const PartialAttention part = tile.score.softcap != 0.0 ? explicit_.Forward(aligned) : FlashForward(aligned);
-  return {part.out_MHD.narrow(2, 0, tile.q_MHD.size(2)), part.lse_MH};
+  if (!IsFloat(tile)) return explicit_.Forward(tile);
+  const PartialAttention part{at::empty(tile.q_MHD.sizes(), tile.q_MHD.options()), at::empty(tile.q_MHD.sizes().slice(0, 2), tile.q_MHD.options())};
+  FlashForward(FlashTileOf(tile), part.out_MHD.mutable_data_ptr<float>(), part.lse_MH.mutable_data_ptr<float>());
+  return part;
 }
 
 TileGradients CpuBlockAttention::RunBackward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const {
-  if (tile.score.softcap != 0.0) return explicit_.Backward(tile, dout_MHD, out_MHD, lse_MH);
-  if (tile.kind == TileKind::kWindowEdge) {
-    const TileGradients gradients = RunBackward(ReversedTile(tile), Reversed(dout_MHD), Reversed(out_MHD), Reversed(lse_MH));
-    return {Reversed(gradients.dq_MHD), Reversed(gradients.dk_NKD), Reversed(gradients.dv_NKD)};
-  }
-  auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(ToBatch(dout_MHD), ToBatch(tile.q_MHD), ToBatch(tile.k_NKD), ToBatch(tile.v_NKD),
-                                                                               ToBatch(out_MHD), ToBatch(lse_MH), /*dropout_p=*/0.0,
-                                                                               tile.kind == TileKind::kCausal, /*attn_mask=*/{}, tile.score.scale);
-  return {FromBatch(dq), FromBatch(dk), FromBatch(dv)};
+  if (!IsFloat(tile)) return explicit_.Backward(tile, dout_MHD, out_MHD, lse_MH);
+  const auto like = [](const at::Tensor& rows) { return at::empty(rows.sizes(), rows.options()); };
+  const TileGradients gradients{like(tile.q_MHD), like(tile.k_NKD), like(tile.v_NKD)};
+  FlashBackward(FlashTileOf(tile), RowsOf(dout_MHD), RowsOf(out_MHD), RowsOf(lse_MH), gradients.dq_MHD.mutable_data_ptr<float>(),
+                gradients.dk_NKD.mutable_data_ptr<float>(), gradients.dv_NKD.mutable_data_ptr<float>());
+  return gradients;
 }
 
 }  // namespace moonring::attention

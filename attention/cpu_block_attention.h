@@ -1,12 +1,10 @@
 #ifndef MOONRING_ATTENTION_CPU_BLOCK_ATTENTION_H_
 #define MOONRING_ATTENTION_CPU_BLOCK_ATTENTION_H_
 
-// BlockAttention by LibTorch's flash kernel for CPUs, which never holds M x N scores: O(M D) memory beyond the results. It knows no
-// softcap: with one, scores are written out (explicit_block_attention.h).
+// BlockAttention on CPUs: fp32, and bf16 computed in fp32, by flash_tile.h, which never holds M x N scores; fp64, which is for tests,
+// with its scores written out (explicit_block_attention.h).
 //
-// Bit-exact in the forward pass under any split by heads (measured, and asserted by the tests), for any head dim. bf16 is computed in
-// fp32: the kernel's own bf16 backward adds into bf16 gradients block by block, and its error grows with the length.
-// A tile at a window's edge is a causal one with its rows in reverse, on both sides: so it is computed, without a mask.
+// Bit-exact in the forward pass under any split by heads, for any head dim (asserted by the tests).
 
 #include "attention/block_attention.h"
 #include "attention/explicit_block_attention.h"

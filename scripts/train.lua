@@ -79,7 +79,7 @@ for step, k in moonring.count(run.steps(config, train, mesh, counts)) do
   journal:step { step = k, loss = loss, lr = lr, grad_norm = norm, tokens = step:tokens(), metrics = metrics, epoch = counts.epoch_after(step:epoch(), step:index()) }
   if evals and evaluates(k, step) and checkpoints:judge(evaluate(), k) then journal:best(checkpoints.best) end
   if saves(k, step) then checkpoints:save(k) end
-  moonring.trainer.release_memory((moonring.system.clock() - began) / 200) -- where taking it again is half a percent of the step at most
+  moonring.trainer.release_memory((moonring.system.clock() - began) / 100) -- where taking it again is a percent of the step at most
   if checkpoints.stale >= (config.early_stopping_steps or math.huge) then break end
 end
 if config.load_best_model_at_end and checkpoints.best then

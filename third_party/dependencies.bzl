@@ -82,6 +82,12 @@ def moonring_dependencies():
         needs = {"libabsl-dev": "{lib}/libabsl_status.a"},
     )
     debian(
+        name = "highway",
+        build_file = "//third_party:highway.BUILD",
+        needs = {"libhwy-dev": "/usr/include/hwy/highway.h"},
+        links = {"lib/libhwy.so.1": "{lib}/libhwy.so.1"},
+    )
+    debian(
         name = "gloo",
         build_file = "//third_party:gloo.BUILD",
         needs = {"libgloo-dev": "/usr/include/gloo/algorithm.h"},

@@ -21,6 +21,7 @@
 #include "attention/tile_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "hwy/highway.h"
 #include "tests/testing/all_close.h"
 
 namespace moonring::attention {
@@ -89,6 +90,21 @@ TEST_F(BlockAttentionTest, CpuEqualsReferenceForwardAndBackward) {
       for (const double softcap : kSoftcaps) ExpectCpuEqualsReference(shape, type, softcap);
     }
   }
+}
+
+// The kernel is compiled for several kinds of CPU: each that this one can run, and the plain one that all can.
+TEST_F(BlockAttentionTest, VectorsOfEveryWidthEqualTheReference) {
+  const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  for (const int64_t target : targets) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(target);
+    for (const Shape& shape : kShapes) {
+      for (const double softcap : kSoftcaps) ExpectCpuEqualsReference(shape, at::kFloat, softcap);
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
 }
 
 // Attention of one tile by its definition, over all keys at once.
@@ -199,6 +215,25 @@ TEST_F(BlockAttentionTest, HeadsAloneGiveTheBitsOfAllHeads) {
           }
         }
       }
+    }
+  }
+}
+
+// A step that went wrong must show: fp32 kernels that skip NaN (a maximum, an exponential that is 0 below) would hide it.
+TEST_F(BlockAttentionTest, NaNOfARowComesOutOfIt) {
+  for (const double softcap : {0.0, 1.5}) {
+    for (at::Tensor Tile::*input : {&Tile::q_MHD, &Tile::k_NKD, &Tile::v_NKD}) {
+      Tile tile = RandomTile({70, 70, 2, 1, 16, TileKind::kCausal}, at::kFloat, softcap);
+      const at::Tensor dout = at::randn_like(tile.q_MHD);
+      const PartialAttention sound = CpuBlockAttention().Forward(tile);
+      (tile.*input)[50][0][3] = NAN;
+      const PartialAttention part = CpuBlockAttention().Forward(tile);
+      const bool is_query = input == &Tile::q_MHD, is_value = input == &Tile::v_NKD;
+      EXPECT_TRUE(part.out_MHD[50][0].isnan().any().item<bool>());
+      EXPECT_EQ(part.out_MHD[69][0].isnan().any().item<bool>(), !is_query);  // it sees key 50
+      EXPECT_EQ(part.lse_MH[50][0].isnan().item<bool>(), !is_value);
+      const TileGradients gradients = CpuBlockAttention().Backward(tile, dout, sound.out_MHD, sound.lse_MH);
+      for (const at::Tensor& gradient : {gradients.dq_MHD, gradients.dk_NKD}) EXPECT_TRUE(gradient.isnan().any().item<bool>());
     }
   }
 }
