@@ -2,12 +2,12 @@
 #define MOONRING_ATTENTION_FLASH_TILE_H_
 
 // One tile of attention in fp32 on a CPU (block_attention.h has the equations), fused: scores exist for 64 queries and 512 keys at a
-// time (FlashAttention, arXiv 2205.14135 and 2307.08691), in a core's second-level cache. Matrix products are register tiles of
-// 8 x 2 vectors over operands laid out in panels, for the widest vectors that the CPU has, chosen at run time.
+// time (FlashAttention, arXiv 2205.14135 and 2307.08691), in a core's second-level cache. Products are panels-inl.h's, in the widest vectors
+// that the CPU has, chosen at run time.
 //
 // What a masked tile's queries do not see is not computed, but for some 64 keys a query. An element of a result is one sum, in an
 // order that depends on its row's place in the tile and on the key rows alone: not on the heads beside it, on strides, on threads.
-// NaN among the inputs of a row is NaN in its results.
+// NaN among the inputs of a row is NaN in its results. Throws std::bad_alloc.
 // Memory beyond the results, for the keys of one kv head: 2 N D floats forward, 5 N D backward; and some 200, 400 KB for the scores.
 
 #include <cstdint>
