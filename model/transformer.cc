@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "comm/counter_random.h"
+#include "comm/heap.h"
 #include "comm/memory_account.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
@@ -285,6 +286,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   };
   runner.neighbours = {.after = {}, .before = before(blocks_.size())};
   result.hidden_TD = RunBlock(norm, norm_loans, result.hidden_TD, runner).front();
+  comm::TrimHeap();  // blocks' work gives way to logits, of other sizes
   return result;
 }
 
