@@ -278,13 +278,11 @@ void SaveGradients(LoadedModel& model, std::string path, std::optional<Options> 
   const std::filesystem::path file(path);
   auto staged = comm::ValueOrThrow(model::StagedFiles::Create(file.has_parent_path() ? file.parent_path().string() : "."));
   std::vector<model::TensorToWrite> tensors;
-  at::ScalarType dtype = at::kFloat;
   for (const auto& parameter : model.parameters()) {
     if (!parameter->trainable()) continue;
-    dtype = parameter->gradient_dtype();
-    tensors.push_back({parameter->name(), parameter->shape().vec(), [parameter] { return parameter->WholeGradient(); }});
+    tensors.push_back({parameter->name(), parameter->shape().vec(), parameter->gradient_dtype(), [parameter] { return parameter->WholeGradient(); }});
   }
-  comm::ThrowIfError(model::StageSafetensors(staged, file.filename().string(), tensors, dtype));
+  comm::ThrowIfError(model::StageSafetensors(staged, file.filename().string(), tensors));
   comm::ThrowIfError(staged.Commit());
 }
 

@@ -16,6 +16,7 @@
 #include "model/json_text.h"
 #include "model/mapped_file.h"
 #include "model/safetensors.h"
+#include "model/leased_tensors.h"
 #include "model/safetensors_writer.h"
 #include "model/staged_files.h"
 #include "model/weights.h"
@@ -190,12 +191,10 @@ absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir, con
 }
 
 absl::Status SaveAdapter(const std::string& dir, const Adapter& adapter, const std::string& base_path, const std::map<std::string, std::string>& companions) {
+  LeasedTensors leased;
+  for (const auto& parameter : adapter.parameters) leased.Add(parameter, parameter->dtype());
   ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir));
-  std::vector<TensorToWrite> tensors;
-  for (const auto& parameter : adapter.parameters) {
-    tensors.push_back({parameter->name(), parameter->shape().vec(), [parameter] { return parameter->Lease(parameter->dtype()); }});
-  }
-  RETURN_IF_ERROR(StageSafetensors(files, kWeightsFile, tensors, adapter.parameters.front()->dtype()));
+  RETURN_IF_ERROR(StageSafetensors(files, kWeightsFile, leased.tensors()));
   for (const auto& [name, contents] : companions) RETURN_IF_ERROR(files.Write(name, contents));
   RETURN_IF_ERROR(files.Write(kConfigFile, ConfigText(adapter, base_path)));
   return files.Commit();

@@ -18,16 +18,17 @@ namespace moonring::model {
 struct TensorToWrite {
   std::string name;
   std::vector<int64_t> shape;
+  at::ScalarType dtype;                // in the file
   std::function<at::Tensor()> tensor;  // on any device, in any dtype; called once, when its turn comes; may throw
 };
 
-// Stages `file` with all tensors in `dtype`, in the order given, and metadata {"format": "pt"}.
+// Stages `file` with all tensors, in the order given, and metadata {"format": "pt"}.
 // INVALID_ARGUMENT where a name comes twice or the format has no such dtype; StagedFiles' statuses where the disk fails.
-absl::Status StageSafetensors(StagedFiles& files, const std::string& file, const std::vector<TensorToWrite>& tensors, at::ScalarType dtype);
+absl::Status StageSafetensors(StagedFiles& files, const std::string& file, const std::vector<TensorToWrite>& tensors);
 
 // Stages model.safetensors, or, where the tensors take more than `shard_bytes`, model-00001-of-0000N.safetensors, ... and
 // model.safetensors.index.json. A shard is filled in order up to `shard_bytes`; a larger tensor has a shard to itself.
-absl::Status StageShards(StagedFiles& files, const std::vector<TensorToWrite>& tensors, at::ScalarType dtype, int64_t shard_bytes);
+absl::Status StageShards(StagedFiles& files, const std::vector<TensorToWrite>& tensors, int64_t shard_bytes);
 
 }  // namespace moonring::model
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "c10/util/Exception.h"
 #include "comm/status_macros.h"
+#include "model/leased_tensors.h"
 #include "model/safetensors_writer.h"
 #include "model/staged_files.h"
 #include "model/weight_shape.h"
@@ -56,20 +57,17 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
 }
 
 // The parameters in the order of the forward pass, as the writer takes them.
-std::vector<TensorToWrite> InOrder(const ModelConfig& config, const comm::Parameters& parameters, at::ScalarType dtype) {
+void AddInOrder(const ModelConfig& config, const comm::Parameters& parameters, at::ScalarType dtype, LeasedTensors& leased) {
   std::map<std::string, std::shared_ptr<comm::Parameter>> by_name;
   for (const std::shared_ptr<comm::Parameter>& parameter : parameters) by_name[parameter->name()] = parameter;
-  std::vector<TensorToWrite> tensors;
   for (WeightShape& wanted : WantedWeights(config)) {
     const auto found = by_name.find(wanted.name);
     TORCH_CHECK(found != by_name.end(), "the parameter ", wanted.name, " ", ShapeText(wanted.shape), " is missing");
-    const std::shared_ptr<comm::Parameter> parameter = found->second;
-    const at::IntArrayRef sizes = parameter->shape();
+    const at::IntArrayRef sizes = found->second->shape();
     TORCH_CHECK(sizes == at::IntArrayRef(wanted.shape), wanted.name, " has shape ", sizes, ", the config wants ", ShapeText(wanted.shape));
-    tensors.push_back({wanted.name, wanted.shape, [parameter, dtype] { return parameter->Lease(dtype); }});
+    leased.Add(found->second, dtype);
   }
-  TORCH_CHECK(tensors.size() == parameters.size(), parameters.size(), " parameters given, the config wants ", tensors.size());
-  return tensors;
+  TORCH_CHECK(leased.tensors().size() == parameters.size(), parameters.size(), " parameters given, the config wants ", leased.tensors().size());
 }
 
 bool IsWeightFile(absl::string_view name) {
@@ -97,9 +95,10 @@ absl::Status SaveFolder(const std::string& dir, const ModelConfig& config, const
                         const std::map<std::string, std::string>& companions, int64_t shard_bytes) {
   TORCH_CHECK(shard_bytes > 0, "shard_bytes is ", shard_bytes, ", wanted a positive number");
   ASSIGN_OR_RETURN(const std::string dtype_name, DtypeName(dtype));
-  const std::vector<TensorToWrite> tensors = InOrder(config, parameters, dtype);
+  LeasedTensors leased;
+  AddInOrder(config, parameters, dtype, leased);
   ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir));
-  RETURN_IF_ERROR(StageShards(files, tensors, dtype, shard_bytes));
+  RETURN_IF_ERROR(StageShards(files, leased.tensors(), shard_bytes));
   const std::set<std::string> written(files.names().begin(), files.names().end());
   for (const auto& [name, contents] : companions) RETURN_IF_ERROR(files.Write(name, contents));
   RETURN_IF_ERROR(files.Write("config.json", ConfigText(config, dtype_name)));

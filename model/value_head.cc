@@ -15,6 +15,7 @@
 #include "comm/torch_status.h"
 #include "model/json_text.h"
 #include "model/safetensors.h"
+#include "model/leased_tensors.h"
 #include "model/safetensors_writer.h"
 #include "model/staged_files.h"
 #include "model/weight_shape.h"
@@ -68,12 +69,10 @@ absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& di
 }
 
 absl::Status ValueHead::Save(const std::string& dir) const {
+  LeasedTensors leased;
+  for (const auto& parameter : {weight_1D, bias_1}) leased.Add(parameter, parameter->dtype());
   ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir));
-  std::vector<TensorToWrite> tensors;
-  for (const auto& parameter : {weight_1D, bias_1}) {
-    tensors.push_back({parameter->name(), parameter->shape().vec(), [parameter] { return parameter->Lease(parameter->dtype()); }});
-  }
-  RETURN_IF_ERROR(StageSafetensors(files, kFile, tensors, weight_1D->dtype()));
+  RETURN_IF_ERROR(StageSafetensors(files, kFile, leased.tensors()));
   return files.Commit();
 }
 

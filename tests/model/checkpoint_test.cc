@@ -64,12 +64,12 @@ class CopyOf {
       const auto file = SafetensorsFile::Open(folder_ / "model.safetensors");
       for (const auto& [name, entry] : (*file)->entries()) {
         const at::Tensor tensor = (*file)->Read(name)->clone();
-        if (name != without) tensors.push_back({name, entry.shape, [tensor] { return tensor; }});
+        if (name != without) tensors.push_back({name, entry.shape, dtype, [tensor] { return tensor; }});
       }
     }
-    for (const auto& [name, tensor] : with) tensors.push_back({name, tensor.sizes().vec(), [tensor = tensor] { return tensor; }});
+    for (const auto& [name, tensor] : with) tensors.push_back({name, tensor.sizes().vec(), dtype, [tensor = tensor] { return tensor; }});
     auto files = StagedFiles::Create(folder_.path());
-    ASSERT_OK(StageSafetensors(*files, "model.safetensors", tensors, dtype));
+    ASSERT_OK(StageSafetensors(*files, "model.safetensors", tensors));
     ASSERT_OK(files->Commit());
   }
 

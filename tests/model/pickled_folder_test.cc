@@ -217,10 +217,10 @@ TEST(PickledFolderTest, SafetensorsComeFirst) {
   std::vector<TensorToWrite> zeros;
   for (const auto& [name, wanted] : Golden()["sharded"].items()) {
     const at::Tensor zero = at::zeros(wanted["shape"].get<std::vector<int64_t>>());
-    zeros.push_back({name, zero.sizes().vec(), [zero] { return zero; }});
+    zeros.push_back({name, zero.sizes().vec(), at::kFloat, [zero] { return zero; }});
   }
   ASSERT_OK_AND_ASSIGN(StagedFiles files, StagedFiles::Create(folder.path()));
-  ASSERT_OK(StageSafetensors(files, "model.safetensors", zeros, at::kFloat));
+  ASSERT_OK(StageSafetensors(files, "model.safetensors", zeros));
   ASSERT_OK(files.Commit());
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder.path()));
   EXPECT_EQ(checkpoint->Load("lm_head.weight", at::kFloat)->abs().sum().item<float>(), 0);

@@ -149,8 +149,8 @@ TEST(SafetensorsTest, SurvivesDamage) {
   EXPECT_GT(opened, 0);
 }
 
-TensorToWrite ToWrite(const std::string& name, const at::Tensor& tensor) {
-  return {name, tensor.sizes().vec(), [tensor] { return tensor; }};
+TensorToWrite ToWrite(const std::string& name, const at::Tensor& tensor, at::ScalarType dtype = at::kFloat) {
+  return {name, tensor.sizes().vec(), dtype, [tensor] { return tensor; }};
 }
 
 TEST(SafetensorsWriterTest, WhatIsWrittenIsRead) {
@@ -158,12 +158,12 @@ TEST(SafetensorsWriterTest, WhatIsWrittenIsRead) {
   const at::Tensor a = at::randn({5, 3}), b = at::randn({7});
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
     ASSERT_OK_AND_ASSIGN(StagedFiles files, StagedFiles::Create(folder / "deep/er"));
-    ASSERT_OK(StageShards(files, {ToWrite("a", a), ToWrite("b.\"quoted\"", b)}, dtype, 1 << 30));
+    ASSERT_OK(StageShards(files, {ToWrite("a", a, dtype), ToWrite("b.\"quoted\"", b, at::kFloat)}, 1 << 30));
     EXPECT_FALSE(std::filesystem::exists(folder / "deep/er/model.safetensors") && dtype == at::kFloat) << "nothing appears before Commit";
     ASSERT_OK(files.Commit());
     ASSERT_OK_AND_ASSIGN(const auto file, SafetensorsFile::Open(folder / "deep/er/model.safetensors"));
     EXPECT_TRUE(at::equal(*file->Read("a"), a.to(dtype)));
-    EXPECT_TRUE(at::equal(*file->Read("b.\"quoted\""), b.to(dtype)));
+    EXPECT_TRUE(at::equal(*file->Read("b.\"quoted\""), b));  // each in its own
     EXPECT_EQ(file->metadata().at("format"), "pt");
   }
 }
@@ -174,7 +174,7 @@ TEST(SafetensorsWriterTest, ShardsBySize) {
   for (int i = 0; i < 5; ++i) tensors.push_back(ToWrite(absl::StrCat("t", i), at::full({10}, i)));  // 40 bytes each
   tensors.push_back(ToWrite("large", at::full({100}, 9)));
   ASSERT_OK_AND_ASSIGN(StagedFiles files, StagedFiles::Create(folder.path()));
-  ASSERT_OK(StageShards(files, tensors, at::kFloat, 100));
+  ASSERT_OK(StageShards(files, tensors, 100));
   ASSERT_OK(files.Commit());
   ASSERT_OK_AND_ASSIGN(const auto read, SafetensorsFolder::Open(folder.path()));
   EXPECT_EQ(read->weights().size(), 6);
@@ -189,8 +189,8 @@ TEST(SafetensorsWriterTest, RefusesATensorTwiceAndLeavesNothing) {
   const ScratchFolder folder;
   {
     ASSERT_OK_AND_ASSIGN(StagedFiles files, StagedFiles::Create(folder.path()));
-    ASSERT_OK(StageSafetensors(files, "fine.safetensors", {ToWrite("a", at::ones({1}))}, at::kFloat));
-    EXPECT_THAT(StageSafetensors(files, "x.safetensors", {ToWrite("a", at::ones({1})), ToWrite("a", at::ones({1}))}, at::kFloat),
+    ASSERT_OK(StageSafetensors(files, "fine.safetensors", {ToWrite("a", at::ones({1}))}));
+    EXPECT_THAT(StageSafetensors(files, "x.safetensors", {ToWrite("a", at::ones({1})), ToWrite("a", at::ones({1}))}),
                 StatusIs(kInvalid, "x.safetensors: tensor 'a' is there twice"));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
