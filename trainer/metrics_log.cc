@@ -102,6 +102,7 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions
   log->history_ = std::move(history);
   log->start_ = log->options_.clock();
   log->last_.step = log->options_.first_step;
+  log->last_.tokens = log->options_.first_tokens;
   return log;
 }
 

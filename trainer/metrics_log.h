@@ -31,8 +31,9 @@ namespace moonring::trainer {
 struct MetricsLogOptions {
   std::string output_dir;  // must exist
   int64_t total_steps = 0;
-  int64_t first_step = 0;  // steps already made, where a run goes on; times count from here
-  bool keep = false;       // go on after the lines in the folder, up to first_step
+  int64_t first_step = 0;    // steps already made, where a run goes on; times count from here
+  int64_t first_tokens = 0;  // that these steps took
+  bool keep = false;         // go on after the lines in the folder, up to first_step
   double num_train_epochs = 0.0;
   int64_t logging_steps = 1, eval_steps = 1, save_steps = 500, train_batch_size = 1;
   double flops_per_token = 0.0;  // of a forward and a backward pass: total_flos is so many times the tokens

@@ -1,0 +1,148 @@
+#include "trainer/checkpoint_manifest.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "comm/output_file.h"
+#include "comm/status_macros.h"
+#include "trainer/durable_file.h"
+
+namespace moonring::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kReadBytes = 1 << 20;
+
+std::string PathOf(const std::string& folder, const std::string& name) { return absl::StrCat(folder, "/", name); }
+
+absl::StatusOr<SealedFile> Summed(int file, const std::string& path) {
+  std::string buffer(kReadBytes, '\0');
+  SealedFile sealed{.crc32 = static_cast<uint32_t>(crc32(0, nullptr, 0))};
+  while (true) {
+    const ssize_t count = read(file, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be read"));
+    if (count == 0) return sealed;
+    sealed.bytes += count;
+    sealed.crc32 = static_cast<uint32_t>(crc32(sealed.crc32, reinterpret_cast<const Bytef*>(buffer.data()), static_cast<uInt>(count)));
+  }
+}
+
+absl::StatusOr<SealedFile> SumOf(const std::string& path, bool flush) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be opened"));
+  const auto closed = absl::MakeCleanup([file] { close(file); });
+  if (flush && fsync(file) != 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));
+  return Summed(file, path);
+}
+
+// Some file systems cannot flush a folder; its files are safe by then.
+absl::Status FlushFolder(const std::string& folder) {
+  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat(folder, ": cannot be opened"));
+  const auto closed = absl::MakeCleanup([file] { close(file); });
+  return fsync(file) == 0 || errno == EINVAL ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat(folder, ": cannot be written"));
+}
+
+bool ParseFile(const Json& json, SealedFile& file) {
+  if (!json.is_object() || !json.contains("bytes") || !json["bytes"].is_number_unsigned() || !json.contains("crc32") || !json["crc32"].is_string())
+    return false;
+  file.bytes = json["bytes"].get<int64_t>();
+  return absl::SimpleHexAtoi(json["crc32"].get_ref<const std::string&>(), &file.crc32);
+}
+
+}  // namespace
+
+std::string ManifestText(const CheckpointManifest& manifest) {
+  Json files = Json::object();
+  for (const auto& [name, file] : manifest.files) files[name] = {{"bytes", file.bytes}, {"crc32", absl::StrFormat("%08x", file.crc32)}};
+  Json json = {{"format", CheckpointManifest::kFormat}, {"step", manifest.step}, {"files", std::move(files)}};
+  if (!manifest.failure.empty()) json["failure"] = manifest.failure;
+  return absl::StrCat(json.dump(1), "\n");
+}
+
+absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("format") || !json["format"].is_number_integer()) return absl::DataLossError("no manifest of a checkpoint");
+  if (json["format"] != CheckpointManifest::kFormat) {
+    return absl::UnimplementedError(absl::StrCat("a checkpoint of format ", json["format"].dump(), ", wanted ", CheckpointManifest::kFormat));
+  }
+  CheckpointManifest manifest;
+  if (!json.contains("step") || !json["step"].is_number_unsigned() || !json.contains("files") || !json["files"].is_object()) {
+    return absl::DataLossError("no manifest of a checkpoint");
+  }
+  manifest.step = json["step"].get<int64_t>();
+  if (json.contains("failure")) manifest.failure = json["failure"].is_string() ? json["failure"].get<std::string>() : "a failure that is no text";
+  for (const auto& [name, file] : json["files"].items()) {
+    if (!ParseFile(file, manifest.files[name])) return absl::DataLossError(absl::StrCat("what it says of ", name, " is broken"));
+  }
+  return manifest;
+}
+
+absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& folder, const std::vector<std::string>& names) {
+  std::map<std::string, SealedFile> sealed;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(sealed[name], SumOf(PathOf(folder, name), /*flush=*/true));
+  }
+  return sealed;
+}
+
+absl::Status PublishCheckpoint(const std::string& draft, const std::string& folder, const CheckpointManifest& manifest) {
+  for (const auto& [name, file] : manifest.files) {
+    std::error_code code;
+    const auto bytes = fs::file_size(PathOf(draft, name), code);
+    if (code || static_cast<int64_t>(bytes) != file.bytes) {
+      return absl::DataLossError(absl::StrCat(PathOf(draft, name), code ? ": is gone" : ": changed after it was written"));
+    }
+  }
+  const std::string path = PathOf(draft, CheckpointManifest::kFileName);
+  RETURN_IF_ERROR(comm::WriteWhole(path, ManifestText(manifest)));
+  RETURN_IF_ERROR(SumOf(path, /*flush=*/true).status());
+  RETURN_IF_ERROR(FlushFolder(draft));
+  std::error_code code;
+  fs::remove_all(folder, code);
+  if (code) return absl::ErrnoToStatus(code.value(), absl::StrCat(folder, ": cannot be removed"));
+  if (std::rename(draft.c_str(), folder.c_str()) != 0) return absl::ErrnoToStatus(errno, absl::StrCat(draft, ": cannot be renamed to ", folder));
+  return FlushFolder(fs::path(folder).parent_path().string());
+}
+
+absl::StatusOr<CheckpointManifest> CheckCheckpoint(const std::string& folder) {
+  const std::string path = PathOf(folder, CheckpointManifest::kFileName);
+  std::error_code code;
+  if (!fs::exists(path, code))
+    return absl::NotFoundError(absl::StrCat(folder, ": no ", CheckpointManifest::kFileName, ": it was never finished, or holds a model alone"));
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  ASSIGN_OR_RETURN(CheckpointManifest manifest, ParseManifest(text), path);
+  for (const auto& [name, file] : manifest.files) {
+    const std::string of = PathOf(folder, name);
+    const auto bytes = fs::file_size(of, code);
+    if (code) return absl::DataLossError(absl::StrCat(folder, ": ", name, " is missing"));
+    if (static_cast<int64_t>(bytes) != file.bytes) {
+      return absl::DataLossError(absl::StrCat(folder, ": ", name, " has ", bytes, " bytes, wanted ", file.bytes));
+    }
+  }
+  for (const auto& [name, file] : manifest.files) {
+    ASSIGN_OR_RETURN(const SealedFile found, SumOf(PathOf(folder, name), /*flush=*/false));
+    if (found != file)
+      return absl::DataLossError(absl::StrCat(folder, ": ", name, " is not what was written: its crc32 is ", absl::StrFormat("%08x", found.crc32), ", wanted ",
+                                              absl::StrFormat("%08x", file.crc32)));
+  }
+  return manifest;
+}
+
+}  // namespace moonring::trainer

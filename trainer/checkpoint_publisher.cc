@@ -1,0 +1,79 @@
+#include "trainer/checkpoint_publisher.h"
+
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "comm/output_file.h"
+#include "comm/status_macros.h"
+#include "trainer/checkpoint_manifest.h"
+#include "trainer/durable_file.h"
+
+namespace moonring::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr absl::Duration kPoll = absl::Milliseconds(20), kHurry = absl::Seconds(2);
+
+std::string MarkOf(const std::string& draft, int rank) { return absl::StrCat(draft, "/sealed-", rank, ".json"); }
+
+}  // namespace
+
+CheckpointPublisher::CheckpointPublisher(PublisherOptions options)
+    : options_(std::move(options)), thread_([this] {
+        result_ = Run();
+        finished_.Notify();
+      }) {}
+
+CheckpointPublisher::~CheckpointPublisher() {
+  hurry_ = true;
+  thread_.join();
+}
+
+const absl::Status& CheckpointPublisher::result() const {
+  finished_.WaitForNotification();
+  return result_;
+}
+
+absl::Status CheckpointPublisher::Run() {
+  CheckpointManifest mine{.step = options_.step};
+  auto sealed = SealFiles(options_.draft, options_.names);
+  if (!sealed.ok()) mine.failure = std::string(sealed.status().message());
+  if (sealed.ok()) mine.files = *std::move(sealed);
+  if (options_.rank == 0 && options_.ranks == 1 && mine.failure.empty()) return PublishCheckpoint(options_.draft, options_.folder, mine);
+  RETURN_IF_ERROR(comm::WriteWhole(MarkOf(options_.draft, options_.rank), ManifestText(mine)));
+  if (!mine.failure.empty()) return sealed.status();
+  return options_.rank == 0 ? Publish() : absl::OkStatus();
+}
+
+absl::Status CheckpointPublisher::Publish() {
+  CheckpointManifest whole{.step = options_.step};
+  const absl::Time begin = absl::Now();
+  absl::Time hurried = absl::InfiniteFuture();
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    const std::string mark = MarkOf(options_.draft, rank);
+    std::error_code code;
+    while (!fs::exists(mark, code)) {
+      const absl::Time now = absl::Now();
+      if (hurry_ && hurried == absl::InfiniteFuture()) hurried = now;
+      if (now > begin + options_.patience || now > hurried + kHurry) {
+        return absl::DeadlineExceededError(absl::StrCat("rank ", rank, "'s files did not reach the disk in ", absl::FormatDuration(now - begin)));
+      }
+      absl::SleepFor(kPoll);
+    }
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(mark));
+    ASSIGN_OR_RETURN(const CheckpointManifest of_rank, ParseManifest(text), mark);
+    if (!of_rank.failure.empty()) return absl::UnavailableError(absl::StrCat("rank ", rank, ": ", of_rank.failure));
+    whole.files.insert(of_rank.files.begin(), of_rank.files.end());
+  }
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    std::error_code ignored;
+    fs::remove(MarkOf(options_.draft, rank), ignored);
+  }
+  return PublishCheckpoint(options_.draft, options_.folder, whole);
+}
+
+}  // namespace moonring::trainer
