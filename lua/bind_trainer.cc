@@ -27,6 +27,8 @@
 #include "lua/tensor.h"
 #include "lua/vm.h"
 #include "trainer/adamw.h"
+#include "trainer/checkpoint_manifest.h"
+#include "trainer/checkpoint_publisher.h"
 #include "trainer/device_memory.h"
 #include "trainer/gradients.h"
 #include "trainer/heat_map.h"
@@ -36,6 +38,7 @@
 #include "trainer/plots.h"
 #include "trainer/progress.h"
 #include "trainer/resources.h"
+#include "trainer/saved_states.h"
 #include "trainer/schedule.h"
 #include "trainer/sgd.h"
 #include "trainer/states.h"
@@ -90,8 +93,8 @@ std::shared_ptr<trainer::Schedule> MakeSchedule(Options options) {
 void RefuseNonFinite(double norm, std::vector<std::string> names) {
   const size_t count = names.size();
   if (count > 3) names.resize(3);
-  comm::ThrowIfError(absl::AbortedError(absl::StrCat("the gradient's norm is ", norm, ": not finite in ", count, " parameters (", absl::StrJoin(names, ", "),
-                                                     count > 3 ? ", ..." : "", ")")));
+  comm::ThrowIfError(absl::AbortedError(
+      absl::StrCat("the gradient's norm is ", norm, ": not finite in ", count, " parameters (", absl::StrJoin(names, ", "), count > 3 ? ", ..." : "", ")")));
 }
 
 // The norm of the summed gradient before clipping.
@@ -133,8 +136,7 @@ std::shared_ptr<trainer::Zero> MakeZero(Options options) {
 std::shared_ptr<trainer::States> MakeStates(std::shared_ptr<trainer::Zero> zero, ParameterList& list, Options options) {
   const auto held = options.Find<std::string>("held");
   options.Finish();
-  return comm::ValueOrThrow(
-      trainer::States::Create(std::move(zero), list.parameters, held.has_value() ? std::optional(DtypeNamed(*held)) : std::nullopt));
+  return comm::ValueOrThrow(trainer::States::Create(std::move(zero), list.parameters, held.has_value() ? std::optional(DtypeNamed(*held)) : std::nullopt));
 }
 
 int StatesNorms(lua_State* L) {
@@ -169,6 +171,9 @@ std::shared_ptr<trainer::MetricsLog> MakeLog(Options options) {
   log.save_steps = options.Get<int64_t>("save_steps", log.save_steps);
   log.train_batch_size = options.Get<int64_t>("train_batch_size", 1);
   log.flops_per_token = options.Get<double>("flops_per_token", 0.0);
+  log.first_step = options.Get<int64_t>("first_step", 0);
+  log.first_tokens = options.Get<int64_t>("first_tokens", 0);
+  log.keep = log.first_step > 0;
   options.Finish();
   return comm::ValueOrThrow(trainer::MetricsLog::Create(std::move(log)));
 }
@@ -220,6 +225,18 @@ std::shared_ptr<trainer::Progress> MakeProgress(Options options) {
   return std::make_shared<trainer::Progress>(trainer::ProgressOptions{.total_steps = total_steps, .bar = trainer::OnTerminal(2)});
 }
 
+std::shared_ptr<trainer::CheckpointPublisher> PublishCheckpoint(Options options) {
+  trainer::PublisherOptions publisher;
+  publisher.draft = options.Require<std::string>("draft");
+  publisher.folder = options.Require<std::string>("folder");
+  publisher.names = options.Require<std::vector<std::string>>("names");
+  publisher.step = options.Require<int64_t>("step");
+  publisher.rank = options.Get<int>("rank", 0);
+  publisher.ranks = options.Get<int>("ranks", 1);
+  options.Finish();
+  return std::make_shared<trainer::CheckpointPublisher>(std::move(publisher));
+}
+
 // Bytes by part, under the part's name with underscores.
 using Bytes = std::map<std::string, int64_t>;
 
@@ -240,7 +257,8 @@ std::tuple<Bytes, Bytes> ReportOfWatch(lua_State* L, trainer::MemoryWatch& watch
   parts["data_and_libraries"] = peak.moment.data;
   parts["scripts"] = peak.moment.scripts;
   parts["held_by_allocator"] = peak.moment.held;
-  Bytes totals = {{"explained", peak.moment.explained()}, {"kernel", peak.kernel}, {"start_level", watch.level().kernel}, {"tensors", comm::PeakMemory().total()}};
+  Bytes totals = {
+      {"explained", peak.moment.explained()}, {"kernel", peak.kernel}, {"start_level", watch.level().kernel}, {"tensors", comm::PeakMemory().total()}};
   const trainer::DeviceMemory device = trainer::ReadDeviceMemory();
   if (device.reserved_peak > 0) totals.insert({{"device_allocated", device.allocated_peak}, {"device_reserved", device.reserved_peak}});
   return {std::move(parts), std::move(totals)};
@@ -250,22 +268,20 @@ std::tuple<Bytes, Bytes> ReportOfWatch(lua_State* L, trainer::MemoryWatch& watch
 
 void OpenTrainer(lua_State* L) {
   HostOf(L).memory_at_start = trainer::ReadMemory(ScriptBytes(L));
-  Class<trainer::Optimizer>::Register(
-      L, "Optimizer",
-      {
-          {"step", Bind<[](trainer::Optimizer& optimizer, double lr) { optimizer.Step(lr); }>},
-          {"state_bytes", Bind<[](trainer::Optimizer& optimizer) { return optimizer.state_bytes(); }>},
-      });
-  Class<trainer::Zero>::Register(
-      L, "Zero",
-      {
-          {"states", Bind<&MakeStates>},
-          {"lockstep", Bind<[](trainer::Zero& zero) { return zero.lockstep(); }>},
-          {"__tostring", Bind<[](trainer::Zero& zero) {
-             return absl::StrCat("Zero stage ", zero.options().stage, ", parted over ", zero.shards()->size(), " of ",
-                                 zero.shards()->size() * zero.replicas()->size(), " ranks");
-           }>},
-      });
+  Class<trainer::Optimizer>::Register(L, "Optimizer",
+                                      {
+                                          {"step", Bind<[](trainer::Optimizer& optimizer, double lr) { optimizer.Step(lr); }>},
+                                          {"state_bytes", Bind<[](trainer::Optimizer& optimizer) { return optimizer.state_bytes(); }>},
+                                      });
+  Class<trainer::Zero>::Register(L, "Zero",
+                                 {
+                                     {"states", Bind<&MakeStates>},
+                                     {"lockstep", Bind<[](trainer::Zero& zero) { return zero.lockstep(); }>},
+                                     {"__tostring", Bind<[](trainer::Zero& zero) {
+                                        return absl::StrCat("Zero stage ", zero.options().stage, ", parted over ", zero.shards()->size(), " of ",
+                                                            zero.shards()->size() * zero.replicas()->size(), " ranks");
+                                      }>},
+                                 });
   Class<trainer::States>::Register(
       L, "States",
       {
@@ -278,17 +294,24 @@ void OpenTrainer(lua_State* L) {
           {"publish", Bind<[](trainer::States& states) { return states.Publish(); }>},
           {"clear_gradients", Bind<[](trainer::States& states) { states.ClearGradients(); }>},
           {"lockstep", Bind<[](trainer::States& states) { return states.zero()->lockstep(); }>},
+          {"place", Bind<[](trainer::States& states) {
+             const trainer::Zero& zero = *states.zero();
+             return std::make_tuple(zero.shards()->rank(), zero.shards()->size(), zero.replicas()->rank() == 0);
+           }>},
+          {"save", Bind<[](trainer::States& states, trainer::Optimizer& optimizer) { return trainer::SaveStates(states, optimizer); }>},
+          {"load", Bind<[](trainer::States& states, trainer::Optimizer& optimizer, std::vector<trainer::StateTensors> saved) {
+             return trainer::LoadStates(states, optimizer, saved);
+           }>},
           {"bytes", Bind<[](trainer::States& states) {
              const trainer::States::Bytes bytes = states.bytes();
              return std::make_tuple(bytes.weights, bytes.gradients);
            }>},
       });
-  Class<trainer::Schedule>::Register(
-      L, "Schedule",
-      {
-          {"at", Bind<[](trainer::Schedule& schedule, int64_t step_index) { return schedule.At(step_index); }>},
-          {"warmup_steps", Bind<[](trainer::Schedule& schedule) { return schedule.warmup_steps(); }>},
-      });
+  Class<trainer::Schedule>::Register(L, "Schedule",
+                                     {
+                                         {"at", Bind<[](trainer::Schedule& schedule, int64_t step_index) { return schedule.At(step_index); }>},
+                                         {"warmup_steps", Bind<[](trainer::Schedule& schedule) { return schedule.warmup_steps(); }>},
+                                     });
   Class<trainer::MetricsLog>::Register(
       L, "Log",
       {
@@ -300,16 +323,23 @@ void OpenTrainer(lua_State* L) {
           {"state", Bind<[](trainer::MetricsLog& log, std::optional<std::string> folder) { return folder ? log.WriteState(*folder) : log.WriteState(); }>},
           {"results", Bind<[](trainer::MetricsLog& log, std::string name, std::map<std::string, double> results) { return log.WriteResults(name, results); }>},
       });
-  Class<trainer::Progress>::Register(
-      L, "Progress",
-      {
-          {"step", Bind<[](trainer::Progress& progress, int64_t step) { progress.Step(step); }>},
-          {"report", Bind<[](trainer::Progress& progress, int64_t step, std::string text) { progress.Report(step, text); }>},
-          {"line", Bind<[](trainer::Progress& progress, std::string text) { progress.Line(text); }>},
-      });
-  Class<trainer::MemoryWatch>::Register(L, "MemoryWatch", {{"take_peak", Bind<[](trainer::MemoryWatch& watch) { return watch.TakeKernelPeak(); }>}, {"report", Bind<&ReportOfWatch>}});
+  Class<trainer::Progress>::Register(L, "Progress",
+                                     {
+                                         {"step", Bind<[](trainer::Progress& progress, int64_t step) { progress.Step(step); }>},
+                                         {"report", Bind<[](trainer::Progress& progress, int64_t step, std::string text) { progress.Report(step, text); }>},
+                                         {"line", Bind<[](trainer::Progress& progress, std::string text) { progress.Line(text); }>},
+                                     });
+  Class<trainer::MemoryWatch>::Register(
+      L, "MemoryWatch", {{"take_peak", Bind<[](trainer::MemoryWatch& watch) { return watch.TakeKernelPeak(); }>}, {"report", Bind<&ReportOfWatch>}});
+  Class<trainer::CheckpointPublisher>::Register(L, "Publisher",
+                                                {
+                                                    {"done", Bind<[](trainer::CheckpointPublisher& publisher) { return publisher.done(); }>},
+                                                    {"wait", Bind<[](trainer::CheckpointPublisher& publisher) { return publisher.result(); }>},
+                                                });
   PushModule(L, "moonring.trainer",
              {
+                 {"publish_checkpoint", Bind<&PublishCheckpoint>},
+                 {"check_checkpoint", Bind<[](std::string folder) { return trainer::CheckCheckpoint(folder).status(); }>},
                  {"adamw", Bind<&MakeAdamW>},
                  {"sgd", Bind<&MakeSgd>},
                  {"schedule", Bind<&MakeSchedule>},

@@ -21,6 +21,7 @@ void OpenModel(lua_State* L);
 void OpenData(lua_State* L);
 void OpenObjectives(lua_State* L);
 void OpenTrainer(lua_State* L);
+void OpenSafetensors(lua_State* L);
 
 // The class of opened checkpoints, for OpenModel.
 void RegisterCheckpoint(lua_State* L);

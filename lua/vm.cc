@@ -25,7 +25,7 @@ struct Library {
 constexpr Library kLibraries[] = {
     {"moonring.native.tensor", &OpenTensor},         {"moonring.native.system", &OpenSystem},   {"moonring.native.comm", &OpenComm},
     {"moonring.native.attention", &OpenAttention},   {"moonring.native.model", &OpenModel},     {"moonring.native.data", &OpenData},
-    {"moonring.native.objectives", &OpenObjectives}, {"moonring.native.trainer", &OpenTrainer},
+    {"moonring.native.objectives", &OpenObjectives}, {"moonring.native.trainer", &OpenTrainer}, {"moonring.native.safetensors", &OpenSafetensors},
 };
 
 std::string ReadFile(const std::string& path) {
@@ -110,9 +110,9 @@ int ExitCode(const std::string& message, bool started) {
     if (absl::StrContains(message, absl::StrCat(absl::StatusCodeToString(later), ": "))) return 1;
   }
   if (started) return 1;
-  for (const absl::StatusCode known : {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound, absl::StatusCode::kFailedPrecondition,
-                                       absl::StatusCode::kUnimplemented, absl::StatusCode::kOutOfRange, absl::StatusCode::kPermissionDenied,
-                                       absl::StatusCode::kDataLoss}) {
+  for (const absl::StatusCode known :
+       {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound, absl::StatusCode::kFailedPrecondition, absl::StatusCode::kUnimplemented,
+        absl::StatusCode::kOutOfRange, absl::StatusCode::kPermissionDenied, absl::StatusCode::kDataLoss}) {
     if (absl::StrContains(message, absl::StrCat(absl::StatusCodeToString(known), ": "))) return 2;
   }
   return 1;

@@ -8,6 +8,7 @@ moonring.checks.train(config)
 moonring.launch(config.sequence_parallel_size, run.ranks(config))
 
 local mesh = run.mesh(config)
+local resumed, passed_over = moonring.resume.find(config, mesh)
 local memory = moonring.memory_report.start(config, mesh)
 local checkpoint, notes = models.open(config)
 local tokenizer = moonring.vocabulary.open(config, checkpoint, moonring.templates.settle)
@@ -23,6 +24,8 @@ if config.zero_stage > 0 then notes[#notes + 1] = tostring(zero) end
 local learner = models.learner(config, checkpoint, zero)
 local attention = run.attention(config, mesh, learner)
 local counts = run.counts(config, train:size(), mesh:dp_size())
+local digest = not config.streaming and train:digest() or nil
+if resumed then resumed:check(digest, counts.examples_per_step) end
 local objective = stages.objective(config, learner)
 local runtime = moonring.runtime.new { mesh = mesh, model = learner, attention = attention, objective = objective,
   group = config.per_device_train_batch_size * mesh:dp_size(), noise = stages.noise(config),
@@ -33,23 +36,39 @@ local optimizer, schedule = run.optimizer(config, states:parameters(), zero), ru
 local references = objective.needs_reference and stages.references(config, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh, zero = zero,
   datasets = stages.datasets(train, evals) }) or {}
 runtime.reference = references.train
-local journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention, memory = memory })
-for _, lines in ipairs { config.notes, notes, memory_notes } do
+local steps = run.steps(config, train, mesh, counts)
+if resumed then -- after the references, which are of the model before training
+  resumed:load(states, optimizer)
+  resumed:place(steps)
+  if objective.load_state and resumed.objective then objective.load_state(resumed.objective) end
+end
+local journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention, memory = memory, resumed = resumed and resumed.journal })
+for _, lines in ipairs { config.notes, notes, memory_notes or {}, resumed and resumed.notes or passed_over or {} } do
   for _, note in ipairs(lines) do journal:say(note) end
 end
 runtime.on_batch = function(batch) journal:attention(attention:describe(batch:sequence())) end
 local sample = moonring.journal.sampler(config, mesh, learner, tokenizer)
 
 local writes = mesh:rank() == 0
-local function save(folder) -- all ranks take part: they may hold parts of the weights
-  learner:save(folder, { write = writes })
+local function save(folder) -- all ranks take part in all of it, whatever fails: they may hold parts of the weights
+  local saved, why = pcall(learner.save, learner, folder, { write = writes })
   if objective.save then objective.save(folder, { write = writes }) end
+  if not saved then error(why, 0) end
   if objective.state and writes then moonring.system.write(folder .. "/objective_state.json", objective.state() .. "\n") end
 end
-local checkpoints = run.checkpoints(config, mesh, function(folder)
+local made = resumed and resumed.step or 0 -- steps
+local checkpoints
+checkpoints = run.checkpoints(config, mesh, function(folder)
   save(folder)
-  journal:state(folder)
-end)
+  journal:trainer_state(folder)
+  if config.save_only_model then return {} end
+  return moonring.resume.write(folder, mesh, { states = states, optimizer = optimizer, steps = steps, state = { step = made, config = moonring.resume.remembered(config), data = digest,
+    examples_per_step = counts.examples_per_step, journal = journal:state(), checkpoints = checkpoints:state(), objective = objective.state and objective.state() } })
+end, function(line) journal:say(line) end)
+if resumed then
+  checkpoints:resume(resumed.step, resumed.checkpoints)
+  if checkpoints.best then journal:best(checkpoints.best) end
+end
 
 local function evaluate()
   local all = {}
@@ -62,13 +81,13 @@ local function evaluate()
   return all
 end
 
-sample "before"
+if not resumed then sample "before" end
 mesh:barrier()
 moonring.trainer.release_memory() -- what preparing the data and loading the model took
 moonring.system.started()
 local evaluates, saves = run.due(config, "eval", counts), run.due(config, "save", counts)
-if evals and config.eval_on_start then evaluate() end
-for step, k in moonring.count(run.steps(config, train, mesh, counts)) do
+if evals and config.eval_on_start and not resumed then evaluate() end
+for step, k in moonring.count(steps, made) do
   local began = moonring.system.clock()
   local loss, metrics = runtime:backward(step, k)
   local norm = run.clip(config, states, step, k)
@@ -76,12 +95,15 @@ for step, k in moonring.count(run.steps(config, train, mesh, counts)) do
   optimizer:step(lr)
   states:publish()
   states:clear_gradients()
+  made = k
   journal:step { step = k, loss = loss, lr = lr, grad_norm = norm, tokens = step:tokens(), metrics = metrics, epoch = counts.epoch_after(step:epoch(), step:index()) }
   if evals and evaluates(k, step) and checkpoints:judge(evaluate(), k) then journal:best(checkpoints.best) end
+  checkpoints:poll()
   if saves(k, step) then checkpoints:save(k) end
   moonring.trainer.release_memory((moonring.system.clock() - began) / 100) -- where taking it again is a percent of the step at most
   if checkpoints.stale >= (config.early_stopping_steps or math.huge) then break end
 end
+checkpoints:settle()
 if config.load_best_model_at_end and checkpoints.best then
   journal:say("the best model is " .. checkpoints.best.folder)
   optimizer:close() -- makes room

@@ -1,7 +1,9 @@
---- The model-only checkpoints of a run: output_dir/checkpoint-N, the oldest removed beyond save_total_limit, the best kept in any case.
--- Rank 0 writes; every rank knows which are there.
+--- The checkpoints of a run: output_dir/checkpoint-N, whole or not there; the oldest removed beyond save_total_limit, the newest and the best kept in any case.
+-- All ranks write into checkpoint-N.partial. Its files then go to the disk, and are summed, on a thread beside the training; once all are there rank 0's thread writes manifest.json and
+-- gives the folder its name. What fails on the way costs this checkpoint alone: the run says so and goes on.
 local config = require "moonring.config"
 local system = require "moonring.native.system"
+local trainer = require "moonring.native.trainer"
 
 local checkpoints = {}
 local Checkpoints = {}
@@ -10,13 +12,29 @@ Checkpoints.__index = Checkpoints
 -- A count of steps from save_steps or eval_steps: below 1 it is a part of all steps.
 function checkpoints.interval(value, total_steps) return value < 1 and math.ceil(value * total_steps) or value end
 
+--- The steps whose checkpoint-STEP a folder has, the newest first.
+function checkpoints.list(dir)
+  local steps = {}
+  for _, name in ipairs(system.list(dir)) do
+    local step = name:match "^checkpoint%-(%d+)$"
+    if step and system.is_folder(dir .. "/" .. name) then steps[#steps + 1] = tonumber(step) end
+  end
+  table.sort(steps, function(a, b) return a > b end)
+  return steps
+end
+
 --- Options: dir, limit (absent: all are kept), metric (absent: none is best; else a metric of the evaluation, "loss", with or without "eval_"), greater (is better; absent: unless
--- it ends in "loss"), mesh, save (a function that writes a model to a folder, from rank 0; all ranks call it).
+-- it ends in "loss"), mesh, save (a function that writes a checkpoint into a folder and returns the names of the files that are this rank's alone; all ranks call it), say (takes a
+-- line for the log).
 function checkpoints.new(options)
   local metric = options.metric and (options.metric:find "^eval_" and options.metric or "eval_" .. options.metric)
   local greater = options.greater
   if metric and greater == nil then greater = not metric:find "loss$" end
-  return setmetatable({ dir = options.dir, limit = options.limit, metric = metric, greater = greater, mesh = options.mesh, write = options.save, kept = {}, stale = 0 }, Checkpoints)
+  for _, name in ipairs(options.mesh:rank() == 0 and system.list(options.dir) or {}) do
+    if name:find "^checkpoint%-%d+%.partial$" then system.remove(options.dir .. "/" .. name) end -- of a run that died as it saved
+  end
+  return setmetatable({ dir = options.dir, limit = options.limit, metric = metric, greater = greater, mesh = options.mesh, write = options.save, say = options.say, kept = {}, stale = 0 },
+    Checkpoints)
 end
 
 --- Takes an evaluation's numbers (by their "eval_" names) at a step: whether they are the best so far. `stale` counts the evaluations since the best.
@@ -35,6 +53,18 @@ function Checkpoints:judge(evaluation, step)
   return better
 end
 
+--- Goes on after a checkpoint: its step, and what state() gave then.
+function Checkpoints:resume(step, state)
+  self.best, self.stale, self.newest = state.best, state.stale, step
+  local kept = checkpoints.list(self.dir)
+  for i = #kept, 1, -1 do
+    if kept[i] <= step then self.kept[#self.kept + 1] = self.dir .. "/checkpoint-" .. kept[i] end
+  end
+end
+
+--- What of this a checkpoint holds.
+function Checkpoints:state() return { best = self.best, stale = self.stale } end
+
 -- The oldest that may go: not the newest, nor the best.
 local function oldest(self)
   for i = 1, #self.kept - 1 do
@@ -42,17 +72,92 @@ local function oldest(self)
   end
 end
 
---- Writes checkpoint-STEP, then removes what is beyond the limit.
+-- An error's words, without its code.
+local function words(why) return (tostring(why):gsub("^[A-Z_]+: ", "")) end
+
+-- What went wrong on the first rank where something did, the same on all; nil where all is well.
+local function agreed(self, ok, why)
+  for rank, text in ipairs(self.mesh:gather(ok and "" or "?" .. words(why))) do
+    if text ~= "" then return (self.mesh:size() > 1 and "rank " .. rank - 1 .. ": " or "") .. text:sub(2) end
+  end
+end
+
+-- Runs something on rank 0 alone.
+local function on_first(self, body)
+  if self.mesh:rank() ~= 0 then return agreed(self, true) end
+  return agreed(self, pcall(body))
+end
+
+-- On rank 0: a checkpoint that came to nothing.
+local function give_up(self, step, draft, why)
+  if self.mesh:rank() ~= 0 then return end
+  pcall(system.remove, draft)
+  local last = self.newest and ("checkpoint-%d is the last good one"):format(self.newest) or "there is none yet"
+  self.say(("checkpoint-%d was not saved: %s; %s; training goes on"):format(step, why, last))
+end
+
+-- The files that this rank flushes and sums: its own, and on rank 0 all that are nobody's own.
+local function mine(self, draft, own)
+  local taken = {}
+  for rank, text in ipairs(self.mesh:gather(table.concat(own, "\n"))) do
+    for name in text:gmatch "[^\n]+" do taken[name] = rank - 1 end
+  end
+  local names = {}
+  for _, name in ipairs(system.list(draft)) do
+    if (taken[name] or 0) == self.mesh:rank() and not name:find "^sealed%-" then names[#names + 1] = name end
+  end
+  return names
+end
+
+--- Begins to save checkpoint-STEP; poll and settle end it. Every rank must call it.
 function Checkpoints:save(step)
+  self:settle()
   local folder = self.dir .. "/checkpoint-" .. step
-  self.write(folder)
-  self.kept[#self.kept + 1] = folder
+  local draft = folder .. ".partial"
+  local failed = on_first(self, function()
+    system.remove(draft)
+    system.make_folder(draft)
+  end)
+  local ok, own = true, nil
+  if not failed then
+    ok, own = pcall(self.write, draft)
+    failed = agreed(self, ok, own)
+  end
+  if failed then return give_up(self, step, draft, failed) end
+  self.pending = { step = step, draft = draft, publisher = trainer.publish_checkpoint { draft = draft, folder = folder, names = mine(self, draft, own), step = step, rank = self.mesh:rank(),
+    ranks = self.mesh:size() } }
+end
+
+-- On rank 0: removes what is beyond the limit.
+local function rotate(self)
   while self.limit and #self.kept > math.max(self.limit, 1) do
     local gone = oldest(self)
-    if not gone then break end
-    if self.mesh:rank() == 0 then system.remove(gone) end
+    if not gone then return end
+    local ok, why = pcall(system.remove, gone)
+    if not ok then self.say(gone .. " could not be removed: " .. words(why)) end
   end
-  self.mesh:barrier()
+end
+
+-- What comes of the save that is under way, which rank 0 knows.
+local function conclude(self)
+  local save = self.pending
+  self.pending = nil
+  local ok, why = pcall(save.publisher.wait, save.publisher)
+  if self.mesh:rank() ~= 0 then return end
+  if not ok then return give_up(self, save.step, save.draft, words(why)) end
+  self.kept[#self.kept + 1], self.newest = self.dir .. "/checkpoint-" .. save.step, save.step
+  rotate(self)
+end
+
+--- Ends a save that is under way, waiting for the disk. Every rank must call it.
+function Checkpoints:settle()
+  if self.pending then conclude(self) end
+  self.mesh:barrier() -- one rank may know before another
+end
+
+--- Ends a save whose files have reached the disk; else nothing. No rank waits for another.
+function Checkpoints:poll()
+  if self.pending and self.pending.publisher:done() then conclude(self) end
 end
 
 return checkpoints

@@ -1,4 +1,5 @@
 --- What of a training configuration can be known to be wrong before anything is loaded. One function a subject; each ends the run with one line.
+local checkpoints = require "moonring.checkpoints"
 local config = require "moonring.config"
 local datasets = require "moonring.datasets"
 local deepspeed = require "moonring.deepspeed"
@@ -157,10 +158,20 @@ local function stream_training(c)
   if c.precompute_ref_log_probs then config.fail "precompute_ref_log_probs: a stream has no end before which all log-probs could be computed; leave streaming out, or let the reference live" end
 end
 
+-- true, auto or a folder; false is the same as nothing.
+local function resuming(c)
+  local asked = c.resume_from_checkpoint
+  if type(asked) == "string" then asked = ({ ["true"] = true, ["false"] = false })[asked:lower()] or (asked:lower() ~= "false" and asked) end
+  if asked ~= nil and type(asked) ~= "boolean" and type(asked) ~= "string" then config.fail("resume_from_checkpoint: wanted true, auto or a folder, got ", tostring(asked)) end
+  c.resume_from_checkpoint = asked or nil
+end
+
 local function folders(c)
   if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder") end
-  if #system.list(c.output_dir) > 0 and not c.overwrite_output_dir then
-    config.fail("output_dir: ", c.output_dir, " is not empty; overwrite_output_dir: true writes into it")
+  if #system.list(c.output_dir) > 0 and not c.overwrite_output_dir and not c.resume_from_checkpoint then
+    local newest = checkpoints.list(c.output_dir)[1]
+    local offer = newest and ("; resume_from_checkpoint: true goes on from its checkpoint-%d"):format(newest) or ""
+    config.fail("output_dir: ", c.output_dir, " is not empty; overwrite_output_dir: true writes into it", offer)
   end
   system.make_folder(c.output_dir)
 end
@@ -177,6 +188,7 @@ function checks.train(c)
   run.check_attention(c)
   deepspeed.apply(c)
   states(c)
+  resuming(c)
   folders(c)
 end
 

@@ -18,10 +18,12 @@ local moonring = {
   data = require "moonring.native.data",
   objectives = require "moonring.native.objectives",
   trainer = require "moonring.native.trainer",
+  safetensors = require "moonring.native.safetensors",
   config = config,
   checks = require "moonring.checks",
   objective = require "moonring.objective",
   reference = require "moonring.reference",
+  resume = require "moonring.resume",
   router = require "moonring.router",
   runtime = require "moonring.runtime",
   metrics = require "moonring.metrics",
@@ -105,9 +107,9 @@ function moonring.data.model_template(checkpoint, tokenizer)
   return find_model_template(files, tokenizer, checkpoint:path())
 end
 
---- Steps with their number: `for step, k in moonring.count(steps) do`, k = 1, 2, ...
-function moonring.count(steps)
-  local k = 0
+--- Steps with their number: `for step, k in moonring.count(steps) do`, k = 1, 2, ...; with `made` steps behind them, from there on.
+function moonring.count(steps, made)
+  local k = made or 0
   return function()
     k = k + 1
     return steps:next(), k

@@ -29,11 +29,12 @@ local function report(self)
   system.write(self.config.output_dir .. "/data_report.json", self.dataset:report_json() .. "\n")
 end
 
---- `parts`: { mesh, counts, checkpoint, dataset, attention, memory }; memory is a moonring.memory_report, or nil.
+--- `parts`: { mesh, counts, checkpoint, dataset, attention, memory, resumed }; memory is a moonring.memory_report, or nil; resumed what state() gave, of a run that goes on.
 function journal.open(config, parts)
   local mesh, counts = parts.mesh, parts.counts
   local self = setmetatable({ config = config, mesh = mesh, counts = counts, dataset = parts.dataset, memory = parts.memory, tokens = 0, since = {}, metrics = {}, total_loss = 0, steps = 0, chosen = {},
     evaluations = {} }, Journal)
+  for name, value in pairs(parts.resumed or {}) do self[name] = value end
   if mesh:rank() ~= 0 then return self end
   local function interval(value) return checkpoints.interval(value or config.logging_steps, counts.total_steps) end
   self.log = trainer.log {
@@ -45,6 +46,8 @@ function journal.open(config, parts)
     save_steps = interval(config.save_steps),
     train_batch_size = config.per_device_train_batch_size,
     flops_per_token = flops_per_token(parts.checkpoint),
+    first_step = self.steps,
+    first_tokens = self.tokens,
   }
   system.write(config.output_dir .. "/training_args.yaml", training_args.text(config, mesh:dp_size() * mesh:sp_size()))
   self.progress = trainer.progress { total_steps = counts.total_steps }
@@ -130,6 +133,12 @@ function Journal:evaluation(result, rows, seconds, of)
   return named
 end
 
+--- What of this a checkpoint holds.
+function Journal:state()
+  return { tokens = self.tokens, since = self.since, metrics = self.metrics, total_loss = self.total_loss, steps = self.steps, evaluations = self.evaluations, last_loss = self.last_loss,
+    last_evaluation = self.last_evaluation, evaluated = self.evaluated, epoch = self.epoch }
+end
+
 --- Notes the best checkpoint, for trainer_state.json: { metric, step, folder }.
 function Journal:best(best)
   if self.log then self.log:best { metric = best.metric, step = best.step, checkpoint = best.folder } end
@@ -144,7 +153,7 @@ function Journal:results(named)
 end
 
 --- trainer_state.json as of now in a checkpoint's folder.
-function Journal:state(folder)
+function Journal:trainer_state(folder)
   if self.log then self.log:state(folder) end
 end
 

@@ -6,6 +6,8 @@
 --   ignored  accepted with any value: it changes nothing here, for the reason given
 --   warned   accepted with any value, and a line says that another one than the default changes nothing, and why
 --   nullable null is a value beside the default: the key is then absent
+--   resume   what becomes of a run that goes on from a checkpoint under another value: "free" (nothing: the numbers are the same, or no one's), "told" (it goes on, and says so);
+--            absent or "refused": refused. A section may say it of all its rows
 local objectives = require "moonring.native.objectives"
 local system = require "moonring.native.system"
 local null = system.null
@@ -13,7 +15,8 @@ local null = system.null
 local keys = {}
 
 --- Rows under a heading, in the order of help.
-local function section(title, rows)
+local function section(title, rows, resume)
+  for _, row in ipairs(rows) do row.resume = row.resume or resume end
   keys[#keys + 1] = { title = title, rows = rows }
 end
 
@@ -40,15 +43,15 @@ section("Model", {
   { "enable_liger_kernel", "bool", false, "fused kernels", ignored = "fused kernels are always on" },
   { "use_unsloth", "bool", false, "Unsloth's kernels", only = later },
   { "use_unsloth_gc", "bool", false, "Unsloth's recompute", ignored = "recompute says it" },
-  { "disable_gradient_checkpointing", "bool", false, "keep every activation: the same as recompute: none" },
+  { "disable_gradient_checkpointing", "bool", false, "keep every activation: the same as recompute: none", resume = "free" },
   { "gradient_checkpointing", "bool", false, "recompute of blocks", ignored = "it is on unless disable_gradient_checkpointing" },
   { "use_reentrant_gc", "bool", true, "the kind of recompute", ignored = "there is one" },
   { "recompute", "string", "block", "what backward makes again: each block from its input; selective: all of a block but its attention; or nothing; auto: as little as there is "
-    .. "memory for (memory_limit)", choices = { "block", "selective", "none", "auto" } },
+    .. "memory for (memory_limit)", choices = { "block", "selective", "none", "auto" }, resume = "free" },
   { "activation_offload", "string", null, "where blocks' inputs wait for their backward, with recompute: block or selective: cpu (host memory; on the CPU they are there anyway) or disk (in "
-    .. "files without a name in activation_dir)", choices = { "cpu", "disk" } },
-  { "activation_dir", "string", null, "a folder on a disk for activation_offload: disk; absent: output_dir" },
-  { "tile_mib", "int", 64, "MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of logits at a time; 0: all rows at once" },
+    .. "files without a name in activation_dir)", choices = { "cpu", "disk" }, resume = "free" },
+  { "activation_dir", "string", null, "a folder on a disk for activation_offload: disk; absent: output_dir", resume = "free" },
+  { "tile_mib", "int", 64, "MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of logits at a time; 0: all rows at once", resume = "free" },
   { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },
   { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
   { "train_from_scratch", "bool", false, "random weights", only = later },
@@ -70,12 +73,12 @@ section("Sequence parallel", {
   { "memory_check", "string", "refuse", "where a run is foretold to take more memory than there is: refuse it before training, warn, or do not look (off)",
     choices = { "refuse", "warn", "off" } },
   { "memory_limit", "string", null, "memory that a rank may take by memory_check (80GiB, 500MB, ...); absent: what its machine has" },
-})
+}, "free")
 
 section("Data", {
   { "dataset", "list", null, "names from dataset_info.json" },
-  { "eval_dataset", "list", null, "names of data sets to evaluate on; excludes val_size" },
-  { "dataset_dir", "string", "data", "the folder of dataset_info.json" },
+  { "eval_dataset", "list", null, "names of data sets to evaluate on; excludes val_size", resume = "free" },
+  { "dataset_dir", "string", "data", "the folder of dataset_info.json", resume = "free" },
   { "template", "string", null, "the chat template: a name (moonring help templates) or a file of one's own (PATH.lua); absent: told from the model's chat_template, or empty" },
   { "cutoff_len", "int", 2048, "tokens of an example, prompt and response, at most" },
   { "overlong", "string", "truncate", "what becomes of a longer example", choices = { "truncate", "drop", "error" } },
@@ -92,17 +95,17 @@ section("Data", {
   { "neat_packing", "bool", false, "stage sft: rows of cutoff_len tokens as LLaMA-Factory forms them, each text by itself" },
   { "ignore_pad_token_for_loss", "bool", true, "no loss on padding", ignored = "there is no padding" },
   { "preprocessing_batch_size", "int", 1000, "rows that are joined or packed together (packing, neat_packing), or whose answers are exchanged (kto)" },
-  { "preprocessing_num_workers", "int", null, "threads that prepare rows; absent: the cores of this rank, 16 at most. Examples are the same for any number (LLaMA-Factory's, where rows are packed or mismatched, begin batches of their own)" },
-  { "dataloader_num_workers", "int", 0, "streaming: parts that each data set is read in, each with a buffer of its own, as the processes of LLaMA-Factory are; 0: one part. Else one thread prepares steps ahead, whatever this says" },
+  { "preprocessing_num_workers", "int", null, "threads that prepare rows; absent: the cores of this rank, 16 at most. Examples are the same for any number (LLaMA-Factory's, where rows are packed or mismatched, begin batches of their own)", resume = "free" },
+  { "dataloader_num_workers", "int", 0, "streaming: parts that each data set is read in, each with a buffer of its own, as the processes of LLaMA-Factory are; 0: one part. Else one thread prepares steps ahead, whatever this says", resume = "free" },
   { "dataloader_pin_memory", "bool", true, "pinned host memory", ignored = "" },
   { "dataloader_drop_last", "bool", false, "leave out what of an epoch fills no batch of per_device_train_batch_size x dp; a stream has every row, as in LLaMA-Factory" },
-  { "overwrite_cache", "bool", false, "compute reference log-probs again; prepared data is not cached" },
-  { "tokenized_path", "string", null, "a folder of prepared data, in the form of the datasets library's save_to_disk, which LLaMA-Factory writes: read in place of the data sets where it is there, else written once they are prepared" },
+  { "overwrite_cache", "bool", false, "compute reference log-probs again; prepared data is not cached", resume = "free" },
+  { "tokenized_path", "string", null, "a folder of prepared data, in the form of the datasets library's save_to_disk, which LLaMA-Factory writes: read in place of the data sets where it is there, else written once they are prepared", resume = "free" },
   { "default_system", "string", null, "the system prompt where an example has none" },
   { "tool_format", "string", null, "how tools and their calls are written, by name; absent: as the template does" },
   { "enable_thinking", "bool", true, "reasoning templates: an answer without a thought learns an empty one; false: thoughts are taken out, an empty one is given; null: they stay, and an empty one is given where there is none", nullable = true },
   { "preserve_thinking", "bool", false, "reasoning templates: earlier answers keep their thoughts in pairs, judged answers, chats and with mask_history" },
-  { "eval_on_each_dataset", "bool", false, "evaluate the data sets of eval_dataset one by one: eval_NAME_loss and so on" },
+  { "eval_on_each_dataset", "bool", false, "evaluate the data sets of eval_dataset one by one: eval_NAME_loss and so on", resume = "free" },
   { "group_by_length", "bool", false, "batches of like lengths", only = later },
   { "data_shared_file_system", "bool", false, "one node prepares for all", ignored = "" },
   { "remove_unused_columns", "bool", false, "drop columns", ignored = "" },
@@ -126,8 +129,8 @@ section("Method", {
   { "label_smoothing_factor", "float", 0.0,
     "stages pt and sft: this part of each target is spread over the vocabulary. Divided by the step's count like any loss (LLaMA-Factory's grows with accumulation)" },
   { "neftune_noise_alpha", "float", null, "uniform noise of +-alpha / sqrt(tokens x hidden size) on the embeddings while training (NEFTune, arXiv 2310.05914); tokens: of the document" },
-  { "compute_accuracy", "bool", false, "stages pt and sft: accuracy of the tokens in evaluation; a reward model's is always there" },
-  { "early_stopping_steps", "int", null, "end after so many evaluations in a row without a better metric_for_best_model" },
+  { "compute_accuracy", "bool", false, "stages pt and sft: accuracy of the tokens in evaluation; a reward model's is always there", resume = "free" },
+  { "early_stopping_steps", "int", null, "end after so many evaluations in a row without a better metric_for_best_model", resume = "free" },
 })
 
 section("Preferences", {
@@ -143,7 +146,7 @@ section("Preferences", {
   { "kto_rejected_weight", "float", 1.0, "stage kto: weight of undesired ones" },
   { "ref_model", "string", null, "the reference model; absent: the model as it is before training (LoRA: with its adapter off)" },
   { "ref_model_adapters", "list", null, "adapter folders merged into ref_model" },
-  { "precompute_ref_log_probs", "bool", false, "compute the reference's log-probs once and keep them in output_dir; then no reference model is held" },
+  { "precompute_ref_log_probs", "bool", false, "compute the reference's log-probs once and keep them in output_dir; then no reference model is held", resume = "free" },
 })
 
 section("LoRA", {
@@ -170,23 +173,23 @@ section("Freeze", {
 })
 
 section("Optimization", {
-  { "per_device_train_batch_size", "int", 8, "examples of a micro-batch for each data-parallel rank" },
-  { "gradient_accumulation_steps", "int", 1, "micro-batches of a step" },
-  { "learning_rate", "float", 5e-5, "its peak" },
-  { "num_train_epochs", "float", 3.0, "passes over the data" },
-  { "max_steps", "int", -1, "steps in all; above 0 it wins over num_train_epochs" },
+  { "per_device_train_batch_size", "int", 8, "examples of a micro-batch for each data-parallel rank", resume = "free" },
+  { "gradient_accumulation_steps", "int", 1, "micro-batches of a step", resume = "free" },
+  { "learning_rate", "float", 5e-5, "its peak", resume = "told" },
+  { "num_train_epochs", "float", 3.0, "passes over the data", resume = "told" },
+  { "max_steps", "int", -1, "steps in all; above 0 it wins over num_train_epochs", resume = "told" },
   { "lr_scheduler_type", "string", "linear", "how the rate falls", choices = { "linear", "cosine", "cosine_with_restarts", "cosine_with_min_lr",
-    "cosine_warmup_with_min_lr", "polynomial", "inverse_sqrt", "warmup_stable_decay", "constant", "constant_with_warmup" }, others = { "reduce_lr_on_plateau" } },
-  { "lr_scheduler_kwargs", "any", null, "options of the schedule: num_cycles, min_lr, min_lr_rate, warmup_lr_rate, lr_end, power, num_stable_steps, num_decay_steps, warmup_type, decay_type, min_lr_ratio" },
-  { "warmup_ratio", "float", 0.0, "part of the steps in which the rate rises" },
-  { "warmup_steps", "int", 0, "steps in which it rises; above 0 it wins over the ratio" },
+    "cosine_warmup_with_min_lr", "polynomial", "inverse_sqrt", "warmup_stable_decay", "constant", "constant_with_warmup" }, others = { "reduce_lr_on_plateau" }, resume = "told" },
+  { "lr_scheduler_kwargs", "any", null, "options of the schedule: num_cycles, min_lr, min_lr_rate, warmup_lr_rate, lr_end, power, num_stable_steps, num_decay_steps, warmup_type, decay_type, min_lr_ratio", resume = "told" },
+  { "warmup_ratio", "float", 0.0, "part of the steps in which the rate rises", resume = "told" },
+  { "warmup_steps", "int", 0, "steps in which it rises; above 0 it wins over the ratio", resume = "told" },
   { "optim", "string", "adamw_torch", "AdamW with fp32 state, or plain gradient descent", choices = { "adamw_torch", "adamw_torch_fused", "sgd" } },
   { "optim_args", "string", null, "options of the optimizer", only = later },
-  { "weight_decay", "float", 0.0, "decoupled; not on biases and norms" },
-  { "adam_beta1", "float", 0.9, "AdamW's first moment" },
-  { "adam_beta2", "float", 0.999, "AdamW's second moment" },
-  { "adam_epsilon", "float", 1e-8, "AdamW's epsilon" },
-  { "max_grad_norm", "float", 1.0, "gradients of a larger norm are scaled down to it; 0: never" },
+  { "weight_decay", "float", 0.0, "decoupled; not on biases and norms", resume = "told" },
+  { "adam_beta1", "float", 0.9, "AdamW's first moment", resume = "told" },
+  { "adam_beta2", "float", 0.999, "AdamW's second moment", resume = "told" },
+  { "adam_epsilon", "float", 1e-8, "AdamW's epsilon", resume = "told" },
+  { "max_grad_norm", "float", 1.0, "gradients of a larger norm are scaled down to it; 0: never", resume = "told" },
   { "average_tokens_across_devices", "bool", true, "one divisor for all ranks", only = "there is one divisor, of the whole step" },
 })
 
@@ -201,7 +204,7 @@ section("States", {
   { "fsdp_config", "any", null, "sharded states", ignored = "as fsdp" },
   { "fsdp_min_num_params", "int", 0, "sharded states", ignored = "as fsdp" },
   { "fsdp_transformer_layer_cls_to_wrap", "string", null, "sharded states", ignored = "as fsdp" },
-})
+}, "free")
 
 section("Run", {
   { "output_dir", "string", null, "where the model, the log and the plot go" },
@@ -210,8 +213,8 @@ section("Run", {
   { "do_eval", "bool", false, "evaluate after the training too; so it is wherever eval_strategy is not no" },
   { "do_predict", "bool", false, "predict", only = later },
   { "predict_with_generate", "bool", false, "generate in evaluation", only = later },
-  { "seed", "int", 42, "of the order of examples" },
-  { "data_seed", "int", null, "the same, where it differs from seed" },
+  { "seed", "int", 42, "of the order of examples", resume = "refused" },
+  { "data_seed", "int", null, "the same, where it differs from seed", resume = "refused" },
   { "full_determinism", "bool", false, "deterministic kernels", ignored = "on the CPU they always are" },
   { "logging_steps", "int", 500, "steps between lines of the log" },
   { "logging_first_step", "bool", false, "log the first step too" },
@@ -225,7 +228,7 @@ section("Run", {
   { "save_strategy", "string", "steps", "when a checkpoint-N of the model is written", choices = { "no", "steps", "epoch" }, others = { "best" } },
   { "save_steps", "float", 500, "steps between checkpoints; below 1: a part of all steps. The last step has one too" },
   { "save_total_limit", "int", null, "checkpoints kept; the best one is kept besides" },
-  { "save_only_model", "bool", false, "checkpoints without states", ignored = "checkpoints hold the model alone" },
+  { "save_only_model", "bool", false, "checkpoints hold the model alone: no run can go on from them" },
   { "save_safetensors", "bool", true, "the format", ignored = "it is always safetensors" },
   { "eval_strategy", "string", "no", "when to evaluate", choices = { "no", "steps", "epoch" } },
   { "eval_steps", "float", null, "steps between evaluations; below 1: a part of all steps; absent: logging_steps" },
@@ -234,20 +237,20 @@ section("Run", {
   { "load_best_model_at_end", "bool", false, "end with the best checkpoint; save_strategy and eval_strategy must agree" },
   { "metric_for_best_model", "string", null, "which number of an evaluation says so; absent: loss" },
   { "greater_is_better", "bool", null, "absent: unless the metric ends in loss" },
-  { "resume_from_checkpoint", "any", null, "go on from a checkpoint", only = later },
-  { "ignore_data_skip", "bool", false, "resume at the data's beginning", ignored = "there is no resume yet" },
+  { "resume_from_checkpoint", "any", null, "go on from a checkpoint: true (the newest whole one in output_dir), auto (the same, and from the beginning where there is none), or its folder" },
+  { "ignore_data_skip", "bool", false, "go on at the data's beginning, and whatever has changed in the configuration" },
   { "ddp_timeout", "float", 1800, "seconds that a collective may take" },
   { "use_cpu", "bool", false, "no GPU; the same as --device cpu" },
   { "include_num_input_tokens_seen", "bool", false, "count tokens", ignored = "the log always has them" },
   { "include_effective_tokens_per_second", "bool", false, "token rate", ignored = "the log always has it" },
-})
+}, "free")
 
 section("Export", {
   { "export_dir", "string", null, "moonring export: the folder to write the merged model to" },
   { "export_size", "int", 5, "GB of a file at most" },
   { "export_device", "string", "cpu", "where it is merged", ignored = "in memory" },
   { "export_legacy_format", "bool", false, "pytorch_model.bin", only = "safetensors alone" },
-})
+}, "free")
 
 section("Generation", {
   { "max_new_tokens", "int", 1024, "tokens of an answer at most" },
@@ -257,7 +260,7 @@ section("Generation", {
   { "repetition_penalty", "float", 1.0, "of tokens already there" },
   { "do_sample", "bool", null, "sample; absent: where temperature, top_p or top_k is given; else the likeliest token" },
   { "num_beams", "int", 1, "beam search", only = later },
-})
+}, "free")
 
 for _, foreign in ipairs(require "moonring.foreign_keys") do section(foreign.title, foreign.rows) end
 

@@ -1,6 +1,6 @@
 ---@meta moonring.checkpoints
 
---- The model-only checkpoints of a run: output_dir/checkpoint-N, the oldest removed beyond a limit, the best kept in any case.
+--- The checkpoints of a run: output_dir/checkpoint-N, whole or not there; the oldest removed beyond a limit, the newest and the best kept in any case.
 ---@class moonring.checkpoints
 local checkpoints = {}
 
@@ -10,10 +10,16 @@ local checkpoints = {}
 ---@return integer
 function checkpoints.interval(value, total_steps) end
 
+--- The steps whose checkpoint-STEP a folder has, whole or broken.
+---@param dir string
+---@return integer[] the newest first
+function checkpoints.list(dir) end
+
 ---@class moonring.CheckpointsOptions
 ---@field dir string
 ---@field mesh moonring.Mesh
----@field save fun(folder: string) writes the model, from rank 0; every rank calls it
+---@field save fun(folder: string): string[] writes one into an empty folder, on every rank; returns the names of this rank's own files
+---@field say fun(line: string) takes a line for the log, on every rank
 ---@field limit? integer how many are kept; all where absent
 ---@field metric? string of an evaluation, with or without "eval_"; none is best where absent
 ---@field greater? boolean is better; where absent, unless the metric ends in "loss"
@@ -26,9 +32,12 @@ function checkpoints.new(options) end
 ---@class moonring.Checkpoints
 ---@field dir string
 ---@field mesh moonring.Mesh
----@field write fun(folder: string)
+---@field write fun(folder: string): string[]
+---@field say fun(line: string)
 ---@field kept string[] folders, the oldest first
 ---@field stale integer evaluations since the best
+---@field newest? integer step of the last that is whole; on rank 0
+---@field pending? table the one that is under way: { step, draft, publisher }
 ---@field limit? integer
 ---@field metric? string
 ---@field greater? boolean
@@ -41,8 +50,23 @@ local Checkpoints = {}
 ---@return boolean
 function Checkpoints:judge(evaluation, step) end
 
---- Writes checkpoint-STEP, then removes what is beyond the limit. Collective over all ranks.
+--- Goes on after a checkpoint.
+---@param step integer its own
+---@param state table what state() gave then
+function Checkpoints:resume(step, state) end
+
+--- What of this a checkpoint holds.
+---@return table { best, stale }
+function Checkpoints:state() end
+
+--- Begins to save checkpoint-STEP; what fails costs this checkpoint alone, and is said. Collective over all ranks.
 ---@param step integer
 function Checkpoints:save(step) end
+
+--- Ends a save whose files have reached the disk, and removes what is beyond the limit; else nothing.
+function Checkpoints:poll() end
+
+--- The same, waiting for the disk. Collective over all ranks.
+function Checkpoints:settle() end
 
 return checkpoints

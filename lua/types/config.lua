@@ -130,6 +130,9 @@ local config = {}
 ---@field sample_prompt? string a question that the model answers before and after the training
 ---@field save_strategy "no" | "steps" | "epoch" when a checkpoint-N of the model is written; steps where absent
 ---@field save_steps number steps between checkpoints; below 1: a part of all steps. The last step has one too; 500 where absent
+---@field save_only_model boolean checkpoints hold the model alone: no run can go on from them; false where absent
+---@field resume_from_checkpoint? table | string go on from a checkpoint: true, "auto" or its folder
+---@field ignore_data_skip boolean go on at the data's beginning, and whatever has changed in the configuration; false where absent
 ---@field save_total_limit? integer checkpoints kept; the best one is kept besides
 ---@field eval_strategy "no" | "steps" | "epoch" when to evaluate; no where absent
 ---@field eval_steps? number steps between evaluations; below 1: a part of all steps; absent: logging_steps
@@ -160,6 +163,7 @@ local config = {}
 ---@field ignored? string any value is accepted and changes nothing, for this reason
 ---@field warned? string the same, and a line says so where it is not the default
 ---@field nullable? boolean null is a value beside the default
+---@field resume? "free" | "told" | "refused" what becomes of a run that goes on from a checkpoint under another value; refused where absent
 
 --- Reads a file and the overrides, which win. Errors name the file and line: an unknown key (with the nearest), one that is not supported
 --- yet, a value of a wrong type. They end the process with exit code 2.

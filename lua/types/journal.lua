@@ -12,6 +12,7 @@ local journal = {}
 ---@field dataset moonring.Dataset what it learns from
 ---@field attention moonring.Attention
 ---@field memory? moonring.MemoryReport
+---@field resumed? table what state() gave, of a run that goes on
 
 --- Opens the log in output_dir, writes training_args.yaml and says what is about to be trained, on rank 0.
 ---@param config moonring.Configuration
@@ -89,7 +90,11 @@ function Journal:results(named) end
 
 --- trainer_state.json as of now in the folder of a checkpoint.
 ---@param folder string
-function Journal:state(folder) end
+function Journal:trainer_state(folder) end
+
+--- What of the journal a checkpoint holds: sums since the last line, the evaluations so far and the like.
+---@return table
+function Journal:state() end
 
 --- Writes the model card, README.md. After the last evaluation.
 function Journal:card() end

@@ -19,6 +19,8 @@
 ---@field data moonring.data
 ---@field objectives moonring.objectives
 ---@field trainer moonring.trainer
+---@field safetensors moonring.safetensors
+---@field resume moonring.resume
 ---@field system moonring.system
 ---@field config moonring.config
 ---@field checks moonring.checks
@@ -98,7 +100,8 @@ function moonring.launch(sp, ranks) end
 
 --- Steps with their number from 1: `for step, k in moonring.count(dataset:steps { ... }) do`.
 ---@param steps moonring.Steps
+---@param made? integer steps behind them; 0 where absent
 ---@return fun(): moonring.Step?, integer
-function moonring.count(steps) end
+function moonring.count(steps, made) end
 
 return moonring

@@ -85,9 +85,10 @@ function run.due(c, what, counts) end
 --- The checkpoints of a run, by save_total_limit and metric_for_best_model.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
----@param save fun(folder: string) called on every rank
+---@param save fun(folder: string): string[] writes one, on every rank; returns the names of this rank's own files
+---@param say fun(line: string)
 ---@return moonring.Checkpoints
-function run.checkpoints(c, mesh, save) end
+function run.checkpoints(c, mesh, save, say) end
 
 --- Clips by max_grad_norm. Errors: ABORTED where the norm is not finite, naming parameters, step and examples.
 ---@param c moonring.Configuration

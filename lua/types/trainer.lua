@@ -115,6 +115,8 @@ function trainer.heat_map(path, options) end
 ---@field save_steps? integer the same; 500 where absent
 ---@field train_batch_size? integer the same; 1 where absent
 ---@field flops_per_token? number of a forward and a backward pass; total_flos is so many times the tokens
+---@field first_step? integer steps made before, of a run that goes on: the lines up to there are kept; 0 where absent
+---@field first_tokens? integer that these steps took; 0 where absent
 
 --- The log of a run, under LLaMA-Factory's and Transformers' names: trainer_log.jsonl as it comes, trainer_state.json, train_results.json and
 --- all_results.json at the end. By one rank.
@@ -129,6 +131,37 @@ function trainer.log(options) end
 ---@param options moonring.ProgressOptions
 ---@return moonring.Progress
 function trainer.progress(options) end
+
+---@class moonring.PublisherOptions
+---@field draft string the folder that all ranks wrote into
+---@field folder string its name to be; a folder of that name goes
+---@field names string[] this rank's files in it
+---@field step integer
+---@field rank? integer 0 where absent
+---@field ranks? integer 1 where absent
+
+--- Flushes this rank's files to the disk and sums them, on a thread of its own; on rank 0, once all ranks have, writes manifest.json and gives the folder its name. No rank
+--- calls another: they meet in the folder.
+---@param options moonring.PublisherOptions
+---@return moonring.Publisher
+function trainer.publish_checkpoint(options) end
+
+--- Raises where a folder is no whole checkpoint, and says why. Reads every byte of it.
+---@param folder string
+function trainer.check_checkpoint(folder) end
+
+---@class moonring.Publisher
+local Publisher = {}
+
+--- Whether the checkpoint is whole (on rank 0; elsewhere: this rank's part of it), or failed to become so.
+---@return boolean
+function Publisher:done() end
+
+--- Waits. Raises what the disk failed with.
+function Publisher:wait() end
+
+--- Waits for this rank's files alone.
+function Publisher:close() end
 
 --- The most memory that this process ever held, in bytes; 0 where the kernel does not say.
 ---@return integer
@@ -241,6 +274,22 @@ function States:lockstep() end
 ---@return integer weights
 ---@return integer gradients
 function States:bytes() end
+
+--- Which part of the states this rank holds.
+---@return integer index of the part, from 0
+---@return integer parts
+---@return boolean first whether this rank is the first of those that hold it: it writes checkpoints
+function States:place() end
+
+--- This rank's part of a checkpoint: weight/NAME, and the optimizer's by the optimizer's names. The live tensors, not copies.
+---@param optimizer moonring.Optimizer over parameters()
+---@return table<string, moonring.Tensor>
+function States:save(optimizer) end
+
+--- Goes on from the parts that save gave on each rank, in their order, however many; then publish. Raises where names, shapes or dtypes are others.
+---@param optimizer moonring.Optimizer over parameters()
+---@param saved table<string, moonring.Tensor>[]
+function States:load(optimizer, saved) end
 
 function States:close() end
 

@@ -114,7 +114,15 @@ do
   o.Batch = moonring.batch.new(o.MicroBatch, o.Attention, o.Mesh)
   o.Runtime = moonring.runtime.new { mesh = o.Mesh, model = o.Model, attention = o.Attention, objective = moonring.objective.sft {} }
   o.Router = moonring.router.new { model = o.Model, coefficient = 0.01, size = 4 }
-  o.Checkpoints = moonring.checkpoints.new { dir = scratch, mesh = o.Mesh, save = function() end }
+  o.Checkpoints = moonring.checkpoints.new { dir = scratch, mesh = o.Mesh, save = function() return {} end, say = print }
+  local saved = scratch .. "/checkpoint-1"
+  moonring.system.make_folder(saved .. ".partial")
+  local going_on = moonring.config.load(nil, { "resume_from_checkpoint=" .. saved })
+  local state = { step = 1, config = moonring.resume.remembered(going_on), data = "digest", examples_per_step = 2, journal = {}, checkpoints = {}, objective = "" }
+  moonring.system.write(saved .. ".partial/training_state.json", moonring.system.json_encode(state))
+  o.Publisher = moonring.trainer.publish_checkpoint { draft = saved .. ".partial", folder = saved, names = { "training_state.json" }, step = 1 }
+  o.Publisher:wait()
+  o.Resumed = moonring.resume.find(going_on, o.Mesh)
   local rank_1 = { rank = function() return 1 end } -- which writes no log
   o.Journal = moonring.journal.open(moonring.config.load(nil, {}), { mesh = rank_1, counts = {}, checkpoint = o.Checkpoint, dataset = o.Dataset, attention = o.Attention })
 end
@@ -128,7 +136,7 @@ for module, class in pairs(modules) do
 end
 local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
-for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Router", "Runtime" } do live["moonring." .. name] = getmetatable(objects[name]) end
+for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Resumed", "Router", "Runtime" } do live["moonring." .. name] = getmetatable(objects[name]) end
 
 -- Sections ----------------------------------------------------------------------------------------------------------------------------
 
@@ -378,7 +386,7 @@ function sections.records()
   fields("inspect.memory", "moonring.RecipeMemory", moonring.inspect.memory(objects.Checkpoint, 64)[1])
   local sampling = moonring.chat.sampling(defaults)
   for name in pairs(sampling) do check(classes["moonring.GenerateOptions"].fields[name], "chat.sampling has ", name) end
-  for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Router", "Runtime" } do fields(name, "moonring." .. name, objects[name]) end
+  for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Resumed", "Router", "Runtime" } do fields(name, "moonring." .. name, objects[name]) end
 end
 
 -- Every object prints itself, closes twice, says so, and is no use afterwards.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +39,12 @@ const std::string& Host() {
   dup2(err[1], STDERR_FILENO);
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "BUILD_WORKING_DIRECTORY"}) {
     unsetenv(name);
+  }
+  if (options.largest_file > 0) {
+    const auto bytes = static_cast<rlim_t>(options.largest_file);
+    const rlimit limit{bytes, bytes};
+    ::signal(SIGXFSZ, SIG_IGN);  // so that it is an error of the write
+    setrlimit(RLIMIT_FSIZE, &limit);
   }
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> argv = {const_cast<char*>(Host().c_str())};

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
@@ -23,6 +24,7 @@ struct CommandOptions {
   std::string folder;                              // to run in; "": this one
   std::string input;                               // stdin; at most what a pipe holds
   std::chrono::seconds limit{60};
+  int64_t largest_file = 0;  // bytes, beyond which a write fails as on a full disk; 0: none
 };
 
 struct CommandResult {

@@ -1,0 +1,44 @@
+// Tensors by name in a safetensors file.
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/status/status.h"
+#include "comm/status_macros.h"
+#include "lua/bindings.h"
+#include "lua/stack.h"
+#include "lua/tensor.h"
+#include "model/safetensors.h"
+#include "model/safetensors_writer.h"
+#include "model/staged_files.h"
+
+namespace moonring::lua {
+namespace {
+
+absl::Status Write(std::string path, std::map<std::string, at::Tensor> tensors) {
+  const std::filesystem::path file(path);
+  std::vector<model::TensorToWrite> written;
+  for (const auto& [name, tensor] : tensors) written.push_back({name, tensor.sizes().vec(), tensor.scalar_type(), [tensor = tensor] { return tensor; }});
+  ASSIGN_OR_RETURN(model::StagedFiles staged, model::StagedFiles::Create(file.has_parent_path() ? file.parent_path().string() : "."));
+  RETURN_IF_ERROR(model::StageSafetensors(staged, file.filename().string(), written));
+  return staged.Commit();
+}
+
+absl::StatusOr<std::map<std::string, at::Tensor>> Read(std::string path) {
+  ASSIGN_OR_RETURN(const auto file, model::SafetensorsFile::Open(path));
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& [name, entry] : file->entries()) {
+    ASSIGN_OR_RETURN(tensors[name], file->Read(name));
+  }
+  return tensors;
+}
+
+}  // namespace
+
+void OpenSafetensors(lua_State* L) { PushModule(L, "moonring.safetensors", {{"write", Bind<&Write>}, {"read", Bind<&Read>}}); }
+
+}  // namespace moonring::lua

@@ -1,0 +1,156 @@
+--- Going on from a checkpoint: which one, whether the run is the one that was interrupted, and what it was in the middle of.
+--   checkpoint-N/training_state.json   the step, the configuration, the journal's sums, the best evaluation
+--   checkpoint-N/data_state            where the data stands
+--   checkpoint-N/states-*.safetensors  weights and optimizer's state, by the ranks that parted them
+local checkpoints = require "moonring.checkpoints"
+local config = require "moonring.config"
+local keys = require "moonring.keys"
+local safetensors = require "moonring.native.safetensors"
+local system = require "moonring.native.system"
+local tensor = require "moonring.native.tensor"
+local trainer = require "moonring.native.trainer"
+
+local resume = {}
+local Resumed = {}
+Resumed.__index = Resumed
+
+local STATE, DATA = "training_state.json", "data_state"
+
+-- The words of an error, without its code.
+local function words(why) return (tostring(why):gsub("^[A-Z_]+: ", "")) end
+
+-- Why a folder is no checkpoint to go on from; nil where it is one.
+local function broken(folder)
+  local ok, why = pcall(trainer.check_checkpoint, folder)
+  if not ok then return words(why) end
+  if not system.exists(folder .. "/" .. STATE) then return folder .. ": it holds a model alone, as save_only_model asked" end
+end
+
+-- The folder that resume_from_checkpoint names, or the newest whole checkpoint; and lines about those that are broken.
+local function choose(c)
+  local asked, notes = c.resume_from_checkpoint, {}
+  if asked ~= true and asked ~= "auto" then
+    local why = system.is_folder(asked) and broken(asked) or not system.is_folder(asked) and asked .. ": no such folder"
+    if why then config.fail("resume_from_checkpoint: ", why) end
+    return asked, notes
+  end
+  for _, step in ipairs(checkpoints.list(c.output_dir)) do
+    local folder = c.output_dir .. "/checkpoint-" .. step
+    local why = broken(folder)
+    if not why then return folder, notes end
+    notes[#notes + 1] = "passed over: " .. why
+  end
+  if asked == true then config.fail("resume_from_checkpoint: no whole checkpoint in ", c.output_dir, #notes > 0 and ": " .. table.concat(notes, "; ") or "") end
+  return nil, notes
+end
+
+local function show(value) return value == nil and "nothing" or type(value) == "table" and system.json_encode(value) or tostring(value) end
+
+local told = {}
+for _, section in ipairs(keys) do
+  for _, row in ipairs(section.rows) do told[row[1]] = row.resume == "told" end
+end
+
+--- What a checkpoint remembers of a configuration: the value of each key that settles a run's numbers.
+function resume.remembered(c)
+  local values = {}
+  for _, section in ipairs(keys) do
+    for _, row in ipairs(section.rows) do
+      if not (row.resume == "free" or row.only or row.ignored or row.warned) then values[row[1]] = c[row[1]] end
+    end
+  end
+  return values
+end
+
+-- "cutoff_len was 512, is 1024", for each key that settles numbers: of those that may change, and of those that may not; sorted.
+local function differences(saved, c)
+  local may, may_not, now = {}, {}, resume.remembered(c)
+  local names = {}
+  for name in pairs(saved) do names[name] = true end
+  for name in pairs(now) do names[name] = true end
+  for name in pairs(names) do
+    local list = told[name] and may or may_not
+    if show(saved[name]) ~= show(now[name]) then list[#list + 1] = ("%s was %s, is %s"):format(name, show(saved[name]), show(now[name])) end
+  end
+  table.sort(may)
+  table.sort(may_not)
+  return may, may_not
+end
+
+local function refuse(self, changes)
+  if #changes == 0 then return end
+  config.fail("resume_from_checkpoint: ", self.folder, " is of another run: ", table.concat(changes, "; "), "; ignore_data_skip: true goes on all the same, at the data's beginning")
+end
+
+--- The checkpoint that a configuration goes on from; nil where it begins anew. A configuration whose numbers would be other ones is refused, unless ignore_data_skip. Rank 0 looks, and
+-- reads every byte; every rank must call it.
+function resume.find(c, mesh)
+  if not c.resume_from_checkpoint then return nil end
+  local found
+  if mesh:rank() == 0 then
+    local ok, folder, notes = pcall(choose, c)
+    found = ok and { folder = folder, notes = notes } or { failure = folder }
+  end
+  found = system.json_decode(mesh:gather(found and system.json_encode(found) or "")[1], "resume")
+  if found.failure then error(found.failure, 0) end
+  if not found.folder then return nil, found.notes end
+  local self = setmetatable({ folder = found.folder, notes = {}, skips = not c.ignore_data_skip }, Resumed)
+  for i, note in ipairs(found.notes) do self.notes[i] = note end
+  for name, value in pairs(system.json_decode(system.read(self.folder .. "/" .. STATE), self.folder .. "/" .. STATE)) do self[name] = value end
+  local may, may_not = differences(self.config, c)
+  if self.skips then refuse(self, may_not) end
+  for _, changes in ipairs { may, may_not } do
+    for _, change in ipairs(changes) do self.notes[#self.notes + 1] = "goes on with a change: " .. change end
+  end
+  self.notes[#self.notes + 1] = ("goes on after step %d, from %s"):format(self.step, self.folder)
+  return self
+end
+
+--- Refuses other examples than those that the run was in the middle of: `digest` of the data set (nil of a stream), and examples of a step.
+function Resumed:check(digest, examples_per_step)
+  if not self.skips then return end
+  local changes = {}
+  if digest ~= self.data then changes[1] = "the data set's examples are other ones" end
+  if examples_per_step ~= self.examples_per_step then
+    changes[#changes + 1] = ("a step of %d examples (per_device_train_batch_size x gradient_accumulation_steps x dp) was one of %d"):format(examples_per_step, self.examples_per_step)
+  end
+  refuse(self, changes)
+end
+
+--- Puts the saved weights and the optimizer's state in their places. Every rank must call it.
+function Resumed:load(states, optimizer)
+  local names = {}
+  for _, name in ipairs(system.list(self.folder)) do
+    if name:find "^states%-%d+%-of%-%d+%.safetensors$" then names[#names + 1] = name end
+  end
+  table.sort(names)
+  tensor.scope(function()
+    local saved = {}
+    for i, name in ipairs(names) do saved[i] = safetensors.read(self.folder .. "/" .. name) end
+    states:load(optimizer, saved)
+  end)
+  states:publish()
+end
+
+--- Moves the data to where it stood.
+function Resumed:place(steps)
+  if self.skips then steps:load_state(system.read(self.folder .. "/" .. DATA)) end
+end
+
+--- Writes what a checkpoint has beside the model: `state` (of training_state.json: step, journal, checkpoints, config and so on), the states of a run, and where its data stands. Returns the
+-- names of the files that are this rank's alone. Every rank must call it.
+function resume.write(folder, mesh, parts)
+  local own = {}
+  local index, of, is_first = parts.states:place()
+  if is_first then
+    own[1] = ("states-%05d-of-%05d.safetensors"):format(index + 1, of)
+    tensor.scope(function() safetensors.write(folder .. "/" .. own[1], parts.states:save(parts.optimizer)) end)
+  end
+  if mesh:rank() == 0 then
+    system.write(folder .. "/" .. STATE, system.json_encode(parts.state) .. "\n")
+    system.write(folder .. "/" .. DATA, parts.steps:save_state())
+  end
+  return own
+end
+
+return resume

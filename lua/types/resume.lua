@@ -1,0 +1,60 @@
+---@meta moonring.resume
+
+--- Going on from a checkpoint: which one, whether the run is the one that was interrupted, and what it was in the middle of.
+---@class moonring.resume
+local resume = {}
+
+--- What a checkpoint remembers of a configuration: the value of each key that settles a run's numbers.
+---@param c moonring.Configuration
+---@return table<string, any>
+function resume.remembered(c) end
+
+--- The checkpoint that resume_from_checkpoint asks for; nil where the run begins anew. Errors: INVALID_ARGUMENT where there is none, where the one that is named is broken, and where the
+--- configuration is another run's, unless ignore_data_skip. Collective over all ranks.
+---@param c moonring.Configuration
+---@param mesh moonring.Mesh
+---@return moonring.Resumed?
+---@return string[]? notes where there is none: the broken ones that were passed over
+function resume.find(c, mesh) end
+
+---@class moonring.ResumeParts
+---@field states moonring.States
+---@field optimizer moonring.Optimizer
+---@field steps moonring.Steps
+---@field state table for training_state.json: step, config, data, examples_per_step, journal, checkpoints, objective
+
+--- Writes what a checkpoint has beside the model into its folder. Collective over all ranks.
+---@param folder string
+---@param mesh moonring.Mesh
+---@param parts moonring.ResumeParts
+---@return string[] names of the files that are this rank's alone
+function resume.write(folder, mesh, parts) end
+
+---@class moonring.Resumed
+---@field folder string
+---@field step integer
+---@field notes string[] lines for the log
+---@field skips boolean the data goes on where it stood
+---@field config table<string, any> what remembered() gave
+---@field data? string the data set's digest
+---@field examples_per_step integer
+---@field journal table
+---@field checkpoints table
+---@field objective? string its state
+local Resumed = {}
+
+--- Refuses other examples than those that the run was in the middle of.
+---@param digest? string of the data set; absent of a stream
+---@param examples_per_step integer
+function Resumed:check(digest, examples_per_step) end
+
+--- Puts the saved weights and the optimizer's state in their places, whatever ranks parted them. Collective over all ranks.
+---@param states moonring.States
+---@param optimizer moonring.Optimizer
+function Resumed:load(states, optimizer) end
+
+--- Moves the data to where it stood.
+---@param steps moonring.Steps
+function Resumed:place(steps) end
+
+return resume

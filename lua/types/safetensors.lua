@@ -1,0 +1,17 @@
+---@meta moonring.native.safetensors
+
+--- Tensors by name in a safetensors file.
+---@class moonring.safetensors
+local safetensors = {}
+
+--- Writes tensors, each in its own dtype; the file is there whole or not at all.
+---@param path string
+---@param tensors table<string, moonring.Tensor>
+function safetensors.write(path, tensors) end
+
+--- The tensors of a file, as pages of it.
+---@param path string
+---@return table<string, moonring.Tensor>
+function safetensors.read(path) end
+
+return safetensors

@@ -1,0 +1,313 @@
+// Runs that go on from a checkpoint, against the same runs unbroken: weights bit for bit, every line of the log, the evaluations; and what is refused.
+
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/scripts/workplace.h"
+
+namespace moonring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Words = std::vector<std::string>;
+
+Words operator+(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+class ResumeTest : public Workplace {
+ protected:
+  // The small model and data whose numbers LLaMA-Factory's are beside it.
+  Words CommandOf(const std::string& out, const Words& more, const Words& options = {}) const {
+    const std::string home = Runfile("tests/golden/stages");
+    return options +
+           Words{"train",
+                 "model_name_or_path=" + home + "/model",
+                 "dataset_dir=" + home + "/data",
+                 "stage=sft",
+                 "dataset=talks",
+                 "output_dir=" + out,
+                 "finetuning_type=full",
+                 "template=chatml",
+                 "cutoff_len=160",
+                 "per_device_train_batch_size=2",
+                 "gradient_accumulation_steps=2",
+                 "learning_rate=1e-3",
+                 "logging_steps=1",
+                 "save_steps=1",
+                 "lr_scheduler_type=cosine",
+                 "weight_decay=0.1"} +
+           more;
+  }
+  CommandResult Train(const std::string& out, const Words& more, const Words& options = {}) const { return Run(CommandOf(out, more, options), 120); }
+
+  // What of a log's lines is the run's and not the clock's.
+  json Lines(const std::string& out) const {
+    json lines = json::array();
+    for (json line : ReadJsonLines(Path(out + "/trainer_log.jsonl"))) {
+      for (const char* clock : {"elapsed_time", "remaining_time", "tokens_per_second", "peak_memory_bytes", "allocator_held_bytes"}) line.erase(clock);
+      for (auto each = line.begin(); each != line.end();)
+        each = each.key().find("_per_second") != std::string::npos || each.key().find("runtime") != std::string::npos ? line.erase(each) : ++each;
+      lines.push_back(line);
+    }
+    return lines;
+  }
+
+  json Steps(const std::string& out) const {
+    json steps = json::array();
+    for (const json& line : Lines(out)) {
+      if (line.contains("loss")) steps.push_back(line);
+    }
+    return steps;
+  }
+
+  void ExpectSameRun(const std::string& a, const std::string& b) const {
+    for (const char* name : {"model.safetensors", "adapter_model.safetensors", "value_head.safetensors"}) {
+      ASSERT_EQ(fs::exists(Path(a + "/" + name)), fs::exists(Path(b + "/" + name))) << name;
+      if (!fs::exists(Path(a + "/" + name))) continue;
+      EXPECT_TRUE(ReadText(Path(a + "/" + name)) == ReadText(Path(b + "/" + name))) << a << "/" << name << " differs";
+    }
+    EXPECT_EQ(Lines(a), Lines(b));
+    EXPECT_EQ(ReadJson(Path(a + "/train_results.json")).at("train_loss"), ReadJson(Path(b + "/train_results.json")).at("train_loss"));
+    const json state_a = ReadJson(Path(a + "/trainer_state.json")), state_b = ReadJson(Path(b + "/trainer_state.json"));
+    EXPECT_EQ(state_a.at("best_metric"), state_b.at("best_metric"));
+    EXPECT_EQ(state_a.at("global_step"), state_b.at("global_step"));
+  }
+
+  // An interrupted run: what it had up to a step.
+  void KeepUpTo(const std::string& from, int step, const std::string& to) const {
+    fs::create_directories(Path(to));
+    for (const auto& entry : fs::directory_iterator(Path(from))) {
+      const std::string name = entry.path().filename();
+      const bool later = name.rfind("checkpoint-", 0) == 0 && std::stoi(name.substr(11)) > step;
+      if (entry.is_directory() ? !later : name == "trainer_log.jsonl") fs::copy(entry.path(), Path(to + "/" + name), fs::copy_options::recursive);
+    }
+    Write(to + "/trainer_log.jsonl", ReadText(Path(to + "/trainer_log.jsonl")) + "{\"current_st");  // died in the middle of a line
+  }
+
+  void ExpectGoesOn(const std::string& name, const Words& words, const std::vector<int>& steps, const Words& options = {}) const {
+    SCOPED_TRACE(name);
+    ASSERT_THAT(Train(name, words, options), Succeeds());
+    for (const int step : steps) {
+      SCOPED_TRACE(step);
+      const std::string again = name + "_" + std::to_string(step);
+      KeepUpTo(name, step, again);
+      const CommandResult result = Train(again, words + Words{"resume_from_checkpoint=true"}, options);
+      ASSERT_THAT(result, Succeeds());
+      EXPECT_THAT(result.err, HasSubstr("goes on after step " + std::to_string(step) + ", from " + again + "/checkpoint-" + std::to_string(step)));
+      ExpectSameRun(name, again);
+    }
+  }
+};
+
+// In the first and the second epoch, evaluated in between, the best one kept.
+TEST_F(ResumeTest, FullFineTuningGoesOnBitForBit) {
+  ExpectGoesOn("full", {"val_size=6", "num_train_epochs=2", "eval_strategy=steps", "eval_steps=1", "load_best_model_at_end=true", "neftune_noise_alpha=5"},
+               {1, 4, 9});
+}
+
+TEST_F(ResumeTest, EveryKindGoesOnBitForBit) {
+  ExpectGoesOn("lora", {"finetuning_type=lora", "lora_dropout=0.1", "max_steps=4"}, {2});
+  ExpectGoesOn("freeze", {"finetuning_type=freeze", "freeze_trainable_layers=1", "max_steps=3"}, {1});
+  ExpectGoesOn("bf16", {"bf16=true", "max_steps=4"}, {2});
+  ExpectGoesOn("pure", {"pure_bf16=true", "max_steps=4"}, {2});
+  ExpectGoesOn("packed", {"neat_packing=true", "max_steps=4"}, {2});
+  ExpectGoesOn("sgd", {"optim=sgd", "max_steps=3"}, {1});
+}
+
+TEST_F(ResumeTest, EveryStageGoesOnBitForBit) {
+  ExpectGoesOn("rm", {"stage=rm", "dataset=pairs", "max_steps=4"}, {2});
+  ExpectGoesOn("dpo", {"stage=dpo", "dataset=pairs", "max_steps=4"}, {2});
+  ExpectGoesOn("dpo_lora", {"stage=dpo", "dataset=pairs", "finetuning_type=lora", "max_steps=4"}, {2});
+  ExpectGoesOn("dpo_cached", {"stage=dpo", "dataset=pairs", "precompute_ref_log_probs=true", "max_steps=4"}, {2});
+  ExpectGoesOn("bco", {"stage=dpo", "dataset=pairs", "pref_bco_weight=0.5", "max_steps=4"}, {2});
+  ExpectGoesOn("kto", {"stage=kto", "dataset=judged", "max_steps=4"}, {2});
+}
+
+TEST_F(ResumeTest, StreamsGoOnBitForBit) {
+  const Words stream = {"streaming=true", "buffer_size=7", "max_steps=8", "preprocessing_batch_size=5"};
+  ExpectGoesOn("stream", stream, {3, 7});
+  fs::create_directories(Path("two"));
+  json info;
+  for (const std::string name : {"short", "long"}) {
+    json rows = json::array();
+    for (int i = 0; i < 30; ++i) {
+      std::string answer;
+      for (int word = 0; word <= (name == "long" ? 20 : 2) + i % 5; ++word) answer += " moon " + std::to_string(i * word);
+      rows.push_back({{"instruction", "Count " + std::to_string(i) + "."}, {"input", ""}, {"output", answer}});
+    }
+    Write("two/" + name + ".json", rows.dump());
+    info[name] = {{"file_name", name + ".json"}};
+  }
+  Write("two/dataset_info.json", info.dump());
+  ExpectGoesOn("mixed",
+               stream + Words{"dataset_dir=two", "dataset=short,long", "mix_strategy=interleave_over", "interleave_probs=0.7,0.3", "neat_packing=true"},
+               {3, 7});
+}
+
+TEST_F(ResumeTest, RanksGoOnBitForBit) {
+  ExpectGoesOn("sp2", {"sequence_parallel_size=2", "max_steps=4"}, {2});
+  ExpectGoesOn("zero3", {"zero_stage=3", "max_steps=4", "per_device_train_batch_size=1"}, {2}, {"-n", "2"});
+}
+
+// The same examples in the same order, reduced in another order: rounding alone.
+TEST_F(ResumeTest, GoesOnOverOtherRanks) {
+  ASSERT_THAT(Train("whole", {"max_steps=4"}), Succeeds());
+  const json lines = Steps("whole");
+  struct Shape {
+    const char* name;
+    Words words, options;
+  };
+  const std::vector<Shape> shapes = {
+      {"sp2", {"sequence_parallel_size=2"}, {}},
+      {"dp2", {"per_device_train_batch_size=1", "zero_stage=2"}, {"-n", "2"}},
+      {"dp2sp2", {"per_device_train_batch_size=1", "sequence_parallel_size=2", "zero_stage=3", "sequence_parallel_mode=ulysses"}, {"-n", "4"}}};
+  const auto expect_lines = [&](const std::string& out) {
+    const json found = Steps(out);
+    ASSERT_EQ(found.size(), lines.size());
+    for (size_t i = 0; i < lines.size(); ++i) {
+      EXPECT_NEAR(found[i]["loss"].get<double>(), lines[i]["loss"].get<double>(), 1e-5 * lines[i]["loss"].get<double>()) << out << " step " << i + 1;
+      EXPECT_NEAR(found[i]["grad_norm"].get<double>(), lines[i]["grad_norm"].get<double>(), 1e-4 * lines[i]["grad_norm"].get<double>())
+          << out << " step " << i + 1;
+    }
+  };
+  for (const Shape& shape : shapes) {
+    KeepUpTo("whole", 2, shape.name);
+    ASSERT_THAT(Train(shape.name, Words{"max_steps=4", "resume_from_checkpoint=true"} + shape.words, shape.options), Succeeds());
+    expect_lines(shape.name);
+    const std::string back = std::string(shape.name) + "_back";
+    KeepUpTo(shape.name, 3, back);
+    ASSERT_THAT(Train(back, {"max_steps=4", "resume_from_checkpoint=true"}), Succeeds());
+    expect_lines(back);
+  }
+}
+
+TEST_F(ResumeTest, TakesTheNewestThatIsWhole) {
+  ASSERT_THAT(Train("out", {"max_steps=4", "save_total_limit=3"}), Succeeds());
+  EXPECT_FALSE(fs::exists(Path("out/checkpoint-1")));
+  const std::string model = ReadText(Path("out/checkpoint-4/model.safetensors"));
+  Write("out/checkpoint-4/model.safetensors", model.substr(0, 100));
+  fs::remove(Path("out/checkpoint-3/manifest.json"));
+  fs::create_directories(Path("out/checkpoint-5.partial"));
+  const CommandResult result = Train("out", {"max_steps=4", "resume_from_checkpoint=true"});
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(result.err, AllOf(HasSubstr("passed over: out/checkpoint-4: model.safetensors has 100 bytes, wanted"),
+                                HasSubstr("passed over: out/checkpoint-3: no manifest.json"), HasSubstr("goes on after step 2, from out/checkpoint-2")));
+  EXPECT_TRUE(ReadText(Path("out/checkpoint-4/model.safetensors")) == model);
+}
+
+TEST_F(ResumeTest, SaysWhatIsWrong) {
+  ASSERT_THAT(Train("out", {"max_steps=2", "save_total_limit=1"}), Succeeds());
+  EXPECT_THAT(Train("out", {"max_steps=2"}),
+              FailsWith(2, AllOf(HasSubstr("output_dir: out is not empty"), HasSubstr("resume_from_checkpoint: true goes on from its checkpoint-2"))));
+  const auto resumed = [&](const Words& more) { return Train("out", Words{"max_steps=3", "resume_from_checkpoint=true"} + more); };
+  const auto refused = [](const std::string& why) {
+    return FailsWith(2, AllOf(HasSubstr("out/checkpoint-2 is of another run: "), HasSubstr(why), HasSubstr("ignore_data_skip: true")));
+  };
+  EXPECT_THAT(resumed({"seed=7"}), refused("seed was 42, is 7"));
+  EXPECT_THAT(resumed({"template=smollm2", "cutoff_len=150"}), refused("cutoff_len was 160, is 150; template was chatml, is smollm2"));
+  EXPECT_THAT(resumed({"max_samples=5"}), refused("max_samples was nothing, is 5"));
+  EXPECT_THAT(resumed({"gradient_accumulation_steps=1"}), refused("a step of 2 examples"));
+  EXPECT_THAT(resumed({"resume_from_checkpoint=nowhere"}), FailsWith(2, HasSubstr("resume_from_checkpoint: nowhere: no such folder")));
+  const CommandResult told = resumed({"save_steps=2", "learning_rate=2e-3"});
+  ASSERT_THAT(told, Succeeds());
+  EXPECT_THAT(told.err,
+              AllOf(HasSubstr("goes on with a change: learning_rate was 0.001, is 0.002"), HasSubstr("max_steps was 2, is 3"), Not(HasSubstr("save_steps"))));
+  const CommandResult all_the_same = resumed({"seed=7", "ignore_data_skip=true", "max_steps=4"});
+  ASSERT_THAT(all_the_same, Succeeds());
+  EXPECT_THAT(all_the_same.err, HasSubstr("goes on with a change: seed was 42, is 7"));
+  ASSERT_THAT(Train("alone", {"max_steps=1", "save_only_model=true"}), Succeeds());
+  EXPECT_THAT(Train("alone", {"max_steps=2", "resume_from_checkpoint=true"}),
+              FailsWith(2, HasSubstr("no whole checkpoint in alone: passed over: alone/checkpoint-1: it holds a model alone")));
+  const CommandResult anew = Train("alone", {"max_steps=2", "resume_from_checkpoint=auto"});
+  ASSERT_THAT(anew, Succeeds());
+  EXPECT_EQ(Steps("alone").size(), 2);
+}
+
+// kill -9 at random moments, of the command or of one of its ranks, in training and in saving: each time the run goes on from what is whole. Saves come at each
+// step, so that many kills fall into one. MOONRING_KILLS: how many of each kind.
+TEST_F(ResumeTest, KilledAtRandomMomentsTheRunEndsAsIfItHadNotBeen) {
+  const char* asked = std::getenv("MOONRING_KILLS");
+  const int wanted = asked != nullptr ? std::atoi(asked) : 2;
+  const Words stream = {"streaming=true", "buffer_size=7", "preprocessing_batch_size=5"};
+  const std::vector<std::pair<std::string, Words>> kinds = {{"full", {"neat_packing=true"}},
+                                                            {"dpo", {"stage=dpo", "dataset=pairs", "precompute_ref_log_probs=true"}},
+                                                            {"lora", {"finetuning_type=lora", "lora_dropout=0.1"}},
+                                                            {"stream", stream},
+                                                            {"sp2", {"sequence_parallel_size=2"}}};
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    const auto& [name, more] = kinds[kind];
+    const Words words = more + Words{"max_steps=8", "save_total_limit=2"};
+    SCOPED_TRACE(name);
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_THAT(Train(name, words), Succeeds());
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    std::mt19937 random(static_cast<unsigned>(kind));
+    const std::string again = name + "_again";
+    for (int kills = 0; kills < wanted;) {
+      Command command(Options(CommandOf(again, words + Words{"resume_from_checkpoint=auto"}), 120));
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::uniform_real_distribution<double>(0.2, 1.0)(random) * seconds));
+      const std::vector<pid_t> ranks = command.Children();
+      const pid_t victim = ranks.empty() || random() % 2 == 0 ? command.pid() : ranks[random() % ranks.size()];
+      if (Alive(victim)) ++kills, kill(victim, SIGKILL);
+      command.Wait();
+      if (!fs::exists(Path(again))) continue;  // it had not come so far
+      for (const auto& entry : fs::directory_iterator(Path(again))) {
+        const bool is_good = entry.path().filename().string().rfind("checkpoint-", 0) == 0 && entry.path().extension() != ".partial";
+        EXPECT_TRUE(!is_good || fs::exists(entry.path() / "manifest.json")) << entry.path();
+      }
+      if (fs::exists(Path(again + "/train_results.json"))) fs::remove_all(Path(again));  // it was through before its turn came
+    }
+    const CommandResult result = Train(again, words + Words{"resume_from_checkpoint=auto"});
+    ASSERT_THAT(result, Succeeds());
+    EXPECT_EQ(result.err.find("passed over"), std::string::npos) << result.err;
+    ExpectSameRun(name, again);
+  }
+}
+
+// A disk that is full for some files: the model of 382 KB finds room, its states of 1.1 MB do not; or nothing of it does, on ranks that share the weights.
+TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
+  CommandOptions options = Options(CommandOf("out", {"max_steps=3", "save_steps=2"}), 60);
+  options.largest_file = 600'000;
+  const CommandResult result = RunMoonring(options);
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("checkpoint-2 was not saved: out/checkpoint-2.partial/states-00001-of-00001.safetensors: cannot be written: File too large; there is none yet; "
+                "training goes on"));
+  EXPECT_EQ(Steps("out").size(), 3);
+  for (const auto& entry : fs::directory_iterator(Path("out")))
+    EXPECT_EQ(entry.path().filename().string().find("checkpoint-"), std::string::npos) << entry.path();
+
+  ASSERT_THAT(Train("shared", {"max_steps=1", "zero_stage=3", "per_device_train_batch_size=1"}, {"-n", "2"}), Succeeds());
+  options = Options(CommandOf("shared", {"max_steps=3", "zero_stage=3", "per_device_train_batch_size=1", "resume_from_checkpoint=true"}, {"-n", "2"}), 60);
+  options.largest_file = 300'000;
+  const CommandResult shared = RunMoonring(options);
+  EXPECT_FALSE(shared.timed_out);
+  EXPECT_EQ(shared.exit_code, 1) << shared.err;  // the model itself, in the end
+  EXPECT_THAT(
+      shared.err,
+      AllOf(
+          HasSubstr(
+              "checkpoint-2 was not saved: rank 0: shared/checkpoint-2.partial/model.safetensors: cannot be written: File too large; checkpoint-1 is the last "
+              "good one; training goes on"),
+          HasSubstr("shared/model.safetensors: cannot be written: File too large")));
+  EXPECT_TRUE(fs::exists(Path("shared/checkpoint-1/manifest.json")));
+}
+
+}  // namespace
+}  // namespace moonring::testing
