@@ -1,6 +1,7 @@
 // What scripts need of the machine: files, JSON, YAML, the clock, and the ranks of this run.
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +34,7 @@
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/launcher.h"
+#include "lua/preemption.h"
 #include "lua/stack.h"
 #include "lua/vm.h"
 
@@ -289,6 +291,12 @@ void OpenSystem(lua_State* L) {
                  {"requested_ranks", Bind<[](lua_State* state) { return HostOf(state).ranks; }>},
                  {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},
                  {"launch", Bind<&Launch>},
+                 {"catch_preemption", Bind<[] { CatchPreemption(); }>},
+                 {"preemption", Bind<[]() -> std::optional<std::string> {
+                    const int signal = TakePreemption();
+                    return signal == 0 ? std::nullopt : std::optional<std::string>(signal == SIGTERM ? "SIGTERM" : "SIGUSR1");
+                  }>},
+                 {"end_by_sigterm", Bind<[] { EndBySignal(SIGTERM); }>},
                  {"version", Bind<[] { return std::string("0.1.0"); }>},
                  {"torch_version", Bind<[] { return std::string(TORCH_VERSION); }>},
                  {"started", Bind<[](lua_State* state) { HostOf(state).started = true; }>},

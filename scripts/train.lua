@@ -87,6 +87,7 @@ moonring.trainer.release_memory() -- what preparing the data and loading the mod
 moonring.system.started()
 local evaluates, saves = run.due(config, "eval", counts), run.due(config, "save", counts)
 if evals and config.eval_on_start and not resumed then evaluate() end
+moonring.system.catch_preemption()
 for step, k in moonring.count(steps, made) do
   local began = moonring.system.clock()
   local loss, metrics = runtime:backward(step, k)
@@ -99,7 +100,14 @@ for step, k in moonring.count(steps, made) do
   journal:step { step = k, loss = loss, lr = lr, grad_norm = norm, tokens = step:tokens(), metrics = metrics, epoch = counts.epoch_after(step:epoch(), step:index()) }
   if evals and evaluates(k, step) and checkpoints:judge(evaluate(), k) then journal:best(checkpoints.best) end
   checkpoints:poll()
-  if saves(k, step) then checkpoints:save(k) end
+  local preempted = run.preempted(mesh)
+  if saves(k, step) or preempted then checkpoints:save(k) end
+  if preempted then
+    checkpoints:settle()
+    if checkpoints.newest == k then journal:say(("%s: saved after step %d; resume_from_checkpoint: true goes on from there"):format(preempted, k)) end
+    mesh:barrier()
+    if preempted == "SIGTERM" then moonring.system.end_by_sigterm() end
+  end
   moonring.trainer.release_memory((moonring.system.clock() - began) / 100) -- where taking it again is a percent of the step at most
   if checkpoints.stale >= (config.early_stopping_steps or math.huge) then break end
 end

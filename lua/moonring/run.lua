@@ -132,6 +132,13 @@ function run.due(c, what, counts)
   end
 end
 
+--- The signal by which the end of the job was announced to any rank: "SIGTERM", "SIGUSR1" or nil. Every rank must call it, at the border of a step.
+function run.preempted(mesh)
+  local wish = ({ SIGUSR1 = 1, SIGTERM = 2 })[system.preemption() or ""] or 0
+  if mesh:size() > 1 then wish = mesh:max(wish) end
+  return ({ "SIGUSR1", "SIGTERM" })[wish]
+end
+
 --- The checkpoints of a run. `save`: a function that writes one to a folder and returns the names of this rank's own files; `say`: a function that logs a line.
 function run.checkpoints(c, mesh, save, say)
   local judges = c.load_best_model_at_end or c.metric_for_best_model or c.early_stopping_steps

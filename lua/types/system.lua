@@ -101,6 +101,16 @@ function system.requested_device() end
 ---@param ranks integer
 function system.launch(ranks) end
 
+--- From here on SIGTERM and SIGUSR1 are noted, for preemption(); a second SIGTERM ends the process at once.
+function system.catch_preemption() end
+
+--- The signal by which a scheduler announced that the job's time is up; SIGUSR1 once, nil where none came.
+---@return "SIGTERM" | "SIGUSR1" | nil
+function system.preemption() end
+
+--- Ends the process as SIGTERM does where nobody catches it.
+function system.end_by_sigterm() end
+
 --- Moonring's version.
 ---@return string
 function system.version() end

@@ -279,6 +279,26 @@ TEST_F(ResumeTest, KilledAtRandomMomentsTheRunEndsAsIfItHadNotBeen) {
   }
 }
 
+// What Slurm and its kin send before they kill.
+TEST_F(ResumeTest, ASignalSavesAndSigtermEnds) {
+  for (const auto& [name, options] : {std::pair<std::string, Words>{"alone", {}}, {"ranks", {"-n", "2"}}}) {
+    SCOPED_TRACE(name);
+    const Words words = {"max_steps=60", "save_strategy=no", "sequence_parallel_size=" + std::to_string(options.empty() ? 1 : 2)};
+    ASSERT_THAT(Train(name, words, options), Succeeds());
+    const std::string again = name + "_again";
+    Command command(Options(CommandOf(again, words, options), 60));
+    ASSERT_TRUE(command.WaitForOutput("step 2/60"));
+    command.Signal(SIGUSR1);
+    ASSERT_TRUE(command.WaitForOutput("SIGUSR1: saved after step"));
+    command.Signal(SIGTERM);
+    const CommandResult ended = command.Wait();
+    EXPECT_EQ(ended.exit_code, 128 + SIGTERM) << ended.Describe();
+    EXPECT_THAT(ended.err, HasSubstr("SIGTERM: saved after step"));
+    ASSERT_THAT(Train(again, words + Words{"resume_from_checkpoint=true"}, options), Succeeds());
+    ExpectSameRun(name, again);
+  }
+}
+
 // A disk that is full for some files: the model of 382 KB finds room, its states of 1.1 MB do not; or nothing of it does, on ranks that share the weights.
 TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
   CommandOptions options = Options(CommandOf("out", {"max_steps=3", "save_steps=2"}), 60);
