@@ -53,17 +53,8 @@ function Checkpoints:judge(evaluation, step)
   return better
 end
 
---- Goes on after a checkpoint: its step, and what state() gave then.
-function Checkpoints:resume(step, state)
-  self.best, self.stale, self.newest = state.best, state.stale, step
-  local kept = checkpoints.list(self.dir)
-  for i = #kept, 1, -1 do
-    if kept[i] <= step then self.kept[#self.kept + 1] = self.dir .. "/checkpoint-" .. kept[i] end
-  end
-end
-
---- What of this a checkpoint holds.
-function Checkpoints:state() return { best = self.best, stale = self.stale } end
+-- An error's words, without its code.
+local function words(why) return (tostring(why):gsub("^[A-Z_]+: ", "")) end
 
 -- The oldest that may go: not the newest, nor the best.
 local function oldest(self)
@@ -72,8 +63,28 @@ local function oldest(self)
   end
 end
 
--- An error's words, without its code.
-local function words(why) return (tostring(why):gsub("^[A-Z_]+: ", "")) end
+-- On rank 0: removes what is beyond the limit.
+local function rotate(self)
+  while self.limit and #self.kept > math.max(self.limit, 1) do
+    local gone = oldest(self)
+    if not gone then return end
+    local ok, why = pcall(system.remove, gone)
+    if not ok then self.say(gone .. " could not be removed: " .. words(why)) end
+  end
+end
+
+--- Goes on after a checkpoint: its step, and what state() gave then.
+function Checkpoints:resume(step, state)
+  self.best, self.stale, self.newest = state.best, state.stale, step
+  local kept = checkpoints.list(self.dir)
+  for i = #kept, 1, -1 do
+    if kept[i] <= step then self.kept[#self.kept + 1] = self.dir .. "/checkpoint-" .. kept[i] end
+  end
+  if self.mesh:rank() == 0 and self.kept[#self.kept] == self.dir .. "/checkpoint-" .. step then rotate(self) end -- it is whole: a full disk has room again
+end
+
+--- What of this a checkpoint holds.
+function Checkpoints:state() return { best = self.best, stale = self.stale } end
 
 -- What went wrong on the first rank where something did, the same on all; nil where all is well.
 local function agreed(self, ok, why)
@@ -126,16 +137,6 @@ function Checkpoints:save(step)
   if failed then return give_up(self, step, draft, failed) end
   self.pending = { step = step, draft = draft, publisher = trainer.publish_checkpoint { draft = draft, folder = folder, names = mine(self, draft, own), step = step, rank = self.mesh:rank(),
     ranks = self.mesh:size() } }
-end
-
--- On rank 0: removes what is beyond the limit.
-local function rotate(self)
-  while self.limit and #self.kept > math.max(self.limit, 1) do
-    local gone = oldest(self)
-    if not gone then return end
-    local ok, why = pcall(system.remove, gone)
-    if not ok then self.say(gone .. " could not be removed: " .. words(why)) end
-  end
 end
 
 -- What comes of the save that is under way, which rank 0 knows.

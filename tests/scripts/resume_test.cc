@@ -208,6 +208,10 @@ TEST_F(ResumeTest, TakesTheNewestThatIsWhole) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("passed over: out/checkpoint-4: model.safetensors has 100 bytes, wanted"),
                                 HasSubstr("passed over: out/checkpoint-3: no manifest.json"), HasSubstr("goes on after step 2, from out/checkpoint-2")));
   EXPECT_TRUE(ReadText(Path("out/checkpoint-4/model.safetensors")) == model);
+  // Nothing more to do: what is beyond a lower limit goes all the same.
+  ASSERT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=true", "save_total_limit=1"}), Succeeds());
+  EXPECT_TRUE(fs::exists(Path("out/checkpoint-4")));
+  EXPECT_FALSE(fs::exists(Path("out/checkpoint-2")) || fs::exists(Path("out/checkpoint-3")));
 }
 
 TEST_F(ResumeTest, SaysWhatIsWrong) {
