@@ -1,6 +1,5 @@
 // Models, adapters, value heads and decoding.
 
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,7 +32,6 @@
 #include "model/safetensors_writer.h"
 #include "model/sampler.h"
 #include "model/save_folder.h"
-#include "model/staged_files.h"
 #include "model/transformer.h"
 #include "model/value_head.h"
 #include "nlohmann/json.hpp"
@@ -275,15 +273,12 @@ void SaveGradients(LoadedModel& model, std::string path, std::optional<Options> 
     }
     return;
   }
-  const std::filesystem::path file(path);
-  auto staged = comm::ValueOrThrow(model::StagedFiles::Create(file.has_parent_path() ? file.parent_path().string() : "."));
   std::vector<model::TensorToWrite> tensors;
   for (const auto& parameter : model.parameters()) {
     if (!parameter->trainable()) continue;
     tensors.push_back({parameter->name(), parameter->shape().vec(), parameter->gradient_dtype(), [parameter] { return parameter->WholeGradient(); }});
   }
-  comm::ThrowIfError(model::StageSafetensors(staged, file.filename().string(), tensors));
-  comm::ThrowIfError(staged.Commit());
+  comm::ThrowIfError(model::WriteSafetensors(path, tensors));
 }
 
 std::string MatmulDtype(LoadedModel& model) {

@@ -1,6 +1,5 @@
 // Tensors by name in a safetensors file.
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,18 +13,14 @@
 #include "lua/tensor.h"
 #include "model/safetensors.h"
 #include "model/safetensors_writer.h"
-#include "model/staged_files.h"
 
 namespace moonring::lua {
 namespace {
 
 absl::Status Write(std::string path, std::map<std::string, at::Tensor> tensors) {
-  const std::filesystem::path file(path);
   std::vector<model::TensorToWrite> written;
   for (const auto& [name, tensor] : tensors) written.push_back({name, tensor.sizes().vec(), tensor.scalar_type(), [tensor = tensor] { return tensor; }});
-  ASSIGN_OR_RETURN(model::StagedFiles staged, model::StagedFiles::Create(file.has_parent_path() ? file.parent_path().string() : "."));
-  RETURN_IF_ERROR(model::StageSafetensors(staged, file.filename().string(), written));
-  return staged.Commit();
+  return model::WriteSafetensors(path, written);
 }
 
 absl::StatusOr<std::map<std::string, at::Tensor>> Read(std::string path) {

@@ -93,8 +93,8 @@ std::shared_ptr<trainer::Schedule> MakeSchedule(Options options) {
 void RefuseNonFinite(double norm, std::vector<std::string> names) {
   const size_t count = names.size();
   if (count > 3) names.resize(3);
-  comm::ThrowIfError(absl::AbortedError(
-      absl::StrCat("the gradient's norm is ", norm, ": not finite in ", count, " parameters (", absl::StrJoin(names, ", "), count > 3 ? ", ..." : "", ")")));
+  comm::ThrowIfError(absl::AbortedError(absl::StrCat("the gradient's norm is ", norm, ": not finite in ", count, " parameters (", absl::StrJoin(names, ", "),
+                                                     count > 3 ? ", ..." : "", ")")));
 }
 
 // The norm of the summed gradient before clipping.
@@ -136,7 +136,8 @@ std::shared_ptr<trainer::Zero> MakeZero(Options options) {
 std::shared_ptr<trainer::States> MakeStates(std::shared_ptr<trainer::Zero> zero, ParameterList& list, Options options) {
   const auto held = options.Find<std::string>("held");
   options.Finish();
-  return comm::ValueOrThrow(trainer::States::Create(std::move(zero), list.parameters, held.has_value() ? std::optional(DtypeNamed(*held)) : std::nullopt));
+  return comm::ValueOrThrow(
+      trainer::States::Create(std::move(zero), list.parameters, held.has_value() ? std::optional(DtypeNamed(*held)) : std::nullopt));
 }
 
 int StatesNorms(lua_State* L) {
@@ -257,8 +258,7 @@ std::tuple<Bytes, Bytes> ReportOfWatch(lua_State* L, trainer::MemoryWatch& watch
   parts["data_and_libraries"] = peak.moment.data;
   parts["scripts"] = peak.moment.scripts;
   parts["held_by_allocator"] = peak.moment.held;
-  Bytes totals = {
-      {"explained", peak.moment.explained()}, {"kernel", peak.kernel}, {"start_level", watch.level().kernel}, {"tensors", comm::PeakMemory().total()}};
+  Bytes totals = {{"explained", peak.moment.explained()}, {"kernel", peak.kernel}, {"start_level", watch.level().kernel}, {"tensors", comm::PeakMemory().total()}};
   const trainer::DeviceMemory device = trainer::ReadDeviceMemory();
   if (device.reserved_peak > 0) totals.insert({{"device_allocated", device.allocated_peak}, {"device_reserved", device.reserved_peak}});
   return {std::move(parts), std::move(totals)};
@@ -268,20 +268,22 @@ std::tuple<Bytes, Bytes> ReportOfWatch(lua_State* L, trainer::MemoryWatch& watch
 
 void OpenTrainer(lua_State* L) {
   HostOf(L).memory_at_start = trainer::ReadMemory(ScriptBytes(L));
-  Class<trainer::Optimizer>::Register(L, "Optimizer",
-                                      {
-                                          {"step", Bind<[](trainer::Optimizer& optimizer, double lr) { optimizer.Step(lr); }>},
-                                          {"state_bytes", Bind<[](trainer::Optimizer& optimizer) { return optimizer.state_bytes(); }>},
-                                      });
-  Class<trainer::Zero>::Register(L, "Zero",
-                                 {
-                                     {"states", Bind<&MakeStates>},
-                                     {"lockstep", Bind<[](trainer::Zero& zero) { return zero.lockstep(); }>},
-                                     {"__tostring", Bind<[](trainer::Zero& zero) {
-                                        return absl::StrCat("Zero stage ", zero.options().stage, ", parted over ", zero.shards()->size(), " of ",
-                                                            zero.shards()->size() * zero.replicas()->size(), " ranks");
-                                      }>},
-                                 });
+  Class<trainer::Optimizer>::Register(
+      L, "Optimizer",
+      {
+          {"step", Bind<[](trainer::Optimizer& optimizer, double lr) { optimizer.Step(lr); }>},
+          {"state_bytes", Bind<[](trainer::Optimizer& optimizer) { return optimizer.state_bytes(); }>},
+      });
+  Class<trainer::Zero>::Register(
+      L, "Zero",
+      {
+          {"states", Bind<&MakeStates>},
+          {"lockstep", Bind<[](trainer::Zero& zero) { return zero.lockstep(); }>},
+          {"__tostring", Bind<[](trainer::Zero& zero) {
+             return absl::StrCat("Zero stage ", zero.options().stage, ", parted over ", zero.shards()->size(), " of ",
+                                 zero.shards()->size() * zero.replicas()->size(), " ranks");
+           }>},
+      });
   Class<trainer::States>::Register(
       L, "States",
       {
@@ -307,11 +309,12 @@ void OpenTrainer(lua_State* L) {
              return std::make_tuple(bytes.weights, bytes.gradients);
            }>},
       });
-  Class<trainer::Schedule>::Register(L, "Schedule",
-                                     {
-                                         {"at", Bind<[](trainer::Schedule& schedule, int64_t step_index) { return schedule.At(step_index); }>},
-                                         {"warmup_steps", Bind<[](trainer::Schedule& schedule) { return schedule.warmup_steps(); }>},
-                                     });
+  Class<trainer::Schedule>::Register(
+      L, "Schedule",
+      {
+          {"at", Bind<[](trainer::Schedule& schedule, int64_t step_index) { return schedule.At(step_index); }>},
+          {"warmup_steps", Bind<[](trainer::Schedule& schedule) { return schedule.warmup_steps(); }>},
+      });
   Class<trainer::MetricsLog>::Register(
       L, "Log",
       {

@@ -110,9 +110,9 @@ int ExitCode(const std::string& message, bool started) {
     if (absl::StrContains(message, absl::StrCat(absl::StatusCodeToString(later), ": "))) return 1;
   }
   if (started) return 1;
-  for (const absl::StatusCode known :
-       {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound, absl::StatusCode::kFailedPrecondition, absl::StatusCode::kUnimplemented,
-        absl::StatusCode::kOutOfRange, absl::StatusCode::kPermissionDenied, absl::StatusCode::kDataLoss}) {
+  for (const absl::StatusCode known : {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound, absl::StatusCode::kFailedPrecondition,
+                                       absl::StatusCode::kUnimplemented, absl::StatusCode::kOutOfRange, absl::StatusCode::kPermissionDenied,
+                                       absl::StatusCode::kDataLoss}) {
     if (absl::StrContains(message, absl::StrCat(absl::StatusCodeToString(known), ": "))) return 2;
   }
   return 1;

@@ -1,5 +1,6 @@
 #include "model/safetensors_writer.h"
 
+#include <filesystem>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -52,6 +53,13 @@ absl::Status StageSafetensors(StagedFiles& files, const std::string& file, const
   RETURN_IF_ERROR(files.Append(header));
   for (const TensorToWrite& tensor : tensors) RETURN_IF_ERROR(AppendTensor(files, tensor));
   return files.End();
+}
+
+absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorToWrite>& tensors) {
+  const std::filesystem::path file(path);
+  ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(file.has_parent_path() ? file.parent_path().string() : "."));
+  RETURN_IF_ERROR(StageSafetensors(files, file.filename().string(), tensors));
+  return files.Commit();
 }
 
 absl::Status StageShards(StagedFiles& files, const std::vector<TensorToWrite>& tensors, int64_t shard_bytes) {

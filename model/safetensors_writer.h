@@ -26,6 +26,9 @@ struct TensorToWrite {
 // INVALID_ARGUMENT where a name comes twice or the format has no such dtype; StagedFiles' statuses where the disk fails.
 absl::Status StageSafetensors(StagedFiles& files, const std::string& file, const std::vector<TensorToWrite>& tensors);
 
+// The same as a file by itself, which is there whole or not at all; its folder is made where there is none.
+absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
+
 // Stages model.safetensors, or, where the tensors take more than `shard_bytes`, model-00001-of-0000N.safetensors, ... and
 // model.safetensors.index.json. A shard is filled in order up to `shard_bytes`; a larger tensor has a shard to itself.
 absl::Status StageShards(StagedFiles& files, const std::vector<TensorToWrite>& tensors, int64_t shard_bytes);

@@ -24,8 +24,12 @@ if config.zero_stage > 0 then notes[#notes + 1] = tostring(zero) end
 local learner = models.learner(config, checkpoint, zero)
 local attention = run.attention(config, mesh, learner)
 local counts = run.counts(config, train:size(), mesh:dp_size())
-local digest = not config.streaming and train:digest() or nil
-if resumed then resumed:check(digest, counts.examples_per_step) end
+local digest
+local function data_digest() -- of all examples: made where a checkpoint wants it
+  if not config.streaming then digest = digest or train:digest() end
+  return digest
+end
+if resumed then resumed:check(data_digest(), counts.examples_per_step) end
 local objective = stages.objective(config, learner)
 local runtime = moonring.runtime.new { mesh = mesh, model = learner, attention = attention, objective = objective,
   group = config.per_device_train_batch_size * mesh:dp_size(), noise = stages.noise(config),
@@ -62,7 +66,7 @@ checkpoints = run.checkpoints(config, mesh, function(folder)
   save(folder)
   journal:trainer_state(folder)
   if config.save_only_model then return {} end
-  return moonring.resume.write(folder, mesh, { states = states, optimizer = optimizer, steps = steps, state = { step = made, config = moonring.resume.remembered(config), data = digest,
+  return moonring.resume.write(folder, mesh, { states = states, optimizer = optimizer, steps = steps, state = { step = made, config = moonring.resume.remembered(config), data = data_digest(),
     examples_per_step = counts.examples_per_step, journal = journal:state(), checkpoints = checkpoints:state(), objective = objective.state and objective.state() } })
 end, function(line) journal:say(line) end)
 if resumed then
@@ -105,7 +109,6 @@ for step, k in moonring.count(steps, made) do
   if preempted then
     checkpoints:settle()
     if checkpoints.newest == k then journal:say(("%s: saved after step %d; resume_from_checkpoint: true goes on from there"):format(preempted, k)) end
-    mesh:barrier()
     if preempted == "SIGTERM" then moonring.system.end_by_sigterm() end
   end
   moonring.trainer.release_memory((moonring.system.clock() - began) / 100) -- where taking it again is a percent of the step at most

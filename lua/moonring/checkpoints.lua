@@ -53,9 +53,6 @@ function Checkpoints:judge(evaluation, step)
   return better
 end
 
--- An error's words, without its code.
-local function words(why) return (tostring(why):gsub("^[A-Z_]+: ", "")) end
-
 -- The oldest that may go: not the newest, nor the best.
 local function oldest(self)
   for i = 1, #self.kept - 1 do
@@ -69,7 +66,7 @@ local function rotate(self)
     local gone = oldest(self)
     if not gone then return end
     local ok, why = pcall(system.remove, gone)
-    if not ok then self.say(gone .. " could not be removed: " .. words(why)) end
+    if not ok then self.say(gone .. " could not be removed: " .. config.words(why)) end
   end
 end
 
@@ -88,7 +85,7 @@ function Checkpoints:state() return { best = self.best, stale = self.stale } end
 
 -- What went wrong on the first rank where something did, the same on all; nil where all is well.
 local function agreed(self, ok, why)
-  for rank, text in ipairs(self.mesh:gather(ok and "" or "?" .. words(why))) do
+  for rank, text in ipairs(self.mesh:gather(ok and "" or "?" .. config.words(why))) do
     if text ~= "" then return (self.mesh:size() > 1 and "rank " .. rank - 1 .. ": " or "") .. text:sub(2) end
   end
 end
@@ -145,7 +142,7 @@ local function conclude(self)
   self.pending = nil
   local ok, why = pcall(save.publisher.wait, save.publisher)
   if self.mesh:rank() ~= 0 then return end
-  if not ok then return give_up(self, save.step, save.draft, words(why)) end
+  if not ok then return give_up(self, save.step, save.draft, config.words(why)) end
   self.kept[#self.kept + 1], self.newest = self.dir .. "/checkpoint-" .. save.step, save.step
   rotate(self)
 end

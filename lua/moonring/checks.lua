@@ -161,7 +161,8 @@ end
 -- true, auto or a folder; false is the same as nothing.
 local function resuming(c)
   local asked = c.resume_from_checkpoint
-  if type(asked) == "string" then asked = ({ ["true"] = true, ["false"] = false })[asked:lower()] or (asked:lower() ~= "false" and asked) end
+  local word = type(asked) == "string" and asked:lower()
+  if word == "true" or word == "false" then asked = word == "true" end
   if asked ~= nil and type(asked) ~= "boolean" and type(asked) ~= "string" then config.fail("resume_from_checkpoint: wanted true, auto or a folder, got ", tostring(asked)) end
   c.resume_from_checkpoint = asked or nil
 end

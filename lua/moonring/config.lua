@@ -8,6 +8,9 @@ local later = "not supported yet"
 
 local function fail(...) error("INVALID_ARGUMENT: " .. table.concat({ ... }), 0) end
 
+--- The words of a caught error, without its status.
+function config.words(why) return (tostring(why):gsub("^[A-Z_]+: ", "")) end
+
 local rows, names = {}, {}
 for _, section in ipairs(keys) do
   for _, row in ipairs(section.rows) do

@@ -16,13 +16,10 @@ Resumed.__index = Resumed
 
 local STATE, DATA = "training_state.json", "data_state"
 
--- The words of an error, without its code.
-local function words(why) return (tostring(why):gsub("^[A-Z_]+: ", "")) end
-
 -- Why a folder is no checkpoint to go on from; nil where it is one.
 local function broken(folder)
   local ok, why = pcall(trainer.check_checkpoint, folder)
-  if not ok then return words(why) end
+  if not ok then return config.words(why) end
   if not system.exists(folder .. "/" .. STATE) then return folder .. ": it holds a model alone, as save_only_model asked" end
 end
 
@@ -94,8 +91,7 @@ function resume.find(c, mesh)
   found = system.json_decode(mesh:gather(found and system.json_encode(found) or "")[1], "resume")
   if found.failure then error(found.failure, 0) end
   if not found.folder then return nil, found.notes end
-  local self = setmetatable({ folder = found.folder, notes = {}, skips = not c.ignore_data_skip }, Resumed)
-  for i, note in ipairs(found.notes) do self.notes[i] = note end
+  local self = setmetatable({ folder = found.folder, notes = found.notes, skips = not c.ignore_data_skip }, Resumed)
   for name, value in pairs(system.json_decode(system.read(self.folder .. "/" .. STATE), self.folder .. "/" .. STATE)) do self[name] = value end
   local may, may_not = differences(self.config, c)
   if self.skips then refuse(self, may_not) end

@@ -190,6 +190,11 @@ function config.require_keys(loaded, required) end
 ---@param name string the key that names the file
 function config.check_output(loaded, name) end
 
+--- The words of a caught error, without its status.
+---@param why any
+---@return string
+function config.words(why) end
+
 --- Ends the script: "moonring: " and the arguments joined, exit code 2.
 ---@param ... string | number
 function config.fail(...) end
