@@ -174,6 +174,7 @@ std::shared_ptr<trainer::MetricsLog> MakeLog(Options options) {
   log.flops_per_token = options.Get<double>("flops_per_token", 0.0);
   log.first_step = options.Get<int64_t>("first_step", 0);
   log.first_tokens = options.Get<int64_t>("first_tokens", 0);
+  log.first_epoch = options.Get<double>("first_epoch", 0.0);
   log.keep = log.first_step > 0;
   options.Finish();
   return comm::ValueOrThrow(trainer::MetricsLog::Create(std::move(log)));

@@ -1,6 +1,7 @@
 #include "trainer/metrics_log.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,10 @@ void Put(Object& object, const std::string& name, double value) {
 
 std::string Pretty(const nlohmann::json& json) { return json.dump(2) + "\n"; }
 
+// What a line has and Transformers' log_history has not.
+constexpr std::array<std::string_view, 8> kOfTheFile = {"current_steps",  "total_steps", "percentage",        "elapsed_time",
+                                                        "remaining_time", "tokens",      "tokens_per_second", "peak_memory_bytes"};
+
 // The lines of an earlier run up to `first_step`, and what they say in Transformers' names.
 absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::string& path, int64_t first_step) {
   std::string kept;
@@ -44,11 +49,12 @@ absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::s
     if (!read.is_object() || !read.contains("current_steps") || !read["current_steps"].is_number_integer()) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": a line is not one of a training log: ", line.substr(0, 80)));
     }
-    if (read["current_steps"].get<int64_t>() > first_step) continue;
+    if (read["current_steps"].get<int64_t>() > first_step || !read.contains("tokens")) continue;  // Finish's line has none: it is written again
     absl::StrAppend(&kept, line, "\n");
     nlohmann::json entry = {{"step", read["current_steps"]}};
-    for (const auto& [from, to] : {std::pair{"epoch", "epoch"}, {"loss", "loss"}, {"lr", "learning_rate"}, {"grad_norm", "grad_norm"}}) {
-      if (read.contains(from)) entry[to] = read[from];
+    for (const auto& [name, value] : read.items()) {
+      if (std::find(kOfTheFile.begin(), kOfTheFile.end(), name) != kOfTheFile.end()) continue;
+      entry[name == "lr" ? "learning_rate" : name] = value;
     }
     history.push_back(std::move(entry));
   }
@@ -103,6 +109,7 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions
   log->start_ = log->options_.clock();
   log->last_.step = log->options_.first_step;
   log->last_.tokens = log->options_.first_tokens;
+  log->last_.epoch = log->options_.first_epoch;
   return log;
 }
 

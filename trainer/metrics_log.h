@@ -33,6 +33,7 @@ struct MetricsLogOptions {
   int64_t total_steps = 0;
   int64_t first_step = 0;    // steps already made, where a run goes on; times count from here
   int64_t first_tokens = 0;  // that these steps took
+  double first_epoch = 0.0;  // epochs done after them
   bool keep = false;         // go on after the lines in the folder, up to first_step
   double num_train_epochs = 0.0;
   int64_t logging_steps = 1, eval_steps = 1, save_steps = 500, train_batch_size = 1;

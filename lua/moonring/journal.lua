@@ -48,6 +48,7 @@ function journal.open(config, parts)
     flops_per_token = flops_per_token(parts.checkpoint),
     first_step = self.steps,
     first_tokens = self.tokens,
+    first_epoch = self.epoch,
   }
   system.write(config.output_dir .. "/training_args.yaml", training_args.text(config, mesh:dp_size() * mesh:sp_size()))
   self.progress = trainer.progress { total_steps = counts.total_steps }

@@ -117,6 +117,7 @@ function trainer.heat_map(path, options) end
 ---@field flops_per_token? number of a forward and a backward pass; total_flos is so many times the tokens
 ---@field first_step? integer steps made before, of a run that goes on: the lines up to there are kept; 0 where absent
 ---@field first_tokens? integer that these steps took; 0 where absent
+---@field first_epoch? number epochs done after them; 0 where absent
 
 --- The log of a run, under LLaMA-Factory's and Transformers' names: trainer_log.jsonl as it comes, trainer_state.json, train_results.json and
 --- all_results.json at the end. By one rank.
