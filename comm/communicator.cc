@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "comm/group.h"
 #include "comm/memory_account.h"
 #include "comm/status_macros.h"
@@ -99,6 +100,18 @@ absl::Status Fail(Group& group, absl::string_view operation, const std::exceptio
   return group.broken;
 }
 
+// Adds the time of its life to a group's.
+class Stopwatch {
+ public:
+  explicit Stopwatch(Group& group) : group_(group), start_(absl::Now()) {}
+  Stopwatch(const Stopwatch&) = delete;
+  ~Stopwatch() { group_.waited += absl::Now() - start_; }
+
+ private:
+  Group& group_;
+  const absl::Time start_;
+};
+
 }  // namespace
 
 struct Communicator::Transfer::Pending {
@@ -124,6 +137,7 @@ absl::Status Communicator::Ready(absl::string_view operation) const { return gro
 
 absl::Status Communicator::Run(absl::string_view operation, const std::function<void()>& call) {
   at::NoGradGuard no_grad;
+  const Stopwatch stopwatch(*group_);
   try {
     call();
     return absl::OkStatus();
@@ -326,6 +340,7 @@ Communicator::Transfer::~Transfer() { Wait().IgnoreError(); }
 absl::Status Communicator::Transfer::Wait() {
   if (pending_ == nullptr) return absl::OkStatus();
   const std::unique_ptr<Pending> pending = std::move(pending_);
+  const Stopwatch stopwatch(*pending->group);
   absl::Status status = absl::OkStatus();
   // All of them, also after a failure: memory must not be freed under a transfer. On a broken group each ends at once.
   for (const auto& work : pending->works) {

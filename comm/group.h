@@ -23,6 +23,8 @@ struct Group {
   std::shared_ptr<Liveness> liveness;
   // Why no call can succeed any more: the first failure, or that the group was closed. Read and written by the rank's own thread.
   absl::Status broken;
+  // In calls and their waits so far: transfers, and peers that are not there yet. By the same thread.
+  absl::Duration waited = absl::ZeroDuration();
 };
 
 }  // namespace moonring::comm

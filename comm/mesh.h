@@ -36,6 +36,9 @@ class Mesh {
   std::shared_ptr<Communicator> dp_group() const { return dp_; }
   std::shared_ptr<Communicator> sp_group() const { return sp_; }
 
+  // In calls on all groups of the world so far.
+  absl::Duration waited() const { return world_->waited(); }
+
   // The world cut into groups of `size` neighbouring ranks, and those of the ranks that have the same place in theirs: rank = peer * size + place.
   // This rank's of either kind; those that the mesh has are used again. INVALID_ARGUMENT where size does not divide the world. Every rank calls it.
   struct Cut {

@@ -229,6 +229,13 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Split(const std::vector<int
   return Make(ranks, name);
 }
 
+absl::Duration World::waited() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  absl::Duration sum = absl::ZeroDuration();
+  for (const auto& group : groups_) sum += group->waited;
+  return sum;
+}
+
 void World::HangUp() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (std::exchange(hung_up_, true)) return;

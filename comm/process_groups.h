@@ -52,6 +52,9 @@ class World {
   // members or not; null for a non-member. INVALID_ARGUMENT for a rank out of range or twice.
   absl::StatusOr<std::shared_ptr<Communicator>> Split(const std::vector<int>& ranks, const std::string& name);
 
+  // In calls on all groups so far: the rest of a time span was this rank's own work. On a GPU only what the host waited for.
+  absl::Duration waited();
+
   // This rank fails and will make no more calls: every other rank's pending and later calls end with `reason`.
   void Abort(absl::string_view reason);
 

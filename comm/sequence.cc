@@ -8,12 +8,17 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <c10/util/Exception.h>
+#include <zlib.h>
 
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
 
 namespace moonring::comm {
 namespace {
+
+uint32_t Checksum(absl::Span<const int64_t> numbers, uint32_t before) {
+  return static_cast<uint32_t>(crc32_z(before, reinterpret_cast<const Bytef*>(numbers.data()), numbers.size() * sizeof(int64_t)));
+}
 
 absl::Status ValidateTensor(const char* name, const at::Tensor& tensor, int64_t tokens) {
   if (!tensor.defined() || tensor.dim() != 1 || tensor.size(0) != tokens || tensor.scalar_type() != at::kLong || !tensor.is_cpu()) {
@@ -53,6 +58,15 @@ at::Tensor LengthsOfTokens(const Sequence& sequence) {
     begin += length;
   }
   return lengths_T;
+}
+
+uint32_t Checksum(const Sequence& sequence, uint32_t before) {
+  uint32_t sum = Checksum(absl::MakeConstSpan(sequence.lengths), before);
+  for (const at::Tensor* tensor : {&sequence.ids_T, &sequence.positions_T, &sequence.targets_T}) {
+    const at::Tensor row = tensor->contiguous();
+    sum = Checksum(absl::MakeConstSpan(row.const_data_ptr<int64_t>(), row.numel()), sum);
+  }
+  return sum;
 }
 
 absl::Status Validate(const Sequence& sequence) {

@@ -42,6 +42,9 @@ at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths);
 // For each token one more than the largest position of its document: its length, where positions count it through.
 at::Tensor LengthsOfTokens(const Sequence& sequence);
 
+// A checksum (CRC-32) of lengths, ids, positions and targets, going on from that of other sequences: by which ranks tell whether they hold the same.
+uint32_t Checksum(const Sequence& sequence, uint32_t before = 0);
+
 // INVALID_ARGUMENT where a length is negative, or a tensor is not int64 [sum of lengths] on the host (identity may be undefined).
 absl::Status Validate(const Sequence& sequence);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,21 @@ int SumDp(lua_State* L) {
   comm::Mesh& mesh = *Class<comm::Mesh>::Read(L, 1);
   if (Class<TensorHandle>::Test(L, 2) != nullptr) return Value<at::Tensor>::Push(L, Summed(mesh.dp(), Value<at::Tensor>::Read(L, 2)));
   return Value<int64_t>::Push(L, AllReduceCount(mesh.dp(), Value<int64_t>::Read(L, 2)));
+}
+
+// Every rank's number, in the order of ranks.
+std::vector<double> GatherNumbers(comm::Communicator& group, double mine) {
+  std::vector<double> numbers;
+  const std::vector<int64_t> one_each(group.size(), 1);
+  for (const at::Tensor& number : comm::ValueOrThrow(group.AllGather(at::full({1}, mine, at::kDouble), one_each))) numbers.push_back(number.item<double>());
+  return numbers;
+}
+
+// Whether all ranks of the group have this number: one all-reduce.
+bool IsSame(comm::Communicator& group, int64_t number) {
+  at::Tensor bounds = at::tensor(std::vector<int64_t>{number, ~number}, at::kLong);  // the largest, and of ~ the smallest
+  comm::ThrowIfError(group.AllReduceMax(bounds));
+  return bounds[0].item<int64_t>() == ~bounds[1].item<int64_t>();
 }
 
 // Every rank's text, in the order of ranks.
@@ -146,6 +162,10 @@ void OpenComm(lua_State* L) {
            }>},
           {"sum_dp", &SumDp},
           {"sum_sp", Bind<[](comm::Mesh& mesh, at::Tensor tensor) { return Summed(mesh.sp(), tensor); }>},
+          {"gather_numbers", Bind<[](comm::Mesh& mesh, double number) { return GatherNumbers(mesh.world(), number); }>},
+          {"same_sp", Bind<[](comm::Mesh& mesh, int64_t number) { return IsSame(mesh.sp(), number); }>},
+          {"gather_sp", Bind<[](comm::Mesh& mesh, std::string text) { return GatherTexts(mesh.sp(), text); }>},
+          {"waited", Bind<[](comm::Mesh& mesh) { return absl::ToDoubleSeconds(mesh.waited()); }>},
           {"gather", Bind<[](comm::Mesh& mesh, std::string text) { return GatherTexts(mesh.world(), text); }>},
           {"barrier", Bind<[](comm::Mesh& mesh) { return mesh.world().Barrier(); }>},
           {"traffic", Bind<[](comm::Mesh& mesh) {
@@ -180,6 +200,9 @@ void OpenComm(lua_State* L) {
           {"lengths", Bind<[](comm::Sequence& sequence) { return sequence.lengths; }>},
           {"of_tokens", Bind<&OfTokens>},
           {"tokens", Bind<[](comm::Sequence& sequence) { return sequence.ids_T.numel(); }>},
+          {"checksum", Bind<[](comm::Sequence& sequence, std::optional<int64_t> before) {
+             return static_cast<int64_t>(comm::Checksum(sequence, static_cast<uint32_t>(before.value_or(0))));
+           }>},
           {"__tostring", Bind<[](comm::Sequence& sequence) {
              return absl::StrCat("Sequence of ", sequence.ids_T.numel(), " tokens in ", sequence.lengths.size(), " documents");
            }>},

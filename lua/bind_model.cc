@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -192,6 +193,27 @@ Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor po
   return {3};
 }
 
+// The first module after which the stream holds a NaN or an infinity on this rank, and its place among them from 1 (0: none has).
+std::tuple<int, std::string> FirstNonFinite(LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T, std::shared_ptr<AttentionPlan> plan,
+                                            std::optional<Options> options) {
+  model::ForwardOptions wanted{.lengths_T = plan->lengths_T};
+  if (options.has_value()) {
+    wanted.noise = NoiseOf(*options);
+    options->Finish();
+  }
+  std::string first;
+  int place = 0, modules = 0;
+  wanted.watch = [&](absl::string_view module, const at::Tensor& hidden_TD) {
+    ++modules;
+    if (place != 0 || at::isfinite(hidden_TD).all().item<bool>()) return;
+    first = std::string(module);
+    place = modules;
+  };
+  const at::NoGradGuard no_grad;
+  model.transformer->Forward(ids_T, positions_T, plan->attention, wanted);
+  return {place, first};
+}
+
 std::shared_ptr<Head> HeadOf(LoadedModel& model) {
   const model::ModelConfig& config = model.transformer->config();
   return std::make_shared<Head>(Head{model.transformer->head(), config.logit_scale, config.logit_softcap});
@@ -349,6 +371,7 @@ void OpenModel(lua_State* L) {
       L, "Model",
       {
           {"forward", Bind<&Forward>},
+          {"first_nonfinite", Bind<&FirstNonFinite>},
           {"head", Bind<&HeadOf>},
           {"experts", Bind<[](LoadedModel& model) {
              const model::ExpertRule& experts = model.transformer->config().experts;

@@ -291,6 +291,7 @@ void OpenSystem(lua_State* L) {
                  {"requested_ranks", Bind<[](lua_State* state) { return HostOf(state).ranks; }>},
                  {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},
                  {"launch", Bind<&Launch>},
+                 {"offer_restarts", Bind<[](int restarts) { OfferRestarts(restarts); }>},
                  {"catch_preemption", Bind<[] { CatchPreemption(); }>},
                  {"preemption", Bind<[]() -> std::optional<std::string> {
                     const int signal = TakePreemption();

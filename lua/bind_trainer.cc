@@ -1,5 +1,6 @@
 // Optimizers, schedules, gradients, and what a run writes.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -42,6 +43,7 @@
 #include "trainer/schedule.h"
 #include "trainer/sgd.h"
 #include "trainer/states.h"
+#include "trainer/zclip.h"
 #include "trainer/zero.h"
 
 namespace moonring::lua {
@@ -89,12 +91,13 @@ std::shared_ptr<trainer::Schedule> MakeSchedule(Options options) {
   return std::make_shared<trainer::Schedule>(comm::ValueOrThrow(trainer::Schedule::Create(schedule)));
 }
 
-// A norm that is not finite ends the run: no step could come of it.
+// A norm that is not finite ends the run: no step could come of it. `names` are in the order of a forward pass: backward began with the last.
 void RefuseNonFinite(double norm, std::vector<std::string> names) {
   const size_t count = names.size();
+  std::reverse(names.begin(), names.end());
   if (count > 3) names.resize(3);
   comm::ThrowIfError(absl::AbortedError(absl::StrCat("the gradient's norm is ", norm, ": not finite in ", count, " parameters (", absl::StrJoin(names, ", "),
-                                                     count > 3 ? ", ..." : "", ")")));
+                                                     count > 3 ? ", ..., in the order of backward)" : ")")));
 }
 
 // The norm of the summed gradient before clipping.
@@ -107,11 +110,17 @@ double ClipGradients(ParameterList& list, Options options) {
   return norm;
 }
 
-double ClipStates(trainer::States& states, Options options) {
-  const double max_norm = options.Get<double>("max_norm", 1.0);
-  options.Finish();
+double NormOfStates(trainer::States& states) {
   const double norm = comm::ValueOrThrow(states.Norm());
   if (!std::isfinite(norm)) RefuseNonFinite(norm, comm::ValueOrThrow(states.NonFinite()));
+  return norm;
+}
+
+double ClipStates(trainer::States& states, Options options) {
+  const double max_norm = options.Get<double>("max_norm", 1.0);
+  const std::optional<double> known = options.Find<double>("norm");
+  options.Finish();
+  const double norm = known.has_value() ? *known : NormOfStates(states);
   trainer::ClipByNorm(states.shards(), norm, max_norm);
   return norm;
 }
@@ -291,7 +300,7 @@ void OpenTrainer(lua_State* L) {
           {"parameters", Bind<[](trainer::States& states) { return std::make_shared<ParameterList>(ParameterList{states.shards()}); }>},
           {"sum_gradients", Bind<[](trainer::States& states) { return states.SumGradients(); }>},
           {"clip", Bind<&ClipStates>},
-          {"norm", Bind<[](trainer::States& states) { return states.Norm(); }>},
+          {"norm", Bind<&NormOfStates>},
           {"norms", &StatesNorms},
           {"gradient", Bind<[](trainer::States& states, std::string name) { return states.Gradient(name); }>},
           {"publish", Bind<[](trainer::States& states) { return states.Publish(); }>},
@@ -316,6 +325,12 @@ void OpenTrainer(lua_State* L) {
           {"at", Bind<[](trainer::Schedule& schedule, int64_t step_index) { return schedule.At(step_index); }>},
           {"warmup_steps", Bind<[](trainer::Schedule& schedule) { return schedule.warmup_steps(); }>},
       });
+  Class<trainer::ZClip>::Register(L, "ZClip",
+                                  {
+                                      {"limit", Bind<[](trainer::ZClip& clip, double norm) { return clip.Limit(norm); }>},
+                                      {"state", Bind<[](trainer::ZClip& clip) { return clip.SaveState(); }>},
+                                      {"load_state", Bind<[](trainer::ZClip& clip, std::string text) { return clip.LoadState(text); }>},
+                                  });
   Class<trainer::MetricsLog>::Register(
       L, "Log",
       {
@@ -347,6 +362,7 @@ void OpenTrainer(lua_State* L) {
                  {"adamw", Bind<&MakeAdamW>},
                  {"sgd", Bind<&MakeSgd>},
                  {"schedule", Bind<&MakeSchedule>},
+                 {"zclip", Bind<[] { return std::make_shared<trainer::ZClip>(); }>},
                  {"zero", Bind<&MakeZero>},
                  {"sum_gradients", Bind<[](ParameterList& list, comm::Mesh& mesh) { return trainer::SumGradients(list.parameters, mesh.world()); }>},
                  {"clip_gradients", Bind<&ClipGradients>},

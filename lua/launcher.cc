@@ -29,6 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kGrace = std::chrono::seconds(3);    // for the others' messages, after the first failure
 constexpr auto kPatience = std::chrono::seconds(5); // from TERM to KILL
+// Its words: an offer of restarts, ended by a zero byte, and the last message.
 constexpr char kErrorPipe[] = "MOONRING_ERROR_PIPE";
 
 // "INVALID_ARGUMENT: words" -> "words": a status word says nothing to who typed a command.
@@ -63,8 +64,19 @@ int FreePort() {
   return port;
 }
 
+// -1 where this process has no launcher.
+int ErrorPipe() {
+  int fd = -1;
+  const char* text = std::getenv(kErrorPipe);
+  return text != nullptr && absl::SimpleAtoi(text, &fd) && fcntl(fd, F_GETFD) >= 0 ? fd : -1;
+}
+
+struct Attempt {
+  int port, restart;
+};
+
 // In the child, between fork and exec.
-[[noreturn]] void BecomeRank(int rank, int ranks, int port, int error_pipe, int stderr_pipe, pid_t launcher, const std::vector<std::string>& command) {
+[[noreturn]] void BecomeRank(int rank, int ranks, Attempt attempt, int error_pipe, int stderr_pipe, pid_t launcher, const std::vector<std::string>& command) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(1);  // it died before prctl
   sigset_t none;
@@ -77,7 +89,8 @@ int FreePort() {
   set("WORLD_SIZE", absl::StrCat(ranks));
   set("LOCAL_WORLD_SIZE", absl::StrCat(ranks));
   set("MASTER_ADDR", "127.0.0.1", /*replace=*/false);
-  set("MASTER_PORT", absl::StrCat(port), /*replace=*/false);
+  set("MASTER_PORT", absl::StrCat(attempt.port), /*replace=*/false);
+  set("TORCHELASTIC_RESTART_COUNT", absl::StrCat(attempt.restart));
   set(kErrorPipe, absl::StrCat(error_pipe));
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -89,7 +102,7 @@ int FreePort() {
 
 class Launcher {
  public:
-  Launcher(int ranks, const std::vector<std::string>& command) : ranks_(ranks) {
+  Launcher(int ranks, const std::vector<std::string>& command, int restart) : ranks_(ranks) {
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGCHLD);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
@@ -99,8 +112,8 @@ class Launcher {
     }
     sigprocmask(SIG_BLOCK, &signals_, &before_);
     signal_fd_ = signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK);
-    const int port = FreePort();
-    for (int rank = 0; rank < ranks; ++rank) Start(rank, port, command);
+    const Attempt attempt{FreePort(), restart};
+    for (int rank = 0; rank < ranks; ++rank) Start(rank, attempt, command);
   }
 
   int Run() {
@@ -114,8 +127,11 @@ class Launcher {
     return Conclude();
   }
 
+  // After Run: how often the ranks may be started again in all; 0 where what failed would fail again.
+  int restarts() const { return again_ ? restarts_ : 0; }
+
  private:
-  void Start(int rank, int port, const std::vector<std::string>& command) {
+  void Start(int rank, Attempt attempt, const std::vector<std::string>& command) {
     int error_pipe[2] = {-1, -1}, stderr_pipe[2] = {-1, -1};
     if (pipe2(error_pipe, O_CLOEXEC) != 0 || (rank > 0 && pipe2(stderr_pipe, O_CLOEXEC) != 0)) {
       std::perror("moonring: pipe");
@@ -125,7 +141,7 @@ class Launcher {
     const pid_t pid = fork();
     if (pid == 0) {
       fcntl(error_pipe[1], F_SETFD, 0);  // stays open over exec
-      BecomeRank(rank, static_cast<int>(ranks_.size()), port, error_pipe[1], stderr_pipe[1], launcher, command);
+      BecomeRank(rank, static_cast<int>(ranks_.size()), attempt, error_pipe[1], stderr_pipe[1], launcher, command);
     }
     if (pid < 0) {
       std::perror("moonring: fork");
@@ -155,7 +171,10 @@ class Launcher {
     }
     if (poll(fds.data(), fds.size(), 100) < 0) return;
     for (size_t r = 0; r < ranks_.size(); ++r) {
-      if (fds[1 + 2 * r].revents != 0) Read(ranks_[r].error_pipe, ranks_[r].message);
+      if (fds[1 + 2 * r].revents != 0) {
+        Read(ranks_[r].error_pipe, ranks_[r].message);
+        TakeOffer(ranks_[r].message);
+      }
       if (fds[2 + 2 * r].revents != 0) {
         Read(ranks_[r].stderr_pipe, ranks_[r].line);
         PrintLines(static_cast<int>(r), /*all=*/ranks_[r].stderr_pipe < 0);
@@ -177,6 +196,13 @@ class Launcher {
       close(fd);
       fd = -1;
     }
+  }
+
+  void TakeOffer(std::string& message) {
+    const size_t end = message.find('\0');
+    if (end == std::string::npos) return;
+    if (int offered = 0; absl::SimpleAtoi(message.substr(0, end), &offered)) restarts_ = std::max(restarts_, offered);
+    message.erase(0, end + 1);
   }
 
   void PrintLines(int rank, bool all) {
@@ -267,26 +293,37 @@ class Launcher {
       }
     }
     const int status = *ranks_[failed[0]].status;
+    again_ = !(WIFEXITED(status) && WEXITSTATUS(status) == 2) && !absl::StrContains(ranks_[failed[0]].message, "ABORTED: ");
     return WIFSIGNALED(status) ? 1 : WEXITSTATUS(status);
   }
 
   std::vector<Rank> ranks_;
   sigset_t signals_, before_;
   int signal_fd_ = -1;
-  int forwarded_ = 0, sent_ = 0, ended_ = 0, drained_ = 0;
+  int forwarded_ = 0, sent_ = 0, ended_ = 0, drained_ = 0, restarts_ = 0;
+  bool again_ = false;  // another attempt could go better
   std::optional<Clock::time_point> failed_at_;
 };
 
 }  // namespace
 
-int LaunchRanks(int ranks, const std::vector<std::string>& command) { return Launcher(ranks, command).Run(); }
+int LaunchRanks(int ranks, const std::vector<std::string>& command) {
+  for (int restart = 0;; ++restart) {
+    Launcher launcher(ranks, command, restart);
+    const int code = launcher.Run();
+    if (code == 0 || restart >= launcher.restarts()) return code;
+    std::fprintf(stderr, "moonring: starts again (%d of %d)\n", restart + 1, launcher.restarts());
+  }
+}
+
+void OfferRestarts(int restarts) {
+  const std::string offer = absl::StrCat(restarts, absl::string_view("\0", 1));
+  if (const int fd = ErrorPipe(); fd >= 0) (void)!write(fd, offer.data(), offer.size());
+}
 
 void ReportError(const std::string& message) {
-  int fd = -1;
-  const char* text = std::getenv(kErrorPipe);
-  if (text != nullptr && absl::SimpleAtoi(text, &fd) && fcntl(fd, F_GETFD) >= 0) {
-    if (write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size())) return;
-  }
+  const int fd = ErrorPipe();
+  if (fd >= 0 && write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size())) return;
   std::fprintf(stderr, "moonring: %s\n", WithoutStatusWord(message).c_str());
 }
 

@@ -8,6 +8,9 @@
 //   - once a rank fails, the others get kGrace to say what they saw, then TERM, then KILL. The message of the one that
 //     failed by itself comes first, those of its victims after it, each once.
 //   - ranks die with the launcher
+//   - where a rank has offered it (OfferRestarts), all are started again after a failure, with torchrun's
+//     TORCHELASTIC_RESTART_COUNT: not after exit code 2 (it would come again), numbers that are none (ABORTED), or a
+//     signal to the launcher
 //
 // A rank hands its last message to the launcher through a pipe (ReportError), not through stderr, so that the order can
 // be chosen.
@@ -20,6 +23,9 @@ namespace moonring::lua {
 // Runs `command` as `ranks` processes and returns the exit code: 0, the failed rank's own code (1 where a signal ended
 // it), or 128+n where signal n ended the launcher. Does not return where the run was ended by a signal that is forwarded.
 int LaunchRanks(int ranks, const std::vector<std::string>& command);
+
+// Tells the launcher of this rank, where there is one, that its run may be started again so many times in all.
+void OfferRestarts(int restarts);
 
 // A rank's last words: to the launcher where there is one, else to stderr as "moonring: message". A status word at its
 // very beginning ("INVALID_ARGUMENT: ...", from the host's own scripts) is for the launcher alone and not printed.

@@ -250,6 +250,10 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   };
   for (const Loan& loan : loans_of(0)) loan.parameter->Fetch(loan.dtype);
   Hidden result{Embed(ids_T, noise), {}};
+  const auto show = [&](absl::string_view module) {
+    if (options.watch) options.watch(module, result.hidden_TD);
+  };
+  show("model.embed_tokens");
   const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(), rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
   RunnerOptions runner{options_.recompute, options_.tile_bytes, options_.activation_store, {}};
   for (size_t layer = 0; layer < blocks_.size(); ++layer) {
@@ -274,6 +278,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     };
     std::vector<at::Tensor> outputs = RunBlock(function, block->loans, result.hidden_TD, runner);
     result.hidden_TD = std::move(outputs[0]);
+    show(absl::StrCat("model.layers.", layer));
     if (outputs.size() == 1) continue;
     RouterTally& tally = result.tally;
     tally.probability_GE = tally.probability_GE.defined() ? tally.probability_GE + outputs[1] : outputs[1];
@@ -286,6 +291,7 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   };
   runner.neighbours = {.after = {}, .before = before(blocks_.size())};
   result.hidden_TD = RunBlock(norm, norm_loans, result.hidden_TD, runner).front();
+  show("model.norm");
   comm::TrimHeap();  // blocks' work gives way to logits, of other sizes
   return result;
 }

@@ -46,6 +46,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "attention/attention.h"
 #include "comm/parameter.h"
 #include "model/activation_store.h"
@@ -70,6 +71,7 @@ struct ForwardOptions {
   std::optional<Noise> noise;
   at::Tensor lengths_T;        // int64: the tokens of each row's document; wanted where rotary_depends_on_length
   RouterGroups router_groups;  // whose routers' sums are wanted; undefined: nobody's
+  std::function<void(absl::string_view module, const at::Tensor& hidden_TD)> watch;  // sees the stream after each module, by its published name
 };
 
 struct Hidden {

@@ -5,10 +5,11 @@ local moonring = require "moonring"
 local models, run, stages = moonring.models, moonring.run, moonring.stages
 local config = moonring.config.command(arg)
 moonring.checks.train(config)
-moonring.launch(config.sequence_parallel_size, run.ranks(config))
+moonring.launch(config.sequence_parallel_size, run.ranks(config), config.max_restarts)
 
 local mesh = run.mesh(config)
 local resumed, passed_over = moonring.resume.find(config, mesh)
+local name = moonring.resume.begin(config, mesh, resumed)
 local memory = moonring.memory_report.start(config, mesh)
 local checkpoint, notes = models.open(config)
 local tokenizer = moonring.vocabulary.open(config, checkpoint, moonring.templates.settle)
@@ -41,12 +42,16 @@ local references = objective.needs_reference and stages.references(config, { che
   datasets = stages.datasets(train, evals) }) or {}
 runtime.reference = references.train
 local steps = run.steps(config, train, mesh, counts)
+local journal
+local function say(line) journal:say(line) end
+local updates = moonring.updates.new(config, { runtime = runtime, states = states, optimizer = optimizer, say = say })
 if resumed then -- after the references, which are of the model before training
   resumed:load(states, optimizer)
   resumed:place(steps)
+  updates:resume(resumed.updates)
   if objective.load_state and resumed.objective then objective.load_state(resumed.objective) end
 end
-local journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention, memory = memory, resumed = resumed and resumed.journal })
+journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention, memory = memory, resumed = resumed and resumed.journal })
 for _, lines in ipairs { config.notes, notes, memory_notes or {}, resumed and resumed.notes or passed_over or {} } do
   for _, note in ipairs(lines) do journal:say(note) end
 end
@@ -66,9 +71,9 @@ checkpoints = run.checkpoints(config, mesh, function(folder)
   save(folder)
   journal:trainer_state(folder)
   if config.save_only_model then return {} end
-  return moonring.resume.write(folder, mesh, { states = states, optimizer = optimizer, steps = steps, state = { step = made, config = moonring.resume.remembered(config), data = data_digest(),
-    examples_per_step = counts.examples_per_step, journal = journal:state(), checkpoints = checkpoints:state(), objective = objective.state and objective.state() } })
-end, function(line) journal:say(line) end)
+  return moonring.resume.write(folder, mesh, { states = states, optimizer = optimizer, steps = steps, state = { run = name, step = made, config = moonring.resume.remembered(config), data = data_digest(),
+    examples_per_step = counts.examples_per_step, journal = journal:state(), updates = updates:state(), checkpoints = checkpoints:state(), objective = objective.state and objective.state() } })
+end, say)
 if resumed then
   checkpoints:resume(resumed.step, resumed.checkpoints)
   if checkpoints.best then journal:best(checkpoints.best) end
@@ -92,16 +97,15 @@ moonring.system.started()
 local evaluates, saves = run.due(config, "eval", counts), run.due(config, "save", counts)
 if evals and config.eval_on_start and not resumed then evaluate() end
 moonring.system.catch_preemption()
+local pace = moonring.pace.new(mesh, say)
 for step, k in moonring.count(steps, made) do
-  local began = moonring.system.clock()
-  local loss, metrics = runtime:backward(step, k)
-  local norm = run.clip(config, states, step, k)
+  pace:begin()
   local lr = schedule:at(k - 1)
-  optimizer:step(lr)
-  states:publish()
-  states:clear_gradients()
+  local update = updates:make(step, k, lr)
+  pace:finish()
   made = k
-  journal:step { step = k, loss = loss, lr = lr, grad_norm = norm, tokens = step:tokens(), metrics = metrics, epoch = counts.epoch_after(step:epoch(), step:index()) }
+  journal:step { step = k, loss = update.loss, lr = lr, grad_norm = update.norm, tokens = step:tokens(), metrics = update.metrics, skipped = updates.skipped,
+    epoch = counts.epoch_after(step:epoch(), step:index()) }
   if evals and evaluates(k, step) and checkpoints:judge(evaluate(), k) then journal:best(checkpoints.best) end
   checkpoints:poll()
   local preempted = run.preempted(mesh)
@@ -111,7 +115,7 @@ for step, k in moonring.count(steps, made) do
     if checkpoints.newest == k then journal:say(("%s: saved after step %d; resume_from_checkpoint: true goes on from there"):format(preempted, k)) end
     if preempted == "SIGTERM" then moonring.system.end_by_sigterm() end
   end
-  moonring.trainer.release_memory((moonring.system.clock() - began) / 100) -- where taking it again is a percent of the step at most
+  moonring.trainer.release_memory((moonring.system.clock() - pace.began) / 100) -- where taking it again is a percent of the step at most
   if checkpoints.stale >= (config.early_stopping_steps or math.huge) then break end
 end
 checkpoints:settle()

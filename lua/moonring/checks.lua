@@ -4,6 +4,7 @@ local config = require "moonring.config"
 local datasets = require "moonring.datasets"
 local deepspeed = require "moonring.deepspeed"
 local objectives = require "moonring.native.objectives"
+local resume = require "moonring.resume"
 local run = require "moonring.run"
 local system = require "moonring.native.system"
 
@@ -30,7 +31,7 @@ end
 
 local function numbers(c)
   at_least(c, { sequence_parallel_size = 1, per_device_train_batch_size = 1, per_device_eval_batch_size = 1, gradient_accumulation_steps = 1, logging_steps = 1,
-    cutoff_len = 1, micro_batch_tokens = 1, tile_mib = 0, preprocessing_num_workers = 1, num_train_epochs = 0, learning_rate = 0, max_grad_norm = 0, ddp_timeout = 0, val_size = 0, save_total_limit = 1,
+    cutoff_len = 1, micro_batch_tokens = 1, tile_mib = 0, preprocessing_num_workers = 1, num_train_epochs = 0, learning_rate = 0, max_grad_norm = 0, ddp_timeout = 0, val_size = 0, save_total_limit = 1, max_restarts = 0,
     early_stopping_steps = 1, lora_rank = 1, neftune_noise_alpha = 0, kto_chosen_weight = 0, kto_rejected_weight = 0, pref_ftx = 0, pref_bco_weight = 0 })
   between(c, "label_smoothing_factor", 0, 1)
   between(c, "lora_dropout", 0, 1)
@@ -169,7 +170,7 @@ end
 
 local function folders(c)
   if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder") end
-  if #system.list(c.output_dir) > 0 and not c.overwrite_output_dir and not c.resume_from_checkpoint then
+  if #system.list(c.output_dir) > 0 and not c.overwrite_output_dir and not c.resume_from_checkpoint and not resume.restarted() then
     local newest = checkpoints.list(c.output_dir)[1]
     local offer = newest and ("; resume_from_checkpoint: true goes on from its checkpoint-%d"):format(newest) or ""
     config.fail("output_dir: ", c.output_dir, " is not empty; overwrite_output_dir: true writes into it", offer)

@@ -221,11 +221,7 @@ section("The Hugging Face Trainer's own", {
   { "profiler_output_dir", "string", null, "of enable_torch_profiler", ignored = "" },
 })
 
---- What Moonring itself will have.
 section("Not supported yet", {
-  { "on_nonfinite", "string", "stop", "what a loss or gradient that is no number does", only = "not supported yet" },
-  { "spike_clip", "string", null, "clipping by the history of gradient norms", only = "not supported yet" },
-  { "max_restarts", "int", 0, "how often ranks are started again", only = "not supported yet" },
   { "init_special_tokens", "string", "noise_init", "how rows of the tokens in new_special_tokens_config begin", warned = "it acts with new_special_tokens_config alone" },
   { "eval_num_beams", "int", null, "beams of predict_with_generate", ignored = "it acts with predict_with_generate alone" },
   { "generation_max_length", "int", null, "tokens of predict_with_generate", ignored = "it acts with predict_with_generate alone" },

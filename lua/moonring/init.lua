@@ -27,6 +27,9 @@ local moonring = {
   router = require "moonring.router",
   runtime = require "moonring.runtime",
   metrics = require "moonring.metrics",
+  nonfinite = require "moonring.nonfinite",
+  updates = require "moonring.updates",
+  pace = require "moonring.pace",
   batch = require "moonring.batch",
   checkpoints = require "moonring.checkpoints",
   cat = tensor.cat,
@@ -57,15 +60,20 @@ local moonring = {
 }
 
 --- Starts `ranks` (or `sp`) ranks of this very command where the process is not one already and -n did not say how many;
--- then this process only waits for them and ends with their exit code. `sp` must divide their number, whoever says it.
-function moonring.launch(sp, ranks)
+-- then this process only waits for them and ends with their exit code. `sp` must divide their number, whoever says it. `restarts`: how often
+-- they are started again after a failure; a single rank too then has a process that waits for it.
+function moonring.launch(sp, ranks, restarts)
   if sp < 1 then config.fail("sequence_parallel_size: wanted at least 1, got ", sp) end
-  local given = system.world_size()
-  if given == 0 then given = system.requested_ranks() end
-  local launches = given == 0
-  if launches then given = ranks or sp end
+  local launched = system.world_size()
+  local given = launched > 0 and launched or system.requested_ranks()
+  if given == 0 then given = ranks or sp end
   if given % sp ~= 0 then config.fail("sequence_parallel_size: ", sp, " does not divide the number of ranks, ", given) end
-  if launches and given > 1 then system.launch(given) end
+  restarts = restarts or 0
+  if launched > 0 then
+    if restarts > 0 then system.offer_restarts(restarts) end
+  elseif given > 1 or restarts > 0 then
+    system.launch(given)
+  end
 end
 
 local open, open_config = moonring.model.open, moonring.model.open_config

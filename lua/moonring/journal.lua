@@ -1,4 +1,4 @@
---- What a training run tells: the log, the plots, training_args.yaml, data_report.json and the model card in output_dir, progress on the terminal, a sample answer before and after.
+--- What a training run tells: the log, the plots, data_report.json and the model card in output_dir, progress on the terminal, a sample answer before and after.
 -- Rank 0 writes; the other ranks only take part in what all must (peak memory).
 local chat = require "moonring.chat"
 local checkpoints = require "moonring.checkpoints"
@@ -8,7 +8,6 @@ local model_card = require "moonring.model_card"
 local system = require "moonring.native.system"
 local templates = require "moonring.templates"
 local trainer = require "moonring.native.trainer"
-local training_args = require "moonring.training_args"
 
 local journal = {}
 local Journal = {}
@@ -32,7 +31,7 @@ end
 --- `parts`: { mesh, counts, checkpoint, dataset, attention, memory, resumed }; memory is a moonring.memory_report, or nil; resumed what state() gave, of a run that goes on.
 function journal.open(config, parts)
   local mesh, counts = parts.mesh, parts.counts
-  local self = setmetatable({ config = config, mesh = mesh, counts = counts, dataset = parts.dataset, memory = parts.memory, tokens = 0, since = {}, metrics = {}, total_loss = 0, steps = 0, chosen = {},
+  local self = setmetatable({ config = config, mesh = mesh, counts = counts, dataset = parts.dataset, memory = parts.memory, tokens = 0, since = {}, metrics = {}, total_loss = 0, steps = 0, skipped = 0, chosen = {},
     evaluations = {} }, Journal)
   for name, value in pairs(parts.resumed or {}) do self[name] = value end
   if mesh:rank() ~= 0 then return self end
@@ -50,7 +49,6 @@ function journal.open(config, parts)
     first_tokens = self.tokens,
     first_epoch = self.epoch,
   }
-  system.write(config.output_dir .. "/training_args.yaml", training_args.text(config, mesh:dp_size() * mesh:sp_size()))
   self.progress = trainer.progress { total_steps = counts.total_steps }
   if config.streaming then self.progress:line(tostring(self.dataset)) else report(self) end -- a stream's rows are counted as they are read
   self.progress:line(("%d steps of %d examples; %s; %s"):format(counts.total_steps, counts.examples_per_step, tostring(mesh), tostring(parts.attention)))
@@ -70,11 +68,11 @@ function Journal:say(text)
   if self.progress then self.progress:line(text) end
 end
 
---- Takes a step's numbers: { step, loss, lr, grad_norm, tokens, epoch, metrics }; loss and metrics (name -> { sum, count }) are the whole step's. Logs where it is
--- time to: the mean of the losses since the last line, and the metrics' means over the same steps.
+--- Takes a step's numbers: { step, loss, lr, grad_norm, tokens, epoch, metrics, skipped }; loss and metrics (name -> { sum, count }) are the whole step's, nil of one that was left out;
+-- `skipped`: how many were so far. Logs where it is time to: the mean of the losses since the last line, and the metrics' means over the same steps.
 function Journal:step(record)
-  self.steps, self.tokens = record.step, self.tokens + record.tokens
-  self.total_loss = self.total_loss + record.loss
+  self.steps, self.tokens, self.skipped = record.step, self.tokens + record.tokens, record.skipped or 0
+  self.total_loss = self.total_loss + (record.loss or 0)
   self.since[#self.since + 1] = record.loss
   self.epoch = record.epoch
   metrics.add(self.metrics, record.metrics or {})
@@ -83,12 +81,13 @@ function Journal:step(record)
   if due then
     local peak, held = self.mesh:max(trainer.peak_memory()), self.mesh:max(trainer.held_memory())
     local anonymous = self.memory and self.memory:take_peak()
-    local mean = 0
-    for _, loss in ipairs(self.since) do mean = mean + loss / #self.since end
+    local mean
+    for _, loss in ipairs(self.since) do mean = (mean or 0) + loss / #self.since end
     local means = metrics.means(self.metrics)
     means.accuracy = means.accuracy or means["rewards/accuracies"] -- LLaMA-Factory's name in this file
     means.allocator_held_bytes, means.peak_anonymous_bytes = held, anonymous
-    self.since, self.metrics, self.last_loss = {}, {}, mean
+    means.skipped_steps = self.skipped > 0 and self.skipped or nil
+    self.since, self.metrics, self.last_loss = {}, {}, mean or self.last_loss
     if self.log then
       local norm = c.max_grad_norm > 0 and record.grad_norm or nil
       local words = self.log:write { step = record.step, loss = mean, lr = record.lr, grad_norm = norm, tokens = self.tokens, epoch = record.epoch,
@@ -136,7 +135,7 @@ end
 
 --- What of this a checkpoint holds.
 function Journal:state()
-  return { tokens = self.tokens, since = self.since, metrics = self.metrics, total_loss = self.total_loss, steps = self.steps, evaluations = self.evaluations, last_loss = self.last_loss,
+  return { tokens = self.tokens, since = self.since, metrics = self.metrics, total_loss = self.total_loss, steps = self.steps, skipped = self.skipped, evaluations = self.evaluations, last_loss = self.last_loss,
     last_evaluation = self.last_evaluation, evaluated = self.evaluated, epoch = self.epoch }
 end
 
@@ -172,7 +171,7 @@ function Journal:close()
   if self.memory then self.memory:tell(self, "at the end") end
   if not self.log then return end
   local c = self.config
-  self.log:finish(self.total_loss / math.max(self.steps, 1), self.steps * self.counts.examples_per_step)
+  self.log:finish(self.total_loss / math.max(self.steps - self.skipped, 1), self.steps * self.counts.examples_per_step)
   if c.streaming then report(self) end
   self.progress:line("model   " .. c.output_dir)
   self.progress:line("log     " .. c.output_dir .. "/trainer_log.jsonl")

@@ -190,6 +190,9 @@ section("Optimization", {
   { "adam_beta2", "float", 0.999, "AdamW's second moment", resume = "told" },
   { "adam_epsilon", "float", 1e-8, "AdamW's epsilon", resume = "told" },
   { "max_grad_norm", "float", 1.0, "gradients of a larger norm are scaled down to it; 0: never", resume = "told" },
+  { "spike_clip", "string", null, "clip besides by the history of norms: zclip (arXiv 2504.02507) brings one that is more than 2.5 standard deviations above the running mean back towards it, after 25 steps",
+    choices = { "zclip" }, resume = "told" },
+  { "on_nonfinite", "string", "stop", "a step whose loss or gradient is NaN or infinite: stop before its update, or skip: leave it out, and say so (10 in a row stop the run)", choices = { "stop", "skip" }, resume = "told" },
   { "average_tokens_across_devices", "bool", true, "one divisor for all ranks", only = "there is one divisor, of the whole step" },
 })
 
@@ -239,7 +242,8 @@ section("Run", {
   { "greater_is_better", "bool", null, "absent: unless the metric ends in loss" },
   { "resume_from_checkpoint", "any", null, "go on from a checkpoint: true (the newest whole one in output_dir), auto (the same, and from the beginning where there is none), or its folder" },
   { "ignore_data_skip", "bool", false, "go on at the data's beginning, and whatever has changed in the configuration" },
-  { "ddp_timeout", "float", 1800, "seconds that a collective may take" },
+  { "ddp_timeout", "float", 1800, "seconds that a collective may take: by then a rank that lives and does not answer is given up. A dead one is noticed within seconds" },
+  { "max_restarts", "int", 0, "how often the ranks that this machine's launcher started are started again after one has failed, from the newest checkpoint of the run; torchrun has its own --max-restarts, which is honoured" },
   { "use_cpu", "bool", false, "no GPU; the same as --device cpu" },
   { "include_num_input_tokens_seen", "bool", false, "count tokens", ignored = "the log always has them" },
   { "include_effective_tokens_per_second", "bool", false, "token rate", ignored = "the log always has it" },

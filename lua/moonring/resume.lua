@@ -9,6 +9,7 @@ local safetensors = require "moonring.native.safetensors"
 local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
 local trainer = require "moonring.native.trainer"
+local training_args = require "moonring.training_args"
 
 local resume = {}
 local Resumed = {}
@@ -23,22 +24,32 @@ local function broken(folder)
   if not system.exists(folder .. "/" .. STATE) then return folder .. ": it holds a model alone, as save_only_model asked" end
 end
 
--- The folder that resume_from_checkpoint names, or the newest whole checkpoint; and lines about those that are broken.
-local function choose(c)
-  local asked, notes = c.resume_from_checkpoint, {}
-  if asked ~= true and asked ~= "auto" then
-    local why = system.is_folder(asked) and broken(asked) or not system.is_folder(asked) and asked .. ": no such folder"
-    if why then config.fail("resume_from_checkpoint: ", why) end
-    return asked, notes
-  end
+local function read_state(folder) return system.json_decode(system.read(folder .. "/" .. STATE), folder .. "/" .. STATE) end
+
+-- The newest whole checkpoint in output_dir, of the run that is there, and lines about those that are passed over.
+local function newest(c)
+  local run, notes = training_args.of_run(c.output_dir), {}
   for _, step in ipairs(checkpoints.list(c.output_dir)) do
     local folder = c.output_dir .. "/checkpoint-" .. step
-    local why = broken(folder)
+    local why = broken(folder) or (run and read_state(folder).run ~= run and folder .. ": of an earlier run in this folder")
     if not why then return folder, notes end
     notes[#notes + 1] = "passed over: " .. why
   end
-  if asked == true then config.fail("resume_from_checkpoint: no whole checkpoint in ", c.output_dir, #notes > 0 and ": " .. table.concat(notes, "; ") or "") end
   return nil, notes
+end
+
+--- Whether a launcher (moonring's own, or torchrun) has started the ranks again after a failure.
+function resume.restarted() return (tonumber(system.environment "TORCHELASTIC_RESTART_COUNT") or 0) > 0 end
+
+-- The folder that resume_from_checkpoint names, or the newest whole checkpoint: where the ranks were started again this comes first. And lines about those that are passed over.
+local function choose(c)
+  local asked, notes, folder = c.resume_from_checkpoint, {}, nil
+  if asked == true or asked == "auto" or resume.restarted() then folder, notes = newest(c) end
+  if folder or not asked or asked == "auto" then return folder, notes, true end
+  if asked == true then config.fail("resume_from_checkpoint: no whole checkpoint in ", c.output_dir, #notes > 0 and ": " .. table.concat(notes, "; ") or "") end
+  local why = system.is_folder(asked) and broken(asked) or not system.is_folder(asked) and asked .. ": no such folder"
+  if why then config.fail("resume_from_checkpoint: ", why) end
+  return asked, notes
 end
 
 local function show(value) return value == nil and "nothing" or type(value) == "table" and system.json_encode(value) or tostring(value) end
@@ -82,17 +93,17 @@ end
 --- The checkpoint that a configuration goes on from; nil where it begins anew. A configuration whose numbers would be other ones is refused, unless ignore_data_skip. Rank 0 looks, and
 -- reads every byte; every rank must call it.
 function resume.find(c, mesh)
-  if not c.resume_from_checkpoint then return nil end
+  if not c.resume_from_checkpoint and not resume.restarted() then return nil end
   local found
   if mesh:rank() == 0 then
-    local ok, folder, notes = pcall(choose, c)
-    found = ok and { folder = folder, notes = notes } or { failure = folder }
+    local ok, folder, notes, newest = pcall(choose, c)
+    found = ok and { folder = folder, notes = notes, newest = newest } or { failure = folder }
   end
   found = system.json_decode(mesh:gather(found and system.json_encode(found) or "")[1], "resume")
   if found.failure then error(found.failure, 0) end
   if not found.folder then return nil, found.notes end
-  local self = setmetatable({ folder = found.folder, notes = found.notes, skips = not c.ignore_data_skip }, Resumed)
-  for name, value in pairs(system.json_decode(system.read(self.folder .. "/" .. STATE), self.folder .. "/" .. STATE)) do self[name] = value end
+  local self = setmetatable({ folder = found.folder, notes = found.notes, newest = found.newest, skips = not c.ignore_data_skip }, Resumed)
+  for name, value in pairs(read_state(self.folder)) do self[name] = value end
   local may, may_not = differences(self.config, c)
   if self.skips then refuse(self, may_not) end
   for _, changes in ipairs { may, may_not } do
@@ -100,6 +111,17 @@ function resume.find(c, mesh)
   end
   self.notes[#self.notes + 1] = ("goes on after step %d, from %s"):format(self.step, self.folder)
   return self
+end
+
+--- Begins a run in output_dir, or goes on with the one that `resumed` is of: training_args.yaml names it, so that no checkpoint that an earlier one left there is taken for its own. Returns
+-- its name, on rank 0.
+function resume.begin(c, mesh, resumed)
+  if mesh:rank() ~= 0 then return nil end
+  local here = training_args.of_run(c.output_dir)
+  local run = resumed and (resumed.newest or resumed.run == here) and resumed.run or ("%x-%x"):format(os.time(), system.clock() * 1e9 % 2 ^ 32)
+  local ok, why = pcall(system.write, c.output_dir .. "/training_args.yaml", training_args.text(c, mesh:size(), run))
+  if not ok then config.fail("output_dir: ", config.words(why)) end
+  return run
 end
 
 --- Refuses other examples than those that the run was in the middle of: `digest` of the data set (nil of a stream), and examples of a step.

@@ -146,15 +146,6 @@ function run.checkpoints(c, mesh, save, say)
     greater = c.greater_is_better }
 end
 
---- Clips the gradient of the run's states; where its norm is not finite, ends the run naming the step's examples. Every rank must call it.
-function run.clip(c, states, step, k)
-  local ok, norm = pcall(states.clip, states, { max_norm = c.max_grad_norm })
-  if ok then return norm end
-  local examples = step:examples()
-  local more = #examples > 8 and ", ..." or ""
-  error(("%s; step %d, examples %s%s of the data set (counted from 0); stopped before the update"):format(tostring(norm), k, table.concat(examples, ", ", 1, math.min(#examples, 8)), more), 0)
-end
-
 --- How the states of the run are parted over ranks. Every rank must call it.
 function run.zero(c, mesh)
   return trainer.zero { mesh = mesh, stage = c.zero_stage, group = c.zero_group, ranks_per_machine = machine.local_ranks(),

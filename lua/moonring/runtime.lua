@@ -3,6 +3,7 @@
 -- Gradients are summed over all ranks and averaged nowhere.
 local batches = require "moonring.batch"
 local metrics = require "moonring.metrics"
+local nonfinite = require "moonring.nonfinite"
 local tensor = require "moonring.native.tensor"
 local trainer = require "moonring.native.trainer"
 
@@ -12,7 +13,7 @@ Runtime.__index = Runtime
 
 --- Options: mesh, model, attention, objective (moonring.objective); parameters (absent: the model's and the objective's), reference
 -- (moonring.reference; where the objective needs one), group (examples of a survey's group: per_device_train_batch_size x dp), noise ({ seed, neftune_alpha }),
--- router (moonring.router; where experts are to be balanced: with objectives at token level), on_batch (a function that sees each micro-batch's Batch before its forward),
+-- tolerant (true: a loss that is no number is returned, not raised), router (moonring.router; where experts are to be balanced: with objectives at token level), on_batch (a function that sees each micro-batch's Batch before its forward),
 -- states (of trainer.zero, over the parameters; absent: each rank holds all of them).
 function runtime.new(options)
   local self = setmetatable({}, Runtime)
@@ -103,27 +104,24 @@ function Runtime:survey(step, group, reference, alone)
   return (alone or self.mesh:dp_rank() == 0) and told or {} -- the same on all ranks: counted once
 end
 
-local function finite(x) return x == x and math.abs(x) < math.huge end
-
--- Ends the run where the step's loss is not a number, naming where it came from. Every rank must call it.
-local function check_finite(self, loss, suspects, k)
-  if finite(loss) then return end
-  local named = {}
-  for _, text in ipairs(self.mesh:gather(table.concat(suspects, " "))) do
-    for example in text:gmatch "%S+" do named[tonumber(example)] = true end
-  end
-  local list = {}
-  for example in pairs(named) do list[#list + 1] = example end
-  table.sort(list)
-  local more = #list > 8 and ", ..." or ""
-  error(("ABORTED: step %d: the loss is %s, with the examples %s%s of the data set (counted from 0) in the micro-batch; stopped before the update"):format(
-    k, tostring(loss), table.concat(list, ", ", 1, math.min(#list, 8)), more), 0)
+-- Ends the run where the ranks that share sequences hold other ones: their data differ. One all-reduce of a checksum over each sp group. Every rank must call it.
+local function check_same(self, step, k)
+  local mesh, sum = self.mesh, 0
+  if mesh:sp_size() == 1 then return end
+  for _, micro in ipairs(step:micro_batches()) do sum = micro:sequence():checksum(sum) end
+  if mesh:same_sp(sum) then return end
+  local ranks = mesh:gather_sp(("checksum %08x of examples %s"):format(sum, table.concat(step:examples(), ", ")))
+  for rank, text in ipairs(ranks) do ranks[rank] = ("rank %d has %s"):format(mesh:rank() - mesh:sp_rank() + rank - 1, text) end
+  error(("DATA_LOSS: step %d: ranks that share sequences read other ones: %s; are the data files the same on every machine?"):format(k, table.concat(ranks, "; ")), 0)
 end
 
 --- Puts the gradient of the whole step's loss into the parameters, summed over all ranks. Returns that loss, and the metrics' totals: name -> { sum,
--- count }, the same on every rank. `k` is the step's number, for messages and noise. Every rank must call it.
+-- count }, the same on every rank. `k` is the step's number, for messages and noise. Where the loss is no number it raises an error that names where that came from; in a `tolerant` runtime
+-- it returns that text third, and take_back leaves no trace of the step. Every rank must call it.
 function Runtime:backward(step, k)
   local o, mesh = self.objective, self.mesh
+  check_same(self, step, k)
+  self.before = self.tolerant and o.state and o.state()
   local count = mesh:sum_dp(total(self, step:micro_batches(), o.count)) -- of the whole step, before its first forward
   local told = tensor.scope(function() return self:survey(step, self.group, self.reference) end)
   local noise = self.noise and { seed = self.noise.seed, neftune_alpha = self.noise.neftune_alpha, step = k }
@@ -140,7 +138,7 @@ function Runtime:backward(step, k)
       if router then loss = loss + router:loss(batch, balance) end
       loss:backward()
       local value = loss:item()
-      if not finite(value) then
+      if not nonfinite.is_finite(value) then
         for _, example in ipairs(batch:examples()) do suspects[#suspects + 1] = example end
       end
       share = share + value
@@ -148,9 +146,15 @@ function Runtime:backward(step, k)
     end)
   end
   local loss = mesh:sum((o.level == "token" or mesh:sp_rank() == 0) and share or 0)
-  check_finite(self, loss, suspects, k)
+  local fault = not nonfinite.is_finite(loss) and nonfinite.of_loss(self, step, noise, loss, suspects, k) or nil
+  if fault and not self.tolerant then error(fault .. "; stopped before the update", 0) end
   if self.states then self.states:sum_gradients() else trainer.sum_gradients(self.parameters, mesh) end
-  return loss, metrics.reduce(told, mesh, o.level)
+  return loss, metrics.reduce(told, mesh, o.level), fault
+end
+
+--- Gives the objective back its state before the last step of a `tolerant` runtime: as if that step had not been.
+function Runtime:take_back()
+  if self.before then self.objective.load_state(self.before) end
 end
 
 -- Of each row the part of its predictions that are the likeliest id, added up over rows that have any.

@@ -11,8 +11,9 @@ local function written(value)
 end
 
 --- The file's text: every key that acts, under the headings of help, with the value that counts, given or not. What is absent or has no effect is left out.
-function training_args.text(c, ranks)
-  local lines = { ("# Again: moonring -n %d train training_args.yaml"):format(ranks) }
+-- `run`: which run it is of, that of_run finds again.
+function training_args.text(c, ranks, run)
+  local lines = { ("# Again: moonring -n %d train training_args.yaml"):format(ranks), "# Run " .. run }
   for _, section in ipairs(keys) do
     local heading = "\n# " .. section.title
     for _, row in ipairs(section.rows) do
@@ -26,6 +27,12 @@ function training_args.text(c, ranks)
     end
   end
   return table.concat(lines, "\n") .. "\n"
+end
+
+--- Which run the file of a folder is of; nil where there is none.
+function training_args.of_run(folder)
+  local path = folder .. "/training_args.yaml"
+  return system.exists(path) and system.read(path):match "\n# Run (%S+)\n" or nil
 end
 
 return training_args

@@ -67,6 +67,25 @@ function Mesh:sum(number) end
 ---@return number
 function Mesh:max(number) end
 
+--- Every rank's number, in the order of ranks. Collective over all ranks.
+---@param number number
+---@return number[]
+function Mesh:gather_numbers(number) end
+
+--- Whether all ranks of this rank's sp group have the same whole number. Collective over the sp group.
+---@param number integer
+---@return boolean
+function Mesh:same_sp(number) end
+
+--- The text of each rank of this rank's sp group, in their order. Collective over the sp group.
+---@param text string
+---@return string[]
+function Mesh:gather_sp(text) end
+
+--- Seconds in collectives and transfers so far: waiting for other ranks, and for what they send.
+---@return number
+function Mesh:waited() end
+
 --- The sum, exact, of a whole number over this rank's dp group: a step's count from each rank's share of the examples.
 --- Collective over the dp group.
 ---@param count integer | moonring.Tensor a tensor of one shape: its sum, as a new tensor outside autograd's graph
@@ -157,6 +176,11 @@ function Sequence:of_tokens(numbers) end
 --- T.
 ---@return integer
 function Sequence:tokens() end
+
+--- CRC-32 of lengths, ids, positions and targets.
+---@param before? integer that of the sequences before it, to go on from
+---@return integer
+function Sequence:checksum(before) end
 
 function Sequence:close() end
 

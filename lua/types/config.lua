@@ -112,6 +112,9 @@ local config = {}
 ---@field adam_beta1 number AdamW's first moment; 0.9 where absent
 ---@field adam_beta2 number AdamW's second moment; 0.999 where absent
 ---@field adam_epsilon number AdamW's epsilon; 1e-08 where absent
+---@field spike_clip? "zclip" clip besides by the history of norms (arXiv 2504.02507)
+---@field on_nonfinite "stop" | "skip" what a step whose loss or gradient is NaN or infinite does; stop where absent
+---@field max_restarts integer how often the launcher starts the ranks again after one has failed; 0 where absent
 ---@field max_grad_norm number gradients of a larger norm are scaled down to it; 0: never; 1 where absent
 ---@field zero_stage integer what is parted over the ranks of zero_group: 1: the optimizer's state; 2: gradients too; 3: weights too, gathered a block ahead and let go after it. The numbers are the same; 0 where absent
 ---@field zero_group "world" | "sp" | "node" over which ranks: all, those of a sequence (sp), or those of a machine (node, by LOCAL_WORLD_SIZE); groups sum their shards' gradients with one another; world where absent

@@ -34,6 +34,7 @@ function journal.sampler(config, mesh, model, tokenizer) end
 ---@field mesh moonring.Mesh
 ---@field counts moonring.Counts
 ---@field steps integer steps made
+---@field skipped integer steps left out so far
 ---@field tokens integer seen so far
 ---@field total_loss number the sum of the steps' losses
 ---@field since number[] the losses since the last line of the log
@@ -57,7 +58,8 @@ function Journal:attention(said) end
 
 ---@class moonring.StepReport
 ---@field step integer steps made, from 1
----@field loss number the whole step's
+---@field loss? number the whole step's; absent, as grad_norm and metrics, where it was left out
+---@field skipped? integer steps left out so far
 ---@field lr number
 ---@field grad_norm number before clipping
 ---@field tokens integer of the step

@@ -192,12 +192,14 @@ function Checkpoint:close() end
 local Model = {}
 
 --- LoRA's dropout and NEFTune act only where seed, step and identity are given, all three: functions of seed, step, token and module.
----@class moonring.ForwardOptions
+---@class moonring.NoiseOptions
 ---@field seed? integer
 ---@field step? integer
 ---@field identity? moonring.Tensor int64 [T_local], the tokens' identities, cut as the ids are
 ---@field neftune_alpha? number noise on the embeddings, uniform in +-neftune_alpha / sqrt(L D); 0, where absent: none
 ---@field lengths? moonring.Tensor int64 [T_local], L: the tokens of each row's document; wanted with neftune_alpha
+
+---@class moonring.ForwardOptions: moonring.NoiseOptions
 ---@field router_groups? moonring.Tensor int64 [T_local], which group each token's routing is counted in, from 0; nothing is counted where absent
 ---@field router_group_count? integer how many groups there are; with router_groups
 
@@ -211,6 +213,16 @@ local Model = {}
 ---@return moonring.Tensor? probability_GE [groups, experts], sums of the routers' probabilities over this rank's tokens and all layers with a router; differentiable. nil, as the next, without experts or router_groups
 ---@return moonring.Tensor? chosen_GE int64 [groups, experts]: how often each expert was chosen
 function Model:forward(ids_T, positions_T, plan, options) end
+
+--- The first module, in the order of a forward pass, after which this rank's stream holds a NaN or an infinity. Runs a forward without gradients. Collective over the sp group
+--- by its attention.
+---@param ids_T moonring.Tensor int64 [T_local]
+---@param positions_T moonring.Tensor int64 [T_local]
+---@param plan moonring.AttentionPlan
+---@param options? moonring.NoiseOptions
+---@return integer place among the modules, from 1; 0: there is none
+---@return string module its published name; "" where there is none
+function Model:first_nonfinite(ids_T, positions_T, plan, options) end
 
 --- What makes logits of hidden states.
 ---@return moonring.Head

@@ -29,6 +29,9 @@
 ---@field router moonring.router
 ---@field runtime moonring.runtime
 ---@field metrics moonring.metrics
+---@field nonfinite moonring.nonfinite
+---@field updates moonring.updates
+---@field pace moonring.pace
 ---@field batch moonring.batch
 ---@field checkpoints moonring.checkpoints
 ---@field datasets moonring.datasets
@@ -96,7 +99,8 @@ function moonring.flags(defaults, words) end
 --- Errors: INVALID_ARGUMENT where the ranks that there are, or are asked for, are no multiple of sp.
 ---@param sp integer at least 1
 ---@param ranks? integer sp where absent
-function moonring.launch(sp, ranks) end
+---@param restarts? integer how often they are started again after one has failed; then a single rank has a launcher too; 0 where absent
+function moonring.launch(sp, ranks, restarts) end
 
 --- Steps with their number from 1: `for step, k in moonring.count(dataset:steps { ... }) do`.
 ---@param steps moonring.Steps

@@ -17,11 +17,22 @@ function resume.remembered(c) end
 ---@return string[]? notes where there is none: the broken ones that were passed over
 function resume.find(c, mesh) end
 
+--- Whether a launcher (moonring's own, or torchrun) has started the ranks again after a failure.
+---@return boolean
+function resume.restarted() end
+
+--- Begins a run in output_dir, or goes on with the one that `resumed` is of: writes training_args.yaml, which names it. Errors: what output_dir says.
+---@param c moonring.Configuration
+---@param mesh moonring.Mesh
+---@param resumed? moonring.Resumed
+---@return string? run its name, on rank 0
+function resume.begin(c, mesh, resumed) end
+
 ---@class moonring.ResumeParts
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
 ---@field steps moonring.Steps
----@field state table for training_state.json: step, config, data, examples_per_step, journal, checkpoints, objective
+---@field state table for training_state.json: run, step, config, data, examples_per_step, journal, updates, checkpoints, objective
 
 --- Writes what a checkpoint has beside the model into its folder. Collective over all ranks.
 ---@param folder string
@@ -33,12 +44,15 @@ function resume.write(folder, mesh, parts) end
 ---@class moonring.Resumed
 ---@field folder string
 ---@field step integer
+---@field run string the run's name
+---@field newest? boolean it is the newest in output_dir, not one that a configuration names
 ---@field notes string[] lines for the log
 ---@field skips boolean the data goes on where it stood
 ---@field config table<string, any> what remembered() gave
 ---@field data? string the data set's digest
 ---@field examples_per_step integer
 ---@field journal table
+---@field updates table
 ---@field checkpoints table
 ---@field objective? string its state
 local Resumed = {}

@@ -95,14 +95,6 @@ function run.preempted(mesh) end
 ---@return moonring.Checkpoints
 function run.checkpoints(c, mesh, save, say) end
 
---- Clips by max_grad_norm. Errors: ABORTED where the norm is not finite, naming parameters, step and examples.
----@param c moonring.Configuration
----@param states moonring.States
----@param step moonring.Step
----@param k integer the step's number
----@return number norm before clipping
-function run.clip(c, states, step, k) end
-
 --- By zero_stage, zero_group, offload_optimizer and offload_dir. Collective over all ranks.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh

@@ -17,6 +17,7 @@ local runtime = {}
 ---@field router? moonring.Router where experts are to be balanced; with objectives at token level
 ---@field on_batch? fun(batch: moonring.Batch) sees each micro-batch before its forward
 ---@field states? moonring.States of the parameters; each rank holds all of them where absent
+---@field tolerant? boolean a loss that is no number is returned, not raised; false where absent
 
 --- What runs the steps of one model under one objective.
 ---@param options moonring.RuntimeOptions
@@ -35,6 +36,8 @@ function runtime.new(options) end
 ---@field router? moonring.Router
 ---@field on_batch? fun(batch: moonring.Batch)
 ---@field states? moonring.States
+---@field tolerant? boolean
+---@field before? string the objective's state before the last step, of a tolerant runtime
 local Runtime = {}
 
 --- The micro-batches to run of a list: with empty ones at its end where ranks that share weights have more, and then collective over all ranks.
@@ -71,12 +74,17 @@ function Runtime:loss(batch, noise, reference) end
 function Runtime:survey(step, group, reference, alone) end
 
 --- Puts the gradient of the whole step's loss into the parameters, summed over all ranks, on top of what is there. Collective over all ranks.
---- Errors: ABORTED, naming step and examples, where the loss is not finite; before any update.
+--- Errors: DATA_LOSS, naming ranks and examples, where ranks that share sequences have other ones; ABORTED, naming step, examples and layer, where the loss is not finite, but in a
+--- tolerant runtime; before any update.
 ---@param step moonring.Step
 ---@param k integer the step's number, for messages and noise
 ---@return number loss of the whole step
 ---@return table<string, number[]> metrics their totals: name -> { sum, count }
+---@return string? fault in a tolerant runtime: what is wrong with the loss
 function Runtime:backward(step, k) end
+
+--- Gives the objective back its state before the last step of a tolerant runtime.
+function Runtime:take_back() end
 
 --- Evaluates on a data set, in its order: the same numbers for any sp, dp and packing. loss: the mean of the batches' means, by rows, as the Hugging Face Trainer has
 --- it; loss_per_token, at token level: the sum over all predictions by their number; and the metrics' means. Collective over all ranks.

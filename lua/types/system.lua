@@ -101,6 +101,10 @@ function system.requested_device() end
 ---@param ranks integer
 function system.launch(ranks) end
 
+--- Tells the launcher of this rank, where it has one, that the run may be started again so many times in all.
+---@param restarts integer
+function system.offer_restarts(restarts) end
+
 --- From here on SIGTERM and SIGUSR1 are noted, for preemption(); a second SIGTERM ends the process at once.
 function system.catch_preemption() end
 

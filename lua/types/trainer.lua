@@ -78,6 +78,10 @@ function trainer.global_norm(list) end
 ---@return table<string, number>
 function trainer.norms(list) end
 
+--- Clipping by the history of the gradient's norm (ZClip, arXiv 2504.02507; trainer/zclip.h).
+---@return moonring.ZClip
+function trainer.zclip() end
+
 ---@class moonring.ZeroOptions
 ---@field mesh moonring.Mesh
 ---@field stage? integer 1: the optimizer's state is parted over ranks; 2: gradients too; 3: weights too; 0 where absent: nothing
@@ -243,12 +247,16 @@ function States:parameters() end
 --- Sums every gradient over all ranks into the shards; nothing is averaged. Collective over all ranks.
 function States:sum_gradients() end
 
+---@class moonring.ClipStatesOptions: moonring.ClipOptions
+---@field norm? number what norm() gave, where it is known
+
 --- As trainer.clip_gradients, over all shards. Collective over all ranks.
----@param options? moonring.ClipOptions
+---@param options? moonring.ClipStatesOptions
 ---@return number norm before clipping, in fp64, the same on all ranks
 function States:clip(options) end
 
 --- sqrt of the sum of all gradients' squares, in fp64. Collective over all ranks.
+--- Errors: ABORTED, naming parameters, where it is not finite.
 ---@return number
 function States:norm() end
 
@@ -293,6 +301,24 @@ function States:save(optimizer) end
 function States:load(optimizer, saved) end
 
 function States:close() end
+
+---@class moonring.ZClip
+local ZClip = {}
+
+--- The norm to which a gradient of this norm is to be clipped: less than it where it is a spike, else infinity. Takes it into the history.
+---@param norm number finite
+---@return number
+function ZClip:limit(norm) end
+
+--- The history, for a checkpoint.
+---@return string
+function ZClip:state() end
+
+--- Goes on from a checkpoint's history.
+---@param text string what state() gave
+function ZClip:load_state(text) end
+
+function ZClip:close() end
 
 ---@class moonring.Schedule
 local Schedule = {}

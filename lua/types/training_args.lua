@@ -7,7 +7,13 @@ local args = {}
 --- The text of training_args.yaml: every key that acts, with its value.
 ---@param c moonring.Configuration
 ---@param ranks integer that the run has
+---@param run string its name, for of_run
 ---@return string
-function args.text(c, ranks) end
+function args.text(c, ranks, run) end
+
+--- Which run the training_args.yaml of a folder is of.
+---@param folder string
+---@return string?
+function args.of_run(folder) end
 
 return args

@@ -113,12 +113,16 @@ do
   o.Chat = moonring.chat.new(o.Model, o.Tokenizer, o.Template, {})
   o.Batch = moonring.batch.new(o.MicroBatch, o.Attention, o.Mesh)
   o.Runtime = moonring.runtime.new { mesh = o.Mesh, model = o.Model, attention = o.Attention, objective = moonring.objective.sft {} }
+  o.ZClip = moonring.trainer.zclip()
+  o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1, spike_clip = "zclip" }, { runtime = o.Runtime, states = o.States, optimizer = o.Optimizer, say = print })
+  o.Pace = moonring.pace.new(o.Mesh, print)
+  o.Pace:begin()
   o.Router = moonring.router.new { model = o.Model, coefficient = 0.01, size = 4 }
   o.Checkpoints = moonring.checkpoints.new { dir = scratch, mesh = o.Mesh, save = function() return {} end, say = print }
   local saved = scratch .. "/checkpoint-1"
   moonring.system.make_folder(saved .. ".partial")
   local going_on = moonring.config.load(nil, { "resume_from_checkpoint=" .. saved })
-  local state = { step = 1, config = moonring.resume.remembered(going_on), data = "digest", examples_per_step = 2, journal = {}, checkpoints = {}, objective = "" }
+  local state = { run = "1", updates = {}, step = 1, config = moonring.resume.remembered(going_on), data = "digest", examples_per_step = 2, journal = {}, checkpoints = {}, objective = "" }
   moonring.system.write(saved .. ".partial/training_state.json", moonring.system.json_encode(state))
   o.Publisher = moonring.trainer.publish_checkpoint { draft = saved .. ".partial", folder = saved, names = { "training_state.json" }, step = 1 }
   o.Publisher:wait()
@@ -136,7 +140,7 @@ for module, class in pairs(modules) do
 end
 local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
-for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Resumed", "Router", "Runtime" } do live["moonring." .. name] = getmetatable(objects[name]) end
+for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace", "Resumed", "Router", "Runtime", "Updates" } do live["moonring." .. name] = getmetatable(objects[name]) end
 
 -- Sections ----------------------------------------------------------------------------------------------------------------------------
 

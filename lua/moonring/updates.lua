@@ -1,0 +1,70 @@
+--- From a step to new weights: its gradient, clipped by max_grad_norm and by its norm's history (spike_clip), and the optimizer's step. A step whose loss or gradient is no number
+-- updates nothing: it ends the run, or is left out (on_nonfinite).
+local nonfinite = require "moonring.nonfinite"
+local trainer = require "moonring.native.trainer"
+
+local updates = {}
+local Updates = {}
+Updates.__index = Updates
+
+local IN_A_ROW = 10 -- steps left out one after another, after which the weights themselves must be no numbers
+
+--- Options: runtime, states, optimizer, say (takes a line for the log).
+function updates.new(c, options)
+  local skips = c.on_nonfinite == "skip"
+  options.runtime.tolerant = skips
+  return setmetatable({ runtime = options.runtime, states = options.states, optimizer = options.optimizer, say = options.say, skips = skips, max_norm = c.max_grad_norm,
+    zclip = c.spike_clip == "zclip" and trainer.zclip() or nil, skipped = 0, in_a_row = 0 }, Updates)
+end
+
+-- The gradient's norm before clipping. Every rank must call it.
+local function clip(self)
+  local norm = self.states:norm()
+  local limit = self.max_norm > 0 and self.max_norm or math.huge
+  if self.zclip then limit = math.min(limit, self.zclip:limit(norm)) end
+  self.states:clip { norm = norm, max_norm = limit < math.huge and limit or 0 }
+  return norm
+end
+
+local function leave_out(self, fault)
+  if not self.skips then error(fault .. "; stopped before the update", 0) end
+  self.skipped, self.in_a_row = self.skipped + 1, self.in_a_row + 1
+  if self.in_a_row == IN_A_ROW then error(fault .. ("; %d steps in a row were left out: stopped"):format(IN_A_ROW), 0) end
+  self.runtime:take_back()
+  self.say(fault:gsub("^ABORTED: ", "") .. "; the step is left out")
+end
+
+--- Makes step k at a learning rate. Returns { loss, metrics, norm } of it; of a step that is left out nothing. Every rank must call it.
+function Updates:make(step, k, lr)
+  local loss, metrics, fault = self.runtime:backward(step, k)
+  local norm
+  if not fault then
+    local ok, result = pcall(clip, self)
+    if ok then
+      norm = result
+    elseif tostring(result):find "ABORTED: " then
+      fault = nonfinite.of_gradient(step, result, k)
+    else
+      error(result, 0)
+    end
+  end
+  if fault then
+    leave_out(self, fault)
+  else
+    self.in_a_row = 0
+    self.optimizer:step(lr)
+    self.states:publish()
+  end
+  self.states:clear_gradients()
+  return fault and {} or { loss = loss, metrics = metrics, norm = norm }
+end
+
+--- What of this a checkpoint holds.
+function Updates:state() return { skipped = self.skipped, in_a_row = self.in_a_row, zclip = self.zclip and self.zclip:state() } end
+
+function Updates:resume(state)
+  self.skipped, self.in_a_row = state.skipped, state.in_a_row
+  if self.zclip and state.zclip then self.zclip:load_state(state.zclip) end
+end
+
+return updates

@@ -1,0 +1,29 @@
+--- moonring faulty_example.lua FAULT EXAMPLE CONFIG.yaml|key=value...: trains, where one example of the data set makes the loss ("loss") or its gradient alone ("gradient") NaN, or the gradient
+-- large ("spike").
+local moonring = require "moonring"
+local fault, faulty = table.remove(arg, 1), tonumber(table.remove(arg, 1))
+
+local make = moonring.stages.objective
+function moonring.stages.objective(config, learner)
+  local objective = make(config, learner)
+  local loss = objective.loss
+  function objective.loss(batch, values)
+    local sum, metrics = loss(batch, values)
+    for _, example in ipairs(batch:examples()) do
+      if example == faulty then
+        local nothing = (values - values:detach()):sum() -- with a gradient of 1
+        if fault == "loss" then
+          sum = sum * (0 / 0)
+        elseif fault == "gradient" then
+          sum = sum + nothing:sqrt()
+        else
+          sum = sum + nothing * 1e4
+        end
+      end
+    end
+    return sum, metrics
+  end
+  return objective
+end
+
+dofile(moonring.system.script_path "train")
