@@ -293,7 +293,8 @@ class Launcher {
       }
     }
     const int status = *ranks_[failed[0]].status;
-    again_ = !(WIFEXITED(status) && WEXITSTATUS(status) == 2) && !absl::StrContains(ranks_[failed[0]].message, "ABORTED: ");
+    const bool asked = WIFSIGNALED(status) && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT);
+    again_ = !asked && !(WIFEXITED(status) && WEXITSTATUS(status) == 2) && !absl::StrContains(ranks_[failed[0]].message, "ABORTED: ");
     return WIFSIGNALED(status) ? 1 : WEXITSTATUS(status);
   }
 

@@ -9,8 +9,8 @@
 //     failed by itself comes first, those of its victims after it, each once.
 //   - ranks die with the launcher
 //   - where a rank has offered it (OfferRestarts), all are started again after a failure, with torchrun's
-//     TORCHELASTIC_RESTART_COUNT: not after exit code 2 (it would come again), numbers that are none (ABORTED), or a
-//     signal to the launcher
+//     TORCHELASTIC_RESTART_COUNT: not after exit code 2 (it would come again), numbers that are none (ABORTED), or
+//     SIGINT and SIGTERM
 //
 // A rank hands its last message to the launcher through a pipe (ReportError), not through stderr, so that the order can
 // be chosen.

@@ -87,6 +87,18 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
          SleepMilliseconds(300);
          raise(SIGKILL);  // as the kernel does where memory is short
        }},
+      {"fails twice, then ends well",
+       [](int rank) {
+         OfferRestarts(3);
+         const int restart = std::atoi(Environment("TORCHELASTIC_RESTART_COUNT"));
+         if (rank == 0) Say(absl::StrCat("attempt ", restart));
+         if (rank == 1 && restart == 0) raise(SIGKILL);
+         if (rank == 1 && restart == 1) Fail(1, "UNAVAILABLE: the network is down");
+       }},
+      {"always fails", [](int) { OfferRestarts(2), Fail(1, "the disk is broken"); }},
+      {"would fail again", [](int) { OfferRestarts(2), Fail(2, "INVALID_ARGUMENT: train.yaml:1: unknown key"); }},
+      {"numbers that are none", [](int) { OfferRestarts(2), Fail(1, "ABORTED: step 3: the loss is nan"); }},
+      {"offers and waits", [](int) { OfferRestarts(2), Say("ready"), Sleep(); }},
       {"wait", [](int) { Say("ready"), Sleep(); }},
       {"wait for USR1",
        [](int) {
@@ -205,6 +217,25 @@ TEST(Launcher, BlamesARankThatWasKilledFromOutside) {
   const Launch launch = LaunchScenario("killed after another is done", 3);
   EXPECT_EQ(ExitCodeOf(launch), 1);
   EXPECT_EQ(launch.output, "moonring: rank 1 of 3: ended by signal 9 (Killed)\n");
+}
+
+TEST(Launcher, StartsTheRanksAgainAsOftenAsTheyOffered) {
+  const Launch well = LaunchScenario("fails twice, then ends well", 2);
+  EXPECT_EQ(ExitCodeOf(well), 0) << well.output;
+  EXPECT_THAT(well.lines(), ElementsAre("attempt 0", "moonring: rank 1 of 2: ended by signal 9 (Killed)", "moonring: starts again (1 of 3)", "attempt 1",
+                                        "moonring: rank 1 of 2: the network is down", "moonring: starts again (2 of 3)", "attempt 2"));
+  const Launch never = LaunchScenario("always fails", 2);
+  EXPECT_EQ(ExitCodeOf(never), 1);
+  EXPECT_EQ(Count(never.output, "the disk is broken\n"), 3);
+  EXPECT_EQ(Count(never.output, "starts again"), 2);
+}
+
+TEST(Launcher, DoesNotStartAgainWhatWouldFailAgainOrWasAskedToEnd) {
+  EXPECT_EQ(LaunchScenario("would fail again", 2).output, "moonring: train.yaml:1: unknown key\n");
+  EXPECT_EQ(Count(LaunchScenario("numbers that are none", 2).output, "starts again"), 0);
+  const Launch ended = LaunchScenario("offers and waits", 2, [](pid_t pid) { kill(pid, SIGTERM); });
+  EXPECT_TRUE(WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGTERM);
+  EXPECT_EQ(Count(ended.output, "starts again"), 0);
 }
 
 TEST(Launcher, ForwardsSignalsAndEndsByThem) {

@@ -1,10 +1,14 @@
-// Steps whose loss or gradient is no number, and spikes of the gradient's norm.
+// What is looked at in each step: a loss or gradient that is no number, spikes of the gradient's norm, ranks that read other data, a rank that is slow.
 
 #include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/scripts/workplace.h"
+#include "tests/testing/busy_port.h"
 #include "trainer/zclip.h"
 
 namespace moonring::testing {
@@ -98,6 +102,51 @@ TEST_F(UpdatesTest, ASpikeIsClippedByTheHistoryOfNorms) {
     EXPECT_NEAR(std::sqrt(moved) / 1e-3 / limit, 1.0, 1e-2) << "step " << step;  // weights are rounded to fp32 after moving by some 1e-6
   }
   EXPECT_GE(spikes, 1);
+}
+
+// Two machines whose files differ by a word.
+TEST_F(UpdatesTest, RanksOfASequenceThatReadOtherDataAreNamed) {
+  const std::string home = Runfile("tests/golden/stages");
+  std::string text = ReadText(home + "/data/talks.json");
+  std::filesystem::create_directories(Path("data"));
+  Write("data/dataset_info.json", ReadText(home + "/data/dataset_info.json"));
+  text.replace(text.rfind("e"), 1, "o");
+  Write("data/talks.json", text);
+  const std::string port = FreePort();
+  std::vector<std::unique_ptr<Command>> ranks;
+  for (const int rank : {0, 1}) {
+    CommandOptions options = Options({"train", "model_name_or_path=" + home + "/model", "dataset_dir=" + (rank == 0 ? home + "/data" : Path("data")), "stage=sft", "dataset=talks",
+                                      "output_dir=out", "overwrite_output_dir=true", "finetuning_type=full", "template=chatml", "cutoff_len=4096", "sequence_parallel_size=2",
+                                      "per_device_train_batch_size=4", "disable_shuffling=true", "logging_steps=1"});
+    options.environment.merge(std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
+    ranks.push_back(std::make_unique<Command>(options));
+  }
+  for (const auto& rank : ranks) {
+    const CommandResult result = rank->Wait();
+    EXPECT_EQ(result.exit_code, 1) << result.Describe();
+    EXPECT_THAT(result.err, AllOf(HasSubstr("step 10: ranks that share sequences read other ones: rank 0 has checksum "), HasSubstr("of examples 36, 37, 38, 39; rank 1 has checksum ")));
+  }
+}
+
+TEST_F(UpdatesTest, ASlowRankIsToldOf) {
+  Write("slow.lua", R"(
+    local moonring = require "moonring"
+    local ffi = require "ffi"
+    ffi.cdef "int usleep(unsigned);"
+    local make = moonring.updates.new
+    moonring.updates.new = function(c, options)
+      local updates = make(c, options)
+      return setmetatable({ make = function(_, ...)
+        if os.getenv "RANK" == "2" then ffi.C.usleep(400000) end
+        return updates:make(...)
+      end }, { __index = updates })
+    end
+    dofile(moonring.system.script_path "train"))");
+  const std::string home = Runfile("tests/golden/stages");
+  const CommandResult result = Run({"-n", "4", "slow.lua", "model_name_or_path=" + home + "/model", "dataset_dir=" + home + "/data", "stage=sft", "dataset=talks", "output_dir=out",
+                                    "finetuning_type=full", "template=chatml", "cutoff_len=64", "sequence_parallel_size=2", "max_steps=12", "save_strategy=no", "logging_steps=100"});
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(result.err, AllOf(HasSubstr("rank 2 of 4 is slow: "), HasSubstr(" s of its own work a step, over 10 steps in a row; the ranks' median is "), Not(HasSubstr("rank 3 of 4 is slow"))));
 }
 
 }  // namespace

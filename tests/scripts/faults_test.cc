@@ -1,0 +1,161 @@
+// One of four ranks is killed, stopped or raises an error, in each phase of a run: every other rank names it and ends, and nothing is left behind.
+//
+// MOONRING_FAULTS=all goes over every rank, by the launcher and under torchrun's environment; else each phase has one kill, and some of the rest.
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/scripts/workplace.h"
+#include "tests/testing/busy_port.h"
+
+namespace moonring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr int kRanks = 4;
+
+struct Fault {
+  std::string phase, kind;
+  int rank;
+  bool launcher;
+  std::string Name() const { return phase + " " + kind + " rank " + std::to_string(rank) + (launcher ? " -n 4" : " torchrun's environment"); }
+};
+
+std::set<std::string> SharedMemory() {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename();
+    for (const char* ours : {"torch", "gloo", "moonring"}) {
+      if (name.find(ours) != std::string::npos) names.insert(name);
+    }
+  }
+  return names;
+}
+
+bool SomeoneListens(const std::string& port) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(std::stoi(port)));
+  const bool answers = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return answers;
+}
+
+class FaultsTest : public Workplace {
+ protected:
+  CommandOptions Training(const Fault& fault, const std::string& struck, const std::string& port) const {
+    const std::string home = Runfile("tests/golden/stages");
+    std::vector<std::string> words = {Runfile("tests/scripts/faulty_rank.lua"), fault.phase, fault.kind, std::to_string(fault.rank), struck,
+                                      "model_name_or_path=" + home + "/model", "dataset_dir=" + home + "/data", "stage=sft", "dataset=talks", "output_dir=out",
+                                      "overwrite_output_dir=true", "finetuning_type=full", "template=chatml", "cutoff_len=160", "per_device_train_batch_size=2",
+                                      "sequence_parallel_size=2", "logging_steps=1", "max_steps=40", "save_steps=1", "save_total_limit=1", "val_size=8",
+                                      "eval_strategy=steps", "eval_steps=1",
+                                      // A dead rank is to be noticed whatever the deadline; one that is stopped, or never came, by it.
+                                      fault.kind == "stop" || fault.phase == "birth" ? "ddp_timeout=6" : "ddp_timeout=1800"};
+    if (fault.launcher) words.insert(words.begin(), {"-n", "4"});
+    CommandOptions options = Options(words, 120);
+    options.environment["MASTER_PORT"] = port;
+    return options;
+  }
+
+  static double Since(const fs::file_time_type& then) { return std::chrono::duration<double>(fs::file_time_type::clock::now() - then).count(); }
+
+  // What others say of the rank: its number, by world or by the group that noticed.
+  static auto Names(int rank) {
+    const std::string number = std::to_string(rank);
+    return AnyOf(HasSubstr("rank " + number + " has"), HasSubstr("rank " + number + " of 4 did not come"), HasSubstr("rank " + number + " did not"));
+  }
+
+  void Strike(const Fault& fault) const {
+    SCOPED_TRACE(fault.Name());
+    const std::string struck = Path("struck"), port = FreePort();
+    fs::remove(struck);
+    const std::set<std::string> shared = SharedMemory();
+    std::vector<std::unique_ptr<Command>> commands;
+    for (int rank = 0; rank < (fault.launcher ? 1 : kRanks); ++rank) {
+      CommandOptions options = Training(fault, struck, port);
+      if (!fault.launcher) options.environment.merge(std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "127.0.0.1"}});
+      commands.push_back(std::make_unique<Command>(options));
+    }
+    while (!fs::exists(struck) && Alive(commands[0]->pid())) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_TRUE(fs::exists(struck)) << commands[0]->Wait().Describe();
+    const auto when = fs::last_write_time(struck);
+    const std::vector<pid_t> children = commands[0]->Children();
+
+    double took = 0.0;
+    std::string first;
+    for (int rank = 0; rank < static_cast<int>(commands.size()); ++rank) {
+      if (!fault.launcher && rank == fault.rank) continue;
+      const CommandResult result = commands[rank]->Wait();
+      took = std::max(took, Since(when));
+      EXPECT_FALSE(result.timed_out) << result.Describe();
+      EXPECT_EQ(result.exit_code, 1) << result.Describe();
+      const size_t message = result.err.find("moonring: ");
+      ASSERT_NE(message, std::string::npos) << result.Describe();
+      first = result.err.substr(message + 10, result.err.find('\n', message) - message - 10);
+      if (!fault.launcher) {
+        if (fault.rank == 0) {  // it served the store: where it died before anyone came there is nobody to ask
+          EXPECT_THAT(first, AnyOf(HasSubstr("rank 0"), HasSubstr("nobody answers"))) << "rank " << rank;
+        } else {
+          EXPECT_THAT(first, Names(fault.rank)) << "rank " << rank;
+        }
+      } else if (fault.kind == "kill") {
+        EXPECT_THAT(first, StartsWith("rank " + std::to_string(fault.rank) + " of 4: ended by signal 9"));
+      } else if (fault.kind == "throw") {
+        EXPECT_THAT(first, StartsWith("rank " + std::to_string(fault.rank) + " of 4: a fault of its own"));
+      } else {
+        EXPECT_THAT(first, Names(fault.rank));
+      }
+    }
+    if (!fault.launcher) {
+      if (fault.kind == "stop") commands[fault.rank]->Signal(SIGKILL);
+      commands[fault.rank]->Wait();
+    }
+    std::printf("| %-44s | %5.1f s | %.110s\n", fault.Name().c_str(), took, first.c_str());
+    for (const pid_t child : children) EXPECT_FALSE(Alive(child)) << "process " << child << " is left";
+    EXPECT_FALSE(SomeoneListens(port));
+    for (const std::string& name : SharedMemory()) EXPECT_TRUE(shared.contains(name)) << "/dev/shm/" << name << " is left";
+  }
+};
+
+TEST_F(FaultsTest, EveryOtherRankNamesTheOne) {
+  const char* all = std::getenv("MOONRING_FAULTS");
+  const bool every = all != nullptr && std::string(all) == "all";
+  int turn = 0;
+  for (const char* kind : {"kill", "throw", "stop"}) {
+    for (const char* phase : {"birth", "start", "forward", "backward", "sum", "save", "evaluation"}) {
+      if (every) {
+        for (int rank = 0; rank < kRanks; ++rank) {
+          for (const bool launcher : {true, false}) Strike({phase, kind, rank, launcher});
+        }
+        continue;
+      }
+      ++turn;
+      if (std::string(kind) != "kill" && turn % 3 != 0) continue;
+      Strike({phase, kind, turn % kRanks, turn % 2 == 0});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moonring::testing

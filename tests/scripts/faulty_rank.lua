@@ -1,0 +1,38 @@
+--- moonring -n N faulty_rank.lua PHASE FAULT RANK FILE CONFIG.yaml|key=value...: trains; in a phase of its second step one rank is killed ("kill"), stopped ("stop") or raises an error
+-- ("throw"), after it has written FILE.
+local moonring = require "moonring"
+local ffi = require "ffi"
+ffi.cdef "int getpid(void); int kill(int, int);"
+local phase, fault, rank, file = table.remove(arg, 1), table.remove(arg, 1), table.remove(arg, 1), table.remove(arg, 1)
+local SIGKILL, SIGSTOP = 9, 19
+
+local function strike()
+  if os.getenv "RANK" ~= rank then return end
+  io.open(file, "w"):close()
+  if fault == "throw" then error("a fault of its own", 0) end
+  ffi.C.kill(ffi.C.getpid(), fault == "kill" and SIGKILL or SIGSTOP)
+end
+
+-- Strikes as the function is called for the n-th time, before or after its work.
+local function at(owner, name, n, after)
+  local call, calls = owner[name], 0
+  owner[name] = function(...)
+    calls = calls + 1
+    if calls == n and not after then strike() end
+    local result = { call(...) }
+    if calls == n and after then strike() end
+    return unpack(result)
+  end
+end
+
+local classes = debug.getregistry()["moonring.classes"]
+local Runtime = getmetatable(moonring.runtime.new { parameters = true })
+if phase == "birth" then strike() end -- before the ranks have met
+if phase == "start" then at(moonring.run, "mesh", 1, true) end
+if phase == "forward" then at(Runtime, "values", 2) end
+if phase == "backward" then at(Runtime, "values", 2, true) end
+if phase == "sum" then at(classes.States, "sum_gradients", 2) end
+if phase == "save" then at(classes.Model, "save", 2) end
+if phase == "evaluation" then at(Runtime, "evaluate", 2) end
+
+dofile(moonring.system.script_path "train")
