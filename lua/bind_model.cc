@@ -232,14 +232,17 @@ void TakePart(const comm::Parameters& parameters, std::optional<at::ScalarType> 
   }
 }
 
+model::Flush FlushOf(Options& options) { return options.Get<bool>("flush", true) ? model::Flush::kNow : model::Flush::kLater; }
+
 void Save(LoadedModel& model, std::string folder, Options options) {
   const bool writes = options.Get<bool>("write", true);
+  const model::Flush flush = FlushOf(options);
   if (model.base != nullptr) {
     options.Finish();  // an adapter is written as it is held
     if (!writes) return TakePart(model.parameters(), std::nullopt);
     std::map<std::string, std::string> companions = model.checkpoint->companions();
     companions.erase("generation_config.json");  // the base's
-    comm::ThrowIfError(model::SaveAdapter(folder, *model.transformer->adapter(), model.checkpoint->path(), companions));
+    comm::ThrowIfError(model::SaveAdapter(folder, *model.transformer->adapter(), model.checkpoint->path(), companions, flush));
     return;
   }
   const std::optional<std::string> dtype = options.Find<std::string>("dtype");
@@ -248,7 +251,7 @@ void Save(LoadedModel& model, std::string folder, Options options) {
   const at::ScalarType saved = dtype.has_value() ? SavedDtype(*dtype) : model.transformer->options().weight_dtype;
   if (!writes) return TakePart(model.transformer->parameters(), saved);
   comm::ThrowIfError(
-      model::SaveFolder(folder, model.transformer->config(), model.transformer->parameters(), saved, model.checkpoint->companions(), shard_bytes));
+      model::SaveFolder(folder, model.transformer->config(), model.transformer->parameters(), saved, model.checkpoint->companions(), shard_bytes, flush));
 }
 
 // Names, shapes and bytes; of an adapter also what scales it.
@@ -279,10 +282,15 @@ std::shared_ptr<model::ValueHead> MakeValueHead(LoadedModel& model, Options opti
 }
 
 void SaveValueHead(model::ValueHead& head, std::string folder, std::optional<Options> options) {
-  const bool writes = !options.has_value() || options->Get<bool>("write", true);
-  if (options.has_value()) options->Finish();
+  bool writes = true;
+  model::Flush flush = model::Flush::kNow;
+  if (options.has_value()) {
+    writes = options->Get<bool>("write", true);
+    flush = FlushOf(*options);
+    options->Finish();
+  }
   if (!writes) return TakePart({head.weight_1D, head.bias_1}, std::nullopt);
-  comm::ThrowIfError(head.Save(folder));
+  comm::ThrowIfError(head.Save(folder, flush));
 }
 
 // The gradients under their weights' names, in one file.

@@ -1,6 +1,7 @@
 // Tensors by name in a safetensors file.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "comm/status_macros.h"
 #include "lua/bindings.h"
+#include "lua/options.h"
 #include "lua/stack.h"
 #include "lua/tensor.h"
 #include "model/safetensors.h"
@@ -17,10 +19,15 @@
 namespace moonring::lua {
 namespace {
 
-absl::Status Write(std::string path, std::map<std::string, at::Tensor> tensors) {
+absl::Status Write(std::string path, std::map<std::string, at::Tensor> tensors, std::optional<Options> options) {
+  model::Flush flush = model::Flush::kNow;
+  if (options.has_value()) {
+    if (!options->Get<bool>("flush", true)) flush = model::Flush::kLater;
+    options->Finish();
+  }
   std::vector<model::TensorToWrite> written;
   for (const auto& [name, tensor] : tensors) written.push_back({name, tensor.sizes().vec(), tensor.scalar_type(), [tensor = tensor] { return tensor; }});
-  return model::WriteSafetensors(path, written);
+  return model::WriteSafetensors(path, written, flush);
 }
 
 absl::StatusOr<std::map<std::string, at::Tensor>> Read(std::string path) {

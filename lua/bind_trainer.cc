@@ -358,6 +358,7 @@ void OpenTrainer(lua_State* L) {
   PushModule(L, "moonring.trainer",
              {
                  {"publish_checkpoint", Bind<&PublishCheckpoint>},
+                 {"remove_checkpoint", Bind<[](std::string folder) { return trainer::RemoveCheckpoint(folder); }>},
                  {"check_checkpoint", Bind<[](std::string folder) { return trainer::CheckCheckpoint(folder).status(); }>},
                  {"adamw", Bind<&MakeAdamW>},
                  {"sgd", Bind<&MakeSgd>},

@@ -190,10 +190,11 @@ absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir, con
   return adapter;
 }
 
-absl::Status SaveAdapter(const std::string& dir, const Adapter& adapter, const std::string& base_path, const std::map<std::string, std::string>& companions) {
+absl::Status SaveAdapter(const std::string& dir, const Adapter& adapter, const std::string& base_path, const std::map<std::string, std::string>& companions,
+                         Flush flush) {
   LeasedTensors leased;
   for (const auto& parameter : adapter.parameters) leased.Add(parameter, parameter->dtype());
-  ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir));
+  ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir, flush));
   RETURN_IF_ERROR(StageSafetensors(files, kWeightsFile, leased.tensors()));
   for (const auto& [name, contents] : companions) RETURN_IF_ERROR(files.Write(name, contents));
   RETURN_IF_ERROR(files.Write(kConfigFile, ConfigText(adapter, base_path)));

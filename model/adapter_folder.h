@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "model/adapter.h"
 #include "model/config.h"
+#include "model/staged_files.h"
 
 namespace moonring::model {
 
@@ -32,7 +33,8 @@ namespace moonring::model {
 absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir, const ModelConfig& config, at::ScalarType dtype, at::Device device);
 
 // `companions` (tokenizer files) are written beside it. Statuses are the disk's.
-absl::Status SaveAdapter(const std::string& dir, const Adapter& adapter, const std::string& base_path, const std::map<std::string, std::string>& companions);
+absl::Status SaveAdapter(const std::string& dir, const Adapter& adapter, const std::string& base_path, const std::map<std::string, std::string>& companions,
+                         Flush flush = Flush::kNow);
 
 }  // namespace moonring::model
 

@@ -55,9 +55,9 @@ absl::Status StageSafetensors(StagedFiles& files, const std::string& file, const
   return files.End();
 }
 
-absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorToWrite>& tensors) {
+absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorToWrite>& tensors, Flush flush) {
   const std::filesystem::path file(path);
-  ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(file.has_parent_path() ? file.parent_path().string() : "."));
+  ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(file.has_parent_path() ? file.parent_path().string() : ".", flush));
   RETURN_IF_ERROR(StageSafetensors(files, file.filename().string(), tensors));
   return files.Commit();
 }

@@ -27,7 +27,7 @@ struct TensorToWrite {
 absl::Status StageSafetensors(StagedFiles& files, const std::string& file, const std::vector<TensorToWrite>& tensors);
 
 // The same as a file by itself, which is there whole or not at all; its folder is made where there is none.
-absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorToWrite>& tensors);
+absl::Status WriteSafetensors(const std::string& path, const std::vector<TensorToWrite>& tensors, Flush flush = Flush::kNow);
 
 // Stages model.safetensors, or, where the tensors take more than `shard_bytes`, model-00001-of-0000N.safetensors, ... and
 // model.safetensors.index.json. A shard is filled in order up to `shard_bytes`; a larger tensor has a shard to itself.

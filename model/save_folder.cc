@@ -92,12 +92,12 @@ absl::Status RemoveOlderWeights(const std::string& dir, const std::set<std::stri
 }  // namespace
 
 absl::Status SaveFolder(const std::string& dir, const ModelConfig& config, const comm::Parameters& parameters, at::ScalarType dtype,
-                        const std::map<std::string, std::string>& companions, int64_t shard_bytes) {
+                        const std::map<std::string, std::string>& companions, int64_t shard_bytes, Flush flush) {
   TORCH_CHECK(shard_bytes > 0, "shard_bytes is ", shard_bytes, ", wanted a positive number");
   ASSIGN_OR_RETURN(const std::string dtype_name, DtypeName(dtype));
   LeasedTensors leased;
   AddInOrder(config, parameters, dtype, leased);
-  ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir));
+  ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir, flush));
   RETURN_IF_ERROR(StageShards(files, leased.tensors(), shard_bytes));
   const std::set<std::string> written(files.names().begin(), files.names().end());
   for (const auto& [name, contents] : companions) RETURN_IF_ERROR(files.Write(name, contents));

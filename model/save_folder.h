@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "comm/parameter.h"
 #include "model/config.h"
+#include "model/staged_files.h"
 
 namespace moonring::model {
 
@@ -24,7 +25,7 @@ namespace moonring::model {
 // missing, one too many, another shape) throws c10::Error. A folder that cannot be made or written, or a full disk, gives the disk's
 // status (PERMISSION_DENIED, RESOURCE_EXHAUSTED, ...) with the path. Peak memory: one weight in `dtype`.
 absl::Status SaveFolder(const std::string& dir, const ModelConfig& config, const comm::Parameters& parameters, at::ScalarType dtype,
-                        const std::map<std::string, std::string>& companions, int64_t shard_bytes);
+                        const std::map<std::string, std::string>& companions, int64_t shard_bytes, Flush flush = Flush::kNow);
 
 }  // namespace moonring::model
 

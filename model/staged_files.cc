@@ -15,15 +15,15 @@
 
 namespace moonring::model {
 
-absl::StatusOr<StagedFiles> StagedFiles::Create(const std::string& dir) {
+absl::StatusOr<StagedFiles> StagedFiles::Create(const std::string& dir, Flush flush) {
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(dir, ": the folder cannot be made"));
-  return StagedFiles(dir);
+  return StagedFiles(dir, flush);
 }
 
 StagedFiles::StagedFiles(StagedFiles&& other) noexcept
-    : dir_(std::move(other.dir_)), names_(std::exchange(other.names_, {})), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : dir_(std::move(other.dir_)), flush_(other.flush_), names_(std::exchange(other.names_, {})), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 StagedFiles::~StagedFiles() {
   if (descriptor_ >= 0) close(descriptor_);
@@ -64,7 +64,7 @@ absl::Status StagedFiles::Append(absl::string_view bytes) {
 
 absl::Status StagedFiles::End() {
   const int descriptor = std::exchange(descriptor_, -1);
-  const int flushed = fsync(descriptor) == 0 ? 0 : errno;
+  const int flushed = flush_ == Flush::kLater || fsync(descriptor) == 0 ? 0 : errno;
   const int closed = close(descriptor) == 0 ? 0 : errno;
   if (flushed != 0 || closed != 0) return Failure(flushed != 0 ? flushed : closed, names_.back());
   return absl::OkStatus();
@@ -83,6 +83,7 @@ absl::Status StagedFiles::Commit() {
     if (rename(TemporaryPath(name).c_str(), absl::StrCat(dir_, "/", name).c_str()) != 0) return Failure(errno, name);
     names_.erase(names_.begin());
   }
+  if (flush_ == Flush::kLater) return absl::OkStatus();
   const int descriptor = open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return Failure(errno, "");
   const int flushed = fsync(descriptor) == 0 ? 0 : errno;

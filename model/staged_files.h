@@ -15,10 +15,13 @@
 
 namespace moonring::model {
 
+// Who brings the bytes from the kernel's cache to the disk: Commit's caller can then rely on them, or does it (kLater), as a checkpoint's publisher.
+enum class Flush { kNow, kLater };
+
 class StagedFiles {
  public:
   // Makes the folder, and those above it, where there is none.
-  static absl::StatusOr<StagedFiles> Create(const std::string& dir);
+  static absl::StatusOr<StagedFiles> Create(const std::string& dir, Flush flush = Flush::kNow);
   ~StagedFiles();  // removes what was not committed
   StagedFiles(StagedFiles&& other) noexcept;
   StagedFiles(const StagedFiles&) = delete;
@@ -35,11 +38,12 @@ class StagedFiles {
   absl::Status Commit();
 
  private:
-  explicit StagedFiles(std::string dir) : dir_(std::move(dir)) {}
+  StagedFiles(std::string dir, Flush flush) : dir_(std::move(dir)), flush_(flush) {}
   std::string TemporaryPath(const std::string& name) const;
   absl::Status Failure(int error, absl::string_view name) const;
 
   std::string dir_;
+  Flush flush_;
   std::vector<std::string> names_;
   int descriptor_ = -1;  // of names_.back() while it is being written
 };

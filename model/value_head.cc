@@ -68,10 +68,10 @@ absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& di
   return head;
 }
 
-absl::Status ValueHead::Save(const std::string& dir) const {
+absl::Status ValueHead::Save(const std::string& dir, Flush flush) const {
   LeasedTensors leased;
   for (const auto& parameter : {weight_1D, bias_1}) leased.Add(parameter, parameter->dtype());
-  ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir));
+  ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir, flush));
   RETURN_IF_ERROR(StageSafetensors(files, kFile, leased.tensors()));
   return files.Commit();
 }

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "comm/parameter.h"
 #include "model/config.h"
+#include "model/staged_files.h"
 
 namespace moonring::model {
 
@@ -34,7 +35,7 @@ struct ValueHead {
                                                          at::Device device);
 
   // Statuses are the disk's.
-  absl::Status Save(const std::string& dir) const;
+  absl::Status Save(const std::string& dir, Flush flush = Flush::kNow) const;
 };
 
 }  // namespace moonring::model

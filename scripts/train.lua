@@ -59,16 +59,16 @@ runtime.on_batch = function(batch) journal:attention(attention:describe(batch:se
 local sample = moonring.journal.sampler(config, mesh, learner, tokenizer)
 
 local writes = mesh:rank() == 0
-local function save(folder) -- all ranks take part in all of it, whatever fails: they may hold parts of the weights
-  local saved, why = pcall(learner.save, learner, folder, { write = writes })
-  if objective.save then objective.save(folder, { write = writes }) end
+local function save(folder, flush) -- all ranks take part in all of it, whatever fails: they may hold parts of the weights
+  local saved, why = pcall(learner.save, learner, folder, { write = writes, flush = flush })
+  if objective.save then objective.save(folder, { write = writes, flush = flush }) end
   if not saved then error(why, 0) end
   if objective.state and writes then moonring.system.write(folder .. "/objective_state.json", objective.state() .. "\n") end
 end
 local made = resumed and resumed.step or 0 -- steps
 local checkpoints
 checkpoints = run.checkpoints(config, mesh, function(folder)
-  save(folder)
+  save(folder, false) -- what publishes the checkpoint does
   journal:trainer_state(folder)
   if config.save_only_model then return {} end
   return moonring.resume.write(folder, mesh, { states = states, optimizer = optimizer, steps = steps, state = { run = name, step = made, config = moonring.resume.remembered(config), data = data_digest(),

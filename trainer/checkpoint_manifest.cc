@@ -102,6 +102,16 @@ absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& f
   return sealed;
 }
 
+absl::Status RemoveCheckpoint(const std::string& folder) {
+  const std::string removed = folder + ".removed";
+  std::error_code code;
+  fs::remove_all(removed, code);  // of a run that was killed here
+  fs::rename(folder, removed, code);
+  if (code == std::errc::no_such_file_or_directory) return absl::OkStatus();
+  if (!code) fs::remove_all(removed, code);
+  return code ? absl::ErrnoToStatus(code.value(), absl::StrCat(folder, ": cannot be removed")) : absl::OkStatus();
+}
+
 absl::Status PublishCheckpoint(const std::string& draft, const std::string& folder, const CheckpointManifest& manifest) {
   for (const auto& [name, file] : manifest.files) {
     std::error_code code;
@@ -114,9 +124,7 @@ absl::Status PublishCheckpoint(const std::string& draft, const std::string& fold
   RETURN_IF_ERROR(comm::WriteWhole(path, ManifestText(manifest)));
   RETURN_IF_ERROR(SumOf(path, /*flush=*/true).status());
   RETURN_IF_ERROR(FlushFolder(draft));
-  std::error_code code;
-  fs::remove_all(folder, code);
-  if (code) return absl::ErrnoToStatus(code.value(), absl::StrCat(folder, ": cannot be removed"));
+  RETURN_IF_ERROR(RemoveCheckpoint(folder));
   if (std::rename(draft.c_str(), folder.c_str()) != 0) return absl::ErrnoToStatus(errno, absl::StrCat(draft, ": cannot be renamed to ", folder));
   return FlushFolder(fs::path(folder).parent_path().string());
 }

@@ -45,6 +45,9 @@ absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& f
 // that was sealed.
 absl::Status PublishCheckpoint(const std::string& draft, const std::string& folder, const CheckpointManifest& manifest);
 
+// Removes a checkpoint, if it is there: first its name (FOLDER.removed), so that at no moment a part of it bears that of a whole one.
+absl::Status RemoveCheckpoint(const std::string& folder);
+
 // The manifest of a whole checkpoint, every file read. Else what is wrong with it: NOT_FOUND (no manifest), DATA_LOSS (a file that is missing, of another
 // size or of another content; a manifest that is none), UNIMPLEMENTED (of another format). The message begins with the folder.
 absl::StatusOr<CheckpointManifest> CheckCheckpoint(const std::string& folder);

@@ -31,7 +31,7 @@ function checkpoints.new(options)
   local greater = options.greater
   if metric and greater == nil then greater = not metric:find "loss$" end
   for _, name in ipairs(options.mesh:rank() == 0 and system.list(options.dir) or {}) do
-    if name:find "^checkpoint%-%d+%.partial$" then system.remove(options.dir .. "/" .. name) end -- of a run that died as it saved
+    if name:find "^checkpoint%-%d+%.partial$" or name:find "^checkpoint%-%d+%.removed$" then system.remove(options.dir .. "/" .. name) end -- of a run that died as it saved
   end
   return setmetatable({ dir = options.dir, limit = options.limit, metric = metric, greater = greater, mesh = options.mesh, write = options.save, say = options.say, kept = {}, stale = 0 },
     Checkpoints)
@@ -65,7 +65,7 @@ local function rotate(self)
   while self.limit and #self.kept > math.max(self.limit, 1) do
     local gone = oldest(self)
     if not gone then return end
-    local ok, why = pcall(system.remove, gone)
+    local ok, why = pcall(trainer.remove_checkpoint, gone)
     if not ok then self.say(gone .. " could not be removed: " .. config.words(why)) end
   end
 end

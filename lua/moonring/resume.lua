@@ -162,7 +162,7 @@ function resume.write(folder, mesh, parts)
   local index, of, is_first = parts.states:place()
   if is_first then
     own[1] = ("states-%05d-of-%05d.safetensors"):format(index + 1, of)
-    tensor.scope(function() safetensors.write(folder .. "/" .. own[1], parts.states:save(parts.optimizer)) end)
+    tensor.scope(function() safetensors.write(folder .. "/" .. own[1], parts.states:save(parts.optimizer), { flush = false }) end) -- the checkpoint's publisher does
   end
   if mesh:rank() == 0 then
     system.write(folder .. "/" .. STATE, system.json_encode(parts.state) .. "\n")

@@ -271,9 +271,10 @@ function Model:heads() end
 ---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of the weights; as they are held where absent
 ---@field shard_bytes? integer of a safetensors file at most; 5e9 where absent
 ---@field write? boolean false: this rank only takes part in gathering weights that are parted over ranks, while another one writes; true where absent
+---@field flush? boolean false: who calls brings the files from the kernel's cache to the disk; true where absent
 
 --- Writes a Hugging Face folder that Transformers opens: config.json, the weights, tokenizer and other companions; of an adapted model a
---- folder that PEFT opens (adapter_config.json, adapter_model.safetensors, the tokenizer), for which `write` is the only option. Whole or not
+--- folder that PEFT opens (adapter_config.json, adapter_model.safetensors, the tokenizer), for which `write` and `flush` are the only options. Whole or not
 --- at all. One rank writes; where weights are parted over ranks every one calls it.
 ---@param folder string made where it is missing
 ---@param options? moonring.SaveOptions
@@ -347,7 +348,7 @@ function ValueHead:found() end
 
 --- Writes value_head.safetensors. As Model:save.
 ---@param folder string made where it is missing
----@param options? table { write }
+---@param options? table { write, flush }
 function ValueHead:save(folder, options) end
 
 function ValueHead:close() end

@@ -7,7 +7,8 @@ local safetensors = {}
 --- Writes tensors, each in its own dtype; the file is there whole or not at all.
 ---@param path string
 ---@param tensors table<string, moonring.Tensor>
-function safetensors.write(path, tensors) end
+---@param options? table { flush = false: who calls brings it from the kernel's cache to the disk }
+function safetensors.write(path, tensors, options) end
 
 --- The tensors of a file, as pages of it.
 ---@param path string

@@ -151,6 +151,10 @@ function trainer.progress(options) end
 ---@return moonring.Publisher
 function trainer.publish_checkpoint(options) end
 
+--- Removes a checkpoint, if it is there; at no moment a part of it bears the name of a whole one.
+---@param folder string
+function trainer.remove_checkpoint(folder) end
+
 --- Raises where a folder is no whole checkpoint, and says why. Reads every byte of it.
 ---@param folder string
 function trainer.check_checkpoint(folder) end

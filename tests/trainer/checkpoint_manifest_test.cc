@@ -63,6 +63,19 @@ TEST_F(CheckpointManifestTest, WholeOnceItHasItsName) {
   EXPECT_EQ(found->files, manifest_.files);
 }
 
+TEST_F(CheckpointManifestTest, TakesThePlaceOfAnOlderOneAndGoesWhole) {
+  fs::create_directories(Final());
+  folder_.Write("checkpoint-7/old", "old");
+  fs::create_directories(Final() + ".removed");
+  folder_.Write("checkpoint-7.removed/left", "by a run that was killed");
+  Publish();
+  ASSERT_OK(CheckCheckpoint(Final()));
+  EXPECT_FALSE(fs::exists(Final() + "/old") || fs::exists(Final() + ".removed"));
+  ASSERT_OK(RemoveCheckpoint(Final()));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+  EXPECT_OK(RemoveCheckpoint(Final()));
+}
+
 TEST_F(CheckpointManifestTest, EveryHarmIsNamed) {
   Publish();
   const std::string model = ReadAll(Final() + "/model.safetensors"), manifest = ReadAll(Final() + "/manifest.json");
