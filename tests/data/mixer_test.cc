@@ -67,7 +67,8 @@ TEST(MixerTest, RefusesWhatCannotBeMixed) {
 }
 
 TEST(RowSamplerTest, DrawsAsNumpyDoes) {
-  for (const nlohmann::json& sample : Golden()["samples"]) {
+  const nlohmann::json golden = Golden();
+  for (const nlohmann::json& sample : golden["samples"]) {
     NumpyLegacyRandom random(sample["seed"].get<uint32_t>());
     for (const nlohmann::json& draw : sample["draws"]) {
       EXPECT_EQ(SampleRows(draw["rows"], draw["wanted"], random), draw["drawn"].get<std::vector<int64_t>>()) << sample["seed"] << draw["rows"];

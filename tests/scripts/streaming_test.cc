@@ -1,6 +1,10 @@
 // `moonring train` and `preprocess` with streaming: true: the examples of a pass, the same losses on any ranks, what is refused.
 
 #include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -103,6 +107,35 @@ TEST_F(StreamingTest, NamesABadRow) {
   EXPECT_THAT(Run({"train", "config.yaml", "dataset=late", "preprocessing_batch_size=2", "preprocessing_num_workers=2"}),
               ::testing::AllOf(::testing::Field(&CommandResult::exit_code, ::testing::Ne(0)),
                                ::testing::Field(&CommandResult::err, HasSubstr("late.jsonl:10 (row 10): 'instruction' must be a string, got number"))));
+}
+
+// MOONRING_STREAM_MB of them: the rest of the pass and the beginning of the next one are what an unbroken reader has, and no row is read twice to find the place.
+TEST_F(StreamingTest, GoesOnAtNineTenthsOfAFile) {
+  const char* asked = std::getenv("MOONRING_STREAM_MB");
+  const int64_t bytes = (asked != nullptr ? std::atoll(asked) : 2) * 1'000'000;
+  Write("dataset_info.json", R"({"big": {"file_name": "big.jsonl"}})");
+  int64_t rows = 0;
+  {
+    std::ofstream file(Path("big.jsonl"));
+    for (; file.tellp() < bytes; ++rows) {
+      std::string text;
+      for (int64_t word = 0; word < 40; ++word) text += " " + std::to_string((rows * 7919 + word * 104729) % 9973);
+      file << R"({"instruction": "row )" << rows << R"(", "input": "", "output": ")" << text << "\"}\n";
+    }
+  }
+  constexpr int64_t kBatch = 64;
+  const int64_t pass = rows / kBatch;
+  const std::vector<std::string> place = {std::to_string(kBatch), std::to_string(pass + 20), std::to_string(pass * 9 / 10)};
+  for (const std::string mode : {"whole", "rest"}) {
+    std::vector<std::string> words = {Runfile("tests/scripts/stream_place.lua"), mode, "model", "state", mode + ".txt"};
+    words.insert(words.end(), place.begin(), place.end());
+    const CommandResult result = Run(words, 600);
+    ASSERT_THAT(result, Succeeds());
+    std::printf("%lld MB, %s", static_cast<long long>(bytes / 1'000'000), result.out.c_str());
+  }
+  const std::string rest = ReadText(Path("rest.txt"));
+  EXPECT_EQ(rest, ReadText(Path("whole.txt")));
+  EXPECT_THAT(rest, HasSubstr("epoch 1 "));
 }
 
 }  // namespace

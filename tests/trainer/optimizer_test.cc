@@ -189,7 +189,8 @@ TEST(AdamWTest, RefusesOptionsOutOfRange) {
 }
 
 TEST(WeightDecayTest, NamesAsTransformersHasThem) {
-  for (const auto& [name, decays] : Golden("schedules.json")["decays"].items()) EXPECT_EQ(DecaysWeight(name), decays.get<bool>()) << name;
+  const nlohmann::json golden = Golden("schedules.json");
+  for (const auto& [name, decays] : golden["decays"].items()) EXPECT_EQ(DecaysWeight(name), decays.get<bool>()) << name;
 }
 
 }  // namespace
