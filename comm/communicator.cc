@@ -89,7 +89,7 @@ absl::Status Fail(Group& group, absl::string_view operation, const std::exceptio
   const std::string where = absl::StrCat(operation, " on group '", group.name, "', rank ", group.rank, " of ", group.size);
   const std::string words = absl::AsciiStrToLower(said.message());
   const bool late = absl::StrContains(words, "timed out") || absl::StrContains(words, "timeout");
-  std::string cause = group.liveness == nullptr ? "" : group.liveness->Blame();
+  std::string cause = group.liveness == nullptr ? "" : group.liveness->Blame(late);
   const bool known = !cause.empty();
   if (!known) {
     cause = late ? absl::StrCat("not done within ", absl::FormatDuration(group.deadline), ", though no rank is known to be dead: one may be elsewhere or slow")

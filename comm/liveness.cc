@@ -80,7 +80,7 @@ std::string Liveness::Announce(absl::string_view cause) {
   return standing;
 }
 
-std::string Liveness::SilentRanks() {
+std::string Liveness::SilentRanks(bool late) {
   std::vector<int> silent;
   std::vector<int64_t> beats(size_);
   std::vector<std::string> left;
@@ -101,18 +101,19 @@ std::string Liveness::SilentRanks() {
     return true;
   });
   if (!silent.empty()) {
-    return absl::StrCat(silent.size() == 1 ? "rank " : "ranks ", absl::StrJoin(silent, ", "), silent.size() == 1 ? " has" : " have",
-                        " died (no sign of life for ", absl::FormatDuration(kPatience * beat_), ")");
+    const bool one = silent.size() == 1;
+    const char* what = late ? (one ? " is stopped or out of reach" : " are stopped or out of reach") : (one ? " has died" : " have died");
+    return absl::StrCat(one ? "rank " : "ranks ", absl::StrJoin(silent, ", "), what, " (no sign of life for ", absl::FormatDuration(kPatience * beat_), ")");
   }
   return absl::StrJoin(left, ", ");
 }
 
-std::string Liveness::Blame() {
+std::string Liveness::Blame(bool late) {
   std::string cause = Cause();
   if (!cause.empty()) return cause;
   const absl::Status status = TryTorch([&] {
     std::string silent;
-    if (!store_->check({kFailed})) silent = SilentRanks();
+    if (!store_->check({kFailed})) silent = SilentRanks(late);
     if (!silent.empty()) {
       cause = Announce(silent);
     } else if (store_->check({kFailed})) {

@@ -34,8 +34,9 @@ class Liveness {
   // Announces that this run fails because of `cause`. The first of all ranks' announcements stands and is returned.
   std::string Announce(absl::string_view cause);
 
-  // After a failed call: the announced cause; else who is silent or has left, which this announces; else "" (all others live).
-  std::string Blame();
+  // After a failed call: the announced cause; else who is silent or has left, which this announces; else "" (all others live). `late`: the call ran out of time
+  // with its connections open, so that a silent rank need not be dead.
+  std::string Blame(bool late);
 
   // The announced cause as far as known here, or "".
   std::string Cause() const;
@@ -47,7 +48,7 @@ class Liveness {
  private:
   void Watch();
   bool Beat();
-  std::string SilentRanks();
+  std::string SilentRanks(bool late);
   void Learn(std::string cause);
 
   const c10::intrusive_ptr<c10d::Store> store_, watch_store_;  // a connection each: a wait on one does not stop the beat

@@ -83,7 +83,7 @@ class FaultsTest : public Workplace {
   // What others say of the rank: its number, by world or by the group that noticed.
   static auto Names(int rank) {
     const std::string number = std::to_string(rank);
-    return AnyOf(HasSubstr("rank " + number + " has"), HasSubstr("rank " + number + " of 4 did not come"), HasSubstr("rank " + number + " did not"));
+    return AnyOf(HasSubstr("rank " + number + " has"), HasSubstr("rank " + number + " is stopped or out of reach"), HasSubstr("rank " + number + " of 4 did not come"), HasSubstr("rank " + number + " did not"));
   }
 
   void Strike(const Fault& fault) const {
