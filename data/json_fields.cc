@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "comm/json_nesting.h"
 #include "comm/status_macros.h"
 #include "data/utf8.h"
 
@@ -25,6 +26,7 @@ std::string Below(absl::string_view where, absl::string_view key) { return absl:
 }  // namespace
 
 absl::StatusOr<json> ParseJson(absl::string_view text, absl::string_view where) {
+  RETURN_IF_ERROR(comm::CheckJsonNesting(text), where);
   try {
     return json::parse(text.begin(), text.end());
   } catch (const json::parse_error& error) {

@@ -96,7 +96,7 @@ class Rewriter {
         return absl::OkStatus();
       case '[':
         BeginAtom();
-        return Class(/*nested=*/false);
+        return Class(/*depth=*/0);
       case '*':
       case '+':
       case '?':
@@ -166,7 +166,10 @@ class Rewriter {
   }
 
   // A class inside a class adds its members.
-  absl::Status Class(bool nested) {
+  absl::Status Class(int depth) {
+    constexpr int kMostDepth = 100;  // each takes stack
+    if (depth > kMostDepth) return Unsupported(absl::StrCat("more than ", kMostDepth, " classes within one another"));
+    const bool nested = depth > 0;
     const size_t begin = at_++;
     if (!nested) out_.push_back('[');
     if (Take("^")) {
@@ -181,7 +184,7 @@ class Rewriter {
       }
       if (Sees("&&") || Sees("[:")) return Unsupported(in_.substr(at_, 2));
       if (Sees("[")) {
-        RETURN_IF_ERROR(Class(/*nested=*/true));
+        RETURN_IF_ERROR(Class(depth + 1));
       } else if (Sees("\\")) {
         RETURN_IF_ERROR(Escape(/*in_class=*/true));
       } else {

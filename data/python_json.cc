@@ -5,6 +5,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "comm/json_nesting.h"
+#include "comm/status_macros.h"
 
 namespace moonring::data {
 namespace {
@@ -87,6 +89,7 @@ std::string Repr(const OrderedJson& value) {
 }  // namespace
 
 absl::StatusOr<OrderedJson> ParseOrderedJson(absl::string_view text) {
+  RETURN_IF_ERROR(comm::CheckJsonNesting(text), "not valid JSON");
   try {
     return OrderedJson::parse(text.begin(), text.end());
   } catch (const OrderedJson::exception& error) {

@@ -1,5 +1,8 @@
 #include "data/regex.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -27,6 +30,10 @@ using MatchContext = std::unique_ptr<pcre2_match_context, Release<pcre2_match_co
 using MatchData = std::unique_ptr<pcre2_match_data, Release<pcre2_match_data_free>>;
 using JitStack = std::unique_ptr<pcre2_jit_stack, Release<pcre2_jit_stack_free>>;
 
+// Steps of one search: a pattern with repeats within repeats can take more than there are atoms. Patterns in use take a few for each byte of the text.
+constexpr uint64_t kLeastSteps = 10'000'000, kStepsOfByte = 100;
+constexpr size_t kLongText = kLeastSteps / kStepsOfByte;  // from here on the limit grows with the text
+
 constexpr size_t kLargeStack = size_t{256} << 20;  // reserved, not touched, by the one search that outgrows the machine stack
 
 std::string Message(int error) {
@@ -41,14 +48,23 @@ struct Regex::Program {
   bool jit = false;
   MatchContext context;
 
+  // What a long text needs in place of `context`; null for others.
+  MatchContext ContextFor(absl::string_view text) const {
+    if (text.size() <= kLongText) return nullptr;
+    MatchContext made(pcre2_match_context_copy(context.get()));
+    if (made == nullptr) throw std::bad_alloc();
+    pcre2_set_match_limit(made.get(), static_cast<uint32_t>(std::min<uint64_t>(kStepsOfByte * text.size(), UINT32_MAX)));
+    return made;
+  }
+
   // PCRE2's result: the number of pairs set in `match`, or an error.
-  int Search(absl::string_view text, size_t start, pcre2_match_data* match) const {
+  int Search(absl::string_view text, size_t start, pcre2_match_data* match, pcre2_match_context* limits) const {
     const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-    if (!jit) return pcre2_match(code.get(), subject, text.size(), start, PCRE2_NO_UTF_CHECK, match, context.get());
-    const int result = pcre2_jit_match(code.get(), subject, text.size(), start, 0, match, context.get());
+    if (!jit) return pcre2_match(code.get(), subject, text.size(), start, PCRE2_NO_UTF_CHECK, match, limits);
+    const int result = pcre2_jit_match(code.get(), subject, text.size(), start, 0, match, limits);
     if (result != PCRE2_ERROR_JIT_STACKLIMIT) return result;
     const JitStack stack(pcre2_jit_stack_create(size_t{1} << 20, kLargeStack, nullptr));
-    const MatchContext larger(pcre2_match_context_copy(context.get()));
+    const MatchContext larger(pcre2_match_context_copy(limits));
     if (stack == nullptr || larger == nullptr) return PCRE2_ERROR_NOMEMORY;
     pcre2_jit_stack_assign(larger.get(), nullptr, stack.get());
     return pcre2_jit_match(code.get(), subject, text.size(), start, 0, match, larger.get());
@@ -86,7 +102,7 @@ absl::StatusOr<std::shared_ptr<const Regex>> Regex::CompileRewritten(absl::strin
   program->code = std::move(code);
   program->context.reset(pcre2_match_context_create(nullptr));
   if (program->context == nullptr) return absl::ResourceExhaustedError("no memory to compile a regular expression");
-  pcre2_set_match_limit(program->context.get(), UINT32_MAX);
+  pcre2_set_match_limit(program->context.get(), static_cast<uint32_t>(kLeastSteps));
   return std::shared_ptr<const Regex>(new Regex(std::move(program)));
 }
 
@@ -94,12 +110,14 @@ void Regex::Split(absl::string_view text, absl::FunctionRef<void(absl::string_vi
   if (text.empty()) return visit(text, false);
   const MatchData match(pcre2_match_data_create(1, nullptr));  // only the whole match is asked for
   if (match == nullptr) throw std::bad_alloc();
+  const MatchContext long_text = program_->ContextFor(text);
+  pcre2_match_context* const limits = long_text != nullptr ? long_text.get() : program_->context.get();
   const PCRE2_SIZE* const span = pcre2_get_ovector_pointer(match.get());
   size_t told = 0;   // pieces up to here were visited
   size_t start = 0;  // of the next search
   std::optional<size_t> last_end;
   while (start <= text.size()) {
-    const int result = program_->Search(text, start, match.get());
+    const int result = program_->Search(text, start, match.get(), limits);
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0) throw std::runtime_error(absl::StrCat("splitting a text of ", text.size(), " bytes by a regular expression: ", Message(result)));
     const size_t begin = span[0], end = span[1];

@@ -52,8 +52,9 @@ absl::StatusOr<Tekken> ParseTekken(absl::string_view text, absl::string_view whe
   ASSIGN_OR_RETURN(const int64_t special, IntegerField(*config, "default_num_special_tokens", in_config));
   ASSIGN_OR_RETURN(const json* vocab, ArrayField(document, "vocab", where));
   const int64_t words = size - special;
-  constexpr int64_t kMostIds = int64_t{1} << 24;
-  if (special < 0 || size > kMostIds || words < 0 || words > static_cast<int64_t>(vocab->size())) {
+  // Special tokens that are not listed are made of their number alone, so that a few bytes could ask for any.
+  constexpr int64_t kMostIds = int64_t{1} << 24, kMostSpecial = int64_t{1} << 16;
+  if (special < 0 || special > kMostSpecial || size > kMostIds || words < 0 || words > static_cast<int64_t>(vocab->size())) {
     return absl::InvalidArgumentError(absl::StrCat(where, ": config asks for ", size, " ids, ", special, " of them special, and 'vocab' has ", vocab->size(), " tokens"));
   }
   Tekken tekken;

@@ -13,6 +13,7 @@
 #include "comm/status_macros.h"
 #include "data/bpe.h"
 #include "data/byte_alphabet.h"
+#include "data/vocabulary.h"
 
 namespace moonring::data {
 namespace {
@@ -57,13 +58,13 @@ absl::StatusOr<std::unique_ptr<const TokenModel>> TiktokenTokenModel(const Tikto
   BpeOptions options;
   options.alphabet = BpeAlphabet::kBytes;
   options.ignore_merges = true;
-  int64_t end = 0;
+  int64_t last = 0;
   for (const auto& [token, rank] : ranks.tokens) {
     options.vocabulary.emplace_back(letters.emplace_back(LettersOfBytes(token)), rank);
-    end = std::max(end, rank + 1);
+    last = std::max(last, rank);
   }
-  constexpr int64_t kMostIds = int64_t{1} << 24;  // data/vocabulary.h says which rank is too large
-  for (int64_t id = 0; id < std::min(end, kMostIds); ++id) options.token_ranks.push_back(static_cast<int32_t>(id));
+  last = std::min(last, Vocabulary::LargestId(ranks.tokens.size()));  // one beyond it is refused below
+  for (int64_t id = 0; id <= last; ++id) options.token_ranks.push_back(static_cast<int32_t>(id));
   ASSIGN_OR_RETURN(auto made, Bpe::Create(options));
   return made;
 }

@@ -21,6 +21,7 @@
 #include "data/tiktoken_rules.h"
 #include "data/tokenizer_json.h"
 #include "data/utf8.h"
+#include "data/vocabulary.h"
 
 namespace moonring::data {
 namespace {
@@ -267,7 +268,13 @@ absl::Status Tokenizer::ReadAddedTokensDecoder(const json& config, bool exact_id
     if (!absl::SimpleAtoi(key, &id)) return absl::InvalidArgumentError(absl::StrCat(place, ": the key is not an id"));
     ASSIGN_OR_RETURN(by_id[id], AddedTokenFromJson(value, place));
   }
-  for (const auto& [id, token] : by_id) added_->Add(token, exact_ids ? std::optional(id) : std::nullopt);
+  const int64_t largest = Vocabulary::LargestId(static_cast<size_t>(model_->end_id()) + by_id.size());
+  for (const auto& [id, token] : by_id) {
+    if (exact_ids && (id < 0 || id > largest)) {
+      return absl::InvalidArgumentError(absl::StrCat(where, ": added_tokens_decoder: \"", token.content, "\" has id ", id, ", wanted 0 to ", largest));
+    }
+    added_->Add(token, exact_ids ? std::optional(id) : std::nullopt);
+  }
   return absl::OkStatus();
 }
 

@@ -1,17 +1,19 @@
 #include "data/vocabulary.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace moonring::data {
-namespace {
 
-constexpr int64_t kLargestId = (int64_t{1} << 24) - 1;
-
-}  // namespace
+int64_t Vocabulary::LargestId(size_t tokens) {
+  constexpr size_t kGaps = size_t{1} << 20, kAllIds = size_t{1} << 24;
+  return static_cast<int64_t>(std::min(tokens + kGaps, kAllIds)) - 1;
+}
 
 absl::Status Vocabulary::Add(absl::string_view token, int64_t id, Repeats repeats) {
-  if (id < 0 || id > kLargestId) return absl::InvalidArgumentError(absl::StrCat("vocab: token \"", token, "\" has id ", id, ", wanted 0 to ", kLargestId));
+  if (id < 0 || id > largest_id_) return absl::InvalidArgumentError(absl::StrCat("vocab: token \"", token, "\" has id ", id, ", wanted 0 to ", largest_id_));
   if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(static_cast<size_t>(id) + 1);
   if (tokens_[id].has_value()) return absl::InvalidArgumentError(absl::StrCat("vocab: tokens \"", *tokens_[id], "\" and \"", token, "\" both have id ", id));
   const auto [known, is_new] = ids_.emplace(token, static_cast<int32_t>(id));

@@ -1,6 +1,6 @@
 // The tokens of a model and their ids, both ways.
 //
-// Ids may come in any order and leave gaps; they lie below 2^24, since a table of all of them is kept. Memory: twice the text.
+// Ids may come in any order and leave gaps, of a million ids or so in all (LargestId): a table of all of them is kept. Memory: twice the text.
 #ifndef MOONRING_DATA_VOCABULARY_H_
 #define MOONRING_DATA_VOCABULARY_H_
 
@@ -24,7 +24,14 @@ class Vocabulary {
     kLastCounts,  // a text may come again: its id is the last one, and each of its ids has that text
   };
 
-  void Reserve(size_t tokens) { ids_.reserve(tokens); }
+  // Where there are so many tokens: a file that names few of them must not ask for a table of all numbers.
+  static int64_t LargestId(size_t tokens);
+
+  // Before any is added.
+  void Reserve(size_t tokens) {
+    ids_.reserve(tokens);
+    largest_id_ = LargestId(tokens);
+  }
 
   // INVALID_ARGUMENT where the id is out of range or taken, or the token comes again and may not.
   absl::Status Add(absl::string_view token, int64_t id, Repeats repeats = Repeats::kRefused);
@@ -41,6 +48,7 @@ class Vocabulary {
  private:
   absl::flat_hash_map<std::string, int32_t> ids_;
   std::vector<std::optional<std::string>> tokens_;  // by id
+  int64_t largest_id_ = LargestId(0);
   int64_t size_ = 0;
 };
 

@@ -21,22 +21,22 @@
 
 #include <nlohmann/json.hpp>
 #include <torch/version.h>
-#include <yaml-cpp/yaml.h>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "comm/json_nesting.h"
 #include "comm/nearest_name.h"
 #include "comm/output_file.h"
 #include "comm/rendezvous.h"
+#include "comm/status_macros.h"
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/launcher.h"
 #include "lua/preemption.h"
 #include "lua/stack.h"
 #include "lua/vm.h"
+#include "lua/yaml_text.h"
 
 namespace moonring::lua {
 namespace {
@@ -89,7 +89,8 @@ std::vector<std::string> List(const std::string& path) {
 void PushNull(lua_State* L) { lua_pushlightuserdata(L, nullptr); }
 bool IsNull(lua_State* L, int index) { return lua_islightuserdata(L, index) && lua_touserdata(L, index) == nullptr; }
 
-void PushJson(lua_State* L, const Json& value) {
+template <typename AnyJson>
+void PushJson(lua_State* L, const AnyJson& value) {
   luaL_checkstack(L, 8, "JSON nested too deeply");
   if (value.is_object()) {
     lua_createtable(L, 0, static_cast<int>(value.size()));
@@ -105,25 +106,28 @@ void PushJson(lua_State* L, const Json& value) {
       lua_rawseti(L, -2, static_cast<int>(i + 1));
     }
   } else if (value.is_string()) {
-    Value<std::string>::Push(L, value.get_ref<const std::string&>());
+    Value<std::string>::Push(L, value.template get_ref<const std::string&>());
   } else if (value.is_boolean()) {
-    lua_pushboolean(L, value.get<bool>());
+    lua_pushboolean(L, value.template get<bool>());
   } else if (value.is_number()) {
-    lua_pushnumber(L, value.get<double>());
+    lua_pushnumber(L, value.template get<double>());
   } else {
     PushNull(L);
   }
 }
 
-// What the parser missed, without its own prefix "[json.exception.parse_error.101] parse error at line 1, column 2: ".
-absl::string_view Reason(const Json::parse_error& error) {
-  const absl::string_view text = error.what();
+// What the parser missed, without its own prefix: "[json.exception.parse_error.101] parse error at line 1, column 2: " or "[json.exception.out_of_range.406] ".
+absl::string_view Reason(const Json::exception& error) {
+  absl::string_view text = error.what();
+  if (const size_t end = text.find("] "); end != absl::string_view::npos) text.remove_prefix(end + 2);
   const size_t column = text.find("column ");
   const size_t colon = column == absl::string_view::npos ? column : text.find(": ", column);
   return colon == absl::string_view::npos ? text : text.substr(colon + 2);
 }
 
 Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> where) {
+  const std::string name = where.value_or("JSON");
+  if (const absl::Status nesting = comm::CheckJsonNesting(text); !nesting.ok()) Raise(comm::WithContext(nesting, name));
   Json value;
   try {
     value = Json::parse(text);
@@ -131,7 +135,9 @@ Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> whe
     const size_t end = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
     const auto line = 1 + std::count(text.begin(), text.begin() + end, '\n');
     const size_t column = end - (text.rfind('\n', end == 0 ? 0 : end - 1) == std::string::npos ? 0 : text.rfind('\n', end == 0 ? 0 : end - 1) + 1) + 1;
-    Raise(absl::InvalidArgumentError(absl::StrCat(where.value_or("JSON"), ":", line, ":", column, ": not valid JSON: ", Reason(error))));
+    Raise(absl::InvalidArgumentError(absl::StrCat(name, ":", line, ":", column, ": not valid JSON: ", Reason(error))));
+  } catch (const Json::out_of_range& error) {  // a number that no double holds
+    Raise(absl::InvalidArgumentError(absl::StrCat(name, ": not valid JSON: ", Reason(error))));
   }
   PushJson(L, value);
   return {1};
@@ -183,63 +189,14 @@ std::string EncodeJson(lua_State* L, std::optional<int> indent) {
   return ReadJson(L, 1, 0).dump(indent.value_or(-1), ' ', false, Json::error_handler_t::replace);
 }
 
-// A plain scalar is a null, a truth value or a number where it looks like one (YAML 1.2's core schema); a quoted one is text.
-void PushScalar(lua_State* L, const YAML::Node& node) {
-  const std::string& text = node.Scalar();
-  const bool plain = node.Tag() != "!";
-  double number = 0;
-  if (plain && (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL")) return PushNull(L);
-  if (plain && (text == "true" || text == "True" || text == "TRUE")) return lua_pushboolean(L, 1);
-  if (plain && (text == "false" || text == "False" || text == "FALSE")) return lua_pushboolean(L, 0);
-  const bool digits = !text.empty() && (absl::ascii_isdigit(text[0]) || (text.size() > 1 && (text[0] == '-' || text[0] == '+' || text[0] == '.')));
-  if (plain && digits && absl::SimpleAtod(text, &number)) return lua_pushnumber(L, number);
-  Value<std::string>::Push(L, text);
-}
-
-void PushYaml(lua_State* L, const YAML::Node& node) {
-  luaL_checkstack(L, 8, "YAML nested too deeply");
-  if (node.IsSequence()) {
-    lua_createtable(L, static_cast<int>(node.size()), 0);
-    for (size_t i = 0; i < node.size(); ++i) {
-      PushYaml(L, node[i]);
-      lua_rawseti(L, -2, static_cast<int>(i + 1));
-    }
-  } else if (node.IsMap()) {
-    lua_newtable(L);
-    for (const auto& item : node) {
-      Value<std::string>::Push(L, item.first.Scalar());
-      PushYaml(L, item.second);
-      lua_rawset(L, -3);
-    }
-  } else if (node.IsScalar()) {
-    PushScalar(L, node);
-  } else {
-    PushNull(L);
-  }
-}
-
 // -> a table and, for a map, key -> line of its keys.
 Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> where) {
-  const std::string name = where.value_or("YAML");
-  YAML::Node root;
-  try {
-    root = YAML::Load(text);
-  } catch (const YAML::ParserException& error) {
-    Raise(absl::InvalidArgumentError(absl::StrCat(name, ":", error.mark.line + 1, ":", error.mark.column + 1, ": not valid YAML: ", error.msg)));
-  }
-  PushYaml(L, root);
+  const YamlDocument document = comm::ValueOrThrow(ParseYaml(text, where.value_or("YAML")));
+  PushJson(L, document.value);
   lua_newtable(L);
-  if (root.IsMap()) {
-    for (const auto& item : root) {
-      const std::string key = item.first.Scalar();
-      lua_getfield(L, -1, key.c_str());
-      if (!lua_isnil(L, -1)) {
-        Raise(absl::InvalidArgumentError(absl::StrCat(name, ":", item.first.Mark().line + 1, ": key '", key, "' a second time, first on line ", lua_tonumber(L, -1))));
-      }
-      lua_pop(L, 1);
-      lua_pushnumber(L, item.first.Mark().line + 1);
-      lua_setfield(L, -2, key.c_str());
-    }
+  for (const auto& [key, line] : document.lines) {
+    lua_pushnumber(L, line);
+    lua_setfield(L, -2, key.c_str());
   }
   return {2};
 }

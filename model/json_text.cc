@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "comm/json_nesting.h"
 #include "comm/status_macros.h"
 
 namespace moonring::model {
@@ -29,6 +30,7 @@ std::string Explanation(const json::parse_error& error, absl::string_view text) 
 }  // namespace
 
 absl::StatusOr<json> ParseJson(absl::string_view text, absl::string_view where) {
+  RETURN_IF_ERROR(comm::CheckJsonNesting(text), where);
   std::vector<std::set<std::string>> keys;  // of the objects now open, outermost first
   std::string twice;
   const auto note_keys = [&](int, json::parse_event_t event, json& parsed) {

@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "comm/json_nesting.h"
 #include "comm/output_file.h"
 #include "comm/status_macros.h"
 #include "trainer/durable_file.h"
@@ -59,10 +60,15 @@ absl::Status FlushFolder(const std::string& folder) {
   return fsync(file) == 0 || errno == EINVAL ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat(folder, ": cannot be written"));
 }
 
+// A whole number that is not negative under `key`.
+bool ParseCount(const Json& json, const char* key, int64_t& count) {
+  if (!json.contains(key) || !json[key].is_number_unsigned()) return false;
+  count = json[key].get<int64_t>();  // negative where it is 2^63 or more
+  return count >= 0;
+}
+
 bool ParseFile(const Json& json, SealedFile& file) {
-  if (!json.is_object() || !json.contains("bytes") || !json["bytes"].is_number_unsigned() || !json.contains("crc32") || !json["crc32"].is_string())
-    return false;
-  file.bytes = json["bytes"].get<int64_t>();
+  if (!json.is_object() || !ParseCount(json, "bytes", file.bytes) || !json.contains("crc32") || !json["crc32"].is_string()) return false;
   return absl::SimpleHexAtoi(json["crc32"].get_ref<const std::string&>(), &file.crc32);
 }
 
@@ -77,16 +83,16 @@ std::string ManifestText(const CheckpointManifest& manifest) {
 }
 
 absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {
+  if (!comm::CheckJsonNesting(text).ok()) return absl::DataLossError("no manifest of a checkpoint");
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("format") || !json["format"].is_number_integer()) return absl::DataLossError("no manifest of a checkpoint");
   if (json["format"] != CheckpointManifest::kFormat) {
     return absl::UnimplementedError(absl::StrCat("a checkpoint of format ", json["format"].dump(), ", wanted ", CheckpointManifest::kFormat));
   }
   CheckpointManifest manifest;
-  if (!json.contains("step") || !json["step"].is_number_unsigned() || !json.contains("files") || !json["files"].is_object()) {
+  if (!ParseCount(json, "step", manifest.step) || !json.contains("files") || !json["files"].is_object()) {
     return absl::DataLossError("no manifest of a checkpoint");
   }
-  manifest.step = json["step"].get<int64_t>();
   if (json.contains("failure")) manifest.failure = json["failure"].is_string() ? json["failure"].get<std::string>() : "a failure that is no text";
   for (const auto& [name, file] : json["files"].items()) {
     if (!ParseFile(file, manifest.files[name])) return absl::DataLossError(absl::StrCat("what it says of ", name, " is broken"));

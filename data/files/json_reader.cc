@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "comm/json_nesting.h"
 #include "comm/status_macros.h"
 #include "data/python_json.h"
 #include "data/utf8.h"
@@ -15,11 +16,15 @@ constexpr int kEnd = TextFile::kEnd;
 bool IsBlank(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 // The parser's own words without its place, which is one inside the row.
-std::string Complaint(const nlohmann::json::parse_error& error) {
+std::string Complaint(const nlohmann::json::exception& error) {
   std::string text = error.what();
   const size_t column = text.find(", column ");
   const size_t colon = column == std::string::npos ? column : text.find(": ", column);
-  if (colon != std::string::npos) text = text.substr(colon + 2);
+  if (colon != std::string::npos) {
+    text = text.substr(colon + 2);
+  } else if (const size_t end = text.find("] "); end != std::string::npos) {
+    text = text.substr(end + 2);
+  }
   constexpr size_t kLongest = 300;  // it quotes what it read last, which may be a whole book
   if (text.size() > kLongest) text = absl::StrCat(text.substr(0, kLongest), "...");
   for (char& c : text) {
@@ -55,11 +60,14 @@ absl::StatusOr<std::optional<Row>> JsonReader::Next() {
   const TextPosition begin = file_->position();
   is_array_ ? TakeElement() : TakeLine();
   RETURN_IF_ERROR(status());
+  if (const absl::Status nesting = comm::CheckJsonNesting(text_); !nesting.ok()) return Error(begin, nesting.message());
   Row row{.file = file_->path(), .number = rows_ + 1, .line = begin.line};
   try {
     row.value = OrderedJson::parse(text_);
   } catch (const nlohmann::json::parse_error& error) {
     return ParseError(begin, error);
+  } catch (const nlohmann::json::out_of_range& error) {
+    return Error(begin, Complaint(error));
   }
   ++rows_;
   return row;

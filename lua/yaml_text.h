@@ -1,0 +1,34 @@
+// A YAML text as values: configurations, lists of tokens. Knows no Lua, so that it can be fuzzed.
+//
+// A plain scalar is a null, a truth value or a number where it looks like one (YAML 1.2's core schema); a quoted one is text. Keys are texts. An alias is a
+// copy of what it stands for. Of several documents the first is read.
+//
+// Fails with INVALID_ARGUMENT, `where:LINE:COLUMN: what is wrong`: malformed text; a key of the outermost map that comes twice; more than kMostYamlNesting
+// values within one another, or kMostYamlValues in all, aliases counted each time (eight lines of aliases can stand for billions of values, and one for itself).
+#ifndef MOONRING_LUA_YAML_TEXT_H_
+#define MOONRING_LUA_YAML_TEXT_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace moonring::lua {
+
+inline constexpr int kMostYamlNesting = 100;
+inline constexpr int64_t kMostYamlValues = 1'000'000;
+
+struct YamlDocument {
+  nlohmann::json value;
+  std::map<std::string, int> lines;  // of the outermost map's keys, from 1
+};
+
+absl::StatusOr<YamlDocument> ParseYaml(const std::string& text, absl::string_view where);
+
+}  // namespace moonring::lua
+
+#endif  // MOONRING_LUA_YAML_TEXT_H_

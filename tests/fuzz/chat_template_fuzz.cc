@@ -1,0 +1,41 @@
+// A model's chat template: parsed, rendered over a conversation, and taken apart into slots.
+#include <cstdint>
+#include <string>
+
+#include "data/jinja/template.h"
+#include "data/model_template.h"
+#include "data/parsed_template.h"
+#include "tests/fuzz/small_tokenizer.h"
+
+namespace {
+
+using namespace moonring::data;
+
+// Less than what a rendering may take elsewhere, so that a template that takes all of it does not take the fuzzer's time. The depth is the real one: it
+// stands for the stack.
+constexpr jinja::Limits kLimits = {.steps = 50'000, .bytes = 1 << 22};
+
+OrderedJson Context() {
+  return OrderedJson::parse(R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi \u00e9\ud83d\ude00"},
+      {"role": "assistant", "content": "<think>so</think>Hello", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": [1, 2.5, null]}}}]},
+      {"role": "tool", "content": "3"}, {"role": "user", "content": [{"type": "text", "text": "?"}]}],
+      "tools": [{"type": "function", "function": {"name": "f", "description": "<d> & 'q'", "parameters": {"type": "object", "properties": {"x": {"type": "number"}}}}}],
+      "add_generation_prompt": true, "bos_token": "<s>", "eos_token": "</s>", "n": -7, "big": 9223372036854775807, "half": 0.5, "none": null, "empty": {}})");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const std::shared_ptr<const Tokenizer> tokenizer = moonring::fuzz::SmallTokenizer();
+  static const OrderedJson context = Context();
+  const std::string source(reinterpret_cast<const char*>(data), size);
+  const auto parsed = jinja::Template::Parse(source, "input");
+  if (!parsed.ok()) return 0;
+  const auto text = parsed->Render(context, {.now = 1'700'000'000, .limits = kLimits});
+  // One that takes more than it may here takes more than a fuzzer's patience there.
+  if (text.status().code() == absl::StatusCode::kResourceExhausted) return 0;
+  const auto carried = ModelTemplate::Find({.chat_template = source, .where = "folder"}, tokenizer);
+  if (!carried.ok() || *carried == nullptr) return 0;
+  (void)ParseTemplate(**carried);
+  return 0;
+}

@@ -1,0 +1,33 @@
+"""A fuzz target: NAME_fuzz.cc, which defines LLVMFuzzerTestOneInput, and the inputs in corpus/NAME."""
+
+def fuzz_target(name, deps):
+    """Declares NAME_fuzz, libFuzzer's program (--config=fuzz alone), and NAME_corpus_test, which any compiler builds: each input of the corpus once."""
+    native.cc_library(
+        name = name,
+        testonly = True,
+        srcs = [name + "_fuzz.cc"],
+        alwayslink = True,
+        deps = deps,
+    )
+    native.cc_binary(
+        name = name + "_fuzz",
+        testonly = True,
+        srcs = ["sanitizer_options.cc"],
+        linkopts = ["-fsanitize=fuzzer"],
+        tags = [
+            "fuzz",
+            "manual",
+        ],
+        deps = [":" + name],
+    )
+    native.cc_test(
+        name = name + "_corpus_test",
+        size = "small",
+        srcs = ["corpus_test.cc"],
+        args = ["tests/fuzz/corpus/" + name],
+        data = native.glob(["corpus/%s/*" % name]),
+        deps = [
+            ":" + name,
+            "//third_party:googletest",
+        ],
+    )

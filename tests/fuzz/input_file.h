@@ -1,0 +1,26 @@
+// A fuzzer's input as a file, for readers that take a path. It lies in memory and leaves no name behind, however the process ends.
+#ifndef MOONRING_TESTS_FUZZ_INPUT_FILE_H_
+#define MOONRING_TESTS_FUZZ_INPUT_FILE_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace moonring::fuzz {
+
+class InputFile {
+ public:
+  explicit InputFile(absl::string_view bytes);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  std::string path() const;
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace moonring::fuzz
+
+#endif  // MOONRING_TESTS_FUZZ_INPUT_FILE_H_

@@ -1,0 +1,32 @@
+// JSON texts by each of the readers that there are, and what is done with any value: shown in messages, written as Python does, spliced.
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "data/json_fields.h"
+#include "data/json_splice.h"
+#include "data/python_json.h"
+#include "model/json_text.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto value = moonring::model::ParseJson(text, "input"); value.ok()) moonring::model::ShownJson(*value);
+  if (const auto value = moonring::data::ParseJson(text, "input"); value.ok()) {
+    const nlohmann::json copy = *value;
+    (void)moonring::data::WrongType(copy, "something else", "input");
+    if (copy.is_object()) {
+      // A splice leaves JSON that says the same but for the field.
+      nlohmann::json wanted = copy;
+      wanted["added_tokens"] = nlohmann::json::array({1});
+      const auto spliced = moonring::data::ParseJson(moonring::data::WithField(text, "added_tokens", "[1]"), "spliced");
+      if (!spliced.ok() || *spliced != wanted) __builtin_trap();
+    }
+  }
+  if (const auto value = moonring::data::ParseOrderedJson(text); value.ok()) {
+    moonring::data::PythonText(*value);
+    moonring::data::PythonTruth(*value);
+    moonring::data::PythonJson(*value, 2);
+    // What json.dumps writes json.loads reads.
+    if (!moonring::data::ParseOrderedJson(moonring::data::PythonJson(*value)).ok()) __builtin_trap();
+  }
+  return 0;
+}

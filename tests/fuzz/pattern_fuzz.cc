@@ -1,0 +1,23 @@
+// A regular expression as tokenizer.json writes it, and a text that it cuts.
+#include <cstdint>
+#include <stdexcept>
+
+#include "data/regex.h"
+#include "data/utf8.h"
+#include "tests/fuzz/parts.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace moonring::data;
+  const std::vector<std::string> parts = moonring::fuzz::PartsOfInput(data, size, 2);
+  const auto regex = Regex::Compile(ReplaceMalformedUtf8(parts[0]));
+  if (!regex.ok()) return 0;
+  const std::string text = ReplaceMalformedUtf8(parts[1]);
+  std::string joined;
+  try {
+    (*regex)->Split(text, [&](absl::string_view piece, bool) { joined.append(piece.data(), piece.size()); });
+  } catch (const std::runtime_error&) {  // the matcher gave up, as it may
+    return 0;
+  }
+  if (joined != text) __builtin_trap();
+  return 0;
+}
