@@ -244,6 +244,7 @@ absl::Status ExampleStream::LoadState(absl::string_view state) try {
     RETURN_IF_ERROR(lanes[i].rows.LoadState(nlohmann::json::parse(lines[i + 1])), "example_stream");
     const int64_t taken = saved.at("taken").at(i);
     RETURN_IF_ERROR(Fill(lanes[i]));
+    if (taken < 0) return absl::InvalidArgumentError("example_stream: the saved state is broken");
     if (taken > static_cast<int64_t>(lanes[i].ready.size())) {
       return absl::FailedPreconditionError("example_stream: the rows give other examples than when the state was saved");
     }

@@ -175,6 +175,8 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer>> PreTokenizer::FromJson(const
 }
 
 absl::Status PreTokenizer::Append(const nlohmann::json& description, std::optional<bool> add_prefix_space, const std::string& where) {
+  constexpr size_t kMostStages = 100;  // each runs within the one before it, on the same stack
+  if (stages_.size() >= kMostStages) return absl::UnimplementedError(absl::StrCat(where, ": more than ", kMostStages, " pre-tokenizers are not supported"));
   ASSIGN_OR_RETURN(const std::string name, StringField(description, "type", where));
   const absl::string_view type = name;
   if (type == "Sequence") {

@@ -72,7 +72,8 @@ absl::Status RowSource::LoadState(absl::string_view state) {
   if (files_.empty()) return absl::OkStatus();
   const nlohmann::json at = saved.value("at", nlohmann::json::array());
   bool whole = at.is_array() && at.size() == 5 && saved["file"].is_number_unsigned() && saved["file"] < files_.size();
-  for (const nlohmann::json& number : at) whole = whole && number.is_number_integer();
+  constexpr int64_t kMost = int64_t{1} << 62;  // what is counted on from them must not overflow
+  for (const nlohmann::json& number : at) whole = whole && number.is_number_integer() && number >= 0 && number < kMost;
   if (!whole) return absl::InvalidArgumentError("row_source: the saved state is broken");
   return Seek({.file = saved["file"], .at = {.position = {.offset = at[0], .line = at[1], .column = at[2]}, .rows = at[3], .ended = at[4] == 1}});
 }

@@ -65,7 +65,8 @@ absl::Status StepBatches::LoadState(absl::string_view state) {
                                                       ": the order of examples would differ"));
   }
   const int64_t epoch = saved["epoch"], taken = saved["taken"];
-  if (epoch < 0 || taken < 0 || taken >= of_epoch_) return absl::InvalidArgumentError("step_batches: the saved state is broken");
+  constexpr int64_t kMostEpochs = int64_t{1} << 62;  // what is counted on from there must not overflow
+  if (epoch < 0 || epoch >= kMostEpochs || taken < 0 || taken >= of_epoch_) return absl::InvalidArgumentError("step_batches: the saved state is broken");
   if (taken % options_.examples_per_step != 0) {
     return absl::FailedPreconditionError(absl::StrCat("step_batches: the state was saved after ", taken,
                                                       " examples of the epoch, which no whole number of steps of ", options_.examples_per_step,

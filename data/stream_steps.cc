@@ -55,7 +55,7 @@ absl::Status StreamSteps::LoadState(absl::string_view state) {
     return absl::InvalidArgumentError("stream_steps: not a state that steps of a stream saved");
   }
   for (const char* key : {"batch", "pass", "taken", "steps", "index"}) {
-    if (!saved.contains(key) || !saved[key].is_number_unsigned()) return absl::InvalidArgumentError("stream_steps: the saved state is broken");
+    if (!saved.contains(key) || !saved[key].is_number_unsigned() || saved[key].get<int64_t>() < 0) return absl::InvalidArgumentError("stream_steps: the saved state is broken");
   }
   if (saved["batch"] != options_.batch) {
     return absl::FailedPreconditionError(

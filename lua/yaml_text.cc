@@ -1,5 +1,6 @@
 #include "lua/yaml_text.h"
 
+#include <cstddef>
 #include <utility>
 
 #include <yaml-cpp/yaml.h>
@@ -29,11 +30,11 @@ json ScalarOf(const YAML::Node& node) {
 
 class Reader {
  public:
-  explicit Reader(absl::string_view where) : where_(where) {}
+  Reader(size_t text_bytes, absl::string_view where) : most_values_(kLeastMost + text_bytes * kEachByte), where_(where) {}
 
   absl::Status Read(const YAML::Node& node, int depth, json& value) {
     if (depth > kMostYamlNesting) return Wrong(node, absl::StrCat("more than ", kMostYamlNesting, " values within one another"));
-    if (++values_ > kMostYamlValues) return Wrong(node, absl::StrCat("more than ", kMostYamlValues, " values, aliases counted each time"));
+    if (++values_ > most_values_) return Wrong(node, absl::StrCat("more than ", most_values_, " values, aliases counted each time"));
     if (node.IsSequence()) {
       value = json::array();
       for (const YAML::Node& item : node) RETURN_IF_ERROR(Read(item, depth + 1, value.emplace_back()));
@@ -63,15 +64,19 @@ class Reader {
     return absl::InvalidArgumentError(absl::StrCat(where_, ":", node.Mark().line + 1, ":", node.Mark().column + 1, ": ", what));
   }
 
+  // Without aliases a value takes a byte at least.
+  static constexpr size_t kLeastMost = 10'000, kEachByte = 4;
+
+  const size_t most_values_;
   const absl::string_view where_;
-  int64_t values_ = 0;
+  size_t values_ = 0;
 };
 
 }  // namespace
 
 absl::StatusOr<YamlDocument> ParseYaml(const std::string& text, absl::string_view where) {
   YamlDocument document;
-  Reader reader(where);
+  Reader reader(text.size(), where);
   try {
     const YAML::Node root = YAML::Load(text);
     RETURN_IF_ERROR(reader.Read(root, 0, document.value));

@@ -4,11 +4,11 @@
 // copy of what it stands for. Of several documents the first is read.
 //
 // Fails with INVALID_ARGUMENT, `where:LINE:COLUMN: what is wrong`: malformed text; a key of the outermost map that comes twice; more than kMostYamlNesting
-// values within one another, or kMostYamlValues in all, aliases counted each time (eight lines of aliases can stand for billions of values, and one for itself).
+// values within one another; more values, aliases counted each time, than a text of that length can be meant to hold (nine lines of aliases can stand for
+// billions of values, and one for itself).
 #ifndef MOONRING_LUA_YAML_TEXT_H_
 #define MOONRING_LUA_YAML_TEXT_H_
 
-#include <cstdint>
 #include <map>
 #include <string>
 
@@ -20,7 +20,6 @@
 namespace moonring::lua {
 
 inline constexpr int kMostYamlNesting = 100;
-inline constexpr int64_t kMostYamlValues = 1'000'000;
 
 struct YamlDocument {
   nlohmann::json value;

@@ -2,19 +2,18 @@
 #define MOONRING_MODEL_TORCH_ARCHIVE_H_
 
 // A file of torch.save: a zip archive of records stored as they are (NAME/data.pkl, NAME/data/0, NAME/byteorder, ...), so that a record is
-// a range of the file. LibTorch reads the archive's directory; where each record lies is checked here against the mapped file.
+// a range of the file. The archive's directory is read here and not by LibTorch, which allocates what the directory says that a record has before it looks
+// whether the file has it. Cost: the directory's bytes, several times over.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "model/mapped_file.h"
-
-namespace caffe2::serialize {
-class PyTorchStreamReader;
-}
 
 namespace moonring::model {
 
@@ -27,21 +26,25 @@ class TorchArchive {
   // INVALID_ARGUMENT naming the file where it is not such an archive (cut off, another kind of zip), was saved by torch before 1.6, or by a
   // machine of another byte order.
   static absl::StatusOr<std::unique_ptr<TorchArchive>> Open(std::shared_ptr<const MappedFile> file);
-  ~TorchArchive();
 
   const std::string& path() const { return file_->path(); }
-  bool Has(const std::string& name) const;
+  bool Has(const std::string& name) const { return entries_.contains(name); }
 
   // By its name in the archive: "data.pkl". INVALID_ARGUMENT naming file and record where it is missing, compressed, or outside of the file.
   absl::StatusOr<Record> Find(const std::string& name) const;
   absl::StatusOr<absl::string_view> Bytes(const std::string& name) const;  // a view of the mapped file
 
  private:
-  TorchArchive(std::shared_ptr<const MappedFile> file, std::unique_ptr<caffe2::serialize::PyTorchStreamReader> reader);
+  struct Entry {
+    uint64_t header = 0, size = 0;  // as the directory says: not yet checked
+  };
+
+  explicit TorchArchive(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}
+  absl::Status ReadDirectory();
   absl::Status CheckByteOrder() const;
 
   std::shared_ptr<const MappedFile> file_;
-  std::unique_ptr<caffe2::serialize::PyTorchStreamReader> reader_;
+  std::map<std::string, Entry> entries_;  // by the record's name, without the archive's
 };
 
 }  // namespace moonring::model

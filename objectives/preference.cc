@@ -191,7 +191,7 @@ std::string Preference::State() const { return nlohmann::json{{"mean_reward", me
 absl::Status Preference::LoadState(absl::string_view text) {
   const auto state = nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   const bool whole = state.is_object() && state.contains("mean_reward") && state["mean_reward"].is_number() && state.contains("groups") &&
-                     state["groups"].is_number_unsigned();
+                     state["groups"].is_number_unsigned() && state["groups"].get<int64_t>() >= 0;  // negative: 2^63 or more
   if (!whole) return absl::InvalidArgumentError(absl::StrCat("objectives.preference: a state wants mean_reward and groups, got '", text, "'"));
   mean_reward_ = state["mean_reward"].get<double>();
   groups_seen_ = state["groups"].get<int64_t>();

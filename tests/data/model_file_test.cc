@@ -136,6 +136,9 @@ TEST(Tekken, NamesWhatIsWrong) {
   };
   wrong("/config/default_vocab_size", 1 << 20, "dir/tekken.json: config asks for 1048576 ids");
   wrong("/config/default_num_special_tokens", 19, "20 special tokens, and config says there are 19");
+  json vast = whole;
+  vast["config"].update({{"default_vocab_size", 1 << 24}, {"default_num_special_tokens", 1 << 24}});
+  EXPECT_THAT(Tokenizer::FromModelFile(vast.dump(), "", "tekken.json"), StatusIs(kBad, HasSubstr("16777216 of them special")));
   wrong("/config/pattern", 3, "dir/tekken.json: config.pattern: wanted");
   wrong("/vocab/7/rank", 9, "dir/tekken.json: vocab[7]: has rank 9");
   wrong("/vocab/7/token_bytes", "?", "vocab[7]: token_bytes are no bytes in base64");

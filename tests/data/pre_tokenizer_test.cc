@@ -1,6 +1,7 @@
 // Pre-tokenizers and the regular expressions under them, against the pieces that the tokenizers library cuts (stages_golden.json). Exact.
 #include "data/pre_tokenizer.h"
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,7 @@ TEST(OnigurumaPattern, RefusesWhatMeansSomethingElseToPcre2) {
        {"\\h", "\\Kx", "(a)\\1", "\\R", "\\X", "[a&&b]", "[[:alpha:]]", "[a[^b]]", "[\\W]", "(?m:a)", "(?<n>a)", "(?~a)", "a(?i)b", "\\xe9", "[]a]", "\\p"}) {
     EXPECT_THAT(RewriteOnigurumaPattern(pattern), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("is not supported"))) << pattern;
   }
+  EXPECT_THAT(RewriteOnigurumaPattern(std::string(1'000'000, '[')), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("100 classes within one another")));
   for (const std::string pattern : {"[ab", "a\\", "\\p{L", "\\x{12"}) {
     EXPECT_THAT(RewriteOnigurumaPattern(pattern), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ends inside"))) << pattern;
   }
@@ -107,6 +109,11 @@ TEST(Regex, MatchesOnLongTextsNeitherFailNorTakeForever) {
     regex->Split(text, [&](absl::string_view piece, bool) { size += piece.size(); });
     EXPECT_EQ(size, text.size());
   }
+}
+
+TEST(Regex, GivesUpWhereAPatternWouldTryForever) {
+  ASSERT_OK_AND_ASSIGN(const auto regex, Regex::Compile("(a+)+b"));  // 2^60 ways to cut 60 letters
+  EXPECT_THROW(regex->Split(std::string(60, 'a'), [](absl::string_view, bool) {}), std::runtime_error);
 }
 
 }  // namespace

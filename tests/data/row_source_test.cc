@@ -81,6 +81,8 @@ TEST(RowSourceTest, NamesLineAndColumnOfAFault) {
   EXPECT_THAT(ErrorOf("{\"a\": 1}\n{\"a\": 1\n{\"a\": 3}\n", "bad.jsonl"), AllOf(HasSubstr("bad.jsonl:2:8 (row 2): "), HasSubstr("one whole JSON value a line")));
   EXPECT_THAT(ErrorOf("{\"a\": 1}\n{\"a\": 1}}\n", "bad.jsonl"), HasSubstr("bad.jsonl:2:9 (row 2): "));
   EXPECT_THAT(ErrorOf("{\n \"data\": []\n}"), AllOf(HasSubstr("bad.json:1:2 (row 1): "), HasSubstr("one whole JSON value a line")));
+  EXPECT_THAT(ErrorOf("[{\"a\": 1},\n{\"a\": 1e999}]"), EndsWith("bad.json:2:1 (row 2): number overflow parsing '1e999'"));
+  EXPECT_THAT(ErrorOf("[0, " + std::string(501, '[')), HasSubstr("bad.json:1:5 (row 2): lists and objects more than 500 deep"));
   TemporaryFolder folder;
   EXPECT_THAT(ReadAll({folder.Path("none.json")}), ElementsAre(EndsWith("none.json: cannot be opened: No such file or directory")));
   EXPECT_THAT(ReadAll({folder.path()}), ElementsAre(HasSubstr(": of unknown kind; .json, .jsonl, .csv and .txt")));

@@ -203,6 +203,7 @@ TEST(Tokenizer, RefusesBadFilesByPlace) {
       {"/model/vocab", 1, kBad, "t.json: model.vocab: wanted an object, found 1"},
       {"/model/vocab/ab", "2", kBad, "t.json: model.vocab[\"ab\"]: wanted an integer, found \"2\""},
       {"/model/vocab/ab", 1, kBad, "both have id 1"},
+      {"/model/vocab/ab", 1 << 23, kBad, "has id 8388608, wanted 0 to 1048"},
       {"/model/merges", json::array({"a b c"}), kBad, "t.json: model.merges[0]: wanted \"LEFT RIGHT\""},
       {"/model/merges", json::array({"a c"}), kBad, "t.json: model: merges[0] (\"a\" and \"c\"): \"c\" is not in the vocabulary"},
       {"/model/ignore_merges", "yes", kBad, "t.json: model.ignore_merges: wanted a boolean, found \"yes\""},

@@ -16,7 +16,7 @@ using moonring::data::RowReader;
 void ReadAll(const std::string& path, absl::StatusOr<std::unique_ptr<RowReader>> (*open)(const std::string&)) {
   auto reader = open(path);
   if (!reader.ok()) return;
-  for (int rows = 0; rows < 8; ++rows) {
+  for (int rows = 0; rows < 3; ++rows) {
     const RowReader::State state = (*reader)->state();
     const auto row = (*reader)->Next();
     auto other = open(path);

@@ -7,7 +7,7 @@
 set -euo pipefail
 
 seconds="${1:-60}"
-here="$(dirname "$0")"
+here="$0.runfiles/moonring/tests/fuzz"
 targets=("${@:2}")
 if [ ${#targets[@]} -eq 0 ]; then
   for program in "$here"/*_fuzz; do
@@ -26,7 +26,7 @@ for target in "${targets[@]}"; do
   [ ! -e "$here/$target.dict" ] || dictionary=("-dict=$here/$target.dict")
   log="$found/$target.log"
   if OMP_NUM_THREADS=1 "$here/${target}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 -print_final_stats=1 \
-    -verbosity=1 -artifact_prefix="$found/$target-" "${dictionary[@]}" "$learnt/$target" "$here/corpus/$target" >"$log" 2>&1; then
+    -artifact_prefix="$found/$target-" "${dictionary[@]}" "$learnt/$target" "$here/corpus/$target" >"$log" 2>&1; then
     printf '%-16s nothing found in %s inputs, %s a second\n' "$target" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \
       "$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")"
     rm "$log"

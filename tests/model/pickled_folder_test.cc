@@ -119,6 +119,15 @@ TEST(PickledFileTest, RefusesDamagedArchives) {
   EXPECT_THAT(OpenBytes(good.substr(0, good.size() / 2)), StatusIs(kInvalid, HasSubstr("x.bin: not a whole archive of torch.save (truncated?)")));
   const std::string renamed = absl::StrReplaceAll(good, {{"plain/data/0", "plain/data/x"}});
   EXPECT_THAT(OpenBytes(renamed), StatusIs(kInvalid, HasSubstr("x.bin: the record data/0 is missing")));
+  // What the directory says that a record has is nothing to allocate by.
+  std::string vast = good;
+  const size_t version = vast.rfind("plain/version");
+  ASSERT_NE(version, std::string::npos);
+  vast.replace(version - 46 + 24, 4, std::string("\xff\xff\xff\x7f", 4));
+  EXPECT_THAT(OpenBytes(vast), IsOk());  // nobody wants that record
+  const size_t pickle = vast.rfind("plain/data.pkl");
+  vast.replace(pickle - 46 + 24, 4, std::string("\xff\xff\xff\x7f", 4));
+  EXPECT_THAT(OpenBytes(vast), StatusIs(kInvalid, HasSubstr("x.bin: the record data.pkl has 2147483647 bytes from")));
   const std::string nameless = absl::StrReplaceAll(good, {{"plain/data.pkl", "plain/data.pkx"}});
   EXPECT_THAT(OpenBytes(nameless), StatusIs(kInvalid, HasSubstr("x.bin: the record data.pkl is missing")));
 }

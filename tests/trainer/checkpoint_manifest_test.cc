@@ -106,6 +106,10 @@ TEST_F(CheckpointManifestTest, EveryHarmIsNamed) {
     Rewrite("manifest.json", manifest.substr(0, length));
     expect(absl::StatusCode::kDataLoss, "no manifest of a checkpoint");
   }
+  Rewrite("manifest.json", R"({"format": 1, "step": 18446744073709551615, "files": {}})");
+  expect(absl::StatusCode::kDataLoss, "no manifest of a checkpoint");
+  Rewrite("manifest.json", R"({"format": 1, "step": 7, "files": {"x": {"bytes": 18446744073709551615, "crc32": "0"}}})");
+  expect(absl::StatusCode::kDataLoss, "what it says of x is broken");
   Rewrite("manifest.json", R"({"format": 2, "step": 7, "files": {}})");
   expect(absl::StatusCode::kUnimplemented, "a checkpoint of format 2, wanted 1");
 }

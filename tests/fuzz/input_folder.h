@@ -1,0 +1,41 @@
+// A folder of this process for readers that want one, in memory where the machine has such a place; its files are written anew for each input.
+#ifndef MOONRING_TESTS_FUZZ_INPUT_FOLDER_H_
+#define MOONRING_TESTS_FUZZ_INPUT_FOLDER_H_
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace moonring::fuzz {
+
+class InputFolder {
+ public:
+  InputFolder() {
+    std::error_code code;
+    const std::filesystem::path memory = "/dev/shm";
+    path_ = (std::filesystem::is_directory(memory, code) ? memory : std::filesystem::temp_directory_path()) / ("moonring_fuzz_" + std::to_string(getpid()));
+    std::filesystem::create_directories(path_);
+  }
+  ~InputFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  InputFolder(const InputFolder&) = delete;
+  InputFolder& operator=(const InputFolder&) = delete;
+
+  std::string path() const { return path_; }
+
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace moonring::fuzz
+
+#endif  // MOONRING_TESTS_FUZZ_INPUT_FOLDER_H_
