@@ -1,9 +1,13 @@
-// What ThreadSanitizer must not report: LibTorch is not built with it, so where LibTorch counts references or hands work to
-// its own threads, nothing orders the accesses that follow. A race between stacks of ours alone is still reported.
+// What ThreadSanitizer must not report: libraries that are not built with it, whose synchronisation it does not see. A race between stacks of ours alone
+// is still reported. Linked into every program under --config=tsan (.bazelrc).
 
 #ifdef __SANITIZE_THREAD__
 extern "C" const char* __tsan_default_suppressions() {  // NOLINT: the runtime's name
-  return "race:libtorch_cpu.so\n"
-         "race:libc10.so\n";
+  return
+      // LibTorch counts references and hands work to threads of its own: nothing that it sees orders the accesses that follow.
+      "race:libtorch_cpu.so\n"
+      "race:libc10.so\n"
+      // OpenMP's workers: where a parallel region begins and ends libgomp orders them by futexes of its own.
+      "race:gomp_thread_start\n";
 }
 #endif
