@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "comm/confinement.h"
 
 namespace moonring::comm {
 namespace {
@@ -71,12 +73,15 @@ void Subtract(MemoryPart part, int64_t bytes) {
 struct alignas(c10::gAlignment) Header {
   int64_t bytes;
   std::atomic<MemoryPart> part;
+  std::shared_ptr<Confinement> confinement;  // that the bytes are charged to, if any
 };
 
 void Free(void* memory) {
   if (memory == nullptr) return;
   Header* header = static_cast<Header*>(memory) - 1;
   Subtract(header->part.load(std::memory_order_relaxed), header->bytes);
+  if (header->confinement != nullptr) header->confinement->Release(header->bytes);
+  header->~Header();
   c10::free_cpu(header);
 }
 
@@ -85,7 +90,7 @@ class CountingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     const c10::Device host(c10::kCPU);
     if (bytes == 0) return {nullptr, nullptr, Free, host};
-    auto* header = new (Allocate(bytes)) Header{static_cast<int64_t>(bytes), current_part};
+    auto* header = new (Allocate(bytes)) Header{static_cast<int64_t>(bytes), current_part, CurrentConfinement()};
     Add(current_part, header->bytes);
     return {header + 1, header + 1, Free, host};
   }
@@ -94,10 +99,15 @@ class CountingAllocator final : public c10::Allocator {
 
  private:
   static void* Allocate(size_t bytes) {
+    const std::shared_ptr<Confinement>& confinement = CurrentConfinement();
+    if (confinement != nullptr && !confinement->Charge(static_cast<int64_t>(bytes))) {
+      TORCH_CHECK_WITH(OutOfMemoryError, false, OutOfMemory(MemoryPartName(current_part), static_cast<int64_t>(bytes)), ", more than --sandbox-memory allows");
+    }
     try {
       return c10::alloc_cpu(sizeof(Header) + bytes);
     } catch (const c10::Error&) {  // thrown again in our own words, outside the handler
     }
+    if (confinement != nullptr) confinement->Release(static_cast<int64_t>(bytes));
     TORCH_CHECK_WITH(OutOfMemoryError, false, OutOfMemory(MemoryPartName(current_part), static_cast<int64_t>(bytes)));
   }
 };

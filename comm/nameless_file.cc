@@ -6,9 +6,15 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "comm/confinement.h"
+
 namespace moonring::comm {
 
 int OpenNamelessFile(const std::string& folder) {
+  if (!CheckWriting(folder).ok()) {
+    errno = EACCES;
+    return -1;
+  }
   int descriptor = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {  // a file system without such files: made by name, which is taken away
     std::string path = folder + "/.moonring-XXXXXX";

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "comm/confinement.h"
 #include "comm/status_macros.h"
 
 namespace moonring::comm {
@@ -32,6 +33,7 @@ fs::path Follow(fs::path path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path) {
+  RETURN_IF_ERROR(CheckWriting(path));
   std::error_code unknown;
   const fs::file_status status = fs::status(path, unknown);
   std::string target = path, draft;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <numeric>
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include "comm/confinement.h"
 #include "comm/memory_account.h"
 
 namespace moonring::comm {
@@ -17,8 +19,10 @@ void RunParallelTasks(const std::vector<double>& cost_of_task, const std::functi
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return cost_of_task[a] > cost_of_task[b]; });
   std::atomic<size_t> next = 0;
   const MemoryPart part = CurrentMemoryPart();
+  const std::shared_ptr<Confinement> confined = CurrentConfinement();
   const auto work = [&](int64_t, int64_t) {
     const MemoryScope memory(part);
+    const ConfinedScope confinement(confined);
     at::AutoDispatchBelowADInplaceOrView below_autograd;  // a worker has its own grad mode
     for (size_t i = next++; i < order.size(); i = next++) body(order[i]);
   };

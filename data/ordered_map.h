@@ -21,6 +21,8 @@
 
 #include <c10/util/Exception.h>
 
+#include "comm/confinement.h"
+
 namespace moonring::data {
 
 template <class In, class Out>
@@ -28,7 +30,12 @@ class OrderedMap {
  public:
   OrderedMap(int64_t threads, std::function<Out(In)> function) : function_(std::move(function)), most_(threads > 1 ? kAhead * threads : 1) {
     TORCH_CHECK(threads >= 1, "wanted at least 1 thread, got ", threads);
-    for (int64_t t = 0; threads > 1 && t < threads; ++t) threads_.emplace_back([this] { Work(); });
+    for (int64_t t = 0; threads > 1 && t < threads; ++t) {
+      threads_.emplace_back([this, confined = comm::CurrentConfinement()] {
+        const comm::ConfinedScope scope(confined);
+        Work();
+      });
+    }
   }
   ~OrderedMap() {
     {

@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "comm/confinement.h"
 #include "comm/torch_status.h"
 #include "data/source.h"
 
@@ -42,7 +43,12 @@ class Prefetcher final : public Source<T> {
 
   absl::StatusOr<std::optional<T>> Next() override {
     if (closed_) return absl::FailedPreconditionError("prefetcher: asked for an item after it was closed");
-    if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
+    if (!thread_.joinable()) {
+      thread_ = std::thread([this, confined = comm::CurrentConfinement()] {
+        const comm::ConfinedScope scope(confined);
+        Work();
+      });
+    }
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return !ready_.empty(); });
     if (ready_.front().Ends()) {  // stays, to be reported again

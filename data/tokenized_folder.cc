@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "comm/confinement.h"
 #include "comm/output_file.h"
 #include "comm/status_macros.h"
 #include "data/example_table.h"
@@ -47,6 +48,7 @@ json FeaturesOf(const std::vector<ArrowField>& fields) {
 absl::Status WriteJson(const fs::path& path, const json& value) { return comm::WriteWhole(path, absl::StrCat(value.dump(2), "\n")); }
 
 absl::Status MakeFolder(const fs::path& path) {
+  RETURN_IF_ERROR(comm::CheckWriting(path));
   std::error_code error;
   fs::create_directories(path, error);
   if (error) return absl::UnavailableError(absl::StrCat(path.string(), ": cannot be made: ", error.message()));
@@ -59,6 +61,7 @@ absl::Status SaveSplit(const fs::path& folder, const std::string& name, const st
   const json features = FeaturesOf(fields);
   ASSIGN_OR_RETURN(void* const function, ArrowFunction(kOpenArrowSink));
   const std::string path = folder / kData;
+  RETURN_IF_ERROR(comm::CheckWriting(path));
   std::string error;
   const std::unique_ptr<ArrowSink> sink(
       reinterpret_cast<OpenArrowSinkFunction*>(function)(path.c_str(), fields, json{{"info", {{"features", features}}}}.dump(), error));
@@ -76,6 +79,7 @@ absl::Status SaveSplit(const fs::path& folder, const std::string& name, const st
 }
 
 absl::StatusOr<json> ReadJson(const fs::path& path) {
+  RETURN_IF_ERROR(comm::CheckReading(path));
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat(path.string(), ": no such file: this is no folder of prepared data, or a part of one"));
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -109,6 +113,7 @@ absl::StatusOr<PreparedDataset> LoadSplit(const fs::path& folder, Stage stage, i
 }  // namespace
 
 bool HasTokenized(const std::string& folder) {
+  if (!comm::CheckReading(folder).ok()) return false;  // whoever reads or writes there is told
   std::error_code error;
   return fs::is_directory(folder, error) && !fs::is_empty(folder, error);
 }
@@ -117,6 +122,8 @@ absl::Status SaveTokenized(const std::string& folder, const std::map<std::string
   const fs::path target = fs::absolute(folder).lexically_normal();
   const fs::path named = target.has_filename() ? target : target.parent_path();
   const fs::path draft = absl::StrCat(named.string(), ".", getpid(), ".part");
+  RETURN_IF_ERROR(comm::CheckWriting(named));
+  RETURN_IF_ERROR(comm::CheckWriting(draft));
   std::error_code error;
   fs::remove_all(draft, error);
   const auto write = [&]() -> absl::Status {
@@ -138,6 +145,7 @@ absl::Status SaveTokenized(const std::string& folder, const std::map<std::string
 }
 
 absl::StatusOr<std::map<std::string, PreparedDataset>> LoadTokenized(const std::string& folder, Stage stage, int32_t pad) {
+  RETURN_IF_ERROR(comm::CheckReading(folder));
   const fs::path path = folder;
   std::map<std::string, PreparedDataset> loaded;
   if (!fs::exists(path / kSplits) && fs::exists(path / kState)) {

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "comm/confinement.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 #include "model/json_text.h"
@@ -156,6 +157,7 @@ std::string ConfigText(const Adapter& adapter, const std::string& base_path) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir, const ModelConfig& config, at::ScalarType dtype, at::Device device) {
+  RETURN_IF_ERROR(comm::CheckReading(dir));  // before anything is said of what is there
   const std::string config_path = absl::StrCat(dir, "/", kConfigFile), weights_path = absl::StrCat(dir, "/", kWeightsFile);
   if (dir.empty() || !Exists(dir)) return absl::NotFoundError(absl::StrCat("adapter_name_or_path: no folder '", dir, "'"));
   if (!Exists(config_path)) return absl::NotFoundError(absl::StrCat("adapter_name_or_path: ", dir, " has no ", kConfigFile));

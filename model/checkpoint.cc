@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "comm/confinement.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 #include "model/gguf.h"
@@ -54,6 +55,7 @@ bool Exists(const std::string& path) {
 }
 
 absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& dir) {
+  RETURN_IF_ERROR(comm::CheckReading(dir));
   std::vector<std::string> files;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(dir, error), end; !error && entry != end; entry.increment(error)) {
@@ -87,6 +89,7 @@ absl::StatusOr<std::unique_ptr<WeightStore>> OpenWeights(const std::string& dir)
 absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& path) {
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
   checkpoint->path_ = path;
+  RETURN_IF_ERROR(comm::CheckReading(path));  // before anything is said of what is there
   std::error_code ignored;
   if (path.empty() || !Exists(path)) return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
   if (!std::filesystem::is_directory(path, ignored)) {
@@ -102,6 +105,7 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& 
 }
 
 absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenConfig(const std::string& path) {
+  RETURN_IF_ERROR(comm::CheckReading(path));
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(path, ignored);
   const std::string file = folder ? path + "/config.json" : path;

@@ -11,11 +11,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "comm/confinement.h"
 #include "comm/status_macros.h"
 
 namespace moonring::model {
 
 absl::StatusOr<StagedFiles> StagedFiles::Create(const std::string& dir, Flush flush) {
+  RETURN_IF_ERROR(comm::CheckWriting(dir));
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(dir, ": the folder cannot be made"));

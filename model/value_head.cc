@@ -10,6 +10,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
+#include "comm/confinement.h"
 #include "comm/counter_random.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
@@ -46,6 +47,7 @@ absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& di
   }
   std::shared_ptr<const SafetensorsFile> file;
   const std::string path = absl::StrCat(dir, "/", kFile);
+  RETURN_IF_ERROR(comm::CheckReading(path));
   std::error_code ignored;
   head->found = std::filesystem::exists(path, ignored);
   if (head->found) {

@@ -99,6 +99,14 @@ def moonring_dependencies():
         links = {"include": "/usr/include/luajit-2.1"},
     )
     debian(
+        name = "httplib",
+        build_file = "//third_party:httplib.BUILD",
+        needs = {
+            "libcpp-httplib-dev": "/usr/include/httplib.h",
+            "libssl-dev": "/usr/include/openssl/ssl.h",
+        },
+    )
+    debian(
         name = "nlohmann_json",
         build_file = "//third_party:nlohmann_json.BUILD",
         needs = {"nlohmann-json3-dev": "/usr/include/nlohmann/json.hpp"},

@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "comm/confinement.h"
 #include "comm/json_nesting.h"
 #include "comm/output_file.h"
 #include "comm/status_macros.h"
@@ -45,6 +46,7 @@ absl::StatusOr<SealedFile> Summed(int file, const std::string& path) {
 }
 
 absl::StatusOr<SealedFile> SumOf(const std::string& path, bool flush) {
+  RETURN_IF_ERROR(comm::CheckReading(path));
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be opened"));
   const auto closed = absl::MakeCleanup([file] { close(file); });
@@ -109,6 +111,7 @@ absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& f
 }
 
 absl::Status RemoveCheckpoint(const std::string& folder) {
+  RETURN_IF_ERROR(comm::CheckWriting(folder));
   const std::string removed = folder + ".removed";
   std::error_code code;
   fs::remove_all(removed, code);  // of a run that was killed here
@@ -126,6 +129,7 @@ absl::Status PublishCheckpoint(const std::string& draft, const std::string& fold
       return absl::DataLossError(absl::StrCat(PathOf(draft, name), code ? ": is gone" : ": changed after it was written"));
     }
   }
+  for (const std::string& each : {draft, folder}) RETURN_IF_ERROR(comm::CheckWriting(each));
   const std::string path = PathOf(draft, CheckpointManifest::kFileName);
   RETURN_IF_ERROR(comm::WriteWhole(path, ManifestText(manifest)));
   RETURN_IF_ERROR(SumOf(path, /*flush=*/true).status());
@@ -136,6 +140,7 @@ absl::Status PublishCheckpoint(const std::string& draft, const std::string& fold
 }
 
 absl::StatusOr<CheckpointManifest> CheckCheckpoint(const std::string& folder) {
+  RETURN_IF_ERROR(comm::CheckReading(folder));
   const std::string path = PathOf(folder, CheckpointManifest::kFileName);
   std::error_code code;
   if (!fs::exists(path, code))

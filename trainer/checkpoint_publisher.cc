@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "comm/confinement.h"
 #include "comm/output_file.h"
 #include "comm/status_macros.h"
 #include "trainer/checkpoint_manifest.h"
@@ -23,7 +24,8 @@ std::string MarkOf(const std::string& draft, int rank) { return absl::StrCat(dra
 }  // namespace
 
 CheckpointPublisher::CheckpointPublisher(PublisherOptions options)
-    : options_(std::move(options)), thread_([this] {
+    : options_(std::move(options)), thread_([this, confined = comm::CurrentConfinement()] {
+        const comm::ConfinedScope scope(confined);
         result_ = Run();
         finished_.Notify();
       }) {}

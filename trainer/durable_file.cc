@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "comm/confinement.h"
 #include "comm/status_macros.h"
 
 namespace moonring::trainer {
@@ -29,6 +30,7 @@ absl::Status WriteAll(int file, const std::string& path, absl::string_view bytes
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  RETURN_IF_ERROR(comm::CheckReading(path));
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return Failure(path, "open");
   std::string contents{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
@@ -37,6 +39,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 }
 
 absl::StatusOr<LineAppender> LineAppender::Open(const std::string& path, bool keep) {
+  RETURN_IF_ERROR(comm::CheckWriting(path));
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (keep ? 0 : O_TRUNC), 0666);
   if (file < 0) return Failure(path, "open");
   LineAppender appender(path, file);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "trainer/metrics_log.h"
 
 namespace moonring::trainer {
@@ -52,6 +53,7 @@ bool OnTerminal(int file) {
 
 Progress::Progress(ProgressOptions options) : options_(std::move(options)), start_(options_.clock()), step_(options_.first_step) {
   if (!options_.columns) options_.columns = [file = options_.file] { return TerminalColumns(file); };
+  if (options_.write_line) options_.bar = false;
   if (options_.bar) Draw();
 }
 
@@ -103,6 +105,7 @@ void Progress::Draw() {
 
 // Progress is a courtesy: a closed stderr must not end a run.
 void Progress::Write(absl::string_view bytes) const {
+  if (options_.write_line) return options_.write_line(std::string(absl::StripSuffix(bytes, "\n")));
   while (!bytes.empty()) {
     const ssize_t written = write(options_.file, bytes.data(), bytes.size());
     if (written <= 0) return;

@@ -21,6 +21,7 @@ struct ProgressOptions {
   int64_t first_step = 0;
   int file = 2;                  // a descriptor: stderr
   bool bar = false;              // OnTerminal(file)
+  std::function<void(const std::string& line)> write_line;  // takes plain lines in the file's place; then there is no bar
   std::function<int()> columns;  // the terminal's width now; empty: asked of the terminal
   std::function<absl::Time()> clock = absl::Now;
 };
