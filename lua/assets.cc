@@ -27,6 +27,7 @@ absl::StatusOr<Assets> Assets::Find(const char* argv0) {
   std::vector<fs::path> candidates;
   for (const fs::path& path : {as_called, binary}) {
     candidates.push_back(path.parent_path());
+    if (path.parent_path().filename() == "lib") candidates.push_back(path.parent_path().parent_path());
     candidates.push_back(fs::path(path.string() + ".runfiles") / "moonring");
   }
   for (const char* variable : {"RUNFILES_DIR", "TEST_SRCDIR"}) {
@@ -38,6 +39,12 @@ absl::StatusOr<Assets> Assets::Find(const char* argv0) {
     tried.push_back(candidate.string());
   }
   return absl::NotFoundError(absl::StrCat("the host's Lua modules (lua/moonring) are neither beside it nor in its runfiles; tried ", absl::StrJoin(tried, ", ")));
+}
+
+absl::StatusOr<Assets> Assets::At(const std::string& root) {
+  std::error_code ignored;
+  if (fs::exists(fs::path(root) / "lua" / "moonring" / "init.lua", ignored)) return Assets(root);
+  return absl::NotFoundError(absl::StrCat(root, ": no lua/moonring/init.lua in it"));
 }
 
 std::string Assets::module(const std::string& name) const { return absl::StrCat(root_, "/lua/moonring/", name, ".lua"); }
@@ -52,6 +59,14 @@ std::vector<std::string> Assets::scripts() const {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::vector<std::string> Assets::builtins() const {
+  std::vector<std::string> files;
+  for (const Builtin& each : kBuiltins) {
+    if (const auto file = builtin(each.name); file.ok()) files.push_back(*file);
+  }
+  return files;
 }
 
 absl::StatusOr<std::string> Assets::builtin(const std::string& name) const {

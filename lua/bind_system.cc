@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "comm/confinement.h"
 #include "comm/json_nesting.h"
 #include "comm/nearest_name.h"
 #include "comm/output_file.h"
@@ -47,6 +48,7 @@ using Json = nlohmann::ordered_json;
 [[noreturn]] void Raise(absl::Status status) { throw comm::StatusError(std::move(status)); }
 
 std::string Read(const std::string& path) {
+  comm::ThrowIfError(comm::CheckReading(path));
   std::error_code code;
   if (fs::is_directory(path, code)) Raise(absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a file")));
   std::ifstream file(path, std::ios::binary);
@@ -64,6 +66,7 @@ bool IsWritable(const std::string& folder) {
 
 // Makes the folder and proves that a file can be written in it.
 void MakeFolder(const std::string& path) {
+  comm::ThrowIfError(comm::CheckWriting(path));
   std::error_code code;
   fs::create_directories(path, code);
   if (!fs::is_directory(path)) Raise(absl::PermissionDeniedError(absl::StrCat("cannot make the folder ", path, code ? ": " + code.message() : "")));
@@ -72,17 +75,31 @@ void MakeFolder(const std::string& path) {
 
 // A file, or a folder with all that is in it. Nothing there is fine.
 void Remove(const std::string& path) {
+  comm::ThrowIfError(comm::CheckWriting(path));
   std::error_code code;
   fs::remove_all(path, code);
   if (code) Raise(absl::UnavailableError(absl::StrCat("cannot remove ", path, ": ", code.message())));
 }
 
 std::vector<std::string> List(const std::string& path) {
+  comm::ThrowIfError(comm::CheckReading(path));
   std::vector<std::string> names;
   std::error_code code;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, code)) names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+bool Exists(const std::string& path) {
+  comm::ThrowIfError(comm::CheckReading(path));
+  std::error_code code;
+  return fs::exists(path, code);
+}
+
+bool IsFolder(const std::string& path) {
+  comm::ThrowIfError(comm::CheckReading(path));
+  std::error_code code;
+  return fs::is_directory(path, code);
 }
 
 // JSON's and YAML's null: one value that is not nil, so that a key can be present and null.
@@ -211,10 +228,55 @@ int WorldSize() {
 
 // This process becomes the launcher of `ranks` processes like itself, and ends with their exit code.
 void Launch(lua_State* L, int ranks) {
+  const Host& host = HostOf(L);
+  if (host.embedded) {
+    Raise(absl::FailedPreconditionError(absl::StrCat(ranks, " ranks are wanted, and an embedded runtime is one: it starts no process. RANK and WORLD_SIZE in the "
+                                                     "environment make it one of several")));
+  }
+  if (host.sandbox && !host.own_script) {
+    Raise(absl::PermissionDeniedError(absl::StrCat("--sandbox: a script starts no ranks; moonring -n ", ranks, " does")));
+  }
   std::fflush(nullptr);
   const int code = LaunchRanks(ranks, HostOf(L).command);
   std::fflush(nullptr);
   std::_Exit(code);
+}
+
+// The variables that Moonring's own Lua asks for; a confined script learns of no other.
+std::optional<std::string> Environment(lua_State* L, std::string name) {
+  const bool own = name == "LOCAL_WORLD_SIZE" || name == "ALLOW_EXTRA_ARGS";
+  const char* value = HostOf(L).sandbox && !own ? nullptr : std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+// The wish to end or to save that came from outside since the last time, in words; nil where there is none.
+std::optional<std::string> Preemption(lua_State* L) {
+  const Host& host = HostOf(L);
+  if (host.embedded) {
+    const bool wished = host.limits.cancel != nullptr && host.limits.cancel->load() != Cancel::kNone;
+    return wished ? std::optional<std::string>("cancelled") : std::nullopt;
+  }
+  const int signal = TakePreemption();
+  return signal == 0 ? std::nullopt : std::optional<std::string>(signal == SIGTERM ? "SIGTERM" : "SIGUSR1");
+}
+
+void EndAsPreempted(lua_State* L) {
+  EndIfCancelled(HostOf(L));
+  if (!HostOf(L).embedded) EndBySignal(SIGTERM);
+}
+
+// Hands a table to whoever follows the run; nothing where nobody does.
+int TellProgress(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  const Host& host = HostOf(L);
+  if (!host.progress) return 0;
+  lua_settop(L, 1);
+  host.progress(EncodeJson(L, std::nullopt));
+  return 0;
+}
+
+void Say(lua_State* L, std::string stream, std::string line) {
+  if (HostOf(L).log) HostOf(L).log(stream == "output" ? LogKind::kOutput : LogKind::kNote, line);
 }
 
 }  // namespace
@@ -227,8 +289,8 @@ void OpenSystem(lua_State* L) {
                  {"make_folder", Bind<[](std::string path) { MakeFolder(path); }>},
                  {"remove", Bind<[](std::string path) { Remove(path); }>},
                  {"list", Bind<[](std::string path) { return List(path); }>},
-                 {"exists", Bind<[](std::string path) { std::error_code code; return fs::exists(path, code); }>},
-                 {"is_folder", Bind<[](std::string path) { std::error_code code; return fs::is_directory(path, code); }>},
+                 {"exists", Bind<[](std::string path) { return Exists(path); }>},
+                 {"is_folder", Bind<[](std::string path) { return IsFolder(path); }>},
                  {"absolute", Bind<[](std::string path) { return fs::absolute(path).lexically_normal().string(); }>},
                  {"json_decode", Bind<&DecodeJson>},
                  {"json_encode", [](lua_State* state) {
@@ -240,21 +302,20 @@ void OpenSystem(lua_State* L) {
                  {"clock", Bind<[] { return Clock(); }>},
                  {"did_you_mean", Bind<[](std::string name, std::vector<std::string> known) { return comm::DidYouMean(name, known); }>},
                  {"is_terminal", Bind<[] { return isatty(STDERR_FILENO) != 0; }>},
-                 {"environment", Bind<[](std::string name) {
-                    const char* value = std::getenv(name.c_str());
-                    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-                  }>},
+                 {"environment", Bind<&Environment>},
                  {"world_size", Bind<&WorldSize>},
                  {"requested_ranks", Bind<[](lua_State* state) { return HostOf(state).ranks; }>},
                  {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},
                  {"launch", Bind<&Launch>},
                  {"offer_restarts", Bind<[](int restarts) { OfferRestarts(restarts); }>},
-                 {"catch_preemption", Bind<[] { CatchPreemption(); }>},
-                 {"preemption", Bind<[]() -> std::optional<std::string> {
-                    const int signal = TakePreemption();
-                    return signal == 0 ? std::nullopt : std::optional<std::string>(signal == SIGTERM ? "SIGTERM" : "SIGUSR1");
+                 {"catch_preemption", Bind<[](lua_State* state) {
+                    if (!HostOf(state).embedded) CatchPreemption();
                   }>},
-                 {"end_by_sigterm", Bind<[] { EndBySignal(SIGTERM); }>},
+                 {"preemption", Bind<&Preemption>},
+                 {"end_as_preempted", Bind<&EndAsPreempted>},
+                 {"count_caught", [](lua_State* state) { return CountCaught(state), 0; }},
+                 {"tell_progress", &TellProgress},
+                 {"say", Bind<&Say>},
                  {"version", Bind<[] { return std::string("0.1.0"); }>},
                  {"torch_version", Bind<[] { return std::string(TORCH_VERSION); }>},
                  {"started", Bind<[](lua_State* state) { HostOf(state).started = true; }>},

@@ -230,10 +230,16 @@ void WriteHeatMap(std::string path, Options options) {
   comm::ThrowIfError(trainer::WritePng(map, path));
 }
 
-std::shared_ptr<trainer::Progress> MakeProgress(Options options) {
+std::shared_ptr<trainer::Progress> MakeProgress(lua_State* L, Options options) {
   const int64_t total_steps = options.Require<int64_t>("total_steps");
   options.Finish();
-  return std::make_shared<trainer::Progress>(trainer::ProgressOptions{.total_steps = total_steps, .bar = trainer::OnTerminal(2)});
+  trainer::ProgressOptions wanted{.total_steps = total_steps, .bar = trainer::OnTerminal(2)};
+  if (const Host& host = HostOf(L); host.embedded) {
+    wanted.write_line = [log = host.log](const std::string& line) {
+      if (log) log(LogKind::kNote, line);
+    };
+  }
+  return std::make_shared<trainer::Progress>(std::move(wanted));
 }
 
 std::shared_ptr<trainer::CheckpointPublisher> PublishCheckpoint(Options options) {

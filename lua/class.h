@@ -39,8 +39,6 @@ class Class {
     lua_newtable(L);
     lua_pushstring(L, name);
     lua_setfield(L, -2, "__name");
-    lua_pushvalue(L, -1);
-    lua_setfield(L, -2, "__index");
     lua_pushcfunction(L, &Collect);
     lua_setfield(L, -2, "__gc");
     lua_pushcfunction(L, &Close);
@@ -53,6 +51,7 @@ class Class {
       if (std::strcmp(method.name, "__tostring") == 0) lua_pushcclosure(L, &ToString, 1);  // which knows what to say of a closed one
       lua_setfield(L, -2, method.name);
     }
+    SetIndex(L);
     lua_pushvalue(L, -1);
     ListClass(L, name);
     lua_rawset(L, LUA_REGISTRYINDEX);
@@ -105,6 +104,21 @@ class Class {
   static void PushMetatable(lua_State* L) {
     lua_pushlightuserdata(L, Key());
     lua_rawget(L, LUA_REGISTRYINDEX);
+  }
+  // What is found by `x.name`: a table of its own, so that x.__index is not the metatable, in which a script could put a finalizer that never ends.
+  static void SetIndex(lua_State* L) {
+    lua_newtable(L);
+    lua_pushnil(L);
+    while (lua_next(L, -3) != 0) {
+      if (lua_type(L, -2) == LUA_TSTRING && std::strncmp(lua_tostring(L, -2), "__", 2) != 0) {
+        lua_pushvalue(L, -2);
+        lua_insert(L, -2);
+        lua_rawset(L, -4);
+      } else {
+        lua_pop(L, 1);
+      }
+    }
+    lua_setfield(L, -2, "__index");
   }
   // registry["moonring.classes"][name] = metatable, so that a test can hold the documentation against what is there.
   static void ListClass(lua_State* L, const char* name) {

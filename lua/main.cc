@@ -1,28 +1,44 @@
 // The host: moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND [arguments...]
 //
+//   --sandbox                  a script has no io, os.execute, ffi, environment or bytecode (lua/moonring/sandbox.lua), and nothing outside of the roots is read or
+//                              written, by commands neither, however its path is arrived at
+//   --sandbox-root DIR         a root; several times: several; default: the current folder
+//   --sandbox-instructions N   of Lua, at most
+//   --sandbox-memory SIZE      of Lua's heap and of tensors, at most: 2GiB, 500MB
+//
+// The last three imply --sandbox.
+//
 // A word that is not a file is a script of that name in scripts/: a command is a script. With RANK and WORLD_SIZE in the
 // environment this process is one rank; with -n it starts the ranks and waits. Exit codes: 0 done; 2 what could be known
 // before the first step; 1 what came later; 128+n ended by signal n.
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <ATen/Parallel.h>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "comm/confinement.h"
 #include "comm/memory_account.h"
 #include "comm/nearest_name.h"
 #include "comm/rendezvous.h"
+#include "comm/status_macros.h"
+#include "comm/torch_status.h"
 #include "lua/assets.h"
 #include "lua/guard.h"
 #include "lua/launcher.h"
@@ -37,10 +53,40 @@ struct CommandLine {
   int ranks = 0;
   std::string device = "auto";
   bool sandbox = false;
+  comm::ConfinementOptions confinement;
+  int64_t instructions = 0;
   std::string script;
   bool says_nothing = false;  // neither a script nor --help: usage, and an error
   std::vector<std::string> arguments;
 };
+
+// "2GiB", "500MB", "1000000".
+absl::StatusOr<int64_t> ParseBytes(absl::string_view option, const std::string& text) {
+  static constexpr std::pair<absl::string_view, double> kUnits[] = {{"KIB", 0x1p10}, {"MIB", 0x1p20}, {"GIB", 0x1p30}, {"TIB", 0x1p40}, {"KB", 1e3},
+                                                                    {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"B", 1},        {"", 1}};
+  const std::string upper = absl::AsciiStrToUpper(text);
+  for (const auto& [unit, bytes] : kUnits) {
+    double number = 0;
+    if (!absl::EndsWith(upper, unit)) continue;
+    if (absl::SimpleAtod(absl::StripAsciiWhitespace(absl::StripSuffix(upper, unit)), &number) && number >= 1 && number * bytes < 0x1p62) {
+      return static_cast<int64_t>(number * bytes);
+    }
+    break;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(option, ": wanted a size such as 2GiB or 500MB, got '", text, "'"));
+}
+
+absl::Status ParseLimit(const std::string& option, const std::string& text, CommandLine& line) {
+  line.sandbox = true;
+  if (option == "--sandbox-root") {
+    line.confinement.roots.push_back(text);
+  } else if (option == "--sandbox-memory") {
+    ASSIGN_OR_RETURN(line.confinement.memory, ParseBytes(option, text));
+  } else if (!absl::SimpleAtoi(text, &line.instructions) || line.instructions < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--sandbox-instructions: wanted a number from 1, got '", text, "'"));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
   CommandLine line;
@@ -49,18 +95,23 @@ absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
     const std::string option = argv[i];
     if (option == "-h" || option == "--help") return (line.script = "help", line);
     if (option == "--version") return (line.script = "version", line);
-    if (option == "--sandbox") {  // Moonring's own scripts, the commands, are not confined by it
+    if (option == "--sandbox") {
       line.sandbox = true;
       continue;
     }
-    if (option != "-n" && option != "--device") {
-      return absl::InvalidArgumentError(absl::StrCat("unknown option '", option, "'", comm::DidYouMean(option, {"-n", "--device", "--sandbox", "--help", "--version"})));
+    const std::vector<std::string> with_value = {"-n", "--device", "--sandbox-root", "--sandbox-instructions", "--sandbox-memory"};
+    if (std::find(with_value.begin(), with_value.end(), option) == with_value.end()) {
+      std::vector<std::string> known = with_value;
+      known.insert(known.end(), {"--sandbox", "--help", "--version"});
+      return absl::InvalidArgumentError(absl::StrCat("unknown option '", option, "'", comm::DidYouMean(option, known)));
     }
     if (++i == argc) return absl::InvalidArgumentError(absl::StrCat(option, " needs a value"));
     if (option == "-n") {
       if (!absl::SimpleAtoi(argv[i], &line.ranks) || line.ranks < 1) {
         return absl::InvalidArgumentError(absl::StrCat("-n: wanted a number of ranks from 1, got '", argv[i], "'"));
       }
+    } else if (absl::StartsWith(option, "--sandbox-")) {
+      RETURN_IF_ERROR(ParseLimit(option, argv[i], line));
     } else {
       line.device = argv[i];
       if (line.device != "cpu" && line.device != "cuda") return absl::InvalidArgumentError(absl::StrCat("--device: wanted cpu or cuda, got '", argv[i], "'"));
@@ -116,8 +167,16 @@ int Run(int argc, char** argv) {
 
   ShareCores();
   comm::InstallMemoryAccount();
-  Vm vm(Host{.assets = *assets, .command = command, .device = line->device, .ranks = line->ranks, .sandbox = line->sandbox});
-  const ScriptError error = vm.Run(path, chunk, line->arguments);
+  Host host{.assets = *assets, .command = command, .device = line->device, .ranks = line->ranks, .sandbox = line->sandbox};
+  if (line->sandbox) {
+    if (line->confinement.roots.empty()) line->confinement.roots = {"."};
+    auto confinement = ConfineTo(std::move(line->confinement), *assets);
+    if (!confinement.ok()) return Fail(kUsage, std::string(confinement.status().message()));
+    host.limits = {.instructions = line->instructions, .confinement = *std::move(confinement)};
+  }
+  std::unique_ptr<Vm> vm;
+  if (const absl::Status made = comm::TryTorch([&] { vm = std::make_unique<Vm>(std::move(host)); }); !made.ok()) return Fail(1, std::string(made.message()));
+  const ScriptError error = vm->Run(path, chunk, line->arguments);
   std::fflush(stdout);  // what the script said comes before why it ended
   if (error.exit_code != 0) ReportError(error.message);
   return error.exit_code == 0 && line->says_nothing ? kUsage : error.exit_code;

@@ -1,7 +1,10 @@
 #include "lua/tensor.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
+
+#include "comm/confinement.h"
 
 namespace moonring::lua {
 namespace {
@@ -100,7 +103,9 @@ int Value<at::Tensor>::Push(lua_State* L, const at::Tensor& tensor) {
   if (!book.scopes.empty()) book.scopes.back().push_back(handle);
   book.charged += tensor.nbytes();
   Class<TensorHandle>::Push(L, std::move(handle));
-  if (book.charged >= kCollectEach) {
+  const std::shared_ptr<comm::Confinement>& confinement = comm::CurrentConfinement();
+  const bool limited = confinement != nullptr && confinement->memory() > 0;  // then a limit should not be reached by what is dropped
+  if (book.charged >= (limited ? std::min(kCollectEach, static_cast<size_t>(confinement->memory()) / 8) : kCollectEach)) {
     book.charged = 0;
     lua_gc(L, LUA_GCCOLLECT, 0);
   }

@@ -1,6 +1,9 @@
 #include "lua/vm.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -16,7 +19,7 @@
 namespace moonring::lua {
 namespace {
 
-const char kHost = 0;  // its address is the registry key
+const char kHost = 0, kSandbox = 0;  // their addresses are registry keys
 
 struct Library {
   const char* name;
@@ -92,6 +95,64 @@ int Traceback(lua_State* L) {
   return 1;
 }
 
+// Text that is no Lua; its message stands alone.
+class Unreadable : public std::exception {
+ public:
+  explicit Unreadable(std::string why) : why_(std::move(why)) {}
+  const char* what() const noexcept override { return why_.c_str(); }
+
+ private:
+  std::string why_;
+};
+
+// require(module)[function](), with its results on the stack.
+void CallOwn(lua_State* L, const char* module, const char* function, int results) {
+  lua_getglobal(L, "require");
+  lua_pushstring(L, module);
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, function);
+  lua_remove(L, -2);
+  lua_call(L, 0, results);
+}
+
+// What a body is run with, and how it went.
+struct BodyCall {
+  const std::function<void(lua_State*)>& body;
+  Host& host;
+  ScriptError error;
+};
+
+int RunBody(lua_State* L) {
+  auto& call = *static_cast<BodyCall*>(lua_touserdata(L, 1));
+  lua_settop(L, 0);
+  try {
+    EndIfCancelled(call.host);
+    call.body(L);
+  } catch (const Unreadable& why) {  // before a line of it ran
+    call.error = {2, why.what()};
+  }
+  return 0;
+}
+
+// The words of the error on top.
+std::string MessageOf(lua_State* L, int ended, const Host& host) {
+  if (ended != LUA_ERRMEM) return WordsOf(L);
+  const int64_t most = host.limits.confinement != nullptr ? host.limits.confinement->memory() : 0;
+  return absl::StrCat(comm::OutOfMemory("scripts", 0), most > 0 ? absl::StrCat(", as --sandbox-memory allows ", most, " bytes") : "");
+}
+
+int RunBodyProtected(lua_State* L) {
+  auto& call = *static_cast<BodyCall*>(lua_touserdata(L, 1));
+  lua_pushcfunction(L, &Traceback);
+  lua_pushcfunction(L, &RunBody);
+  lua_pushlightuserdata(L, &call);
+  const int ended = lua_pcall(L, 1, 0, 2);
+  if (ended == 0) return 0;
+  call.error.message = MessageOf(L, ended, call.host);
+  call.error.exit_code = ExitCode(call.error.message, call.host.started);
+  return 0;
+}
+
 }  // namespace
 
 Host& HostOf(lua_State* L) {
@@ -118,54 +179,141 @@ int ExitCode(const std::string& message, bool started) {
   return 1;
 }
 
-Vm::Vm(Host host) : host_(std::make_unique<Host>(std::move(host))), state_(luaL_newstate()) {
+Vm::Vm(Host host) : host_(std::make_unique<Host>(std::move(host))), state_(NewState(host_->limits.confinement.get())) {
   if (state_ == nullptr) throw std::runtime_error("cannot make a Lua state: out of memory");
-  lua_State* L = state_.get();
-  luaL_openlibs(L);
-  lua_pushlightuserdata(L, const_cast<char*>(&kHost));
-  lua_pushlightuserdata(L, host_.get());
-  lua_rawset(L, LUA_REGISTRYINDEX);
-  InstallGuard(L);
-  OpenLibraries(L);
-  AddLoader(L);
+  const ScriptError error = Protect([this](lua_State* L) {
+    luaL_openlibs(L);  // which turns the compiler on
+    if (host_->sandbox || host_->limits.Any()) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);  // compiled code counts nothing
+    lua_pushlightuserdata(L, const_cast<char*>(&kHost));
+    lua_pushlightuserdata(L, host_.get());
+    lua_rawset(L, LUA_REGISTRYINDEX);
+    InstallGuard(L);
+    OpenLibraries(L);
+    AddLoader(L);
+    if (host_->embedded) CallOwn(L, "moonring.outlet", "install", 0);
+    if (host_->sandbox) CallOwn(L, "moonring.sandbox", "confine", 0);
+  });
+  if (error.exit_code != 0) throw std::runtime_error(error.message);
 }
 
 ScriptError Vm::Run(const std::string& path, const std::string& chunk, const std::vector<std::string>& arguments) {
-  const ScriptError error = RunScript(path, chunk, arguments);
-  for (; !host_->closers.empty(); host_->closers.pop_back()) host_->closers.back()(error.message);
-  return error;
-}
-
-ScriptError Vm::RunScript(const std::string& path, const std::string& chunk, const std::vector<std::string>& arguments) {
-  lua_State* L = state_.get();
-  lua_createtable(L, static_cast<int>(arguments.size()), 1);
-  lua_pushstring(L, path.c_str());
-  lua_rawseti(L, -2, 0);
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    lua_pushlstring(L, arguments[i].data(), arguments[i].size());
-    lua_rawseti(L, -2, static_cast<int>(i + 1));
-  }
-  lua_setglobal(L, "arg");
-
   std::string text;
   if (const absl::Status read = comm::TryTorch([&] { text = ReadFile(path); }); !read.ok()) return {2, std::string(read.message())};
   if (!text.empty() && text[0] == '#') text.insert(0, "--");  // a first line for the shell
-  lua_pushcfunction(L, &Traceback);
-  const bool sandbox = host_->sandbox && !absl::StartsWith(chunk, kOwnChunk);
-  if (luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), sandbox ? "t" : nullptr) != 0) return {2, lua_tostring(L, -1)};
-  if (sandbox) {
-    if (luaL_loadstring(L, "return require('moonring.sandbox').globals()") != 0 || lua_pcall(L, 0, 1, 0) != 0) return {1, lua_tostring(L, -1)};
-    lua_setfenv(L, -2);
+  std::vector<std::string> words = {path};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return RunText(text, chunk, words);
+}
+
+ScriptError Vm::RunText(const std::string& text, const std::string& chunk, const std::vector<std::string>& words) {
+  return RunAndClose([&](lua_State* L) {
+    Load(L, text, chunk, words);
+    Watch(L, &host_->limits);
+    for (size_t i = 1; i < words.size(); ++i) lua_pushlstring(L, words[i].data(), words[i].size());
+    lua_call(L, std::max(0, static_cast<int>(words.size()) - 1), 0);
+  });
+}
+
+ScriptError Vm::Call(const std::string& function, const std::string& json, std::string& result) {
+  return RunAndClose([&](lua_State* L) {
+    host_->own_script = false;
+    lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+    lua_getfield(L, -1, "moonring.native.system");
+    const int system = lua_gettop(L);
+    lua_getfield(L, system, "json_encode");
+    PushGlobals(L, host_->sandbox);
+    lua_pushlstring(L, function.data(), function.size());
+    lua_rawget(L, -2);
+    lua_remove(L, -2);
+    if (!lua_isfunction(L, -1)) throw comm::StatusError(absl::NotFoundError(absl::StrCat("no script defined a global function '", function, "'")));
+    if (!json.empty()) {
+      lua_getfield(L, system, "json_decode");
+      lua_pushlstring(L, json.data(), json.size());
+      lua_call(L, 1, 1);
+    }
+    Watch(L, &host_->limits);
+    lua_call(L, json.empty() ? 0 : 1, 1);
+    if (lua_isnil(L, -1)) {
+      result = "null";
+      return;
+    }
+    lua_call(L, 1, 1);  // json_encode
+    size_t size = 0;
+    const char* const text = lua_tolstring(L, -1, &size);
+    result.assign(text, size);
+  });
+}
+
+// The globals of a user's script on the stack: one table for all scripts of a machine, so that one can define what is called later.
+void Vm::PushGlobals(lua_State* L, bool sandbox) {
+  if (!sandbox) return lua_pushvalue(L, LUA_GLOBALSINDEX);
+  lua_pushlightuserdata(L, const_cast<char*>(&kSandbox));
+  lua_rawget(L, LUA_REGISTRYINDEX);
+  if (lua_istable(L, -1)) return;
+  lua_pop(L, 1);
+  CallOwn(L, "moonring.sandbox", "globals", 1);
+  lua_pushlightuserdata(L, const_cast<char*>(&kSandbox));
+  lua_pushvalue(L, -2);
+  lua_rawset(L, LUA_REGISTRYINDEX);
+}
+
+// Leaves the script's function on the stack. `words`: the script's path and its arguments.
+void Vm::Load(lua_State* L, const std::string& text, const std::string& chunk, const std::vector<std::string>& words) {
+  host_->own_script = absl::StartsWith(chunk, kOwnChunk);
+  const bool sandbox = host_->sandbox && !host_->own_script;
+  PushGlobals(L, sandbox);
+  lua_createtable(L, static_cast<int>(words.size()), 1);
+  for (size_t i = 0; i < words.size(); ++i) {
+    lua_pushlstring(L, words[i].data(), words[i].size());
+    lua_rawseti(L, -2, static_cast<int>(i));
   }
-  for (const std::string& argument : arguments) lua_pushlstring(L, argument.data(), argument.size());
-  const int ended = lua_pcall(L, static_cast<int>(arguments.size()), 0, 1);
-  if (ended == 0) {
-    lua_settop(L, 0);
-    return {};
+  lua_pushvalue(L, -1);
+  lua_setglobal(L, "arg");  // for Moonring's own modules
+  lua_pushliteral(L, "arg");
+  lua_insert(L, -2);
+  lua_rawset(L, -3);
+  // Nothing but text where nobody vouches for it: bytecode is not checked by LuaJIT.
+  if (luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), host_->sandbox ? "t" : nullptr) != 0) {
+    const std::string why = lua_tostring(L, -1);
+    throw Unreadable(why);
   }
-  const std::string message = ended == LUA_ERRMEM ? comm::OutOfMemory("scripts", 0) : WordsOf(L);
+  lua_pushvalue(L, -2);
+  lua_setfenv(L, -2);
+  lua_remove(L, -2);
+}
+
+ScriptError Vm::Protect(const std::function<void(lua_State*)>& body) {
+  lua_State* const L = state_.get();
+  lua_sethook(L, nullptr, 0, 0);  // of the run before
+  BodyCall call{body, *host_, {}};
+  const int ended = lua_cpcall(L, &RunBodyProtected, &call);  // which alone asks for no memory outside of its protection
+  if (ended != 0) call.error = {ExitCode("out of memory", host_->started), MessageOf(L, LUA_ERRMEM, *host_)};
   lua_settop(L, 0);
-  return {ExitCode(message, host_->started), message};
+  CollectAfterRun(L, host_->limits);
+  return call.error;
+}
+
+// Runs a script's body, then closes what it opened.
+ScriptError Vm::RunAndClose(const std::function<void(lua_State*)>& body) {
+  const comm::ConfinedScope confined(host_->limits.confinement != nullptr ? host_->limits.confinement : comm::CurrentConfinement());
+  ScriptError error = Protect(body);
+  for (; !host_->closers.empty(); host_->closers.pop_back()) host_->closers.back()(error.message);
+  if (host_->embedded) lua_gc(state_.get(), LUA_GCCOLLECT, 0);  // a model that a run left would stay until the next one
+  return error;
+}
+
+absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOptions options, const Assets& assets) {
+  // In runfiles each file is a link to where it lies.
+  const auto folder_of = [&](const std::string& file) { return std::filesystem::path(comm::WithoutLinks(file)).parent_path().string(); };
+  options.readable = {folder_of(assets.module("init")), folder_of(assets.script("train")), assets.root() + "/lua/moonring", assets.root() + "/scripts",
+                      "/proc/meminfo",                  "/proc/self/cgroup",                "/sys/fs/cgroup"};
+  const std::vector<std::string> models = assets.builtins();
+  options.readable.insert(options.readable.end(), models.begin(), models.end());
+  return comm::Confinement::Create(std::move(options));
+}
+
+void EndIfCancelled(const Host& host) {
+  if (host.limits.cancel != nullptr && host.limits.cancel->load() != Cancel::kNone) throw comm::StatusError(absl::CancelledError("the run was cancelled"));
 }
 
 void PushModule(lua_State* L, const char* module, std::initializer_list<luaL_Reg> functions) {

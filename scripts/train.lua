@@ -113,7 +113,7 @@ for step, k in moonring.count(steps, made) do
   if preempted then
     checkpoints:settle()
     if checkpoints.newest == k then journal:say(("%s: saved after step %d; resume_from_checkpoint: true goes on from there"):format(preempted, k)) end
-    if preempted == "SIGTERM" then moonring.system.end_by_sigterm() end
+    if preempted ~= "SIGUSR1" then moonring.system.end_as_preempted() end
   end
   moonring.trainer.release_memory((moonring.system.clock() - pace.began) / 100) -- where taking it again is a percent of the step at most
   if checkpoints.stale >= (config.early_stopping_steps or math.huge) then break end

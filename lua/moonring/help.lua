@@ -48,6 +48,17 @@ function help.text(command)
     return about(command) .. (command == "train" and "\n\nKeys: name, type, default, meaning" .. key_lines() or "")
   end
   local lines = { "moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND [arguments...]", "" }
+  for _, option in ipairs {
+    { "-n RANKS", "so many ranks on this machine" },
+    { "--device cpu|cuda", "what computes; a GPU where there is one" },
+    { "--sandbox", "scripts have no io, os.execute, ffi; no file outside of the roots, for commands neither" },
+    { "--sandbox-root DIR", "a root, several times: several; the current folder where there is none" },
+    { "--sandbox-instructions N", "of Lua, at most" },
+    { "--sandbox-memory SIZE", "of Lua's heap and of tensors, at most: 2GiB, 500MB" },
+  } do
+    lines[#lines + 1] = ("  %-26s %s"):format(option[1], option[2])
+  end
+  lines[#lines + 1] = ""
   for _, name in ipairs(system.commands()) do
     local text = (about(name) .. " "):gsub("\n", " "):gsub("^moonring [%w_]+[^:]*: ", "")
     lines[#lines + 1] = ("  %-12s %s"):format(name, text:match "^(.-)%. " or text)

@@ -93,6 +93,8 @@ function Journal:step(record)
       local words = self.log:write { step = record.step, loss = mean, lr = record.lr, grad_norm = norm, tokens = self.tokens, epoch = record.epoch,
         peak_memory_bytes = peak, metrics = means }
       self.progress:report(record.step, words)
+      system.tell_progress { event = "step", step = record.step, total_steps = self.counts.total_steps, epoch = record.epoch, loss = mean, lr = record.lr, grad_norm = norm,
+        tokens = self.tokens, metrics = means }
     end
   end
   if self.progress then self.progress:step(record.step) end
@@ -129,6 +131,7 @@ function Journal:evaluation(result, rows, seconds, of)
       if result[name] then words[#words + 1] = ("%s%s %.6g"):format(prefix, name, result[name]) end
     end
     self.progress:line(table.concat(words, "  "))
+    system.tell_progress { event = "evaluation", step = self.steps, total_steps = self.counts.total_steps, epoch = self.epoch or 0, metrics = named }
   end
   return named
 end

@@ -132,11 +132,11 @@ function run.due(c, what, counts)
   end
 end
 
---- The signal by which the end of the job was announced to any rank: "SIGTERM", "SIGUSR1" or nil. Every rank must call it, at the border of a step.
+--- The signal by which the end of the job was announced to any rank, "SIGTERM" or "SIGUSR1", or "cancelled" by whoever embeds this, or nil. Every rank must call it, at the border of a step.
 function run.preempted(mesh)
-  local wish = ({ SIGUSR1 = 1, SIGTERM = 2 })[system.preemption() or ""] or 0
+  local wish = ({ SIGUSR1 = 1, SIGTERM = 2, cancelled = 3 })[system.preemption() or ""] or 0
   if mesh:size() > 1 then wish = mesh:max(wish) end
-  return ({ "SIGUSR1", "SIGTERM" })[wish]
+  return ({ "SIGUSR1", "SIGTERM", "cancelled" })[wish]
 end
 
 --- The checkpoints of a run. `save`: a function that writes one to a folder and returns the names of this rank's own files; `say`: a function that logs a line.

@@ -106,14 +106,27 @@ function system.launch(ranks) end
 function system.offer_restarts(restarts) end
 
 --- From here on SIGTERM and SIGUSR1 are noted, for preemption(); a second SIGTERM ends the process at once.
+--- Nothing in an embedded runtime, which leaves signals to whom it is embedded in.
 function system.catch_preemption() end
 
---- The signal by which a scheduler announced that the job's time is up; SIGUSR1 once, nil where none came.
----@return "SIGTERM" | "SIGUSR1" | nil
+--- The signal by which a scheduler announced that the job's time is up; SIGUSR1 once, nil where none came. In an embedded runtime "cancelled" once it was.
+---@return "SIGTERM" | "SIGUSR1" | "cancelled" | nil
 function system.preemption() end
 
---- Ends the process as SIGTERM does where nobody catches it.
-function system.end_by_sigterm() end
+--- Ends the process as SIGTERM does where nobody catches it; in an embedded runtime ends the run with the error CANCELLED.
+function system.end_as_preempted() end
+
+--- For the sandbox: an error was caught, which counts among a script's instructions (lua/limits.h).
+function system.count_caught() end
+
+--- Hands a table to whoever follows the run (lua/embed.h); nothing where nobody does. A run tells of each logged step and each evaluation.
+---@param what table
+function system.tell_progress(what) end
+
+--- A line for the log of an embedded runtime; elsewhere nothing. print and io.stderr lead here there.
+---@param kind "output" | "note"
+---@param line string
+function system.say(kind, line) end
 
 --- Moonring's version.
 ---@return string

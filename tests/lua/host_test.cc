@@ -112,5 +112,35 @@ TEST(Host, ConfinesEveryRank) {
   EXPECT_EQ(ended.output, "2\n");
 }
 
+TEST(Host, ConfinesFilesToRoots) {
+  const std::string read = Script("read.lua", "require 'moonring'.safetensors.read(arg[1])");
+  Ended ended = Moonring("--sandbox " + read + " /etc/passwd");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.output, HasSubstr("PERMISSION_DENIED: --sandbox: /etc/passwd is outside of the roots (" + std::filesystem::weakly_canonical(testing::TempDir() + "/host").string() + ")"));
+  EXPECT_THAT(Moonring("--sandbox " + read + " none.safetensors").output, HasSubstr("NOT_FOUND"));  // the current folder is the root
+  EXPECT_THAT(Moonring("--sandbox-root / " + read + " /etc/passwd").output, testing::Not(HasSubstr("PERMISSION_DENIED")));
+  EXPECT_THAT(Moonring("--sandbox-root /usr --sandbox-root /bin " + read + " /etc/passwd").output, HasSubstr("outside of the roots (/usr, "));
+  ended = Moonring("--sandbox-root /nowhere " + read);
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(ended.output, "moonring: --sandbox-root: no folder '/nowhere'\n");
+  // Commands too: a configuration leads nowhere else.
+  ended = Moonring("--sandbox inspect /etc");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.output, HasSubstr("/etc is outside of the roots"));
+}
+
+TEST(Host, LimitsAScript) {
+  const std::string loop = Script("loop.lua", "while true do pcall(error) end"), grow = Script("grow.lua", "local s = ('x'):rep(1e9)");
+  Ended ended = Moonring("--sandbox-instructions 100000 " + loop);
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, HasSubstr("--sandbox-instructions: the script took more than 100000"));
+  ended = Moonring("--sandbox-memory 64MiB " + grow);
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.output, HasSubstr("out of memory: no more for scripts, as --sandbox-memory allows 67108864 bytes"));
+  EXPECT_EQ(Moonring("--sandbox-memory 64 " + grow).code, 1);  // too little for a state
+  EXPECT_EQ(Moonring("--sandbox-memory lots " + grow).output, "moonring: --sandbox-memory: wanted a size such as 2GiB or 500MB, got 'lots'\n");
+  EXPECT_EQ(Moonring("--sandbox-instructions 0 " + grow).output, "moonring: --sandbox-instructions: wanted a number from 1, got '0'\n");
+}
+
 }  // namespace
 }  // namespace moonring::lua

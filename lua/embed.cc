@@ -1,0 +1,325 @@
+#include "lua/embed.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "comm/confinement.h"
+#include "comm/memory_account.h"
+#include "comm/nearest_name.h"
+#include "comm/status_macros.h"
+#include "comm/torch_status.h"
+#include "lua/assets.h"
+#include "lua/guard.h"
+#include "lua/limits.h"
+#include "lua/vm.h"
+
+struct moonring_runtime {
+  std::shared_ptr<moonring::lua::CancelFlag> cancel = std::make_shared<moonring::lua::CancelFlag>(moonring::lua::Cancel::kNone);
+  std::atomic<bool> busy = false;
+  int threads = 0;
+  std::vector<std::string> commands;
+  std::optional<moonring::lua::Assets> assets;
+  std::function<void(moonring::lua::LogKind, const std::string&)> log;
+  std::string error;
+  std::unique_ptr<moonring::lua::Vm> vm;
+};
+
+namespace moonring::lua {
+namespace {
+
+static_assert(static_cast<int>(LogKind::kOutput) == MOONRING_LOG_OUTPUT && static_cast<int>(LogKind::kNote) == MOONRING_LOG_NOTE &&
+              static_cast<int>(LogKind::kWarning) == MOONRING_LOG_WARNING);
+
+// The code of a message, by the first status word in it.
+moonring_code CodeOf(absl::string_view message) {
+  static constexpr std::pair<absl::string_view, moonring_code> kWords[] = {
+      {"INVALID_ARGUMENT: ", MOONRING_INVALID_ARGUMENT}, {"NOT_FOUND: ", MOONRING_NOT_FOUND}, {"PERMISSION_DENIED: ", MOONRING_PERMISSION_DENIED},
+      {"RESOURCE_EXHAUSTED: ", MOONRING_EXHAUSTED},      {"out of memory", MOONRING_EXHAUSTED}, {"CANCELLED: ", MOONRING_CANCELLED}};
+  moonring_code code = MOONRING_FAILED;
+  size_t first = absl::string_view::npos;
+  for (const auto& [word, its] : kWords) {
+    if (const size_t place = message.find(word); place < first) code = its, first = place;
+  }
+  return code;
+}
+
+// Runs `body`, which returns a Status; nothing but a thread's own end leaves it.
+template <typename Body>
+absl::Status Barrier(const Body& body) {
+  try {
+    return body();
+  } catch (const std::exception& exception) {
+    return comm::StatusOfException(exception);
+  } catch (abi::__forced_unwind&) {  // pthread_cancel
+    throw;
+  } catch (...) {
+    return absl::InternalError("an error that says nothing of itself");
+  }
+}
+
+std::string WordsOf(const absl::Status& status) { return absl::StrCat(absl::StatusCodeToString(status.code()), ": ", status.message()); }
+
+constexpr size_t kFirstSize = offsetof(moonring_options, context) + sizeof(void*);  // of the first moonring_options that there was
+
+// The caller's options, whichever of them it knows.
+absl::StatusOr<moonring_options> Known(const moonring_options* given) {
+  moonring_options options = {};
+  if (given == nullptr) return options;
+  if (given->size < kFirstSize || given->size > 4096) {
+    return absl::InvalidArgumentError("moonring_options: size: wanted sizeof(moonring_options)");
+  }
+  std::memcpy(&options, given, std::min(given->size, sizeof(options)));
+  if (options.instructions < 0 || options.memory < 0 || options.threads < 0) {
+    return absl::InvalidArgumentError("moonring_options: instructions, memory and threads: wanted 0 or more");
+  }
+  return options;
+}
+
+absl::StatusOr<Assets> FindAssets(const char* folder) {
+  if (folder != nullptr) return Assets::At(folder);
+  Dl_info place = {};
+  if (dladdr(reinterpret_cast<const void*>(&moonring_create), &place) == 0 || place.dli_fname == nullptr) {
+    return absl::NotFoundError("the library's own place is unknown; name the folder of its modules: options.assets");
+  }
+  return Assets::Find(place.dli_fname);
+}
+
+absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfinementOf(const moonring_options& options, const Assets& assets) {
+  comm::ConfinementOptions wanted{.any_file = options.unconfined != 0, .memory = options.memory};
+  if (options.root_count > 0 && options.roots == nullptr) return absl::InvalidArgumentError("moonring_options: roots: wanted as many as root_count says, got NULL");
+  for (size_t i = 0; i < options.root_count; ++i) {
+    if (options.roots[i] == nullptr) return absl::InvalidArgumentError("moonring_options: roots: a root that is NULL");
+    wanted.roots.emplace_back(options.roots[i]);
+  }
+  if (options.memory > 0 && c10::GetCPUAllocator() == c10::GetDefaultCPUAllocator()) {
+    return absl::FailedPreconditionError("moonring_options: memory: moonring_count_memory must come first, else tensors are not counted");
+  }
+  if (wanted.any_file && wanted.memory == 0) return nullptr;
+  return ConfineTo(std::move(wanted), assets);
+}
+
+absl::StatusOr<std::unique_ptr<moonring_runtime>> Create(const moonring_options* given) {
+  ASSIGN_OR_RETURN(const moonring_options options, Known(given));
+  auto runtime = std::make_unique<moonring_runtime>();
+  ASSIGN_OR_RETURN(Assets assets, FindAssets(options.assets));
+  ASSIGN_OR_RETURN(std::shared_ptr<comm::Confinement> confinement, ConfinementOf(options, assets));
+  const std::string device = options.device == nullptr ? "auto" : options.device;
+  if (device != "auto" && device != "cpu" && device != "cuda") {
+    return absl::InvalidArgumentError(absl::StrCat("moonring_options: device: wanted cpu or cuda, got '", device, "'"));
+  }
+  runtime->threads = options.threads;
+  runtime->commands = assets.scripts();
+  runtime->assets = assets;
+  if (options.log != nullptr) {
+    runtime->log = [call = options.log, context = options.context](LogKind kind, const std::string& line) {
+      call(context, static_cast<moonring_log_kind>(kind), line.c_str());
+    };
+  }
+  Host host{.assets = std::move(assets), .device = device, .sandbox = options.unconfined == 0, .embedded = true, .log = runtime->log};
+  host.limits = {.instructions = options.instructions, .confinement = std::move(confinement), .cancel = runtime->cancel};
+  if (options.progress != nullptr) {
+    host.progress = [call = options.progress, context = options.context](const std::string& json) { call(context, json.c_str()); };
+  }
+  runtime->vm = std::make_unique<Vm>(std::move(host));
+  return runtime;
+}
+
+// LibTorch's warnings of this thread go to the log; the threads of an operation are as the options say; both as they were at the end.
+class CallScope {
+ public:
+  explicit CallScope(const moonring_runtime& runtime) : warnings_(runtime), guard_(&warnings_), threads_(runtime.threads > 0 ? at::get_num_threads() : 0) {
+    if (threads_ > 0) at::set_num_threads(runtime.threads);
+  }
+  ~CallScope() {
+    if (threads_ > 0) at::set_num_threads(threads_);
+  }
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+
+ private:
+  class Warnings final : public c10::WarningHandler {
+   public:
+    explicit Warnings(const moonring_runtime& runtime) : runtime_(runtime) {}
+    void process(const c10::Warning& warning) override {
+      if (runtime_.log) runtime_.log(LogKind::kWarning, std::string(warning.msg()));
+    }
+
+   private:
+    const moonring_runtime& runtime_;
+  };
+  Warnings warnings_;
+  c10::WarningUtils::WarningHandlerGuard guard_;
+  const int threads_;
+};
+
+class BusyScope {
+ public:
+  explicit BusyScope(moonring_runtime& runtime) : runtime_(runtime), mine_(!runtime.busy.exchange(true)) {}
+  ~BusyScope() {
+    if (mine_) runtime_.busy = false;
+  }
+  BusyScope(const BusyScope&) = delete;
+  BusyScope& operator=(const BusyScope&) = delete;
+  bool mine() const { return mine_; }
+
+ private:
+  moonring_runtime& runtime_;
+  const bool mine_;
+};
+
+// One call on a runtime: `body` gives a ScriptError.
+template <typename Body>
+moonring_code Call(moonring_runtime* runtime, const Body& body) {
+  if (runtime == nullptr) return MOONRING_INVALID_ARGUMENT;
+  const BusyScope busy(*runtime);
+  if (!busy.mine()) return MOONRING_INVALID_ARGUMENT;  // its error text is another call's
+  runtime->error.clear();
+  bool failed = false;
+  const absl::Status status = Barrier([&]() -> absl::Status {
+    const CallScope scope(*runtime);
+    ASSIGN_OR_RETURN(const ScriptError error, body());
+    failed = error.exit_code != 0;
+    runtime->error = error.message;
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    failed = true;
+    runtime->error = WordsOf(status);
+  }
+  if (!failed) return MOONRING_OK;
+  if (runtime->cancel->load() != Cancel::kNone) {  // whatever came of it
+    if (!absl::StrContains(runtime->error, "CANCELLED: ")) runtime->error = absl::StrCat("CANCELLED: the run was cancelled: ", runtime->error);
+    return MOONRING_CANCELLED;
+  }
+  return CodeOf(runtime->error);
+}
+
+absl::StatusOr<std::vector<std::string>> Words(int argc, const char* const* argv) {
+  std::vector<std::string> words;
+  if (argc < 0 || (argc > 0 && argv == nullptr)) return absl::InvalidArgumentError("argv: wanted argc words");
+  for (int i = 0; i < argc; ++i) {
+    if (argv[i] == nullptr) return absl::InvalidArgumentError(absl::StrCat("argv: word ", i, " is NULL"));
+    words.emplace_back(argv[i]);
+  }
+  return words;
+}
+
+absl::StatusOr<ScriptError> RunCommand(moonring_runtime& runtime, const std::string& command, const std::vector<std::string>& words) {
+  const std::vector<std::string>& known = runtime.commands;
+  if (std::find(known.begin(), known.end(), command) == known.end()) {
+    return absl::NotFoundError(absl::StrCat("no command '", command, "'", comm::DidYouMean(command, known), "; commands: ", absl::StrJoin(known, ", ")));
+  }
+  return runtime.vm->Run(runtime.assets->script(command), absl::StrCat(kOwnChunk, "scripts/", command), words);
+}
+
+}  // namespace
+}  // namespace moonring::lua
+
+using moonring::lua::ScriptError;
+
+const char* moonring_version(void) { return "0.1.0"; }
+
+moonring_code moonring_create(const moonring_options* options, moonring_runtime** runtime, char* error, size_t error_size) {
+  if (runtime == nullptr) return MOONRING_INVALID_ARGUMENT;
+  *runtime = nullptr;
+  const absl::Status status = moonring::lua::Barrier([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(std::unique_ptr<moonring_runtime> made, moonring::lua::Create(options));
+    *runtime = made.release();
+    return absl::OkStatus();
+  });
+  if (error != nullptr && error_size > 0) {
+    const std::string words = status.ok() ? "" : moonring::lua::WordsOf(status);
+    const size_t length = std::min(words.size(), error_size - 1);
+    std::memcpy(error, words.data(), length);
+    error[length] = '\0';
+  }
+  return status.ok() ? MOONRING_OK : moonring::lua::CodeOf(moonring::lua::WordsOf(status));
+}
+
+void moonring_destroy(moonring_runtime* runtime) {
+  (void)moonring::lua::Barrier([&]() -> absl::Status {
+    delete runtime;
+    return absl::OkStatus();
+  });
+}
+
+moonring_code moonring_run_file(moonring_runtime* runtime, const char* path, int argc, const char* const* argv) {
+  return moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
+    if (path == nullptr) return absl::InvalidArgumentError("path: wanted a file, got NULL");
+    ASSIGN_OR_RETURN(const std::vector<std::string> words, moonring::lua::Words(argc, argv));
+    return runtime->vm->Run(path, absl::StrCat("@", path), words);
+  });
+}
+
+moonring_code moonring_run_string(moonring_runtime* runtime, const char* text, const char* name, int argc, const char* const* argv) {
+  return moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
+    if (text == nullptr) return absl::InvalidArgumentError("text: wanted Lua, got NULL");
+    ASSIGN_OR_RETURN(std::vector<std::string> words, moonring::lua::Words(argc, argv));
+    const std::string called = name == nullptr ? "script" : name;
+    words.insert(words.begin(), called);
+    return runtime->vm->RunText(text, absl::StrCat("@", called), words);
+  });
+}
+
+moonring_code moonring_run_command(moonring_runtime* runtime, const char* command, int argc, const char* const* argv) {
+  return moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
+    if (command == nullptr) return absl::InvalidArgumentError("command: wanted a name, got NULL");
+    ASSIGN_OR_RETURN(const std::vector<std::string> words, moonring::lua::Words(argc, argv));
+    return moonring::lua::RunCommand(*runtime, command, words);
+  });
+}
+
+moonring_code moonring_call(moonring_runtime* runtime, const char* function, const char* json, char** result) {
+  if (result != nullptr) *result = nullptr;
+  std::string text;
+  const moonring_code code = moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
+    if (function == nullptr) return absl::InvalidArgumentError("function: wanted a name, got NULL");
+    return runtime->vm->Call(function, json == nullptr ? "" : json, text);
+  });
+  if (code == MOONRING_OK && result != nullptr) *result = strdup(text.c_str());
+  return code;
+}
+
+void moonring_free(char* text) { std::free(text); }
+
+void moonring_cancel(moonring_runtime* runtime, int save) {
+  if (runtime == nullptr) return;
+  using moonring::lua::Cancel;
+  Cancel none = Cancel::kNone;
+  if (save != 0) {
+    runtime->cancel->compare_exchange_strong(none, Cancel::kAtStep);  // a wish to end at once is not taken back
+  } else {
+    runtime->cancel->store(Cancel::kNow);
+  }
+}
+
+const char* moonring_last_error(const moonring_runtime* runtime) { return runtime == nullptr ? "no runtime" : runtime->error.c_str(); }
+
+void moonring_count_memory(void) {
+  (void)moonring::lua::Barrier([]() -> absl::Status {
+    moonring::comm::InstallMemoryAccount();
+    return absl::OkStatus();
+  });
+}

@@ -1,0 +1,194 @@
+#include "lua/examples/jobs.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+namespace moonring::examples {
+namespace {
+
+using nlohmann::json;
+
+// What can be known of a configuration before it is a job's turn. It runs confined, so a path that leads out is refused too.
+constexpr char kCheck[] = R"lua(
+  local moonring = require "moonring"
+  function check(path)
+    local config = moonring.config.load(path, {})
+    moonring.checks.train(config)
+    moonring.models.open(config)
+  end
+)lua";
+
+int Number(const std::string& id) { return id.empty() || id.size() > 9 || id.find_first_not_of("0123456789") != std::string::npos ? 0 : std::atoi(id.c_str()); }
+
+// The words of an error for those who asked over the network: without the status word, and without where in a script of ours it was.
+std::string Words(const std::string& error) {
+  for (const char* word : {"INVALID_ARGUMENT: ", "NOT_FOUND: ", "PERMISSION_DENIED: ", "FAILED_PRECONDITION: "}) {
+    if (const size_t at = error.find(word); at != std::string::npos) return error.substr(at + std::string(word).size());
+  }
+  return error;
+}
+
+}  // namespace
+
+Jobs::Jobs(JobsOptions options) : options_(std::move(options)) {
+  for (int i = 0; i < options_.workers; ++i) workers_.emplace_back([this] { Work(); });
+}
+
+Jobs::~Jobs() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+    for (auto& [number, job] : jobs_) moonring_cancel(job->runtime, 0);
+  }
+  changed_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+moonring_options Jobs::Options(Job* job, const char* const* roots) const {
+  moonring_options options = {};
+  options.size = sizeof(options);
+  options.roots = roots;
+  options.root_count = 1;
+  options.threads = options_.threads;
+  options.progress = job == nullptr ? nullptr : &Progress;
+  options.context = job;
+  return options;
+}
+
+moonring_code Jobs::Check(const std::string& config, std::string& error) const {
+  const char* roots[] = {options_.root.c_str()};
+  const moonring_options options = Options(nullptr, roots);
+  moonring_runtime* runtime = nullptr;
+  char why[1024];
+  moonring_code code = moonring_create(&options, &runtime, why, sizeof(why));
+  if (code != MOONRING_OK) {
+    error = why;
+    return code;
+  }
+  code = moonring_run_string(runtime, kCheck, "check", 0, nullptr);
+  if (code == MOONRING_OK) code = moonring_call(runtime, "check", json(config).dump().c_str(), nullptr);
+  error = moonring_last_error(runtime);
+  moonring_destroy(runtime);
+  return code;
+}
+
+Jobs::Added Jobs::Add(const json& configuration) {
+  if (!configuration.is_object()) return {400, "", "wanted a JSON object of a configuration's keys"};
+  auto job = std::make_shared<Job>();
+  job->jobs = this;
+  int number = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (waiting_.size() >= options_.most_waiting) return {429, "", "too many jobs are waiting"};
+    number = ++last_;
+  }
+  job->id = std::to_string(number);
+  const std::filesystem::path folder = std::filesystem::path(options_.root) / "jobs" / job->id;
+  job->config = folder / "config.json";
+  json whole = configuration;
+  if (!whole.contains("output_dir")) whole["output_dir"] = (folder / "output").string();
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  std::ofstream(job->config) << whole.dump(2) << "\n";
+  std::string error;
+  const moonring_code code = Check(job->config, error);
+  if (code != MOONRING_OK) {
+    std::filesystem::remove_all(folder, failed);
+    return {code == MOONRING_PERMISSION_DENIED ? 403 : 400, "", Words(error)};
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  jobs_[number] = job;
+  waiting_.push_back(job);
+  changed_.notify_one();
+  return {202, job->id, ""};
+}
+
+void Jobs::Work() {
+  while (true) {
+    std::shared_ptr<Job> job;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
+      if (stop_) return;
+      job = waiting_.front();
+      waiting_.pop_front();
+      if (job->cancelled) continue;
+      job->status = "running";
+    }
+    Run(job);
+  }
+}
+
+void Jobs::Run(const std::shared_ptr<Job>& job) {
+  const char* roots[] = {options_.root.c_str()};
+  const moonring_options options = Options(job.get(), roots);
+  moonring_runtime* runtime = nullptr;
+  char why[1024] = "";
+  moonring_code code = moonring_create(&options, &runtime, why, sizeof(why));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    job->runtime = runtime;
+    if (job->cancelled || stop_) moonring_cancel(runtime, 0);
+  }
+  const char* words[] = {job->config.c_str()};
+  if (code == MOONRING_OK) code = moonring_run_command(runtime, "train", 1, words);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    job->status = code == MOONRING_OK ? "done" : code == MOONRING_CANCELLED ? "cancelled" : "failed";
+    job->error = code == MOONRING_OK ? "" : runtime == nullptr ? why : Words(moonring_last_error(runtime));
+    job->runtime = nullptr;
+  }
+  moonring_destroy(runtime);
+}
+
+void Jobs::Progress(void* context, const char* text) {
+  auto* job = static_cast<Job*>(context);
+  json told = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!told.is_object()) return;
+  const std::lock_guard<std::mutex> lock(job->jobs->mutex_);
+  if (told.value("event", "") == "evaluation") {
+    job->metrics = told.value("metrics", json());
+  } else {
+    job->progress = std::move(told);
+  }
+}
+
+bool Jobs::Cancel(const std::string& id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = jobs_.find(Number(id));
+  if (found == jobs_.end()) return false;
+  Job& job = *found->second;
+  job.cancelled = true;
+  if (job.status == "waiting") {
+    job.status = "cancelled";
+    waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), found->second), waiting_.end());
+  }
+  moonring_cancel(job.runtime, 0);
+  return true;
+}
+
+json Jobs::Describe(const Job& job) {
+  json described = {{"id", job.id}, {"status", job.status}};
+  if (!job.progress.is_null()) described["progress"] = job.progress;
+  if (!job.metrics.is_null()) described["metrics"] = job.metrics;
+  if (!job.error.empty()) described["error"] = job.error;
+  return described;
+}
+
+json Jobs::Describe(const std::string& id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = jobs_.find(Number(id));
+  return found == jobs_.end() ? json() : Describe(*found->second);
+}
+
+json Jobs::DescribeAll() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  json all = json::array();
+  for (const auto& [number, job] : jobs_) all.push_back(Describe(*job));
+  return all;
+}
+
+}  // namespace moonring::examples

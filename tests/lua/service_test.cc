@@ -1,0 +1,137 @@
+// Fine-tuning over HTTP: the example service, run as a process.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <httplib.h>
+#include <nlohmann/json.hpp>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/scripts/workplace.h"
+
+namespace moonring::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class Service : public Workplace {
+ protected:
+  Service() {
+    WriteModel("model");
+    WriteConfig();  // for its data
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    const std::string program = Runfile("lua/examples/service");
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(ends[1], 1);
+      execl(program.c_str(), program.c_str(), "--root", folder_.c_str(), "--workers", "2", "--threads", "1", nullptr);
+      _exit(127);
+    }
+    close(ends[1]);
+    FILE* out = fdopen(ends[0], "r");
+    int port = 0;
+    EXPECT_EQ(std::fscanf(out, "listening on http://127.0.0.1:%d", &port), 1);
+    std::fclose(out);
+    client_ = std::make_unique<httplib::Client>("127.0.0.1", port);
+    client_->set_read_timeout(60);
+  }
+  ~Service() override {
+    kill(pid_, SIGTERM);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+
+  struct Answered {
+    int status = 0;
+    json body;
+  };
+  Answered Take(const httplib::Result& result) {
+    EXPECT_TRUE(result);
+    return result ? Answered{result->status, json::parse(result->body)} : Answered{};
+  }
+  Answered Post(const json& configuration) { return Take(client_->Post("/jobs", configuration.dump(), "application/json")); }
+  Answered Get(const std::string& path) { return Take(client_->Get(path.c_str())); }
+  // Until the job is `status`, or a minute is over.
+  json Wait(const std::string& id, const std::string& status) {
+    json job;
+    for (int i = 0; i < 600; ++i) {
+      job = Get("/jobs/" + id).body;
+      if (job.value("status", "") == status) return job;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    ADD_FAILURE() << job;
+    return job;
+  }
+  static json Configuration(const json& more = json::object()) {
+    json whole = {{"stage", "sft"}, {"do_train", true}, {"finetuning_type", "full"}, {"model_name_or_path", "model"}, {"dataset", "rows"}, {"dataset_dir", "data"},
+                  {"template", "smollm2"}, {"cutoff_len", 256}, {"per_device_train_batch_size", 2}, {"learning_rate", 2e-3}, {"max_steps", 3}, {"logging_steps", 1},
+                  {"val_size", 2}, {"eval_strategy", "steps"}, {"eval_steps", 2}, {"report_to", "none"}};
+    whole.update(more);
+    return whole;
+  }
+
+  pid_t pid_ = -1;
+  std::unique_ptr<httplib::Client> client_;
+};
+
+TEST_F(Service, TrainsTwoJobsAtOnceToTheEnd) {
+  const Answered first = Post(Configuration()), second = Post(Configuration({{"seed", 7}}));
+  ASSERT_EQ(first.status, 202) << first.body;
+  ASSERT_EQ(second.status, 202) << second.body;
+  for (const Answered& each : {first, second}) {
+    const std::string id = each.body["id"];
+    const json job = Wait(id, "done");
+    EXPECT_EQ(job["progress"]["step"], 3);
+    EXPECT_EQ(job["progress"]["total_steps"], 3);
+    EXPECT_GT(job["metrics"]["eval_loss"].get<double>(), 0);
+    EXPECT_TRUE(std::filesystem::exists(Path("jobs/" + id + "/output/model.safetensors")));
+  }
+  EXPECT_EQ(Get("/jobs").body.size(), 2u);
+}
+
+TEST_F(Service, CancelsAJob) {
+  const Answered added = Post(Configuration({{"max_steps", 1000000}}));
+  ASSERT_EQ(added.status, 202) << added.body;
+  const std::string id = added.body["id"];
+  Wait(id, "running");
+  EXPECT_EQ(Take(client_->Delete(("/jobs/" + id).c_str())).status, 200);
+  EXPECT_THAT(Wait(id, "cancelled")["error"].get<std::string>(), HasSubstr("cancelled"));
+}
+
+TEST_F(Service, RefusesWhatIsWrong) {
+  EXPECT_EQ(Take(client_->Post("/jobs", "{oh", "application/json")).status, 400);
+  EXPECT_EQ(Post(json::array()).status, 400);
+  const Answered unknown = Post(Configuration({{"learning_rat", 1}}));
+  EXPECT_EQ(unknown.status, 400);
+  EXPECT_THAT(unknown.body["error"].get<std::string>(), HasSubstr("unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
+  EXPECT_EQ(Post(Configuration({{"model_name_or_path", "none"}})).status, 400);
+  for (const char* key : {"model_name_or_path", "output_dir"}) {
+    for (const char* path : {"/etc", "../../../../../../../../../../etc"}) {
+      const Answered outside = Post(Configuration({{key, path}}));
+      EXPECT_EQ(outside.status, 403) << key << outside.body;
+      EXPECT_THAT(outside.body["error"].get<std::string>(), HasSubstr("is outside of the roots")) << key;
+    }
+  }
+  // What only the run can see ends the job, not the service.
+  const Answered data = Post(Configuration({{"dataset_dir", "/etc"}}));
+  if (data.status == 202) EXPECT_THAT(Wait(data.body["id"], "failed")["error"].get<std::string>(), HasSubstr("is outside of the roots"));
+  EXPECT_EQ(Get("/jobs/99").status, 404);
+  EXPECT_EQ(Take(client_->Delete("/jobs/99")).status, 404);
+}
+
+}  // namespace
+}  // namespace moonring::testing
