@@ -52,6 +52,7 @@ if resumed then -- after the references, which are of the model before training
   if objective.load_state and resumed.objective then objective.load_state(resumed.objective) end
 end
 journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention, memory = memory, resumed = resumed and resumed.journal })
+moonring.resume.sign(config, mesh, name)
 for _, lines in ipairs { config.notes, notes, memory_notes or {}, resumed and resumed.notes or passed_over or {} } do
   for _, note in ipairs(lines) do journal:say(note) end
 end

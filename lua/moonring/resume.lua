@@ -113,14 +113,20 @@ function resume.find(c, mesh)
   return self
 end
 
---- Begins a run in output_dir, or goes on with the one that `resumed` is of: training_args.yaml names it, so that no checkpoint that an earlier one left there is taken for its own. Returns
--- its name, on rank 0.
+--- Writes training_args.yaml, which names the run that output_dir is of. By rank 0.
+function resume.sign(c, mesh, run)
+  if mesh:rank() ~= 0 then return end
+  local ok, why = pcall(system.write, c.output_dir .. "/training_args.yaml", training_args.text(c, mesh:size(), run))
+  if not ok then config.fail("output_dir: ", config.words(why)) end
+end
+
+--- The name of a run that begins, or of the one that `resumed` is of; on rank 0. A folder of another run is signed at once, so that no checkpoint that this one left there is taken for the
+-- new one's; another folder stays empty as long as the run may be refused.
 function resume.begin(c, mesh, resumed)
   if mesh:rank() ~= 0 then return nil end
   local here = training_args.of_run(c.output_dir)
   local run = resumed and (resumed.newest or resumed.run == here) and resumed.run or ("%x-%x"):format(os.time(), system.clock() * 1e9 % 2 ^ 32)
-  local ok, why = pcall(system.write, c.output_dir .. "/training_args.yaml", training_args.text(c, mesh:size(), run))
-  if not ok then config.fail("output_dir: ", config.words(why)) end
+  if here and here ~= run then resume.sign(c, mesh, run) end
   return run
 end
 

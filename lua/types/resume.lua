@@ -21,12 +21,18 @@ function resume.find(c, mesh) end
 ---@return boolean
 function resume.restarted() end
 
---- Begins a run in output_dir, or goes on with the one that `resumed` is of: writes training_args.yaml, which names it. Errors: what output_dir says.
+--- The name of a run that begins, or of the one that `resumed` is of. Signs a folder of another run at once.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param resumed? moonring.Resumed
----@return string? run its name, on rank 0
+---@return string? run on rank 0
 function resume.begin(c, mesh, resumed) end
+
+--- Writes training_args.yaml, which names the run that output_dir is of. By rank 0. Errors: what output_dir says.
+---@param c moonring.Configuration
+---@param mesh moonring.Mesh
+---@param run? string what begin gave
+function resume.sign(c, mesh, run) end
 
 ---@class moonring.ResumeParts
 ---@field states moonring.States

@@ -31,8 +31,8 @@ if phase == "birth" then strike() end -- before the ranks have met
 if phase == "start" then at(moonring.run, "mesh", 1, true) end
 if phase == "forward" then at(Runtime, "values", 2) end
 if phase == "backward" then at(Runtime, "values", 2, true) end
-if phase == "sum" then at(classes.States, "sum_gradients", 2) end
-if phase == "save" then at(classes.Model, "save", 2) end
+if phase == "sum" then at(classes.States.__index, "sum_gradients", 2) end
+if phase == "save" then at(classes.Model.__index, "save", 2) end
 if phase == "evaluation" then at(Runtime, "evaluate", 2) end
 
 dofile(moonring.system.script_path "train")

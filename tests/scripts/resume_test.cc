@@ -217,6 +217,21 @@ TEST_F(ResumeTest, TakesTheNewestThatIsWhole) {
   EXPECT_FALSE(fs::exists(Path("out/checkpoint-2")) || fs::exists(Path("out/checkpoint-3")));
 }
 
+// A run over an older one's folder that ended before its first checkpoint: the older one's are not its own.
+TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
+  ASSERT_THAT(Train("out", {"max_steps=2"}), Succeeds());
+  ASSERT_THAT(Train("out", {"max_steps=1", "save_strategy=no", "overwrite_output_dir=true"}), Succeeds());
+  EXPECT_THAT(Train("out", {"max_steps=3", "resume_from_checkpoint=true"}), FailsWith(2, HasSubstr("passed over: out/checkpoint-2: of an earlier run in this folder")));
+  const CommandResult anew = Train("out", {"max_steps=3", "resume_from_checkpoint=auto"});
+  ASSERT_THAT(anew, Succeeds());
+  EXPECT_THAT(anew.err, AllOf(HasSubstr("passed over: out/checkpoint-2"), HasSubstr("step 1/3")));
+  ASSERT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=auto"}), Succeeds());
+  EXPECT_EQ(Steps("out").size(), 4);
+  // What is refused leaves an empty folder empty.
+  EXPECT_EQ(Train("other", {"max_steps=1", "dataset=unknown"}).exit_code, 2);
+  ASSERT_THAT(Train("other", {"max_steps=1"}), Succeeds());
+}
+
 TEST_F(ResumeTest, SaysWhatIsWrong) {
   ASSERT_THAT(Train("out", {"max_steps=2", "save_total_limit=1"}), Succeeds());
   EXPECT_THAT(Train("out", {"max_steps=2"}),
