@@ -87,4 +87,12 @@ absl::Status WriteWhole(const std::string& path, absl::string_view contents) {
   return file->Commit();
 }
 
+absl::Status FlushFolder(const std::string& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat(folder, ": cannot be opened"));
+  const int error = fsync(descriptor) == 0 ? 0 : errno;
+  close(descriptor);
+  return error == 0 || error == EINVAL ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat(folder, ": cannot be written"));
+}
+
 }  // namespace moonring::comm

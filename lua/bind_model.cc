@@ -178,13 +178,11 @@ model::RouterGroups RouterGroupsOf(Options& options) {
 
 // The hidden states, and a router's sums where they are asked for and there is one.
 Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T, std::shared_ptr<AttentionPlan> plan,
-               std::optional<Options> options) {
+               Options options) {
   model::ForwardOptions wanted{.lengths_T = plan->lengths_T};
-  if (options.has_value()) {
-    wanted.noise = NoiseOf(*options);
-    wanted.router_groups = RouterGroupsOf(*options);
-    options->Finish();
-  }
+  wanted.noise = NoiseOf(options);
+  wanted.router_groups = RouterGroupsOf(options);
+  options.Finish();
   const model::Hidden result = model.transformer->Forward(ids_T, positions_T, plan->attention, wanted);
   Value<at::Tensor>::Push(L, result.hidden_TD);
   if (!result.tally.chosen_GE.defined()) return {1};
@@ -195,12 +193,10 @@ Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor po
 
 // The first module after which the stream holds a NaN or an infinity on this rank, and its place among them from 1 (0: none has).
 std::tuple<int, std::string> FirstNonFinite(LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T, std::shared_ptr<AttentionPlan> plan,
-                                            std::optional<Options> options) {
+                                            Options options) {
   model::ForwardOptions wanted{.lengths_T = plan->lengths_T};
-  if (options.has_value()) {
-    wanted.noise = NoiseOf(*options);
-    options->Finish();
-  }
+  wanted.noise = NoiseOf(options);
+  options.Finish();
   std::string first;
   int place = 0, modules = 0;
   wanted.watch = [&](absl::string_view module, const at::Tensor& hidden_TD) {
@@ -281,22 +277,18 @@ std::shared_ptr<model::ValueHead> MakeValueHead(LoadedModel& model, Options opti
   return comm::ValueOrThrow(model::ValueHead::Open(model.folder, model.transformer->config(), seed, held.weight_dtype, held.device));
 }
 
-void SaveValueHead(model::ValueHead& head, std::string folder, std::optional<Options> options) {
-  bool writes = true;
-  model::Flush flush = model::Flush::kNow;
-  if (options.has_value()) {
-    writes = options->Get<bool>("write", true);
-    flush = FlushOf(*options);
-    options->Finish();
-  }
+void SaveValueHead(model::ValueHead& head, std::string folder, Options options) {
+  const bool writes = options.Get<bool>("write", true);
+  const model::Flush flush = FlushOf(options);
+  options.Finish();
   if (!writes) return TakePart({head.weight_1D, head.bias_1}, std::nullopt);
   comm::ThrowIfError(head.Save(folder, flush));
 }
 
 // The gradients under their weights' names, in one file.
-void SaveGradients(LoadedModel& model, std::string path, std::optional<Options> options) {
-  const bool writes = !options.has_value() || options->Get<bool>("write", true);
-  if (options.has_value()) options->Finish();
+void SaveGradients(LoadedModel& model, std::string path, Options options) {
+  const bool writes = options.Get<bool>("write", true);
+  options.Finish();
   if (!writes) {
     for (const auto& parameter : model.parameters()) {
       if (parameter->trainable()) parameter->WholeGradient();

@@ -1,7 +1,6 @@
 // Tensors by name in a safetensors file.
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,12 +18,9 @@
 namespace moonring::lua {
 namespace {
 
-absl::Status Write(std::string path, std::map<std::string, at::Tensor> tensors, std::optional<Options> options) {
-  model::Flush flush = model::Flush::kNow;
-  if (options.has_value()) {
-    if (!options->Get<bool>("flush", true)) flush = model::Flush::kLater;
-    options->Finish();
-  }
+absl::Status Write(std::string path, std::map<std::string, at::Tensor> tensors, Options options) {
+  const model::Flush flush = options.Get<bool>("flush", true) ? model::Flush::kNow : model::Flush::kLater;
+  options.Finish();
   std::vector<model::TensorToWrite> written;
   for (const auto& [name, tensor] : tensors) written.push_back({name, tensor.sizes().vec(), tensor.scalar_type(), [tensor = tensor] { return tensor; }});
   return model::WriteSafetensors(path, written, flush);

@@ -230,6 +230,7 @@ int WorldSize() {
 void Launch(lua_State* L, int ranks) {
   const Host& host = HostOf(L);
   if (host.embedded) {
+    if (ranks == 1) Raise(absl::FailedPreconditionError("max_restarts: an embedded runtime starts no process, so nobody would start it again; wanted 0"));
     Raise(absl::FailedPreconditionError(absl::StrCat(ranks, " ranks are wanted, and an embedded runtime is one: it starts no process. RANK and WORLD_SIZE in the "
                                                      "environment make it one of several")));
   }
@@ -244,7 +245,7 @@ void Launch(lua_State* L, int ranks) {
 
 // The variables that Moonring's own Lua asks for; a confined script learns of no other.
 std::optional<std::string> Environment(lua_State* L, std::string name) {
-  const bool own = name == "LOCAL_WORLD_SIZE" || name == "ALLOW_EXTRA_ARGS";
+  const bool own = name == "LOCAL_WORLD_SIZE" || name == "ALLOW_EXTRA_ARGS" || name == "TORCHELASTIC_RESTART_COUNT";
   const char* value = HostOf(L).sandbox && !own ? nullptr : std::getenv(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
@@ -316,7 +317,7 @@ void OpenSystem(lua_State* L) {
                  {"count_caught", [](lua_State* state) { return CountCaught(state), 0; }},
                  {"tell_progress", &TellProgress},
                  {"say", Bind<&Say>},
-                 {"version", Bind<[] { return std::string("0.1.0"); }>},
+                 {"version", Bind<[] { return std::string(kVersion); }>},
                  {"torch_version", Bind<[] { return std::string(TORCH_VERSION); }>},
                  {"started", Bind<[](lua_State* state) { HostOf(state).started = true; }>},
                  {"commands", Bind<[](lua_State* state) { return HostOf(state).assets.scripts(); }>},

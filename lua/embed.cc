@@ -239,7 +239,7 @@ absl::StatusOr<ScriptError> RunCommand(moonring_runtime& runtime, const std::str
 
 using moonring::lua::ScriptError;
 
-const char* moonring_version(void) { return "0.1.0"; }
+const char* moonring_version(void) { return moonring::lua::kVersion; }
 
 moonring_code moonring_create(const moonring_options* options, moonring_runtime** runtime, char* error, size_t error_size) {
   if (runtime == nullptr) return MOONRING_INVALID_ARGUMENT;

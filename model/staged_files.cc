@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "comm/confinement.h"
+#include "comm/output_file.h"
 #include "comm/status_macros.h"
 
 namespace moonring::model {
@@ -85,13 +86,7 @@ absl::Status StagedFiles::Commit() {
     if (rename(TemporaryPath(name).c_str(), absl::StrCat(dir_, "/", name).c_str()) != 0) return Failure(errno, name);
     names_.erase(names_.begin());
   }
-  if (flush_ == Flush::kLater) return absl::OkStatus();
-  const int descriptor = open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return Failure(errno, "");
-  const int flushed = fsync(descriptor) == 0 ? 0 : errno;
-  close(descriptor);
-  // Some file systems cannot flush a folder; the files themselves are safe by then.
-  return flushed == 0 || flushed == EINVAL ? absl::OkStatus() : Failure(flushed, "");
+  return flush_ == Flush::kLater ? absl::OkStatus() : comm::FlushFolder(dir_);
 }
 
 }  // namespace moonring::model

@@ -54,14 +54,6 @@ absl::StatusOr<SealedFile> SumOf(const std::string& path, bool flush) {
   return Summed(file, path);
 }
 
-// Some file systems cannot flush a folder; its files are safe by then.
-absl::Status FlushFolder(const std::string& folder) {
-  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat(folder, ": cannot be opened"));
-  const auto closed = absl::MakeCleanup([file] { close(file); });
-  return fsync(file) == 0 || errno == EINVAL ? absl::OkStatus() : absl::ErrnoToStatus(errno, absl::StrCat(folder, ": cannot be written"));
-}
-
 // A whole number that is not negative under `key`.
 bool ParseCount(const Json& json, const char* key, int64_t& count) {
   if (!json.contains(key) || !json[key].is_number_unsigned()) return false;
@@ -133,10 +125,10 @@ absl::Status PublishCheckpoint(const std::string& draft, const std::string& fold
   const std::string path = PathOf(draft, CheckpointManifest::kFileName);
   RETURN_IF_ERROR(comm::WriteWhole(path, ManifestText(manifest)));
   RETURN_IF_ERROR(SumOf(path, /*flush=*/true).status());
-  RETURN_IF_ERROR(FlushFolder(draft));
+  RETURN_IF_ERROR(comm::FlushFolder(draft));
   RETURN_IF_ERROR(RemoveCheckpoint(folder));
   if (std::rename(draft.c_str(), folder.c_str()) != 0) return absl::ErrnoToStatus(errno, absl::StrCat(draft, ": cannot be renamed to ", folder));
-  return FlushFolder(fs::path(folder).parent_path().string());
+  return comm::FlushFolder(fs::path(folder).parent_path().string());
 }
 
 absl::StatusOr<CheckpointManifest> CheckCheckpoint(const std::string& folder) {

@@ -1,5 +1,6 @@
 --- From a step to new weights: its gradient, clipped by max_grad_norm and by its norm's history (spike_clip), and the optimizer's step. A step whose loss or gradient is no number
 -- updates nothing: it ends the run, or is left out (on_nonfinite).
+local config = require "moonring.config"
 local nonfinite = require "moonring.nonfinite"
 local trainer = require "moonring.native.trainer"
 
@@ -31,7 +32,7 @@ local function leave_out(self, fault)
   self.skipped, self.in_a_row = self.skipped + 1, self.in_a_row + 1
   if self.in_a_row == IN_A_ROW then error(fault .. ("; %d steps in a row were left out: stopped"):format(IN_A_ROW), 0) end
   self.runtime:take_back()
-  self.say(fault:gsub("^ABORTED: ", "") .. "; the step is left out")
+  self.say(config.words(fault) .. "; the step is left out")
 end
 
 --- Makes step k at a learning rate. Returns { loss, metrics, norm } of it; of a step that is left out nothing. Every rank must call it.
