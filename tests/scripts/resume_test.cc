@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -258,6 +259,50 @@ TEST_F(ResumeTest, SaysWhatIsWrong) {
   const CommandResult anew = Train("alone", {"max_steps=2", "resume_from_checkpoint=auto"});
   ASSERT_THAT(anew, Succeeds());
   EXPECT_EQ(Steps("alone").size(), 2);
+}
+
+// max_restarts: ranks that are killed are started again, by a launcher that a single rank has too; a sandbox does not keep them from learning of it.
+TEST_F(ResumeTest, RanksThatFailAreStartedAgain) {
+  fs::copy(Runfile("tests/golden/stages"), Path("stages"), fs::copy_options::recursive);  // a sandbox follows links, and runfiles are links
+  const Words words = {"model_name_or_path=stages/model", "dataset_dir=stages/data", "max_steps=60", "save_steps=5", "save_total_limit=2"};
+  const std::vector<std::tuple<std::string, Words, Words>> kinds = {{"one", {}, {}},
+                                                                    {"two", {"sequence_parallel_size=2"}, {}},
+                                                                    {"boxed", {"sequence_parallel_size=2"}, {"--sandbox", "--sandbox-root", folder_}}};
+  for (const auto& [name, more, options] : kinds) {
+    SCOPED_TRACE(name);
+    const std::string again = name + "_again";
+    ASSERT_THAT(Train(name, words + more), Succeeds());
+    Command command(Options(CommandOf(again, words + more + Words{"max_restarts=2"}, options), 120));
+    for (const char* step : {"step 7/60", "step 31/60"}) {
+      ASSERT_TRUE(command.WaitForOutput(step)) << command.Wait().Describe();
+      kill(command.Children().back(), SIGKILL);
+    }
+    const CommandResult result = command.Wait();
+    ASSERT_THAT(result, Succeeds());
+    EXPECT_THAT(result.err, AllOf(HasSubstr("ended by signal 9"), HasSubstr("starts again (1 of 2)"), HasSubstr("starts again (2 of 2)"), HasSubstr("goes on after step ")));
+    ExpectSameRun(name, again);
+  }
+}
+
+// Over an older run's folder: its checkpoints are not taken for those of the run that is started again. Under torchrun it is torchrun that starts it again, and says so.
+TEST_F(ResumeTest, StartedAgainItTakesItsOwnCheckpointsAlone) {
+  const Words words = {"max_steps=20", "save_strategy=no", "max_restarts=1"};
+  ASSERT_THAT(Train("out", {"max_steps=2"}), Succeeds());
+  Command command(Options(CommandOf("out", words + Words{"overwrite_output_dir=true"}), 120));
+  ASSERT_TRUE(command.WaitForOutput("step 7/20")) << command.Wait().Describe();
+  kill(command.Children().back(), SIGKILL);
+  const CommandResult result = command.Wait();
+  ASSERT_THAT(result, Succeeds());
+  EXPECT_THAT(result.err, AllOf(HasSubstr("passed over: out/checkpoint-2: of an earlier run in this folder"), Not(HasSubstr("goes on after step"))));
+  ASSERT_THAT(Train("unbroken", words), Succeeds());
+  ExpectSameRun("unbroken", "out");
+
+  ASSERT_THAT(Train("torchrun", {"max_steps=2"}), Succeeds());
+  CommandOptions options = Options(CommandOf("torchrun", {"max_steps=3"}), 120);
+  options.environment["TORCHELASTIC_RESTART_COUNT"] = "1";
+  const CommandResult second = RunMoonring(options);
+  ASSERT_THAT(second, Succeeds());
+  EXPECT_THAT(second.err, HasSubstr("goes on after step 2, from torchrun/checkpoint-2"));
 }
 
 // kill -9 at random moments, of the command or of one of its ranks, in training and in saving: each time the run goes on from what is whole. Saves come at each
