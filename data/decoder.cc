@@ -15,8 +15,7 @@
 #include "data/byte_alphabet.h"
 #include "data/json_fields.h"
 #include "data/metaspace_fields.h"
-#include "data/pattern_field.h"
-#include "data/regex.h"
+#include "data/replacement.h"
 #include "data/utf8.h"
 
 namespace moonring::data {
@@ -26,6 +25,7 @@ class Decoder::Stage {
   virtual ~Stage() = default;
   virtual bool SeesEachByItself() const { return false; }
   virtual Pieces Run(Pieces pieces) const = 0;
+  virtual double Growth() const { return 1.0; }  // data/replacement.h
 };
 
 namespace {
@@ -77,16 +77,12 @@ class JoinStage final : public Decoder::Stage {
 
 class ReplaceStage final : public RewritingStage {
  public:
-  ReplaceStage(std::shared_ptr<const Regex> pattern, std::string content) : pattern_(std::move(pattern)), content_(std::move(content)) {}
-  std::string Rewrite(absl::string_view piece, bool) const override {
-    std::string out;
-    pattern_->Split(piece, [&](absl::string_view part, bool match) { absl::StrAppend(&out, match ? absl::string_view(content_) : part); });
-    return out;
-  }
+  explicit ReplaceStage(Replacement replacement) : replacement_(std::move(replacement)) {}
+  double Growth() const override { return replacement_.growth; }
+  std::string Rewrite(absl::string_view piece, bool) const override { return replacement_.Apply(piece); }
 
  private:
-  const std::shared_ptr<const Regex> pattern_;
-  const std::string content_;
+  const Replacement replacement_;
 };
 
 class StripStage final : public RewritingStage {
@@ -203,15 +199,12 @@ absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStripStage(const nlohm
   return std::make_unique<StripStage>(std::move(content), start, stop);
 }
 
-absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeReplaceStage(const nlohmann::json& description, absl::string_view where) {
-  ASSIGN_OR_RETURN(auto pattern, PatternField(description, "pattern", where));
-  ASSIGN_OR_RETURN(std::string content, StringField(description, "content", where));
-  return std::make_unique<ReplaceStage>(std::move(pattern), std::move(content));
-}
-
 // All types but ByteLevel and Sequence.
 absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStage(absl::string_view type, const nlohmann::json& description, absl::string_view where) {
-  if (type == "Replace") return MakeReplaceStage(description, where);
+  if (type == "Replace") {
+    ASSIGN_OR_RETURN(Replacement replacement, Replacement::FromJson(description, where));
+    return std::make_unique<ReplaceStage>(std::move(replacement));
+  }
   if (type == "Strip") return MakeStripStage(description, where);
   if (type == "ByteFallback") return std::make_unique<ByteFallbackStage>();
   if (type == "Fuse") return std::make_unique<JoinStage>(/*repair=*/false);
@@ -258,6 +251,8 @@ absl::Status Decoder::Append(const nlohmann::json& description, const std::strin
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(auto stage, MakeStage(type, description, where));
+  growth_ *= stage->Growth();
+  RETURN_IF_ERROR(CheckGrowth(growth_, where));
   stages_.push_back(std::move(stage));
   return absl::OkStatus();
 }

@@ -59,7 +59,8 @@ class Decoder {
   absl::Status Append(const nlohmann::json& description, const std::string& where);
 
   std::vector<std::unique_ptr<const Stage>> stages_;
-  size_t head_ = 0;  // stages before this one see each token by itself
+  double growth_ = 1.0;  // of all stages
+  size_t head_ = 0;      // stages before this one see each token by itself
 };
 
 }  // namespace moonring::data

@@ -13,8 +13,7 @@
 #include "comm/status_macros.h"
 #include "data/characters_map.h"
 #include "data/json_fields.h"
-#include "data/pattern_field.h"
-#include "data/regex.h"
+#include "data/replacement.h"
 #include "data/utf8.h"
 
 namespace moonring::data {
@@ -24,6 +23,7 @@ class Normalizer::Stage {
   virtual ~Stage() = default;
   virtual bool Keeps(absl::string_view text) const { return false; }  // whether Rewrite would change nothing, where that is seen cheaply
   virtual std::string Rewrite(absl::string_view text) const = 0;
+  virtual double Growth() const { return 1.0; }  // data/replacement.h
 };
 
 namespace {
@@ -229,17 +229,12 @@ class PrependStage final : public Normalizer::Stage {
 
 class ReplaceStage final : public Normalizer::Stage {
  public:
-  ReplaceStage(std::shared_ptr<const Regex> pattern, std::string content) : pattern_(std::move(pattern)), content_(std::move(content)) {}
-
-  std::string Rewrite(absl::string_view text) const override {
-    std::string out;
-    pattern_->Split(text, [&](absl::string_view part, bool match) { absl::StrAppend(&out, match ? absl::string_view(content_) : part); });
-    return out;
-  }
+  explicit ReplaceStage(Replacement replacement) : replacement_(std::move(replacement)) {}
+  double Growth() const override { return replacement_.growth; }
+  std::string Rewrite(absl::string_view text) const override { return replacement_.Apply(text); }
 
  private:
-  const std::shared_ptr<const Regex> pattern_;
-  const std::string content_;
+  const Replacement replacement_;
 };
 
 using MadeStage = absl::StatusOr<std::unique_ptr<const Normalizer::Stage>>;
@@ -285,9 +280,8 @@ MadeStage MakeStage(const nlohmann::json& description, absl::string_view where) 
     return std::make_unique<PrependStage>(std::move(prefix));
   }
   if (type == "Replace") {
-    ASSIGN_OR_RETURN(auto pattern, PatternField(description, "pattern", where));
-    ASSIGN_OR_RETURN(std::string content, StringField(description, "content", where));
-    return std::make_unique<ReplaceStage>(std::move(pattern), std::move(content));
+    ASSIGN_OR_RETURN(Replacement replacement, Replacement::FromJson(description, where));
+    return std::make_unique<ReplaceStage>(std::move(replacement));
   }
   return absl::UnimplementedError(absl::StrCat(where, ": normalizer type \"", type, "\" is not supported"));
 }
@@ -311,6 +305,8 @@ absl::Status Normalizer::Append(const nlohmann::json& description, const std::st
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(auto stage, MakeStage(description, where));
+  growth_ *= stage->Growth();
+  RETURN_IF_ERROR(CheckGrowth(growth_, where));
   stages_.push_back(std::move(stage));
   return absl::OkStatus();
 }

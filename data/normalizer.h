@@ -45,6 +45,7 @@ class Normalizer {
   absl::Status Append(const nlohmann::json& description, const std::string& where);
 
   std::vector<std::unique_ptr<const Stage>> stages_;
+  double growth_ = 1.0;  // of all stages
 };
 
 }  // namespace moonring::data

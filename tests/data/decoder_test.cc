@@ -49,6 +49,9 @@ TEST(Decoder, RefusesByNameAndPlace) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("decoder.content: wanted one character, found \"ab\"")));
   EXPECT_THAT(refusal({{"type", "Strip"}, {"content", "a"}, {"start", 1}}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no \"stop\"")));
   EXPECT_THAT(refusal({{"type", "Replace"}, {"pattern", {{"String", "a"}}}}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no \"content\"")));
+  const json growing = {{"type", "Replace"}, {"pattern", {{"Regex", "."}}}, {"content", std::string(2000, 'a')}};
+  EXPECT_THAT(refusal({{"type", "Sequence"}, {"decoders", {growing, growing}}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("t.json: decoder.decoders[1]: with this Replace the chain could make a text")));
 }
 
 }  // namespace

@@ -44,6 +44,17 @@ TEST(Normalizer, RefusesByNameAndPlace) {
   EXPECT_THAT(Normalizer::FromJson(json::array(), "normalizer"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted an object, found an array")));
 }
 
+// Ten steps, each of which makes ten letters of one.
+TEST(Normalizer, RefusesAChainThatExplodes) {
+  json parts = json::array();
+  for (int i = 0; i < 10; ++i) parts.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aaaaaaaaaa"}});
+  EXPECT_THAT(Normalizer::FromJson({{"type", "Sequence"}, {"normalizers", parts}}, "normalizer"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("normalizer.normalizers[6]: with this Replace the chain could make a text 1e+07 times longer")));
+  parts = json::array();  // these do not lengthen
+  for (int i = 0; i < 50; ++i) parts.push_back({{"type", "Replace"}, {"pattern", {{"String", "``"}}}, {"content", "\""}});
+  EXPECT_TRUE(Normalizer::FromJson({{"type", "Sequence"}, {"normalizers", parts}}, "normalizer").ok());
+}
+
 TEST(Utf8, ReplacesEachMaximalMalformedPart) {
   EXPECT_EQ(ReplaceMalformedUtf8("a\xF0\x9F\x98z"), "a\uFFFDz");          // cut short: one part
   EXPECT_EQ(ReplaceMalformedUtf8("\xC0\x80"), "\uFFFD\uFFFD");            // overlong: each byte
