@@ -4,8 +4,8 @@
 // What stops a script that does not stop by itself: a number of instructions, bytes of memory, the wish of another thread.
 //
 //   instructions  counted by LuaJIT's hook, 1,000 at a time. LuaJIT calls no hook from compiled code, so a state that is watched must interpret. Once over, every
-//                 further instruction raises the error again: neither pcall nor a coroutine goes on. One call into C is one instruction, however long it takes:
-//                 a forward pass, or a pattern of string.find that goes back over its text again and again. At the bottom of a stack that is full LuaJIT has no room
+//                 further instruction raises the error again: neither pcall nor a coroutine goes on. One call into C is one instruction, however long it takes
+//                 (a forward pass); patterns that could take for ever are matched in Lua (lua/moonring/patterns.lua). At the bottom of a stack that is full LuaJIT has no room
 //                 to call the hook; what it raises instead must be caught for a script to go on there, so each error that is caught counts 1,000 too
 //                 (lua/moonring/sandbox.lua).
 //   memory        the confinement's: Lua's heap is charged to it by the state's allocator; where it nears the limit, garbage is collected first

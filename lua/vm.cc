@@ -191,6 +191,7 @@ Vm::Vm(Host host) : host_(std::make_unique<Host>(std::move(host))), state_(NewSt
     OpenLibraries(L);
     AddLoader(L);
     if (host_->embedded) CallOwn(L, "moonring.outlet", "install", 0);
+    if (host_->limits.instructions > 0 || host_->limits.cancel != nullptr) CallOwn(L, "moonring.patterns", "guard", 0);
     if (host_->sandbox) CallOwn(L, "moonring.sandbox", "confine", 0);
   });
   if (error.exit_code != 0) throw std::runtime_error(error.message);

@@ -250,6 +250,11 @@ TEST_F(FewInstructions, NoLoopGoesOn) {
            "local m = require 'moonring' while true do pcall(m.scope, function() while true do end end) end",
            "local m = require 'moonring' while true do pcall(m.no_grad, function() while true do end end) end",
            "for i = 1, 1e9 do require 'moonring'.tensor { 1 } end",
+           "string.find(('a'):rep(1e4), '.-.-.-.-.-b')",
+           "return (('a'):rep(40)):match(('a?'):rep(40) .. ('a'):rep(40))",
+           "for _ in ('a'):rep(1e4):gmatch '.*.*.*b' do end",
+           "('('):rep(1e5):gsub('%b()', '')",
+           "('a'):rep(1e4):gsub('(.*)(.*)%1%2b', {})",
        }) {
     const auto begin = std::chrono::steady_clock::now();
     const ScriptError error = Run(script);
@@ -260,6 +265,64 @@ TEST_F(FewInstructions, NoLoopGoesOn) {
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << script;
   }
   EXPECT_EQ(Run("local n = 0 for i = 1, 1e4 do n = n + i end assert(n == 50005000)").message, "");  // each run counts from zero
+}
+
+// The functions of patterns.lua beside LuaJIT's own, over random patterns and texts.
+TEST_F(Confined, PatternsMatchAsLuaJitsDo) {
+  host().sandbox = false;
+  const ScriptError error = Run(R"lua(
+    local patterns = require "moonring.patterns"
+    math.randomseed(7)
+    local function some(list) return list[math.random(#list)] end
+    local function text() local t = {} for i = 1, math.random(0, 12) do t[i] = some { "a", "b", "a", "1", " ", "(", ")", "%", "]", "^", "-", "\0", "\255", "A" } end return table.concat(t) end
+    local CLASSES = { "a", "b", ".", "%a", "%d", "%s", "%W", "%%", "[ab]", "[^a]", "[a-z]", "[%w%-]", "[]a]", "[^]]", "%(", "1", "^", "$", "%x", "%u", "%z", "]", "-", "%p", "%a?\0" }
+    local function pattern()
+      local t = { math.random(4) == 1 and "^" or "" }
+      local open, closed = {}, 0
+      for i = 1, math.random(0, 6) do
+        local kind = math.random(14)
+        if kind == 1 then t[#t + 1] = "(" open[#open + 1] = true
+        elseif kind == 2 and #open > 0 then t[#t + 1] = ")" open[#open] = nil closed = closed + 1
+        elseif kind == 3 then t[#t + 1] = "()"
+        elseif kind == 4 then t[#t + 1] = "%b()"
+        elseif kind == 5 then t[#t + 1] = "%f[%w]"
+        elseif kind == 6 and #open == 0 and closed > 0 and not table.concat(t):find("()", 1, true) then t[#t + 1] = "%1"
+        else t[#t + 1] = some(CLASSES) .. some { "", "", "*", "+", "-", "?" } end
+      end
+      t[#t + 1] = (")"):rep(#open)
+      t[#t + 1] = math.random(4) == 1 and "$" or ""
+      return table.concat(t)
+    end
+    local function results(f, ...)
+      local r = { pcall(f, ...) }
+      if not r[1] then return "error" end
+      for i = 1, 12 do r[i] = type(r[i]) == "string" and ("%q"):format(r[i]) or tostring(r[i]) end
+      return table.concat(r, " ")
+    end
+    local function all(gmatch)
+      return function(...)
+        local found = {}
+        for a, b, c in gmatch(...) do found[#found + 1] = ("%s|%s|%s"):format(tostring(a), tostring(b), tostring(c)) end
+        return table.concat(found, ";")
+      end
+    end
+    local errors, found = 0, 0
+    for i = 1, 40000 do
+      local s, p, init = text(), pattern(), some { 1, 1, 1, 2, -1, -3, 0, 20 }
+      local with = some { "x", "<%0>", "%%", "%1", "", { a = "A", [" "] = false }, function(a) return a == "a" and "!" or nil end }
+      for name, arguments in pairs { find = { s, p, init }, match = { s, p, init }, gmatch = { s, p }, gsub = { s, p, with, some { nil, 0, 1, 2 } } } do
+        local ours, theirs = patterns.counted[name], string[name]
+        if name == "gmatch" then ours, theirs = all(ours), all(theirs) end
+        local mine, wanted = results(ours, unpack(arguments)), results(theirs, unpack(arguments))
+        if mine == "error" then errors = errors + 1 else
+          if name == "find" and not wanted:find "^true nil" then found = found + 1 end
+          assert(mine == wanted, ("%s %q %q %s: %s, LuaJIT's is %s"):format(name, s, p, tostring(arguments[3]), mine, wanted))
+        end
+      end
+    end
+    assert(errors < 40000 and found > 5000, errors .. " errors, " .. found .. " found")
+  )lua");
+  EXPECT_EQ(error.message, "");
 }
 
 class LittleMemory : public Confined {
