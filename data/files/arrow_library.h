@@ -1,5 +1,5 @@
-// libmoonring_arrow.so, which links Arrow's C++ library (60 MB) and so is loaded where it is first needed: from lib/ beside the program (//:dist), else from
-// the program's runfiles. Arrow's own libraries come from runfiles, or in //:dist from Python's pyarrow.
+// libmoonring_arrow.so, which links Arrow's C++ library (60 MB) and so is loaded where it is first needed: from lib/ beside the program (//:dist), from
+// the program's runfiles, or from where libmoonring.so lies in a program that embeds Moonring. Arrow's own libraries come from runfiles, or in //:dist from Python's pyarrow.
 #ifndef MOONRING_DATA_FILES_ARROW_LIBRARY_H_
 #define MOONRING_DATA_FILES_ARROW_LIBRARY_H_
 

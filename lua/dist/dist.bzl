@@ -32,15 +32,15 @@ def _dist_impl(ctx):
         mnemonic = "Dist",
         progress_message = "Laying out %s" % folder.short_path,
     )
-    return [DefaultInfo(files = depset([folder]))]
+    return [DefaultInfo(files = depset([folder]), runfiles = ctx.runfiles([folder]))]
 
 dist = rule(
     implementation = _dist_impl,
     doc = """Makes the folder NAME:
       moonring       the launcher, which finds LibTorch
       moonring-bin   the host, stripped; its RUNPATH has $ORIGIN/lib
-      lib/           the libraries that neither every system nor every LibTorch has
-      lua/ scripts/  what the host finds beside itself""",
+      lib/           the libraries that neither every system nor every LibTorch has, and libmoonring.so
+      lua/ scripts/  what the host finds beside itself, and libmoonring.so one folder up; lua/embed.h""",
     attrs = {
         "host": attr.label(executable = True, cfg = "target", mandatory = True),
         "launcher": attr.label(allow_single_file = True, mandatory = True),
