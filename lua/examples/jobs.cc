@@ -9,6 +9,7 @@
 namespace moonring::examples {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 
 // What can be known of a configuration before it is a job's turn. It runs confined, so a path that leads out is refused too.
@@ -79,24 +80,30 @@ Jobs::Added Jobs::Add(const json& configuration) {
   if (!configuration.is_object()) return {400, "", "wanted a JSON object of a configuration's keys"};
   auto job = std::make_shared<Job>();
   job->jobs = this;
+  const fs::path jobs = fs::path(options_.root) / "jobs";
+  fs::path folder;
   int number = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (waiting_.size() >= options_.most_waiting) return {429, "", "too many jobs are waiting"};
-    number = ++last_;
+    std::error_code failed;
+    fs::create_directories(jobs, failed);
+    do {  // a number that no job has had, before this process either
+      number = ++last_;
+      folder = jobs / std::to_string(number);
+    } while (!failed && !fs::create_directory(folder, failed));
+    if (failed) return {500, "", "the job's folder cannot be made: " + failed.message()};
   }
   job->id = std::to_string(number);
-  const std::filesystem::path folder = std::filesystem::path(options_.root) / "jobs" / job->id;
   job->config = folder / "config.json";
   json whole = configuration;
   if (!whole.contains("output_dir")) whole["output_dir"] = (folder / "output").string();
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
   std::ofstream(job->config) << whole.dump(2) << "\n";
   std::string error;
   const moonring_code code = Check(job->config, error);
   if (code != MOONRING_OK) {
-    std::filesystem::remove_all(folder, failed);
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
     return {code == MOONRING_PERMISSION_DENIED ? 403 : 400, "", Words(error)};
   }
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -32,7 +32,7 @@ struct JobsOptions {
 class Jobs {
  public:
   struct Added {
-    int status = 202;  // of HTTP: 400 a wrong configuration, 403 a path outside of the root, 429 too many jobs wait
+    int status = 202;  // of HTTP: 400 a wrong configuration, 403 a path outside of the root, 429 too many jobs wait, 500 no folder for it
     std::string id, error;
   };
 

@@ -31,8 +31,13 @@ class Service : public Workplace {
   Service() {
     WriteModel("model");
     WriteConfig();  // for its data
+    Start();
+  }
+  ~Service() override { Stop(); }
+
+  void Start() {
     int ends[2];
-    EXPECT_EQ(pipe(ends), 0);
+    ASSERT_EQ(pipe(ends), 0);
     const std::string program = Runfile("lua/examples/service");
     pid_ = fork();
     if (pid_ == 0) {
@@ -48,7 +53,7 @@ class Service : public Workplace {
     client_ = std::make_unique<httplib::Client>("127.0.0.1", port);
     client_->set_read_timeout(60);
   }
-  ~Service() override {
+  void Stop() {
     kill(pid_, SIGTERM);
     int status = 0;
     waitpid(pid_, &status, 0);
@@ -103,6 +108,20 @@ TEST_F(Service, TrainsTwoJobsAtOnceToTheEnd) {
   EXPECT_EQ(Get("/jobs").body.size(), 2u);
 }
 
+// Started again over the same folder: what earlier jobs left is theirs.
+TEST_F(Service, NumbersGoOn) {
+  const std::string id = Post(Configuration()).body["id"];
+  Wait(id, "done");
+  Stop();
+  Start();
+  EXPECT_EQ(Post(Configuration({{"learning_rat", 1}})).status, 400);
+  const Answered next = Post(Configuration());
+  ASSERT_EQ(next.status, 202) << next.body;
+  EXPECT_NE(next.body["id"], id);
+  Wait(next.body["id"], "done");
+  EXPECT_TRUE(std::filesystem::exists(Path("jobs/" + id + "/output/model.safetensors")));
+}
+
 TEST_F(Service, CancelsAJob) {
   const Answered added = Post(Configuration({{"max_steps", 1000000}}));
   ASSERT_EQ(added.status, 202) << added.body;
@@ -128,7 +147,8 @@ TEST_F(Service, RefusesWhatIsWrong) {
   }
   // What only the run can see ends the job, not the service.
   const Answered data = Post(Configuration({{"dataset_dir", "/etc"}}));
-  if (data.status == 202) EXPECT_THAT(Wait(data.body["id"], "failed")["error"].get<std::string>(), HasSubstr("is outside of the roots"));
+  ASSERT_EQ(data.status, 202) << data.body;
+  EXPECT_THAT(Wait(data.body["id"], "failed")["error"].get<std::string>(), HasSubstr("is outside of the roots"));
   EXPECT_EQ(Get("/jobs/99").status, 404);
   EXPECT_EQ(Take(client_->Delete("/jobs/99")).status, 404);
 }
