@@ -46,10 +46,10 @@ absl::StatusOr<ordered_json> Object(const TokenizerFiles& files, const char* nam
 
 std::string TextOf(const ordered_json& value) { return value.dump(2, ' ', /*ensure_ascii=*/false) + "\n"; }
 
-// A token is its text, or an object that has it as its content.
+// A token is its text, or an object that has it as its content. "" of what is neither: the tokenizer, which needs it, says so.
 std::string ContentOf(const ordered_json& token) {
-  if (token.is_string()) return token.get<std::string>();
-  return token.is_object() ? token.value("content", "") : "";
+  const ordered_json text = token.is_object() ? token.value("content", ordered_json()) : token;
+  return text.is_string() ? text.get<std::string>() : "";
 }
 
 ordered_json DecoderEntry(const AddedToken& token) {
