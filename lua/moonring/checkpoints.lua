@@ -73,15 +73,21 @@ end
 --- Goes on after a checkpoint: its step, and what state() gave then.
 function Checkpoints:resume(step, state)
   self.best, self.stale, self.newest = state.best, state.stale, step
-  local kept = checkpoints.list(self.dir)
-  for i = #kept, 1, -1 do
-    if kept[i] <= step then self.kept[#self.kept + 1] = self.dir .. "/checkpoint-" .. kept[i] end
+  if self.mesh:rank() ~= 0 then return end
+  local is_own = { [step] = true } -- the folder may have checkpoints of an earlier run too
+  for _, kept in ipairs(state.kept or {}) do is_own[kept] = true end
+  for _, kept in ipairs(checkpoints.list(self.dir)) do
+    if is_own[kept] then table.insert(self.kept, 1, self.dir .. "/checkpoint-" .. kept) end
   end
-  if self.mesh:rank() == 0 and self.kept[#self.kept] == self.dir .. "/checkpoint-" .. step then rotate(self) end -- it is whole: a full disk has room again
+  if self.kept[#self.kept] == self.dir .. "/checkpoint-" .. step then rotate(self) end -- it is whole: a full disk has room again
 end
 
---- What of this a checkpoint holds.
-function Checkpoints:state() return { best = self.best, stale = self.stale } end
+--- What of this a checkpoint holds; by rank 0.
+function Checkpoints:state()
+  local kept = {}
+  for i, folder in ipairs(self.kept) do kept[i] = tonumber(folder:match "%d+$") end
+  return { best = self.best, stale = self.stale, kept = kept }
+end
 
 -- What went wrong on the first rank where something did, the same on all; nil where all is well.
 local function agreed(self, ok, why)

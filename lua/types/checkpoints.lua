@@ -56,7 +56,7 @@ function Checkpoints:judge(evaluation, step) end
 function Checkpoints:resume(step, state) end
 
 --- What of this a checkpoint holds.
----@return table { best, stale }
+---@return table { best, stale, kept }
 function Checkpoints:state() end
 
 --- Begins to save checkpoint-STEP; what fails costs this checkpoint alone, and is said. Collective over all ranks.

@@ -228,6 +228,14 @@ TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
   EXPECT_THAT(anew.err, AllOf(HasSubstr("passed over: out/checkpoint-2"), HasSubstr("step 1/3")));
   ASSERT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=auto"}), Succeeds());
   EXPECT_EQ(Steps("out").size(), 4);
+  // A limit counts the run's own.
+  ASSERT_THAT(Train("limit", {"max_steps=3", "save_steps=3"}), Succeeds());
+  ASSERT_THAT(Train("limit", {"max_steps=2", "save_steps=2", "overwrite_output_dir=true"}), Succeeds());
+  for (const char* steps : {"max_steps=4", "max_steps=4", "max_steps=6"}) {
+    ASSERT_THAT(Train("limit", {steps, "save_steps=2", "save_total_limit=2", "resume_from_checkpoint=true"}), Succeeds());
+    for (const char* kept : {"checkpoint-3", "checkpoint-4"}) EXPECT_TRUE(fs::exists(Path(std::string("limit/") + kept))) << kept << " after " << steps;
+    EXPECT_EQ(fs::exists(Path("limit/checkpoint-2")), steps == std::string("max_steps=4"));
+  }
   // What is refused leaves an empty folder empty.
   EXPECT_EQ(Train("other", {"max_steps=1", "dataset=unknown"}).exit_code, 2);
   ASSERT_THAT(Train("other", {"max_steps=1"}), Succeeds());
