@@ -27,7 +27,8 @@ CheckpointPublisher::CheckpointPublisher(PublisherOptions options)
     : options_(std::move(options)), thread_([this, confined = comm::CurrentConfinement()] {
         const comm::ConfinedScope scope(confined);
         result_ = Run();
-        finished_.Notify();
+        finished_ = true;
+        finished_.notify_all();
       }) {}
 
 CheckpointPublisher::~CheckpointPublisher() {
@@ -36,7 +37,7 @@ CheckpointPublisher::~CheckpointPublisher() {
 }
 
 const absl::Status& CheckpointPublisher::result() const {
-  finished_.WaitForNotification();
+  finished_.wait(false);
   return result_;
 }
 

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 
 namespace moonring::trainer {
@@ -35,7 +34,7 @@ class CheckpointPublisher {
   CheckpointPublisher(const CheckpointPublisher&) = delete;
   CheckpointPublisher& operator=(const CheckpointPublisher&) = delete;
 
-  bool done() const { return finished_.HasBeenNotified(); }
+  bool done() const { return finished_; }
   // Waits. On rank 0 OK says that the checkpoint is whole; elsewhere that this rank's files are on the disk. DEADLINE_EXCEEDED where a rank's are not in time.
   const absl::Status& result() const;
 
@@ -45,8 +44,7 @@ class CheckpointPublisher {
 
   const PublisherOptions options_;
   absl::Status result_;
-  std::atomic<bool> hurry_ = false;
-  absl::Notification finished_;
+  std::atomic<bool> hurry_ = false, finished_ = false;
   std::thread thread_;
 };
 
