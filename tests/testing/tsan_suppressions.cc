@@ -8,6 +8,8 @@ extern "C" const char* __tsan_default_suppressions() {  // NOLINT: the runtime's
       "race:libtorch_cpu.so\n"
       "race:libc10.so\n"
       // OpenMP's workers: where a parallel region begins and ends libgomp orders them by futexes of its own.
-      "race:gomp_thread_start\n";
+      "race:gomp_thread_start\n"
+      // Debian's abseil makes its table of error names once, which it orders by its own call_once.
+      "race:StrErrorInternal\n";
 }
 #endif
