@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/memory_account.h"
 #include "comm/torch_status.h"
+#include "lua/native_stack.h"
 
 namespace moonring::lua {
 namespace {
@@ -45,7 +46,8 @@ std::string NameOf(lua_State* L, lua_CFunction function) {
 int Guarded(lua_State* L, lua_CFunction function) {
   absl::Status status;
   try {
-    return function(L);
+    if (!NativeStackIsShort()) return function(L);
+    status = absl::ResourceExhaustedError("stack overflow: Lua and C call each other too deep");
   } catch (const std::bad_alloc&) {
     status = absl::ResourceExhaustedError(comm::OutOfMemory("data and libraries", 0));
   } catch (const std::exception& exception) {

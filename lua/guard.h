@@ -9,7 +9,7 @@
 //
 // (the user's script and line where one is on the stack, the bound function, the status code, the message). Lua's own
 // errors pass through untouched: LuaJIT unwinds by the platform's unwinder, so destructors run for them too, and
-// nothing here catches `...`.
+// nothing here catches `...`. Where the thread's stack comes to its end (lua/native_stack.h) a call is refused: RESOURCE_EXHAUSTED.
 
 #include <lua.hpp>
 

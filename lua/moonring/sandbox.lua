@@ -45,7 +45,7 @@ local KNOWN, KNOWN_OS, KNOWN_SYSTEM = names(_G), names(os), names(system)
 local IO = { "stdin", "stdout", "stderr", "read", "write", "flush" }
 local GONE = { "debug", "jit", "ffi", "newproxy", "module", "loadfile", "dofile", "setfenv", "getfenv", "loadstring", "gcinfo" }
 
-local raw_pcall, raw_resume, raw_load = pcall, coroutine.resume, load
+local raw_pcall, raw_resume, raw_wrap, raw_load = pcall, coroutine.resume, coroutine.wrap, load
 
 -- Errors that are caught are counted (lua/limits.h): whatever catches one passes here.
 local function counted(ok, ...)
@@ -53,7 +53,20 @@ local function counted(ok, ...)
   return ok, ...
 end
 local function counted_pcall(f, ...) return counted(raw_pcall(f, ...)) end
-local function counted_resume(thread, ...) return counted(raw_resume(thread, ...)) end
+local function counted_resume(thread, ...)
+  system.check_stack()
+  return counted(raw_resume(thread, ...))
+end
+
+-- What LuaJIT runs in C and calls Lua from again: nested without end it would crash the process (lua/native_stack.h).
+local NESTING = { string = { "format", "gsub" }, table = { "foreach", "foreachi", "sort" } }
+local function shallow(f)
+  return function(...)
+    system.check_stack()
+    return f(...)
+  end
+end
+local function shallow_wrap(f) return shallow(raw_wrap(f)) end
 
 -- A handler that runs where the error was raised would run without the count of instructions while it is the count that raised it.
 local function xpcall_after(f, handler, ...)
@@ -75,6 +88,10 @@ function sandbox.confine()
   for name in pairs(package.preload) do package.preload[name] = nil end
   for i = #package.loaders, 3, -1 do package.loaders[i] = nil end -- the first looks in preload, the second among Moonring's own
   package.path, package.cpath, package.loadlib, package.searchpath, package.seeall = "", "", nil, nil, nil
+  for library, functions in pairs(NESTING) do
+    for _, name in ipairs(functions) do _G[library][name] = shallow(_G[library][name]) end
+  end
+  print, coroutine.wrap = shallow(print), shallow_wrap
   pcall, xpcall, coroutine.resume = counted_pcall, xpcall_after, counted_resume -- Moonring's modules catch errors of functions that a script hands them
   string.dump = nil -- strings share the host's functions: ("").dump
 end
@@ -95,6 +112,7 @@ end
 -- load and loadstring: source text alone (bytecode can do anything), in these globals.
 local function text_loader(globals)
   return function(chunk, name, _, env)
+    system.check_stack()
     local loaded, why = raw_load(chunk, name, "t", env or globals)
     counted(loaded) -- an error of a function that gives the text
     return loaded, why

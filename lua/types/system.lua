@@ -116,6 +116,9 @@ function system.preemption() end
 --- Ends the process as SIGTERM does where nobody catches it; in an embedded runtime ends the run with the error CANCELLED.
 function system.end_as_preempted() end
 
+--- For the sandbox: an error where the thread's stack comes to its end (lua/native_stack.h).
+function system.check_stack() end
+
 --- For the sandbox: an error was caught, which counts among a script's instructions (lua/limits.h).
 function system.count_caught() end
 

@@ -1,9 +1,12 @@
 // A script that wants out: what it may try, and that it comes to nothing. (What a sandboxed script can do is in vm_test.cc.)
 
+#include <pthread.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -265,6 +268,36 @@ TEST_F(FewInstructions, NoLoopGoesOn) {
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << script;
   }
   EXPECT_EQ(Run("local n = 0 for i = 1, 1e4 do n = n + i end assert(n == 50005000)").message, "");  // each run counts from zero
+}
+
+// Lua and C in turn, without end, on threads of small stacks.
+TEST_F(Confined, NestingEndsInAnError) {
+  constexpr char kScript[] = R"lua(
+    local m, n = require "moonring", 0
+    local function deep(f) n = 0 local done, why = pcall(f) assert(not done and tostring(why):find("overflow", 1, true) and n > 5, n .. " " .. tostring(why)) end
+    local function gsub() n = n + 1 return (("x"):gsub("x", gsub)) end deep(gsub)
+    local function scope() n = n + 1 m.scope(scope) end deep(scope)
+    local function sort() n = n + 1 table.sort({ 3, 2, 1 }, sort) end deep(sort)
+    local function wrap() n = n + 1 coroutine.wrap(wrap)() end deep(wrap)
+    local format = setmetatable({}, { __tostring = function(t) n = n + 1 return (("%s"):format(t)) end }) deep(function() return ("%s"):format(format) end)
+    local function resume() n = n + 1 coroutine.resume(coroutine.create(resume)) end resume()
+    local function load_() n = n + 1 load(load_) end load_()
+  )lua";
+  for (const size_t kilobytes : {1024, 256}) {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, kilobytes << 10);
+    std::string message;
+    std::function<void()> task = [&] { message = Run(kScript).message; };
+    pthread_t thread;
+    ASSERT_EQ(pthread_create(&thread, &attributes, [](void* given) -> void* {
+      (*static_cast<std::function<void()>*>(given))();
+      return nullptr;
+    }, &task), 0);
+    pthread_join(thread, nullptr);
+    pthread_attr_destroy(&attributes);
+    EXPECT_EQ(message, "") << kilobytes << " KiB";
+  }
 }
 
 // The functions of patterns.lua beside LuaJIT's own, over random patterns and texts.

@@ -64,7 +64,7 @@ TEST_F(RanksTest, ADeadRankEndsTheRun) {
     const char* words;
   };
   for (const Death& death : {Death{0, SIGKILL, "rank 0 of 2: ended by signal 9"}, Death{1, SIGKILL, "rank 1 of 2: ended by signal 9"},
-                             Death{1, SIGSEGV, "rank 1 of 2: ended by signal 11"}}) {
+                             Death{1, SIGABRT, "rank 1 of 2: ended by signal 6"}}) {
     Command command(Options({"-n", "2", "train", "config.yaml", "sequence_parallel_size=2"}));
     ASSERT_TRUE(command.WaitForOutput(kTraining));
     const std::vector<pid_t> ranks = command.Children();
