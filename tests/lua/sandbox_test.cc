@@ -300,11 +300,11 @@ TEST_F(Confined, NestingEndsInAnError) {
   }
 }
 
-// The functions of patterns.lua beside LuaJIT's own, over random patterns and texts.
+// The functions of counted_patterns.lua beside LuaJIT's own, over random patterns and texts.
 TEST_F(Confined, PatternsMatchAsLuaJitsDo) {
   host().sandbox = false;
   const ScriptError error = Run(R"lua(
-    local patterns = require "moonring.patterns"
+    local counted = require "moonring.counted_patterns"
     math.randomseed(7)
     local function some(list) return list[math.random(#list)] end
     local function text() local t = {} for i = 1, math.random(0, 12) do t[i] = some { "a", "b", "a", "1", " ", "(", ")", "%", "]", "^", "-", "\0", "\255", "A" } end return table.concat(t) end
@@ -344,7 +344,7 @@ TEST_F(Confined, PatternsMatchAsLuaJitsDo) {
       local s, p, init = text(), pattern(), some { 1, 1, 1, 2, -1, -3, 0, 20 }
       local with = some { "x", "<%0>", "%%", "%1", "", { a = "A", [" "] = false }, function(a) return a == "a" and "!" or nil end }
       for name, arguments in pairs { find = { s, p, init }, match = { s, p, init }, gmatch = { s, p }, gsub = { s, p, with, some { nil, 0, 1, 2 } } } do
-        local ours, theirs = patterns.counted[name], string[name]
+        local ours, theirs = counted[name], string[name]
         if name == "gmatch" then ours, theirs = all(ours), all(theirs) end
         local mine, wanted = results(ours, unpack(arguments)), results(theirs, unpack(arguments))
         if mine == "error" then errors = errors + 1 else

@@ -1,0 +1,108 @@
+--- A pattern of the Lua 5.1 manual (5.4.1), with LuaJIT's frontier %f, as a list of items to match one after another. A malformed one is always an error.
+local byte, char, sub, find, match = string.byte, string.char, string.sub, string.find, string.match
+
+local KEPT = 200 -- compiled patterns
+local CAPTURES = 32
+
+local function malformed(why) error("malformed pattern (" .. why .. ")", 0) end
+
+-- The bytes that a class of one character holds.
+local function class_set(text)
+  local set, pattern = {}, "^" .. text
+  for b = 0, 255 do set[b] = find(char(b), pattern) ~= nil end
+  return set
+end
+
+-- Where the class that begins at i ends, after its "]" or its escape.
+local function class_end(pattern, i)
+  local first = sub(pattern, i, i)
+  if first == "%" then
+    if i == #pattern then malformed "ends with '%'" end
+    return i + 2
+  end
+  if first ~= "[" then return i + 1 end
+  i = i + 1
+  if sub(pattern, i, i) == "^" then i = i + 1 end
+  repeat
+    if i > #pattern then malformed "missing ']'" end
+    i = i + (sub(pattern, i, i) == "%" and 2 or 1)
+  until sub(pattern, i, i) == "]"
+  return i + 1
+end
+
+local sets = {}
+
+local function single(text)
+  local set = sets[text] or (#text == 1 and text ~= "." and { [byte(text)] = true }) or class_set(text)
+  sets[text] = set
+  return set
+end
+
+local function compile(pattern, anchors)
+  pattern = match(pattern, "^%Z*") -- LuaJIT too takes a zero byte for its end
+  local items, i, opened, closed = { many = 0, two = 0 }, 1, {}, {}
+  if anchors and sub(pattern, 1, 1) == "^" then items.anchored, i = true, 2 end
+  local function add(kind, next, item)
+    item = item or {}
+    item.kind = kind
+    items[#items + 1] = item
+    i = next
+  end
+  while i <= #pattern do
+    local two, first = sub(pattern, i, i + 1), sub(pattern, i, i)
+    if two == "()" then
+      closed[#closed + 1] = true
+      add("position", i + 2, { index = #closed })
+    elseif first == "(" then
+      closed[#closed + 1] = false
+      opened[#opened + 1] = #closed
+      add("open", i + 1, { index = #closed })
+    elseif first == ")" then
+      local index = table.remove(opened) or error("invalid pattern capture", 0)
+      closed[index] = true
+      add("close", i + 1, { index = index })
+    elseif first == "$" and i == #pattern then
+      add("end", i + 1)
+    elseif two == "%b" then
+      if i + 3 > #pattern then malformed "missing arguments to '%b'" end
+      items.many = items.many + 1
+      add("balance", i + 4, { byte(pattern, i + 2, i + 3) })
+    elseif two == "%f" then
+      if sub(pattern, i + 2, i + 2) ~= "[" then error("missing '[' after '%f' in pattern", 0) end
+      local after = class_end(pattern, i + 2)
+      add("frontier", after, { set = single(sub(pattern, i + 2, after - 1)) })
+    elseif find(two, "^%%%d") then
+      local index = tonumber(sub(two, 2))
+      if not closed[index] then error("invalid capture index", 0) end
+      items.many = items.many + 1
+      add("again", i + 2, { index = index })
+    else
+      local after = class_end(pattern, i)
+      local set, repeats = single(sub(pattern, i, after - 1)), match(sub(pattern, after, after), "[*+?-]")
+      if repeats == "?" then items.two = items.two + 1 elseif repeats then items.many = items.many + 1 end
+      add(repeats or "one", after + (repeats and 1 or 0), { set = set })
+    end
+  end
+  if #opened > 0 then error("unfinished capture", 0) end
+  if #closed > CAPTURES then error("too many captures", 0) end
+  items.captures = #closed
+  return items
+end
+
+local compiler = {}
+
+local kept, count = { [true] = {}, [false] = {} }, 0
+
+--- The items of a pattern: each { kind, ... }, with `anchored`, the number of `captures`, and what they cost: of repeats without an end (`many`) and of "?" (`two`).
+--- `anchors`: whether a leading "^" is one (for gmatch it is a character).
+function compiler.items(pattern, anchors)
+  local items = kept[anchors][pattern]
+  if not items then
+    if count == KEPT then kept, sets, count = { [true] = {}, [false] = {} }, {}, 0 end
+    items = compile(pattern, anchors)
+    kept[anchors][pattern], count = items, count + 1
+  end
+  return items
+end
+
+return compiler
