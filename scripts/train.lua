@@ -64,7 +64,6 @@ local function save(folder, flush) -- all ranks take part in all of it, whatever
   local saved, why = pcall(learner.save, learner, folder, { write = writes, flush = flush })
   if objective.save then objective.save(folder, { write = writes, flush = flush }) end
   if not saved then error(why, 0) end
-  if objective.state and writes then moonring.system.write(folder .. "/objective_state.json", objective.state() .. "\n") end
 end
 local made = resumed and resumed.step or 0 -- steps
 local checkpoints
