@@ -23,12 +23,12 @@ std::string LeftKey(int rank) { return absl::StrCat("left/", rank); }
 }  // namespace
 
 Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::function<void()> hang_up)
-    : store_(std::move(store)),
-      watch_store_(store_->clone()),
-      rank_(rank),
+    : rank_(rank),
       size_(size),
       beat_(std::max(absl::Milliseconds(250), absl::Milliseconds(4) * size)),
+      store_(store->clone()),
       hang_up_(std::move(hang_up)) {
+  store_->setTimeout(absl::ToChronoMilliseconds(kPatience * beat_));
   Beat();
   thread_ = std::thread([this] { Watch(); });
 }
@@ -36,7 +36,7 @@ Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, int rank, int size, st
 Liveness::~Liveness() { Leave(/*linger=*/false); }
 
 bool Liveness::Beat() {
-  return TryTorch([&] { watch_store_->add(AliveKey(rank_), 1); }).ok();
+  return TryTorch([&] { store_->add(AliveKey(rank_), 1); }).ok();
 }
 
 void Liveness::Learn(std::string cause) {
@@ -59,12 +59,13 @@ void Liveness::Watch() {
     }
     std::string cause;
     const absl::Status status = TryTorch([&] {
-      watch_store_->add(AliveKey(rank_), 1);
-      if (!told && watch_store_->check({kFailed})) {
-        const std::vector<uint8_t> text = watch_store_->get(kFailed);
+      store_->add(AliveKey(rank_), 1);
+      if (!told && store_->check({kFailed})) {
+        const std::vector<uint8_t> text = store_->get(kFailed);
         cause.assign(text.begin(), text.end());
       }
     });
+    if (absl::IsDeadlineExceeded(status)) continue;  // who serves the store may be slow; Blame() asks when it matters
     if (!status.ok()) cause = kStoreIsGone;
     if (cause.empty()) continue;
     Learn(cause);
@@ -121,7 +122,7 @@ std::string Liveness::Blame(bool late) {
       cause.assign(text.begin(), text.end());
     }
   });
-  if (!status.ok()) cause = kStoreIsGone;
+  if (!status.ok()) cause = absl::IsDeadlineExceeded(status) ? std::string(status.message()) : kStoreIsGone;
   if (!cause.empty()) Learn(cause);
   return cause;
 }

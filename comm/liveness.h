@@ -10,6 +10,9 @@
 //
 //   a rank dies -> its connections close -> a peer's call fails -> Blame() names it, announces it -> all ranks hang up
 //
+// The process that serves the store may be the one that is stopped: then nobody can announce anything, and each rank names
+// it by itself, at its own call's deadline (bounded_store.h).
+//
 // Time from a death to the last rank's error: about 2 s to tell dead from slow, and a beat.
 
 #include <condition_variable>
@@ -51,9 +54,9 @@ class Liveness {
   std::string SilentRanks(bool late);
   void Learn(std::string cause);
 
-  const c10::intrusive_ptr<c10d::Store> store_, watch_store_;  // a connection each: a wait on one does not stop the beat
   const int rank_, size_;
   const absl::Duration beat_;
+  const c10::intrusive_ptr<c10d::Store> store_;  // a connection of our own, on which nothing waits for a key
   const std::function<void()> hang_up_;
 
   mutable std::mutex mutex_;

@@ -19,6 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "comm/bounded_store.h"
 #include "comm/group.h"
 #include "comm/liveness.h"
 #include "comm/status_macros.h"
@@ -126,6 +127,7 @@ absl::StatusOr<std::shared_ptr<World>> World::ConnectThreads(c10::intrusive_ptr<
   auto world = std::make_shared<World>(Key(), options);
   std::string address;
   ASSIGN_OR_RETURN(std::vector<Device> devices, OpenDevices(options, &address));
+  store = c10::make_intrusive<BoundedStore>("the launcher", absl::ToChronoMilliseconds(deadline), [store] { return store; });
   RETURN_IF_ERROR(world->Join(std::move(store), std::move(devices), address));
   return world;
 }

@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "comm/bounded_store.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 
@@ -191,7 +192,10 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOption
     ASSIGN_OR_RETURN(store.masterListenFd, Listen(options.address, options.port), "rank 0 cannot serve the rendezvous");
   }
   c10::intrusive_ptr<c10d::Store> opened;
-  const absl::Status status = TryTorch([&] { opened = c10::make_intrusive<c10d::TCPStore>(options.address, store); });
+  const absl::Status status = TryTorch([&] {
+    opened = c10::make_intrusive<BoundedStore>(options.serves_store ? "rank 0" : "the launcher", store.timeout,
+                                               [address = options.address, store] { return c10::make_intrusive<c10d::TCPStore>(address, store); });
+  });
   if (!status.ok()) {
     return absl::UnavailableError(absl::StrCat("rank ", options.rank, ": nobody answers at ", options.address, ":", options.port, " within ",
                                                absl::FormatDuration(options.deadline), "; is rank 0 running, and are MASTER_ADDR and MASTER_PORT its? (",
