@@ -22,17 +22,18 @@ constexpr Builtin kBuiltins[] = {{"smollm2", "smollm2/SmolLM2-135M-Instruct.Q4_1
 
 absl::StatusOr<Assets> Assets::Find(const char* argv0) {
   std::error_code ignored;
-  const fs::path as_called = fs::absolute(argv0, ignored);
-  const fs::path binary = fs::read_symlink("/proc/self/exe", ignored);
   std::vector<fs::path> candidates;
-  for (const fs::path& path : {as_called, binary}) {
-    candidates.push_back(path.parent_path());
-    if (path.parent_path().filename() == "lib") candidates.push_back(path.parent_path().parent_path());
-    candidates.push_back(fs::path(path.string() + ".runfiles") / "moonring");
-  }
+  const auto add_places_by = [&](const fs::path& binary) {
+    candidates.push_back(binary.parent_path());
+    if (binary.parent_path().filename() == "lib") candidates.push_back(binary.parent_path().parent_path());
+    candidates.push_back(fs::path(binary.string() + ".runfiles") / "moonring");
+  };
+  add_places_by(fs::absolute(argv0, ignored));
   for (const char* variable : {"RUNFILES_DIR", "TEST_SRCDIR"}) {
     if (const char* folder = std::getenv(variable)) candidates.push_back(fs::path(folder) / "moonring");
   }
+  // Last: within a test a link leads out of its runfiles, to a program whose own may be of an earlier build.
+  add_places_by(fs::read_symlink("/proc/self/exe", ignored));
   std::vector<std::string> tried;
   for (const fs::path& candidate : candidates) {
     if (fs::exists(candidate / "lua" / "moonring" / "init.lua", ignored)) return Assets(candidate.string());
