@@ -28,7 +28,7 @@ Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, int rank, int size, st
       beat_(std::max(absl::Milliseconds(250), absl::Milliseconds(4) * size)),
       store_(store->clone()),
       hang_up_(std::move(hang_up)) {
-  store_->setTimeout(absl::ToChronoMilliseconds(kPatience * beat_));
+  store_->setTimeout(absl::ToChronoMilliseconds(2 * kPatience * beat_));  // a machine that thrashes because a rank took its memory answers late
   Beat();
   thread_ = std::thread([this] { Watch(); });
 }
