@@ -1,10 +1,14 @@
 #include "comm/process_groups.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include <c10/util/Logging.h>
@@ -27,6 +31,9 @@
 
 namespace moonring::comm {
 namespace {
+
+// What ranks that live need at the most to meet; then who does not is looked for.
+constexpr absl::Duration kPatience = absl::Seconds(3);
 
 using Device = std::shared_ptr<gloo::transport::Device>;
 
@@ -90,6 +97,17 @@ absl::Status TakeGpu(int local_rank) {
   return TryTorch([&] { c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(mine))); });
 }
 
+// Gloo and the store write to connections whose other end may be gone, and look at what they are told: by default the signal ends the process before.
+// (Under Python, where they are at home, it is ignored.) A handler, for ignoring would be left to the programs that are started from here.
+void OutliveBrokenPipes() {
+  struct sigaction standing {};
+  if (sigaction(SIGPIPE, nullptr, &standing) != 0 || standing.sa_handler != SIG_DFL) return;
+  struct sigaction nothing {};
+  nothing.sa_handler = [](int) {};
+  nothing.sa_flags = SA_RESTART;
+  sigaction(SIGPIPE, &nothing, nullptr);
+}
+
 std::string HostName() {
   char name[256] = "";
   gethostname(name, sizeof name - 1);
@@ -141,6 +159,7 @@ std::shared_ptr<World> World::Alone() {
 World::~World() { Close(); }
 
 absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Device> devices, const std::string& address) {
+  OutliveBrokenPipes();
   store_ = std::move(store);
   devices_ = std::move(devices);
   int64_t times = 0;
@@ -153,6 +172,7 @@ absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Devi
   for (int r = 0; r < size(); ++r) everyone[r] = r;
   std::vector<std::string> addresses;
   RETURN_IF_ERROR(Gather("join the world", everyone, address, &addresses));
+  joined_ = true;
   for (int r = 0; r < size(); ++r) {
     if (IsLoopback(addresses[r]) == IsLoopback(address)) continue;
     return absl::FailedPreconditionError(absl::StrCat("rank ", r, " is reached at ", addresses[r], ", rank ", rank(), " at ", address,
@@ -162,17 +182,19 @@ absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Devi
   return absl::OkStatus();
 }
 
-// Each of `ranks` leaves a word in the store and takes all others'. Polled, so that an announced failure ends it too.
+// Each of `ranks` leaves a word in the store and takes all others'. Polled, so that an announced failure ends it too. Who has joined the world is not
+// waited for once it is silent; who has not may be starting still.
 absl::Status World::Gather(const std::string& what, const std::vector<int>& ranks, const std::string& mine, std::vector<std::string>* theirs) {
   const auto key = [&](int r) { return absl::StrCat(what, "/", r); };
   std::vector<int> missing = ranks;
-  const absl::Time end = absl::Now() + options_.deadline;
+  std::string cause;
+  const absl::Time end = absl::Now() + options_.deadline, asks = joined_ ? absl::Now() + kPatience : absl::InfiniteFuture();
   absl::Duration pause = absl::Milliseconds(1);
   RETURN_IF_ERROR(TryTorch([&] {
                     store_->set(key(rank()), mine);
                     while (true) {
                       std::erase_if(missing, [&](int r) { return store_->check({key(r)}); });
-                      if (missing.empty() || absl::Now() > end || !liveness_->Cause().empty()) break;
+                      if (missing.empty() || absl::Now() > end || !(cause = WhatIsWrong(asks)).empty()) break;
                       absl::SleepFor(pause);
                       pause = std::min(2 * pause, absl::Milliseconds(50));
                     }
@@ -180,11 +202,51 @@ absl::Status World::Gather(const std::string& what, const std::vector<int>& rank
                   }),
                   "rank ", rank(), " to ", what);
   if (missing.empty()) return absl::OkStatus();
-  if (const std::string cause = liveness_->Cause(); !cause.empty()) return absl::UnavailableError(absl::StrCat("rank ", rank(), " to ", what, ": ", cause));
+  if (!cause.empty()) return absl::UnavailableError(absl::StrCat("rank ", rank(), " to ", what, ": ", cause));
   const std::string late = absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " of ", ranks.size(), " did not come to ", what,
                                         " within ", absl::FormatDuration(options_.deadline));
   liveness_->Announce(late);
   return absl::DeadlineExceededError(late);
+}
+
+// What ends the wait for others: what was announced, and after `asks` who gives no sign of life; else "".
+std::string World::WhatIsWrong(absl::Time asks) { return absl::Now() > asks ? liveness_->Blame(/*late=*/true) : liveness_->Cause(); }
+
+// Makes connections, by `connect`, which takes no time where all ranks live, and they have all come. Where one dies or stops meanwhile Gloo waits for it until
+// the deadline, and nothing ends that: so on a thread, which then is left to it.
+absl::Status World::Meet(std::function<void()> connect) {
+  struct Meeting {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool over = false;
+    absl::Status status;
+  };
+  const auto meeting = std::make_shared<Meeting>();
+  std::thread thread([meeting, connect = std::move(connect)] {
+    const absl::Status status = TryTorch(connect);
+    const std::lock_guard<std::mutex> lock(meeting->mutex);
+    meeting->status = status;
+    meeting->over = true;
+    meeting->changed.notify_all();
+  });
+  const absl::Time asks = absl::Now() + kPatience;
+  std::string cause;
+  bool over = false;
+  while (!over && cause.empty()) {
+    {
+      std::unique_lock<std::mutex> lock(meeting->mutex);
+      over = meeting->changed.wait_for(lock, std::chrono::milliseconds(100), [&] { return meeting->over; });
+    }
+    if (!over) cause = WhatIsWrong(asks);
+  }
+  if (!over) {
+    thread.detach();
+    return absl::UnavailableError(cause);
+  }
+  thread.join();
+  if (meeting->status.ok()) return absl::OkStatus();
+  cause = liveness_->Blame(/*late=*/false);
+  return cause.empty() ? meeting->status : absl::UnavailableError(cause);
 }
 
 absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>& ranks, const std::string& name) {
@@ -199,20 +261,21 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
     RETURN_IF_ERROR(Gather(absl::StrCat("make group ", groups_made_, " '", name, "'"), ranks, "", &ready));
     const auto timeout = absl::ToChronoMilliseconds(options_.deadline);
     const auto prefixed = [&](const char* kind) { return c10::make_intrusive<c10d::PrefixStore>(absl::StrCat(kind, "/", groups_made_), store_); };
-    RETURN_IF_ERROR(TryTorch([&] {
-                      auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-                      options->devices = devices_;
-                      options->threads = static_cast<int>(devices_.size());
-                      group->cpu = c10::make_intrusive<GlooGroup>(prefixed("gloo"), group->rank, group->size, options);
+    auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+    options->devices = devices_;
+    options->threads = static_cast<int>(devices_.size());
+    RETURN_IF_ERROR(Meet([group, options, store = prefixed("gloo")] { group->cpu = c10::make_intrusive<GlooGroup>(store, group->rank, group->size, options); }),
+                    "group '", name, "', rank ", group->rank, " of ", group->size);
 #ifdef USE_C10D_NCCL
-                      if (options_.cuda) {
+    if (options_.cuda) {
+      RETURN_IF_ERROR(TryTorch([&] {
                         auto nccl = c10d::ProcessGroupNCCL::Options::create();
                         nccl->timeout = timeout;
                         group->cuda = c10::make_intrusive<c10d::ProcessGroupNCCL>(prefixed("nccl"), group->rank, group->size, nccl);
-                      }
+                      }),
+                      "group '", name, "', rank ", group->rank, " of ", group->size);
+    }
 #endif
-                    }),
-                    "group '", name, "', rank ", group->rank, " of ", group->size);
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   groups_.push_back(group);

@@ -12,8 +12,10 @@
 //
 // What fails: a rank that does not come within the deadline (DEADLINE_EXCEEDED, naming the missing ones), two processes
 // of one rank, ranks on loopback and others not. A rank that fails must say so (Abort) or end its process: either way
-// all others' calls end within seconds with an error that names it (liveness.h).
+// all others' calls end within seconds with an error that names it (liveness.h). Where ranks meet, SIGPIPE no longer ends
+// the process, unless the program has said what it does.
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -71,6 +73,8 @@ class World {
  private:
   absl::Status Join(c10::intrusive_ptr<c10d::Store> store, std::vector<std::shared_ptr<gloo::transport::Device>> devices, const std::string& address);
   absl::Status Gather(const std::string& what, const std::vector<int>& ranks, const std::string& mine, std::vector<std::string>* theirs);
+  std::string WhatIsWrong(absl::Time asks);
+  absl::Status Meet(std::function<void()> connect);
   absl::StatusOr<std::shared_ptr<Communicator>> Make(const std::vector<int>& ranks, const std::string& name);
   void HangUp();
 
@@ -80,6 +84,7 @@ class World {
   std::shared_ptr<Liveness> liveness_;
   std::shared_ptr<Communicator> communicator_;
   int groups_made_ = 0;
+  bool joined_ = false;  // every rank has come once
   bool closed_ = false;
 
   std::mutex mutex_;  // of groups_ and hung_up_, which liveness's thread uses too

@@ -1,5 +1,8 @@
 #include "comm/communicator.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <numeric>
 #include <random>
 
@@ -10,6 +13,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "absl/time/clock.h"
 #include "comm/process_groups.h"
@@ -374,6 +378,25 @@ TEST(CommunicatorTest, ALateRankEndsTheCallAtTheDeadline) {
         EXPECT_LT(absl::Now() - again, absl::Milliseconds(100));
       },
       absl::Seconds(1));
+}
+
+TEST(CommunicatorTest, ARankThatEndsWhileConnectionsAreMadeIsNamed) {
+  // Rank 1 says in the store that it is there, and is no more: nothing answers where it said, and it shows no heartbeat.
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  store->c10d::Store::set("join the world/1", "127.0.0.1");
+  store->c10d::Store::set("make group 0 'world'/1", "");
+  const auto world = World::ConnectThreads(store, 0, 2, absl::Minutes(10));
+  EXPECT_THAT(world.status(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rank 1 is stopped or out of reach")));
+}
+
+TEST(CommunicatorTest, OutlivesABrokenPipe) {
+  RunRanks(2, [&](std::shared_ptr<World>) {});
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  EXPECT_EQ(write(ends[1], "x", 1), -1);
+  EXPECT_EQ(errno, EPIPE);
+  close(ends[1]);
 }
 
 TEST(CommunicatorTest, AnAbortEndsTheOthersPendingCalls) {

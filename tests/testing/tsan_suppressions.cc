@@ -10,6 +10,8 @@ extern "C" const char* __tsan_default_suppressions() {  // NOLINT: the runtime's
       // OpenMP's workers: where a parallel region begins and ends libgomp orders them by futexes of its own.
       "race:gomp_thread_start\n"
       // Debian's abseil makes its table of error names once, which it orders by its own call_once.
-      "race:StrErrorInternal\n";
+      "race:StrErrorInternal\n"
+      // Arrow frees on threads of its own what ours handed to it, ordered by counts of references that tsan does not see.
+      "called_from_lib:libarrow.so\n";
 }
 #endif
