@@ -12,6 +12,6 @@ extern "C" const char* __tsan_default_suppressions() {  // NOLINT: the runtime's
       // Debian's abseil makes its table of error names once, which it orders by its own call_once.
       "race:StrErrorInternal\n"
       // Arrow frees on threads of its own what ours handed to it, ordered by counts of references that tsan does not see.
-      "called_from_lib:libarrow.so\n";
+      "race:libarrow.so\n";
 }
 #endif
