@@ -11,19 +11,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/status_macros.h"
-#include "data/chat_template.h"
 #include "data/column_check.h"
 #include "data/dataset_info.h"
 #include "data/dataset_split.h"
+#include "data/files/row.h"
+#include "data/files/row_source.h"
 #include "data/mixer.h"
 #include "data/numpy_random.h"
 #include "data/ordered_map.h"
-#include "data/row.h"
 #include "data/row_encoder.h"
 #include "data/row_sampler.h"
-#include "data/row_source.h"
 #include "data/split_slices.h"
 #include "data/stage.h"
+#include "data/templates/chat_template.h"
 
 namespace moonring::data {
 namespace {

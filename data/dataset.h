@@ -21,7 +21,7 @@
 #include "data/dataset_options.h"
 #include "data/example.h"
 #include "data/example_builder.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace moonring::data {
 

@@ -17,7 +17,7 @@
 #include "comm/nearest_name.h"
 #include "comm/status_macros.h"
 #include "data/files/file_kind.h"
-#include "data/json_fields.h"
+#include "data/text/json_fields.h"
 
 namespace moonring::data {
 namespace {

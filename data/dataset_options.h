@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "data/mixer.h"
 #include "data/stage.h"
-#include "data/template_spec.h"
+#include "data/templates/template_spec.h"
 
 namespace moonring::data {
 

@@ -21,11 +21,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "data/chat_template.h"
 #include "data/dataset_options.h"
 #include "data/dataset_report.h"
 #include "data/example.h"
 #include "data/row_encoder.h"
+#include "data/templates/chat_template.h"
 #include "data/truncation.h"
 
 namespace moonring::data {

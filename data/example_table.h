@@ -16,8 +16,8 @@
 #include "absl/status/statusor.h"
 #include "data/example.h"
 #include "data/files/arrow_sink.h"
-#include "data/python_json.h"
 #include "data/stage.h"
+#include "data/text/python_json.h"
 
 namespace moonring::data {
 

@@ -12,11 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "data/chat_template.h"
 #include "data/conversation.h"
 #include "data/dataset_info.h"
 #include "data/dataset_options.h"
-#include "data/row.h"
+#include "data/files/row.h"
+#include "data/templates/chat_template.h"
 
 namespace moonring::data {
 

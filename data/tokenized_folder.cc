@@ -21,8 +21,8 @@
 #include "data/files/arrow_library.h"
 #include "data/files/arrow_reader.h"
 #include "data/files/arrow_sink.h"
-#include "data/json_fields.h"
-#include "data/row.h"
+#include "data/files/row.h"
+#include "data/text/json_fields.h"
 
 namespace moonring::data {
 namespace {

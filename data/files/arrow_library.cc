@@ -19,14 +19,14 @@ namespace fs = std::filesystem;
 std::vector<fs::path> LibraryFolders() {
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  std::vector<fs::path> folders = {program.parent_path() / "lib", fs::path(program.string() + ".runfiles") / "moonring/data"};
+  std::vector<fs::path> folders = {program.parent_path() / "lib", fs::path(program.string() + ".runfiles") / "moonring/data/files"};
   // In someone else's program what lies beside libmoonring.so is ours.
   if (Dl_info ours; dladdr(reinterpret_cast<const void*>(&ArrowFunction), &ours) != 0 && ours.dli_fname != nullptr) {
     const fs::path image = fs::canonical(ours.dli_fname, ignored).parent_path();
-    folders.insert(folders.end(), {image, image.parent_path() / "data"});
+    folders.insert(folders.end(), {image, image.parent_path() / "data/files"});
   }
   for (const char* variable : {"RUNFILES_DIR", "TEST_SRCDIR"}) {
-    if (const char* folder = std::getenv(variable)) folders.push_back(fs::path(folder) / "moonring/data");
+    if (const char* folder = std::getenv(variable)) folders.push_back(fs::path(folder) / "moonring/data/files");
   }
   return folders;
 }

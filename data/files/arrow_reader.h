@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "data/files/arrow_rows.h"
+#include "data/files/row.h"
 #include "data/files/row_reader.h"
-#include "data/row.h"
 
 namespace moonring::data {
 

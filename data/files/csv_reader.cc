@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "comm/status_macros.h"
-#include "data/python_json.h"
+#include "data/text/python_json.h"
 
 namespace moonring::data {
 namespace {

@@ -18,10 +18,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "data/files/row.h"
 #include "data/files/row_reader.h"
 #include "data/files/text_file.h"
 #include "data/files/text_row_reader.h"
-#include "data/row.h"
 
 namespace moonring::data {
 

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "comm/json_nesting.h"
 #include "comm/status_macros.h"
-#include "data/python_json.h"
-#include "data/utf8.h"
+#include "data/text/python_json.h"
+#include "data/text/utf8.h"
 
 namespace moonring::data {
 namespace {

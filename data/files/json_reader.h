@@ -18,11 +18,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "data/files/row.h"
 #include "data/files/row_reader.h"
 #include "data/files/text_file.h"
 #include "data/files/text_position.h"
 #include "data/files/text_row_reader.h"
-#include "data/row.h"
 
 namespace moonring::data {
 

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "data/files/row.h"
 #include "data/files/text_position.h"
-#include "data/row.h"
 
 namespace moonring::data {
 

@@ -1,7 +1,7 @@
 #include "data/files/text_reader.h"
 
 #include "comm/status_macros.h"
-#include "data/python_json.h"
+#include "data/text/python_json.h"
 
 namespace moonring::data {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "data/python_json.h"
+#include "data/text/python_json.h"
 
 namespace moonring::data {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "data/jinja/python_text.h"
-#include "data/utf8.h"
+#include "data/text/utf8.h"
 
 namespace moonring::data::jinja {
 namespace {

@@ -10,7 +10,7 @@
 #include "data/jinja/python_text.h"
 #include "data/jinja/text_format.h"
 #include "data/jinja/value_text.h"
-#include "data/utf8.h"
+#include "data/text/utf8.h"
 
 namespace moonring::data::jinja {
 namespace {

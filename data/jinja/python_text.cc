@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_replace.h"
-#include "data/utf8.h"
+#include "data/text/utf8.h"
 
 namespace moonring::data::jinja {
 namespace {

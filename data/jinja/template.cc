@@ -6,7 +6,7 @@
 #include "data/jinja/interpreter.h"
 #include "data/jinja/lexer.h"
 #include "data/jinja/parser.h"
-#include "data/utf8.h"
+#include "data/text/utf8.h"
 
 namespace moonring::data::jinja {
 

@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "data/jinja/budget.h"
-#include "data/python_json.h"
+#include "data/text/python_json.h"
 
 namespace moonring::data::jinja {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/jinja/operators.h"
-#include "data/utf8.h"
+#include "data/text/utf8.h"
 
 namespace moonring::data::jinja {
 namespace {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "data/jinja/operators.h"
-#include "data/python_json.h"
-#include "data/utf8.h"
+#include "data/text/python_json.h"
+#include "data/text/utf8.h"
 
 #include <utf8proc.h>
 

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "data/python_json.h"
+#include "data/text/python_json.h"
 
 namespace moonring::data {
 

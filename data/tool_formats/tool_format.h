@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "data/python_json.h"
+#include "data/text/python_json.h"
 #include "data/tool_formats/tool_call.h"
 
 namespace moonring::data {

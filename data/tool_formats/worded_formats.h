@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "data/python_json.h"
+#include "data/text/python_json.h"
 #include "data/tool_formats/tool_call.h"
 
 namespace moonring::data {

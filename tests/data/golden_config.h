@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "data/dataset_options.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "model/gguf.h"
 #include "model/gguf_tokenizer.h"
-#include "tests/data/named_templates.h"
+#include "tests/data/templates/named_templates.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::testing {

@@ -11,9 +11,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "data/chat_template.h"
 #include "data/dataset.h"
 #include "data/preprocess_writer.h"
+#include "data/templates/chat_template.h"
 #include "tests/data/golden_config.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/testing/status_matchers.h"

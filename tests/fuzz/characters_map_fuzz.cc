@@ -1,7 +1,7 @@
 // Sentencepiece's map of characters, which lies in its model files and, in base64, in tokenizer.json.
 #include <cstdint>
 
-#include "data/characters_map.h"
+#include "data/tokenizer/characters_map.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using moonring::data::CharactersMap;

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "data/jinja/template.h"
-#include "data/model_template.h"
-#include "data/parsed_template.h"
+#include "data/templates/model_template.h"
+#include "data/templates/parsed_template.h"
 #include "tests/fuzz/small_tokenizer.h"
 
 namespace {

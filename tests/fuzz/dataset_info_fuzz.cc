@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "data/dataset_info.h"
-#include "data/json_fields.h"
 #include "data/stage.h"
+#include "data/text/json_fields.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

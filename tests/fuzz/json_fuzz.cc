@@ -2,9 +2,9 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "data/json_fields.h"
-#include "data/json_splice.h"
-#include "data/python_json.h"
+#include "data/text/json_fields.h"
+#include "data/text/json_splice.h"
+#include "data/text/python_json.h"
 #include "model/json_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

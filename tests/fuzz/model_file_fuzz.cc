@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "tests/fuzz/parts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "data/regex.h"
-#include "data/utf8.h"
+#include "data/text/utf8.h"
+#include "data/tokenizer/regex.h"
 #include "tests/fuzz/parts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 namespace moonring::fuzz {
 

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/row_source.h"
-#include "data/step_batches.h"
+#include "data/files/row_source.h"
+#include "data/steps/step_batches.h"
 #include "objectives/preference.h"
 #include "tests/fuzz/input_folder.h"
 

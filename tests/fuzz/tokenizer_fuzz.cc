@@ -2,7 +2,7 @@
 // tokenizer_config.json, special_tokens_map.json, added_tokens.json.
 #include <cstdint>
 
-#include "data/tokenizer_files.h"
+#include "data/tokenizer/tokenizer_files.h"
 #include "tests/fuzz/parts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

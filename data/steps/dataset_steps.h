@@ -1,0 +1,40 @@
+// The steps of a data set that is held whole, in the order of step batches. Its state is theirs.
+#ifndef MOONRING_DATA_STEPS_DATASET_STEPS_H_
+#define MOONRING_DATA_STEPS_DATASET_STEPS_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "data/example.h"
+#include "data/source.h"
+#include "data/steps/step_batches.h"
+#include "data/steps/step_examples.h"
+
+namespace moonring::data {
+
+class DatasetSteps final : public Source<StepExamples> {
+ public:
+  // `batches` must draw from as many examples as `dataset` has, all of one kind.
+  static absl::StatusOr<std::unique_ptr<DatasetSteps>> Create(std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches);
+
+  absl::StatusOr<std::optional<StepExamples>> Next() override;
+  std::string SaveState() const override { return batches_->SaveState(); }
+  absl::Status LoadState(absl::string_view state) override { return batches_->LoadState(state); }
+
+ private:
+  DatasetSteps(std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches)
+      : dataset_(std::move(dataset)), batches_(std::move(batches)) {}
+
+  std::shared_ptr<const std::vector<Example>> dataset_;
+  std::unique_ptr<StepBatches> batches_;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_STEPS_DATASET_STEPS_H_

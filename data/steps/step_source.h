@@ -1,0 +1,49 @@
+// The steps of one dp rank, ready to compute: the step's examples, and this rank's micro-batches of them.
+//
+// Every rank of an sp group makes the same; every dp rank packs the whole step and keeps its own part. Its state is that of
+// the source of examples it draws from.
+#ifndef MOONRING_DATA_STEPS_STEP_SOURCE_H_
+#define MOONRING_DATA_STEPS_STEP_SOURCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/source.h"
+#include "data/steps/packer.h"
+#include "data/steps/step_batches.h"
+#include "data/steps/step_examples.h"
+
+namespace moonring::data {
+
+struct Step {
+  StepBatch batch;                        // of all dp ranks
+  int64_t tokens = 0;                     // of all dp ranks, the mismatched documents' left out
+  std::vector<MicroBatch> micro_batches;  // of this one; may be empty
+  std::vector<MicroBatch> mismatched;     // kto: this rank's part of the mismatched documents; else empty
+};
+
+class StepSource final : public Source<Step> {
+ public:
+  static absl::StatusOr<std::unique_ptr<StepSource>> Create(std::unique_ptr<Source<StepExamples>> examples, PackOptions packing, int64_t dp_rank);
+
+  absl::StatusOr<std::optional<Step>> Next() override;
+  std::string SaveState() const override { return examples_->SaveState(); }
+  absl::Status LoadState(absl::string_view state) override { return examples_->LoadState(state); }
+
+ private:
+  StepSource(std::unique_ptr<Source<StepExamples>> examples, PackOptions packing, int64_t dp_rank)
+      : examples_(std::move(examples)), packing_(packing), dp_rank_(dp_rank) {}
+
+  std::unique_ptr<Source<StepExamples>> examples_;
+  PackOptions packing_;
+  int64_t dp_rank_;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_STEPS_STEP_SOURCE_H_

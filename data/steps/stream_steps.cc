@@ -1,0 +1,77 @@
+#include "data/steps/stream_steps.h"
+
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "comm/status_macros.h"
+
+namespace moonring::data {
+
+absl::StatusOr<std::unique_ptr<StreamSteps>> StreamSteps::Create(std::shared_ptr<ExampleStream> stream, const StreamStepsOptions& options) {
+  if (options.batch < 1 || options.batches < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("stream_steps: a step must take at least 1 example, got ", options.batches, " batches of ", options.batch));
+  }
+  auto steps = std::unique_ptr<StreamSteps>(new StreamSteps(std::move(stream), options));
+  RETURN_IF_ERROR(steps->stream_->BeginPass(0));
+  return steps;
+}
+
+absl::StatusOr<std::optional<StepExamples>> StreamSteps::Next() {
+  if (options_.total_steps.has_value() && steps_ >= *options_.total_steps) return std::nullopt;
+  StepExamples step{.batch = {.epoch = pass_, .step = taken_ / options_.batches}};
+  for (int64_t b = 0; b < options_.batches; ++b) {
+    ASSIGN_OR_RETURN(std::vector<Example> batch, stream_->NextBatch(options_.batch));
+    if (batch.empty()) break;
+    ++taken_;
+    for (Example& example : batch) {
+      step.batch.examples.push_back(index_++);
+      step.examples.push_back(std::make_shared<const Example>(std::move(example)));
+    }
+  }
+  RETURN_IF_ERROR(stream_->Check());
+  if (step.examples.empty()) {  // a pass begins with a step, or has none
+    return absl::InvalidArgumentError(absl::StrCat("dataset: no row of pass ", pass_ + 1, " over the stream gives an example"));
+  }
+  ++steps_;
+  ASSIGN_OR_RETURN(step.batch.last, stream_->AtEnd());
+  if (step.batch.last) {
+    taken_ = 0;
+    RETURN_IF_ERROR(stream_->BeginPass(++pass_));
+  }
+  return step;
+}
+
+std::string StreamSteps::SaveState() const {
+  const nlohmann::json state = {{"stage", "stream_steps"}, {"batch", options_.batch}, {"pass", pass_}, {"taken", taken_}, {"steps", steps_}, {"index", index_}};
+  return absl::StrCat(state.dump(), "\n", stream_->SaveState());
+}
+
+absl::Status StreamSteps::LoadState(absl::string_view state) {
+  const size_t end = std::min(state.find('\n'), state.size());
+  const nlohmann::json saved = nlohmann::json::parse(state.substr(0, end), nullptr, /*allow_exceptions=*/false);
+  if (!saved.is_object() || saved.value("stage", nlohmann::json()) != "stream_steps" || end == state.size()) {
+    return absl::InvalidArgumentError("stream_steps: not a state that steps of a stream saved");
+  }
+  for (const char* key : {"batch", "pass", "taken", "steps", "index"}) {
+    if (!saved.contains(key) || !saved[key].is_number_unsigned() || saved[key].get<int64_t>() < 0) return absl::InvalidArgumentError("stream_steps: the saved state is broken");
+  }
+  if (saved["batch"] != options_.batch) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("stream_steps: the state was saved with batches of ", saved["batch"].dump(), " examples, now they have ", options_.batch));
+  }
+  const int64_t taken = saved["taken"];
+  if (taken % options_.batches != 0) {
+    return absl::FailedPreconditionError(absl::StrCat("stream_steps: the state was saved after ", taken,
+                                                      " batches of the pass, which no whole number of steps of ", options_.batches, " batches makes"));
+  }
+  RETURN_IF_ERROR(stream_->LoadState(state.substr(end + 1)));
+  pass_ = saved["pass"];
+  taken_ = taken;
+  steps_ = saved["steps"];
+  index_ = saved["index"];
+  return absl::OkStatus();
+}
+
+}  // namespace moonring::data
