@@ -12,7 +12,7 @@
 #include "lua/stack.h"
 #include "model/adapter.h"
 #include "model/checkpoint.h"
-#include "model/family.h"
+#include "model/config/family.h"
 #include "model/inventory.h"
 #include "model/weights.h"
 #include "nlohmann/json.hpp"

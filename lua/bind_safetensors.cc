@@ -12,8 +12,8 @@
 #include "lua/options.h"
 #include "lua/stack.h"
 #include "lua/tensor.h"
-#include "model/safetensors.h"
-#include "model/safetensors_writer.h"
+#include "model/files/safetensors.h"
+#include "model/files/safetensors_writer.h"
 
 namespace moonring::lua {
 namespace {

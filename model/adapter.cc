@@ -19,7 +19,7 @@
 #include "comm/counter_random.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
-#include "model/projection.h"
+#include "model/blocks/projection.h"
 #include "model/weights.h"
 
 namespace moonring::model {

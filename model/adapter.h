@@ -33,8 +33,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comm/parameter.h"
-#include "model/config.h"
-#include "model/weight_shape.h"
+#include "model/config/config.h"
+#include "model/files/weight_shape.h"
 
 namespace moonring::model {
 

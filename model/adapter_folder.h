@@ -22,8 +22,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/adapter.h"
-#include "model/config.h"
-#include "model/staged_files.h"
+#include "model/config/config.h"
+#include "model/files/staged_files.h"
 
 namespace moonring::model {
 

@@ -20,8 +20,8 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "model/config.h"
-#include "model/weight_store.h"
+#include "model/config/config.h"
+#include "model/files/weight_store.h"
 
 namespace moonring::model {
 

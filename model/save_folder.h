@@ -16,8 +16,8 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/status.h"
 #include "comm/parameter.h"
-#include "model/config.h"
-#include "model/staged_files.h"
+#include "model/config/config.h"
+#include "model/files/staged_files.h"
 
 namespace moonring::model {
 

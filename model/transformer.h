@@ -49,13 +49,13 @@
 #include "absl/strings/string_view.h"
 #include "attention/attention.h"
 #include "comm/parameter.h"
-#include "model/activation_store.h"
 #include "model/adapter.h"
-#include "model/block_runner.h"
+#include "model/blocks/activation_store.h"
+#include "model/blocks/block_runner.h"
+#include "model/blocks/experts.h"
+#include "model/blocks/transformer_block.h"
 #include "model/checkpoint.h"
-#include "model/config.h"
-#include "model/experts.h"
-#include "model/transformer_block.h"
+#include "model/config/config.h"
 
 namespace moonring::model {
 

@@ -14,12 +14,12 @@
 #include "comm/counter_random.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
-#include "model/json_text.h"
-#include "model/leased_tensors.h"
-#include "model/safetensors.h"
-#include "model/safetensors_writer.h"
-#include "model/staged_files.h"
-#include "model/weight_shape.h"
+#include "model/files/json_text.h"
+#include "model/files/leased_tensors.h"
+#include "model/files/safetensors.h"
+#include "model/files/safetensors_writer.h"
+#include "model/files/staged_files.h"
+#include "model/files/weight_shape.h"
 
 namespace moonring::model {
 namespace {

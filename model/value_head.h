@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comm/parameter.h"
-#include "model/config.h"
-#include "model/staged_files.h"
+#include "model/config/config.h"
+#include "model/files/staged_files.h"
 
 namespace moonring::model {
 

@@ -3,7 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "model/family.h"
+#include "model/config/family.h"
 
 namespace moonring::model {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "model/block_weights.h"
-#include "model/config.h"
-#include "model/weight_shape.h"
+#include "model/blocks/block_weights.h"
+#include "model/config/config.h"
+#include "model/files/weight_shape.h"
 
 namespace moonring::model {
 

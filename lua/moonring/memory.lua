@@ -27,8 +27,8 @@ memory.coefficients = {
   -- Layers whose checkpoints stay. On the host: one in use, one on its way, one read ahead. On disk: one in use; what is read ahead is the kernel's cache.
   offloaded_layers = { cpu = 3, disk = 1 },
   gathered_blocks = 2, -- blocks whose weights are whole under ZeRO-3: one in use, one fetched ahead
-  tile_bytes = 2 ^ 26, tile_rows = 512, -- what a tile of rows in work may take, and the least of them (model/row_tiles.h)
-  tile_mlp = 5, tile_stream = 7, -- what a row of a tile takes in its backward: [I] and [D] of a bytes, beside its heads (model/transformer_block.cc)
+  tile_bytes = 2 ^ 26, tile_rows = 512, -- what a tile of rows in work may take, and the least of them (model/blocks/row_tiles.h)
+  tile_mlp = 5, tile_stream = 7, -- what a row of a tile takes in its backward: [I] and [D] of a bytes, beside its heads (model/blocks/transformer_block.cc)
   chunk_bytes = 2 ^ 26, -- of logits (objectives/log_prob.h)
   offload_staging = 7 * 2 ^ 24, -- pieces of offloaded states that are in work or on their way
   zero_bucket = 2 ^ 25, -- in which gradients and weights go to and from shards

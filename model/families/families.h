@@ -4,7 +4,7 @@
 // The families, a file each. What is shared between two is declared here too.
 
 #include "absl/status/status.h"
-#include "model/family.h"
+#include "model/config/family.h"
 
 namespace moonring::model {
 

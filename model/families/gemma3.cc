@@ -3,8 +3,8 @@
 #include "model/families/families.h"
 
 #include "comm/status_macros.h"
-#include "model/config_fields.h"
-#include "model/rotary_config.h"
+#include "model/config/config_fields.h"
+#include "model/config/rotary_config.h"
 
 namespace moonring::model {
 

@@ -2,7 +2,7 @@
 
 #include "model/families/families.h"
 
-#include "model/config_fields.h"
+#include "model/config/config_fields.h"
 
 namespace moonring::model {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
-#include "model/config_fields.h"
+#include "model/config/config_fields.h"
 
 namespace moonring::model {
 

@@ -13,8 +13,8 @@
 
 #include "data/dataset_options.h"
 #include "data/tokenizer/tokenizer.h"
-#include "model/gguf.h"
-#include "model/gguf_tokenizer.h"
+#include "model/gguf/gguf.h"
+#include "model/gguf/gguf_tokenizer.h"
 #include "tests/data/templates/named_templates.h"
 #include "tests/testing/status_matchers.h"
 

@@ -1,7 +1,7 @@
 // config.json, and GGUF's way to the same: what is accepted keeps its promises to those who make a model of it.
 #include <cstdint>
 
-#include "model/parse_config.h"
+#include "model/config/parse_config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto config = moonring::model::ParseConfig({reinterpret_cast<const char*>(data), size}, "config.json");

@@ -1,9 +1,9 @@
 // A GGUF file whole: its header, its metadata as config.json and tokenizer files, and its tensors dequantised.
 #include <cstdint>
 
-#include "model/gguf.h"
-#include "model/gguf_config.h"
-#include "model/gguf_tokenizer.h"
+#include "model/gguf/gguf.h"
+#include "model/gguf/gguf_config.h"
+#include "model/gguf/gguf_tokenizer.h"
 #include "tests/fuzz/input_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

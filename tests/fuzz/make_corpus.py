@@ -152,7 +152,7 @@ def make_pickles() -> None:
                 file.writestr(zipfile.ZipInfo(f"archive/{record}"), content, method)
         write("torch_archive", name, archive.getvalue())
     for name in ("single.bin", "plain_protocol5.bin", "compressed.bin"):
-        write("torch_archive", name.replace("/", "_"), (CORPUS.parent.parent / "model" / "pickles" / name).read_bytes())
+        write("torch_archive", name.replace("/", "_"), (CORPUS.parent.parent / "model" / "files" / "pickles" / name).read_bytes())
 
 
 def varint(number: int) -> bytes:

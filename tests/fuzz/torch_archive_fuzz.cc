@@ -1,6 +1,6 @@
 #include <cstdint>
 
-#include "model/pickled_folder.h"
+#include "model/files/pickled_folder.h"
 #include "tests/fuzz/input_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

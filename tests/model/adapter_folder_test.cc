@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/sequence.h"
-#include "model/safetensors.h"
+#include "model/files/safetensors.h"
 #include "model/save_folder.h"
 #include "model/transformer.h"
 #include "model/weights.h"

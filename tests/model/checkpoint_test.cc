@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/safetensors.h"
-#include "model/safetensors_writer.h"
+#include "model/files/safetensors.h"
+#include "model/files/safetensors_writer.h"
 #include "nlohmann/json.hpp"
-#include "tests/model/gguf_writer.h"
+#include "tests/model/gguf/gguf_writer.h"
 #include "tests/model/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
@@ -299,7 +299,7 @@ TEST_F(SmolLM2Test, ConfigIsThePublishedOne) {
 // Against gguf-py (make_gguf_golden.py). Single values are equal, as both compute d q + m in fp32; sums of up to 28 million doubles
 // differ by the order of addition: 1e-9 of the sum of magnitudes is far above that and far below one wrong element.
 TEST_F(SmolLM2Test, WeightsAreTheReferences) {
-  const json golden = json::parse(ReadAll("tests/model/gguf_golden.json"));
+  const json golden = json::parse(ReadAll("tests/model/gguf/gguf_golden.json"));
   ASSERT_EQ(golden.size(), 11);
   for (const auto& [name, wanted] : golden.items()) {
     ASSERT_OK_AND_ASSIGN(const at::Tensor loaded, checkpoint_->Load(name, at::kFloat));

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "model/checkpoint.h"
 #include "nlohmann/json.hpp"
-#include "tests/model/gguf_writer.h"
+#include "tests/model/gguf/gguf_writer.h"
 #include "tests/model/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 

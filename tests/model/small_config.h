@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "model/config.h"
-#include "model/parse_config.h"
+#include "model/config/config.h"
+#include "model/config/parse_config.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::testing {

@@ -15,7 +15,7 @@
 #include "comm/communicator.h"
 #include "comm/layout.h"
 #include "comm/sequence.h"
-#include "model/disk_store.h"
+#include "model/blocks/disk_store.h"
 #include "model/transformer.h"
 #include "model/weights.h"
 #include "tests/model/scratch_folder.h"

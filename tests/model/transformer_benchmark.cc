@@ -15,7 +15,7 @@
 #include "model/transformer.h"
 #include "model/weights.h"
 #include "objectives/log_prob.h"
-#include "tests/model/live_bytes.h"
+#include "tests/model/blocks/live_bytes.h"
 #include "tests/model/small_config.h"
 
 namespace moonring::model {

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "model/gguf.h"
-#include "model/gguf_tokenizer.h"
+#include "model/gguf/gguf.h"
+#include "model/gguf/gguf_tokenizer.h"
 #include "tests/data/runfiles.h"
 #include "tests/testing/status_matchers.h"
 

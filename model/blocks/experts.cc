@@ -1,0 +1,187 @@
+#include "model/blocks/experts.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/bincount.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "comm/parallel_tasks.h"
+
+namespace moonring::model {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Rows gathered by expert: expert e has rows [begin[e], begin[e + 1]).
+using Offsets = std::vector<int64_t>;
+
+// Runs body(expert) for each expert that has rows: side by side on the CPU, unless one has so many that the others would wait for it.
+template <typename Body>
+void ForExperts(const Offsets& begin, bool on_cpu, const Body& body) {
+  std::vector<int64_t> busy;
+  std::vector<double> cost;
+  for (size_t e = 0; e + 1 < begin.size(); ++e) {
+    if (begin[e + 1] == begin[e]) continue;
+    busy.push_back(static_cast<int64_t>(e));
+    cost.push_back(static_cast<double>(begin[e + 1] - begin[e]));
+  }
+  const int threads = at::get_num_threads();
+  const bool even = !cost.empty() && *std::max_element(cost.begin(), cost.end()) * threads <= 1.5 * static_cast<double>(begin.back());
+  if (on_cpu && even && threads > 1) return comm::RunParallelTasks(cost, [&](int64_t task) { body(busy[task]); });
+  for (const int64_t e : busy) body(e);
+}
+
+// Each expert's own MLP on its rows: y = (act(x Wg^T) * (x Wu^T)) Wd^T. Weights are Wg, Wu, Wd of expert 0, then of 1, ...
+class GroupedMlpFunction : public torch::autograd::Function<GroupedMlpFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_ND, const Offsets& begin, Activation activation, at::TensorList weights) {
+    const int64_t width = weights[0].size(0);
+    const at::Tensor gate_NI = at::empty({x_ND.size(0), width}, x_ND.options()), up_NI = at::empty_like(gate_NI), y_ND = at::empty_like(x_ND);
+    ForExperts(begin, x_ND.is_cpu(), [&](int64_t e) {
+      const auto rows = [&](const at::Tensor& all) { return all.narrow(0, begin[e], begin[e + 1] - begin[e]); };
+      at::Tensor gate = rows(gate_NI), up = rows(up_NI), y = rows(y_ND);
+      at::mm_out(gate, rows(x_ND), weights[3 * e].t());
+      at::mm_out(up, rows(x_ND), weights[3 * e + 1].t());
+      at::mm_out(y, Activate(gate, activation).mul_(up), weights[3 * e + 2].t());
+    });
+    variable_list saved = {x_ND, gate_NI, up_NI};
+    saved.insert(saved.end(), weights.begin(), weights.end());
+    ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["begin"] = begin;
+    ctx->saved_data["activation"] = static_cast<int64_t>(activation);
+    return y_ND;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "experts: backward with create_graph is not supported");
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &x_ND = saved[0], &gate_NI = saved[1], &up_NI = saved[2];
+    const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
+    const Offsets begin = ctx->saved_data["begin"].toIntVector();
+    const at::Tensor dy_ND = gradients[0].contiguous();
+    const bool needs_x = ctx->needs_input_grad(0);
+    const at::Tensor dx_ND = needs_x ? at::empty_like(x_ND) : at::Tensor();
+    variable_list result(saved.size());  // x, begin, activation, then a gradient for each weight
+    result[0] = dx_ND;
+    ForExperts(begin, x_ND.is_cpu(), [&](int64_t e) {
+      const auto rows = [&](const at::Tensor& all) { return all.narrow(0, begin[e], begin[e + 1] - begin[e]); };
+      const at::Tensor x = rows(x_ND), gate = rows(gate_NI), up = rows(up_NI), dy = rows(dy_ND);
+      const at::Tensor* weights = &saved[3 + 3 * e];
+      at::Tensor* dweights = &result[3 + 3 * e];
+      at::Tensor activated = Activate(gate, activation);
+      // Variables are counted by the weights' list: the first of them is input 1.
+      if (ctx->needs_input_grad(1 + 3 * e + 2)) dweights[2] = dy.t().mm(activated * up);
+      at::Tensor dproduct = dy.mm(weights[2]);
+      const at::Tensor dup = activated.mul_(dproduct);
+      const at::Tensor dgate = ActivateBackward(dproduct.mul_(up), gate, activation);
+      if (ctx->needs_input_grad(1 + 3 * e)) dweights[0] = dgate.t().mm(x);
+      if (ctx->needs_input_grad(1 + 3 * e + 1)) dweights[1] = dup.t().mm(x);
+      if (!needs_x) return;
+      at::Tensor dx = rows(dx_ND);
+      at::mm_out(dx, dgate, weights[0]);
+      dx.addmm_(dup, weights[1]);
+    });
+    return result;
+  }
+};
+
+// The tokens' choices, and the rows that they make.
+struct Routing {
+  at::Tensor probability_TE;  // in the stream's dtype
+  at::Tensor chosen_TK;       // int64
+  at::Tensor weight_TK;       // in the stream's dtype
+  at::Tensor token_N;         // int64: whose row, by expert
+  at::Tensor row_N;           // int64: where the k-th choice of token t, number t K + k, is among the rows
+  Offsets begin;              // E + 1
+};
+
+Routing Route(const ExpertRule& rule, const Projection& router, const at::Tensor& x_TD) {
+  Routing routing;
+  const at::Tensor logits_TE = Project(router, x_TD);
+  routing.probability_TE = at::softmax(logits_TE.to(StreamDtype(logits_TE.scalar_type())), -1);
+  std::tie(routing.weight_TK, routing.chosen_TK) = at::topk(routing.probability_TE, rule.chosen, -1);
+  if (rule.normalised) routing.weight_TK = routing.weight_TK / routing.weight_TK.sum(-1, /*keepdim=*/true);
+  const at::Tensor expert_N = routing.chosen_TK.reshape(-1);
+  const at::Tensor order_N = at::argsort(expert_N, /*stable=*/true, 0, /*descending=*/false);
+  routing.token_N = order_N.floor_divide(rule.chosen);
+  routing.row_N = at::empty_like(order_N).scatter_(0, order_N, at::arange(order_N.size(0), order_N.options()));
+  const at::Tensor count_E = at::bincount(expert_N, {}, rule.count).to(at::kCPU);
+  routing.begin = {0};
+  for (int64_t e = 0; e < rule.count; ++e) routing.begin.push_back(routing.begin.back() + count_E.const_data_ptr<int64_t>()[e]);
+  return routing;
+}
+
+// The map for some of the tokens: what an adapter drops goes by whose row it is.
+Projection For(Projection map, const at::Tensor& tokens) {
+  if (map.low_rank.has_value() && map.low_rank->dropout.identity_T.defined()) {
+    map.low_rank->dropout.identity_T = map.low_rank->dropout.identity_T.index_select(0, tokens);
+  }
+  return map;
+}
+
+at::Tensor RunGated(const GatedMaps& maps, const at::Tensor& x, const at::Tensor& tokens, Activation activation) {
+  const at::Tensor gate = Project(For(maps.gate, tokens), x);
+  return ProjectGated(For(maps.down, tokens), gate, Project(For(maps.up, tokens), x), activation);
+}
+
+bool Adapted(const GatedMaps& maps) { return maps.gate.low_rank.has_value() || maps.up.low_rank.has_value() || maps.down.low_rank.has_value(); }
+
+// [N, D]: each expert on its rows.
+at::Tensor RunExperts(const ExpertMaps& maps, const Routing& routing, const at::Tensor& x_ND, Activation activation) {
+  if (std::none_of(maps.experts.begin(), maps.experts.end(), Adapted)) {
+    variable_list weights;
+    for (const GatedMaps& expert : maps.experts) {
+      weights.insert(weights.end(), {expert.gate.weight_OI, expert.up.weight_OI, expert.down.weight_OI});
+    }
+    return GroupedMlpFunction::apply(x_ND, routing.begin, activation, at::TensorList(weights));
+  }
+  variable_list results;
+  for (size_t e = 0; e < maps.experts.size(); ++e) {
+    const int64_t begin = routing.begin[e], count = routing.begin[e + 1] - begin;
+    if (count > 0) results.push_back(RunGated(maps.experts[e], x_ND.narrow(0, begin, count), routing.token_N.narrow(0, begin, count), activation));
+  }
+  return results.empty() ? x_ND : at::cat(results);
+}
+
+RouterTally Tally(const Routing& routing, const RouterGroups& groups) {
+  if (!groups.group_T.defined()) return {};
+  const int64_t experts = routing.probability_TE.size(1);
+  const at::Tensor zeros_GE = at::zeros({groups.count, experts}, routing.probability_TE.options());
+  RouterTally tally{zeros_GE.index_add(0, groups.group_T, routing.probability_TE), at::Tensor()};
+  const at::Tensor cell_TK = groups.group_T.unsqueeze(1) * experts + routing.chosen_TK;
+  tally.chosen_GE = at::bincount(cell_TK.reshape(-1), {}, groups.count * experts).view({groups.count, experts});
+  return tally;
+}
+
+}  // namespace
+
+MixtureResult MixExperts(const ExpertRule& rule, Activation activation, const ExpertMaps& maps, const at::Tensor& x_TD, const RouterGroups& groups) {
+  TORCH_CHECK(static_cast<int64_t>(maps.experts.size()) == rule.count && rule.chosen > 0 && rule.chosen <= rule.count, "experts: ", maps.experts.size(),
+              " given, ", rule.chosen, " of ", rule.count, " wanted");
+  TORCH_CHECK(!groups.group_T.defined() || groups.group_T.size(0) == x_TD.size(0), "experts: ", x_TD.size(0), " rows, groups of shape ",
+              groups.group_T.defined() ? groups.group_T.sizes() : at::IntArrayRef());
+  const Routing routing = Route(rule, maps.router, x_TD);
+  const at::Tensor y_ND = RunExperts(maps, routing, x_TD.index_select(0, routing.token_N), activation);
+  const at::Tensor y_TKD = y_ND.index_select(0, routing.row_N).view({x_TD.size(0), rule.chosen, x_TD.size(1)});
+  MixtureResult result{at::bmm(routing.weight_TK.to(y_TKD.scalar_type()).unsqueeze(1), y_TKD).squeeze(1), Tally(routing, groups)};
+  if (!maps.shared.gate.weight_OI.defined()) return result;
+  const at::Tensor shared_TD = ProjectGated(maps.shared.down, Project(maps.shared.gate, x_TD), Project(maps.shared.up, x_TD), activation);
+  result.out_TD = result.out_TD + at::sigmoid(Project(maps.shared_switch, x_TD)) * shared_TD;
+  return result;
+}
+
+}  // namespace moonring::model

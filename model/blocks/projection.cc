@@ -1,0 +1,189 @@
+#include "model/blocks/projection.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/norm.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "comm/counter_random.h"
+#include "model/blocks/layers.h"
+
+namespace moonring::model {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kNormElements = int64_t{1} << 20;  // of W + s B A at a time
+
+std::optional<at::Tensor> IfDefined(const at::Tensor& tensor) { return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt; }
+
+// What x is multiplied by: 0 or 1 / (1 - rate). Undefined where nothing is dropped.
+at::Tensor Kept(const Dropout& dropout, const at::Tensor& x_TI) {
+  if (dropout.rate == 0.0 || !dropout.identity_T.defined()) return at::Tensor();
+  TORCH_CHECK(dropout.identity_T.size(0) == x_TI.size(0), "dropout: ", dropout.identity_T.size(0), " identities for ", x_TI.size(0), " rows");
+  const at::Tensor uniform_TI = comm::CounterUniform(dropout.key, dropout.identity_T, x_TI.size(1));
+  return uniform_TI.ge(dropout.rate).to(x_TI.scalar_type()).mul_(1.0 / (1.0 - dropout.rate));
+}
+
+// g in the dtype of m, and what it scales back in y's dtype.
+at::Tensor Scaled(const at::Tensor& y_TO, const at::Tensor& gain_O) { return (y_TO * gain_O).to(y_TO.scalar_type()); }
+
+// An adapted map and its run: one forward, one backward, both without autograd.
+struct Run {
+  at::Tensor weight, a, b, magnitude, norm;  // the last two: DoRA's
+  double scale = 1.0;
+  Dropout dropout;
+  at::Tensor u, z;  // made by Forward, wanted by Backward
+
+  at::Tensor Forward(const at::Tensor& x, const at::Tensor& bias) {
+    const at::Tensor kept = Kept(dropout, x);
+    const at::Tensor dropped = kept.defined() ? x * kept : x;
+    u = dropped.mm(a.t());
+    if (!magnitude.defined()) return at::linear(x, weight, IfDefined(bias)).addmm_(u, b.t(), 1.0, scale);
+    norm = AdaptedRowNorms(weight, a, b, scale);
+    z = dropped.mm(weight.t());
+    at::Tensor y;
+    if (kept.defined()) y = at::linear(x, weight, IfDefined(bias)).sub_(z);
+    z.addmm_(u, b.t(), 1.0, scale);
+    const at::Tensor scaled = Scaled(z, magnitude / norm);
+    if (y.defined()) return y.add_(scaled);
+    return bias.defined() ? scaled + bias : scaled;
+  }
+
+  struct Gradients {
+    at::Tensor x, a, b, magnitude;
+  };
+  Gradients Backward(const at::Tensor& x, const at::Tensor& dy, bool needs_x) const {
+    const at::Tensor kept = Kept(dropout, x);
+    const bool dora = magnitude.defined();
+    const at::Tensor dz = dora ? Scaled(dy, magnitude / norm) : dy;
+    Gradients gradients;
+    if (dora) gradients.magnitude = (dy.to(norm.scalar_type()) * z).sum(0).div_(norm);
+    const at::Tensor du = dz.mm(b).mul_(scale);
+    gradients.b = dz.t().mm(u).mul_(scale);
+    gradients.a = du.t().mm(kept.defined() ? x * kept : x);
+    if (!needs_x) return gradients;
+    at::Tensor dx = du.mm(a);
+    if (kept.defined()) {
+      if (dora) dx.addmm_(dz - dy, weight);
+      dx.mul_(kept);
+    }
+    gradients.x = dx.addmm_(dora && !kept.defined() ? dz : dy, weight);
+    return gradients;
+  }
+
+  void Save(AutogradContext* ctx, variable_list inputs) const {
+    inputs.insert(inputs.end(), {weight, a, b, magnitude, norm, u, z, dropout.identity_T});
+    ctx->save_for_backward(std::move(inputs));
+    ctx->saved_data["scale"] = scale;
+    ctx->saved_data["rate"] = dropout.rate;
+    ctx->saved_data["key"] = static_cast<int64_t>(dropout.key);
+  }
+  // The run that Save kept behind `inputs` tensors.
+  static Run Saved(AutogradContext* ctx, size_t inputs) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "adapted projection: backward with create_graph is not supported");
+    const variable_list saved = ctx->get_saved_variables();
+    const auto at = [&](size_t i) { return saved[inputs + i]; };
+    Run run{at(0), at(1), at(2), at(3), at(4), ctx->saved_data["scale"].toDouble(), {}, at(5), at(6)};
+    run.dropout = {ctx->saved_data["rate"].toDouble(), static_cast<uint64_t>(ctx->saved_data["key"].toInt()), at(7)};
+    return run;
+  }
+};
+
+Run MakeRun(const at::Tensor& weight, const at::Tensor& a, const at::Tensor& b, const at::Tensor& magnitude, double scale, const Dropout& dropout) {
+  return {weight, a, b, magnitude, at::Tensor(), scale, dropout, at::Tensor(), at::Tensor()};
+}
+
+// Undefined tensors are optional ones to autograd.
+class AdaptedFunction : public torch::autograd::Function<AdaptedFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& magnitude,
+                            const Projection& map) {
+    Run run = MakeRun(map.weight_OI, a, b, magnitude.value_or(at::Tensor()), map.low_rank->scale, map.low_rank->dropout);
+    at::Tensor y = run.Forward(x, map.bias_O);
+    run.Save(ctx, {x});
+    return y;
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const Run run = Run::Saved(ctx, 1);
+    Run::Gradients d = run.Backward(ctx->get_saved_variables()[0], gradients[0], ctx->needs_input_grad(0));
+    return {d.x, d.a, d.b, d.magnitude, at::Tensor()};
+  }
+};
+
+class AdaptedGatedFunction : public torch::autograd::Function<AdaptedGatedFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& a, const at::Tensor& b,
+                            const std::optional<at::Tensor>& magnitude, const Projection& map, Activation activation) {
+    Run run = MakeRun(map.weight_OI, a, b, magnitude.value_or(at::Tensor()), map.low_rank->scale, map.low_rank->dropout);
+    ctx->saved_data["activation"] = static_cast<int64_t>(activation);
+    at::Tensor y = run.Forward(Activate(gate, activation).mul_(up), map.bias_O);
+    run.Save(ctx, {gate, up});
+    return y;
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const Run run = Run::Saved(ctx, 2);
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &gate = saved[0], &up = saved[1];
+    const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
+    at::Tensor activated = Activate(gate, activation);
+    const bool needs_product = ctx->needs_input_grad(0) || ctx->needs_input_grad(1);
+    Run::Gradients d = run.Backward(activated * up, gradients[0], needs_product);
+    at::Tensor dgate, dup;
+    if (needs_product) {
+      dup = activated.mul_(d.x);
+      dgate = ActivateBackward(d.x.mul_(up), gate, activation);
+    }
+    return {dgate, dup, d.a, d.b, d.magnitude, at::Tensor(), at::Tensor()};
+  }
+};
+
+void Check(const Projection& map) {
+  const LowRank& low = *map.low_rank;
+  const at::Tensor &w = map.weight_OI, &a = low.a_RI, &b = low.b_OR;
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == w.size(1) && b.size(0) == w.size(0) && a.size(0) == b.size(1), "adapter: A of shape ", a.sizes(),
+              ", B of shape ", b.sizes(), " for a weight of shape ", w.sizes());
+  TORCH_CHECK(!w.requires_grad() && !(map.bias_O.defined() && map.bias_O.requires_grad()), "adapter: the weight under it is not frozen");
+  TORCH_CHECK(low.dropout.rate >= 0.0 && low.dropout.rate < 1.0, "adapter: dropout ", low.dropout.rate, ", wanted 0 <= rate < 1");
+}
+
+}  // namespace
+
+at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI, const at::Tensor& b_OR, double scale) {
+  at::NoGradGuard no_grad;
+  const at::ScalarType wide = StreamDtype(weight_OI.scalar_type());
+  const at::Tensor a = a_RI.to(wide);
+  const int64_t rows = weight_OI.size(0), step = std::max<int64_t>(1, kNormElements / std::max<int64_t>(1, weight_OI.size(1)));
+  at::Tensor norms_O = at::empty({rows}, weight_OI.options().dtype(wide));
+  for (int64_t begin = 0; begin < rows; begin += step) {
+    const int64_t count = std::min(step, rows - begin);
+    const at::Tensor sum = at::addmm(weight_OI.narrow(0, begin, count).to(wide), b_OR.narrow(0, begin, count).to(wide), a, 1.0, scale);
+    norms_O.narrow(0, begin, count).copy_(sum.norm(2, {1}));
+  }
+  return norms_O;
+}
+
+at::Tensor Project(const Projection& projection, const at::Tensor& x_TI) {
+  if (!projection.low_rank.has_value()) return Linear(x_TI, projection.weight_OI, projection.bias_O);
+  Check(projection);
+  const LowRank& low = *projection.low_rank;
+  return AdaptedFunction::apply(x_TI, low.a_RI, low.b_OR, IfDefined(low.magnitude_O), projection);
+}
+
+at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation) {
+  if (!projection.low_rank.has_value()) return GatedDown(gate_TI, up_TI, projection.weight_OI, projection.bias_O, activation);
+  Check(projection);
+  TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "gated projection: gate of shape ", gate_TI.sizes(), ", up of shape ", up_TI.sizes());
+  const LowRank& low = *projection.low_rank;
+  return AdaptedGatedFunction::apply(gate_TI, up_TI, low.a_RI, low.b_OR, IfDefined(low.magnitude_O), projection, activation);
+}
+
+}  // namespace moonring::model

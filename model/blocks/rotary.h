@@ -1,0 +1,70 @@
+#ifndef MOONRING_MODEL_BLOCKS_ROTARY_H_
+#define MOONRING_MODEL_BLOCKS_ROTARY_H_
+
+// Rotary position embedding (Su et al. 2021, arXiv:2104.09864) and the ways to stretch it beyond the context of pre-training, as
+// Transformers 4.57 has them (modeling_rope_utils). With e_f = 2 f / dim, f < dim / 2, a token at position p turns pair f by the angle
+// p w_f; cosines and sines are multiplied by `attention_factor`. W = original_length.
+//
+//   default    w_f = theta^-e_f
+//   linear     w_f = theta^-e_f / factor                                                    (Chen et al. 2023, arXiv:2306.15595)
+//   dynamic    w_f = theta'^-e_f, theta' = theta (factor n / W - (factor - 1))^(dim / (dim - 2)), n = max(length, W)   ("dynamic NTK")
+//   yarn       between w_f and w_f / factor by a ramp over f                                (Peng et al. 2023, arXiv:2309.00071)
+//   llama3     between w_f and w_f / factor by the wave's length beside W
+//   longrope   w_f / short_factor_f, or w_f / long_factor_f where length > W                (Ding et al. 2024, arXiv:2402.13753)
+//
+// `length` is that of the token's own document, one more than its largest position: a document in a pack turns as it would alone.
+// Shapes: T rows, H heads, F = dim / 2 pairs. Angles are in fp32 (fp64 where asked for) from the frequencies on.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace moonring::model {
+
+enum class RopeKind { kDefault, kLinear, kDynamic, kYarn, kLlama3, kLongRope };
+
+struct RotaryRule {
+  RopeKind kind = RopeKind::kDefault;
+  double theta = 10000.0;
+  int64_t dim = 0;           // the first features of a head, which turn; even
+  bool interleaved = false;  // pairs are neighbours (2f, 2f + 1), not halves (f, f + dim / 2)
+  double factor = 1.0;
+  double attention_factor = 1.0;
+  double original_length = 0.0;
+  double low_freq_factor = 1.0, high_freq_factor = 4.0;   // llama3
+  double beta_fast = 32.0, beta_slow = 1.0;               // yarn
+  bool truncate = true;                                   // yarn: whole pairs bound the ramp
+  std::vector<double> short_factor, long_factor;          // longrope: one a pair
+
+  bool depends_on_length() const { return kind == RopeKind::kDynamic || kind == RopeKind::kLongRope; }
+};
+
+absl::string_view RopeName(RopeKind kind);  // "default", "linear", ...
+
+// "yarn, factor 4 over 32768 positions, cosines times 1.1386", for a log.
+std::string DescribeRope(const RotaryRule& rule);
+
+// [F] for a document of `length` tokens.
+at::Tensor InverseFrequencies(const RotaryRule& rule, int64_t length, at::ScalarType dtype);
+
+// Cosines and sines of a micro-batch's positions, made once and shared by all layers that turn so.
+struct Rotary {
+  at::Tensor cos_T1F;
+  at::Tensor sin_T1F;
+  bool interleaved = false;
+};
+
+// positions_T int64; lengths_T, int64, is wanted where the rule depends on the length.
+Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T, const at::Tensor& lengths_T, at::ScalarType dtype);
+
+// x_THD in its own dtype, its first 2 F features turned in the rotary's; the others pass. Differentiable once.
+at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_BLOCKS_ROTARY_H_

@@ -1,0 +1,78 @@
+#ifndef MOONRING_MODEL_CONFIG_CONFIG_H_
+#define MOONRING_MODEL_CONFIG_CONFIG_H_
+
+// What a model is: config.json as a validated struct (parse_config.h reads it). It says what the decoder does and nothing of whose it is;
+// how a family says it in config.json, and what it calls its weights, is in the family's file (family.h, families/).
+//
+// Invariants of a parsed config: every size is positive; kv_heads divides heads; an even number of features turns;
+// token ids, where there are any, are below vocab_size; there is a LayerRule for each of `layers`.
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/blocks/layers.h"
+#include "model/blocks/rotary.h"
+
+namespace moonring::model {
+
+struct Family;
+
+// What a query and a key are divided by before they turn.
+enum class HeadNorm { kNone, kEachHead, kAllHeads };
+
+// What differs from layer to layer.
+struct LayerRule {
+  int64_t window = 0;   // tokens that a query sees, itself among them; 0: all before it
+  int rotary = 0;       // which of the config's rotaries; -1: none turns
+  bool experts = false;  // its MLP is a mixture of experts
+};
+
+struct ExpertRule {
+  int64_t count = 0;         // 0: there are none
+  int64_t chosen = 0;        // of them, for each token
+  int64_t intermediate = 0;  // features inside one
+  int64_t shared = 0;        // features inside the expert that sees every token; 0: there is none
+  bool normalised = false;   // the chosen ones' weights sum to 1
+};
+
+struct ModelConfig {
+  const Family* family = nullptr;
+  std::string architecture;  // "LlamaForCausalLM"
+  std::string model_type;    // "llama"
+  int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, layers = 0;
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t max_position_embeddings = 2048;
+  double rms_norm_eps = 1e-6;
+  bool norm_adds_one = false;  // a norm multiplies by 1 + w, not by w
+  HeadNorm head_norm = HeadNorm::kNone;
+  bool tie_word_embeddings = false, qkv_bias = false, output_bias = false, mlp_bias = false;
+  Activation activation = Activation::kSilu;
+
+  double score_scale = 0.0;       // of q k; 1 / sqrt(head_dim) in most
+  double score_softcap = 0.0;     // cap tanh(score / cap); 0: none
+  double embedding_scale = 1.0;
+  bool noise_after_scale = false;  // NEFTune's: the scale belongs to the embedding itself
+  double residual_scale = 1.0;    // of what attention and MLP add to the stream
+  double logit_scale = 1.0;
+  double logit_softcap = 0.0;     // after the scale; 0: none
+
+  std::vector<RotaryRule> rotaries;
+  std::vector<LayerRule> layer_rules;
+  ExpertRule experts;
+
+  std::optional<int64_t> bos_token_id, pad_token_id;
+  std::vector<int64_t> eos_token_ids;  // none, one or several
+  std::string json;                    // the text as it came, but for what `WithRopeScaling` changed
+
+  // Whether a document's angles depend on its length.
+  bool rotary_depends_on_length() const {
+    return std::any_of(rotaries.begin(), rotaries.end(), [](const RotaryRule& rule) { return rule.depends_on_length(); });
+  }
+};
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_CONFIG_CONFIG_H_

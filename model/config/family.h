@@ -1,0 +1,73 @@
+#ifndef MOONRING_MODEL_CONFIG_FAMILY_H_
+#define MOONRING_MODEL_CONFIG_FAMILY_H_
+
+// What a family of decoders adds to the shared layers: what it calls its weights, and how its config.json says what it does. One file a
+// family in families/; families/README.md says how to add one.
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "model/blocks/block_weights.h"
+#include "model/config/config.h"
+#include "model/files/json_text.h"
+
+namespace moonring::model {
+
+// How the rows of a map for queries, keys and values at once lie.
+enum class QkvRows {
+  kStacked,  // all queries, all keys, all values
+  kGrouped,  // for each kv head its queries, its key, its value
+};
+
+// Modules by their published (Hugging Face) names; a weight's name adds ".weight" or ".bias". An empty name: the family has no such thing.
+struct WeightNames {
+  std::string embedding = "model.embed_tokens", norm = "model.norm", head = "lm_head";
+  std::string layer = "model.layers.%d.";  // before each of the names below
+  std::array<std::string, kBlockWeights> in_block;
+  std::string expert;                                  // "mlp.experts.%d.": before each of the three below
+  std::array<std::string, kExpertWeights> in_expert;
+};
+
+// Llama's: what most others have too.
+WeightNames LlamaNames();
+
+// How a GGUF file has the family.
+struct GgufFacts {
+  std::string architecture;            // general.architecture; empty: there are no such files
+  bool interleaved_heads = false;      // rows of q and k lie in another order (gguf_model.h)
+  bool norms_have_one = false;         // w there is 1 + w here
+};
+
+struct Family {
+  std::string title;         // for people: "Llama 2, 3 and what is built like it"
+  std::string architecture;  // "LlamaForCausalLM"
+  std::string model_type;    // "llama"
+
+  // What Transformers takes where config.json does not say.
+  int64_t kv_heads = 0;  // 0: as many as query heads
+  int64_t head_dim = 0;  // 0: hidden_size / heads
+  double rms_norm_eps = 1e-6, rope_theta = 10000.0, partial_rotary_factor = 1.0;
+  int64_t max_position_embeddings = 2048, original_max_position_embeddings = 0;  // the latter longrope's; 0: the former
+  bool tied = false;
+  int64_t pad_token_id = -1;  // -1: none
+
+  bool scales_rope = true;    // Transformers' config has rope_scaling
+
+  WeightNames names;
+  QkvRows qkv_rows = QkvRows::kStacked;
+  GgufFacts gguf;
+
+  // Sets what the family's own keys say. Called after the sizes, with every layer's rule at its default and one rotary, read by the
+  // shared keys. May be null.
+  absl::Status (*read)(const JsonFields& fields, ModelConfig& config) = nullptr;
+};
+
+// All of them, in the order in which a list of them is shown.
+const std::vector<Family>& Families();
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_CONFIG_FAMILY_H_

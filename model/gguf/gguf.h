@@ -1,0 +1,75 @@
+#ifndef MOONRING_MODEL_GGUF_GGUF_H_
+#define MOONRING_MODEL_GGUF_GGUF_H_
+
+// GGUF, versions 2 and 3: magic "GGUF", version, counts, metadata (key, type, value), tensor descriptions (name, sizes, type, offset),
+// then the data, aligned. Everything is little-endian and lies in the mapped file.
+//
+// Open walks the header once, with every length checked against what is left of the file, and every tensor's range against the
+// file's end; a truncated or lying file is INVALID_ARGUMENT naming the place. Cost: the header's bytes (the vocabulary, mostly).
+// Tensors are read as fp32: F32 as a view, others dequantised (gguf_types.h); a type that is not readable is UNIMPLEMENTED, by name, and
+// so is a file that is one part of several.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ATen/core/Tensor.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "model/files/mapped_file.h"
+
+namespace moonring::model {
+
+enum class GgufValueType : uint32_t { kUint8, kInt8, kUint16, kInt16, kUint32, kInt32, kFloat32, kBool, kString, kArray, kUint64, kInt64, kFloat64 };
+
+class GgufFile {
+ public:
+  struct Array {
+    GgufValueType type;
+    uint64_t count;
+    absl::string_view bytes;  // the elements as they lie; strings with their lengths
+  };
+  using Value = std::variant<bool, int64_t, uint64_t, double, absl::string_view, Array>;
+
+  struct Tensor {
+    std::vector<int64_t> shape;  // as Hugging Face has it: the file's sizes reversed, rows last
+    uint32_t type = 0;
+    uint64_t offset = 0, bytes = 0;  // in the file
+  };
+
+  static absl::StatusOr<std::shared_ptr<const GgufFile>> Open(const std::string& path);
+
+  const std::string& path() const { return file_->path(); }
+  const std::map<std::string, Tensor>& tensors() const { return tensors_; }
+  const std::map<std::string, Value>& metadata() const { return metadata_; }
+  bool Has(const std::string& key) const { return metadata_.contains(key); }
+
+  // Metadata by type. A missing key is NOT_FOUND, another type INVALID_ARGUMENT; both name file and key.
+  absl::StatusOr<int64_t> Int(const std::string& key) const;
+  absl::StatusOr<double> Number(const std::string& key) const;
+  absl::StatusOr<bool> Bool(const std::string& key) const;
+  absl::StatusOr<absl::string_view> String(const std::string& key) const;
+  absl::StatusOr<std::vector<absl::string_view>> Strings(const std::string& key) const;  // views of the file
+  absl::StatusOr<std::vector<int64_t>> Ints(const std::string& key) const;
+  absl::StatusOr<std::vector<double>> Numbers(const std::string& key) const;
+
+  absl::StatusOr<at::Tensor> Read(const std::string& name) const;
+
+ private:
+  GgufFile() = default;
+  absl::Status ReadHeader();
+  absl::Status CheckWhole() const;
+  absl::StatusOr<const Value*> Find(const std::string& key) const;
+  absl::Status Wrong(const std::string& key, absl::string_view wanted) const;
+
+  std::shared_ptr<const MappedFile> file_;
+  std::map<std::string, Value> metadata_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_GGUF_GGUF_H_

@@ -1,0 +1,153 @@
+#include "model/gguf/gguf_blocks.h"
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "c10/util/Half.h"
+
+namespace moonring::model::gguf {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr int kRun = 32, kHalfRun = 16;
+
+// The non-linear steps of IQ4_NL and IQ4_XS.
+constexpr float kSteps[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+template <typename T>
+T At(const char* in) {
+  T value;
+  std::memcpy(&value, in, sizeof(T));
+  return value;
+}
+
+float HalfAt(const char* in) { return static_cast<float>(c10::Half(At<uint16_t>(in), c10::Half::from_bits())); }
+
+const uint8_t* Bytes(const char* in) { return reinterpret_cast<const uint8_t*>(in); }
+
+// 32 nibbles: the low ones of 16 bytes, then the high ones, each as `value` of (nibble, its place).
+template <typename Value>
+void Nibbles(const uint8_t* in, float* out, const Value& value) {
+  for (int i = 0; i < kHalfRun; ++i) out[i] = value(in[i] & 15, i);
+  for (int i = 0; i < kHalfRun; ++i) out[kHalfRun + i] = value(in[i] >> 4, kHalfRun + i);
+}
+
+int WithBit(int nibble, uint32_t bits, int place) { return nibble | static_cast<int>(bits >> place & 1) << 4; }
+
+// Scale and least value of `part` 0..7 of a Q4_K or Q5_K block, 6 bits each, in the 12 bytes `in`.
+struct ScaleAndMin {
+  int scale, min;
+};
+ScaleAndMin SixBits(const uint8_t* in, int part) {
+  if (part < 4) return {in[part] & 63, in[4 + part] & 63};
+  return {(in[4 + part] & 15) | (in[part - 4] >> 6) << 4, in[4 + part] >> 4 | (in[part] >> 6) << 4};
+}
+
+int Q3Scale(const uint8_t* in, int run) {
+  const int low = run < 8 ? in[run] & 15 : in[run - 8] >> 4;
+  return (low | (in[8 + run % 4] >> 2 * (run / 4) & 3) << 4) - 32;
+}
+
+// Q4_K and Q5_K: `high` has the fifth bits, or is null.
+void DequantiseFourOrFive(const char* in, const uint8_t* high, const uint8_t* low, float* out) {
+  const float d = HalfAt(in), m = HalfAt(in + 2);
+  for (int part = 0; part < 8; ++part, out += kRun) {
+    const ScaleAndMin six = SixBits(Bytes(in + 4), part);
+    const float scale = d * static_cast<float>(six.scale), min = m * static_cast<float>(six.min);
+    const uint8_t* bytes = low + kRun * (part / 2);
+    const int shift = 4 * (part % 2);
+    if (high == nullptr) {
+      for (int l = 0; l < kRun; ++l) out[l] = scale * static_cast<float>(bytes[l] >> shift & 15) - min;
+    } else {
+      for (int l = 0; l < kRun; ++l) out[l] = scale * static_cast<float>((bytes[l] >> shift & 15) | (high[l] >> part & 1) << 4) - min;
+    }
+  }
+}
+
+}  // namespace
+
+void DequantiseQ4_0(const char* in, float* out) {
+  const float d = HalfAt(in);
+  Nibbles(Bytes(in + 2), out, [d](int q, int) { return d * static_cast<float>(q - 8); });
+}
+
+void DequantiseQ4_1(const char* in, float* out) {
+  const float d = HalfAt(in), m = HalfAt(in + 2);
+  Nibbles(Bytes(in + 4), out, [d, m](int q, int) { return d * static_cast<float>(q) + m; });
+}
+
+void DequantiseQ5_0(const char* in, float* out) {
+  const float d = HalfAt(in);
+  const uint32_t high = At<uint32_t>(in + 2);
+  Nibbles(Bytes(in + 6), out, [d, high](int q, int place) { return d * static_cast<float>(WithBit(q, high, place) - 16); });
+}
+
+void DequantiseQ5_1(const char* in, float* out) {
+  const float d = HalfAt(in), m = HalfAt(in + 2);
+  const uint32_t high = At<uint32_t>(in + 4);
+  Nibbles(Bytes(in + 8), out, [d, m, high](int q, int place) { return d * static_cast<float>(WithBit(q, high, place)) + m; });
+}
+
+void DequantiseQ8_0(const char* in, float* out) {
+  const float d = HalfAt(in);
+  const int8_t* q = reinterpret_cast<const int8_t*>(in + 2);
+  for (int i = 0; i < kRun; ++i) out[i] = d * static_cast<float>(q[i]);
+}
+
+void DequantiseIQ4_NL(const char* in, float* out) {
+  const float d = HalfAt(in);
+  Nibbles(Bytes(in + 2), out, [d](int q, int) { return d * kSteps[q]; });
+}
+
+void DequantiseQ2_K(const char* in, float* out) {
+  const uint8_t *scales = Bytes(in), *quants = Bytes(in + 16);
+  const float d = HalfAt(in + 80), m = HalfAt(in + 82);
+  for (int run = 0; run < 16; ++run, out += kHalfRun) {
+    const float scale = d * static_cast<float>(scales[run] & 15), min = m * static_cast<float>(scales[run] >> 4);
+    const uint8_t* bytes = quants + 32 * (run / 8) + kHalfRun * (run % 2);
+    const int shift = 2 * (run / 2 % 4);
+    for (int l = 0; l < kHalfRun; ++l) out[l] = scale * static_cast<float>(bytes[l] >> shift & 3) - min;
+  }
+}
+
+void DequantiseQ3_K(const char* in, float* out) {
+  const uint8_t *high = Bytes(in), *quants = Bytes(in + 32), *scales = Bytes(in + 96);
+  const float d = HalfAt(in + 108);
+  for (int run = 0; run < 16; ++run, out += kHalfRun) {
+    const float scale = d * static_cast<float>(Q3Scale(scales, run));
+    const uint8_t *bytes = quants + 32 * (run / 8) + kHalfRun * (run % 2), *bits = high + kHalfRun * (run % 2);
+    const int shift = 2 * (run / 2 % 4), bit = run / 2;
+    for (int l = 0; l < kHalfRun; ++l) out[l] = scale * static_cast<float>((bytes[l] >> shift & 3) - ((bits[l] >> bit & 1) != 0 ? 0 : 4));
+  }
+}
+
+void DequantiseQ4_K(const char* in, float* out) { DequantiseFourOrFive(in, nullptr, Bytes(in + 16), out); }
+
+void DequantiseQ5_K(const char* in, float* out) { DequantiseFourOrFive(in, Bytes(in + 16), Bytes(in + 48), out); }
+
+void DequantiseQ6_K(const char* in, float* out) {
+  const uint8_t *low = Bytes(in), *high = Bytes(in + 128);
+  const int8_t* scales = reinterpret_cast<const int8_t*>(in + 192);
+  const float d = HalfAt(in + 208);
+  for (int run = 0; run < 16; ++run, out += kHalfRun) {
+    const float scale = d * static_cast<float>(scales[run]);
+    const uint8_t *bytes = low + 64 * (run / 8) + kHalfRun * (run % 4), *bits = high + 32 * (run / 8) + kHalfRun * (run % 2);
+    const int shift = 4 * (run / 4 % 2), bit = 2 * (run / 2 % 4);
+    for (int l = 0; l < kHalfRun; ++l) out[l] = scale * static_cast<float>(((bytes[l] >> shift & 15) | (bits[l] >> bit & 3) << 4) - 32);
+  }
+}
+
+void DequantiseIQ4_XS(const char* in, float* out) {
+  const float d = HalfAt(in);
+  const int high = At<uint16_t>(in + 2);
+  const uint8_t *low = Bytes(in + 4), *quants = Bytes(in + 8);
+  for (int part = 0; part < 8; ++part, out += kRun) {
+    const int scale_bits = (low[part / 2] >> 4 * (part % 2) & 15) | (high >> 2 * part & 3) << 4;
+    const float scale = d * static_cast<float>(scale_bits - 32);
+    Nibbles(quants + kHalfRun * part, out, [scale](int q, int) { return scale * kSteps[q]; });
+  }
+}
+
+}  // namespace moonring::model::gguf

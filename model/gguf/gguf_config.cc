@@ -1,0 +1,279 @@
+#include "model/gguf/gguf_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "ATen/TensorOperators.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "comm/nearest_name.h"
+#include "comm/status_macros.h"
+#include "model/blocks/rotary.h"
+#include "model/config/family.h"
+#include "model/files/json_text.h"
+#include "model/files/weight_shape.h"
+#include "nlohmann/json.hpp"
+
+namespace moonring::model {
+namespace {
+
+using nlohmann::ordered_json;
+
+// The file's metadata under its architecture's prefix.
+class Metadata {
+ public:
+  Metadata(const GgufFile& file, std::string architecture) : file_(file), architecture_(std::move(architecture)) {}
+
+  const GgufFile& file() const { return file_; }
+  const std::string& architecture() const { return architecture_; }
+  std::string Key(absl::string_view name) const { return absl::StrCat(architecture_, ".", name); }
+  bool Has(absl::string_view name) const { return file_.Has(Key(name)); }
+  bool HasTensor(const std::string& name) const { return file_.tensors().contains(name); }
+
+  absl::StatusOr<int64_t> Int(absl::string_view name) const { return file_.Int(Key(name)); }
+  absl::StatusOr<int64_t> IntOr(absl::string_view name, int64_t otherwise) const {
+    if (!Has(name)) return otherwise;
+    return Int(name);
+  }
+  absl::StatusOr<double> Decimal(absl::string_view name) const {
+    ASSIGN_OR_RETURN(const double value, file_.Number(Key(name)));
+    return ShortestDecimal(static_cast<float>(value));
+  }
+  absl::StatusOr<double> DecimalOr(absl::string_view name, double otherwise) const {
+    if (!Has(name)) return otherwise;
+    return Decimal(name);
+  }
+
+  // Puts what is there under a key of config.json.
+  absl::Status CopyInt(absl::string_view name, const char* key, ordered_json& config) const {
+    if (!Has(name)) return absl::OkStatus();
+    ASSIGN_OR_RETURN(config[key], Int(name));
+    return absl::OkStatus();
+  }
+  absl::Status CopyDecimal(absl::string_view name, const char* key, ordered_json& config) const {
+    if (!Has(name)) return absl::OkStatus();
+    ASSIGN_OR_RETURN(config[key], Decimal(name));
+    return absl::OkStatus();
+  }
+
+ private:
+  const GgufFile& file_;
+  std::string architecture_;
+};
+
+// Several families may share an architecture's name in GGUF; llama with experts is Mixtral.
+absl::StatusOr<const Family*> FindFamily(const GgufFile& file) {
+  ASSIGN_OR_RETURN(const absl::string_view name, file.String("general.architecture"));
+  int64_t experts = 0;
+  if (const std::string key = absl::StrCat(name, ".expert_count"); file.Has(key)) {
+    ASSIGN_OR_RETURN(experts, file.Int(key));
+  }
+  std::vector<std::string> known;
+  for (const Family& family : Families()) {
+    if (family.gguf.architecture.empty()) continue;
+    if (std::find(known.begin(), known.end(), family.gguf.architecture) == known.end()) known.push_back(family.gguf.architecture);
+    if (family.gguf.architecture == name && family.names.expert.empty() == (experts == 0)) return &family;
+  }
+  return absl::UnimplementedError(absl::StrCat(file.path(), ": general.architecture: '", Shown(name), "'", experts > 0 ? " with experts" : "",
+                                               " is not supported; supported: ", absl::StrJoin(known, ", "), comm::DidYouMean(std::string(name), known)));
+}
+
+// Rows of the embedding: what is really there. The metadata's counts must agree with it; a tokenizer may have fewer tokens (padding).
+absl::StatusOr<int64_t> VocabularySize(const Metadata& metadata) {
+  const GgufFile& file = metadata.file();
+  const auto embedding = file.tensors().find("token_embd.weight");
+  if (embedding == file.tensors().end()) return absl::InvalidArgumentError(absl::StrCat(file.path(), ": the tensor token_embd.weight is missing"));
+  if (embedding->second.shape.size() != 2) {
+    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": token_embd.weight: wanted [vocab, hidden], got ", ShapeText(embedding->second.shape)));
+  }
+  const int64_t rows = embedding->second.shape[0];
+  ASSIGN_OR_RETURN(const int64_t said, metadata.IntOr("vocab_size", rows));
+  if (said != rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": ", metadata.Key("vocab_size"), " is ", said, " but token_embd.weight has ", rows, " rows"));
+  }
+  if (const auto tokens = file.metadata().find("tokenizer.ggml.tokens"); tokens != file.metadata().end()) {
+    const GgufFile::Array* array = std::get_if<GgufFile::Array>(&tokens->second);
+    if (array != nullptr && array->count > static_cast<uint64_t>(rows)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file.path(), ": tokenizer.ggml.tokens has ", array->count, " tokens but token_embd.weight only ", rows, " rows"));
+    }
+  }
+  return rows;
+}
+
+absl::Status AddSizes(const Metadata& metadata, const Family& family, ordered_json& config) {
+  const std::string& path = metadata.file().path();
+  ASSIGN_OR_RETURN(const int64_t hidden, metadata.Int("embedding_length"));
+  ASSIGN_OR_RETURN(const int64_t heads, metadata.Int("attention.head_count"));
+  if (hidden < 1 || heads < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", metadata.Key("embedding_length"), " ", hidden, " and ",
+                                                   metadata.Key("attention.head_count"), " ", heads, ": wanted positive numbers"));
+  }
+  ASSIGN_OR_RETURN(const int64_t kv_heads, metadata.IntOr("attention.head_count_kv", heads));
+  ASSIGN_OR_RETURN(const int64_t head_dim, metadata.IntOr("attention.key_length", hidden / heads));
+  ASSIGN_OR_RETURN(const int64_t value_dim, metadata.IntOr("attention.value_length", head_dim));
+  ASSIGN_OR_RETURN(const int64_t rotary_dim, metadata.IntOr("rope.dimension_count", head_dim));
+  const bool partial = metadata.architecture() == "phi3" || metadata.architecture() == "glm4";
+  if (value_dim != head_dim || (rotary_dim != head_dim && !partial)) {
+    return absl::UnimplementedError(
+        absl::StrCat(path, ": heads of ", head_dim, " for keys, ", value_dim, " for values, ", rotary_dim, " of them rotary: unequal sizes are not supported"));
+  }
+  config["hidden_size"] = hidden;
+  ASSIGN_OR_RETURN(config["intermediate_size"], metadata.Int("feed_forward_length"));
+  ASSIGN_OR_RETURN(config["num_hidden_layers"], metadata.Int("block_count"));
+  config["num_attention_heads"] = heads;
+  config["num_key_value_heads"] = kv_heads;
+  if (metadata.architecture() != "phi3" || head_dim * heads != hidden) config["head_dim"] = head_dim;
+  if (partial) config["partial_rotary_factor"] = static_cast<double>(rotary_dim) / static_cast<double>(head_dim);
+  ASSIGN_OR_RETURN(config["max_position_embeddings"], metadata.Int("context_length"));
+  ASSIGN_OR_RETURN(config["rms_norm_eps"], metadata.Decimal("attention.layer_norm_rms_epsilon"));
+  ASSIGN_OR_RETURN(config["rope_theta"], metadata.DecimalOr("rope.freq_base", 10000.0));
+  config["rope_scaling"] = nullptr;
+  config["initializer_range"] = family.names.expert.empty() ? 1.0 / std::sqrt(static_cast<double>(hidden)) : 0.02;
+  return absl::OkStatus();
+}
+
+// A tensor of factors, one for each pair of features that turns.
+absl::StatusOr<std::vector<float>> Factors(const GgufFile& file, const std::string& tensor) {
+  ASSIGN_OR_RETURN(const at::Tensor stored, file.Read(tensor));
+  const at::Tensor factors = stored.to(at::kFloat).contiguous();
+  return std::vector<float>(factors.const_data_ptr<float>(), factors.const_data_ptr<float>() + factors.numel());
+}
+
+// The file has llama3's factors and not what they were made of: of the constants that Llama 3.1 to 3.3 were published with, the ones that
+// give these.
+absl::Status AddLlama3(const Metadata& metadata, ordered_json& config) {
+  const GgufFile& file = metadata.file();
+  ASSIGN_OR_RETURN(const std::vector<float> found, Factors(file, "rope_freqs.weight"));
+  RotaryRule rule{.kind = RopeKind::kLlama3, .theta = config["rope_theta"], .dim = 2 * static_cast<int64_t>(found.size()), .original_length = 8192};
+  for (const float factor : found) rule.factor = std::max(rule.factor, static_cast<double>(factor));
+  const RotaryRule plain{.theta = rule.theta, .dim = rule.dim};
+  const at::Tensor wanted = InverseFrequencies(plain, 0, at::kDouble) / InverseFrequencies(rule, 0, at::kDouble);
+  for (size_t f = 0; f < found.size(); ++f) {
+    if (std::abs(wanted[static_cast<int64_t>(f)].item<double>() - found[f]) <= 1e-3 * found[f]) continue;
+    return absl::UnimplementedError(
+        absl::StrCat(file.path(), ": rope_freqs.weight: factors that are not llama3's with factor ", rule.factor, " over 8192 positions are not supported"));
+  }
+  config["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", rule.factor}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 8192}};
+  return absl::OkStatus();
+}
+
+absl::Status AddRopeScaling(const Metadata& metadata, ordered_json& config) {
+  const GgufFile& file = metadata.file();
+  if (metadata.HasTensor("rope_freqs.weight")) return AddLlama3(metadata, config);
+  if (metadata.HasTensor("rope_factors_long.weight")) {
+    ASSIGN_OR_RETURN(const std::vector<float> longer, Factors(file, "rope_factors_long.weight"));
+    ASSIGN_OR_RETURN(const std::vector<float> shorter, Factors(file, "rope_factors_short.weight"));
+    ordered_json scaling = {{"type", "longrope"}, {"short_factor", ordered_json::array()}, {"long_factor", ordered_json::array()}};
+    for (const float factor : shorter) scaling["short_factor"].push_back(ShortestDecimal(factor));
+    for (const float factor : longer) scaling["long_factor"].push_back(ShortestDecimal(factor));
+    config["rope_scaling"] = scaling;
+    return metadata.CopyInt("rope.scaling.original_context_length", "original_max_position_embeddings", config);
+  }
+  if (!metadata.Has("rope.scaling.type")) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const absl::string_view type, file.String(metadata.Key("rope.scaling.type")));
+  if (type == "none") return absl::OkStatus();
+  if (type != "linear" && type != "yarn") {
+    return absl::UnimplementedError(absl::StrCat(file.path(), ": ", metadata.Key("rope.scaling.type"), ": '", Shown(type), "' is not supported (none, linear, yarn)"));
+  }
+  ordered_json scaling = {{"rope_type", std::string(type)}};
+  ASSIGN_OR_RETURN(scaling["factor"], metadata.Decimal("rope.scaling.factor"));
+  if (type == "yarn") RETURN_IF_ERROR(metadata.CopyInt("rope.scaling.original_context_length", "original_max_position_embeddings", scaling));
+  config["rope_scaling"] = scaling;
+  return absl::OkStatus();
+}
+
+// What only some families have. A GGUF file has such a key where its family does.
+absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, ordered_json& config) {
+  const absl::string_view name = family.model_type;
+  RETURN_IF_ERROR(metadata.CopyInt("attention.sliding_window", "sliding_window", config));
+  if (name == "gemma") config["hidden_act"] = "gelu_pytorch_tanh";
+  if (name == "gemma2" || name == "gemma3_text") {
+    config["hidden_activation"] = "gelu_pytorch_tanh";
+    config.erase("hidden_act");
+    // Not in the file: head_dim, but for the two models that llama.cpp itself tells apart by their depth.
+    const bool by_width = (name == "gemma2" && config["num_hidden_layers"] == 46) || (name == "gemma3_text" && config["num_hidden_layers"] == 62);
+    const int64_t width = config["hidden_size"], heads = config["num_attention_heads"];
+    config["query_pre_attn_scalar"] = by_width ? width / heads : config["head_dim"].get<int64_t>();
+    config["attn_logit_softcapping"] = config["final_logit_softcapping"] = nullptr;
+    RETURN_IF_ERROR(metadata.CopyDecimal("attn_logit_softcapping", "attn_logit_softcapping", config));
+    RETURN_IF_ERROR(metadata.CopyDecimal("final_logit_softcapping", "final_logit_softcapping", config));
+  }
+  if (name == "gemma3_text") {
+    config["sliding_window_pattern"] = 6;
+    config["rope_local_base_freq"] = 10000.0;
+    if (!metadata.Has("rope.freq_base")) config["rope_theta"] = 1000000.0;
+  }
+  if (name == "granite") {
+    RETURN_IF_ERROR(metadata.CopyDecimal("attention.scale", "attention_multiplier", config));
+    RETURN_IF_ERROR(metadata.CopyDecimal("embedding_scale", "embedding_multiplier", config));
+    RETURN_IF_ERROR(metadata.CopyDecimal("residual_scale", "residual_multiplier", config));
+    RETURN_IF_ERROR(metadata.CopyDecimal("logit_scale", "logits_scaling", config));
+  }
+  if (family.names.expert.empty()) return absl::OkStatus();
+  const bool mixtral = name == "mixtral";
+  RETURN_IF_ERROR(metadata.CopyInt("expert_count", mixtral ? "num_local_experts" : "num_experts", config));
+  RETURN_IF_ERROR(metadata.CopyInt("expert_used_count", "num_experts_per_tok", config));
+  RETURN_IF_ERROR(metadata.CopyInt("expert_feed_forward_length", "moe_intermediate_size", config));
+  RETURN_IF_ERROR(metadata.CopyInt("expert_shared_feed_forward_length", "shared_expert_intermediate_size", config));
+  if (name == "qwen3_moe") config["norm_topk_prob"] = true;
+  return absl::OkStatus();
+}
+
+absl::Status AddTokens(const Metadata& metadata, int64_t vocabulary, ordered_json& config) {
+  constexpr std::pair<const char*, const char*> kKeys[] = {{"bos_token_id", "bos"}, {"eos_token_id", "eos"}, {"pad_token_id", "padding"}};
+  const GgufFile& file = metadata.file();
+  for (const auto& [name, gguf] : kKeys) {
+    const std::string key = absl::StrCat("tokenizer.ggml.", gguf, "_token_id");
+    config[name] = nullptr;
+    if (!file.Has(key)) continue;
+    ASSIGN_OR_RETURN(const int64_t id, file.Int(key));
+    if (id >= vocabulary) {
+      return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", key, " ", id, " is not below the vocabulary's size ", vocabulary));
+    }
+    if (id >= 0) config[name] = id;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+double ShortestDecimal(float value) {
+  for (int digits = 1; digits < 9; ++digits) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.*g", digits, static_cast<double>(value));
+    if (std::strtof(text, nullptr) == value) return std::strtod(text, nullptr);
+  }
+  return static_cast<double>(value);
+}
+
+absl::StatusOr<std::string> ConfigFromGguf(const GgufFile& file) {
+  ASSIGN_OR_RETURN(const Family* family, FindFamily(file));
+  const Metadata metadata(file, family->gguf.architecture);
+  ASSIGN_OR_RETURN(const int64_t vocabulary, VocabularySize(metadata));
+  ordered_json config = {{"architectures", {family->architecture}}, {"model_type", family->model_type}};
+  const bool bias = file.tensors().contains("blk.0.attn_q.bias");
+  const char* const qkv_bias = family->model_type == "internlm2" ? "bias" : family->model_type == "qwen2_moe" ? "qkv_bias" : "attention_bias";
+  config[qkv_bias] = bias;
+  config["attention_dropout"] = 0.0;
+  config["mlp_bias"] = file.tensors().contains("blk.0.ffn_gate.bias");
+  config["hidden_act"] = "silu";
+  RETURN_IF_ERROR(AddSizes(metadata, *family, config));
+  RETURN_IF_ERROR(AddRopeScaling(metadata, config));
+  RETURN_IF_ERROR(AddFamilyKeys(metadata, *family, config));
+  config["tie_word_embeddings"] = !file.tensors().contains("output.weight");
+  config["vocab_size"] = vocabulary;
+  RETURN_IF_ERROR(AddTokens(metadata, vocabulary, config));
+  config["torch_dtype"] = "float32";
+  config["use_cache"] = true;
+  return config.dump(2) + "\n";
+}
+
+}  // namespace moonring::model

@@ -1,0 +1,57 @@
+#ifndef MOONRING_MODEL_GGUF_GGUF_MODEL_H_
+#define MOONRING_MODEL_GGUF_GGUF_MODEL_H_
+
+// A GGUF file as a Hugging Face model: its weights under their published names, and with their rows in the published order:
+//
+//   interleaved heads   rows (2i, 2i + 1) of a head turn as a pair there, rows (i, i + head_dim / 2) here: the rows of q and k are put in
+//                       that order (llama, granite, internlm2)
+//   norms with one      the file has 1 + w (gemma)
+//   experts             all of a layer's lie in one tensor
+//   one map of three    queries, keys and values lie apart (internlm2)
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/config/config.h"
+#include "model/files/weight_store.h"
+#include "model/gguf/gguf.h"
+
+namespace moonring::model {
+
+class GgufModel : public WeightStore {
+ public:
+  // UNIMPLEMENTED for another architecture, rope scaling or element type; INVALID_ARGUMENT where the metadata contradict themselves or
+  // the tensors.
+  static absl::StatusOr<std::unique_ptr<GgufModel>> Open(std::shared_ptr<const GgufFile> file);
+
+  const ModelConfig& config() const { return config_; }
+  const GgufFile& file() const { return *file_; }
+  const std::map<std::string, StoredWeight>& weights() const override { return weights_; }
+  absl::StatusOr<at::Tensor> Read(const std::string& name) const override;
+
+ private:
+  // Where a weight comes from: tensors of the file whose rows follow one another, or a slice of one.
+  struct Source {
+    std::vector<std::string> tensors;
+    int expert = -1;  // of the first dim; -1: the whole tensor
+    bool norm = false;
+    std::vector<int64_t> interleaved_heads;  // of each tensor; 0: its rows are in order
+  };
+
+  explicit GgufModel(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {}
+  Source SourceOf(int64_t layer, int place) const;
+  void Add(const std::string& name, Source source);
+  absl::StatusOr<at::Tensor> ReadTensor(const std::string& name, int64_t interleaved_heads) const;
+
+  std::shared_ptr<const GgufFile> file_;
+  ModelConfig config_;
+  std::map<std::string, StoredWeight> weights_;
+  std::map<std::string, Source> sources_;  // by Hugging Face name
+};
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_GGUF_GGUF_MODEL_H_

@@ -1,0 +1,30 @@
+#ifndef MOONRING_MODEL_GGUF_GGUF_SPLITTING_RULES_H_
+#define MOONRING_MODEL_GGUF_GGUF_SPLITTING_RULES_H_
+
+// How byte-level tokenizers cut a text before merging. A GGUF file only names the rule (tokenizer.ggml.pre); a tokenizer.json spells it out.
+//
+// Each rule is that of the published tokenizer.json of the models that carry the name. No rule is here whose source was not seen.
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace moonring::model {
+
+struct GgufSplittingRule {
+  const char* name;
+  absl::Span<const char* const> patterns;  // one Split after another; none: ByteLevel's own (GPT-2's)
+  bool single_digits = false;              // Digits, after them
+  bool nfc = false, ignore_merges = false, bos_by_default = false;
+};
+
+// UNIMPLEMENTED, with the names that are known, for another one.
+absl::StatusOr<const GgufSplittingRule*> FindGgufSplittingRule(absl::string_view name);
+
+// "pre_tokenizer" of the tokenizer.json.
+nlohmann::ordered_json PreTokenizerOf(const GgufSplittingRule& rule);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_GGUF_GGUF_SPLITTING_RULES_H_

@@ -1,0 +1,292 @@
+#include "model/gguf/gguf.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "ATen/ATen.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/gguf/gguf_config.h"
+#include "model/gguf/gguf_model.h"
+#include "model/gguf/gguf_tokenizer.h"
+#include "nlohmann/json.hpp"
+#include "tests/model/gguf/gguf_writer.h"
+#include "tests/model/scratch_folder.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::model {
+namespace {
+
+using ::moonring::testing::GgufString;
+using ::moonring::testing::GgufWriter;
+using ::moonring::testing::IsOk;
+using ::moonring::testing::Raw;
+using ::moonring::testing::ScratchFolder;
+using ::moonring::testing::StatusIs;
+using ::moonring::testing::TinyGguf;
+using ::nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kNotFound = absl::StatusCode::kNotFound;
+constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
+
+absl::StatusOr<std::shared_ptr<const GgufFile>> Open(const std::string& bytes) {
+  const ScratchFolder folder;
+  return GgufFile::Open(folder.Write("x.gguf", bytes));
+}
+
+absl::StatusOr<std::unique_ptr<GgufModel>> OpenModel(const GgufWriter& writer) {
+  auto file = Open(writer.Bytes());
+  if (!file.ok()) return file.status();
+  return GgufModel::Open(*file);
+}
+
+TEST(GgufTest, ReadsMetadata) {
+  for (const uint32_t version : {2, 3}) {
+    GgufWriter writer;
+    writer.set_version(version);
+    writer.U32("u", 7);
+    writer.F32("f", 0.5f);
+    writer.Bool("b", true);
+    writer.String("s", "text");
+    writer.Strings("list", {"", "a", "bc"});
+    writer.Ints("ints", {-1, 2});
+    writer.Floats("floats", {0.5f, -2.0f});
+    writer.Add("big", GgufWriter::kU64, Raw<uint64_t>(~0ull));
+    ASSERT_OK_AND_ASSIGN(const auto file, Open(writer.Bytes()));
+    EXPECT_EQ(*file->Int("u"), 7);
+    EXPECT_EQ(*file->Number("f"), 0.5);
+    EXPECT_EQ(*file->Number("u"), 7);
+    EXPECT_EQ(*file->Bool("b"), true);
+    EXPECT_EQ(*file->String("s"), "text");
+    EXPECT_THAT(*file->Strings("list"), ElementsAre("", "a", "bc"));
+    EXPECT_THAT(*file->Ints("ints"), ElementsAre(-1, 2));
+    EXPECT_THAT(*file->Numbers("ints"), ElementsAre(-1, 2));
+    EXPECT_THAT(*file->Numbers("floats"), ElementsAre(0.5, -2));
+    EXPECT_THAT(file->Numbers("list"), StatusIs(kInvalid, HasSubstr("an array of numbers")));
+    EXPECT_THAT(file->Int("nobody"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("x.gguf: nobody: missing")));
+    EXPECT_THAT(file->Int("s"), StatusIs(kInvalid, HasSubstr("x.gguf: s: wanted one whole number")));
+    EXPECT_THAT(file->Int("big"), StatusIs(kInvalid, HasSubstr("big")));
+    EXPECT_THAT(file->Strings("ints"), StatusIs(kInvalid, HasSubstr("an array of strings")));
+    EXPECT_THAT(file->Ints("list"), StatusIs(kInvalid, HasSubstr("an array of whole numbers")));
+  }
+}
+
+TEST(GgufTest, DequantisesPlainTypes) {
+  GgufWriter writer;
+  writer.FloatTensor("f32", {2, 2}, {1, -2, 3, 0.1f});
+  writer.Tensor("f16", {3}, 1, Raw<uint16_t>(0x3c00) + Raw<uint16_t>(0xb800) + Raw<uint16_t>(0x0001));  // 1, -0.5, 2^-24
+  writer.Tensor("bf16", {2}, 30, Raw<uint16_t>(0x3f80) + Raw<uint16_t>(0xc040));                        // 1, -3
+  std::string q8 = Raw<uint16_t>(0x3800), q4 = Raw<uint16_t>(0x3800) + Raw<uint16_t>(0xbc00);           // d = 0.5; d = 0.5, m = -1
+  for (int i = 0; i < 32; ++i) q8 += static_cast<char>(i - 16);
+  for (int i = 0; i < 16; ++i) q4 += static_cast<char>(i | (15 - i) << 4);
+  writer.Tensor("q8_0", {1, 32}, 8, q8);
+  writer.Tensor("q4_1", {2, 32}, 3, q4 + q4);
+  writer.Tensor("iq2_xs", {256}, 17, std::string(74, '\0'));
+  ASSERT_OK_AND_ASSIGN(const auto file, Open(writer.Bytes()));
+  EXPECT_TRUE(at::equal(*file->Read("f32"), at::tensor({1.f, -2.f, 3.f, 0.1f}).view({2, 2})));
+  EXPECT_TRUE(at::equal(*file->Read("f16"), at::tensor({1.f, -0.5f, 0x1p-24f})));
+  EXPECT_TRUE(at::equal(*file->Read("bf16"), at::tensor({1.f, -3.f})));
+  EXPECT_TRUE(at::equal(*file->Read("q8_0"), (at::arange(32, at::kFloat) - 16).mul(0.5).view({1, 32})));
+  const at::Tensor up = at::arange(16, at::kFloat) * 0.5 - 1;
+  EXPECT_TRUE(at::equal(*file->Read("q4_1"), at::cat({up, up.flip(0)}).expand({2, 32})));
+  EXPECT_THAT(file->Read("iq2_xs"), StatusIs(kUnimplemented, HasSubstr("x.gguf: iq2_xs: type IQ2_XS is not supported yet (F32, F16, BF16, Q4_0, Q4_1, Q5_0, "
+                                                                       "Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS are)")));
+}
+
+// Against gguf-py (make_gguf_golden.py): every bit of every element is the same. The blocks are repeated so often that several threads
+// take a share of them.
+TEST(GgufTest, QuantisedTypesAreTheReferences) {
+  const json golden = json::parse(moonring::testing::ReadAll("tests/model/gguf/gguf_types_golden.json"));
+  EXPECT_EQ(golden.size(), 12);
+  for (const auto& [name, wanted] : golden.items()) {
+    SCOPED_TRACE(name);
+    const std::string blocks = absl::HexStringToBytes(wanted["blocks"].get<std::string>()),
+                      values = absl::HexStringToBytes(wanted["values"].get<std::string>());
+    const uint64_t elements = values.size() / sizeof(float), repeats = (uint64_t{1} << 20) / elements;
+    std::string many;
+    for (uint64_t i = 0; i < repeats; ++i) many += blocks;
+    GgufWriter writer;
+    writer.Tensor("w", {repeats, elements}, wanted["id"].get<uint32_t>(), many);
+    ASSERT_OK_AND_ASSIGN(const auto file, Open(writer.Bytes()));
+    ASSERT_OK_AND_ASSIGN(const at::Tensor read, file->Read("w"));
+    const char* bytes = static_cast<const char*>(read.const_data_ptr());
+    for (const uint64_t row : {uint64_t{0}, uint64_t{1}, repeats / 2, repeats - 1}) {
+      ASSERT_EQ(std::memcmp(bytes + row * values.size(), values.data(), values.size()), 0) << "row " << row;
+    }
+    EXPECT_TRUE(at::equal(read, read.narrow(0, 0, 1).expand_as(read)));
+  }
+}
+
+TEST(GgufTest, RefusesOnePartOfSeveral) {
+  GgufWriter writer;
+  writer.Add("split.count", GgufWriter::kU16, Raw<uint16_t>(2));
+  EXPECT_THAT(Open(writer.Bytes()), StatusIs(kUnimplemented, HasSubstr("x.gguf: one of 2 parts of a model (split.count): merge them into one file first")));
+  GgufWriter whole;
+  whole.Add("split.count", GgufWriter::kU16, Raw<uint16_t>(1));
+  EXPECT_THAT(Open(whole.Bytes()), IsOk());
+}
+
+TEST(GgufTest, RefusesLyingHeaders) {
+  GgufWriter writer;
+  writer.FloatTensor("w", {2, 4}, std::vector<float>(8));
+  const std::string good = writer.Bytes();
+  ASSERT_THAT(Open(good), IsOk());
+  const auto with = [&](size_t at, const std::string& bytes) { return Open(std::string(good).replace(at, bytes.size(), bytes)); };
+  constexpr size_t kTensors = 8, kPairs = 16, kName = 24, kDims = 33, kSizes = 37, kType = 53, kOffset = 57;
+  EXPECT_THAT(Open(""), StatusIs(kInvalid, AllOf(HasSubstr("x.gguf: not a valid GGUF file: at byte 0 of 0"), HasSubstr("truncated"))));
+  EXPECT_THAT(with(0, "GGML"), StatusIs(kInvalid, HasSubstr("does not begin with GGUF")));
+  EXPECT_THAT(with(4, Raw<uint32_t>(1)), StatusIs(kInvalid, HasSubstr("version 1 is not supported")));
+  EXPECT_THAT(with(4, Raw<uint32_t>(0x03000000)), StatusIs(kInvalid, HasSubstr("big-endian")));
+  EXPECT_THAT(with(kTensors, Raw<uint64_t>(~0ull)), StatusIs(kInvalid, HasSubstr("the number of tensors is 18446744073709551615")));
+  EXPECT_THAT(with(kPairs, Raw<uint64_t>(1ull << 40)), StatusIs(kInvalid, HasSubstr("the number of metadata values")));
+  EXPECT_THAT(with(kName, Raw<uint64_t>(~0ull)), StatusIs(kInvalid, HasSubstr("a tensor's name wants 18446744073709551615 bytes")));
+  EXPECT_THAT(with(kDims, Raw<uint32_t>(5)), StatusIs(kInvalid, HasSubstr("w has 5 dims")));
+  EXPECT_THAT(with(kSizes, Raw<uint64_t>(0)), StatusIs(kInvalid, HasSubstr("impossible size 0")));
+  EXPECT_THAT(with(kSizes, Raw<uint64_t>(~0ull)), StatusIs(kInvalid, HasSubstr("impossible size")));
+  EXPECT_THAT(with(kSizes, Raw<uint64_t>(6)), StatusIs(kInvalid, HasSubstr("x.gguf: w: 48 bytes at offset 0 of the data, which has 32 bytes")));
+  EXPECT_THAT(with(kType, Raw<uint32_t>(77)), StatusIs(kInvalid, HasSubstr("w has the unknown type 77")));
+  EXPECT_THAT(with(kType, Raw<uint32_t>(8)), StatusIs(kInvalid, HasSubstr("w is Q8_0 with rows of 4, not a multiple of 32")));
+  EXPECT_THAT(with(kOffset, Raw<uint64_t>(4)), StatusIs(kInvalid, HasSubstr("offset 4")));
+  EXPECT_THAT(with(kOffset, Raw<uint64_t>(~0ull - 31)), StatusIs(kInvalid, HasSubstr("x.gguf: w")));
+
+  writer.FloatTensor("w", {1}, {1});
+  EXPECT_THAT(Open(writer.Bytes()), StatusIs(kInvalid, HasSubstr("the tensor w is there twice")));
+  GgufWriter pairs;
+  pairs.Add("k", 99, "");
+  EXPECT_THAT(Open(pairs.Bytes()), StatusIs(kInvalid, HasSubstr("k has the unknown value type 99")));
+  GgufWriter nested;
+  nested.Add("k", GgufWriter::kArray, Raw<uint32_t>(GgufWriter::kArray) + Raw<uint64_t>(1));
+  EXPECT_THAT(Open(nested.Bytes() + std::string(64, '\0')), StatusIs(kInvalid, HasSubstr("k is an array of the unknown value type 9")));
+  GgufWriter twice;
+  twice.U32("k", 1);
+  twice.U32("k", 2);
+  EXPECT_THAT(Open(twice.Bytes()), StatusIs(kInvalid, HasSubstr("the key k is there twice")));
+  GgufWriter odd;
+  odd.U32("general.alignment", 24);
+  EXPECT_THAT(Open(odd.Bytes()), StatusIs(kInvalid, HasSubstr("general.alignment: wanted a power of 2")));
+}
+
+// Reads everything that an open file offers; only whether it comes back matters.
+void ReadEverything(const std::shared_ptr<const GgufFile>& file) {
+  for (const auto& [key, value] : file->metadata()) {
+    (void)file->Strings(key);
+    (void)file->Ints(key);
+  }
+  for (const auto& [name, tensor] : file->tensors()) (void)file->Read(name);
+  const auto tokenizer = TokenizerFilesFromGguf(*file);
+  if (tokenizer.ok()) {
+    for (const auto& [name, text] : *tokenizer) EXPECT_TRUE(json::accept(text)) << name;
+  }
+  const auto model = GgufModel::Open(file);
+  if (!model.ok()) return;
+  for (const auto& [name, weight] : (*model)->weights()) (void)(*model)->Read(name);
+}
+
+TEST(GgufTest, SurvivesTruncation) {
+  const ScratchFolder folder;
+  const std::string good = TinyGguf().Bytes();
+  for (size_t length = 0; length < good.size(); length += length < 200 ? 1 : 11) {
+    EXPECT_FALSE(GgufFile::Open(folder.Write("x.gguf", good.substr(0, length))).ok()) << length;
+  }
+}
+
+// Each byte of the header is damaged in one of three ways in turn, and some of the data.
+TEST(GgufTest, SurvivesDamage) {
+  const ScratchFolder folder;
+  const std::string good = TinyGguf().Bytes();
+  constexpr uint8_t kFlips[] = {0x01, 0x80, 0xff};
+  int opened = 0, trial = 0;
+  for (size_t at = 0; at < good.size(); at += at < 2100 ? 1 : 61) {
+    std::string damaged = good;
+    damaged[at] = static_cast<char>(damaged[at] ^ kFlips[trial++ % 3]);
+    const auto file = GgufFile::Open(folder.Write("x.gguf", damaged));
+    if (!file.ok()) continue;
+    ++opened;
+    ReadEverything(*file);
+  }
+  EXPECT_GT(opened, 100);
+}
+
+TEST(GgufModelTest, NamesWeightsAndOrdersRowsAsPublished) {
+  ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(TinyGguf()));
+  EXPECT_EQ(model->weights().size(), 11);
+  EXPECT_EQ(model->weights().at("model.embed_tokens.weight").shape, (std::vector<int64_t>{12, 8}));
+  EXPECT_EQ(model->weights().at("model.layers.0.mlp.down_proj.weight").shape, (std::vector<int64_t>{8, 16}));
+  const at::Tensor stored_q = at::arange(64, at::kFloat).div(64).add(3).view({8, 8});
+  // Heads of 4 rows: stored a0 b0 a1 b1, published a0 a1 b0 b1.
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.q_proj.weight"), stored_q.index_select(0, at::tensor({0, 2, 1, 3, 4, 6, 5, 7}, at::kLong))));
+  const at::Tensor stored_k = at::arange(32, at::kFloat).div(64).add(4).view({4, 8});
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.k_proj.weight"), stored_k.index_select(0, at::tensor({0, 2, 1, 3}, at::kLong))));
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.v_proj.weight"), at::arange(32, at::kFloat).div(64).add(5).view({4, 8})));
+}
+
+TEST(GgufModelTest, ConfigIsHuggingFaces) {
+  ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(TinyGguf()));
+  const ModelConfig& config = model->config();
+  EXPECT_EQ(config.rms_norm_eps, 1e-5) << "not the fp32 number that GGUF stores";
+  EXPECT_EQ(config.rotaries[0].theta, 1e5);
+  EXPECT_EQ(config.vocab_size, 12);
+  EXPECT_EQ(config.heads, 2);
+  EXPECT_EQ(config.kv_heads, 1);
+  EXPECT_EQ(config.head_dim, 4);
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_EQ(config.max_position_embeddings, 64);
+  EXPECT_THAT(config.eos_token_ids, ElementsAre(0));
+  EXPECT_FALSE(config.pad_token_id.has_value());
+  const json text = json::parse(config.json);
+  EXPECT_EQ(text["rope_theta"], 1e5);
+  EXPECT_TRUE(text["rope_scaling"].is_null());
+  EXPECT_EQ(text["torch_dtype"], "float32");
+}
+
+TEST(GgufModelTest, ShortestDecimal) {
+  EXPECT_EQ(ShortestDecimal(1e-5f), 1e-5);
+  EXPECT_EQ(ShortestDecimal(1e-6f), 1e-6);
+  EXPECT_EQ(ShortestDecimal(500000.0f), 500000.0);
+  EXPECT_EQ(ShortestDecimal(1000000.0f), 1000000.0);
+  EXPECT_EQ(ShortestDecimal(0.1f), 0.1);
+  EXPECT_EQ(static_cast<float>(ShortestDecimal(0.123456789f)), 0.123456789f);
+}
+
+TEST(GgufModelTest, RefusesWhatItCannotMean) {
+  const auto with = [](auto change) {
+    GgufWriter writer = TinyGguf();
+    change(writer);
+    return OpenModel(writer).status();
+  };
+  EXPECT_THAT(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "longrope"); }),
+              StatusIs(kUnimplemented, HasSubstr("x.gguf: llama.rope.scaling.type: 'longrope' is not supported (none, linear, yarn)")));
+  EXPECT_THAT(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "yarn"); }), StatusIs(kNotFound, HasSubstr("llama.rope.scaling.factor: missing")));
+  EXPECT_OK(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "none"); }));
+  EXPECT_THAT(with([](GgufWriter& f) { f.FloatTensor("rope_freqs.weight", {2}, {1, 8}); }), StatusIs(kUnimplemented, HasSubstr("rope_freqs.weight: factors that are not llama3's")));
+  EXPECT_THAT(with([](GgufWriter& f) { f.U32("llama.attention.value_length", 8); }), StatusIs(kUnimplemented, HasSubstr("unequal sizes")));
+  EXPECT_THAT(with([](GgufWriter& f) { f.U32("tokenizer.ggml.padding_token_id", 12); }),
+              StatusIs(kInvalid, HasSubstr("padding_token_id 12 is not below the vocabulary's size 12")));
+
+  GgufWriter other;
+  other.String("general.architecture", "bloom");
+  EXPECT_THAT(OpenModel(other), StatusIs(kUnimplemented, HasSubstr("x.gguf: general.architecture: 'bloom' is not supported; supported: llama, smollm3, ")));
+  GgufWriter empty;
+  EXPECT_THAT(OpenModel(empty), StatusIs(kNotFound, HasSubstr("general.architecture: missing")));
+  empty.String("general.architecture", "llama");
+  EXPECT_THAT(OpenModel(empty), StatusIs(kInvalid, HasSubstr("token_embd.weight is missing")));
+  empty.FloatTensor("token_embd.weight", {4, 2}, std::vector<float>(8));
+  EXPECT_THAT(OpenModel(empty), StatusIs(kNotFound, HasSubstr("llama.embedding_length: missing")));
+  empty.U32("llama.vocab_size", 5);
+  EXPECT_THAT(OpenModel(empty), StatusIs(kInvalid, HasSubstr("llama.vocab_size is 5 but token_embd.weight has 4 rows")));
+  GgufWriter crowded;
+  crowded.String("general.architecture", "llama");
+  crowded.FloatTensor("token_embd.weight", {2, 2}, std::vector<float>(4));
+  crowded.Strings("tokenizer.ggml.tokens", {"a", "b", "c"});
+  EXPECT_THAT(OpenModel(crowded), StatusIs(kInvalid, HasSubstr("tokenizer.ggml.tokens has 3 tokens but token_embd.weight only 2 rows")));
+}
+
+}  // namespace
+}  // namespace moonring::model
