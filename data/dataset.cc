@@ -5,8 +5,6 @@
 #include <map>
 #include <set>
 
-#include <c10/util/hash.h>
-
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -146,21 +144,6 @@ absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(const D
   ASSIGN_OR_RETURN(PreparedDataset train, prepare(split.train), "what val_size leaves to learn");
   ASSIGN_OR_RETURN(PreparedDataset held_out, prepare(split.held_out), "what val_size holds out");
   return std::pair(std::move(train), std::move(held_out));
-}
-
-std::string DigestOf(const std::vector<Example>& examples) {
-  std::string digest;
-  for (const Example& example : examples) {
-    std::string bytes = absl::StrCat(digest, ";", example.desirable.has_value() ? (*example.desirable ? "1" : "0") : "");
-    for (const Document& document : example.documents) {
-      absl::StrAppend(&bytes, ";", document.ids.size(), ":");
-      for (const std::vector<int32_t>* list : {&document.ids, &document.labels, &document.positions}) {
-        bytes.append(reinterpret_cast<const char*>(list->data()), list->size() * sizeof(int32_t));
-      }
-    }
-    digest = c10::sha1(bytes).str();
-  }
-  return digest;
 }
 
 }  // namespace moonring::data

@@ -33,9 +33,6 @@ absl::StatusOr<PreparedDataset> PrepareDataset(const DatasetOptions& options, st
 absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer,
                                                                          double val_size);
 
-// 40 hexadecimal digits (SHA-1) of all ids, labels and tags in their order: equal where the examples are. Cost: one pass.
-std::string DigestOf(const std::vector<Example>& examples);
-
 }  // namespace moonring::data
 
 #endif  // MOONRING_DATA_DATASET_H_

@@ -19,6 +19,7 @@
 #include "comm/mesh.h"
 #include "comm/torch_status.h"
 #include "data/dataset.h"
+#include "data/example_digest.h"
 #include "data/preprocess_writer.h"
 #include "data/steps/dataset_steps.h"
 #include "data/steps/packer.h"

@@ -19,6 +19,7 @@
 #include <tuple>
 #include <vector>
 
+#include <c10/util/hash.h>
 #include <nlohmann/json.hpp>
 #include <torch/version.h>
 
@@ -293,6 +294,7 @@ void OpenSystem(lua_State* L) {
                  {"exists", Bind<[](std::string path) { return Exists(path); }>},
                  {"is_folder", Bind<[](std::string path) { return IsFolder(path); }>},
                  {"absolute", Bind<[](std::string path) { return fs::absolute(path).lexically_normal().string(); }>},
+                 {"sha1", Bind<[](std::string bytes) { return c10::sha1(bytes).str(); }>},
                  {"json_decode", Bind<&DecodeJson>},
                  {"json_encode", [](lua_State* state) {
                     std::optional<int> indent = Value<std::optional<int>>::Read(state, 2);

@@ -81,6 +81,7 @@ struct Attempt {
   if (getppid() != launcher) _exit(1);  // it died before prctl
   sigset_t none;
   sigemptyset(&none);
+  signal(SIGUSR1, SIG_IGN);  // until the rank catches it: the wish for a checkpoint is no reason to end
   sigprocmask(SIG_SETMASK, &none, nullptr);
   if (stderr_pipe >= 0) dup2(stderr_pipe, STDERR_FILENO);
   const auto set = [](const char* name, const std::string& value, bool replace = true) { setenv(name, value.c_str(), replace); };
@@ -269,6 +270,9 @@ class Launcher {
   int Conclude() {
     const bool done = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return *rank.status == 0; });
     if (done) return 0;
+    // SIGTERM came to a rank alone, and all agreed to end by it.
+    const auto ended = [](const Rank& rank) { return WIFSIGNALED(*rank.status) && WTERMSIG(*rank.status) == SIGTERM && rank.sent == 0; };
+    if (std::all_of(ranks_.begin(), ranks_.end(), ended)) forwarded_ = SIGTERM;
     if (forwarded_ != 0) {  // ended as asked: by the same signal
       signal(forwarded_, SIG_DFL);
       raise(forwarded_);

@@ -42,6 +42,7 @@
 #include "lua/assets.h"
 #include "lua/guard.h"
 #include "lua/launcher.h"
+#include "lua/preemption.h"
 #include "lua/vm.h"
 
 namespace moonring::lua {
@@ -186,6 +187,7 @@ int Run(int argc, char** argv) {
 }  // namespace moonring::lua
 
 int main(int argc, char** argv) {
+  moonring::lua::CatchSaveWish();  // it may come before a run is ready to save
   // Not by return: LibTorch's threads and process groups have no orderly end of their own once a peer is gone.
   const int code = moonring::lua::Run(argc, argv);
   std::fflush(nullptr);

@@ -1,6 +1,7 @@
 #include "lua/preemption.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,21 +11,43 @@ namespace {
 
 // A handler may touch nothing else.
 volatile sig_atomic_t terminate_wished = 0, save_wished = 0;
+volatile time_t terminate_wished_at = 0;
 
-void Note(int signal) { (signal == SIGTERM ? terminate_wished : save_wished) = 1; }
+// Whoever signals the process group reaches a rank twice: by itself, and by its launcher, which passes on what it gets.
+constexpr time_t kSameWishSeconds = 2;
 
-void Catch(int signal, int flags) {
+time_t Now() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec;
+}
+
+void NoteTerminate(int signal) {
+  if (terminate_wished == 0) {
+    terminate_wished_at = Now();
+    terminate_wished = 1;
+  } else if (Now() - terminate_wished_at >= kSameWishSeconds) {
+    ::signal(signal, SIG_DFL);
+    raise(signal);  // which waits for the end of this handler
+  }
+}
+
+void NoteSave(int) { save_wished = 1; }
+
+void Catch(int signal, void (*note)(int)) {
   struct sigaction action = {};
-  action.sa_handler = &Note;
-  action.sa_flags = SA_RESTART | flags;
+  action.sa_handler = note;
+  action.sa_flags = SA_RESTART;
   sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
 
+void CatchSaveWish() { Catch(SIGUSR1, &NoteSave); }
+
 void CatchPreemption() {
-  Catch(SIGTERM, SA_RESETHAND);
-  Catch(SIGUSR1, 0);
+  CatchSaveWish();
+  Catch(SIGTERM, &NoteTerminate);
 }
 
 int TakePreemption() {

@@ -6,7 +6,11 @@
 
 namespace moonring::lua {
 
-// From here on the two signals are noted; a second SIGTERM ends the process at once.
+// From here on SIGUSR1 is noted, which else ends a process.
+void CatchSaveWish();
+
+// From here on both are. A second SIGTERM ends the process at once, but for one that comes within two seconds: from a launcher that passes on what came to its
+// whole process group.
 void CatchPreemption();
 
 // SIGTERM, else SIGUSR1, which is taken back by that, else 0.

@@ -9,6 +9,7 @@ moonring.launch(config.sequence_parallel_size, run.ranks(config), config.max_res
 
 local mesh = run.mesh(config)
 local resumed, passed_over = moonring.resume.find(config, mesh)
+local asked = moonring.resume.remembered(config) -- before the model and the data settle what it leaves open
 local name = moonring.resume.begin(config, mesh, resumed)
 local memory = moonring.memory_report.start(config, mesh)
 local checkpoint, notes = models.open(config)
@@ -30,7 +31,8 @@ local function data_digest() -- of all examples: made where a checkpoint wants i
   if not config.streaming then digest = digest or train:digest() end
   return digest
 end
-if resumed then resumed:check(data_digest(), counts.examples_per_step) end
+local group = run.group(config, mesh:dp_size())
+if resumed then resumed:check(data_digest(), counts.examples_per_step, group) end
 local objective = stages.objective(config, learner)
 local runtime = moonring.runtime.new { mesh = mesh, model = learner, attention = attention, objective = objective,
   group = config.per_device_train_batch_size * mesh:dp_size(), noise = stages.noise(config),
@@ -71,11 +73,11 @@ checkpoints = run.checkpoints(config, mesh, function(folder)
   save(folder, false) -- what publishes the checkpoint does
   journal:trainer_state(folder)
   if config.save_only_model then return {} end
-  return moonring.resume.write(folder, mesh, { states = states, optimizer = optimizer, steps = steps, state = { run = name, step = made, config = moonring.resume.remembered(config), data = data_digest(),
-    examples_per_step = counts.examples_per_step, journal = journal:state(), updates = updates:state(), checkpoints = checkpoints:state(), objective = objective.state and objective.state() } })
+  return moonring.resume.write(folder, mesh, { states = states, optimizer = optimizer, steps = steps, state = { run = name, step = made, config = asked, data = data_digest(),
+    examples_per_step = counts.examples_per_step, group = group, journal = journal:state(), updates = updates:state(), checkpoints = checkpoints:state(), objective = objective.state and objective.state() } })
 end, say)
 if resumed then
-  checkpoints:resume(resumed.step, resumed.checkpoints)
+  checkpoints:resume(resumed.step, resumed.checkpoints, moonring.system.absolute(resumed.folder .. "/.."))
   if checkpoints.best then journal:best(checkpoints.best) end
 end
 
@@ -97,8 +99,10 @@ moonring.system.started()
 local evaluates, saves = run.due(config, "eval", counts), run.due(config, "save", counts)
 if evals and config.eval_on_start and not resumed then evaluate() end
 moonring.system.catch_preemption()
+local function is_over() return made >= counts.total_steps or checkpoints.stale >= (config.early_stopping_steps or math.huge) end
 local pace = moonring.pace.new(mesh, say)
 for step, k in moonring.count(steps, made) do
+  if is_over() then break end -- it went on from its end, or its data has more steps
   pace:begin()
   local lr = schedule:at(k - 1)
   local update = updates:make(step, k, lr)
@@ -106,20 +110,27 @@ for step, k in moonring.count(steps, made) do
   made = k
   journal:step { step = k, loss = update.loss, lr = lr, grad_norm = update.norm, tokens = step:tokens(), metrics = update.metrics, skipped = updates.skipped,
     epoch = counts.epoch_after(step:epoch(), step:index()) }
-  if evals and evaluates(k, step) and checkpoints:judge(evaluate(), k) then journal:best(checkpoints.best) end
+  local is_best = evals and evaluates(k, step) and checkpoints:judge(evaluate(), k)
+  if is_best then journal:best(checkpoints.best) end
   checkpoints:poll()
   local preempted = run.preempted(mesh)
-  if saves(k, step) or preempted then checkpoints:save(k) end
+  local ends = preempted and preempted ~= "SIGUSR1"
+  if saves(k, step) or preempted or (is_best and config.save_strategy == "best") then checkpoints:save(k, ends) end
   if preempted then
     checkpoints:settle()
-    if checkpoints.newest == k then journal:say(("%s: saved after step %d; resume_from_checkpoint: true goes on from there"):format(preempted, k)) end
-    if preempted ~= "SIGUSR1" then moonring.system.end_as_preempted() end
+    local how = config.save_only_model and "the model is saved after step %d; with save_only_model no run can go on from it" or
+      "saved after step %d; resume_from_checkpoint: true goes on from there"
+    if checkpoints.newest == k then journal:say(preempted .. ": " .. how:format(k)) end
+    if ends then moonring.system.end_as_preempted() end
   end
   moonring.trainer.release_memory((moonring.system.clock() - pace.began) / 100) -- where taking it again is a percent of the step at most
-  if checkpoints.stale >= (config.early_stopping_steps or math.huge) then break end
+  if is_over() then break end
 end
 checkpoints:settle()
-if config.load_best_model_at_end and checkpoints.best then
+local no_best = config.load_best_model_at_end and checkpoints.best and checkpoints:best_is_broken()
+if no_best then
+  journal:say(("the best model is that of step %d, and %s cannot be loaded: %s; the one after the last step is kept"):format(checkpoints.best.step, checkpoints.best.folder, no_best))
+elseif config.load_best_model_at_end and checkpoints.best then
   journal:say("the best model is " .. checkpoints.best.folder)
   optimizer:close() -- makes room
   learner = models.reload(config, learner, checkpoints.best.folder, zero)

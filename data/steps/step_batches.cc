@@ -61,8 +61,9 @@ absl::Status StepBatches::LoadState(absl::string_view state) {
   const nlohmann::json mine = {{"examples", options_.examples}, {"seed", options_.seed}, {"shuffle", options_.shuffle}, {"of_epoch", of_epoch_}};
   for (const auto& [key, value] : mine.items()) {
     if (saved[key] == value) continue;
-    return absl::FailedPreconditionError(absl::StrCat("step_batches: the state was saved with ", key, " ", saved[key].dump(), ", now it is ", value.dump(),
-                                                      ": the order of examples would differ"));
+    const absl::string_view what = key == "of_epoch" ? "examples of an epoch (dataloader_drop_last leaves some out)" : absl::string_view(key);
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, " was ", saved[key].dump(), ", is ", value.dump(), ": the order of examples would differ"));
   }
   const int64_t epoch = saved["epoch"], taken = saved["taken"];
   constexpr int64_t kMostEpochs = int64_t{1} << 62;  // what is counted on from there must not overflow

@@ -57,18 +57,19 @@ absl::Status StreamSteps::LoadState(absl::string_view state) {
   for (const char* key : {"batch", "pass", "taken", "steps", "index"}) {
     if (!saved.contains(key) || !saved[key].is_number_unsigned() || saved[key].get<int64_t>() < 0) return absl::InvalidArgumentError("stream_steps: the saved state is broken");
   }
-  if (saved["batch"] != options_.batch) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("stream_steps: the state was saved with batches of ", saved["batch"].dump(), " examples, now they have ", options_.batch));
+  const int64_t batch = saved["batch"], taken_examples = batch * saved["taken"].get<int64_t>();  // within a pass every batch is whole, of one lane
+  if (batch != options_.batch && stream_->lanes() > 1) {
+    return absl::FailedPreconditionError(absl::StrCat("per_device_train_batch_size was ", batch, ", is ", options_.batch, ": with dataloader_num_workers ",
+                                                      stream_->lanes(), ", whose batches take turns, the order of a stream's examples depends on it"));
   }
-  const int64_t taken = saved["taken"];
-  if (taken % options_.batches != 0) {
-    return absl::FailedPreconditionError(absl::StrCat("stream_steps: the state was saved after ", taken,
-                                                      " batches of the pass, which no whole number of steps of ", options_.batches, " batches makes"));
+  const int64_t step = options_.batch * options_.batches;
+  if (batch < 1 || taken_examples % step != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(taken_examples, " examples of the pass had been taken, which no whole number of steps of ", step, " examples makes"));
   }
   RETURN_IF_ERROR(stream_->LoadState(state.substr(end + 1)));
   pass_ = saved["pass"];
-  taken_ = taken;
+  taken_ = taken_examples / options_.batch;
   steps_ = saved["steps"];
   index_ = saved["index"];
   return absl::OkStatus();

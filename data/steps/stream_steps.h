@@ -1,7 +1,8 @@
 // The steps of a stream: each takes the next `batches` batches of `batch` examples (a lane's last one is short), none crosses a pass, and none is empty.
 //
 // Where gradient accumulation is cut short by a pass's end, the Hugging Face Trainer lets the rest of a window wait, and adds its gradient to the next
-// pass's first step; here it is a step of its own, as at the end of an epoch. For any dp the steps are the same where batches are.
+// pass's first step; here it is a step of its own, as at the end of an epoch. For any dp the steps are the same where batches are; with one lane where a step's
+// examples are as many, so that a state may be loaded into other batches.
 #ifndef MOONRING_DATA_STEPS_STREAM_STEPS_H_
 #define MOONRING_DATA_STEPS_STREAM_STEPS_H_
 

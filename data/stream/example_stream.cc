@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "comm/status_macros.h"
 #include "data/column_check.h"
+#include "data/example_digest.h"
 #include "data/numpy_random.h"
 #include "data/stage.h"
 
@@ -131,6 +132,16 @@ absl::Status ExampleStream::CheckKeys() {
   return absl::OkStatus();
 }
 
+// Makes the examples of a batch ready once more, or (no digest: none was read) of the first.
+absl::Status ExampleStream::Refill(Lane& lane, const std::string& digest) {
+  if (digest.empty()) return absl::OkStatus();
+  lane.before = lane.rows.SaveState().dump();
+  ASSIGN_OR_RETURN(const int64_t rows, ReadBatch(lane));
+  lane.ended = rows < options_.dataset.preprocessing_batch_size;
+  if (lane.digest == digest) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("data sets ", Names(), ": their rows give other examples than they gave: a file or the template has changed"));
+}
+
 // Makes the examples of a batch of rows ready; how many rows there were.
 absl::StatusOr<int64_t> ExampleStream::ReadBatch(Lane& lane) {
   int64_t rows = 0;
@@ -155,6 +166,7 @@ absl::StatusOr<int64_t> ExampleStream::ReadBatch(Lane& lane) {
   RETURN_IF_ERROR(broken);
   RETURN_IF_ERROR(CheckKeys());
   std::vector<Example> examples = builder_.EndBatch();
+  lane.digest = DigestOf(examples);
   std::move(examples.begin(), examples.end(), std::back_inserter(lane.ready));
   const std::lock_guard<std::mutex> lock(mutex_);
   report_ = builder_.report();
@@ -222,9 +234,13 @@ std::string ExampleStream::Identity() const {
 }
 
 std::string ExampleStream::SaveState() const {
-  nlohmann::json taken = nlohmann::json::array();
-  for (const Lane& lane : lanes_) taken.push_back(lane.taken);
-  std::string state = nlohmann::json{{"stage", "example_stream"}, {"of", Identity()}, {"pass", pass_}, {"turn", turn_}, {"taken", taken}}.dump();
+  nlohmann::json taken = nlohmann::json::array(), digests = nlohmann::json::array();
+  for (const Lane& lane : lanes_) {
+    taken.push_back(lane.taken);
+    digests.push_back(lane.digest);
+  }
+  std::string state =
+      nlohmann::json{{"stage", "example_stream"}, {"of", Identity()}, {"pass", pass_}, {"turn", turn_}, {"taken", taken}, {"digests", digests}}.dump();
   for (const Lane& lane : lanes_) absl::StrAppend(&state, "\n", lane.before);
   return state;
 }
@@ -243,11 +259,10 @@ absl::Status ExampleStream::LoadState(absl::string_view state) try {
   for (size_t i = 0; i < lanes.size(); ++i) {
     RETURN_IF_ERROR(lanes[i].rows.LoadState(nlohmann::json::parse(lines[i + 1])), "example_stream");
     const int64_t taken = saved.at("taken").at(i);
-    RETURN_IF_ERROR(Fill(lanes[i]));
+    const std::string digest = saved.at("digests").at(i);
     if (taken < 0) return absl::InvalidArgumentError("example_stream: the saved state is broken");
-    if (taken > static_cast<int64_t>(lanes[i].ready.size())) {
-      return absl::FailedPreconditionError("example_stream: the rows give other examples than when the state was saved");
-    }
+    RETURN_IF_ERROR(Refill(lanes[i], digest));
+    if (taken > static_cast<int64_t>(lanes[i].ready.size())) return absl::InvalidArgumentError("example_stream: the saved state is broken");
     lanes[i].ready.erase(lanes[i].ready.begin(), lanes[i].ready.begin() + taken);
     lanes[i].taken = taken;
   }

@@ -70,8 +70,10 @@ class ExampleStream {
   DatasetReport report() const;
 
   std::string Names() const;  // of its data sets
+  int64_t lanes() const { return options_.lanes; }
 
-  // As a Source's, in a pass. Several lines; the first is JSON.
+  // As a Source's, in a pass. Several lines; the first is JSON. The rows of the batches that examples were being taken from are read again, and refused
+  // (FAILED_PRECONDITION) where they give other examples than they gave: another text, another template.
   std::string SaveState() const;
   absl::Status LoadState(absl::string_view state);
 
@@ -81,6 +83,7 @@ class ExampleStream {
     std::deque<Example> ready;  // of a batch of rows
     std::string before;         // the state of `rows` before that batch
     int64_t taken = 0;          // of its examples
+    std::string digest;         // of all of these
     bool ended = false;         // no batch comes after it
   };
 
@@ -88,6 +91,7 @@ class ExampleStream {
   absl::StatusOr<std::deque<Lane>> MakeLanes(int64_t pass) const;
   absl::StatusOr<PassRows> MakeRows(int64_t lane, int64_t part, int64_t pass) const;
   absl::Status Fill(Lane& lane);
+  absl::Status Refill(Lane& lane, const std::string& digest);
   absl::StatusOr<int64_t> ReadBatch(Lane& lane);
   void NoteKeys(const StreamRow& row);
   absl::Status CheckKeys();

@@ -23,6 +23,12 @@ function checkpoints.list(dir)
   return steps
 end
 
+--- Whether a step's checkpoint in a folder looks as one that a run can go on from: it has a manifest, and more than the model.
+function checkpoints.resumable(dir, step)
+  local folder = dir .. "/checkpoint-" .. step
+  return system.exists(folder .. "/manifest.json") and system.exists(folder .. "/training_state.json")
+end
+
 --- Options: dir, limit (absent: all are kept), metric (absent: none is best; else a metric of the evaluation, "loss", with or without "eval_"), greater (is better; absent: unless
 -- it ends in "loss"), mesh, save (a function that writes a checkpoint into a folder and returns the names of the files that are this rank's alone; all ranks call it), say (takes a
 -- line for the log).
@@ -47,7 +53,8 @@ function Checkpoints:judge(evaluation, step)
     table.sort(names)
     config.fail("metric_for_best_model: no evaluation gives ", self.metric, "; there are ", table.concat(names, ", "))
   end
-  local better = self.best == nil or (self.greater and value > self.best.metric) or (not self.greater and value < self.best.metric)
+  local finite = value - value == 0 -- NaN and infinity are never the best
+  local better = finite and (self.best == nil or (self.greater and value > self.best.metric) or (not self.greater and value < self.best.metric))
   if better then self.best = { metric = value, step = step, folder = self.dir .. "/checkpoint-" .. step } end
   self.stale = better and 0 or self.stale + 1
   return better
@@ -70,9 +77,13 @@ local function rotate(self)
   end
 end
 
---- Goes on after a checkpoint: its step, and what state() gave then.
-function Checkpoints:resume(step, state)
+--- Goes on after a checkpoint: its step, what state() gave then, and the folder that it is in.
+function Checkpoints:resume(step, state, from)
   self.best, self.stale, self.newest = state.best, state.stale, step
+  if self.best then -- the folder may have been moved since, or be another run's that this one goes on from
+    local name = "/checkpoint-" .. self.best.step
+    self.best.folder = (not system.exists(self.dir .. name) and system.exists(from .. name) and from or self.dir) .. name
+  end
   if self.mesh:rank() ~= 0 then return end
   local is_own = { [step] = true } -- the folder may have checkpoints of an earlier run too
   for _, kept in ipairs(state.kept or {}) do is_own[kept] = true end
@@ -102,12 +113,12 @@ local function on_first(self, body)
   return agreed(self, pcall(body))
 end
 
--- On rank 0: a checkpoint that came to nothing.
-local function give_up(self, step, draft, why)
+-- On rank 0: a checkpoint that came to nothing. `ends`: so does the run now.
+local function give_up(self, step, draft, why, ends)
   if self.mesh:rank() ~= 0 then return end
   pcall(system.remove, draft)
   local last = self.newest and ("checkpoint-%d is the last good one"):format(self.newest) or "there is none yet"
-  self.say(("checkpoint-%d was not saved: %s; %s; training goes on"):format(step, why, last))
+  self.say(("checkpoint-%d was not saved: %s; %s%s"):format(step, why, last, ends and "" or "; training goes on"))
 end
 
 -- The files that this rank flushes and sums: its own, and on rank 0 all that are nobody's own.
@@ -123,8 +134,16 @@ local function mine(self, draft, own)
   return names
 end
 
---- Begins to save checkpoint-STEP; poll and settle end it. Every rank must call it.
-function Checkpoints:save(step)
+--- Why the best checkpoint cannot be loaded: nil where it can. Rank 0 reads every byte; every rank must call it.
+function Checkpoints:best_is_broken()
+  return on_first(self, function()
+    if not system.is_folder(self.best.folder) then error("it was not saved, or is not there any more", 0) end
+    trainer.check_checkpoint(self.best.folder)
+  end)
+end
+
+--- Begins to save checkpoint-STEP; poll and settle end it. `ends`: the run ends after it (else, where the save fails, it goes on and says so). Every rank must call it.
+function Checkpoints:save(step, ends)
   self:settle()
   local folder = self.dir .. "/checkpoint-" .. step
   local draft = folder .. ".partial"
@@ -137,8 +156,8 @@ function Checkpoints:save(step)
     ok, own = pcall(self.write, draft)
     failed = agreed(self, ok, own)
   end
-  if failed then return give_up(self, step, draft, failed) end
-  self.pending = { step = step, draft = draft, publisher = trainer.publish_checkpoint { draft = draft, folder = folder, names = mine(self, draft, own), step = step, rank = self.mesh:rank(),
+  if failed then return give_up(self, step, draft, failed, ends) end
+  self.pending = { step = step, draft = draft, ends = ends, publisher = trainer.publish_checkpoint { draft = draft, folder = folder, names = mine(self, draft, own), step = step, rank = self.mesh:rank(),
     ranks = self.mesh:size() } }
 end
 
@@ -148,7 +167,7 @@ local function conclude(self)
   self.pending = nil
   local ok, why = pcall(save.publisher.wait, save.publisher)
   if self.mesh:rank() ~= 0 then return end
-  if not ok then return give_up(self, save.step, save.draft, config.words(why)) end
+  if not ok then return give_up(self, save.step, save.draft, config.words(why), save.ends) end
   self.kept[#self.kept + 1], self.newest = self.dir .. "/checkpoint-" .. save.step, save.step
   rotate(self)
 end

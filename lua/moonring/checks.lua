@@ -132,15 +132,17 @@ end
 
 -- The best checkpoint can be loaded only where each one that is saved was evaluated.
 local function best_model(c)
+  if c.save_strategy == "best" then return end
   if c.save_strategy ~= c.eval_strategy then
     config.fail("load_best_model_at_end: save_strategy ", c.save_strategy, " and eval_strategy ", c.eval_strategy, " must agree")
   end
   if c.eval_strategy ~= "steps" then return end
   local save, every = c.save_steps, c.eval_steps or c.logging_steps
-  local parts = save < 1 or every < 1 -- of all steps, whose number is not known yet
-  local evaluated
-  if parts then evaluated = save == every else evaluated = save % every == 0 end
-  if not evaluated then config.fail("load_best_model_at_end: save_steps ", save, " must be a multiple of eval_steps ", every) end
+  local times = save / every
+  if (save < 1) ~= (every < 1) then
+    config.fail("load_best_model_at_end: save_steps ", save, " must be a multiple of eval_steps ", every, ": wanted both as parts of all steps or both as numbers of steps")
+  end
+  if math.abs(times - math.floor(times + 0.5)) > 1e-6 or times < 0.5 then config.fail("load_best_model_at_end: save_steps ", save, " must be a multiple of eval_steps ", every) end
 end
 
 local function evaluation(c)
@@ -149,6 +151,7 @@ local function evaluation(c)
   if (c.eval_strategy ~= "no" or c.do_eval or c.eval_on_start) and not has then config.fail "eval_strategy: nothing to evaluate on; wanted eval_dataset or val_size" end
   if c.eval_on_start and c.eval_strategy == "no" then config.fail "eval_on_start: wanted an eval_strategy beside it" end
   if c.early_stopping_steps and c.eval_strategy == "no" then config.fail "early_stopping_steps: wanted an eval_strategy beside it" end
+  if c.save_strategy == "best" and c.eval_strategy == "no" then config.fail "save_strategy: best: wanted an eval_strategy beside it" end
   if c.load_best_model_at_end then best_model(c) end
 end
 
@@ -171,7 +174,10 @@ end
 local function folders(c)
   if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder") end
   if #system.list(c.output_dir) > 0 and not c.overwrite_output_dir and not c.resume_from_checkpoint and not resume.restarted() then
-    local newest = checkpoints.list(c.output_dir)[1]
+    local newest
+    for _, step in ipairs(checkpoints.list(c.output_dir)) do
+      if not newest and checkpoints.resumable(c.output_dir, step) then newest = step end
+    end
     local offer = newest and ("; resume_from_checkpoint: true goes on from its checkpoint-%d"):format(newest) or ""
     config.fail("output_dir: ", c.output_dir, " is not empty; overwrite_output_dir: true writes into it", offer)
   end

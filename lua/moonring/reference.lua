@@ -98,6 +98,9 @@ function reference.precomputed(options)
     if not ok or type(file) ~= "table" or type(file.key) ~= "table" or type(file.log_probs) ~= "table" then
       config.fail(path, ": not a file of reference log-probs; overwrite_cache: true computes them again")
     end
+    if file.log_probs_sha1 ~= system.sha1(system.json_encode(file.log_probs)) then
+      config.fail(path, ": its log-probs are not those that were written; overwrite_cache: true computes them again")
+    end
     local stale = difference(file.key, options.key)
     if stale ~= "" then config.fail(path, ": these reference log-probs are of another run: ", stale, "; overwrite_cache: true computes them again") end
     if #file.log_probs ~= options.dataset:size() then config.fail(path, ": ", #file.log_probs, " examples, the data set has ", options.dataset:size()) end
@@ -107,7 +110,7 @@ function reference.precomputed(options)
   say("computing those of " .. options.dataset:size() .. " examples")
   local log_probs = compute { model = options.make_model(), dataset = options.dataset, attention = options.attention, mesh = mesh, steps = options.make_steps(),
     documents = options.documents, lockstep = options.lockstep }
-  if mesh:rank() == 0 then system.write(path, system.json_encode { key = options.key, log_probs = log_probs } .. "\n") end
+  if mesh:rank() == 0 then system.write(path, system.json_encode { key = options.key, log_probs = log_probs, log_probs_sha1 = system.sha1(system.json_encode(log_probs)) } .. "\n") end
   say("written to " .. path)
   return reference.kept(log_probs)
 end

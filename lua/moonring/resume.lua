@@ -16,6 +16,7 @@ local Resumed = {}
 Resumed.__index = Resumed
 
 local STATE, DATA = "training_state.json", "data_state"
+local PATHS = { model_name_or_path = true, ref_model = true, template = true }
 
 -- Why a folder is no checkpoint to go on from; nil where it is one.
 local function broken(folder)
@@ -24,14 +25,30 @@ local function broken(folder)
   if not system.exists(folder .. "/" .. STATE) then return folder .. ": it holds a model alone, as save_only_model asked" end
 end
 
-local function read_state(folder) return system.json_decode(system.read(folder .. "/" .. STATE), folder .. "/" .. STATE) end
+-- JSON has no word for a number that is none, and nothing else is null in these.
+local function with_nan(value)
+  if value == system.null then return 0 / 0 end
+  if type(value) ~= "table" then return value end
+  for name, each in pairs(value) do value[name] = with_nan(each) end
+  return value
+end
 
--- The newest whole checkpoint in output_dir, of the run that is there, and lines about those that are passed over.
+local function read_state(folder)
+  local state = system.json_decode(system.read(folder .. "/" .. STATE), folder .. "/" .. STATE)
+  state.journal = with_nan(state.journal)
+  return state
+end
+
+-- The newest whole checkpoint in output_dir, of the run that is there or, up to where that went on from them, of earlier ones; and lines about those that are passed over.
 local function newest(c)
-  local run, notes = training_args.of_run(c.output_dir), {}
+  local notes, run, before = {}, training_args.of_run(c.output_dir)
+  local function is_of_run(folder, step)
+    local of = read_state(folder).run
+    return not run or of == run or step <= (before[of] or -1)
+  end
   for _, step in ipairs(checkpoints.list(c.output_dir)) do
     local folder = c.output_dir .. "/checkpoint-" .. step
-    local why = broken(folder) or (run and read_state(folder).run ~= run and folder .. ": of an earlier run in this folder")
+    local why = broken(folder) or (not is_of_run(folder, step) and folder .. ": of an earlier run in this folder")
     if not why then return folder, notes end
     notes[#notes + 1] = "passed over: " .. why
   end
@@ -52,7 +69,17 @@ local function choose(c)
   return asked, notes
 end
 
-local function show(value) return value == nil and "nothing" or type(value) == "table" and system.json_encode(value) or tostring(value) end
+-- A list of one is written as its item, as a configuration may.
+local function show(value)
+  if type(value) == "table" then return #value == 1 and type(value[1]) ~= "table" and tostring(value[1]) or system.json_encode(value) end
+  return value == nil and "nothing" or tostring(value)
+end
+
+-- Whether two values of a key ask for the same: paths may be spelt in several ways.
+local function same(name, a, b)
+  if show(a) == show(b) then return true end
+  return PATHS[name] and type(a) == "string" and type(b) == "string" and system.absolute(a) == system.absolute(b)
+end
 
 local told = {}
 for _, section in ipairs(keys) do
@@ -67,6 +94,7 @@ function resume.remembered(c)
       if not (row.resume == "free" or row.only or row.ignored or row.warned) then values[row[1]] = c[row[1]] end
     end
   end
+  values.data_seed = values.data_seed or values.seed
   return values
 end
 
@@ -78,7 +106,7 @@ local function differences(saved, c)
   for name in pairs(now) do names[name] = true end
   for name in pairs(names) do
     local list = told[name] and may or may_not
-    if show(saved[name]) ~= show(now[name]) then list[#list + 1] = ("%s was %s, is %s"):format(name, show(saved[name]), show(now[name])) end
+    if not same(name, saved[name], now[name]) then list[#list + 1] = ("%s was %s, is %s"):format(name, show(saved[name]), show(now[name])) end
   end
   table.sort(may)
   table.sort(may_not)
@@ -98,11 +126,12 @@ function resume.find(c, mesh)
   if mesh:rank() == 0 then
     local ok, folder, notes, newest = pcall(choose, c)
     found = ok and { folder = folder, notes = notes, newest = newest } or { failure = folder }
+    found.own = ok and folder and resume.restarted() and read_state(folder).run == training_args.of_run(c.output_dir)
   end
   found = system.json_decode(mesh:gather(found and system.json_encode(found) or "")[1], "resume")
   if found.failure then error(found.failure, 0) end
   if not found.folder then return nil, found.notes end
-  local self = setmetatable({ folder = found.folder, notes = found.notes, newest = found.newest, skips = not c.ignore_data_skip }, Resumed)
+  local self = setmetatable({ folder = found.folder, notes = found.notes, newest = found.newest, skips = not c.ignore_data_skip or found.own }, Resumed)
   for name, value in pairs(read_state(self.folder)) do self[name] = value end
   local may, may_not = differences(self.config, c)
   if self.skips then refuse(self, may_not) end
@@ -113,30 +142,49 @@ function resume.find(c, mesh)
   return self
 end
 
---- Writes training_args.yaml, which names the run that output_dir is of. By rank 0.
-function resume.sign(c, mesh, run)
+--- Writes training_args.yaml, which names the run that output_dir is of. `before`: up to which step it shares checkpoints with earlier runs, by their names; absent: as the file that is
+-- there says. By rank 0.
+function resume.sign(c, mesh, run, before)
   if mesh:rank() ~= 0 then return end
-  local ok, why = pcall(system.write, c.output_dir .. "/training_args.yaml", training_args.text(c, mesh:size(), run))
+  local here, told = training_args.of_run(c.output_dir)
+  local ok, why = pcall(system.write, c.output_dir .. "/training_args.yaml", training_args.text(c, mesh:size(), run, before or here == run and told or {}))
   if not ok then config.fail("output_dir: ", config.words(why)) end
+end
+
+-- Whether a run that goes on from `resumed` leaves later checkpoints of the same folder behind, or what its data gave: it is another run from there on.
+local function branches(c, resumed)
+  local later = checkpoints.list(c.output_dir)[1] or 0
+  return not resumed.skips or (not resumed.newest and later > resumed.step)
 end
 
 --- The name of a run that begins, or of the one that `resumed` is of; on rank 0. A folder of another run is signed at once, so that no checkpoint that this one left there is taken for the
 -- new one's; another folder stays empty as long as the run may be refused.
 function resume.begin(c, mesh, resumed)
   if mesh:rank() ~= 0 then return nil end
-  local here = training_args.of_run(c.output_dir)
-  local run = resumed and (resumed.newest or resumed.run == here) and resumed.run or ("%x-%x"):format(os.time(), system.clock() * 1e9 % 2 ^ 32)
-  if here and here ~= run then resume.sign(c, mesh, run) end
-  return run
+  local here, before = training_args.of_run(c.output_dir)
+  local new = ("%x-%x"):format(os.time(), system.clock() * 1e9 % 2 ^ 32)
+  local is_here = resumed and here and (resumed.run == here or before[resumed.run]) -- its checkpoint is of this folder's run
+  if is_here and not branches(c, resumed) then return here end
+  if resumed and resumed.newest and not here then return resumed.run end
+  local shared = {}
+  if is_here then
+    for run, step in pairs(before) do shared[run] = math.min(step, resumed.step) end
+    shared[resumed.run] = resumed.step
+  end
+  if here then resume.sign(c, mesh, new, shared) end
+  return new
 end
 
---- Refuses other examples than those that the run was in the middle of: `digest` of the data set (nil of a stream), and examples of a step.
-function Resumed:check(digest, examples_per_step)
+--- Refuses other examples than those that the run was in the middle of: `digest` of the data set (nil of a stream), examples of a step, and of a group (moonring.run.group).
+function Resumed:check(digest, examples_per_step, group)
   if not self.skips then return end
   local changes = {}
   if digest ~= self.data then changes[1] = "the data set's examples are other ones" end
   if examples_per_step ~= self.examples_per_step then
     changes[#changes + 1] = ("a step of %d examples (per_device_train_batch_size x gradient_accumulation_steps x dp) was one of %d"):format(examples_per_step, self.examples_per_step)
+  end
+  if group ~= self.group then
+    changes[#changes + 1] = ("its loss has a term over each %s examples (per_device_train_batch_size, in stage kto x dp), which was over %s"):format(show(group), show(self.group))
   end
   refuse(self, changes)
 end
@@ -158,7 +206,9 @@ end
 
 --- Moves the data to where it stood.
 function Resumed:place(steps)
-  if self.skips then steps:load_state(system.read(self.folder .. "/" .. DATA)) end
+  if not self.skips then return end
+  local ok, why = pcall(steps.load_state, steps, system.read(self.folder .. "/" .. DATA))
+  if not ok then refuse(self, { config.words(why) }) end
 end
 
 --- Writes what a checkpoint has beside the model: `state` (of training_state.json: step, journal, checkpoints, config and so on), the states of a run, and where its data stands. Returns the
@@ -171,6 +221,7 @@ function resume.write(folder, mesh, parts)
     tensor.scope(function() safetensors.write(folder .. "/" .. own[1], parts.states:save(parts.optimizer), { flush = false }) end) -- the checkpoint's publisher does
   end
   if mesh:rank() == 0 then
+    parts.state.config_sha1 = system.sha1(system.json_encode(parts.state.config))
     system.write(folder .. "/" .. STATE, system.json_encode(parts.state) .. "\n")
     system.write(folder .. "/" .. DATA, parts.steps:save_state())
   end

@@ -122,7 +122,14 @@ function run.epoch(c, dataset, mesh, split)
   return dataset:steps { mesh = mesh, batch = batch, shuffle = false, total_steps = math.ceil(dataset:size() / batch), micro_batch_tokens = run.micro_batch_tokens(c) }
 end
 
---- A function that says whether it is time to evaluate ("eval") or to save ("save") after step k.
+--- Examples over which a step's loss has a term of its own, which is no sum over examples: KTO's KL term, the balance of routers. nil where there is none: how a step is cut into
+-- batches then settles no number.
+function run.group(c, dp)
+  if c.stage == "kto" then return c.per_device_train_batch_size * dp end
+  return (c.moe_aux_loss_coef or 0) ~= 0 and (c.stage == "pt" or c.stage == "sft") and c.per_device_train_batch_size or nil
+end
+
+--- A function that says whether it is time to evaluate ("eval") or to save ("save") after step k. (save_strategy best: where an evaluation is.)
 function run.due(c, what, counts)
   local strategy = c[what .. "_strategy"]
   local every = checkpoints.interval(c[what .. "_steps"] or c.logging_steps, counts.total_steps)
@@ -141,7 +148,7 @@ end
 
 --- The checkpoints of a run. `save`: a function that writes one to a folder and returns the names of this rank's own files; `say`: a function that logs a line.
 function run.checkpoints(c, mesh, save, say)
-  local judges = c.load_best_model_at_end or c.metric_for_best_model or c.early_stopping_steps
+  local judges = c.load_best_model_at_end or c.metric_for_best_model or c.early_stopping_steps or c.save_strategy == "best"
   return checkpoints.new { dir = c.output_dir, limit = c.save_total_limit, mesh = mesh, save = save, say = say, metric = judges and (c.metric_for_best_model or "loss"),
     greater = c.greater_is_better }
 end

@@ -15,6 +15,12 @@ function checkpoints.interval(value, total_steps) end
 ---@return integer[] the newest first
 function checkpoints.list(dir) end
 
+--- Whether a step's checkpoint in a folder has what a run needs to go on from it. No byte is read.
+---@param dir string
+---@param step integer
+---@return boolean
+function checkpoints.resumable(dir, step) end
+
 ---@class moonring.CheckpointsOptions
 ---@field dir string
 ---@field mesh moonring.Mesh
@@ -37,7 +43,7 @@ function checkpoints.new(options) end
 ---@field kept string[] folders, the oldest first
 ---@field stale integer evaluations since the best
 ---@field newest? integer step of the last that is whole; on rank 0
----@field pending? table the one that is under way: { step, draft, publisher }
+---@field pending? table the one that is under way: { step, draft, ends, publisher }
 ---@field limit? integer
 ---@field metric? string
 ---@field greater? boolean
@@ -53,7 +59,8 @@ function Checkpoints:judge(evaluation, step) end
 --- Goes on after a checkpoint.
 ---@param step integer its own
 ---@param state table what state() gave then
-function Checkpoints:resume(step, state) end
+---@param from string the folder that the checkpoint is in
+function Checkpoints:resume(step, state, from) end
 
 --- What of this a checkpoint holds.
 ---@return table { best, stale, kept }
@@ -61,7 +68,12 @@ function Checkpoints:state() end
 
 --- Begins to save checkpoint-STEP; what fails costs this checkpoint alone, and is said. Collective over all ranks.
 ---@param step integer
-function Checkpoints:save(step) end
+---@param ends? boolean the run ends after it
+function Checkpoints:save(step, ends) end
+
+--- Why the best checkpoint cannot be loaded. Collective over all ranks.
+---@return string? why nil where it can
+function Checkpoints:best_is_broken() end
 
 --- Ends a save whose files have reached the disk, and removes what is beyond the limit; else nothing.
 function Checkpoints:poll() end

@@ -131,17 +131,17 @@ local config = {}
 ---@field plot_loss boolean draw training_loss.png; false where absent
 ---@field memory_report boolean tell after the first step and at the end what each byte is for at the peak; memory_report.json; false where absent
 ---@field sample_prompt? string a question that the model answers before and after the training
----@field save_strategy "no" | "steps" | "epoch" when a checkpoint-N of the model is written; steps where absent
+---@field save_strategy "no" | "steps" | "epoch" | "best" when a checkpoint-N is written; best: after an evaluation that is the best so far; steps where absent
 ---@field save_steps number steps between checkpoints; below 1: a part of all steps. The last step has one too; 500 where absent
 ---@field save_only_model boolean checkpoints hold the model alone: no run can go on from them; false where absent
 ---@field resume_from_checkpoint? table | string go on from a checkpoint: true, "auto" or its folder
----@field ignore_data_skip boolean go on at the data's beginning, and whatever has changed in the configuration; false where absent
+---@field ignore_data_skip boolean go on at the data's beginning, and whatever has changed in the configuration; the steps count on; false where absent
 ---@field save_total_limit? integer checkpoints kept; the best one is kept besides
 ---@field eval_strategy "no" | "steps" | "epoch" when to evaluate; no where absent
 ---@field eval_steps? number steps between evaluations; below 1: a part of all steps; absent: logging_steps
 ---@field eval_on_start boolean evaluate before the first step; false where absent
 ---@field per_device_eval_batch_size integer rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows; 8 where absent
----@field load_best_model_at_end boolean end with the best checkpoint; save_strategy and eval_strategy must agree; false where absent
+---@field load_best_model_at_end boolean end with the best checkpoint; save_strategy and eval_strategy must agree, or save_strategy be best; false where absent
 ---@field metric_for_best_model? string which number of an evaluation says so; absent: loss
 ---@field greater_is_better? boolean absent: unless the metric ends in loss
 ---@field ddp_timeout number seconds that a collective may take; 1800 where absent

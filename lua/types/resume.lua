@@ -32,13 +32,14 @@ function resume.begin(c, mesh, resumed) end
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param run? string what begin gave
-function resume.sign(c, mesh, run) end
+---@param before? table<string, integer> up to which step it shares checkpoints with earlier runs; absent: as the file that is there says
+function resume.sign(c, mesh, run, before) end
 
 ---@class moonring.ResumeParts
 ---@field states moonring.States
 ---@field optimizer moonring.Optimizer
 ---@field steps moonring.Steps
----@field state table for training_state.json: run, step, config, data, examples_per_step, journal, updates, checkpoints, objective
+---@field state table for training_state.json: run, step, config, data, examples_per_step, group, journal, updates, checkpoints, objective
 
 --- Writes what a checkpoint has beside the model into its folder. Collective over all ranks.
 ---@param folder string
@@ -57,6 +58,7 @@ function resume.write(folder, mesh, parts) end
 ---@field config table<string, any> what remembered() gave
 ---@field data? string the data set's digest
 ---@field examples_per_step integer
+---@field group? integer examples over which the loss has a term of its own
 ---@field journal table
 ---@field updates table
 ---@field checkpoints table
@@ -66,7 +68,8 @@ local Resumed = {}
 --- Refuses other examples than those that the run was in the middle of.
 ---@param digest? string of the data set; absent of a stream
 ---@param examples_per_step integer
-function Resumed:check(digest, examples_per_step) end
+---@param group? integer what moonring.run.group gave
+function Resumed:check(digest, examples_per_step, group) end
 
 --- Puts the saved weights and the optimizer's state in their places, whatever ranks parted them. Collective over all ranks.
 ---@param states moonring.States

@@ -75,6 +75,12 @@ function run.micro_batch_tokens(c) end
 ---@return moonring.Steps
 function run.epoch(c, dataset, mesh, split) end
 
+--- Examples over which a step's loss has a term of its own (KTO's KL term, the balance of routers); nil where there is none.
+---@param c moonring.Configuration
+---@param dp integer
+---@return integer?
+function run.group(c, dp) end
+
 --- A function that says whether it is time to evaluate or to save after a step.
 ---@param c moonring.Configuration
 ---@param what "eval" | "save"

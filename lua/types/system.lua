@@ -43,6 +43,11 @@ function system.is_folder(path) end
 ---@return string
 function system.absolute(path) end
 
+--- The SHA-1 of bytes, in 40 hexadecimal digits.
+---@param bytes string
+---@return string
+function system.sha1(bytes) end
+
 --- A Lua value of a JSON text; null is `moonring.null`. Errors: INVALID_ARGUMENT with `where`, line and column.
 ---@param text string
 ---@param where? string names the text in errors
@@ -105,7 +110,7 @@ function system.launch(ranks) end
 ---@param restarts integer
 function system.offer_restarts(restarts) end
 
---- From here on SIGTERM and SIGUSR1 are noted, for preemption(); a second SIGTERM ends the process at once.
+--- From here on SIGTERM is noted, for preemption(), as SIGUSR1 is from the process's beginning; a second SIGTERM, two seconds or more after the first, ends the process at once.
 --- Nothing in an embedded runtime, which leaves signals to whom it is embedded in.
 function system.catch_preemption() end
 

@@ -8,12 +8,13 @@ local args = {}
 ---@param c moonring.Configuration
 ---@param ranks integer that the run has
 ---@param run string its name, for of_run
+---@param before? table<string, integer> up to which step it shares checkpoints with earlier runs, by their names
 ---@return string
-function args.text(c, ranks, run) end
+function args.text(c, ranks, run, before) end
 
---- Which run the training_args.yaml of a folder is of.
+--- Which run the training_args.yaml of a folder is of, and up to which step it shares checkpoints with earlier ones.
 ---@param folder string
----@return string?
+---@return string?, table<string, integer>?
 function args.of_run(folder) end
 
 return args

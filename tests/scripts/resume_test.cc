@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/scripts/workplace.h"
+#include "tests/scripts/resumed_runs.h"
 
 namespace moonring::testing {
 namespace {
@@ -23,100 +23,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using Words = std::vector<std::string>;
-
-Words operator+(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-class ResumeTest : public Workplace {
- protected:
-  // The small model and data whose numbers LLaMA-Factory's are beside it.
-  Words CommandOf(const std::string& out, const Words& more, const Words& options = {}) const {
-    const std::string home = Runfile("tests/golden/stages");
-    return options +
-           Words{"train",
-                 "model_name_or_path=" + home + "/model",
-                 "dataset_dir=" + home + "/data",
-                 "stage=sft",
-                 "dataset=talks",
-                 "output_dir=" + out,
-                 "finetuning_type=full",
-                 "template=chatml",
-                 "cutoff_len=160",
-                 "per_device_train_batch_size=2",
-                 "gradient_accumulation_steps=2",
-                 "learning_rate=1e-3",
-                 "logging_steps=1",
-                 "save_steps=1",
-                 "lr_scheduler_type=cosine",
-                 "weight_decay=0.1"} +
-           more;
-  }
-  CommandResult Train(const std::string& out, const Words& more, const Words& options = {}) const { return Run(CommandOf(out, more, options), 120); }
-
-  // What of a log's entries is the run's and not the clock's or the machine's.
-  static json WithoutClocks(const json& entries) {
-    json kept = json::array();
-    for (json entry : entries) {
-      for (const char* clock : {"elapsed_time", "remaining_time", "peak_memory_bytes", "allocator_held_bytes"}) entry.erase(clock);
-      for (auto each = entry.begin(); each != entry.end();)
-        each = each.key().find("_per_second") != std::string::npos || each.key().find("runtime") != std::string::npos ? entry.erase(each) : ++each;
-      kept.push_back(entry);
-    }
-    return kept;
-  }
-
-  json Lines(const std::string& out) const { return WithoutClocks(ReadJsonLines(Path(out + "/trainer_log.jsonl"))); }
-
-  json Steps(const std::string& out) const {
-    json steps = json::array();
-    for (const json& line : Lines(out)) {
-      if (line.contains("loss")) steps.push_back(line);
-    }
-    return steps;
-  }
-
-  void ExpectSameRun(const std::string& a, const std::string& b) const {
-    for (const char* name : {"model.safetensors", "adapter_model.safetensors", "value_head.safetensors"}) {
-      ASSERT_EQ(fs::exists(Path(a + "/" + name)), fs::exists(Path(b + "/" + name))) << name;
-      if (!fs::exists(Path(a + "/" + name))) continue;
-      EXPECT_TRUE(ReadText(Path(a + "/" + name)) == ReadText(Path(b + "/" + name))) << a << "/" << name << " differs";
-    }
-    EXPECT_EQ(Lines(a), Lines(b));
-    EXPECT_EQ(ReadJson(Path(a + "/train_results.json")).at("train_loss"), ReadJson(Path(b + "/train_results.json")).at("train_loss"));
-    const json state_a = ReadJson(Path(a + "/trainer_state.json")), state_b = ReadJson(Path(b + "/trainer_state.json"));
-    EXPECT_EQ(state_a.at("best_metric"), state_b.at("best_metric"));
-    EXPECT_EQ(state_a.at("global_step"), state_b.at("global_step"));
-    EXPECT_EQ(WithoutClocks(state_a.at("log_history")), WithoutClocks(state_b.at("log_history")));
-  }
-
-  // An interrupted run: what it had up to a step.
-  void KeepUpTo(const std::string& from, int step, const std::string& to) const {
-    fs::create_directories(Path(to));
-    for (const auto& entry : fs::directory_iterator(Path(from))) {
-      const std::string name = entry.path().filename();
-      const bool later = name.rfind("checkpoint-", 0) == 0 && std::stoi(name.substr(11)) > step;
-      if (entry.is_directory() ? !later : name == "trainer_log.jsonl") fs::copy(entry.path(), Path(to + "/" + name), fs::copy_options::recursive);
-    }
-    Write(to + "/trainer_log.jsonl", ReadText(Path(to + "/trainer_log.jsonl")) + "{\"current_st");  // died in the middle of a line
-  }
-
-  void ExpectGoesOn(const std::string& name, const Words& words, const std::vector<int>& steps, const Words& options = {}) const {
-    SCOPED_TRACE(name);
-    ASSERT_THAT(Train(name, words, options), Succeeds());
-    for (const int step : steps) {
-      SCOPED_TRACE(step);
-      const std::string again = name + "_" + std::to_string(step);
-      KeepUpTo(name, step, again);
-      const CommandResult result = Train(again, words + Words{"resume_from_checkpoint=true"}, options);
-      ASSERT_THAT(result, Succeeds());
-      EXPECT_THAT(result.err, HasSubstr("goes on after step " + std::to_string(step) + ", from " + again + "/checkpoint-" + std::to_string(step)));
-      ExpectSameRun(name, again);
-    }
-  }
-};
+class ResumeTest : public ResumedRuns {};
 
 // In the first and the second epoch, evaluated in between, the best one kept.
 TEST_F(ResumeTest, FullFineTuningGoesOnBitForBit) {
