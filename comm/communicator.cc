@@ -83,6 +83,15 @@ at::Tensor EmptyRows(const at::Tensor& like, int64_t rows) {
   return at::empty(shape, like.options());
 }
 
+// Who has not come to a call that has run out of time, in words.
+std::string LateOnes(Group& group) {
+  const std::vector<int> late = group.liveness == nullptr ? std::vector<int>() : group.liveness->NotIn(group.id, group.ranks);
+  const std::string within = absl::StrCat("not done within ", absl::FormatDuration(group.deadline));
+  if (late.empty()) return absl::StrCat(within, ", though all ranks are in it: a connection may be slow");
+  const bool one = late.size() == 1;
+  return absl::StrCat(within, ": ", one ? "rank " : "ranks ", absl::StrJoin(late, ", "), one ? " lives and has" : " live and have", " not come to it");
+}
+
 // What a failed call becomes: the group is broken, the cause sought and announced.
 absl::Status Fail(Group& group, absl::string_view operation, const std::exception& exception) {
   const absl::Status said = StatusOfException(exception);
@@ -92,20 +101,24 @@ absl::Status Fail(Group& group, absl::string_view operation, const std::exceptio
   std::string cause = group.liveness == nullptr ? "" : group.liveness->Blame(late);
   const bool known = !cause.empty();
   if (!known) {
-    cause = late ? absl::StrCat("not done within ", absl::FormatDuration(group.deadline), ", though no rank is known to be dead: one may be elsewhere or slow")
-                 : std::string(said.message());
+    cause = late ? LateOnes(group) : std::string(said.message());
     if (group.liveness != nullptr) group.liveness->Announce(absl::StrCat(where, ": ", cause));
   }
   group.broken = absl::Status(late && !known ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kUnavailable, absl::StrCat(where, ": ", cause));
   return group.broken;
 }
 
-// Adds the time of its life to a group's.
-class Stopwatch {
+// A rank's wait in a call: its time is added to the group's, and the others may ask whether it has come.
+class InCall {
  public:
-  explicit Stopwatch(Group& group) : group_(group), start_(absl::Now()) {}
-  Stopwatch(const Stopwatch&) = delete;
-  ~Stopwatch() { group_.waited += absl::Now() - start_; }
+  explicit InCall(Group& group) : group_(group), start_(absl::Now()) {
+    if (group.liveness != nullptr) group.liveness->WaitIn(group.id);
+  }
+  InCall(const InCall&) = delete;
+  ~InCall() {
+    group_.waited += absl::Now() - start_;
+    if (group_.liveness != nullptr && group_.broken.ok()) group_.liveness->WaitIn("");  // who has given up was there
+  }
 
  private:
   Group& group_;
@@ -137,7 +150,7 @@ absl::Status Communicator::Ready(absl::string_view operation) const { return gro
 
 absl::Status Communicator::Run(absl::string_view operation, const std::function<void()>& call) {
   at::NoGradGuard no_grad;
-  const Stopwatch stopwatch(*group_);
+  const InCall in_call(*group_);
   try {
     call();
     return absl::OkStatus();
@@ -340,7 +353,7 @@ Communicator::Transfer::~Transfer() { Wait().IgnoreError(); }
 absl::Status Communicator::Transfer::Wait() {
   if (pending_ == nullptr) return absl::OkStatus();
   const std::unique_ptr<Pending> pending = std::move(pending_);
-  const Stopwatch stopwatch(*pending->group);
+  const InCall in_call(*pending->group);
   absl::Status status = absl::OkStatus();
   // All of them, also after a failure: memory must not be freed under a transfer. On a broken group each ends at once.
   for (const auto& work : pending->works) {

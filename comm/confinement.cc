@@ -92,6 +92,20 @@ bool Confinement::Charge(int64_t bytes) {
 
 const std::shared_ptr<Confinement>& CurrentConfinement() { return current; }
 
+ChargedBytes::~ChargedBytes() {
+  if (confinement_ != nullptr) confinement_->Release(bytes_);
+}
+
+absl::Status ChargedBytes::Add(int64_t bytes, const char* what) {
+  if (confinement_ == nullptr) return absl::OkStatus();
+  if (!confinement_->Charge(bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat("--sandbox-memory: no room for ", bytes, " bytes of ", what, ", ", confinement_->charged(), " of ",
+                                                     confinement_->memory(), " are taken"));
+  }
+  bytes_ += bytes;
+  return absl::OkStatus();
+}
+
 ConfinedScope::ConfinedScope(std::shared_ptr<Confinement> confinement) : before_(std::exchange(current, std::move(confinement))) {}
 ConfinedScope::~ConfinedScope() { current = std::move(before_); }
 

@@ -10,7 +10,7 @@
 //            system is handed. So it does not matter where the path came from: a script, a YAML, a dataset_info.json, a model's index, a link. Links
 //            are followed, dangling ones too; what counts is where the file lies. (It is not asked again when it is opened: another process that
 //            changes links meanwhile is not among what this guards against.)
-//   memory   the bytes of tensors made under it (while comm/memory_account counts them), and what its owner charges besides, a Lua heap
+//   memory   the bytes of tensors made under it (while comm/memory_account counts them), and what is charged besides: a Lua heap, texts that are parsed or written
 //
 // Fails with PERMISSION_DENIED: "--sandbox: /etc/passwd is outside of the roots (/data)".
 
@@ -56,6 +56,22 @@ class Confinement {
 
 // This thread's; null where there is none.
 const std::shared_ptr<Confinement>& CurrentConfinement();
+
+// Bytes that are about to be taken from malloc, charged to this thread's confinement until the end of its life.
+class ChargedBytes {
+ public:
+  ChargedBytes() : confinement_(CurrentConfinement()) {}
+  ~ChargedBytes();
+  ChargedBytes(const ChargedBytes&) = delete;
+  ChargedBytes& operator=(const ChargedBytes&) = delete;
+
+  // RESOURCE_EXHAUSTED where it would be more than there may be, with `what` they are for.
+  absl::Status Add(int64_t bytes, const char* what);
+
+ private:
+  const std::shared_ptr<Confinement> confinement_;
+  int64_t bytes_ = 0;
+};
 
 class ConfinedScope {
  public:

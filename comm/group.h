@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -17,6 +18,8 @@ namespace moonring::comm {
 struct Group {
   std::string name = "alone";
   int rank = 0, size = 1;
+  std::vector<int> ranks;  // of the world
+  std::string id;          // its own, where names may be the same
   absl::Duration deadline = absl::InfiniteDuration();
   // One a kind of device; both null in a group of one.
   c10::intrusive_ptr<c10d::Backend> cpu, cuda;

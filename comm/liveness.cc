@@ -13,17 +13,18 @@ namespace moonring::comm {
 namespace {
 
 constexpr char kFailed[] = "failed";
-constexpr char kStoreIsGone[] = "the store that rank 0 or the launcher serves is gone";
 // Beats without a sign of life after which a rank is dead rather than slow.
 constexpr int kPatience = 8;
 
 std::string AliveKey(int rank) { return absl::StrCat("alive/", rank); }
+std::string WaitsKey(int rank) { return absl::StrCat("waits/", rank); }
 std::string LeftKey(int rank) { return absl::StrCat("left/", rank); }
 
 }  // namespace
 
-Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::function<void()> hang_up)
-    : rank_(rank),
+Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, int rank, int size, std::function<void()> hang_up)
+    : store_is_gone_(rank_0_serves ? "rank 0 has ended: the store that it serves is gone" : "the store that the launcher serves is gone"),
+      rank_(rank),
       size_(size),
       beat_(std::max(absl::Milliseconds(250), absl::Milliseconds(4) * size)),
       store_(store->clone()),
@@ -51,22 +52,26 @@ std::string Liveness::Cause() const {
 
 void Liveness::Watch() {
   bool told = false;
+  std::string waits_in, published;
   while (true) {
     {
       std::unique_lock<std::mutex> lock(mutex_);
       stop_changed_.wait_for(lock, absl::ToChronoMilliseconds(beat_), [this] { return stop_; });
       if (stop_) return;
+      waits_in = waits_in_;
     }
     std::string cause;
     const absl::Status status = TryTorch([&] {
       store_->add(AliveKey(rank_), 1);
+      if (waits_in != published) store_->set(WaitsKey(rank_), waits_in);
+      published = waits_in;
       if (!told && store_->check({kFailed})) {
         const std::vector<uint8_t> text = store_->get(kFailed);
         cause.assign(text.begin(), text.end());
       }
     });
     if (absl::IsDeadlineExceeded(status)) continue;  // who serves the store may be slow; Blame() asks when it matters
-    if (!status.ok()) cause = kStoreIsGone;
+    if (!status.ok()) cause = store_is_gone_;
     if (cause.empty()) continue;
     Learn(cause);
     if (!std::exchange(told, true)) hang_up_();
@@ -122,9 +127,25 @@ std::string Liveness::Blame(bool late) {
       cause.assign(text.begin(), text.end());
     }
   });
-  if (!status.ok()) cause = absl::IsDeadlineExceeded(status) ? std::string(status.message()) : kStoreIsGone;
+  if (!status.ok()) cause = absl::IsDeadlineExceeded(status) ? std::string(status.message()) : store_is_gone_;
   if (!cause.empty()) Learn(cause);
   return cause;
+}
+
+void Liveness::WaitIn(const std::string& group) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  waits_in_ = group;
+}
+
+std::vector<int> Liveness::NotIn(const std::string& group, const std::vector<int>& ranks) {
+  absl::SleepFor(2 * beat_);  // who came a moment ago has not said so yet
+  std::vector<int> elsewhere;
+  (void)TryTorch([&] {
+    for (const int r : ranks) {
+      if (r != rank_ && (!store_->check({WaitsKey(r)}) || store_->get_to_str(WaitsKey(r)) != group)) elsewhere.push_back(r);
+    }
+  });
+  return elsewhere;
 }
 
 void Liveness::Leave(bool linger) {
@@ -142,7 +163,9 @@ void Liveness::Leave(bool linger) {
     }
     std::vector<int64_t> beats(size_, -1);
     std::vector<absl::Time> heard(size_, absl::Now());
-    while (true) {
+    absl::Time end = absl::InfiniteFuture();
+    while (absl::Now() < end) {
+      if (!Cause().empty()) end = std::min(end, absl::Now() + kPatience * beat_);
       std::erase_if(here, [&](int r) {
         if (store_->check({LeftKey(r)})) return true;
         if (const int64_t now = store_->add(AliveKey(r), 0); std::exchange(beats[r], now) != now) heard[r] = absl::Now();

@@ -20,6 +20,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -31,7 +32,7 @@ namespace moonring::comm {
 class Liveness {
  public:
   // `hang_up` is called once at most, on the thread here, when a failure is announced by any rank or the store is gone.
-  Liveness(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::function<void()> hang_up);
+  Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, int rank, int size, std::function<void()> hang_up);
   ~Liveness();
 
   // Announces that this run fails because of `cause`. The first of all ranks' announcements stands and is returned.
@@ -44,8 +45,14 @@ class Liveness {
   // The announced cause as far as known here, or "".
   std::string Cause() const;
 
+  // This rank waits in a call of a group, by a name that all its ranks have for it; "": in none. The others can ask for it from the next beat on.
+  void WaitIn(const std::string& group);
+
+  // Those of `ranks` that live and are not known to wait in a call of the group.
+  std::vector<int> NotIn(const std::string& group, const std::vector<int>& ranks);
+
   // Tells that this rank needs nobody any more and ends the thread. Where `linger`, waits for the others to leave too, as
-  // long as they live: who serves the store goes last.
+  // long as they live: who serves the store goes last. After a failure only until each of them has learnt of it.
   void Leave(bool linger);
 
  private:
@@ -54,6 +61,7 @@ class Liveness {
   std::string SilentRanks(bool late);
   void Learn(std::string cause);
 
+  const char* const store_is_gone_;
   const int rank_, size_;
   const absl::Duration beat_;
   const c10::intrusive_ptr<c10d::Store> store_;  // a connection of our own, on which nothing waits for a key
@@ -64,6 +72,7 @@ class Liveness {
   bool stop_ = false;
   bool left_ = false;
   std::string cause_;
+  std::string waits_in_;
   std::thread thread_;
 };
 

@@ -1,6 +1,9 @@
 #include "comm/mesh.h"
 
 #include <utility>
+#include <vector>
+
+#include <ATen/ops/tensor.h>
 
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
@@ -38,6 +41,10 @@ absl::StatusOr<Mesh::Cut> MakeGroups(World& world, int size, absl::string_view n
 absl::StatusOr<std::shared_ptr<Mesh>> Mesh::Create(std::shared_ptr<World> world, int sp) {
   const int size = world->size();
   if (sp < 1) return absl::InvalidArgumentError(absl::StrCat("sp=", sp, ", wanted at least 1"));
+  at::Tensor bounds = at::tensor(std::vector<int64_t>{sp, -sp}, at::kLong);  // the largest, and the smallest
+  RETURN_IF_ERROR(world->communicator()->AllReduceMax(bounds));
+  const int64_t most = bounds[0].item<int64_t>(), least = -bounds[1].item<int64_t>();
+  if (most != least) return absl::InvalidArgumentError(absl::StrCat("sp is ", least, " on a rank, and ", most, " on another: this one has ", sp));
   if (size % sp != 0) return absl::InvalidArgumentError(absl::StrCat("sp=", sp, " does not divide world size ", size));
   ASSIGN_OR_RETURN(Cut cut, MakeGroups(*world, sp, "sp", "dp"));
   return std::shared_ptr<Mesh>(new Mesh(std::move(world), std::move(cut.peers), std::move(cut.neighbours)));

@@ -31,7 +31,10 @@ std::string NearestName(absl::string_view name, absl::Span<const std::string> kn
   const std::string wanted = absl::AsciiStrToLower(name);
   std::string nearest;
   size_t best = std::max<size_t>(1, name.size() / 3) + 1;
+  constexpr size_t kMost = 200;  // bytes of a name that somebody could have meant to type
+  if (name.size() > kMost) return nearest;
   for (const std::string& candidate : known) {
+    if (candidate.size() >= name.size() + best) continue;  // as many insertions
     const size_t distance = EditDistance(wanted, absl::AsciiStrToLower(candidate));
     if (distance < best) {
       best = distance;

@@ -127,11 +127,12 @@ absl::StatusOr<std::shared_ptr<World>> World::Connect(const RendezvousOptions& o
     world->communicator_ = Communicator::Alone();
     return world;
   }
+  if (options.own_process) OutliveBrokenPipes();
   ASSIGN_OR_RETURN(c10::intrusive_ptr<c10d::Store> store, OpenStore(options));
   std::string address;
   ASSIGN_OR_RETURN(std::vector<Device> devices, OpenDevices(options, &address));
   RETURN_IF_ERROR(
-      world->Join(c10::make_intrusive<c10d::PrefixStore>(absl::StrCat("moonring", options.attempt), std::move(store)), std::move(devices), address));
+      world->JoinOrAbort(c10::make_intrusive<c10d::PrefixStore>(absl::StrCat("moonring", options.attempt), std::move(store)), std::move(devices), address));
   return world;
 }
 
@@ -146,7 +147,7 @@ absl::StatusOr<std::shared_ptr<World>> World::ConnectThreads(c10::intrusive_ptr<
   std::string address;
   ASSIGN_OR_RETURN(std::vector<Device> devices, OpenDevices(options, &address));
   store = c10::make_intrusive<BoundedStore>("the launcher", absl::ToChronoMilliseconds(deadline), [store] { return store; });
-  RETURN_IF_ERROR(world->Join(std::move(store), std::move(devices), address));
+  RETURN_IF_ERROR(world->JoinOrAbort(std::move(store), std::move(devices), address));
   return world;
 }
 
@@ -159,14 +160,13 @@ std::shared_ptr<World> World::Alone() {
 World::~World() { Close(); }
 
 absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Device> devices, const std::string& address) {
-  OutliveBrokenPipes();
   store_ = std::move(store);
   devices_ = std::move(devices);
   int64_t times = 0;
   RETURN_IF_ERROR(TryTorch([&] { times = store_->add(absl::StrCat("process of rank ", rank()), 1); }));
   if (times > 1)
     return absl::InvalidArgumentError(absl::StrCat("two processes are rank ", rank(), " (this one is process ", getpid(), " on ", HostName(), ")"));
-  liveness_ = std::make_shared<Liveness>(c10::make_intrusive<c10d::PrefixStore>("live", store_), rank(), size(), [this] { HangUp(); });
+  liveness_ = std::make_shared<Liveness>(c10::make_intrusive<c10d::PrefixStore>("live", store_), options_.serves_store, rank(), size(), [this] { HangUp(); });
 
   std::vector<int> everyone(size());
   for (int r = 0; r < size(); ++r) everyone[r] = r;
@@ -180,6 +180,15 @@ absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Devi
   }
   ASSIGN_OR_RETURN(communicator_, Make(everyone, "world"));
   return absl::OkStatus();
+}
+
+// Joins, or tells the others why it cannot: they would wait for it, and it for them.
+absl::Status World::JoinOrAbort(c10::intrusive_ptr<c10d::Store> store, std::vector<Device> devices, const std::string& address) {
+  absl::Status joined;
+  const absl::Status thrown = TryTorch([&] { joined = Join(std::move(store), std::move(devices), address); });  // no thread to be had, say
+  if (joined.ok()) joined = thrown;
+  if (!joined.ok()) Abort(joined.message());
+  return joined;
 }
 
 // Each of `ranks` leaves a word in the store and takes all others'. Polled, so that an announced failure ends it too. Who has joined the world is not
@@ -254,6 +263,8 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
   group->name = name;
   group->rank = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
   group->size = static_cast<int>(ranks.size());
+  group->ranks = ranks;
+  group->id = absl::StrCat(groups_made_, " ", name);
   group->deadline = options_.deadline;
   group->liveness = liveness_;
   if (group->size > 1) {

@@ -12,8 +12,9 @@
 //
 // What fails: a rank that does not come within the deadline (DEADLINE_EXCEEDED, naming the missing ones), two processes
 // of one rank, ranks on loopback and others not. A rank that fails must say so (Abort) or end its process: either way
-// all others' calls end within seconds with an error that names it (liveness.h). Where ranks meet, SIGPIPE no longer ends
-// the process, unless the program has said what it does.
+// all others' calls end within seconds with an error that names it (liveness.h); a rank that lives and does not come to a
+// call is named at the deadline. Where ranks meet, SIGPIPE no longer ends the process (RendezvousOptions::own_process),
+// unless the program has said what it does.
 
 #include <functional>
 #include <memory>
@@ -71,6 +72,7 @@ class World {
   World(Key, RendezvousOptions options) : options_(std::move(options)) {}
 
  private:
+  absl::Status JoinOrAbort(c10::intrusive_ptr<c10d::Store> store, std::vector<std::shared_ptr<gloo::transport::Device>> devices, const std::string& address);
   absl::Status Join(c10::intrusive_ptr<c10d::Store> store, std::vector<std::shared_ptr<gloo::transport::Device>> devices, const std::string& address);
   absl::Status Gather(const std::string& what, const std::vector<int>& ranks, const std::string& mine, std::vector<std::string>* theirs);
   std::string WhatIsWrong(absl::Time asks);

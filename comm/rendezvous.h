@@ -33,6 +33,7 @@ struct RendezvousOptions {
   int local_rank = 0;        // among the ranks of this machine: which GPU is ours
   bool serves_store = true;  // false: another process serves it, rank 0 is a client
   std::string attempt;       // keeps the keys of a restarted run apart where the store outlives the ranks
+  bool own_process = true;   // false: its signals are someone else's, who sees to it that SIGPIPE does not end it
   bool cuda = false;         // groups for tensors on GPUs too (NCCL); needs --config=cuda
 };
 

@@ -39,6 +39,7 @@ std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
   if (rendezvous.has_value()) {
     rendezvous->deadline = absl::Seconds(deadline);
     rendezvous->cuda = device == "cuda";
+    rendezvous->own_process = !HostOf(L).embedded;
     world = comm::ValueOrThrow(comm::World::Connect(*rendezvous));
     HostOf(L).closers.push_back([world](const std::string& error) {
       if (!error.empty()) world->Abort(error);
@@ -69,7 +70,8 @@ at::Tensor Summed(comm::Communicator& group, const at::Tensor& tensor) {
 
 // A whole number, as int64, or a tensor.
 int SumDp(lua_State* L) {
-  comm::Mesh& mesh = *Class<comm::Mesh>::Read(L, 1);
+  const std::shared_ptr<comm::Mesh> held = Class<comm::Mesh>::Read(L, 1);
+  comm::Mesh& mesh = *held;
   if (Class<TensorHandle>::Test(L, 2) != nullptr) return Value<at::Tensor>::Push(L, Summed(mesh.dp(), Value<at::Tensor>::Read(L, 2)));
   return Value<int64_t>::Push(L, AllReduceCount(mesh.dp(), Value<int64_t>::Read(L, 2)));
 }

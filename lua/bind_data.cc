@@ -284,7 +284,8 @@ std::shared_ptr<Steps> MakeStreamSteps(std::shared_ptr<data::ExampleStream> stre
 }
 
 int NextStep(lua_State* L) {
-  std::optional<data::Step> step = comm::ValueOrThrow(Class<Steps>::Read(L, 1)->Next());
+  const std::shared_ptr<Steps> steps = Class<Steps>::Read(L, 1);
+  std::optional<data::Step> step = comm::ValueOrThrow(steps->Next());
   if (!step.has_value()) return lua_pushnil(L), 1;
   return Class<data::Step>::Push(L, std::make_shared<data::Step>(*std::move(step)));
 }

@@ -335,7 +335,8 @@ std::string Device(std::string asked) {
 
 // The ids of an answer; `on_token`, where given, sees each as it is made and ends the answer by returning false.
 int Generate(lua_State* L) {
-  LoadedModel& model = *Class<LoadedModel>::Read(L, 1);
+  const std::shared_ptr<LoadedModel> held = Class<LoadedModel>::Read(L, 1);  // on_token may close the handle
+  LoadedModel& model = *held;
   const auto prompt = Value<std::vector<int64_t>>::Read(L, 2);
   Options options(L, 3);
   model::SamplingOptions sampling;

@@ -107,6 +107,18 @@ bool IsFolder(const std::string& path) {
 void PushNull(lua_State* L) { lua_pushlightuserdata(L, nullptr); }
 bool IsNull(lua_State* L, int index) { return lua_islightuserdata(L, index) && lua_touserdata(L, index) == nullptr; }
 
+// What the values of a text take while they are parsed: at most so much for each separator (an element of a list, a member of an object and its node) and bracket.
+// Commas in texts count too.
+int64_t ParsedBytes(const std::string& text, int64_t element, int64_t member, int64_t bracket) {
+  int64_t bytes = static_cast<int64_t>(text.size());
+  for (const char c : text) {
+    if (c == ',' || c == '\n') bytes += element;
+    if (c == ':') bytes += member;
+    if (c == '[' || c == '{') bytes += bracket;
+  }
+  return bytes;
+}
+
 template <typename AnyJson>
 void PushJson(lua_State* L, const AnyJson& value) {
   luaL_checkstack(L, 8, "JSON nested too deeply");
@@ -146,6 +158,8 @@ absl::string_view Reason(const Json::exception& error) {
 Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> where) {
   const std::string name = where.value_or("JSON");
   if (const absl::Status nesting = comm::CheckJsonNesting(text); !nesting.ok()) Raise(comm::WithContext(nesting, name));
+  comm::ChargedBytes room;
+  comm::ThrowIfError(room.Add(ParsedBytes(text, 32, 112, 96), "parsed JSON"));
   Json value;
   try {
     value = Json::parse(text);
@@ -161,7 +175,11 @@ Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> whe
   return {1};
 }
 
-Json ReadJson(lua_State* L, int index, int depth) {
+// `room`: for what is made, and for its text.
+Json ReadJson(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
+  constexpr int64_t kValue = 160, kTexts = 4;  // a member of an object and its node; a copy, and the growing text of all
+  const int64_t bytes = lua_type(L, index) == LUA_TSTRING ? kTexts * static_cast<int64_t>(lua_objlen(L, index)) : 0;
+  comm::ThrowIfError(room.Add(kValue + bytes, "JSON"));
   if (depth > 100) Raise(absl::InvalidArgumentError("JSON: a table that is nested too deeply or holds itself"));
   switch (lua_type(L, index)) {
     case LUA_TBOOLEAN: return lua_toboolean(L, index) != 0;
@@ -182,10 +200,13 @@ Json ReadJson(lua_State* L, int index, int depth) {
   const bool empty = lua_next(L, index) == 0;
   if (!empty) lua_pop(L, 2);
   if (size > 0 || empty) {  // an empty table is an empty list
+    size_t keys = 0;
+    for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) ++keys;
+    if (keys != size) Raise(absl::InvalidArgumentError(absl::StrCat("JSON: a list of ", size, " with other keys beside its places, or with holes")));
     Json list = Json::array();
     for (size_t i = 1; i <= size; ++i) {
       lua_rawgeti(L, index, static_cast<int>(i));
-      list.push_back(ReadJson(L, lua_gettop(L), depth + 1));
+      list.push_back(ReadJson(L, lua_gettop(L), depth + 1, room));
       lua_pop(L, 1);
     }
     return list;
@@ -195,7 +216,8 @@ Json ReadJson(lua_State* L, int index, int depth) {
   while (lua_next(L, index) != 0) {
     if (lua_type(L, -2) != LUA_TSTRING) Raise(absl::InvalidArgumentError(absl::StrCat("JSON: a key that is a ", luaL_typename(L, -2))));
     const std::string key = lua_tostring(L, -2);
-    sorted[key] = ReadJson(L, lua_gettop(L), depth + 1);
+    comm::ThrowIfError(room.Add(kTexts * static_cast<int64_t>(key.size()), "JSON"));
+    sorted[key] = ReadJson(L, lua_gettop(L), depth + 1, room);
     lua_pop(L, 1);
   }
   Json object = Json::object();
@@ -204,11 +226,14 @@ Json ReadJson(lua_State* L, int index, int depth) {
 }
 
 std::string EncodeJson(lua_State* L, std::optional<int> indent) {
-  return ReadJson(L, 1, 0).dump(indent.value_or(-1), ' ', false, Json::error_handler_t::replace);
+  comm::ChargedBytes room;
+  return ReadJson(L, 1, 0, room).dump(indent.value_or(-1), ' ', false, Json::error_handler_t::replace);
 }
 
 // -> a table and, for a map, key -> line of its keys.
 Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> where) {
+  comm::ChargedBytes room;
+  comm::ThrowIfError(room.Add(ParsedBytes(text, 640, 640, 640), "parsed YAML"));  // a node of yaml-cpp's is 500 bytes
   const YamlDocument document = comm::ValueOrThrow(ParseYaml(text, where.value_or("YAML")));
   PushJson(L, document.value);
   lua_newtable(L);
@@ -217,6 +242,18 @@ Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> whe
     lua_setfield(L, -2, key.c_str());
   }
   return {2};
+}
+
+// find_text(text, sought, from): where it is first, from 1 on; nil where it is not. Linear in both.
+Pushed FindText(lua_State* L) {
+  size_t size = 0, sought_size = 0;
+  const char* const text = luaL_checklstring(L, 1, &size);
+  const char* const sought = luaL_checklstring(L, 2, &sought_size);
+  const int64_t from = Value<int64_t>::Read(L, 3) - 1;
+  const void* const found = from < 0 || from > static_cast<int64_t>(size) ? nullptr : memmem(text + from, size - from, sought, sought_size);
+  if (found == nullptr) return lua_pushnil(L), Pushed{1};
+  lua_pushnumber(L, static_cast<double>(static_cast<const char*>(found) - text + 1));
+  return {1};
 }
 
 double Clock() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -294,6 +331,7 @@ void OpenSystem(lua_State* L) {
                  {"exists", Bind<[](std::string path) { return Exists(path); }>},
                  {"is_folder", Bind<[](std::string path) { return IsFolder(path); }>},
                  {"absolute", Bind<[](std::string path) { return fs::absolute(path).lexically_normal().string(); }>},
+                 {"find_text", Bind<[](lua_State* state) { return FindText(state); }>},
                  {"sha1", Bind<[](std::string bytes) { return c10::sha1(bytes).str(); }>},
                  {"json_decode", Bind<&DecodeJson>},
                  {"json_encode", [](lua_State* state) {

@@ -113,6 +113,8 @@ int NoGrad(lua_State* L) {
 }
 
 // A list of numbers (or lists of them) -> tensor.
+constexpr size_t kMostDims = 64;  // LibTorch's
+
 void ReadNested(lua_State* L, int index, size_t depth, std::vector<double>& values, std::vector<int64_t>& shape) {
   if (lua_type(L, index) == LUA_TNUMBER) {
     TORCH_CHECK_VALUE(depth == shape.size(), "tensor: rows of different depth");
@@ -120,6 +122,8 @@ void ReadNested(lua_State* L, int index, size_t depth, std::vector<double>& valu
     return;
   }
   luaL_checktype(L, index, LUA_TTABLE);
+  TORCH_CHECK_VALUE(depth < kMostDims, "tensor: a table that is nested more than ", kMostDims, " deep, or holds itself");
+  luaL_checkstack(L, 2, "tensor");
   const int64_t size = static_cast<int64_t>(lua_objlen(L, index));
   if (depth == shape.size() && values.empty()) shape.push_back(size);
   TORCH_CHECK_VALUE(depth < shape.size() && shape[depth] == size, "tensor: rows of different length");

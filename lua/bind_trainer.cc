@@ -150,20 +150,20 @@ std::shared_ptr<trainer::States> MakeStates(std::shared_ptr<trainer::Zero> zero,
 }
 
 int StatesNorms(lua_State* L) {
-  const trainer::States& states = *Class<trainer::States>::Read(L, 1);
-  const std::vector<double> norms = comm::ValueOrThrow(states.Norms());
+  const std::shared_ptr<trainer::States> states = Class<trainer::States>::Read(L, 1);
+  const std::vector<double> norms = comm::ValueOrThrow(states->Norms());
   lua_newtable(L);
   for (size_t i = 0; i < norms.size(); ++i) {
     lua_pushnumber(L, norms[i]);
-    lua_setfield(L, -2, states.shards()[i]->name().c_str());
+    lua_setfield(L, -2, states->shards()[i]->name().c_str());
   }
   return 1;
 }
 
 int Norms(lua_State* L) {
-  const ParameterList& list = *Class<ParameterList>::Read(L, 1);
+  const std::shared_ptr<ParameterList> list = Class<ParameterList>::Read(L, 1);
   lua_newtable(L);
-  for (const auto& parameter : list.parameters) {
+  for (const auto& parameter : list->parameters) {
     if (!parameter->trainable()) continue;
     lua_pushnumber(L, trainer::GlobalNorm({parameter}));
     lua_setfield(L, -2, parameter->name().c_str());

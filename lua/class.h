@@ -89,7 +89,8 @@ class Class {
     return name;
   }
 
-  static const Handle& Read(lua_State* L, int index) {
+  // To be kept for as long as the object is used: what runs meanwhile may close the handle.
+  static Handle Read(lua_State* L, int index) {
     Handle* handle = Test(L, index);
     if (handle == nullptr) luaL_typerror(L, index, Name(L).c_str());
     if (*handle == nullptr) luaL_argerror(L, index, absl::StrCat("this ", Name(L), " is closed").c_str());

@@ -18,8 +18,8 @@
  * moonring_cancel alone may come from any thread at any time before moonring_destroy.
  *
  * The process stays its owner's: no signal handler, no exit, no fork, no change of folder or environment, nothing on stdout or stderr. A runtime is one rank; with
- * RANK and WORLD_SIZE in the environment it is one of several, else a configuration that wants more ranks is refused. No C++ exception and no Lua error leaves
- * a function.
+ * RANK and WORLD_SIZE in the environment it is one of several, else a configuration that wants more ranks is refused. (Of several, the process must ignore
+ * SIGPIPE, or have a handler: else a rank that dies ends those that write to it.) No C++ exception and no Lua error leaves a function.
  *
  * Scripts are confined unless options say otherwise: they have no files outside of the roots, and no io, os.execute, ffi, environment or bytecode. So are the
  * commands, for their part: whatever a configuration names (models, data sets, output, checkpoints) must lie below the roots. A runtime interprets Lua and does not

@@ -169,6 +169,10 @@ int Run(int argc, char** argv) {
   ShareCores();
   comm::InstallMemoryAccount();
   Host host{.assets = *assets, .command = command, .device = line->device, .ranks = line->ranks, .sandbox = line->sandbox};
+  host.report = [](const std::string& message) {
+    std::fflush(stdout);  // what the script said comes before why it ended
+    ReportError(message);
+  };
   if (line->sandbox) {
     if (line->confinement.roots.empty()) line->confinement.roots = {"."};
     auto confinement = ConfineTo(std::move(line->confinement), *assets);
@@ -178,8 +182,6 @@ int Run(int argc, char** argv) {
   std::unique_ptr<Vm> vm;
   if (const absl::Status made = comm::TryTorch([&] { vm = std::make_unique<Vm>(std::move(host)); }); !made.ok()) return Fail(1, std::string(made.message()));
   const ScriptError error = vm->Run(path, chunk, line->arguments);
-  std::fflush(stdout);  // what the script said comes before why it ended
-  if (error.exit_code != 0) ReportError(error.message);
   return error.exit_code == 0 && line->says_nothing ? kUsage : error.exit_code;
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -161,13 +162,20 @@ namespace internal {
 template <typename T>
 using Bare = std::remove_cv_t<std::remove_reference_t<T>>;
 
+// The object behind a handle, held for the length of the call: a callback, or a metamethod of an options table, may close the handle meanwhile.
+template <typename T>
+struct Held {
+  std::shared_ptr<T> object;
+  operator T&() const { return *object; }
+};
+
 // The state itself may be a parameter; it takes no argument off the stack.
 template <typename T>
-decltype(auto) Argument(lua_State* L, int& index) {
+auto Argument(lua_State* L, int& index) {
   if constexpr (std::is_same_v<T, lua_State*>) {
     return L;
   } else if constexpr (std::is_lvalue_reference_v<T> && !std::is_const_v<std::remove_reference_t<T>>) {
-    return *Class<Bare<T>>::Read(L, index++);
+    return Held<Bare<T>>{Class<Bare<T>>::Read(L, index++)};
   } else {
     return Value<Bare<T>>::Read(L, index++);
   }

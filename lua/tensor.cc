@@ -91,7 +91,7 @@ int Scope(lua_State* L) {
 }
 
 at::Tensor Value<at::Tensor>::Read(lua_State* L, int index) {
-  const std::shared_ptr<TensorHandle>& handle = Class<TensorHandle>::Read(L, index);
+  const std::shared_ptr<TensorHandle> handle = Class<TensorHandle>::Read(L, index);
   if (!handle->tensor.defined()) luaL_argerror(L, index, "this tensor is closed (its scope has ended; x:keep() moves it out)");
   return handle->tensor;
 }

@@ -32,6 +32,8 @@ constexpr Library kLibraries[] = {
 };
 
 std::string ReadFile(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw comm::StatusError(absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a script")));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw comm::StatusError(absl::NotFoundError(absl::StrCat("cannot read ", path)));
   return std::string(std::istreambuf_iterator<char>(file), {});
@@ -199,7 +201,11 @@ Vm::Vm(Host host) : host_(std::make_unique<Host>(std::move(host))), state_(NewSt
 
 ScriptError Vm::Run(const std::string& path, const std::string& chunk, const std::vector<std::string>& arguments) {
   std::string text;
-  if (const absl::Status read = comm::TryTorch([&] { text = ReadFile(path); }); !read.ok()) return {2, std::string(read.message())};
+  if (const absl::Status read = comm::TryTorch([&] { text = ReadFile(path); }); !read.ok()) {
+    const std::string why = absl::StrCat(absl::StatusCodeToString(read.code()), ": ", read.message());
+    if (host_->report) host_->report(why);
+    return {2, why};
+  }
   if (!text.empty() && text[0] == '#') text.insert(0, "--");  // a first line for the shell
   std::vector<std::string> words = {path};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -298,6 +304,7 @@ ScriptError Vm::Protect(const std::function<void(lua_State*)>& body) {
 ScriptError Vm::RunAndClose(const std::function<void(lua_State*)>& body) {
   const comm::ConfinedScope confined(host_->limits.confinement != nullptr ? host_->limits.confinement : comm::CurrentConfinement());
   ScriptError error = Protect(body);
+  if (error.exit_code != 0 && host_->report) host_->report(error.message);
   for (; !host_->closers.empty(); host_->closers.pop_back()) host_->closers.back()(error.message);
   if (host_->embedded) lua_gc(state_.get(), LUA_GCCOLLECT, 0);  // a model that a run left would stay until the next one
   return error;

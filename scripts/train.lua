@@ -8,6 +8,7 @@ moonring.checks.train(config)
 moonring.launch(config.sequence_parallel_size, run.ranks(config), config.max_restarts)
 
 local mesh = run.mesh(config)
+moonring.agreement.check(config, mesh)
 local resumed, passed_over = moonring.resume.find(config, mesh)
 local asked = moonring.resume.remembered(config) -- before the model and the data settle what it leaves open
 local name = moonring.resume.begin(config, mesh, resumed)
@@ -53,6 +54,7 @@ if resumed then -- after the references, which are of the model before training
   updates:resume(resumed.updates)
   if objective.load_state and resumed.objective then objective.load_state(resumed.objective) end
 end
+if resumed then resumed:bring_log(config, mesh) end
 journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention, memory = memory, resumed = resumed and resumed.journal })
 moonring.resume.sign(config, mesh, name)
 for _, lines in ipairs { config.notes, notes, memory_notes or {}, resumed and resumed.notes or passed_over or {} } do

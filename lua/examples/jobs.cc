@@ -18,6 +18,8 @@ constexpr char kCheck[] = R"lua(
   function check(path)
     local config = moonring.config.load(path, {})
     moonring.checks.train(config)
+    moonring.launch(config.sequence_parallel_size, moonring.run.ranks(config), config.max_restarts) -- which a runtime refuses where it is not enough by itself
+    moonring.templates.find(moonring.templates.of(config))
     moonring.models.open(config)
   end
 )lua";

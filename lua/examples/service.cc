@@ -1,6 +1,7 @@
 // Fine-tuning over HTTP: service --root FOLDER [--port N] [--workers N] [--threads N]
 //
-//   POST   /jobs      a configuration as JSON -> 202 {"id": "1"}; 400 {"error": ..} where it is wrong, 403 where it names a file outside of the folder
+//   POST   /jobs      a configuration as JSON -> 202 {"id": "1"}; 400 {"error": ..} where it is seen to be wrong, 403 where it names a file outside of the folder; what only
+//                     the run can see (its data) ends the job, which then says so
 //   GET    /jobs      all of them
 //   GET    /jobs/ID   {"id", "status", "progress", "metrics", "error"}
 //   DELETE /jobs/ID   cancels it
@@ -27,6 +28,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostBytes = 1 << 20;  // of a request
+constexpr int kMostNesting = 100;       // of its values: what is done with them goes a call deeper a level
 
 void Answer(httplib::Response& response, int status, const json& body) {
   response.status = status;
@@ -35,8 +37,19 @@ void Answer(httplib::Response& response, int status, const json& body) {
 
 void Serve(httplib::Server& server, moonring::examples::Jobs& jobs) {
   server.set_payload_max_length(kMostBytes);
+  server.set_error_handler([](const httplib::Request&, httplib::Response& response) {
+    if (!response.body.empty()) return;
+    const char* const why = response.status == 413 ? "the request is too long: 1 MiB at most, and 8 KiB without 'Content-Type: application/json'" : "no such request";
+    Answer(response, response.status, {{"error", why}});
+  });
   server.Post("/jobs", [&](const httplib::Request& request, httplib::Response& response) {
-    const json configuration = json::parse(request.body, nullptr, /*allow_exceptions=*/false);
+    bool too_deep = false;
+    const auto take = [&](int depth, json::parse_event_t, json&) {
+      too_deep = too_deep || depth > kMostNesting;
+      return !too_deep;
+    };
+    const json configuration = json::parse(request.body, take, /*allow_exceptions=*/false);
+    if (too_deep) return Answer(response, 400, {{"error", "the request's values are nested too deeply"}});
     if (configuration.is_discarded()) return Answer(response, 400, {{"error", "the request is not valid JSON"}});
     const auto added = jobs.Add(configuration);
     Answer(response, added.status, added.error.empty() ? json{{"id", added.id}} : json{{"error", added.error}});

@@ -21,6 +21,7 @@ local moonring = {
   safetensors = require "moonring.native.safetensors",
   config = config,
   checks = require "moonring.checks",
+  agreement = require "moonring.agreement",
   objective = require "moonring.objective",
   reference = require "moonring.reference",
   resume = require "moonring.resume",

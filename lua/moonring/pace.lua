@@ -8,11 +8,11 @@ Pace.__index = Pace
 
 local STEPS, FACTOR = 10, 1.5
 
+-- The lower one of an even number: of two ranks the faster one's, which the slower one's would else hide itself in.
 local function median(numbers)
   local sorted = { unpack(numbers) }
   table.sort(sorted)
-  local middle = math.floor(#sorted / 2)
-  return #sorted % 2 == 1 and sorted[middle + 1] or (sorted[middle] + sorted[middle + 1]) / 2
+  return sorted[math.ceil(#sorted / 2)]
 end
 
 --- `say` takes a line for the log.

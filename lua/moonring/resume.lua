@@ -211,6 +211,12 @@ function Resumed:place(steps)
   if not ok then refuse(self, { config.words(why) }) end
 end
 
+--- Takes the log of the run that it goes on from into an output_dir that has none. By rank 0.
+function Resumed:bring_log(c, mesh)
+  local from, to = system.absolute(self.folder .. "/../trainer_log.jsonl"), c.output_dir .. "/trainer_log.jsonl"
+  if mesh:rank() == 0 and not system.exists(to) and system.exists(from) then system.write(to, system.read(from)) end
+end
+
 --- Writes what a checkpoint has beside the model: `state` (of training_state.json: step, journal, checkpoints, config and so on), the states of a run, and where its data stands. Returns the
 -- names of the files that are this rank's alone. Every rank must call it.
 function resume.write(folder, mesh, parts)

@@ -4,6 +4,7 @@
 local batches = require "moonring.batch"
 local metrics = require "moonring.metrics"
 local nonfinite = require "moonring.nonfinite"
+local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
 local trainer = require "moonring.native.trainer"
 
@@ -105,14 +106,20 @@ function Runtime:survey(step, group, reference, alone)
 end
 
 -- Ends the run where the ranks that share sequences hold other ones: their data differ. One all-reduce of a checksum over each sp group. Every rank must call it.
-local function check_same(self, step, k)
-  local mesh, sum = self.mesh, 0
+local function check_same(self, step, what)
+  local mesh, sum, tags = self.mesh, 0, {}
   if mesh:sp_size() == 1 then return end
-  for _, micro in ipairs(step:micro_batches()) do sum = micro:sequence():checksum(sum) end
+  for _, micros in ipairs { step:micro_batches(), step:mismatched() } do
+    for _, micro in ipairs(micros) do
+      sum = micro:sequence():checksum(sum)
+      for _, desirable in ipairs(micro:desirable() or {}) do tags[#tags + 1] = desirable and "1" or "0" end
+    end
+  end
+  if #tags > 0 then sum = bit.bxor(sum, tonumber(system.sha1(table.concat(tags)):sub(1, 8), 16)) % 2 ^ 32 end
   if mesh:same_sp(sum) then return end
   local ranks = mesh:gather_sp(("checksum %08x of examples %s"):format(sum, table.concat(step:examples(), ", ")))
   for rank, text in ipairs(ranks) do ranks[rank] = ("rank %d has %s"):format(mesh:rank() - mesh:sp_rank() + rank - 1, text) end
-  error(("DATA_LOSS: step %d: ranks that share sequences read other ones: %s; are the data files the same on every machine?"):format(k, table.concat(ranks, "; ")), 0)
+  error(("DATA_LOSS: %s: ranks that share sequences read other ones: %s; are the data files the same on every machine?"):format(what, table.concat(ranks, "; ")), 0)
 end
 
 --- Puts the gradient of the whole step's loss into the parameters, summed over all ranks. Returns that loss, and the metrics' totals: name -> { sum,
@@ -120,7 +127,7 @@ end
 -- it returns that text third, and take_back leaves no trace of the step. Every rank must call it.
 function Runtime:backward(step, k)
   local o, mesh = self.objective, self.mesh
-  check_same(self, step, k)
+  check_same(self, step, "step " .. k)
   self.before = self.tolerant and o.state and o.state()
   local count = mesh:sum_dp(total(self, step:micro_batches(), o.count)) -- of the whole step, before its first forward
   local told = tensor.scope(function() return self:survey(step, self.group, self.reference) end)
@@ -175,6 +182,7 @@ end
 local function evaluate_batch(self, step, reference, accuracy)
   local o = self.objective
   local micros = step:micro_batches()
+  if step ~= no_step then check_same(self, step, "evaluation") end
   local count = total(self, micros, o.level == "token" and function(batch) return batch:count_targets() end or o.count)
   local state = o.state and o.state()
   local told, of_rows, sum, routed = self:survey(step, step:size(), reference, true), {}, 0, 0

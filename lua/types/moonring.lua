@@ -24,6 +24,7 @@
 ---@field system moonring.system
 ---@field config moonring.config
 ---@field checks moonring.checks
+---@field agreement moonring.agreement
 ---@field objective moonring.objective
 ---@field reference moonring.reference
 ---@field router moonring.router

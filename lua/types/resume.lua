@@ -76,6 +76,11 @@ function Resumed:check(digest, examples_per_step, group) end
 ---@param optimizer moonring.Optimizer
 function Resumed:load(states, optimizer) end
 
+--- Takes the log of the run that it goes on from into an output_dir that has none. By rank 0.
+---@param c moonring.Configuration
+---@param mesh moonring.Mesh
+function Resumed:bring_log(c, mesh) end
+
 --- Moves the data to where it stood.
 ---@param steps moonring.Steps
 function Resumed:place(steps) end

@@ -43,6 +43,13 @@ function system.is_folder(path) end
 ---@return string
 function system.absolute(path) end
 
+--- Where a text is first in another, counted from 1. Linear in both.
+---@param text string
+---@param sought string
+---@param from integer
+---@return integer?
+function system.find_text(text, sought, from) end
+
 --- The SHA-1 of bytes, in 40 hexadecimal digits.
 ---@param bytes string
 ---@return string

@@ -258,6 +258,10 @@ TEST_F(FewInstructions, NoLoopGoesOn) {
            "for _ in ('a'):rep(1e4):gmatch '.*.*.*b' do end",
            "('('):rep(1e5):gsub('%b()', '')",
            "('a'):rep(1e4):gsub('(.*)(.*)%1%2b', {})",
+           "return ('x'):rep(1e6):find(('.'):rep(1e6) .. 'b')",
+           "return ('a'):rep(1e5):gsub('[' .. ('b'):rep(1e6) .. ']', '')",
+           "while true do require 'moonring'.system.did_you_mean(('a'):rep(2e5), { ('b'):rep(2e5) }) end",
+           "local t = {} for i = 1, 1e5 do t[i] = i % 1000 end table.sort(t)",
        }) {
     const auto begin = std::chrono::steady_clock::now();
     const ScriptError error = Run(script);
@@ -268,6 +272,87 @@ TEST_F(FewInstructions, NoLoopGoesOn) {
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << script;
   }
   EXPECT_EQ(Run("local n = 0 for i = 1, 1e4 do n = n + i end assert(n == 50005000)").message, "");  // each run counts from zero
+}
+
+// A handle may be closed while it is in use, by a callback or by a metamethod of an options table: the object lives until the call is over.
+TEST_F(Confined, WhatIsClosedInUseLivesOn) {
+  WriteModel();
+  EXPECT_EQ(Try(R"lua(
+    local checkpoint = moonring.model.open(ROOT .. "/model")
+    local function load() return moonring.model.load(checkpoint) end
+    local function closing(...)
+      local handles = { ... }
+      return setmetatable({}, { __index = function()
+        for _, handle in ipairs(handles) do handle:close() end
+        collectgarbage()
+        for i = 1, 200 do local _ = moonring.tensor { i, 2, 3, 4 } end
+      end })
+    end
+    local model = load()
+    assert(#model:generate({ 1, 2 }, { max_new_tokens = 5 }, function() model:close() end) == 5)
+    refused("this Model is closed", model.head, model)
+    model = load() model:save(ROOT .. "/saved", closing(model))
+    model = load() assert(#model:generate({ 1, 2 }, closing(model)) > 0)
+    model = load() local parameters = model:parameters()
+    moonring.trainer.adamw(parameters, closing(parameters, model))
+    model = load() parameters = model:parameters()
+    local mesh = moonring.comm.mesh {}
+    local zero = moonring.trainer.zero { mesh = mesh, stage = 0, group = "world" }
+    local states = zero:states(parameters, closing(zero, parameters))
+    states:clip(closing(states, mesh))
+    local log = moonring.trainer.log { dir = ROOT, total_steps = 1 }
+    log:write(setmetatable({ step = 1, epoch = 1, loss = 1, tokens = 1 }, getmetatable(closing(log))))
+  )lua").message, "");
+}
+
+TEST_F(Confined, DeepTablesAreNoTensors) {
+  EXPECT_EQ(Try(R"lua(
+    local deep, whole = {}, {}
+    whole[1] = whole
+    for _ = 1, 1e5 do deep = { deep } end
+    for _, value in ipairs { whole, deep } do refused("nested more than 64 deep, or holds itself", moonring.tensor, value) end
+  )lua").message, "");
+}
+
+// What is parsed and written counts before malloc is asked: the limit is far below what these would take.
+TEST_F(Confined, TextsThatGrowWithoutMeasureAreRefused) {
+  host().limits.confinement = *ConfineTo({.roots = {root_.string()}, .memory = 100'000'000}, host().assets);
+  EXPECT_EQ(Try(R"lua(
+    local system, NO_ROOM = moonring.system, "RESOURCE_EXHAUSTED: --sandbox-memory: no room for "
+    local long, list = ("x"):rep(1e6), {}
+    for i = 1, 500 do list[i] = long end
+    refused(NO_ROOM, system.json_encode, list)
+    local shared = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }
+    for _ = 1, 8 do shared = { shared, shared, shared, shared, shared, shared, shared, shared, shared, shared } end
+    refused(NO_ROOM, system.json_encode, shared)
+    refused(NO_ROOM, system.json_decode, "[" .. ('{"a":1},'):rep(1e6) .. "1]")
+    refused(NO_ROOM, system.yaml_decode, "[" .. ("1,"):rep(1e6) .. "1]")
+    local small = { a = { 1, 2, "three" }, b = long:sub(1, 1e5) }
+    for _ = 1, 100 do assert(system.json_decode(system.json_encode(small)).a[3] == "three") end -- what was charged is given back
+  )lua").message, "");
+}
+
+// What takes the place of LuaJIT's own under a limit gives the same.
+TEST_F(FewInstructions, LongTextsAndListsAreFoundAndSorted) {
+  host().limits.instructions = 50'000'000;
+  EXPECT_EQ(Run(R"lua(
+    local s = ("ab"):rep(1e5) .. "needle" .. ("a"):rep(1e5)
+    local sought = "needle" .. ("a"):rep(9e4)
+    local at, to = s:find(sought, 1, true)
+    assert(at == 200001 and to == at + #sought - 1)
+    assert(s:find(sought) == 200001 and s:find(sought, 200001) == 200001 and s:find(sought, 200002) == nil and s:find(sought, -1e6) == 200001)
+    assert(select("#", s:find(sought .. "b", 1, true)) == 1)
+    assert(("a"):rep(4e6):find(("a"):rep(2e6) .. "b", 1, true) == nil) -- place by place these would be 8e12 comparisons
+    local list, sum = {}, 0
+    for i = 1, 5000 do list[i] = { key = (i * 7919) % 4999, i = i } end
+    table.sort(list, function(a, b) return a.key < b.key or (a.key == b.key and a.i < b.i) end)
+    for i = 2, #list do assert(list[i - 1].key < list[i].key or (list[i - 1].key == list[i].key and list[i - 1].i < list[i].i)) end
+    local words = {}
+    for i = 1, 3001 do words[i] = tostring((i * 7919) % 3001) end
+    table.sort(words)
+    for i = 2, #words do assert(words[i - 1] < words[i]) end
+    assert(not pcall(table.sort, words, function() error "no" end) and #words == 3001)
+  )lua").message, "");
 }
 
 // Lua and C in turn, without end, on threads of small stacks.

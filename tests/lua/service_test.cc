@@ -145,6 +145,15 @@ TEST_F(Service, RefusesWhatIsWrong) {
       EXPECT_THAT(outside.body["error"].get<std::string>(), HasSubstr("is outside of the roots")) << key;
     }
   }
+  std::string deep = "{\"model_name_or_path\": \"model\", \"lr_scheduler_kwargs\": ";
+  for (const char bracket : {'[', ']'}) deep += std::string(150000, bracket);
+  const Answered nested = Take(client_->Post("/jobs", deep + "}", "application/json"));
+  EXPECT_EQ(nested.status, 400);
+  EXPECT_THAT(nested.body["error"].get<std::string>(), HasSubstr("nested too deeply"));
+  EXPECT_EQ(Take(client_->Post("/jobs", std::string(2 << 20, ' '), "application/json")).status, 413);
+  const Answered ranks = Post(Configuration({{"sequence_parallel_size", 2}}));
+  EXPECT_EQ(ranks.status, 400) << ranks.body;
+  EXPECT_THAT(ranks.body["error"].get<std::string>(), HasSubstr("an embedded runtime is one"));
   // What only the run can see ends the job, not the service.
   const Answered data = Post(Configuration({{"dataset_dir", "/etc"}}));
   ASSERT_EQ(data.status, 202) << data.body;

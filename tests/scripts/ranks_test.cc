@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -144,6 +145,70 @@ TEST_F(RanksTest, ARankThatDoesNotCome) {
   second["RANK"] = "1";
   EXPECT_THAT(WithEnvironment(first, {"ddp_timeout=2"}), FailsWith(1, HasSubstr("rank 1 of 2 did not come")));
   EXPECT_THAT(WithEnvironment(second, {"ddp_timeout=2"}), FailsWith(1, HasSubstr("nobody answers at 127.0.0.1:" + port)));
+}
+
+// Whoever fails says so at once, also rank 0, which the others need until they have learnt of it, and also where another is busy and has not.
+TEST_F(RanksTest, ABusyRankHidesNoFailure) {
+  Write("busy.lua", R"(
+    local moonring = require "moonring"
+    local mesh = moonring.comm.mesh { deadline = 60 }
+    if mesh:rank() == tonumber(arg[1]) then error "my own" end
+    local stop = os.time() + 50
+    while os.time() < stop do end
+  )");
+  for (const std::string failing : {"0", "1"}) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_THAT(Run({"-n", "2", "busy.lua", failing}), FailsWith(1, "rank " + failing + " of 2: busy.lua:4: my own"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  }
+}
+
+// It lives, and is elsewhere: in a loop, at a disk. The one who waited names it.
+TEST_F(RanksTest, ARankThatLivesAndDoesNotComeToACallIsNamed) {
+  Write("elsewhere.lua", R"(
+    local moonring = require "moonring"
+    local mesh = moonring.comm.mesh { deadline = 2 }
+    local stop = os.time() + 50
+    while mesh:rank() == 1 and os.time() < stop do end
+    mesh:sum(1)
+  )");
+  const auto says = HasSubstr("not done within 2s: rank 1 lives and has not come to it");
+  const CommandResult launched = Run({"-n", "3", "elsewhere.lua"});
+  EXPECT_EQ(launched.exit_code, 1) << launched.Describe();
+  EXPECT_THAT(launched.err, says);
+  const std::string port = FreePort();
+  std::vector<std::unique_ptr<Command>> ranks;
+  for (const char* rank : {"0", "1", "2"}) {
+    CommandOptions options = Options({"elsewhere.lua"});
+    options.environment.merge(std::map<std::string, std::string>{{"RANK", rank}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
+    ranks.push_back(std::make_unique<Command>(options));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  for (const int rank : {0, 2}) {
+    const CommandResult result = ranks[rank]->Wait();
+    EXPECT_EQ(result.exit_code, 1) << result.Describe();
+    EXPECT_THAT(result.err, says);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  ranks[1]->Signal(SIGKILL);
+}
+
+TEST_F(RanksTest, RanksWithOtherConfigurations) {
+  const std::string port = FreePort();
+  const auto expect_refused = [&](const std::string& first, const std::string& second, const std::string& words) {
+    SCOPED_TRACE(words);
+    std::vector<std::unique_ptr<Command>> ranks;
+    for (const int rank : {0, 1}) {
+      CommandOptions options = Options({"train", "config.yaml", "ddp_timeout=20", rank == 0 ? first : second});
+      options.environment.merge(
+          std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
+      ranks.push_back(std::make_unique<Command>(options));
+    }
+    for (const auto& rank : ranks) EXPECT_THAT(rank->Wait(), FailsWith(2, HasSubstr(words)));
+  };
+  expect_refused("learning_rate=0.001", "learning_rate=0.002", "ranks were given other configurations: learning_rate is 0.001 on rank 0, 0.002 on rank 1");
+  expect_refused("finetuning_type=full", "finetuning_type=lora", "finetuning_type is full on rank 0, lora on rank 1");
+  expect_refused("sequence_parallel_size=1", "sequence_parallel_size=2", "sp is 1 on a rank, and 2 on another");
 }
 
 TEST_F(RanksTest, RanksThatTheGroupsDoNotDivide) {

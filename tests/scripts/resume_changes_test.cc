@@ -86,6 +86,7 @@ TEST_F(ResumeChangesTest, TheBestIsFoundWhereTheFolderIsNow) {
   // Into another folder: the best is where it was.
   ASSERT_THAT(Train("other", words + Words{"max_steps=6", "resume_from_checkpoint=moved/checkpoint-5"}), Succeeds());
   EXPECT_TRUE(ReadText(Path("other/model.safetensors")) == best);
+  EXPECT_EQ(StepNumbers("other"), (std::vector<int>{1, 2, 3, 4, 5, 6}));  // with what was logged before
 }
 
 // The best checkpoint is not there: the last model is written all the same.

@@ -104,28 +104,42 @@ TEST_F(UpdatesTest, ASpikeIsClippedByTheHistoryOfNorms) {
   EXPECT_GE(spikes, 1);
 }
 
-// Two machines whose files differ by a word.
+// Two machines whose files differ: by a word, by whether answers are desired, in what is evaluated alone.
 TEST_F(UpdatesTest, RanksOfASequenceThatReadOtherDataAreNamed) {
   const std::string home = Runfile("tests/golden/stages");
-  std::string text = ReadText(home + "/data/talks.json");
   std::filesystem::create_directories(Path("data"));
-  Write("data/dataset_info.json", ReadText(home + "/data/dataset_info.json"));
+  std::string text = ReadText(home + "/data/talks.json");
   text.replace(text.rfind("e"), 1, "o");
   Write("data/talks.json", text);
-  const std::string port = FreePort();
-  std::vector<std::unique_ptr<Command>> ranks;
-  for (const int rank : {0, 1}) {
-    CommandOptions options = Options({"train", "model_name_or_path=" + home + "/model", "dataset_dir=" + (rank == 0 ? home + "/data" : Path("data")), "stage=sft", "dataset=talks",
-                                      "output_dir=out", "overwrite_output_dir=true", "finetuning_type=full", "template=chatml", "cutoff_len=4096", "sequence_parallel_size=2",
-                                      "per_device_train_batch_size=4", "disable_shuffling=true", "logging_steps=1"});
-    options.environment.merge(std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
-    ranks.push_back(std::make_unique<Command>(options));
-  }
-  for (const auto& rank : ranks) {
-    const CommandResult result = rank->Wait();
-    EXPECT_EQ(result.exit_code, 1) << result.Describe();
-    EXPECT_THAT(result.err, AllOf(HasSubstr("step 10: ranks that share sequences read other ones: rank 0 has checksum "), HasSubstr("of examples 36, 37, 38, 39; rank 1 has checksum ")));
-  }
+  nlohmann::json judged = ReadJson(home + "/data/judged.json");
+  nlohmann::json info = ReadJson(home + "/data/dataset_info.json");
+  const std::string tag = info.at("judged").at("columns").at("kto_tag");
+  for (auto& row : judged) row[tag] = !row.at(tag).get<bool>();
+  Write("data/judged.json", judged.dump());
+  Write("data/dataset_info.json", info.dump());
+  const auto expect_named = [&](const Words& more, const std::string& words) {
+    SCOPED_TRACE(words);
+    const std::string port = FreePort();
+    std::vector<std::unique_ptr<Command>> ranks;
+    for (const int rank : {0, 1}) {
+      Words all = {"train", "model_name_or_path=" + home + "/model", "dataset_dir=" + (rank == 0 ? home + "/data" : Path("data")), "output_dir=out", "overwrite_output_dir=true",
+                   "finetuning_type=full", "template=chatml", "cutoff_len=4096", "sequence_parallel_size=2", "per_device_train_batch_size=4", "disable_shuffling=true",
+                   "logging_steps=1", "max_steps=12"};
+      all.insert(all.end(), more.begin(), more.end());
+      CommandOptions options = Options(all);
+      options.environment.merge(std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
+      ranks.push_back(std::make_unique<Command>(options));
+    }
+    for (const auto& rank : ranks) {
+      const CommandResult result = rank->Wait();
+      EXPECT_EQ(result.exit_code, 1) << result.Describe();
+      EXPECT_THAT(result.err, HasSubstr(words));
+    }
+  };
+  expect_named({"stage=sft", "dataset=talks"}, "step 10: ranks that share sequences read other ones: rank 0 has checksum ");
+  expect_named({"stage=sft", "dataset=talks"}, " of examples 36, 37, 38, 39; rank 1 has checksum ");
+  expect_named({"stage=kto", "dataset=judged"}, "step 1: ranks that share sequences read other ones: ");
+  expect_named({"stage=sft", "dataset=talks", "eval_dataset=talks", "eval_strategy=steps", "eval_on_start=true"}, "evaluation: ranks that share sequences read other ones: ");
 }
 
 TEST_F(UpdatesTest, ASlowRankIsToldOf) {
