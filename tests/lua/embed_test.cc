@@ -178,8 +178,8 @@ TEST_F(Embed, RunsTextAndFiles) {
   EXPECT_EQ(moonring_run_file(runtime.runtime, Write("own.lua", "print(arg[1], arg[2], ...)").c_str(), 2, words), MOONRING_OK);
   EXPECT_EQ(runtime.told.output.back(), "a\tb=1\ta\tb=1");
   EXPECT_EQ(moonring_run_file(runtime.runtime, Path("none.lua").c_str(), 0, nullptr), MOONRING_NOT_FOUND);
-  EXPECT_EQ(moonring_run_file(runtime.runtime, folder_.c_str(), 0, nullptr), MOONRING_INVALID_ARGUMENT);
   EXPECT_THAT(runtime.error(), HasSubstr("none.lua"));
+  EXPECT_EQ(moonring_run_file(runtime.runtime, folder_.c_str(), 0, nullptr), MOONRING_INVALID_ARGUMENT);
   EXPECT_EQ(moonring_run_file(runtime.runtime, nullptr, 0, nullptr), MOONRING_INVALID_ARGUMENT);
   EXPECT_EQ(moonring_run_string(runtime.runtime, "", "", 1, nullptr), MOONRING_INVALID_ARGUMENT);
   EXPECT_EQ(runtime.Script(""), MOONRING_OK);
