@@ -11,7 +11,7 @@ local mesh = run.mesh(config)
 moonring.agreement.check(config, mesh)
 local resumed, passed_over = moonring.resume.find(config, mesh)
 local asked = moonring.resume.remembered(config) -- before the model and the data settle what it leaves open
-local name = moonring.resume.begin(config, mesh, resumed)
+local name, before = moonring.resume.begin(config, mesh, resumed)
 local memory = moonring.memory_report.start(config, mesh)
 local checkpoint, notes = models.open(config)
 local tokenizer = moonring.vocabulary.open(config, checkpoint, moonring.templates.settle)
@@ -56,7 +56,7 @@ if resumed then -- after the references, which are of the model before training
 end
 if resumed then resumed:bring_log(config, mesh) end
 journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention, memory = memory, resumed = resumed and resumed.journal })
-moonring.resume.sign(config, mesh, name)
+moonring.resume.sign(config, mesh, name, before)
 for _, lines in ipairs { config.notes, notes, memory_notes or {}, resumed and resumed.notes or passed_over or {} } do
   for _, note in ipairs(lines) do journal:say(note) end
 end

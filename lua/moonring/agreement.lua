@@ -8,7 +8,7 @@ local agreement = {}
 
 -- What machines may differ in: where things lie, and what a machine has.
 local LOCAL = {}
-for _, name in ipairs { "model_name_or_path", "adapter_name_or_path", "ref_model", "ref_model_adapters", "template", "dataset_dir", "tokenized_path", "output_dir", "resume_from_checkpoint",
+for _, name in ipairs { "model_name_or_path", "adapter_name_or_path", "ref_model", "ref_model_adapters", "dataset_dir", "tokenized_path", "output_dir", "resume_from_checkpoint",
   "offload_dir", "activation_dir", "deepspeed", "new_special_tokens_config", "preprocessing_num_workers", "memory_limit", "memory_check", "use_cpu", "ddp_timeout", "max_restarts" } do
   LOCAL[name] = true
 end
@@ -19,6 +19,7 @@ local function shared(c)
   for _, section in ipairs(keys) do
     for _, row in ipairs(section.rows) do
       local value = c[row[1]]
+      if row[1] == "template" and tostring(value):find "%.lua$" then value = "a file" end
       if value ~= nil and not (LOCAL[row[1]] or row.only or row.ignored or row.warned) then values[row[1]] = type(value) == "table" and system.json_encode(value) or tostring(value) end
     end
   end

@@ -58,10 +58,14 @@ end
 --- Whether a launcher (moonring's own, or torchrun) has started the ranks again after a failure.
 function resume.restarted() return (tonumber(system.environment "TORCHELASTIC_RESTART_COUNT") or 0) > 0 end
 
+-- Whether the run that is to go on from a folder has signed output_dir: it has another name then than the one that it goes on from.
+local function has_begun(c, folder) return system.is_folder(folder) and not broken(folder) and read_state(folder).run ~= training_args.of_run(c.output_dir) end
+
 -- The folder that resume_from_checkpoint names, or the newest whole checkpoint: where the ranks were started again this comes first. And lines about those that are passed over.
 local function choose(c)
   local asked, notes, folder = c.resume_from_checkpoint, {}, nil
-  if asked == true or asked == "auto" or resume.restarted() then folder, notes = newest(c) end
+  local is_word = not asked or asked == true or asked == "auto"
+  if (asked and is_word) or (resume.restarted() and (is_word or has_begun(c, asked))) then folder, notes = newest(c) end
   if folder or not asked or asked == "auto" then return folder, notes, true end
   if asked == true then config.fail("resume_from_checkpoint: no whole checkpoint in ", c.output_dir, #notes > 0 and ": " .. table.concat(notes, "; ") or "") end
   local why = system.is_folder(asked) and broken(asked) or not system.is_folder(asked) and asked .. ": no such folder"
@@ -142,37 +146,30 @@ function resume.find(c, mesh)
   return self
 end
 
---- Writes training_args.yaml, which names the run that output_dir is of. `before`: up to which step it shares checkpoints with earlier runs, by their names; absent: as the file that is
--- there says. By rank 0.
+--- Writes training_args.yaml, which names the run that output_dir is of. `before`: up to which step it shares checkpoints with earlier runs, by their names. By rank 0.
 function resume.sign(c, mesh, run, before)
   if mesh:rank() ~= 0 then return end
-  local here, told = training_args.of_run(c.output_dir)
-  local ok, why = pcall(system.write, c.output_dir .. "/training_args.yaml", training_args.text(c, mesh:size(), run, before or here == run and told or {}))
+  local ok, why = pcall(system.write, c.output_dir .. "/training_args.yaml", training_args.text(c, mesh:size(), run, before))
   if not ok then config.fail("output_dir: ", config.words(why)) end
 end
 
--- Whether a run that goes on from `resumed` leaves later checkpoints of the same folder behind, or what its data gave: it is another run from there on.
-local function branches(c, resumed)
-  local later = checkpoints.list(c.output_dir)[1] or 0
-  return not resumed.skips or (not resumed.newest and later > resumed.step)
-end
-
---- The name of a run that begins, or of the one that `resumed` is of; on rank 0. A folder of another run is signed at once, so that no checkpoint that this one left there is taken for the
--- new one's; another folder stays empty as long as the run may be refused.
+--- The name of a run that begins, or of the one that `resumed` is of; on rank 0. And for sign, once nothing refuses the run any more: up to which step it shares checkpoints with earlier
+-- runs. One that was told where to go on, or goes on at the data's beginning, is another run from there, as it leaves what came later behind. A folder that an unrelated run was in is signed at
+-- once, so that no checkpoint that this one left there is taken for the new one's; another folder stays empty as long as the run may be refused.
 function resume.begin(c, mesh, resumed)
   if mesh:rank() ~= 0 then return nil end
   local here, before = training_args.of_run(c.output_dir)
-  local new = ("%x-%x"):format(os.time(), system.clock() * 1e9 % 2 ^ 32)
-  local is_here = resumed and here and (resumed.run == here or before[resumed.run]) -- its checkpoint is of this folder's run
-  if is_here and not branches(c, resumed) then return here end
-  if resumed and resumed.newest and not here then return resumed.run end
-  local shared = {}
-  if is_here then
-    for run, step in pairs(before) do shared[run] = math.min(step, resumed.step) end
-    shared[resumed.run] = resumed.step
+  local new, is_own = ("%x-%x"):format(os.time(), system.clock() * 1e9 % 2 ^ 32), resumed and resumed.newest and resumed.skips
+  if not here then return is_own and resumed.run or new end
+  if not resumed or not (resumed.run == here or before[resumed.run]) then
+    resume.sign(c, mesh, new)
+    return new
   end
-  if here then resume.sign(c, mesh, new, shared) end
-  return new
+  if is_own then return here, before end
+  local shared = {}
+  for run, step in pairs(before) do shared[run] = math.min(step, resumed.step) end
+  shared[resumed.run] = resumed.step
+  return new, shared
 end
 
 --- Refuses other examples than those that the run was in the middle of: `digest` of the data set (nil of a stream), examples of a step, and of a group (moonring.run.group).

@@ -21,18 +21,19 @@ function resume.find(c, mesh) end
 ---@return boolean
 function resume.restarted() end
 
---- The name of a run that begins, or of the one that `resumed` is of. Signs a folder of another run at once.
+--- The name of a run that begins, or of the one that `resumed` is of. Signs a folder of an unrelated run at once.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param resumed? moonring.Resumed
 ---@return string? run on rank 0
+---@return table<string, integer>? before up to which step it shares checkpoints with earlier runs: for sign
 function resume.begin(c, mesh, resumed) end
 
 --- Writes training_args.yaml, which names the run that output_dir is of. By rank 0. Errors: what output_dir says.
 ---@param c moonring.Configuration
 ---@param mesh moonring.Mesh
 ---@param run? string what begin gave
----@param before? table<string, integer> up to which step it shares checkpoints with earlier runs; absent: as the file that is there says
+---@param before? table<string, integer> up to which step it shares checkpoints with earlier runs; absent: with none
 function resume.sign(c, mesh, run, before) end
 
 ---@class moonring.ResumeParts

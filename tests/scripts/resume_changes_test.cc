@@ -150,6 +150,18 @@ TEST_F(ResumeChangesTest, GoingBackLeavesTheLaterCheckpointsBehind) {
   ASSERT_THAT(on, Succeeds());
   EXPECT_THAT(on.err, AllOf(HasSubstr("passed over: out/checkpoint-6: of an earlier run"), HasSubstr("goes on after step 4, from out/checkpoint-4")));
   EXPECT_TRUE(ReadText(Path("out/checkpoint-4/model.safetensors")) == model);
+  // What is refused leaves everything as it was.
+  EXPECT_THAT(Train("out", {"max_samples=9", "max_steps=4", "learning_rate=1e-4", "resume_from_checkpoint=out/checkpoint-1"}), Refuses("max_samples was nothing, is 9"));
+  EXPECT_THAT(Train("out", {"max_steps=6", "learning_rate=1e-4", "resume_from_checkpoint=true"}).err, HasSubstr("goes on after step 5, from out/checkpoint-5"));
+  // Started again: not from the abandoned ones either.
+  ASSERT_THAT(Train("killed", {"max_steps=4"}), Succeeds());
+  Command command(Options(CommandOf("killed", {"max_steps=40", "save_steps=30", "max_restarts=1", "resume_from_checkpoint=killed/checkpoint-1"}), 120));
+  ASSERT_TRUE(command.WaitForOutput("step 9/40")) << command.Wait().Describe();
+  kill(command.Children().back(), SIGKILL);
+  const CommandResult restarted = command.Wait();
+  ASSERT_THAT(restarted, Succeeds());
+  EXPECT_THAT(restarted.err, AllOf(HasSubstr("starts again (1 of 1)"), HasSubstr("passed over: killed/checkpoint-4: of an earlier run"), HasSubstr("goes on after step 1, from killed/checkpoint-1")));
+  EXPECT_EQ(StepNumbers("killed").size(), 40u);
   // Broken off before it saved anything: what both share is its own.
   ASSERT_THAT(Train("short", {"max_steps=5"}), Succeeds());
   ASSERT_THAT(Train("short", {"max_steps=4", "save_strategy=no", "resume_from_checkpoint=short/checkpoint-3"}), Succeeds());
