@@ -216,11 +216,14 @@ DatasetReport ExampleStream::report() const {
 
 std::string ExampleStream::Names() const { return absl::StrJoin(options_.dataset.names, ", "); }
 
-// What the order of examples depends on, in words.
+// What the order of examples depends on, in words. (What is in the files is known by the digests, where they lie does not matter.)
 std::string ExampleStream::Identity() const {
   const DatasetOptions& of = options_.dataset;
   nlohmann::json files = nlohmann::json::array();
-  for (const DatasetDescription& description : descriptions_) files.push_back(description.files);
+  for (const DatasetDescription& description : descriptions_) {
+    nlohmann::json& names = files.emplace_back(nlohmann::json::array());
+    for (const std::string& path : description.files) names.push_back(path.substr(path.rfind('/') + 1));
+  }
   return nlohmann::json{{"files", files},
                         {"mix_strategy", static_cast<int>(of.mix.strategy)},
                         {"interleave_probs", of.mix.probabilities},

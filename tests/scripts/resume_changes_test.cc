@@ -227,7 +227,8 @@ TEST_F(ResumeChangesTest, AStreamsRowsAndTemplateAreThoseThatWereRead) {
   Write("own.lua", "return { like = \"chatml\", default_system = \"Be long.\" }\n");
   EXPECT_THAT(Train("out", on), Refuses("a file or the template has changed"));
   Write("own.lua", "return { like = \"chatml\", default_system = \"Be brief.\" }\n");
-  EXPECT_THAT(Train("out", on), Succeeds());
+  fs::rename(Path("data"), Path("elsewhere"));
+  EXPECT_THAT(Train("out", on + Words{"dataset_dir=elsewhere"}), Succeeds());
 }
 
 // save_strategy: best saves where an evaluation is the best so far; parts of all steps must be multiples of one another.
