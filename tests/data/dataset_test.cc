@@ -1,5 +1,6 @@
 // Whole preparation: token for token what LLaMA-Factory 0.9.5 prepares (tests/golden/preprocess, on SmolLM2's tokenizer), reports, bad input.
 #include "data/dataset.h"
+#include "data/example_digest.h"
 
 #include <algorithm>
 #include <fstream>

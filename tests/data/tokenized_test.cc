@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/dataset.h"
+#include "data/example_digest.h"
 #include "data/preprocess_writer.h"
 #include "data/templates/chat_template.h"
 #include "tests/data/golden_config.h"
