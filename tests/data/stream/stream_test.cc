@@ -241,17 +241,27 @@ TEST(StreamStateTest, GoesOnFromAnyStep) {
 }
 
 TEST_F(OrderTest, RefusesOtherStates) {
-  const auto make = [&](int64_t seed, int64_t batch = 2, int64_t batches = 1) {
-    StreamOptions options{.dataset = Describe({20}), .buffer_size = 4};
+  const auto make = [&](int64_t seed, int64_t batch = 2, int64_t batches = 1, int64_t lanes = 1) {
+    StreamOptions options{.dataset = Describe({20}), .buffer_size = 4, .lanes = lanes};
     options.dataset.seed = seed;
     return *StreamSteps::Create(*ExampleStream::Create(options, SmolLM2()), {.batch = batch, .batches = batches});
   };
-  const auto steps = make(1);
-  for (int i = 0; i < 3; ++i) steps->Next().IgnoreError();
+  const auto make_after = [](std::unique_ptr<StreamSteps> steps, int made) {
+    for (int i = 0; i < made; ++i) steps->Next().IgnoreError();
+    return steps;
+  };
+  const auto steps = make_after(make(1), 3);
   const std::string state = steps->SaveState();
   EXPECT_THAT(make(2)->LoadState(state), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("saved of another stream")));
-  EXPECT_THAT(make(1, 3)->LoadState(state), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("with batches of 2 examples, now they have 3")));
-  EXPECT_THAT(make(1, 2, 2)->LoadState(state), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no whole number of steps of 2 batches")));
+  EXPECT_THAT(make(1, 2, 2)->LoadState(state),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("6 examples of the pass had been taken, which no whole number of steps of 4")));
+  // Six examples are two of threes, which hold the same in the same order; but of two lanes, which take turns by batches.
+  const auto threes = make(1, 3);
+  ASSERT_OK(threes->LoadState(state));
+  EXPECT_EQ(PlaceOf(*(*threes->Next())->examples[0]), PlaceOf(*(*make_after(make(1), 3)->Next())->examples[0]));
+  const auto lanes = make_after(make(1, 2, 1, 2), 3);
+  EXPECT_THAT(make(1, 3, 1, 2)->LoadState(lanes->SaveState()),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("per_device_train_batch_size was 2, is 3: with dataloader_num_workers 2")));
   for (const std::string& broken :
        {std::string("{"), std::string("{}"), state.substr(0, state.find('\n')), state.substr(0, state.size() - 9), state + "\n{}"}) {
     EXPECT_EQ(steps->LoadState(broken).code(), absl::StatusCode::kInvalidArgument);
