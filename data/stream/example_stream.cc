@@ -132,18 +132,18 @@ absl::Status ExampleStream::CheckKeys() {
   return absl::OkStatus();
 }
 
-// Makes the examples of a batch ready once more, or (no digest: none was read) of the first.
+// Makes the examples ready once more that a batch of this digest had; nothing where there were none.
 absl::Status ExampleStream::Refill(Lane& lane, const std::string& digest) {
   if (digest.empty()) return absl::OkStatus();
-  lane.before = lane.rows.SaveState().dump();
-  ASSIGN_OR_RETURN(const int64_t rows, ReadBatch(lane));
-  lane.ended = rows < options_.dataset.preprocessing_batch_size;
+  RETURN_IF_ERROR(ReadBatch(lane));
   if (lane.digest == digest) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("data sets ", Names(), ": their rows give other examples than they gave: a file or the template has changed"));
 }
 
-// Makes the examples of a batch of rows ready; how many rows there were.
-absl::StatusOr<int64_t> ExampleStream::ReadBatch(Lane& lane) {
+// Makes the examples of the next batch of rows ready.
+absl::Status ExampleStream::ReadBatch(Lane& lane) {
+  lane.before = lane.rows.SaveState().dump();
+  lane.taken = 0;
   int64_t rows = 0;
   bool more = true;
   absl::Status broken;  // told of after what is wrong with the rows before
@@ -170,17 +170,13 @@ absl::StatusOr<int64_t> ExampleStream::ReadBatch(Lane& lane) {
   std::move(examples.begin(), examples.end(), std::back_inserter(lane.ready));
   const std::lock_guard<std::mutex> lock(mutex_);
   report_ = builder_.report();
-  return rows;
+  lane.ended = rows < options_.dataset.preprocessing_batch_size;
+  return absl::OkStatus();
 }
 
 // Sees to an example of the lane that is ready, where there is one.
 absl::Status ExampleStream::Fill(Lane& lane) {
-  while (lane.ready.empty() && !lane.ended) {
-    lane.before = lane.rows.SaveState().dump();
-    lane.taken = 0;
-    ASSIGN_OR_RETURN(const int64_t rows, ReadBatch(lane));
-    lane.ended = rows < options_.dataset.preprocessing_batch_size;
-  }
+  while (lane.ready.empty() && !lane.ended) RETURN_IF_ERROR(ReadBatch(lane));
   return absl::OkStatus();
 }
 

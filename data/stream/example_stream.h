@@ -92,7 +92,7 @@ class ExampleStream {
   absl::StatusOr<PassRows> MakeRows(int64_t lane, int64_t part, int64_t pass) const;
   absl::Status Fill(Lane& lane);
   absl::Status Refill(Lane& lane, const std::string& digest);
-  absl::StatusOr<int64_t> ReadBatch(Lane& lane);
+  absl::Status ReadBatch(Lane& lane);
   void NoteKeys(const StreamRow& row);
   absl::Status CheckKeys();
   std::string Identity() const;

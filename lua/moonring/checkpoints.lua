@@ -2,6 +2,7 @@
 -- All ranks write into checkpoint-N.partial. Its files then go to the disk, and are summed, on a thread beside the training; once all are there rank 0's thread writes manifest.json and
 -- gives the folder its name. What fails on the way costs this checkpoint alone: the run says so and goes on.
 local config = require "moonring.config"
+local nonfinite = require "moonring.nonfinite"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -53,8 +54,7 @@ function Checkpoints:judge(evaluation, step)
     table.sort(names)
     config.fail("metric_for_best_model: no evaluation gives ", self.metric, "; there are ", table.concat(names, ", "))
   end
-  local finite = value - value == 0 -- NaN and infinity are never the best
-  local better = finite and (self.best == nil or (self.greater and value > self.best.metric) or (not self.greater and value < self.best.metric))
+  local better = nonfinite.is_finite(value) and (self.best == nil or (self.greater and value > self.best.metric) or (not self.greater and value < self.best.metric))
   if better then self.best = { metric = value, step = step, folder = self.dir .. "/checkpoint-" .. step } end
   self.stale = better and 0 or self.stale + 1
   return better

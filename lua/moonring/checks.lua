@@ -138,11 +138,9 @@ local function best_model(c)
   end
   if c.eval_strategy ~= "steps" then return end
   local save, every = c.save_steps, c.eval_steps or c.logging_steps
-  local times = save / every
-  if (save < 1) ~= (every < 1) then
-    config.fail("load_best_model_at_end: save_steps ", save, " must be a multiple of eval_steps ", every, ": wanted both as parts of all steps or both as numbers of steps")
-  end
-  if math.abs(times - math.floor(times + 0.5)) > 1e-6 or times < 0.5 then config.fail("load_best_model_at_end: save_steps ", save, " must be a multiple of eval_steps ", every) end
+  local times, alike = save / every, (save < 1) == (every < 1)
+  if alike and times > 0.5 and math.abs(times - math.floor(times + 0.5)) <= 1e-6 then return end
+  config.fail("load_best_model_at_end: save_steps ", save, " must be a multiple of eval_steps ", every, alike and "" or ": wanted both as parts of all steps or both as numbers of steps")
 end
 
 local function evaluation(c)
