@@ -1,15 +1,17 @@
 """A fuzz target: NAME_fuzz.cc, which defines LLVMFuzzerTestOneInput, and the inputs in corpus/NAME."""
 
+load("//third_party/precompiled:cc.bzl", "cc_binary", "cc_library", "cc_test")
+
 def fuzz_target(name, deps):
     """Declares NAME_fuzz, libFuzzer's program (--config=fuzz alone), and NAME_corpus_test, which any compiler builds: each input of the corpus once."""
-    native.cc_library(
+    cc_library(
         name = name,
         testonly = True,
         srcs = [name + "_fuzz.cc"],
         alwayslink = True,
         deps = deps,
     )
-    native.cc_binary(
+    cc_binary(
         name = name + "_fuzz",
         testonly = True,
         srcs = ["sanitizer_options.cc"],
@@ -20,7 +22,7 @@ def fuzz_target(name, deps):
         ],
         deps = [":" + name],
     )
-    native.cc_test(
+    cc_test(
         name = name + "_corpus_test",
         size = "small",
         srcs = ["corpus_test.cc"],

@@ -1,0 +1,37 @@
+"""Bazel's C++ rules, whose sources begin with a precompiled header: half of a compile is parsing LibTorch's, abseil's and GoogleTest's headers.
+
+A target that has //third_party:libtorch among its own deps begins with torch.h, any other with base.h; with GoogleTest, the
+same and its headers. A source still includes what it uses: --define=precompiled=off builds without, as do compilers other
+than GCC. A target with copts of its own goes without as well, since GCC wants the options that the header was compiled with.
+"""
+
+_TORCH = "//third_party:libtorch"
+_TESTS = ["//third_party:googletest", "//third_party:googletest_main"]
+
+def _precompiled(rule, deps = [], srcs = [], **attributes):
+    if [source for source in srcs if source.endswith(".cc")] and "copts" not in attributes:
+        name = "torch" if _TORCH in deps else "base"
+        if [dep for dep in deps if dep in _TESTS]:
+            name += "_test"
+        attributes["copts"] = select({
+            "//third_party/precompiled:off": [],
+            "//conditions:default": [
+                "-include",
+                "$(BINDIR)/third_party/precompiled/headers/%s.h" % name,
+                "-Werror=invalid-pch",
+            ],
+        })
+        deps = deps + select({
+            "//third_party/precompiled:off": [],
+            "//conditions:default": ["//third_party/precompiled:" + name],
+        })
+    rule(deps = deps, srcs = srcs, **attributes)
+
+def cc_library(**attributes):
+    _precompiled(native.cc_library, **attributes)
+
+def cc_binary(**attributes):
+    _precompiled(native.cc_binary, **attributes)
+
+def cc_test(**attributes):
+    _precompiled(native.cc_test, **attributes)
