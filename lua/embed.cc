@@ -28,6 +28,7 @@
 #include "comm/confinement.h"
 #include "comm/memory_account.h"
 #include "comm/nearest_name.h"
+#include "comm/spin_control.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 #include "lua/assets.h"
@@ -43,6 +44,7 @@ struct moonring_runtime {
   std::optional<moonring::lua::Assets> assets;
   std::function<void(moonring::lua::LogKind, const std::string&)> log;
   std::string error;
+  std::unique_ptr<moonring::comm::SpinControl> spin;
   std::unique_ptr<moonring::lua::Vm> vm;
 };
 
@@ -130,6 +132,7 @@ absl::StatusOr<std::unique_ptr<moonring_runtime>> Create(const moonring_options*
     return absl::InvalidArgumentError(absl::StrCat("moonring_options: device: wanted cpu or cuda, got '", device, "'"));
   }
   runtime->threads = options.threads;
+  runtime->spin = comm::SpinControl::Start(options.threads > 0 ? options.threads : at::get_num_threads());
   runtime->commands = assets.scripts();
   runtime->assets = assets;
   if (options.log != nullptr) {

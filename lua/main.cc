@@ -37,6 +37,7 @@
 #include "comm/memory_account.h"
 #include "comm/nearest_name.h"
 #include "comm/rendezvous.h"
+#include "comm/spin_control.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 #include "lua/assets.h"
@@ -167,6 +168,7 @@ int Run(int argc, char** argv) {
   }
 
   ShareCores();
+  const std::unique_ptr<comm::SpinControl> spin = comm::SpinControl::Start(at::get_num_threads());
   comm::InstallMemoryAccount();
   Host host{.assets = *assets, .command = command, .device = line->device, .ranks = line->ranks, .sandbox = line->sandbox};
   host.report = [](const std::string& message) {

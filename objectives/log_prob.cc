@@ -10,6 +10,7 @@
 
 #include "comm/memory_account.h"
 #include "comm/sequence.h"
+#include "comm/small_work.h"
 
 namespace moonring::objectives {
 namespace {
@@ -189,6 +190,7 @@ class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFuncti
     const at::Tensor rows_N = targets_T.ne(comm::kIgnore).nonzero().squeeze(1);
     const at::Tensor targets_N = targets_T.index_select(0, rows_N);
     const int64_t rows = rows_N.size(0);
+    const comm::SmallWorkScope small(rows, call->head->numel());
     Projection projection(*call->head, call->options, MatmulDtype(hidden_TD, call->options), rows);
     const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
     const Statistics& wanted = call->wanted;
@@ -233,6 +235,7 @@ class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFuncti
     const bool head_wanted = call.head->trainable();
     const bool bias_wanted = bias && bias->trainable();
     const int64_t rows = rows_N.size(0);
+    const comm::SmallWorkScope small(rows, call.head->numel());
 
     Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), rows);
     at::Tensor hidden_gradient_TD = hidden_wanted ? at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous) : at::Tensor();

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/memory_account.h"
+#include "comm/small_work.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 #include "trainer/lora_plus.h"
@@ -62,6 +63,9 @@ absl::Status AdamW::MakeState(Slot& slot) const {
 void AdamW::Step(double lr) {
   at::NoGradGuard no_grad;
   const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
+  int64_t elements = 0;
+  for (const Slot& slot : slots_) elements += slot.parameter->numel();
+  const comm::SmallWorkScope small(/*rows=*/1, elements);
   for (Slot& slot : slots_) {
     if (slot.parameter->trainable() && slot.parameter->gradient().defined()) StepSlot(slot, lr);
   }

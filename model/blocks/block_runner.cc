@@ -12,6 +12,7 @@
 
 #include "comm/heap.h"
 #include "comm/memory_account.h"
+#include "comm/small_work.h"
 
 namespace moonring::model {
 namespace {
@@ -59,11 +60,19 @@ struct Call : public torch::CustomClassHolder {
     return weights;
   }
 
+  // One pass over `hidden_TD`: through the weights, and in attention at most each row with each other.
+  comm::SmallWorkScope Small(const at::Tensor& hidden_TD) const {
+    int64_t elements = hidden_TD.numel();
+    for (const Loan& loan : loans) elements += loan.parameter == nullptr ? 0 : loan.parameter->numel();
+    return comm::SmallWorkScope(hidden_TD.size(0), elements);
+  }
+
   bool keeps_graph() const { return options.recompute == Recompute::kNone; }
   attention::KeptAttention* Kept() { return options.recompute == Recompute::kSelective ? &kept : nullptr; }
 
   variable_list Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
+    const comm::SmallWorkScope small = Small(hidden);
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
     FetchAhead(options.neighbours.after);
     return function(weights, hidden, {.kept = keep, .tile_bytes = options.tile_bytes});
@@ -92,6 +101,7 @@ struct Call : public torch::CustomClassHolder {
   // `next`: the loans of the block that runs after this.
   Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden, const std::vector<Loan>& next, const BlockRun& how) {
     at::AutoGradMode enable(true);
+    const comm::SmallWorkScope small = Small(hidden);
     Graph run;
     run.hidden = hidden.detach().requires_grad_(needs_hidden);
     run.weights = Lease(/*as_leaves=*/true);
@@ -102,6 +112,7 @@ struct Call : public torch::CustomClassHolder {
 
   // Differentiates `run`, sinks the weights' gradients and returns that of hidden (undefined where none is wanted).
   at::Tensor Backward(Graph run, const variable_list& gradients_of_results, bool retain) const {
+    const comm::SmallWorkScope small = Small(run.hidden);
     variable_list leaves, roots, root_gradients;
     std::vector<comm::Parameter*> sinks;
     const bool needs_hidden = run.hidden.requires_grad();

@@ -1,18 +1,20 @@
 """Bazel's C++ rules, whose sources begin with a precompiled header: half of a compile is parsing LibTorch's, abseil's and GoogleTest's headers.
 
-A target that has //third_party:libtorch among its own deps begins with torch.h, any other with base.h; with GoogleTest, the
-same and its headers. A source still includes what it uses: --define=precompiled=off builds without, as do compilers other
+A target with //third_party:libtorch among its own deps begins with torch.h, one with //third_party:tensor with tensor.h, any
+other with base.h; tests begin with torch_test.h or base_test.h. A source still includes what it uses: --define=precompiled=off builds without, as do compilers other
 than GCC. A target with copts of its own goes without as well, since GCC wants the options that the header was compiled with.
 """
 
 _TORCH = "//third_party:libtorch"
+_TENSOR = "//third_party:tensor"
 _TESTS = ["//third_party:googletest", "//third_party:googletest_main"]
 
 def _precompiled(rule, deps = [], srcs = [], **attributes):
     if [source for source in srcs if source.endswith(".cc")] and "copts" not in attributes:
-        name = "torch" if _TORCH in deps else "base"
         if [dep for dep in deps if dep in _TESTS]:
-            name += "_test"
+            name = "torch_test" if _TORCH in deps or _TENSOR in deps else "base_test"
+        else:
+            name = "torch" if _TORCH in deps else "tensor" if _TENSOR in deps else "base"
         attributes["copts"] = select({
             "//third_party/precompiled:off": [],
             "//conditions:default": [

@@ -1,8 +1,7 @@
-// What sources with tensors begin with, parsed once for all of them (cc.bzl).
+// What sources that call operators begin with, parsed once for all of them (cc.bzl).
 
-#include "third_party/precompiled/base.h"
+#include "third_party/precompiled/tensor.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <c10/util/Exception.h>
