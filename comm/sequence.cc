@@ -5,8 +5,8 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 #include <c10/util/Exception.h>
 #include <zlib.h>
 
@@ -16,8 +16,17 @@
 namespace moonring::comm {
 namespace {
 
+// With the size first: else numbers could move from one row to the next unseen, and zlib begins
+// anew where it is given nothing.
 uint32_t Checksum(absl::Span<const int64_t> numbers, uint32_t before) {
-  return static_cast<uint32_t>(crc32_z(before, reinterpret_cast<const Bytef*>(numbers.data()), numbers.size() * sizeof(int64_t)));
+  const auto add = [&](const int64_t* data, size_t count) {
+    const auto* bytes = reinterpret_cast<const Bytef*>(data);
+    before = static_cast<uint32_t>(crc32_z(before, bytes, count * sizeof(int64_t)));
+  };
+  const auto size = static_cast<int64_t>(numbers.size());
+  add(&size, 1);
+  if (!numbers.empty()) add(numbers.data(), numbers.size());
+  return before;
 }
 
 absl::Status ValidateTensor(const char* name, const at::Tensor& tensor, int64_t tokens) {
@@ -51,22 +60,17 @@ at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths) {
 }
 
 at::Tensor LengthsOfTokens(const Sequence& sequence) {
-  at::Tensor lengths_T = at::empty_like(sequence.positions_T);
-  int64_t begin = 0;
-  for (const int64_t length : sequence.lengths) {
-    if (length > 0) lengths_T.narrow(0, begin, length).fill_(sequence.positions_T.narrow(0, begin, length).max().item<int64_t>() + 1);
-    begin += length;
-  }
-  return lengths_T;
+  const at::Tensor lengths = at::tensor(sequence.lengths, at::kLong);
+  return lengths.repeat_interleave(lengths);
 }
 
-uint32_t Checksum(const Sequence& sequence, uint32_t before) {
+uint32_t Checksum(const Sequence& sequence, uint32_t before, int64_t labels) {
   uint32_t sum = Checksum(absl::MakeConstSpan(sequence.lengths), before);
   for (const at::Tensor* tensor : {&sequence.ids_T, &sequence.positions_T, &sequence.targets_T}) {
     const at::Tensor row = tensor->contiguous();
     sum = Checksum(absl::MakeConstSpan(row.const_data_ptr<int64_t>(), row.numel()), sum);
   }
-  return sum;
+  return Checksum(absl::MakeConstSpan(&labels, 1), sum);
 }
 
 absl::Status Validate(const Sequence& sequence) {

@@ -39,11 +39,14 @@ at::Tensor ShiftLabels(const at::Tensor& labels_T, absl::Span<const int64_t> len
 // 0, 1, .. L_d - 1 for each document: the usual positions.
 at::Tensor PositionsInDocuments(absl::Span<const int64_t> lengths);
 
-// For each token one more than the largest position of its document: its length, where positions count it through.
+// For each token the length of its document, int64 [T]. Positions have no part in it: those of a
+// document may restart.
 at::Tensor LengthsOfTokens(const Sequence& sequence);
 
-// A checksum (CRC-32) of lengths, ids, positions and targets, going on from that of other sequences: by which ranks tell whether they hold the same.
-uint32_t Checksum(const Sequence& sequence, uint32_t before = 0);
+// A checksum (CRC-32) of lengths, ids, positions and targets, each with how many there are, going
+// on from that of other sequences: by which ranks tell whether they hold the same. `labels`: how
+// many labels count. They are counted before any shift, so the targets do not tell.
+uint32_t Checksum(const Sequence& sequence, uint32_t before = 0, int64_t labels = 0);
 
 // INVALID_ARGUMENT where a length is negative, or a tensor is not int64 [sum of lengths] on the host (identity may be undefined).
 absl::Status Validate(const Sequence& sequence);

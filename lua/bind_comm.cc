@@ -144,6 +144,13 @@ at::Tensor OfTokens(comm::Sequence& sequence, std::vector<int64_t> numbers) {
   return at::tensor(numbers, at::kLong).repeat_interleave(at::tensor(sequence.lengths, at::kLong));
 }
 
+int64_t ChecksumOf(comm::Sequence& sequence, std::optional<int64_t> before,
+                   std::optional<at::Tensor> labels) {
+  int64_t counted = 0;
+  if (labels.has_value()) counted = labels->ne(comm::kIgnore).sum().item<int64_t>();
+  return comm::Checksum(sequence, static_cast<uint32_t>(before.value_or(0)), counted);
+}
+
 }  // namespace
 
 void OpenComm(lua_State* L) {
@@ -202,9 +209,7 @@ void OpenComm(lua_State* L) {
           {"lengths", Bind<[](comm::Sequence& sequence) { return sequence.lengths; }>},
           {"of_tokens", Bind<&OfTokens>},
           {"tokens", Bind<[](comm::Sequence& sequence) { return sequence.ids_T.numel(); }>},
-          {"checksum", Bind<[](comm::Sequence& sequence, std::optional<int64_t> before) {
-             return static_cast<int64_t>(comm::Checksum(sequence, static_cast<uint32_t>(before.value_or(0))));
-           }>},
+          {"checksum", Bind<&ChecksumOf>},
           {"__tostring", Bind<[](comm::Sequence& sequence) {
              return absl::StrCat("Sequence of ", sequence.ids_T.numel(), " tokens in ", sequence.lengths.size(), " documents");
            }>},

@@ -177,10 +177,12 @@ function Sequence:of_tokens(numbers) end
 ---@return integer
 function Sequence:tokens() end
 
---- CRC-32 of lengths, ids, positions and targets.
+--- CRC-32 of lengths, ids, positions and targets, each with how many there are, and of how many
+--- labels count.
 ---@param before? integer that of the sequences before it, to go on from
+---@param labels? moonring.Tensor int64 [T]: unshifted labels; those that are not -100 count
 ---@return integer
-function Sequence:checksum(before) end
+function Sequence:checksum(before, labels) end
 
 function Sequence:close() end
 

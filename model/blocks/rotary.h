@@ -12,7 +12,8 @@
 //   llama3     between w_f and w_f / factor by the wave's length beside W
 //   longrope   w_f / short_factor_f, or w_f / long_factor_f where length > W                (Ding et al. 2024, arXiv:2402.13753)
 //
-// `length` is that of the token's own document, one more than its largest position: a document in a pack turns as it would alone.
+// `length` is that of the token's own document, whatever its positions are: a document in a pack
+// turns as it would alone.
 // Shapes: T rows, H heads, F = dim / 2 pairs. Angles are in fp32 (fp64 where asked for) from the frequencies on.
 
 #include <cstdint>
