@@ -92,10 +92,26 @@ void PushNested(lua_State* L, const at::Tensor& tensor) {
   }
 }
 
-void Backward(const at::Tensor& loss) {
-  TORCH_CHECK_VALUE(loss.numel() == 1, "backward: wanted a loss of one element, got shape ", loss.sizes());
-  // A rank without a target has a loss that depends on nothing; its backward is nothing.
-  if (loss.requires_grad()) torch::autograd::backward({loss}, {});
+// `joined` adds a gradient of zero: its part of the graph runs backward, with the collectives in
+// it, whatever the loss was made of.
+void Backward(const at::Tensor& loss, const std::optional<at::Tensor>& joined) {
+  TORCH_CHECK_VALUE(loss.numel() == 1, "backward: wanted a loss of one element, got shape ",
+                    loss.sizes());
+  std::vector<at::Tensor> roots, gradients;
+  if (loss.requires_grad()) {
+    roots.push_back(loss);
+    gradients.push_back(at::ones_like(loss));
+  }
+  if (joined.has_value() && joined->requires_grad()) {
+    roots.push_back(*joined);
+    gradients.push_back(at::zeros_like(*joined));
+  }
+  TORCH_CHECK_VALUE(
+      !roots.empty(),
+      "backward: this loss has no gradient: it was made of plain numbers, under no_grad, or with "
+      "detach, item, tolist or objectives.logits. Make it of the log-probs; on a rank without a "
+      "target loss:backward(log_probs) takes part in what the other ranks' backward communicates");
+  torch::autograd::backward(roots, gradients);
 }
 
 std::string Describe(const at::Tensor& tensor) {
@@ -200,7 +216,10 @@ void RegisterTensor(lua_State* L) {
              PushNested(state, Value<at::Tensor>::Read(state, 1).detach().to(at::kCPU, at::kDouble));
              return 1;
            }},
-          {"backward", Bind<[](at::Tensor loss) { Backward(loss); }>},
+          {"requires_grad", Bind<[](at::Tensor x) { return x.requires_grad(); }>},
+          {"backward", Bind<[](at::Tensor loss, std::optional<at::Tensor> joined) {
+             Backward(loss, joined);
+           }>},
       });
 }
 

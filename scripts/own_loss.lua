@@ -24,10 +24,10 @@ local runtime = moonring.runtime.new { mesh = mesh, model = model, attention = a
 local adamw = moonring.trainer.adamw(runtime.parameters)
 for step, k in moonring.count(dataset:steps { mesh = mesh, batch = opt.batch, micro_batch_tokens = opt.micro_tokens, total_steps = opt.steps }) do
   local loss, metrics = runtime:backward(step, k) -- the gradient of the whole step's loss, summed over all ranks
-  local norm = moonring.trainer.clip_gradients(runtime.parameters, { max_norm = 1.0 })
-  adamw:step(opt.lr)
+  local norm = loss and moonring.trainer.clip_gradients(runtime.parameters, { max_norm = 1.0 })
+  if loss then adamw:step(opt.lr) end -- else no token of the step is a target
   runtime.parameters:clear_gradients()
-  if mesh:rank() == 0 then
+  if loss and mesh:rank() == 0 then
     print(("step %d  loss %.6f  confidence %.4f  grad_norm %.4f"):format(k, loss, moonring.metrics.means(metrics).confidence, norm))
   end
 end

@@ -25,7 +25,8 @@ for step, k in moonring.count(dataset:steps { mesh = mesh, batch = opt.batch, mi
   end
   moonring.trainer.sum_gradients(weights, mesh) -- over all ranks; nothing is averaged
   local norm = moonring.trainer.clip_gradients(weights, { max_norm = 1.0 })
-  adamw:step(schedule:at(k - 1)); weights:clear_gradients()
+  if count > 0 then adamw:step(schedule:at(k - 1)) end -- else nothing is learnt: no decay
+  weights:clear_gradients()
   loss = mesh:sum(loss)
   if mesh:rank() == 0 then print(("step %d/%d  loss %.6f  grad_norm %.4f"):format(k, steps, loss, norm)) end
 end

@@ -3,6 +3,7 @@
 --             "sequence": loss sees the log-probs of the documents [documents], the same on the ranks of an sp group, and so is its sum
 --   count     function(batch) -> what the batch adds to the divisor; before the first forward, from labels and lengths alone
 --   loss      function(batch, log_probs) -> sum, metrics: name -> { sum, count }
+--             The sum is made of log_probs; a rank that has nothing to add may return 0
 -- The runtime alone divides, once, by the count of the whole step; an objective knows neither ranks nor accumulation.
 --
 -- Further fields, where there is need: statistics and label_smoothing (of objectives.log_prob; what they give is in batch.statistics, summed over

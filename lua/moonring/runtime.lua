@@ -26,6 +26,10 @@ function runtime.new(options)
   return self
 end
 
+local NO_GRAPH = "the objective's loss has no gradient on any rank, so the step would train "
+  .. "nothing: make it of what `loss` is given (objectives.logits, detach, item and tolist leave "
+  .. "the graph)"
+
 --- The micro-batches to run of a list: with empty ones at its end where ranks that share weights have more. Then every rank must call it.
 function Runtime:micro_batches(micros)
   return self.states and self.states:lockstep() and batches.in_lockstep(micros, self.mesh) or micros
@@ -48,12 +52,18 @@ function Runtime:values(batch, noise)
   return values
 end
 
+--- The objective's sum (0 where it gave a number: a rank may have nothing to add), its metrics, and
+-- what joins the forward's graph to a backward: Tensor:backward's `joined`.
 function Runtime:loss(batch, noise, reference)
   if self.objective.needs_reference then -- before the policy's forward, whose activations stay
     if not reference then error("INVALID_ARGUMENT: this objective needs a reference model", 0) end
     batch.reference = reference:log_probs(batch)
   end
-  return self.objective.loss(batch, self:values(batch, noise))
+  local values = self:values(batch, noise)
+  local joined = values:sum() -- now: the objective may close what it is given
+  local sum, more = self.objective.loss(batch, values)
+  if type(sum) == "number" then sum = tensor.tensor({ sum }, "fp64"):sum() end
+  return sum, more, joined
 end
 
 -- The sum of `count` over a list of micro-batches.
@@ -105,13 +115,15 @@ function Runtime:survey(step, group, reference, alone)
   return (alone or self.mesh:dp_rank() == 0) and told or {} -- the same on all ranks: counted once
 end
 
--- Ends the run where the ranks that share sequences hold other ones: their data differ. One all-reduce of a checksum over each sp group. Every rank must call it.
+-- Ends the run where the ranks that share sequences hold other ones: their data differ. One
+-- all-reduce of a checksum over each sp group: sequences, how many labels there are (they are
+-- counted before any shift, so targets alone do not tell), and tags. Every rank must call it.
 local function check_same(self, step, what)
   local mesh, sum, tags = self.mesh, 0, {}
   if mesh:sp_size() == 1 then return end
   for _, micros in ipairs { step:micro_batches(), step:mismatched() } do
     for _, micro in ipairs(micros) do
-      sum = micro:sequence():checksum(sum)
+      sum = micro:sequence():checksum(sum, micro:labels())
       for _, desirable in ipairs(micro:desirable() or {}) do tags[#tags + 1] = desirable and "1" or "0" end
     end
   end
@@ -122,28 +134,47 @@ local function check_same(self, step, what)
   error(("DATA_LOSS: %s: ranks that share sequences read other ones: %s; are the data files the same on every machine?"):format(what, table.concat(ranks, "; ")), 0)
 end
 
---- Puts the gradient of the whole step's loss into the parameters, summed over all ranks. Returns that loss, and the metrics' totals: name -> { sum,
--- count }, the same on every rank. `k` is the step's number, for messages and noise. Where the loss is no number it raises an error that names where that came from; in a `tolerant` runtime
--- it returns that text third, and take_back leaves no trace of the step. Every rank must call it.
+-- The step's count, before its first forward; nil where it has nothing to learn: a count of 0, or
+-- log-probs to learn from and no prediction among all its documents. One all-reduce over dp.
+local function count_of(self, step)
+  local o, micros = self.objective, step:micro_batches()
+  local count = total(self, micros, o.count)
+  if count ~= math.floor(count) then
+    error("INVALID_ARGUMENT: the objective's count: wanted a whole number, got " .. count, 0)
+  end
+  local targets = total(self, micros, function(batch) return batch:count_targets() end)
+  count, targets = unpack(self.mesh:sum_dp(tensor.tensor({ count, targets }, "int64")):tolist())
+  return count > 0 and (targets > 0 or o.values) and count or nil
+end
+
+--- Puts the gradient of the whole step's loss into the parameters, summed over all ranks. Returns
+-- that loss, and the metrics' totals: name -> { sum, count }, the same on every rank; nothing,
+-- before any forward, where the step has nothing to learn. `k` is the step's number, for messages
+-- and noise. Where the loss is not finite it raises an error that names where that came from; in a
+-- `tolerant` runtime it returns that text third, and take_back leaves no trace of the step. A loss
+-- without a graph takes part in the backward's collectives with a gradient of zero, and is an error
+-- where it is so on all ranks. Every rank must call it.
 function Runtime:backward(step, k)
   local o, mesh = self.objective, self.mesh
   check_same(self, step, "step " .. k)
+  local count = count_of(self, step)
+  if not count then return end
   self.before = self.tolerant and o.state and o.state()
-  local count = mesh:sum_dp(total(self, step:micro_batches(), o.count)) -- of the whole step, before its first forward
   local told = tensor.scope(function() return self:survey(step, self.group, self.reference) end)
   local noise = self.noise and { seed = self.noise.seed, neftune_alpha = self.noise.neftune_alpha, step = k }
   local router = self.router
   local balance = router and router:survey(self, step, noise)
-  local share, suspects = 0, {}
+  local share, suspects, learns = 0, {}, 0
   for _, micro in ipairs(self:micro_batches(step:micro_batches())) do
     tensor.scope(function()
       local batch = self:batch(micro)
       if router then router:watch(batch, step:size()) end
       if self.on_batch and micro ~= batches.nothing then self.on_batch(batch) end
-      local sum, more = self:loss(batch, noise, self.reference)
-      local loss = sum / math.max(count, 1)
+      local sum, more, joined = self:loss(batch, noise, self.reference)
+      if sum:requires_grad() then learns = 1 end
+      local loss = sum / count
       if router then loss = loss + router:loss(batch, balance) end
-      loss:backward()
+      if loss:requires_grad() or joined:requires_grad() then loss:backward(joined) end
       local value = loss:item()
       if not nonfinite.is_finite(value) then
         for _, example in ipairs(batch:examples()) do suspects[#suspects + 1] = example end
@@ -152,6 +183,7 @@ function Runtime:backward(step, k)
       metrics.add(told, more or {})
     end)
   end
+  if mesh:max(learns) == 0 then error(("INVALID_ARGUMENT: step %d: %s"):format(k, NO_GRAPH), 0) end
   local loss = mesh:sum((o.level == "token" or mesh:sp_rank() == 0) and share or 0)
   local fault = not nonfinite.is_finite(loss) and nonfinite.of_loss(self, step, noise, loss, suspects, k) or nil
   if fault and not self.tolerant then error(fault .. "; stopped before the update", 0) end

@@ -7,7 +7,7 @@ local objective = {}
 ---@class moonring.Objective
 ---@field level "token" | "sequence" whether loss sees the log-probs of this rank's tokens and returns this rank's share of a sum, or sees those of documents, and its sum is the same on the ranks of an sp group
 ---@field count fun(batch: moonring.Batch): number what the batch adds to the divisor, from labels and lengths alone
----@field loss fun(batch: moonring.Batch, values: moonring.Tensor): moonring.Tensor, table<string, number[]>? the sum, and metrics: name -> { sum, count }
+---@field loss fun(batch: moonring.Batch, values: moonring.Tensor): moonring.Tensor | number, table<string, number[]>? the sum (0: nothing to add), and metrics: name -> { sum, count }
 ---@field statistics? string[] of objectives.log_prob; they are in batch.statistics
 ---@field label_smoothing? number of objectives.log_prob
 ---@field weights? fun(batch: moonring.Batch): moonring.Tensor of the tokens of the stream, by which a document's sum is made

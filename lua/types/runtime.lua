@@ -63,6 +63,7 @@ function Runtime:values(batch, noise) end
 ---@param reference? moonring.Reference
 ---@return moonring.Tensor sum
 ---@return table<string, number[]>? metrics
+---@return moonring.Tensor joined of this forward, as Tensor:backward takes it
 function Runtime:loss(batch, noise, reference) end
 
 --- Lets the objective see the log-probs of the whole step's documents, where it wants to, and returns what metrics it gives. Collective.
@@ -74,12 +75,17 @@ function Runtime:loss(batch, noise, reference) end
 function Runtime:survey(step, group, reference, alone) end
 
 --- Puts the gradient of the whole step's loss into the parameters, summed over all ranks, on top of what is there. Collective over all ranks.
---- Errors: DATA_LOSS, naming ranks and examples, where ranks that share sequences have other ones; ABORTED, naming step, examples and layer, where the loss is not finite, but in a
+--- A step with nothing to learn (its count is 0, or its documents predict nothing that log-probs
+--- could be of) is not run: no gradient, nothing returned. A rank whose loss has no graph (it had
+--- nothing to add, and made its sum of numbers) takes part with a gradient of zero. Errors:
+--- INVALID_ARGUMENT where that is so on every rank, for the whole step; DATA_LOSS, naming ranks and
+--- examples, where ranks that share sequences have other ones; ABORTED, naming step, examples and
+--- layer, where the loss is not finite, but in a
 --- tolerant runtime; before any update.
 ---@param step moonring.Step
 ---@param k integer the step's number, for messages and noise
----@return number loss of the whole step
----@return table<string, number[]> metrics their totals: name -> { sum, count }
+---@return number? loss of the whole step; nil where it has nothing to learn
+---@return table<string, number[]>? metrics their totals: name -> { sum, count }
 ---@return string? fault in a tolerant runtime: what is wrong with the loss
 function Runtime:backward(step, k) end
 

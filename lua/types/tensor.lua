@@ -151,9 +151,16 @@ function Tensor:masked(mask) end
 ---@return any
 function Tensor:tolist() end
 
+--- Whether it depends on something that learns, so that `backward` has a way to go.
+---@return boolean
+function Tensor:requires_grad() end
+
 --- Back-propagates from a loss of one element. Gradients of a model's weights go to their Parameters, on top of what is
---- there. A loss that depends on no weight (a rank without a target) does nothing.
-function Tensor:backward() end
+--- there. A loss without a graph is an error: nothing would be learnt from it, and where a backward
+--- communicates (sequence parallelism, ZeRO) the other ranks would wait for this one. A rank that may
+--- have no target gives the log-probs as `joined`, and takes part whatever its loss was made of.
+---@param joined? moonring.Tensor goes backward too, with a gradient of zero
+function Tensor:backward(joined) end
 
 ---@class moonring.native.tensor
 local tensor = {}

@@ -18,7 +18,8 @@ function updates.new(c, options) end
 
 ---@class moonring.Updates
 ---@field skipped integer steps left out so far
----@field in_a_row integer those at the end of them
+---@field in_a_row integer those at the end of them whose loss or gradient was not finite
+---@field told? boolean whether a step with nothing to learn was spoken of
 ---@field skips boolean on_nonfinite: skip
 ---@field max_norm number
 ---@field zclip? moonring.ZClip
@@ -28,7 +29,9 @@ function updates.new(c, options) end
 ---@field say fun(line: string)
 local Updates = {}
 
---- Makes a step: backward, clip, the optimizer's step, publish. Errors: ABORTED, naming step, examples, and layer or parameters, where the loss or the gradient's norm is not finite and
+--- Makes a step: backward, clip, the optimizer's step, publish. One with nothing to learn is left
+--- out: no update, no decay, said once. Errors: ABORTED, naming step, examples, and layer or
+--- parameters, where the loss or the gradient's norm is not finite and
 --- on_nonfinite is stop, or ten steps in a row were left out. Collective over all ranks.
 ---@param step moonring.Step
 ---@param k integer its number

@@ -122,10 +122,33 @@ TEST_F(Tensors, NoGradRecordsNothingAndIsLeftByAnError) {
     local w = weight()
     assert(moonring.no_grad(function(x) assert(not recording()) return x end, 4) == 4)
     local loss = moonring.no_grad(function() return (w * 2):sum() end)
-    loss:backward() -- of a loss that depends on nothing: nothing
-    assert(gradient(w) == nil)
+    assert(not loss:requires_grad() and gradient(w) == nil)
     assert(not pcall(moonring.no_grad, function() error "x" end))
     assert(recording(), "an error must not leave recording off")
+  )lua"), "");
+}
+
+// A loss that depends on nothing would train nothing, and in silence; what is joined goes backward
+// with a gradient of zero, whatever the loss is made of.
+TEST_F(Tensors, BackwardOfNothingIsAnErrorUnlessAForwardIsJoined) {
+  EXPECT_EQ(Check(R"lua(
+    local w = weight()
+    local log_probs = w * 3
+    for _, loss in ipairs { tensor({ 0 }):sum(), log_probs:detach():sum(),
+      moonring.no_grad(function() return log_probs:sum() end) } do
+      local done, why = pcall(loss.backward, loss)
+      assert(not done and why:find("this loss has no gradient", 1, true), tostring(why))
+      assert(why:find("loss:backward(log_probs)", 1, true), why)
+      done, why = pcall(loss.backward, loss, log_probs:detach())
+      assert(not done and why:find("this loss has no gradient", 1, true), tostring(why))
+    end
+    tensor({ 7 }):sum():backward(log_probs)
+    local g = gradient(w):tolist()
+    assert(g[1] == 0 and g[2] == 0, table.concat(g, " "))
+    log_probs = w * 3
+    ;(log_probs:select(0) * 5):backward(log_probs) -- joined, it adds nothing
+    g = gradient(w):tolist()
+    assert(g[1] == 15 and g[2] == 0, table.concat(g, " "))
   )lua"), "");
 }
 

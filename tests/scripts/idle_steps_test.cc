@@ -1,0 +1,132 @@
+// A step with nothing to learn, in each stage: no update, said once, counted like one that is left
+// out.
+
+#include <string>
+#include <vector>
+
+#include "tests/scripts/workplace.h"
+
+namespace moonring::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Words = std::vector<std::string>;
+
+class IdleStepsTest : public Workplace {
+ protected:
+  // Steps of two examples, each saved; weight decay and momentum would move weights without a
+  // gradient.
+  Words CommandOf(const std::string& kind, const std::string& out, const Words& more,
+                  int last = 3) const {
+    const std::string home = Runfile("tests/golden/stages");
+    Words words = {Runfile("tests/scripts/idle_steps.lua"),
+                   kind,
+                   std::to_string(last),
+                   "model_name_or_path=" + home + "/model",
+                   "dataset_dir=" + home + "/data",
+                   "output_dir=" + out,
+                   "finetuning_type=full",
+                   "template=chatml",
+                   "cutoff_len=160",
+                   "per_device_train_batch_size=2",
+                   "learning_rate=1e-3",
+                   "lr_scheduler_type=linear",
+                   "weight_decay=0.1",
+                   "logging_steps=1",
+                   "save_steps=1",
+                   "max_steps=4"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  json StepLine(const std::string& out, int step) const {
+    for (const json& line : ReadJsonLines(Path(out + "/trainer_log.jsonl"))) {
+      if (line.at("current_steps") == step) return line;
+    }
+    return json();
+  }
+
+  std::string Saved(const std::string& out, int step, const std::string& file) const {
+    return ReadText(Path(out + "/checkpoint-" + std::to_string(step) + "/" + file));
+  }
+
+  void ExpectStepsTwoAndThreeAreLeftOut(const CommandResult& result, const std::string& out,
+                                        const std::string& states) const {
+    ASSERT_THAT(result, Succeeds());
+    const std::string said = "step 2 has nothing to learn";
+    EXPECT_THAT(result.err, HasSubstr(said));
+    EXPECT_EQ(result.err.find(said), result.err.rfind(said)) << "said twice";
+    EXPECT_THAT(result.err, Not(HasSubstr("step 3 has nothing to learn")));
+    for (const std::string& file : {std::string("model.safetensors"), states}) {
+      EXPECT_TRUE(Saved(out, 1, file) == Saved(out, 2, file)) << file;
+      EXPECT_TRUE(Saved(out, 1, file) == Saved(out, 3, file)) << file;
+      EXPECT_FALSE(Saved(out, 3, file) == Saved(out, 4, file)) << file;
+    }
+    for (const int step : {2, 3}) {
+      EXPECT_FALSE(StepLine(out, step).contains("loss")) << step;
+      EXPECT_EQ(StepLine(out, step).at("skipped_steps"), step - 1);
+    }
+    // The schedule goes on as if they had been made: 1e-3 (1 - (k - 1) / 4).
+    for (const int step : {1, 4}) {
+      EXPECT_NEAR(StepLine(out, step).at("lr").get<double>(), 1e-3 * (1 - (step - 1) / 4.0), 1e-12);
+    }
+    const double mean = (StepLine(out, 1).at("loss").get<double>() +
+                         StepLine(out, 4).at("loss").get<double>()) / 2;
+    EXPECT_NEAR(ReadJson(Path(out + "/train_results.json")).at("train_loss").get<double>(), mean,
+                1e-12);
+  }
+};
+
+constexpr char kAlone[] = "states-00001-of-00001.safetensors";
+
+TEST_F(IdleStepsTest, WithoutALabelInThem) {
+  const std::vector<Words> stages = {{"stage=sft", "dataset=talks"},
+                                     {"stage=pt", "dataset=texts"},
+                                     {"stage=dpo", "dataset=pairs"},
+                                     {"stage=kto", "dataset=judged"}};
+  for (const Words& stage : stages) {
+    SCOPED_TRACE(stage[0]);
+    const std::string out = stage[0].substr(6);
+    ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("labels", out, stage), 120), out, kAlone);
+  }
+}
+
+// Over ranks that share sequences, and ranks that shard states.
+TEST_F(IdleStepsTest, OverSeveralRanks) {
+  const Words stage = {"stage=sft", "dataset=talks"};
+  Words ring = stage;
+  ring.push_back("sequence_parallel_size=2");
+  ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("labels", "ring", ring), 120), "ring", kAlone);
+  Words zero = {"-n", "2"};
+  for (const std::string& word : CommandOf("labels", "zero", stage)) zero.push_back(word);
+  zero.push_back("zero_stage=3");
+  zero.push_back("per_device_train_batch_size=1");
+  ExpectStepsTwoAndThreeAreLeftOut(Run(zero, 120), "zero", "states-00002-of-00002.safetensors");
+}
+
+// What pairs and judged answers are counted by: a reward model learns of rows without labels too.
+TEST_F(IdleStepsTest, WithoutARowInThem) {
+  const std::vector<Words> stages = {{"stage=rm", "dataset=pairs"},
+                                     {"stage=dpo", "dataset=pairs"},
+                                     {"stage=kto", "dataset=judged"}};
+  for (const Words& stage : stages) {
+    SCOPED_TRACE(stage[0]);
+    const std::string out = stage[0].substr(6);
+    ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("rows", out, stage), 120), out, kAlone);
+  }
+}
+
+// However many there are, none of them is a fault of the weights: ten that are not finite end a
+// run.
+TEST_F(IdleStepsTest, AreNoReasonToStop) {
+  const Words more = {"stage=sft", "dataset=talks", "on_nonfinite=skip", "max_steps=14",
+                      "save_strategy=no"};
+  ASSERT_THAT(Run(CommandOf("labels", "out", more, 13), 120), Succeeds());
+  EXPECT_EQ(StepLine("out", 14).at("skipped_steps"), 12);
+  EXPECT_TRUE(StepLine("out", 14).contains("loss"));
+}
+
+}  // namespace
+}  // namespace moonring::testing
