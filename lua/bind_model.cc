@@ -25,9 +25,9 @@
 #include "lua/tensor.h"
 #include "model/adapter.h"
 #include "model/adapter_folder.h"
-#include "model/blocks/disk_store.h"
-#include "model/blocks/host_store.h"
+#include "model/blocks/activation_place.h"
 #include "model/checkpoint.h"
+#include "model/companions.h"
 #include "model/digest.h"
 #include "model/files/safetensors_writer.h"
 #include "model/freeze.h"
@@ -74,13 +74,11 @@ std::optional<std::set<std::string>> Learning(const model::ModelConfig& config, 
   return comm::ValueOrThrow(model::WeightsThatLearn(config, wanted));
 }
 
-std::shared_ptr<model::ActivationStore> MakeStore(const std::optional<std::string>& where, const std::optional<std::string>& folder, const c10::Device& device) {
-  TORCH_CHECK_VALUE(folder.has_value() == (where == "disk"), "activation_dir is for activation_offload: disk, which wants one");
-  if (!where.has_value()) return nullptr;
-  TORCH_CHECK_VALUE(where == "cpu" || where == "disk", "activation_offload: wanted cpu or disk, got '", *where, "'");
-  TORCH_CHECK_VALUE(where == "cpu" || device.is_cpu(), "activation_offload: disk is for the CPU alone; cpu puts what is on a GPU into the host's memory");
-  if (where == "disk") return comm::ValueOrThrow(model::DiskStore::Create(*folder));
-  return device.is_cpu() ? nullptr : std::make_shared<model::HostStore>(device);  // on the CPU they are there already
+// Where activation_offload puts what waits, of a model on this kind of device: memory, host or
+// disk.
+std::string PlaceOfActivations(std::optional<std::string> offload, std::string device) {
+  const auto place = model::PlaceOfActivations(offload, c10::Device(device).type());
+  return std::string(model::PlaceName(comm::ValueOrThrow(place)));
 }
 
 std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkpoint, Options options) {
@@ -104,10 +102,11 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
   TORCH_CHECK_VALUE(wanted.tile_bytes >= 0, "tile_bytes: wanted 0 (no tiles) or more, got ", wanted.tile_bytes);
   TORCH_CHECK_VALUE(wanted.whole_layers >= 0 && wanted.selective_layers >= 0, "whole_layers, selective_layers: wanted 0 or more, got ", wanted.whole_layers, " and ",
                     wanted.selective_layers);
-  wanted.activation_store = MakeStore(offload, offload_dir, wanted.device);
   TORCH_CHECK_VALUE(!(wanted.frozen && wanted.learning.has_value()), "frozen: true leaves no trainable_layers, trainable_modules or extra_modules");
   TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '", device, "'");
   wanted.device = c10::Device(device);
+  wanted.activation_store =
+      comm::ValueOrThrow(model::OpenActivationStore(offload, offload_dir, wanted.device));
   TORCH_CHECK_VALUE(recompute == "block" || recompute == "selective" || recompute == "none", "recompute: wanted block, selective or none, got '", recompute,
                     "'");
   wanted.recompute = recompute == "block" ? model::Recompute::kBlock : recompute == "selective" ? model::Recompute::kSelective : model::Recompute::kNone;
@@ -415,8 +414,10 @@ void OpenModel(lua_State* L) {
              {
                  {"open", Bind<[](std::string path) { return model::Checkpoint::Open(path); }>},
                  {"open_config", Bind<[](std::string path) { return model::Checkpoint::OpenConfig(path); }>},
+                 {"companions", Bind<&model::CompanionsOf>},
                  {"load", Bind<&LoadModel>},
                  {"adapt", Bind<&Adapt>},
+                 {"activation_place", Bind<&PlaceOfActivations>},
                  {"device", Bind<&Device>},
                  {"gpus", Bind<&Gpus>},
                  {"gpu_memory", Bind<&GpuMemory>},

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <set>
 #include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "comm/confinement.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
+#include "model/companions.h"
 #include "model/config/parse_config.h"
 #include "model/config/rope_scaling.h"
 #include "model/files/json_text.h"
@@ -31,17 +30,6 @@ namespace {
 
 constexpr char kGenerationConfig[] = "generation_config.json";
 
-// What belongs to a model beside config.json and the weights: kept as it is and written beside a model trained from it. Code is of the families
-// that Transformers itself does not have, and is never run here.
-bool IsCompanion(absl::string_view name) {
-  constexpr absl::string_view kNames[] = {"added_tokens.json",       "chat_template.jinja", "chat_template.json", "generation_config.json", "merges.txt",
-                                          "special_tokens_map.json", "spiece.model",        "tekken.json",        "vocab.json",             "vocab.txt"};
-  if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
-  if (absl::StartsWith(name, "tokenizer") || absl::EndsWith(name, ".tiktoken")) return true;
-  return absl::EndsWith(name, ".py") &&
-         (absl::StartsWith(name, "tokenization_") || absl::StartsWith(name, "configuration_") || absl::StartsWith(name, "modeling_"));
-}
-
 // Of a JSON object.
 void SetField(std::string& text, const char* key, const nlohmann::json& value) {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);
@@ -52,29 +40,6 @@ void SetField(std::string& text, const char* key, const nlohmann::json& value) {
 bool Exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
-}
-
-absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& dir) {
-  RETURN_IF_ERROR(comm::CheckReading(dir));
-  std::vector<std::string> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(dir, error), end; !error && entry != end; entry.increment(error)) {
-    if (absl::EndsWith(entry->path().native(), ".gguf")) files.push_back(entry->path().native());
-  }
-  if (error) return absl::ErrnoToStatus(error.value(), dir);
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-absl::StatusOr<std::string> TheGgufIn(const std::string& dir) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, GgufFilesIn(dir));
-  // The first of several parts: opening it says what to do with them.
-  if (files.size() == 1 || (!files.empty() && absl::StrContains(files[0], "-00001-of-"))) return files[0];
-  if (files.empty() && Exists(dir + "/adapter_config.json")) {
-    return absl::InvalidArgumentError(absl::StrCat(dir, ": an adapter; name the model that it is for, and this folder as adapter_name_or_path"));
-  }
-  if (files.empty()) return absl::NotFoundError(absl::StrCat(dir, ": neither config.json nor a .gguf file"));
-  return absl::InvalidArgumentError(absl::StrCat(dir, ": ", files.size(), " .gguf files: name one of ", absl::StrJoin(files, ", ")));
 }
 
 // Safetensors where a folder has both, as Transformers does.
@@ -125,14 +90,8 @@ absl::Status Checkpoint::ReadConfig(const std::string& file) {
 absl::Status Checkpoint::OpenFolder() {
   RETURN_IF_ERROR(ReadConfig(path_ + "/config.json"));
   ASSIGN_OR_RETURN(store_, OpenWeights(path_));
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().native();
-    if (!IsCompanion(name) || !entry->is_regular_file()) continue;
-    ASSIGN_OR_RETURN(const auto contents, MappedFile::Open(entry->path().native()));
-    companions_[name] = std::string(contents->bytes());
-  }
-  return error ? absl::ErrnoToStatus(error.value(), path_) : absl::OkStatus();
+  ASSIGN_OR_RETURN(companions_, CompanionsIn(path_));
+  return absl::OkStatus();
 }
 
 absl::Status Checkpoint::OpenGguf(const std::string& path) {

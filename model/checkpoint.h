@@ -20,6 +20,7 @@
 #include "ATen/core/Tensor.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "model/companions.h"
 #include "model/config/config.h"
 #include "model/files/weight_store.h"
 
@@ -64,7 +65,7 @@ class Checkpoint {
 
   // File name -> contents: tokenizer.json, tokenizer.model, tokenizer_config.json, generation_config.json, special_tokens_map.json,
   // chat_template.jinja, configuration_x.py, ...
-  const std::map<std::string, std::string>& companions() const { return companions_; }
+  const Companions& companions() const { return companions_; }
 
  private:
   Checkpoint() = default;
@@ -77,7 +78,7 @@ class Checkpoint {
   ModelConfig config_;
   uint64_t growth_seed_ = 0;
   std::unique_ptr<WeightStore> store_;  // null of a config alone
-  std::map<std::string, std::string> companions_;
+  Companions companions_;
 };
 
 }  // namespace moonring::model

@@ -3,6 +3,7 @@
 --   pt, sft  { input_ids, labels }: labels unshifted, -100 where nothing is learnt
 --   rm, dpo  { chosen_input_ids, chosen_labels, rejected_input_ids, rejected_labels }
 --   kto      { input_ids, labels, kl_input_ids, kl_labels, kto_tag }: kl_ is the prompt with another row's answer
+-- model_name_or_path wants a tokenizer alone: neither weights nor config.json need be there.
 -- With tokenized_path the same is kept there too, for train; out may then be left out. With streaming: the examples of the first pass, in the order of training. With val_size or eval_dataset FILE.eval.jsonl gets what is
 -- evaluated; with eval_on_each_dataset each data set is in FILE.eval_NAME.jsonl.
 local moonring = require "moonring"
@@ -17,8 +18,8 @@ local function write(dataset, path)
   print(("%d examples in %s"):format(dataset:size(), path))
 end
 
-local checkpoint = moonring.model.open(config.model_name_or_path)
-local tokenizer = moonring.vocabulary.tokenizer(config, checkpoint, moonring.templates.settle)
+local files = moonring.model.open_tokenizer(config.model_name_or_path)
+local tokenizer = moonring.vocabulary.tokenizer(config, files, moonring.templates.settle)
 for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
 local train, eval, each = moonring.datasets.load(config, tokenizer)
 local said = moonring.datasets.keep(config, train, eval, each)

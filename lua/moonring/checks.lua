@@ -41,7 +41,8 @@ local function numbers(c)
   end
   run.precision(c)
   if c.activation_offload and run.recompute(c) == "none" then config.fail "activation_offload is for recompute: block or selective: with recompute: none nothing waits that could be put away" end
-  if c.activation_offload == "disk" and run.device(c) == "cuda" then config.fail "activation_offload: disk is for the CPU alone; on a GPU cpu puts what waits into the host's memory" end
+  local _, idle = run.activation_place(c, run.device(c))
+  c.notes[#c.notes + 1] = idle
   if c.activation_dir and c.activation_offload ~= "disk" then config.fail "activation_dir is for activation_offload: disk alone" end
   run.schedule(c, math.max(1, c.max_steps)):close()
 end

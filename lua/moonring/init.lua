@@ -90,6 +90,19 @@ function moonring.model.open(path) return open(resolved(path)) end
 --- The same, or a config.json without its weights.
 function moonring.model.open_config(path) return open_config(resolved(path)) end
 
+local companions = moonring.model.companions
+
+--- What a tokenizer and its templates are made of, of a model whose weights need not be there: it
+-- has a checkpoint's `path` and `companion`, and nothing else.
+function moonring.model.open_tokenizer(path)
+  local folder = resolved(path)
+  local files = companions(folder)
+  return {
+    path = function() return folder end,
+    companion = function(_, name) return files[name] end,
+  }
+end
+
 local make_tokenizer, changed_files = moonring.data.tokenizer, moonring.data.changed_files
 
 local function tokenizer_files(checkpoint)

@@ -111,10 +111,13 @@ function memory_facts.run(c, checkpoint, given)
   local most = math.max(run.micro_batch_tokens(c), alone) -- a longer example goes alone
   local step = alone * c.per_device_train_batch_size * c.gradient_accumulation_steps
   local tokens = math.min(most, step)
+  local place, idle_offload = run.activation_place(c, given.device)
   local f = { model = m, learns = learns, adapter = adapted, depth = depth, tokens = tokens, sp = sp, ranks = given.ranks, machine = given.machine or given.ranks,
     documents = documents, micro_batches = math.ceil(step / most), alone = alone, step = step, strategy = c.sequence_parallel_mode, device = given.device, precision = run.precision(c),
     recompute = run.recompute(c), whole_layers = c.whole_layers, selective_layers = c.selective_layers, optimizer = c.optim == "sgd" and "sgd" or "adamw", zero_stage = c.zero_stage or 0,
-    activation_offload = placed(c.activation_offload), offload_optimizer = placed(c.offload_optimizer), reference = holds_reference(c),
+    activation_offload = place ~= "memory" and c.activation_offload or nil,
+    idle_offload = idle_offload,
+    offload_optimizer = placed(c.offload_optimizer), reference = holds_reference(c),
     logits = c.stage == "rm" and "none" or "chunked", tile_bytes = c.tile_mib and c.tile_mib * 2 ^ 20,
     mapped = mapped(c, checkpoint, given.device) }
   f.zero_ranks = zero_ranks(c, given.ranks, sp, f.machine)

@@ -57,6 +57,7 @@ function plan_text.whole(f, about)
   for _, line in ipairs(plan_text.parts(found, "  ")) do lines[#lines + 1] = line end
   if found.mapped > 0 then lines[#lines + 1] = ("  of weights     %10s  are pages of the model's files, which the kernel can read again when it wants room"):format(machine.show(found.mapped)) end
   lines[#lines + 1] = elsewhere(found)
+  lines[#lines + 1] = f.idle_offload
   if (f.mapped or 0) > 0 then lines[#lines + 1] = ("  besides        %10s  pages of the model's files, which the kernel lets go when it wants room"):format(machine.show(f.mapped)) end
   local rows = plan.rows(f, about.memory, about.all and plan.all_strategies)
   lines[#lines + 1] = ""

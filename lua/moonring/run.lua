@@ -32,6 +32,17 @@ function run.device(c)
   return model.device(c.use_cpu and "cpu" or asked)
 end
 
+--- Where blocks' inputs wait for their backward on a device ("memory", "host" or "disk"), and a
+-- line for a log where activation_offload moves nothing. Ends the run where it asks for what cannot
+-- be.
+function run.activation_place(c, device)
+  local ok, place = pcall(model.activation_place, c.activation_offload, device)
+  if not ok then config.fail((tostring(place):gsub("^.*INVALID_ARGUMENT: ", ""))) end
+  local idle = c.activation_offload and place == "memory"
+  return place, idle and "activation_offload: cpu moves nothing on the CPU, where blocks' inputs "
+    .. "are in the host's memory anyway; disk would put them into files" or nil
+end
+
 --- How many ranks to start where nobody says: sequence_parallel_size on CPU, on GPUs the largest multiple of it that they allow.
 function run.ranks(c)
   local sp = c.sequence_parallel_size

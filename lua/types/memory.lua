@@ -47,7 +47,8 @@ local memory = {}
 ---@field whole_layers? integer the first layers, that keep everything whatever `recompute` says
 ---@field selective_layers? integer the layers after them, that keep attention's result
 ---@field optimizer "adamw" | "sgd"
----@field activation_offload? "cpu" | "disk"
+---@field activation_offload? "cpu" | "disk" where it moves anything
+---@field idle_offload? string a line that says so where it is asked for and does not
 ---@field offload_optimizer? "cpu" | "disk"
 ---@field device "cpu" | "cuda"
 ---@field reference boolean whether a second model is held

@@ -17,6 +17,24 @@ function model.open(path) end
 ---@return moonring.Checkpoint
 function model.open_config(path) end
 
+--- What a tokenizer and its templates are made of: `path` and `companion`, as a Checkpoint has
+--- them.
+---@class moonring.TokenizerFiles
+---@field path fun(): string
+---@field companion fun(self: moonring.TokenizerFiles, name: string): string?
+
+--- The tokenizer's files of a model, whose weights and config.json need not be there: of a folder,
+--- a .gguf file or builtin:NAME. Errors: NOT_FOUND where nothing is there.
+---@param path string
+---@return moonring.TokenizerFiles
+function model.open_tokenizer(path) end
+
+--- The files beside a model's weights and config.json, by name: tokenizer, chat template,
+--- generation_config.json. Of a folder or a .gguf file.
+---@param path string
+---@return table<string, string>
+function model.companions(path) end
+
 ---@class moonring.LoadOptions
 ---@field precision? "fp32" | "bf16" | "pure_bf16" | "fp64" bf16: fp32 weights, bf16 matmuls; pure_bf16: both bf16; "fp32" where absent
 ---@field whole_layers? integer the first layers, that keep all they make whatever `recompute` says; 0 where absent
@@ -65,6 +83,15 @@ function model.adapt(base, options) end
 ---@param asked "auto" | "cpu" | "cuda"
 ---@return "cpu" | "cuda"
 function model.device(asked) end
+
+--- Where blocks' inputs wait for their backward, by the key activation_offload and the device that
+--- computes: "memory" is where they were made, so cpu moves nothing on the CPU. The rule by which
+--- `load` acts. Errors: INVALID_ARGUMENT for another word, and for disk on a device that is not the
+--- CPU.
+---@param offload "cpu" | "disk" | nil
+---@param device "cpu" | "cuda"
+---@return "memory" | "host" | "disk"
+function model.activation_place(offload, device) end
 
 --- How many GPUs this build can use on this machine.
 ---@return integer

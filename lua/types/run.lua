@@ -19,6 +19,14 @@ function run.recompute(c) end
 ---@return "cpu" | "cuda"
 function run.device(c) end
 
+--- Where blocks' inputs wait for their backward on a device, by activation_offload
+--- (moonring.model.activation_place).
+---@param c moonring.Configuration
+---@param device "cpu" | "cuda"
+---@return "memory" | "host" | "disk" place
+---@return string? idle a line for a log where the key moves nothing
+function run.activation_place(c, device) end
+
 --- How many ranks to start where nobody says: sequence_parallel_size on CPU, on GPUs the largest multiple of it that they allow.
 ---@param c moonring.Configuration
 ---@return integer

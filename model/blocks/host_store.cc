@@ -70,6 +70,8 @@ class HostStore::Stored : public StoredActivation {
 
 HostStore::HostStore(c10::Device device) {
   TORCH_CHECK(!device.is_cpu(), "activation_offload: cpu is for activations of a GPU");
+  // "cuda" is this rank's GPU; tensors on it say which one that is.
+  if (!device.has_index()) device = c10::impl::VirtualGuardImpl(device.type()).getDevice();
   copies_ = std::make_shared<Copies>(device);
 }
 

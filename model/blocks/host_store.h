@@ -25,7 +25,8 @@ namespace moonring::model {
 
 class HostStore : public ActivationStore {
  public:
-  // For tensors on `device`, which must have streams: not the CPU.
+  // For tensors on `device`, which must have streams: not the CPU. Without an index: the current
+  // one.
   explicit HostStore(c10::Device device);
 
   std::unique_ptr<StoredActivation> Put(at::Tensor activation) override;

@@ -24,7 +24,9 @@ TEST_P(Memory, IsForetold) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sections, Memory,
-                         ::testing::Values("attention", "states", "moments", "blocks", "activations", "automatic", "growth", "longest", "facts", "plans", "judgements", "published", "sizes"),
+                         ::testing::Values("attention", "states", "moments", "blocks", "activations",
+                                           "automatic", "growth", "longest", "facts", "offload",
+                                           "plans", "judgements", "published", "sizes"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -255,6 +255,37 @@ function sections.facts()
   check(f.zero_stage == 2 and f.zero_ranks == 2 and f.activation_offload == "disk" and f.offload_optimizer == nil, "sharding and offload")
 end
 
+-- What is foretold to lie elsewhere is what a model's activation_offload moves, on each device.
+function sections.offload()
+  local checkpoint = moonring.model.open(folder)
+  for _, device in ipairs { "cpu", "cuda" } do
+    for _, offload in ipairs { "nothing", "cpu", "disk" } do
+      local words = { "cutoff_len=100000" }
+      if offload ~= "nothing" then words[2] = "activation_offload=" .. offload end
+      local c, what = moonring.config.load(nil, words), offload .. " on " .. device
+      local ok, place = pcall(moonring.model.activation_place, c.activation_offload, device)
+      local told, f = pcall(memory_facts.run, c, checkpoint, { ranks = 1, device = device })
+      check(ok == told and ok == (what ~= "disk on cuda"), what, ": ", place, "; ", f)
+      if ok and told then
+        f.depth = 100 -- some layers' inputs stay
+        local found = memory.predict(f)
+        check((found.host > 0) == (place == "host") and (found.disk > 0) == (place == "disk"), what,
+          ": ", place, ", foretold ", found.host, " on the host and ", found.disk, " on disk")
+        check((f.idle_offload ~= nil) == (what == "cpu on cpu"), what, ": said: ", f.idle_offload)
+        local proposed = {}
+        for _, measure in ipairs(plan.measures(f)) do proposed[#proposed + 1] = measure.words end
+        local all = table.concat(proposed, "; ")
+        local wanted = device == "cpu" and "activation_offload: disk" or "activation_offload: cpu"
+        check((all:find(wanted, 1, true) ~= nil) == (place == "memory"), what, ": ", all)
+      end
+    end
+  end
+  -- A model's store is made for the device that it is loaded to.
+  local ok, why = pcall(moonring.model.load, checkpoint,
+    { device = "cuda", activation_offload = "disk", activation_dir = "." })
+  check(not ok and tostring(why):find("disk is for the CPU alone", 1, true), "disk on a GPU: ", why)
+end
+
 -- What is proposed fits, and is the smallest size for which anything does.
 function sections.plans()
   for _, gib in ipairs { 6, 12, 24, 80 } do

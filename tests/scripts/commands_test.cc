@@ -40,6 +40,9 @@ TEST_F(CommandsTest, Help) {
   std::istringstream lines(usage.out);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120) << line;  // nothing is cut off or wraps
   EXPECT_EQ(Run({"--help"}).out, usage.out);
+  // It lists what is there: a command to come is neither promised nor known.
+  EXPECT_THAT(usage.out, ::testing::Not(HasSubstr("repl")));
+  EXPECT_THAT(Run({"repl"}), FailsWith(2, HasSubstr("no file and no command 'repl'")));
   const CommandResult nothing = Run({});
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_EQ(nothing.out, usage.out);
@@ -117,6 +120,24 @@ TEST_F(CommandsTest, PreprocessTakesAConfigurationAndWritesToAPipe) {
   const CommandResult piped = Run({"preprocess", "config.yaml", "out=/dev/stdout"});
   ASSERT_THAT(piped, Succeeds());
   EXPECT_THAT(piped.out, StartsWith(ReadText(Path("rows.jsonl"))));
+}
+
+// What it reads of a model are the tokenizer's files: weights, and config.json, may be somewhere
+// else.
+TEST_F(CommandsTest, PreprocessWantsATokenizerAlone) {
+  WriteModel("model");
+  WriteConfig();
+  ASSERT_THAT(Run({"preprocess", "config.yaml", "out=whole.jsonl"}), Succeeds());
+  for (const char* gone : {"model.safetensors", "config.json"}) {
+    ASSERT_TRUE(std::filesystem::remove(Path(std::string("model/") + gone)));
+    ASSERT_THAT(Run({"preprocess", "config.yaml", "out=rows.jsonl"}), Succeeds()) << gone;
+    EXPECT_EQ(ReadText(Path("rows.jsonl")), ReadText(Path("whole.jsonl"))) << gone;
+  }
+  std::filesystem::remove(Path("model/tokenizer.json"));
+  EXPECT_THAT(Run({"preprocess", "config.yaml", "out=rows.jsonl"}),
+              FailsWith(2, HasSubstr("model: no tokenizer.json")));
+  EXPECT_THAT(Run({"preprocess", "config.yaml", "out=rows.jsonl", "model_name_or_path=nowhere"}),
+              FailsWith(2, HasSubstr("model_name_or_path: no folder or file 'nowhere'")));
 }
 
 TEST_F(CommandsTest, Chat) {

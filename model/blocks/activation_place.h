@@ -1,0 +1,40 @@
+#ifndef MOONRING_MODEL_BLOCKS_ACTIVATION_PLACE_H_
+#define MOONRING_MODEL_BLOCKS_ACTIVATION_PLACE_H_
+
+// Where activations wait between forward and backward, by the key activation_offload and the device
+// that computes. The one rule: what acts, what a plan foretells and what a log says all ask here.
+//
+//   activation_offload   on the CPU                     on another device
+//   absent               kMemory                        kMemory
+//   cpu                  kMemory: they are there        kHost (host_store.h)
+//   disk                 kDisk (disk_store.h)           refused
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <c10/core/Device.h>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "model/blocks/activation_store.h"
+
+namespace moonring::model {
+
+enum class ActivationPlace { kMemory, kHost, kDisk };  // kMemory: where they were computed
+
+absl::string_view PlaceName(ActivationPlace place);  // "memory", "host", "disk"
+
+// INVALID_ARGUMENT for another word, and for disk where the device is not the CPU.
+absl::StatusOr<ActivationPlace> PlaceOfActivations(const std::optional<std::string>& offload,
+                                                   c10::DeviceType device);
+
+// The store there; null for kMemory. `folder` is for disk, which wants one: INVALID_ARGUMENT
+// otherwise. Fails as DiskStore::Create does.
+absl::StatusOr<std::shared_ptr<ActivationStore>> OpenActivationStore(
+    const std::optional<std::string>& offload, const std::optional<std::string>& folder,
+    c10::Device device);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_BLOCKS_ACTIVATION_PLACE_H_
