@@ -111,38 +111,79 @@ std::map<std::string, at::Tensor> AdamW::SaveState() const {
   return state;
 }
 
+std::optional<AdamW::SavedSlot> AdamW::SavedSlot::Find(
+    const std::map<std::string, at::Tensor>& state, const std::string& name) {
+  const auto find = [&](const char* part) {
+    const auto found = state.find(absl::StrCat(part, name));
+    return found == state.end() ? at::Tensor() : found->second;
+  };
+  SavedSlot saved{find("exp_avg/"), find("exp_avg_sq/"), find("step/")};
+  return saved.parts() == 0 ? std::nullopt : std::optional<SavedSlot>(std::move(saved));
+}
+
+absl::Status AdamW::CheckState(const std::map<std::string, at::Tensor>& state) const {
+  size_t used = 0;
+  for (const Slot& slot : slots_) {
+    const std::string& name = slot.parameter->name();
+    const std::optional<SavedSlot> saved = SavedSlot::Find(state, name);
+    if (!saved.has_value()) continue;
+    used += saved->parts();
+    if (saved->parts() != 3) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("trainer.adamw: the state of ", name, " is incomplete"));
+    }
+    const at::IntArrayRef shape = slot.parameter->weight().sizes();
+    if (saved->mean.sizes() != shape || saved->square.sizes() != shape ||
+        saved->step.numel() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("trainer.adamw: the state of ", name, " has another shape than its weight"));
+    }
+  }
+  if (used == state.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: the state holds ", state.size(),
+                                                 " tensors, of which ", used,
+                                                 " belong to the parameters"));
+}
+
 absl::Status AdamW::LoadState(const std::map<std::string, at::Tensor>& state) {
   const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
-  std::vector<Slot> loaded = slots_;
-  size_t used = 0;
-  for (Slot& slot : loaded) {
-    const std::string& name = slot.parameter->name();
-    const auto mean = state.find(absl::StrCat("exp_avg/", name)), square = state.find(absl::StrCat("exp_avg_sq/", name)),
-               step = state.find(absl::StrCat("step/", name));
-    const int found = (mean != state.end()) + (square != state.end()) + (step != state.end());
-    used += found;
-    slot.mean = slot.square = slot.step = at::Tensor();
-    if (found == 0) continue;  // a parameter that has made no step yet
-    if (found != 3) return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: the state of ", name, " is incomplete"));
-    const at::Tensor& weight = slot.parameter->weight();
-    if (mean->second.sizes() != weight.sizes() || square->second.sizes() != weight.sizes() || step->second.numel() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: the state of ", name, " has another shape than its weight"));
-    }
-    const auto options = weight.options().dtype(slot.parameter->gradient_dtype());
+  RETURN_IF_ERROR(CheckState(state));
+  for (Slot& slot : slots_) {
+    const std::optional<SavedSlot> saved = SavedSlot::Find(state, slot.parameter->name());
     if (options_.memory != nullptr) {
-      RETURN_IF_ERROR(MakeState(slot), "trainer.adamw");
-      slot.mean.copy_(mean->second);
-      slot.square.copy_(square->second);
+      RETURN_IF_ERROR(LoadInPlace(slot, saved), "trainer.adamw");
+    } else if (!saved.has_value()) {  // a parameter that has made no step yet
+      slot.mean = slot.square = slot.step = at::Tensor();
     } else {
-      slot.mean = mean->second.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
-      slot.square = square->second.to(options, /*non_blocking=*/false, /*copy=*/true).contiguous();
+      const at::TensorOptions weight = slot.parameter->weight().options();
+      const auto copy = [](const at::Tensor& tensor, const at::TensorOptions& as) {
+        return tensor.to(as, /*non_blocking=*/false, /*copy=*/true);
+      };
+      const at::TensorOptions as = weight.dtype(slot.parameter->gradient_dtype());
+      slot.mean = copy(saved->mean, as).contiguous();
+      slot.square = copy(saved->square, as).contiguous();
+      slot.step = copy(saved->step, weight.dtype(at::kFloat)).reshape({});
     }
-    slot.step = step->second.to(weight.options().dtype(at::kFloat), /*non_blocking=*/false, /*copy=*/true).reshape({});
   }
-  if (used != state.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: the state holds ", state.size(), " tensors, of which ", used, " belong to the parameters"));
-  }
-  slots_ = std::move(loaded);
+  return absl::OkStatus();
+}
+
+// Into the memory that the state has: a second one would take as much room again, which a disk
+// keeps.
+absl::Status AdamW::LoadInPlace(Slot& slot, const std::optional<SavedSlot>& saved) const {
+  if (!slot.step.defined() && !saved.has_value()) return absl::OkStatus();
+  if (!slot.step.defined()) RETURN_IF_ERROR(MakeState(slot));
+  const auto load = [&](const at::Tensor& held, const at::Tensor& from) {
+    for (int64_t begin = 0; begin < held.numel(); begin += kPiece) {
+      const int64_t count = std::min(kPiece, held.numel() - begin);
+      at::Tensor piece = held.narrow(0, begin, count);
+      from.defined() ? piece.copy_(from.narrow(0, begin, count)) : piece.zero_();
+      options_.memory->Rest(piece);
+    }
+  };
+  load(slot.mean, saved.has_value() ? saved->mean : at::Tensor());
+  load(slot.square, saved.has_value() ? saved->square : at::Tensor());
+  saved.has_value() ? slot.step.copy_(saved->step.reshape({})) : slot.step.zero_();
   return absl::OkStatus();
 }
 

@@ -13,7 +13,10 @@
 // largest bf16 parameter in fp32 while it is updated. With a `memory` m and v lie there from the beginning (so that a disk too small
 // is known before the first step), parameters are one-dimensional on the host, and the step goes over pieces of kPiece numbers.
 
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -49,8 +52,18 @@ class AdamW : public Optimizer {
     double weight_decay, rate;
     at::Tensor mean, square, step;  // undefined until they are made; `step` is an fp32 scalar
   };
+  // Of one parameter in what SaveState gave.
+  struct SavedSlot {
+    at::Tensor mean, square, step;
+
+    static std::optional<SavedSlot> Find(const std::map<std::string, at::Tensor>& state,
+                                         const std::string& name);
+    int parts() const { return mean.defined() + square.defined() + step.defined(); }
+  };
   AdamW(AdamWOptions options, std::vector<Slot> slots) : options_(options), slots_(std::move(slots)) {}
   absl::Status MakeState(Slot& slot) const;
+  absl::Status CheckState(const std::map<std::string, at::Tensor>& state) const;
+  absl::Status LoadInPlace(Slot& slot, const std::optional<SavedSlot>& saved) const;
   void StepSlot(Slot& slot, double lr) const;
   // One call of the kernel; weight and gradient in any dtype.
   void StepPiece(const Slot& slot, double lr, const at::Tensor& weight, const at::Tensor& gradient, const at::Tensor& mean, const at::Tensor& square) const;

@@ -20,7 +20,9 @@ function reference.live(model) return setmetatable({ model = model }, Live) end
 function Live:log_probs(batch)
   return tensor.no_grad(function()
     local statistics = batch.statistics -- the policy's
-    local sums = batch:document_log_probs(self.model, batch:hidden(self.model))
+    local hidden = batch:hidden(self.model)
+    local sums = batch:document_log_probs(self.model, hidden)
+    hidden:close() -- else they would live through the policy's forward and backward
     batch.statistics = statistics
     return sums
   end)

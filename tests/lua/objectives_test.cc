@@ -166,5 +166,23 @@ TEST_F(Objectives, RouterWeights) {
             "");
 }
 
+// They are as large as the stream, and the scope that would end them holds the policy's backward
+// too.
+TEST_F(Objectives, AReferencesHiddenStatesEndWhereTheyAreUsedUp) {
+  EXPECT_EQ(Check(R"lua(
+    local hidden = tensor { { 1, 2 } }
+    local batch = { statistics = "the policy's", hidden = function() return hidden end,
+      document_log_probs = function(self, _, states)
+        assert(states == hidden and tostring(states) ~= "Tensor (closed)")
+        self.statistics = "the reference's"
+        return states:sum()
+      end }
+    assert(moonring.reference.live({}):log_probs(batch):item() == 3)
+    assert(tostring(hidden) == "Tensor (closed)", tostring(hidden))
+    assert(batch.statistics == "the policy's")
+  )lua"),
+            "");
+}
+
 }  // namespace
 }  // namespace moonring::lua

@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "trainer/adamw.h"
 #include "trainer/sgd.h"
+#include "trainer/state_memory.h"
 #include "trainer/weight_decay.h"
 
 namespace moonring::trainer {
@@ -178,6 +179,49 @@ TEST(AdamWTest, GoesOnFromItsState) {
   bad = state;
   bad["exp_avg/w"] = at::zeros({99});
   EXPECT_FALSE(resumed->LoadState(bad).ok());
+}
+
+// Counts what is asked of it.
+class CountingMemory : public StateMemory {
+ public:
+  absl::StatusOr<at::Tensor> Zeros(int64_t numel, at::ScalarType dtype) override {
+    numbers += numel;
+    return at::zeros({numel}, dtype);
+  }
+  void Rest(const at::Tensor& piece) override { rested += piece.numel(); }
+
+  int64_t numbers = 0, rested = 0;
+};
+
+// A file that has room for the state once has room for it when a run is resumed.
+TEST(AdamWTest, LoadsIntoTheMemoryThatItHas) {
+  const auto memory = std::make_shared<CountingMemory>();
+  auto weight = std::make_shared<Parameter>("w", at::ones({100}));
+  auto untouched = std::make_shared<Parameter>("v", at::ones({7}));
+  const auto plain = AdamW::Create({}, {weight, untouched}).value();
+  weight->AddGradient(at::arange(100, at::kFloat));
+  plain->Step(1e-2);
+  const auto adamw = AdamW::Create({.memory = memory}, {weight, untouched}).value();
+  untouched->AddGradient(at::ones({7}));
+  adamw->Step(1e-2);  // its state is another one
+  EXPECT_EQ(memory->numbers, 2 * 107);
+  memory->rested = 0;
+  ASSERT_TRUE(adamw->LoadState(plain->SaveState()).ok());
+  EXPECT_EQ(memory->numbers, 2 * 107);
+  EXPECT_EQ(memory->rested, 2 * 107);
+  const auto loaded = adamw->SaveState();
+  for (const auto& [name, tensor] : plain->SaveState()) {
+    EXPECT_TRUE(at::equal(loaded.at(name), tensor)) << name;
+  }
+  EXPECT_EQ(loaded.at("exp_avg/v").abs().sum().item<float>(), 0.0F);  // no step of it was saved
+  EXPECT_EQ(loaded.at("step/v").item<float>(), 0.0F);
+  // What does not fit is refused before anything is written.
+  auto bad = plain->SaveState();
+  const at::Tensor kept = bad.at("exp_avg/w").clone();
+  bad["exp_avg/w"] = at::zeros({100});
+  bad["exp_avg/v"] = at::zeros({7});
+  EXPECT_FALSE(adamw->LoadState(bad).ok());
+  EXPECT_TRUE(at::equal(adamw->SaveState().at("exp_avg/w"), kept));
 }
 
 TEST(AdamWTest, RefusesOptionsOutOfRange) {
