@@ -1,12 +1,14 @@
 #include "attention/attention_cost.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
 #include "attention/context_attention.h"
 #include "attention/context_plan.h"
 #include "attention/head_split.h"
+#include "attention/tile_plan.h"
 
 namespace moonring::attention {
 namespace {
@@ -250,37 +252,131 @@ Traffic& Traffic::operator+=(const Traffic& other) {
 Traffic RankCost::forward() const { return Traffic(exchange_forward) += context_forward; }
 Traffic RankCost::backward() const { return Traffic(exchange_backward) += context_backward; }
 
+namespace {
+
+// What the ranks of a strategy have in common.
+class RankCounter {
+ public:
+  RankCounter(const comm::Layout& layout, const AttentionShape& shape, int ranks_per_machine)
+      : layout_(layout),
+        shape_(shape),
+        ranks_per_machine_(ranks_per_machine),
+        split_(SplitHeads(shape.heads, shape.kv_heads, layout.division().heads)) {
+    forward_ = {.bytes_there = shape.element_bytes, .bytes_back = shape.element_bytes};
+    backward_ = forward_;
+    if (SharesKvHeads(split_)) backward_.bytes_back = shape.accumulate_bytes;
+    for (const RankHeads& heads : split_) {
+      forward_.there.push_back(heads.packed());
+      forward_.back.push_back(heads.queries.heads());
+      backward_.there.push_back(heads.queries.heads());
+      backward_.back.push_back(heads.packed());
+    }
+  }
+
+  const std::vector<RankHeads>& split() const { return split_; }
+
+  void CountTraffic(const ContextPlan& plan, int context, int head, RankCost& rank) const {
+    const comm::Division& division = layout_.division();
+    TrafficCounter counter(division, division.Rank(context, head), ranks_per_machine_);
+    const ContextTraffic traffic = CountContext(plan, counter, split_[head], shape_);
+    rank.context_forward = traffic.forward;
+    rank.context_backward = traffic.backward;
+    if (division.heads == 1) return;
+    rank.exchange_forward = CountExchange(layout_, counter, head, shape_.head_dim, forward_);
+    rank.exchange_backward = CountExchange(layout_, counter, head, shape_.head_dim, backward_);
+  }
+
+  void CountMemoryOf(const ContextPlan& plan, int context, int head, RankCost& rank) const {
+    const comm::Division& division = layout_.division();
+    const int64_t tokens = layout_.context_tokens(context);
+    const int64_t local = layout_.local_tokens(division.Rank(context, head));
+    const ContextMemory held(plan, split_[head], shape_, tokens, division.heads > 1);
+    const RankMemory memory = CountMemory(held, split_, head, shape_, local, tokens);
+    rank.peak_bytes = memory.peak;
+    rank.saved_bytes = memory.saved;
+  }
+
+ private:
+  const comm::Layout& layout_;
+  const AttentionShape& shape_;
+  int ranks_per_machine_;
+  std::vector<RankHeads> split_;
+  HeadTraffic forward_, backward_;
+};
+
+// Query-key pairs of a place: sum of min(t + 1, window) over its tokens.
+double AreaOf(const std::vector<comm::Span>& spans, int64_t window) {
+  double pairs = 0;
+  for (const comm::Span& span : spans) {
+    const int64_t full = window > 0 ? std::clamp(window, span.begin, span.end) : span.end;
+    pairs += CausalTileArea(span.document, span.begin, full);
+    pairs += static_cast<double>(span.end - full) * static_cast<double>(window);
+  }
+  return pairs;
+}
+
+// Of places with these loads at most so many: half of them the most loaded, the others evenly
+// spread.
+std::set<int> Chosen(const std::vector<double>& loads, int most) {
+  const int places = static_cast<int>(loads.size());
+  most = std::min(most, places);
+  const int spread = most == places ? places : most / 2;
+  std::set<int> chosen;
+  for (int i = 0; i < spread; ++i) {
+    chosen.insert(spread == 1 ? 0 : static_cast<int>(int64_t{i} * (places - 1) / (spread - 1)));
+  }
+  std::vector<int> by_load(places);
+  std::iota(by_load.begin(), by_load.end(), 0);
+  std::stable_sort(by_load.begin(), by_load.end(),
+                   [&](int a, int b) { return loads[a] > loads[b]; });
+  for (int i = 0; i < places && static_cast<int>(chosen.size()) < most; ++i) {
+    chosen.insert(by_load[i]);
+  }
+  return chosen;
+}
+
+}  // namespace
+
 AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layout, const AttentionShape& shape, int ranks_per_machine) {
   const comm::Division& division = layout.division();
-  const std::vector<RankHeads> split = SplitHeads(shape.heads, shape.kv_heads, division.heads);
-  HeadTraffic forward{.bytes_there = shape.element_bytes, .bytes_back = shape.element_bytes}, backward = forward;
-  backward.bytes_back = SharesKvHeads(split) ? shape.accumulate_bytes : shape.element_bytes;
-  for (const RankHeads& heads : split) {
-    forward.there.push_back(heads.packed());
-    forward.back.push_back(heads.queries.heads());
-    backward.there.push_back(heads.queries.heads());
-    backward.back.push_back(heads.packed());
-  }
+  const RankCounter counter(layout, shape, ranks_per_machine);
   AttentionCost cost(layout.ranks());
   for (int context = 0; context < division.contexts; ++context) {
     const ContextPlan plan = PlanContext(strategy, layout, context, {.window = shape.window});
-    const int64_t tokens = layout.context_tokens(context);
+    const double area = plan.area();
     for (int head = 0; head < division.heads; ++head) {
-      const int r = division.Rank(context, head);
-      const RankHeads& own = split[head];
-      RankCost& rank = cost[r];
-      rank.tile_area = plan.area() * static_cast<double>(own.queries.heads());
-      TrafficCounter counter(division, r, ranks_per_machine);
-      const ContextTraffic traffic = CountContext(plan, counter, own, shape);
-      rank.context_forward = traffic.forward;
-      rank.context_backward = traffic.backward;
-      if (division.heads > 1) {
-        rank.exchange_forward = CountExchange(layout, counter, head, shape.head_dim, forward);
-        rank.exchange_backward = CountExchange(layout, counter, head, shape.head_dim, backward);
-      }
-      const RankMemory memory = CountMemory({plan, own, shape, tokens, division.heads > 1}, split, head, shape, layout.local_tokens(r), tokens);
-      rank.peak_bytes = memory.peak;
-      rank.saved_bytes = memory.saved;
+      RankCost& rank = cost[division.Rank(context, head)];
+      rank.tile_area = area * static_cast<double>(counter.split()[head].queries.heads());
+      counter.CountTraffic(plan, context, head, rank);
+      counter.CountMemoryOf(plan, context, head, rank);
+    }
+  }
+  return cost;
+}
+
+AttentionCost EstimateCost(const Strategy& strategy, const comm::Layout& layout,
+                           const AttentionShape& shape, int ranks_per_machine) {
+  const comm::Division& division = layout.division();
+  const RankCounter counter(layout, shape, ranks_per_machine);
+  std::vector<double> areas, heads;
+  for (int context = 0; context < division.contexts; ++context) {
+    areas.push_back(AreaOf(layout.context_spans(context), shape.window));
+  }
+  for (const RankHeads& own : counter.split()) {
+    heads.push_back(static_cast<double>(own.queries.heads()));
+  }
+  AttentionCost cost(layout.ranks());
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
+    cost[rank].tile_area = areas[division.ContextOf(rank)] * heads[division.HeadOf(rank)];
+  }
+  const bool all = layout.ranks() <= kCountedRanks;
+  const std::set<int> contexts = Chosen(areas, kCountedRanks);
+  const int of_each = all ? division.heads : kCountedRanks / static_cast<int>(contexts.size());
+  const std::set<int> places = Chosen(heads, std::max(1, of_each));
+  for (const int context : contexts) {
+    const ContextPlan plan = PlanContextTraffic(strategy, layout, context, shape.window);
+    for (const int head : places) {
+      counter.CountTraffic(plan, context, head, cost[division.Rank(context, head)]);
     }
   }
   return cost;

@@ -65,7 +65,8 @@ const AutoAttention::Choice& AutoAttention::Choose(absl::Span<const int64_t> len
   std::vector<std::string> figures;
   for (const auto& candidate : candidates_) {
     const auto layout = comm::Layout::Create(choice.lengths, candidate->strategy().division, CausalTileArea);
-    const AttentionCost cost = CostOfAttention(candidate->strategy(), **layout, shape_, ranks_per_machine_);
+    const AttentionCost cost =
+        EstimateCost(candidate->strategy(), **layout, shape_, ranks_per_machine_);
     seconds.push_back(EstimateSeconds(cost, candidate->strategy(), shape_, machine_));
     transfer_seconds.push_back(TransferSeconds(cost, machine_));
     figures.push_back(absl::StrFormat("%s %.3g ms, balance %.2f, %.1f MB sent", DescribeStrategy(candidate->strategy()), seconds.back() * 1e3, Balance(cost),

@@ -3,8 +3,9 @@
 
 // auto: for each micro-batch the strategy whose plan costs least, from the heads, the ranks, the lengths and the links.
 //
-// Each candidate is planned for the micro-batch's documents and its cost counted (attention_cost.h). A rank's time for one layer,
-// forward and backward, is then taken to be
+// Each candidate's layout for the micro-batch's documents is made and its cost counted
+// (EstimateCost of attention_cost.h: exactly up to 32 ranks; of more, the traffic of 32 of them). A
+// rank's time for one layer, forward and backward, is then taken to be
 //
 //   t = exchanged bytes / bandwidth + max(14 D area / flops, travelling bytes / bandwidth) + exchanges x latency
 //
@@ -13,6 +14,9 @@
 // as long as its slowest rank. Among those within a twentieth of the least time the one whose bytes take the least counts as the best, since how well they hide
 // is the guess. Candidates: ulysses, zigzag-ring, all-gather, usp with every number of heads, double-ring over machines (strategies.cc lists them). Of equal
 // ones the first. A choice is a function of what every rank knows, so all make the same without a word; it is kept for the lengths that come again.
+//
+// Cost of a choice: O(ranks log ranks) for each candidate, of which there is one for every divisor
+// of the ranks.
 //
 // The machine is described, not measured: only ratios matter, and the choice must be the same on every rank and in every run.
 

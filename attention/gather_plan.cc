@@ -4,16 +4,42 @@
 #include <utility>
 
 namespace moonring::attention {
+namespace {
+
+using Segments = std::vector<KeySegment>;
+
+// What each place has that `place` sees, by rows there.
+std::vector<Segments> SeenOfOwners(const comm::Layout& layout, int place, int64_t window) {
+  const std::vector<comm::Span>& queries = layout.context_spans(place);
+  std::vector<Segments> of_owner;
+  for (int owner = 0; owner < layout.division().contexts; ++owner) {
+    of_owner.push_back(SeenTokens(layout.context_spans(owner), queries, window));
+  }
+  return of_owner;
+}
+
+// The one step: itself first; then so that not all send to one at a time.
+ContextStep Exchange(const comm::Layout& layout, int place, const std::vector<Segments>& of_owner,
+                     int64_t window) {
+  const int places = layout.division().contexts;
+  const std::vector<comm::Span>& own = layout.context_spans(place);
+  ContextStep step;
+  for (int s = 0; s < places; ++s) {
+    const int to = (place + s) % places, from = (place + places - s) % places;
+    const Segments sent = SeenTokens(own, layout.context_spans(to), window);
+    if (!sent.empty()) step.send.push_back({to, RowsOf(sent)});
+    if (!of_owner[from].empty()) step.receive.push_back({from, RowsOf(of_owner[from])});
+  }
+  return step;
+}
+
+}  // namespace
 
 ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options) {
-  const int places = layout.division().contexts;
-  const std::vector<comm::Span>& queries = layout.context_spans(place);
-
   // What each place has of it, by rows there; then by rows of the buffer, where all lies in the order of the stream.
-  std::vector<std::vector<KeySegment>> of_owner;
+  std::vector<Segments> of_owner = SeenOfOwners(layout, place, options.window);
   std::vector<KeySegment*> in_order;
-  for (int owner = 0; owner < places; ++owner) of_owner.push_back(SeenTokens(layout.context_spans(owner), queries, options.window));
-  for (std::vector<KeySegment>& segments : of_owner) {
+  for (Segments& segments : of_owner) {
     for (KeySegment& segment : segments) in_order.push_back(&segment);
   }
   std::sort(in_order.begin(), in_order.end(), [](const KeySegment* a, const KeySegment* b) {
@@ -32,16 +58,17 @@ ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions&
     }
   }
 
-  ContextStep step;
-  for (int s = 0; s < places; ++s) {  // itself first; then so that not all send to one at a time
-    const int to = (place + s) % places, from = (place + places - s) % places;
-    const std::vector<KeySegment> sent = SeenTokens(layout.context_spans(place), layout.context_spans(to), options.window);
-    if (!sent.empty()) step.send.push_back({to, RowsOf(sent)});
-    if (!of_owner[from].empty()) step.receive.push_back({from, RowsOf(of_owner[from])});
-  }
-  step.tiles = PlanTiles(layout.lengths(), queries, keys, options);
+  ContextStep step = Exchange(layout, place, of_owner, options.window);
+  step.tiles = PlanTiles(layout.lengths(), layout.context_spans(place), keys, options);
   ContextPlan plan;
   plan.steps.push_back(std::move(step));
+  plan.sliced = true;
+  return plan;
+}
+
+ContextPlan PlanGatherTraffic(const comm::Layout& layout, int place, int64_t window) {
+  ContextPlan plan;
+  plan.steps.push_back(Exchange(layout, place, SeenOfOwners(layout, place, window), window));
   plan.sliced = true;
   return plan;
 }

@@ -23,6 +23,9 @@ namespace moonring::attention {
 
 ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options);
 
+// What travels to and from the place, to be counted: no tiles.
+ContextPlan PlanGatherTraffic(const comm::Layout& layout, int place, int64_t window);
+
 }  // namespace moonring::attention
 
 #endif  // MOONRING_ATTENTION_GATHER_PLAN_H_

@@ -127,6 +127,12 @@ ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, in
   return PlanRing(layout, context, strategy.ring_window, options);
 }
 
+ContextPlan PlanContextTraffic(const Strategy& strategy, const comm::Layout& layout, int context,
+                               int64_t window) {
+  if (strategy.keys == KeyTransport::kGather) return PlanGatherTraffic(layout, context, window);
+  return PlanRingTraffic(layout, context, strategy.ring_window, window);
+}
+
 absl::StatusOr<std::unique_ptr<PlannedAttention>> HybridAttention::Plan(std::shared_ptr<const comm::Layout> layout) const {
   const comm::Division &wanted = strategy_.division, &came = layout->division();
   if (came != wanted) {

@@ -45,6 +45,10 @@ struct Strategy {
 // What a context place does in a layer whose rule has this window.
 ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context, const TileOptions& options);
 
+// What travels to and from it, to be counted: without tiles. O(contexts).
+ContextPlan PlanContextTraffic(const Strategy& strategy, const comm::Layout& layout, int context,
+                               int64_t window);
+
 // The runner of a device's kernels.
 using TileRunners = std::function<std::shared_ptr<const TileRunner>(const at::Device& device)>;
 

@@ -11,7 +11,35 @@ namespace {
 class RingPlanner {
  public:
   RingPlanner(const comm::Layout& layout, int place, int window, const TileOptions& options)
-      : layout_(layout), places_(layout.division().contexts), place_(place), window_(window), options_(options) {}
+      : layout_(layout),
+        places_(layout.division().contexts),
+        place_(place),
+        window_(window),
+        options_(options) {
+    TORCH_CHECK(window >= 1 && places_ % window == 0, "ring: windows of ", window,
+                " places do not divide ", places_);
+  }
+
+  ContextPlan PlanTraffic() {
+    ContextPlan plan;
+    const auto add = [&](int to, const std::vector<KeySegment>& sent, int from,
+                         const std::vector<KeySegment>& received) {
+      if (sent.empty() && received.empty()) return;
+      plan.steps.push_back({.send = Moves(to, sent), .receive = Moves(from, received)});
+    };
+    for (int outer = 0; outer < places_ / window_; ++outer) {
+      if (outer > 0) {
+        const int from = Shifted(place_, -outer, 0), to = Shifted(place_, outer, 0);
+        add(to, HeldBy(to, outer), from, HeldBy(place_, outer));
+      }
+      const std::vector<KeySegment> mine = Kept(place_, outer);
+      for (int inner = 1; inner < window_; ++inner) {
+        const int from = Shifted(place_, 0, -inner), to = Shifted(place_, 0, inner);
+        add(to, Seen(mine, to), from, Seen(Kept(from, outer), place_));
+      }
+    }
+    return plan;
+  }
 
   ContextPlan Plan() {
     ContextPlan plan;
@@ -32,7 +60,9 @@ class RingPlanner {
       }
       for (int inner = 1; inner < window_; ++inner) {
         // What a place sends in this step of what it holds, by its rows there.
-        const auto sent = [&](int holder) { return Seen(outer == 0 ? All(holder) : Packed(HeldBy(holder, outer)), Shifted(holder, 0, inner)); };
+        const auto sent = [&](int holder) {
+          return Seen(Kept(holder, outer), Shifted(holder, 0, inner));
+        };
         if (!AnyOf([&](int holder) { return !sent(holder).empty(); })) continue;
         const int from = Shifted(place_, 0, -inner), to = Shifted(place_, 0, inner);
         const std::vector<KeySegment> received = Packed(sent(from));
@@ -54,6 +84,11 @@ class RingPlanner {
     std::vector<KeySegment> segments;
     for (const comm::Span& span : layout_.context_spans(place)) segments.push_back({span});
     return Packed(std::move(segments));
+  }
+
+  // What a place sends on in its window: its own rows, or what it got from `outer` windows before.
+  std::vector<KeySegment> Kept(int holder, int outer) const {
+    return outer == 0 ? All(holder) : Packed(HeldBy(holder, outer));
   }
 
   // One after another in a buffer.
@@ -117,8 +152,12 @@ class RingPlanner {
 }  // namespace
 
 ContextPlan PlanRing(const comm::Layout& layout, int place, int window, const TileOptions& options) {
-  TORCH_CHECK(window >= 1 && layout.division().contexts % window == 0, "ring: windows of ", window, " places do not divide ", layout.division().contexts);
   return RingPlanner(layout, place, window, options).Plan();
+}
+
+ContextPlan PlanRingTraffic(const comm::Layout& layout, int place, int window,
+                            int64_t token_window) {
+  return RingPlanner(layout, place, window, {.window = token_window}).PlanTraffic();
 }
 
 }  // namespace moonring::attention

@@ -33,6 +33,11 @@ namespace moonring::attention {
 // A step in which no place sends anything is left out, on all places. `window` divides the places.
 ContextPlan PlanRing(const comm::Layout& layout, int place, int window, const TileOptions& options);
 
+// What travels to and from the place, to be counted: no tiles, and only the steps in which it takes
+// part. O(places), where PlanRing looks at what all places send to each other.
+ContextPlan PlanRingTraffic(const comm::Layout& layout, int place, int window,
+                            int64_t token_window);
+
 }  // namespace moonring::attention
 
 #endif  // MOONRING_ATTENTION_RING_PLAN_H_

@@ -1,0 +1,154 @@
+// What auto chooses by is what the plans cost, and asking costs little: allocations are counted, so that
+// no clock has a say.
+
+#include "attention/auto_attention.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "attention/attention_cost.h"
+#include "attention/strategies.h"
+#include "attention/tile_plan.h"
+#include "comm/layout.h"
+
+namespace {
+
+std::atomic<int64_t> g_allocations = 0;
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  g_allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace moonring::attention {
+namespace {
+
+using ::testing::HasSubstr;
+using Lengths = std::vector<int64_t>;
+
+constexpr AttentionShape kShape{.heads = 32, .kv_heads = 8, .head_dim = 128};
+
+// What auto chooses among (strategies.cc), over so many ranks.
+std::vector<Strategy> Candidates(int ranks, int ranks_per_machine) {
+  std::vector<StrategyOptions> wanted;
+  for (const char* name : {"ulysses", "zigzag-ring", "all-gather"}) wanted.push_back({.name = name});
+  for (int heads = 2; heads < ranks; ++heads) {
+    if (ranks % heads == 0) wanted.push_back({.name = "usp", .ulysses_degree = heads});
+  }
+  wanted.push_back({.name = "double-ring", .ranks_per_machine = ranks_per_machine});
+  std::vector<Strategy> strategies;
+  for (const StrategyOptions& options : wanted) {
+    strategies.push_back(ResolveStrategy(options, ranks).value());
+  }
+  return strategies;
+}
+
+// One long document; short ones; both.
+std::vector<Lengths> Packs() {
+  std::vector<Lengths> packs = {{65536}, Lengths(200, 300), {20000, 40, 9000, 0, 3000, 3000, 1}};
+  Lengths mixed = {30000};
+  for (int64_t d = 0; d < 60; ++d) mixed.push_back(50 + 37 * d % 900);
+  packs.push_back(mixed);
+  return packs;
+}
+
+struct Costs {
+  AttentionCost exact, estimate;
+};
+
+Costs CostsOf(const Strategy& strategy, const Lengths& lengths, int per_machine, int64_t window) {
+  AttentionShape shape = kShape;
+  shape.window = window;
+  const auto layout = comm::Layout::Create(lengths, strategy.division, CausalTileArea).value();
+  return {CostOfAttention(strategy, *layout, shape, per_machine),
+          EstimateCost(strategy, *layout, shape, per_machine)};
+}
+
+TEST(AutoAttention, CountsExactlyUpTo32Ranks) {
+  for (const int ranks : {2, 6, 8, 32}) {
+    for (const Strategy& strategy : Candidates(ranks, 2)) {
+      for (const Lengths& lengths : Packs()) {
+        for (const int64_t window : {0, 1000}) {
+          SCOPED_TRACE(::testing::Message() << DescribeStrategy(strategy) << " over " << ranks << ", "
+                                            << lengths.size() << " documents, window " << window);
+          const Costs costs = CostsOf(strategy, lengths, 2, window);
+          ASSERT_EQ(costs.exact.size(), costs.estimate.size());
+          for (size_t rank = 0; rank < costs.exact.size(); ++rank) {
+            const RankCost &exact = costs.exact[rank], &estimate = costs.estimate[rank];
+            EXPECT_EQ(exact.tile_area, estimate.tile_area) << rank;
+            for (const auto pass : {&RankCost::forward, &RankCost::backward}) {
+              EXPECT_EQ((exact.*pass)().bytes, (estimate.*pass)().bytes) << rank;
+              EXPECT_EQ((exact.*pass)().far_bytes, (estimate.*pass)().far_bytes) << rank;
+              EXPECT_EQ((exact.*pass)().exchanges, (estimate.*pass)().exchanges) << rank;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Of more ranks the slowest is among those that are counted, or nearly as slow.
+TEST(AutoAttention, EstimatesTheSlowestOfMoreRanks) {
+  for (const int ranks : {48, 64}) {
+    for (const Strategy& strategy : Candidates(ranks, 8)) {
+      for (const Lengths& lengths : Packs()) {
+        for (const MachineModel& machine : {MachineModel(), kGpuMachine}) {
+          SCOPED_TRACE(::testing::Message() << DescribeStrategy(strategy) << " over " << ranks << ", "
+                                            << lengths.size() << " documents");
+          const Costs costs = CostsOf(strategy, lengths, 8, 0);
+          const double exact = EstimateSeconds(costs.exact, strategy, kShape, machine);
+          const double estimate = EstimateSeconds(costs.estimate, strategy, kShape, machine);
+          EXPECT_LE(estimate, exact * (1 + 1e-12));
+          EXPECT_GE(estimate, 0.95 * exact);  // within what counts as equal
+        }
+      }
+    }
+  }
+}
+
+int64_t AllocationsOfAChoice(int ranks, const Lengths& lengths) {
+  std::vector<std::unique_ptr<HybridAttention>> candidates;
+  for (Strategy& strategy : Candidates(ranks, 8)) {
+    candidates.push_back(std::make_unique<HybridAttention>(std::move(strategy), nullptr, nullptr));
+  }
+  const AutoAttention chooser(kShape, kGpuMachine, 8, std::move(candidates));
+  const int64_t before = g_allocations.load();
+  EXPECT_THAT(chooser.Describe(lengths), HasSubstr("auto chose "));
+  const int64_t first = g_allocations.load() - before;
+  chooser.Describe(lengths);
+  EXPECT_LT(g_allocations.load() - before - first, 10) << "it is remembered";
+  return first;
+}
+
+// Twice the ranks: twice the work, and one candidate more. A quadratic count would be 4 times as many.
+TEST(AutoAttention, AChoiceTakesWorkInProportionToTheRanks) {
+  Lengths packed = {1 << 20};
+  for (int64_t d = 0; d < 100; ++d) packed.push_back(100 + 29 * d);
+  for (const Lengths& lengths : {Lengths{1 << 20}, packed}) {
+    int64_t before = AllocationsOfAChoice(64, lengths);
+    for (const int ranks : {128, 256, 512}) {
+      const int64_t now = AllocationsOfAChoice(ranks, lengths);
+      RecordProperty("allocations_" + std::to_string(lengths.size()) + "_" + std::to_string(ranks),
+                     std::to_string(now));
+      EXPECT_LE(static_cast<double>(now), 2.5 * static_cast<double>(before))
+          << ranks << " ranks: " << now << " allocations, half of them: " << before;
+      before = now;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moonring::attention
