@@ -88,7 +88,7 @@ void ExampleBuilder::BuildRows() {
   for (const EncodedRow& row : batch_) {
     if (!row.skipped.empty()) continue;
     BuiltDocument built = BuildConversation(row.turns, learn_);
-    prepared_.report.truncated += built.truncated();
+    if (built.truncated()) CountCut(row, {built.document});
     if (!built.document.ids.empty()) documents.push_back(std::move(built.document));
   }
   for (Example& row : PackRows(std::move(documents), {.capacity = options_.cutoff_len, .pad = template_.pad(), .neat = options_.neat_packing})) {
@@ -134,8 +134,25 @@ void ExampleBuilder::Push(Example example, const EncodedRow& row) {
     CountRow("without any token", row.where, prepared_.report.skipped);
     return;
   }
-  prepared_.report.truncated += row.whole_tokens > options_.cutoff_len && !options_.joins_texts();
+  if (row.whole_tokens > options_.cutoff_len && !options_.joins_texts())
+    CountCut(row, example.documents);
   Keep(std::move(example), row.where);
+}
+
+void ExampleBuilder::CountCut(const EncodedRow& row, const std::vector<Document>& documents) {
+  ++prepared_.report.truncated;
+  if (options_.stage == Stage::kPretraining) return;  // what is left of a text is learnt
+  size_t whole = row.rejected.size(), kept = 0;
+  for (size_t i = 0; i < row.turns.size(); ++i) {
+    if (learn_.train_on_prompt) whole += row.turns[i].prompt.size();
+    if (!learn_.mask_history || i + 1 == row.turns.size()) whole += row.turns[i].response.size();
+  }
+  const size_t trained = options_.stage == Stage::kFeedback ? 1 : documents.size();
+  for (size_t d = 0; d < trained; ++d) {
+    kept +=
+        absl::c_count_if(documents[d].labels, [](int32_t label) { return label != kNotLearnt; });
+  }
+  prepared_.report.starved += kept < whole && (10 * kept < whole || kept < 4);
 }
 
 void ExampleBuilder::Keep(Example example, const std::string& where) {

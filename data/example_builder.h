@@ -58,6 +58,8 @@ class ExampleBuilder {
   void Keep(Example example, const std::string& where);
   Document TextDocument(std::vector<int32_t> ids) const;
   Document AnswerDocument(const EncodedTurn& turn, const std::vector<int32_t>& answer, TurnLengths kept) const;
+  // Counts a row that was cut, and whether anything worth the while is left of what it teaches.
+  void CountCut(const EncodedRow& row, const std::vector<Document>& documents);
   void NoteOneKindOfTag();
 
   const DatasetOptions& options_;

@@ -91,8 +91,7 @@ std::string Resolve(Options options) {
 }
 
 // What a layer costs each rank, without running it: a list by rank.
-int Cost(lua_State* L) {
-  Options options(L, 1);
+Pushed Cost(lua_State* L, Options options) {
   const auto lengths = options.Require<std::vector<int64_t>>("lengths");
   const int ranks = options.Require<int>("ranks");
   const attention::StrategyOptions wanted = StrategyFrom(options);
@@ -120,7 +119,7 @@ int Cost(lua_State* L) {
   }
   lua_pushnumber(L, attention::Balance(cost));
   lua_setfield(L, -2, "balance");
-  return 1;
+  return {1};
 }
 
 // This rank's share of a micro-batch: ids, positions, targets, the plan by which its attention runs, and the layout of it all.
@@ -158,7 +157,8 @@ void OpenAttention(lua_State* L) {
            }>},
       });
   Class<AttentionPlan>::Register(L, "AttentionPlan", {{"forward", Bind<&Attend>}});
-  PushModule(L, "moonring.attention", {{"create", Bind<&Create>}, {"cost", &Cost}, {"resolve", Bind<&Resolve>}});
+  PushModule(L, "moonring.attention",
+             {{"create", Bind<&Create>}, {"cost", Bind<&Cost>}, {"resolve", Bind<&Resolve>}});
 }
 
 }  // namespace moonring::lua

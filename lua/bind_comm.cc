@@ -24,6 +24,7 @@
 #include "lua/options.h"
 #include "lua/tensor.h"
 #include "lua/vm.h"
+#include "trainer/sharded_weight.h"
 
 namespace moonring::lua {
 namespace {
@@ -151,6 +152,18 @@ int64_t ChecksumOf(comm::Sequence& sequence, std::optional<int64_t> before,
   return comm::Checksum(sequence, static_cast<uint32_t>(before.value_or(0)), counted);
 }
 
+at::Tensor WeightOf(lua_State* L, comm::Parameter& parameter) {
+  if (!parameter.away()) {
+    NoteWeight(L, parameter.weight(), "");
+    return parameter.weight();
+  }
+  at::Tensor copy = parameter.Lease(parameter.dtype());
+  NoteWeight(L, copy,
+             absl::StrCat(parameter.name(), ": this is a copy of a weight that is held elsewhere",
+                          " (zero_stage, masters of bf16): Parameter:copy_ writes it"));
+  return copy;
+}
+
 }  // namespace
 
 void OpenComm(lua_State* L) {
@@ -169,7 +182,7 @@ void OpenComm(lua_State* L) {
              comm::ThrowIfError(mesh.world().AllReduceMax(value));
              return value.item<double>();
            }>},
-          {"sum_dp", &SumDp},
+          {"sum_dp", BindRaw<&SumDp, 2>},
           {"sum_sp", Bind<[](comm::Mesh& mesh, at::Tensor tensor) { return Summed(mesh.sp(), tensor); }>},
           {"gather_numbers", Bind<[](comm::Mesh& mesh, double number) { return GatherNumbers(mesh.world(), number); }>},
           {"same_sp", Bind<[](comm::Mesh& mesh, int64_t number) { return IsSame(mesh.sp(), number); }>},
@@ -219,7 +232,10 @@ void OpenComm(lua_State* L) {
       {
           {"name", Bind<[](comm::Parameter& parameter) { return parameter.name(); }>},
           {"trainable", Bind<[](comm::Parameter& parameter) { return parameter.trainable(); }>},
-          {"weight", Bind<[](comm::Parameter& parameter) { return parameter.away() ? parameter.Lease(parameter.dtype()) : parameter.weight(); }>},
+          {"weight", Bind<&WeightOf>},
+          {"copy_", Bind<[](comm::Parameter& parameter, at::Tensor weight) {
+             trainer::WriteWeight(parameter, weight);
+           }>},
           {"gradient", Bind<[](comm::Parameter& parameter) { return parameter.gradient(); }>},
           {"__tostring", Bind<[](comm::Parameter& parameter) {
              return c10::str("Parameter ", parameter.name(), " ", parameter.dtype(), " ", parameter.shape());

@@ -283,11 +283,9 @@ std::shared_ptr<Steps> MakeStreamSteps(std::shared_ptr<data::ExampleStream> stre
   return PackSteps(comm::ValueOrThrow(data::StreamSteps::Create(std::move(stream), wanted)), mesh, micro_batch_tokens);
 }
 
-int NextStep(lua_State* L) {
-  const std::shared_ptr<Steps> steps = Class<Steps>::Read(L, 1);
-  std::optional<data::Step> step = comm::ValueOrThrow(steps->Next());
-  if (!step.has_value()) return lua_pushnil(L), 1;
-  return Class<data::Step>::Push(L, std::make_shared<data::Step>(*std::move(step)));
+std::shared_ptr<data::Step> NextStep(Steps& steps) {
+  std::optional<data::Step> step = comm::ValueOrThrow(steps.Next());
+  return step.has_value() ? std::make_shared<data::Step>(*std::move(step)) : nullptr;
 }
 
 // Handles of `batches`, a member of *step: they share the step's life.
@@ -411,7 +409,7 @@ void OpenData(lua_State* L) {
       });
   Class<Steps>::Register(L, "Steps",
                          {
-                             {"next", &NextStep},
+                             {"next", Bind<&NextStep>},
                              {"save_state", Bind<[](Steps& steps) { return steps.SaveState(); }>},
                              {"load_state", Bind<[](Steps& steps, std::string state) { return steps.LoadState(state); }>},
                          });

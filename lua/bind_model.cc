@@ -389,7 +389,7 @@ void OpenModel(lua_State* L) {
            }>},
           {"save", Bind<&Save>},
           {"save_gradients", Bind<&SaveGradients>},
-          {"generate", &Generate},
+          {"generate", BindRaw<&Generate, 4>},
           {"__tostring", Bind<&Describe>},
       });
   Class<Head>::Register(L, "Head",

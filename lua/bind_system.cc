@@ -34,6 +34,7 @@
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
+#include "lua/guard.h"
 #include "lua/launcher.h"
 #include "lua/preemption.h"
 #include "lua/stack.h"
@@ -230,6 +231,12 @@ std::string EncodeJson(lua_State* L, std::optional<int> indent) {
   return ReadJson(L, 1, 0, room).dump(indent.value_or(-1), ' ', false, Json::error_handler_t::replace);
 }
 
+int EncodeJsonCall(lua_State* L) {
+  const std::optional<int> indent = Value<std::optional<int>>::Read(L, 2);
+  lua_settop(L, 1);
+  return Value<std::string>::Push(L, EncodeJson(L, indent));
+}
+
 // -> a table and, for a map, key -> line of its keys.
 Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> where) {
   comm::ChargedBytes room;
@@ -245,15 +252,15 @@ Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> whe
 }
 
 // find_text(text, sought, from): where it is first, from 1 on; nil where it is not. Linear in both.
-Pushed FindText(lua_State* L) {
+int FindText(lua_State* L) {
   size_t size = 0, sought_size = 0;
   const char* const text = luaL_checklstring(L, 1, &size);
   const char* const sought = luaL_checklstring(L, 2, &sought_size);
   const int64_t from = Value<int64_t>::Read(L, 3) - 1;
   const void* const found = from < 0 || from > static_cast<int64_t>(size) ? nullptr : memmem(text + from, size - from, sought, sought_size);
-  if (found == nullptr) return lua_pushnil(L), Pushed{1};
+  if (found == nullptr) return lua_pushnil(L), 1;
   lua_pushnumber(L, static_cast<double>(static_cast<const char*>(found) - text + 1));
-  return {1};
+  return 1;
 }
 
 double Clock() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -331,17 +338,14 @@ void OpenSystem(lua_State* L) {
                  {"exists", Bind<[](std::string path) { return Exists(path); }>},
                  {"is_folder", Bind<[](std::string path) { return IsFolder(path); }>},
                  {"absolute", Bind<[](std::string path) { return fs::absolute(path).lexically_normal().string(); }>},
-                 {"find_text", Bind<[](lua_State* state) { return FindText(state); }>},
+                 {"find_text", BindRaw<&FindText, 3>},
                  {"sha1", Bind<[](std::string bytes) { return c10::sha1(bytes).str(); }>},
                  {"json_decode", Bind<&DecodeJson>},
-                 {"json_encode", [](lua_State* state) {
-                    std::optional<int> indent = Value<std::optional<int>>::Read(state, 2);
-                    lua_settop(state, 1);
-                    return Value<std::string>::Push(state, EncodeJson(state, indent));
-                  }},
+                 {"json_encode", BindRaw<&EncodeJsonCall, 2>},
                  {"yaml_decode", Bind<&DecodeYaml>},
                  {"clock", Bind<[] { return Clock(); }>},
                  {"did_you_mean", Bind<[](std::string name, std::vector<std::string> known) { return comm::DidYouMean(name, known); }>},
+                 {"script_place", Bind<&ScriptPlace>},
                  {"is_terminal", Bind<[] { return isatty(STDERR_FILENO) != 0; }>},
                  {"environment", Bind<&Environment>},
                  {"world_size", Bind<&WorldSize>},
@@ -354,9 +358,9 @@ void OpenSystem(lua_State* L) {
                   }>},
                  {"preemption", Bind<&Preemption>},
                  {"end_as_preempted", Bind<&EndAsPreempted>},
-                 {"check_stack", [](lua_State*) { return 0; }},  // the guard around it does
-                 {"count_caught", [](lua_State* state) { return CountCaught(state), 0; }},
-                 {"tell_progress", &TellProgress},
+                 {"check_stack", Bind<[] {}>},  // the guard around it does
+                 {"count_caught", Bind<[](lua_State* state) { CountCaught(state); }>},
+                 {"tell_progress", BindRaw<&TellProgress, 1>},
                  {"say", Bind<&Say>},
                  {"version", Bind<[] { return std::string(kVersion); }>},
                  {"torch_version", Bind<[] { return std::string(TORCH_VERSION); }>},

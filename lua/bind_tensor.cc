@@ -52,6 +52,10 @@ int Binary(lua_State* L) {
   return Value<at::Tensor>::Push(L, Operation(Operand(L, 1, like), Operand(L, 2, like)));
 }
 
+int Negate(lua_State* L) {
+  return Value<at::Tensor>::Push(L, -Value<at::Tensor>::Read(L, 1));
+}  // Lua gives the operand twice
+
 // A method with a tensor or a number as its argument.
 template <at::Tensor (*Operation)(const at::Tensor&, const at::Tensor&)>
 int Compare(lua_State* L) {
@@ -78,6 +82,13 @@ at::Tensor Clamp(const at::Tensor& x, std::optional<double> least, std::optional
 double Item(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.numel() == 1, "item: wanted a tensor of one element, got shape ", tensor.sizes());
   return tensor.detach().to(at::kCPU, at::kDouble).item<double>();
+}
+
+int Keep(lua_State* L) {
+  Value<at::Tensor>::Read(L, 1);
+  (*Class<TensorHandle>::Test(L, 1))->kept = true;
+  lua_settop(L, 1);
+  return 1;
 }
 
 void PushNested(lua_State* L, const at::Tensor& tensor) {
@@ -172,20 +183,19 @@ void RegisterTensor(lua_State* L) {
   Class<TensorHandle>::Register(
       L, "Tensor",
       {
-          {"__add", &Binary<&Add>},
-          {"__sub", &Binary<&Subtract>},
-          {"__mul", &Binary<&Multiply>},
-          {"__div", &Binary<&Divide>},
-          {"__pow", &Binary<&Power>},
-          {"__unm", Bind<[](at::Tensor x) { return -x; }>},
-          {"__tostring", Bind<[](TensorHandle& handle) { return handle.tensor.defined() ? Describe(handle.tensor) : std::string("Tensor (closed)"); }>},
+          {"__add", BindRaw<&Binary<&Add>, 2>},
+          {"__sub", BindRaw<&Binary<&Subtract>, 2>},
+          {"__mul", BindRaw<&Binary<&Multiply>, 2>},
+          {"__div", BindRaw<&Binary<&Divide>, 2>},
+          {"__pow", BindRaw<&Binary<&Power>, 2>},
+          {"__unm", BindRaw<&Negate, 2>},
+          {"__tostring", Bind<[](TensorHandle& handle) {
+             return handle.tensor.defined() ? Describe(handle.tensor)
+                                            : std::string("Tensor (closed)");
+           }>},
           {"close", Bind<[](TensorHandle& handle) { handle.tensor.reset(); }>},
-          {"keep", [](lua_State* state) {
-             Value<at::Tensor>::Read(state, 1);
-             (*Class<TensorHandle>::Test(state, 1))->kept = true;
-             lua_settop(state, 1);
-             return 1;
-           }},
+          {"keep", BindRaw<&Keep, 1>},
+          {"copy_", BindRaw<&CopyInto, 2>},
           {"sum", Bind<[](at::Tensor x) { return x.sum(); }>},
           {"mean", Bind<[](at::Tensor x) { return x.mean(); }>},
           {"norm", Bind<[](at::Tensor x) { return x.norm(); }>},
@@ -196,10 +206,12 @@ void RegisterTensor(lua_State* L) {
           {"sqrt", Bind<[](at::Tensor x) { return x.sqrt(); }>},
           {"sigmoid", Bind<[](at::Tensor x) { return x.sigmoid(); }>},
           {"relu", Bind<[](at::Tensor x) { return x.relu(); }>},
-          {"clamp", Bind<[](at::Tensor x, std::optional<double> least, std::optional<double> most) { return Clamp(x, least, most); }>},
-          {"gt", &Compare<&Greater>},
-          {"lt", &Compare<&Less>},
-          {"eq", &Compare<&Equal>},
+          {"clamp", Bind<[](at::Tensor x, std::optional<double> least, std::optional<double> most) {
+             return Clamp(x, least, most);
+           }>},
+          {"gt", BindRaw<&Compare<&Greater>, 2>},
+          {"lt", BindRaw<&Compare<&Less>, 2>},
+          {"eq", BindRaw<&Compare<&Equal>, 2>},
           {"logsigmoid", Bind<[](at::Tensor x) { return at::log_sigmoid(x); }>},
           {"detach", Bind<[](at::Tensor x) { return x.detach(); }>},
           {"item", Bind<[](at::Tensor x) { return Item(x); }>},
@@ -209,13 +221,19 @@ void RegisterTensor(lua_State* L) {
           {"shape", Bind<[](at::Tensor x) { return x.sizes().vec(); }>},
           {"numel", Bind<[](at::Tensor x) { return x.numel(); }>},
           {"select", Bind<[](at::Tensor x, int64_t index) { return x.select(0, index); }>},
-          {"slice", Bind<[](at::Tensor x, int64_t begin, int64_t end, std::optional<int64_t> step) { return x.slice(0, begin, end, step.value_or(1)); }>},
-          {"index", Bind<[](at::Tensor x, std::vector<int64_t> rows) { return x.index_select(0, at::tensor(rows, x.options().dtype(at::kLong).requires_grad(false))); }>},
-          {"masked", Bind<[](at::Tensor x, at::Tensor mask) { return x.masked_select(mask.to(at::kBool)); }>},
-          {"tolist", [](lua_State* state) {
-             PushNested(state, Value<at::Tensor>::Read(state, 1).detach().to(at::kCPU, at::kDouble));
-             return 1;
-           }},
+          {"slice", Bind<[](at::Tensor x, int64_t begin, int64_t end, std::optional<int64_t> step) {
+             return x.slice(0, begin, end, step.value_or(1));
+           }>},
+          {"index", Bind<[](at::Tensor x, std::vector<int64_t> rows) {
+             return x.index_select(
+                 0, at::tensor(rows, x.options().dtype(at::kLong).requires_grad(false)));
+           }>},
+          {"masked",
+           Bind<[](at::Tensor x, at::Tensor mask) { return x.masked_select(mask.to(at::kBool)); }>},
+          {"tolist", Bind<[](lua_State* state, at::Tensor x) {
+             PushNested(state, x.detach().to(at::kCPU, at::kDouble));
+             return Pushed{1};
+           }>},
           {"requires_grad", Bind<[](at::Tensor x) { return x.requires_grad(); }>},
           {"backward", Bind<[](at::Tensor loss, std::optional<at::Tensor> joined) {
              Backward(loss, joined);
@@ -228,9 +246,9 @@ void OpenTensor(lua_State* L) {
   RegisterTensor(L);
   PushModule(L, "moonring",
              {
-                 {"scope", &Scope},
-                 {"no_grad", &NoGrad},
-                 {"tensor", &MakeTensor},
+                 {"scope", BindRaw<&Scope, kAnyNumber>},
+                 {"no_grad", BindRaw<&NoGrad, kAnyNumber>},
+                 {"tensor", BindRaw<&MakeTensor, 2>},
                  {"cat", Bind<[](std::vector<at::Tensor> rows) {
                     TORCH_CHECK_VALUE(!rows.empty(), "cat: wanted at least one tensor, got none");
                     return at::cat(rows);

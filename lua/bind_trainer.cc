@@ -149,26 +149,19 @@ std::shared_ptr<trainer::States> MakeStates(std::shared_ptr<trainer::Zero> zero,
       trainer::States::Create(std::move(zero), list.parameters, held.has_value() ? std::optional(DtypeNamed(*held)) : std::nullopt));
 }
 
-int StatesNorms(lua_State* L) {
-  const std::shared_ptr<trainer::States> states = Class<trainer::States>::Read(L, 1);
-  const std::vector<double> norms = comm::ValueOrThrow(states->Norms());
-  lua_newtable(L);
-  for (size_t i = 0; i < norms.size(); ++i) {
-    lua_pushnumber(L, norms[i]);
-    lua_setfield(L, -2, states->shards()[i]->name().c_str());
-  }
-  return 1;
+std::map<std::string, double> StatesNorms(trainer::States& states) {
+  const std::vector<double> norms = comm::ValueOrThrow(states.Norms());
+  std::map<std::string, double> by_name;
+  for (size_t i = 0; i < norms.size(); ++i) by_name[states.shards()[i]->name()] = norms[i];
+  return by_name;
 }
 
-int Norms(lua_State* L) {
-  const std::shared_ptr<ParameterList> list = Class<ParameterList>::Read(L, 1);
-  lua_newtable(L);
-  for (const auto& parameter : list->parameters) {
-    if (!parameter->trainable()) continue;
-    lua_pushnumber(L, trainer::GlobalNorm({parameter}));
-    lua_setfield(L, -2, parameter->name().c_str());
+std::map<std::string, double> Norms(ParameterList& list) {
+  std::map<std::string, double> by_name;
+  for (const auto& parameter : list.parameters) {
+    if (parameter->trainable()) by_name[parameter->name()] = trainer::GlobalNorm({parameter});
   }
-  return 1;
+  return by_name;
 }
 
 std::shared_ptr<trainer::MetricsLog> MakeLog(Options options) {
@@ -307,7 +300,7 @@ void OpenTrainer(lua_State* L) {
           {"sum_gradients", Bind<[](trainer::States& states) { return states.SumGradients(); }>},
           {"clip", Bind<&ClipStates>},
           {"norm", Bind<&NormOfStates>},
-          {"norms", &StatesNorms},
+          {"norms", Bind<&StatesNorms>},
           {"gradient", Bind<[](trainer::States& states, std::string name) { return states.Gradient(name); }>},
           {"publish", Bind<[](trainer::States& states) { return states.Publish(); }>},
           {"clear_gradients", Bind<[](trainer::States& states) { states.ClearGradients(); }>},
@@ -374,7 +367,7 @@ void OpenTrainer(lua_State* L) {
                  {"sum_gradients", Bind<[](ParameterList& list, comm::Mesh& mesh) { return trainer::SumGradients(list.parameters, mesh.world()); }>},
                  {"clip_gradients", Bind<&ClipGradients>},
                  {"global_norm", Bind<[](ParameterList& list) { return trainer::GlobalNorm(list.parameters); }>},
-                 {"norms", &Norms},
+                 {"norms", Bind<&Norms>},
                  {"heat_map", Bind<&WriteHeatMap>},
                  {"log", Bind<&MakeLog>},
                  {"progress", Bind<&MakeProgress>},

@@ -11,6 +11,8 @@
 
 #include <lua.hpp>
 
+#include "lua/stack.h"
+
 namespace moonring::lua {
 
 void OpenTensor(lua_State* L);
@@ -27,7 +29,7 @@ void OpenSafetensors(lua_State* L);
 void RegisterCheckpoint(lua_State* L);
 
 // Pushes a new table of functions, named "module.name" for the guard's messages.
-void PushModule(lua_State* L, const char* module, std::initializer_list<luaL_Reg> functions);
+void PushModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions);
 
 // "fp32", "fp64", "bf16", "int64", "bool"; throws for any other.
 at::ScalarType DtypeNamed(const std::string& name);

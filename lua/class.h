@@ -34,22 +34,25 @@ class Class {
  public:
   using Handle = std::shared_ptr<T>;
 
-  static void Register(lua_State* L, const char* name, std::initializer_list<luaL_Reg> methods) {
+  static void Register(lua_State* L, const char* name,
+                       std::initializer_list<NamedFunction> methods) {
     lua_pushlightuserdata(L, Key());
     lua_newtable(L);
     lua_pushstring(L, name);
     lua_setfield(L, -2, "__name");
     lua_pushcfunction(L, &Collect);
     lua_setfield(L, -2, "__gc");
+    NameFunction(L, &Close, absl::StrCat(name, ":close").c_str());
     lua_pushcfunction(L, &Close);
     lua_setfield(L, -2, "close");
     lua_pushcfunction(L, &ToString);
     lua_setfield(L, -2, "__tostring");
-    for (const luaL_Reg& method : methods) {
-      NameFunction(L, method.func, absl::StrCat(name, ":", method.name).c_str());
-      lua_pushcfunction(L, method.func);
-      if (std::strcmp(method.name, "__tostring") == 0) lua_pushcclosure(L, &ToString, 1);  // which knows what to say of a closed one
-      lua_setfield(L, -2, method.name);
+    for (const auto& [method, bound] : methods) {
+      NameFunction(L, bound.function, absl::StrCat(name, ":", method).c_str());
+      lua_pushcfunction(L, bound.function);
+      // ToString knows what to say of a closed one.
+      if (std::strcmp(method, "__tostring") == 0) lua_pushcclosure(L, &ToString, 1);
+      lua_setfield(L, -2, method);
     }
     SetIndex(L);
     lua_pushvalue(L, -1);
@@ -140,6 +143,7 @@ class Class {
     return 0;
   }
   static int Close(lua_State* L) {
+    if (HasMoreArguments(L, 1)) RefuseArguments(L, 1);
     Handle* handle = Test(L, 1);
     if (handle == nullptr) luaL_typerror(L, 1, Name(L).c_str());
     handle->reset();

@@ -51,7 +51,8 @@ typedef enum moonring_code {
 
 typedef enum moonring_log_kind {
   MOONRING_LOG_OUTPUT = 0, /* what a script prints */
-  MOONRING_LOG_NOTE = 1,   /* what Moonring tells of a run, and a script of errors */
+  MOONRING_LOG_NOTE = 1, /* what Moonring tells of a run, and a script of errors; after an error of
+                            the script's the calls that led to it */
   MOONRING_LOG_WARNING = 2 /* LibTorch's warnings */
 } moonring_log_kind;
 

@@ -7,7 +7,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "comm/memory_account.h"
 #include "comm/torch_status.h"
 #include "lua/native_stack.h"
@@ -16,18 +19,6 @@ namespace moonring::lua {
 namespace {
 
 const char kNames = 0;  // its address is the registry key of the table function -> name
-
-// "script.lua:12: " for the innermost Lua function that is not Moonring's own; "" where there is none.
-std::string UserPlace(lua_State* L) {
-  lua_Debug frame;
-  for (int level = 0; lua_getstack(L, level, &frame); ++level) {
-    lua_getinfo(L, "Sl", &frame);
-    if (frame.currentline > 0 && std::strncmp(frame.source, kOwnChunk, std::strlen(kOwnChunk)) != 0) {
-      return absl::StrCat(frame.short_src, ":", frame.currentline, ": ");
-    }
-  }
-  return "";
-}
 
 std::string NameOf(lua_State* L, lua_CFunction function) {
   lua_pushlightuserdata(L, const_cast<char*>(&kNames));
@@ -43,6 +34,35 @@ std::string NameOf(lua_State* L, lua_CFunction function) {
   return name;
 }
 
+// The bound function that runs, and how many arguments it was given beside the object that a method
+// is of.
+struct RunningCall {
+  std::string name;
+  bool is_method = false;
+  int arguments = 0;
+};
+
+RunningCall Running(lua_State* L) {
+  RunningCall call;
+  int top = lua_gettop(L);
+  while (top > 0 && lua_isnil(L, top)) --top;
+  lua_Debug frame;
+  if (lua_getstack(L, 0, &frame) && lua_getinfo(L, "f", &frame)) {
+    call.name = NameOf(L, lua_tocfunction(L, -1));
+    lua_pop(L, 1);
+  }
+  call.is_method = absl::StrContains(absl::StripSuffix(call.name, ": "), ":");
+  call.arguments = top - call.is_method;
+  return call;
+}
+
+// The name is in the text only where the guard says the message alone.
+[[noreturn]] void Refuse(lua_State* L, const RunningCall& call, absl::string_view wanted) {
+  throw comm::StatusError(absl::InvalidArgumentError(
+      absl::StrCat(ScriptPlace(L).empty() ? call.name : "", "wanted ", wanted, ", got ",
+                   call.arguments, call.arguments == 1 ? " argument" : " arguments")));
+}
+
 int Guarded(lua_State* L, lua_CFunction function) {
   absl::Status status;
   try {
@@ -55,7 +75,7 @@ int Guarded(lua_State* L, lua_CFunction function) {
   }
   {
     // The place and the function are for who wrote the script; a command of the host's own says the message alone.
-    const std::string place = UserPlace(L);
+    const std::string place = ScriptPlace(L);
     const std::string text =
         absl::StrCat(place, place.empty() ? "" : NameOf(L, function), absl::StatusCodeToString(status.code()), ": ", status.message());
     lua_pushlstring(L, text.data(), text.size());
@@ -66,6 +86,18 @@ int Guarded(lua_State* L, lua_CFunction function) {
 
 }  // namespace
 
+std::string ScriptPlace(lua_State* L) {
+  lua_Debug frame;
+  for (int level = 0; lua_getstack(L, level, &frame); ++level) {
+    lua_getinfo(L, "Sl", &frame);
+    if (frame.currentline > 0 &&
+        std::strncmp(frame.source, kOwnChunk, std::strlen(kOwnChunk)) != 0) {
+      return absl::StrCat(frame.short_src, ":", frame.currentline, ": ");
+    }
+  }
+  return "";
+}
+
 void InstallGuard(lua_State* L) {
   lua_pushlightuserdata(L, reinterpret_cast<void*>(&Guarded));
   const bool installed = luaJIT_setmode(L, -1, LUAJIT_MODE_WRAPCFUNC | LUAJIT_MODE_ON) != 0;
@@ -74,6 +106,19 @@ void InstallGuard(lua_State* L) {
   lua_pushlightuserdata(L, const_cast<char*>(&kNames));
   lua_newtable(L);
   lua_rawset(L, LUA_REGISTRYINDEX);
+}
+
+void RefuseArguments(lua_State* L, std::vector<std::string> wanted) {
+  const RunningCall call = Running(L);
+  if (call.is_method && !wanted.empty()) wanted.erase(wanted.begin());
+  Refuse(L, call,
+         wanted.empty() ? "no arguments" : absl::StrCat("(", absl::StrJoin(wanted, ", "), ")"));
+}
+
+void RefuseArguments(lua_State* L, int most) {
+  const RunningCall call = Running(L);
+  most -= call.is_method;
+  Refuse(L, call, most == 0 ? "no arguments" : absl::StrCat("at most ", most));
 }
 
 void NameFunction(lua_State* L, lua_CFunction function, const char* name) {

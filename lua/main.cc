@@ -158,6 +158,13 @@ int Run(int argc, char** argv) {
     if (std::find(known.begin(), known.end(), path) == known.end()) {
       return Fail(kUsage, absl::StrCat("no file and no command '", path, "'", comm::DidYouMean(path, known), "; commands: ", absl::StrJoin(known, ", ")));
     }
+    const std::vector<std::string>& words = line->arguments;
+    if (std::any_of(words.begin(), words.end(),
+                    [](const std::string& word) { return word == "--help" || word == "-h"; })) {
+      line->arguments = {path};
+      line->ranks = 0;
+      path = "help";
+    }
     chunk = absl::StrCat(kOwnChunk, "scripts/", path);
     path = assets->script(path);
   }

@@ -3,11 +3,16 @@
 
 // Values between Lua's stack and C++, by type.
 //
-//   Value<T>::Read(L, index)   the argument at `index` as a T, or a Lua error that names what was wanted and what came
-//   Value<T>::Push(L, value)   pushes it; returns how many values it pushed
+//   Value<T>::Read(L, index)   the argument at `index` as a T, or a Lua error that names what was
+//   wanted and what came Value<T>::Push(L, value)   pushes it; returns how many values it pushed
 //
-// Scalars, strings, std::optional, std::vector (a Lua list) and std::tuple (several results) are here; bound classes
-// add themselves in class.h. absl::Status and StatusOr push nothing or their value, and throw where they are bad.
+// Scalars, strings, std::optional, std::vector (a Lua list) and std::tuple (several results) are
+// here; bound classes add themselves in class.h. absl::Status and StatusOr push nothing or their
+// value, and throw where they are bad.
+//
+// What scripts call is a Bound, made by Bind or BindRaw. It refuses arguments beyond those that it
+// takes: one that is dropped in silence is a wish that is not met (x:sum(1) would add up
+// everything). A nil at the end is no argument.
 
 #include <cmath>
 #include <cstdint>
@@ -25,6 +30,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comm/torch_status.h"
+#include "lua/guard.h"
 
 namespace moonring::lua {
 
@@ -162,6 +168,19 @@ namespace internal {
 template <typename T>
 using Bare = std::remove_cv_t<std::remove_reference_t<T>>;
 
+template <typename T>
+struct IsOptional : std::false_type {};
+template <typename T>
+struct IsOptional<std::optional<T>> : std::true_type {
+  using Inner = T;
+};
+template <typename T>
+struct IsShared : std::false_type {};
+template <typename T>
+struct IsShared<std::shared_ptr<T>> : std::true_type {
+  using Inner = T;
+};
+
 // The object behind a handle, held for the length of the call: a callback, or a metamethod of an options table, may close the handle meanwhile.
 template <typename T>
 struct Held {
@@ -181,8 +200,41 @@ auto Argument(lua_State* L, int& index) {
   }
 }
 
+// What a parameter is called in the message about too many of them.
+template <typename T>
+std::string WordFor(lua_State* L) {
+  using B = Bare<T>;
+  if constexpr (IsOptional<B>::value) {
+    return WordFor<typename IsOptional<B>::Inner>(L) + "?";
+  } else if constexpr (IsShared<B>::value) {
+    return Class<std::remove_const_t<typename IsShared<B>::Inner>>::Name(L);
+  } else if constexpr (std::is_lvalue_reference_v<T> &&
+                       !std::is_const_v<std::remove_reference_t<T>>) {
+    return Class<B>::Name(L);
+  } else if constexpr (requires { Value<B>::kWord; }) {
+    return Value<B>::kWord;
+  } else if constexpr (requires { Value<B>::kStringOrTable; }) {
+    return "string or table";
+  } else {
+    return std::is_same_v<B, bool>          ? "boolean"
+           : std::is_integral_v<B>          ? "integer"
+           : std::is_floating_point_v<B>    ? "number"
+           : std::is_same_v<B, std::string> ? "string"
+                                            : "table";
+  }
+}
+
+template <typename... Args>
+std::vector<std::string> WordsFor([[maybe_unused]] lua_State* L) {
+  std::vector<std::string> words;
+  ((std::is_same_v<Args, lua_State*> ? void() : words.push_back(WordFor<Args>(L))), ...);
+  return words;
+}
+
 template <typename Result, typename... Args>
 int Apply(lua_State* L, Result (*function)(Args...)) {
+  constexpr int kMost = (0 + ... + !std::is_same_v<Args, lua_State*>);
+  if (HasMoreArguments(L, kMost)) RefuseArguments(L, WordsFor<Args...>(L));
   int index = 1;
   // Braces fix the order: the arguments are read from left to right.
   std::tuple<decltype(Argument<Args>(L, index))...> arguments{Argument<Args>(L, index)...};
@@ -196,11 +248,45 @@ int Apply(lua_State* L, Result (*function)(Args...)) {
 
 }  // namespace internal
 
-// A lua_CFunction out of a captureless lambda or a function: Bind<[](int64_t a, std::string b) { return a; }>.
+// A function that scripts call; explicit, so that none is registered which does not look how much
+// it was given.
+struct Bound {
+  constexpr explicit Bound(lua_CFunction of) : function(of) {}
+  lua_CFunction function;
+};
+
+// The same under its name, in a class or a module.
+struct NamedFunction {
+  const char* name;
+  Bound bound;
+};
+
+namespace internal {
+
 template <auto F>
-int Bind(lua_State* L) {
-  return internal::Apply(L, +F);
+int Call(lua_State* L) {
+  return Apply(L, +F);
 }
+
+template <auto F, int kMost>
+int CallRaw(lua_State* L) {
+  static_assert(std::is_same_v<decltype(+F), lua_CFunction>);
+  if (HasMoreArguments(L, kMost)) RefuseArguments(L, kMost);
+  return F(L);
+}
+
+}  // namespace internal
+
+// Out of a captureless lambda or a function: Bind<[](int64_t a, std::string b) { return a; }>.
+template <auto F>
+inline constexpr Bound Bind{&internal::Call<F>};
+
+// Out of a lua_CFunction, which reads its arguments itself: so many at the most, the object of a
+// method among them.
+template <auto F, int kMost>
+inline constexpr Bound BindRaw{&internal::CallRaw<F, kMost>};
+
+inline constexpr int kAnyNumber = std::numeric_limits<int>::max();
 
 }  // namespace moonring::lua
 

@@ -5,14 +5,21 @@
 #include <vector>
 
 #include "comm/confinement.h"
+#include "comm/memory_account.h"
 
 namespace moonring::lua {
 namespace {
 
 constexpr size_t kCollectEach = size_t{1} << 30;  // bytes
 
+struct NotedWeight {
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+  std::string refusal;
+};
+
 struct TensorBook {
   size_t charged = 0;
+  std::vector<NotedWeight> weights;
   std::vector<std::vector<std::weak_ptr<TensorHandle>>> scopes;
 };
 
@@ -88,6 +95,27 @@ int Scope(lua_State* L) {
     if (auto* handle = Class<TensorHandle>::Test(L, i); handle != nullptr && *handle != nullptr) scope.Keep(*handle);
   }
   return lua_gettop(L);
+}
+
+void NoteWeight(lua_State* L, const at::Tensor& weight, std::string refusal) {
+  const c10::StorageImpl* const storage = weight.storage().unsafeGetStorageImpl();
+  std::vector<NotedWeight>& all = Book(L).weights;
+  std::erase_if(all, [&](const NotedWeight& one) {
+    return one.storage.expired() || one.storage._unsafe_get_target() == storage;
+  });
+  all.push_back({weight.storage().getWeakStorageImpl(), std::move(refusal)});
+}
+
+int CopyInto(lua_State* L) {
+  const at::Tensor into = Value<at::Tensor>::Read(L, 1), from = Value<at::Tensor>::Read(L, 2);
+  for (const NotedWeight& one : Book(L).weights) {
+    if (one.storage._unsafe_get_target() != into.storage().unsafeGetStorageImpl()) continue;
+    TORCH_CHECK_VALUE(one.refusal.empty(), "copy_: ", one.refusal);
+    comm::CountWritten(comm::MemoryPart::kWeights, into);  // it may be a file's pages until now
+  }
+  into.copy_(from);
+  lua_settop(L, 1);
+  return 1;
 }
 
 at::Tensor Value<at::Tensor>::Read(lua_State* L, int index) {

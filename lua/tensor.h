@@ -30,6 +30,13 @@ struct TensorHandle {
 // Must run before any tensor is pushed: the book of charged bytes and open scopes, one a state.
 void OpenTensorBook(lua_State* L);
 
+// Tells copy_ that this storage is a weight's. `refusal`: why nothing may be written into it, where it
+// is a copy of what lies elsewhere, so that a write would be lost; "": it may.
+void NoteWeight(lua_State* L, const at::Tensor& weight, std::string refusal);
+
+// copy_(into, from): writes in place, and returns the first.
+int CopyInto(lua_State* L);
+
 // The class and its operations (bind_tensor.cc).
 void RegisterTensor(lua_State* L);
 
@@ -38,6 +45,7 @@ int Scope(lua_State* L);
 
 template <>
 struct Value<at::Tensor> {
+  static constexpr const char* kWord = "Tensor";
   static at::Tensor Read(lua_State* L, int index);
   static int Push(lua_State* L, const at::Tensor& tensor);  // nil where undefined
 };

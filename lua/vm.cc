@@ -6,15 +6,19 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <new>
 #include <stdexcept>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "comm/memory_account.h"
 #include "comm/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/guard.h"
+#include "lua/script_error.h"
 
 namespace moonring::lua {
 namespace {
@@ -78,25 +82,6 @@ void OpenLibraries(lua_State* L) {
   lua_pop(L, 2);
 }
 
-// The words of the error object on top: a script may raise a table of its own.
-std::string WordsOf(lua_State* L) {
-  if (const char* text = lua_tostring(L, -1)) return text;
-  const std::string type = luaL_typename(L, -1);
-  lua_getglobal(L, "tostring");
-  lua_pushvalue(L, -2);
-  const bool printed = luaL_getmetafield(L, -1, "__tostring") != 0;
-  if (printed) lua_pop(L, 1);
-  if (printed && lua_pcall(L, 1, 1, 0) == 0 && lua_tostring(L, -1) != nullptr) return lua_tostring(L, -1);
-  return absl::StrCat("the script raised a ", type);
-}
-
-int Traceback(lua_State* L) {
-  if (lua_type(L, 1) == LUA_TSTRING && std::getenv("MOONRING_TRACEBACK") != nullptr) {
-    luaL_traceback(L, L, lua_tostring(L, 1), 1);
-  }
-  return 1;
-}
-
 // Text that is no Lua; its message stands alone.
 class Unreadable : public std::exception {
  public:
@@ -122,7 +107,25 @@ struct BodyCall {
   const std::function<void(lua_State*)>& body;
   Host& host;
   ScriptError error;
+  std::string whole_traceback = {};
 };
+
+// The message handler of a body, over the BodyCall: the stack is still as it was where the error
+// was raised.
+int NoteFrames(lua_State* L) {
+  auto& call = *static_cast<BodyCall*>(lua_touserdata(L, lua_upvalueindex(1)));
+  try {
+    call.error.traceback = ScriptFrames(L);
+    if (std::getenv("MOONRING_TRACEBACK") != nullptr) {  // all of it, Moonring's own functions too
+      luaL_traceback(L, L, nullptr, 1);
+      call.whole_traceback = absl::StrCat("\n", lua_tostring(L, -1));
+      lua_pop(L, 1);
+    }
+  } catch (const std::bad_alloc&) {  // the error itself matters more
+    call.error.traceback.clear();
+  }
+  return 1;
+}
 
 int RunBody(lua_State* L) {
   auto& call = *static_cast<BodyCall*>(lua_touserdata(L, 1));
@@ -138,20 +141,25 @@ int RunBody(lua_State* L) {
 
 // The words of the error on top.
 std::string MessageOf(lua_State* L, int ended, const Host& host) {
-  if (ended != LUA_ERRMEM) return WordsOf(L);
+  if (ended != LUA_ERRMEM) return WordsOfError(L);
   const int64_t most = host.limits.confinement != nullptr ? host.limits.confinement->memory() : 0;
   return absl::StrCat(comm::OutOfMemory("scripts", 0), most > 0 ? absl::StrCat(", as --sandbox-memory allows ", most, " bytes") : "");
 }
 
 int RunBodyProtected(lua_State* L) {
   auto& call = *static_cast<BodyCall*>(lua_touserdata(L, 1));
-  lua_pushcfunction(L, &Traceback);
+  lua_pushlightuserdata(L, &call);
+  lua_pushcclosure(L, &NoteFrames, 1);
   lua_pushcfunction(L, &RunBody);
   lua_pushlightuserdata(L, &call);
   const int ended = lua_pcall(L, 1, 0, 2);
   if (ended == 0) return 0;
   call.error.message = MessageOf(L, ended, call.host);
   call.error.exit_code = ExitCode(call.error.message, call.host.started);
+  std::string& frames = call.error.traceback;
+  if (ended == LUA_ERRMEM || !AddsToMessage(frames, call.error.message, call.error.exit_code))
+    frames.clear();
+  if (!call.whole_traceback.empty()) frames = std::move(call.whole_traceback);
   return 0;
 }
 
@@ -304,7 +312,11 @@ ScriptError Vm::Protect(const std::function<void(lua_State*)>& body) {
 ScriptError Vm::RunAndClose(const std::function<void(lua_State*)>& body) {
   const comm::ConfinedScope confined(host_->limits.confinement != nullptr ? host_->limits.confinement : comm::CurrentConfinement());
   ScriptError error = Protect(body);
-  if (error.exit_code != 0 && host_->report) host_->report(error.message);
+  if (error.exit_code != 0 && host_->report) host_->report(error.message + error.traceback);
+  if (host_->embedded && host_->log) {
+    for (const absl::string_view line : absl::StrSplit(error.traceback, '\n', absl::SkipEmpty()))
+      host_->log(LogKind::kNote, std::string(line));
+  }
   for (; !host_->closers.empty(); host_->closers.pop_back()) host_->closers.back()(error.message);
   if (host_->embedded) lua_gc(state_.get(), LUA_GCCOLLECT, 0);  // a model that a run left would stay until the next one
   return error;
@@ -324,12 +336,12 @@ void EndIfCancelled(const Host& host) {
   if (host.limits.cancel != nullptr && host.limits.cancel->load() != Cancel::kNone) throw comm::StatusError(absl::CancelledError("the run was cancelled"));
 }
 
-void PushModule(lua_State* L, const char* module, std::initializer_list<luaL_Reg> functions) {
+void PushModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions) {
   lua_newtable(L);
-  for (const luaL_Reg& function : functions) {
-    NameFunction(L, function.func, absl::StrCat(module, ".", function.name).c_str());
-    lua_pushcfunction(L, function.func);
-    lua_setfield(L, -2, function.name);
+  for (const auto& [name, bound] : functions) {
+    NameFunction(L, bound.function, absl::StrCat(module, ".", name).c_str());
+    lua_pushcfunction(L, bound.function);
+    lua_setfield(L, -2, name);
   }
 }
 

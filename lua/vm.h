@@ -39,7 +39,8 @@ struct Host {
   // Take what would go to stdout and stderr, a line at a time, and what a run tells of its steps (JSON); empty: the streams, nobody.
   std::function<void(LogKind kind, const std::string& line)> log;
   std::function<void(const std::string& json)> progress;
-  // Takes why a run fails, before what it opened is closed: ranks wait for one another then. Empty: nobody.
+  // Takes why a run fails, with the script's traceback below, before what it opened is closed:
+  // ranks wait for one another then. Empty: nobody.
   std::function<void(const std::string& message)> report;
   bool own_script = false;           // what runs is one of Moonring's own, not a user's
   // What the host closes when the script has ended, the last opened first: never the collector, whose order nobody knows.
@@ -52,6 +53,8 @@ struct Host {
 struct ScriptError {
   int exit_code = 0;  // 0: the script ended well
   std::string message;
+  std::string traceback = {};  // "\n  sft.lua:12: in function 'loss'..", "" where the message says
+                               // it all (lua/script_error.h)
 };
 
 class Vm {

@@ -1,8 +1,9 @@
 --- DPO with every step in sight: copy this file to try an idea. The loss of a pair is -log sigmoid(beta x (chosen - rejected log-ratio to the reference)).
--- moonring -n 2 dpo model=DIR data=NAME dir=data sp=2
+-- moonring dpo model=DIR data=NAME dir=data sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data", template = "default", out = "runs/dpo",
   sp = 1, strategy = "zigzag-ring", batch = 16, epochs = 1, lr = 5e-6, beta = 0.1, cutoff = 2048, micro_tokens = 8192 }
+moonring.launch(opt.sp) -- starts the ranks, where -n or torchrun did not
 local mesh, checkpoint = moonring.comm.mesh { sp = opt.sp }, moonring.model.open(opt.model)
 local policy, reference = moonring.model.load(checkpoint), moonring.model.load(checkpoint, { frozen = true })
 local attention = moonring.attention.create { mesh = mesh, strategy = opt.strategy }

@@ -1,3 +1,5 @@
---- moonring help [COMMAND]: what there is; `help train` lists every key of a configuration.
+--- moonring help [COMMAND [KEY]]: what there is; `help train` lists every key of a configuration,
+-- `help train KEY` tells all of one.
 local moonring = require "moonring"
-print(moonring.help.text(arg[1]))
+if #arg > 2 then moonring.config.fail "usage: moonring help [COMMAND [KEY]]" end
+print(moonring.help.text(arg[1], arg[2]))

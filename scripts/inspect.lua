@@ -1,5 +1,6 @@
 --- moonring inspect MODEL [tokens=N]: what a model is: family, parameters by part, dtype, tokenizer, and the memory to train it.
--- MODEL: a Hugging Face folder, a .gguf file, or builtin:smollm2. Reads headers alone, no weights. tokens: of a micro-batch on one rank (4096).
+-- MODEL: a Hugging Face folder, a .gguf file, builtin:smollm2, or a config.json without its
+-- weights. Reads headers alone, no weights. tokens: of a micro-batch on one rank (4096).
 local moonring = require "moonring"
 local path = table.remove(arg, 1)
 if not path or path:find "=" then moonring.config.fail("usage: moonring inspect MODEL [tokens=N]") end
@@ -7,5 +8,6 @@ local config = moonring.config.load(nil, arg, {
   { "tokens", "int", 4096, "tokens of a micro-batch on one rank" },
 })
 if config.tokens < 1 then moonring.config.fail("tokens: ", config.tokens, ", wanted 1 or more") end
-local checkpoint = moonring.model.open(path)
+local open = path:find "%.json$" and moonring.model.open_config or moonring.model.open
+local checkpoint = open(path)
 print(moonring.inspect.text(checkpoint, config.tokens))

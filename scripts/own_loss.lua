@@ -1,6 +1,6 @@
 --- A loss of one's own: focal loss, which looks away from tokens that the model already knows. The objective knows neither ranks nor accumulation; the
 -- runtime divides, once, by the count of the whole step, so that the numbers are the same for any sp, dp and micro-batches.
--- moonring -n 4 own_loss model=DIR data=NAME dir=data sp=2 micro_tokens=2048
+-- moonring own_loss model=DIR data=NAME dir=data sp=2 micro_tokens=2048
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data", template = "default", out = "",
   sp = 1, strategy = "zigzag-ring", batch = 16, steps = 10, lr = 5e-5, gamma = 2, cutoff = 2048, micro_tokens = 8192 }
@@ -16,6 +16,7 @@ local focal = {
   end,
 }
 
+moonring.launch(opt.sp) -- starts the ranks, where -n or torchrun did not
 local mesh, checkpoint = moonring.comm.mesh { sp = opt.sp }, moonring.model.open(opt.model)
 local model = moonring.model.load(checkpoint)
 local attention = moonring.attention.create { mesh = mesh, strategy = opt.strategy }

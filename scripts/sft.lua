@@ -1,8 +1,9 @@
 --- Supervised fine-tuning with every step in sight: copy this file to try an idea.
--- moonring -n 2 sft model=DIR data=NAME dir=data sp=2
+-- moonring sft model=DIR data=NAME dir=data sp=2
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data", template = "default", out = "runs/sft",
   sp = 1, strategy = "zigzag-ring", batch = 16, epochs = 3, lr = 5e-5, cutoff = 2048, micro_tokens = 8192 }
+moonring.launch(opt.sp) -- starts the ranks, where -n or torchrun did not
 local mesh, checkpoint = moonring.comm.mesh { sp = opt.sp }, moonring.model.open(opt.model)
 local model, tokenizer = moonring.model.load(checkpoint), moonring.data.tokenizer(checkpoint)
 local attention = moonring.attention.create { mesh = mesh, strategy = opt.strategy }

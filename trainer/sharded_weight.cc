@@ -1,5 +1,6 @@
 #include "trainer/sharded_weight.h"
 
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -57,6 +58,15 @@ at::Tensor ShardedWeight::Lease(at::ScalarType dtype) {
   return flight.whole.view(shape_).to(dtype);
 }
 
+void ShardedWeight::Write(const at::Tensor& whole) {
+  at::NoGradGuard no_grad;
+  const at::Tensor held =
+      whole.to(master_.scalar_type()).flatten();  // what is kept is of the masters
+  master_.copy_(held.narrow(0, begin(), master_.numel()));
+  Refresh();
+  if (kept_whole_.defined()) kept_whole_.view({-1}).copy_(held);
+}
+
 std::optional<comm::Communicator::Gathered> ShardedWeight::Refresh() {
   flight_.reset();  // begun before the update, for a lease that never came
   if (kept_part_.defined()) kept_part_.copy_(master_);
@@ -70,6 +80,20 @@ int64_t ShardedWeight::bytes() const {
   int64_t bytes = 0;
   for (const at::Tensor& tensor : {master_, kept_whole_, kept_part_}) bytes += tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0;
   return bytes;
+}
+
+void WriteWeight(comm::Parameter& parameter, const at::Tensor& whole) {
+  TORCH_CHECK_VALUE(whole.sizes() == parameter.shape(), parameter.name(),
+                    ": wanted a tensor of shape ", parameter.shape(), ", got ", whole.sizes());
+  at::NoGradGuard no_grad;
+  if (!parameter.away()) {
+    comm::CountWritten(comm::MemoryPart::kWeights, parameter.weight());
+    parameter.weight().copy_(whole);
+    return;
+  }
+  const auto home = std::dynamic_pointer_cast<ShardedWeight>(parameter.home());
+  TORCH_CHECK(home != nullptr, parameter.name(), ": its weight lies where nobody can write it");
+  home->Write(whole);
 }
 
 }  // namespace moonring::trainer

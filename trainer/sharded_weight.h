@@ -31,6 +31,9 @@ class ShardedWeight : public comm::WeightHome {
 
   void Fetch(at::ScalarType dtype) override;
   at::Tensor Lease(at::ScalarType dtype) override;
+  // Writes the weight: `whole` is of its shape, and the same on all ranks of the group, which need
+  // not meet for it.
+  void Write(const at::Tensor& whole);
 
   at::Tensor& master() { return master_; }  // [part], in the weight's dtype, anywhere
   void set_master(at::Tensor master) { master_ = std::move(master); }
@@ -58,6 +61,11 @@ class ShardedWeight : public comm::WeightHome {
   at::Tensor master_, kept_whole_, kept_part_;
   std::optional<Flight> flight_;
 };
+
+// Writes a parameter's weight, wherever it lies: what is leased from here on is of these numbers, and
+// so is the optimizer's master. Of a parted weight every rank calls it with the same. Not between a
+// forward and its backward. Throws where the shape is not the weight's.
+void WriteWeight(comm::Parameter& parameter, const at::Tensor& whole);
 
 }  // namespace moonring::trainer
 

@@ -8,6 +8,50 @@ local chat = {}
 local Chat = {}
 Chat.__index = Chat
 
+-- The base model of an adapter's folder, as adapter_config.json names it: a path, from here or from
+-- the folder.
+local function base_of(folder)
+  local file = folder .. "/adapter_config.json"
+  local told = system.json_decode(system.read(file), file)
+  local base = type(told) == "table" and told.base_model_name_or_path
+  if type(base) ~= "string" then
+    config.fail(file, ": wanted base_model_name_or_path, the model that it adapts")
+  end
+  for _, path in ipairs { base, folder .. "/" .. base } do
+    if base:find "^builtin:" or system.exists(path) then return path end
+  end
+  config.fail(file, ": its base model '", base, "' is not here; model_name_or_path=DIR says where")
+end
+
+local INFER_DTYPE = { "infer_dtype", "string", "auto", "the dtype of the weights",
+  choices = { "auto", "float32", "bfloat16" }, others = { "float16" } }
+
+--- What to talk with, of the first word of `moonring chat` and those after it: a model; the folder
+-- of an adapter, with its base; or a YAML with model_name_or_path, as LLaMA-Factory's for
+-- inference.
+function chat.configuration(path, words)
+  local yaml = path:find "%.ya?ml$"
+  local c = config.load(yaml and path or nil, words, { INFER_DTYPE })
+  if c.infer_dtype == "bfloat16" and not c.bf16 then c.pure_bf16 = true end
+  if yaml then
+    config.require_keys(c, { "model_name_or_path" })
+    return c
+  end
+  local function has(name) return system.exists(path .. "/" .. name) end
+  if has "config.json" or not has "adapter_config.json" then
+    local other = c.model_name_or_path
+    if other then config.fail("model_name_or_path=", other, ": ", path, " is the model already") end
+    c.model_name_or_path = path
+    return c
+  end
+  c.model_name_or_path = c.model_name_or_path or base_of(path)
+  local adapters = {}
+  for i, one in ipairs(c.adapter_name_or_path or {}) do adapters[i] = one end
+  adapters[#adapters + 1] = path
+  c.adapter_name_or_path = adapters
+  return c
+end
+
 -- The ids that end an answer by generation_config.json: eos_token_id, one or several.
 local function generation_stops(checkpoint)
   local text = checkpoint:companion "generation_config.json"

@@ -3,6 +3,7 @@
 -- gives the folder its name. What fails on the way costs this checkpoint alone: the run says so and goes on.
 local config = require "moonring.config"
 local nonfinite = require "moonring.nonfinite"
+local options = require "moonring.options"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -33,15 +34,19 @@ end
 --- Options: dir, limit (absent: all are kept), metric (absent: none is best; else a metric of the evaluation, "loss", with or without "eval_"), greater (is better; absent: unless
 -- it ends in "loss"), mesh, save (a function that writes a checkpoint into a folder and returns the names of the files that are this rank's alone; all ranks call it), say (takes a
 -- line for the log).
-function checkpoints.new(options)
-  local metric = options.metric and (options.metric:find "^eval_" and options.metric or "eval_" .. options.metric)
-  local greater = options.greater
+function checkpoints.new(given)
+  options.check("checkpoints.new", given, { dir = "string", limit = "number?", metric = "string?",
+    greater = "boolean?", mesh = "any", save = "function", say = "function" })
+  local metric = given.metric
+  if metric and not metric:find "^eval_" then metric = "eval_" .. metric end
+  local greater = given.greater
   if metric and greater == nil then greater = not metric:find "loss$" end
-  for _, name in ipairs(options.mesh:rank() == 0 and system.list(options.dir) or {}) do
-    if name:find "^checkpoint%-%d+%.partial$" or name:find "^checkpoint%-%d+%.removed$" then system.remove(options.dir .. "/" .. name) end -- of a run that died as it saved
+  for _, name in ipairs(given.mesh:rank() == 0 and system.list(given.dir) or {}) do
+    local died = name:find "^checkpoint%-%d+%.partial$" or name:find "^checkpoint%-%d+%.removed$"
+    if died then system.remove(given.dir .. "/" .. name) end -- of a run that died as it saved
   end
-  return setmetatable({ dir = options.dir, limit = options.limit, metric = metric, greater = greater, mesh = options.mesh, write = options.save, say = options.say, kept = {}, stale = 0 },
-    Checkpoints)
+  return setmetatable({ dir = given.dir, limit = given.limit, metric = metric, greater = greater,
+    mesh = given.mesh, write = given.save, say = given.say, kept = {}, stale = 0 }, Checkpoints)
 end
 
 --- Takes an evaluation's numbers (by their "eval_" names) at a step: whether they are the best so far. `stale` counts the evaluations since the best.

@@ -3,6 +3,7 @@ local checkpoints = require "moonring.checkpoints"
 local config = require "moonring.config"
 local datasets = require "moonring.datasets"
 local deepspeed = require "moonring.deepspeed"
+local keys = require "moonring.keys"
 local objectives = require "moonring.native.objectives"
 local resume = require "moonring.resume"
 local run = require "moonring.run"
@@ -10,10 +11,10 @@ local system = require "moonring.native.system"
 
 local checks = {}
 
-local function at_least(c, bounds)
-  for name, least in pairs(bounds) do
-    if c[name] and not (c[name] >= least) then config.fail(name, ": wanted ", least == 0 and "0 or more" or "at least " .. least, ", got ", c[name]) end
-  end
+local function at_least(c, name, least)
+  if not c[name] or c[name] >= least then return end
+  local wanted = least == 0 and "0 or more" or "at least " .. least
+  config.fail(name, ": wanted ", wanted, ", got ", c[name])
 end
 
 local function between(c, name, least, most)
@@ -30,11 +31,15 @@ local function belongs(c, names, holds, where)
 end
 
 local function numbers(c)
-  at_least(c, { sequence_parallel_size = 1, per_device_train_batch_size = 1, per_device_eval_batch_size = 1, gradient_accumulation_steps = 1, logging_steps = 1,
-    cutoff_len = 1, micro_batch_tokens = 1, tile_mib = 0, preprocessing_num_workers = 1, num_train_epochs = 0, learning_rate = 0, max_grad_norm = 0, ddp_timeout = 0, val_size = 0, save_total_limit = 1, max_restarts = 0,
-    early_stopping_steps = 1, lora_rank = 1, neftune_noise_alpha = 0, kto_chosen_weight = 0, kto_rejected_weight = 0, pref_ftx = 0, pref_bco_weight = 0 })
-  between(c, "label_smoothing_factor", 0, 1)
-  between(c, "lora_dropout", 0, 1)
+  for _, section in ipairs(keys) do
+    for _, row in ipairs(section.rows) do
+      if row.most then
+        between(c, row[1], row.least, row.most)
+      elseif row.least then
+        at_least(c, row[1], row.least)
+      end
+    end
+  end
   for _, name in ipairs { "eval_steps", "save_steps" } do
     local value = c[name]
     if value and (value <= 0 or (value >= 1 and value ~= math.floor(value))) then config.fail(name, ": wanted a part of all steps below 1 or a whole number, got ", value) end
@@ -97,7 +102,7 @@ local function finetuning(c)
 end
 
 local function states(c)
-  between(c, "zero_stage", 0, 3)
+  between(c, "zero_stage", 0, 3) -- which a DeepSpeed file may have said
   if c.offload_optimizer and c.optim == "sgd" then config.fail("offload_optimizer: optim sgd has no state") end
   if c.offload_dir and c.offload_optimizer ~= "disk" then config.fail("offload_dir is for offload_optimizer: disk alone") end
   if c.offload_dir and not system.is_folder(c.offload_dir) then config.fail("offload_dir: ", c.offload_dir, " is no folder") end

@@ -27,6 +27,45 @@ local function key_lines()
   return table.concat(lines, "\n")
 end
 
+local function bounds(row)
+  if row.most then return ("%g to %g"):format(row.least, row.most) end
+  return row.least and (row.least == 0 and "0 or more" or "at least " .. row.least)
+end
+
+local RESUME = { free = "may change", told = "may change, and the log says so",
+  refused = "stays as it was" }
+
+-- All there is to say of one key.
+local function key_text(name)
+  local names = {}
+  for _, section in ipairs(keys) do
+    for _, row in ipairs(section.rows) do
+      names[#names + 1] = row[1]
+      if row[1] == (keys.aliases[name] or name) then
+        local alias = name ~= row[1] and (", which %s is another name of"):format(name) or ""
+        local lines = { row[1] .. alias .. ": " .. row[4] }
+        local function say(what, text)
+          if text then lines[#lines + 1] = ("  %-9s %s"):format(what, text) end
+        end
+        say("type", row[2])
+        say("default", row[3] == system.null and "none" or show(row[3]))
+        say("bounds", bounds(row))
+        say("values", row.choices and table.concat(row.choices, ", "))
+        say("accepted", row.only and "the default alone: " .. row.only)
+        local idle = row.ignored or row.warned
+        say("effect", idle and "none" .. (idle ~= "" and ": " .. idle or ""))
+        local acts = not idle and not row.only
+        say("resumed", acts and "in a run that goes on it " .. RESUME[row.resume or "refused"])
+        say("section", section.title)
+        return table.concat(lines, "\n")
+      end
+    end
+  end
+  for alias in pairs(keys.aliases) do names[#names + 1] = alias end
+  local near = system.did_you_mean(name, names)
+  config.fail("no key '", name, "'", near, "; moonring help train lists them")
+end
+
 --- The comment that a script opens with.
 local function about(name)
   local lines = {}
@@ -38,14 +77,26 @@ local function about(name)
   return table.concat(lines, "\n")
 end
 
-function help.text(command)
+-- The keys of a script that reads them by moonring.flags; "" of any other.
+local function flags_of(name)
+  local block = system.read(system.script_path(name)):match "moonring%.flags (%b{})"
+  if not block then return "" end
+  return "\n\nKeys and their defaults:" .. block:sub(2, -2):gsub("moonring%.", ""):gsub("%s+", " ")
+end
+
+function help.text(command, key)
+  if key and command ~= "train" then
+    config.fail("help ", command, " ", key, ": wanted one word; moonring help train KEY: of a key")
+  end
+  if key then return key_text(key) end
   if command == "templates" then return table.concat(templates.names(), "\n") end
   if command then
     local known = system.commands()
     local found = false
     for _, name in ipairs(known) do found = found or name == command end
     if not found then config.fail("no command '", command, "'", system.did_you_mean(command, known), "; commands: ", table.concat(known, ", ")) end
-    return about(command) .. (command == "train" and "\n\nKeys: name, type, default, meaning" .. key_lines() or "")
+    local list = command == "train" and "\n\nKeys: name, type, default, meaning" .. key_lines()
+    return about(command) .. (list or flags_of(command))
   end
   local lines = { "moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND [arguments...]", "" }
   for _, option in ipairs {
@@ -63,7 +114,9 @@ function help.text(command)
     local text = (about(name) .. " "):gsub("\n", " "):gsub("^moonring [%w_]+[^:]*: ", "")
     lines[#lines + 1] = ("  %-12s %s"):format(name, text:match "^(.-)%. " or text)
   end
-  lines[#lines + 1] = "\nmoonring help COMMAND says more; help train lists every key of a configuration, help templates the chat templates."
+  lines[#lines + 1] = "\nmoonring help COMMAND, or COMMAND --help, says more; help train lists "
+    .. "every key of a configuration,\nhelp train KEY tells all of one, help templates lists the chat "
+    .. "templates."
   return table.concat(lines, "\n")
 end
 

@@ -20,6 +20,7 @@ local moonring = {
   trainer = require "moonring.native.trainer",
   safetensors = require "moonring.native.safetensors",
   config = config,
+  options = require "moonring.options",
   checks = require "moonring.checks",
   agreement = require "moonring.agreement",
   objective = require "moonring.objective",

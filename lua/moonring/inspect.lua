@@ -61,14 +61,17 @@ function inspect.text(checkpoint, tokens)
   if facts.experts > 0 then say("experts      %d of %d, %d of them for a token", facts.experts, facts.expert_intermediate_size, facts.experts_chosen) end
   if facts.sliding_layers > 0 then say("window       %d tokens in %d of %d layers", facts.window, facts.sliding_layers, facts.layers) end
   say("context      %s positions; rotary embedding: %s", grouped(facts.max_position_embeddings), checkpoint:rope())
-  say("weights      %s in the files, %s%s", table.concat(facts.dtypes, " and "), gibibytes(facts.bytes), facts.tied and "; the head is the embedding" or "")
+  local held = "none are here: this is a configuration alone"
+  local dtypes = table.concat(facts.dtypes, " and ")
+  if dtypes ~= "" then held = ("%s in the files, %s"):format(dtypes, gibibytes(facts.bytes)) end
+  say("weights      %s%s", held, facts.tied and "; the head is the embedding" or "")
   local total, active = 0, 0
   for _, part in ipairs(checkpoint:parts()) do total, active = total + part.parameters, active + part.active end
   say("parameters   %s%s", grouped(total), active < total and ", " .. grouped(active) .. " of them for a token" or "")
   for _, part in ipairs(checkpoint:parts()) do say("  %-13s%18s  %5.1f%%", part.name, grouped(part.parameters), 100 * part.parameters / total) end
   local extra = checkpoint:extra_weights()
   if #extra > 0 then say("unused       %d tensors in the files, such as %s", #extra, extra[1]) end
-  lines[#lines + 1] = tokenizer_lines(checkpoint)
+  if dtypes ~= "" then lines[#lines + 1] = tokenizer_lines(checkpoint) end
   say("to train     on one rank, %s tokens at a time, AdamW, recompute: block", grouped(tokens))
   for _, recipe in ipairs(inspect.memory(checkpoint, tokens)) do
     say("  %-31s%11s of states, %11s of activations, %11s at most", recipe.name, gibibytes(recipe.states), gibibytes(recipe.activations), gibibytes(recipe.peak))

@@ -5,6 +5,7 @@
 --   only     the default alone is accepted: what else the key could ask for is refused, for the reason given
 --   ignored  accepted with any value: it changes nothing here, for the reason given
 --   warned   accepted with any value, and a line says that another one than the default changes nothing, and why
+--   least, most  bounds of a number, both included
 --   nullable null is a value beside the default: the key is then absent
 --   resume   what becomes of a run that goes on from a checkpoint under another value: "free" (nothing: the numbers are the same, or no one's), "told" (it goes on, and says so);
 --            absent or "refused": refused. A section may say it of all its rows
@@ -51,7 +52,9 @@ section("Model", {
   { "activation_offload", "string", null, "where blocks' inputs wait for their backward, with recompute: block or selective: cpu (host memory; on the CPU they are there anyway) or disk (in "
     .. "files without a name in activation_dir)", choices = { "cpu", "disk" }, resume = "free" },
   { "activation_dir", "string", null, "a folder on a disk for activation_offload: disk; absent: output_dir", resume = "free" },
-  { "tile_mib", "int", 64, "MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of logits at a time; 0: all rows at once", resume = "free" },
+  { "tile_mib", "int", 64,
+    "MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of "
+    .. "logits at a time; 0: all rows at once", least = 0, resume = "free" },
   { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },
   { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
   { "train_from_scratch", "bool", false, "random weights", only = later },
@@ -61,7 +64,8 @@ section("Model", {
 })
 
 section("Sequence parallel", {
-  { "sequence_parallel_size", "int", 1, "ranks that share one sequence; divides the number of ranks" },
+  { "sequence_parallel_size", "int", 1,
+    "ranks that share one sequence; divides the number of ranks", least = 1 },
   { "sequence_parallel_mode", "string", "zigzag-ring", "how attention is spread over them; auto: chosen for each micro-batch",
     choices = { "zigzag-ring", "ring", "ulysses", "all-gather", "llama3", "usp", "double-ring", "auto" } },
   { "sequence_parallel_ulysses_degree", "int", 0, "usp: ranks over which heads are split; 0: chosen" },
@@ -69,7 +73,9 @@ section("Sequence parallel", {
   { "placement", "string", "head_first", "usp: the axis whose ranks are neighbours, on one machine", choices = { "head_first", "context_first" } },
   { "double_ring_window", "int", 0, "double-ring: ranks of a window, a divisor of sequence_parallel_size; 0: those of a machine, or near its root" },
   { "shuffle_for_sequence_parallel", "bool", true, "shuffle before the cut", ignored = "the order never depends on sp; disable_shuffling turns it off" },
-  { "micro_batch_tokens", "int", null, "tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x per_device_train_batch_size" },
+  { "micro_batch_tokens", "int", null,
+    "tokens that one sequence-parallel group puts through one forward pass; absent: "
+    .. "cutoff_len x per_device_train_batch_size", least = 1 },
   { "memory_check", "string", "refuse", "where a run is foretold to take more memory than there is: refuse it before training, warn, or do not look (off)",
     choices = { "refuse", "warn", "off" } },
   { "memory_limit", "string", null, "memory that a rank may take by memory_check (80GiB, 500MB, ...); absent: what its machine has" },
@@ -80,7 +86,7 @@ section("Data", {
   { "eval_dataset", "list", null, "names of data sets to evaluate on; excludes val_size", resume = "free" },
   { "dataset_dir", "string", "data", "the folder of dataset_info.json", resume = "free" },
   { "template", "string", null, "the chat template: a name (moonring help templates) or a file of one's own (PATH.lua); absent: told from the model's chat_template, or empty" },
-  { "cutoff_len", "int", 2048, "tokens of an example, prompt and response, at most" },
+  { "cutoff_len", "int", 2048, "tokens of an example, prompt and response, at most", least = 1 },
   { "overlong", "string", "truncate", "what becomes of a longer example", choices = { "truncate", "drop", "error" } },
   { "train_on_prompt", "bool", false, "learn the prompt's tokens too" },
   { "mask_history", "bool", false, "learn the last turn alone" },
@@ -90,12 +96,17 @@ section("Data", {
     choices = { "concat", "interleave_under", "interleave_over", "interleave_once" } },
   { "interleave_probs", "list", null, "how likely each data set is to give the next row; absent: they take turns" },
   { "max_samples", "int", null, "rows of each data set at most" },
-  { "val_size", "float", 0.0, "examples held out for evaluation: below 1 a part of the data set, else their number" },
+  { "val_size", "float", 0.0,
+    "examples held out for evaluation: below 1 a part of the data set, else their number",
+    least = 0 },
   { "packing", "bool", null, "stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at cutoff_len - 1, as LLaMA-Factory does. Stage sft: LLaMA-Factory's rows of cutoff_len tokens, whose texts see each other. Without it documents are packed exactly" },
   { "neat_packing", "bool", false, "stage sft: rows of cutoff_len tokens as LLaMA-Factory forms them, each text by itself" },
   { "ignore_pad_token_for_loss", "bool", true, "no loss on padding", ignored = "there is no padding" },
   { "preprocessing_batch_size", "int", 1000, "rows that are joined or packed together (packing, neat_packing), or whose answers are exchanged (kto)" },
-  { "preprocessing_num_workers", "int", null, "threads that prepare rows; absent: the cores of this rank, 16 at most. Examples are the same for any number (LLaMA-Factory's, where rows are packed or mismatched, begin batches of their own)", resume = "free" },
+  { "preprocessing_num_workers", "int", null,
+    "threads that prepare rows; absent: the cores of this rank, 16 at most. Examples are "
+    .. "the same for any number (LLaMA-Factory's, where rows are packed or mismatched, begin "
+    .. "batches of their own)", least = 1, resume = "free" },
   { "dataloader_num_workers", "int", 0, "streaming: parts that each data set is read in, each with a buffer of its own, as the processes of LLaMA-Factory are; 0: one part. Else one thread prepares steps ahead, whatever this says", resume = "free" },
   { "dataloader_pin_memory", "bool", true, "pinned host memory", ignored = "" },
   { "dataloader_drop_last", "bool", false, "leave out what of an epoch fills no batch of per_device_train_batch_size x dp; a stream has every row, as in LLaMA-Factory" },
@@ -127,32 +138,40 @@ section("Method", {
   { "eaft_alpha", "float", 1.0, "of use_eaft_loss" },
   { "use_asft_loss", "bool", false, "ASFT's loss", only = later },
   { "label_smoothing_factor", "float", 0.0,
-    "stages pt and sft: this part of each target is spread over the vocabulary. Divided by the step's count like any loss (LLaMA-Factory's grows with accumulation)" },
-  { "neftune_noise_alpha", "float", null, "uniform noise of +-alpha / sqrt(tokens x hidden size) on the embeddings while training (NEFTune, arXiv 2310.05914); tokens: of the document" },
+    "stages pt and sft: this part of each target is spread over the vocabulary. Divided by "
+    .. "the step's count like any loss (LLaMA-Factory's grows with accumulation)",
+    least = 0, most = 1 },
+  { "neftune_noise_alpha", "float", null,
+    "uniform noise of +-alpha / sqrt(tokens x hidden size) on the embeddings while training "
+    .. "(NEFTune, arXiv 2310.05914); tokens: of the document", least = 0 },
   { "compute_accuracy", "bool", false, "stages pt and sft: accuracy of the tokens in evaluation; a reward model's is always there", resume = "free" },
-  { "early_stopping_steps", "int", null, "end after so many evaluations in a row without a better metric_for_best_model", resume = "free" },
+  { "early_stopping_steps", "int", null,
+    "end after so many evaluations in a row without a better metric_for_best_model",
+    least = 1, resume = "free" },
 })
 
 section("Preferences", {
   { "pref_loss", "string", "sigmoid", "stage dpo: the loss of a pair; its formula and source are in objectives/preference_losses.cc",
     choices = pref_losses },
   { "pref_beta", "float", 0.1, "how much a log-ratio to the reference weighs" },
-  { "pref_ftx", "float", 0.0, "weight of the chosen answer's own mean loss, added" },
-  { "pref_bco_weight", "float", 0.0, "weight of BCO's loss beside it" },
+  { "pref_ftx", "float", 0.0, "weight of the chosen answer's own mean loss, added", least = 0 },
+  { "pref_bco_weight", "float", 0.0, "weight of BCO's loss beside it", least = 0 },
   { "simpo_gamma", "float", 0.5, "SimPO's margin; used as simpo_gamma / pref_beta" },
   { "dpo_label_smoothing", "float", 0.0, "part of the pairs that are labelled wrongly: sigmoid (cDPO) and robust" },
   { "ld_alpha", "float", null, "weight of the tokens beyond the shorter answer's length (LD-DPO); not in the reference" },
-  { "kto_chosen_weight", "float", 1.0, "stage kto: weight of desired answers" },
-  { "kto_rejected_weight", "float", 1.0, "stage kto: weight of undesired ones" },
+  { "kto_chosen_weight", "float", 1.0, "stage kto: weight of desired answers", least = 0 },
+  { "kto_rejected_weight", "float", 1.0, "stage kto: weight of undesired ones", least = 0 },
   { "ref_model", "string", null, "the reference model; absent: the model as it is before training (LoRA: with its adapter off)" },
   { "ref_model_adapters", "list", null, "adapter folders merged into ref_model" },
   { "precompute_ref_log_probs", "bool", false, "compute the reference's log-probs once and keep them in output_dir; then no reference model is held", resume = "free" },
 })
 
 section("LoRA", {
-  { "lora_rank", "int", 8, "columns of the low-rank matrices" },
+  { "lora_rank", "int", 8, "columns of the low-rank matrices", least = 1 },
   { "lora_alpha", "int", null, "their product is scaled by lora_alpha / lora_rank; absent: 2 x lora_rank" },
-  { "lora_dropout", "float", 0.0, "of the adapter's input while training; none in stages dpo and kto, as in LLaMA-Factory" },
+  { "lora_dropout", "float", 0.0,
+    "of the adapter's input while training; none in stages dpo and kto, as in LLaMA-Factory",
+    least = 0, most = 1 },
   { "lora_target", "list", "all", "linear modules by name, or all of the blocks'" },
   { "additional_target", "list", null, "modules that learn whole beside the adapter and are saved with it: embed_tokens, lm_head, norm" },
   { "use_rslora", "bool", false, "scale by lora_alpha / sqrt(lora_rank)" },
@@ -173,10 +192,12 @@ section("Freeze", {
 })
 
 section("Optimization", {
-  { "per_device_train_batch_size", "int", 8, "examples of a micro-batch for each data-parallel rank", resume = "free" },
-  { "gradient_accumulation_steps", "int", 1, "micro-batches of a step", resume = "free" },
-  { "learning_rate", "float", 5e-5, "its peak", resume = "told" },
-  { "num_train_epochs", "float", 3.0, "passes over the data", resume = "told" },
+  { "per_device_train_batch_size", "int", 8,
+    "examples of a micro-batch for each data-parallel rank", least = 1, resume = "free" },
+  { "gradient_accumulation_steps", "int", 1,
+    "micro-batches of a step", least = 1, resume = "free" },
+  { "learning_rate", "float", 5e-5, "its peak", least = 0, resume = "told" },
+  { "num_train_epochs", "float", 3.0, "passes over the data", least = 0, resume = "told" },
   { "max_steps", "int", -1, "steps in all; above 0 it wins over num_train_epochs", resume = "told" },
   { "lr_scheduler_type", "string", "linear", "how the rate falls", choices = { "linear", "cosine", "cosine_with_restarts", "cosine_with_min_lr",
     "cosine_warmup_with_min_lr", "polynomial", "inverse_sqrt", "warmup_stable_decay", "constant", "constant_with_warmup" }, others = { "reduce_lr_on_plateau" }, resume = "told" },
@@ -189,7 +210,8 @@ section("Optimization", {
   { "adam_beta1", "float", 0.9, "AdamW's first moment", resume = "told" },
   { "adam_beta2", "float", 0.999, "AdamW's second moment", resume = "told" },
   { "adam_epsilon", "float", 1e-8, "AdamW's epsilon", resume = "told" },
-  { "max_grad_norm", "float", 1.0, "gradients of a larger norm are scaled down to it; 0: never", resume = "told" },
+  { "max_grad_norm", "float", 1.0,
+    "gradients of a larger norm are scaled down to it; 0: never", least = 0, resume = "told" },
   { "spike_clip", "string", null, "clip besides by the history of norms: zclip (arXiv 2504.02507) brings one that is more than 2.5 standard deviations above the running mean back towards it, after 25 steps",
     choices = { "zclip" }, resume = "told" },
   { "on_nonfinite", "string", "stop", "a step whose loss or gradient is NaN or infinite: stop before its update, or skip: leave it out, and say so (10 in a row stop the run)", choices = { "stop", "skip" }, resume = "told" },
@@ -197,7 +219,10 @@ section("Optimization", {
 })
 
 section("States", {
-  { "zero_stage", "int", 0, "what is parted over the ranks of zero_group: 1: the optimizer's state; 2: gradients too; 3: weights too, gathered a block ahead and let go after it. The numbers are the same" },
+  { "zero_stage", "int", 0,
+    "what is parted over the ranks of zero_group: 1: the optimizer's state; 2: gradients "
+    .. "too; 3: weights too, gathered a block ahead and let go after it. The numbers are the "
+    .. "same", least = 0, most = 3 },
   { "zero_group", "string", "world", "over which ranks: all, those of a sequence (sp), or those of a machine (node, by LOCAL_WORLD_SIZE); groups sum their shards' gradients with one another",
     choices = { "world", "sp", "node" } },
   { "offload_optimizer", "string", null, "where the optimizer's state is, and where it makes its step: in the host's memory, or in a file that is mapped piece by piece", choices = { "cpu", "disk" } },
@@ -219,7 +244,7 @@ section("Run", {
   { "seed", "int", 42, "of the order of examples", resume = "refused" },
   { "data_seed", "int", null, "the same, where it differs from seed", resume = "refused" },
   { "full_determinism", "bool", false, "deterministic kernels", ignored = "on the CPU they always are" },
-  { "logging_steps", "int", 500, "steps between lines of the log" },
+  { "logging_steps", "int", 500, "steps between lines of the log", least = 1 },
   { "logging_first_step", "bool", false, "log the first step too" },
   { "logging_dir", "string", null, "of a logger", ignored = "trainer_log.jsonl is in output_dir" },
   { "logging_strategy", "string", "steps", "when to log", only = later },
@@ -230,20 +255,27 @@ section("Run", {
   { "sample_prompt", "string", null, "a question that the model answers before and after the training" },
   { "save_strategy", "string", "steps", "when a checkpoint-N is written; best: after an evaluation that is the best so far, by metric_for_best_model", choices = { "no", "steps", "epoch", "best" } },
   { "save_steps", "float", 500, "steps between checkpoints; below 1: a part of all steps. The last step has one too" },
-  { "save_total_limit", "int", null, "checkpoints kept; the best one is kept besides" },
+  { "save_total_limit", "int", null, "checkpoints kept; the best one is kept besides", least = 1 },
   { "save_only_model", "bool", false, "checkpoints hold the model alone: no run can go on from them" },
   { "save_safetensors", "bool", true, "the format", ignored = "it is always safetensors" },
   { "eval_strategy", "string", "no", "when to evaluate", choices = { "no", "steps", "epoch" } },
   { "eval_steps", "float", null, "steps between evaluations; below 1: a part of all steps; absent: logging_steps" },
   { "eval_on_start", "bool", false, "evaluate before the first step" },
-  { "per_device_eval_batch_size", "int", 8, "rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows" },
+  { "per_device_eval_batch_size", "int", 8,
+    "rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows",
+    least = 1 },
   { "load_best_model_at_end", "bool", false, "end with the best checkpoint; save_strategy and eval_strategy must agree, or save_strategy be best" },
   { "metric_for_best_model", "string", null, "which number of an evaluation says so; absent: loss" },
   { "greater_is_better", "bool", null, "absent: unless the metric ends in loss" },
   { "resume_from_checkpoint", "any", null, "go on from a checkpoint: true (the newest whole one in output_dir), auto (the same, and from the beginning where there is none), or its folder" },
   { "ignore_data_skip", "bool", false, "go on at the data's beginning, and whatever has changed in the configuration; the steps count on, and end where they would" },
-  { "ddp_timeout", "float", 1800, "seconds that a collective may take: by then a rank that lives and does not answer is given up. A dead one is noticed within seconds" },
-  { "max_restarts", "int", 0, "how often the ranks that this machine's launcher started are started again after one has failed, from the newest checkpoint of the run; torchrun has its own --max-restarts, which is honoured" },
+  { "ddp_timeout", "float", 1800,
+    "seconds that a collective may take: by then a rank that lives and does not answer is "
+    .. "given up. A dead one is noticed within seconds", least = 0 },
+  { "max_restarts", "int", 0,
+    "how often the ranks that this machine's launcher started are started again after one "
+    .. "has failed, from the newest checkpoint of the run; torchrun has its own "
+    .. "--max-restarts, which is honoured", least = 0 },
   { "use_cpu", "bool", false, "no GPU; the same as --device cpu" },
   { "include_num_input_tokens_seen", "bool", false, "count tokens", ignored = "the log always has them" },
   { "include_effective_tokens_per_second", "bool", false, "token rate", ignored = "the log always has it" },

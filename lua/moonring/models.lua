@@ -6,6 +6,20 @@ local system = require "moonring.native.system"
 
 local models = {}
 
+-- Rotary embeddings that max_position_embeddings is not the end of: Transformers' config.json may
+-- name the length before they were stretched.
+local STRETCHED = { linear = true, dynamic = true, yarn = true }
+
+-- A line for the log where examples may be longer than what the model was trained on, and nothing
+-- stretches it.
+local function beyond_positions(c, checkpoint)
+  local positions = checkpoint:max_position_embeddings()
+  local stretched = c.rope_scaling or STRETCHED[checkpoint:rope():match "^%a+"]
+  if stretched or c.cutoff_len <= positions then return nil end
+  return ("cutoff_len: %d is beyond the model's %d positions, and nothing stretches its rotary "
+    .. "embedding: rope_scaling does"):format(c.cutoff_len, positions)
+end
+
 --- The checkpoint, its rotary embedding stretched where rope_scaling asks for it, and lines about it that a log should have: what turns it otherwise than
 -- plainly, or why nothing was stretched; tensors in the files that the model has no use for.
 function models.open(c)
@@ -15,6 +29,7 @@ function models.open(c)
   elseif checkpoint:rope() ~= "default" then
     notes[1] = "rotary embedding: " .. checkpoint:rope()
   end
+  notes[#notes + 1] = beyond_positions(c, checkpoint)
   local extra = checkpoint:extra_weights()
   if #extra > 0 then notes[#notes + 1] = ("%d tensors in the model's files are not the model's and were left out: %s%s"):format(#extra, table.concat(extra, ", ", 1, math.min(3, #extra)), #extra > 3 and ", ..." or "") end
   return checkpoint, notes

@@ -4,6 +4,7 @@
 -- f_e, the part of the choices that fall on expert e, has no gradient; so with f known the loss is a sum over tokens, which any division over
 -- micro-batches and ranks leaves as it is. f is known by a pass over the whole step without gradients, with the same randomness, before its first backward.
 local objectives = require "moonring.native.objectives"
+local options = require "moonring.options"
 local tensor = require "moonring.native.tensor"
 
 local router = {}
@@ -11,9 +12,11 @@ local Router = {}
 Router.__index = Router
 
 --- Options: model, coefficient, size (examples of a group).
-function router.new(options)
-  local experts, chosen = options.model:experts()
-  return setmetatable({ coefficient = options.coefficient, size = options.size, experts = experts, chosen = chosen }, Router)
+function router.new(given)
+  options.check("router.new", given, { model = "any", coefficient = "number", size = "number" })
+  local experts, chosen = given.model:experts()
+  return setmetatable({ coefficient = given.coefficient, size = given.size, experts = experts,
+    chosen = chosen }, Router)
 end
 
 --- What each router probability counts in the loss, fp64 [groups, experts], from how often each expert was chosen, over all ranks.

@@ -4,6 +4,8 @@
 local batches = require "moonring.batch"
 local metrics = require "moonring.metrics"
 local nonfinite = require "moonring.nonfinite"
+local objectives = require "moonring.objective"
+local options = require "moonring.options"
 local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
 local trainer = require "moonring.native.trainer"
@@ -12,13 +14,21 @@ local runtime = {}
 local Runtime = {}
 Runtime.__index = Runtime
 
+local OPTIONS = { mesh = "any", model = "any", attention = "any", objective = "table",
+  parameters = "any?", reference = "table?", group = "number?", noise = "table?",
+  tolerant = "boolean?", router = "table?", on_batch = "function?", states = "any?" }
+local EVALUATION = { batch = "number", micro_batch_tokens = "number", reference = "table?",
+  accuracy = "boolean?" }
+
 --- Options: mesh, model, attention, objective (moonring.objective); parameters (absent: the model's and the objective's), reference
 -- (moonring.reference; where the objective needs one), group (examples of a survey's group: per_device_train_batch_size x dp), noise ({ seed, neftune_alpha }),
 -- tolerant (true: a loss that is no number is returned, not raised), router (moonring.router; where experts are to be balanced: with objectives at token level), on_batch (a function that sees each micro-batch's Batch before its forward),
 -- states (of trainer.zero, over the parameters; absent: each rank holds all of them).
-function runtime.new(options)
+function runtime.new(given)
+  options.check("runtime.new", given, OPTIONS)
+  objectives.check(given.objective)
   local self = setmetatable({}, Runtime)
-  for name, value in pairs(options) do self[name] = value end
+  for name, value in pairs(given) do self[name] = value end
   if not self.parameters then
     self.parameters = self.model:parameters()
     if self.objective.parameters then self.parameters = self.parameters:join(self.objective.parameters) end
@@ -252,18 +262,20 @@ end
 --   loss            mean of the batches' means, by rows: as the Hugging Face Trainer has it, on any dp, sp and packing
 --   loss_per_token  at token level: the sum over all predictions by their number
 -- and the metrics' means by name. A survey's group is a batch. Every rank must call it.
-function Runtime:evaluate(dataset, options)
+function Runtime:evaluate(dataset, how)
+  options.check("Runtime:evaluate", how, EVALUATION)
   local o, mesh, n = self.objective, self.mesh, dataset:size()
   local statistics = o.statistics
-  if options.accuracy and o.level == "token" then
+  if how.accuracy and o.level == "token" then
     o.statistics = { "greedy" }
     for _, name in ipairs(statistics or {}) do o.statistics[#o.statistics + 1] = name end
   end
   local weighted, sums, counts, told, of_rows = 0, 0, 0, {}, {}
-  local steps = dataset:steps { batch = options.batch, shuffle = false, micro_batch_tokens = options.micro_batch_tokens, total_steps = math.ceil(n / options.batch) }
+  local steps = dataset:steps { batch = how.batch, shuffle = false,
+    micro_batch_tokens = how.micro_batch_tokens, total_steps = math.ceil(n / how.batch) }
   for step in turns(self, steps) do
     tensor.scope(tensor.no_grad, function()
-      local count, sum, more, rows, routed = evaluate_batch(self, step, options.reference, options.accuracy)
+      local count, sum, more, rows, routed = evaluate_batch(self, step, how.reference, how.accuracy)
       if step == no_step then return end
       weighted = weighted + step:size() * (sum / math.max(count, 1) + routed)
       sums, counts = sums + sum, counts + count

@@ -5,19 +5,23 @@
 -- the schedule goes on.
 local config = require "moonring.config"
 local nonfinite = require "moonring.nonfinite"
+local options = require "moonring.options"
 local trainer = require "moonring.native.trainer"
 
 local updates = {}
 local Updates = {}
 Updates.__index = Updates
 
+local PARTS = { runtime = "table", states = "any", optimizer = "any", say = "function" }
 local IN_A_ROW = 10 -- steps left out one after another, after which the weights themselves must be no numbers
 
 --- Options: runtime, states, optimizer, say (takes a line for the log).
-function updates.new(c, options)
+function updates.new(c, parts)
+  options.check("updates.new", parts, PARTS)
   local skips = c.on_nonfinite == "skip"
-  options.runtime.tolerant = skips
-  return setmetatable({ runtime = options.runtime, states = options.states, optimizer = options.optimizer, say = options.say, skips = skips, max_norm = c.max_grad_norm,
+  parts.runtime.tolerant = skips
+  return setmetatable({ runtime = parts.runtime, states = parts.states, optimizer = parts.optimizer,
+    say = parts.say, skips = skips, max_norm = c.max_grad_norm,
     zclip = c.spike_clip == "zclip" and trainer.zclip() or nil, skipped = 0, in_a_row = 0 }, Updates)
 end
 

@@ -4,6 +4,14 @@
 ---@class moonring.chat
 local chat = {}
 
+--- What to talk with, of the words of `moonring chat`: model_name_or_path and adapter_name_or_path
+--- are settled. `path`: a model; an adapter's folder, whose base is the one that its
+--- adapter_config.json names, or model_name_or_path; or a YAML, as LLaMA-Factory's for inference.
+---@param path string
+---@param words string[] key=value
+---@return moonring.Configuration
+function chat.configuration(path, words) end
+
 --- The template to talk by: the configuration's; else the one that the model carries, rendered whole with default_system and enable_thinking where they are given; else
 --- `empty`. It has encode_prompt and stop_ids: of the model's own these are eos and what generation_config.json names. And a line that says so where there is none.
 ---@param c moonring.Configuration

@@ -31,9 +31,9 @@ function checkpoints.resumable(dir, step) end
 ---@field greater? boolean is better; where absent, unless the metric ends in "loss"
 
 --- The checkpoints of a run, none so far.
----@param options moonring.CheckpointsOptions
+---@param given moonring.CheckpointsOptions
 ---@return moonring.Checkpoints
-function checkpoints.new(options) end
+function checkpoints.new(given) end
 
 ---@class moonring.Checkpoints
 ---@field dir string

@@ -165,6 +165,8 @@ local config = {}
 ---@field only? string the default alone is accepted, for this reason
 ---@field ignored? string any value is accepted and changes nothing, for this reason
 ---@field warned? string the same, and a line says so where it is not the default
+---@field least? number the lowest number that is accepted
+---@field most? number the highest
 ---@field nullable? boolean null is a value beside the default
 ---@field resume? "free" | "told" | "refused" what becomes of a run that goes on from a checkpoint under another value; refused where absent
 

@@ -229,7 +229,9 @@ function Dataset:digest() end
 ---@return string
 function Dataset:report() end
 
---- The same as one JSON object: rows, examples, tokens, learnt, truncated, nothing_learnt, longest, left_over; skipped and noted (what, count, first);
+--- The same as one JSON object: rows, examples, tokens, learnt, truncated, starved (of these: that
+--- keep less than a tenth of their labels, or fewer than four), nothing_learnt, longest, left_over;
+--- skipped and noted (what, count, first);
 --- lengths (from, to, rows).
 ---@return string
 function Dataset:report_json() end

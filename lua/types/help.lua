@@ -4,9 +4,11 @@
 ---@class moonring.help
 local help = {}
 
---- What a command does, and for train every key; without one, the list of commands.
+--- What a command does, and for train every key, or all there is to say of one; without a command,
+--- the list of them. Errors: INVALID_ARGUMENT, with the nearest name.
 ---@param command? string
+---@param key? string of train
 ---@return string
-function help.text(command) end
+function help.text(command, key) end
 
 return help

@@ -5,8 +5,12 @@
 --- - Ranks, dims, token ids, positions, rows and steps count from 0, as in LibTorch; a Lua list counts from 1.
 --- - A name's suffix is its shape: `q_THD` is [tokens, heads, head width]; T tokens, D hidden, V vocabulary.
 --- - A function takes at most one table of options, after its other arguments. A key that it does not know is an error, with
----   the nearest known one.
---- - An error is one string: `sft.lua:12: moonring.comm.mesh: INVALID_ARGUMENT: sp=3 does not divide world size 8`.
+---   the nearest known one; of tables that Lua keeps (an objective) names that begin with an
+---   underscore are the script's own.
+--- - A bound function refuses arguments beyond those that it takes; nil at the end is no argument.
+--- - An error is one string: `sft.lua:12: moonring.comm.mesh: INVALID_ARGUMENT: sp=3 does not
+---   divide world size 8`. The host shows the calls of the script below it; MOONRING_TRACEBACK=1 in
+---   the environment shows Moonring's own too.
 --- - Every object has `close()`, prints itself, and refuses any use once it is closed.
 --- - What is said to be collective must be called by every rank of the group, in the same order.
 ---@class moonring
@@ -23,6 +27,7 @@
 ---@field resume moonring.resume
 ---@field system moonring.system
 ---@field config moonring.config
+---@field options moonring.options
 ---@field checks moonring.checks
 ---@field agreement moonring.agreement
 ---@field objective moonring.objective

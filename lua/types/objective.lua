@@ -1,8 +1,16 @@
 ---@meta moonring.objective
 
---- What a step counts and sums, as tables that moonring.runtime drives. A script may pass one of its own: level, count and loss are enough.
+--- What a step counts and sums, as tables that moonring.runtime drives. A script may pass one of
+--- its own: level, count and loss are enough. Other names than those of moonring.Objective are
+--- refused, but for those that begin with an underscore: they are the script's own.
 ---@class moonring.objective
 local objective = {}
+
+--- Refuses a table that is no objective, and returns one that is. runtime.new does so. Errors:
+--- INVALID_ARGUMENT, with the nearest name.
+---@param given moonring.Objective
+---@return moonring.Objective
+function objective.check(given) end
 
 ---@class moonring.Objective
 ---@field level "token" | "sequence" whether loss sees the log-probs of this rank's tokens and returns this rank's share of a sum, or sees those of documents, and its sum is the same on the ranks of an sp group
@@ -14,7 +22,7 @@ local objective = {}
 ---@field values? fun(batch: moonring.Batch, hidden: moonring.Tensor, noise: table?): moonring.Tensor what loss sees in place of log-probs
 ---@field needs_reference? boolean whether batch.reference is wanted
 ---@field survey? table { documents = "own" | "mismatched", per_example, run = function(policy, reference, targets, group) -> metrics }: sees the log-probs of all the step's documents before its first backward
----@field state? fun(): string what a checkpoint keeps
+---@field state? fun(): string what a checkpoint keeps; with load_state
 ---@field load_state? fun(text: string)
 ---@field parameters? moonring.Parameters weights of its own
 ---@field save? fun(folder: string, options?: table) writes them, with { write } as Model:save has it
@@ -27,23 +35,23 @@ local objective = {}
 ---@field label_smoothing? number
 
 --- Supervised fine-tuning and pre-training.
----@param options moonring.SftObjectiveOptions
+---@param given? moonring.SftObjectiveOptions
 ---@return moonring.Objective
-function objective.sft(options) end
+function objective.sft(given) end
 
 --- DPO and its kin.
----@param options table those of objectives.preference, and ld_alpha
+---@param given table those of objectives.preference, and ld_alpha
 ---@return moonring.Objective
-function objective.preference(options) end
+function objective.preference(given) end
 
 --- KTO.
----@param options table those of objectives.kto
+---@param given table those of objectives.kto
 ---@return moonring.Objective
-function objective.kto(options) end
+function objective.kto(given) end
 
 --- A reward model: the value head's score of each document's last token.
----@param options table { value_head }
+---@param given table { value_head }
 ---@return moonring.Objective
-function objective.reward(options) end
+function objective.reward(given) end
 
 return objective

@@ -11,9 +11,9 @@ local router = {}
 ---@field size integer examples of a group: per_device_train_batch_size
 
 --- What balances the experts of a model.
----@param options moonring.RouterOptions
+---@param given moonring.RouterOptions
 ---@return moonring.Router
-function router.new(options) end
+function router.new(given) end
 
 ---@class moonring.Router
 ---@field coefficient number

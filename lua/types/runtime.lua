@@ -19,10 +19,11 @@ local runtime = {}
 ---@field states? moonring.States of the parameters; each rank holds all of them where absent
 ---@field tolerant? boolean a loss that is no number is returned, not raised; false where absent
 
---- What runs the steps of one model under one objective.
----@param options moonring.RuntimeOptions
+--- What runs the steps of one model under one objective. Errors: INVALID_ARGUMENT, with the nearest
+--- name, for an option that there is not.
+---@param given moonring.RuntimeOptions
 ---@return moonring.Runtime
-function runtime.new(options) end
+function runtime.new(given) end
 
 ---@class moonring.Runtime
 ---@field mesh moonring.Mesh
@@ -95,8 +96,8 @@ function Runtime:take_back() end
 --- Evaluates on a data set, in its order: the same numbers for any sp, dp and packing. loss: the mean of the batches' means, by rows, as the Hugging Face Trainer has
 --- it; loss_per_token, at token level: the sum over all predictions by their number; and the metrics' means. Collective over all ranks.
 ---@param dataset moonring.Dataset
----@param options table { batch: rows of one, micro_batch_tokens, reference: of this data set, accuracy: of tokens }
+---@param how table { batch: rows, micro_batch_tokens, reference: of this data, accuracy: of tokens }
 ---@return table<string, number>
-function Runtime:evaluate(dataset, options) end
+function Runtime:evaluate(dataset, how) end
 
 return runtime

@@ -86,6 +86,10 @@ function system.clock() end
 ---@return string
 function system.did_you_mean(name, known) end
 
+--- "mine.lua:12: ", the line of the user's script that is running, for a message; "" where none is.
+---@return string
+function system.script_place() end
+
 --- Whether stderr is a terminal.
 ---@return boolean
 function system.is_terminal() end

@@ -30,6 +30,13 @@ function Tensor:close() end
 ---@return moonring.Tensor
 function Tensor:keep() end
 
+--- Writes another tensor's numbers into this one, in its own dtype, broadcast where the shapes want
+--- it, and returns it: as copy_ of PyTorch. Of a tensor that backward needs as it was, backward is
+--- an error. Into a view it writes what the view is of.
+---@param from moonring.Tensor
+---@return moonring.Tensor
+function Tensor:copy_(from) end
+
 --- The sum of all elements, of shape [].
 ---@return moonring.Tensor
 function Tensor:sum() end

@@ -12,9 +12,9 @@ local updates = {}
 
 --- The updates of a run.
 ---@param c moonring.Configuration
----@param options moonring.UpdatesOptions
+---@param parts moonring.UpdatesOptions
 ---@return moonring.Updates
-function updates.new(c, options) end
+function updates.new(c, parts) end
 
 ---@class moonring.Updates
 ---@field skipped integer steps left out so far

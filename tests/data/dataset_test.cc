@@ -155,7 +155,10 @@ TEST_F(OwnDataTest, CountsAndReports) {
   for (const char* gone : {"lengths", "skipped"}) told.erase(gone);
   EXPECT_EQ(
       told,
-      json::parse(R"({"rows": 4, "examples": 2, "tokens": 29, "learnt": 6, "truncated": 1, "nothing_learnt": 0, "longest": 38, "left_over": 0, "noted": []})"));
+      json::parse(
+          R"({"rows": 4, "examples": 2, "tokens": 29, "learnt": 6, "truncated": 1, "starved": 0,
+                      "nothing_learnt": 0, "longest": 38, "left_over": 0,
+                      "noted": []})"));
   std::string text = report.Text();
   text.erase(text.find(folder_.path()), folder_.path().size() + 1);
   const std::string bar(40, '#');

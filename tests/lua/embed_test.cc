@@ -205,6 +205,15 @@ TEST_F(Embed, HasACodeAndWordsForWhatFails) {
   EXPECT_THAT(runtime.error(), HasSubstr("stack overflow"));
 }
 
+// One line for whoever called; the calls that led there, of the script's own alone, in the log.
+TEST_F(Embed, TellsWhereAnErrorCameFrom) {
+  Runtime runtime(folder_);
+  EXPECT_EQ(runtime.Script("local function f()\n  error { message = 'oh' }\nend\nf()"), MOONRING_FAILED);
+  EXPECT_EQ(runtime.error(), "oh");
+  EXPECT_THAT(runtime.told.notes,
+              ElementsAre("  own.lua:2: in function 'f'", "  own.lua:4: in main chunk"));
+}
+
 TEST_F(Embed, CallsWhatAScriptDefined) {
   Runtime runtime(folder_);
   ASSERT_EQ(runtime.Script("function add(t) return { sum = t.a + t.b, list = { 1, 'x', true } } end function nothing() end function wrong() return print end n = 0 "

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "lua/assets.h"
 #include "lua/guard.h"
+#include "lua/stack.h"
 #include "lua/vm.h"
 
 namespace moonring::lua {
@@ -38,6 +39,7 @@ class VmTest : public ::testing::Test {
   Host& host() { return host_; }
 
   // A global function, under a name that the guard knows.
+  void Define(const char* name, Bound bound) { Define(name, bound.function); }
   void Define(const char* name, lua_CFunction function) {
     NameFunction(vm().state(), function, (std::string("test.") + name).c_str());
     lua_pushcfunction(vm().state(), function);

@@ -111,9 +111,11 @@ TEST_F(Confined, EveryFunctionThatTakesAPathAsksForTheRoots) {
     -- What its modules take on from there.
     refused(OUT, moonring.config.load, PASSWD, {})
     refused(OUT, moonring.templates.find, "/etc/mine.lua")
-    refused(OUT, moonring.checkpoints.new, { dir = "/tmp", mesh = mesh })
+    refused(OUT, moonring.checkpoints.new, { dir = "/tmp", mesh = mesh, save = print, say = print })
     refused(OUT, moonring.reference.precomputed, { path = PASSWD, key = {}, dataset = dataset, mesh = mesh })
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
 TEST_F(Confined, NamesInsideOfFilesLeadNowhere) {

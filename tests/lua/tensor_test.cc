@@ -45,6 +45,44 @@ TEST_F(Tensors, AreFreedAtAScopesEnd) {
   )lua"), "");
 }
 
+// Which a reader of PyTorch would expect to mean something.
+TEST_F(Tensors, RefuseADimThatTheyDoNotTake) {
+  EXPECT_EQ(Check("tensor { { 1, 2 }, { 3, 4 } }:sum(1)"),
+            "script.lua:2: Tensor:sum: INVALID_ARGUMENT: wanted no arguments, got 1 argument");
+  EXPECT_EQ(Check("tensor { { 1, 2 }, { 3, 4 } }:select(0, 1)"),
+            "script.lua:2: Tensor:select: INVALID_ARGUMENT: wanted (integer), got 2 arguments");
+  EXPECT_EQ(Check("moonring.cat({ tensor { 1 } }, 1)"),
+            "script.lua:2: moonring.cat: INVALID_ARGUMENT: wanted (table), got 2 arguments");
+  EXPECT_EQ(Check("tensor({ 1 }, 'fp64', true)"),
+            "script.lua:2: moonring.tensor: INVALID_ARGUMENT: wanted at most 2, got 3 arguments");
+  EXPECT_EQ(Check("assert((-tensor { 1 }):item() == -1)"), "");  // Lua hands it over twice
+}
+
+TEST_F(Tensors, AreWrittenInPlace) {
+  EXPECT_EQ(Check(R"lua(
+    local x = tensor({ { 1, 2 }, { 3, 4 } }, "fp64")
+    assert(x:copy_(tensor { { 5, 6 }, { 7, 8 } }) == x)
+    assert(x:sum():item() == 26 and x:dtype() == "fp64")
+    x:select(0):copy_(tensor { 1 }) -- a view, and broadcast
+    assert(x:sum():item() == 17)
+    local done, why = pcall(x.copy_, x, tensor { 1, 2, 3 })
+    assert(not done and why:find "must match", why)
+    -- As in PyTorch: neither a leaf that learns nor what backward still needs is written unseen.
+    done, why = pcall(weight().copy_, weight(), x:select(1))
+    assert(not done and why:find "leaf Variable that requires grad", why)
+    local w, y = weight(), tensor({ 2, 3 }, "fp64")
+    local sum = (w * y):sum()
+    y:copy_(tensor { 0, 0 })
+    done, why = pcall(sum.backward, sum)
+    assert(not done and why:find "modified by an inplace operation", why)
+    -- What is written carries its gradient on.
+    local w, z = weight(), tensor({ 0, 0 }, "fp64")
+    z:copy_(w * 3):sum():backward()
+    assert(gradient(w):tolist()[1] == 3)
+  )lua"),
+            "");
+}
+
 TEST_F(Tensors, OfOutsideStayOpen) {
   EXPECT_EQ(Check("local x = tensor { 1 } scope(function() local y = x * 2 end) assert(x:item() == 1)"), "");
   EXPECT_EQ(Check("local x = tensor { 1 } assert(scope(function() return x end) == x) assert(x:item() == 1)"), "");

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -180,9 +181,172 @@ TEST_F(Scripts, HaveTheirArgumentsAndMayBeginForTheShell) {
 }
 
 TEST_F(Scripts, MayRaiseATable) {
-  EXPECT_EQ(Run("error {}").message, "the script raised a table");
+  EXPECT_EQ(Run("error {}").message, "the script raised {}");
+  EXPECT_EQ(Run("error { 3, 'b', why = 'full', left = { bytes = 0, really = true } }").message,
+            "the script raised { 3, \"b\", left = { bytes = 0, really = true }, why = \"full\" }");
+  EXPECT_EQ(Run("error { message = 'the disk is full', code = 28 }").message, "the disk is full");
+  EXPECT_EQ(Run("local t = {} t.t = t error(t)").message,
+            "the script raised { t = { t = { t = { ... } } } }");
+  EXPECT_EQ(Run("local t = {} for i = 1, 1000 do t[i] = i end error(t)").message,
+            "the script raised { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... }");
+  EXPECT_THAT(Run("error { function() end, ('x'):rep(1e6) }").message,
+              AllOf(StartsWith("the script raised { a function, \"xxx"), HasSubstr("xxx...\" }")));
+  // One that cannot print itself is told of by its fields.
+  EXPECT_EQ(Run("error(setmetatable({ code = 3 }, { __tostring = function() error 'again' end }))")
+                .message,
+            "the script raised { code = 3 }");
   EXPECT_EQ(Run("error(setmetatable({}, { __tostring = function() return 'NOT_FOUND: mine' end }))").message, "NOT_FOUND: mine");
-  EXPECT_EQ(Run("error()").message, "the script raised a nil");
+  EXPECT_EQ(Run("error()").message, "the script raised nil");
+}
+
+TEST_F(Scripts, SayWhereAnErrorCameFrom) {
+  ScriptError error = Run(R"lua(
+    local function loss(x)
+      return x.sum
+    end
+    local function step()
+      local sum = loss(nil)
+      return sum
+    end
+    step()
+  )lua");
+  EXPECT_EQ(error.message, "script.lua:3: attempt to index local 'x' (a nil value)");
+  EXPECT_EQ(error.traceback,
+            "\n  script.lua:3: in function 'loss'\n  script.lua:6: in function 'step'\n  "
+            "script.lua:9: in main chunk");
+  // Through Moonring's own functions, which are left out, as C is.
+  error =
+      Run("local tensor = require 'moonring'\ntensor.scope(function()\n  error { code = 3 }\nend)");
+  EXPECT_EQ(error.message, "the script raised { code = 3 }");
+  EXPECT_EQ(error.traceback,
+            "\n  script.lua:3: in the function of line 2\n  script.lua:2: in main chunk");
+  // Where the message says it all, and where nothing is wrong with the script, there is none.
+  EXPECT_EQ(Run("error 'oh'").traceback, "");
+  EXPECT_EQ(Run("local moonring = require 'moonring'\nlocal opt = moonring.flags { model = "
+                "moonring.required }")
+                .traceback,
+            "");
+  EXPECT_EQ(Run("local function check() require 'moonring'.config.fail('lr: wanted a number') end "
+                "check()")
+                .traceback,
+            "");
+  EXPECT_EQ(
+      Run("local function later() error('ABORTED: no number', 0) end\nlater() return 1").traceback,
+      "\n  script.lua:1: in function 'later'\n  script.lua:2: in main chunk");
+  EXPECT_EQ(Run("local function f(n) if n == 0 then error 'deep' end f(n - 1) return n end f(100)")
+                .traceback.substr(0, 60),
+            "\n  script.lua:1: in function 'f'\n  script.lua:1: in function 'f'");
+}
+
+TEST_F(Scripts, SayWhereAnErrorCameFromToWhoeverReports) {
+  std::string reported;
+  host().report = [&](const std::string& message) { reported = message; };
+  Run("local function f() error 'oh' end\nf() return 1");
+  EXPECT_EQ(reported,
+            "script.lua:1: oh\n  script.lua:1: in function 'f'\n  script.lua:2: in main chunk");
+  const std::string path = ::testing::TempDir() + "/own.lua";
+  std::ofstream(path) << "local function f() error('INVALID_ARGUMENT: oh', 0) end\nf() return 1";
+  vm().Run(path, std::string(kOwnChunk) + "scripts/own", {});
+  EXPECT_EQ(reported, "INVALID_ARGUMENT: oh");  // one of Moonring's own has nothing to show
+}
+
+// Bound functions
+// ----------------------------------------------------------------------------------
+
+int CountAll(lua_State* L) { return lua_pushnumber(L, lua_gettop(L)), 1; }
+
+class BoundFunctions : public VmTest {
+ protected:
+  struct Counter {
+    int count = 3;
+  };
+  BoundFunctions() {
+    Class<Counter>::Register(
+        vm().state(), "Counter",
+        {{"get", Bind<[](Counter& counter) { return counter.count; }>},
+         {"raw", BindRaw<&CountAll, 2>},
+         {"add", Bind<[](Counter& counter, int by, std::optional<std::string> why) {
+            return counter.count += by;
+          }>}});
+    Define("counter", Bind<[] { return std::make_shared<Counter>(); }>);
+    Define("state_alone", Bind<[](lua_State*) { return 1; }>);
+    Define("options", Bind<[](Options options) { options.Finish(); }>);
+    Define("mixed", Bind<[](lua_State*, int64_t, double, bool, std::vector<double>,
+                            std::shared_ptr<Counter>) { return 1; }>);
+    Define("any", BindRaw<&CountAll, kAnyNumber>);
+  }
+};
+
+TEST_F(BoundFunctions, RefuseMoreArgumentsThanTheyTake) {
+  const std::string place = "script.lua:1: ";
+  EXPECT_EQ(Run("counter():get(1)").message,
+            place + "Counter:get: INVALID_ARGUMENT: wanted no arguments, got 1 argument");
+  EXPECT_EQ(Run("counter():add(1, 'x', 2)").message,
+            place + "Counter:add: INVALID_ARGUMENT: wanted (integer, string?), got 3 arguments");
+  EXPECT_EQ(Run("counter():raw(1, 2)").message,
+            place + "Counter:raw: INVALID_ARGUMENT: wanted at most 1, got 2 arguments");
+  EXPECT_EQ(Run("counter():close(true)").message,
+            place + "Counter:close: INVALID_ARGUMENT: wanted no arguments, got 1 argument");
+  EXPECT_EQ(Run("state_alone(1)").message,
+            place + "test.state_alone: INVALID_ARGUMENT: wanted no arguments, got 1 argument");
+  EXPECT_EQ(Run("options({}, {})").message,
+            place + "test.options: INVALID_ARGUMENT: wanted (table), got 2 arguments");
+  EXPECT_EQ(Run("mixed(1, 2, true, {}, counter(), 6)").message,
+            place +
+                "test.mixed: INVALID_ARGUMENT: wanted (integer, number, boolean, table, Counter), "
+                "got 6 arguments");
+  EXPECT_EQ(Run("any(1, 2, 3, nil, 5)").message, "");
+  EXPECT_EQ(
+      Run("assert(counter():add(1) == 4 and counter():add(1, 'x') == 4 and counter():raw(1) == 2)")
+          .message,
+      "");
+}
+
+TEST_F(BoundFunctions, TakeANilAtTheEndForNoArgument) {
+  EXPECT_EQ(Run("assert(counter():get(nil, nil) == 3 and counter():add(1, nil, nil) == 4) "
+                "counter():close(nil)")
+                .message,
+            "");
+  EXPECT_THAT(Run("counter():get(nil, 1)").message,
+              HasSubstr("wanted no arguments, got 2 arguments"));
+}
+
+TEST_F(BoundFunctions, AreNamedWhereNoScriptOfTheUsersIsRunning) {
+  const std::string path = ::testing::TempDir() + "/own.lua";
+  std::ofstream(path) << "counter():get(1)";
+  EXPECT_EQ(vm().Run(path, std::string(kOwnChunk) + "scripts/own", {}).message,
+            "INVALID_ARGUMENT: Counter:get: wanted no arguments, got 1 argument");
+}
+
+// Every function of every library and class, called with ten: none takes them in silence.
+TEST_F(Scripts, FindNoFunctionThatIgnoresArguments) {
+  EXPECT_EQ(Run(R"lua(
+    require "moonring"
+    local takes_any = { scope = true, no_grad = true }
+    local one = coroutine.create(function() end) -- of a type that no function takes
+    local count = 0
+    local function refuses(name, f)
+      count = count + 1
+      local done, why = pcall(f, one, one, one, one, one, one, one, one, one, one)
+      assert(not done and why:find "wanted .*, got %d+ arguments", name .. ": " .. tostring(why))
+    end
+    for module, functions in pairs(package.loaded) do
+      if module:find "^moonring%.native%." then
+        for name, f in pairs(functions) do
+          local is_bound = type(f) == "function" and debug.getinfo(f, "S").what == "C"
+          if is_bound and not takes_any[name] then refuses(module .. "." .. name, f) end
+        end
+      end
+    end
+    for class, members in pairs(debug.getregistry()["moonring.classes"]) do
+      for name, f in pairs(members) do
+        if type(f) == "function" and not name:find "^__" then refuses(class .. ":" .. name, f) end
+      end
+    end
+    assert(count > 250, count)
+  )lua")
+                .message,
+            "");
 }
 
 TEST_F(Scripts, CloseWhatTheyOpenedLastFirstAndSayWhy) {

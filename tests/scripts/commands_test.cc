@@ -13,6 +13,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -69,6 +70,78 @@ TEST_F(CommandsTest, HelpTrainListsEveryKey) {
                           "zero_stage", "zero_group", "offload_optimizer", "offload_dir"}) {
     EXPECT_TRUE(listed.contains(key)) << key;
   }
+}
+
+// Asked for in the way of other programs, wherever the word stands.
+TEST_F(CommandsTest, HelpOfACommand) {
+  const std::string help = Run({"help", "train"}).out;
+  EXPECT_THAT(help, HasSubstr("cutoff_len"));
+  EXPECT_EQ(Run({"train", "--help"}).out, help);
+  EXPECT_EQ(Run({"train", "config.yaml", "-h"}).out, help);
+  EXPECT_EQ(Run({"-n", "2", "train", "--help"}).out, help);
+  EXPECT_THAT(Run({"sft", "--help"}).out,
+              EndsWith("\nKeys and their defaults: model = required, data = required, dir = "
+                       "\"data\", template = \"default\", "
+                       "out = \"runs/sft\", sp = 1, strategy = \"zigzag-ring\", batch = 16, epochs "
+                       "= 3, lr = 5e-5, "
+                       "cutoff = 2048, micro_tokens = 8192 \n"));
+}
+
+TEST_F(CommandsTest, HelpOfAKey) {
+  EXPECT_EQ(Run({"help", "train", "cutoff_len"}).out,
+            "cutoff_len: tokens of an example, prompt and response, at most\n"
+            "  type      int\n"
+            "  default   2048\n"
+            "  bounds    at least 1\n"
+            "  resumed   in a run that goes on it stays as it was\n"
+            "  section   Data\n");
+  EXPECT_THAT(Run({"help", "train", "lora_dropout"}).out, HasSubstr("\n  bounds    0 to 1\n"));
+  EXPECT_THAT(Run({"help", "train", "overlong"}).out,
+              HasSubstr("\n  values    truncate, drop, error\n"));
+  EXPECT_THAT(Run({"help", "train", "model_name_or_path"}).out, HasSubstr("\n  default   none\n"));
+  EXPECT_THAT(Run({"help", "train", "fp16"}).out,
+              HasSubstr("\n  accepted  the default alone: use bf16\n"));
+  EXPECT_THAT(Run({"help", "train", "vllm_maxlen"}).out,
+              HasSubstr("\n  effect    none: there is one engine\n"));
+  EXPECT_THAT(Run({"help", "train", "cp_size"}).out,
+              StartsWith("sequence_parallel_size, which cp_size is another name of: ranks that"));
+  EXPECT_THAT(Run({"help", "train", "learning_rte"}),
+              FailsWith(2, HasSubstr("no key 'learning_rte' (did you mean 'learning_rate'?)")));
+  EXPECT_THAT(Run({"help", "chat", "template"}),
+              FailsWith(2, HasSubstr("moonring help train KEY: of a key")));
+  EXPECT_THAT(Run({"help", "train", "a", "b"}), FailsWith(2, StartsWith("usage: moonring help ")));
+}
+
+// What help says of a key's bounds is what train holds it to.
+TEST_F(CommandsTest, TheBoundsOfKeysAreKept) {
+  WriteModel("model");
+  WriteConfig();
+  EXPECT_THAT(Run({"train", "config.yaml", "save_total_limit=0"}),
+              FailsWith(2, "save_total_limit: wanted at least 1, got 0"));
+  EXPECT_THAT(Run({"train", "config.yaml", "learning_rate=-1"}),
+              FailsWith(2, "learning_rate: wanted 0 or more, got -1"));
+  EXPECT_THAT(Run({"train", "config.yaml", "lora_dropout=1.5"}),
+              FailsWith(2, "lora_dropout: wanted 0 to 1, got 1.5"));
+}
+
+// A configuration alone: all that can be said without the weights.
+TEST_F(CommandsTest, InspectAConfiguration) {
+  WriteModel("model");
+  const std::string whole = Run({"inspect", "model"}).out;
+  std::filesystem::create_directory(Path("alone"));
+  std::filesystem::copy(Path("model/config.json"), Path("alone/config.json"));
+  const CommandResult alone = Run({"inspect", "alone/config.json"});
+  ASSERT_THAT(alone, Succeeds());
+  EXPECT_THAT(alone.out,
+              AllOf(StartsWith("alone/config.json\nfamily       llama"),
+                    HasSubstr("\nweights      none are here: this is a configuration alone")));
+  for (const char* part : {"\nshape ", "\ncontext ", "\nparameters ", "\nto train "}) {
+    const size_t from = whole.find(part);
+    ASSERT_NE(from, std::string::npos) << part;
+    EXPECT_THAT(alone.out, HasSubstr(whole.substr(from, whole.find('\n', from + 1) - from)))
+        << part;
+  }
+  EXPECT_THAT(Run({"inspect", "alone/none.json"}), FailsWith(2, HasSubstr("alone/none.json")));
 }
 
 TEST_F(CommandsTest, Version) {
@@ -140,6 +213,40 @@ TEST_F(CommandsTest, PreprocessWantsATokenizerAlone) {
               FailsWith(2, HasSubstr("model_name_or_path: no folder or file 'nowhere'")));
 }
 
+// Of a cutoff_len that cannot have been meant, the log says so, once.
+TEST_F(CommandsTest, ACutoffThatLeavesNothing) {
+  WriteModel("model");
+  WriteConfig();
+  const auto log = [&](std::vector<std::string> words) {
+    words.insert(words.begin(),
+                 {"train", "config.yaml", "max_steps=1", "overwrite_output_dir=true"});
+    const CommandResult result = Run(words);
+    EXPECT_THAT(result, Succeeds());
+    return result.out + result.err;
+  };
+  const auto times = [](const std::string& text, const std::string& sought) {
+    int count = 0;
+    for (size_t at = text.find(sought); at != std::string::npos; at = text.find(sought, at + 1))
+      ++count;
+    return count;
+  };
+  const std::string short_ones = "cutoff_len leaves almost nothing to learn: ",
+                    beyond = "is beyond the model's ";
+  std::string text = log({"cutoff_len=200"});
+  EXPECT_EQ(times(text, short_ones) + times(text, beyond), 0) << text;
+  text = log({"cutoff_len=6"});
+  EXPECT_EQ(times(text, short_ones), 1) << text;
+  const int positions = ReadJson(Path("model/config.json")).at("max_position_embeddings");
+  text = log({"cutoff_len=" + std::to_string(positions + 1)});
+  EXPECT_EQ(times(text, "cutoff_len: " + std::to_string(positions + 1) + " is beyond the model's " +
+                            std::to_string(positions) + " positions"),
+            1)
+      << text;
+  text = log({"cutoff_len=" + std::to_string(positions + 1), "sequence_parallel_size=2",
+              "rope_scaling=linear"});
+  EXPECT_EQ(times(text, beyond), 0) << text;
+}
+
 TEST_F(CommandsTest, Chat) {
   WriteModel("model");
   CommandOptions options = Options({"chat", "model", "max_new_tokens=6"});
@@ -158,6 +265,42 @@ TEST_F(CommandsTest, Chat) {
   EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("(did you mean 'max_new_tokens'?)")));
   options.arguments.back() = "template=smolm2";
   EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("(did you mean 'smollm2'?)")));
+}
+
+// The folder of an adapter knows its base; LLaMA-Factory's YAML for inference names both.
+TEST_F(CommandsTest, ChatWithAnAdapter) {
+  WriteModel("model");
+  WriteConfig();
+  ASSERT_THAT(Run({"train", "config.yaml", "finetuning_type=lora", "learning_rate=0.1",
+                   "max_steps=2", "output_dir=adapter"}),
+              Succeeds());
+  const auto answer = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "chat");
+    words.insert(words.end(), {"max_new_tokens=8"});
+    CommandOptions options = Options(words);
+    options.input = "Hello\n";
+    const CommandResult result = RunMoonring(options);
+    EXPECT_THAT(result, Succeeds());
+    return result.out;
+  };
+  const std::string adapted = answer({"model", "adapter_name_or_path=adapter", "template=smollm2"});
+  EXPECT_NE(adapted, answer({"model", "template=smollm2"}));
+  EXPECT_EQ(answer({"adapter", "template=smollm2"}), adapted);
+  Write("infer.yaml",
+        "model_name_or_path: model\nadapter_name_or_path: adapter\ntemplate: "
+        "smollm2\ninfer_backend: huggingface  # choices: [huggingface, vllm]\n"
+        "infer_dtype: float32\ntrust_remote_code: true\n");
+  EXPECT_EQ(answer({"infer.yaml"}), adapted);
+  std::filesystem::rename(Path("model"), Path("moved"));
+  EXPECT_THAT(
+      Run({"chat", "adapter"}),
+      FailsWith(2,
+                AllOf(StartsWith("adapter/adapter_config.json: its base model 'model' is not here"),
+                      HasSubstr("model_name_or_path=DIR"))));
+  EXPECT_EQ(answer({"adapter", "model_name_or_path=moved", "template=smollm2"}), adapted);
+  Write("empty.yaml", "template: smollm2\n");
+  EXPECT_THAT(Run({"chat", "empty.yaml"}),
+              FailsWith(2, HasSubstr("model_name_or_path is missing")));
 }
 
 // A configuration that names no template takes the one that the model carries: to train on, LLaMA-Factory's way; to talk by, whole.

@@ -26,13 +26,18 @@ local function at(owner, name, n, after)
 end
 
 local classes = debug.getregistry()["moonring.classes"]
-local Runtime = getmetatable(moonring.runtime.new { parameters = true })
+local new = moonring.runtime.new
+function moonring.runtime.new(options)
+  local runtime = new(options)
+  local Runtime = getmetatable(runtime)
+  if phase == "forward" then at(Runtime, "values", 2) end
+  if phase == "backward" then at(Runtime, "values", 2, true) end
+  if phase == "evaluation" then at(Runtime, "evaluate", 2) end
+  return runtime
+end
 if phase == "birth" then strike() end -- before the ranks have met
 if phase == "start" then at(moonring.run, "mesh", 1, true) end
-if phase == "forward" then at(Runtime, "values", 2) end
-if phase == "backward" then at(Runtime, "values", 2, true) end
 if phase == "sum" then at(classes.States.__index, "sum_gradients", 2) end
 if phase == "save" then at(classes.Model.__index, "save", 2) end
-if phase == "evaluation" then at(Runtime, "evaluate", 2) end
 
 dofile(moonring.system.script_path "train")

@@ -1,0 +1,61 @@
+--- Tables of named options that Moonring's own functions take, checked as those of bound functions
+-- are: what nobody reads is refused, with the nearest name.
+local system = require "moonring.native.system"
+
+local options = {}
+
+--- Ends with an error of the function `name`, at the line of the script that called it.
+function options.refuse(name, ...)
+  local text, place = table.concat { ... }, system.script_place()
+  if place == "" then error("INVALID_ARGUMENT: " .. name .. ": " .. text, 0) end
+  error(place .. name .. ": INVALID_ARGUMENT: " .. text, 0)
+end
+
+local function names_of(known)
+  local names = {}
+  for name in pairs(known) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+local function check_value(name, key, value, wanted)
+  if wanted == "any" or type(value) == wanted then return end
+  options.refuse(name, "option '", key, "': wanted a ", wanted, ", got a ", type(value))
+end
+
+--- Checks the table that the function `name` was given, and returns it ({} for nil). `known`: each
+-- option's type, as type() says it, or "any"; with a "?" at its end it may be absent. A name that
+-- begins with an underscore is whoever's made the table, and is left alone.
+function options.check(name, given, known)
+  if given == nil then given = {} end
+  if type(given) ~= "table" then
+    options.refuse(name, "wanted a table of options, got ", type(given))
+  end
+  local names = names_of(known)
+  for key, value in pairs(given) do
+    if known[key] then
+      check_value(name, key, value, (known[key]:gsub("%?$", "")))
+    elseif type(key) ~= "string" or key:sub(1, 1) ~= "_" then
+      local near = system.did_you_mean(tostring(key), names)
+      options.refuse(name, "unknown option '", tostring(key), "'", near, "; known: ",
+        table.concat(names, ", "))
+    end
+  end
+  for _, key in ipairs(names) do
+    local needed = known[key]:sub(-1) ~= "?"
+    if needed and given[key] == nil then options.refuse(name, "option '", key, "' is missing") end
+  end
+  return given
+end
+
+--- Checks an option that is one of several words.
+function options.choice(name, given, key, choices)
+  local value = tostring(given[key])
+  for _, choice in ipairs(choices) do
+    if value == choice then return end
+  end
+  local wanted, near = table.concat(choices, " or "), system.did_you_mean(value, choices)
+  options.refuse(name, "option '", key, "': wanted ", wanted, ", got '", value, "'", near)
+end
+
+return options

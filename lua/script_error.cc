@@ -1,0 +1,135 @@
+#include "lua/script_error.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "lua/guard.h"
+
+namespace moonring::lua {
+namespace {
+
+constexpr int kMostFrames = 12, kMostLevels = 200;  // the k-th level costs k steps
+constexpr size_t kMostFields = 10, kMostLetters = 200;
+constexpr int kMostNested = 3;
+
+// `luaL_callmeta(L, -1, "__tostring")` where the metamethod may fail: its text, "" where there is
+// none.
+std::string ByMetamethod(lua_State* L) {
+  if (!luaL_getmetafield(L, -1, "__tostring")) return "";
+  lua_pushvalue(L, -2);
+  std::string text;
+  if (lua_pcall(L, 1, 1, 0) == 0 && lua_tostring(L, -1) != nullptr) text = lua_tostring(L, -1);
+  lua_pop(L, 1);
+  return text;
+}
+
+std::string Shown(lua_State* L, int depth);
+
+// "{ 3, reason = "full" }" of the table on top, by its raw fields, the numbered ones first, and
+// then by name.
+std::string ShownFields(lua_State* L, int depth) {
+  if (depth == kMostNested || !lua_checkstack(L, 8)) return "{ ... }";
+  std::vector<std::string> fields;
+  const size_t size = lua_objlen(L, -1);
+  for (size_t i = 1; i <= std::min(size, kMostFields); ++i) {
+    lua_rawgeti(L, -1, static_cast<int>(i));
+    fields.push_back(Shown(L, depth + 1));
+    lua_pop(L, 1);
+  }
+  std::vector<std::string> named;
+  for (lua_pushnil(L); lua_next(L, -2) != 0; lua_pop(L, 1)) {
+    const bool listed = lua_type(L, -2) == LUA_TNUMBER && lua_tonumber(L, -2) >= 1 &&
+                        lua_tonumber(L, -2) <= static_cast<double>(size);
+    if (listed || named.size() > kMostFields) continue;
+    lua_pushvalue(L, -2);  // lua_tostring would change the key that lua_next walks by
+    const char* const key = lua_tostring(L, -1);
+    std::string name = key != nullptr ? key : luaL_typename(L, -1);
+    lua_pop(L, 1);
+    named.push_back(absl::StrCat(name, " = ", Shown(L, depth + 1)));
+  }
+  std::sort(named.begin(), named.end());
+  fields.insert(fields.end(), named.begin(), named.end());
+  if (fields.size() > kMostFields || size > kMostFields) {
+    fields.resize(std::min(fields.size(), kMostFields));
+    fields.push_back("...");
+  }
+  return fields.empty() ? "{}" : absl::StrCat("{ ", absl::StrJoin(fields, ", "), " }");
+}
+
+std::string Shown(lua_State* L, int depth) {
+  switch (lua_type(L, -1)) {
+    case LUA_TTABLE:
+      return ShownFields(L, depth);
+    case LUA_TBOOLEAN:
+      return lua_toboolean(L, -1) != 0 ? "true" : "false";
+    case LUA_TNUMBER:
+      return lua_tostring(L, -1);
+    case LUA_TSTRING: {
+      const std::string text = lua_tostring(L, -1);
+      return absl::StrCat("\"", text.substr(0, kMostLetters),
+                          text.size() > kMostLetters ? "..." : "", "\"");
+    }
+    case LUA_TNIL:
+      return "nil";
+    default:
+      return absl::StrCat("a ", luaL_typename(L, -1));
+  }
+}
+
+}  // namespace
+
+std::string WordsOfError(lua_State* L) {
+  if (const char* text = lua_tostring(L, -1)) return text;
+  if (std::string text = ByMetamethod(L); !text.empty()) return text;
+  if (lua_istable(L, -1)) {
+    lua_pushliteral(L, "message");
+    lua_rawget(L, -2);
+    const std::string message = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+    lua_pop(L, 1);
+    if (!message.empty()) return message;
+  }
+  return absl::StrCat("the script raised ", Shown(L, 0));
+}
+
+std::string ScriptFrames(lua_State* L) {
+  std::string lines;
+  int frames = 0;
+  lua_Debug frame;
+  for (int level = 1; level < kMostLevels && lua_getstack(L, level, &frame); ++level) {
+    lua_getinfo(L, "nSl", &frame);
+    if (frame.currentline <= 0 || absl::StartsWith(frame.source, kOwnChunk))
+      continue;  // C, or Moonring's own
+    if (++frames > kMostFrames) {
+      absl::StrAppend(&lines, "\n  ...");
+      break;
+    }
+    absl::StrAppend(&lines, "\n  ", frame.short_src, ":", frame.currentline, ": in ");
+    if (std::strcmp(frame.what, "main") == 0) {
+      absl::StrAppend(&lines, "main chunk");
+    } else if (frame.name != nullptr) {
+      absl::StrAppend(&lines, "function '", frame.name, "'");
+    } else {
+      absl::StrAppend(&lines, "the function of line ", frame.linedefined);
+    }
+  }
+  return lines;
+}
+
+bool AddsToMessage(const std::string& frames, const std::string& message, int exit_code) {
+  if (frames.empty()) return false;
+  const size_t word = message.find(": ");
+  const bool is_status = word != std::string::npos && word > 2 &&
+                         message.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == word;
+  if (exit_code == 2 && is_status) return false;
+  const bool several = frames.find('\n', 1) != std::string::npos;
+  const std::string only = frames.substr(0, frames.find(": in "));
+  return several || !absl::StartsWith(message, absl::StrCat(absl::StripPrefix(only, "\n  "), ":"));
+}
+
+}  // namespace moonring::lua

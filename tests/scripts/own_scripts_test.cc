@@ -1,0 +1,251 @@
+// Scripts of a user's own: what is refused, with its place and the calls that led there; weights
+// that they write; the ranks that they start.
+
+#include <string>
+#include <vector>
+
+#include "tests/scripts/workplace.h"
+
+namespace moonring::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class OwnScriptsTest : public Workplace {
+ protected:
+  OwnScriptsTest() { WriteModel("model"); }
+
+  // mine.lua: a model of its own, a sequence, and then `text`.
+  CommandResult RunScript(const std::string& text, std::vector<std::string> options = {}) const {
+    Write("mine.lua", R"lua(
+      local moonring = require "moonring"
+      local mesh = moonring.comm.mesh { sp = 1, deadline = 60 }
+      local model = moonring.model.load(moonring.model.open "model")
+      local attention = moonring.attention.create { mesh = mesh }
+      local sequence = moonring.comm.sequence { documents = { { 1, 2, 3, 4 } } }
+      local ids, positions, targets, plan = attention:cut(sequence)
+      local function loss(of)
+        local hidden = of:forward(ids, positions, plan)
+        return -moonring.objectives.log_prob(hidden, of:head(), targets):sum()
+      end
+      local function weight(name, of)
+        for _, parameter in ipairs((of or model):parameters():list()) do
+          if parameter:name() == name then return parameter end
+        end
+      end
+      local parts = { mesh = mesh, model = model, attention = attention }
+      local own = { level = "token" }
+      function own.count(batch) return batch:count_targets() end
+      function own.loss(_, log_probs) return -log_probs:sum() end
+      local function refused(words, f, ...)
+        local done, text = pcall(f, ...)
+        local found = not done and text:find(words, 1, true)
+        assert(found, done and "nothing was refused; wanted: " .. words or text)
+      end
+    )lua" + text);
+    options.push_back("mine.lua");
+    return Run(std::move(options));
+  }
+};
+
+TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
+  EXPECT_THAT(RunScript(R"lua(
+    local function with(changes, without)
+      local objective = {}
+      for name, value in pairs(own) do objective[name] = value end
+      for name, value in pairs(changes) do objective[name] = value end
+      if without then objective[without] = nil end
+      return { mesh = mesh, model = model, attention = attention, objective = objective }
+    end
+    local new, bad = moonring.runtime.new, ": INVALID_ARGUMENT: "
+    refused("objective" .. bad .. "option 'level': wanted token or sequence, got 'Token' "
+      .. "(did you mean 'token'?)", new, with { level = "Token" })
+    refused("objective" .. bad .. "unknown option 'statistic' (did you mean 'statistics'?); known: "
+      .. "count, ", new, with { statistic = { "greedy" } })
+    refused("option 'count': wanted a function, got a number", new, with { count = 3 })
+    refused("option 'loss' is missing", new, with({}, "loss"))
+    refused("state without load_state", new, with { state = function() return "" end })
+    local survey = { documents = "mine", per_example = 1, run = print }
+    refused("option 'documents': wanted own or mismatched, got 'mine'", new,
+      with { survey = survey })
+    survey.run = nil
+    refused("objective.survey" .. bad .. "option 'run' is missing", new, with { survey = survey })
+    local runtime = new(with { _memory = {} }) -- the script's own
+    assert(runtime.objective._memory)
+    local options = with {}
+    options.objectve = own
+    refused("runtime.new" .. bad .. "unknown option 'objectve' (did you mean 'objective'?)", new,
+      options)
+    options.objectve, options.objective = nil, nil
+    refused("option 'objective' is missing", new, options)
+    refused("wanted a table of options, got string", new, "mine")
+    refused("Runtime:evaluate" .. bad .. "unknown option 'batches' (did you mean 'batch'?)",
+      runtime.evaluate, runtime, nil, { batches = 1 })
+    local objective = moonring.objective
+    refused("objective.sft" .. bad .. "unknown option 'eaft_alhpa' (did you mean 'eaft_alpha'?)",
+      objective.sft, { eaft_alhpa = 1 })
+    refused("objective.preference" .. bad .. "unknown option 'bet' (did you mean 'beta'?)",
+      objective.preference, { bet = 1 })
+    assert(objective.preference { beta = 0.2 }.state == nil)
+    refused("router.new" .. bad .. "option 'size' is missing", moonring.router.new,
+      { model = model, coefficient = 1 })
+  )lua"),
+              Succeeds());
+}
+
+TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
+  const std::string fails = R"lua(
+    local function prepare(options) return moonring.runtime.new(options) end
+    prepare { mesh = mesh, model = model, attention = attention, objectve = own }
+  )lua";
+  CommandResult result = RunScript(fails);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, StartsWith("moonring: mine.lua:25: runtime.new: INVALID_ARGUMENT: "
+                                     "unknown option 'objectve' (did you mean 'objective'?)"));
+  EXPECT_THAT(result.err, EndsWith("\n  mine.lua:26: in main chunk\n"));
+  EXPECT_THAT(result.err, Not(HasSubstr("moonring/")));  // none of Moonring's own frames
+  result = RunScript("local function step() error { message = 'the disk is full' } end\nstep()\n");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "moonring: the disk is full\n  mine.lua:24: in function 'step'\n  mine.lua:25: in main "
+            "chunk\n");
+  // In an objective that Moonring's runtime calls: the loss's line comes first, then who called the
+  // runtime.
+  result = RunScript(R"lua(
+    own.loss = function(_, log_probs) return log_probs:sum(1) end
+    parts.objective = own
+    local batch = {}
+    function batch.hidden() return ids end
+    function batch.token_log_probs() return targets end
+    local function step() return (moonring.runtime.new(parts):loss(batch)) end
+    step()
+  )lua");
+  EXPECT_EQ(
+      result.err,
+      "moonring: mine.lua:25: Tensor:sum: INVALID_ARGUMENT: wanted no arguments, got 1 argument\n"
+      "  mine.lua:25: in function 'loss'\n  mine.lua:28: in function 'step'\n  mine.lua:29: in "
+      "main chunk\n");
+  // The sandbox shows no more of the host than that; a place that the message names already is not
+  // told again.
+  EXPECT_EQ(RunScript("error 'mine'", {"--sandbox"}).err, "moonring: mine.lua:24: mine\n");
+  result = RunScript("local function f() error 'mine' end\nf() return 1", {"--sandbox"});
+  EXPECT_EQ(result.err,
+            "moonring: mine.lua:24: mine\n  mine.lua:24: in function 'f'\n  mine.lua:25: in main "
+            "chunk\n");
+}
+
+TEST_F(OwnScriptsTest, AreToldWhatIsWrongWithTheirWordsInOneLine) {
+  Write("usage.lua",
+        "local moonring = require 'moonring'\nlocal function read() return moonring.flags { model "
+        "= moonring.required } end\nlocal opt = read()");
+  EXPECT_THAT(Run({"usage.lua"}), FailsWith(2, StartsWith("model= is missing")));
+  EXPECT_THAT(Run({"usage.lua", "modle=x"}),
+              FailsWith(2, StartsWith("unknown key 'modle' (did you mean 'model'?)")));
+}
+
+TEST_F(OwnScriptsTest, WriteWeightsThatTheModelUses) {
+  EXPECT_THAT(RunScript(R"lua(
+    local norm, before = weight "model.norm.weight", loss(model):item()
+    norm:weight():copy_(norm:weight() * 2)
+    local doubled = loss(model):item()
+    assert(math.abs(doubled - before) > 1e-3, doubled)
+    norm:copy_(norm:weight() * 0.5)
+    assert(loss(model):item() == before)
+    refused("model.norm.weight: wanted a tensor of shape [32], got [3]", norm.copy_, norm,
+      moonring.tensor { 1, 2, 3 })
+
+    -- The optimizer goes on from what was written.
+    local states = moonring.trainer.zero { mesh = mesh }:states(model:parameters())
+    local sgd = moonring.trainer.sgd(states:parameters())
+    norm:copy_(norm:weight() * 0 + 3)
+    loss(model):backward()
+    states:sum_gradients()
+    local gradient = norm:gradient():tolist()[1]
+    sgd:step(0.5)
+    states:publish()
+    assert(math.abs(norm:weight():tolist()[1] - (3 - 0.5 * gradient)) < 1e-6)
+  )lua"),
+              Succeeds());
+}
+
+// Under ZeRO a weight lies in parts, and in bf16 beside its fp32 masters: a write reaches the
+// leases and the masters on every rank.
+TEST_F(OwnScriptsTest, WriteWeightsThatArePartedOverRanks) {
+  Write("parted.lua", R"lua(
+    local moonring = require "moonring"
+    local stage, held = tonumber(arg[1]), arg[2] ~= "fp32" and arg[2] or nil
+    local mesh = moonring.comm.mesh { sp = 2, deadline = 60 }
+    local zero = moonring.trainer.zero { mesh = mesh, stage = stage }
+    local model = moonring.model.load(moonring.model.open "model",
+      { precision = held or "fp32", zero = stage == 3 and zero or nil })
+    local states = zero:states(model:parameters(), { held = held })
+    local attention = moonring.attention.create { mesh = mesh }
+    local sequence = moonring.comm.sequence { documents = { { 1, 2, 3, 4, 5, 6, 7, 8 } } }
+    local ids, positions, targets, plan = attention:cut(sequence)
+    local function loss()
+      local hidden = model:forward(ids, positions, plan)
+      return mesh:sum(-moonring.objectives.log_prob(hidden, model:head(), targets):sum():item())
+    end
+    local written
+    for _, parameter in ipairs(model:parameters():list()) do
+      if parameter:name() == "model.layers.1.mlp.down_proj.weight" then written = parameter end
+    end
+    local before, weight = loss(), written:weight()
+    if stage == 3 or (held and stage > 0) then
+      local done, why = pcall(weight.copy_, weight, weight * 2)
+      assert(not done and why:find "is held elsewhere .* Parameter:copy_ writes it", why)
+      local row = weight:select(0) -- nor into a part of the copy
+      done = pcall(row.copy_, row, weight:select(1))
+      assert(not done)
+    end
+    written:copy_(weight * 2)
+    local after = loss()
+    assert(math.abs(after - before) > 1e-4, after)
+    local leased = written:weight()
+    assert((leased - weight * 2):abs():sum():item() == 0, "what is leased is what was written")
+    moonring.trainer.sgd(states:parameters()):step(0) -- from the masters
+    states:publish()
+    assert(loss() == after, "the masters are what was written")
+    if mesh:rank() == 0 then print "well" end
+  )lua");
+  for (const std::string stage : {"0", "1", "2", "3"}) {
+    for (const std::string held : {"fp32", "bf16"}) {
+      const CommandResult result = Run({"-n", "2", "parted.lua", stage, held});
+      EXPECT_THAT(result, Succeeds()) << "stage " << stage << ", " << held;
+      EXPECT_EQ(result.out, "well\n");
+    }
+  }
+}
+
+// `sp=2` is enough: neither the scripts that come with Moonring nor a copy of one need -n; and one
+// that is started under -n starts none.
+TEST_F(OwnScriptsTest, StartTheirRanks) {
+  WriteConfig();
+  const std::vector<std::string> words = {"model=model", "data=rows",       "dir=data",
+                                          "batch=10",    "epochs=1",        "sp=2",
+                                          "out=out",     "template=smollm2"};
+  Write("copied.lua", ReadText("scripts/sft.lua"));
+  const std::vector<std::vector<std::string>> ways = {{"sft"}, {"copied.lua"}, {"-n", "2", "sft"}};
+  std::string first;
+  for (std::vector<std::string> command : ways) {
+    command.insert(command.end(), words.begin(), words.end());
+    const CommandResult result = Run(command);
+    ASSERT_THAT(result, Succeeds());
+    EXPECT_THAT(result.out, StartsWith("step 1/1  loss "));
+    if (first.empty()) first = result.out;
+    EXPECT_EQ(result.out, first);
+  }
+  EXPECT_THAT(Run({"-n", "3", "sft", "model=model", "data=rows", "sp=2"}),
+              FailsWith(2, HasSubstr("2 does not divide the number of ranks, 3")));
+  Write("whoami.lua",
+        "local moonring = require 'moonring'\nmoonring.launch(2)\nprint(moonring.comm.mesh { sp = "
+        "2, deadline = 60 }:size())");
+  EXPECT_EQ(Run({"whoami.lua"}).out, "2\n2\n");
+}
+
+}  // namespace
+}  // namespace moonring::testing
