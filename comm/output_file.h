@@ -1,14 +1,16 @@
 #ifndef MOONRING_COMM_OUTPUT_FILE_H_
 #define MOONRING_COMM_OUTPUT_FILE_H_
 
-// A file that is there whole or not at all: bytes go to a draft beside it, which Commit renames over it; without a Commit
-// the draft goes.
+// A file that is there whole or not at all: bytes go to a draft without a name, which Commit gives
+// it; without a Commit the draft goes, however the process ends. On a file system without such
+// files (NFS) the draft is PATH.PID.tmp beside it, which a process that is killed leaves behind.
 //
-// A symbolic link is followed, and what is there but no regular file (a pipe, a terminal, /dev/full) is written to as it
-// stands: to rename over it would put a plain file in the device's place.
+// A symbolic link is followed, and what is there but no regular file (a pipe, a terminal,
+// /dev/full) is written to as it stands: to rename over it would put a plain file in the device's
+// place.
 //
-// Fails with "PATH: cannot be written: why", under the code of the errno: NOT_FOUND (no such folder) and the like from
-// Create, RESOURCE_EXHAUSTED (a full disk) from Append or Commit.
+// Fails with "PATH: cannot be written: why", under the code of the errno: NOT_FOUND (no such
+// folder) and the like from Create, RESOURCE_EXHAUSTED (a full disk) from Append or Commit.
 
 #include <memory>
 #include <string>
@@ -30,13 +32,15 @@ class OutputFile {
   absl::Status Commit();
 
  private:
-  OutputFile(std::string name, std::string target, std::string draft, int descriptor);
+  OutputFile(std::string name, std::string target, std::string draft, bool is_nameless,
+             int descriptor);
   absl::Status Flush();
   absl::Status Failure(int error) const;
 
   std::string name_;    // as the caller says it
   std::string target_;  // what it stands for, links followed
   std::string draft_;   // "" where the target is written to directly
+  bool is_nameless_;    // the draft has not got its name yet
   std::string buffer_;
   int descriptor_;
 };

@@ -196,6 +196,7 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOption
     opened = c10::make_intrusive<BoundedStore>(options.serves_store ? "rank 0" : "the launcher", store.timeout,
                                                [address = options.address, store] { return c10::make_intrusive<c10d::TCPStore>(address, store); });
   });
+  if (absl::IsResourceExhausted(status)) return status;  // of this process, not of whom it asks
   if (!status.ok()) {
     return absl::UnavailableError(absl::StrCat("rank ", options.rank, ": nobody answers at ", options.address, ":", options.port, " within ",
                                                absl::FormatDuration(options.deadline), "; is rank 0 running, and are MASTER_ADDR and MASTER_PORT its? (",

@@ -2,6 +2,7 @@
 
 #include <new>
 #include <string>
+#include <system_error>
 
 #include <c10/util/Exception.h>
 
@@ -46,6 +47,13 @@ absl::Status StatusOfException(const std::exception& exception) {
     return absl::Status(SaysOutOfMemory(message) ? absl::StatusCode::kResourceExhausted : CodeOf(*error), message);
   }
   if (dynamic_cast<const std::bad_alloc*>(&exception)) return absl::ResourceExhaustedError("out of memory");
+  // What std::thread throws, ours and LibTorch's.
+  if (const auto* error = dynamic_cast<const std::system_error*>(&exception);
+      error != nullptr && error->code() == std::errc::resource_unavailable_try_again) {
+    return absl::ResourceExhaustedError(
+        "no further thread can be started: a limit on processes and threads is reached (ulimit -u, "
+        "or a container's)");
+  }
   const std::string text = exception.what();
   return absl::InternalError(WithoutStack(text));
 }

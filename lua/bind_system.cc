@@ -282,6 +282,7 @@ void Launch(lua_State* L, int ranks) {
   if (host.sandbox && !host.own_script) {
     Raise(absl::PermissionDeniedError(absl::StrCat("--sandbox: a script starts no ranks; moonring -n ", ranks, " does")));
   }
+  comm::ThrowIfError(CheckRanks(ranks));
   std::fflush(nullptr);
   const int code = LaunchRanks(ranks, HostOf(L).command);
   std::fflush(nullptr);
@@ -303,12 +304,24 @@ std::optional<std::string> Preemption(lua_State* L) {
     return wished ? std::optional<std::string>("cancelled") : std::nullopt;
   }
   const int signal = TakePreemption();
-  return signal == 0 ? std::nullopt : std::optional<std::string>(signal == SIGTERM ? "SIGTERM" : "SIGUSR1");
+  return signal == 0 ? std::nullopt : std::optional<std::string>(NameOfSignal(signal));
 }
 
-void EndAsPreempted(lua_State* L) {
+// Rank 0 answers for all: they learn of it from one another.
+void Catch(lua_State* L) {
+  if (HostOf(L).embedded) return;
+  const auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
+  CatchPreemption(/*says=*/!rendezvous.has_value() || rendezvous->rank == 0);
+}
+
+void EndAsPreempted(lua_State* L, std::string wish) {
   EndIfCancelled(HostOf(L));
-  if (!HostOf(L).embedded) EndBySignal(SIGTERM);
+  if (HostOf(L).embedded) return;
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
+    if (wish == NameOfSignal(signal)) EndBySignal(signal);
+  }
+  Raise(absl::InvalidArgumentError(
+      absl::StrCat("'", wish, "' ends no run; wanted SIGTERM, SIGINT or SIGHUP")));
 }
 
 // Hands a table to whoever follows the run; nothing where nobody does.
@@ -353,8 +366,9 @@ void OpenSystem(lua_State* L) {
                  {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},
                  {"launch", Bind<&Launch>},
                  {"offer_restarts", Bind<[](int restarts) { OfferRestarts(restarts); }>},
-                 {"catch_preemption", Bind<[](lua_State* state) {
-                    if (!HostOf(state).embedded) CatchPreemption();
+                 {"catch_preemption", Bind<&Catch>},
+                 {"release_preemption", Bind<[](lua_State* state) {
+                    if (!HostOf(state).embedded) ReleasePreemption();
                   }>},
                  {"preemption", Bind<&Preemption>},
                  {"end_as_preempted", Bind<&EndAsPreempted>},

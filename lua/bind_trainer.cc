@@ -31,6 +31,7 @@
 #include "trainer/checkpoint_manifest.h"
 #include "trainer/checkpoint_publisher.h"
 #include "trainer/device_memory.h"
+#include "trainer/folder_lock.h"
 #include "trainer/gradients.h"
 #include "trainer/heat_map.h"
 #include "trainer/memory_watch.h"
@@ -164,6 +165,22 @@ std::map<std::string, double> Norms(ParameterList& list) {
   return by_name;
 }
 
+// The lock, or nil and why there is none to be had. Held until it is closed or the script has
+// ended.
+std::tuple<std::shared_ptr<trainer::FolderLock>, std::optional<std::string>> LockFolder(
+    lua_State* L, std::string folder) {
+  auto taken = trainer::FolderLock::Create(folder);
+  if (absl::IsUnavailable(taken.status())) return {nullptr, std::string(taken.status().message())};
+  std::shared_ptr<trainer::FolderLock> lock = comm::ValueOrThrow(std::move(taken));
+  // What a script leaves open the collector would find too late for the next script of this
+  // process.
+  HostOf(L).closers.push_back(
+      [held = std::weak_ptr<trainer::FolderLock>(lock)](const std::string&) {
+        if (const auto left = held.lock()) left->Release();
+      });
+  return {lock, std::nullopt};
+}
+
 std::shared_ptr<trainer::MetricsLog> MakeLog(Options options) {
   trainer::MetricsLogOptions log;
   log.output_dir = options.Require<std::string>("dir");
@@ -182,8 +199,9 @@ std::shared_ptr<trainer::MetricsLog> MakeLog(Options options) {
   return comm::ValueOrThrow(trainer::MetricsLog::Create(std::move(log)));
 }
 
-// Writes one record and returns it in words.
-std::string WriteRecord(trainer::MetricsLog& log, Options options) {
+// Writes one record and returns it in words, and why it waits where it does.
+std::tuple<std::string, std::optional<std::string>> WriteRecord(trainer::MetricsLog& log,
+                                                                Options options) {
   trainer::StepRecord record;
   record.step = options.Require<int64_t>("step");
   record.epoch = options.Require<double>("epoch");
@@ -194,8 +212,18 @@ std::string WriteRecord(trainer::MetricsLog& log, Options options) {
   record.more = options.Get<std::map<std::string, double>>("metrics", {});
   if (const auto peak = options.Find<double>("peak_memory_bytes")) record.more["peak_memory_bytes"] = *peak;
   options.Finish();
-  comm::ThrowIfError(log.Write(record));
-  return trainer::Summary(record);
+  const absl::Status written = log.Write(record);
+  return {trainer::Summary(record),
+          written.ok() ? std::nullopt : std::optional<std::string>(written.message())};
+}
+
+void ReachStep(trainer::MetricsLog& log, Options options) {
+  trainer::MetricsLog::Standing standing;
+  standing.step = options.Require<int64_t>("step");
+  standing.epoch = options.Require<double>("epoch");
+  standing.tokens = options.Require<int64_t>("tokens");
+  options.Finish();
+  log.Reach(standing);
 }
 
 void PlotSeries(trainer::MetricsLog& log, std::string key, std::string path, std::string title) {
@@ -334,6 +362,7 @@ void OpenTrainer(lua_State* L) {
       L, "Log",
       {
           {"write", Bind<&WriteRecord>},
+          {"reach", Bind<&ReachStep>},
           {"finish", Bind<[](trainer::MetricsLog& log, double train_loss, int64_t examples) { return log.Finish(train_loss, examples); }>},
           {"plot", Bind<&PlotSeries>},
           {"has", Bind<[](trainer::MetricsLog& log, std::string key) { return !log.Series(key).empty(); }>},
@@ -341,6 +370,7 @@ void OpenTrainer(lua_State* L) {
           {"state", Bind<[](trainer::MetricsLog& log, std::optional<std::string> folder) { return folder ? log.WriteState(*folder) : log.WriteState(); }>},
           {"results", Bind<[](trainer::MetricsLog& log, std::string name, std::map<std::string, double> results) { return log.WriteResults(name, results); }>},
       });
+  Class<trainer::FolderLock>::Register(L, "FolderLock", {});
   Class<trainer::Progress>::Register(L, "Progress",
                                      {
                                          {"step", Bind<[](trainer::Progress& progress, int64_t step) { progress.Step(step); }>},
@@ -369,6 +399,7 @@ void OpenTrainer(lua_State* L) {
                  {"global_norm", Bind<[](ParameterList& list) { return trainer::GlobalNorm(list.parameters); }>},
                  {"norms", Bind<&Norms>},
                  {"heat_map", Bind<&WriteHeatMap>},
+                 {"lock_folder", Bind<&LockFolder>},
                  {"log", Bind<&MakeLog>},
                  {"progress", Bind<&MakeProgress>},
                  {"peak_memory", Bind<[] { return trainer::PeakResidentBytes(); }>},

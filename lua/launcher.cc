@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,10 +18,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "comm/status_macros.h"
+#include "lua/arrivals.h"
+#include "lua/signal_count.h"
 
 namespace moonring::lua {
 namespace {
@@ -75,14 +79,13 @@ struct Attempt {
   int port, restart;
 };
 
+constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP};  // those that end a run
+
 // In the child, between fork and exec.
 [[noreturn]] void BecomeRank(int rank, int ranks, Attempt attempt, int error_pipe, int stderr_pipe, pid_t launcher, const std::vector<std::string>& command) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(1);  // it died before prctl
-  sigset_t none;
-  sigemptyset(&none);
-  signal(SIGUSR1, SIG_IGN);  // until the rank catches it: the wish for a checkpoint is no reason to end
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  Arrivals::Forget();
   if (stderr_pipe >= 0) dup2(stderr_pipe, STDERR_FILENO);
   const auto set = [](const char* name, const std::string& value, bool replace = true) { setenv(name, value.c_str(), replace); };
   set("RANK", absl::StrCat(rank));
@@ -103,16 +106,9 @@ struct Attempt {
 
 class Launcher {
  public:
-  Launcher(int ranks, const std::vector<std::string>& command, int restart) : ranks_(ranks) {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGCHLD);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
-      struct sigaction now;
-      // What is ignored stays so (nohup ignores HUP): a signal that is blocked would come all the same.
-      if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&signals_, signal);
-    }
-    sigprocmask(SIG_BLOCK, &signals_, &before_);
-    signal_fd_ = signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK);
+  Launcher(int ranks, const std::vector<std::string>& command, int restart,
+           const Arrivals& arrivals)
+      : arrivals_(arrivals), ranks_(ranks) {
     const Attempt attempt{FreePort(), restart};
     for (int rank = 0; rank < ranks; ++rank) Start(rank, attempt, command);
   }
@@ -123,8 +119,6 @@ class Launcher {
       Enforce();
       if (Running() == 0 && ++drained_ > 50) break;  // a grandchild may hold a pipe open
     }
-    sigprocmask(SIG_SETMASK, &before_, nullptr);
-    close(signal_fd_);
     return Conclude();
   }
 
@@ -139,13 +133,20 @@ class Launcher {
       std::exit(1);
     }
     const pid_t launcher = getpid();
+    sigset_t all, before;
+    sigfillset(&all);
+    // The child has this process's handlers until it forgets them.
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     const pid_t pid = fork();
+    if (pid != 0) pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (pid == 0) {
       fcntl(error_pipe[1], F_SETFD, 0);  // stays open over exec
       BecomeRank(rank, static_cast<int>(ranks_.size()), attempt, error_pipe[1], stderr_pipe[1], launcher, command);
     }
     if (pid < 0) {
-      std::perror("moonring: fork");
+      const char* limit = "; a limit on processes and threads is reached (ulimit -u, or a container's)";
+      std::fprintf(stderr, "moonring: rank %d of %zu cannot be started: %s%s\n", rank, ranks_.size(),
+                   std::strerror(errno), errno == EAGAIN ? limit : "");
       std::exit(1);
     }
     close(error_pipe[1]);
@@ -165,7 +166,7 @@ class Launcher {
   }
 
   void Poll() {
-    std::vector<pollfd> fds = {{signal_fd_, POLLIN, 0}};
+    std::vector<pollfd> fds = {{arrivals_.descriptor(), POLLIN, 0}};
     for (const Rank& rank : ranks_) {
       fds.push_back({rank.error_pipe, POLLIN, 0});  // a negative one is passed over
       fds.push_back({rank.stderr_pipe, POLLIN, 0});
@@ -181,9 +182,8 @@ class Launcher {
         PrintLines(static_cast<int>(r), /*all=*/ranks_[r].stderr_pipe < 0);
       }
     }
-    signalfd_siginfo info;
-    while (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
-      if (info.ssi_signo != SIGCHLD) Forward(static_cast<int>(info.ssi_signo));
+    for (Arrival arrival; arrivals_.Next(arrival);) {
+      if (arrival.signal != SIGCHLD) Forward(arrival);
     }
     Reap();
   }
@@ -215,10 +215,14 @@ class Launcher {
     }
   }
 
-  void Forward(int signal) {
-    if (signal != SIGUSR1) forwarded_ = signal;
+  void Forward(Arrival arrival) {
+    if (arrival.signal != SIGUSR1) {
+      if (forwarded_ == 0) forwarded_ = arrival.signal;
+      // Those that do not end now are made to.
+      if (arrival.times > 1 && !failed_at_.has_value()) failed_at_ = Clock::now();
+    }
     for (const Rank& rank : ranks_) {
-      if (!rank.status.has_value()) kill(rank.pid, signal);
+      if (!rank.status.has_value()) PassOn(rank.pid, arrival.signal, arrival.times);
     }
   }
 
@@ -270,9 +274,12 @@ class Launcher {
   int Conclude() {
     const bool done = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return *rank.status == 0; });
     if (done) return 0;
-    // SIGTERM came to a rank alone, and all agreed to end by it.
-    const auto ended = [](const Rank& rank) { return WIFSIGNALED(*rank.status) && WTERMSIG(*rank.status) == SIGTERM && rank.sent == 0; };
-    if (std::all_of(ranks_.begin(), ranks_.end(), ended)) forwarded_ = SIGTERM;
+    for (const int signal : kEnding) {  // it came to a rank alone, and all agreed to end by it
+      const auto ended = [signal](const Rank& rank) {
+        return WIFSIGNALED(*rank.status) && WTERMSIG(*rank.status) == signal && rank.sent != signal;
+      };
+      if (std::all_of(ranks_.begin(), ranks_.end(), ended)) forwarded_ = signal;
+    }
     if (forwarded_ != 0) {  // ended as asked: by the same signal
       signal(forwarded_, SIG_DFL);
       raise(forwarded_);
@@ -297,14 +304,14 @@ class Launcher {
       }
     }
     const int status = *ranks_[failed[0]].status;
-    const bool asked = WIFSIGNALED(status) && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT);
+    const bool asked = WIFSIGNALED(status) &&
+                       std::count(std::begin(kEnding), std::end(kEnding), WTERMSIG(status)) > 0;
     again_ = !asked && !(WIFEXITED(status) && WEXITSTATUS(status) == 2) && !absl::StrContains(ranks_[failed[0]].message, "ABORTED: ");
     return WIFSIGNALED(status) ? 1 : WEXITSTATUS(status);
   }
 
+  const Arrivals& arrivals_;
   std::vector<Rank> ranks_;
-  sigset_t signals_, before_;
-  int signal_fd_ = -1;
   int forwarded_ = 0, sent_ = 0, ended_ = 0, drained_ = 0, restarts_ = 0;
   bool again_ = false;  // another attempt could go better
   std::optional<Clock::time_point> failed_at_;
@@ -312,9 +319,37 @@ class Launcher {
 
 }  // namespace
 
+absl::Status CheckRanks(int ranks) {
+  constexpr int kAtLeast = 64, kPerCore = 8;
+  constexpr rlim_t kOtherFiles = 32, kPipes = 2;  // the launcher's own, and for each rank
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const auto check = [ranks](rlim_t most, const std::string& why) {
+    if (static_cast<rlim_t>(ranks) <= most) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        ranks,
+        " ranks are wanted (sequence_parallel_size, or -n), and this machine starts at most ", most,
+        ": ", why));
+  };
+  RETURN_IF_ERROR(check(std::max(kAtLeast, kPerCore * cores),
+                        absl::StrCat("the larger of ", kAtLeast, " and ", kPerCore,
+                                     " for each of its ", cores, " cores")));
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    RETURN_IF_ERROR(check(limit.rlim_cur, absl::StrCat("the user may have ", limit.rlim_cur,
+                                                       " processes (ulimit -u)")));
+  }
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    const rlim_t room = limit.rlim_cur > kOtherFiles ? (limit.rlim_cur - kOtherFiles) / kPipes : 0;
+    RETURN_IF_ERROR(check(
+        room, absl::StrCat("a process may have ", limit.rlim_cur, " open files (ulimit -n)")));
+  }
+  return absl::OkStatus();
+}
+
 int LaunchRanks(int ranks, const std::vector<std::string>& command) {
+  const Arrivals arrivals;  // of all attempts: between two of them it must be heard too
   for (int restart = 0;; ++restart) {
-    Launcher launcher(ranks, command, restart);
+    Launcher launcher(ranks, command, restart, arrivals);
     const int code = launcher.Run();
     if (code == 0 || restart >= launcher.restarts()) return code;
     std::fprintf(stderr, "moonring: starts again (%d of %d)\n", restart + 1, launcher.restarts());

@@ -1,24 +1,37 @@
 #ifndef MOONRING_LUA_LAUNCHER_H_
 #define MOONRING_LUA_LAUNCHER_H_
 
-// `-n RANKS`: starts the ranks of one machine as processes, with torchrun's environment variables, and ends with them.
+// `-n RANKS`: starts the ranks of one machine as processes, with torchrun's environment variables,
+// and ends with them.
 //
-//   - rank 0 owns the terminal; a line that another rank writes on its stderr is prefixed "[rank 2] "
-//   - signals (INT, TERM, HUP, USR1) are forwarded to all
-//   - once a rank fails, the others get kGrace to say what they saw, then TERM, then KILL. The message of the one that
+//   - rank 0 owns the terminal; a line that another rank writes on its stderr is prefixed "[rank 2]
+//   "
+//   - signals (INT, TERM, HUP, USR1) are forwarded to all, with how often they came; after the
+//   second of a kind that ends
+//     a run a rank gets no more time than after a failure
+//   - once a rank fails, the others get kGrace to say what they saw, then TERM, then KILL. The
+//   message of the one that
 //     failed by itself comes first, those of its victims after it, each once.
 //   - ranks die with the launcher
-//   - where a rank has offered it (OfferRestarts), all are started again after a failure, with torchrun's
-//     TORCHELASTIC_RESTART_COUNT: not after exit code 2 (it would come again), numbers that are none (ABORTED), or
-//     SIGINT and SIGTERM
+//   - where a rank has offered it (OfferRestarts), all are started again after a failure, with
+//   torchrun's
+//     TORCHELASTIC_RESTART_COUNT: not after exit code 2 (it would come again), numbers that are
+//     none (ABORTED), or SIGINT, SIGTERM and SIGHUP
 //
-// A rank hands its last message to the launcher through a pipe (ReportError), not through stderr, so that the order can
-// be chosen.
+// A rank hands its last message to the launcher through a pipe (ReportError), not through stderr,
+// so that the order can be chosen.
 
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace moonring::lua {
+
+// Refuses (INVALID_ARGUMENT) more ranks than a machine can be meant to run: the larger of 64 and 8
+// for each of its cores, and no more than the limits on a user's processes and on open files
+// (ulimit -u, -n) leave room for.
+absl::Status CheckRanks(int ranks);
 
 // Runs `command` as `ranks` processes and returns the exit code: 0, the failed rank's own code (1 where a signal ended
 // it), or 128+n where signal n ended the launcher. Does not return where the run was ended by a signal that is forwarded.

@@ -171,7 +171,11 @@ int Run(int argc, char** argv) {
   if (line->ranks > 1) {
     const auto rendezvous = comm::RendezvousFromEnvironment();
     if (!rendezvous.ok()) return Fail(kUsage, std::string(rendezvous.status().message()));
-    if (!rendezvous->has_value()) return LaunchRanks(line->ranks, command);
+    if (!rendezvous->has_value()) {
+      const absl::Status possible = CheckRanks(line->ranks);
+      return possible.ok() ? LaunchRanks(line->ranks, command)
+                           : Fail(kUsage, std::string(possible.message()));
+    }
   }
 
   ShareCores();

@@ -1,60 +1,95 @@
 #include "lua/preemption.h"
 
 #include <signal.h>
-#include <time.h>
+#include <string.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdio>
+
+#include "lua/signal_count.h"
 
 namespace moonring::lua {
 namespace {
 
-// A handler may touch nothing else.
-volatile sig_atomic_t terminate_wished = 0, save_wished = 0;
-volatile time_t terminate_wished_at = 0;
+constexpr int kEnding[] = {SIGHUP, SIGINT, SIGTERM};
 
-// Whoever signals the process group reaches a rank twice: by itself, and by its launcher, which passes on what it gets.
-constexpr time_t kSameWishSeconds = 2;
+// What handlers write: they have nothing else to reach. Atomics, since two threads may be in one at
+// a time.
+std::atomic<int> end_wished = 0, save_wished = 0;
+std::atomic<bool> says_so = false;
+SignalCount counts[SIGTERM + 1];  // by signal; SIGTERM is the largest of kEnding
 
-time_t Now() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec;
+void Say(int signal) {
+  char text[160];
+  char* end = stpcpy(text, isatty(STDERR_FILENO) != 0 ? "\n" : "");  // below the progress bar
+  end =
+      stpcpy(stpcpy(end, NameOfSignal(signal)),
+             ": the run is saved and ends at the border of the next step; once more ends it now\n");
+  (void)!write(STDERR_FILENO, text, end - text);
 }
 
-void NoteTerminate(int signal) {
-  if (terminate_wished == 0) {
-    terminate_wished_at = Now();
-    terminate_wished = 1;
-  } else if (Now() - terminate_wished_at >= kSameWishSeconds) {
+void NoteEnd(int signal, siginfo_t* info, void*) {
+  const int error = errno;
+  if (AddNow(counts[signal], *info) > 1) {
     ::signal(signal, SIG_DFL);
     raise(signal);  // which waits for the end of this handler
   }
+  int none = 0;
+  if (end_wished.compare_exchange_strong(none, signal) && says_so) Say(signal);
+  errno = error;
 }
 
 void NoteSave(int) { save_wished = 1; }
 
-void Catch(int signal, void (*note)(int)) {
-  struct sigaction action = {};
-  action.sa_handler = note;
-  action.sa_flags = SA_RESTART;
-  sigaction(signal, &action, nullptr);
-}
-
 }  // namespace
 
-void CatchSaveWish() { Catch(SIGUSR1, &NoteSave); }
+void CatchSaveWish() {
+  struct sigaction action = {};
+  action.sa_handler = &NoteSave;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+}
 
-void CatchPreemption() {
+void CatchPreemption(bool says) {
   CatchSaveWish();
-  Catch(SIGTERM, &NoteTerminate);
+  says_so = says;
+  struct sigaction action = {}, now = {};
+  action.sa_sigaction = &NoteEnd;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  for (const int signal : kEnding) {
+    if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
+      sigaction(signal, &action, nullptr);
+  }
+}
+
+void ReleasePreemption() {
+  struct sigaction now = {};
+  for (const int signal : kEnding) {
+    if (sigaction(signal, nullptr, &now) == 0 && now.sa_sigaction == &NoteEnd)
+      ::signal(signal, SIG_DFL);
+  }
 }
 
 int TakePreemption() {
-  if (terminate_wished != 0) return SIGTERM;
-  if (save_wished == 0) return 0;
-  save_wished = 0;
-  return SIGUSR1;
+  if (const int signal = end_wished; signal != 0) return signal;
+  return save_wished.exchange(0) != 0 ? SIGUSR1 : 0;
+}
+
+const char* NameOfSignal(int signal) {
+  switch (signal) {
+    case SIGHUP:
+      return "SIGHUP";
+    case SIGINT:
+      return "SIGINT";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGUSR1:
+      return "SIGUSR1";
+    default:
+      return "a signal";
+  }
 }
 
 void EndBySignal(int signal) {

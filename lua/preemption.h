@@ -1,20 +1,34 @@
 #ifndef MOONRING_LUA_PREEMPTION_H_
 #define MOONRING_LUA_PREEMPTION_H_
 
-// SIGTERM and SIGUSR1, by which Slurm and its kin announce that a job's time is up, as wishes: a script asks for them at the border of a step.
-// For the host's process alone: an embedded runtime leaves signals to whom it is embedded in.
+// Signals that ask a run to save, or to save and end, as wishes: a script asks for them at the
+// border of a step.
+//
+//   SIGUSR1                 save
+//   SIGTERM SIGINT SIGHUP   save and end; a second one of a kind (lua/signal_count.h) ends the
+//   process at once
+//
+// What is ignored as CatchPreemption is called stays ignored, but for SIGUSR1: nohup ignores
+// SIGHUP, a shell SIGINT for what it starts in the background. For the host's process alone: an
+// embedded runtime leaves signals to whom it is embedded in.
 
 namespace moonring::lua {
 
 // From here on SIGUSR1 is noted, which else ends a process.
 void CatchSaveWish();
 
-// From here on both are. A second SIGTERM ends the process at once, but for one that comes within two seconds: from a launcher that passes on what came to its
-// whole process group.
-void CatchPreemption();
+// From here on all are. `says`: the first that ends the run is answered on stderr at once; a step
+// may take minutes.
+void CatchPreemption(bool says);
 
-// SIGTERM, else SIGUSR1, which is taken back by that, else 0.
+// From here on those that end a run end the process at once again.
+void ReleasePreemption();
+
+// The first that came of those that end a run, else SIGUSR1, which is taken back by that, else 0.
 int TakePreemption();
+
+// "SIGTERM", and of its kin.
+const char* NameOfSignal(int signal);
 
 // Ends the process as the signal does where nobody catches it.
 [[noreturn]] void EndBySignal(int signal);

@@ -9,6 +9,7 @@ moonring.launch(config.sequence_parallel_size, run.ranks(config), config.max_res
 
 local mesh = run.mesh(config)
 moonring.agreement.check(config, mesh)
+local lock, unlocked = moonring.output_folder.take(config, mesh)
 local resumed, passed_over = moonring.resume.find(config, mesh)
 local asked = moonring.resume.remembered(config) -- before the model and the data settle what it leaves open
 local name, before = moonring.resume.begin(config, mesh, resumed)
@@ -16,6 +17,7 @@ local memory = moonring.memory_report.start(config, mesh)
 local checkpoint, notes = models.open(config)
 local tokenizer = moonring.vocabulary.open(config, checkpoint, moonring.templates.settle)
 local train, eval, each = moonring.datasets.load(config, tokenizer)
+notes[#notes + 1] = unlocked
 notes[#notes + 1] = mesh:rank() == 0 and moonring.datasets.keep(config, train, eval, each) or nil
 moonring.datasets.check_evaluation(config, eval, each)
 if config.eval_strategy == "no" and not config.do_eval then eval, each = nil, nil end -- held out, and left alone
@@ -94,6 +96,11 @@ local function evaluate()
   return all
 end
 
+local function end_as(preempted)
+  if lock then lock:close() end -- the process ends without the host's closing it
+  moonring.system.end_as_preempted(preempted)
+end
+
 if not resumed then sample "before" end
 mesh:barrier()
 moonring.trainer.release_memory() -- what preparing the data and loading the model took
@@ -123,7 +130,7 @@ for step, k in moonring.count(steps, made) do
     local how = config.save_only_model and "the model is saved after step %d; with save_only_model no run can go on from it" or
       "saved after step %d; resume_from_checkpoint: true goes on from there"
     if checkpoints.newest == k then journal:say(preempted .. ": " .. how:format(k)) end
-    if ends then moonring.system.end_as_preempted() end
+    if ends then end_as(preempted) end
   end
   moonring.trainer.release_memory((moonring.system.clock() - pace.began) / 100) -- where taking it again is a percent of the step at most
   if is_over() then break end
@@ -142,6 +149,14 @@ end
 save(config.output_dir)
 sample("after", learner)
 journal:close()
-if evals and (config.do_eval or config.eval_strategy ~= "no") then journal:results(evaluate()) end
+if evals and (config.do_eval or config.eval_strategy ~= "no") then
+  local preempted = run.preempted(mesh)
+  if preempted and preempted ~= "SIGUSR1" then
+    journal:say(preempted .. ": the model is whole; the evaluation after the training is left out")
+    end_as(preempted)
+  end
+  moonring.system.release_preemption() -- nothing is left that could be lost
+  journal:results(evaluate())
+end
 journal:card()
 mesh:barrier()

@@ -23,17 +23,23 @@ std::string MarkOf(const std::string& draft, int rank) { return absl::StrCat(dra
 
 }  // namespace
 
-CheckpointPublisher::CheckpointPublisher(PublisherOptions options)
-    : options_(std::move(options)), thread_([this, confined = comm::CurrentConfinement()] {
-        const comm::ConfinedScope scope(confined);
-        result_ = Run();
-        finished_ = true;
-        finished_.notify_all();
-      }) {}
+CheckpointPublisher::CheckpointPublisher(PublisherOptions options) : options_(std::move(options)) {
+  const auto run = [this, confined = comm::CurrentConfinement()] {
+    const comm::ConfinedScope scope(confined);
+    result_ = Run();
+    finished_ = true;
+    finished_.notify_all();
+  };
+  try {
+    thread_ = std::thread(run);
+  } catch (const std::system_error&) {  // no thread is to be had: training waits meanwhile
+    run();
+  }
+}
 
 CheckpointPublisher::~CheckpointPublisher() {
   hurry_ = true;
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 const absl::Status& CheckpointPublisher::result() const {

@@ -17,16 +17,6 @@ namespace {
 
 absl::Status Failure(const std::string& path, absl::string_view what) { return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot ", what)); }
 
-absl::Status WriteAll(int file, const std::string& path, absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return Failure(path, "write");
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
@@ -51,12 +41,28 @@ absl::StatusOr<LineAppender> LineAppender::Open(const std::string& path, bool ke
   return appender;
 }
 
-LineAppender::LineAppender(LineAppender&& other) noexcept : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)) {}
+LineAppender::LineAppender(LineAppender&& other) noexcept
+    : path_(std::move(other.path_)),
+      file_(std::exchange(other.file_, -1)),
+      waiting_(std::move(other.waiting_)) {}
 
 LineAppender::~LineAppender() {
   if (file_ >= 0) close(file_);
 }
 
-absl::Status LineAppender::Append(absl::string_view line) { return WriteAll(file_, path_, absl::StrCat(line, "\n")); }
+absl::Status LineAppender::Append(absl::string_view line) {
+  absl::StrAppend(&waiting_, line, "\n");
+  return Flush();
+}
+
+absl::Status LineAppender::Flush() {
+  while (!waiting_.empty()) {
+    const ssize_t written = write(file_, waiting_.data(), waiting_.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return Failure(path_, "write");
+    waiting_.erase(0, static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace moonring::trainer

@@ -14,7 +14,9 @@ namespace moonring::trainer {
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
-// Appends lines, each by one write, in the file as soon as Append returns. A line that an earlier run left unfinished is cut off on Open.
+// Appends lines, in the file as soon as Append returns. What it cannot write (a full disk) waits,
+// and is tried again before the next line. A line that an earlier run left unfinished is cut off on
+// Open.
 class LineAppender {
  public:
   // keep: go on after the file's lines; else begin anew.
@@ -23,13 +25,16 @@ class LineAppender {
   LineAppender& operator=(LineAppender&&) = delete;
   ~LineAppender();
 
+  // Not OK: why the line, and all that waits before it, is not in the file yet.
   absl::Status Append(absl::string_view line);  // without its line break
+  absl::Status Flush();                         // writes what waits
 
  private:
   LineAppender(std::string path, int file) : path_(std::move(path)), file_(file) {}
 
   std::string path_;
   int file_;
+  std::string waiting_;  // from the middle of a line on, where the disk took a part of it
 };
 
 }  // namespace moonring::trainer

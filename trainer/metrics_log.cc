@@ -107,9 +107,9 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions
   std::unique_ptr<MetricsLog> log(new MetricsLog(std::move(options), std::move(lines)));
   log->history_ = std::move(history);
   log->start_ = log->options_.clock();
-  log->last_.step = log->options_.first_step;
-  log->last_.tokens = log->options_.first_tokens;
-  log->last_.epoch = log->options_.first_epoch;
+  log->standing_ = {log->options_.first_step, log->options_.first_epoch,
+                    log->options_.first_tokens};
+  log->last_tokens_ = log->options_.first_tokens;
   return log;
 }
 
@@ -128,46 +128,49 @@ ordered_json MetricsLog::Line(const StepRecord& record) {
   line["remaining_time"] = ClockTime(remaining);
   if (record.grad_norm) line["grad_norm"] = *record.grad_norm;
   line["tokens"] = record.tokens;
-  line["tokens_per_second"] = interval > 0.0 ? static_cast<double>(record.tokens - last_.tokens) / interval : 0.0;
+  line["tokens_per_second"] =
+      interval > 0.0 ? static_cast<double>(record.tokens - last_tokens_) / interval : 0.0;
   line["peak_memory_bytes"] = PeakResidentBytes();
   for (const auto& [name, value] : record.more) Put(line, name, value);
   last_seconds_ = seconds;
+  last_tokens_ = record.tokens;
   return line;
 }
 
 absl::Status MetricsLog::Write(const StepRecord& record) {
-  RETURN_IF_ERROR(lines_.Append(Line(record).dump()), "trainer.metrics_log");
   nlohmann::json entry = {{"step", record.step}, {"epoch", record.epoch}};
   if (record.loss) entry["loss"] = *record.loss;
   if (record.learning_rate) entry["learning_rate"] = *record.learning_rate;
   if (record.grad_norm) entry["grad_norm"] = *record.grad_norm;
   for (const auto& [name, value] : record.more) Put(entry, name, value);
   history_.push_back(std::move(entry));
-  last_ = record;
-  return absl::OkStatus();
+  Reach({record.step, record.epoch, record.tokens});
+  return comm::WithContext(lines_.Append(Line(record).dump()), "trainer.metrics_log");
 }
 
-absl::Status MetricsLog::WriteState(const std::string& folder) const {
-  const nlohmann::json state = {{"best_global_step", best_ ? nlohmann::json(best_->step) : nlohmann::json()},
-                                {"best_metric", best_ ? nlohmann::json(best_->metric) : nlohmann::json()},
-                                {"best_model_checkpoint", best_ ? nlohmann::json(best_->checkpoint) : nlohmann::json()},
-                                {"epoch", last_.epoch},
-                                {"eval_steps", options_.eval_steps},
-                                {"global_step", last_.step},
-                                {"is_hyper_param_search", false},
-                                {"is_local_process_zero", true},
-                                {"is_world_process_zero", true},
-                                {"log_history", history_},
-                                {"logging_steps", options_.logging_steps},
-                                {"max_steps", options_.total_steps},
-                                {"num_input_tokens_seen", last_.tokens},
-                                {"num_train_epochs", static_cast<int64_t>(std::ceil(options_.num_train_epochs))},
-                                {"save_steps", options_.save_steps},
-                                {"stateful_callbacks", nlohmann::json::object()},
-                                {"total_flos", Flops()},
-                                {"train_batch_size", options_.train_batch_size},
-                                {"trial_name", nullptr},
-                                {"trial_params", nullptr}};
+absl::Status MetricsLog::WriteState(const std::string& folder) {
+  (void)lines_.Flush();  // that lines wait was told when they came
+  const nlohmann::json state = {
+      {"best_global_step", best_ ? nlohmann::json(best_->step) : nlohmann::json()},
+      {"best_metric", best_ ? nlohmann::json(best_->metric) : nlohmann::json()},
+      {"best_model_checkpoint", best_ ? nlohmann::json(best_->checkpoint) : nlohmann::json()},
+      {"epoch", standing_.epoch},
+      {"eval_steps", options_.eval_steps},
+      {"global_step", standing_.step},
+      {"is_hyper_param_search", false},
+      {"is_local_process_zero", true},
+      {"is_world_process_zero", true},
+      {"log_history", history_},
+      {"logging_steps", options_.logging_steps},
+      {"max_steps", options_.total_steps},
+      {"num_input_tokens_seen", standing_.tokens},
+      {"num_train_epochs", static_cast<int64_t>(std::ceil(options_.num_train_epochs))},
+      {"save_steps", options_.save_steps},
+      {"stateful_callbacks", nlohmann::json::object()},
+      {"total_flos", Flops()},
+      {"train_batch_size", options_.train_batch_size},
+      {"trial_name", nullptr},
+      {"trial_params", nullptr}};
   return comm::WithContext(comm::WriteWhole(absl::StrCat(folder, "/trainer_state.json"), Pretty(state)), "trainer.metrics_log");
 }
 
@@ -189,20 +192,25 @@ absl::Status MetricsLog::WriteResults(const std::string& name, const std::map<st
 
 absl::Status MetricsLog::Finish(double train_loss, int64_t examples) {
   const double seconds = std::max(SecondsSinceStart(), 1e-9);
-  const double steps = static_cast<double>(last_.step - options_.first_step);
-  const std::map<std::string, double> results = {{"epoch", last_.epoch},
-                                                 {"total_flos", Flops()},
-                                                 {"train_loss", train_loss},
-                                                 {"train_runtime", seconds},
-                                                 {"train_samples_per_second", static_cast<double>(examples) / seconds},
-                                                 {"train_steps_per_second", steps / seconds}};
+  const double steps = static_cast<double>(standing_.step - options_.first_step);
+  const std::map<std::string, double> results = {
+      {"epoch", standing_.epoch},
+      {"total_flos", Flops()},
+      {"train_loss", train_loss},
+      {"train_runtime", seconds},
+      {"train_samples_per_second", static_cast<double>(examples) / seconds},
+      {"train_steps_per_second", steps / seconds}};
   RETURN_IF_ERROR(WriteResults("train", results));
   nlohmann::json entry = results;
-  entry["step"] = last_.step;
+  entry["step"] = standing_.step;
   history_.push_back(std::move(entry));
 
-  ordered_json line = {{"current_steps", last_.step}, {"total_steps", options_.total_steps}, {"epoch", last_.epoch}};
-  line["percentage"] = options_.total_steps > 0 ? std::round(1e4 * static_cast<double>(last_.step) / static_cast<double>(options_.total_steps)) / 100.0 : 100.0;
+  ordered_json line = {{"current_steps", standing_.step},
+                       {"total_steps", options_.total_steps},
+                       {"epoch", standing_.epoch}};
+  const double total = static_cast<double>(options_.total_steps);
+  line["percentage"] =
+      total > 0 ? std::round(1e4 * static_cast<double>(standing_.step) / total) / 100.0 : 100.0;
   line["elapsed_time"] = ClockTime(seconds);
   line["remaining_time"] = ClockTime(0.0);
   RETURN_IF_ERROR(lines_.Append(line.dump()), "trainer.metrics_log");

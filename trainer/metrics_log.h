@@ -57,12 +57,23 @@ class MetricsLog {
  public:
   static absl::StatusOr<std::unique_ptr<MetricsLog>> Create(MetricsLogOptions options);
 
-  // One line into trainer_log.jsonl, in the file when it returns.
+  // Where the run stands, told at every step, logged or not: what the state and the end of the log
+  // say of it.
+  struct Standing {
+    int64_t step = 0;  // steps made
+    double epoch = 0.0;
+    int64_t tokens = 0;
+  };
+  void Reach(Standing standing) { standing_ = standing; }
+
+  // One line into trainer_log.jsonl, in the file when it returns. Not OK: why it is not; then it
+  // waits, as those after it do, and is tried again at each of them, at WriteState and at Finish.
+  // Reaches the record's step too.
   absl::Status Write(const StepRecord& record);
 
-  // trainer_state.json as of the last record, in output_dir or in an existing folder of a checkpoint.
-  absl::Status WriteState() const { return WriteState(options_.output_dir); }
-  absl::Status WriteState(const std::string& folder) const;
+  // trainer_state.json as of now, in output_dir or in an existing folder of a checkpoint.
+  absl::Status WriteState() { return WriteState(options_.output_dir); }
+  absl::Status WriteState(const std::string& folder);
 
   // The best checkpoint so far, for trainer_state.json: Transformers' names, `metric` of which it is the best.
   struct Best {
@@ -84,13 +95,14 @@ class MetricsLog {
  private:
   MetricsLog(MetricsLogOptions options, LineAppender lines) : options_(std::move(options)), lines_(std::move(lines)) {}
   double SecondsSinceStart() const { return absl::ToDoubleSeconds(options_.clock() - start_); }
-  double Flops() const { return options_.flops_per_token * static_cast<double>(last_.tokens); }
+  double Flops() const { return options_.flops_per_token * static_cast<double>(standing_.tokens); }
   nlohmann::ordered_json Line(const StepRecord& record);
 
   MetricsLogOptions options_;
   LineAppender lines_;
   absl::Time start_;
-  StepRecord last_;
+  Standing standing_;
+  int64_t last_tokens_ = 0;  // at the last line
   double last_seconds_ = 0.0;
   std::optional<Best> best_;
   nlohmann::json results_;  // all of them

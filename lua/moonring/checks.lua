@@ -5,6 +5,7 @@ local datasets = require "moonring.datasets"
 local deepspeed = require "moonring.deepspeed"
 local keys = require "moonring.keys"
 local objectives = require "moonring.native.objectives"
+local output_folder = require "moonring.output_folder"
 local resume = require "moonring.resume"
 local run = require "moonring.run"
 local system = require "moonring.native.system"
@@ -177,7 +178,8 @@ end
 
 local function folders(c)
   if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder") end
-  if #system.list(c.output_dir) > 0 and not c.overwrite_output_dir and not c.resume_from_checkpoint and not resume.restarted() then
+  local goes_on = c.resume_from_checkpoint or resume.restarted()
+  if not output_folder.is_empty(c.output_dir) and not c.overwrite_output_dir and not goes_on then
     local newest
     for _, step in ipairs(checkpoints.list(c.output_dir)) do
       if not newest and checkpoints.resumable(c.output_dir, step) then newest = step end

@@ -36,6 +36,7 @@ local moonring = {
   checkpoints = require "moonring.checkpoints",
   cat = tensor.cat,
   datasets = require "moonring.datasets",
+  output_folder = require "moonring.output_folder",
   run = require "moonring.run",
   models = require "moonring.models",
   vocabulary = require "moonring.vocabulary",

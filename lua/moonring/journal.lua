@@ -68,6 +68,17 @@ function Journal:say(text)
   if self.progress then self.progress:line(text) end
 end
 
+-- A line of the log, in words. Where the disk takes none it waits for the next one, which is said
+-- once, and once when all is written.
+local function write(self, record)
+  local words, why = self.log:write(record)
+  if (why ~= nil) ~= (self.waits or false) then
+    self.waits = why ~= nil
+    self:say(why and "the log waits: " .. why .. "; training goes on" or "the log is written again")
+  end
+  return words
+end
+
 --- Takes a step's numbers: { step, loss, lr, grad_norm, tokens, epoch, metrics, skipped }; loss and metrics (name -> { sum, count }) are the whole step's, nil of one that was left out;
 -- `skipped`: how many were so far. Logs where it is time to: the mean of the losses since the last line, and the metrics' means over the same steps.
 function Journal:step(record)
@@ -76,6 +87,8 @@ function Journal:step(record)
   self.since[#self.since + 1] = record.loss
   self.epoch = record.epoch
   metrics.add(self.metrics, record.metrics or {})
+  local standing = { step = self.steps, epoch = self.epoch, tokens = self.tokens }
+  if self.log then self.log:reach(standing) end
   local c = self.config
   local due = record.step % c.logging_steps == 0 or (record.step == 1 and c.logging_first_step)
   if due then
@@ -90,8 +103,8 @@ function Journal:step(record)
     self.since, self.metrics, self.last_loss = {}, {}, mean or self.last_loss
     if self.log then
       local norm = c.max_grad_norm > 0 and record.grad_norm or nil
-      local words = self.log:write { step = record.step, loss = mean, lr = record.lr, grad_norm = norm, tokens = self.tokens, epoch = record.epoch,
-        peak_memory_bytes = peak, metrics = means }
+      local words = write(self, { step = record.step, loss = mean, lr = record.lr, grad_norm = norm,
+        tokens = self.tokens, epoch = record.epoch, peak_memory_bytes = peak, metrics = means })
       self.progress:report(record.step, words)
       system.tell_progress { event = "step", step = record.step, total_steps = self.counts.total_steps, epoch = record.epoch, loss = mean, lr = record.lr, grad_norm = norm,
         tokens = self.tokens, metrics = means }
@@ -125,7 +138,10 @@ function Journal:evaluation(result, rows, seconds, of)
   end
   for name, value in pairs(named) do self.last_evaluation[name] = value end
   if self.log then
-    if not self.closed then self.log:write { step = self.steps, epoch = self.epoch or 0, tokens = self.tokens, metrics = named } end
+    if not self.closed then
+      local epoch = self.epoch or 0
+      write(self, { step = self.steps, epoch = epoch, tokens = self.tokens, metrics = named })
+    end
     local words = { ("step %d: %sloss %.6g"):format(self.steps, prefix, result.loss) }
     for _, name in ipairs { "loss_per_token", "accuracy", "rewards/accuracies", "rewards/margins" } do
       if result[name] then words[#words + 1] = ("%s%s %.6g"):format(prefix, name, result[name]) end

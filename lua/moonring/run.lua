@@ -150,11 +150,18 @@ function run.due(c, what, counts)
   end
 end
 
---- The signal by which the end of the job was announced to any rank, "SIGTERM" or "SIGUSR1", or "cancelled" by whoever embeds this, or nil. Every rank must call it, at the border of a step.
+-- The later one counts where ranks were asked for several.
+local WISHES = { "SIGUSR1", "SIGHUP", "SIGINT", "SIGTERM", "cancelled" }
+
+--- The signal by which any rank was asked to save (SIGUSR1) or to save and end, or "cancelled" by
+-- whoever embeds this, or nil. Every rank must call it, at the border of a step.
 function run.preempted(mesh)
-  local wish = ({ SIGUSR1 = 1, SIGTERM = 2, cancelled = 3 })[system.preemption() or ""] or 0
+  local asked, wish = system.preemption(), 0
+  for i, name in ipairs(WISHES) do
+    if name == asked then wish = i end
+  end
   if mesh:size() > 1 then wish = mesh:max(wish) end
-  return ({ "SIGUSR1", "SIGTERM", "cancelled" })[wish]
+  return WISHES[wish]
 end
 
 --- The checkpoints of a run. `save`: a function that writes one to a folder and returns the names of this rank's own files; `say`: a function that logs a line.

@@ -41,6 +41,7 @@
 ---@field batch moonring.batch
 ---@field checkpoints moonring.checkpoints
 ---@field datasets moonring.datasets
+---@field output_folder moonring.output_folder
 ---@field run moonring.run
 ---@field models moonring.models
 ---@field vocabulary moonring.vocabulary

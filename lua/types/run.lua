@@ -96,9 +96,10 @@ function run.group(c, dp) end
 ---@return fun(k: integer, step: moonring.Step): boolean
 function run.due(c, what, counts) end
 
---- The signal by which the end of the job was announced to any rank, or "cancelled" by whoever embeds this, at the border of a step. Collective over all ranks.
+--- The signal by which any rank was asked to save or to end, or "cancelled" by whoever embeds this,
+--- at the border of a step. Collective over all ranks.
 ---@param mesh moonring.Mesh
----@return "SIGTERM" | "SIGUSR1" | "cancelled" | nil
+---@return "SIGTERM" | "SIGINT" | "SIGHUP" | "SIGUSR1" | "cancelled" | nil
 function run.preempted(mesh) end
 
 --- The checkpoints of a run, by save_total_limit and metric_for_best_model.

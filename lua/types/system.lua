@@ -114,6 +114,7 @@ function system.requested_device() end
 
 --- Becomes the launcher of `ranks` processes of this very command and ends with their exit code: does not return.
 --- `moonring.launch` is for scripts.
+--- Errors: INVALID_ARGUMENT for more than this machine starts (lua/launcher.h).
 ---@param ranks integer
 function system.launch(ranks) end
 
@@ -121,16 +122,24 @@ function system.launch(ranks) end
 ---@param restarts integer
 function system.offer_restarts(restarts) end
 
---- From here on SIGTERM is noted, for preemption(), as SIGUSR1 is from the process's beginning; a second SIGTERM, two seconds or more after the first, ends the process at once.
---- Nothing in an embedded runtime, which leaves signals to whom it is embedded in.
+--- From here on SIGTERM, SIGINT and SIGHUP are noted, for preemption(), as SIGUSR1 is from the
+--- process's beginning; those that are ignored stay so. The second of a kind ends the process at
+--- once (lua/signal_count.h says which is a second). Nothing in an embedded runtime, which leaves
+--- signals to whom it is embedded in.
 function system.catch_preemption() end
 
---- The signal by which a scheduler announced that the job's time is up; SIGUSR1 once, nil where none came. In an embedded runtime "cancelled" once it was.
----@return "SIGTERM" | "SIGUSR1" | "cancelled" | nil
+--- From here on SIGTERM, SIGINT and SIGHUP end the process at once again.
+function system.release_preemption() end
+
+--- The signal by which this process was asked to save and to end, or (SIGUSR1, once) to save; nil
+--- where none came. In an embedded runtime "cancelled" once it was.
+---@return "SIGTERM" | "SIGINT" | "SIGHUP" | "SIGUSR1" | "cancelled" | nil
 function system.preemption() end
 
---- Ends the process as SIGTERM does where nobody catches it; in an embedded runtime ends the run with the error CANCELLED.
-function system.end_as_preempted() end
+--- Ends the process as that signal does where nobody catches it; in an embedded runtime ends the
+--- run with the error CANCELLED.
+---@param wish "SIGTERM" | "SIGINT" | "SIGHUP" | "cancelled" what preemption() gave
+function system.end_as_preempted(wish) end
 
 --- For the sandbox: an error where the thread's stack comes to its end (lua/native_stack.h).
 function system.check_stack() end

@@ -110,6 +110,20 @@ function trainer.zero(options) end
 ---@param options moonring.HeatMapOptions
 function trainer.heat_map(path, options) end
 
+--- One run's hold on a folder: run.lock in it. Gone with the process, however that ends, and with
+--- the script's end.
+---@class moonring.FolderLock
+local FolderLock = {}
+
+function FolderLock:close() end
+
+--- Takes a folder for this process, if no other has it; waits for nobody.
+--- Errors: FAILED_PRECONDITION where another has it, with its process, its machine and since when.
+---@param folder string
+---@return moonring.FolderLock? lock nil where none is to be had there: a file system without locks
+---@return string? why
+function trainer.lock_folder(folder) end
+
 ---@class moonring.LogOptions
 ---@field dir string an existing folder
 ---@field total_steps integer
@@ -351,10 +365,23 @@ local Log = {}
 ---@field peak_memory_bytes? number
 ---@field metrics? table<string, number> further numbers, by the names to write
 
---- Writes one line into trainer_log.jsonl and returns it in words. What is absent is not written.
+--- Writes one line into trainer_log.jsonl and returns it in words. What is absent is not written. A
+--- line that the disk does not take waits and is tried again with the next: then why it waits is
+--- returned too.
 ---@param options moonring.Record
----@return string
+---@return string words
+---@return string? why
 function Log:write(options) end
+
+---@class moonring.Standing
+---@field step integer steps made
+---@field epoch number
+---@field tokens integer that the run has seen
+
+--- Says where the run stands, at every step, logged or not: what trainer_state.json and the end of
+--- the log tell.
+---@param options moonring.Standing
+function Log:reach(options) end
 
 --- The end of a run: writes the result files.
 ---@param train_loss number the mean over all steps

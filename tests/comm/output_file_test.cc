@@ -1,6 +1,7 @@
 #include "comm/output_file.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -50,6 +51,36 @@ TEST_F(OutputFileTest, IsThereWholeOrNotAtAll) {
   const std::string large(200'001, 'y');
   ASSERT_OK(WriteWhole(Path("a"), large));
   EXPECT_EQ(Read(Path("a")), large);
+  EXPECT_EQ(Files(), 1);
+}
+
+// A process that is killed as it writes leaves nothing: the draft has no name to stay under.
+TEST_F(OutputFileTest, AKilledProcessLeavesNoDraft) {
+  ASSERT_OK(WriteWhole(Path("a"), "first"));
+  for (const char* name : {"a", "new"}) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      auto file = OutputFile::Create(Path(name));
+      _exit(file.ok() && (*file)->Append(std::string(200'000, 'x')).ok()
+                ? 0
+                : 1);  // beyond the buffer, and no destructor
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(Files(), 1) << name;
+  }
+  EXPECT_EQ(Read(Path("a")), "first");
+}
+
+// Any that comes after a killed one may have its number, on a file system where drafts have names.
+TEST_F(OutputFileTest, ADraftThatWasLeftIsInNobodysWay) {
+  std::ofstream(Path("a." + std::to_string(getpid()) + ".tmp"))
+      << "of an earlier process, and longer";
+  ASSERT_OK(WriteWhole(Path("a"), "first"));
+  EXPECT_EQ(Read(Path("a")), "first");
+  ASSERT_OK(WriteWhole(Path("a"), "second"));
+  EXPECT_EQ(Read(Path("a")), "second");
   EXPECT_EQ(Files(), 1);
 }
 

@@ -5,7 +5,10 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pty.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +19,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -23,6 +27,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lua/preemption.h"
 
 namespace moonring::lua {
 namespace {
@@ -62,7 +67,10 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
          Say(absl::StrCat(Environment("RANK"), " ", Environment("LOCAL_RANK"), " of ", Environment("WORLD_SIZE"), " ", Environment("LOCAL_WORLD_SIZE"), " ",
                           Environment("MASTER_ADDR"), " ", Environment("MASTER_PORT")));
        }},
-      {"no line feed", [](int rank) { if (rank == 1) (void)!write(STDERR_FILENO, "half a line", 11); }},
+      {"no line feed",
+       [](int rank) {
+         if (rank == 1) (void)!write(STDERR_FILENO, "half a line", 11);
+       }},
       // The victims see the loss of rank 2 and end before rank 2 itself has.
       {"victims first",
        [](int rank) {
@@ -71,12 +79,21 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
          Fail(2, "NOT_FOUND: the file is missing");
        }},
       {"all the same", [](int) { Fail(2, "INVALID_ARGUMENT: train.yaml:1: unknown key"); }},
-      {"no words", [](int rank) { if (rank == 1) _exit(7); }},
-      {"a signal", [](int rank) { if (rank == 1) raise(SIGABRT); else Sleep(); }},
+      {"no words",
+       [](int rank) {
+         if (rank == 1) _exit(7);
+       }},
+      {"a signal",
+       [](int rank) {
+         if (rank == 1) raise(SIGABRT);
+         else Sleep();
+       }},
       {"one hangs, one ignores TERM",
        [](int rank) {
          if (rank == 0) SleepMilliseconds(300), Fail(1, "ABORTED: the gradient's norm is nan");
-         if (rank == 1) signal(SIGTERM, [](int) { Say("asked to end"), signal(SIGTERM, SIG_DFL), raise(SIGTERM); });
+         if (rank == 1)
+           signal(SIGTERM,
+                  [](int) { Say("asked to end"), signal(SIGTERM, SIG_DFL), raise(SIGTERM); });
          if (rank == 2) signal(SIGTERM, SIG_IGN);
          Sleep();
        }},
@@ -96,8 +113,10 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
          if (rank == 1 && restart == 1) Fail(1, "UNAVAILABLE: the network is down");
        }},
       {"always fails", [](int) { OfferRestarts(2), Fail(1, "the disk is broken"); }},
-      {"would fail again", [](int) { OfferRestarts(2), Fail(2, "INVALID_ARGUMENT: train.yaml:1: unknown key"); }},
-      {"numbers that are none", [](int) { OfferRestarts(2), Fail(1, "ABORTED: step 3: the loss is nan"); }},
+      {"would fail again",
+       [](int) { OfferRestarts(2), Fail(2, "INVALID_ARGUMENT: train.yaml:1: unknown key"); }},
+      {"numbers that are none",
+       [](int) { OfferRestarts(2), Fail(1, "ABORTED: step 3: the loss is nan"); }},
       {"offers and waits", [](int) { OfferRestarts(2), Say("ready"), Sleep(); }},
       {"wait", [](int) { Say("ready"), Sleep(); }},
       {"wait for USR1",
@@ -109,6 +128,14 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
       {"fail at USR1",
        [](int) {
          signal(SIGUSR1, [](int) { _exit(5); });
+         Say("ready");
+         Sleep();
+       }},
+      // As a rank in training: the first is noted, and answered on stderr; SIGUSR1 ends it well.
+      {"notes wishes",
+       [](int) {
+         CatchPreemption(/*says=*/true);
+         signal(SIGUSR1, [](int) { _exit(0); });
          Say("ready");
          Sleep();
        }},
@@ -136,8 +163,15 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-// Runs LaunchRanks in a child. `once_ready` is called with its pid when every rank has said "ready".
-Launch LaunchScenario(const std::string& scenario, int ranks, const std::function<void(pid_t)>& once_ready = nullptr, const std::function<void()>& before = nullptr) {
+// What to do with the launcher once every rank has said `text`, after the stage before.
+struct Stage {
+  std::string text;
+  std::function<void(pid_t)> act;
+};
+
+// Runs LaunchRanks in a child, after `before`.
+Launch LaunchScenario(const std::string& scenario, int ranks, const std::vector<Stage>& stages,
+                      const std::function<void()>& before = nullptr) {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return {};
   const pid_t pid = fork();
@@ -148,18 +182,26 @@ Launch LaunchScenario(const std::string& scenario, int ranks, const std::functio
   }
   close(fds[1]);
   Launch launch;
-  bool asked = false;
+  size_t stage = 0;
   char buffer[4096];
   for (ssize_t size; (size = read(fds[0], buffer, sizeof(buffer))) > 0;) {
     launch.output.append(buffer, size);
-    if (once_ready && !asked && Count(launch.output, "ready\n") == static_cast<size_t>(ranks)) {
-      asked = true;
-      once_ready(pid);
-    }
+    for (; stage < stages.size() &&
+           Count(launch.output, stages[stage].text) == static_cast<size_t>(ranks);
+         ++stage)
+      stages[stage].act(pid);
   }
   close(fds[0]);  // at the end of the last process that could write
   waitpid(pid, &launch.status, 0);
   return launch;
+}
+
+Launch LaunchScenario(const std::string& scenario, int ranks,
+                      const std::function<void(pid_t)>& once_ready = nullptr,
+                      const std::function<void()>& before = nullptr) {
+  return LaunchScenario(
+      scenario, ranks,
+      once_ready ? std::vector<Stage>{{"ready\n", once_ready}} : std::vector<Stage>{}, before);
 }
 
 int ExitCodeOf(const Launch& launch) { return WIFEXITED(launch.status) ? WEXITSTATUS(launch.status) : -1; }
@@ -255,6 +297,72 @@ TEST(Launcher, IsDoneWhereAllRanksAreWhateverSignalCame) {
   EXPECT_EQ(ExitCodeOf(LaunchScenario("end well at TERM", 2, [](pid_t pid) { kill(pid, SIGTERM); })), 0);
 }
 
+// As where LibTorch's threads are there before the ranks: a signal to the process may be any
+// thread's.
+TEST(Launcher, HearsSignalsWhateverThreadTheyComeTo) {
+  const auto with_thread = [] { std::thread([] { Sleep(); }).detach(); };
+  EXPECT_EQ(ExitCodeOf(LaunchScenario(
+                "end well at TERM", 2, [](pid_t pid) { kill(pid, SIGTERM); }, with_thread)),
+            0);
+  const Launch saved = LaunchScenario(
+      "wait for USR1", 2, [](pid_t pid) { kill(pid, SIGUSR1); }, with_thread);
+  EXPECT_EQ(ExitCodeOf(saved), 0);
+  EXPECT_EQ(Count(saved.output, "usr1\n"), 2) << saved.output;
+}
+
+constexpr char kAnswer[] =
+    "the run is saved and ends at the border of the next step; once more ends it now\n";
+
+// Each rank gets a signal to the group twice, from the sender and from the launcher: that is one
+// wish.
+TEST(Launcher, ASignalToTheGroupIsOneWish) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const Launch launch = LaunchScenario("notes wishes", 2,
+                                         {{"ready\n", [&](pid_t pid) { kill(-pid, signal); }},
+                                          {kAnswer, [](pid_t pid) { kill(pid, SIGUSR1); }}},
+                                         [] { setpgid(0, 0); });
+    EXPECT_EQ(ExitCodeOf(launch), 0) << strsignal(signal) << "\n" << launch.output;
+    EXPECT_EQ(Count(launch.output, kAnswer), 2) << launch.output;
+  }
+}
+
+// Of one launch, whose session ends with it.
+class Terminal {
+ public:
+  Terminal() {
+    EXPECT_EQ(openpty(&keys_, &screen_, nullptr, nullptr, nullptr), 0);
+    fcntl(keys_, F_SETFD, FD_CLOEXEC);
+  }
+  ~Terminal() { close(keys_), close(screen_); }
+  void Take() const {  // in the child
+    setsid();
+    ioctl(screen_, TIOCSCTTY, 0);
+  }
+  void PressCtrlC() const { EXPECT_EQ(write(keys_, "\x03", 1), 1); }
+
+ private:
+  int keys_ = -1, screen_ = -1;
+};
+
+// Ctrl-C comes to the launcher and to each rank at once.
+TEST(Launcher, TheSecondCtrlCEndsNow) {
+  for (const bool again : {false, true}) {
+    const Terminal terminal;
+    const auto press = [&](pid_t) { terminal.PressCtrlC(); };
+    const Stage second =
+        again ? Stage{kAnswer, press} : Stage{kAnswer, [](pid_t pid) { kill(pid, SIGUSR1); }};
+    const Launch launch =
+        LaunchScenario("notes wishes", 2, {{"ready\n", press}, second}, [&] { terminal.Take(); });
+    if (again) {
+      EXPECT_TRUE(WIFSIGNALED(launch.status) && WTERMSIG(launch.status) == SIGINT)
+          << launch.status << "\n"
+          << launch.output;
+    } else {
+      EXPECT_EQ(ExitCodeOf(launch), 0) << launch.output;
+    }
+  }
+}
+
 // nohup moonring -n 2 ...: the terminal's end must not end the run, nor take the place of its exit code.
 TEST(Launcher, LeavesASignalIgnoredThatWasIgnored) {
   const Launch launch = LaunchScenario(
@@ -265,6 +373,39 @@ TEST(Launcher, LeavesASignalIgnoredThatWasIgnored) {
       },
       [] { signal(SIGHUP, SIG_IGN); });
   EXPECT_EQ(ExitCodeOf(launch), 5) << launch.output;
+}
+
+TEST(Launcher, RanksLeaveASignalIgnoredToo) {
+  const Launch launch = LaunchScenario(
+      "notes wishes", 2,
+      [](pid_t pid) {
+        kill(-pid, SIGHUP);
+        kill(pid, SIGUSR1);
+      },
+      [] { setpgid(0, 0), signal(SIGHUP, SIG_IGN); });
+  EXPECT_EQ(ExitCodeOf(launch), 0) << launch.output;
+  EXPECT_EQ(Count(launch.output, "SIGHUP"), 0) << launch.output;
+}
+
+TEST(CheckRanks, BoundsWhatAMachineStarts) {
+  const int most = std::max<int>(64, 8 * static_cast<int>(std::thread::hardware_concurrency()));
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  if (before.rlim_cur >= 4096) {
+    EXPECT_TRUE(CheckRanks(1).ok() && CheckRanks(most).ok());
+    const absl::Status refused = CheckRanks(100'000);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()),
+                StartsWith(absl::StrCat("100000 ranks are wanted (sequence_parallel_size, or -n), "
+                                        "and this machine starts at most ",
+                                        most, ": the larger of 64 and 8 ")));
+  }
+  const rlimit few{48, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  EXPECT_TRUE(CheckRanks(8).ok());
+  EXPECT_THAT(std::string(CheckRanks(9).message()),
+              HasSubstr("at most 8: a process may have 48 open files (ulimit -n)"));
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 // LaunchScenario returns once no process holds the pipe: a rank that outlived its launcher would make this test hang until its deadline.

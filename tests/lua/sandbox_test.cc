@@ -206,8 +206,13 @@ TEST_F(Confined, NothingLeadsToTheHostsOwnLua) {
     assert(require "moonring" == moonring)
     -- Ranks, processes, signals.
     refused("a script starts no ranks", moonring.launch, 2)
-    for _, name in ipairs { "launch", "catch_preemption", "end_as_preempted" } do refused("PERMISSION_DENIED", function() return moonring.system[name] end) end
-  )lua").message, "");
+    local theirs = { "launch", "catch_preemption", "release_preemption", "end_as_preempted" }
+    for _, name in ipairs(theirs) do
+      refused("PERMISSION_DENIED", function() return moonring.system[name] end)
+    end
+  )lua")
+                .message,
+            "");
 }
 
 TEST_F(Confined, TheHostItselfHasLostWhatLeadsToTheMachine) {

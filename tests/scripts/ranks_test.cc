@@ -85,26 +85,13 @@ TEST_F(RanksTest, ADeadRankEndsTheRun) {
   }
 }
 
-TEST_F(RanksTest, ASignalToTheLauncherEndsAll) {
-  for (const int signal : {SIGINT, SIGTERM}) {
-    for (const bool by_option : {true, false}) {  // -n 2, or train's own launch
-      std::vector<std::string> words = {"train", "config.yaml", "sequence_parallel_size=2"};
-      if (by_option) words.insert(words.begin(), {"-n", "2"});
-      Command command(Options(words));
-      ASSERT_TRUE(command.WaitForOutput(kTraining));
-      const std::vector<pid_t> ranks = command.Children();
-      ASSERT_EQ(ranks.size(), 2);
-      command.Signal(signal);
-      const CommandResult result = command.Wait();
-      EXPECT_EQ(result.exit_code, 128 + signal) << result.Describe();
-      EXPECT_TRUE(Messages(result).empty()) << result.Describe();
-      EXPECT_TRUE(AllGone(ranks, std::chrono::seconds(1)));
-    }
-  }
-  Command alone(Options({"train", "config.yaml"}));
-  ASSERT_TRUE(alone.WaitForOutput(kTraining));
-  alone.Signal(SIGINT);
-  EXPECT_EQ(alone.Wait().exit_code, 128 + SIGINT);
+// Before a process is started, whoever would start it.
+TEST_F(RanksTest, MoreRanksThanAMachineStarts) {
+  const auto says = ::testing::AllOf(HasSubstr("100000 ranks are wanted (sequence_parallel_size, "
+                                               "or -n), and this machine starts at most "),
+                                     HasSubstr(": "));
+  EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=100000"}), FailsWith(2, says));
+  EXPECT_THAT(Run({"-n", "100000", "train", "config.yaml"}), FailsWith(2, says));
 }
 
 TEST_F(RanksTest, RanksDieWithTheLauncher) {

@@ -1,6 +1,7 @@
 // Runs that go on from a checkpoint, against the same runs unbroken: weights bit for bit, every line of the log, the evaluations; and what is refused.
 
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -261,26 +262,6 @@ TEST_F(ResumeTest, KilledAtRandomMomentsTheRunEndsAsIfItHadNotBeen) {
   }
 }
 
-// What Slurm and its kin send before they kill.
-TEST_F(ResumeTest, ASignalSavesAndSigtermEnds) {
-  for (const auto& [name, options] : {std::pair<std::string, Words>{"alone", {}}, {"ranks", {"-n", "2"}}}) {
-    SCOPED_TRACE(name);
-    const Words words = {"max_steps=60", "save_strategy=no", "sequence_parallel_size=" + std::to_string(options.empty() ? 1 : 2)};
-    ASSERT_THAT(Train(name, words, options), Succeeds());
-    const std::string again = name + "_again";
-    Command command(Options(CommandOf(again, words, options), 60));
-    ASSERT_TRUE(command.WaitForOutput("step 2/60"));
-    command.Signal(SIGUSR1);
-    ASSERT_TRUE(command.WaitForOutput("SIGUSR1: saved after step"));
-    command.Signal(SIGTERM);
-    const CommandResult ended = command.Wait();
-    EXPECT_EQ(ended.exit_code, 128 + SIGTERM) << ended.Describe();
-    EXPECT_THAT(ended.err, HasSubstr("SIGTERM: saved after step"));
-    ASSERT_THAT(Train(again, words + Words{"resume_from_checkpoint=true"}, options), Succeeds());
-    ExpectSameRun(name, again);
-  }
-}
-
 // A disk that is full for some files: the model of 382 KB finds room, its states of 1.1 MB do not; or nothing of it does, on ranks that share the weights.
 TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
   CommandOptions options = Options(CommandOf("out", {"max_steps=3", "save_steps=2"}), 60);
@@ -309,6 +290,37 @@ TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
               "good one; training goes on"),
           HasSubstr("shared/model.safetensors: cannot be written: File too large")));
   EXPECT_TRUE(fs::exists(Path("shared/checkpoint-1/manifest.json")));
+}
+
+// From a moment on nothing more is taken, then there is room again: the log waits, saves are told
+// of, and no line is lost.
+TEST_F(ResumeTest, AWhollyFullDiskEndsNoTraining) {
+  constexpr int64_t kRoom = int64_t{1} << 40;
+  CommandOptions options =
+      Options(CommandOf("out", {"max_steps=1000000", "save_steps=5", "save_total_limit=2"}), 300);
+  options.largest_file = kRoom;
+  Command command(options);
+  const auto set_room = [&](int64_t bytes) {
+    const rlimit limit{static_cast<rlim_t>(bytes), static_cast<rlim_t>(kRoom)};
+    ASSERT_EQ(prlimit(command.pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
+  };
+  ASSERT_TRUE(command.WaitForOutput("step 7/")) << command.Wait().Describe();
+  set_room(1);
+  ASSERT_TRUE(command.WaitForOutput("the log waits: ")) << command.Wait().Describe();
+  ASSERT_TRUE(command.WaitForOutput(" was not saved: ")) << command.Wait().Describe();
+  set_room(kRoom);
+  ASSERT_TRUE(command.WaitForOutput("the log is written again")) << command.Wait().Describe();
+  command.Signal(SIGTERM);
+  const CommandResult result = command.Wait();
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.Describe();
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("the log waits: trainer.metrics_log: out/trainer_log.jsonl: cannot "
+                              "write: File too large; training goes on"),
+                    HasSubstr("; training goes on")));
+  EXPECT_EQ(result.err.find("the log waits"), result.err.rfind("the log waits")) << "said once";
+  const json steps = Steps("out");
+  for (size_t i = 0; i < steps.size(); ++i) ASSERT_EQ(steps[i].at("current_steps"), i + 1);
+  EXPECT_THAT(result.err, HasSubstr("SIGTERM: saved after step " + std::to_string(steps.size())));
 }
 
 }  // namespace

@@ -228,6 +228,35 @@ TEST_F(TrainTest, LogsWhatTheKeysAskFor) {
   EXPECT_FALSE(std::filesystem::exists(Path("dense/training_loss.png")));
 }
 
+// As Transformers: the last step needs no line of its own to be where the run ended, for its
+// checkpoint too.
+TEST_F(TrainTest, EndsAtItsLastStepHoweverSeldomItLogs) {
+  WriteConfig("max_steps: 5");
+  for (const char* steps : {"2", "100"}) {
+    const std::string out = std::string("every") + steps;
+    const size_t lines = Train(out, {std::string("logging_steps=") + steps}).size();
+    EXPECT_EQ(lines, steps == std::string("2") ? 2 : 0);
+    const json end = ReadJsonLines(Path(out + "/trainer_log.jsonl")).back(),
+               results = ReadJson(Path(out + "/train_results.json"));
+    EXPECT_EQ(end.at("current_steps"), 5);
+    EXPECT_EQ(end.at("percentage"), 100.0);
+    EXPECT_NEAR(end.at("epoch").get<double>(), 1.8,
+                1e-12);  // three steps an epoch, of 2, 2 and 1 batches: four of five more
+    for (const std::string& folder : {out, out + "/checkpoint-5"}) {
+      const json state = ReadJson(Path(folder + "/trainer_state.json"));
+      EXPECT_EQ(state.at("global_step"), 5);
+      EXPECT_EQ(state.at("epoch"), end.at("epoch"));
+      EXPECT_EQ(state.at("log_history").size(), lines + (folder == out ? 1 : 0));
+    }
+    EXPECT_EQ(ReadJson(Path(out + "/trainer_state.json")).at("log_history").back().at("step"), 5);
+    EXPECT_NEAR(results.at("train_steps_per_second").get<double>() *
+                    results.at("train_runtime").get<double>(),
+                5, 1e-9);
+  }
+  EXPECT_EQ(ReadJson(Path("every2/train_results.json")).at("train_loss"),
+            ReadJson(Path("every100/train_results.json")).at("train_loss"));
+}
+
 TEST_F(TrainTest, TrainsInBf16) {
   WriteConfig();
   const std::vector<json> fp32 = Train("fp32", {}), mixed = Train("mixed", {"bf16=true"}), pure = Train("pure", {"pure_bf16=true"});

@@ -1,5 +1,7 @@
 #include "trainer/metrics_log.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cmath>
@@ -96,6 +98,69 @@ TEST(MetricsLogTest, FinishWritesTheResults) {
   EXPECT_EQ(state["log_history"][0], json::parse(R"({"step":2,"epoch":1.0,"loss":2.0,"learning_rate":1e-4})"));
   EXPECT_EQ(state["log_history"][1]["train_loss"], 2.5);
   EXPECT_EQ(Lines(folder).back()["remaining_time"], "0:00:00");
+}
+
+// Logged or not, the last step is where the run ended (as Transformers has it); a line counts the
+// tokens since the line before.
+TEST(MetricsLogTest, EndsAtTheLastStepLoggedOrNot) {
+  const std::string folder = Folder("unlogged");
+  absl::Time now = absl::UnixEpoch();
+  const auto log = MetricsLog::Create({.output_dir = folder,
+                                       .total_steps = 5,
+                                       .logging_steps = 2,
+                                       .flops_per_token = 6.0,
+                                       .clock = [&] { return now; }})
+                       .value();
+  for (int64_t step = 1; step <= 5; ++step) {
+    now += absl::Seconds(2);
+    log->Reach({.step = step, .epoch = 0.2 * static_cast<double>(step), .tokens = 10 * step});
+    if (step % 2 == 0)
+      ASSERT_TRUE(log->Write({.step = step,
+                              .epoch = 0.2 * static_cast<double>(step),
+                              .loss = 1.0,
+                              .tokens = 10 * step})
+                      .ok());
+  }
+  EXPECT_EQ(Lines(folder).back()["tokens_per_second"], 5.0);
+  ASSERT_TRUE(log->WriteState().ok());
+  EXPECT_EQ(json::parse(Contents(folder + "/trainer_state.json"))["global_step"],
+            5);  // what a checkpoint of step 5 has
+  ASSERT_TRUE(log->Finish(1.0, 20).ok());
+  const json state = json::parse(Contents(folder + "/trainer_state.json")),
+             results = json::parse(Contents(folder + "/train_results.json"));
+  EXPECT_EQ(state["global_step"], 5);
+  EXPECT_EQ(state["epoch"], 1.0);
+  EXPECT_EQ(state["num_input_tokens_seen"], 50);
+  EXPECT_EQ(state["log_history"].back()["step"], 5);
+  EXPECT_EQ(results["train_steps_per_second"], 0.5);
+  EXPECT_EQ(results["total_flos"], 300.0);
+  EXPECT_EQ(Lines(folder).back()["current_steps"], 5);
+  EXPECT_EQ(Lines(folder).back()["percentage"], 100.0);
+  EXPECT_EQ(Lines(folder).size(), 3u);  // steps 2 and 4, and the end
+}
+
+// The disk is full from the middle of a line on, and has room again later.
+TEST(MetricsLogTest, LinesWaitForADiskThatIsFull) {
+  const std::string folder = Folder("full");
+  const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 5}).value();
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto ignored = signal(SIGXFSZ, SIG_IGN);
+  ASSERT_TRUE(log->Write({.step = 1, .loss = 1.0}).ok());
+  const rlimit full{Contents(folder + "/trainer_log.jsonl").size() + 10, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  for (int64_t step = 2; step <= 3; ++step) {
+    EXPECT_TRUE(absl::StrContains(log->Write({.step = step, .loss = 1.0}).message(),
+                                  "full/trainer_log.jsonl: cannot write: File too large"));
+  }
+  EXPECT_EQ(Contents(folder + "/trainer_log.jsonl").size(), full.rlim_cur);
+  EXPECT_EQ(log->Series("loss").size(), 3u);
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_TRUE(log->Write({.step = 4, .loss = 1.0}).ok());
+  signal(SIGXFSZ, ignored);
+  const auto lines = Lines(folder);
+  ASSERT_EQ(lines.size(), 4u);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(lines[i]["current_steps"], i + 1);
 }
 
 // An evaluation beside the training: a line of the log, results of its own, and both in all_results.json, whichever comes first.

@@ -1,0 +1,41 @@
+#ifndef MOONRING_TRAINER_FOLDER_LOCK_H_
+#define MOONRING_TRAINER_FOLDER_LOCK_H_
+
+// One run at a time in a folder: an advisory lock (flock) on FOLDER/run.lock, which says who holds
+// it.
+//
+// The kernel lets go of it with the process, however that ends: a file that a killed run left is no
+// obstacle. Two holders in one process exclude each other too. On NFS it counts between machines.
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace moonring::trainer {
+
+class FolderLock {
+ public:
+  static constexpr char kName[] = "run.lock";
+
+  // FAILED_PRECONDITION: another holds it, with its words: "process 12 on node7, since 2026-11-23
+  // 15:10:02". UNAVAILABLE: no lock is to be had there (a file system without, a full disk). Waits
+  // for nobody.
+  static absl::StatusOr<std::unique_ptr<FolderLock>> Create(const std::string& folder);
+  ~FolderLock() { Release(); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+  void Release();  // removes the file and lets go; twice is fine
+
+ private:
+  FolderLock(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+
+  std::string path_;
+  int descriptor_;  // -1: released
+};
+
+}  // namespace moonring::trainer
+
+#endif  // MOONRING_TRAINER_FOLDER_LOCK_H_
