@@ -1,19 +1,25 @@
 #ifndef MOONRING_LUA_LAUNCHER_H_
 #define MOONRING_LUA_LAUNCHER_H_
 
-// `-n RANKS`: starts the ranks of one machine as processes, with torchrun's environment variables, and ends with them.
+// `-n RANKS`: starts the ranks of one machine as processes, with torchrun's environment variables,
+// and ends with them.
 //
-//   - rank 0 owns the terminal; a line that another rank writes on its stderr is prefixed "[rank 2] "
+//   - the ranks' store goes through socket pairs that they inherit (MOONRING_STORE; MASTER_ADDR and
+//   MASTER_PORT do not count)
+//   - rank 0 owns the terminal; a line that another rank writes on its stderr is prefixed "[rank 2]
+//   "
 //   - signals (INT, TERM, HUP, USR1) are forwarded to all
-//   - once a rank fails, the others get kGrace to say what they saw, then TERM, then KILL. The message of the one that
+//   - once a rank fails, the others get kGrace to say what they saw, then TERM, then KILL. The
+//   message of the one that
 //     failed by itself comes first, those of its victims after it, each once.
 //   - ranks die with the launcher
-//   - where a rank has offered it (OfferRestarts), all are started again after a failure, with torchrun's
-//     TORCHELASTIC_RESTART_COUNT: not after exit code 2 (it would come again), numbers that are none (ABORTED), or
-//     SIGINT and SIGTERM
+//   - where a rank has offered it (OfferRestarts), all are started again after a failure, with
+//   torchrun's
+//     TORCHELASTIC_RESTART_COUNT: not after exit code 2 (it would come again), numbers that are
+//     none (ABORTED), or SIGINT and SIGTERM
 //
-// A rank hands its last message to the launcher through a pipe (ReportError), not through stderr, so that the order can
-// be chosen.
+// A rank hands its last message to the launcher through a pipe (ReportError), not through stderr,
+// so that the order can be chosen.
 
 #include <string>
 #include <vector>

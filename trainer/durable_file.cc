@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/confinement.h"
+#include "comm/input_file.h"
 #include "comm/status_macros.h"
 
 namespace moonring::trainer {
@@ -30,7 +31,7 @@ absl::Status WriteAll(int file, const std::string& path, absl::string_view bytes
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckReading(path));
+  RETURN_IF_ERROR(comm::CheckInputFile(path));
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return Failure(path, "open");
   std::string contents{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
