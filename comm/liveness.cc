@@ -30,14 +30,24 @@ Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, in
       store_(store->clone()),
       hang_up_(std::move(hang_up)) {
   store_->setTimeout(absl::ToChronoMilliseconds(2 * kPatience * beat_));  // a machine that thrashes because a rank took its memory answers late
-  Beat();
+  (void)TryTorch([&] { Beat(); });
   thread_ = std::thread([this] { Watch(); });
 }
 
 Liveness::~Liveness() { Leave(/*linger=*/false); }
 
-bool Liveness::Beat() {
-  return TryTorch([&] { store_->add(AliveKey(rank_), 1); }).ok();
+void Liveness::Beat() { store_->set(AliveKey(rank_), absl::StrCat(++beats_)); }
+
+std::string Liveness::Beats(int rank) { return Told(AliveKey(rank)).value_or(""); }
+
+std::optional<std::string> Liveness::Told(const std::string& key) {
+  if (!store_->check({key})) return std::nullopt;
+  std::string value;
+  const absl::Status status = TryTorch([&] { value = store_->get_to_str(key); });
+  if (absl::IsPermissionDenied(status))
+    return std::nullopt;  // whoever can reach the store can write to it, but not sign
+  ThrowIfError(status);
+  return value;
 }
 
 void Liveness::Learn(std::string cause) {
@@ -62,13 +72,10 @@ void Liveness::Watch() {
     }
     std::string cause;
     const absl::Status status = TryTorch([&] {
-      store_->add(AliveKey(rank_), 1);
+      Beat();
       if (waits_in != published) store_->set(WaitsKey(rank_), waits_in);
       published = waits_in;
-      if (!told && store_->check({kFailed})) {
-        const std::vector<uint8_t> text = store_->get(kFailed);
-        cause.assign(text.begin(), text.end());
-      }
+      if (!told) cause = Told(kFailed).value_or("");
     });
     if (absl::IsDeadlineExceeded(status)) continue;  // who serves the store may be slow; Blame() asks when it matters
     if (!status.ok()) cause = store_is_gone_;
@@ -82,27 +89,28 @@ void Liveness::Watch() {
 std::string Liveness::Announce(absl::string_view cause) {
   std::string standing(cause);
   const absl::Status status = TryTorch([&] { standing = store_->compareSet(kFailed, "", standing); });
+  if (absl::IsPermissionDenied(status))
+    (void)TryTorch([&] { store_->set(kFailed, standing); });  // in place of what no rank has said
   Learn(standing);
   return standing;
 }
 
 std::string Liveness::SilentRanks(bool late) {
   std::vector<int> silent;
-  std::vector<int64_t> beats(size_);
-  std::vector<std::string> left;
+  std::vector<std::string> beats(size_), left;
   for (int r = 0; r < size_; ++r) {
     if (r == rank_) continue;
-    beats[r] = store_->add(AliveKey(r), 0);
+    beats[r] = Beats(r);
     silent.push_back(r);
   }
   // A fresh process's first beat may be on its way, so a rank is heard of once its count moves; one that has left is not silent.
   for (int waited = 0; waited < kPatience && !silent.empty(); ++waited) {
     absl::SleepFor(beat_);
-    if (store_->check({kFailed})) return "";
-    std::erase_if(silent, [&](int r) { return store_->add(AliveKey(r), 0) != beats[r]; });
+    if (Told(kFailed)) return "";
+    std::erase_if(silent, [&](int r) { return Beats(r) != beats[r]; });
   }
   std::erase_if(silent, [&](int r) {
-    if (!store_->check({LeftKey(r)})) return false;
+    if (!Told(LeftKey(r))) return false;
     left.push_back(absl::StrCat("rank ", r, " has left"));
     return true;
   });
@@ -119,13 +127,8 @@ std::string Liveness::Blame(bool late) {
   if (!cause.empty()) return cause;
   const absl::Status status = TryTorch([&] {
     std::string silent;
-    if (!store_->check({kFailed})) silent = SilentRanks(late);
-    if (!silent.empty()) {
-      cause = Announce(silent);
-    } else if (store_->check({kFailed})) {
-      const std::vector<uint8_t> text = store_->get(kFailed);
-      cause.assign(text.begin(), text.end());
-    }
+    if (!Told(kFailed)) silent = SilentRanks(late);
+    cause = silent.empty() ? Told(kFailed).value_or("") : Announce(silent);
   });
   if (!status.ok()) cause = absl::IsDeadlineExceeded(status) ? std::string(status.message()) : store_is_gone_;
   if (!cause.empty()) Learn(cause);
@@ -142,7 +145,7 @@ std::vector<int> Liveness::NotIn(const std::string& group, const std::vector<int
   std::vector<int> elsewhere;
   (void)TryTorch([&] {
     for (const int r : ranks) {
-      if (r != rank_ && (!store_->check({WaitsKey(r)}) || store_->get_to_str(WaitsKey(r)) != group)) elsewhere.push_back(r);
+      if (r != rank_ && Told(WaitsKey(r)) != group) elsewhere.push_back(r);
     }
   });
   return elsewhere;
@@ -161,14 +164,15 @@ void Liveness::Leave(bool linger) {
     for (int r = 0; r < size_; ++r) {
       if (r != rank_) here.push_back(r);
     }
-    std::vector<int64_t> beats(size_, -1);
+    std::vector<std::string> beats(size_, "none");
     std::vector<absl::Time> heard(size_, absl::Now());
     absl::Time end = absl::InfiniteFuture();
     while (absl::Now() < end) {
       if (!Cause().empty()) end = std::min(end, absl::Now() + kPatience * beat_);
       std::erase_if(here, [&](int r) {
-        if (store_->check({LeftKey(r)})) return true;
-        if (const int64_t now = store_->add(AliveKey(r), 0); std::exchange(beats[r], now) != now) heard[r] = absl::Now();
+        if (Told(LeftKey(r))) return true;
+        if (const std::string now = Beats(r); std::exchange(beats[r], now) != now)
+          heard[r] = absl::Now();
         return absl::Now() - heard[r] > kPatience * beat_;
       });
       if (here.empty()) break;

@@ -18,6 +18,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -57,7 +58,10 @@ class Liveness {
 
  private:
   void Watch();
-  bool Beat();
+  void Beat();
+  // What a rank of this run has put there; nullopt where nobody has, or another program.
+  std::optional<std::string> Told(const std::string& key);
+  std::string Beats(int rank);  // another one's count
   std::string SilentRanks(bool late);
   void Learn(std::string cause);
 
@@ -71,6 +75,7 @@ class Liveness {
   std::condition_variable stop_changed_;
   bool stop_ = false;
   bool left_ = false;
+  int64_t beats_ = 0;
   std::string cause_;
   std::string waits_in_;
   std::thread thread_;

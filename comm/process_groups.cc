@@ -7,12 +7,15 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <thread>
 #include <utility>
 
-#include <c10/util/Logging.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #ifdef USE_C10D_NCCL
@@ -25,7 +28,9 @@
 #include "absl/time/clock.h"
 #include "comm/bounded_store.h"
 #include "comm/group.h"
+#include "comm/listening_sockets.h"
 #include "comm/liveness.h"
+#include "comm/signed_store.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 
@@ -60,7 +65,8 @@ class GlooGroup : public c10d::ProcessGroupGloo {
   }
 };
 
-absl::StatusOr<std::vector<Device>> OpenDevices(const RendezvousOptions& options, std::string* address) {
+absl::StatusOr<std::vector<Device>> MakeDevices(const RendezvousOptions& options,
+                                                std::string* address) {
   std::vector<Device> devices;
   const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
   if (!IsLoopback(options.address) && interfaces != nullptr && *interfaces != '\0') {
@@ -77,6 +83,45 @@ absl::StatusOr<std::vector<Device>> OpenDevices(const RendezvousOptions& options
   }
   RETURN_IF_ERROR(TryTorch([&] { devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(*address)); }), "Gloo on ", *address);
   return devices;
+}
+
+// `listening`: the sockets on which the devices listen, in a process of our own; those of another
+// program are not looked through.
+absl::StatusOr<std::vector<Device>> OpenDevices(const RendezvousOptions& options,
+                                                std::string* address, std::set<int>* listening) {
+  static std::mutex one_at_a_time;  // ranks as threads: the sockets that are new are this rank's
+  const std::lock_guard<std::mutex> lock(one_at_a_time);
+  std::set<int> before;
+  if (options.own_process) before = ListeningSockets();
+  ASSIGN_OR_RETURN(std::vector<Device> devices, MakeDevices(options, address));
+  if (options.own_process) *listening = ListeningSockets();
+  std::erase_if(*listening, [&](int socket) { return before.contains(socket); });
+  return devices;
+}
+
+// Each rank of a new group shows each other one that it has the run's key: it sends the signature
+// of who it is and to whom it says so, on the connection itself, so that whoever has come in
+// another's place is found out. (He cannot pass on the real one's: that goes over a connection that
+// he is not on.)
+void Prove(const Group& group, const Secret& key) {
+  const auto proof = [&](int from, int to) {
+    return key.Sign(
+        absl::StrCat("group ", group.id, ", rank ", from, " to rank ", to, " of ", group.size));
+  };
+  const auto bytes = static_cast<int64_t>(Secret::kBytes);
+  at::Tensor mine = at::empty({group.size * bytes}, at::kByte), theirs = at::zeros_like(mine);
+  auto* row = reinterpret_cast<char*>(mine.mutable_data_ptr<uint8_t>());
+  for (int r = 0; r < group.size; ++r, row += bytes)
+    std::memcpy(row, proof(group.rank, r).data(), bytes);
+  std::vector<int64_t> evenly;
+  group.cpu->alltoall_base(theirs, mine, evenly, evenly)->wait();
+  row = reinterpret_cast<char*>(theirs.mutable_data_ptr<uint8_t>());
+  for (int r = 0; r < group.size; ++r, row += bytes) {
+    if (absl::string_view(row, bytes) == proof(r, group.rank)) continue;
+    throw StatusError(absl::PermissionDeniedError(
+        absl::StrCat("who has connected as rank ", group.ranks[r],
+                     " does not have this run's key: another program has come in its place")));
+  }
 }
 
 // LibTorch logs a broken connection with the C++ frames of every attempt; what there is to say of it is in our statuses.
@@ -130,14 +175,18 @@ absl::StatusOr<std::shared_ptr<World>> World::Connect(const RendezvousOptions& o
   if (options.own_process) OutliveBrokenPipes();
   ASSIGN_OR_RETURN(c10::intrusive_ptr<c10d::Store> store, OpenStore(options));
   std::string address;
-  ASSIGN_OR_RETURN(std::vector<Device> devices, OpenDevices(options, &address));
+  ASSIGN_OR_RETURN(std::vector<Device> devices, OpenDevices(options, &address, &world->listening_));
   RETURN_IF_ERROR(
       world->JoinOrAbort(c10::make_intrusive<c10d::PrefixStore>(absl::StrCat("moonring", options.attempt), std::move(store)), std::move(devices), address));
   return world;
 }
 
-absl::StatusOr<std::shared_ptr<World>> World::ConnectThreads(c10::intrusive_ptr<c10d::Store> store, int rank, int size, absl::Duration deadline) {
+absl::StatusOr<std::shared_ptr<World>> World::ConnectThreads(c10::intrusive_ptr<c10d::Store> store,
+                                                             int rank, int size,
+                                                             absl::Duration deadline,
+                                                             const std::string& token) {
   RendezvousOptions options;
+  options.token = token;
   options.rank = rank;
   options.world_size = size;
   options.deadline = deadline;
@@ -145,8 +194,9 @@ absl::StatusOr<std::shared_ptr<World>> World::ConnectThreads(c10::intrusive_ptr<
   if (size == 1) return Connect(options);
   auto world = std::make_shared<World>(Key(), options);
   std::string address;
-  ASSIGN_OR_RETURN(std::vector<Device> devices, OpenDevices(options, &address));
+  ASSIGN_OR_RETURN(std::vector<Device> devices, OpenDevices(options, &address, &world->listening_));
   store = c10::make_intrusive<BoundedStore>("the launcher", absl::ToChronoMilliseconds(deadline), [store] { return store; });
+  if (!token.empty()) store = c10::make_intrusive<SignedStore>(std::move(store), Secret(token));
   RETURN_IF_ERROR(world->JoinOrAbort(std::move(store), std::move(devices), address));
   return world;
 }
@@ -162,17 +212,26 @@ World::~World() { Close(); }
 absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Device> devices, const std::string& address) {
   store_ = std::move(store);
   devices_ = std::move(devices);
-  int64_t times = 0;
-  RETURN_IF_ERROR(TryTorch([&] { times = store_->add(absl::StrCat("process of rank ", rank()), 1); }));
-  if (times > 1)
+  for (const int socket : listening_) ShutDoor(socket);
+  const std::string me = RandomHex(Secret::kBytes);
+  std::string first;
+  RETURN_IF_ERROR(TryTorch(
+      [&] { first = store_->compareSet(absl::StrCat("process of rank ", rank()), "", me); }));
+  if (first != me)
     return absl::InvalidArgumentError(absl::StrCat("two processes are rank ", rank(), " (this one is process ", getpid(), " on ", HostName(), ")"));
   liveness_ = std::make_shared<Liveness>(c10::make_intrusive<c10d::PrefixStore>("live", store_), options_.serves_store, rank(), size(), [this] { HangUp(); });
 
   std::vector<int> everyone(size());
   for (int r = 0; r < size(); ++r) everyone[r] = r;
+  // Where each is reached, and a random number of each. From these and the token is the run's key;
+  // in the launcher's store, which nobody else reads, they are secret enough.
   std::vector<std::string> addresses;
-  RETURN_IF_ERROR(Gather("join the world", everyone, address, &addresses));
+  RETURN_IF_ERROR(Gather("join the world", everyone, absl::StrCat(address, " ", me), &addresses));
   joined_ = true;
+  if (!options_.token.empty() || !options_.store_sockets.empty()) {
+    key_ = Secret(Secret(options_.token).Sign(absl::StrJoin(addresses, "\n")));
+  }
+  for (std::string& each : addresses) each.resize(std::min(each.size(), each.find(' ')));
   for (int r = 0; r < size(); ++r) {
     if (IsLoopback(addresses[r]) == IsLoopback(address)) continue;
     return absl::FailedPreconditionError(absl::StrCat("rank ", r, " is reached at ", addresses[r], ", rank ", rank(), " at ", address,
@@ -253,7 +312,7 @@ absl::Status World::Meet(std::function<void()> connect) {
     return absl::UnavailableError(cause);
   }
   thread.join();
-  if (meeting->status.ok()) return absl::OkStatus();
+  if (meeting->status.ok() || absl::IsPermissionDenied(meeting->status)) return meeting->status;
   cause = liveness_->Blame(/*late=*/false);
   return cause.empty() ? meeting->status : absl::UnavailableError(cause);
 }
@@ -275,8 +334,13 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     options->devices = devices_;
     options->threads = static_cast<int>(devices_.size());
-    RETURN_IF_ERROR(Meet([group, options, store = prefixed("gloo")] { group->cpu = c10::make_intrusive<GlooGroup>(store, group->rank, group->size, options); }),
-                    "group '", name, "', rank ", group->rank, " of ", group->size);
+    for (const int socket : listening_) OpenDoor(socket);
+    const absl::Status met = Meet([group, options, store = prefixed("gloo"), key = key_] {
+      group->cpu = c10::make_intrusive<GlooGroup>(store, group->rank, group->size, options);
+      if (key.has_value()) Prove(*group, *key);
+    });
+    for (const int socket : listening_) ShutDoor(socket);
+    RETURN_IF_ERROR(met, "group '", name, "', rank ", group->rank, " of ", group->size);
 #ifdef USE_C10D_NCCL
     if (options_.cuda) {
       RETURN_IF_ERROR(TryTorch([&] {
@@ -343,6 +407,7 @@ void World::Close() {
     (*group)->liveness.reset();
   }
   liveness_.reset();
+  listening_.clear();
   devices_.clear();
   store_.reset();
 }

@@ -1,24 +1,30 @@
 #ifndef MOONRING_COMM_PROCESS_GROUPS_H_
 #define MOONRING_COMM_PROCESS_GROUPS_H_
 
-// The world of ranks: it owns the store, the connections and the groups, and closes them in one order.
+// The world of ranks: it owns the store, the connections and the groups, and closes them in one
+// order.
 //
-//   between processes   a TCPStore (rendezvous.h); Gloo over TCP, and NCCL beside it where asked for
-//   between threads     Gloo over loopback and a store in memory: any number of ranks in one test
-//   alone               nothing at all
+//   between processes   the launcher's sockets or a TCPStore (rendezvous.h); Gloo over TCP, and
+//   NCCL beside it where asked for between threads     Gloo over loopback and a store in memory:
+//   any number of ranks in one test alone               nothing at all
 //
-// Gloo binds to loopback where the rendezvous is on loopback, else to the interfaces that GLOO_SOCKET_IFNAME names, else to
-// the address on the way to the rendezvous. Making a group connects every pair of its ranks.
+// Gloo binds to loopback where the rendezvous is on loopback, else to the interfaces that
+// GLOO_SOCKET_IFNAME names, else to the address on the way to the rendezvous. Making a group
+// connects every pair of its ranks, and where the run has a key (rendezvous.h) each end shows the
+// other that it has it: one exchange of 32 bytes a pair.
 //
-// What fails: a rank that does not come within the deadline (DEADLINE_EXCEEDED, naming the missing ones), two processes
-// of one rank, ranks on loopback and others not. A rank that fails must say so (Abort) or end its process: either way
-// all others' calls end within seconds with an error that names it (liveness.h); a rank that lives and does not come to a
-// call is named at the deadline. Where ranks meet, SIGPIPE no longer ends the process (RendezvousOptions::own_process),
-// unless the program has said what it does.
+// What fails: a rank that does not come within the deadline (DEADLINE_EXCEEDED, naming the missing
+// ones), two processes of one rank, ranks on loopback and others not. A rank that fails must say so
+// (Abort) or end its process: either way all others' calls end within seconds with an error that
+// names it (liveness.h); a rank that lives and does not come to a call is named at the deadline.
+// Where ranks meet, SIGPIPE no longer ends the process (RendezvousOptions::own_process), unless the
+// program has said what it does.
 
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +33,7 @@
 #include "absl/strings/string_view.h"
 #include "comm/communicator.h"
 #include "comm/rendezvous.h"
+#include "comm/secret.h"
 
 namespace gloo::transport {
 class Device;
@@ -40,8 +47,11 @@ struct Group;
 class World {
  public:
   static absl::StatusOr<std::shared_ptr<World>> Connect(const RendezvousOptions& options);
-  // One rank of a world of threads: each calls it with the same store.
-  static absl::StatusOr<std::shared_ptr<World>> ConnectThreads(c10::intrusive_ptr<c10d::Store> store, int rank, int size, absl::Duration deadline);
+  // One rank of a world of threads: each calls it with the same store, and with the same token if
+  // any.
+  static absl::StatusOr<std::shared_ptr<World>> ConnectThreads(
+      c10::intrusive_ptr<c10d::Store> store, int rank, int size, absl::Duration deadline,
+      const std::string& token = "");
   static std::shared_ptr<World> Alone();
   ~World();
 
@@ -83,6 +93,8 @@ class World {
   RendezvousOptions options_;
   c10::intrusive_ptr<c10d::Store> store_;
   std::vector<std::shared_ptr<gloo::transport::Device>> devices_;
+  std::set<int> listening_;    // Gloo's sockets, whose doors are open while a group connects
+  std::optional<Secret> key_;  // of this run; none where anybody may join
   std::shared_ptr<Liveness> liveness_;
   std::shared_ptr<Communicator> communicator_;
   int groups_made_ = 0;

@@ -1,13 +1,16 @@
 #include "comm/rendezvous.h"
 
-#include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -18,10 +21,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "comm/bounded_store.h"
+#include "comm/private_store.h"
+#include "comm/secret.h"
+#include "comm/signed_store.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 
@@ -67,17 +74,42 @@ absl::Status TakeAddress(const Lookup& lookup, RendezvousOptions& options) {
   return absl::OkStatus();
 }
 
+// What moonring's launcher adds to torchrun's variables: descriptors, in place of an address.
+absl::Status TakeStoreSockets(absl::string_view text, RendezvousOptions& options) {
+  for (const absl::string_view number : absl::StrSplit(text, ',')) {
+    if (!absl::SimpleAtoi(number, &options.store_sockets.emplace_back())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("MOONRING_STORE='", text, "': wanted the launcher's descriptors"));
+    }
+  }
+  const size_t wanted = options.rank == 0 ? options.world_size - 1 : 1;
+  if (options.store_sockets.size() == wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("MOONRING_STORE='", text, "': wanted ", wanted,
+                                                 " of the launcher's descriptors"));
+}
+
+absl::Status TakeToken(const Lookup& lookup, RendezvousOptions& options) {
+  const char* token = lookup("MOONRING_TOKEN");
+  if (token != nullptr) options.token = token;
+  if (token == nullptr || *token != '\0') return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "MOONRING_TOKEN is set, but empty: wanted a secret that every rank has, or none");
+}
+
 absl::StatusOr<RendezvousOptions> FromTorchrun(const Lookup& lookup) {
   RendezvousOptions options;
   if (lookup("WORLD_SIZE") == nullptr) return absl::InvalidArgumentError("RANK is set, but WORLD_SIZE is not");
   ASSIGN_OR_RETURN(options.world_size, Number(lookup, "WORLD_SIZE", 1, kManyRanks));
   ASSIGN_OR_RETURN(options.rank, Number(lookup, "RANK", 0, options.world_size - 1), "WORLD_SIZE is ", options.world_size);
-  if (options.world_size > 1) {
+  const char* sockets = lookup("MOONRING_STORE");
+  if (options.world_size > 1 && sockets != nullptr) {
+    RETURN_IF_ERROR(TakeStoreSockets(sockets, options));
+  } else if (options.world_size > 1) {
     for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
       if (lookup(name) == nullptr) return absl::InvalidArgumentError(absl::StrCat("RANK and WORLD_SIZE are set, but ", name, " is not"));
     }
   }
-  RETURN_IF_ERROR(TakeAddress(lookup, options));
+  if (options.store_sockets.empty()) RETURN_IF_ERROR(TakeAddress(lookup, options));
   if (lookup("LOCAL_RANK") != nullptr) {
     ASSIGN_OR_RETURN(options.local_rank, Number(lookup, "LOCAL_RANK", 0, options.world_size - 1));
   }
@@ -131,37 +163,102 @@ class Socket {
   int fd_;
 };
 
-// Listens on our own socket rather than leaving it to TCPStore: then a taken port is known as such, and loopback stays loopback.
-absl::StatusOr<int> Listen(const std::string& address, int port) {
-  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+struct FreeAddresses {
+  void operator()(addrinfo* found) const { freeaddrinfo(found); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+// A name may come up a little after its machine (Kubernetes), but not minutes after.
+absl::StatusOr<Addresses> Resolve(const RendezvousOptions& options) {
+  const absl::Time end = absl::Now() + std::min(options.deadline, absl::Seconds(30));
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  while (true) {
+    addrinfo* found = nullptr;
+    const int error =
+        getaddrinfo(options.address.c_str(), std::to_string(options.port).c_str(), &hints, &found);
+    if (error == 0) return Addresses(found);
+    if (absl::Now() >= end) {
+      return absl::UnavailableError(absl::StrCat("rank ", options.rank,
+                                                 ": MASTER_ADDR: cannot resolve '", options.address,
+                                                 "': ", gai_strerror(error)));
+    }
+    absl::SleepFor(absl::Milliseconds(500));
+  }
+}
+
+std::string NumericAddress(const addrinfo& address) {
+  char text[NI_MAXHOST] = "";
+  getnameinfo(address.ai_addr, address.ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
+// Where rank 0 listens: at the first of the address's (an IPv4 one if there is any), but on every
+// interface where a name is loopback on this machine alone.
+addrinfo PlaceToListen(const addrinfo* addresses, const std::string& name, sockaddr_in* every) {
+  const addrinfo* place = addresses;
+  while (place != nullptr && place->ai_family != AF_INET) place = place->ai_next;
+  addrinfo chosen = place == nullptr ? *addresses : *place;
+  if (IsLoopback(name) || !IsLoopback(NumericAddress(chosen))) return chosen;
+  every->sin_family = AF_INET;  // and the address that is all of them
+  every->sin_port = reinterpret_cast<const sockaddr_in*>(chosen.ai_addr)->sin_port;
+  chosen.ai_family = AF_INET;
+  chosen.ai_addr = reinterpret_cast<sockaddr*>(every);
+  chosen.ai_addrlen = sizeof *every;
+  return chosen;
+}
+
+// Listens on our own socket rather than leaving it to TCPStore: then a taken port is known as such,
+// and one interface stays one.
+absl::StatusOr<int> Listen(const addrinfo* addresses, const RendezvousOptions& options) {
+  sockaddr_in every{};
+  const addrinfo place = PlaceToListen(addresses, options.address, &every);
+  Socket socket(::socket(place.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_port = htons(static_cast<uint16_t>(port));
-  any.sin_addr.s_addr = htonl(IsLoopback(address) ? INADDR_LOOPBACK : INADDR_ANY);
-  if (address != "localhost" && IsLoopback(address)) inet_pton(AF_INET, address.c_str(), &any.sin_addr);
   if (socket.fd() < 0 || setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
-      bind(socket.fd(), reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 || listen(socket.fd(), SOMAXCONN) != 0) {
+      bind(socket.fd(), place.ai_addr, place.ai_addrlen) != 0 ||
+      listen(socket.fd(), SOMAXCONN) != 0) {
     const int error = errno;
-    const std::string what = absl::StrCat("port ", port, " on this machine: ", strerror(error));
+    const std::string what =
+        absl::StrCat("port ", options.port, " on this machine: ", strerror(error));
     if (error == EADDRINUSE) return absl::AlreadyExistsError(absl::StrCat(what, "; set MASTER_PORT to a free port (the same for every rank)"));
+    if (error == EADDRNOTAVAIL) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("MASTER_ADDR: '", options.address, "' (", NumericAddress(place),
+                       ") is no address of this machine, where rank 0 is; for rank 0, 0.0.0.0 "
+                       "means all of its own"));
+    }
     return absl::UnavailableError(what);
   }
   return socket.Release();
 }
 
-// A name may come up a little after its machine (Kubernetes), but not minutes after.
-absl::Status AwaitName(const RendezvousOptions& options) {
-  const absl::Time end = absl::Now() + std::min(options.deadline, absl::Seconds(30));
-  while (true) {
-    addrinfo* found = nullptr;
-    const int error = getaddrinfo(options.address.c_str(), nullptr, nullptr, &found);
-    if (error == 0) return (freeaddrinfo(found), absl::OkStatus());
-    if (absl::Now() >= end) {
-      return absl::UnavailableError(absl::StrCat("rank ", options.rank, ": MASTER_ADDR: cannot resolve '", options.address, "': ", gai_strerror(error)));
+// Over the launcher's sockets, of which a process has one set.
+absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenPrivateStore(
+    const RendezvousOptions& options, std::chrono::milliseconds timeout) {
+  static std::atomic<bool> taken = false;
+  if (taken.exchange(true))
+    return absl::FailedPreconditionError(
+        "this process has met the other ranks before: the launcher's sockets serve once");
+  for (const int socket : options.store_sockets) {
+    struct stat status {};
+    if (fstat(socket, &status) != 0 || !S_ISSOCK(status.st_mode) ||
+        fcntl(socket, F_SETFD, FD_CLOEXEC) != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("MOONRING_STORE: ", socket, " is no socket of the launcher's"));
     }
-    absl::SleepFor(absl::Milliseconds(500));
   }
+  c10::intrusive_ptr<c10d::Store> opened;
+  RETURN_IF_ERROR(TryTorch([&] {
+    opened = c10::make_intrusive<BoundedStore>(
+        "rank 0", timeout, [options, timeout]() -> c10::intrusive_ptr<c10d::Store> {
+          if (options.rank == 0) return c10::make_intrusive<ServedStore>(options.store_sockets);
+          auto store = c10::make_intrusive<SocketStore>(options.store_sockets.front());
+          store->setTimeout(timeout);
+          return store;
+        });
+  }));
+  return opened;
 }
 
 }  // namespace
@@ -172,9 +269,12 @@ absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(const Lookup& lo
   if (lookup("RANK") != nullptr || lookup("WORLD_SIZE") != nullptr) {
     if (lookup("RANK") == nullptr) return absl::InvalidArgumentError("WORLD_SIZE is set, but RANK is not");
     ASSIGN_OR_RETURN(RendezvousOptions options, FromTorchrun(lookup));
+    RETURN_IF_ERROR(TakeToken(lookup, options));
     return options;
   }
-  return FromSlurm(lookup);
+  ASSIGN_OR_RETURN(std::optional<RendezvousOptions> options, FromSlurm(lookup));
+  if (options.has_value()) RETURN_IF_ERROR(TakeToken(lookup, *options));
+  return options;
 }
 
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment() {
@@ -182,19 +282,27 @@ absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment() {
 }
 
 absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOptions& options) {
-  RETURN_IF_ERROR(AwaitName(options));
+  const auto timeout = absl::ToChronoMilliseconds(options.deadline);
+  if (!options.store_sockets.empty()) return OpenPrivateStore(options, timeout);
+  ASSIGN_OR_RETURN(const Addresses addresses, Resolve(options));
   c10d::TCPStoreOptions store;
   store.port = static_cast<uint16_t>(options.port);
   store.isServer = options.rank == 0 && options.serves_store;
   store.waitWorkers = false;
-  store.timeout = absl::ToChronoMilliseconds(options.deadline);
+  store.timeout = timeout;
   if (store.isServer) {
-    ASSIGN_OR_RETURN(store.masterListenFd, Listen(options.address, options.port), "rank 0 cannot serve the rendezvous");
+    ASSIGN_OR_RETURN(store.masterListenFd, Listen(addresses.get(), options),
+                     "rank 0 cannot serve the rendezvous");
   }
   c10::intrusive_ptr<c10d::Store> opened;
   const absl::Status status = TryTorch([&] {
-    opened = c10::make_intrusive<BoundedStore>(options.serves_store ? "rank 0" : "the launcher", store.timeout,
-                                               [address = options.address, store] { return c10::make_intrusive<c10d::TCPStore>(address, store); });
+    opened = c10::make_intrusive<BoundedStore>(options.serves_store ? "rank 0" : "the launcher",
+                                               timeout, [address = options.address, store] {
+                                                 return c10::make_intrusive<c10d::TCPStore>(address,
+                                                                                            store);
+                                               });
+    if (!options.token.empty())
+      opened = c10::make_intrusive<SignedStore>(std::move(opened), Secret(options.token));
   });
   if (absl::IsResourceExhausted(status)) return status;  // of this process, not of whom it asks
   if (!status.ok()) {

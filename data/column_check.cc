@@ -19,8 +19,12 @@ absl::Status CheckColumns(const DatasetDescription& description, Stage stage, co
     const bool missing = missing_text || (used.needed && key != "response");  // rows whose response is null are skipped, which says enough
     if (!missing && !(read_all && (description.columns.named || key == "prompt"))) continue;
     const std::vector<std::string> known(keys.begin(), keys.end());
-    return absl::InvalidArgumentError(absl::StrCat("no row has the key '", *used.column, "', which is to be its ", key, comm::DidYouMean(*used.column, known),
-                                                   "; rows have ", absl::StrJoin(known, ", "), "; 'columns' in the description says which key is which"));
+    const std::string files =
+        absl::StrCat(description.files.front(), description.files.size() > 1 ? ", ..." : "");
+    return absl::InvalidArgumentError(absl::StrCat(
+        files, ": no row has the key '", *used.column, "', which is to be its ", key,
+        comm::DidYouMean(*used.column, known), "; rows have ", absl::StrJoin(known, ", "),
+        "; 'columns' in the description says which key is which"));
   }
   return absl::OkStatus();
 }

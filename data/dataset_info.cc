@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/confinement.h"
+#include "comm/input_file.h"
 #include "comm/nearest_name.h"
 #include "comm/status_macros.h"
 #include "data/files/file_kind.h"
@@ -33,7 +34,7 @@ std::vector<std::string> KnownKeys() {
 absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
 absl::StatusOr<json> ParseFile(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckReading(path));
+  RETURN_IF_ERROR(comm::CheckInputFile(path));
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": no such file: dataset_dir must hold a dataset_info.json that describes its data sets"));
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

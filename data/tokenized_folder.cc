@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/confinement.h"
+#include "comm/input_file.h"
 #include "comm/output_file.h"
 #include "comm/status_macros.h"
 #include "data/example_table.h"
@@ -79,7 +80,7 @@ absl::Status SaveSplit(const fs::path& folder, const std::string& name, const st
 }
 
 absl::StatusOr<json> ReadJson(const fs::path& path) {
-  RETURN_IF_ERROR(comm::CheckReading(path));
+  RETURN_IF_ERROR(comm::CheckInputFile(path));
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat(path.string(), ": no such file: this is no folder of prepared data, or a part of one"));
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "comm/confinement.h"
+#include "comm/input_file.h"
 #include "comm/json_nesting.h"
 #include "comm/nearest_name.h"
 #include "comm/output_file.h"
@@ -50,7 +51,7 @@ using Json = nlohmann::ordered_json;
 [[noreturn]] void Raise(absl::Status status) { throw comm::StatusError(std::move(status)); }
 
 std::string Read(const std::string& path) {
-  comm::ThrowIfError(comm::CheckReading(path));
+  comm::ThrowIfError(comm::CheckInputFile(path));
   std::error_code code;
   if (fs::is_directory(path, code)) Raise(absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a file")));
   std::ifstream file(path, std::ios::binary);

@@ -1,8 +1,6 @@
 #include "lua/launcher.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -12,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -23,6 +22,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "comm/status_macros.h"
 #include "lua/arrivals.h"
 #include "lua/signal_count.h"
@@ -53,20 +53,40 @@ struct Rank {
   int sent = 0;               // the signal that the launcher had sent it by then, after another's failure
 };
 
-// A port that is free now; rank 0 binds it a moment later.
-int FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  int port = 0;
-  if (fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
-    port = ntohs(address.sin_port);
+// What the ranks' store goes through (comm/private_store.h): for each rank but 0 two connected
+// sockets, rank 0's end and its own.
+class StoreSockets {
+ public:
+  explicit StoreSockets(int ranks) : ends_(ranks, {-1, -1}) {
+    for (int rank = 1; rank < ranks; ++rank) {
+      if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_[rank].data()) == 0) continue;
+      std::perror("moonring: socketpair");
+      std::exit(1);
+    }
   }
-  if (fd >= 0) close(fd);
-  return port;
-}
+  ~StoreSockets() {
+    for (const auto& ends : ends_) {
+      for (const int end : ends) {
+        if (end >= 0) close(end);
+      }
+    }
+  }
+  StoreSockets(const StoreSockets&) = delete;
+  StoreSockets& operator=(const StoreSockets&) = delete;
+
+  // In the child that becomes `rank`: its ends stay open over exec. What it has to know of them.
+  std::string KeepFor(int rank) const {
+    std::vector<int> kept;
+    if (rank > 0) kept = {ends_[rank][1]};
+    for (size_t other = 1; rank == 0 && other < ends_.size(); ++other)
+      kept.push_back(ends_[other][0]);
+    for (const int end : kept) fcntl(end, F_SETFD, 0);
+    return absl::StrJoin(kept, ",");
+  }
+
+ private:
+  std::vector<std::array<int, 2>> ends_;
+};
 
 // -1 where this process has no launcher.
 int ErrorPipe() {
@@ -76,24 +96,28 @@ int ErrorPipe() {
 }
 
 struct Attempt {
-  int port, restart;
+  const StoreSockets& store;
+  int restart;
 };
 
 constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP};  // those that end a run
 
 // In the child, between fork and exec.
-[[noreturn]] void BecomeRank(int rank, int ranks, Attempt attempt, int error_pipe, int stderr_pipe, pid_t launcher, const std::vector<std::string>& command) {
+[[noreturn]] void BecomeRank(int rank, int ranks, const Attempt& attempt, int error_pipe,
+                             int stderr_pipe, pid_t launcher,
+                             const std::vector<std::string>& command) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(1);  // it died before prctl
   Arrivals::Forget();
   if (stderr_pipe >= 0) dup2(stderr_pipe, STDERR_FILENO);
-  const auto set = [](const char* name, const std::string& value, bool replace = true) { setenv(name, value.c_str(), replace); };
+  const auto set = [](const char* name, const std::string& value) {
+    setenv(name, value.c_str(), 1);
+  };
   set("RANK", absl::StrCat(rank));
   set("LOCAL_RANK", absl::StrCat(rank));
   set("WORLD_SIZE", absl::StrCat(ranks));
   set("LOCAL_WORLD_SIZE", absl::StrCat(ranks));
-  set("MASTER_ADDR", "127.0.0.1", /*replace=*/false);
-  set("MASTER_PORT", absl::StrCat(attempt.port), /*replace=*/false);
+  set("MOONRING_STORE", attempt.store.KeepFor(rank));
   set("TORCHELASTIC_RESTART_COUNT", absl::StrCat(attempt.restart));
   set(kErrorPipe, absl::StrCat(error_pipe));
   std::vector<char*> argv;
@@ -109,7 +133,8 @@ class Launcher {
   Launcher(int ranks, const std::vector<std::string>& command, int restart,
            const Arrivals& arrivals)
       : arrivals_(arrivals), ranks_(ranks) {
-    const Attempt attempt{FreePort(), restart};
+    const StoreSockets store(ranks);
+    const Attempt attempt{store, restart};
     for (int rank = 0; rank < ranks; ++rank) Start(rank, attempt, command);
   }
 
@@ -126,7 +151,7 @@ class Launcher {
   int restarts() const { return again_ ? restarts_ : 0; }
 
  private:
-  void Start(int rank, Attempt attempt, const std::vector<std::string>& command) {
+  void Start(int rank, const Attempt& attempt, const std::vector<std::string>& command) {
     int error_pipe[2] = {-1, -1}, stderr_pipe[2] = {-1, -1};
     if (pipe2(error_pipe, O_CLOEXEC) != 0 || (rank > 0 && pipe2(stderr_pipe, O_CLOEXEC) != 0)) {
       std::perror("moonring: pipe");

@@ -4,6 +4,8 @@
 // `-n RANKS`: starts the ranks of one machine as processes, with torchrun's environment variables,
 // and ends with them.
 //
+//   - the ranks' store goes through socket pairs that they inherit (MOONRING_STORE; MASTER_ADDR and
+//   MASTER_PORT do not count)
 //   - rank 0 owns the terminal; a line that another rank writes on its stderr is prefixed "[rank 2]
 //   "
 //   - signals (INT, TERM, HUP, USR1) are forwarded to all, with how often they came; after the

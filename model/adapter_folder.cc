@@ -14,6 +14,7 @@
 #include "comm/confinement.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
+#include "model/broken_weights.h"
 #include "model/files/json_text.h"
 #include "model/files/leased_tensors.h"
 #include "model/files/mapped_file.h"
@@ -90,6 +91,9 @@ std::vector<std::string> ModulesIn(const SafetensorsFile& file) {
 absl::StatusOr<AdapterOptions> ReadOptions(const JsonFields& fields, const SafetensorsFile& file) {
   AdapterOptions options;
   ASSIGN_OR_RETURN(options.rank, fields.Int("r"));
+  if (options.rank < 1)
+    return absl::InvalidArgumentError(
+        absl::StrCat(fields.where(), ": r: ", options.rank, ", wanted 1 or more"));
   ASSIGN_OR_RETURN(options.alpha, fields.Number("lora_alpha", 8.0));
   ASSIGN_OR_RETURN(options.dropout, fields.Number("lora_dropout", 0.0));
   ASSIGN_OR_RETURN(options.rslora, fields.Bool("use_rslora", false));
@@ -172,6 +176,7 @@ absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir, con
   ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(weights_path));
   ASSIGN_OR_RETURN(AdapterOptions options, ReadOptions(fields, *file));
   std::set<std::string> taken;
+  BrokenWeights broken;
   const auto take = [&](const std::string& name, const std::vector<int64_t>& shape) -> absl::StatusOr<at::Tensor> {
     const auto entry = file->entries().find(name);
     if (entry == file->entries().end()) return absl::NotFoundError(absl::StrCat("the tensor ", name, " ", ShapeText(shape), " is missing"));
@@ -182,6 +187,7 @@ absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir, con
     }
     taken.insert(name);
     ASSIGN_OR_RETURN(at::Tensor tensor, file->Read(name));
+    RETURN_IF_ERROR(comm::TryTorch([&] { broken.Look(name, tensor); }), name);
     RETURN_IF_ERROR(comm::TryTorch([&] { tensor = tensor.to(at::TensorOptions(device).dtype(dtype), /*non_blocking=*/false, /*copy=*/true); }), name);
     return tensor;
   };
@@ -189,6 +195,7 @@ absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir, con
   for (const auto& [name, entry] : file->entries()) {
     if (!taken.contains(name)) return absl::InvalidArgumentError(absl::StrCat(weights_path, ": ", name, " is no weight of this adapter over this base"));
   }
+  RETURN_IF_ERROR(broken.Refuse(weights_path));
   return adapter;
 }
 

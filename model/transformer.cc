@@ -1,7 +1,6 @@
 #include "model/transformer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -17,6 +16,7 @@
 #include "comm/memory_account.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
+#include "model/broken_weights.h"
 #include "model/weights.h"
 #include "nlohmann/json.hpp"
 
@@ -69,33 +69,6 @@ ModelConfig Untied(ModelConfig config) {
   config.tie_word_embeddings = false;
   return config;
 }
-
-// Weights with numbers that are none, as a run that diverged leaves behind. A model with them gives NaN for every text.
-class BrokenWeights {
- public:
-  // A piece at a time, so that no second copy of a large weight is made. A sum is a number where all that it is of are: so one pass that
-  // writes nothing tells a sound piece.
-  void Look(const std::string& name, const at::Tensor& weight) {
-    int64_t count = 0;
-    for (const at::Tensor& piece : weight.flatten().split(kPiece)) {
-      if (std::isfinite(piece.to(StreamDtype(piece.scalar_type())).sum().item<double>())) continue;
-      count += piece.isfinite().logical_not_().sum().item<int64_t>();
-    }
-    if (count == 0) return;
-    if (++tensors_ <= kShown) absl::StrAppend(&shown_, tensors_ > 1 ? ", " : "", name, " (", count, " of ", weight.numel(), ")");
-  }
-  absl::Status Refuse(const std::string& where) const {
-    if (tensors_ == 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(where, ": ", tensors_, tensors_ == 1 ? " tensor has" : " tensors have",
-                                                   " numbers that are NaN or infinite: ", shown_, tensors_ > kShown ? ", ..." : ""));
-  }
-
- private:
-  static constexpr int kShown = 3;
-  static constexpr int64_t kPiece = int64_t{1} << 20;
-  int tensors_ = 0;
-  std::string shown_;
-};
 
 void CheckNoise(const Noise& noise, const at::Tensor& ids_T) {
   TORCH_CHECK(noise.identity_T.defined() && noise.identity_T.sizes() == ids_T.sizes(), "noise: identity of shape ",

@@ -40,10 +40,13 @@ absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const std::st
 absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& dir, const ModelConfig& config, uint64_t seed, at::ScalarType dtype,
                                                            at::Device device) {
   auto head = std::make_shared<ValueHead>();
-  ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(config.json, "config.json"));
-  ASSIGN_OR_RETURN(head->dropout, JsonFields(json, "config.json").Number("summary_dropout_prob", 0.1));
+  const std::string config_path = absl::StrCat(dir, "/config.json");
+  ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(config.json, config_path));
+  ASSIGN_OR_RETURN(head->dropout,
+                   JsonFields(json, config_path).Number("summary_dropout_prob", 0.1));
   if (!(head->dropout >= 0.0 && head->dropout < 1.0)) {
-    return absl::InvalidArgumentError(absl::StrCat("config.json: summary_dropout_prob: ", head->dropout, ", wanted 0 or more and below 1"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        config_path, ": summary_dropout_prob: ", head->dropout, ", wanted 0 or more and below 1"));
   }
   std::shared_ptr<const SafetensorsFile> file;
   const std::string path = absl::StrCat(dir, "/", kFile);

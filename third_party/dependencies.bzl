@@ -107,6 +107,11 @@ def moonring_dependencies():
         },
     )
     debian(
+        name = "libcrypto",
+        build_file = "//third_party:libcrypto.BUILD",
+        needs = {"libssl-dev": "{lib}/libcrypto.a"},
+    )
+    debian(
         name = "nlohmann_json",
         build_file = "//third_party:nlohmann_json.BUILD",
         needs = {"nlohmann-json3-dev": "/usr/include/nlohmann/json.hpp"},

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "comm/confinement.h"
+#include "comm/input_file.h"
 #include "comm/json_nesting.h"
 #include "comm/output_file.h"
 #include "comm/status_macros.h"
@@ -46,7 +47,7 @@ absl::StatusOr<SealedFile> Summed(int file, const std::string& path) {
 }
 
 absl::StatusOr<SealedFile> SumOf(const std::string& path, bool flush) {
-  RETURN_IF_ERROR(comm::CheckReading(path));
+  RETURN_IF_ERROR(comm::CheckInputFile(path));
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be opened"));
   const auto closed = absl::MakeCleanup([file] { close(file); });

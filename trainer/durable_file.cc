@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/confinement.h"
+#include "comm/input_file.h"
 #include "comm/status_macros.h"
 
 namespace moonring::trainer {
@@ -20,7 +21,7 @@ absl::Status Failure(const std::string& path, absl::string_view what) { return a
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckReading(path));
+  RETURN_IF_ERROR(comm::CheckInputFile(path));
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return Failure(path, "open");
   std::string contents{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "comm/confinement.h"
+#include "comm/input_file.h"
 #include "comm/status_macros.h"
 #include "data/files/arrow_library.h"
 
@@ -15,7 +15,7 @@ std::string Line(absl::string_view text) { return absl::StrReplaceAll(text, {{"\
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RowReader>> ArrowReader::Open(const std::string& path, bool parquet) {
-  RETURN_IF_ERROR(comm::CheckReading(path));
+  RETURN_IF_ERROR(comm::CheckInputFile(path));
   ASSIGN_OR_RETURN(void* const function, ArrowFunction(kOpenArrowRows), path);
   auto* const open = reinterpret_cast<OpenArrowRowsFunction*>(function);
   std::string error;

@@ -16,7 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "comm/confinement.h"
+#include "comm/input_file.h"
 #include "comm/status_macros.h"
 
 namespace moonring::data {
@@ -104,7 +104,7 @@ absl::Status ByteStream::Skip(int64_t bytes) {
 }
 
 absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckReading(path));
+  RETURN_IF_ERROR(comm::CheckInputFile(path));
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return absl::NotFoundError(absl::StrCat("cannot be opened: ", std::strerror(errno)));
   char magic[4] = {};

@@ -31,9 +31,13 @@ using nlohmann::json;
 constexpr absl::string_view kConfigName = "tokenizer_config.json";
 
 // It lies beside the tokenizer, which `where` names.
+std::string ConfigPath(absl::string_view where) {
+  return absl::StrCat(where.substr(0, where.rfind('/') + 1), kConfigName);
+}
+
 absl::StatusOr<json> ParseConfig(absl::string_view text, absl::string_view where) {
   if (text.empty()) return json();
-  const std::string name = absl::StrCat(where.substr(0, where.rfind('/') + 1), kConfigName);
+  const std::string name = ConfigPath(where);
   ASSIGN_OR_RETURN(json config, ParseJson(text, name));
   if (!config.is_object()) return WrongType(config, "an object", name);
   return config;
@@ -122,8 +126,9 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromModelFile(absl::
   ASSIGN_OR_RETURN(SentencePieceModel model, SentencePieceModel::Parse(contents, where));
   bool prefix_each_part = true;
   if (config.is_object()) {
-    ASSIGN_OR_RETURN(prefix_each_part, BoolField(config, "legacy", true, kConfigName));
-    ASSIGN_OR_RETURN(model.add_dummy_prefix, BoolField(config, "add_prefix_space", model.add_dummy_prefix, kConfigName));
+    ASSIGN_OR_RETURN(prefix_each_part, BoolField(config, "legacy", true, ConfigPath(where)));
+    ASSIGN_OR_RETURN(model.add_dummy_prefix, BoolField(config, "add_prefix_space",
+                                                       model.add_dummy_prefix, ConfigPath(where)));
   }
   parts.stages = SentencePieceStages(model, prefix_each_part);
   parts.make_model = [&](bool) { return SentencePieceTokenModel(model); };
@@ -159,7 +164,8 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Build(const Parts& p
   ASSIGN_OR_RETURN(made->normalizer_, Normalizer::FromJson(stage("normalizer"), place("normalizer")));
   std::optional<bool> add_prefix_space;
   if (config.is_object()) {
-    ASSIGN_OR_RETURN(add_prefix_space, BoolField(config, "add_prefix_space", false, kConfigName));
+    ASSIGN_OR_RETURN(add_prefix_space,
+                     BoolField(config, "add_prefix_space", false, ConfigPath(where)));
   }
   ASSIGN_OR_RETURN(made->pre_tokenizer_, PreTokenizer::FromJson(stage("pre_tokenizer"), add_prefix_space, place("pre_tokenizer")));
   ASSIGN_OR_RETURN(made->model_, parts.make_model(made->pre_tokenizer_->byte_level()));
@@ -167,7 +173,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Build(const Parts& p
   made->added_.emplace(&made->model_->vocabulary());
   RETURN_IF_ERROR(made->ReadAddedTokens(stage("added_tokens"), place("added_tokens")));
   for (const auto& [id, token] : parts.added) made->added_->Add(token, id);
-  RETURN_IF_ERROR(made->ReadConfig(config, parts.exact_ids, kConfigName));
+  RETURN_IF_ERROR(made->ReadConfig(config, parts.exact_ids, ConfigPath(where)));
   for (const std::string& token : options.add_tokens) made->AddLater(token, /*special=*/false);
   for (const std::string& token : options.add_special_tokens) made->AddLater(token, /*special=*/true);
   made->split_special_ = options.split_special_tokens;

@@ -56,6 +56,7 @@ moonring_options Jobs::Options(Job* job, const char* const* roots) const {
   options.roots = roots;
   options.root_count = 1;
   options.threads = options_.threads;
+  options.memory = options_.memory;
   options.progress = job == nullptr ? nullptr : &Progress;
   options.context = job;
   return options;
@@ -88,13 +89,19 @@ Jobs::Added Jobs::Add(const json& configuration) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (waiting_.size() >= options_.most_waiting) return {429, "", "too many jobs are waiting"};
+    if (checked_ >= options_.most_checked)
+      return {429, "", "too many configurations are being checked: try again"};
+    ++checked_;
     std::error_code failed;
     fs::create_directories(jobs, failed);
     do {  // a number that no job has had, before this process either
       number = ++last_;
       folder = jobs / std::to_string(number);
     } while (!failed && !fs::create_directory(folder, failed));
-    if (failed) return {500, "", "the job's folder cannot be made: " + failed.message()};
+    if (failed) {
+      --checked_;
+      return {500, "", "the job's folder cannot be made: " + failed.message()};
+    }
   }
   job->id = std::to_string(number);
   job->config = folder / "config.json";
@@ -103,12 +110,13 @@ Jobs::Added Jobs::Add(const json& configuration) {
   std::ofstream(job->config) << whole.dump(2) << "\n";
   std::string error;
   const moonring_code code = Check(job->config, error);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  --checked_;
   if (code != MOONRING_OK) {
     std::error_code ignored;
     fs::remove_all(folder, ignored);
     return {code == MOONRING_PERMISSION_DENIED ? 403 : 400, "", Words(error)};
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
   jobs_[number] = job;
   waiting_.push_back(job);
   changed_.notify_one();
@@ -149,6 +157,7 @@ void Jobs::Run(const std::shared_ptr<Job>& job) {
     job->status = code == MOONRING_OK ? "done" : code == MOONRING_CANCELLED ? "cancelled" : "failed";
     job->error = code == MOONRING_OK ? "" : runtime == nullptr ? why : Words(moonring_last_error(runtime));
     job->runtime = nullptr;
+    Finished(*job);
   }
   moonring_destroy(runtime);
 }
@@ -165,15 +174,24 @@ void Jobs::Progress(void* context, const char* text) {
   }
 }
 
+void Jobs::Finished(const Job& job) {
+  finished_.push_back(Number(job.id));
+  if (finished_.size() <= options_.most_finished) return;
+  jobs_.erase(finished_.front());
+  finished_.pop_front();
+}
+
 bool Jobs::Cancel(const std::string& id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = jobs_.find(Number(id));
   if (found == jobs_.end()) return false;
-  Job& job = *found->second;
+  const std::shared_ptr<Job> kept = found->second;
+  Job& job = *kept;
   job.cancelled = true;
   if (job.status == "waiting") {
     job.status = "cancelled";
-    waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), found->second), waiting_.end());
+    waiting_.erase(std::remove(waiting_.begin(), waiting_.end(), kept), waiting_.end());
+    Finished(job);
   }
   moonring_cancel(job.runtime, 0);
   return true;

@@ -7,6 +7,7 @@
 //   ROOT/jobs/ID/output        where the model goes, unless the configuration names another output_dir
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -26,13 +27,18 @@ struct JobsOptions {
   std::string root;
   int workers = 1;
   int threads = 0;         // LibTorch's, of each job; 0: LibTorch's own choice
+  int64_t memory =
+      0;  // bytes of tensors and of Lua's heap, of each job and each check; 0: any number
   size_t most_waiting = 100;
+  size_t most_finished = 1000;  // that can be asked for; of older ones the folder is left
+  size_t most_checked = 4;      // configurations at a time: each opens its model
 };
 
 class Jobs {
  public:
   struct Added {
-    int status = 202;  // of HTTP: 400 a wrong configuration, 403 a path outside of the root, 429 too many jobs wait, 500 no folder for it
+    int status = 202;  // of HTTP: 400 a wrong configuration, 403 a path outside of the root, 429
+                       // too many jobs wait, or are checked, 500 no folder for it
     std::string id, error;
   };
 
@@ -58,6 +64,7 @@ class Jobs {
   };
   void Work();
   void Run(const std::shared_ptr<Job>& job);
+  void Finished(const Job& job);  // under mutex_
   moonring_code Check(const std::string& config, std::string& error) const;
   moonring_options Options(Job* job, const char* const* roots) const;
   static void Progress(void* job, const char* json);
@@ -68,6 +75,8 @@ class Jobs {
   std::condition_variable changed_;
   std::map<int, std::shared_ptr<Job>> jobs_;
   std::deque<std::shared_ptr<Job>> waiting_;
+  std::deque<int> finished_;  // the oldest first
+  size_t checked_ = 0;        // now
   int last_ = 0;
   bool stop_ = false;
   std::vector<std::thread> workers_;

@@ -1,22 +1,36 @@
-// Fine-tuning over HTTP: service --root FOLDER [--port N] [--workers N] [--threads N]
+// Fine-tuning over HTTP: service --root FOLDER [--port N] [--workers N] [--threads N] [--memory
+// MIB] [--keep N]
 //
-//   POST   /jobs      a configuration as JSON -> 202 {"id": "1"}; 400 {"error": ..} where it is seen to be wrong, 403 where it names a file outside of the folder; what only
-//                     the run can see (its data) ends the job, which then says so
-//   GET    /jobs      all of them
+//   POST   /jobs      a configuration as JSON -> 202 {"id": "1"}; 400 {"error": ..} where it is
+//   seen to be
+//                     wrong, 403 where it names a file outside of the folder, 429 where too many
+//                     jobs wait; what only the run can see (its data) ends the job, which then says
+//                     so
+//   GET    /jobs      all that wait or run, and the last that have ended (--keep, default 1000)
 //   GET    /jobs/ID   {"id", "status", "progress", "metrics", "error"}
 //   DELETE /jobs/ID   cancels it
 //
-// It listens on 127.0.0.1 alone and asks nobody who they are: put what does in front of it. Paths are meant from the folder on. SIGINT and SIGTERM end it.
+// It listens on 127.0.0.1 alone and asks nobody who they are: put what does in front of it. A page
+// in a browser of this machine is kept out: a request must be for 127.0.0.1 or localhost (Host),
+// from no other origin, and with a body be application/json. A job may take --memory MiB of tensors
+// and Lua's heap (default: what the machine has, shared by the workers and one check). Paths
+// are meant from the folder on. SIGINT and SIGTERM end it.
 
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <semaphore>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <httplib.h>
 #include <nlohmann/json.hpp>
@@ -30,16 +44,73 @@ using nlohmann::json;
 constexpr size_t kMostBytes = 1 << 20;  // of a request
 constexpr int kMostNesting = 100;       // of its values: what is done with them goes a call deeper a level
 
+constexpr int kAtATime = 8;  // requests that are answered
+constexpr int kOpen = 32;    // and with those that wait; a further one is not accepted yet
+
+// httplib's pool, whose queue has no end of its own.
+class BoundedPool : public httplib::TaskQueue {
+ public:
+  void enqueue(std::function<void()> answer) override {
+    places_.acquire();
+    pool_.enqueue([this, answer = std::move(answer)] {
+      answer();
+      places_.release();
+    });
+  }
+  void shutdown() override { pool_.shutdown(); }
+
+ private:
+  std::counting_semaphore<kOpen> places_{kOpen};
+  httplib::ThreadPool pool_{kAtATime};
+};
+
 void Answer(httplib::Response& response, int status, const json& body) {
   response.status = status;
   response.set_content(body.dump(2, ' ', false, json::error_handler_t::replace) + "\n", "application/json");
 }
 
-void Serve(httplib::Server& server, moonring::examples::Jobs& jobs) {
+std::string MediaType(const httplib::Request& request) {
+  std::string type = request.get_header_value("Content-Type");
+  type.resize(std::min(type.find(';'), type.size()));
+  while (!type.empty() && type.back() == ' ') type.pop_back();
+  std::transform(type.begin(), type.end(), type.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return type;
+}
+
+// A browser sends a page's requests anywhere, and says whose they are. One that has this machine's
+// address under a name of its own (DNS rebinding) says that name.
+bool Refuse(const httplib::Request& request, httplib::Response& response, int port) {
+  const std::string host = request.get_header_value("Host"),
+                    origin = request.get_header_value("Origin");
+  const std::string at = ":" + std::to_string(port);
+  if (host != "127.0.0.1" + at && host != "localhost" + at) {
+    Answer(response, 403,
+           {{"error", "the request is for '" + host + "', and this is 127.0.0.1" + at}});
+  } else if (request.has_header("Origin") && origin != "http://" + host) {
+    Answer(response, 403, {{"error", "the request comes from another origin, '" + origin + "'"}});
+  } else if (request.method == "POST" && MediaType(request) != "application/json") {
+    Answer(response, 415, {{"error", "wanted 'Content-Type: application/json'"}});
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void Serve(httplib::Server& server, moonring::examples::Jobs& jobs, const int& port) {
+  server.new_task_queue = [] { return new BoundedPool; };
+  server.set_keep_alive_max_count(
+      1);  // the body of a refused request is not read: it must not be taken for the next one
   server.set_payload_max_length(kMostBytes);
+  server.set_pre_routing_handler(
+      [&port](const httplib::Request& request, httplib::Response& response) {
+        return Refuse(request, response, port) ? httplib::Server::HandlerResponse::Handled
+                                               : httplib::Server::HandlerResponse::Unhandled;
+      });
   server.set_error_handler([](const httplib::Request&, httplib::Response& response) {
     if (!response.body.empty()) return;
-    const char* const why = response.status == 413 ? "the request is too long: 1 MiB at most, and 8 KiB without 'Content-Type: application/json'" : "no such request";
+    const char* const why =
+        response.status == 413 ? "the request is too long: 1 MiB at most" : "no such request";
     Answer(response, response.status, {{"error", why}});
   });
   server.Post("/jobs", [&](const httplib::Request& request, httplib::Response& response) {
@@ -66,7 +137,9 @@ void Serve(httplib::Server& server, moonring::examples::Jobs& jobs) {
 }
 
 int Usage() {
-  std::fprintf(stderr, "usage: service --root FOLDER [--port N] [--workers N] [--threads N]\n");
+  std::fprintf(stderr,
+               "usage: service --root FOLDER [--port N] [--workers N] [--threads N] [--memory MIB] "
+               "[--keep N]\n");
   return 2;
 }
 
@@ -80,15 +153,23 @@ int main(int argc, char** argv) {
     if (i + 1 == argc) return Usage();
     if (name == "--root") {
       options.root = std::filesystem::absolute(argv[i + 1]);
-    } else if (name == "--port" || name == "--workers" || name == "--threads") {
+    } else if (name == "--port" || name == "--workers" || name == "--threads" ||
+               name == "--memory" || name == "--keep") {
       const int number = std::atoi(argv[i + 1]);
-      if (number < 0 || number > 65535 || (name == "--workers" && number < 1)) return Usage();
-      (name == "--port" ? port : name == "--workers" ? options.workers : options.threads) = number;
+      const bool counts = name == "--workers" || name == "--memory";
+      if (number < (counts ? 1 : 0) || (number > 65535 && name != "--memory")) return Usage();
+      if (name == "--memory") options.memory = int64_t{number} << 20;
+      if (name == "--keep") options.most_finished = number;
+      if (name == "--port") port = number;
+      if (name == "--workers") options.workers = number;
+      if (name == "--threads") options.threads = number;
     } else {
       return Usage();
     }
   }
   if (options.root.empty()) return Usage();
+  if (options.memory == 0) options.memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE) / (options.workers + 1);
+  moonring_count_memory();  // before any thread makes a tensor
   if (chdir(options.root.c_str()) != 0) {
     std::fprintf(stderr, "service: cannot change to %s\n", options.root.c_str());
     return 2;
@@ -102,7 +183,7 @@ int main(int argc, char** argv) {
 
   moonring::examples::Jobs jobs(options);
   httplib::Server server;
-  Serve(server, jobs);
+  Serve(server, jobs, port);
   if (port == 0) {
     port = server.bind_to_any_port("127.0.0.1");
   } else if (!server.bind_to_port("127.0.0.1", port)) {

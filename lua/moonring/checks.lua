@@ -190,20 +190,21 @@ local function folders(c)
   system.make_folder(c.output_dir)
 end
 
+-- A message begins with the key. Where the configuration's file has given that, its place goes before it.
+local function placed(c, check)
+  local done, why = pcall(check, c)
+  if done then return end
+  local code, rest = tostring(why):match "^(INVALID_ARGUMENT: )(.*)"
+  local place = code and c.places and c.places[rest:match "^[%w_]+"]
+  error(place and code .. place .. rest or why, 0)
+end
+
 --- Refuses what cannot be trained, notes what is read and not built, and makes output_dir.
 function checks.train(c)
   config.require_keys(c, { "model_name_or_path", "dataset", "output_dir" })
-  numbers(c)
-  stages(c)
-  preferences(c)
-  finetuning(c)
-  evaluation(c)
-  stream_training(c)
-  run.check_attention(c)
-  deepspeed.apply(c)
-  states(c)
-  resuming(c)
-  folders(c)
+  for _, check in ipairs { numbers, stages, preferences, finetuning, evaluation, stream_training, run.check_attention, deepspeed.apply, states, resuming, folders } do
+    placed(c, check)
+  end
 end
 
 return checks

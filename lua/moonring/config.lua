@@ -120,13 +120,14 @@ local function known(given, place, notes)
 end
 
 --- Reads FILE and the overrides. Returns a table with a value for every key of keys.lua (nil where it is null), and the
--- extra ones: `allowed` lists keys that only this command knows, as rows of keys.lua. `notes` are lines to show: what was passed over.
+-- extra ones: `allowed` lists keys that only this command knows, as rows of keys.lua. `notes` are lines to show: what was
+-- passed over. `places`: where the file gave a key, as a message begins with it ("train.yaml:3: ").
 function config.load(path, words, allowed)
   for _, row in ipairs(allowed or {}) do
     rows[row[1]] = row
     names[#names + 1] = row[1]
   end
-  local given, place = {}, {}
+  local given, place, from_file = {}, {}, {}
   if path then
     local text = system.read(path)
     local values, lines = system.yaml_decode(text, path)
@@ -136,10 +137,12 @@ function config.load(path, words, allowed)
     end
     for name, value in pairs(values) do
       given[name], place[name] = value, ("%s:%s: "):format(path, lines[name] or "1")
+      from_file[keys.aliases[name] or name] = place[name]
     end
   end
   for _, override in ipairs(overrides(words)) do
     given[override[1]], place[override[1]] = override[2], override[1] .. "=" .. show(override[2]) .. ": "
+    from_file[keys.aliases[override[1]] or override[1]] = nil
   end
   local notes = {}
   given, place = known(given, place, notes)
@@ -154,7 +157,7 @@ function config.load(path, words, allowed)
     if row.warned and not same(checked[name], row[3]) then notes[#notes + 1] = ("%s: %s changes nothing here: %s"):format(name, show(given[name]), row.warned) end
   end
   table.sort(notes)
-  local result = { path = path, given = given, notes = notes }
+  local result = { path = path, given = given, notes = notes, places = from_file }
   for name, value in pairs(checked) do
     if value ~= system.null then result[name] = value end
   end

@@ -104,7 +104,7 @@ section("Data", {
   { "ignore_pad_token_for_loss", "bool", true, "no loss on padding", ignored = "there is no padding" },
   { "preprocessing_batch_size", "int", 1000, "rows that are joined or packed together (packing, neat_packing), or whose answers are exchanged (kto)" },
   { "preprocessing_num_workers", "int", null,
-    "threads that prepare rows; absent: the cores of this rank, 16 at most. Examples are "
+    "threads that prepare rows, no more than cores and rows; absent: the cores of this rank, 16 at most. Examples are "
     .. "the same for any number (LLaMA-Factory's, where rows are packed or mismatched, begin "
     .. "batches of their own)", least = 1, resume = "free" },
   { "dataloader_num_workers", "int", 0, "streaming: parts that each data set is read in, each with a buffer of its own, as the processes of LLaMA-Factory are; 0: one part. Else one thread prepares steps ahead, whatever this says", resume = "free" },

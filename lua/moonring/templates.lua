@@ -106,18 +106,18 @@ end
 --- The names of all, sorted.
 function templates.names() return keys(by_name()) end
 
--- What to say of a name that is not there: the nearest, and those that begin alike.
-local function unknown(name)
+-- What to say of a name that is not there: the nearest, and those that begin alike. `where`: whose `like` it is.
+local function unknown(name, where)
   local alike, all = {}, templates.names()
   for _, other in ipairs(all) do
     if #alike < 12 and other:sub(1, 3) == name:sub(1, 3):lower() then alike[#alike + 1] = other end
   end
   local list = #alike > 0 and "there are " .. table.concat(alike, ", ") .. " and others" or "there are chatml, default, llama3, qwen and others"
-  fail("NOT_FOUND", "no '", name, "'", system.did_you_mean(name, all), "; ", list, ": moonring help templates lists all ", #all)
+  fail("NOT_FOUND", where and where .. ": like: " or "", "no '", name, "'", system.did_you_mean(name, all), "; ", list, ": moonring help templates lists all ", #all)
 end
 
 -- The table by name or path, with the fields of what it is like.
-local function expand(template, depth)
+local function expand(template, depth, where)
   if type(template) == "string" then
     if template:find "%.lua$" then
       local own = read(template)
@@ -125,13 +125,13 @@ local function expand(template, depth)
       own.name = own.name or template
       template = own
     else
-      template = by_name()[template] or unknown(template)
+      template = by_name()[template] or unknown(template, where)
     end
   end
   if not template.like then return template end
   if depth > 10 then fail("INVALID_ARGUMENT", tostring(template.name), ": like goes round in a circle") end
   local whole = {}
-  for name, value in pairs(expand(template.like, depth + 1)) do whole[name] = value end
+  for name, value in pairs(expand(template.like, depth + 1, tostring(template.name))) do whole[name] = value end
   for name, value in pairs(template) do whole[name] = value end
   whole.like = nil
   return whole

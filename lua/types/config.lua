@@ -50,7 +50,7 @@ local config = {}
 ---@field packing? boolean stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at cutoff_len - 1, as LLaMA-Factory does. Stage sft: LLaMA-Factory's rows of cutoff_len tokens, whose texts see each other. Without it documents are packed exactly
 ---@field neat_packing boolean stage sft: rows of cutoff_len tokens as LLaMA-Factory forms them, each text by itself; false where absent
 ---@field preprocessing_batch_size integer rows that are joined together (pt with packing), or whose answers are exchanged (kto); 1000 where absent
----@field preprocessing_num_workers? integer threads that prepare rows; absent: the cores of this rank, 16 at most
+---@field preprocessing_num_workers? integer threads that prepare rows, no more than cores and rows; absent: the cores of this rank, 16 at most
 ---@field dataloader_num_workers integer streaming: parts that each data set is read in, each with a buffer of its own; 0: one part; 0 where absent
 ---@field dataloader_drop_last boolean leave out what of an epoch fills no batch of per_device_train_batch_size x dp; false where absent
 ---@field tokenized_path? string a folder of prepared data: read in place of the data sets where it is there, else written

@@ -13,7 +13,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/confinement.h"
+#include "comm/input_file.h"
 #include "comm/status_macros.h"
 
 namespace moonring::model {
@@ -28,7 +28,7 @@ void* MapPages(int descriptor, uint64_t begin, size_t bytes, int protection) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
-  RETURN_IF_ERROR(comm::CheckReading(path));
+  RETURN_IF_ERROR(comm::CheckInputFile(path));
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return absl::ErrnoToStatus(errno, path);
   auto close_it = absl::MakeCleanup([descriptor] { close(descriptor); });

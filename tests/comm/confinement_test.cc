@@ -2,6 +2,8 @@
 
 #include "comm/confinement.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -11,6 +13,7 @@
 #include <ATen/ATen.h>
 
 #include "absl/status/status.h"
+#include "comm/input_file.h"
 #include "comm/memory_account.h"
 #include "comm/nameless_file.h"
 #include "comm/output_file.h"
@@ -53,6 +56,25 @@ TEST_F(ConfinementTest, IsWhatLiesBelowARoot) {
   EXPECT_FALSE(confined->CheckReading("").ok());
   EXPECT_FALSE(confined->CheckReading((root_ / "file").string() + std::string("\0x", 2)).ok());
   EXPECT_THAT(std::string(confined->CheckReading("/etc/passwd").message()), testing::StrEq("--sandbox: /etc/passwd is outside of the roots (" + root_.string() + ")"));
+}
+
+// Opened, a pipe would wait for a writer.
+TEST_F(ConfinementTest, WhatIsOpenedIsAFile) {
+  const auto says = [](const fs::path& path) {
+    return std::string(CheckInputFile(path).message());
+  };
+  const std::string pipe = root_ / "pipe", link = root_ / "link";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  fs::create_symlink(pipe, link);
+  EXPECT_EQ(CheckInputFile(pipe).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(says(pipe), pipe + " is a named pipe (FIFO), wanted a regular file");
+  EXPECT_EQ(says(link), link + " is a named pipe (FIFO), wanted a regular file");
+  EXPECT_EQ(says("/dev/zero"), "/dev/zero is a device, wanted a regular file");
+  for (const fs::path& path : {root_ / "file", root_, root_ / "none"})
+    EXPECT_TRUE(CheckInputFile(path).ok()) << path;
+  const ConfinedScope scope(Confined());
+  EXPECT_EQ(CheckInputFile("/dev/zero").code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(CheckInputFile(pipe).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(ConfinementTest, FollowsLinks) {

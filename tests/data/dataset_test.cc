@@ -129,7 +129,8 @@ class OwnDataTest : public ::testing::Test {
 TEST_F(OwnDataTest, NamesTheColumnThatAParquetFileLacks) {
   folder_.Write("d.parquet", TemporaryFolder::Read("tests/golden/files/data/flat.parquet"));
   folder_.Write("dataset_info.json", R"({"d": {"file_name": "d.parquet", "columns": {"prompt": "txt", "response": "large"}}})");
-  EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': no row has the key 'txt', which is to be its prompt (did you mean 'text'?); rows have large, text"));
+  EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': d.parquet: no row has the key 'txt', which is to "
+                                   "be its prompt (did you mean 'text'?); rows have large, text"));
 }
 
 TEST_F(OwnDataTest, CountsAndReports) {
@@ -267,7 +268,8 @@ TEST_F(OwnDataTest, NamesWhatIsWrong) {
   EXPECT_EQ(ErrorOf(), "dataset: none of 1 rows gives an example; 1 no 'output', first at d.json:1 (row 1)");
   Describe("[{\"question\": \"a\", \"output\": \"b\"}]");
   EXPECT_THAT(ErrorOf(),
-              HasSubstr("data set 'd': no row has the key 'instruction', which is to be its prompt; rows have output, question; 'columns' in the description"));
+              HasSubstr("data set 'd': d.json: no row has the key 'instruction', which is to be "
+                        "its prompt; rows have output, question; 'columns' in the description"));
   Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]", R"(, "columns": {"prompt": "instruction", "response": "output", "system": "sistem"})");
   EXPECT_THAT(ErrorOf(), HasSubstr("no row has the key 'sistem', which is to be its system"));
   EXPECT_OK(Prepare({.max_samples = 1}));  // the rows not read may have it

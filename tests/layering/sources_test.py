@@ -40,7 +40,8 @@ class Sources:
             if name.endswith((".cc", ".h")):
                 for quote, header in INCLUDE.findall(text):
                     self.check_include(path, layer, allowed, quote, header)
-                if OPENS.search(re.sub(r"//.*", "", text)) and '"comm/confinement.h"' not in text and path not in UNASKED:
+                asks = '"comm/confinement.h"' in text or '"comm/input_file.h"' in text
+                if OPENS.search(re.sub(r"//.*", "", text)) and not asks and path not in UNASKED:
                     self.complain(path, "opens files and does not ask comm/confinement.h")
             elif name == "BUILD":
                 for label in labels(text, path):

@@ -1,7 +1,9 @@
 // Fine-tuning over HTTP: the example service, run as a process.
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,9 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <httplib.h>
 #include <nlohmann/json.hpp>
@@ -35,22 +39,25 @@ class Service : public Workplace {
   }
   ~Service() override { Stop(); }
 
-  void Start() {
+  void Start(std::vector<std::string> more = {}) {
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
     const std::string program = Runfile("lua/examples/service");
     pid_ = fork();
     if (pid_ == 0) {
       dup2(ends[1], 1);
-      execl(program.c_str(), program.c_str(), "--root", folder_.c_str(), "--workers", "2", "--threads", "1", nullptr);
+      more.insert(more.begin(), {program, "--root", folder_, "--workers", "2", "--threads", "1"});
+      std::vector<char*> words;
+      for (std::string& word : more) words.push_back(word.data());
+      words.push_back(nullptr);
+      execv(program.c_str(), words.data());
       _exit(127);
     }
     close(ends[1]);
     FILE* out = fdopen(ends[0], "r");
-    int port = 0;
-    EXPECT_EQ(std::fscanf(out, "listening on http://127.0.0.1:%d", &port), 1);
+    EXPECT_EQ(std::fscanf(out, "listening on http://127.0.0.1:%d", &port_), 1);
     std::fclose(out);
-    client_ = std::make_unique<httplib::Client>("127.0.0.1", port);
+    client_ = std::make_unique<httplib::Client>("127.0.0.1", port_);
     client_->set_read_timeout(60);
   }
   void Stop() {
@@ -67,6 +74,16 @@ class Service : public Workplace {
   Answered Take(const httplib::Result& result) {
     EXPECT_TRUE(result);
     return result ? Answered{result->status, json::parse(result->body)} : Answered{};
+  }
+  // A connection of our own.
+  int Call() const {
+    const int caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port_));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(caller, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    return caller;
   }
   Answered Post(const json& configuration) { return Take(client_->Post("/jobs", configuration.dump(), "application/json")); }
   Answered Get(const std::string& path) { return Take(client_->Get(path.c_str())); }
@@ -90,6 +107,7 @@ class Service : public Workplace {
   }
 
   pid_t pid_ = -1;
+  int port_ = 0;
   std::unique_ptr<httplib::Client> client_;
 };
 
@@ -160,6 +178,98 @@ TEST_F(Service, RefusesWhatIsWrong) {
   EXPECT_THAT(Wait(data.body["id"], "failed")["error"].get<std::string>(), HasSubstr("is outside of the roots"));
   EXPECT_EQ(Get("/jobs/99").status, 404);
   EXPECT_EQ(Take(client_->Delete("/jobs/99")).status, 404);
+}
+
+// What a page in a browser could send: a form or plain text, with its origin, or to a name that it
+// has made stand for this machine.
+TEST_F(Service, RefusesOtherPages) {
+  const std::string body = Configuration().dump(), here = "127.0.0.1:" + std::to_string(port_);
+  for (const char* type :
+       {"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""}) {
+    const Answered refused = Take(client_->Post("/jobs", body, type));
+    EXPECT_EQ(refused.status, 415) << type;
+    EXPECT_THAT(refused.body["error"].get<std::string>(), HasSubstr("application/json"));
+  }
+  const auto post = [&](const httplib::Headers& headers) {
+    return Take(client_->Post("/jobs", headers, body, "application/json"));
+  };
+  for (const char* origin : {"http://example.org", "null", "http://127.0.0.1:1", ""}) {
+    EXPECT_EQ(post({{"Origin", origin}}).status, 403) << origin;
+    EXPECT_EQ(Take(client_->Get("/jobs", {{"Origin", origin}})).status, 403) << origin;
+  }
+  for (const std::string& host :
+       {std::string("example.org"), "example.org:" + std::to_string(port_),
+        std::string("127.0.0.1")}) {
+    EXPECT_EQ(post({{"Host", host}}).status, 403) << host;
+    EXPECT_EQ(Take(client_->Get("/jobs", {{"Host", host}})).status, 403) << host;
+    EXPECT_EQ(Take(client_->Delete("/jobs/1", {{"Host", host}})).status, 403) << host;
+  }
+  EXPECT_EQ(Get("/jobs").body.size(), 0u);
+  EXPECT_EQ(Take(client_->Post("/jobs", {{"Host", "localhost:" + std::to_string(port_)}}, "{oh",
+                               "application/json; charset=utf-8"))
+                .status,
+            400);
+  EXPECT_EQ(Take(client_->Get("/jobs", {{"Origin", "http://" + here}})).status, 200);
+}
+
+// A request in the body of a refused one is not answered.
+TEST_F(Service, ABodyIsNoRequest) {
+  const std::string here = "Host: 127.0.0.1:" + std::to_string(port_) + "\r\n",
+                    inner = "GET /jobs HTTP/1.1\r\n" + here + "\r\n";
+  const std::string text =
+      "POST /jobs HTTP/1.1\r\n" + here +
+      "Content-Type: text/plain\r\nContent-Length: " + std::to_string(inner.size()) + "\r\n\r\n" +
+      inner;
+  const int caller = Call();
+  ASSERT_EQ(write(caller, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t size; (size = read(caller, buffer, sizeof buffer)) > 0;) answer.append(buffer, size);
+  close(caller);
+  EXPECT_THAT(answer, HasSubstr("415"));
+  EXPECT_EQ(answer.find("HTTP/1.1", 1), std::string::npos) << answer;
+}
+
+TEST_F(Service, KeepsTheLastThatHaveEnded) {
+  Stop();
+  Start({"--keep", "2"});
+  std::vector<std::string> ids;
+  for (int i = 0; i < 4; ++i) {
+    ids.push_back(Post(Configuration({{"dataset_dir", "/etc"}})).body["id"]);
+    Wait(ids.back(), "failed");
+  }
+  EXPECT_EQ(Get("/jobs").body.size(), 2u);
+  EXPECT_EQ(Get("/jobs/" + ids[0]).status, 404);
+  EXPECT_EQ(Get("/jobs/" + ids[3]).status, 200);
+}
+
+TEST_F(Service, AJobHasItsShareOfTheMemory) {
+  Stop();
+  Start({"--memory", "24"});
+  const Answered added = Post(Configuration(
+      {{"cutoff_len", 4096}, {"per_device_train_batch_size", 64}, {"memory_check", "off"}}));
+  const std::string error =
+      added.status == 202 ? Wait(added.body["id"], "failed")["error"] : added.body["error"];
+  EXPECT_THAT(error, HasSubstr("no room for"));
+  EXPECT_EQ(Get("/jobs").status, 200);
+}
+
+// Connections that say nothing take no more than their places, and give them back.
+TEST_F(Service, AcceptsSoManyAtATime) {
+  const auto descriptors = [this] {
+    const std::filesystem::directory_iterator files("/proc/" + std::to_string(pid_) + "/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto before = descriptors();
+  std::vector<int> callers;
+  for (int i = 0; i < 36; ++i)
+    callers.push_back(Call());  // as many as are let in, and some that the kernel holds for it
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_LE(descriptors() - before, 34);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  for (const int caller : callers) close(caller);
+  EXPECT_EQ(Get("/jobs").status, 200);
 }
 
 }  // namespace

@@ -134,6 +134,8 @@ function sections.errors()
   says({ name = "mine", tool_format = "qwn" }, "template 'mine': tool_format: no 'qwn' (did you mean 'qwen'?); there are default, gemma4, ")
   says({ name = "mine", user = { "{{content}}", { token = "<nope>" } } }, "template 'mine': needs the token '<nope>', which the tokenizer lacks")
   local path = scratch .. "/broken.lua"
+  system.write(path, 'return { like = "qwn" }')
+  says(path, "NOT_FOUND: template: " .. path .. ": like: no 'qwn' (did you mean 'qwen'?)")
   for text, message in pairs { ["return {"] = "broken.lua:1: ", ["return 3"] = "broken.lua: wanted a table, got a number", ["return { user = x.y }"] = "attempt to index global 'x'" } do
     system.write(path, text)
     says(path, message)

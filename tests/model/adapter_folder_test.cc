@@ -1,6 +1,7 @@
 #include "model/adapter_folder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -134,6 +135,7 @@ TEST_F(AdapterFolderTest, RefusesByName) {
   refused("peft_type", "OFT", unsupported, "peft_type: \"OFT\": wanted LORA");
   refused("ensure_weight_tying", true, unsupported, "ensure_weight_tying");
   refused("r", 3, invalid, "q_proj.lora_A.weight: shape [2, 16], this base wants [3, 16]");
+  refused("r", 0, invalid, folder_ + "/adapter_config.json: r: 0, wanted 1 or more");
   refused("r", "many", invalid, "r: wanted a whole number");
   refused("r", nullptr, invalid, "r");
   refused("target_modules", nullptr, invalid, "target_modules");
@@ -142,6 +144,21 @@ TEST_F(AdapterFolderTest, RefusesByName) {
   refused("use_dora", true, absl::StatusCode::kNotFound, "lora_magnitude_vector [16] is missing");
   refused("modules_to_save", {"lm_head"}, absl::StatusCode::kNotFound, "base_model.model.lm_head.weight [13, 16] is missing");
   EXPECT_OK(With("init_lora_weights", "gaussian"));
+}
+
+TEST_F(AdapterFolderTest, NumbersThatAreNoneAreRefusedByFileAndName) {
+  {
+    at::NoGradGuard no_grad;
+    models_.adapter->parameters[1]->weight().view(-1)[2] = std::nan("");
+  }
+  ASSERT_OK(SaveAdapter(folder_, *models_.adapter, "some/base", {}));
+  EXPECT_THAT(
+      Read(),
+      StatusIs(
+          absl::StatusCode::kInvalidArgument,
+          HasSubstr(folder_ +
+                    "/adapter_model.safetensors: 1 tensor has numbers that are NaN or infinite: "
+                    "base_model.model.model.layers.0.self_attn.q_proj.lora_")));
 }
 
 TEST_F(AdapterFolderTest, MissingFilesAndOtherBases) {

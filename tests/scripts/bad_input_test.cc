@@ -1,6 +1,8 @@
 // What is wrong in a model, a data set, a configuration or a probe's input is said in one line that names the place, before
 // the first step (exit code 2), without anything of C++ in it.
 
+#include <sys/stat.h>
+
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -148,6 +150,10 @@ TEST_F(BadModelTest, Tokenizer) {
   EXPECT_THAT(with("tokenizer.json", "{\n"), FailsWith(2, StartsWith("bad/tokenizer.json:2:1: ")));
   EXPECT_THAT(with("tokenizer.json", "{\"a\": 1}"), FailsWith(2, StartsWith("bad/tokenizer.json: model: ")));
   EXPECT_THAT(with("tokenizer_config.json", "{\n\"a\" 1}"), FailsWith(2, StartsWith("bad/tokenizer_config.json:2:")));
+  EXPECT_THAT(
+      with("tokenizer_config.json", R"({"added_tokens_decoder": 7})"),
+      FailsWith(2,
+                StartsWith("bad/tokenizer_config.json: added_tokens_decoder: wanted an object")));
 }
 
 TEST_F(BadModelTest, Gguf) {
@@ -253,6 +259,36 @@ TEST_F(BadDataTest, DatasetInfo) {
   EXPECT_THAT(With(row, {"dataset=alpaca_en_dem"}, R"({"alpaca_en_demo": {"file_name": "d.json"}})"),
               FailsWith(2, HasSubstr("(did you mean 'alpaca_en_demo'?)")));
   EXPECT_THAT(With(row, {"dataset_dir=nowhere"}), FailsWith(2, StartsWith("nowhere/dataset_info.json: no such file")));
+}
+
+// Opened, a pipe would hold the run up until somebody writes into it, and a device may have no end.
+TEST_F(BadDataTest, PipesAndDevicesAreRefused) {
+  Write("data/dataset_info.json", R"({"d": {"file_name": "d.json"}})");
+  Write("data/d.json", R"([{"instruction": "a", "output": "b"}])");
+  Write("mine.lua", R"(return { like = "chatml" })");
+  const std::vector<std::string> files = {"config.yaml",
+                                          "mine.lua",
+                                          "data/dataset_info.json",
+                                          "data/d.json",
+                                          "model/config.json",
+                                          "model/model.safetensors",
+                                          "model/tokenizer.json",
+                                          "model/tokenizer_config.json"};
+  for (const std::string& file : files) {
+    SCOPED_TRACE(file);
+    const std::string path = Path(file), kept = path + ".kept";
+    std::filesystem::rename(path, kept);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    const CommandResult piped = Run({"train", "config.yaml", "template=./mine.lua"});
+    EXPECT_THAT(piped,
+                FailsWith(2, HasSubstr(file + " is a named pipe (FIFO), wanted a regular file")));
+    std::filesystem::remove(path);
+    std::filesystem::create_symlink("/dev/zero", path);
+    const CommandResult endless = Run({"train", "config.yaml", "template=./mine.lua"});
+    EXPECT_THAT(endless, FailsWith(2, HasSubstr(file + " is a device, wanted a regular file")));
+    std::filesystem::remove(path);
+    std::filesystem::rename(kept, path);
+  }
 }
 
 class BadConfigurationTest : public Workplace {

@@ -37,7 +37,9 @@ const std::string& Host() {
   dup2(input[0], STDIN_FILENO);
   dup2(out[1], STDOUT_FILENO);
   dup2(err[1], STDERR_FILENO);
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "BUILD_WORKING_DIRECTORY"}) {
+  for (const char* name :
+       {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+        "MOONRING_STORE", "MOONRING_TOKEN", "SLURM_PROCID", "BUILD_WORKING_DIRECTORY"}) {
     unsetenv(name);
   }
   if (options.largest_file > 0) {

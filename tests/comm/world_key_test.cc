@@ -1,0 +1,213 @@
+// A world whose ranks have a secret, and programs that have not: who is let in, and who can end it.
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "absl/time/clock.h"
+#include "comm/listening_sockets.h"
+#include "comm/process_groups.h"
+#include "comm/signed_store.h"
+#include "comm/torch_status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::comm {
+namespace {
+
+using ::moonring::testing::IsOk;
+using ::moonring::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr char kToken[] = "a token";
+constexpr absl::Duration kDeadline = absl::Minutes(5);  // nothing here waits for it
+
+using Joined = absl::StatusOr<std::shared_ptr<World>>;
+
+class WorldKeyTest : public ::testing::Test {
+ protected:
+  // Ranks as threads, each with its token.
+  void Run(const std::vector<std::string>& tokens,
+           const std::function<void(int rank, Joined)>& body) {
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < tokens.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        body(rank, World::ConnectThreads(store_, rank, tokens.size(), kDeadline, tokens[rank]));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  static double Sum(World& world) {
+    at::Tensor sum = at::full({1}, world.rank() + 1.0);
+    EXPECT_THAT(world.communicator()->AllReduceSum(sum), IsOk());
+    return sum.item<double>();
+  }
+  void SetByAnother(const std::string& key, const std::string& words) {
+    store_->c10d::Store::set(key, words);
+  }
+
+  // What anybody reaches.
+  const c10::intrusive_ptr<c10d::HashStore> store_ = c10::make_intrusive<c10d::HashStore>();
+};
+
+TEST_F(WorldKeyTest, RanksWithOneTokenMeet) {
+  Run({kToken, kToken, kToken}, [](int rank, Joined world) {
+    ASSERT_THAT(world, IsOk());
+    EXPECT_EQ(Sum(**world), 6);
+    const auto pair = (*world)->Split({0, 2}, "pair");
+    ASSERT_THAT(pair, IsOk());
+    EXPECT_EQ(*pair == nullptr, rank == 1);
+  });
+}
+
+TEST_F(WorldKeyTest, ARankWithAnotherTokenIsRefusedAndSaysWhy) {
+  for (const std::string& other : {std::string("another"), std::string()}) {
+    SCOPED_TRACE(other);
+    for (const std::string& key : store_->listKeys()) store_->deleteKey(key);
+    Run({kToken, other}, [&](int rank, Joined world) {
+      EXPECT_FALSE(world.ok());
+      if (rank != 0) return;
+      EXPECT_THAT(world.status(), StatusIs(absl::StatusCode::kPermissionDenied,
+                                           HasSubstr("a rank has another token or none")));
+    });
+  }
+}
+
+// Before the ranks have met what another writes ends the run, with a message; it never counts.
+TEST_F(WorldKeyTest, AnAddressThatAnotherHasWrittenIsRefused) {
+  SetByAnother("join the world/1", "127.0.0.1 0");
+  const Joined world = World::ConnectThreads(store_, 0, 2, kDeadline, kToken);
+  EXPECT_THAT(world.status(), StatusIs(absl::StatusCode::kPermissionDenied,
+                                       HasSubstr("'join the world/1' is not signed")));
+}
+
+TEST_F(WorldKeyTest, APlaceThatAnotherHasTakenIsNoRank) {
+  SetByAnother("process of rank 0", "me");
+  const Joined world = World::ConnectThreads(store_, 0, 2, kDeadline, kToken);
+  EXPECT_THAT(world.status(), StatusIs(absl::StatusCode::kPermissionDenied,
+                                       HasSubstr("'process of rank 0' is not signed")));
+}
+
+// After they have met, words that no rank has said end nothing, and a rank's own words come
+// through.
+TEST_F(WorldKeyTest, WhatAnotherSaysDoesNotEndTheRun) {
+  Run({kToken, kToken}, [&](int rank, Joined world) {
+    ASSERT_THAT(world, IsOk());
+    if (rank == 0) {
+      SetByAnother("live/failed", "rank 1 has failed: says another");
+      SetByAnother("live/left/1", "1");
+    }
+    const absl::Time end = absl::Now() + absl::Seconds(1);  // some beats, each of which looks
+    while (absl::Now() < end) {
+      ASSERT_EQ(Sum(**world), 3);
+      absl::SleepFor(absl::Milliseconds(50));
+    }
+    if (rank == 1) return (*world)->Abort("the disk is full");
+    at::Tensor never = at::zeros({1});
+    EXPECT_THAT((*world)->communicator()->AllReduceSum(never),
+                StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the disk is full")));
+  });
+}
+
+// Another that has rank 1's connection, but not the run's key: what the store holds of rank 1 is
+// right, as where it was there and another was quicker to connect.
+TEST_F(WorldKeyTest, AConnectionWithoutTheKeyIsRefused) {
+  std::thread another([this] {
+    const auto store = c10::make_intrusive<SignedStore>(store_, Secret(kToken));
+    for (const char* key : {"process of rank 1", "join the world/1", "make group 0 'world'/1"}) {
+      store->set(key, std::string("127.0.0.1 0"));
+    }
+    auto options = c10d::ProcessGroupGloo::Options::create(absl::ToChronoMilliseconds(kDeadline));
+    options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")};
+    options->threads = 1;
+    const auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(
+        c10::make_intrusive<c10d::PrefixStore>("gloo/0", store), 1, 2, options);
+    at::Tensor guess = at::zeros({64}, at::kByte), got = at::zeros({64}, at::kByte);
+    std::vector<int64_t> evenly;
+    // It may end as rank 0 hangs up.
+    (void)TryTorch([&] { group->alltoall_base(got, guess, evenly, evenly)->wait(); });
+  });
+  const Joined world = World::ConnectThreads(store_, 0, 2, kDeadline, kToken);
+  EXPECT_THAT(world.status(),
+              StatusIs(absl::StatusCode::kPermissionDenied,
+                       HasSubstr("who has connected as rank 1 does not have this run's key")));
+  another.join();
+}
+
+// Whether a connection to the socket's address is made.
+bool Admits(int listening) {
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  EXPECT_EQ(getsockname(listening, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const int caller = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int begun = connect(caller, reinterpret_cast<sockaddr*>(&address), size);
+  pollfd made{caller, POLLOUT, 0};
+  const bool admits = begun == 0 || poll(&made, 1, 300) == 1;  // on loopback at once, or never
+  close(caller);
+  return admits;
+}
+
+bool KernelShutsDoors() {
+  const int any = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool shuts = ShutDoor(any);
+  close(any);
+  return shuts;
+}
+
+TEST(ListeningSocketsTest, ADoorShutsAndOpens) {
+  if (!KernelShutsDoors()) GTEST_SKIP() << "this kernel has no TCP MD5 signatures";
+  const std::set<int> before = ListeningSockets();
+  const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(listening, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(ListeningSockets(), before);
+  ASSERT_EQ(listen(listening, 10), 0);
+  std::set<int> after = before;
+  after.insert(listening);
+  EXPECT_EQ(ListeningSockets(), after);
+  EXPECT_TRUE(Admits(listening));
+  EXPECT_TRUE(ShutDoor(listening));
+  EXPECT_FALSE(Admits(listening));
+  OpenDoor(listening);
+  EXPECT_TRUE(Admits(listening));
+  close(listening);
+}
+
+// Gloo's own sockets, once the ranks have met.
+TEST_F(WorldKeyTest, NobodyConnectsToRanksThatHaveMet) {
+  if (!KernelShutsDoors()) GTEST_SKIP() << "this kernel has no TCP MD5 signatures";
+  const std::set<int> before = ListeningSockets();
+  Run({kToken, kToken}, [&](int rank, Joined world) {
+    ASSERT_THAT(world, IsOk());
+    EXPECT_EQ(Sum(**world), 3);
+    if (rank == 0) {
+      std::set<int> now = ListeningSockets();
+      std::erase_if(now, [&](int socket) { return before.contains(socket); });
+      EXPECT_EQ(now.size(), 2u);
+      for (const int socket : now) EXPECT_FALSE(Admits(socket));
+    }
+    EXPECT_EQ(Sum(**world), 3);
+    ASSERT_THAT((*world)->Split({0, 1}, "more"), IsOk());
+  });
+}
+
+}  // namespace
+}  // namespace moonring::comm

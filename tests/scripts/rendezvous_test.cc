@@ -1,0 +1,231 @@
+// Ranks that have met, and programs on the same machine that are none of theirs: what these can
+// reach, and that the run ends as it would without them.
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "comm/listening_sockets.h"
+#include "tests/scripts/workplace.h"
+#include "tests/testing/busy_port.h"
+
+namespace moonring::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Meets, goes on until there is a file "go", and says what all have summed up.
+constexpr char kMeet[] = R"lua(
+  local moonring = require "moonring"
+  local mesh = moonring.comm.mesh { deadline = 120 }
+  local rounds = 0
+  io.stderr:write(("rank %d has met\n"):format(mesh:rank()))
+  repeat
+    local file = io.open "go"
+    rounds = rounds + 1
+  until mesh:sum(file and 1 or 0) > 0
+  io.stderr:write(("sum %d\n"):format(mesh:sum(mesh:rank() + 1)))
+)lua";
+
+struct Listener {
+  uint32_t address;  // as the network has it
+  int port;
+};
+
+// Of a process: its TCP sockets that listen, on IPv4 and, as address 0, on IPv6.
+std::vector<Listener> ListenersOf(pid_t pid) {
+  const std::string process = "/proc/" + std::to_string(pid);
+  std::set<std::string> own;
+  for (const auto& entry : std::filesystem::directory_iterator(process + "/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.rfind("socket:[", 0) == 0) own.insert(target.substr(8, target.size() - 9));
+  }
+  std::vector<Listener> listeners;
+  for (const char* table : {"/net/tcp", "/net/tcp6"}) {
+    std::ifstream lines(process + table);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream fields(line);
+      std::string number, local, remote, state, skip, inode;
+      fields >> number >> local >> remote >> state >> skip >> skip >> skip >> skip >> skip >> inode;
+      if (state != "0A" || !own.contains(inode)) continue;
+      const bool narrow = local.size() == 13;
+      listeners.push_back(
+          {narrow ? static_cast<uint32_t>(std::stoul(local.substr(0, 8), nullptr, 16)) : 0,
+           std::stoi(local.substr(local.rfind(':') + 1), nullptr, 16)});
+    }
+  }
+  return listeners;
+}
+
+// A connection that is made within a moment. (On loopback at once, or never.)
+bool LetsIn(const Listener& listener) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(listener.port));
+  address.sin_addr.s_addr = listener.address;
+  const int caller = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int begun = connect(caller, reinterpret_cast<sockaddr*>(&address), sizeof address);
+  pollfd made{caller, POLLOUT, 0};
+  const bool in = begun == 0 || (poll(&made, 1, 300) == 1 && (made.revents & POLLERR) == 0);
+  close(caller);
+  return in;
+}
+
+class RendezvousTest : public Workplace {
+ protected:
+  RendezvousTest() { Write("meet.lua", kMeet); }
+
+  using Environment = std::map<std::string, std::string>;
+
+  // Ranks that are started by hand, each with its variables besides.
+  std::vector<std::unique_ptr<Command>> Start(const std::string& address,
+                                              const std::vector<Environment>& of_rank) const {
+    std::vector<std::unique_ptr<Command>> ranks;
+    for (size_t rank = 0; rank < of_rank.size(); ++rank) {
+      CommandOptions options = Options({"meet.lua"}, 120);
+      options.environment.merge(Environment{{"RANK", std::to_string(rank)},
+                                            {"WORLD_SIZE", std::to_string(of_rank.size())},
+                                            {"MASTER_ADDR", address},
+                                            {"MASTER_PORT", port_}});
+      options.environment.merge(Environment(of_rank[rank]));
+      ranks.push_back(std::make_unique<Command>(options));
+    }
+    return ranks;
+  }
+  void Go() const { Write("go", ""); }
+
+  const std::string port_ = FreePort();
+};
+
+TEST_F(RendezvousTest, TheLaunchersRanksHaveNoPortThatAnybodyGetsInto) {
+  const BusyPort busy;
+  CommandOptions options = Options({"-n", "3", "meet.lua"}, 120);
+  // Of somebody else's run; a launcher on one machine needs none.
+  options.environment.merge(Environment{{"MASTER_ADDR", "0.0.0.0"}, {"MASTER_PORT", busy.port()}});
+  Command command(options);
+  ASSERT_TRUE(command.WaitForOutput("rank 0 has met"));
+  const std::vector<pid_t> ranks = command.Children();
+  ASSERT_EQ(ranks.size(), 3u);
+  const int any = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool shuts = comm::ShutDoor(any);  // else this kernel cannot
+  close(any);
+  for (const pid_t rank : ranks) {
+    for (const Listener& listener : ListenersOf(rank)) {
+      EXPECT_EQ(listener.address, htonl(INADDR_LOOPBACK)) << listener.port;
+      if (rank != ranks[0] || !shuts) continue;  // it has met them all, and they may be about to say so
+      EXPECT_FALSE(LetsIn(listener)) << listener.port;
+    }
+  }
+  Go();
+  const CommandResult result = command.Wait();
+  EXPECT_THAT(result, Succeeds());
+  EXPECT_THAT(result.err, HasSubstr("[rank 2] sum 6"));
+}
+
+// Another program that reaches the store: it can read and write, and the ranks hear nothing of it.
+TEST_F(RendezvousTest, WhatIsNotSignedDoesNotCount) {
+  const Environment token = {{"MOONRING_TOKEN", "0123456789abcdef"}};
+  const auto ranks = Start("127.0.0.1", {token, token});
+  for (const auto& rank : ranks) ASSERT_TRUE(rank->WaitForOutput("has met"));
+  c10d::TCPStoreOptions to_store;
+  to_store.port = static_cast<uint16_t>(std::stoi(port_));
+  const auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", to_store);
+  const auto set = [&](const std::string& key, const std::string& value) {
+    ASSERT_TRUE(store->check({key}) || key == "moonring/live/failed" ||
+                key == "moonring/live/left/1")
+        << key;
+    store->c10d::Store::set(key, value);
+  };
+  set("moonring/process of rank 0", "another");
+  set("moonring/join the world/1", "127.0.0.1");
+  set("moonring/live/left/1", "1");
+  set("moonring/live/failed", "rank 1 has failed: says another");
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // some beats, at each of which they look
+  Go();
+  for (const auto& rank : ranks) {
+    const CommandResult result = rank->Wait();
+    EXPECT_THAT(result, Succeeds());
+    EXPECT_THAT(result.err, HasSubstr("sum 3"));
+  }
+}
+
+TEST_F(RendezvousTest, ARankWithoutTheTokenIsRefused) {
+  const auto ranks = Start("127.0.0.1", {{{"MOONRING_TOKEN", "one"}}, {{"MOONRING_TOKEN", "two"}}});
+  for (const auto& rank : ranks) {
+    const CommandResult result = rank->Wait();
+    EXPECT_EQ(result.exit_code, 2) << result.Describe();
+    EXPECT_THAT(result.err, Not(HasSubstr("has met")));
+    EXPECT_THAT(result.err, HasSubstr("is not signed with this rank's MOONRING_TOKEN"));
+  }
+  CommandOptions options = Options({"meet.lua"});
+  options.environment.merge(Environment{{"RANK", "0"},
+                                        {"WORLD_SIZE", "2"},
+                                        {"MASTER_ADDR", "127.0.0.1"},
+                                        {"MASTER_PORT", port_},
+                                        {"MOONRING_TOKEN", ""}});
+  EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("MOONRING_TOKEN is set, but empty")));
+}
+
+// The store listens where the address says, and there alone.
+TEST_F(RendezvousTest, ListensOnTheAddressThatIsGiven) {
+  ifaddrs* all = nullptr;
+  ASSERT_EQ(getifaddrs(&all), 0);
+  std::vector<std::string> addresses = {"127.0.0.1", "127.0.0.2"};
+  for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
+    char text[INET_ADDRSTRLEN];
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr, text,
+              sizeof text);
+    if (std::string(text).rfind("127.", 0) != 0 && addresses.size() < 3) addresses.push_back(text);
+  }
+  freeifaddrs(all);
+  for (const std::string& address : addresses) {
+    SCOPED_TRACE(address);
+    std::filesystem::remove(Path("go"));
+    const auto ranks = Start(address, {{}, {}});
+    for (const auto& rank : ranks)
+      ASSERT_TRUE(rank->WaitForOutput("has met")) << rank->Wait().Describe();
+    int served = 0;
+    for (const Listener& listener : ListenersOf(ranks[0]->pid())) {
+      EXPECT_NE(listener.address, 0u) << listener.port;
+      if (std::to_string(listener.port) != port_) continue;
+      ++served;
+      EXPECT_EQ(listener.address, inet_addr(address.c_str()));
+    }
+    EXPECT_EQ(served, 1);
+    Go();
+    for (const auto& rank : ranks) EXPECT_THAT(rank->Wait(), Succeeds());
+  }
+}
+
+TEST_F(RendezvousTest, AnAddressOfAnotherMachineIsNamed) {
+  CommandOptions options = Options({"meet.lua"});
+  options.environment.merge(Environment{{"RANK", "0"},
+                                        {"WORLD_SIZE", "2"},
+                                        {"MASTER_ADDR", "192.0.2.1"},
+                                        {"MASTER_PORT", port_}});  // for documents: nobody's
+  const CommandResult result = RunMoonring(options);
+  EXPECT_THAT(result, FailsWith(2, HasSubstr("MASTER_ADDR: '192.0.2.1' (192.0.2.1) is no address "
+                                             "of this machine, where rank 0 is")));
+}
+
+}  // namespace
+}  // namespace moonring::testing
