@@ -1,0 +1,134 @@
+#include "comm/sequence.h"
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::comm {
+namespace {
+
+using ::moonring::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+at::Tensor Longs(const std::vector<int64_t>& values) { return at::tensor(values, at::kLong); }
+
+std::vector<int64_t> ValuesOf(const at::Tensor& t) {
+  const at::Tensor row = t.contiguous();
+  return {row.const_data_ptr<int64_t>(), row.const_data_ptr<int64_t>() + row.numel()};
+}
+
+// Documents of 3, 0, 1 and 2 tokens.
+Sequence Small() {
+  Sequence sequence{.lengths = {3, 0, 1, 2}, .ids_T = Longs({5, 6, 7, 8, 9, 10})};
+  sequence.positions_T = PositionsInDocuments(sequence.lengths);
+  sequence.targets_T = ShiftLabels(sequence.ids_T, sequence.lengths);
+  return sequence;
+}
+
+TEST(SequenceTest, LabelsAreShiftedInsideEachDocument) {
+  EXPECT_THAT(ValuesOf(Small().targets_T), ElementsAre(6, 7, kIgnore, kIgnore, 10, kIgnore));
+  // What is not to be learnt stays so; the label of a document's first token predicts nothing.
+  EXPECT_THAT(ValuesOf(ShiftLabels(Longs({1, kIgnore, 3, 4, 5}), {3, 2})),
+              ElementsAre(kIgnore, 3, kIgnore, 5, kIgnore));
+  EXPECT_THAT(ValuesOf(ShiftLabels(Longs({}), {})), IsEmpty());
+  EXPECT_THAT(ValuesOf(ShiftLabels(Longs({}), {0, 0})), IsEmpty());
+  EXPECT_THAT(ValuesOf(ShiftLabels(Longs({4}), {1})), ElementsAre(kIgnore));
+  EXPECT_THROW(ShiftLabels(Longs({1, 2, 3}), {2}), c10::Error);
+  EXPECT_THROW(ShiftLabels(Longs({1, 2}).view({1, 2}), {2}), c10::Error);
+}
+
+// In whichever order documents are packed, each has the targets that it has alone.
+TEST(SequenceTest, ADocumentsTargetsAndPositionsAreItsOwn) {
+  const std::vector<int64_t> lengths = {1, 5, 0, 130, 2};
+  int64_t tokens = 0;
+  for (const int64_t length : lengths) tokens += length;
+  const at::Tensor labels = at::arange(100, 100 + tokens, at::kLong);
+  const at::Tensor targets = ShiftLabels(labels, lengths),
+                   positions = PositionsInDocuments(lengths);
+  int64_t begin = 0;
+  for (const int64_t length : lengths) {
+    const std::vector<int64_t> alone =
+        ValuesOf(ShiftLabels(labels.narrow(0, begin, length), {length}));
+    EXPECT_THAT(ValuesOf(targets.narrow(0, begin, length)), ElementsAreArray(alone));
+    EXPECT_TRUE(positions.narrow(0, begin, length).equal(at::arange(length, at::kLong)));
+    begin += length;
+  }
+}
+
+TEST(SequenceTest, PositionsCountFromZeroInEachDocument) {
+  EXPECT_THAT(ValuesOf(Small().positions_T), ElementsAre(0, 1, 2, 0, 0, 1));
+  EXPECT_THAT(ValuesOf(PositionsInDocuments({})), IsEmpty());
+  EXPECT_EQ(PositionsInDocuments({}).scalar_type(), at::kLong);
+}
+
+TEST(SequenceTest, EachTokenKnowsItsDocumentsLength) {
+  EXPECT_THAT(ValuesOf(LengthsOfTokens(Small())), ElementsAre(3, 3, 3, 1, 2, 2));
+}
+
+// Ranks that hold other sequences must not agree, whatever it is that differs.
+TEST(SequenceTest, TheChecksumSeesEverything) {
+  const Sequence sequence = Small();
+  std::set<uint32_t> sums = {Checksum(sequence)};
+  const auto add = [&](const Sequence& other, const char* what) {
+    EXPECT_TRUE(sums.insert(Checksum(other)).second) << what;
+  };
+  EXPECT_EQ(Checksum(Small()), Checksum(sequence));
+  for (at::Tensor Sequence::*row :
+       {&Sequence::ids_T, &Sequence::positions_T, &Sequence::targets_T}) {
+    for (const int64_t place : {0, 5}) {
+      Sequence other = sequence;
+      other.*row = (sequence.*row).clone();
+      (other.*row)[place] += 1;
+      add(other, "a number");
+    }
+  }
+  Sequence other = sequence;
+  other.lengths = {3, 1, 2};
+  add(other, "an empty document");
+  other.lengths = {3, 1, 0, 2};
+  add(other, "another order of lengths");
+  other = sequence;
+  other.ids_T = sequence.ids_T.flip(0);
+  add(other, "another order of ids");
+  EXPECT_NE(Checksum(sequence, 1), Checksum(sequence, 2)) << "it goes on from what came before";
+  // A view in steps is what it holds.
+  other = sequence;
+  other.ids_T = at::stack({sequence.ids_T, sequence.ids_T}, 1).select(1, 0);
+  EXPECT_EQ(Checksum(other), Checksum(sequence));
+}
+
+TEST(SequenceTest, SaysWhatIsNotASequence) {
+  EXPECT_OK(Validate(Small()));
+  const Sequence empty{.ids_T = Longs({}), .positions_T = Longs({}), .targets_T = Longs({})};
+  EXPECT_OK(Validate(empty));
+  const auto expect_refused = [](const auto& change, const std::string& words) {
+    Sequence sequence = Small();
+    change(sequence);
+    EXPECT_THAT(Validate(sequence), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
+  };
+  expect_refused([](Sequence& s) { s.lengths[2] = -1; }, "document 2 has -1 tokens");
+  expect_refused([](Sequence& s) { s.lengths[0] = 2; }, "ids: wanted int64 [5] on the host");
+  expect_refused([](Sequence& s) { s.positions_T = s.positions_T.to(at::kInt); },
+                 "positions: wanted int64 [6] on the host, got Int [6]");
+  expect_refused(
+      [](Sequence& s) {
+        s.targets_T = s.targets_T.view({2, 3});
+      },
+      "targets: wanted int64 [6]");
+  expect_refused([](Sequence& s) { s.targets_T = at::Tensor(); },
+                 "targets: wanted int64 [6] on the host, got nothing");
+  expect_refused([](Sequence& s) { s.identity_T = Longs({1}); }, "identity: wanted int64 [6]");
+}
+
+}  // namespace
+}  // namespace moonring::comm
