@@ -70,6 +70,7 @@ void MemoryWatch::Look() {
   step_peak_ = std::max(step_peak_, now.kernel);
   const auto same = [this](const MemorySample& sample) { return static_cast<double>(sample.kernel) >= kSamePeak * static_cast<double>(kernel_peak_); };
   if (same(now) && (!same(moment_) || now.used() > moment_.used())) moment_ = now;
+  ++looks_;
 }
 
 MemoryWatch::Peak MemoryWatch::peak(int64_t scripts) const {

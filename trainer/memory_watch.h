@@ -17,6 +17,7 @@
 // alike to the kernel. A peak between two samples is seen too small by what was touched in so short a time, at most some 10 MB.
 // Cost: some 50 microseconds a sample, on a thread of its own.
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -60,6 +61,9 @@ class MemoryWatch {
 
   const MemorySample& level() const { return level_; }
 
+  // Looks that are over. What lasts while two more of them end was seen whole by the second.
+  int64_t looks() const { return looks_; }
+
  private:
   void Look();
 
@@ -67,6 +71,7 @@ class MemoryWatch {
   const std::chrono::microseconds interval_;
   mutable std::mutex mutex_;
   std::condition_variable ends_;
+  std::atomic<int64_t> looks_ = 0;
   bool ended_ = false;
   MemorySample moment_;  // not above the level
   int64_t kernel_peak_ = 0, step_peak_ = 0;

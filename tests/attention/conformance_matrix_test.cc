@@ -15,6 +15,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,28 +24,21 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd.h>
 
-#include "attention/head_split.h"
 #include "attention/strategies.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "gtest/gtest.h"
 #include "tests/attention/candidates.h"
 #include "tests/attention/problem.h"
-#include "tests/testing/all_close.h"
 #include "tests/testing/connected_ranks.h"
-#include "tests/testing/status_matchers.h"
 
 namespace moonring::attention {
 namespace {
 
 using moonring::testing::ConnectedRanks;
-using moonring::testing::RelativeErrorOf;
 
-constexpr int kTensors = 5;
-constexpr at::Tensor Solution::*kParts[kTensors] = {&Solution::out, &Solution::lse, &Solution::dq, &Solution::dk, &Solution::dv};
-constexpr const char* kPartNames[kTensors] = {"out", "lse", "dq", "dk", "dv"};
+constexpr int kTensors = std::size(kMembersAndLse);
 
 const std::vector<std::vector<int64_t>> kLengths = {
     {1}, {2}, {3}, {7}, {33}, {257}, {1024}, {2999}, {5, 1, 120, 33, 7}, std::vector<int64_t>(64, 1), {1000, 24}, {0, 65, 0, 0, 130, 1, 0}};
@@ -74,38 +68,6 @@ std::vector<Problem> AllProblems(at::ScalarType type) {
     }
   }
   return problems;
-}
-
-// A rank's rows of a solution of the whole stream. Of lse its heads, and the rows of all ranks of its context place.
-Solution RowsOf(const Solution& stream, const comm::Layout& layout, int rank, const Problem& problem) {
-  Solution rows;
-  for (const auto member : kMembers) rows.*member = layout.Cut(stream.*member, rank);
-  const comm::Division& division = layout.division();
-  const HeadRange heads = SplitHeads(problem.q.size(1), problem.k.size(1), division.heads)[division.HeadOf(rank)].queries;
-  std::vector<at::Tensor> of_place;
-  for (int place = 0; place < division.heads; ++place) of_place.push_back(layout.Cut(stream.lse, division.Rank(division.ContextOf(rank), place)));
-  rows.lse = at::cat(of_place).narrow(1, heads.begin, heads.heads());
-  return rows;
-}
-
-// As Solve, with the lse that the forward keeps.
-Solution SolveWithLse(PlannedAttention& plan, const comm::Layout& layout, int rank, const Problem& problem) {
-  const auto leaf = [&](const at::Tensor& stream) { return layout.Cut(stream, rank).clone().requires_grad_(); };
-  const at::Tensor q = leaf(problem.q), k = leaf(problem.k), v = leaf(problem.v);
-  KeptAttention kept;
-  const at::Tensor out = plan.Forward(q, k, v, problem.rule(), &kept);
-  const auto gradients = torch::autograd::grad({out}, {q, k, v}, {layout.Cut(problem.dout, rank)});
-  return {out.detach(), gradients[0], gradients[1], gradients[2], kept.tensors().at(1)};
-}
-
-// Few rows, or rows of documents of one token, are differences near 0 of terms near 1.
-bool IsNearZero(const at::Tensor& want) { return want.numel() == 0 || want.size(0) <= 3 || want.abs().max().item<double>() < 1e-6; }
-
-// Relative; absolute where the result is near 0.
-double ErrorOf(const at::Tensor& got, const at::Tensor& want) {
-  if (got.sizes() != want.sizes()) return INFINITY;
-  if (want.numel() == 0) return 0;
-  return IsNearZero(want) ? (got - want).abs().max().item<double>() : RelativeErrorOf(got, want);
 }
 
 struct Row {
@@ -147,7 +109,7 @@ class ConformanceMatrixTest : public ::testing::TestWithParam<std::tuple<Case, a
  protected:
   static void TearDownTestSuite() {
     std::printf("%-44s", "worst error of any rank's rows");
-    for (const char* name : kPartNames) std::printf(" %9s", name);
+    for (const char* name : kNamesAndLse) std::printf(" %9s", name);
     std::printf("\n");
     for (const Row& row : rows_) Print(row);
   }
@@ -157,8 +119,10 @@ class ConformanceMatrixTest : public ::testing::TestWithParam<std::tuple<Case, a
   static double BoundOf(const Problem& problem, int tensor, const at::Tensor& alone, const at::Tensor& want) {
     const double terms = IsNearZero(want) ? std::sqrt(static_cast<double>(problem.q.size(2))) : 1;
     if (problem.q.scalar_type() == at::kDouble) return 1e-12 * terms;
-    if (problem.q.scalar_type() == at::kFloat || kParts[tensor] == &Solution::lse) return 2e-6 * terms;
-    return (kParts[tensor] == &Solution::out ? 2 : 3) * std::max(ErrorOf(alone, want), 1e-3 * terms);
+    if (problem.q.scalar_type() == at::kFloat || kMembersAndLse[tensor] == &Solution::lse)
+      return 2e-6 * terms;
+    return (kMembersAndLse[tensor] == &Solution::out ? 2 : 3) *
+           std::max(ErrorOf(alone, want), 1e-3 * terms);
   }
 
   static inline std::vector<Row> rows_;
@@ -178,10 +142,12 @@ TEST_P(ConformanceMatrixTest, EveryRankEqualsAttentionWrittenOut) {
       const Solution got = SolveWithLse(**attention->Plan(layout), *layout, rank, problem);
       const Solution want = RowsOf(worked.want[i], *layout, rank, problem), alone = RowsOf(worked.alone[i], *layout, rank, problem);
       for (int m = 0; m < kTensors; ++m) {
-        const double error = ErrorOf(got.*kParts[m], want.*kParts[m]), bound = BoundOf(problem, m, alone.*kParts[m], want.*kParts[m]);
+        const double error = ErrorOf(got.*kMembersAndLse[m], want.*kMembersAndLse[m]),
+                     bound = BoundOf(problem, m, alone.*kMembersAndLse[m], want.*kMembersAndLse[m]);
         worst_of_rank[rank][m] = std::max(worst_of_rank[rank][m], error);
         if (!(error <= bound))
-          wrong[rank] += c10::str("\n  ", kPartNames[m], " ", (want.*kParts[m]).sizes(), ": ", error, ", wanted ", bound, "; ", Said(problem));
+          wrong[rank] += c10::str("\n  ", kNamesAndLse[m], " ", (want.*kMembersAndLse[m]).sizes(),
+                                  ": ", error, ", wanted ", bound, "; ", Said(problem));
       }
     }
   });

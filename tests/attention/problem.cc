@@ -8,7 +8,9 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "attention/head_split.h"
 #include "attention/tile_plan.h"
+#include "tests/testing/all_close.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::attention {
@@ -79,6 +81,45 @@ std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention, const
   return *layout;
 }
 
+Solution RowsOf(const Solution& stream, const comm::Layout& layout, int rank,
+                const Problem& problem) {
+  Solution rows;
+  for (const auto member : kMembers) rows.*member = layout.Cut(stream.*member, rank);
+  const comm::Division& division = layout.division();
+  const HeadRange heads =
+      SplitHeads(problem.q.size(1), problem.k.size(1), division.heads)[division.HeadOf(rank)]
+          .queries;
+  std::vector<at::Tensor> of_place;
+  for (int place = 0; place < division.heads; ++place) {
+    of_place.push_back(layout.Cut(stream.lse, division.Rank(division.ContextOf(rank), place)));
+  }
+  rows.lse = at::cat(of_place).narrow(1, heads.begin, heads.heads());
+  return rows;
+}
+
+bool IsNearZero(const at::Tensor& want) {
+  return want.numel() == 0 || want.size(0) <= 3 || want.abs().max().item<double>() < 1e-6;
+}
+
+double ErrorOf(const at::Tensor& got, const at::Tensor& want) {
+  if (got.sizes() != want.sizes()) return INFINITY;
+  if (want.numel() == 0) return 0;
+  return IsNearZero(want) ? (got - want).abs().max().item<double>()
+                          : testing::RelativeErrorOf(got, want);
+}
+
+Solution SolveWithLse(PlannedAttention& plan, const comm::Layout& layout, int rank,
+                      const Problem& problem) {
+  const auto leaf = [&](const at::Tensor& stream) {
+    return layout.Cut(stream, rank).clone().requires_grad_();
+  };
+  const at::Tensor q = leaf(problem.q), k = leaf(problem.k), v = leaf(problem.v);
+  KeptAttention kept;
+  const at::Tensor out = plan.Forward(q, k, v, problem.rule(), &kept);
+  const auto gradients = torch::autograd::grad({out}, {q, k, v}, {layout.Cut(problem.dout, rank)});
+  return {out.detach(), gradients[0], gradients[1], gradients[2], kept.tensors().at(1)};
+}
+
 Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAttention& plan, int rank, const Problem& problem, bool resumed) {
   const auto leaf = [&](const at::Tensor& stream) { return layout.Cut(stream, rank).clone().requires_grad_(); };
   const at::Tensor q = leaf(problem.q), k = leaf(problem.k), v = leaf(problem.v);
@@ -107,8 +148,11 @@ Parts SolveParts(testing::ConnectedRanks& ranks, const StrategyOptions& strategy
     auto attention = CreateAttention({strategy, world->communicator(), runners});
     ASSERT_OK(attention);
     for (size_t i = 0; i < problems.size(); ++i) {
-      parts.of_rank[world->rank()][i] = Solve(**attention, world->rank(), problems[i]);
-      if (world->rank() == 0) parts.layouts[i] = MakeLayout(**attention, problems[i].lengths);
+      const auto layout = MakeLayout(**attention, problems[i].lengths);
+      const auto plan = (*attention)->Plan(layout);
+      ASSERT_OK(plan);
+      parts.of_rank[world->rank()][i] = SolveWithLse(**plan, *layout, world->rank(), problems[i]);
+      if (world->rank() == 0) parts.layouts[i] = layout;
     }
   });
   return parts;

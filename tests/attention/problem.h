@@ -45,6 +45,10 @@ struct Solution {
 inline constexpr at::Tensor Solution::*kMembers[] = {&Solution::out, &Solution::dq, &Solution::dk, &Solution::dv};
 inline constexpr const char* kNames[] = {"out", "dq", "dk", "dv"};
 
+inline constexpr at::Tensor Solution::*kMembersAndLse[] = {
+    &Solution::out, &Solution::lse, &Solution::dq, &Solution::dk, &Solution::dv};
+inline constexpr const char* kNamesAndLse[] = {"out", "lse", "dq", "dk", "dv"};
+
 Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type, int64_t window = 0, double softcap = 0.0);
 Problem InDouble(const Problem& problem);
 std::string Said(const Problem& problem);  // its shape, in words
@@ -54,12 +58,26 @@ Solution Written(const Problem& problem);
 
 std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention, const std::vector<int64_t>& lengths);
 
+// A rank's rows of a solution of the whole stream. Of lse its heads, and the rows of all ranks of
+// its context place.
+Solution RowsOf(const Solution& stream, const comm::Layout& layout, int rank,
+                const Problem& problem);
+
+// Relative; absolute where the result is near 0: few rows, or rows of documents of one token, are
+// differences near 0 of terms near 1.
+double ErrorOf(const at::Tensor& got, const at::Tensor& want);
+bool IsNearZero(const at::Tensor& want);
+
 // This rank's part of a problem, forward and backward; gives its rows of the solution. With `resumed` the forward runs twice,
 // the second time from what the first kept, and the gradients are those of the second.
 Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAttention& plan, int rank, const Problem& problem, bool resumed = false);
 Solution Solve(const Attention& attention, int rank, const Problem& problem, bool resumed = false);
 
-// All problems by a strategy on ranks that are threads.
+// The same, with the lse that a forward keeps.
+Solution SolveWithLse(PlannedAttention& plan, const comm::Layout& layout, int rank,
+                      const Problem& problem);
+
+// All problems by a strategy on ranks that are threads, with lse.
 struct Parts {
   std::vector<std::shared_ptr<const comm::Layout>> layouts;  // by problem
   std::vector<std::vector<Solution>> of_rank;                // by rank, by problem
@@ -67,7 +85,7 @@ struct Parts {
 Parts SolveParts(testing::ConnectedRanks& ranks, const StrategyOptions& strategy, const std::vector<Problem>& problems,
                  const TileRunners& runners = DeviceTileRunner);
 
-// The same, joined.
+// The same, joined, without lse.
 std::vector<Solution> SolveAll(testing::ConnectedRanks& ranks, const StrategyOptions& strategy, const std::vector<Problem>& problems,
                                const TileRunners& runners = DeviceTileRunner);
 std::vector<Solution> SolveAll(const StrategyOptions& strategy, int ranks, const std::vector<Problem>& problems, const TileRunners& runners = DeviceTileRunner);

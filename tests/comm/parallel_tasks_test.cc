@@ -72,13 +72,14 @@ TEST_P(ParallelTasksTest, BodiesRunAloneAndWithoutAutograd) {
   EXPECT_EQ(at::get_num_threads(), GetParam());
 }
 
-// As many as there are threads: each of two tasks waits for the other (10 s at most, far more than a thread takes to start).
+// As many as there are threads: each of two tasks waits for the other (two minutes at most: one
+// after another they would do so for ever).
 TEST_P(ParallelTasksTest, TasksRunSideBySide) {
   if (GetParam() == 1) GTEST_SKIP() << "one thread";
   std::atomic<int> started = 0, met = 0;
   RunParallelTasks({1, 1}, [&](int64_t) {
     ++started;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
     while (started < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     met += started == 2;
   });

@@ -1,14 +1,14 @@
-// A packed stream's three parts: lengths, positions and targets, none of them made from another.
-
 #include "comm/sequence.h"
 
+#include <cstdint>
 #include <set>
+#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::comm {
@@ -16,77 +16,135 @@ namespace {
 
 using ::moonring::testing::StatusIs;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
-using Numbers = std::vector<int64_t>;
+using ::testing::IsEmpty;
 
-at::Tensor Longs(const Numbers& numbers) { return at::tensor(numbers, at::kLong); }
+at::Tensor Longs(const std::vector<int64_t>& values) { return at::tensor(values, at::kLong); }
 
-Numbers ToVector(const at::Tensor& tensor) {
-  const at::Tensor row = tensor.contiguous();
-  return Numbers(row.const_data_ptr<int64_t>(), row.const_data_ptr<int64_t>() + row.numel());
+std::vector<int64_t> ValuesOf(const at::Tensor& t) {
+  const at::Tensor row = t.contiguous();
+  return {row.const_data_ptr<int64_t>(), row.const_data_ptr<int64_t>() + row.numel()};
 }
 
-Sequence Make(const Numbers& lengths, const Numbers& ids, const Numbers& positions,
-              const Numbers& targets) {
-  return {lengths, Longs(ids), Longs(positions), Longs(targets), {}};
+// Documents of 3, 0, 1 and 2 tokens.
+Sequence Small() {
+  Sequence sequence{.lengths = {3, 0, 1, 2}, .ids_T = Longs({5, 6, 7, 8, 9, 10})};
+  sequence.positions_T = PositionsInDocuments(sequence.lengths);
+  sequence.targets_T = ShiftLabels(sequence.ids_T, sequence.lengths);
+  return sequence;
 }
 
-TEST(Sequence, LabelsAreShiftedInsideDocuments) {
-  EXPECT_THAT(ToVector(ShiftLabels(Longs({1, 2, 3, 4, 5}), {2, 0, 3})),
-              ElementsAre(2, kIgnore, 4, 5, kIgnore));
-  EXPECT_THAT(ToVector(ShiftLabels(Longs({}), {})), ElementsAre());
-  EXPECT_THROW(ShiftLabels(Longs({1, 2}), {3}), c10::Error);
+TEST(SequenceTest, LabelsAreShiftedInsideEachDocument) {
+  EXPECT_THAT(ValuesOf(Small().targets_T), ElementsAre(6, 7, kIgnore, kIgnore, 10, kIgnore));
+  // What is not to be learnt stays so; the label of a document's first token predicts nothing.
+  EXPECT_THAT(ValuesOf(ShiftLabels(Longs({1, kIgnore, 3, 4, 5}), {3, 2})),
+              ElementsAre(kIgnore, 3, kIgnore, 5, kIgnore));
+  EXPECT_THAT(ValuesOf(ShiftLabels(Longs({}), {})), IsEmpty());
+  EXPECT_THAT(ValuesOf(ShiftLabels(Longs({}), {0, 0})), IsEmpty());
+  EXPECT_THAT(ValuesOf(ShiftLabels(Longs({4}), {1})), ElementsAre(kIgnore));
+  EXPECT_THROW(ShiftLabels(Longs({1, 2, 3}), {2}), c10::Error);
+  EXPECT_THROW(ShiftLabels(Longs({1, 2}).view({1, 2}), {2}), c10::Error);
 }
 
-TEST(Sequence, PositionsBeginInEachDocument) {
-  EXPECT_THAT(ToVector(PositionsInDocuments(Numbers{2, 0, 3})), ElementsAre(0, 1, 0, 1, 2));
-  EXPECT_THAT(ToVector(PositionsInDocuments(Numbers{})), ElementsAre());
+// In whichever order documents are packed, each has the targets that it has alone.
+TEST(SequenceTest, ADocumentsTargetsAndPositionsAreItsOwn) {
+  const std::vector<int64_t> lengths = {1, 5, 0, 130, 2};
+  int64_t tokens = 0;
+  for (const int64_t length : lengths) tokens += length;
+  const at::Tensor labels = at::arange(100, 100 + tokens, at::kLong);
+  const at::Tensor targets = ShiftLabels(labels, lengths),
+                   positions = PositionsInDocuments(lengths);
+  int64_t begin = 0;
+  for (const int64_t length : lengths) {
+    const std::vector<int64_t> alone =
+        ValuesOf(ShiftLabels(labels.narrow(0, begin, length), {length}));
+    EXPECT_THAT(ValuesOf(targets.narrow(0, begin, length)), ElementsAreArray(alone));
+    EXPECT_TRUE(positions.narrow(0, begin, length).equal(at::arange(length, at::kLong)));
+    begin += length;
+  }
 }
 
-TEST(Sequence, LengthsOfTokensAreTheDocumentsWhateverPositionsSay) {
-  const Numbers ids = {1, 2, 3, 4, 5, 6};
-  // The first document's positions restart, as LLaMA-Factory's packing makes them; the last one's
-  // begin late.
-  const Sequence sequence = Make({4, 0, 2}, ids, {0, 1, 0, 1, 7, 8}, ids);
-  EXPECT_THAT(ToVector(LengthsOfTokens(sequence)), ElementsAre(4, 4, 4, 4, 2, 2));
-  EXPECT_EQ(LengthsOfTokens(Make({}, {}, {}, {})).numel(), 0);
+TEST(SequenceTest, PositionsCountFromZeroInEachDocument) {
+  EXPECT_THAT(ValuesOf(Small().positions_T), ElementsAre(0, 1, 2, 0, 0, 1));
+  EXPECT_THAT(ValuesOf(PositionsInDocuments({})), IsEmpty());
+  EXPECT_EQ(PositionsInDocuments({}).scalar_type(), at::kLong);
 }
 
-TEST(Sequence, AChecksumTellsEveryPartApart) {
-  const Numbers ids = {1, 2, 3}, positions = {0, 1, 2}, targets = {2, 3, kIgnore};
-  const Sequence sequence = Make({3}, ids, positions, targets);
-  const std::set<uint32_t> sums = {
-      Checksum(sequence),
-      Checksum(sequence, 0, 3),
-      Checksum(sequence, 0, 2),
-      Checksum(sequence, 1),
-      Checksum(sequence, Checksum(sequence)),
-      Checksum(Make({1, 2}, ids, positions, targets)),
-      Checksum(Make({3}, {1, 2, 4}, positions, targets)),
-      Checksum(Make({3}, ids, {0, 1, 0}, targets)),
-      Checksum(Make({3}, ids, positions, {2, kIgnore, kIgnore})),
-  };
-  EXPECT_EQ(sums.size(), 9);
-  EXPECT_EQ(Checksum(sequence), Checksum(Make({3}, ids, positions, targets)));
+TEST(SequenceTest, EachTokenKnowsItsDocumentsLength) {
+  EXPECT_THAT(ValuesOf(LengthsOfTokens(Small())), ElementsAre(3, 3, 3, 1, 2, 2));
+  // Whatever positions say: those of a row of LLaMA-Factory's packing restart inside one document.
+  Sequence restarting = Small();
+  restarting.positions_T = Longs({0, 0, 1, 7, 0, 0});
+  EXPECT_THAT(ValuesOf(LengthsOfTokens(restarting)), ElementsAre(3, 3, 3, 1, 2, 2));
 }
 
 // Else what ranks read before an empty micro-batch would not be compared.
-TEST(Sequence, AnEmptyStreamGoesOnFromTheChecksumBefore) {
-  const Sequence nothing = Make({}, {}, {}, {});
-  EXPECT_NE(Checksum(nothing, 17), Checksum(nothing, 18));
-  EXPECT_NE(Checksum(nothing), Checksum(nothing, Checksum(nothing)));
+TEST(SequenceTest, AnEmptyStreamGoesOnFromTheChecksumBefore) {
+  const Sequence empty{.ids_T = Longs({}), .positions_T = Longs({}), .targets_T = Longs({})};
+  EXPECT_NE(Checksum(empty, 17), Checksum(empty, 18));
+  EXPECT_NE(Checksum(empty), Checksum(empty, Checksum(empty)));
   // Numbers that go from the end of one row to the beginning of the next.
-  EXPECT_NE(Checksum(Make({1}, {2}, {3}, {4})), Checksum(Make({1, 2}, {3}, {4}, {})));
+  EXPECT_NE(Checksum({.lengths = {1}, .ids_T = Longs({2}), .positions_T = Longs({3}),
+                      .targets_T = Longs({4})}),
+            Checksum({.lengths = {1, 2}, .ids_T = Longs({3}), .positions_T = Longs({4}),
+                      .targets_T = Longs({})}));
 }
 
-TEST(Sequence, IsValidatedWithBothValues) {
-  const Numbers three = {1, 2, 3};
-  EXPECT_OK(Validate(Make({1, 2}, three, three, three)));
-  EXPECT_THAT(Validate(Make({1, -2}, three, three, three)),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("document 1 has -2 tokens")));
-  EXPECT_THAT(Validate(Make({2}, three, three, three)),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("ids: wanted int64 [2] on the host, got Long [3] on cpu")));
+// Ranks that hold other sequences must not agree, whatever it is that differs.
+TEST(SequenceTest, TheChecksumSeesEverything) {
+  const Sequence sequence = Small();
+  std::set<uint32_t> sums = {Checksum(sequence)};
+  const auto add = [&](const Sequence& other, const char* what) {
+    EXPECT_TRUE(sums.insert(Checksum(other)).second) << what;
+  };
+  EXPECT_EQ(Checksum(Small()), Checksum(sequence));
+  for (at::Tensor Sequence::*row :
+       {&Sequence::ids_T, &Sequence::positions_T, &Sequence::targets_T}) {
+    for (const int64_t place : {0, 5}) {
+      Sequence other = sequence;
+      other.*row = (sequence.*row).clone();
+      (other.*row)[place] += 1;
+      add(other, "a number");
+    }
+  }
+  Sequence other = sequence;
+  other.lengths = {3, 1, 2};
+  add(other, "an empty document");
+  other.lengths = {3, 1, 0, 2};
+  add(other, "another order of lengths");
+  other = sequence;
+  other.ids_T = sequence.ids_T.flip(0);
+  add(other, "another order of ids");
+  EXPECT_NE(Checksum(sequence, 0, /*labels=*/3), Checksum(sequence, 0, /*labels=*/2));
+  EXPECT_NE(Checksum(sequence, 1), Checksum(sequence, 2)) << "it goes on from what came before";
+  // A view in steps is what it holds.
+  other = sequence;
+  other.ids_T = at::stack({sequence.ids_T, sequence.ids_T}, 1).select(1, 0);
+  EXPECT_EQ(Checksum(other), Checksum(sequence));
+}
+
+TEST(SequenceTest, SaysWhatIsNotASequence) {
+  EXPECT_OK(Validate(Small()));
+  const Sequence empty{.ids_T = Longs({}), .positions_T = Longs({}), .targets_T = Longs({})};
+  EXPECT_OK(Validate(empty));
+  const auto expect_refused = [](const auto& change, const std::string& words) {
+    Sequence sequence = Small();
+    change(sequence);
+    EXPECT_THAT(Validate(sequence), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
+  };
+  expect_refused([](Sequence& s) { s.lengths[2] = -1; }, "document 2 has -1 tokens");
+  expect_refused([](Sequence& s) { s.lengths[0] = 2; }, "ids: wanted int64 [5] on the host");
+  expect_refused([](Sequence& s) { s.positions_T = s.positions_T.to(at::kInt); },
+                 "positions: wanted int64 [6] on the host, got Int [6]");
+  expect_refused(
+      [](Sequence& s) {
+        s.targets_T = s.targets_T.view({2, 3});
+      },
+      "targets: wanted int64 [6]");
+  expect_refused([](Sequence& s) { s.targets_T = at::Tensor(); },
+                 "targets: wanted int64 [6] on the host, got nothing");
+  expect_refused([](Sequence& s) { s.identity_T = Longs({1}); }, "identity: wanted int64 [6]");
 }
 
 }  // namespace

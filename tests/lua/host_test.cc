@@ -75,7 +75,7 @@ TEST(Host, EndsWithTheCodeOfTheScriptsError) {
 
 TEST(Host, StartsRanksThatFindOneAnother) {
   const Ended ended = Moonring("-n 2 " + Script("sum.lua", R"lua(
-    local mesh = require "moonring".comm.mesh { sp = 2, deadline = 60 }
+    local mesh = require "moonring".comm.mesh { sp = 2, deadline = 600 }
     local sum = mesh:sum(mesh:rank() + 1)
     if mesh:rank() == 0 then print(sum, mesh) end
   )lua"));
@@ -85,7 +85,7 @@ TEST(Host, StartsRanksThatFindOneAnother) {
 
 TEST(Host, ARankThatFailsEndsTheOthersAndIsNamedFirst) {
   const Ended ended = Moonring("-n 2 " + Script("fail.lua", R"lua(
-    local mesh = require "moonring".comm.mesh { deadline = 60 }
+    local mesh = require "moonring".comm.mesh { deadline = 600 }
     if mesh:rank() == 1 then error("mine", 0) end
     mesh:barrier()
   )lua"));
@@ -106,7 +106,7 @@ TEST(Host, ConfinesAUsersScript) {
 }
 
 TEST(Host, ConfinesEveryRank) {
-  const Ended ended = Moonring("-n 2 --sandbox " + Script("ranks.lua", "local mesh = require 'moonring'.comm.mesh { deadline = 60 } "
+  const Ended ended = Moonring("-n 2 --sandbox " + Script("ranks.lua", "local mesh = require 'moonring'.comm.mesh { deadline = 600 } "
                                                                        "local sum = mesh:sum(rawget(_G, 'io') and 100 or 1) if mesh:rank() == 0 then print(sum) end"));
   EXPECT_EQ(ended.code, 0) << ended.output;
   EXPECT_EQ(ended.output, "2\n");

@@ -55,7 +55,14 @@ void Say(const std::string& line) {
   while (true) pause();
 }
 
-void SleepMilliseconds(int milliseconds) { usleep(milliseconds * 1000); }
+// What ranks of a launch tell one another: by files, named after their launcher.
+std::string MarkOf(const std::string& what) {
+  return absl::StrCat(::testing::TempDir(), "/launcher_", getppid(), "_", what);
+}
+void Mark(const std::string& what) { close(open(MarkOf(what).c_str(), O_CREAT | O_WRONLY, 0600)); }
+void Await(const std::string& what) {
+  while (access(MarkOf(what).c_str(), F_OK) != 0) usleep(1000);
+}
 
 const char* Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -88,8 +95,12 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
       // The victims see the loss of rank 2 and end before rank 2 itself has.
       {"victims first",
        [](int rank) {
-         if (rank != 2) Fail(1, "script.lua:3: comm.mesh: UNAVAILABLE: rank 2 is gone");
-         SleepMilliseconds(300);
+         if (rank != 2) {
+           ReportError("script.lua:3: comm.mesh: UNAVAILABLE: rank 2 is gone");
+           Mark(absl::StrCat("told ", rank));
+           _exit(1);
+         }
+         for (const char* told : {"told 0", "told 1", "told 3"}) Await(told);
          Fail(2, "NOT_FOUND: the file is missing");
        }},
       {"all the same", [](int) { Fail(2, "INVALID_ARGUMENT: train.yaml:1: unknown key"); }},
@@ -104,18 +115,22 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
        }},
       {"one hangs, one ignores TERM",
        [](int rank) {
-         if (rank == 0) SleepMilliseconds(300), Fail(1, "ABORTED: the gradient's norm is nan");
+         if (rank == 0) {
+           Await("ready 1"), Await("ready 2");
+           Fail(1, "ABORTED: the gradient's norm is nan");
+         }
          if (rank == 1)
            signal(SIGTERM,
                   [](int) { Say("asked to end"), signal(SIGTERM, SIG_DFL), raise(SIGTERM); });
          if (rank == 2) signal(SIGTERM, SIG_IGN);
+         Mark(absl::StrCat("ready ", rank));
          Sleep();
        }},
       {"killed after another is done",
        [](int rank) {
          if (rank == 0) return;
          if (rank == 2) Sleep();
-         SleepMilliseconds(300);
+         usleep(300'000);  // rank 0 is most likely gone; what is said is the same where it is not
          raise(SIGKILL);  // as the kernel does where memory is short
        }},
       {"fails twice, then ends well",

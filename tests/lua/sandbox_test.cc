@@ -237,6 +237,7 @@ class FewInstructions : public Confined {
   FewInstructions() { host().limits.instructions = 200'000; }
 };
 
+// Each of them would go on for ever, or for hours.
 TEST_F(FewInstructions, NoLoopGoesOn) {
   for (const char* script : {
            "while true do end",
@@ -270,13 +271,11 @@ TEST_F(FewInstructions, NoLoopGoesOn) {
            "while true do require 'moonring'.system.did_you_mean(('a'):rep(2e5), { ('b'):rep(2e5) }) end",
            "local t = {} for i = 1, 1e5 do t[i] = i % 1000 end table.sort(t)",
        }) {
-    const auto begin = std::chrono::steady_clock::now();
     const ScriptError error = Run(script);
     EXPECT_NE(error.exit_code, 0) << script;
     if (!absl::StartsWith(script, "error(")) {  // which ends by itself, with words that take too long
       EXPECT_THAT(error.message, HasSubstr("RESOURCE_EXHAUSTED: --sandbox-instructions: the script took more than 200000")) << script;
     }
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << script;
   }
   EXPECT_EQ(Run("local n = 0 for i = 1, 1e4 do n = n + i end assert(n == 50005000)").message, "");  // each run counts from zero
 }

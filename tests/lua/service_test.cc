@@ -58,7 +58,7 @@ class Service : public Workplace {
     EXPECT_EQ(std::fscanf(out, "listening on http://127.0.0.1:%d", &port_), 1);
     std::fclose(out);
     client_ = std::make_unique<httplib::Client>("127.0.0.1", port_);
-    client_->set_read_timeout(60);
+    client_->set_read_timeout(600);
   }
   void Stop() {
     kill(pid_, SIGTERM);
@@ -87,10 +87,10 @@ class Service : public Workplace {
   }
   Answered Post(const json& configuration) { return Take(client_->Post("/jobs", configuration.dump(), "application/json")); }
   Answered Get(const std::string& path) { return Take(client_->Get(path.c_str())); }
-  // Until the job is `status`, or a minute is over.
+  // Until the job is `status`, or ten minutes are over.
   json Wait(const std::string& id, const std::string& status) {
     json job;
-    for (int i = 0; i < 600; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       job = Get("/jobs/" + id).body;
       if (job.value("status", "") == status) return job;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -1,10 +1,22 @@
---- moonring -n N faulty_rank.lua PHASE FAULT RANK FILE CONFIG.yaml|key=value...: trains; in a phase of its second step one rank is killed ("kill"), stopped ("stop") or raises an error
--- ("throw"), after it has written FILE.
+--- moonring -n N faulty_rank.lua PHASE FAULT RANK FILE CONFIG.yaml|key=value...: trains; in a phase of its
+-- second step one rank is killed ("kill"), stopped ("stop") or raises an error ("throw"), after it has
+-- written FILE. All begin together, once each has written FILE.RANK: a deadline is of their calls then,
+-- not of how long they took to start.
 local moonring = require "moonring"
 local ffi = require "ffi"
-ffi.cdef "int getpid(void); int kill(int, int);"
+ffi.cdef "int getpid(void); int kill(int, int); int usleep(unsigned);"
 local phase, fault, rank, file = table.remove(arg, 1), table.remove(arg, 1), table.remove(arg, 1), table.remove(arg, 1)
 local SIGKILL, SIGSTOP = 9, 19
+
+local function exists(name)
+  local opened = io.open(name)
+  return opened and opened:close()
+end
+
+io.open(file .. "." .. os.getenv "RANK", "w"):close()
+for other = 0, os.getenv "WORLD_SIZE" - 1 do
+  while not exists(file .. "." .. other) do ffi.C.usleep(1000) end
+end
 
 local function strike()
   if os.getenv "RANK" ~= rank then return end

@@ -218,8 +218,7 @@ json InvarianceTest::Launch(const Ranks& ranks, const std::vector<InvarianceRun>
   }
   Write(folder + "/plan.json", entries.dump());
   const CommandResult result = Run({"-n", std::to_string(ranks.ranks), Runfile("tests/scripts/invariance.lua"), "sp=" + std::to_string(ranks.sp),
-                                    "plan=" + folder + "/plan.json", "out=" + folder},
-                                   3600);
+                                    "plan=" + folder + "/plan.json", "out=" + folder});
   EXPECT_THAT(result, Succeeds());
   return result.exit_code == 0 ? ReadJson(Path(folder + "/results.json")) : json();
 }

@@ -80,7 +80,8 @@ constexpr char kOutOfMemory[] = "out of memory: [0-9.]+ [a-zA-Z]+ for ";
 
 TEST_F(MemoryReportTest, ThePartsHaveTheirClosedForms) {
   constexpr int64_t kTokens = 96;
-  const CommandResult result = Run({Runfile("tests/scripts/memory_parts.lua"), "model=model", "tokens=" + std::to_string(kTokens)}, 300);
+  const CommandResult result = Run({Runfile("tests/scripts/memory_parts.lua"), "model=model",
+                                    "tokens=" + std::to_string(kTokens)});
   ASSERT_THAT(result, Succeeds());
   std::map<std::string, json> at;
   std::istringstream lines(result.out);
@@ -114,7 +115,7 @@ TEST_F(MemoryReportTest, ThePartsHaveTheirClosedForms) {
 
 TEST_F(MemoryReportTest, TheReportExplainsWhatTheKernelCounts) {
   WriteConfig("memory_report: true");
-  const CommandResult result = Run({"train", "config.yaml"}, 300);
+  const CommandResult result = Run({"train", "config.yaml"});
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(result.err, AllOf(HasSubstr("memory after the first step, at the peak of rank 0; MiB"), HasSubstr("memory at the end, at the peak of rank 0; MiB"),
                                 ContainsRegex("  optimizer +[0-9]+\\.[0-9] +[0-9]+\\.[0-9] % +[0-9]+\\.[0-9]\n"), HasSubstr("  checkpoint inputs "), HasSubstr("  held by allocator ")));
@@ -150,7 +151,7 @@ TEST_F(MemoryReportTest, TheReportExplainsWhatTheKernelCounts) {
 
 TEST_F(MemoryReportTest, TheWorstOfSeveralRanksIsShown) {
   WriteConfig("memory_report: true\nsequence_parallel_size: 2\nmax_steps: 1");
-  const CommandResult result = Run({"train", "config.yaml"}, 300);
+  const CommandResult result = Run({"train", "config.yaml"});
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(result.err, ContainsRegex("memory at the end, at the peak of rank [01], the greatest of 2; MiB"));
   const json report = ReadJson(Path("out/memory_report.json"));
@@ -163,7 +164,7 @@ TEST_F(MemoryReportTest, TheWorstOfSeveralRanksIsShown) {
 
 TEST_F(MemoryReportTest, WithoutItTheLogStillSaysWhatTheAllocatorHolds) {
   WriteConfig("max_steps: 1");
-  ASSERT_THAT(Run({"train", "config.yaml"}, 300), Succeeds());
+  ASSERT_THAT(Run({"train", "config.yaml"}), Succeeds());
   EXPECT_FALSE(std::ifstream(Path("out/memory_report.json")).good());
   const json line = ReadJsonLines(Path("out/trainer_log.jsonl"))[0];
   EXPECT_TRUE(line.contains("allocator_held_bytes"));
@@ -173,22 +174,24 @@ TEST_F(MemoryReportTest, WithoutItTheLogStillSaysWhatTheAllocatorHolds) {
 TEST_F(MemoryReportTest, AModelThatDoesNotFitIsToldBeforeTheFirstStep) {
   WriteConfig("fp64: true");  // a copy of 8 bytes a parameter
   const AddressSpaceLimit limit(MappedBytes() + 4 * parameters_);
-  EXPECT_THAT(Run({"train", "config.yaml"}, 300), FailsWith(2, ContainsRegex(std::string(kOutOfMemory) + "weights \\(weights [0-9.]+ MiB live\\)$")));
+  EXPECT_THAT(Run({"train", "config.yaml"}),
+              FailsWith(2, ContainsRegex(std::string(kOutOfMemory) +
+                                         "weights \\(weights [0-9.]+ MiB live\\)$")));
 }
 
 TEST_F(MemoryReportTest, AStepThatDoesNotFitNamesThePartAndWhatLives) {
   WriteConfig("");
   const AddressSpaceLimit limit(MappedBytes() + 8 * parameters_);  // gradients fit, the optimizer's states do not
-  const CommandResult result = Run({"train", "config.yaml"}, 300);
+  const CommandResult result = Run({"train", "config.yaml"});
   EXPECT_EQ(result.exit_code, 1) << result.Describe();
   EXPECT_THAT(result.err, ContainsRegex(std::string("moonring: ") + kOutOfMemory + "optimizer \\(gradients [0-9.]+ MiB, .*live\\)\n$"));
 }
 
 TEST_F(MemoryReportTest, TheOtherRanksEndToo) {
-  WriteConfig("sequence_parallel_size: 2\nddp_timeout: 60");
+  WriteConfig("sequence_parallel_size: 2\nddp_timeout: 600");
   const std::string port = FreePort();
   const auto rank = [&](int number) {
-    CommandOptions options = Options({"train", "config.yaml"}, 300);
+    CommandOptions options = Options({"train", "config.yaml"});
     options.environment.insert({{"RANK", std::to_string(number)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
     return options;
   };

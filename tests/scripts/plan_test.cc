@@ -185,7 +185,8 @@ TEST_F(PlanTest, ARefusalSaysWhatFits) {
   EXPECT_THAT(refused, FailsWith(2, ContainsRegex("what is foretold to fit: micro_batch_tokens: [0-9]+[;, (]")));
   std::smatch found;
   ASSERT_TRUE(std::regex_search(refused.err, found, std::regex("micro_batch_tokens: ([0-9]+)")));
-  const CommandResult taken = Run({"train", "config.yaml", "memory_limit=210MB", "micro_batch_tokens=" + found[1].str()}, 300);
+  const CommandResult taken =
+      Run({"train", "config.yaml", "memory_limit=210MB", "micro_batch_tokens=" + found[1].str()});
   ASSERT_THAT(taken, Succeeds());
 }
 

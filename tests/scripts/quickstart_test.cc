@@ -14,7 +14,8 @@ using ::testing::HasSubstr;
 class QuickstartTest : public Workplace {};
 
 TEST_F(QuickstartTest, OneStep) {
-  CommandOptions options = Options({"train", "scripts/quickstart.yaml", "max_steps=1", "per_device_train_batch_size=1", "output_dir=" + Path("out")}, 240);
+  CommandOptions options = Options({"train", "scripts/quickstart.yaml", "max_steps=1",
+                                    "per_device_train_batch_size=1", "output_dir=" + Path("out")});
   options.folder = "";  // its paths are from the repository's root
   const CommandResult result = RunMoonring(options);
   ASSERT_THAT(result, Succeeds());
@@ -24,7 +25,7 @@ TEST_F(QuickstartTest, OneStep) {
 }
 
 TEST_F(QuickstartTest, TheModelOfTheBuildAnswers) {
-  CommandOptions options = Options({"chat", "builtin:smollm2", "max_new_tokens=12"}, 120);
+  CommandOptions options = Options({"chat", "builtin:smollm2", "max_new_tokens=12"});
   options.input = "What is the capital of France?\n";
   const CommandResult result = RunMoonring(options);
   ASSERT_THAT(result, Succeeds());

@@ -53,7 +53,9 @@ TEST_F(ResumeChangesTest, TheRunsOwnConfigurationGoesOn) {
     ASSERT_THAT(Train(kind.name, kind.words + Words{"max_steps=3"}, kind.options), Succeeds());
     KeepUpTo(kind.name, 2, again);
     fs::copy(Path(kind.name + "/training_args.yaml"), Path(again + "/training_args.yaml"));
-    ASSERT_THAT(Run(kind.options + Words{"train", again + "/training_args.yaml", "output_dir=" + again, "resume_from_checkpoint=true"}, 120), Succeeds());
+    ASSERT_THAT(Run(kind.options + Words{"train", again + "/training_args.yaml",
+                                         "output_dir=" + again, "resume_from_checkpoint=true"}),
+                Succeeds());
     ExpectSameRun(kind.name, again);
   }
 }
@@ -100,7 +102,7 @@ TEST_F(ResumeChangesTest, ABestThatIsGoneCostsNoModel) {
   EXPECT_THAT(gone.err, HasSubstr("the best model is that of step 1, and out/checkpoint-1 cannot be loaded: it was not saved, or is not there any more; the one after the last"));
   EXPECT_TRUE(ReadText(Path("out/model.safetensors")) == ReadText(Path("out/checkpoint-3/model.safetensors")));
   // Nor does a disk that is too full for any checkpoint, but not for the model.
-  CommandOptions options = Options(CommandOf("full", words + Words{"max_steps=2"}), 60);
+  CommandOptions options = Options(CommandOf("full", words + Words{"max_steps=2"}));
   options.largest_file = 600'000;
   const CommandResult full = RunMoonring(options);
   ASSERT_THAT(full, Succeeds());
@@ -155,13 +157,17 @@ TEST_F(ResumeChangesTest, GoingBackLeavesTheLaterCheckpointsBehind) {
   EXPECT_THAT(Train("out", {"max_steps=6", "learning_rate=1e-4", "resume_from_checkpoint=true"}).err, HasSubstr("goes on after step 5, from out/checkpoint-5"));
   // Started again: not from the abandoned ones either.
   ASSERT_THAT(Train("killed", {"max_steps=4"}), Succeeds());
-  Command command(Options(CommandOf("killed", {"max_steps=40", "save_steps=30", "max_restarts=1", "resume_from_checkpoint=killed/checkpoint-1"}), 120));
-  ASSERT_TRUE(command.WaitForOutput("step 9/40")) << command.Wait().Describe();
+  const Words started = CommandOf("killed", {"max_steps=12", "save_steps=30", "max_restarts=1",
+                                             "resume_from_checkpoint=killed/checkpoint-1"});
+  Command command(Options(Paused("10", started)));
+  ASSERT_TRUE(command.WaitForOutput("step 9/12")) << command.Wait().Describe();
+  ASSERT_FALSE(command.Children().empty());
   kill(command.Children().back(), SIGKILL);
+  LetGo(10);
   const CommandResult restarted = command.Wait();
   ASSERT_THAT(restarted, Succeeds());
   EXPECT_THAT(restarted.err, AllOf(HasSubstr("starts again (1 of 1)"), HasSubstr("passed over: killed/checkpoint-4: of an earlier run"), HasSubstr("goes on after step 1, from killed/checkpoint-1")));
-  EXPECT_EQ(StepNumbers("killed").size(), 40u);
+  EXPECT_EQ(StepNumbers("killed").size(), 12u);
   // Broken off before it saved anything: what both share is its own.
   ASSERT_THAT(Train("short", {"max_steps=5"}), Succeeds());
   ASSERT_THAT(Train("short", {"max_steps=4", "save_strategy=no", "resume_from_checkpoint=short/checkpoint-3"}), Succeeds());
@@ -262,7 +268,7 @@ TEST_F(ResumeChangesTest, SignalsComeInSeveralWays) {
   for (const bool group : {true, false}) {
     const std::string out = group ? "group" : "one";
     SCOPED_TRACE(out);
-    Command command(Options(CommandOf(out, words, {"-n", "2"}), 60));
+    Command command(Options(CommandOf(out, words, {"-n", "2"})));
     ASSERT_TRUE(command.WaitForOutput("step 3/100000"));
     group ? kill(-command.pid(), SIGTERM) : kill(command.Children().back(), SIGTERM);
     const CommandResult ended = command.Wait();
@@ -272,14 +278,18 @@ TEST_F(ResumeChangesTest, SignalsComeInSeveralWays) {
   for (const Words& options : {Words{}, Words{"-n", "2"}}) {
     const std::string out = options.empty() ? "early" : "early_ranks";
     SCOPED_TRACE(out);
-    Command command(Options(CommandOf(out, Words{"stage=dpo", "dataset=pairs", "precompute_ref_log_probs=true", "max_steps=3", "save_strategy=no"}, options), 60));
+    Command command(
+        Options(CommandOf(out,
+                          Words{"stage=dpo", "dataset=pairs", "precompute_ref_log_probs=true",
+                                "max_steps=3", "save_strategy=no"},
+                          options)));
     ASSERT_TRUE(command.WaitForOutput("computing those of"));
     command.Signal(SIGUSR1);
     const CommandResult ended = command.Wait();
     ASSERT_THAT(ended, Succeeds());
     EXPECT_THAT(ended.err, HasSubstr("SIGUSR1: saved after step 1"));
   }
-  const CommandOptions alone = Options(CommandOf("alone", words + Words{"save_only_model=true"}), 60);
+  const CommandOptions alone = Options(CommandOf("alone", words + Words{"save_only_model=true"}));
   Command command(alone);
   ASSERT_TRUE(command.WaitForOutput("step 3/100000"));
   command.Signal(SIGTERM);

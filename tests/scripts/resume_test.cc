@@ -188,11 +188,17 @@ TEST_F(ResumeTest, RanksThatFailAreStartedAgain) {
     SCOPED_TRACE(name);
     const std::string again = name + "_again";
     ASSERT_THAT(Train(name, words + more), Succeeds());
-    Command command(Options(CommandOf(again, words + more + Words{"max_restarts=2"}, options), 120));
-    for (const char* step : {"step 7/60", "step 31/60"}) {
-      ASSERT_TRUE(command.WaitForOutput(step)) << command.Wait().Describe();
+    const Words started = CommandOf(again, words + more + Words{"max_restarts=2"}, options);
+    Command command(Options(options.empty() ? Paused("8,32", started)
+                                            : started));  // a sandbox has no files to wait for
+    for (const int step : {7, 31}) {
+      ASSERT_TRUE(command.WaitForOutput("step " + std::to_string(step) + "/60"))
+          << command.Wait().Describe();
+      ASSERT_FALSE(command.Children().empty());
       kill(command.Children().back(), SIGKILL);
+      LetGo(step + 1);
     }
+    for (const int step : {8, 32}) fs::remove(Path("go" + std::to_string(step)));
     const CommandResult result = command.Wait();
     ASSERT_THAT(result, Succeeds());
     EXPECT_THAT(result.err, AllOf(HasSubstr("ended by signal 9"), HasSubstr("starts again (1 of 2)"), HasSubstr("starts again (2 of 2)"), HasSubstr("goes on after step ")));
@@ -204,9 +210,12 @@ TEST_F(ResumeTest, RanksThatFailAreStartedAgain) {
 TEST_F(ResumeTest, StartedAgainItTakesItsOwnCheckpointsAlone) {
   const Words words = {"max_steps=20", "save_strategy=no", "max_restarts=1"};
   ASSERT_THAT(Train("out", {"max_steps=2"}), Succeeds());
-  Command command(Options(CommandOf("out", words + Words{"overwrite_output_dir=true"}), 120));
+  Command command(
+      Options(Paused("8", CommandOf("out", words + Words{"overwrite_output_dir=true"}))));
   ASSERT_TRUE(command.WaitForOutput("step 7/20")) << command.Wait().Describe();
+  ASSERT_FALSE(command.Children().empty());
   kill(command.Children().back(), SIGKILL);
+  LetGo(8);
   const CommandResult result = command.Wait();
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(result.err, AllOf(HasSubstr("passed over: out/checkpoint-2: of an earlier run in this folder"), Not(HasSubstr("goes on after step"))));
@@ -214,7 +223,7 @@ TEST_F(ResumeTest, StartedAgainItTakesItsOwnCheckpointsAlone) {
   ExpectSameRun("unbroken", "out");
 
   ASSERT_THAT(Train("torchrun", {"max_steps=2"}), Succeeds());
-  CommandOptions options = Options(CommandOf("torchrun", {"max_steps=3"}), 120);
+  CommandOptions options = Options(CommandOf("torchrun", {"max_steps=3"}));
   options.environment["TORCHELASTIC_RESTART_COUNT"] = "1";
   const CommandResult second = RunMoonring(options);
   ASSERT_THAT(second, Succeeds());
@@ -242,7 +251,7 @@ TEST_F(ResumeTest, KilledAtRandomMomentsTheRunEndsAsIfItHadNotBeen) {
     std::mt19937 random(static_cast<unsigned>(kind));
     const std::string again = name + "_again";
     for (int kills = 0; kills < wanted;) {
-      Command command(Options(CommandOf(again, words + Words{"resume_from_checkpoint=auto"}), 120));
+      Command command(Options(CommandOf(again, words + Words{"resume_from_checkpoint=auto"})));
       std::this_thread::sleep_for(std::chrono::duration<double>(std::uniform_real_distribution<double>(0.2, 1.0)(random) * seconds));
       const std::vector<pid_t> ranks = command.Children();
       const pid_t victim = ranks.empty() || random() % 2 == 0 ? command.pid() : ranks[random() % ranks.size()];
@@ -264,7 +273,7 @@ TEST_F(ResumeTest, KilledAtRandomMomentsTheRunEndsAsIfItHadNotBeen) {
 
 // A disk that is full for some files: the model of 382 KB finds room, its states of 1.1 MB do not; or nothing of it does, on ranks that share the weights.
 TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
-  CommandOptions options = Options(CommandOf("out", {"max_steps=3", "save_steps=2"}), 60);
+  CommandOptions options = Options(CommandOf("out", {"max_steps=3", "save_steps=2"}));
   options.largest_file = 600'000;
   const CommandResult result = RunMoonring(options);
   ASSERT_THAT(result, Succeeds());
@@ -277,7 +286,10 @@ TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
     EXPECT_EQ(entry.path().filename().string().find("checkpoint-"), std::string::npos) << entry.path();
 
   ASSERT_THAT(Train("shared", {"max_steps=1", "zero_stage=3", "per_device_train_batch_size=1"}, {"-n", "2"}), Succeeds());
-  options = Options(CommandOf("shared", {"max_steps=3", "zero_stage=3", "per_device_train_batch_size=1", "resume_from_checkpoint=true"}, {"-n", "2"}), 60);
+  options = Options(CommandOf("shared",
+                              {"max_steps=3", "zero_stage=3", "per_device_train_batch_size=1",
+                               "resume_from_checkpoint=true"},
+                              {"-n", "2"}));
   options.largest_file = 300'000;
   const CommandResult shared = RunMoonring(options);
   EXPECT_FALSE(shared.timed_out);

@@ -3,6 +3,7 @@
 
 // Runs of `train` that are broken off and go on, beside the same runs unbroken.
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -42,7 +43,18 @@ class ResumedRuns : public Workplace {
                  "weight_decay=0.1"} +
            more;
   }
-  CommandResult Train(const std::string& out, const Words& more, const Words& options = {}) const { return Run(CommandOf(out, more, options), 120); }
+  // The same command by paused.lua: it makes none of `steps` ("7,31") before LetGo says so.
+  Words Paused(const std::string& steps, Words command) const {
+    const auto train = std::find(command.begin(), command.end(), "train");
+    *train = Runfile("tests/scripts/paused.lua");
+    command.insert(train + 1, {steps, Path("go")});
+    return command;
+  }
+  void LetGo(int step) const { Write("go" + std::to_string(step), ""); }
+
+  CommandResult Train(const std::string& out, const Words& more, const Words& options = {}) const {
+    return Run(CommandOf(out, more, options));
+  }
 
   // What of a log's entries is the run's and not the clock's or the machine's.
   static nlohmann::json WithoutClocks(const nlohmann::json& entries) {

@@ -129,7 +129,7 @@ TEST_F(StreamingTest, GoesOnAtNineTenthsOfAFile) {
   for (const std::string mode : {"whole", "rest"}) {
     std::vector<std::string> words = {Runfile("tests/scripts/stream_place.lua"), mode, "model", "state", mode + ".txt"};
     words.insert(words.end(), place.begin(), place.end());
-    const CommandResult result = Run(words, 600);
+    const CommandResult result = Run(words);
     ASSERT_THAT(result, Succeeds());
     std::printf("%lld MB, %s", static_cast<long long>(bytes / 1'000'000), result.out.c_str());
   }

@@ -205,10 +205,14 @@ void Workplace::WriteConfig(const std::string& more) const {
   Write("config.yaml", text);
 }
 
-CommandOptions Workplace::Options(std::vector<std::string> arguments, int seconds) const {
-  return {.arguments = std::move(arguments), .environment = {{"OMP_NUM_THREADS", "1"}}, .folder = folder_, .limit = std::chrono::seconds(seconds)};
+CommandOptions Workplace::Options(std::vector<std::string> arguments) const {
+  return {.arguments = std::move(arguments),
+          .environment = {{"OMP_NUM_THREADS", "1"}},
+          .folder = folder_};
 }
 
-CommandResult Workplace::Run(std::vector<std::string> arguments, int seconds) const { return RunMoonring(Options(std::move(arguments), seconds)); }
+CommandResult Workplace::Run(std::vector<std::string> arguments) const {
+  return RunMoonring(Options(std::move(arguments)));
+}
 
 }  // namespace moonring::testing

@@ -52,8 +52,8 @@ class Workplace : public ::testing::Test {
   void WriteConfig(const std::string& more = "") const;
 
   // In this folder, one thread a rank.
-  CommandOptions Options(std::vector<std::string> arguments, int seconds = 60) const;
-  CommandResult Run(std::vector<std::string> arguments, int seconds = 60) const;
+  CommandOptions Options(std::vector<std::string> arguments) const;
+  CommandResult Run(std::vector<std::string> arguments) const;
 
   std::string folder_;
 };

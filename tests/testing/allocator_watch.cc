@@ -13,10 +13,22 @@ namespace {
 // LibTorch lets only an equal or higher priority take the place of an allocator; its own have 0.
 constexpr uint8_t kPriority = 200;
 
+struct Count {
+  std::atomic<int64_t> live = 0, peak = 0;
+
+  void Add(int64_t bytes) {
+    const int64_t now = live += bytes;
+    for (int64_t highest = peak.load();
+         highest < now && !peak.compare_exchange_weak(highest, now);) {
+    }
+  }
+};
+
 // Before each piece of memory. As large as LibTorch's alignment, so that the memory behind it keeps that.
 struct alignas(c10::gAlignment) Header {
   int64_t bytes;
   int64_t watch;  // its number; memory of an earlier one is not this one's
+  Count* thread;  // who allocated it
   bool poison;
 };
 constexpr unsigned char kNan = 0xFF;
@@ -24,20 +36,23 @@ constexpr unsigned char kNan = 0xFF;
 std::atomic<int64_t> watches_begun = 0;
 std::atomic<int64_t> current = 0;  // the number of the watch that lives; 0: none
 std::atomic<bool> poisons = false;
-std::atomic<int64_t> live = 0, peak = 0;
+Count all;
 c10::Allocator* replaced = nullptr;
 
-void RaisePeak(int64_t bytes) {
-  int64_t highest = peak.load();
-  while (highest < bytes && !peak.compare_exchange_weak(highest, bytes)) {
-  }
+// Of this thread. Memory may outlive it: its count does too.
+Count& OfThread() {
+  thread_local Count* const count = new Count;
+  return *count;
 }
 
 void Free(void* memory) {
   if (memory == nullptr) return;
   Header* header = static_cast<Header*>(memory) - 1;
   if (header->poison) std::memset(memory, kNan, header->bytes);
-  if (header->watch != 0 && header->watch == current.load()) live -= header->bytes;
+  if (header->watch != 0 && header->watch == current.load()) {
+    all.live -= header->bytes;
+    header->thread->live -= header->bytes;
+  }
   c10::free_cpu(header);
 }
 
@@ -47,10 +62,13 @@ class WatchedAllocator final : public c10::Allocator {
     const c10::Device host(c10::kCPU);
     if (bytes == 0) return {nullptr, nullptr, Free, host};
     auto* header = static_cast<Header*>(c10::alloc_cpu(sizeof(Header) + bytes));
-    *header = {static_cast<int64_t>(bytes), current.load(), poisons.load()};
+    *header = {static_cast<int64_t>(bytes), current.load(), &OfThread(), poisons.load()};
     void* memory = header + 1;
     if (header->poison) std::memset(memory, kNan, bytes);
-    if (header->watch != 0) RaisePeak(live += header->bytes);
+    if (header->watch != 0) {
+      all.Add(header->bytes);
+      header->thread->Add(header->bytes);
+    }
     return {memory, memory, Free, host};
   }
   c10::DeleterFnPtr raw_deleter() const override { return Free; }
@@ -69,7 +87,7 @@ AllocatorWatch::AllocatorWatch() : AllocatorWatch(Options{}) {}
 
 AllocatorWatch::AllocatorWatch(const Options& options) {
   TORCH_CHECK(current.load() == 0, "another AllocatorWatch lives");
-  live = peak = 0;
+  all.live = all.peak = 0;
   poisons = options.poison;
   current = ++watches_begun;
   replaced = c10::GetCPUAllocator();
@@ -82,8 +100,12 @@ AllocatorWatch::~AllocatorWatch() {
   poisons = false;
 }
 
-int64_t AllocatorWatch::live_bytes() const { return live; }
-int64_t AllocatorWatch::peak_bytes() const { return peak; }
-void AllocatorWatch::ResetPeak() const { peak = live.load(); }
+int64_t AllocatorWatch::live_bytes() const { return all.live; }
+int64_t AllocatorWatch::peak_bytes() const { return all.peak; }
+void AllocatorWatch::ResetPeak() const { all.peak = all.live.load(); }
+
+int64_t AllocatorWatch::thread_live_bytes() const { return OfThread().live; }
+int64_t AllocatorWatch::thread_peak_bytes() const { return OfThread().peak; }
+void AllocatorWatch::ResetThreadPeak() const { OfThread().peak = OfThread().live.load(); }
 
 }  // namespace moonring::testing

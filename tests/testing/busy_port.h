@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <ctime>
+#include <random>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -32,8 +34,23 @@ class BusyPort {
   int fd_, port_ = 0;
 };
 
-// One that was free a moment ago.
-inline std::string FreePort() { return BusyPort().port(); }
+// One that was free a moment ago, below those that the kernel gives to connections of other tests
+// meanwhile (from 32768 on).
+inline std::string FreePort() {
+  static std::mt19937 random(static_cast<unsigned>(getpid()) * 2654435761u +
+                             static_cast<unsigned>(time(nullptr)));
+  while (true) {
+    const int port = std::uniform_int_distribution<int>(20000, 32000)(random);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+    close(fd);
+    if (free) return std::to_string(port);
+  }
+}
 
 }  // namespace moonring::testing
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -21,6 +22,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPause = std::chrono::milliseconds(10);
+
+// When a process is taken to hang: a little before Bazel ends the test, which would say nothing of
+// it.
+bool TimeIsOver() {
+  static const Clock::time_point end = [] {
+    const char* limit = std::getenv("TEST_TIMEOUT");  // seconds
+    const std::chrono::seconds seconds(limit != nullptr ? std::max(std::atoi(limit), 60) : 3600);
+    return Clock::now() + seconds - std::chrono::seconds(30);
+  }();
+  return Clock::now() > end;
+}
 
 // Tests run in the main repository's folder of their runfiles.
 const std::string& Host() {
@@ -74,7 +86,8 @@ std::string CommandResult::Describe() const {
   return (timed_out ? std::string("timed out") : "exit code " + std::to_string(exit_code)) + "\n--- stdout\n" + out + "--- stderr\n" + err + "---\n";
 }
 
-Command::Command(CommandOptions options) : end_(Clock::now() + options.limit) {
+Command::Command(CommandOptions options) {
+  TimeIsOver();  // counts from the first command
   int input[2], out[2], err[2];
   if (pipe2(input, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) throw std::runtime_error(std::strerror(errno));
   Host();
@@ -124,7 +137,7 @@ std::vector<pid_t> Command::Children() const {
 }
 
 bool Command::WaitForOutput(const std::string& text) {
-  for (; Clock::now() < end_; std::this_thread::sleep_for(kPause)) {
+  for (; !TimeIsOver(); std::this_thread::sleep_for(kPause)) {
     const bool alive = Alive(pid_);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -140,7 +153,7 @@ void Command::Signal(int signal) const { kill(pid_, signal); }
 CommandResult Command::Wait() {
   CommandResult result;
   while (waitpid(pid_, &status_, WNOHANG) == 0) {
-    if (Clock::now() > end_) {
+    if (TimeIsOver()) {
       result.timed_out = true;
       kill(-pid_, SIGKILL);
       waitpid(pid_, &status_, 0);
@@ -161,6 +174,14 @@ CommandResult Command::Wait() {
 CommandResult RunMoonring(CommandOptions options) { return Command(std::move(options)).Wait(); }
 
 CommandResult RunMoonring(std::vector<std::string> arguments) { return RunMoonring(CommandOptions{.arguments = std::move(arguments)}); }
+
+bool Await(const std::function<bool()>& condition) {
+  while (!condition()) {
+    if (TimeIsOver()) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
+}
 
 bool Alive(pid_t pid) {
   pid_t parent = 0;

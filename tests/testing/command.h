@@ -1,15 +1,18 @@
 #ifndef MOONRING_TESTS_TESTING_COMMAND_H_
 #define MOONRING_TESTS_TESTING_COMMAND_H_
 
-// The host, //:moonring, run as its users run it: a process of its own, with arguments, an environment and a stdin.
+// The host, //:moonring, run as its users run it: a process of its own, with arguments, an
+// environment and a stdin.
 //
-// A test that uses it has "//:moonring" among its data. The process leads a group of its own, which is killed at the time
-// limit, so that a hang is a failure and leaves nothing behind.
+// A test that uses it has "//:moonring" among its data. The process leads a group of its own. There
+// is one time limit, the test's own (Bazel's TEST_TIMEOUT): a little before it the group is killed,
+// so that a hang is a failure that shows what was said, and leaves nothing behind. How fast the
+// machine is matters to nothing else.
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -23,7 +26,6 @@ struct CommandOptions {
   std::map<std::string, std::string> environment;  // besides this process's own, without torchrun's and Slurm's variables
   std::string folder;                              // to run in; "": this one
   std::string input;                               // stdin; at most what a pipe holds
-  std::chrono::seconds limit{60};
   int64_t largest_file = 0;  // bytes, beyond which a write fails as on a full disk; 0: none
 };
 
@@ -44,14 +46,14 @@ class Command {
 
   pid_t pid() const { return pid_; }
   std::vector<pid_t> Children() const;          // in the order of their start
-  bool WaitForOutput(const std::string& text);  // on stdout or stderr; false where it ended without, or at the limit
+  bool WaitForOutput(
+      const std::string& text);  // on stdout or stderr; false where it ended without, or hangs
   void Signal(int signal) const;
   CommandResult Wait();  // once
 
  private:
   void Drain(int fd, std::string* text);
 
-  std::chrono::steady_clock::time_point end_;
   pid_t pid_ = -1;
   int status_ = 0;
   bool ended_ = false;
@@ -64,6 +66,9 @@ CommandResult RunMoonring(CommandOptions options);
 CommandResult RunMoonring(std::vector<std::string> arguments);
 
 bool Alive(pid_t pid);  // a zombie is not
+
+// Waits until `condition` holds; false where it does not before the test's time is over.
+bool Await(const std::function<bool()>& condition);
 
 }  // namespace moonring::testing
 

@@ -14,7 +14,7 @@
 namespace moonring::testing {
 namespace {
 
-constexpr absl::Duration kDeadline = absl::Seconds(60);
+constexpr absl::Duration kDeadline = absl::Minutes(10);
 
 void OnThreads(int ranks, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;

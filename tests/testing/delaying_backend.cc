@@ -85,13 +85,13 @@ c10::intrusive_ptr<Work> DelayingBackend::barrier(const c10d::BarrierOptions& op
 }
 
 DelayedGroup ConnectDelayed(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, uint32_t seed) {
-  const auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(60));
+  const auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::minutes(10));
   options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")};
   options->threads = 1;
   auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
   auto backend = c10::make_intrusive<DelayingBackend>(std::move(gloo), seed);
   auto group = std::make_shared<comm::Group>();
-  *group = {.name = "delayed", .rank = rank, .size = size, .deadline = absl::Seconds(60), .cpu = backend, .cuda = nullptr, .liveness = nullptr, .broken = {}};
+  *group = {.name = "delayed", .rank = rank, .size = size, .deadline = absl::Minutes(10), .cpu = backend, .cuda = nullptr, .liveness = nullptr, .broken = {}};
   return {std::make_shared<comm::Communicator>(std::move(group)), std::move(backend)};
 }
 

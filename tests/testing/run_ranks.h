@@ -9,8 +9,9 @@
 //     EXPECT_EQ(t[0].item<float>(), 4);
 //   });
 //
-// Failures of gtest in any rank are failures of the test, each with its rank. A rank that throws or leaves by a fatal
-// failure ends the others' calls, so nothing hangs: the first cause is reported first.
+// Failures of gtest in any rank are failures of the test, each with its rank. A rank that throws or
+// leaves by a fatal failure ends the others' calls, so nothing hangs: the first cause is reported
+// first. `deadline` is a call's; connecting takes as many tries as it needs.
 
 #include <functional>
 #include <memory>
@@ -21,7 +22,8 @@
 namespace moonring::testing {
 
 // Runs `body` once a rank. Each thread has one intra-op thread, as a rank's process of its own would under OMP_NUM_THREADS=1.
-void RunRanks(int ranks, const std::function<void(std::shared_ptr<comm::World>)>& body, absl::Duration deadline = absl::Seconds(60));
+void RunRanks(int ranks, const std::function<void(std::shared_ptr<comm::World>)>& body,
+              absl::Duration deadline = absl::Minutes(10));
 
 }  // namespace moonring::testing
 

@@ -130,7 +130,8 @@ TEST_F(CheckpointManifestTest, RanksMeetInTheFolder) {
   fs::create_directories(Final());
   folder_.Write("checkpoint-7/older", "of another run");
   CheckpointPublisher first({.draft = Draft(), .folder = Final(), .names = {"model.safetensors", "empty"}, .step = 7, .rank = 0, .ranks = 2});
-  absl::SleepFor(absl::Milliseconds(100));
+  while (!fs::exists(Draft() + "/sealed-0.json"))
+    absl::SleepFor(absl::Milliseconds(1));  // its own part is done
   EXPECT_FALSE(first.done());
   CheckpointPublisher second({.draft = Draft(), .folder = Final(), .names = {"states-1"}, .step = 7, .rank = 1, .ranks = 2});
   EXPECT_OK(second.result());
@@ -153,9 +154,15 @@ TEST_F(CheckpointManifestTest, ADeadRankIsNotWaitedForLong) {
   const CheckpointPublisher patient(
       {.draft = Draft(), .folder = Final(), .names = {"empty"}, .step = 7, .rank = 0, .ranks = 2, .patience = absl::Milliseconds(200)});
   EXPECT_THAT(patient.result(), StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("rank 1's files did not reach the disk")));
-  const absl::Time begin = absl::Now();
-  { const CheckpointPublisher left({.draft = Draft(), .folder = Final(), .names = {"empty"}, .step = 7, .rank = 0, .ranks = 2}); }
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(30));  // two, on a machine that has time
+  {  // with all the patience there is, and still it ends
+    const CheckpointPublisher left({.draft = Draft(),
+                                    .folder = Final(),
+                                    .names = {"empty"},
+                                    .step = 7,
+                                    .rank = 0,
+                                    .ranks = 2,
+                                    .patience = absl::InfiniteDuration()});
+  }
   EXPECT_FALSE(fs::exists(Final()));
 }
 

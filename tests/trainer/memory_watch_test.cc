@@ -23,7 +23,11 @@ constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kBig = 128 * kMiB;
 constexpr int64_t kSlack = 2 * kMiB;  // what the kernel has not counted yet, and what else the process does
 
-void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(60)); }
+// Until the watch has seen what there is now.
+void LetItLook(const MemoryWatch& watch) {
+  for (const int64_t before = watch.looks(); watch.looks() < before + 2;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
 
 at::Tensor Touched(int64_t bytes) { return at::ones({bytes}, at::kByte); }
 
@@ -47,12 +51,12 @@ TEST(MemoryWatch, KeepsThePeakThatCameAndWentAndItsParts) {
   {
     const MemoryScope scope(MemoryPart::kLogits);
     const at::Tensor logits = Touched(kBig);
-    Pause();
+    LetItLook(watch);
   }
   {
     const MemoryScope scope(MemoryPart::kAttention);
     const at::Tensor attention = Touched(kBig / 2);
-    Pause();
+    LetItLook(watch);
   }
   const MemoryWatch::Peak peak = watch.peak(5000);
   EXPECT_NEAR(peak.kernel, kBig, kSlack);
@@ -68,7 +72,7 @@ TEST(MemoryWatch, WhatMallocGaveOtherwiseIsData) {
   MemoryWatch watch(ReadMemory(0), std::chrono::milliseconds(1));
   {
     const std::vector<char> text(kBig, 1);
-    Pause();
+    LetItLook(watch);
   }
   const MemorySample moment = watch.peak(0).moment;
   EXPECT_NEAR(moment.data, kBig, kSlack);
@@ -80,8 +84,9 @@ TEST(MemoryWatch, TakesThePeakSinceTheLastTime) {
   const int64_t before = AnonymousBytes();
   {
     const at::Tensor tensor = Touched(kBig);
-    Pause();
+    LetItLook(watch);
   }
+  LetItLook(watch);  // a look that began before does not end after
   EXPECT_GE(watch.TakeKernelPeak(), before + kBig - kSlack);
   EXPECT_LE(watch.TakeKernelPeak(), before + kBig / 2);
   EXPECT_NEAR(watch.peak(0).kernel, kBig, kSlack) << "of the whole time";
@@ -94,12 +99,12 @@ TEST(MemoryWatch, AmongMomentsThatAreAlikeToTheKernelTheOneWithTheMostInUse) {
   {
     const MemoryScope scope(MemoryPart::kGradients);
     const at::Tensor comes = Touched(kMiB);
-    Pause();
+    LetItLook(watch);
   }
   // To the kernel a little more, though less is in use: pages that no allocator knows of.
   auto* pages = static_cast<char*>(mmap(nullptr, 2 * kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   std::memset(pages, 1, 2 * kMiB);
-  Pause();
+  LetItLook(watch);
   munmap(pages, 2 * kMiB);
   EXPECT_EQ(watch.peak(0).moment.tensors[MemoryPart::kGradients], kMiB);
 }

@@ -2,7 +2,6 @@
 #include "data/tokenizer/bpe.h"
 
 #include <algorithm>
-#include <chrono>
 #include <random>
 #include <string>
 #include <vector>
@@ -178,16 +177,15 @@ TEST(Bpe, RefusesBadVocabularies) {
   EXPECT_THAT(Bpe::Create(options), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("unk_token \"?\" is not in the vocabulary")));
 }
 
+// Measured 0.3 s for both passes. A quadratic merge of 2^20 bytes takes an hour: longer than the
+// test's limit.
 TEST(Bpe, ALongWordTakesNoQuadraticTime) {
   std::mt19937 random(2);
   const Toy toy = RandomToy(random, 60);
   ASSERT_OK_AND_ASSIGN(const auto bpe, Bpe::Create(toy.Options()));
   std::string word(1 << 20, 'a');
   for (char& c : word) c = static_cast<char>('a' + random() % 4);
-  const auto begin = std::chrono::steady_clock::now();
   const std::vector<int32_t> ids = Encoded(*bpe, word);
-  // Measured 0.3 s for both passes; a quadratic merge of 2^20 bytes takes an hour. Generous for sanitizers and busy machines.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
   size_t bytes = 0;
   for (const int32_t id : ids) bytes += bpe->TokenOf(id)->size();
   EXPECT_EQ(bytes, word.size());
@@ -202,9 +200,7 @@ TEST(Bpe, ALongTextTakesNoQuadraticTime) {
   ASSERT_OK_AND_ASSIGN(const auto bpe, Bpe::Create(options));
   std::string text(1 << 20, 'a');
   for (char& c : text) c = static_cast<char>('a' + random() % 4);
-  const auto begin = std::chrono::steady_clock::now();
   const std::vector<int32_t> ids = Encoded(*bpe, text);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));  // as above
   ASSERT_OK_AND_ASSIGN(const auto bytes, Bpe::Create(toy.Options()));
   EXPECT_EQ(ids, Encoded(*bytes, text));
 }

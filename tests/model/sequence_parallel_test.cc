@@ -1,0 +1,188 @@
+// A whole model on ranks that share each sequence, against what no collective has a part in: finite
+// differences, fp64, one rank, the documents one by one. Tolerances are rule 5's of the design.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/model/model_on_ranks.h"
+#include "tests/model/small_config.h"
+#include "tests/testing/all_close.h"
+#include "tests/testing/connected_ranks.h"
+
+namespace moonring::model {
+namespace {
+
+using ::moonring::testing::ConnectedRanks;
+using ::moonring::testing::RelativeError;
+using ::moonring::testing::RelativeErrorOf;
+
+const TransformerOptions kFp64{.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble}, kFp32{},
+    kBf16{.matmul_dtype = at::kBFloat16};
+constexpr const char* kStrategies[] = {"ulysses",    "ring", "zigzag-ring",
+                                       "all-gather", "usp",  "double-ring"};
+
+ModelConfig Config(int64_t layers) {
+  return testing::ParsedConfig(testing::SmallJson({{"vocab_size", 61},
+                                                   {"hidden_size", 32},
+                                                   {"intermediate_size", 64},
+                                                   {"num_hidden_layers", layers}}));
+}
+
+// Connections by number of ranks, for all tests.
+std::map<int, std::unique_ptr<ConnectedRanks>>& Connections() {
+  static auto* const connections = new std::map<int, std::unique_ptr<ConnectedRanks>>;
+  return *connections;
+}
+
+ConnectedRanks& Ranks(int ranks) {
+  auto& found = Connections()[ranks];
+  if (found == nullptr) found = std::make_unique<ConnectedRanks>(ranks);
+  return *found;
+}
+
+class SequenceParallelTest : public ::testing::Test {
+ protected:
+  static void TearDownTestSuite() { Connections().clear(); }
+};
+
+// A model, its weights and documents, of which each run takes what it needs.
+struct Setting {
+  ModelConfig config;
+  comm::Parameters weights = RandomWeights(config);
+  Documents documents;
+
+  Answer On(int ranks, const std::string& strategy, const TransformerOptions& options) const {
+    return RunOn(Ranks(ranks), strategy, FromWeights(config, weights, options), documents,
+                 documents.targets());
+  }
+  Answer OnOne(const TransformerOptions& options) const { return On(1, "dense", options); }
+};
+
+Setting Make(int64_t layers, std::vector<int64_t> lengths) {
+  Setting setting{.config = Config(layers)};
+  setting.documents = RandomDocuments(std::move(lengths), setting.config.vocab_size);
+  return setting;
+}
+
+// Along a random direction of each weight: central differences are known to h^2 L'''/6 + 1e-16 L/h,
+// about 1e-9.
+TEST_F(SequenceParallelTest, GradientsEqualFiniteDifferencesOnTwoRanks) {
+  const Setting setting = Make(2, {130, 1, 77});
+  constexpr double kStep = 1e-5;
+  for (const char* strategy : {"ulysses", "zigzag-ring", "all-gather"}) {
+    const Answer answer = setting.On(2, strategy, kFp64);
+    for (const auto& weight : setting.weights) {
+      const at::Tensor direction = at::randn_like(weight->weight()),
+                       kept = weight->weight().clone();
+      const auto loss = [&](double step) {
+        weight->weight().copy_(kept + direction * step);
+        return setting.On(2, strategy, kFp64).loss /
+               static_cast<double>(setting.documents.targets());
+      };
+      const double difference = (loss(kStep) - loss(-kStep)) / (2 * kStep);
+      weight->weight().copy_(kept);
+      const double gradient =
+          (answer.gradients.at(weight->name()) * direction).sum().item<double>();
+      EXPECT_NEAR(difference, gradient, 1e-7 * std::max(1.0, std::fabs(gradient)))
+          << strategy << ", " << weight->name();
+    }
+  }
+}
+
+// Deep enough that an error a layer would show, and documents that all of eight ranks share.
+TEST_F(SequenceParallelTest, TwentyFourLayersAgreeWithFp64) {
+  const Setting setting = Make(24, {700, 65, 1, 200});
+  const Answer exact = setting.OnOne(kFp64), alone = setting.OnOne(kFp32);
+  double worst_fp64 = 0, worst_fp32 = 0, worst_ratio = 0;
+  for (const int ranks : {2, 4, 8}) {
+    for (const char* strategy : {"ulysses", "zigzag-ring", "all-gather"}) {
+      SCOPED_TRACE(std::string(strategy) + " on " + std::to_string(ranks));
+      const Answer fp64 = setting.On(ranks, strategy, kFp64),
+                   fp32 = setting.On(ranks, strategy, kFp32);
+      EXPECT_NEAR(fp64.loss, exact.loss, 1e-12 * exact.loss);
+      EXPECT_NEAR(fp32.loss, exact.loss, 1e-6 * exact.loss);
+      for (const auto& [name, want] : exact.gradients) {
+        EXPECT_TRUE(RelativeError(fp64.gradients.at(name), want, 1e-10)) << name;
+        const double of_one = RelativeErrorOf(alone.gradients.at(name), want),
+                     of_ranks = RelativeErrorOf(fp32.gradients.at(name), want);
+        EXPECT_LE(of_ranks, 2 * of_one) << name;
+        worst_fp64 = std::max(worst_fp64, RelativeErrorOf(fp64.gradients.at(name), want));
+        worst_fp32 = std::max(worst_fp32, of_ranks),
+        worst_ratio = std::max(worst_ratio, of_ranks / of_one);
+      }
+    }
+  }
+  std::printf("worst of a tensor's gradient: fp64 %.1e; fp32 %.1e, %.2f times one rank's\n",
+              worst_fp64, worst_fp32, worst_ratio);
+}
+
+// bf16: at most twice (the last hidden states) and three times (gradients) the error that one rank
+// has, both against fp32.
+TEST_F(SequenceParallelTest, Bf16IsAsExactAsOnOneRank) {
+  const Setting setting = Make(4, {520, 64, 1, 200});
+  const Answer want = setting.OnOne(kFp32), alone = setting.OnOne(kBf16);
+  double worst_output = 0, worst_gradient = 0;
+  for (const int ranks : {2, 4}) {
+    for (const char* strategy : kStrategies) {
+      if (ranks == 2 && (strategy == std::string("usp") || strategy == std::string("double-ring")))
+        continue;
+      SCOPED_TRACE(std::string(strategy) + " on " + std::to_string(ranks));
+      const Answer got = setting.On(ranks, strategy, kBf16);
+      const double output = RelativeErrorOf(got.hidden_TD, want.hidden_TD) /
+                            RelativeErrorOf(alone.hidden_TD, want.hidden_TD);
+      EXPECT_LE(output, 2);
+      worst_output = std::max(worst_output, output);
+      for (const auto& [name, gradient] : want.gradients) {
+        const double ratio = RelativeErrorOf(got.gradients.at(name), gradient) /
+                             RelativeErrorOf(alone.gradients.at(name), gradient);
+        EXPECT_LE(ratio, 3) << name;
+        worst_gradient = std::max(worst_gradient, ratio);
+      }
+    }
+  }
+  std::printf("bf16's error, of one rank's: outputs %.2f, gradients %.2f\n", worst_output,
+              worst_gradient);
+}
+
+// What a document gives does not depend on its neighbours in the pack, nor on how either is cut.
+TEST_F(SequenceParallelTest, APackGivesWhatItsDocumentsGiveOneByOne) {
+  const Setting setting = Make(3, {130, 1, 77, 0, 400, 64});
+  for (const int ranks : {1, 2, 4}) {
+    for (const char* strategy : kStrategies) {
+      if (ranks == 1 && strategy != std::string("ring")) continue;
+      SCOPED_TRACE(std::string(strategy) + " on " + std::to_string(ranks));
+      const Answer pack = ranks == 1 ? setting.OnOne(kFp64) : setting.On(ranks, strategy, kFp64);
+      Answer sum;
+      int64_t begin = 0;
+      for (size_t d = 0; d < setting.documents.lengths.size(); ++d) {
+        const int64_t length = setting.documents.lengths[d];
+        if (length == 0) continue;
+        const Answer alone = RunOn(Ranks(ranks), ranks == 1 ? "dense" : strategy,
+                                   FromWeights(setting.config, setting.weights, kFp64),
+                                   setting.documents.Alone(d), setting.documents.targets());
+        EXPECT_TRUE(RelativeError(pack.hidden_TD.narrow(0, begin, length), alone.hidden_TD, 1e-12))
+            << "document " << d;
+        begin += length;
+        sum.loss += alone.loss;
+        for (const auto& [name, gradient] : alone.gradients) {
+          at::Tensor& total = sum.gradients[name];
+          total = total.defined() ? total + gradient : gradient;
+        }
+      }
+      EXPECT_NEAR(pack.loss, sum.loss, 1e-12 * sum.loss);
+      for (const auto& [name, gradient] : sum.gradients)
+        EXPECT_TRUE(RelativeError(pack.gradients.at(name), gradient, 1e-10)) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace moonring::model
