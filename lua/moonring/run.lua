@@ -167,7 +167,7 @@ end
 --- The checkpoints of a run. `save`: a function that writes one to a folder and returns the names of this rank's own files; `say`: a function that logs a line.
 function run.checkpoints(c, mesh, save, say)
   local judges = c.load_best_model_at_end or c.metric_for_best_model or c.early_stopping_steps or c.save_strategy == "best"
-  return checkpoints.new { dir = c.output_dir, limit = c.save_total_limit, mesh = mesh, save = save, say = say, metric = judges and (c.metric_for_best_model or "loss"),
+  return checkpoints.new { dir = c.output_dir, limit = c.save_total_limit, mesh = mesh, save = save, say = say, metric = judges and (c.metric_for_best_model or "loss") or nil,
     greater = c.greater_is_better }
 end
 

@@ -20,7 +20,7 @@ class FewThreadsTest : public Workplace {
 
   CommandResult Train(int threads, std::vector<std::string> options) const {
     options.insert(options.end(), {"train", "config.yaml"});
-    CommandOptions command = Options(std::move(options), 300);
+    CommandOptions command = Options(std::move(options));
     command.environment["LD_PRELOAD"] =
         std::filesystem::absolute(Runfile("tests/testing/libfew_threads.so"));
     command.environment["FEW_THREADS"] = std::to_string(threads);

@@ -89,7 +89,7 @@ TEST_F(IdleStepsTest, WithoutALabelInThem) {
   for (const Words& stage : stages) {
     SCOPED_TRACE(stage[0]);
     const std::string out = stage[0].substr(6);
-    ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("labels", out, stage), 120), out, kAlone);
+    ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("labels", out, stage)), out, kAlone);
   }
 }
 
@@ -98,12 +98,12 @@ TEST_F(IdleStepsTest, OverSeveralRanks) {
   const Words stage = {"stage=sft", "dataset=talks"};
   Words ring = stage;
   ring.push_back("sequence_parallel_size=2");
-  ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("labels", "ring", ring), 120), "ring", kAlone);
+  ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("labels", "ring", ring)), "ring", kAlone);
   Words zero = {"-n", "2"};
   for (const std::string& word : CommandOf("labels", "zero", stage)) zero.push_back(word);
   zero.push_back("zero_stage=3");
   zero.push_back("per_device_train_batch_size=1");
-  ExpectStepsTwoAndThreeAreLeftOut(Run(zero, 120), "zero", "states-00002-of-00002.safetensors");
+  ExpectStepsTwoAndThreeAreLeftOut(Run(zero), "zero", "states-00002-of-00002.safetensors");
 }
 
 // What pairs and judged answers are counted by: a reward model learns of rows without labels too.
@@ -114,7 +114,7 @@ TEST_F(IdleStepsTest, WithoutARowInThem) {
   for (const Words& stage : stages) {
     SCOPED_TRACE(stage[0]);
     const std::string out = stage[0].substr(6);
-    ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("rows", out, stage), 120), out, kAlone);
+    ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("rows", out, stage)), out, kAlone);
   }
 }
 
@@ -123,7 +123,7 @@ TEST_F(IdleStepsTest, WithoutARowInThem) {
 TEST_F(IdleStepsTest, AreNoReasonToStop) {
   const Words more = {"stage=sft", "dataset=talks", "on_nonfinite=skip", "max_steps=14",
                       "save_strategy=no"};
-  ASSERT_THAT(Run(CommandOf("labels", "out", more, 13), 120), Succeeds());
+  ASSERT_THAT(Run(CommandOf("labels", "out", more, 13)), Succeeds());
   EXPECT_EQ(StepLine("out", 14).at("skipped_steps"), 12);
   EXPECT_TRUE(StepLine("out", 14).contains("loss"));
 }

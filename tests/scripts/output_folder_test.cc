@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 class OutputFolderTest : public ResumedRuns {};
 
 TEST_F(OutputFolderTest, IsOneRunsAtATime) {
-  Command first(Options(CommandOf("out", {"max_steps=1000000", "save_strategy=no"}), 300));
+  Command first(Options(CommandOf("out", {"max_steps=1000000", "save_strategy=no"})));
   ASSERT_TRUE(first.WaitForOutput("step 2/")) << first.Wait().Describe();
   char host[256] = {};
   gethostname(host, sizeof(host) - 1);

@@ -51,7 +51,7 @@ class OwnObjectiveTest : public Workplace {
                         "ddp_timeout=60"};
     words.insert(words.end(), keys.begin(), keys.end());
     words.insert(words.end(), more.begin(), more.end());
-    return Run(words, 120);
+    return Run(words);
   }
 };
 

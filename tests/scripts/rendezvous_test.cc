@@ -100,7 +100,7 @@ class RendezvousTest : public Workplace {
                                               const std::vector<Environment>& of_rank) const {
     std::vector<std::unique_ptr<Command>> ranks;
     for (size_t rank = 0; rank < of_rank.size(); ++rank) {
-      CommandOptions options = Options({"meet.lua"}, 120);
+      CommandOptions options = Options({"meet.lua"});
       options.environment.merge(Environment{{"RANK", std::to_string(rank)},
                                             {"WORLD_SIZE", std::to_string(of_rank.size())},
                                             {"MASTER_ADDR", address},
@@ -117,7 +117,7 @@ class RendezvousTest : public Workplace {
 
 TEST_F(RendezvousTest, TheLaunchersRanksHaveNoPortThatAnybodyGetsInto) {
   const BusyPort busy;
-  CommandOptions options = Options({"-n", "3", "meet.lua"}, 120);
+  CommandOptions options = Options({"-n", "3", "meet.lua"});
   // Of somebody else's run; a launcher on one machine needs none.
   options.environment.merge(Environment{{"MASTER_ADDR", "0.0.0.0"}, {"MASTER_PORT", busy.port()}});
   Command command(options);

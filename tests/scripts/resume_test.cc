@@ -309,7 +309,7 @@ TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
 TEST_F(ResumeTest, AWhollyFullDiskEndsNoTraining) {
   constexpr int64_t kRoom = int64_t{1} << 40;
   CommandOptions options =
-      Options(CommandOf("out", {"max_steps=1000000", "save_steps=5", "save_total_limit=2"}), 300);
+      Options(CommandOf("out", {"max_steps=1000000", "save_steps=5", "save_total_limit=2"}));
   options.largest_file = kRoom;
   Command command(options);
   const auto set_room = [&](int64_t bytes) {

@@ -26,7 +26,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int kSeconds = 300;  // for a hang
 
 enum class To { kStarted, kRank, kGroup };
 
@@ -67,7 +66,7 @@ class SignalsTest : public ResumedRuns, public ::testing::WithParamInterface<Way
     std::vector<std::unique_ptr<Command>> commands;
     const std::string port = way.processes > 1 ? FreePort() : "";
     for (int rank = 0; rank < way.processes; ++rank) {
-      CommandOptions options = Options(words, kSeconds);
+      CommandOptions options = Options(words);
       if (way.processes > 1) {
         options.environment.merge(
             std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
@@ -178,7 +177,7 @@ TEST_F(ResumedRuns, WithoutARunToSaveTheyEndAtOnce) {
   for (const char* kind : {"never", "released"}) {
     for (const Words& options : {Words{}, Words{"-n", "2"}}) {
       for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
-        Command command(Options(options + Words{"caught.lua", kind}, kSeconds));
+        Command command(Options(options + Words{"caught.lua", kind}));
         ASSERT_TRUE(command.WaitForOutput("ready"));
         command.Signal(signal);
         const CommandResult result = command.Wait();
