@@ -111,8 +111,8 @@ local function go(entry)
   local steps = entry.documents and { next = function() return #result.steps < c.max_steps and own_step(entry, c) or nil end } or run.steps(c, train, mesh, counts)
   for step, k in moonring.count(steps) do
     if k > 1 then states:clear_gradients() end
-    local loss, metrics = runtime:backward(step, k)
-    result.steps[k] = { loss = loss, metrics = metrics, grad_norm = norm_of(states) }
+    local loss, metrics = runtime:backward(step, k) -- nothing, where there is nothing to learn
+    result.steps[k] = { loss = loss or 0, metrics = metrics or {}, grad_norm = norm_of(states) }
     if k < c.max_steps or entry.save then
       optimizer:step(c.learning_rate)
       states:publish()

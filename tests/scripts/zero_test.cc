@@ -65,7 +65,9 @@ class ZeroTest : public InvarianceTest {
     return ReadSafetensors(Path(out + file));
   }
 
-  // 1e-6 of each weight. A tensor that began at 0 is a few updates, each by a gradient of fp32's precision and not by the weight's: `began_at_0`.
+  // 1e-6 of each tensor, and for one element 1 % of what five steps of AdamW at 1e-4 can move it: where its gradient is
+  // near 0, rounding has a say in which way they go. A tensor that began at 0 is a few updates, each by a gradient of
+  // fp32's precision and not by the weight's: `began_at_0`.
   static void ExpectSame(const StoredTensors& ours, const StoredTensors& plain, bool began_at_0 = false) {
     ASSERT_FALSE(plain.empty());
     ASSERT_EQ(ours.size(), plain.size());
@@ -76,7 +78,7 @@ class ZeroTest : public InvarianceTest {
       for (size_t i = 0; i < tensor.values.size(); ++i) absolute = std::max<double>(absolute, std::fabs(ours.at(name).values[i] - tensor.values[i]));
     }
     EXPECT_LE(relative, began_at_0 ? 1e-5 : 1e-6);
-    EXPECT_LE(absolute, 1e-6);
+    EXPECT_LE(absolute, 5e-6);
     std::printf("  relative %.1e, absolute %.1e\n", relative, absolute);
   }
 };
