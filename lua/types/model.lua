@@ -88,7 +88,7 @@ function model.device(asked) end
 --- computes: "memory" is where they were made, so cpu moves nothing on the CPU. The rule by which
 --- `load` acts. Errors: INVALID_ARGUMENT for another word, and for disk on a device that is not the
 --- CPU.
----@param offload "cpu" | "disk" | nil
+---@param offload? "cpu" | "disk"
 ---@param device "cpu" | "cuda"
 ---@return "memory" | "host" | "disk"
 function model.activation_place(offload, device) end

@@ -133,7 +133,7 @@ TEST_F(CommandsTest, InspectAConfiguration) {
   const CommandResult alone = Run({"inspect", "alone/config.json"});
   ASSERT_THAT(alone, Succeeds());
   EXPECT_THAT(alone.out,
-              AllOf(StartsWith("alone/config.json\nfamily       llama"),
+              AllOf(StartsWith("alone/config.json\nfamily       Llama"),
                     HasSubstr("\nweights      none are here: this is a configuration alone")));
   for (const char* part : {"\nshape ", "\ncontext ", "\nparameters ", "\nto train "}) {
     const size_t from = whole.find(part);
