@@ -24,8 +24,9 @@ local function check_value(name, key, value, wanted)
 end
 
 --- Checks the table that the function `name` was given, and returns it ({} for nil). `known`: each
--- option's type, as type() says it, or "any"; with a "?" at its end it may be absent. A name that
--- begins with an underscore is whoever's made the table, and is left alone.
+-- option's type, as type() says it, or "any"; with a "?" at its end it may be absent, or false, as
+-- `a and b` leaves it. A name that begins with an underscore is whoever's made the table, and is
+-- left alone.
 function options.check(name, given, known)
   if given == nil then given = {} end
   if type(given) ~= "table" then
@@ -33,8 +34,9 @@ function options.check(name, given, known)
   end
   local names = names_of(known)
   for key, value in pairs(given) do
-    if known[key] then
-      check_value(name, key, value, (known[key]:gsub("%?$", "")))
+    local wanted, optional = (known[key] or ""):match "^(%a+)(%??)$"
+    if wanted then
+      if value or optional == "" then check_value(name, key, value, wanted) end
     elseif type(key) ~= "string" or key:sub(1, 1) ~= "_" then
       local near = system.did_you_mean(tostring(key), names)
       options.refuse(name, "unknown option '", tostring(key), "'", near, "; known: ",

@@ -1,7 +1,9 @@
 // Scripts of a user's own: what is refused, with its place and the calls that led there; weights
 // that they write; the ranks that they start.
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/scripts/workplace.h"
@@ -21,7 +23,18 @@ class OwnScriptsTest : public Workplace {
 
   // mine.lua: a model of its own, a sequence, and then `text`.
   CommandResult RunScript(const std::string& text, std::vector<std::string> options = {}) const {
-    Write("mine.lua", R"lua(
+    Write("mine.lua", kBegin + text);
+    options.push_back("mine.lua");
+    return Run(std::move(options));
+  }
+  // "mine.lua:N" of a line of `text`, from 1.
+  static std::string Line(int line) {
+    const std::string begin = kBegin;
+    return "mine.lua:" + std::to_string(line + std::count(begin.begin(), begin.end(), '\n'));
+  }
+
+ private:
+  static constexpr char kBegin[] = R"lua(
       local moonring = require "moonring"
       local mesh = moonring.comm.mesh { sp = 1, deadline = 60 }
       local model = moonring.model.load(moonring.model.open "model")
@@ -46,10 +59,7 @@ class OwnScriptsTest : public Workplace {
         local found = not done and text:find(words, 1, true)
         assert(found, done and "nothing was refused; wanted: " .. words or text)
       end
-    )lua" + text);
-    options.push_back("mine.lua");
-    return Run(std::move(options));
-  }
+    )lua";
 };
 
 TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
@@ -98,50 +108,46 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
 }
 
 TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
-  const std::string fails = R"lua(
-    local function prepare(options)
-      local runtime = moonring.runtime.new(options)
-      return runtime -- not a tail call, which leaves no frame
-    end
-    prepare { mesh = mesh, model = model, attention = attention, objectve = own }
-  )lua";
-  CommandResult result = RunScript(fails);
+  CommandResult result = RunScript(
+      "local function prepare()\n"
+      "  parts.objectve = own\n"
+      "  local runtime = moonring.runtime.new(parts)\n"
+      "end\n"
+      "prepare()\n");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, StartsWith("moonring: mine.lua:28: runtime.new: INVALID_ARGUMENT: "
-                                     "unknown option 'objectve' (did you mean 'objective'?)"));
-  EXPECT_THAT(result.err, EndsWith("\n  mine.lua:31: in main chunk\n"));
-  EXPECT_THAT(result.err, Not(HasSubstr("moonring/")));  // none of Moonring's own frames
+  EXPECT_THAT(result.err, StartsWith("moonring: " + Line(3) +
+                                     ": runtime.new: INVALID_ARGUMENT: unknown option 'objectve' "
+                                     "(did you mean 'objective'?)"));
+  EXPECT_THAT(result.err, EndsWith("\n  " + Line(3) + ": in function 'prepare'\n  " + Line(5) +
+                                   ": in main chunk\n"));
+  EXPECT_THAT(result.err, Not(HasSubstr("moonring/")));  // none of Moonring's own functions
   result = RunScript("local function step() error { message = 'the disk is full' } end\nstep()\n");
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(result.err,
-            "moonring: the disk is full\n  mine.lua:26: in function 'step'\n  mine.lua:27: in main "
-            "chunk\n");
-  // In an objective that Moonring's runtime calls: the loss's line comes first, then who called the
-  // runtime.
-  result = RunScript(R"lua(
-    own.loss = function(_, log_probs)
-      local sum = log_probs:sum(1)
-      return sum
-    end
-    parts.objective = own
-    local batch = {}
-    function batch.hidden() return ids end
-    function batch.token_log_probs() return targets end
-    local function step() return (moonring.runtime.new(parts):loss(batch)) end
-    step()
-  )lua");
-  EXPECT_EQ(
-      result.err,
-      "moonring: mine.lua:28: Tensor:sum: INVALID_ARGUMENT: wanted no arguments, got 1 argument\n"
-      "  mine.lua:28: in function 'loss'\n  mine.lua:35: in function 'step'\n  mine.lua:36: in "
-      "main chunk\n");
-  // The sandbox shows no more of the host than that; a place that the message names already is not
-  // told again.
-  EXPECT_EQ(RunScript("error 'mine'", {"--sandbox"}).err, "moonring: mine.lua:26: mine\n");
+  EXPECT_EQ(result.err, "moonring: the disk is full\n  " + Line(1) + ": in function 'step'\n  " +
+                            Line(2) + ": in main chunk\n");
+  // In an objective that Moonring runs: the loss comes first, then who called the runtime.
+  result = RunScript(
+      "function own.loss(_, log_probs)\n"
+      "  local sum = log_probs:sum(1)\n"
+      "  return sum\n"
+      "end\n"
+      "parts.objective = own\n"
+      "local batch = {}\n"
+      "function batch.hidden() return ids end\n"
+      "function batch.token_log_probs() return targets end\n"
+      "local function step() return (moonring.runtime.new(parts):loss(batch)) end\n"
+      "step()\n");
+  EXPECT_EQ(result.err, "moonring: " + Line(2) +
+                            ": Tensor:sum: INVALID_ARGUMENT: wanted no arguments, got 1 argument\n"
+                            "  " +
+                            Line(2) + ": in function 'loss'\n  " + Line(9) +
+                            ": in function 'step'\n  " + Line(10) + ": in main chunk\n");
+  // The sandbox shows no more of the host than that; a place that the message names is said once.
+  result = RunScript("error 'mine'", {"--sandbox"});
+  EXPECT_EQ(result.err, "moonring: " + Line(1) + ": mine\n");
   result = RunScript("local function f() error 'mine' end\nf() return 1", {"--sandbox"});
-  EXPECT_EQ(result.err,
-            "moonring: mine.lua:26: mine\n  mine.lua:26: in function 'f'\n  mine.lua:27: in main "
-            "chunk\n");
+  EXPECT_EQ(result.err, "moonring: " + Line(1) + ": mine\n  " + Line(1) + ": in function 'f'\n  " +
+                            Line(2) + ": in main chunk\n");
 }
 
 TEST_F(OwnScriptsTest, AreToldWhatIsWrongWithTheirWordsInOneLine) {
@@ -201,19 +207,19 @@ TEST_F(OwnScriptsTest, WriteWeightsThatArePartedOverRanks) {
       if parameter:name() == "model.layers.1.mlp.down_proj.weight" then written = parameter end
     end
     local before, weight = loss(), written:weight()
+    local wanted = weight * 2
     if stage == 3 or (held and stage > 0) then
-      local done, why = pcall(weight.copy_, weight, weight * 2)
+      local done, why = pcall(weight.copy_, weight, wanted)
       assert(not done and why:find "is held elsewhere .* Parameter:copy_ writes it", why)
       local row = weight:select(0) -- nor into a part of the copy
       done = pcall(row.copy_, row, weight:select(1))
       assert(not done)
     end
-    local doubled = weight * 2 -- before the weight itself, which `weight` may be, is another
-    written:copy_(doubled)
+    written:copy_(wanted)
     local after = loss()
     assert(math.abs(after - before) > 1e-4, after)
     local leased = written:weight()
-    assert((leased - doubled):abs():sum():item() == 0, "what is leased is what was written")
+    assert((leased - wanted):abs():sum():item() == 0, "what is leased is what was written")
     moonring.trainer.sgd(states:parameters()):step(0) -- from the masters
     states:publish()
     assert(loss() == after, "the masters are what was written")
