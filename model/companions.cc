@@ -57,11 +57,12 @@ absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& folder) 
 
 absl::StatusOr<Companions> CompanionsIn(const std::string& folder) {
   Companions companions;
-  std::error_code error;
+  std::error_code error, ignored;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().native();
-    if (!IsCompanion(name) || !entry->is_regular_file()) continue;
+    // A pipe or a device is refused by who opens it.
+    if (!IsCompanion(name) || entry->is_directory(ignored)) continue;
     ASSIGN_OR_RETURN(const auto contents, MappedFile::Open(entry->path().native()));
     companions[name] = std::string(contents->bytes());
   }

@@ -234,7 +234,7 @@ TEST_F(Scripts, SayWhereAnErrorCameFrom) {
       Run("local function later() error('ABORTED: no number', 0) end\nlater() return 1").traceback,
       "\n  script.lua:1: in function 'later'\n  script.lua:2: in main chunk");
   EXPECT_EQ(Run("local function f(n) if n == 0 then error 'deep' end f(n - 1) return n end f(100)")
-                .traceback.substr(0, 60),
+                .traceback.substr(0, 64),
             "\n  script.lua:1: in function 'f'\n  script.lua:1: in function 'f'");
 }
 
