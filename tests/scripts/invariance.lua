@@ -112,7 +112,8 @@ local function go(entry)
   for step, k in moonring.count(steps) do
     if k > 1 then states:clear_gradients() end
     local loss, metrics = runtime:backward(step, k) -- nothing, where there is nothing to learn
-    result.steps[k] = { loss = loss or 0, metrics = metrics or {}, grad_norm = norm_of(states) }
+    result.steps[k] = { loss = loss or 0, metrics = metrics or {}, grad_norm = norm_of(states),
+      idle = loss == nil or nil }
     if k < c.max_steps or entry.save then
       optimizer:step(c.learning_rate)
       states:publish()
