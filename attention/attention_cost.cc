@@ -1,12 +1,13 @@
 #include "attention/attention_cost.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "attention/context_attention.h"
 #include "attention/context_plan.h"
+#include "attention/counted_places.h"
 #include "attention/head_split.h"
 #include "attention/tile_plan.h"
 
@@ -254,6 +255,33 @@ Traffic RankCost::backward() const { return Traffic(exchange_backward) += contex
 
 namespace {
 
+// The head places of a context trade: own sends p mine[own] x theirs[p] rows and heads of `unit`
+// bytes.
+struct Trade {
+  std::vector<int64_t> mine, theirs;
+  int64_t unit = 0;
+};
+
+// The exchange of every head place, from sums over all of them and over those of each machine.
+std::vector<Traffic> TradeTraffic(const Trade& trade, const std::vector<int>& machine_of) {
+  absl::flat_hash_map<int, int64_t> on_machine;
+  int64_t all_mine = 0, all_theirs = 0;
+  for (size_t p = 0; p < trade.mine.size(); ++p) {
+    all_mine += trade.mine[p];
+    all_theirs += trade.theirs[p];
+    on_machine[machine_of[p]] += trade.theirs[p];
+  }
+  std::vector<Traffic> traffic(trade.mine.size());
+  for (size_t p = 0; p < traffic.size(); ++p) {
+    const int64_t sent = trade.mine[p] * (all_theirs - trade.theirs[p]);
+    const int64_t received = trade.theirs[p] * (all_mine - trade.mine[p]);
+    traffic[p].exchanges = sent > 0 || received > 0 ? 1 : 0;
+    traffic[p].bytes = sent * trade.unit;
+    traffic[p].far_bytes = trade.mine[p] * (all_theirs - on_machine[machine_of[p]]) * trade.unit;
+  }
+  return traffic;
+}
+
 // What the ranks of a strategy have in common.
 class RankCounter {
  public:
@@ -275,13 +303,18 @@ class RankCounter {
 
   const std::vector<RankHeads>& split() const { return split_; }
 
-  void CountTraffic(const ContextPlan& plan, int context, int head, RankCost& rank) const {
+  void CountKeys(const ContextPlan& plan, int context, int head, RankCost& rank) const {
     const comm::Division& division = layout_.division();
     TrafficCounter counter(division, division.Rank(context, head), ranks_per_machine_);
     const ContextTraffic traffic = CountContext(plan, counter, split_[head], shape_);
     rank.context_forward = traffic.forward;
     rank.context_backward = traffic.backward;
+  }
+
+  void CountHeads(int context, int head, RankCost& rank) const {
+    const comm::Division& division = layout_.division();
     if (division.heads == 1) return;
+    TrafficCounter counter(division, division.Rank(context, head), ranks_per_machine_);
     rank.exchange_forward = CountExchange(layout_, counter, head, shape_.head_dim, forward_);
     rank.exchange_backward = CountExchange(layout_, counter, head, shape_.head_dim, backward_);
   }
@@ -294,6 +327,31 @@ class RankCounter {
     const RankMemory memory = CountMemory(held, split_, head, shape_, local, tokens);
     rank.peak_bytes = memory.peak;
     rank.saved_bytes = memory.saved;
+  }
+
+  // CountHeads of all head places of a context at once, but for the steps. O(heads).
+  void EstimateHeads(int context, AttentionCost& cost) const {
+    const comm::Division& division = layout_.division();
+    if (division.heads == 1) return;
+    std::vector<int64_t> tokens;
+    std::vector<int> machine_of;
+    for (int head = 0; head < division.heads; ++head) {
+      const int rank = division.Rank(context, head);
+      tokens.push_back(layout_.local_tokens(rank));
+      machine_of.push_back(ranks_per_machine_ > 0 ? rank / ranks_per_machine_ : 0);
+    }
+    const auto pass = [&](const HeadTraffic& heads, Traffic RankCost::*exchange) {
+      const Trade there{tokens, heads.there, heads.bytes_there * shape_.head_dim};
+      const Trade back{heads.back, tokens, heads.bytes_back * shape_.head_dim};
+      for (const Trade& trade : {there, back}) {
+        const std::vector<Traffic> traffic = TradeTraffic(trade, machine_of);
+        for (int head = 0; head < division.heads; ++head) {
+          cost[division.Rank(context, head)].*exchange += traffic[head];
+        }
+      }
+    };
+    pass(forward_, &RankCost::exchange_forward);
+    pass(backward_, &RankCost::exchange_backward);
   }
 
  private:
@@ -315,26 +373,6 @@ double AreaOf(const std::vector<comm::Span>& spans, int64_t window) {
   return pairs;
 }
 
-// Of places with these loads at most so many: half of them the most loaded, the others evenly
-// spread.
-std::set<int> Chosen(const std::vector<double>& loads, int most) {
-  const int places = static_cast<int>(loads.size());
-  most = std::min(most, places);
-  const int spread = most == places ? places : most / 2;
-  std::set<int> chosen;
-  for (int i = 0; i < spread; ++i) {
-    chosen.insert(spread == 1 ? 0 : static_cast<int>(int64_t{i} * (places - 1) / (spread - 1)));
-  }
-  std::vector<int> by_load(places);
-  std::iota(by_load.begin(), by_load.end(), 0);
-  std::stable_sort(by_load.begin(), by_load.end(),
-                   [&](int a, int b) { return loads[a] > loads[b]; });
-  for (int i = 0; i < places && static_cast<int>(chosen.size()) < most; ++i) {
-    chosen.insert(by_load[i]);
-  }
-  return chosen;
-}
-
 }  // namespace
 
 AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layout, const AttentionShape& shape, int ranks_per_machine) {
@@ -347,7 +385,8 @@ AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layo
     for (int head = 0; head < division.heads; ++head) {
       RankCost& rank = cost[division.Rank(context, head)];
       rank.tile_area = area * static_cast<double>(counter.split()[head].queries.heads());
-      counter.CountTraffic(plan, context, head, rank);
+      counter.CountKeys(plan, context, head, rank);
+      counter.CountHeads(context, head, rank);
       counter.CountMemoryOf(plan, context, head, rank);
     }
   }
@@ -358,25 +397,20 @@ AttentionCost EstimateCost(const Strategy& strategy, const comm::Layout& layout,
                            const AttentionShape& shape, int ranks_per_machine) {
   const comm::Division& division = layout.division();
   const RankCounter counter(layout, shape, ranks_per_machine);
-  std::vector<double> areas, heads;
+  AttentionCost cost(layout.ranks());
+  std::vector<double> areas;
   for (int context = 0; context < division.contexts; ++context) {
     areas.push_back(AreaOf(layout.context_spans(context), shape.window));
+    for (int head = 0; head < division.heads; ++head) {
+      const auto heads = static_cast<double>(counter.split()[head].queries.heads());
+      cost[division.Rank(context, head)].tile_area = areas.back() * heads;
+    }
+    counter.EstimateHeads(context, cost);
   }
-  for (const RankHeads& own : counter.split()) {
-    heads.push_back(static_cast<double>(own.queries.heads()));
-  }
-  AttentionCost cost(layout.ranks());
-  for (int rank = 0; rank < layout.ranks(); ++rank) {
-    cost[rank].tile_area = areas[division.ContextOf(rank)] * heads[division.HeadOf(rank)];
-  }
-  const bool all = layout.ranks() <= kCountedRanks;
-  const std::set<int> contexts = Chosen(areas, kCountedRanks);
-  const int of_each = all ? division.heads : kCountedRanks / static_cast<int>(contexts.size());
-  const std::set<int> places = Chosen(heads, std::max(1, of_each));
-  for (const int context : contexts) {
+  for (const int context : CountedPlaces(layout, areas)) {
     const ContextPlan plan = PlanContextTraffic(strategy, layout, context, shape.window);
-    for (const int head : places) {
-      counter.CountTraffic(plan, context, head, cost[division.Rank(context, head)]);
+    for (int head = 0; head < division.heads; ++head) {
+      counter.CountKeys(plan, context, head, cost[division.Rank(context, head)]);
     }
   }
   return cost;

@@ -50,13 +50,9 @@ using AttentionCost = std::vector<RankCost>;  // by rank
 // `ranks_per_machine`: neighbours that share one; 0: all do. The layout is one by the strategy's division.
 AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layout, const AttentionShape& shape, int ranks_per_machine = 0);
 
-// The ranks whose traffic EstimateCost counts, at most.
-inline constexpr int kCountedRanks = 32;
-
 // The same for a choice between strategies, in O(ranks log ranks) where CostOfAttention takes
-// O(ranks^2) and more: no memory; of every rank the tile area, and of kCountedRanks of them (all,
-// where there are no more) the traffic: half of them those with the greatest areas, the others
-// evenly spread, the first and the last among them.
+// O(ranks^2) and more: without memory and steps. Areas and what is exchanged for heads are of all
+// ranks; what travels along the context axis of 32 places at most (counted_places.h).
 AttentionCost EstimateCost(const Strategy& strategy, const comm::Layout& layout,
                            const AttentionShape& shape, int ranks_per_machine = 0);
 

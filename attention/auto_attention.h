@@ -4,8 +4,8 @@
 // auto: for each micro-batch the strategy whose plan costs least, from the heads, the ranks, the lengths and the links.
 //
 // Each candidate's layout for the micro-batch's documents is made and its cost counted
-// (EstimateCost of attention_cost.h: exactly up to 32 ranks; of more, the traffic of 32 of them). A
-// rank's time for one layer, forward and backward, is then taken to be
+// (EstimateCost of attention_cost.h: exactly up to 32 places that hold keys, of more for 32 of
+// them). A rank's time for one layer, forward and backward, is then taken to be
 //
 //   t = exchanged bytes / bandwidth + max(14 D area / flops, travelling bytes / bandwidth) + exchanges x latency
 //
