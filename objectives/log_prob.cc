@@ -1,13 +1,14 @@
 #include "objectives/log_prob.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/custom_function.h>
 
+#include "comm/custom_function.h"
 #include "comm/memory_account.h"
 #include "comm/sequence.h"
 #include "comm/small_work.h"
@@ -167,110 +168,100 @@ at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int
   return source_TD.index_select(0, rows_N.narrow(0, begin, count));
 }
 
-// What backward needs besides the tensors the graph saves.
-struct Call : torch::CustomClassHolder {
-  Call(std::shared_ptr<comm::Parameter> head, LogProbOptions options, Statistics wanted, bool backward_follows)
-      : head(std::move(head)), options(std::move(options)), wanted(wanted), backward_follows(backward_follows) {}
+// What forward and backward share besides the tensors that the graph saves.
+struct Call {
   const std::shared_ptr<comm::Parameter> head;
   const LogProbOptions options;
   const Statistics wanted;
-  TokenStatistics statistics;  // forward's second result
   const bool backward_follows;
+  TokenStatistics statistics;  // forward's second result
   // Where all rows are one chunk: exp(z - peak) and its row sums, so that backward need not make the logits again. Used up
   // by the first backward; a further one (retain_graph) makes them.
   at::Tensor kept_NV, total_N;
 };
 
-class TokenLogProbFunction : public torch::autograd::Function<TokenLogProbFunction> {
- public:
-  // `anchor` requires a gradient where the head does: it makes the node exist although the hidden states need none.
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& hidden_TD, const at::Tensor& anchor, const at::Tensor& targets_T,
-                            const c10::intrusive_ptr<Call>& call) {
-    const comm::MemoryScope memory(comm::MemoryPart::kLogits);
-    const at::Tensor rows_N = targets_T.ne(comm::kIgnore).nonzero().squeeze(1);
-    const at::Tensor targets_N = targets_T.index_select(0, rows_N);
-    const int64_t rows = rows_N.size(0);
-    const comm::SmallWorkScope small(rows, call->head->numel());
-    Projection projection(*call->head, call->options, MatmulDtype(hidden_TD, call->options), rows);
-    const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
-    const Statistics& wanted = call->wanted;
-    const double smoothing = call->options.label_smoothing;
-    RowSums sums{at::empty({rows, 1}, like), at::empty({rows}, like), at::empty({rows}, like), {}, {}, {}};
-    if (wanted.mean_logit || smoothing != 0.0) sums.mean_R = at::empty({rows}, like);
-    if (wanted.greedy) sums.greedy_R = at::empty({rows}, like.dtype(at::kLong));
-    if (wanted.top_entropy) sums.top_entropy_R = at::empty({rows}, like);
-    for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
-      const int64_t count = std::min(projection.chunk_rows(), rows - begin);
-      at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, begin, count));
-      ReduceRows(scores_RV, projection.softcap(), targets_N.narrow(0, begin, count).unsqueeze(1), Rows(sums, begin, count));
-      if (count == rows && call->backward_follows && projection.softcap() == 0.0) {
-        call->kept_NV = scores_RV;
-        call->total_N = sums.total_R;
-      }
+at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& targets_T,
+                   comm::Tensors* saved) {
+  const comm::MemoryScope memory(comm::MemoryPart::kLogits);
+  const at::Tensor rows_N = targets_T.ne(comm::kIgnore).nonzero().squeeze(1);
+  const at::Tensor targets_N = targets_T.index_select(0, rows_N);
+  const int64_t rows = rows_N.size(0);
+  const comm::SmallWorkScope small(rows, call.head->numel());
+  Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), rows);
+  const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
+  const Statistics& wanted = call.wanted;
+  const double smoothing = call.options.label_smoothing;
+  RowSums sums{at::empty({rows, 1}, like), at::empty({rows}, like), at::empty({rows}, like), {}, {}, {}};
+  if (wanted.mean_logit || smoothing != 0.0) sums.mean_R = at::empty({rows}, like);
+  if (wanted.greedy) sums.greedy_R = at::empty({rows}, like.dtype(at::kLong));
+  if (wanted.top_entropy) sums.top_entropy_R = at::empty({rows}, like);
+  for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
+    const int64_t count = std::min(projection.chunk_rows(), rows - begin);
+    at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, begin, count));
+    ReduceRows(scores_RV, projection.softcap(), targets_N.narrow(0, begin, count).unsqueeze(1), Rows(sums, begin, count));
+    if (count == rows && call.backward_follows && projection.softcap() == 0.0) {
+      call.kept_NV = scores_RV;
+      call.total_N = sums.total_R;
     }
-    context->save_for_backward({hidden_TD, rows_N, targets_N, sums.logsumexp_R});
-    context->saved_data["call"] = c10::IValue::make_capsule(call);
-    context->saved_data["hidden"] = hidden_TD.requires_grad();
-    const auto spread = [&](const at::Tensor& rows_of, double otherwise) {
-      return at::full({targets_T.size(0)}, otherwise, rows_of.options()).index_copy_(0, rows_N, rows_of);
-    };
-    if (wanted.mean_logit) call->statistics.mean_logit_T = spread(sums.mean_R, 0.0);
-    if (wanted.greedy) call->statistics.greedy_T = spread(sums.greedy_R, -1.0);
-    if (wanted.top_entropy) call->statistics.top_entropy_T = spread(sums.top_entropy_R, 0.0);
-    at::Tensor expected_R = sums.picked_RK.squeeze(1);
-    if (smoothing != 0.0) expected_R = expected_R.mul(1.0 - smoothing).add_(sums.mean_R, smoothing);
-    return spread(expected_R - sums.logsumexp_R, 0.0);
   }
+  *saved = {hidden_TD, rows_N, targets_N, sums.logsumexp_R};
+  const auto spread = [&](const at::Tensor& rows_of, double otherwise) {
+    return at::full({targets_T.size(0)}, otherwise, rows_of.options()).index_copy_(0, rows_N, rows_of);
+  };
+  if (wanted.mean_logit) call.statistics.mean_logit_T = spread(sums.mean_R, 0.0);
+  if (wanted.greedy) call.statistics.greedy_T = spread(sums.greedy_R, -1.0);
+  if (wanted.top_entropy) call.statistics.top_entropy_T = spread(sums.top_entropy_R, 0.0);
+  at::Tensor expected_R = sums.picked_RK.squeeze(1);
+  if (smoothing != 0.0) expected_R = expected_R.mul(1.0 - smoothing).add_(sums.mean_R, smoothing);
+  return spread(expected_R - sums.logsumexp_R, 0.0);
+}
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
-    const comm::MemoryScope memory(comm::MemoryPart::kLogits);
-    TORCH_CHECK(!at::GradMode::is_enabled(), "objectives.log_prob: a second derivative was asked for; there is none");
-    const auto saved = context->get_saved_variables();
-    const at::Tensor &hidden_TD = saved[0], &rows_N = saved[1], &targets_N = saved[2], &logsumexp_N = saved[3];
-    Call& call = static_cast<Call&>(*context->saved_data["call"].toCapsule());
-    at::Tensor kept_NV = std::exchange(call.kept_NV, at::Tensor());
-    const auto& bias = call.options.head.bias_V;
-    const double smoothing = call.options.label_smoothing;
-    const bool hidden_wanted = context->saved_data["hidden"].toBool();
-    const bool head_wanted = call.head->trainable();
-    const bool bias_wanted = bias && bias->trainable();
-    const int64_t rows = rows_N.size(0);
-    const comm::SmallWorkScope small(rows, call.head->numel());
+comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
+  const comm::MemoryScope memory(comm::MemoryPart::kLogits);
+  const comm::Tensors& saved = backward.saved;
+  const at::Tensor &hidden_TD = saved[0], &rows_N = saved[1], &targets_N = saved[2], &logsumexp_N = saved[3];
+  at::Tensor kept_NV = std::exchange(call.kept_NV, at::Tensor());
+  const auto& bias = call.options.head.bias_V;
+  const double smoothing = call.options.label_smoothing;
+  const bool hidden_wanted = backward.wanted[0];
+  const bool head_wanted = call.head->trainable();
+  const bool bias_wanted = bias && bias->trainable();
+  const int64_t rows = rows_N.size(0);
+  const comm::SmallWorkScope small(rows, call.head->numel());
 
-    Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), rows);
-    at::Tensor hidden_gradient_TD = hidden_wanted ? at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous) : at::Tensor();
-    const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
-    at::Tensor head_gradient_VD = head_wanted ? at::empty(call.head->shape(), like) : at::Tensor();
-    at::Tensor bias_gradient_V = bias_wanted ? at::zeros(bias->shape(), like) : at::Tensor();
-    if (head_wanted && rows == 0) head_gradient_VD.zero_();
-    const at::Tensor factor_N = gradients[0].to(projection.dtype()).index_select(0, rows_N).mul_(-projection.scale());
+  Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), rows);
+  at::Tensor hidden_gradient_TD = hidden_wanted ? at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous) : at::Tensor();
+  const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
+  at::Tensor head_gradient_VD = head_wanted ? at::empty(call.head->shape(), like) : at::Tensor();
+  at::Tensor bias_gradient_V = bias_wanted ? at::zeros(bias->shape(), like) : at::Tensor();
+  if (head_wanted && rows == 0) head_gradient_VD.zero_();
+  const at::Tensor factor_N = backward.gradients[0].to(projection.dtype()).index_select(0, rows_N).mul_(-projection.scale());
 
-    for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
-      const int64_t count = std::min(projection.chunk_rows(), rows - begin);
-      const at::Tensor hidden_RD = GatherRows(hidden_TD, rows_N, begin, count);
-      const at::Tensor factor_R = factor_N.narrow(0, begin, count);
-      const at::Tensor targets_R = targets_N.narrow(0, begin, count);
-      at::Tensor gradient_RV = kept_NV.defined() ? kept_NV : projection.Scores(hidden_RD);
-      if (kept_NV.defined()) {
-        KeptGradient(gradient_RV, smoothing, targets_R, call.total_N);
-      } else {
-        ScoreGradient(gradient_RV, projection.softcap(), smoothing, targets_R, logsumexp_N.narrow(0, begin, count));
-      }
-      if (hidden_wanted) {
-        at::Tensor row_gradient_RD = projection.TimesWeight(gradient_RV).mul_(factor_R.unsqueeze(1));
-        hidden_gradient_TD.index_copy_(0, rows_N.narrow(0, begin, count), row_gradient_RD.to(hidden_TD.scalar_type()));
-      }
-      if (head_wanted) {
-        const at::Tensor weighted_RD = hidden_RD.to(projection.dtype()).mul(factor_R.unsqueeze(1));
-        at::addmm_out(head_gradient_VD, head_gradient_VD, gradient_RV.t(), weighted_RD, /*beta=*/begin == 0 ? 0.0 : 1.0);
-      }
-      if (bias_wanted) bias_gradient_V.addmv_(gradient_RV.t(), factor_R);
+  for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
+    const int64_t count = std::min(projection.chunk_rows(), rows - begin);
+    const at::Tensor hidden_RD = GatherRows(hidden_TD, rows_N, begin, count);
+    const at::Tensor factor_R = factor_N.narrow(0, begin, count);
+    const at::Tensor targets_R = targets_N.narrow(0, begin, count);
+    at::Tensor gradient_RV = kept_NV.defined() ? kept_NV : projection.Scores(hidden_RD);
+    if (kept_NV.defined()) {
+      KeptGradient(gradient_RV, smoothing, targets_R, call.total_N);
+    } else {
+      ScoreGradient(gradient_RV, projection.softcap(), smoothing, targets_R, logsumexp_N.narrow(0, begin, count));
     }
-    if (head_wanted) call.head->TakeGradient(std::move(head_gradient_VD));
-    if (bias_wanted) bias->TakeGradient(std::move(bias_gradient_V));
-    return {hidden_gradient_TD, at::Tensor(), at::Tensor(), at::Tensor()};
+    if (hidden_wanted) {
+      at::Tensor row_gradient_RD = projection.TimesWeight(gradient_RV).mul_(factor_R.unsqueeze(1));
+      hidden_gradient_TD.index_copy_(0, rows_N.narrow(0, begin, count), row_gradient_RD.to(hidden_TD.scalar_type()));
+    }
+    if (head_wanted) {
+      const at::Tensor weighted_RD = hidden_RD.to(projection.dtype()).mul(factor_R.unsqueeze(1));
+      at::addmm_out(head_gradient_VD, head_gradient_VD, gradient_RV.t(), weighted_RD, /*beta=*/begin == 0 ? 0.0 : 1.0);
+    }
+    if (bias_wanted) bias_gradient_V.addmv_(gradient_RV.t(), factor_R);
   }
-};
+  if (head_wanted) call.head->TakeGradient(std::move(head_gradient_VD));
+  if (bias_wanted) bias->TakeGradient(std::move(bias_gradient_V));
+  return {hidden_gradient_TD};
+}
 
 void CheckHead(const at::Tensor& hidden, const comm::Parameter& head, const LogProbOptions& options) {
   const at::IntArrayRef shape_VD = head.shape();
@@ -305,11 +296,17 @@ LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::P
   CheckHead(hidden_TD, *head_VD, options);
   CheckTargets(hidden_TD, targets_T, head_VD->shape()[0]);
   const bool parameters_wanted = head_VD->trainable() || (options.head.bias_V && options.head.bias_V->trainable());
+  // It requires a gradient where the head does: the node is there although the hidden states need none.
   at::Tensor anchor = at::empty({0});
   if (at::GradMode::is_enabled() && parameters_wanted) anchor.requires_grad_();
   const bool backward_follows = anchor.requires_grad() || (at::GradMode::is_enabled() && hidden_TD.requires_grad());
-  const auto call = c10::make_intrusive<Call>(head_VD, options, wanted, backward_follows);
-  at::Tensor log_prob_T = TokenLogProbFunction::apply(hidden_TD, anchor, targets_T.to(hidden_TD.device()), call);
+  const auto call = std::make_shared<Call>(Call{head_VD, options, wanted, backward_follows, {}, {}, {}});
+  const at::Tensor targets = targets_T.to(hidden_TD.device());
+  at::Tensor log_prob_T = comm::ApplyToOne(
+      {.name = "objectives.log_prob",
+       .forward = [&](comm::Tensors* saved) -> comm::Tensors { return {Forward(*call, hidden_TD, targets, saved)}; },
+       .backward = [call](comm::BackwardCall& backward) { return Backward(*call, backward); }},
+      {hidden_TD, anchor});
   return {std::move(log_prob_T), std::exchange(call->statistics, {})};
 }
 

@@ -4,41 +4,36 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "comm/autograd_collectives.h"
 #include "comm/counter_random.h"
+#include "comm/custom_function.h"
 
 namespace moonring::objectives {
 namespace {
 
-struct ValueHead : torch::CustomClassHolder {
-  ValueHead(std::shared_ptr<comm::Parameter> weight, std::shared_ptr<comm::Parameter> bias) : weight(std::move(weight)), bias(std::move(bias)) {}
-  const std::shared_ptr<comm::Parameter> weight, bias;
-  bool trainable() const { return weight->trainable() || bias->trainable(); }
-};
-
 // rows_ND fp64 -> v . row + b [N]; the head's gradient goes to its Parameters.
-class ValueFunction : public torch::autograd::Function<ValueFunction> {
- public:
-  // `anchor` requires a gradient where the head does: it makes the node exist although the rows need none.
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& rows_ND, const at::Tensor& anchor,
-                            const c10::intrusive_ptr<ValueHead>& head) {
-    context->save_for_backward({rows_ND});
-    context->saved_data["head"] = c10::IValue::make_capsule(head);
-    return at::mv(rows_ND, head->weight->Lease(at::kDouble).squeeze(0)) + head->bias->Lease(at::kDouble);
-  }
-
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list gradients) {
-    TORCH_CHECK(!at::GradMode::is_enabled(), "objectives.document_scores: a second derivative was asked for; there is none");
-    const at::Tensor rows_ND = context->get_saved_variables()[0];
-    ValueHead& head = static_cast<ValueHead&>(*context->saved_data["head"].toCapsule());
-    const at::Tensor gradient_N = gradients[0].to(at::kDouble);
-    if (head.weight->trainable()) head.weight->TakeGradient(at::mv(rows_ND.t(), gradient_N).unsqueeze(0));
-    if (head.bias->trainable()) head.bias->TakeGradient(gradient_N.sum().unsqueeze(0));
-    return {at::outer(gradient_N, head.weight->Lease(at::kDouble).squeeze(0)), at::Tensor(), at::Tensor()};
-  }
-};
+at::Tensor Values(const at::Tensor& rows_ND, const std::shared_ptr<comm::Parameter>& weight,
+                  const std::shared_ptr<comm::Parameter>& bias) {
+  // It requires a gradient where the head does: the node is there although the rows need none.
+  at::Tensor anchor = at::empty({0});
+  if (at::GradMode::is_enabled() && (weight->trainable() || bias->trainable())) anchor.requires_grad_();
+  return comm::ApplyToOne(
+      {.name = "objectives.document_scores",
+       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+         *saved = {rows_ND};
+         return {at::mv(rows_ND, weight->Lease(at::kDouble).squeeze(0)) + bias->Lease(at::kDouble)};
+       },
+       .backward = [weight, bias](comm::BackwardCall& call) -> comm::Tensors {
+         const at::Tensor &rows_ND = call.saved[0], gradient_N = call.gradients[0].to(at::kDouble);
+         if (weight->trainable()) {
+           weight->TakeGradient(at::mv(rows_ND.t(), gradient_N).unsqueeze(0));
+         }
+         if (bias->trainable()) bias->TakeGradient(gradient_N.sum().unsqueeze(0));
+         return {at::outer(gradient_N, weight->Lease(at::kDouble).squeeze(0))};
+       }},
+      {rows_ND, anchor});
+}
 
 struct LastTokens {
   std::vector<int64_t> rows, documents;  // of this rank
@@ -91,10 +86,7 @@ at::Tensor DocumentScores(const at::Tensor& hidden_TD, const std::shared_ptr<com
   const at::Tensor row_index = index(last.rows);
   at::Tensor rows_ND = hidden_TD.index_select(0, row_index).to(at::kDouble);
   if (dropout.has_value() && dropout->probability > 0.0) rows_ND = Dropped(rows_ND, row_index, *dropout);
-  auto head = c10::make_intrusive<ValueHead>(weight, bias);
-  at::Tensor anchor = at::empty({0});
-  if (at::GradMode::is_enabled() && head->trainable()) anchor.requires_grad_();
-  const at::Tensor values_N = ValueFunction::apply(rows_ND, anchor, head);
+  const at::Tensor values_N = Values(rows_ND, weight, bias);
   const at::Tensor none = at::zeros({static_cast<int64_t>(layout.lengths().size())}, values_N.options());
   return comm::AllReduceSumIdentityBackward(none.index_add(0, index(last.documents), values_N), group);
 }

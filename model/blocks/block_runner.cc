@@ -1,15 +1,13 @@
 #include "model/blocks/block_runner.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/custom_class.h>
 
+#include "comm/custom_function.h"
 #include "comm/heap.h"
 #include "comm/memory_account.h"
 #include "comm/small_work.h"
@@ -17,8 +15,8 @@
 namespace moonring::model {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
+using comm::BackwardCall;
+using comm::Tensors;
 
 bool Trainable(const std::shared_ptr<comm::Parameter>& parameter) { return parameter != nullptr && parameter->trainable(); }
 
@@ -36,11 +34,11 @@ void FetchAhead(const std::vector<Loan>& loans) {
 struct Graph {
   at::Tensor hidden;
   std::vector<at::Tensor> weights;
-  variable_list results;
+  Tensors results;
 };
 
 // What a node keeps besides its saved tensors.
-struct Call : public torch::CustomClassHolder {
+struct Call {
   BlockFunction function;
   std::vector<Loan> loans;
   RunnerOptions options;
@@ -70,7 +68,7 @@ struct Call : public torch::CustomClassHolder {
   bool keeps_graph() const { return options.recompute == Recompute::kNone; }
   attention::KeptAttention* Kept() { return options.recompute == Recompute::kSelective ? &kept : nullptr; }
 
-  variable_list Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
+  Tensors Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
     const comm::SmallWorkScope small = Small(hidden);
     const std::vector<at::Tensor> weights = Lease(/*as_leaves=*/false);
@@ -111,9 +109,9 @@ struct Call : public torch::CustomClassHolder {
   }
 
   // Differentiates `run`, sinks the weights' gradients and returns that of hidden (undefined where none is wanted).
-  at::Tensor Backward(Graph run, const variable_list& gradients_of_results, bool retain) const {
+  at::Tensor Backward(Graph run, const Tensors& gradients_of_results, bool retain) const {
     const comm::SmallWorkScope small = Small(run.hidden);
-    variable_list leaves, roots, root_gradients;
+    Tensors leaves, roots, root_gradients;
     std::vector<comm::Parameter*> sinks;
     const bool needs_hidden = run.hidden.requires_grad();
     if (needs_hidden) leaves.push_back(run.hidden);
@@ -128,7 +126,7 @@ struct Call : public torch::CustomClassHolder {
       root_gradients.push_back(gradients_of_results[i]);
     }
     if (leaves.empty() || roots.empty()) return at::Tensor();
-    variable_list gradients = torch::autograd::grad(roots, leaves, root_gradients, /*retain_graph=*/retain, /*create_graph=*/false, /*allow_unused=*/true);
+    Tensors gradients = comm::Differentiate(roots, leaves, root_gradients, retain);
     roots.clear();
     run = Graph();
     leaves.clear();
@@ -141,85 +139,60 @@ struct Call : public torch::CustomClassHolder {
   }
 };
 
-c10::intrusive_ptr<Call> CallOf(AutogradContext* ctx) { return c10::static_intrusive_pointer_cast<Call>(ctx->saved_data.at("call").toCapsule()); }
-
-class BlockNode : public torch::autograd::Function<BlockNode> {
- public:
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& hidden, const at::Tensor& anchor, const c10::intrusive_ptr<Call>& call) {
-    ctx->set_materialize_grads(false);
-    ctx->saved_data["call"] = c10::IValue::make_capsule(call);
-    if (!call->keeps_graph()) {
-      comm::CountAs(comm::MemoryPart::kCheckpointInputs, hidden);
-      variable_list results = call->Run(hidden, call->Kept());
-      if (call->options.store == nullptr) {
-        ctx->save_for_backward({hidden});
-      } else {
-        call->Store(hidden);
-      }
-      return results;
+// The outputs of a block's node; `saved`: where no store holds its input.
+Tensors Forward(Call& call, const at::Tensor& hidden, Tensors* saved) {
+  if (!call.keeps_graph()) {
+    comm::CountAs(comm::MemoryPart::kCheckpointInputs, hidden);
+    Tensors results = call.Run(hidden, call.Kept());
+    if (call.options.store == nullptr) {
+      *saved = {hidden};
+    } else {
+      call.Store(hidden);
     }
-    call->graph = call->RunWithGraph(hidden, hidden.requires_grad(), call->options.neighbours.after, {});
-    variable_list results;
-    for (const at::Tensor& result : call->graph.results) results.push_back(result.detach());
     return results;
   }
+  call.graph = call.RunWithGraph(hidden, hidden.requires_grad(), call.options.neighbours.after, {});
+  Tensors results;
+  for (const at::Tensor& result : call.graph.results) results.push_back(result.detach());
+  return results;
+}
 
-  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    TORCH_CHECK(!at::GradMode::is_enabled(), "block runner: backward with create_graph is not supported");
-    const comm::MemoryScope memory(comm::MemoryPart::kActivations);
-    const c10::intrusive_ptr<Call> call = CallOf(ctx);
-    const bool retain = torch::autograd::get_current_graph_task_keep_graph();
-    if (!call->keeps_graph()) {
-      call->Fetch();
-      const at::Tensor hidden = call->hidden != nullptr ? call->hidden->Get() : ctx->get_saved_variables()[0];
-      // What the engine moved here and nobody else holds is of no use to anybody after this.
-      const bool alone = gradients[0].defined() && gradients[0].use_count() == 1 && gradients[0].storage().use_count() == 1;
-      const bool goes_on = ctx->needs_input_grad(0);
-      Graph run = call->RunWithGraph(hidden, goes_on, goes_on ? call->options.neighbours.before : std::vector<Loan>(),
-                                     {.kept = call->Kept(), .tile_bytes = call->options.tile_bytes, .values = false, .gradient_is_free = alone});
-      if (call->options.store != nullptr) call->kept = {};
-      if (!retain) call->Forget();
-      return {call->Backward(std::move(run), gradients, /*retain=*/false), at::Tensor(), at::Tensor()};
-    }
-    TORCH_CHECK(!call->graph.results.empty(), "block runner: a second backward through one forward needs retain_graph in the first");
-    Graph run = retain ? call->graph : std::exchange(call->graph, Graph());
-    return {call->Backward(std::move(run), gradients, retain), at::Tensor(), at::Tensor()};
+// The gradient of the block's input.
+at::Tensor Backward(Call& call, BackwardCall& backward) {
+  const comm::MemoryScope memory(comm::MemoryPart::kActivations);
+  const Tensors& gradients = backward.gradients;
+  if (call.keeps_graph()) {
+    TORCH_CHECK(!call.graph.results.empty(), "block runner: its backward failed before, and it has no graph left");
+    Graph run = backward.retains_graph ? call.graph : std::exchange(call.graph, Graph());
+    return call.Backward(std::move(run), gradients, backward.retains_graph);
   }
-};
-
-class LookUpNode : public torch::autograd::Function<LookUpNode> {
- public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& anchor, const at::Tensor& ids, const c10::intrusive_ptr<Call>& call,
-                            const LookUpOptions& options) {
-    ctx->saved_data["call"] = c10::IValue::make_capsule(call);
-    ctx->saved_data["pad_id"] = options.pad_id;
-    ctx->save_for_backward({ids});
-    return call->loans[0].parameter->LeaseForPart(options.lookup_dtype).index_select(0, ids).to(options.lookup_dtype).to(options.result_dtype);
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    TORCH_CHECK(!at::GradMode::is_enabled(), "embedding: backward with create_graph is not supported");
-    comm::Parameter& parameter = *CallOf(ctx)->loans[0].parameter;
-    if (parameter.trainable()) {
-      const at::Tensor ids_T = ctx->get_saved_variables()[0];
-      at::Tensor rows_TD = gradients[0].to(parameter.gradient_dtype());
-      if (const auto pad_id = ctx->saved_data["pad_id"].toOptional<int64_t>()) rows_TD = rows_TD.masked_fill(ids_T.eq(*pad_id).unsqueeze(1), 0.0);
-      parameter.AddGradientRows(ids_T, rows_TD);
-    }
-    return variable_list(4);
-  }
-};
+  call.Fetch();
+  const at::Tensor hidden = call.hidden != nullptr ? call.hidden->Get() : backward.saved[0];
+  // What the engine moved here and nobody else holds is of no use to anybody after this.
+  const bool alone = gradients[0].defined() && gradients[0].use_count() == 1 && gradients[0].storage().use_count() == 1;
+  const bool goes_on = backward.wanted[0];
+  Graph run = call.RunWithGraph(hidden, goes_on, goes_on ? call.options.neighbours.before : std::vector<Loan>(),
+                                {.kept = call.Kept(), .tile_bytes = call.options.tile_bytes, .values = false, .gradient_is_free = alone});
+  if (call.options.store != nullptr) call.kept = {};
+  if (!backward.retains_graph) call.Forget();
+  return call.Backward(std::move(run), gradients, /*retain=*/false);
+}
 
 }  // namespace
 
 std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, RunnerOptions options) {
-  auto call = c10::make_intrusive<Call>();
+  const auto call = std::make_shared<Call>();
   call->function = std::move(function);
   call->loans = std::move(loans);
   call->options = std::move(options);
   const bool trainable = std::any_of(call->loans.begin(), call->loans.end(), [](const Loan& loan) { return Trainable(loan.parameter); });
   if (!at::GradMode::is_enabled() || !(trainable || hidden.requires_grad())) return call->Run(hidden, nullptr);
-  return BlockNode::apply(hidden, Anchor(trainable), call);
+  return comm::Apply(
+      {.name = "block runner",
+       .forward = [&](Tensors* saved) { return Forward(*call, hidden, saved); },
+       .backward = [call](BackwardCall& backward) -> Tensors { return {Backward(*call, backward)}; },
+       .undefined_gradients = true},
+      {hidden, Anchor(trainable)});
 }
 
 at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& ids_T, const LookUpOptions& options) {
@@ -229,9 +202,22 @@ at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at
     const int64_t largest = ids_T.max().item<int64_t>(), rows = embedding_VD->shape()[0];
     TORCH_CHECK_INDEX(largest < rows, "embedding: id ", largest, ", the vocabulary has ", rows, " rows; Checkpoint:grow_vocabulary makes more");
   }
-  auto call = c10::make_intrusive<Call>();
-  call->loans = {{embedding_VD, options.lookup_dtype}};
-  return LookUpNode::apply(Anchor(Trainable(embedding_VD)), ids_T, call, options);
+  return comm::ApplyToOne(
+      {.name = "embedding",
+       .forward = [&](Tensors* saved) -> Tensors {
+         *saved = {ids_T};
+         const at::Tensor table_VD = embedding_VD->LeaseForPart(options.lookup_dtype);
+         return {table_VD.index_select(0, ids_T).to(options.lookup_dtype).to(options.result_dtype)};
+       },
+       .backward = [embedding_VD, pad_id = options.pad_id](BackwardCall& call) -> Tensors {
+         if (!embedding_VD->trainable()) return {};
+         const at::Tensor& ids_T = call.saved[0];
+         at::Tensor rows_TD = call.gradients[0].to(embedding_VD->gradient_dtype());
+         if (pad_id.has_value()) rows_TD = rows_TD.masked_fill(ids_T.eq(*pad_id).unsqueeze(1), 0.0);
+         embedding_VD->AddGradientRows(ids_T, rows_TD);
+         return {};
+       }},
+      {Anchor(Trainable(embedding_VD))});
 }
 
 }  // namespace moonring::model

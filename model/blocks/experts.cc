@@ -16,15 +16,12 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/custom_function.h>
 
+#include "comm/custom_function.h"
 #include "comm/parallel_tasks.h"
 
 namespace moonring::model {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // Rows gathered by expert: expert e has rows [begin[e], begin[e + 1]).
 using Offsets = std::vector<int64_t>;
@@ -46,58 +43,56 @@ void ForExperts(const Offsets& begin, bool on_cpu, const Body& body) {
 }
 
 // Each expert's own MLP on its rows: y = (act(x Wg^T) * (x Wu^T)) Wd^T. Weights are Wg, Wu, Wd of expert 0, then of 1, ...
-class GroupedMlpFunction : public torch::autograd::Function<GroupedMlpFunction> {
- public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x_ND, const Offsets& begin, Activation activation, at::TensorList weights) {
+// Inputs of the operator: x, then the weights.
+at::Tensor GroupedMlp(const at::Tensor& x_ND, const Offsets& begin, Activation activation,
+                      const comm::Tensors& weights) {
+  comm::Tensors inputs = {x_ND};
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  const auto forward = [&](comm::Tensors* saved) -> comm::Tensors {
     const int64_t width = weights[0].size(0);
-    const at::Tensor gate_NI = at::empty({x_ND.size(0), width}, x_ND.options()), up_NI = at::empty_like(gate_NI), y_ND = at::empty_like(x_ND);
+    const at::Tensor gate_NI = at::empty({x_ND.size(0), width}, x_ND.options()),
+                     up_NI = at::empty_like(gate_NI), y_ND = at::empty_like(x_ND);
     ForExperts(begin, x_ND.is_cpu(), [&](int64_t e) {
-      const auto rows = [&](const at::Tensor& all) { return all.narrow(0, begin[e], begin[e + 1] - begin[e]); };
+      const auto rows = [&](const at::Tensor& all) {
+        return all.narrow(0, begin[e], begin[e + 1] - begin[e]);
+      };
       at::Tensor gate = rows(gate_NI), up = rows(up_NI), y = rows(y_ND);
       at::mm_out(gate, rows(x_ND), weights[3 * e].t());
       at::mm_out(up, rows(x_ND), weights[3 * e + 1].t());
       at::mm_out(y, Activate(gate, activation).mul_(up), weights[3 * e + 2].t());
     });
-    variable_list saved = {x_ND, gate_NI, up_NI};
-    saved.insert(saved.end(), weights.begin(), weights.end());
-    ctx->save_for_backward(std::move(saved));
-    ctx->saved_data["begin"] = begin;
-    ctx->saved_data["activation"] = static_cast<int64_t>(activation);
-    return y_ND;
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    TORCH_CHECK(!at::GradMode::is_enabled(), "experts: backward with create_graph is not supported");
-    const variable_list saved = ctx->get_saved_variables();
-    const at::Tensor &x_ND = saved[0], &gate_NI = saved[1], &up_NI = saved[2];
-    const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
-    const Offsets begin = ctx->saved_data["begin"].toIntVector();
-    const at::Tensor dy_ND = gradients[0].contiguous();
-    const bool needs_x = ctx->needs_input_grad(0);
-    const at::Tensor dx_ND = needs_x ? at::empty_like(x_ND) : at::Tensor();
-    variable_list result(saved.size());  // x, begin, activation, then a gradient for each weight
-    result[0] = dx_ND;
+    *saved = inputs;
+    saved->insert(saved->end(), {gate_NI, up_NI});
+    return {y_ND};
+  };
+  const auto backward = [begin, activation](comm::BackwardCall& call) -> comm::Tensors {
+    const size_t count = call.wanted.size();
+    const at::Tensor &x_ND = call.saved[0], &gate_NI = call.saved[count], &up_NI = call.saved[count + 1];
+    const at::Tensor dy_ND = call.gradients[0].contiguous();
+    comm::Tensors result(count);
+    if (call.wanted[0]) result[0] = at::empty_like(x_ND);
     ForExperts(begin, x_ND.is_cpu(), [&](int64_t e) {
-      const auto rows = [&](const at::Tensor& all) { return all.narrow(0, begin[e], begin[e + 1] - begin[e]); };
+      const auto rows = [&](const at::Tensor& all) {
+        return all.narrow(0, begin[e], begin[e + 1] - begin[e]);
+      };
       const at::Tensor x = rows(x_ND), gate = rows(gate_NI), up = rows(up_NI), dy = rows(dy_ND);
-      const at::Tensor* weights = &saved[3 + 3 * e];
-      at::Tensor* dweights = &result[3 + 3 * e];
+      const size_t first = 1 + 3 * e;  // of the expert's weights among the inputs
       at::Tensor activated = Activate(gate, activation);
-      // Variables are counted by the weights' list: the first of them is input 1.
-      if (ctx->needs_input_grad(1 + 3 * e + 2)) dweights[2] = dy.t().mm(activated * up);
-      at::Tensor dproduct = dy.mm(weights[2]);
+      if (call.wanted[first + 2]) result[first + 2] = dy.t().mm(activated * up);
+      at::Tensor dproduct = dy.mm(call.saved[first + 2]);
       const at::Tensor dup = activated.mul_(dproduct);
       const at::Tensor dgate = ActivateBackward(dproduct.mul_(up), gate, activation);
-      if (ctx->needs_input_grad(1 + 3 * e)) dweights[0] = dgate.t().mm(x);
-      if (ctx->needs_input_grad(1 + 3 * e + 1)) dweights[1] = dup.t().mm(x);
-      if (!needs_x) return;
-      at::Tensor dx = rows(dx_ND);
-      at::mm_out(dx, dgate, weights[0]);
-      dx.addmm_(dup, weights[1]);
+      if (call.wanted[first]) result[first] = dgate.t().mm(x);
+      if (call.wanted[first + 1]) result[first + 1] = dup.t().mm(x);
+      if (!call.wanted[0]) return;
+      at::Tensor dx = rows(result[0]);
+      at::mm_out(dx, dgate, call.saved[first]);
+      dx.addmm_(dup, call.saved[first + 1]);
     });
     return result;
-  }
-};
+  };
+  return comm::ApplyToOne({.name = "experts", .forward = forward, .backward = backward}, inputs);
+}
 
 // The tokens' choices, and the rows that they make.
 struct Routing {
@@ -143,13 +138,13 @@ bool Adapted(const GatedMaps& maps) { return maps.gate.low_rank.has_value() || m
 // [N, D]: each expert on its rows.
 at::Tensor RunExperts(const ExpertMaps& maps, const Routing& routing, const at::Tensor& x_ND, Activation activation) {
   if (std::none_of(maps.experts.begin(), maps.experts.end(), Adapted)) {
-    variable_list weights;
+    comm::Tensors weights;
     for (const GatedMaps& expert : maps.experts) {
       weights.insert(weights.end(), {expert.gate.weight_OI, expert.up.weight_OI, expert.down.weight_OI});
     }
-    return GroupedMlpFunction::apply(x_ND, routing.begin, activation, at::TensorList(weights));
+    return GroupedMlp(x_ND, routing.begin, activation, weights);
   }
-  variable_list results;
+  comm::Tensors results;
   for (size_t e = 0; e < maps.experts.size(); ++e) {
     const int64_t begin = routing.begin[e], count = routing.begin[e + 1] - begin;
     if (count > 0) results.push_back(RunGated(maps.experts[e], x_ND.narrow(0, begin, count), routing.token_N.narrow(0, begin, count), activation));

@@ -10,16 +10,16 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/norm.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "comm/counter_random.h"
+#include "comm/custom_function.h"
 #include "model/blocks/layers.h"
 
 namespace moonring::model {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
+using comm::BackwardCall;
+using comm::Tensors;
 
 constexpr int64_t kNormElements = int64_t{1} << 20;  // of W + s B A at a time
 
@@ -80,71 +80,31 @@ struct Run {
     return gradients;
   }
 
-  void Save(AutogradContext* ctx, variable_list inputs) const {
-    inputs.insert(inputs.end(), {weight, a, b, magnitude, norm, u, z, dropout.identity_T});
-    ctx->save_for_backward(std::move(inputs));
-    ctx->saved_data["scale"] = scale;
-    ctx->saved_data["rate"] = dropout.rate;
-    ctx->saved_data["key"] = static_cast<int64_t>(dropout.key);
+  // For a backward, behind tensors of its own.
+  void Save(Tensors* saved) const {
+    saved->insert(saved->end(), {weight, a, b, magnitude, norm, u, z, dropout.identity_T});
   }
-  // The run that Save kept behind `inputs` tensors.
-  static Run Saved(AutogradContext* ctx, size_t inputs) {
-    TORCH_CHECK(!at::GradMode::is_enabled(), "adapted projection: backward with create_graph is not supported");
-    const variable_list saved = ctx->get_saved_variables();
-    const auto at = [&](size_t i) { return saved[inputs + i]; };
-    Run run{at(0), at(1), at(2), at(3), at(4), ctx->saved_data["scale"].toDouble(), {}, at(5), at(6)};
-    run.dropout = {ctx->saved_data["rate"].toDouble(), static_cast<uint64_t>(ctx->saved_data["key"].toInt()), at(7)};
-    return run;
+  // The run of `map` that Save kept behind `first` tensors.
+  static Run Saved(const LowRank& map, const Tensors& saved, size_t first) {
+    const auto at = [&](size_t i) { return saved[first + i]; };
+    const Dropout dropout{map.dropout.rate, map.dropout.key, at(7)};
+    return {at(0), at(1), at(2), at(3), at(4), map.scale, dropout, at(5), at(6)};
   }
 };
 
-Run MakeRun(const at::Tensor& weight, const at::Tensor& a, const at::Tensor& b, const at::Tensor& magnitude, double scale, const Dropout& dropout) {
-  return {weight, a, b, magnitude, at::Tensor(), scale, dropout, at::Tensor(), at::Tensor()};
+Run MakeRun(const Projection& map) {
+  const LowRank& low = *map.low_rank;
+  return {map.weight_OI, low.a_RI, low.b_OR, low.magnitude_O, {}, low.scale, low.dropout, {}, {}};
 }
 
-// Undefined tensors are optional ones to autograd.
-class AdaptedFunction : public torch::autograd::Function<AdaptedFunction> {
- public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& magnitude,
-                            const Projection& map) {
-    Run run = MakeRun(map.weight_OI, a, b, magnitude.value_or(at::Tensor()), map.low_rank->scale, map.low_rank->dropout);
-    at::Tensor y = run.Forward(x, map.bias_O);
-    run.Save(ctx, {x});
-    return y;
-  }
-  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const Run run = Run::Saved(ctx, 1);
-    Run::Gradients d = run.Backward(ctx->get_saved_variables()[0], gradients[0], ctx->needs_input_grad(0));
-    return {d.x, d.a, d.b, d.magnitude, at::Tensor()};
-  }
-};
-
-class AdaptedGatedFunction : public torch::autograd::Function<AdaptedGatedFunction> {
- public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& a, const at::Tensor& b,
-                            const std::optional<at::Tensor>& magnitude, const Projection& map, Activation activation) {
-    Run run = MakeRun(map.weight_OI, a, b, magnitude.value_or(at::Tensor()), map.low_rank->scale, map.low_rank->dropout);
-    ctx->saved_data["activation"] = static_cast<int64_t>(activation);
-    at::Tensor y = run.Forward(Activate(gate, activation).mul_(up), map.bias_O);
-    run.Save(ctx, {gate, up});
-    return y;
-  }
-  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const Run run = Run::Saved(ctx, 2);
-    const variable_list saved = ctx->get_saved_variables();
-    const at::Tensor &gate = saved[0], &up = saved[1];
-    const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
-    at::Tensor activated = Activate(gate, activation);
-    const bool needs_product = ctx->needs_input_grad(0) || ctx->needs_input_grad(1);
-    Run::Gradients d = run.Backward(activated * up, gradients[0], needs_product);
-    at::Tensor dgate, dup;
-    if (needs_product) {
-      dup = activated.mul_(d.x);
-      dgate = ActivateBackward(d.x.mul_(up), gate, activation);
-    }
-    return {dgate, dup, d.a, d.b, d.magnitude, at::Tensor(), at::Tensor()};
-  }
-};
+// The numbers alone: what a backward may capture, while tensors are saved.
+LowRank WithoutTensors(const LowRank& low) {
+  LowRank numbers;
+  numbers.scale = low.scale;
+  numbers.dropout.rate = low.dropout.rate;
+  numbers.dropout.key = low.dropout.key;
+  return numbers;
+}
 
 void Check(const Projection& map) {
   const LowRank& low = *map.low_rank;
@@ -175,7 +135,21 @@ at::Tensor Project(const Projection& projection, const at::Tensor& x_TI) {
   if (!projection.low_rank.has_value()) return Linear(x_TI, projection.weight_OI, projection.bias_O);
   Check(projection);
   const LowRank& low = *projection.low_rank;
-  return AdaptedFunction::apply(x_TI, low.a_RI, low.b_OR, IfDefined(low.magnitude_O), projection);
+  return comm::ApplyToOne(
+      {.name = "adapted projection",
+       .forward = [&](Tensors* saved) -> Tensors {
+         Run run = MakeRun(projection);
+         at::Tensor y = run.Forward(x_TI, projection.bias_O);
+         *saved = {x_TI};
+         run.Save(saved);
+         return {y};
+       },
+       .backward = [numbers = WithoutTensors(low)](BackwardCall& call) -> Tensors {
+         const Run run = Run::Saved(numbers, call.saved, 1);
+         Run::Gradients d = run.Backward(call.saved[0], call.gradients[0], call.wanted[0]);
+         return {d.x, d.a, d.b, d.magnitude};
+       }},
+      {x_TI, low.a_RI, low.b_OR, low.magnitude_O});
 }
 
 at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation) {
@@ -183,7 +157,29 @@ at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
   Check(projection);
   TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "gated projection: gate of shape ", gate_TI.sizes(), ", up of shape ", up_TI.sizes());
   const LowRank& low = *projection.low_rank;
-  return AdaptedGatedFunction::apply(gate_TI, up_TI, low.a_RI, low.b_OR, IfDefined(low.magnitude_O), projection, activation);
+  return comm::ApplyToOne(
+      {.name = "adapted gated projection",
+       .forward = [&](Tensors* saved) -> Tensors {
+         Run run = MakeRun(projection);
+         at::Tensor y = run.Forward(Activate(gate_TI, activation).mul_(up_TI), projection.bias_O);
+         *saved = {gate_TI, up_TI};
+         run.Save(saved);
+         return {y};
+       },
+       .backward = [numbers = WithoutTensors(low), activation](BackwardCall& call) -> Tensors {
+         const Run run = Run::Saved(numbers, call.saved, 2);
+         const at::Tensor &gate = call.saved[0], &up = call.saved[1];
+         at::Tensor activated = Activate(gate, activation);
+         const bool needs_product = call.wanted[0] || call.wanted[1];
+         Run::Gradients d = run.Backward(activated * up, call.gradients[0], needs_product);
+         at::Tensor dgate, dup;
+         if (needs_product) {
+           dup = activated.mul_(d.x);
+           dgate = ActivateBackward(d.x.mul_(up), gate, activation);
+         }
+         return {dgate, dup, d.a, d.b, d.magnitude};
+       }},
+      {gate_TI, up_TI, low.a_RI, low.b_OR, low.magnitude_O});
 }
 
 }  // namespace moonring::model
