@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "absl/strings/str_cat.h"
+#include "model/blocks/layers.h"
 #include "model/weights.h"
 
 namespace moonring::model {

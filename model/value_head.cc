@@ -20,6 +20,7 @@
 #include "model/files/safetensors_writer.h"
 #include "model/files/staged_files.h"
 #include "model/files/weight_shape.h"
+#include "nlohmann/json.hpp"
 
 namespace moonring::model {
 namespace {
@@ -35,22 +36,30 @@ absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const std::st
   return file.Read(name);
 }
 
+// Where the configuration's text is, for messages: not in `dir` where that is an adapter's folder or
+// a .gguf file.
+std::string PlaceOfConfig(const std::string& dir) {
+  const std::string path = absl::StrCat(dir, "/config.json");
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) return path;
+  return std::filesystem::is_directory(dir, ignored) ? "the model's config.json" : dir;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& dir, const ModelConfig& config, uint64_t seed, at::ScalarType dtype,
                                                            at::Device device) {
   auto head = std::make_shared<ValueHead>();
-  const std::string config_path = absl::StrCat(dir, "/config.json");
-  ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(config.json, config_path));
-  ASSIGN_OR_RETURN(head->dropout,
-                   JsonFields(json, config_path).Number("summary_dropout_prob", 0.1));
-  if (!(head->dropout >= 0.0 && head->dropout < 1.0)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        config_path, ": summary_dropout_prob: ", head->dropout, ", wanted 0 or more and below 1"));
-  }
-  std::shared_ptr<const SafetensorsFile> file;
   const std::string path = absl::StrCat(dir, "/", kFile);
   RETURN_IF_ERROR(comm::CheckReading(path));
+  const std::string place = PlaceOfConfig(dir);
+  ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(config.json, place));
+  ASSIGN_OR_RETURN(head->dropout, JsonFields(json, place).Number("summary_dropout_prob", 0.1));
+  if (!(head->dropout >= 0.0 && head->dropout < 1.0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        place, ": summary_dropout_prob: ", head->dropout, ", wanted 0 or more and below 1"));
+  }
+  std::shared_ptr<const SafetensorsFile> file;
   std::error_code ignored;
   head->found = std::filesystem::exists(path, ignored);
   if (head->found) {

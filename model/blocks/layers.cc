@@ -10,17 +10,14 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
-#include <torch/csrc/autograd/custom_function.h>
+
+#include "comm/custom_function.h"
 
 namespace moonring::model {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-void RefuseSecondDerivative(const char* layer) {
-  TORCH_CHECK(!at::GradMode::is_enabled(), layer, ": backward with create_graph is not supported");
-}
+using comm::BackwardCall;
+using comm::Tensors;
 
 std::optional<at::Tensor> IfDefined(const at::Tensor& tensor) { return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt; }
 
@@ -43,106 +40,6 @@ RmsNormGradients RmsNormBackward(const at::Tensor& dy, const at::Tensor& x, cons
   return gradients;
 }
 
-class RmsNormFunction : public torch::autograd::Function<RmsNormFunction> {
- public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, double eps, at::ScalarType result_dtype) {
-    const at::Tensor rstd = Rstd(x, eps);
-    ctx->save_for_backward({x, weight, rstd});
-    return (x * rstd).mul_(weight).to(result_dtype);
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    RefuseSecondDerivative("RmsNorm");
-    const variable_list saved = ctx->get_saved_variables();
-    RmsNormGradients d = RmsNormBackward(gradients[0].to(saved[0].scalar_type()), saved[0], saved[1], saved[2], ctx->needs_input_grad(0), ctx->needs_input_grad(1));
-    return {std::move(d.x), std::move(d.weight), at::Tensor(), at::Tensor()};
-  }
-};
-
-// n = RmsNorm(x), y_i = n W_i^T + b_i:  dn = sum_i dy_i W_i,  dW_i = dy_i^T n,  with n made again.
-class NormedLinearFunction : public torch::autograd::Function<NormedLinearFunction> {
- public:
-  // `all`: x, the norm's weight, the maps' weights, then those biases that are there, of the maps that `biased` names.
-  static variable_list forward(AutogradContext* ctx, at::TensorList all, double eps, const std::vector<int64_t>& biased) {
-    ctx->set_materialize_grads(false);
-    const at::Tensor rstd = Rstd(all[0], eps);
-    const size_t maps = all.size() - kMaps - biased.size();
-    const at::Tensor normed = (all[0] * rstd).mul_(all[1]).to(all[kMaps].scalar_type());
-    variable_list results;
-    for (size_t i = 0; i < maps; ++i) {
-      const auto found = std::find(biased.begin(), biased.end(), static_cast<int64_t>(i));
-      const auto bias = found == biased.end() ? std::optional<at::Tensor>() : all[kMaps + maps + (found - biased.begin())];
-      results.push_back(at::linear(normed, all[kMaps + i], bias));
-    }
-    variable_list saved(all.begin(), all.begin() + kMaps + static_cast<std::ptrdiff_t>(maps));
-    saved.push_back(rstd);
-    ctx->save_for_backward(std::move(saved));
-    ctx->saved_data["biased"] = biased;
-    return results;
-  }
-
-  static variable_list backward(AutogradContext* ctx, variable_list dys) {
-    RefuseSecondDerivative("NormedLinear");
-    const variable_list saved = ctx->get_saved_variables();
-    const std::vector<int64_t> biased = ctx->saved_data["biased"].toIntVector();
-    const size_t maps = dys.size();
-    const at::Tensor &x = saved[0], &weight = saved[1], &rstd = saved.back();
-    variable_list gradients(kMaps + maps + biased.size() + 2);  // of the eps and the list of biases too
-    at::Tensor normed = (x * rstd).mul_(weight).to(saved[kMaps].scalar_type());
-    for (size_t i = 0; i < maps; ++i) {
-      if (dys[i].defined() && ctx->needs_input_grad(kMaps + i)) gradients[kMaps + i] = dys[i].t().mm(normed);
-    }
-    normed.reset();
-    for (size_t b = 0; b < biased.size(); ++b) {
-      if (dys[biased[b]].defined() && ctx->needs_input_grad(kMaps + maps + b)) gradients[kMaps + maps + b] = dys[biased[b]].sum(0);
-    }
-    if (!ctx->needs_input_grad(0) && !ctx->needs_input_grad(1)) return gradients;
-    at::Tensor dnormed;
-    for (size_t i = 0; i < maps; ++i) {
-      if (dys[i].defined()) dnormed = dnormed.defined() ? dnormed.addmm_(dys[i], saved[kMaps + i]) : dys[i].mm(saved[kMaps + i]);
-      dys[i].reset();
-    }
-    if (!dnormed.defined()) return gradients;
-    RmsNormGradients d = RmsNormBackward(dnormed.to(x.scalar_type()), x, weight, rstd, ctx->needs_input_grad(0), ctx->needs_input_grad(1));
-    gradients[0] = std::move(d.x);
-    gradients[1] = std::move(d.weight);
-    return gradients;
-  }
-
- private:
-  static constexpr std::ptrdiff_t kMaps = 2;  // where they begin
-};
-
-// p = act(gate) up, y = p W^T + b:  dp = dy W,  dW = dy^T p,  dup = dp act(gate),  dgate = dp up act'(gate).
-class GatedDownFunction : public torch::autograd::Function<GatedDownFunction> {
- public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias, Activation activation) {
-    ctx->save_for_backward({gate, up, weight});
-    ctx->saved_data["bias"] = bias.has_value();
-    ctx->saved_data["activation"] = static_cast<int64_t>(activation);
-    return at::linear(Activate(gate, activation).mul_(up), weight, bias);
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    RefuseSecondDerivative("GatedDown");
-    const variable_list saved = ctx->get_saved_variables();
-    const at::Tensor &gate = saved[0], &up = saved[1], &weight = saved[2];
-    const at::Tensor& dy = gradients[0];
-    const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
-    at::Tensor activated = Activate(gate, activation);
-    at::Tensor dgate, dup, dweight, dbias;
-    if (ctx->needs_input_grad(2)) dweight = dy.t().mm(activated * up);
-    if (ctx->saved_data["bias"].toBool() && ctx->needs_input_grad(3)) dbias = dy.sum(0);
-    if (ctx->needs_input_grad(0) || ctx->needs_input_grad(1)) {
-      at::Tensor dproduct = dy.mm(weight);
-      dup = activated.mul_(dproduct);
-      dgate = ActivateBackward(dproduct.mul_(up), gate, activation);
-    }
-    return {dgate, dup, dweight, dbias, at::Tensor()};
-  }
-};
-
 void CheckNorm(const char* layer, const at::Tensor& x, const at::Tensor& weight) {
   TORCH_CHECK(x.dim() == 2 && weight.dim() == 1 && x.size(1) == weight.size(0), layer, ": rows of shape ", x.sizes(), ", weight of shape ", weight.sizes());
   TORCH_CHECK(x.scalar_type() == weight.scalar_type(), layer, ": rows in ", x.scalar_type(), ", weight in ", weight.scalar_type());
@@ -164,32 +61,105 @@ at::ScalarType StreamDtype(at::ScalarType matmul_dtype) { return matmul_dtype ==
 
 at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps, at::ScalarType result_dtype) {
   CheckNorm("RmsNorm", x_TD, weight_D);
-  return RmsNormFunction::apply(x_TD, weight_D, eps, result_dtype);
+  return comm::ApplyToOne(
+      {.name = "RmsNorm",
+       .forward = [&](Tensors* saved) -> Tensors {
+         const at::Tensor rstd = Rstd(x_TD, eps);
+         *saved = {x_TD, weight_D, rstd};
+         return {(x_TD * rstd).mul_(weight_D).to(result_dtype)};
+       },
+       .backward = [](BackwardCall& call) -> Tensors {
+         const at::Tensor &x = call.saved[0], &weight = call.saved[1], &rstd = call.saved[2];
+         const at::Tensor dy = call.gradients[0].to(x.scalar_type());
+         RmsNormGradients d = RmsNormBackward(dy, x, weight, rstd, call.wanted[0], call.wanted[1]);
+         return {std::move(d.x), std::move(d.weight)};
+       }},
+      {x_TD, weight_D});
 }
 
+// n = RmsNorm(x), y_i = n W_i^T + b_i:  dn = sum_i dy_i W_i,  dW_i = dy_i^T n,  with n made again.
 std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& norm_D, double eps, const std::vector<at::Tensor>& weights,
                                      const std::vector<at::Tensor>& biases) {
   CheckNorm("NormedLinear", x_TD, norm_D);
   TORCH_CHECK(!weights.empty() && weights.size() == biases.size(), "NormedLinear: ", weights.size(), " maps, ", biases.size(), " biases");
-  variable_list all = {x_TD, norm_D};
-  all.insert(all.end(), weights.begin(), weights.end());
-  std::vector<int64_t> biased;
-  for (size_t i = 0; i < biases.size(); ++i) {
-    if (!biases[i].defined()) continue;
-    all.push_back(biases[i]);
-    biased.push_back(static_cast<int64_t>(i));
-  }
-  return NormedLinearFunction::apply(at::TensorList(all), eps, biased);
+  // Inputs: x, the norm's weight, the maps' weights, their biases (undefined where there is none).
+  constexpr size_t kMaps = 2;
+  const size_t maps = weights.size(), first_bias = kMaps + maps;
+  Tensors inputs = {x_TD, norm_D};
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  inputs.insert(inputs.end(), biases.begin(), biases.end());
+  const auto forward = [&](Tensors* saved) -> Tensors {
+    const at::Tensor rstd = Rstd(x_TD, eps);
+    const at::Tensor normed = (x_TD * rstd).mul_(norm_D).to(weights[0].scalar_type());
+    Tensors results;
+    for (size_t i = 0; i < maps; ++i) {
+      results.push_back(at::linear(normed, weights[i], IfDefined(biases[i])));
+    }
+    saved->assign(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(first_bias));
+    saved->push_back(rstd);
+    return results;
+  };
+  const auto backward = [maps, first_bias](BackwardCall& call) -> Tensors {
+    const at::Tensor &x = call.saved[0], &weight = call.saved[1], &rstd = call.saved.back();
+    Tensors &dys = call.gradients, gradients(call.wanted.size());
+    at::Tensor normed = (x * rstd).mul_(weight).to(call.saved[kMaps].scalar_type());
+    for (size_t i = 0; i < maps; ++i) {
+      if (dys[i].defined() && call.wanted[kMaps + i]) gradients[kMaps + i] = dys[i].t().mm(normed);
+    }
+    normed.reset();
+    for (size_t i = 0; i < maps; ++i) {
+      if (dys[i].defined() && call.wanted[first_bias + i]) gradients[first_bias + i] = dys[i].sum(0);
+    }
+    if (!call.wanted[0] && !call.wanted[1]) return gradients;
+    at::Tensor dnormed;
+    for (size_t i = 0; i < maps; ++i) {
+      const at::Tensor& map = call.saved[kMaps + i];
+      if (dys[i].defined()) dnormed = dnormed.defined() ? dnormed.addmm_(dys[i], map) : dys[i].mm(map);
+      dys[i].reset();
+    }
+    if (!dnormed.defined()) return gradients;
+    RmsNormGradients d = RmsNormBackward(dnormed.to(x.scalar_type()), x, weight, rstd,
+                                         call.wanted[0], call.wanted[1]);
+    gradients[0] = std::move(d.x);
+    gradients[1] = std::move(d.weight);
+    return gradients;
+  };
+  return comm::Apply({.name = "NormedLinear",
+                      .forward = forward,
+                      .backward = backward,
+                      .undefined_gradients = true},
+                     inputs);
 }
 
 at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias) {
   return at::linear(x_TD, weight, IfDefined(bias));
 }
 
+// p = act(gate) up, y = p W^T + b:  dp = dy W,  dW = dy^T p,  dup = dp act(gate),  dgate = dp up act'(gate).
 at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI, const at::Tensor& weight_DI, const at::Tensor& bias_D,
                      Activation activation) {
   TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "GatedDown: gate of shape ", gate_TI.sizes(), ", up of shape ", up_TI.sizes());
-  return GatedDownFunction::apply(gate_TI, up_TI, weight_DI, IfDefined(bias_D), activation);
+  return comm::ApplyToOne(
+      {.name = "GatedDown",
+       .forward = [&](Tensors* saved) -> Tensors {
+         *saved = {gate_TI, up_TI, weight_DI};
+         return {at::linear(Activate(gate_TI, activation).mul_(up_TI), weight_DI, IfDefined(bias_D))};
+       },
+       .backward = [activation](BackwardCall& call) -> Tensors {
+         const at::Tensor &gate = call.saved[0], &up = call.saved[1], &weight = call.saved[2];
+         const at::Tensor& dy = call.gradients[0];
+         at::Tensor activated = Activate(gate, activation);
+         at::Tensor dgate, dup, dweight, dbias;
+         if (call.wanted[2]) dweight = dy.t().mm(activated * up);
+         if (call.wanted[3]) dbias = dy.sum(0);
+         if (call.wanted[0] || call.wanted[1]) {
+           at::Tensor dproduct = dy.mm(weight);
+           dup = activated.mul_(dproduct);
+           dgate = ActivateBackward(dproduct.mul_(up), gate, activation);
+         }
+         return {dgate, dup, dweight, dbias};
+       }},
+      {gate_TI, up_TI, weight_DI, bias_D});
 }
 
 }  // namespace moonring::model

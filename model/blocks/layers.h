@@ -19,9 +19,9 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace moonring::model {
+#include "model/blocks/activation.h"
 
-enum class Activation { kSilu, kGelu, kGeluTanh };
+namespace moonring::model {
 
 at::Tensor Activate(const at::Tensor& x, Activation activation);
 // d activation / dx times `dy`.

@@ -13,15 +13,11 @@
 #include <ATen/ops/pow.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
-#include <torch/csrc/autograd/custom_function.h>
 
-#include "absl/strings/str_cat.h"
+#include "comm/custom_function.h"
 
 namespace moonring::model {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // theta^(2f / dim). Inverted afterwards, not raised to -2f / dim: the roundings of Transformers, so that fp32 angles agree to the last bit.
 at::Tensor Wavelengths(double theta, int64_t dim, at::ScalarType dtype) {
@@ -97,37 +93,7 @@ at::Tensor Rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
   return result.to(x.scalar_type());
 }
 
-// A rotation's adjoint is the rotation by the opposite angle; what scales the one scales the other.
-class RotaryFunction : public torch::autograd::Function<RotaryFunction> {
- public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool interleaved) {
-    ctx->save_for_backward({cos, sin});
-    ctx->saved_data["interleaved"] = interleaved;
-    return Rotate(x, cos, sin, interleaved, 1.0);
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    TORCH_CHECK(!at::GradMode::is_enabled(), "Rotary: backward with create_graph is not supported");
-    const variable_list saved = ctx->get_saved_variables();
-    return {Rotate(gradients[0], saved[0], saved[1], ctx->saved_data["interleaved"].toBool(), -1.0), at::Tensor(), at::Tensor(), at::Tensor()};
-  }
-};
-
 }  // namespace
-
-absl::string_view RopeName(RopeKind kind) {
-  constexpr absl::string_view kNames[] = {"default", "linear", "dynamic", "yarn", "llama3", "longrope"};
-  return kNames[static_cast<int>(kind)];
-}
-
-std::string DescribeRope(const RotaryRule& rule) {
-  std::string text(RopeName(rule.kind));
-  if (rule.kind == RopeKind::kDefault) return text;
-  if (rule.kind != RopeKind::kLongRope) absl::StrAppend(&text, ", factor ", rule.factor);
-  if (rule.kind != RopeKind::kLinear) absl::StrAppend(&text, " over ", rule.original_length, " positions");
-  if (rule.attention_factor != 1.0) absl::StrAppend(&text, ", cosines times ", rule.attention_factor);
-  return text;
-}
 
 at::Tensor InverseFrequencies(const RotaryRule& rule, int64_t length, at::ScalarType dtype) {
   TORCH_CHECK(rule.dim > 0 && rule.dim % 2 == 0, "Rotary: ", rule.dim, " features turn, wanted an even positive number");
@@ -171,7 +137,17 @@ Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T, const a
 at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary) {
   TORCH_CHECK(x_THD.dim() == 3 && x_THD.size(0) == rotary.cos_T1F.size(0) && x_THD.size(2) >= 2 * rotary.cos_T1F.size(2), "Rotary: rows of shape ",
               x_THD.sizes(), ", cosines of shape ", rotary.cos_T1F.sizes());
-  return RotaryFunction::apply(x_THD, rotary.cos_T1F, rotary.sin_T1F, rotary.interleaved);
+  // A rotation's adjoint is the rotation by the opposite angle; what scales the one scales the other.
+  return comm::ApplyToOne(
+      {.name = "Rotary",
+       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+         *saved = {rotary.cos_T1F, rotary.sin_T1F};
+         return {Rotate(x_THD, rotary.cos_T1F, rotary.sin_T1F, rotary.interleaved, 1.0)};
+       },
+       .backward = [interleaved = rotary.interleaved](comm::BackwardCall& call) -> comm::Tensors {
+         return {Rotate(call.gradients[0], call.saved[0], call.saved[1], interleaved, -1.0)};
+       }},
+      {x_THD});
 }
 
 }  // namespace moonring::model

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "model/blocks/layers.h"
-#include "model/blocks/rotary.h"
+#include "model/blocks/activation.h"
+#include "model/blocks/rotary_rule.h"
 
 namespace moonring::model {
 

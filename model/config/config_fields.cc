@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace moonring::model {
 

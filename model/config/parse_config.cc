@@ -12,6 +12,7 @@
 #include "model/config/family.h"
 #include "model/config/rotary_config.h"
 #include "model/files/json_text.h"
+#include "nlohmann/json.hpp"
 
 namespace moonring::model {
 namespace {

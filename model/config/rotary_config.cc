@@ -11,6 +11,7 @@
 #include "comm/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/config/family.h"
+#include "nlohmann/json.hpp"
 
 namespace moonring::model {
 namespace {

@@ -5,6 +5,7 @@
 #include "comm/status_macros.h"
 #include "model/config/config_fields.h"
 #include "model/config/rotary_config.h"
+#include "nlohmann/json.hpp"
 
 namespace moonring::model {
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/status_macros.h"
 #include "model/config/config_fields.h"
+#include "nlohmann/json.hpp"
 
 namespace moonring::model {
 

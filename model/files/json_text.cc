@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/json_nesting.h"
 #include "comm/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace moonring::model {
 namespace {
@@ -58,6 +59,8 @@ absl::StatusOr<json> ParseJsonObject(absl::string_view text, absl::string_view w
   if (!value.is_object()) return absl::InvalidArgumentError(absl::StrCat(where, ": wanted an object {...}, got ", ShownJson(value)));
   return value;
 }
+
+bool JsonFields::Has(absl::string_view key) const { return object_.contains(std::string(key)); }
 
 const json* JsonFields::Find(absl::string_view key) const {
   const auto found = object_.find(std::string(key));

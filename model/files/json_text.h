@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 
 namespace moonring::model {
 
@@ -31,7 +31,7 @@ class JsonFields {
 
   const std::string& where() const { return where_; }
   const nlohmann::json* Find(absl::string_view key) const;  // null where missing or null
-  bool Has(absl::string_view key) const { return object_.contains(std::string(key)); }  // a null too
+  bool Has(absl::string_view key) const;                    // a null too
 
   absl::StatusOr<int64_t> Int(absl::string_view key) const;
   absl::StatusOr<std::optional<int64_t>> OptionalInt(absl::string_view key) const;

@@ -9,6 +9,7 @@
 #include "comm/status_macros.h"
 #include "model/files/json_text.h"
 #include "model/files/weight_shape.h"
+#include "nlohmann/json.hpp"
 
 namespace moonring::model {
 namespace {

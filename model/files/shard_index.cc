@@ -5,6 +5,7 @@
 #include "comm/status_macros.h"
 #include "model/files/json_text.h"
 #include "model/files/mapped_file.h"
+#include "nlohmann/json.hpp"
 
 namespace moonring::model {
 

@@ -57,16 +57,17 @@ TEST_F(SmolLm2Test, LossesAndGradients) {
     const at::Tensor loss = at::cross_entropy_loss(logits, targets, {}, at::Reduction::Mean, comm::kIgnore);
     loss.backward();
     model_->head()->AddGradient(head.grad());
-    const double wanted = golden["output_fp32"]["loss"].get<double>();
-    EXPECT_NEAR(loss.item<double>(), wanted, 1e-6 * wanted);
+    // Against fp64. Stock fp32 is up to 3e-6 (losses) and 2e-4 (gradients) from it, and as far from ours: the angles'
+    // frequencies are powers in fp32, whose last bit goes by the processor.
+    const double wanted = golden["output"]["loss"].get<double>();
+    EXPECT_NEAR(loss.item<double>(), wanted, 1e-5 * wanted);
     const at::Tensor places = logits.index_select(0, Longs(golden["input"]["positions"]));
-    const auto logsumexp = golden["output_fp32"]["logsumexp"].get<std::vector<double>>();
-    EXPECT_TRUE(RelativeError(places.logsumexp({1}), at::tensor(logsumexp, at::kDouble), 2e-6));
-    // Both are up to 2e-4 from fp64 (angles of fp32 frequencies), and near one another. The norm is taken in fp64: at::norm in fp32
-    // loses 1e-4 on a million numbers.
+    const auto logsumexp = golden["output"]["logsumexp"].get<std::vector<double>>();
+    EXPECT_TRUE(RelativeError(places.logsumexp({1}), at::tensor(logsumexp, at::kDouble), 1e-5));
+    // The norm is taken in fp64: at::norm in fp32 loses 1e-4 on a million numbers.
     for (const auto& parameter : model_->parameters()) {
-      const double norm = golden["output_fp32"]["grad_norm"][parameter->name()].get<double>();
-      EXPECT_NEAR(parameter->gradient().to(at::kDouble).norm().item<double>(), norm, 3e-5 * norm) << parameter->name();
+      const double norm = golden["output"]["grad_norm"][parameter->name()].get<double>();
+      EXPECT_NEAR(parameter->gradient().to(at::kDouble).norm().item<double>(), norm, 5e-4 * norm) << parameter->name();
     }
   }
 }

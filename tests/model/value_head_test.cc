@@ -1,5 +1,7 @@
 #include "model/value_head.h"
 
+#include <string>
+
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +18,7 @@ using ::moonring::testing::BitEqual;
 using ::moonring::testing::ScratchFolder;
 using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(ValueHeadTest, NewSavedAndRead) {
   const ScratchFolder scratch;
@@ -37,6 +40,23 @@ TEST(ValueHeadTest, NewSavedAndRead) {
   config.hidden_size = 8;
   EXPECT_THAT(ValueHead::Open(scratch.path(), config, 4, at::kFloat, at::kCPU),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("v_head.summary.weight: shape [1, 16], this model wants [1, 8]")));
+}
+
+// The configuration's text is the model's: in its folder, in a .gguf file, or, of an adapter, in the
+// folder of another model.
+TEST(ValueHeadTest, NamesWhereTheRateIs) {
+  const ScratchFolder scratch;
+  ModelConfig config = SmallConfig();
+  config.json = R"({"summary_dropout_prob": 1.5})";
+  const auto expect_named = [&](const std::string& dir, const std::string& place) {
+    EXPECT_THAT(ValueHead::Open(dir, config, 4, at::kFloat, at::kCPU),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         StartsWith(place + ": summary_dropout_prob: 1.5, wanted 0 or more")));
+  };
+  const std::string gguf = scratch.Write("m.gguf", "");
+  expect_named(gguf, gguf);
+  expect_named(scratch.path(), "the model's config.json");
+  expect_named(scratch.path(), scratch.Write("config.json", config.json));
 }
 
 }  // namespace

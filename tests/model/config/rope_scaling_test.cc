@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/parameter.h"
+#include "model/blocks/rotary.h"
 #include "model/checkpoint.h"
 #include "model/save_folder.h"
 #include "model/weights.h"
