@@ -22,7 +22,7 @@ class SmallWorkScope {
   SmallWorkScope& operator=(const SmallWorkScope&) = delete;
 
  private:
-  int threads_ = 0;  // to go back to; 0: nothing was changed
+  int threads_ = 0, mkl_threads_ = 0;  // to go back to; threads_ 0: nothing was changed
 };
 
 }  // namespace moonring::comm

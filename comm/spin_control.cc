@@ -2,14 +2,19 @@
 
 #include <dirent.h>
 #include <omp.h>
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 
@@ -18,13 +23,43 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPeriod = std::chrono::milliseconds(50);
-constexpr double kBusy = 0.05;      // of the time, from which the cores are short
-constexpr double kCalm = 0.02;      // below which they are not,
+constexpr double kBusy = 0.025;     // of a thread's time, from which the cores are short
+constexpr double kCalm = 0.01;      // below which they are not,
 constexpr int kCalmPeriods = 20;    // for a second on end
+constexpr int kSpare = 8;           // threads that others may want meanwhile
 
-// Nanoseconds that this process's threads have waited for a core, added up over those that live, but for the calling one:
-// the watcher's own wake-ups are no work.
-int64_t WaitedForCores() {
+// Whether so many threads can be made: libgomp ends the process where it cannot make one.
+bool CanMake(int count) {
+  std::mutex held;
+  std::vector<std::thread> threads;
+  bool can = true;
+  {
+    const std::lock_guard<std::mutex> all_live(held);
+    try {
+      for (int i = 0; i < count; ++i) {
+        threads.emplace_back([&held] { const std::lock_guard<std::mutex> wait(held); });
+      }
+    } catch (const std::system_error&) {
+      can = false;
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  return can;
+}
+
+// Starts a thread that gets none of the process's signals: those are for threads that know of them.
+template <typename Body>
+std::thread StartWithoutSignals(Body body) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const auto restore = absl::MakeCleanup([&before] { pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+  return std::thread(std::move(body));
+}
+
+}  // namespace
+
+int64_t SpinControl::WaitedForCores() {
   const std::string self = std::to_string(gettid());
   DIR* tasks = opendir("/proc/self/task");
   if (tasks == nullptr) return 0;
@@ -41,17 +76,23 @@ int64_t WaitedForCores() {
   return sum;
 }
 
-}  // namespace
+SpinControl::SpinControl(int threads, std::function<int64_t()> waited)
+    : threads_(threads), waited_(std::move(waited)) {}
 
-std::unique_ptr<SpinControl> SpinControl::Start(int threads) {
+std::shared_ptr<SpinControl> SpinControl::Start(int threads, std::function<int64_t()> waited) {
+  static std::mutex mutex;
+  static std::weak_ptr<SpinControl> running;
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return nullptr;
   if (threads < 2 || access("/proc/self/schedstat", R_OK) != 0) return nullptr;
-  std::unique_ptr<SpinControl> control(new SpinControl);
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (auto shared = running.lock()) return shared;
+  std::shared_ptr<SpinControl> control(new SpinControl(threads, std::move(waited)));
   try {
-    control->watcher_ = std::thread([self = control.get()] { self->Watch(); });
+    control->watcher_ = StartWithoutSignals([self = control.get()] { self->Watch(); });
   } catch (const std::system_error&) {
     return nullptr;
   }
+  running = control;
   return control;
 }
 
@@ -67,13 +108,17 @@ SpinControl::~SpinControl() {
 
 void SpinControl::Watch() {
   Clock::time_point then = Clock::now();
-  int64_t waited = WaitedForCores();
+  int64_t waited = waited_();
+  Clock::duration looking = {};  // how long a look takes, which grows with the threads
   int calm = 0;
-  for (std::unique_lock<std::mutex> lock(mutex_); !changed_.wait_for(lock, kPeriod, [this] { return ends_; });) {
+  for (std::unique_lock<std::mutex> lock(mutex_);
+       !changed_.wait_for(lock, std::max<Clock::duration>(kPeriod, 500 * looking), [this] { return ends_; });) {
     lock.unlock();
     const Clock::time_point now = Clock::now();
-    const int64_t waited_now = WaitedForCores();
-    const double share = static_cast<double>(waited_now - waited) / static_cast<double>(std::chrono::nanoseconds(now - then).count());
+    const int64_t waited_now = waited_();
+    looking = Clock::now() - now;
+    const double passed = static_cast<double>(std::chrono::nanoseconds(now - then).count());
+    const double share = static_cast<double>(waited_now - waited) / (threads_ * passed);
     then = now;
     waited = waited_now;
     calm = share < kCalm ? calm + 1 : 0;
@@ -87,12 +132,14 @@ void SpinControl::Watch() {
 }
 
 void SpinControl::KeepTeam() {
-  if (team_.joinable()) return;
+  // With these libgomp manages a thread more than there are cores.
+  const int team = std::max(2, omp_get_num_procs() - threads_ + 2);
+  if (team_.joinable() || !CanMake(team + kSpare)) return;
   team_wanted_ = true;
   try {
-    team_ = std::thread([this] {
+    team_ = std::thread([this, team] {
       // The region makes the team, which stays this thread's own, asleep, until the thread ends.
-#pragma omp parallel num_threads(omp_get_num_procs() + 1)
+#pragma omp parallel num_threads(team)
       {
         // Not empty, or the compiler leaves the region out.
         asm volatile("");

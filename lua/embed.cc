@@ -44,7 +44,7 @@ struct moonring_runtime {
   std::optional<moonring::lua::Assets> assets;
   std::function<void(moonring::lua::LogKind, const std::string&)> log;
   std::string error;
-  std::unique_ptr<moonring::comm::SpinControl> spin;
+  std::shared_ptr<moonring::comm::SpinControl> spin;
   std::unique_ptr<moonring::lua::Vm> vm;
 };
 

@@ -179,7 +179,7 @@ int Run(int argc, char** argv) {
   }
 
   ShareCores();
-  const std::unique_ptr<comm::SpinControl> spin = comm::SpinControl::Start(at::get_num_threads());
+  const std::shared_ptr<comm::SpinControl> spin = comm::SpinControl::Start(at::get_num_threads());
   comm::InstallMemoryAccount();
   Host host{.assets = *assets, .command = command, .device = line->device, .ranks = line->ranks, .sandbox = line->sandbox};
   host.report = [](const std::string& message) {
@@ -203,6 +203,7 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   moonring::lua::CatchSaveWish();  // it may come before a run is ready to save
+  moonring::comm::CloseStoreSocketsOnExec();  // before a script may start anything
   // Not by return: LibTorch's threads and process groups have no orderly end of their own once a peer is gone.
   const int code = moonring::lua::Run(argc, argv);
   std::fflush(nullptr);
