@@ -72,15 +72,23 @@ moonring_code Jobs::Check(const std::string& config, std::string& error) const {
     error = why;
     return code;
   }
+  const std::unique_ptr<moonring_runtime, decltype(&moonring_destroy)> owner(runtime, &moonring_destroy);
   code = moonring_run_string(runtime, kCheck, "check", 0, nullptr);
   if (code == MOONRING_OK) code = moonring_call(runtime, "check", json(config).dump().c_str(), nullptr);
   error = moonring_last_error(runtime);
-  moonring_destroy(runtime);
   return code;
 }
 
 Jobs::Added Jobs::Add(const json& configuration) {
   if (!configuration.is_object()) return {400, "", "wanted a JSON object of a configuration's keys"};
+  struct Checking {  // while it is counted; an exception ends it too
+    Jobs* jobs;
+    ~Checking() {
+      const std::lock_guard<std::mutex> lock(jobs->mutex_);
+      --jobs->checked_;
+    }
+  };
+  std::unique_ptr<Checking> checking;
   auto job = std::make_shared<Job>();
   job->jobs = this;
   const fs::path jobs = fs::path(options_.root) / "jobs";
@@ -92,16 +100,14 @@ Jobs::Added Jobs::Add(const json& configuration) {
     if (checked_ >= options_.most_checked)
       return {429, "", "too many configurations are being checked: try again"};
     ++checked_;
+    checking.reset(new Checking{this});
     std::error_code failed;
     fs::create_directories(jobs, failed);
     do {  // a number that no job has had, before this process either
       number = ++last_;
       folder = jobs / std::to_string(number);
     } while (!failed && !fs::create_directory(folder, failed));
-    if (failed) {
-      --checked_;
-      return {500, "", "the job's folder cannot be made: " + failed.message()};
-    }
+    if (failed) return {500, "", "the job's folder cannot be made: " + failed.message()};
   }
   job->id = std::to_string(number);
   job->config = folder / "config.json";
@@ -111,7 +117,6 @@ Jobs::Added Jobs::Add(const json& configuration) {
   std::string error;
   const moonring_code code = Check(job->config, error);
   const std::lock_guard<std::mutex> lock(mutex_);
-  --checked_;
   if (code != MOONRING_OK) {
     std::error_code ignored;
     fs::remove_all(folder, ignored);

@@ -1,32 +1,34 @@
-// Fine-tuning over HTTP: service --root FOLDER [--port N] [--workers N] [--threads N] [--memory
-// MIB] [--keep N]
+// Fine-tuning over HTTP:
 //
-//   POST   /jobs      a configuration as JSON -> 202 {"id": "1"}; 400 {"error": ..} where it is
-//   seen to be
-//                     wrong, 403 where it names a file outside of the folder, 429 where too many
-//                     jobs wait; what only the run can see (its data) ends the job, which then says
-//                     so
+//   service --root FOLDER [--port N] [--workers N] [--threads N] [--memory MIB] [--keep N]
+//
+//   POST   /jobs      a configuration as JSON. 202 {"id": "1"}. 400 {"error": ..} where it is seen
+//                     to be wrong, 403 where it names a file outside of the folder, 429 where too
+//                     many jobs wait. What only the run can see (its data) ends the job.
 //   GET    /jobs      all that wait or run, and the last that have ended (--keep, default 1000)
 //   GET    /jobs/ID   {"id", "status", "progress", "metrics", "error"}
 //   DELETE /jobs/ID   cancels it
 //
 // It listens on 127.0.0.1 alone and asks nobody who they are: put what does in front of it. A page
-// in a browser of this machine is kept out: a request must be for 127.0.0.1 or localhost (Host),
-// from no other origin, and with a body be application/json. A job may take --memory MiB of tensors
-// and Lua's heap (default: what the machine has, shared by the workers and one check). Paths
-// are meant from the folder on. SIGINT and SIGTERM end it.
+// in a browser of this machine is kept out: a request must name 127.0.0.1 or localhost as its Host,
+// come from no other origin, and with a body be application/json. A job may take --memory MiB of
+// tensors and Lua's heap (default: the machine's, shared by the workers and one check). Paths are
+// relative to the folder. SIGINT and SIGTERM end the service.
 
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <semaphore>
 #include <string>
 #include <thread>
@@ -53,13 +55,16 @@ class BoundedPool : public httplib::TaskQueue {
   void enqueue(std::function<void()> answer) override {
     places_.acquire();
     pool_.enqueue([this, answer = std::move(answer)] {
+      const std::unique_ptr<BoundedPool, GiveBack> place(this);
       answer();
-      places_.release();
     });
   }
   void shutdown() override { pool_.shutdown(); }
 
  private:
+  struct GiveBack {
+    void operator()(BoundedPool* pool) const { pool->places_.release(); }
+  };
   std::counting_semaphore<kOpen> places_{kOpen};
   httplib::ThreadPool pool_{kAtATime};
 };
@@ -193,9 +198,15 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "service: the port cannot be listened on\n");
     return 1;
   }
+  std::atomic<bool> ended = false;
+  std::thread listener([&] {
+    server.listen_after_bind();
+    ended = true;
+  });
+  // server.stop() before it runs would be lost.
+  while (!server.is_running() && !ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::printf("listening on http://127.0.0.1:%d\n", port);
   std::fflush(stdout);
-  std::thread listener([&] { server.listen_after_bind(); });
   int signal = 0;
   sigwait(&ends, &signal);
   server.stop();
