@@ -22,6 +22,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -102,25 +103,28 @@ absl::StatusOr<std::vector<Device>> OpenDevices(const RendezvousOptions& options
 // Each rank of a new group shows each other one that it has the run's key: it sends the signature
 // of who it is and to whom it says so, on the connection itself, so that whoever has come in
 // another's place is found out. (He cannot pass on the real one's: that goes over a connection that
-// he is not on.)
-void Prove(const Group& group, const Secret& key) {
-  const auto proof = [&](int from, int to) {
-    return key.Sign(
-        absl::StrCat("group ", group.id, ", rank ", from, " to rank ", to, " of ", group.size));
-  };
-  const auto bytes = static_cast<int64_t>(Secret::kBytes);
-  at::Tensor mine = at::empty({group.size * bytes}, at::kByte), theirs = at::zeros_like(mine);
-  auto* row = reinterpret_cast<char*>(mine.mutable_data_ptr<uint8_t>());
-  for (int r = 0; r < group.size; ++r, row += bytes)
-    std::memcpy(row, proof(group.rank, r).data(), bytes);
-  std::vector<int64_t> evenly;
-  group.cpu->alltoall_base(theirs, mine, evenly, evenly)->wait();
-  row = reinterpret_cast<char*>(theirs.mutable_data_ptr<uint8_t>());
-  for (int r = 0; r < group.size; ++r, row += bytes) {
-    if (absl::string_view(row, bytes) == proof(r, group.rank)) continue;
-    throw StatusError(absl::PermissionDeniedError(
-        absl::StrCat("who has connected as rank ", group.ranks[r],
-                     " does not have this run's key: another program has come in its place")));
+// he is not on.) `connections`: how many any two ranks have, one for each device. Gloo's calls take
+// them in turn, so there is a round for each of them.
+void Prove(const Group& group, const Secret& key, size_t connections) {
+  for (size_t connection = 0; connection < connections; ++connection) {
+    const auto proof = [&](int from, int to) {
+      return key.Sign(absl::StrCat("group ", group.id, ", connection ", connection, ", rank ", from,
+                                   " to rank ", to, " of ", group.size));
+    };
+    const auto bytes = static_cast<int64_t>(Secret::kBytes);
+    at::Tensor mine = at::empty({group.size * bytes}, at::kByte), theirs = at::zeros_like(mine);
+    auto* row = reinterpret_cast<char*>(mine.mutable_data_ptr<uint8_t>());
+    for (int r = 0; r < group.size; ++r, row += bytes)
+      std::memcpy(row, proof(group.rank, r).data(), bytes);
+    std::vector<int64_t> evenly;
+    group.cpu->alltoall_base(theirs, mine, evenly, evenly)->wait();
+    row = reinterpret_cast<char*>(theirs.mutable_data_ptr<uint8_t>());
+    for (int r = 0; r < group.size; ++r, row += bytes) {
+      if (absl::string_view(row, bytes) == proof(r, group.rank)) continue;
+      throw StatusError(absl::PermissionDeniedError(
+          absl::StrCat("who has connected as rank ", group.ranks[r],
+                       " does not have this run's key: another program has come in its place")));
+    }
   }
 }
 
@@ -334,12 +338,18 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     options->devices = devices_;
     options->threads = static_cast<int>(devices_.size());
-    for (const int socket : listening_) OpenDoor(socket);
-    const absl::Status met = Meet([group, options, store = prefixed("gloo"), key = key_] {
-      group->cpu = c10::make_intrusive<GlooGroup>(store, group->rank, group->size, options);
-      if (key.has_value()) Prove(*group, *key);
-    });
-    for (const int socket : listening_) ShutDoor(socket);
+    absl::Status met;
+    {
+      for (const int socket : listening_) OpenDoor(socket);
+      // However that ends: Meet() throws where no thread is to be had.
+      const auto shut = absl::MakeCleanup([this] {
+        for (const int socket : listening_) ShutDoor(socket);
+      });
+      met = Meet([group, options, store = prefixed("gloo"), key = key_] {
+        group->cpu = c10::make_intrusive<GlooGroup>(store, group->rank, group->size, options);
+        if (key.has_value()) Prove(*group, *key, options->devices.size());
+      });
+    }
     RETURN_IF_ERROR(met, "group '", name, "', rank ", group->rank, " of ", group->size);
 #ifdef USE_C10D_NCCL
     if (options_.cuda) {

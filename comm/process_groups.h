@@ -5,13 +5,14 @@
 // order.
 //
 //   between processes   the launcher's sockets or a TCPStore (rendezvous.h); Gloo over TCP, and
-//   NCCL beside it where asked for between threads     Gloo over loopback and a store in memory:
-//   any number of ranks in one test alone               nothing at all
+//                       NCCL beside it where asked for
+//   between threads     Gloo over loopback and a store in memory: any number of ranks in one test
+//   alone               nothing at all
 //
 // Gloo binds to loopback where the rendezvous is on loopback, else to the interfaces that
-// GLOO_SOCKET_IFNAME names, else to the address on the way to the rendezvous. Making a group
-// connects every pair of its ranks, and where the run has a key (rendezvous.h) each end shows the
-// other that it has it: one exchange of 32 bytes a pair.
+// GLOO_SOCKET_IFNAME names, else to the address on the way to the rendezvous (LocalAddressTowards).
+// Making a group connects every pair of its ranks, once for each interface. Where the run has a key
+// (rendezvous.h) each end of a connection shows the other that it has it: one exchange of 32 bytes.
 //
 // What fails: a rank that does not come within the deadline (DEADLINE_EXCEEDED, naming the missing
 // ones), two processes of one rank, ranks on loopback and others not. A rank that fails must say so

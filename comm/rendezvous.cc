@@ -1,6 +1,8 @@
 #include "comm/rendezvous.h"
 
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -14,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -113,6 +116,9 @@ absl::StatusOr<RendezvousOptions> FromTorchrun(const Lookup& lookup) {
   if (lookup("LOCAL_RANK") != nullptr) {
     ASSIGN_OR_RETURN(options.local_rank, Number(lookup, "LOCAL_RANK", 0, options.world_size - 1));
   }
+  int here = 0;
+  if (const char* local = lookup("LOCAL_WORLD_SIZE"))
+    options.one_machine = absl::SimpleAtoi(local, &here) && here == options.world_size;
   const char* agent = lookup("TORCHELASTIC_USE_AGENT_STORE");
   options.serves_store = agent == nullptr || !absl::EqualsIgnoreCase(agent, "true");
   for (const char* name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}) {
@@ -136,7 +142,8 @@ absl::StatusOr<std::optional<RendezvousOptions>> FromSlurm(const Lookup& lookup)
   if (const char* id = lookup("SLURM_STEP_ID")) (void)absl::SimpleAtoi(id, &step);
   options.port = 16000 + static_cast<int>((job * 16 + step) % 16000);  // below the ephemeral ports
   const char* nodes = lookup("SLURM_STEP_NUM_NODES");
-  if (nodes == nullptr || absl::string_view(nodes) != "1") {
+  options.one_machine = nodes != nullptr && absl::string_view(nodes) == "1";
+  if (!options.one_machine) {
     const char* hosts = lookup("SLURM_STEP_NODELIST");
     if (hosts == nullptr) hosts = lookup("SLURM_JOB_NODELIST");
     if (hosts == nullptr && lookup("MASTER_ADDR") == nullptr) {
@@ -187,50 +194,105 @@ absl::StatusOr<Addresses> Resolve(const RendezvousOptions& options) {
   }
 }
 
-std::string NumericAddress(const addrinfo& address) {
+std::string NumericAddress(const sockaddr* address, socklen_t size) {
   char text[NI_MAXHOST] = "";
-  getnameinfo(address.ai_addr, address.ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
   return text;
 }
 
-// Where rank 0 listens: at the first of the address's (an IPv4 one if there is any), but on every
-// interface where a name is loopback on this machine alone.
-addrinfo PlaceToListen(const addrinfo* addresses, const std::string& name, sockaddr_in* every) {
-  const addrinfo* place = addresses;
-  while (place != nullptr && place->ai_family != AF_INET) place = place->ai_next;
-  addrinfo chosen = place == nullptr ? *addresses : *place;
-  if (IsLoopback(name) || !IsLoopback(NumericAddress(chosen))) return chosen;
-  every->sin_family = AF_INET;  // and the address that is all of them
-  every->sin_port = reinterpret_cast<const sockaddr_in*>(chosen.ai_addr)->sin_port;
-  chosen.ai_family = AF_INET;
-  chosen.ai_addr = reinterpret_cast<sockaddr*>(every);
-  chosen.ai_addrlen = sizeof *every;
-  return chosen;
+bool IsWildcard(const std::string& numeric) { return numeric == "0.0.0.0" || numeric == "::"; }
+
+// Of the first interface that is up and not loopback: IPv4's if one has it.
+std::string OwnAddress() {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return "127.0.0.1";
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(all, freeifaddrs);
+  constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
+  for (const int family : {AF_INET, AF_INET6}) {
+    const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+      if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family) continue;
+      if ((each->ifa_flags & (kUp | IFF_LOOPBACK)) != kUp) continue;
+      const std::string numeric = NumericAddress(each->ifa_addr, size);
+      // (One with a "%eth0" says nothing to another machine.)
+      if (!numeric.empty() && !absl::StrContains(numeric, "%")) return numeric;
+    }
+  }
+  return "127.0.0.1";
+}
+
+// Where to listen.
+struct Place {
+  Place(const void* of, socklen_t its_size) : size(its_size) {
+    std::memcpy(&address, of, its_size);
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+  sockaddr_storage address{};
+  socklen_t size;
+};
+
+Place EveryInterface(int family, int port) {
+  sockaddr_in narrow{};
+  narrow.sin_family = AF_INET;  // and the address that is all of them
+  narrow.sin_port = htons(static_cast<uint16_t>(port));
+  sockaddr_in6 wide{};  // IPv4's besides, once IPV6_V6ONLY is off
+  wide.sin6_family = AF_INET6;
+  wide.sin6_port = narrow.sin_port;
+  return family == AF_INET6 ? Place(&wide, sizeof wide) : Place(&narrow, sizeof narrow);
+}
+
+// The one address at which rank 0 listens; nullopt: on every interface (the table in the header).
+std::optional<Place> OnePlace(const addrinfo* addresses, const RendezvousOptions& options) {
+  const addrinfo* first = addresses;  // an IPv4 one if there is any
+  std::set<std::string> all;
+  bool loopback = true;
+  for (const addrinfo* each = addresses; each != nullptr; each = each->ai_next) {
+    if (first->ai_family != AF_INET && each->ai_family == AF_INET) first = each;
+    const std::string numeric = NumericAddress(each->ai_addr, each->ai_addrlen);
+    all.insert(numeric);
+    loopback = loopback && IsLoopback(numeric);
+  }
+  const bool one = loopback ? IsLoopback(options.address) || options.one_machine
+                            : all.size() == 1 && !IsWildcard(*all.begin());
+  if (!one) return std::nullopt;
+  return Place(first->ai_addr, first->ai_addrlen);
+}
+
+// A socket that listens there, or the negative of what went wrong.
+int ListenAt(const Place& place) {
+  const int family = place.get()->sa_family;
+  Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1, no = 0;
+  if (socket.fd() < 0 || setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+      (family == AF_INET6 &&
+       setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) != 0) ||
+      bind(socket.fd(), place.get(), place.size) != 0 || listen(socket.fd(), SOMAXCONN) != 0) {
+    return -errno;
+  }
+  return socket.Release();
 }
 
 // Listens on our own socket rather than leaving it to TCPStore: then a taken port is known as such,
-// and one interface stays one.
-absl::StatusOr<int> Listen(const addrinfo* addresses, const RendezvousOptions& options) {
-  sockaddr_in every{};
-  const addrinfo place = PlaceToListen(addresses, options.address, &every);
-  Socket socket(::socket(place.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  if (socket.fd() < 0 || setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
-      bind(socket.fd(), place.ai_addr, place.ai_addrlen) != 0 ||
-      listen(socket.fd(), SOMAXCONN) != 0) {
-    const int error = errno;
-    const std::string what =
-        absl::StrCat("port ", options.port, " on this machine: ", strerror(error));
-    if (error == EADDRINUSE) return absl::AlreadyExistsError(absl::StrCat(what, "; set MASTER_PORT to a free port (the same for every rank)"));
-    if (error == EADDRNOTAVAIL) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("MASTER_ADDR: '", options.address, "' (", NumericAddress(place),
-                       ") is no address of this machine, where rank 0 is; for rank 0, 0.0.0.0 "
-                       "means all of its own"));
-    }
-    return absl::UnavailableError(what);
+// and one interface stays one. `everywhere`: whether it listens on all of them.
+absl::StatusOr<int> Listen(const addrinfo* addresses, const RendezvousOptions& options,
+                           bool* everywhere) {
+  int socket = -EADDRNOTAVAIL;
+  if (const std::optional<Place> one = OnePlace(addresses, options)) socket = ListenAt(*one);
+  *everywhere = socket == -EADDRNOTAVAIL;  // also where the address is none of this machine's
+  if (*everywhere) {
+    bool wide = false;
+    for (const addrinfo* each = addresses; each != nullptr; each = each->ai_next)
+      wide = wide || each->ai_family == AF_INET6;
+    if (wide) socket = ListenAt(EveryInterface(AF_INET6, options.port));
+    if (socket == -EADDRNOTAVAIL || socket == -EAFNOSUPPORT)  // or this machine has no IPv6
+      socket = ListenAt(EveryInterface(AF_INET, options.port));
   }
-  return socket.Release();
+  if (socket >= 0) return socket;
+  const std::string what =
+      absl::StrCat("port ", options.port, " on this machine: ", strerror(-socket));
+  if (socket != -EADDRINUSE) return absl::UnavailableError(what);
+  return absl::AlreadyExistsError(
+      absl::StrCat(what, "; set MASTER_PORT to a free port (the same for every rank)"));
 }
 
 // Over the launcher's sockets, of which a process has one set.
@@ -281,6 +343,20 @@ absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment() {
   return RendezvousFrom([](const char* name) -> const char* { return std::getenv(name); });
 }
 
+void CloseStoreSocketsOnExec() {
+  const char* sockets = std::getenv("MOONRING_STORE");
+  if (sockets == nullptr) return;
+  for (const absl::string_view number : absl::StrSplit(sockets, ',')) {
+    int socket = -1;
+    struct stat status {};
+    // What is none is named where the ranks meet.
+    if (absl::SimpleAtoi(number, &socket) && fstat(socket, &status) == 0 &&
+        S_ISSOCK(status.st_mode)) {
+      fcntl(socket, F_SETFD, FD_CLOEXEC);
+    }
+  }
+}
+
 absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOptions& options) {
   const auto timeout = absl::ToChronoMilliseconds(options.deadline);
   if (!options.store_sockets.empty()) return OpenPrivateStore(options, timeout);
@@ -290,17 +366,18 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOption
   store.isServer = options.rank == 0 && options.serves_store;
   store.waitWorkers = false;
   store.timeout = timeout;
+  std::string address = options.address;
   if (store.isServer) {
-    ASSIGN_OR_RETURN(store.masterListenFd, Listen(addresses.get(), options),
+    bool everywhere = false;
+    ASSIGN_OR_RETURN(store.masterListenFd, Listen(addresses.get(), options, &everywhere),
                      "rank 0 cannot serve the rendezvous");
+    if (everywhere) address = "127.0.0.1";  // what leads here from elsewhere may not from here
   }
   c10::intrusive_ptr<c10d::Store> opened;
   const absl::Status status = TryTorch([&] {
-    opened = c10::make_intrusive<BoundedStore>(options.serves_store ? "rank 0" : "the launcher",
-                                               timeout, [address = options.address, store] {
-                                                 return c10::make_intrusive<c10d::TCPStore>(address,
-                                                                                            store);
-                                               });
+    opened = c10::make_intrusive<BoundedStore>(
+        options.serves_store ? "rank 0" : "the launcher", timeout,
+        [address, store] { return c10::make_intrusive<c10d::TCPStore>(address, store); });
     if (!options.token.empty())
       opened = c10::make_intrusive<SignedStore>(std::move(opened), Secret(options.token));
   });
@@ -319,7 +396,8 @@ absl::StatusOr<std::string> LocalAddressTowards(const std::string& address, int 
   if (const int error = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found); error != 0) {
     return absl::UnavailableError(absl::StrCat("cannot resolve '", address, "': ", gai_strerror(error)));
   }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
+  const Addresses owned(found);
+  if (IsWildcard(NumericAddress(found->ai_addr, found->ai_addrlen))) return OwnAddress();
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
     const Socket socket(::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage local{};

@@ -4,44 +4,51 @@
 // Where the ranks of one run find each other: from the launcher's environment to a key-value store
 // that all of them see.
 //
-// torchrun's variables come first, Slurm's after:
-//   RANK WORLD_SIZE MASTER_ADDR MASTER_PORT [LOCAL_RANK]       torchrun, Kubernetes' operators, by
-//   hand TORCHELASTIC_USE_AGENT_STORE=True                          torchrun serves the store
-//   itself: rank 0 is a client too SLURM_PROCID SLURM_STEP_NUM_TASKS [SLURM_LOCALID]          srun
-//   with several tasks; an sbatch script without srun is one
-//                                                              process. The address is the step's
-//                                                              first node, the port is made of job
-//                                                              and step; MASTER_ADDR, MASTER_PORT
-//                                                              override.
-//   MOONRING_STORE                                             the launcher's own (moonring -n):
-//   sockets, not an address MOONRING_TOKEN                                             a secret,
-//   the same for every rank of a run
+// The environment that is read; torchrun's variables come before Slurm's:
 //
-// Who can do what (another user of the machine; over several machines, whoever reaches rank 0's
-// address):
+//   RANK, WORLD_SIZE, MASTER_ADDR,     torchrun, Kubernetes' operators, or set by hand.
+//   MASTER_PORT, [LOCAL_RANK],
+//   [LOCAL_WORLD_SIZE]
+//   TORCHELASTIC_USE_AGENT_STORE=True  torchrun serves the store: rank 0 is a client of it too.
+//   SLURM_PROCID,                      srun with several tasks (an sbatch script without srun is
+//   SLURM_STEP_NUM_TASKS,              one process). The address is the step's first node; the port
+//   [SLURM_LOCALID]                    is made of job and step. MASTER_ADDR, MASTER_PORT override.
+//   MOONRING_STORE                     from `moonring -n`: inherited sockets, no address.
+//   MOONRING_TOKEN                     a secret, the same for every rank of a run.
 //
-//   moonring -n     The store has no port and no name (private_store.h): nobody else reads or
-//   writes it, and the ranks' key
-//                   goes through it. Gloo listens on loopback, while a group connects and not
-//                   longer (listening_sockets.h).
-//   a token         LibTorch's TCPStore, served by rank 0 or by torchrun. Its values are signed
-//   (signed_store.h): another
-//                   can read them, and none of his passes. Who writes over a value before the ranks
-//                   have met ends the run with a message; later it goes on.
-//   either          Each new connection between ranks shows by a signature of the run's key that it
-//   is the rank's; a group
-//                   with one that does not is refused. So nobody joins, and nobody feeds a rank.
-//   still           Who connects first while a group connects can end the run, by a message or a
-//   crash, or hold it up until the
-//                   deadline. Who fills or deletes the TCPStore can end it too. Nothing is
-//                   encrypted; NCCL's own connections are not signed. A token that serves several
-//                   runs lets old values pass again: make one for each run.
-//   no token        Several processes without the launcher: whoever reaches the port can do all of
-//   it, as with PyTorch.
+// What another user of the machine can do (over several machines: whoever reaches rank 0):
 //
-// The TCPStore listens on the address that MASTER_ADDR says: on loopback for one of loopback, on
-// every interface for 0.0.0.0, and for a machine's name that the machine itself takes for loopback
-// (as Debian's /etc/hosts may say).
+//   moonring -n   The store has no port and no name (private_store.h): nobody else reads or writes
+//                 it, and the ranks' key goes through it. Gloo listens on loopback, and only while
+//                 a group connects (listening_sockets.h). A kernel without TCP's MD5 signatures
+//                 cannot shut that door: there it stays open until the run ends, and so does what
+//                 is left (below).
+//   a token       The store is LibTorch's TCPStore, served by rank 0 or by torchrun. Its values are
+//                 signed (signed_store.h): others can read them, and cannot make one that counts.
+//                 One who overwrites a value before the ranks have met ends the run, by a message;
+//                 after that the run goes on.
+//   both          Each new connection between ranks proves by a signature that the other side
+//                 knows the run's key. A group that meets one which cannot is refused: nobody joins
+//                 a run or feeds a rank.
+//   what is left  One who connects first while a group connects can end the run, by a message or a
+//                 crash, or hold it up until the deadline. One who fills or deletes the TCPStore
+//                 can end it. Nothing is encrypted. NCCL's own connections are not signed. A token
+//                 used for several runs lets an earlier run's values count: make one for each run.
+//   no token      Several processes without the launcher: whoever reaches the port can do all of
+//                 the above, as with PyTorch.
+//
+// Where the TCPStore of rank 0 listens, by MASTER_ADDR:
+//
+//   localhost, 127.0.0.0/8, ::1   there
+//   an address of its machine     there
+//   0.0.0.0, ::                   on every interface
+//   another address               on every interface: a way to the machine that begins elsewhere (a
+//                                 Service of Kubernetes, a mapped port)
+//   a name                        as its address. On every interface where it has several, and
+//                                 where all of them are loopback (as Debian's /etc/hosts has it for
+//                                 the machine's own name), since other machines know it otherwise:
+//                                 then not if the run is on one machine alone, as far as
+//                                 LOCAL_WORLD_SIZE or SLURM_STEP_NUM_NODES tell
 
 #include <functional>
 #include <optional>
@@ -63,6 +70,7 @@ struct RendezvousOptions {
   // bounds how long a living rank is waited for.
   absl::Duration deadline = absl::Minutes(10);
   int local_rank = 0;        // among the ranks of this machine: which GPU is ours
+  bool one_machine = false;  // has all ranks, as its launcher says; false: nothing is known of that
   bool serves_store = true;  // false: another process serves it, rank 0 is a client
   std::string attempt;       // keeps the keys of a restarted run apart where the store outlives the ranks
   std::string token;         // signs the store's values and the connections; "": nothing is signed
@@ -79,15 +87,20 @@ absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment();
 // The same over any lookup, which gives nullptr for what is not set.
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(const std::function<const char*(const char*)>& lookup);
 
+// For a process that may be a rank, before it starts any other: the launcher's sockets
+// (MOONRING_STORE) are closed in what it starts.
+void CloseStoreSocketsOnExec();
+
 // Opens (rank 0: serves) the store. ALREADY_EXISTS where the port is taken, UNAVAILABLE where
-// nobody serves it in time, INVALID_ARGUMENT where rank 0's machine does not have the address,
-// FAILED_PRECONDITION where the launcher's sockets have been used up.
+// nobody serves it in time, FAILED_PRECONDITION where the launcher's sockets have been used up.
 absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOptions& options);
 
 // "localhost", 127.0.0.0/8 or ::1.
 bool IsLoopback(const std::string& address);
 
-// The address of this machine on the way to `address`, by the routing table: what peers can reach us at. Nothing is sent.
+// The address of this machine on the way to `address`, by the routing table: what peers can reach
+// us at. Nothing is sent. For 0.0.0.0 and ::, which lead nowhere, that of the first interface that
+// is up and not loopback, or loopback where there is none.
 absl::StatusOr<std::string> LocalAddressTowards(const std::string& address, int port);
 
 }  // namespace moonring::comm

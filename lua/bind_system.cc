@@ -309,10 +309,11 @@ std::optional<std::string> Preemption(lua_State* L) {
 }
 
 // Rank 0 answers for all: they learn of it from one another.
-void Catch(lua_State* L) {
+void Catch(lua_State* L, std::optional<bool> at_end) {
   if (HostOf(L).embedded) return;
   const auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
-  CatchPreemption(/*says=*/!rendezvous.has_value() || rendezvous->rank == 0);
+  const bool says = !rendezvous.has_value() || rendezvous->rank == 0;
+  CatchPreemption(says, at_end.value_or(false));
 }
 
 void EndAsPreempted(lua_State* L, std::string wish) {

@@ -43,6 +43,21 @@ std::string WithoutStatusWord(const std::string& message) {
   return is_word ? message.substr(end + 2) : message;
 }
 
+// What a rank needs of the system is not to be had (errno). Ends the launcher, with exit code 2
+// where it is a limit: that is there before the first step.
+[[noreturn]] void EndWithout(int rank, size_t ranks) {
+  const int error = errno;
+  std::string limit;
+  rlimit files = {};
+  if (error == EMFILE && getrlimit(RLIMIT_NOFILE, &files) == 0)
+    limit = absl::StrCat("; a process may have ", files.rlim_cur, " open files (ulimit -n)");
+  if (error == EAGAIN)
+    limit = "; a limit on processes and threads is reached (ulimit -u, or a container's)";
+  std::fprintf(stderr, "moonring: rank %d of %zu cannot be started: %s%s\n", rank, ranks,
+               std::strerror(error), limit.c_str());
+  std::exit(limit.empty() ? 1 : 2);
+}
+
 struct Rank {
   pid_t pid = -1;
   int error_pipe = -1;   // the last message
@@ -59,9 +74,8 @@ class StoreSockets {
  public:
   explicit StoreSockets(int ranks) : ends_(ranks, {-1, -1}) {
     for (int rank = 1; rank < ranks; ++rank) {
-      if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_[rank].data()) == 0) continue;
-      std::perror("moonring: socketpair");
-      std::exit(1);
+      if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends_[rank].data()) != 0)
+        EndWithout(rank, ends_.size());
     }
   }
   ~StoreSockets() {
@@ -153,26 +167,19 @@ class Launcher {
  private:
   void Start(int rank, const Attempt& attempt, const std::vector<std::string>& command) {
     int error_pipe[2] = {-1, -1}, stderr_pipe[2] = {-1, -1};
-    if (pipe2(error_pipe, O_CLOEXEC) != 0 || (rank > 0 && pipe2(stderr_pipe, O_CLOEXEC) != 0)) {
-      std::perror("moonring: pipe");
-      std::exit(1);
-    }
+    if (pipe2(error_pipe, O_CLOEXEC) != 0 || (rank > 0 && pipe2(stderr_pipe, O_CLOEXEC) != 0))
+      EndWithout(rank, ranks_.size());
     const pid_t launcher = getpid();
     sigset_t all, before;
     sigfillset(&all);
     // The child has this process's handlers until it forgets them.
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const pid_t pid = fork();
+    if (pid < 0) EndWithout(rank, ranks_.size());
     if (pid != 0) pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (pid == 0) {
       fcntl(error_pipe[1], F_SETFD, 0);  // stays open over exec
       BecomeRank(rank, static_cast<int>(ranks_.size()), attempt, error_pipe[1], stderr_pipe[1], launcher, command);
-    }
-    if (pid < 0) {
-      const char* limit = "; a limit on processes and threads is reached (ulimit -u, or a container's)";
-      std::fprintf(stderr, "moonring: rank %d of %zu cannot be started: %s%s\n", rank, ranks_.size(),
-                   std::strerror(errno), errno == EAGAIN ? limit : "");
-      std::exit(1);
     }
     close(error_pipe[1]);
     if (rank > 0) close(stderr_pipe[1]);
@@ -346,7 +353,10 @@ class Launcher {
 
 absl::Status CheckRanks(int ranks) {
   constexpr int kAtLeast = 64, kPerCore = 8;
-  constexpr rlim_t kOtherFiles = 32, kPipes = 2;  // the launcher's own, and for each rank
+  // The launcher's own; and for each rank, while they start, both ends of the store's socket pair
+  // and those of two pipes that the launcher reads. (Rank 0, which has the same limit, needs as
+  // many for each other rank: two sockets of the store, and a connection of each common group.)
+  constexpr rlim_t kOtherFiles = 32, kFilesOfRank = 4;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const auto check = [ranks](rlim_t most, const std::string& why) {
     if (static_cast<rlim_t>(ranks) <= most) return absl::OkStatus();
@@ -364,7 +374,8 @@ absl::Status CheckRanks(int ranks) {
                                                        " processes (ulimit -u)")));
   }
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    const rlim_t room = limit.rlim_cur > kOtherFiles ? (limit.rlim_cur - kOtherFiles) / kPipes : 0;
+    const rlim_t room =
+        limit.rlim_cur > kOtherFiles ? (limit.rlim_cur - kOtherFiles) / kFilesOfRank : 0;
     RETURN_IF_ERROR(check(
         room, absl::StrCat("a process may have ", limit.rlim_cur, " open files (ulimit -n)")));
   }

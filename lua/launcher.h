@@ -4,21 +4,18 @@
 // `-n RANKS`: starts the ranks of one machine as processes, with torchrun's environment variables,
 // and ends with them.
 //
-//   - the ranks' store goes through socket pairs that they inherit (MOONRING_STORE; MASTER_ADDR and
-//   MASTER_PORT do not count)
-//   - rank 0 owns the terminal; a line that another rank writes on its stderr is prefixed "[rank 2]
-//   "
-//   - signals (INT, TERM, HUP, USR1) are forwarded to all, with how often they came; after the
-//   second of a kind that ends
-//     a run a rank gets no more time than after a failure
-//   - once a rank fails, the others get kGrace to say what they saw, then TERM, then KILL. The
-//   message of the one that
-//     failed by itself comes first, those of its victims after it, each once.
-//   - ranks die with the launcher
-//   - where a rank has offered it (OfferRestarts), all are started again after a failure, with
-//   torchrun's
-//     TORCHELASTIC_RESTART_COUNT: not after exit code 2 (it would come again), numbers that are
-//     none (ABORTED), or SIGINT, SIGTERM and SIGHUP
+//   - The ranks' store goes through socket pairs that they inherit (MOONRING_STORE); MASTER_ADDR
+//     and MASTER_PORT do not count.
+//   - Rank 0 owns the terminal. A line that another rank writes on its stderr begins with
+//     "[rank 2] ".
+//   - Signals (INT, TERM, HUP, USR1) are forwarded to all ranks, with how often they came. After
+//     the second of a kind that ends a run, a rank gets no more time than after a failure.
+//   - Once a rank fails, the others get kGrace to say what they saw, then TERM, then KILL. The
+//     message of the rank that failed by itself comes first, then those of its victims, each once.
+//   - Ranks die with the launcher.
+//   - Where a rank has offered it (OfferRestarts), all are started again after a failure, with
+//     torchrun's TORCHELASTIC_RESTART_COUNT. Not after exit code 2 (it would come again), numbers
+//     that are not finite (ABORTED), SIGINT, SIGTERM or SIGHUP.
 //
 // A rank hands its last message to the launcher through a pipe (ReportError), not through stderr,
 // so that the order can be chosen.
@@ -35,8 +32,10 @@ namespace moonring::lua {
 // (ulimit -u, -n) leave room for.
 absl::Status CheckRanks(int ranks);
 
-// Runs `command` as `ranks` processes and returns the exit code: 0, the failed rank's own code (1 where a signal ended
-// it), or 128+n where signal n ended the launcher. Does not return where the run was ended by a signal that is forwarded.
+// Runs `command` as `ranks` processes and returns the exit code: 0, the failed rank's own code (1
+// where a signal ended it), or 128+n where signal n ended the launcher. Does not return where the
+// run was ended by a signal that is forwarded, nor where a rank cannot be started (then with exit
+// code 2 for a limit on files or processes, else 1).
 int LaunchRanks(int ranks, const std::vector<std::string>& command);
 
 // Tells the launcher of this rank, where there is one, that its run may be started again so many times in all.

@@ -18,15 +18,17 @@ constexpr int kEnding[] = {SIGHUP, SIGINT, SIGTERM};
 // What handlers write: they have nothing else to reach. Atomics, since two threads may be in one at
 // a time.
 std::atomic<int> end_wished = 0, save_wished = 0;
-std::atomic<bool> says_so = false;
-SignalCount counts[SIGTERM + 1];  // by signal; SIGTERM is the largest of kEnding
+std::atomic<const char*> answer = nullptr;  // null: none
+SignalCount counts[SIGTERM + 1];            // by signal; SIGTERM is the largest of kEnding
 
-void Say(int signal) {
+constexpr char kAtBorder[] = "the run is saved and ends at the border of the next step";
+constexpr char kAtEnd[] = "the run is at its end: it is saved and ends by itself";
+
+void Say(int signal, const char* words) {
   char text[160];
   char* end = stpcpy(text, isatty(STDERR_FILENO) != 0 ? "\n" : "");  // below the progress bar
-  end =
-      stpcpy(stpcpy(end, NameOfSignal(signal)),
-             ": the run is saved and ends at the border of the next step; once more ends it now\n");
+  for (const char* part : {NameOfSignal(signal), ": ", words, "; once more ends it now\n"})
+    end = stpcpy(end, part);
   (void)!write(STDERR_FILENO, text, end - text);
 }
 
@@ -37,7 +39,8 @@ void NoteEnd(int signal, siginfo_t* info, void*) {
     raise(signal);  // which waits for the end of this handler
   }
   int none = 0;
-  if (end_wished.compare_exchange_strong(none, signal) && says_so) Say(signal);
+  const char* words = answer;
+  if (end_wished.compare_exchange_strong(none, signal) && words != nullptr) Say(signal, words);
   errno = error;
 }
 
@@ -52,9 +55,9 @@ void CatchSaveWish() {
   sigaction(SIGUSR1, &action, nullptr);
 }
 
-void CatchPreemption(bool says) {
+void CatchPreemption(bool says, bool at_end) {
   CatchSaveWish();
-  says_so = says;
+  answer = !says ? nullptr : at_end ? kAtEnd : kAtBorder;
   struct sigaction action = {}, now = {};
   action.sa_sigaction = &NoteEnd;
   action.sa_flags = SA_RESTART | SA_SIGINFO;

@@ -18,8 +18,8 @@ namespace moonring::lua {
 void CatchSaveWish();
 
 // From here on all are. `says`: the first that ends the run is answered on stderr at once; a step
-// may take minutes.
-void CatchPreemption(bool says);
+// may take minutes. `at_end`: no further step comes, and the answer is another; may be said later.
+void CatchPreemption(bool says, bool at_end = false);
 
 // From here on those that end a run end the process at once again.
 void ReleasePreemption();

@@ -8,7 +8,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
@@ -19,10 +23,17 @@
 namespace moonring::trainer {
 namespace {
 
-std::string ThisProcess() {
+constexpr int kTries = 100;  // each fails where another run has just left, and removed the file
+
+// " on node7,"
+std::string OnThisMachine() {
   char host[HOST_NAME_MAX + 1] = {};
   gethostname(host, HOST_NAME_MAX);
-  return absl::StrCat("process ", getpid(), " on ", host, ", since ",
+  return absl::StrCat(" on ", host, ",");
+}
+
+std::string ThisProcess() {
+  return absl::StrCat("process ", getpid(), OnThisMachine(), " since ",
                       absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::Now(), absl::LocalTimeZone()));
 }
 
@@ -35,45 +46,78 @@ std::string Holder(int descriptor) {
   return words.empty() ? "another process" : std::string(words);
 }
 
+// Of a holder on another machine, which may be gone without having let go.
+absl::string_view WordsOnLease(const std::string& holder) {
+  const bool elsewhere =
+      absl::StrContains(holder, " on ") && !absl::StrContains(holder, OnThisMachine());
+  return elsewhere ? "; where that machine is gone, its lock ends with its lease: try again later"
+                   : "";
+}
+
 // Whether the open file still has the name: who held the lock removes the file before it lets go.
 bool HasName(int descriptor, const std::string& path) {
   struct stat open_one = {}, named = {};
-  return fstat(descriptor, &open_one) == 0 && stat(path.c_str(), &named) == 0 &&
+  return fstat(descriptor, &open_one) == 0 && lstat(path.c_str(), &named) == 0 &&
          open_one.st_ino == named.st_ino && open_one.st_dev == named.st_dev;
+}
+
+// Opens the file; where it is another user's, and may not be written to, for reading. The negative
+// of what went wrong. A link is not followed: what it stands for would be emptied.
+int Open(const std::string& path) {
+  constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // nor is a pipe waited at
+  int descriptor = open(path.c_str(), O_RDWR | O_CREAT | kFlags, 0666);
+  const int error = errno;
+  if (descriptor < 0 && error == EACCES) descriptor = open(path.c_str(), O_RDONLY | kFlags);
+  return descriptor < 0 ? -error : descriptor;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Create(const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/", kName);
-  RETURN_IF_ERROR(comm::CheckWriting(path));
-  while (true) {
-    const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor < 0)
-      return absl::UnavailableError(absl::StrCat(path, ": cannot be made: ", std::strerror(errno)));
+  const std::string name = absl::StrCat(folder, "/", kName);
+  RETURN_IF_ERROR(comm::CheckWriting(name));
+  std::error_code unknown;  // Release() may come in another folder than this
+  std::string path = std::filesystem::absolute(name, unknown).string();
+  if (unknown) path = name;
+  for (int tries = 0; tries < kTries; ++tries) {
+    const int descriptor = Open(path);
+    if (descriptor < 0) {
+      return absl::UnavailableError(absl::StrCat(
+          name, ": cannot be made: ",
+          descriptor == -ELOOP ? "it is a symbolic link" : std::strerror(-descriptor)));
+    }
+    auto closing = absl::MakeCleanup([descriptor] { close(descriptor); });
+    struct stat status = {};
+    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+      return absl::UnavailableError(absl::StrCat(name, ": cannot be locked: it is no file"));
     if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
       const int error = errno;
       const std::string holder = Holder(descriptor);
-      close(descriptor);
       if (error == EWOULDBLOCK)
-        return absl::FailedPreconditionError(
-            absl::StrCat(folder, " is written to by ", holder, " (", path, ")"));
+        return absl::FailedPreconditionError(absl::StrCat(folder, " is written to by ", holder,
+                                                          " (", name, ")", WordsOnLease(holder)));
       return absl::UnavailableError(
-          absl::StrCat(path, ": cannot be locked: ", std::strerror(error)));
+          absl::StrCat(name, ": cannot be locked: ", std::strerror(error)));
     }
-    if (HasName(descriptor, path)) {
+    if (!HasName(descriptor, path)) continue;
+    if ((fcntl(descriptor, F_GETFL) & O_ACCMODE) == O_RDWR) {
       const std::string words = absl::StrCat(ThisProcess(), "\n");
       // Of what an earlier holder left nothing stays; a full disk takes the words, not the lock.
       if (ftruncate(descriptor, 0) == 0) (void)!pwrite(descriptor, words.data(), words.size(), 0);
-      return std::unique_ptr<FolderLock>(new FolderLock(path, descriptor));
+    } else if (unlink(path.c_str()) == 0) {
+      continue;  // a dead run's, of another user: ours comes in its place
     }
-    close(descriptor);
+    std::move(closing).Cancel();
+    return std::unique_ptr<FolderLock>(new FolderLock(path, descriptor));
   }
+  return absl::UnavailableError(absl::StrCat(name, ": cannot be locked: each of ", kTries,
+                                             " times it was removed meanwhile"));
 }
 
 void FolderLock::Release() {
   if (descriptor_ < 0) return;
-  unlink(path_.c_str());  // while it is locked: nobody else takes this file for one that counts
+  // While it is locked: nobody else takes this file for one that counts. Another of its name stays.
+  if (HasName(descriptor_, path_)) unlink(path_.c_str());
   close(std::exchange(descriptor_, -1));
 }
 

@@ -5,7 +5,8 @@
 // it.
 //
 // The kernel lets go of it with the process, however that ends: a file that a killed run left is no
-// obstacle. Two holders in one process exclude each other too. On NFS it counts between machines.
+// obstacle. Two holders in one process exclude each other too. On NFS it counts between machines;
+// that of a machine which is gone stays until its lease ends.
 
 #include <memory>
 #include <string>
@@ -20,19 +21,19 @@ class FolderLock {
   static constexpr char kName[] = "run.lock";
 
   // FAILED_PRECONDITION: another holds it, with its words: "process 12 on node7, since 2026-11-23
-  // 15:10:02". UNAVAILABLE: no lock is to be had there (a file system without, a full disk). Waits
-  // for nobody.
+  // 15:10:02"; another user's, too, where we may read its file. UNAVAILABLE: no lock is to be had
+  // there (a file system without, a full disk, a link in its place). Waits for nobody.
   static absl::StatusOr<std::unique_ptr<FolderLock>> Create(const std::string& folder);
   ~FolderLock() { Release(); }
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  void Release();  // removes the file and lets go; twice is fine
+  void Release();  // removes the file, if that is ours still, and lets go; twice is fine
 
  private:
   FolderLock(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
 
-  std::string path_;
+  std::string path_;  // absolute
   int descriptor_;  // -1: released
 };
 

@@ -1,5 +1,9 @@
 #include "comm/private_store.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <string>
 #include <thread>
 #include <vector>
@@ -79,6 +83,23 @@ TEST_F(PrivateStoreTest, AClonesCallsDoNotWaitForTheOthers) {
   EXPECT_EQ(clone->clone()->get_to_str("x"), "1");
   clone->set("late", "1");
   waits.join();
+}
+
+// A socket that comes to rank 0 and finds no descriptor is dropped by the kernel, without an error.
+TEST_F(PrivateStoreTest, SaysThatRank0HasNoDescriptorForAClone) {
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int first = open("/dev/null", O_RDONLY), second = open("/dev/null", O_RDONLY);
+  close(first);
+  close(second);
+  // Room for the two that the other makes, and for none more.
+  const rlimit few{static_cast<rlim_t>(second) + 1, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const absl::Status cloned = TryTorch([&] { others_[0]->clone(); });
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(std::string(cloned.message()), HasSubstr("rank 0 has no descriptor left"));
+  others_[0]->clone()->set("a", "1");  // and it goes on
+  EXPECT_EQ(first_->get_to_str("a"), "1");
 }
 
 TEST_F(PrivateStoreTest, TheOthersAreThereWhereOneEnds) {

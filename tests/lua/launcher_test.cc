@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -63,6 +64,18 @@ void Mark(const std::string& what) { close(open(MarkOf(what).c_str(), O_CREAT | 
 void Await(const std::string& what) {
   while (access(MarkOf(what).c_str(), F_OK) != 0) usleep(1000);
 }
+// The same, with the process's number.
+void MarkProcess(const std::string& what) {
+  const std::string draft = MarkOf(absl::StrCat("draft ", getpid()));
+  std::ofstream(draft) << getpid();
+  std::rename(draft.c_str(), MarkOf(what).c_str());
+}
+pid_t AwaitProcess(const std::string& what) {
+  Await(what);
+  pid_t pid = -1;
+  std::ifstream(MarkOf(what)) >> pid;
+  return pid;
+}
 
 const char* Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -92,15 +105,23 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
        [](int rank) {
          if (rank == 1) (void)!write(STDERR_FILENO, "half a line", 11);
        }},
-      // The victims see the loss of rank 2 and end before rank 2 itself has.
+      // The victims see the loss of rank 2 and end before rank 2 itself has. The first of them when
+      // all are there: from then on the launcher's patience runs, in which no process must start.
       {"victims first",
        [](int rank) {
          if (rank != 2) {
            ReportError("script.lua:3: comm.mesh: UNAVAILABLE: rank 2 is gone");
-           Mark(absl::StrCat("told ", rank));
+           MarkProcess(absl::StrCat("told ", rank));
+           Await("all have told");
            _exit(1);
          }
-         for (const char* told : {"told 0", "told 1", "told 3"}) Await(told);
+         std::vector<pid_t> victims;
+         for (const char* told : {"told 0", "told 1", "told 3"})
+           victims.push_back(AwaitProcess(told));
+         Mark("all have told");
+         for (const pid_t victim : victims) {
+           while (kill(victim, 0) == 0) usleep(1000);  // until the launcher has seen its end
+         }
          Fail(2, "NOT_FOUND: the file is missing");
        }},
       {"all the same", [](int) { Fail(2, "INVALID_ARGUMENT: train.yaml:1: unknown key"); }},
@@ -164,6 +185,14 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
       {"notes wishes",
        [](int) {
          CatchPreemption(/*says=*/true);
+         signal(SIGUSR1, [](int) { _exit(0); });
+         Say("ready");
+         Sleep();
+       }},
+      {"notes wishes after the last step",
+       [](int) {
+         CatchPreemption(/*says=*/true);
+         CatchPreemption(/*says=*/true, /*at_end=*/true);
          signal(SIGUSR1, [](int) { _exit(0); });
          Say("ready");
          Sleep();
@@ -356,6 +385,16 @@ TEST(Launcher, ASignalToTheGroupIsOneWish) {
   }
 }
 
+TEST(Launcher, ASignalAfterTheLastStepIsAnsweredOtherwise) {
+  constexpr char kAtEnd[] =
+      "SIGTERM: the run is at its end: it is saved and ends by itself; once more ends it now\n";
+  const Launch launch = LaunchScenario("notes wishes after the last step", 2,
+                                       {{"ready\n", [](pid_t pid) { kill(pid, SIGTERM); }},
+                                        {kAtEnd, [](pid_t pid) { kill(pid, SIGUSR1); }}});
+  EXPECT_EQ(ExitCodeOf(launch), 0) << launch.output;
+  EXPECT_EQ(Count(launch.output, kAtEnd), 2) << launch.output;
+}
+
 // Of one launch, whose session ends with it.
 class Terminal {
  public:
@@ -421,7 +460,7 @@ TEST(CheckRanks, BoundsWhatAMachineStarts) {
   const int most = std::max<int>(64, 8 * static_cast<int>(std::thread::hardware_concurrency()));
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  if (before.rlim_cur >= 4096) {
+  if (before.rlim_cur >= 32 + 4 * static_cast<rlim_t>(most)) {
     EXPECT_TRUE(CheckRanks(1).ok() && CheckRanks(most).ok());
     const absl::Status refused = CheckRanks(100'000);
     EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
@@ -432,10 +471,21 @@ TEST(CheckRanks, BoundsWhatAMachineStarts) {
   }
   const rlimit few{48, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  EXPECT_TRUE(CheckRanks(8).ok());
-  EXPECT_THAT(std::string(CheckRanks(9).message()),
-              HasSubstr("at most 8: a process may have 48 open files (ulimit -n)"));
+  EXPECT_TRUE(CheckRanks(4).ok());
+  EXPECT_THAT(std::string(CheckRanks(5).message()),
+              HasSubstr("at most 4: a process may have 48 open files (ulimit -n)"));
   setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST(Launcher, SaysWhichLimitKeepsARankFromStarting) {
+  const auto few = [] {
+    const rlimit limit{24, 24};
+    setrlimit(RLIMIT_NOFILE, &limit);
+  };
+  const Launch launch = LaunchScenario("environment", 16, nullptr, few);
+  EXPECT_EQ(ExitCodeOf(launch), 2) << launch.output;
+  EXPECT_THAT(launch.output, HasSubstr(" of 16 cannot be started: Too many open files; a process "
+                                       "may have 24 open files (ulimit -n)\n"));
 }
 
 // LaunchScenario returns once no process holds the pipe: a rank that outlived its launcher would make this test hang until its deadline.

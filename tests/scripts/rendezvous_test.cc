@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -28,7 +29,9 @@
 namespace moonring::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Ne;
 using ::testing::Not;
 
 // Meets, goes on until there is a file "go", and says what all have summed up.
@@ -98,28 +101,82 @@ bool Shuts(const Listener& listener) {
   return false;
 }
 
+// The address of the first interface that is up and not loopback; "" where there is none.
+std::string FirstInterface() {
+  ifaddrs* all = nullptr;
+  EXPECT_EQ(getifaddrs(&all), 0);
+  char text[INET_ADDRSTRLEN] = "";
+  for (const ifaddrs* each = all; each != nullptr && *text == '\0'; each = each->ifa_next) {
+    constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
+    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET ||
+        (each->ifa_flags & (kUp | IFF_LOOPBACK)) != kUp) {
+      continue;
+    }
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr, text,
+              sizeof text);
+  }
+  freeifaddrs(all);
+  return text;
+}
+
 class RendezvousTest : public Workplace {
  protected:
   RendezvousTest() { Write("meet.lua", kMeet); }
 
   using Environment = std::map<std::string, std::string>;
 
-  // Ranks that are started by hand, each with its variables besides.
+  // Ranks that are started by hand, each with its variables besides; they win.
   std::vector<std::unique_ptr<Command>> Start(const std::string& address,
                                               const std::vector<Environment>& of_rank) const {
     std::vector<std::unique_ptr<Command>> ranks;
     for (size_t rank = 0; rank < of_rank.size(); ++rank) {
       CommandOptions options = Options({"meet.lua"});
+      options.environment.merge(Environment(of_rank[rank]));
       options.environment.merge(Environment{{"RANK", std::to_string(rank)},
                                             {"WORLD_SIZE", std::to_string(of_rank.size())},
                                             {"MASTER_ADDR", address},
                                             {"MASTER_PORT", port_}});
-      options.environment.merge(Environment(of_rank[rank]));
       ranks.push_back(std::make_unique<Command>(options));
     }
     return ranks;
   }
   void Go() const { Write("go", ""); }
+
+  // The store of ranks that are told TORCHELASTIC_USE_AGENT_STORE=True, as torchrun serves it.
+  // (They try to reach it until it is there.)
+  c10::intrusive_ptr<c10d::TCPStore> ServeStore() const {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<uint16_t>(std::stoi(port_));
+    options.isServer = true;
+    options.waitWorkers = false;
+    return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  }
+
+  // Where rank 0 listens once two ranks have met: with the store, and with Gloo.
+  struct Places {
+    std::vector<uint32_t> store, ranks;
+  };
+  Places MeetAndEnd(const std::string& address, const std::vector<Environment>& of_rank) const {
+    std::filesystem::remove(Path("go"));
+    const auto ranks = Start(address, of_rank);
+    Places places;
+    for (const auto& rank : ranks) {
+      if (rank->WaitForOutput("has met")) continue;
+      ADD_FAILURE() << rank->Wait().Describe();
+      return places;
+    }
+    for (const Listener& listener : ListenersOf(ranks[0]->pid())) {
+      const bool of_store = std::to_string(listener.port) == port_;
+      (of_store ? places.store : places.ranks).push_back(listener.address);
+    }
+    Go();
+    for (const auto& rank : ranks) {
+      const CommandResult result = rank->Wait();
+      EXPECT_THAT(result, Succeeds());
+      EXPECT_THAT(result.err, HasSubstr("sum 3"));
+    }
+    return places;
+  }
 
   const std::string port_ = FreePort();
 };
@@ -139,7 +196,9 @@ TEST_F(RendezvousTest, TheLaunchersRanksHaveNoPortThatAnybodyGetsInto) {
   for (const pid_t rank : ranks) {
     for (const Listener& listener : ListenersOf(rank)) {
       EXPECT_EQ(listener.address, htonl(INADDR_LOOPBACK)) << listener.port;
-      if (shuts) EXPECT_TRUE(Shuts(listener)) << listener.port;
+      if (shuts) {
+        EXPECT_TRUE(Shuts(listener)) << listener.port;
+      }
     }
   }
   Go();
@@ -175,8 +234,13 @@ TEST_F(RendezvousTest, WhatIsNotSignedDoesNotCount) {
   }
 }
 
+// The store outlives the ranks: however late one of them looks, it finds what the other wrote.
 TEST_F(RendezvousTest, ARankWithoutTheTokenIsRefused) {
-  const auto ranks = Start("127.0.0.1", {{{"MOONRING_TOKEN", "one"}}, {{"MOONRING_TOKEN", "two"}}});
+  Environment one = {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}, two = one;
+  one["MOONRING_TOKEN"] = "one";
+  two["MOONRING_TOKEN"] = "two";
+  const auto ranks = Start("127.0.0.1", {one, two});
+  const auto store = ServeStore();
   for (const auto& rank : ranks) {
     const CommandResult result = rank->Wait();
     EXPECT_EQ(result.exit_code, 2) << result.Describe();
@@ -192,47 +256,83 @@ TEST_F(RendezvousTest, ARankWithoutTheTokenIsRefused) {
   EXPECT_THAT(RunMoonring(options), FailsWith(2, HasSubstr("MOONRING_TOKEN is set, but empty")));
 }
 
-// The store listens where the address says, and there alone.
-TEST_F(RendezvousTest, ListensOnTheAddressThatIsGiven) {
-  ifaddrs* all = nullptr;
-  ASSERT_EQ(getifaddrs(&all), 0);
-  std::vector<std::string> addresses = {"127.0.0.1", "127.0.0.2"};
-  for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
-    char text[INET_ADDRSTRLEN];
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr, text,
-              sizeof text);
-    if (std::string(text).rfind("127.", 0) != 0 && addresses.size() < 3) addresses.push_back(text);
+// torchrun's own: every rank is a client of it, and signs what it writes.
+TEST_F(RendezvousTest, TheStoreOfTorchrunCanHaveAToken) {
+  const Environment environment = {{"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                   {"MOONRING_TOKEN", "0123456789abcdef"}};
+  const auto ranks = Start("127.0.0.1", {environment, environment});
+  const auto store = ServeStore();
+  for (const auto& rank : ranks)
+    ASSERT_TRUE(rank->WaitForOutput("has met")) << rank->Wait().Describe();
+  for (const auto& rank : ranks) {
+    for (const Listener& listener : ListenersOf(rank->pid()))
+      EXPECT_NE(std::to_string(listener.port), port_);
   }
-  freeifaddrs(all);
-  for (const std::string& address : addresses) {
-    SCOPED_TRACE(address);
-    std::filesystem::remove(Path("go"));
-    const auto ranks = Start(address, {{}, {}});
-    for (const auto& rank : ranks)
-      ASSERT_TRUE(rank->WaitForOutput("has met")) << rank->Wait().Describe();
-    int served = 0;
-    for (const Listener& listener : ListenersOf(ranks[0]->pid())) {
-      EXPECT_NE(listener.address, 0u) << listener.port;
-      if (std::to_string(listener.port) != port_) continue;
-      ++served;
-      EXPECT_EQ(listener.address, inet_addr(address.c_str()));
-    }
-    EXPECT_EQ(served, 1);
-    Go();
-    for (const auto& rank : ranks) EXPECT_THAT(rank->Wait(), Succeeds());
+  for (const char* key : {"moonring/join the world/0", "moonring/join the world/1"})
+    EXPECT_THAT(store->get_to_str(key), HasSubstr(" [signed "));
+  store->c10d::Store::set("moonring/live/failed", "rank 1 has failed: says another");
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // some beats, at each of which they look
+  Go();
+  for (const auto& rank : ranks) {
+    const CommandResult result = rank->Wait();
+    EXPECT_THAT(result, Succeeds());
+    EXPECT_THAT(result.err, HasSubstr("sum 3"));
   }
 }
 
-TEST_F(RendezvousTest, AnAddressOfAnotherMachineIsNamed) {
-  CommandOptions options = Options({"meet.lua"});
-  options.environment.merge(Environment{{"RANK", "0"},
-                                        {"WORLD_SIZE", "2"},
-                                        {"MASTER_ADDR", "192.0.2.1"},
-                                        {"MASTER_PORT", port_}});  // for documents: nobody's
-  const CommandResult result = RunMoonring(options);
-  EXPECT_THAT(result, FailsWith(2, HasSubstr("MASTER_ADDR: '192.0.2.1' (192.0.2.1) is no address "
-                                             "of this machine, where rank 0 is")));
+// What a script starts before its ranks have met.
+TEST_F(RendezvousTest, TheLaunchersSocketsAreNotInherited) {
+  Write("starts.lua", R"lua(
+    for number in os.getenv "MOONRING_STORE":gmatch "%d+" do
+      local shell = io.popen("readlink /proc/self/fd/" .. number)
+      io.stderr:write(("inherits '%s'\n"):format(shell:read "*a"))
+      shell:close()
+    end
+    require "moonring".comm.mesh { deadline = 120 }:barrier()
+  )lua");
+  const CommandResult result = Run({"-n", "2", "starts.lua"});
+  EXPECT_THAT(result, Succeeds());
+  EXPECT_THAT(result.err, HasSubstr("[rank 1] inherits ''"));
+  EXPECT_THAT(result.err, Not(HasSubstr("socket:")));
+}
+
+// The store listens where the address says, and there alone.
+TEST_F(RendezvousTest, ListensOnTheAddressThatIsGiven) {
+  std::vector<std::string> addresses = {"127.0.0.1", "127.0.0.2"};
+  if (!FirstInterface().empty()) addresses.push_back(FirstInterface());
+  for (const std::string& address : addresses) {
+    SCOPED_TRACE(address);
+    const Places places = MeetAndEnd(address, {{}, {}});
+    EXPECT_THAT(places.store, ElementsAre(inet_addr(address.c_str())));
+    EXPECT_THAT(places.ranks, ElementsAre(Ne(0u)));
+  }
+}
+
+TEST_F(RendezvousTest, AWildcardIsEveryInterfaceForTheStoreAndTheFirstForGloo) {
+  const Places places = MeetAndEnd("0.0.0.0", {{}, {}});
+  EXPECT_THAT(places.store, ElementsAre(0u));
+  if (FirstInterface().empty()) GTEST_SKIP() << "this machine has loopback alone";
+  EXPECT_THAT(places.ranks, ElementsAre(inet_addr(FirstInterface().c_str())));
+}
+
+// As a Service of Kubernetes has one: no interface of rank 0's machine has it. (Here nothing leads
+// from it; the other rank comes another way.)
+TEST_F(RendezvousTest, AnAddressThatIsNoInterfacesIsEveryInterface) {
+  const Environment here = {{"GLOO_SOCKET_IFNAME", "lo"}};
+  Environment service = here;
+  service["MASTER_ADDR"] = "203.0.113.1";  // for documents: nobody's
+  const Places places = MeetAndEnd("0.0.0.0", {service, here});
+  EXPECT_THAT(places.store, ElementsAre(0u));
+  EXPECT_THAT(places.ranks, ElementsAre(htonl(INADDR_LOOPBACK)));
+}
+
+// As a machine's own name is by Debian's /etc/hosts: written otherwise than loopback, and loopback.
+TEST_F(RendezvousTest, ANameThatIsLoopbackHereIsEveryInterfaceForSeveralMachinesAlone) {
+  const std::string name = "2130706433";  // 127.0.0.1
+  EXPECT_THAT(MeetAndEnd(name, {{}, {}}).store, ElementsAre(0u));
+  const Environment several = {{"LOCAL_WORLD_SIZE", "1"}}, one = {{"LOCAL_WORLD_SIZE", "2"}};
+  EXPECT_THAT(MeetAndEnd(name, {several, several}).store, ElementsAre(0u));
+  EXPECT_THAT(MeetAndEnd(name, {one, one}).store, ElementsAre(htonl(INADDR_LOOPBACK)));
 }
 
 }  // namespace

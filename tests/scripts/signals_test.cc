@@ -124,10 +124,11 @@ TEST_P(SignalsTest, SaveAndEnd) {
         EXPECT_THAT(result.err,
                     AllOf(HasSubstr(NameOf(signal) + ": saved after step "),
                           HasSubstr("resume_from_checkpoint: true goes on from there")));
-        if (to == To::kStarted)
+        if (to == To::kStarted) {
           EXPECT_THAT(result.err,
                       HasSubstr(NameOf(signal) +
                                 ": the run is saved and ends at the border of the next step"));
+        }
       }
       EXPECT_GT(SavedStep(out), 1);
       EXPECT_FALSE(fs::exists(Path(out + "/run.lock")));
@@ -157,6 +158,29 @@ TEST_P(SignalsTest, TheRunGoesOnBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, SignalsTest, ::testing::ValuesIn(Ways()),
                          [](const auto& info) { return info.param.name; });
+
+// There is no border of a next step: the run is about to save what it has made, and ends well.
+TEST_F(ResumedRuns, AfterTheLastStepARunEndsByItself) {
+  Write("late.lua", R"(
+    local moonring = require "moonring"
+    local ffi = require "ffi"
+    ffi.cdef "int getpid(void); int kill(int, int);"
+    local Model = debug.getregistry()["moonring.classes"].Model.__index
+    local save = Model.save
+    function Model.save(...)
+      ffi.C.kill(ffi.C.getpid(), 15)
+      return save(...)
+    end
+    dofile(moonring.system.script_path "train")
+  )");
+  Words command = CommandOf("out", {"max_steps=1", "save_strategy=no"});
+  *std::find(command.begin(), command.end(), "train") = "late.lua";
+  const CommandResult result = Run(command);
+  EXPECT_THAT(result, Succeeds());
+  EXPECT_THAT(result.err, HasSubstr("SIGTERM: the run is at its end: it is saved and ends by "
+                                    "itself; once more ends it now"));
+  EXPECT_TRUE(fs::exists(Path("out/model.safetensors")));
+}
 
 // Before the training there is nothing to save: in a script that catches nothing, and in one that
 // has begun and let go.

@@ -37,8 +37,8 @@ class BusyPort {
 // One that was free a moment ago, below those that the kernel gives to connections of other tests
 // meanwhile (from 32768 on).
 inline std::string FreePort() {
-  static std::mt19937 random(static_cast<unsigned>(getpid()) * 2654435761u +
-                             static_cast<unsigned>(time(nullptr)));
+  // (No seed of process and time: sandboxes number their processes alike.)
+  static std::random_device random;
   while (true) {
     const int port = std::uniform_int_distribution<int>(20000, 32000)(random);
     const int fd = socket(AF_INET, SOCK_STREAM, 0);

@@ -68,16 +68,32 @@ const std::string& Host() {
   _exit(127);
 }
 
-// Process `pid`'s state letter and parent, from /proc; "" where it is gone.
-std::string StateAndParent(pid_t pid, pid_t* parent) {
+// What /proc says of a process; its state is "" where it is gone.
+struct Process {
+  pid_t pid = 0, parent = 0, group = 0;
+  std::string state;  // a letter
+  bool alive() const { return !state.empty() && state != "Z" && state != "X"; }
+};
+
+Process ProcessOf(pid_t pid) {
+  Process process{.pid = pid};
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return "";
+  if (name_end == std::string::npos) return process;
   std::istringstream rest(text.substr(name_end + 1));
-  std::string state;
-  rest >> state >> *parent;
-  return state;
+  rest >> process.state >> process.parent >> process.group;
+  return process;
+}
+
+std::vector<Process> Processes() {
+  std::vector<Process> processes;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    if (pid > 0) processes.push_back(ProcessOf(pid));
+  }
+  return processes;
 }
 
 }  // namespace
@@ -126,11 +142,8 @@ void Command::Drain(int fd, std::string* text) {
 
 std::vector<pid_t> Command::Children() const {
   std::vector<pid_t> children;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-    const pid_t pid = std::atoi(entry.path().filename().c_str());
-    pid_t parent = 0;
-    if (pid > 0 && !StateAndParent(pid, &parent).empty() && parent == pid_) children.push_back(pid);
+  for (const Process& process : Processes()) {
+    if (!process.state.empty() && process.parent == pid_) children.push_back(process.pid);
   }
   std::sort(children.begin(), children.end());
   return children;
@@ -149,6 +162,18 @@ bool Command::WaitForOutput(const std::string& text) {
 }
 
 void Command::Signal(int signal) const { kill(pid_, signal); }
+
+std::vector<pid_t> Command::LeftBehind() const {
+  std::vector<pid_t> left;
+  Await([&] {
+    left.clear();
+    for (const Process& process : Processes()) {
+      if (process.alive() && process.group == pid_) left.push_back(process.pid);
+    }
+    return left.empty();
+  });
+  return left;
+}
 
 CommandResult Command::Wait() {
   CommandResult result;
@@ -183,10 +208,6 @@ bool Await(const std::function<bool()>& condition) {
   return true;
 }
 
-bool Alive(pid_t pid) {
-  pid_t parent = 0;
-  const std::string state = StateAndParent(pid, &parent);
-  return !state.empty() && state != "Z" && state != "X";
-}
+bool Alive(pid_t pid) { return ProcessOf(pid).alive(); }
 
 }  // namespace moonring::testing

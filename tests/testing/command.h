@@ -49,6 +49,9 @@ class Command {
   bool WaitForOutput(
       const std::string& text);  // on stdout or stderr; false where it ended without, or hangs
   void Signal(int signal) const;
+  // Waits until the process and all others of its group have ended; those that have not when the
+  // test's time is over. To be asked before Wait(), which kills them.
+  std::vector<pid_t> LeftBehind() const;
   CommandResult Wait();  // once
 
  private:

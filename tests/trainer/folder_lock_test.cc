@@ -1,6 +1,9 @@
 #include "trainer/folder_lock.h"
 
+#include <linux/capability.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -27,6 +31,11 @@ std::string Folder(const std::string& name) {
   const std::string folder = absl::StrCat(std::getenv("TEST_TMPDIR"), "/", name);
   fs::create_directories(folder);
   return folder;
+}
+
+std::string Text(const std::string& path) {
+  std::ifstream file(path);
+  return std::string((std::istreambuf_iterator<char>(file)), {});
 }
 
 size_t Files(const std::string& folder) {
@@ -76,8 +85,7 @@ TEST(FolderLockTest, AKilledHolderIsNoObstacle) {
       << std::string(200, 'x');  // longer than what comes next
   const auto next = FolderLock::Create(folder);
   ASSERT_TRUE(next.ok()) << next.status();
-  std::ifstream file(folder + "/run.lock");
-  const std::string words((std::istreambuf_iterator<char>(file)), {});
+  const std::string words = Text(folder + "/run.lock");
   EXPECT_TRUE(absl::StartsWith(words, absl::StrCat("process ", getpid(), " on "))) << words;
   EXPECT_FALSE(absl::StrContains(words, "x\n"));
 }
@@ -100,6 +108,88 @@ TEST(FolderLockTest, NeverTwoAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(taken, 0);
+}
+
+// What somebody has put in the lock's place is not written to, and not waited at.
+TEST(FolderLockTest, ALinkOrAPipeInItsPlaceIsNoLock) {
+  const std::string folder = Folder("planted"), name = folder + "/run.lock";
+  std::ofstream(folder + "/precious") << "words";
+  fs::create_symlink("precious", name);
+  const absl::Status link = FolderLock::Create(folder).status();
+  EXPECT_EQ(link.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(link.message(), "run.lock: cannot be made: it is a symbolic link"))
+      << link;
+  EXPECT_EQ(Text(folder + "/precious"), "words");
+  fs::remove(name);
+  ASSERT_EQ(mkfifo(name.c_str(), 0600), 0);
+  const absl::Status fifo = FolderLock::Create(folder).status();
+  EXPECT_EQ(fifo.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(fifo.message(), "run.lock: cannot be locked: it is no file"))
+      << fifo;
+}
+
+// As another user's is, of mode 0644: without capabilities, which root has.
+TEST(FolderLockTest, OneThatMayOnlyBeReadCountsToo) {
+  const std::string folder = Folder("read_only"), name = folder + "/run.lock";
+  auto first = FolderLock::Create(folder);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_EQ(chmod(name.c_str(), 0444), 0);
+  const auto ends_well = [](const std::function<bool()>& body) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      __user_cap_header_struct mine{_LINUX_CAPABILITY_VERSION_3, 0};
+      __user_cap_data_struct none[2] = {};
+      _exit(syscall(SYS_capset, &mine, none) == 0 && body() ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    return status == 0;
+  };
+  const std::string holder = absl::StrCat("process ", getpid(), " on ");
+  EXPECT_TRUE(ends_well([&] {
+    const absl::Status refused = FolderLock::Create(folder).status();
+    return absl::IsFailedPrecondition(refused) && absl::StrContains(refused.message(), holder);
+  })) << "while it is held";
+  (*first)->Release();
+  std::ofstream(name) << "process 1 on elsewhere, since yesterday\n";
+  ASSERT_EQ(chmod(name.c_str(), 0444), 0);
+  EXPECT_TRUE(ends_well([&] {
+    const auto taken = FolderLock::Create(folder);
+    return taken.ok() && absl::StartsWith(Text(name), absl::StrCat("process ", getpid()));
+  })) << "left by a run that is gone";
+}
+
+TEST(FolderLockTest, RemovesNoFileButItsOwn) {
+  const std::string folder = Folder("replaced"), name = folder + "/run.lock";
+  auto lock = FolderLock::Create(folder);
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  fs::rename(name, folder + "/moved");
+  std::ofstream(name) << "another's";
+  (*lock)->Release();
+  EXPECT_EQ(Text(name), "another's");
+}
+
+TEST(FolderLockTest, IsReleasedInAnotherFolderToo) {
+  const std::string folder = Folder("from_here");
+  const fs::path before = fs::current_path();
+  fs::current_path(folder);
+  auto lock = FolderLock::Create(".");
+  fs::current_path(before);
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  EXPECT_EQ(Files(folder), 1);
+  (*lock)->Release();
+  EXPECT_EQ(Files(folder), 0);
+}
+
+// Over NFS the lock of a machine that is gone stays for a while.
+TEST(FolderLockTest, SaysThatAnotherMachinesLockEnds) {
+  const std::string folder = Folder("elsewhere");
+  const auto lock = FolderLock::Create(folder);
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  const auto refused = [&] { return std::string(FolderLock::Create(folder).status().message()); };
+  EXPECT_FALSE(absl::StrContains(refused(), "lease")) << refused();
+  std::ofstream(folder + "/run.lock") << "process 12 on elsewhere, since yesterday\n";
+  EXPECT_TRUE(absl::StrContains(refused(), "its lock ends with its lease")) << refused();
 }
 
 TEST(FolderLockTest, SaysWhereThereIsNone) {
