@@ -45,10 +45,11 @@ std::string DatasetReport::Text() const {
   for (const CountedRows& kind : skipped) absl::StrAppend(&text, "rows left out, ", kind.what, ": ", kind.count, "; the first is ", kind.first, "\n");
   for (const CountedRows& kind : noted) absl::StrAppend(&text, "rows ", kind.what, ": ", kind.count, "; the first is ", kind.first, "\n");
   if (truncated > 0) absl::StrAppend(&text, "examples cut to cutoff_len: ", truncated, "; the longest row has ", longest, " tokens\n");
-  if (2 * starved > examples) {
-    absl::StrAppend(
-        &text, "cutoff_len leaves almost nothing to learn: ", starved, " of ", examples,
-        " examples keep less than a tenth of the tokens to learn, or fewer than four\n");
+  int64_t kept = rows;  // where rows are packed there are fewer examples
+  for (const CountedRows& kind : skipped) kept -= kind.count;
+  if (2 * starved > kept) {
+    absl::StrAppend(&text, "cutoff_len leaves almost nothing to learn: ", starved, " of ", kept,
+                    " rows keep less than a tenth of the tokens to learn, or fewer than four\n");
   }
   if (left_over > 0) absl::StrAppend(&text, "tokens left out because they fill no block of cutoff_len: ", left_over, "\n");
   if (nothing_learnt > 0) absl::StrAppend(&text, "examples with nothing left to learn: ", nothing_learnt, "\n");

@@ -26,9 +26,8 @@ struct DatasetReport {
   int64_t rows = 0, examples = 0;
   int64_t tokens = 0;          // of the examples, after cutting; kto's mismatched documents left out
   int64_t learnt = 0;          // labels that are not -100
-  int64_t truncated = 0;       // examples that lost tokens
-  int64_t starved =
-      0;  // of these: that keep less than a tenth of the labels they had, or fewer than four
+  int64_t truncated = 0;       // examples that lost tokens; where rows are packed, such rows
+  int64_t starved = 0;         // rows that kept under a tenth of their labels, or fewer than four
   int64_t nothing_learnt = 0;  // examples with a document in which nothing is predicted: they cost time and teach nothing
   int64_t longest = 0;         // tokens of the longest row, uncut (of a pair: of its longer document)
   int64_t left_over = 0;       // tokens that fill no block where texts are packed

@@ -30,7 +30,8 @@ for step, k in moonring.count(dataset:steps { mesh = mesh, batch = opt.batch, mi
   end
   moonring.trainer.sum_gradients(weights, mesh) -- over all ranks; nothing is averaged
   local norm = moonring.trainer.clip_gradients(weights, { max_norm = 1.0 })
-  adamw:step(schedule:at(k - 1)); weights:clear_gradients()
+  if norm > 0 then adamw:step(schedule:at(k - 1)) end -- else nothing is learnt: no decay
+  weights:clear_gradients()
   local loss = mesh:sum(mesh:sp_rank() == 0 and share or 0) -- the ranks of an sp group hold the same
   if mesh:rank() == 0 then print(("step %d/%d  loss %.6f  grad_norm %.4f"):format(k, steps, loss, norm)) end
 end

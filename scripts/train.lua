@@ -135,6 +135,7 @@ for step, k in moonring.count(steps, made) do
   moonring.trainer.release_memory((moonring.system.clock() - pace.began) / 100) -- where taking it again is a percent of the step at most
   if is_over() then break end
 end
+moonring.system.catch_preemption(true) -- no further step comes: a signal is answered so
 checkpoints:settle()
 local no_best = config.load_best_model_at_end and checkpoints.best and checkpoints:best_is_broken()
 if no_best then

@@ -91,6 +91,10 @@ function Batch:token_log_probs(model, hidden, options)
     { dtype = model:matmul_dtype(), chunk_bytes = tile > 0 and tile or 2 ^ 53, label_smoothing = options and options.label_smoothing, statistics = options and options.statistics })
   self.statistics = statistics or {}
   self.targets = self.targets:on(log_probs) -- so that an objective may compare them
+  if log_probs:requires_grad() then -- what an objective leaves of it, others' backward may wait for
+    local sum = log_probs:sum()
+    self.joined = self.joined and self.joined + sum or sum
+  end
   return log_probs
 end
 

@@ -28,6 +28,15 @@ local function report(self)
   system.write(self.config.output_dir .. "/data_report.json", self.dataset:report_json() .. "\n")
 end
 
+-- A stream's report comes after the training, too late for one thing: that is told of once the rows
+-- read so far show it.
+local function warn_of_cut(self)
+  if self.warned or not self.config.streaming then return end
+  local warning = self.dataset:report():match "cutoff_len leaves almost nothing to learn: [^\n]+"
+  if warning then self.progress:line(warning .. "; so far") end
+  self.warned = warning ~= nil
+end
+
 --- `parts`: { mesh, counts, checkpoint, dataset, attention, memory, resumed }; memory is a moonring.memory_report, or nil; resumed what state() gave, of a run that goes on.
 function journal.open(config, parts)
   local mesh, counts = parts.mesh, parts.counts
@@ -110,7 +119,10 @@ function Journal:step(record)
         tokens = self.tokens, metrics = means }
     end
   end
-  if self.progress then self.progress:step(record.step) end
+  if self.progress then
+    self.progress:step(record.step)
+    warn_of_cut(self)
+  end
   if self.memory and record.step == 1 then self.memory:tell(self, "after the first step") end
 end
 

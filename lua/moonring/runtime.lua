@@ -47,30 +47,41 @@ end
 
 function Runtime:batch(micro, slot) return batches.new(micro, self.attention, self.mesh, slot) end
 
---- What an objective's loss takes of a batch: log-probs of its tokens or documents, or what the objective itself makes of the hidden states.
+-- What joins a forward to a backward where an objective makes values of its own. They may have left
+-- the graph on this rank alone, while others wait for it in their backward: then it joins by the
+-- log-probs that were made on the way, whose head ZeRO-3 gathers again, or else by the hidden states.
+local function joined_of(values, batch, of_hidden)
+  if not values:requires_grad() then return batch.joined or of_hidden end
+  return batch.joined and values:sum() + batch.joined or values:sum()
+end
+
+--- What an objective's loss takes of a batch: log-probs of its tokens or documents, or what the
+-- objective itself makes of the hidden states. And what joins this forward's graph to a backward:
+-- Tensor:backward's `joined`.
 function Runtime:values(batch, noise)
   local o, model = self.objective, self.model
-  local hidden, values = batch:hidden(model, noise), nil
+  local hidden, values, joined = batch:hidden(model, noise), nil, nil
   if o.values then
+    local of_hidden = hidden:sum() -- now: the objective may close what it is given
     values = o.values(batch, hidden, noise)
+    joined = joined_of(values, batch, of_hidden)
   elseif o.level == "token" then
     values = batch:token_log_probs(model, hidden, o)
   else
     values = batch:document_log_probs(model, hidden, o, o.weights and o.weights(batch))
   end
   if values ~= hidden then hidden:close() end -- else it would live through the blocks' backward, beside their inputs
-  return values
+  return values, joined or values:sum()
 end
 
 --- The objective's sum (0 where it gave a number: a rank may have nothing to add), its metrics, and
--- what joins the forward's graph to a backward: Tensor:backward's `joined`.
+-- what joins the forward's graph to a backward.
 function Runtime:loss(batch, noise, reference)
   if self.objective.needs_reference then -- before the policy's forward, whose activations stay
     if not reference then error("INVALID_ARGUMENT: this objective needs a reference model", 0) end
     batch.reference = reference:log_probs(batch)
   end
-  local values = self:values(batch, noise)
-  local joined = values:sum() -- now: the objective may close what it is given
+  local values, joined = self:values(batch, noise)
   local sum, more = self.objective.loss(batch, values)
   if type(sum) == "number" then sum = tensor.tensor({ sum }, "fp64"):sum() end
   return sum, more, joined
@@ -144,8 +155,9 @@ local function check_same(self, step, what)
   error(("DATA_LOSS: %s: ranks that share sequences read other ones: %s; are the data files the same on every machine?"):format(what, table.concat(ranks, "; ")), 0)
 end
 
--- The step's count, before its first forward; nil where it has nothing to learn: a count of 0, or
--- log-probs to learn from and no prediction among all its documents. One all-reduce over dp.
+-- The step's count, before its first forward; nil where it has nothing to learn, and why: no
+-- examples, log-probs to learn from and no prediction among all its documents, or a count that is
+-- not above 0. One all-reduce over dp.
 local function count_of(self, step)
   local o, micros = self.objective, step:micro_batches()
   local count = total(self, micros, o.count)
@@ -153,22 +165,29 @@ local function count_of(self, step)
     error("INVALID_ARGUMENT: the objective's count: wanted a whole number, got " .. count, 0)
   end
   local targets = total(self, micros, function(batch) return batch:count_targets() end)
-  count, targets = unpack(self.mesh:sum_dp(tensor.tensor({ count, targets }, "int64")):tolist())
-  return count > 0 and (targets > 0 or o.values) and count or nil
+  local examples = total(self, micros, function(batch) return batch:size() end)
+  local sums = self.mesh:sum_dp(tensor.tensor({ count, targets, examples }, "int64"))
+  count, targets, examples = unpack(sums:tolist())
+  if examples == 0 then return nil, "no example in it" end
+  if targets == 0 and not o.values then
+    return nil, "no label in it but -100, or none after a document's first token"
+  end
+  if count <= 0 then return nil, ("the objective's count of it is %d"):format(count) end
+  return count
 end
 
 --- Puts the gradient of the whole step's loss into the parameters, summed over all ranks. Returns
--- that loss, and the metrics' totals: name -> { sum, count }, the same on every rank; nothing,
--- before any forward, where the step has nothing to learn. `k` is the step's number, for messages
--- and noise. Where the loss is not finite it raises an error that names where that came from; in a
--- `tolerant` runtime it returns that text third, and take_back leaves no trace of the step. A loss
--- without a graph takes part in the backward's collectives with a gradient of zero, and is an error
--- where it is so on all ranks. Every rank must call it.
+-- that loss, and the metrics' totals: name -> { sum, count }, the same on every rank; where the
+-- step has nothing to learn, before any forward, neither, and third why. `k` is the step's number,
+-- for messages and noise. Where the loss is not finite it raises an error that names where that
+-- came from; in a `tolerant` runtime it returns that text third, and take_back leaves no trace of
+-- the step. A loss without a graph takes part in the backward's collectives with a gradient of
+-- zero, and is an error where it is so on all ranks. Every rank must call it.
 function Runtime:backward(step, k)
   local o, mesh = self.objective, self.mesh
   check_same(self, step, "step " .. k)
-  local count = count_of(self, step)
-  if not count then return end
+  local count, idle = count_of(self, step)
+  if not count then return nil, nil, idle end
   self.before = self.tolerant and o.state and o.state()
   local told = tensor.scope(function() return self:survey(step, self.group, self.reference) end)
   local noise = self.noise and { seed = self.noise.seed, neftune_alpha = self.noise.neftune_alpha, step = k }

@@ -4,7 +4,7 @@
 --
 --     return { like = "qwen", default_system = "You are terse." }
 --
---   name             how it is called; a file's own path where absent
+--   name             how it is called; a file's own path where absent (messages about a file name its path in any case)
 --   like             the template (a name or a path) whose fields it has where it says nothing itself
 --   class            "plain"; "system_in_user": the system text goes into the first user's text; "reasoning": answers begin with a thought
 --   prefix           slots before everything
@@ -116,35 +116,48 @@ local function unknown(name, where)
   fail("NOT_FOUND", where and where .. ": like: " or "", "no '", name, "'", system.did_you_mean(name, all), "; ", list, ": moonring help templates lists all ", #all)
 end
 
--- The table by name or path, with the fields of what it is like.
+-- A file's table. The cores know a template by its name alone, so that a name of the file's own has the path beside it; but for a name of templates/, by which
+-- the cores tell what that template is.
+local function read_own(path)
+  local own = read(path)
+  check(own, path)
+  if not own.name then
+    own.name = path
+  elseif not by_name()[own.name] then
+    own.name = ("%s (%s)"):format(own.name, path)
+  end
+  return own
+end
+
+-- The table by name or path, with the fields of what it is like; and for messages where it is: a file's path, else its name, else that of what it is like.
 local function expand(template, depth, where)
+  local place
   if type(template) == "string" then
     if template:find "%.lua$" then
-      local own = read(template)
-      check(own, template)
-      own.name = own.name or template
-      template = own
+      place, template = template, read_own(template)
     else
       template = by_name()[template] or unknown(template, where)
     end
   end
-  if not template.like then return template end
-  if depth > 10 then fail("INVALID_ARGUMENT", tostring(template.name), ": like goes round in a circle") end
+  place = place or template.name
+  if not template.like then return template, place end
+  if depth > 10 then fail("INVALID_ARGUMENT", tostring(place), ": like goes round in a circle") end
   local whole = {}
-  for name, value in pairs(expand(template.like, depth + 1, tostring(template.name))) do whole[name] = value end
+  local like, of_like = expand(template.like, depth + 1, place)
+  for name, value in pairs(like) do whole[name] = value end
   for name, value in pairs(template) do whole[name] = value end
   whole.like = nil
-  return whole
+  return whole, place or of_like
 end
 
 --- A template by name, by the path of a file (*.lua) or as a table, with every field that it leaves out at its default and slots as lists of
 -- { kind, text }: what the cores read.
 function templates.find(template)
   if type(template) == "table" then check(template, tostring(template.name or template.like)) end
-  local t = expand(template, 0)
-  local class = t.class or "plain"
+  local t, place = expand(template, 0)
+  local where, class = place or "own", t.class or "plain"
   if not CLASSES[class] then
-    fail("INVALID_ARGUMENT", tostring(t.name), ": class: wanted ", table.concat(keys(CLASSES), " | "), ", got '", class, "'", system.did_you_mean(class, keys(CLASSES)))
+    fail("INVALID_ARGUMENT", where, ": class: wanted ", table.concat(keys(CLASSES), " | "), ", got '", class, "'", system.did_you_mean(class, keys(CLASSES)))
   end
   local content = "{{content}}"
   local thought, call = t.thought_words or { "<think>\n", "\n</think>\n\n" }, t.tool_call_words or { "<tool_call>", "</tool_call>" }
@@ -159,11 +172,11 @@ function templates.find(template)
   }
   complete.enable_thinking = t.enable_thinking == nil or t.enable_thinking
   if t.enable_thinking == system.null then complete.enable_thinking = nil end
-  for _, name in ipairs(SLOTS) do complete[name] = slots(lists[name], complete.name .. ": " .. name) end
+  for _, name in ipairs(SLOTS) do complete[name] = slots(lists[name], where .. ": " .. name) end
   if class == "system_in_user" and (#complete.system ~= 1 or complete.system[1].kind ~= "text") then
-    fail("INVALID_ARGUMENT", complete.name, ": system: of class system_in_user one text is wanted")
+    fail("INVALID_ARGUMENT", where, ": system: of class system_in_user one text is wanted")
   end
-  if complete.replace_eos and #complete.stop_words == 0 then fail("INVALID_ARGUMENT", complete.name, ": replace_eos wants a stop word") end
+  if complete.replace_eos and #complete.stop_words == 0 then fail("INVALID_ARGUMENT", where, ": replace_eos wants a stop word") end
   return complete
 end
 

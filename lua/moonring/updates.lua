@@ -1,8 +1,8 @@
 --- From a step to new weights: its gradient, clipped by max_grad_norm and by its norm's history
 -- (spike_clip), and the optimizer's step. A step whose loss or gradient is not finite updates
 -- nothing: it ends the run, or is left out (on_nonfinite). So is a step with nothing to learn (no
--- label in it but -100), whatever on_nonfinite says: weights, momentum and decay stay as they are,
--- the schedule goes on.
+-- label in it but -100, no example, a count of 0), whatever on_nonfinite says: weights, momentum
+-- and decay stay as they are, the schedule goes on.
 local config = require "moonring.config"
 local nonfinite = require "moonring.nonfinite"
 local options = require "moonring.options"
@@ -43,12 +43,12 @@ local function leave_out(self, fault)
 end
 
 -- Said once: data may hold many such steps, and skipped_steps counts them.
-local function pass_over(self, k)
+local function pass_over(self, k, why)
   self.skipped = self.skipped + 1
   if self.told then return end
   self.told = true
-  self.say(("step %d has nothing to learn: no label in it but -100. It is left out: no update, no "
-    .. "weight decay, counted in skipped_steps; so is every such step"):format(k))
+  self.say(("step %d has nothing to learn: %s. It is left out: no update, no weight decay, counted "
+    .. "in skipped_steps; so is every such step"):format(k, why))
 end
 
 --- Makes step k at a learning rate. Returns { loss, metrics, norm } of it; of a step that is left
@@ -56,7 +56,7 @@ end
 function Updates:make(step, k, lr)
   local loss, metrics, fault = self.runtime:backward(step, k)
   if not loss then
-    pass_over(self, k)
+    pass_over(self, k, fault)
     return {}
   end
   local norm

@@ -44,6 +44,7 @@ function batch.in_lockstep(micros, mesh) end
 ---@field layout moonring.Layout
 ---@field router? moonring.RouterWatch what of the model's routers `hidden` is to tally; none where absent
 ---@field tally? moonring.RouterTally what `hidden` left, where the batch has a `router` and the model has experts
+---@field joined? moonring.Tensor the sum of the log-probs made of it so far, where they have a graph
 local Batch = {}
 
 --- The whole stream, uncut.

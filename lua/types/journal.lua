@@ -49,6 +49,7 @@ function journal.sampler(config, mesh, model, tokenizer) end
 ---@field last_loss? number of the last line of the log
 ---@field last_evaluation? table<string, number> its numbers, by their "eval_" names
 ---@field closed? boolean the training is over
+---@field warned? boolean of a stream: that cutoff_len leaves next to nothing is told of
 ---@field memory? moonring.MemoryReport where memory_report asks for it
 local Journal = {}
 

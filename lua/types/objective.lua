@@ -19,7 +19,7 @@ function objective.check(given) end
 ---@field statistics? string[] of objectives.log_prob; they are in batch.statistics
 ---@field label_smoothing? number of objectives.log_prob
 ---@field weights? fun(batch: moonring.Batch): moonring.Tensor of the tokens of the stream, by which a document's sum is made
----@field values? fun(batch: moonring.Batch, hidden: moonring.Tensor, noise: table?): moonring.Tensor what loss sees in place of log-probs
+---@field values? fun(batch: moonring.Batch, hidden: moonring.Tensor, noise: table?): moonring.Tensor what loss sees in place of log-probs; where zero_stage 3 parts weights, a rank without a target calls batch:token_log_probs where the others do
 ---@field needs_reference? boolean whether batch.reference is wanted
 ---@field survey? table { documents = "own" | "mismatched", per_example, run = function(policy, reference, targets, group) -> metrics }: sees the log-probs of all the step's documents before its first backward
 ---@field state? fun(): string what a checkpoint keeps; with load_state

@@ -69,7 +69,8 @@ function objectives.kto(options) end
 ---@return table<string, moonring.Tensor>? statistics by name, [T] each, outside the graph; nil where none was asked for
 function objectives.log_prob(hidden_TD, head, targets_T, options) end
 
---- What the head says at some rows, to look at a model. Not differentiable.
+--- What the head says at some rows, to look at a model. Not differentiable: a term of a loss that is made of it teaches nothing, and beside a term with a
+--- gradient nothing says so. `log_prob` is what a loss is made of.
 ---@param hidden_ND moonring.Tensor [N, D]
 ---@param head moonring.Head
 ---@param first_ids integer K: logits of ids 0 .. K-1

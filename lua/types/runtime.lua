@@ -55,7 +55,8 @@ function Runtime:batch(micro, slot) end
 --- What the objective's loss takes: log-probs of tokens or documents, or what the objective itself makes of the hidden states. Collective over the sp group.
 ---@param batch moonring.Batch
 ---@param noise? table { seed, step, neftune_alpha }
----@return moonring.Tensor
+---@return moonring.Tensor values
+---@return moonring.Tensor joined of this forward, as Tensor:backward takes it
 function Runtime:values(batch, noise) end
 
 --- The objective's sum and metrics of one micro-batch. Collective over the sp group.
@@ -76,9 +77,10 @@ function Runtime:loss(batch, noise, reference) end
 function Runtime:survey(step, group, reference, alone) end
 
 --- Puts the gradient of the whole step's loss into the parameters, summed over all ranks, on top of what is there. Collective over all ranks.
---- A step with nothing to learn (its count is 0, or its documents predict nothing that log-probs
---- could be of) is not run: no gradient, nothing returned. A rank whose loss has no graph (it had
---- nothing to add, and made its sum of numbers) takes part with a gradient of zero. Errors:
+--- A step with nothing to learn (it has no example, its count is 0, or its documents predict nothing
+--- that log-probs could be of) is not run: no gradient, no loss, and why as the third result. A rank
+--- whose loss or values have no graph (it had nothing to add, and made them of numbers) takes part
+--- with a gradient of zero. Errors:
 --- INVALID_ARGUMENT where that is so on every rank, for the whole step; DATA_LOSS, naming ranks and
 --- examples, where ranks that share sequences have other ones; ABORTED, naming step, examples and
 --- layer, where the loss is not finite, but in a
@@ -87,7 +89,7 @@ function Runtime:survey(step, group, reference, alone) end
 ---@param k integer the step's number, for messages and noise
 ---@return number? loss of the whole step; nil where it has nothing to learn
 ---@return table<string, number[]>? metrics their totals: name -> { sum, count }
----@return string? fault in a tolerant runtime: what is wrong with the loss
+---@return string? fault in a tolerant runtime: what is wrong with the loss; of a step that is not run: why
 function Runtime:backward(step, k) end
 
 --- Gives the objective back its state before the last step of a tolerant runtime.

@@ -126,7 +126,8 @@ function system.offer_restarts(restarts) end
 --- process's beginning; those that are ignored stay so. The second of a kind ends the process at
 --- once (lua/signal_count.h says which is a second). Nothing in an embedded runtime, which leaves
 --- signals to whom it is embedded in.
-function system.catch_preemption() end
+---@param at_end? boolean no further step comes: the first signal is answered so; may be said later
+function system.catch_preemption(at_end) end
 
 --- From here on SIGTERM, SIGINT and SIGHUP end the process at once again.
 function system.release_preemption() end

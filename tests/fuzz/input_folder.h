@@ -2,8 +2,7 @@
 #ifndef MOONRING_TESTS_FUZZ_INPUT_FOLDER_H_
 #define MOONRING_TESTS_FUZZ_INPUT_FOLDER_H_
 
-#include <unistd.h>
-
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -15,8 +14,10 @@ class InputFolder {
   InputFolder() {
     std::error_code code;
     const std::filesystem::path memory = "/dev/shm";
-    path_ = (std::filesystem::is_directory(memory, code) ? memory : std::filesystem::temp_directory_path()) / ("moonring_fuzz_" + std::to_string(getpid()));
-    std::filesystem::create_directories(path_);
+    path_ = (std::filesystem::is_directory(memory, code) ? memory : std::filesystem::temp_directory_path()) / "moonring_fuzz_XXXXXX";
+    std::string name = path_;  // (No number of the process: sandboxes number theirs alike.)
+    if (mkdtemp(name.data()) == nullptr) std::abort();
+    path_ = name;
   }
   ~InputFolder() {
     std::error_code ignored;

@@ -6,6 +6,7 @@
 #include "data/text/json_splice.h"
 #include "data/text/python_json.h"
 #include "model/files/json_text.h"
+#include "nlohmann/json.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);

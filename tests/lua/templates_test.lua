@@ -68,6 +68,11 @@ function sections.own()
   is(path, "<|im_start|>system\nFile.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
   is({ like = path, default_system = "" }, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n")
   check(tostring(moonring.data.template(path, tokenizer)) == "Template " .. path, "a file's template has its path's name")
+  for name, wanted in pairs { mine = ("mine (%s)"):format(path), llama3 = "llama3" } do -- the cores know llama3 by its name
+    system.write(path, ('return { name = "%s", like = "llama3" }'):format(name))
+    local got = tostring(moonring.data.template(path, tokenizer))
+    check(got == "Template " .. wanted, "wanted ", wanted, ", got ", got)
+  end
 end
 
 -- What a configuration without a template takes: what is told of the model's own, `empty`, or an error that says what to do. In stage pt nothing is asked of it.
@@ -142,6 +147,17 @@ function sections.errors()
   end
   system.write(path, ('return { like = "%s" }'):format(path))
   says(path, "like goes round in a circle")
+  -- A file is named by its path, also where it has a name.
+  local said = { ["user = 3"] = "user: wanted a text or a list of slots, got a number", ["user = { { 1 } }"] = "user: a slot is a text, ",
+    ['class = "resoning"'] = "class: wanted plain | reasoning | system_in_user, got 'resoning'", ["replace_eos = true"] = "replace_eos wants a stop word",
+    ['class = "system_in_user", system = { { "bos" } }'] = "system: of class system_in_user one text is wanted", ['like = "qwn"'] = "like: no 'qwn'",
+    [('like = "%s"'):format(path)] = "like goes round in a circle" }
+  for fields, message in pairs(said) do
+    system.write(path, ('return { name = "mine", %s }'):format(fields))
+    for _, template in ipairs { path, { like = path } } do says(template, ("template: %s: %s"):format(path, message)) end
+  end
+  system.write(path, 'return { name = "mine", tool_format = "qwn" }') -- what the cores find
+  says(path, ("template 'mine (%s)': tool_format: no 'qwn'"):format(path))
 end
 
 sections[section]()

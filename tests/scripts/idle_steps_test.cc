@@ -14,6 +14,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Words = std::vector<std::string>;
 
+constexpr char kUnlabelled[] = "no label in it but -100";
+
 class IdleStepsTest : public Workplace {
  protected:
   // Steps of two examples, each saved; weight decay and momentum would move weights without a
@@ -53,9 +55,10 @@ class IdleStepsTest : public Workplace {
   }
 
   void ExpectStepsTwoAndThreeAreLeftOut(const CommandResult& result, const std::string& out,
-                                        const std::string& states) const {
+                                        const std::string& states,
+                                        const std::string& why = kUnlabelled) const {
     ASSERT_THAT(result, Succeeds());
-    const std::string said = "step 2 has nothing to learn";
+    const std::string said = "step 2 has nothing to learn: " + why;
     EXPECT_THAT(result.err, HasSubstr(said));
     EXPECT_EQ(result.err.find(said), result.err.rfind(said)) << "said twice";
     EXPECT_THAT(result.err, Not(HasSubstr("step 3 has nothing to learn")));
@@ -93,6 +96,24 @@ TEST_F(IdleStepsTest, WithoutALabelInThem) {
   }
 }
 
+// Each pair's loss has terms that know nothing of labels: a margin, a gap, an odds ratio; BCO's
+// running mean moves by what a step shows it.
+TEST_F(IdleStepsTest, WhateverThePairsLossIs) {
+  for (const std::string loss : {"orpo", "simpo", "hinge", "ipo", "kto_pair"}) {
+    SCOPED_TRACE(loss);
+    const Words stage = {"stage=dpo", "dataset=pairs", "pref_loss=" + loss};
+    ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("labels", loss, stage)), loss, kAlone);
+  }
+  const Words stage = {"stage=dpo", "dataset=pairs", "pref_bco_weight=0.5"};
+  ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("labels", "bco", stage)), "bco", kAlone);
+  const auto remembered = [&](int step) {
+    return json::parse(Saved("bco", step, "training_state.json")).at("objective");
+  };
+  EXPECT_EQ(remembered(1), remembered(2));
+  EXPECT_EQ(remembered(1), remembered(3));
+  EXPECT_NE(remembered(3), remembered(4));
+}
+
 // Over ranks that share sequences, and ranks that shard states.
 TEST_F(IdleStepsTest, OverSeveralRanks) {
   const Words stage = {"stage=sft", "dataset=talks"};
@@ -114,7 +135,8 @@ TEST_F(IdleStepsTest, WithoutARowInThem) {
   for (const Words& stage : stages) {
     SCOPED_TRACE(stage[0]);
     const std::string out = stage[0].substr(6);
-    ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("rows", out, stage)), out, kAlone);
+    ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("rows", out, stage)), out, kAlone,
+                                     "no example in it");
   }
 }
 

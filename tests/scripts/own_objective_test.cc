@@ -69,7 +69,10 @@ TEST_F(OwnObjectiveTest, ARankWithNothingToAddJoinsTheBackward) {
     const CommandResult plain = Train("plain", name + "plain", {"-n", "2"}, more);
     ASSERT_THAT(plain, Succeeds());
     EXPECT_THAT(plain.err, ::testing::ContainsRegex("[1-9][0-9]* times without a target"));
-    for (const std::string kind : {"number", "tensor"}) {
+    Words kinds = {"number", "tensor", "values"};
+    // ZeRO-3 gathers the head for log-probs: there each rank makes them.
+    if (more == ring) kinds.push_back("nothing");
+    for (const std::string& kind : kinds) {
       const CommandResult result = Train(kind, name + kind, {"-n", "2"}, more);
       ASSERT_THAT(result, Succeeds());
       EXPECT_EQ(ReadText(Path(name + kind + "/model.safetensors")),
@@ -80,10 +83,17 @@ TEST_F(OwnObjectiveTest, ARankWithNothingToAddJoinsTheBackward) {
 }
 
 TEST_F(OwnObjectiveTest, ALossWithoutAGradientOnAnyRankIsRefused) {
+  struct Way {
+    std::string name;
+    Words options, more;
+  };
+  const Way ways[] = {{"sp1", {}, {"sequence_parallel_size=1"}},
+                      {"sp2", {}, {"sequence_parallel_size=2"}},
+                      {"zero3", {"-n", "2"}, {"zero_stage=3", "per_device_train_batch_size=3"}}};
   for (const std::string kind : {"detached", "logits"}) {
-    for (const std::string sp : {"1", "2"}) {
-      SCOPED_TRACE(kind + " at sp " + sp);
-      const CommandResult result = Train(kind, kind + sp, {}, {"sequence_parallel_size=" + sp});
+    for (const Way& way : ways) {
+      SCOPED_TRACE(kind + " at " + way.name);
+      const CommandResult result = Train(kind, kind + way.name, way.options, way.more);
       EXPECT_EQ(result.exit_code, 1) << result.Describe();
       EXPECT_THAT(result.err,
                   AllOf(HasSubstr("step 1: the objective's loss has no gradient on any rank"),

@@ -107,6 +107,40 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
               Succeeds());
 }
 
+// A step with nothing to learn is told of by what it lacks.
+TEST_F(OwnScriptsTest, AreToldWhyAStepIsLeftOut) {
+  EXPECT_THAT(RunScript(R"lua(
+    local labels = { 1, 2, 3, 4 }
+    local micro = { document_counts = function() return { 1 } end }
+    function micro.sequence()
+      return moonring.comm.sequence { documents = { { 1, 2, 3, 4 } }, labels = { labels } }
+    end
+    function micro.labels() return moonring.tensor(labels, "int64") end
+    function micro.examples() return { 0 } end
+    micro.places = micro.examples
+    local micros = { micro }
+    local step = { micro_batches = function() return micros end }
+    parts.objective = own
+    local runtime = moonring.runtime.new(parts)
+    local function left_out(wanted)
+      local loss, metrics, why = runtime:backward(step, 1)
+      assert(not loss and not metrics and why:find(wanted, 1, true), why)
+    end
+    assert(runtime:backward(step, 1) > 0)
+    local count = own.count
+    function own.count() return 0 end
+    left_out "the objective's count of it is 0"
+    function own.count() return -3 end
+    left_out "the objective's count of it is -3"
+    own.count = count
+    labels = { 1, -100, -100, -100 }
+    left_out "no label in it but -100, or none after a document's first token"
+    micros = {}
+    left_out "no example in it"
+  )lua"),
+              Succeeds());
+}
+
 TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
   CommandResult result = RunScript(
       "local function prepare()\n"
@@ -231,6 +265,44 @@ TEST_F(OwnScriptsTest, WriteWeightsThatArePartedOverRanks) {
       EXPECT_THAT(result, Succeeds()) << "stage " << stage << ", " << held;
       EXPECT_EQ(result.out, "well\n");
     }
+  }
+}
+
+// Steps of pairs without a label: DPO's script leaves them out too, decay and momentum included.
+TEST_F(OwnScriptsTest, LeaveOutStepsWithNothingToLearn) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const std::string row : {"one", "two", "three"})
+    rows.push_back({{"instruction", "Say " + row}, {"chosen", row}, {"rejected", "none"}});
+  Write("data/pairs.json", rows.dump());
+  Write("data/dataset_info.json",
+        R"({"pairs": {"file_name": "pairs.json", "ranking": true,
+            "columns": {"prompt": "instruction", "chosen": "chosen", "rejected": "rejected"}}})");
+  Write("counted.lua", R"lua(
+    local moonring = require "moonring"
+    local unlabelled, made = table.remove(arg, 1) == "unlabelled", 0
+    local adamw, create = moonring.trainer.adamw, moonring.attention.create
+    function moonring.trainer.adamw(...)
+      local optimizer = adamw(...)
+      return { step = function(_, lr)
+        made = made + 1
+        optimizer:step(lr)
+      end }
+    end
+    function moonring.attention.create(options)
+      local attention = create(options)
+      return { cut = function(_, sequence)
+        local ids, positions, targets, plan, layout = attention:cut(sequence)
+        return ids, positions, unlabelled and targets * 0 - 100 or targets, plan, layout
+      end }
+    end
+    dofile(moonring.system.script_path "dpo")
+    print("updates: " .. made)
+  )lua");
+  for (const auto& [kind, updates] : {std::pair("labelled", "2"), std::pair("unlabelled", "0")}) {
+    const CommandResult result = Run({"counted.lua", kind, "model=model", "data=pairs", "dir=data",
+                                      "batch=2", "template=smollm2", "out=out"});
+    ASSERT_THAT(result, Succeeds());
+    EXPECT_THAT(result.out, HasSubstr(std::string("updates: ") + updates)) << kind;
   }
 }
 

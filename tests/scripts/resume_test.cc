@@ -198,8 +198,8 @@ TEST_F(ResumeTest, RanksThatFailAreStartedAgain) {
       kill(command.Children().back(), SIGKILL);
       LetGo(step + 1);
     }
-    for (const int step : {8, 32}) fs::remove(Path("go" + std::to_string(step)));
     const CommandResult result = command.Wait();
+    for (const int step : {8, 32}) fs::remove(Path("go" + std::to_string(step)));  // for the next kind
     ASSERT_THAT(result, Succeeds());
     EXPECT_THAT(result.err, AllOf(HasSubstr("ended by signal 9"), HasSubstr("starts again (1 of 2)"), HasSubstr("starts again (2 of 2)"), HasSubstr("goes on after step ")));
     ExpectSameRun(name, again);

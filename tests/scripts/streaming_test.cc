@@ -93,6 +93,17 @@ TEST_F(StreamingTest, RefusesWhatNeedsTheWholeDataSet) {
               FailsWith(2, HasSubstr("precompute_ref_log_probs: a stream has no end")));
 }
 
+// The report comes after the training; what a cutoff_len leaves nothing of is told of in it.
+TEST_F(StreamingTest, WarnsOfACutoffBeforeItIsTooLate) {
+  const CommandResult result = Run({"train", "config.yaml", "cutoff_len=6"});
+  ASSERT_THAT(result, Succeeds());
+  const std::string told = result.out + result.err;
+  const size_t warned = told.find("cutoff_len leaves almost nothing to learn: ");
+  ASSERT_NE(warned, std::string::npos) << told;
+  EXPECT_LT(warned, told.find("step 2/")) << told;
+  EXPECT_EQ(told.find("; so far"), told.rfind("; so far")) << told;
+}
+
 // A row that is wrong comes late: the run ends there, naming it.
 TEST_F(StreamingTest, NamesABadRow) {
   std::string rows;

@@ -40,7 +40,50 @@ class UpdatesTest : public Workplace {
   }
 
   std::string Saved(const std::string& out, int step, const std::string& file) const { return ReadText(Path(out + "/checkpoint-" + std::to_string(step) + "/" + file)); }
+
+  // Two ranks that share each sequence, started one by one, in `folders` for dataset_dir: each ends
+  // with `message`.
+  void ExpectBothEndWith(const ::testing::Matcher<const std::string&>& message, Words command,
+                         const std::string (&folders)[2]) const {
+    SCOPED_TRACE(::testing::PrintToString(command));
+    const std::string home = Runfile("tests/golden/stages");
+    const std::string port = FreePort();
+    const Words more = {"model_name_or_path=" + home + "/model",
+                        "output_dir=out",
+                        "overwrite_output_dir=true",
+                        "finetuning_type=full",
+                        "template=chatml",
+                        "cutoff_len=4096",
+                        "sequence_parallel_size=2",
+                        "per_device_train_batch_size=4",
+                        "disable_shuffling=true",
+                        "logging_steps=1",
+                        "max_steps=12"};
+    command.insert(command.end(), more.begin(), more.end());
+    std::vector<std::unique_ptr<Command>> ranks;
+    for (const int rank : {0, 1}) {
+      Words words = command;
+      words.push_back("dataset_dir=" + folders[rank]);
+      CommandOptions options = Options(words);
+      options.environment.merge(
+          std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
+                                             {"WORLD_SIZE", "2"},
+                                             {"MASTER_ADDR", "127.0.0.1"},
+                                             {"MASTER_PORT", port}});
+      ranks.push_back(std::make_unique<Command>(options));
+    }
+    for (const auto& rank : ranks) {
+      const CommandResult result = rank->Wait();
+      EXPECT_EQ(result.exit_code, 1) << result.Describe();
+      EXPECT_THAT(result.err, message);
+    }
+  }
 };
+
+const std::string& Others() {
+  static const auto* others = new std::string("ranks that share sequences read other ones: ");
+  return *others;
+}
 
 TEST_F(UpdatesTest, ASkippedStepLeavesNoTrace) {
   for (const std::string fault : {"loss", "gradient"}) {
@@ -117,33 +160,70 @@ TEST_F(UpdatesTest, RanksOfASequenceThatReadOtherDataAreNamed) {
   for (auto& row : judged) row[tag] = !row.at(tag).get<bool>();
   Write("data/judged.json", judged.dump());
   Write("data/dataset_info.json", info.dump());
-  const auto expect_named = [&](const Words& more, const auto& words) {
-    SCOPED_TRACE(::testing::PrintToString(more));
-    const std::string port = FreePort();
-    std::vector<std::unique_ptr<Command>> ranks;
-    for (const int rank : {0, 1}) {
-      Words all = {"train", "model_name_or_path=" + home + "/model", "dataset_dir=" + (rank == 0 ? home + "/data" : Path("data")), "output_dir=out", "overwrite_output_dir=true",
-                   "finetuning_type=full", "template=chatml", "cutoff_len=4096", "sequence_parallel_size=2", "per_device_train_batch_size=4", "disable_shuffling=true",
-                   "logging_steps=1", "max_steps=12"};
-      all.insert(all.end(), more.begin(), more.end());
-      CommandOptions options = Options(all);
-      options.environment.merge(std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
-      ranks.push_back(std::make_unique<Command>(options));
-    }
-    for (const auto& rank : ranks) {
-      const CommandResult result = rank->Wait();
-      EXPECT_EQ(result.exit_code, 1) << result.Describe();
-      EXPECT_THAT(result.err, words);
-    }
-  };
-  const std::string others = "ranks that share sequences read other ones: ";
-  expect_named({"stage=sft", "dataset=talks"},
-               AllOf(HasSubstr("step 10: " + others + "rank 0 has checksum "),
-                     HasSubstr(" of examples 36, 37, 38, 39; rank 1 has checksum ")));
-  expect_named({"stage=kto", "dataset=judged"}, HasSubstr("step 1: " + others));
-  expect_named({"stage=sft", "dataset=talks", "eval_dataset=talks", "eval_strategy=steps",
-                "eval_on_start=true"},
-               HasSubstr("evaluation: " + others));
+  const std::string folders[2] = {home + "/data", Path("data")};
+  ExpectBothEndWith(AllOf(HasSubstr("step 10: " + Others() + "rank 0 has checksum "),
+                          HasSubstr(" of examples 36, 37, 38, 39; rank 1 has checksum ")),
+                    {"train", "stage=sft", "dataset=talks"}, folders);
+  ExpectBothEndWith(HasSubstr("step 1: " + Others()), {"train", "stage=kto", "dataset=judged"},
+                    folders);
+  ExpectBothEndWith(HasSubstr("evaluation: " + Others()),
+                    {"train", "stage=sft", "dataset=talks", "eval_dataset=talks",
+                     "eval_strategy=steps", "eval_on_start=true"},
+                    folders);
+}
+
+// Of the same tokens: rank 1 learns another id at one place in step 2 ("value"), or a document's
+// first token besides, which is counted and never predicted ("count").
+TEST_F(UpdatesTest, RanksOfASequenceWhoseLabelsAloneDifferAreNamed) {
+  Write("labels.lua", R"(
+    local moonring = require "moonring"
+    local kind = table.remove(arg, 1)
+
+    -- `object`, but for what `own` has.
+    local function over(object, own)
+      return setmetatable(own, { __index = function(_, name)
+        return function(_, ...) return object[name](object, ...) end
+      end })
+    end
+
+    local function otherwise(micro)
+      local ids, labels, begin = micro:sequence():ids():tolist(), micro:labels():tolist(), 0
+      if kind == "count" then
+        assert(labels[1] == -100)
+        labels[1] = ids[1]
+      else
+        labels[#labels] = (labels[#labels] + 1) % 300
+      end
+      local documents, of = {}, {}
+      for d, length in ipairs(micro:sequence():lengths()) do
+        documents[d] = { unpack(ids, begin + 1, begin + length) }
+        of[d] = { unpack(labels, begin + 1, begin + length) }
+        begin = begin + length
+      end
+      local sequence = moonring.comm.sequence { documents = documents, labels = of }
+      return over(micro, { sequence = function() return sequence end,
+        labels = function() return moonring.tensor(labels, "int64") end })
+    end
+
+    local make = moonring.run.steps
+    function moonring.run.steps(...)
+      local steps, k = make(...), 0
+      return over(steps, { next = function()
+        local step = steps:next()
+        k = k + 1
+        if k ~= 2 or os.getenv "RANK" ~= "1" then return step end
+        local micros = step:micro_batches()
+        micros[1] = otherwise(micros[1])
+        return over(step, { micro_batches = function() return micros end })
+      end })
+    end
+    dofile(moonring.system.script_path "train"))");
+  const std::string data = Runfile("tests/golden/stages/data");
+  for (const std::string kind : {"value", "count"}) {
+    ExpectBothEndWith(AllOf(HasSubstr("step 2: " + Others() + "rank 0 has checksum "),
+                            HasSubstr(" of examples 4, 5, 6, 7; rank 1 has checksum ")),
+                      {"labels.lua", kind, "stage=sft", "dataset=talks"}, {data, data});
+  }
 }
 
 // By a clock of the test's own: a step takes three seconds on every rank, of which all but rank 2

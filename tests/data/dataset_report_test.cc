@@ -1,0 +1,32 @@
+// When a report warns of cutoff_len. (What it counts: dataset_test.cc.)
+
+#include "data/dataset_report.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace moonring::data {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kWarning[] = "cutoff_len leaves almost nothing to learn";
+
+// Sixty rows, five of them left out, packed in twelve examples.
+DatasetReport Packed(int64_t starved) {
+  DatasetReport report{.rows = 60, .examples = 12, .truncated = starved, .starved = starved};
+  for (int row = 0; row < 2; ++row) CountRow("no 'output'", "d.json:1 (row 1)", report.skipped);
+  for (int row = 0; row < 3; ++row) CountRow("no 'input'", "d.json:3 (row 3)", report.skipped);
+  return report;
+}
+
+TEST(DatasetReportTest, WarnsWhereMostRowsKeepNextToNothing) {
+  EXPECT_THAT(Packed(27).Text(), Not(HasSubstr(kWarning)));
+  EXPECT_THAT(Packed(28).Text(), HasSubstr(std::string(kWarning) + ": 28 of 55 rows keep less"));
+}
+
+}  // namespace
+}  // namespace moonring::data

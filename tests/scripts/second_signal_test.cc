@@ -1,0 +1,149 @@
+// Ctrl-C at the terminal of a run that was started without -n: the first asks it to save and end at
+// the border of a step, the second ends it within one.
+
+#include <fcntl.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/scripts/resumed_runs.h"
+
+namespace moonring::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The host in the foreground of a terminal of its own. What it says goes through a pipe.
+class TerminalRun {
+ public:
+  explicit TerminalRun(const CommandOptions& options) {
+    const std::string host = std::filesystem::absolute("moonring");
+    std::vector<char*> words = {const_cast<char*>(host.c_str())};
+    for (const std::string& word : options.arguments)
+      words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    int screen = -1, ends[2] = {-1, -1};
+    EXPECT_EQ(openpty(&keys_, &screen, nullptr, nullptr, nullptr), 0);
+    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    fcntl(keys_, F_SETFD, FD_CLOEXEC);
+    pid_ = fork();
+    if (pid_ == 0) {
+      setsid();
+      ioctl(screen, TIOCSCTTY, 0);
+      signal(SIGINT, SIG_DFL);
+      dup2(screen, STDIN_FILENO);
+      dup2(ends[1], STDOUT_FILENO);
+      dup2(ends[1], STDERR_FILENO);
+      for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
+      if (chdir(options.folder.c_str()) == 0) execv(words[0], words.data());
+      _exit(127);
+    }
+    close(screen);
+    close(ends[1]);
+    from_ = ends[0];
+    fcntl(from_, F_SETFL, O_NONBLOCK);
+  }
+  ~TerminalRun() {
+    if (!ended_) Kill();
+    close(keys_);
+    close(from_);
+  }
+  TerminalRun(const TerminalRun&) = delete;
+  TerminalRun& operator=(const TerminalRun&) = delete;
+
+  const std::string& said() const { return said_; }
+  void PressCtrlC() const { EXPECT_EQ(write(keys_, "\x03", 1), 1); }
+
+  // False where it ended without, or hangs.
+  bool WaitForOutput(const std::string& text) {
+    const auto is_said = [&] { return said_.find(text) != std::string::npos; };
+    Await([&] { return !Read() || is_said(); });
+    return is_said();
+  }
+
+  // The exit code, as a shell says it; -1 where it hangs.
+  int Wait() {
+    int status = 0;
+    // What it says is read meanwhile: else a full pipe would hold it.
+    const bool ended = Await([&] {
+      Read();
+      return waitpid(pid_, &status, WNOHANG) == pid_;
+    });
+    ended_ = true;
+    if (!ended) {
+      Kill();
+      return -1;
+    }
+    Read();
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+ private:
+  // Takes what is there; false at the end.
+  bool Read() {
+    char buffer[4096];
+    ssize_t size;
+    while ((size = read(from_, buffer, sizeof(buffer))) > 0) said_.append(buffer, size);
+    return size < 0 && (errno == EAGAIN || errno == EINTR);
+  }
+
+  void Kill() const {
+    kill(-pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+  pid_t pid_ = -1;
+  int keys_ = -1, from_ = -1;
+  bool ended_ = false;
+  std::string said_;
+};
+
+// Each rank says so before step 3, which it never makes: no border of a step comes.
+constexpr char kWithoutEnd[] = R"(
+  local moonring = require "moonring"
+  local ffi = require "ffi"
+  ffi.cdef "int pause(void);"
+  local make = moonring.updates.new
+  function moonring.updates.new(...)
+    local updates = make(...)
+    return setmetatable({ make = function(_, step, k, lr)
+      if k < 3 then return updates:make(step, k, lr) end
+      io.stderr:write(("rank %s waits\n"):format(os.getenv "RANK" or "0"))
+      while true do ffi.C.pause() end
+    end }, { __index = updates })
+  end
+  dofile(moonring.system.script_path "train")
+)";
+
+// As one process, and as the ranks that `train` starts by itself.
+TEST_F(ResumedRuns, TheSecondCtrlCEndsTheRunAtOnce) {
+  Write("without_end.lua", kWithoutEnd);
+  for (const int ranks : {1, 2}) {
+    SCOPED_TRACE(ranks);
+    const std::string out = "out" + std::to_string(ranks);
+    Words command =
+        CommandOf(out, {"max_steps=6", "sequence_parallel_size=" + std::to_string(ranks)});
+    command.front() = "without_end.lua";
+    TerminalRun run(Options(command));
+    for (int rank = 0; rank < ranks; ++rank)
+      ASSERT_TRUE(run.WaitForOutput("rank " + std::to_string(rank) + " waits")) << run.said();
+    run.PressCtrlC();
+    ASSERT_TRUE(run.WaitForOutput("once more ends it now")) << run.said();
+    run.PressCtrlC();
+    EXPECT_EQ(run.Wait(), 128 + SIGINT) << run.said();
+    EXPECT_THAT(run.said(), Not(HasSubstr("SIGINT: saved after step")));
+    EXPECT_FALSE(std::filesystem::exists(Path(out + "/checkpoint-3")));
+  }
+}
+
+}  // namespace
+}  // namespace moonring::testing
