@@ -194,10 +194,10 @@ Parts ServedStore::Answer(const Parts& request, int passed) {
   try {
     const std::string& operation = request.at(0);
     const std::string& key = request.size() > 1 ? request[1] : operation;
-    // (A descriptor that does not fit into this process is dropped on its way: MSG_CTRUNC.)
-    if (operation == kClone && passed < 0)
-      return {"rank 0 has no descriptor left for another connection (ulimit -n)", ""};
     if (operation == kClone) {
+      // (A descriptor that does not fit into this process is dropped on its way: MSG_CTRUNC.)
+      if (passed < 0)
+        return {"rank 0 has no descriptor left for another connection (ulimit -n)", ""};
       connections_.push_back(std::make_unique<Connection>(passed));
       return {"", ""};
     }

@@ -155,19 +155,28 @@ std::string Formatted(Machine& machine, const Value& value, absl::string_view sp
   return PlainText(machine, TextOf(machine.budget, value), style);
 }
 
-// The value that a field such as `0`, `name.first` or `rows[2]` means; `next` counts the fields without a name, until one has a number.
-Value FieldOf(Machine& machine, absl::string_view field, const Arguments& arguments, std::optional<size_t>& next) {
+// Of a format's fields: `{}` counts them itself, `{0}` numbers them; a format does one or the other.
+struct Numbering {
+  size_t counted = 0;
+  bool by_hand = false;
+};
+
+// The value that a field such as `0`, `name.first` or `rows[2]` means; one without a name is counted.
+Value FieldOf(Machine& machine, absl::string_view field, const Arguments& arguments,
+              Numbering& numbering) {
   const size_t end = std::min(field.find_first_of(".["), field.size());
   const absl::string_view name = field.substr(0, end);
   field.remove_prefix(end);
   Value value;
   size_t index = 0;
   if (name.empty() || absl::SimpleAtoi(name, &index)) {
-    if (name.empty() ? !next.has_value() : next.value_or(0) > 0) Fail("cannot switch between automatic field numbering and manual field specification");
+    if (name.empty() ? numbering.by_hand : numbering.counted > 0) {
+      Fail("cannot switch between automatic field numbering and manual field specification");
+    }
     if (name.empty()) {
-      index = (*next)++;
+      index = numbering.counted++;
     } else {
-      next.reset();
+      numbering.by_hand = true;
     }
     if (index >= arguments.positional.size()) Fail("Replacement index ", index, " out of range for positional args tuple");
     value = arguments.positional[index];
@@ -256,7 +265,7 @@ std::string PercentFormat(Machine& machine, const std::string& format, const Val
 std::string BraceFormat(Machine& machine, const std::string& format, const Arguments& arguments) {
   std::string text;
   absl::string_view rest = format;
-  std::optional<size_t> next = 0;
+  Numbering numbering;
   while (!rest.empty()) {
     const char c = rest[0];
     rest.remove_prefix(1);
@@ -284,7 +293,7 @@ std::string BraceFormat(Machine& machine, const std::string& format, const Argum
       if (conversion != 'r' && conversion != 's') Unsupported("the conversion '", field.substr(mark), "' in format()");
       field = field.substr(0, mark);
     }
-    Value value = FieldOf(machine, field, arguments, next);
+    Value value = FieldOf(machine, field, arguments, numbering);
     if (conversion == 'r') value = Value::Text(ReprOf(machine.budget, value));
     if (conversion == 's') value = Value::Text(TextOf(machine.budget, value));
     absl::StrAppend(&text, Formatted(machine, value, specification));

@@ -19,8 +19,6 @@ namespace {
 using comm::BackwardCall;
 using comm::Tensors;
 
-std::optional<at::Tensor> IfDefined(const at::Tensor& tensor) { return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt; }
-
 at::Tensor Rstd(const at::Tensor& x, double eps) { return x.square().mean(-1, /*keepdim=*/true).add_(eps).rsqrt_(); }
 
 struct RmsNormGradients {
@@ -93,7 +91,7 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
     const at::Tensor normed = (x_TD * rstd).mul_(norm_D).to(weights[0].scalar_type());
     Tensors results;
     for (size_t i = 0; i < maps; ++i) {
-      results.push_back(at::linear(normed, weights[i], IfDefined(biases[i])));
+      results.push_back(Linear(normed, weights[i], biases[i]));
     }
     saved->assign(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(first_bias));
     saved->push_back(rstd);
@@ -132,7 +130,7 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
 }
 
 at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias) {
-  return at::linear(x_TD, weight, IfDefined(bias));
+  return at::linear(x_TD, weight, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
 // p = act(gate) up, y = p W^T + b:  dp = dy W,  dW = dy^T p,  dup = dp act(gate),  dgate = dp up act'(gate).
@@ -143,7 +141,7 @@ at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI, const a
       {.name = "GatedDown",
        .forward = [&](Tensors* saved) -> Tensors {
          *saved = {gate_TI, up_TI, weight_DI};
-         return {at::linear(Activate(gate_TI, activation).mul_(up_TI), weight_DI, IfDefined(bias_D))};
+         return {Linear(Activate(gate_TI, activation).mul_(up_TI), weight_DI, bias_D)};
        },
        .backward = [activation](BackwardCall& call) -> Tensors {
          const at::Tensor &gate = call.saved[0], &up = call.saved[1], &weight = call.saved[2];

@@ -8,7 +8,6 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/norm.h>
 
 #include "comm/counter_random.h"
@@ -22,8 +21,6 @@ using comm::BackwardCall;
 using comm::Tensors;
 
 constexpr int64_t kNormElements = int64_t{1} << 20;  // of W + s B A at a time
-
-std::optional<at::Tensor> IfDefined(const at::Tensor& tensor) { return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt; }
 
 // What x is multiplied by: 0 or 1 / (1 - rate). Undefined where nothing is dropped.
 at::Tensor Kept(const Dropout& dropout, const at::Tensor& x_TI) {
@@ -47,11 +44,11 @@ struct Run {
     const at::Tensor kept = Kept(dropout, x);
     const at::Tensor dropped = kept.defined() ? x * kept : x;
     u = dropped.mm(a.t());
-    if (!magnitude.defined()) return at::linear(x, weight, IfDefined(bias)).addmm_(u, b.t(), 1.0, scale);
+    if (!magnitude.defined()) return Linear(x, weight, bias).addmm_(u, b.t(), 1.0, scale);
     norm = AdaptedRowNorms(weight, a, b, scale);
     z = dropped.mm(weight.t());
     at::Tensor y;
-    if (kept.defined()) y = at::linear(x, weight, IfDefined(bias)).sub_(z);
+    if (kept.defined()) y = Linear(x, weight, bias).sub_(z);
     z.addmm_(u, b.t(), 1.0, scale);
     const at::Tensor scaled = Scaled(z, magnitude / norm);
     if (y.defined()) return y.add_(scaled);

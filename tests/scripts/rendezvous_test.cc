@@ -141,6 +141,19 @@ class RendezvousTest : public Workplace {
     return ranks;
   }
   void Go() const { Write("go", ""); }
+  void ExpectTheyEndWell(const std::vector<std::unique_ptr<Command>>& ranks) const {
+    Go();
+    for (const auto& rank : ranks) {
+      const CommandResult result = rank->Wait();
+      EXPECT_THAT(result, Succeeds());
+      EXPECT_THAT(result.err, HasSubstr("sum 3"));
+    }
+  }
+  // What was done to ranks that have met changes nothing for them.
+  void ExpectTheyGoOn(const std::vector<std::unique_ptr<Command>>& ranks) const {
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // some beats, at each of which they look
+    ExpectTheyEndWell(ranks);
+  }
 
   // The store of ranks that are told TORCHELASTIC_USE_AGENT_STORE=True, as torchrun serves it.
   // (They try to reach it until it is there.)
@@ -169,12 +182,7 @@ class RendezvousTest : public Workplace {
       const bool of_store = std::to_string(listener.port) == port_;
       (of_store ? places.store : places.ranks).push_back(listener.address);
     }
-    Go();
-    for (const auto& rank : ranks) {
-      const CommandResult result = rank->Wait();
-      EXPECT_THAT(result, Succeeds());
-      EXPECT_THAT(result.err, HasSubstr("sum 3"));
-    }
+    ExpectTheyEndWell(ranks);
     return places;
   }
 
@@ -225,13 +233,7 @@ TEST_F(RendezvousTest, WhatIsNotSignedDoesNotCount) {
   set("moonring/join the world/1", "127.0.0.1");
   set("moonring/live/left/1", "1");
   set("moonring/live/failed", "rank 1 has failed: says another");
-  std::this_thread::sleep_for(std::chrono::seconds(1));  // some beats, at each of which they look
-  Go();
-  for (const auto& rank : ranks) {
-    const CommandResult result = rank->Wait();
-    EXPECT_THAT(result, Succeeds());
-    EXPECT_THAT(result.err, HasSubstr("sum 3"));
-  }
+  ExpectTheyGoOn(ranks);
 }
 
 // The store outlives the ranks: however late one of them looks, it finds what the other wrote.
@@ -271,13 +273,7 @@ TEST_F(RendezvousTest, TheStoreOfTorchrunCanHaveAToken) {
   for (const char* key : {"moonring/join the world/0", "moonring/join the world/1"})
     EXPECT_THAT(store->get_to_str(key), HasSubstr(" [signed "));
   store->c10d::Store::set("moonring/live/failed", "rank 1 has failed: says another");
-  std::this_thread::sleep_for(std::chrono::seconds(1));  // some beats, at each of which they look
-  Go();
-  for (const auto& rank : ranks) {
-    const CommandResult result = rank->Wait();
-    EXPECT_THAT(result, Succeeds());
-    EXPECT_THAT(result.err, HasSubstr("sum 3"));
-  }
+  ExpectTheyGoOn(ranks);
 }
 
 // What a script starts before its ranks have met.
