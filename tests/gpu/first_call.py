@@ -39,9 +39,11 @@ def machine(shop):
     if shop.dry:
         yield skipped("GPU", "dry run: no GPU is asked")
         return
-    shop.gpus = shop.measure("devices")["cuda"]
-    tool = shutil.which("nvidia-smi")
-    name = last_line(shop.run([tool, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"])) if tool else ""
+    name = "there is no nvidia-smi"
+    if shutil.which("nvidia-smi"):
+        asked = shop.start(["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"])
+        shop.wait([asked])
+        name = last_line(asked.text)
     yield Row("GPU", PASS if shop.gpus > 0 else FAIL, got=f"{shop.gpus} seen", wanted=">= 1", remark=name)
 
 
@@ -84,7 +86,7 @@ def kernels(shop):
 
 def modes(shop):
     """Every strategy on up to four ranks that are threads, in fp32 and bf16; modes_conformance_test.cc has the bounds."""
-    tests = shop.test_program("modes_conformance_test", shop.device, "*dense_on_1:*_on_2" if shop.dry else "*")
+    tests = shop.test_program("modes_conformance_test", shop.device, "*dense_on_1:*_on_2" if shop.dry else "*", **ONE_CARD)
     for mode in ("dense", "ulysses", "ring", "zigzag-ring", "all-gather", "double-ring", "usp", "auto"):
         of = [test for test in tests if test["name"].split("/")[-1][5:].startswith(mode.replace("-", "_") + "_")]
         shares = [float(test.get("error_over_bound", "inf")) for test in of]

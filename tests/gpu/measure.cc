@@ -233,7 +233,8 @@ int main(int argc, char** argv) {
     std::cout << moonring::Run(argc, argv) << std::endl;
     return 0;
   } catch (const std::exception& exception) {
-    std::cerr << "measure: " << exception.what() << std::endl;
+    const std::string what = exception.what();
+    std::cerr << "measure: " << what.substr(0, what.find('\n')) << std::endl;  // LibTorch's go on with its own frames
     return 1;
   }
 }

@@ -1,5 +1,6 @@
 """What checks work with: the packed programs, the device, models and data made as they are wanted, and runs of moonring with what they left."""
 import dataclasses
+import functools
 import importlib.util
 import json
 import os
@@ -11,8 +12,8 @@ import zipfile
 import inputs
 import processes
 
-# Two ranks that share the first GPU exchange over Gloo, through the host's memory: NCCL refuses two ranks on one GPU.
-ONE_CARD = {"CUDA_VISIBLE_DEVICES": "0", "MOONRING_EXCHANGE": "host"}
+# Ranks that share the first GPU exchange over Gloo, through the host's memory: NCCL refuses two ranks on one GPU.
+ONE_CARD = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0], "MOONRING_EXCHANGE": "host"}
 
 
 class Skip(Exception):
@@ -115,11 +116,15 @@ class Workshop:
         self.log = processes.Log(os.path.join(out, f"log-{call}.txt"))
         self.deadline = end  # of the check that is running
         self.cores = len(os.sched_getaffinity(0))
-        self.gpus = 0
         self.ceiling = None  # flop/s of bf16 products
         self.libraries = library_path(os.path.join(pack, "dist", "lib"))
         self.names = 0
         self.started = []
+
+    @functools.cached_property
+    def gpus(self):
+        """How many LibTorch sees; the dry run has none."""
+        return 0 if self.dry else self.measure("devices")["cuda"]
 
     def left(self):
         return self.deadline - time.monotonic()
@@ -163,10 +168,10 @@ class Workshop:
         text = self.run([os.path.join(self.pack, "bin", "measure"), *map(str, words)], threads=self.cores)
         return json.loads(processes.last_line(text))
 
-    def test_program(self, name, device, chosen="*"):
+    def test_program(self, name, device, chosen="*", **environment):
         """The tests of a GoogleTest program, as its JSON has them."""
         results = self.fresh(name + ".json")
-        process = self.start([os.path.join(self.pack, "bin", name), f"--gtest_filter={chosen}", f"--gtest_output=json:{results}"], ACCEPT_DEVICE=device)
+        process = self.start([os.path.join(self.pack, "bin", name), f"--gtest_filter={chosen}", f"--gtest_output=json:{results}"], ACCEPT_DEVICE=device, **environment)
         self.wait([process])
         if not os.path.exists(results):
             raise processes.Failed(f"exit {process.process.returncode} of {name}: {processes.last_line(process.text)}")
