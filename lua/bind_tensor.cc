@@ -9,11 +9,11 @@
 #include <ATen/ATen.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "comm/custom_function.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
 #include "lua/stack.h"
@@ -122,7 +122,7 @@ void Backward(const at::Tensor& loss, const std::optional<at::Tensor>& joined) {
       "backward: this loss has no gradient: it was made of plain numbers, under no_grad, or with "
       "detach, item, tolist or objectives.logits. Make it of the log-probs; on a rank without a "
       "target loss:backward(log_probs) takes part in what the other ranks' backward communicates");
-  torch::autograd::backward(roots, gradients);
+  comm::Backpropagate(roots, gradients);
 }
 
 std::string Describe(const at::Tensor& tensor) {
