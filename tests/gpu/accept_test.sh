@@ -34,7 +34,7 @@ wanted = dict(word.rsplit("=", 1) for word in sys.argv[2:])
 wrong = [f"{name}: {row['verdict']} {row['remark']}" for name, row in rows.items() if wanted.get(name) is not None and row["verdict"] not in wanted[name].split("/")]
 wrong += [f"{name} is missing" for name in wanted if name not in rows] + [f"{name} is not wanted: {row}" for name, row in rows.items() if name not in wanted]
 wrong += [f"{name} is skipped without a reason" for name, row in rows.items() if row["verdict"] == "SKIP" and not row["remark"]]
-sys.exit("\n".join(wrong))
+sys.exit("\n".join(wrong) or 0)
 PYTHON
 
 echo "--- the first call"
