@@ -79,14 +79,16 @@ class Words {
 // Waits until the device has made `tensor`.
 void WaitFor(const at::Tensor& tensor) { tensor.flatten().select(0, 0).to(at::kCPU); }
 
-double MedianSeconds(int rounds, int calls, const std::function<at::Tensor()>& call) {
-  WaitFor(call());  // loads kernels, makes handles
+// Of `calls` calls, after `prepare`, which is not timed.
+double MedianSeconds(int rounds, int calls, const std::function<at::Tensor()>& call, const std::function<void()>& prepare = [] {}) {
   std::vector<double> seconds;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = -1; round < rounds; ++round) {
+    prepare();
     const auto begin = std::chrono::steady_clock::now();
     at::Tensor result;
     for (int i = 0; i < calls; ++i) result = call();
     WaitFor(result);
+    if (round < 0) continue;  // it loaded kernels and made handles
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / calls);
   }
   std::nth_element(seconds.begin(), seconds.begin() + rounds / 2, seconds.end());
@@ -165,12 +167,16 @@ json AttentionSpeed(Words words) {
     at::NoGradGuard no_grad;
     return plan->Forward(q, k, v, {scale}, nullptr);
   });
-  // The backward wants a forward of its own each time: the difference is its time.
-  const double both = MedianSeconds(3, 1, [&] {
-    out = plan->Forward(q, k, v, {scale}, nullptr);
-    gradients = torch::autograd::grad({out}, {q, k, v}, {dout});
-    return gradients[0];
-  });
+  const double backward = MedianSeconds(
+      3, 1,
+      [&] {
+        gradients = torch::autograd::grad({out}, {q, k, v}, {dout});
+        return gradients[0];
+      },
+      [&] {  // a graph of its own each time
+        out = plan->Forward(q, k, v, {scale}, nullptr);
+        WaitFor(out);
+      });
   const int64_t peak = trainer::ReadDeviceMemory().allocated_peak;
 
   const int64_t rows = std::min<int64_t>(tokens, 64);
@@ -181,7 +187,7 @@ json AttentionSpeed(Words words) {
   };
   const double pairs = static_cast<double>(tokens) * (static_cast<double>(tokens) + 1) / 2;
   return {{"forward_seconds", forward},
-          {"backward_seconds", both - forward},
+          {"backward_seconds", backward},
           {"flops", 4 * pairs * static_cast<double>(heads * head_dim)},  // of the forward; the backward has 2.5 times as many
           {"out", error(out.detach(), want.out)},
           {"dq", error(gradients[0], want.dq)},
