@@ -35,6 +35,14 @@ def sizes(folder):
     return {os.path.relpath(os.path.join(at, name), folder): os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names}
 
 
+def check_configuration(folder, configuration):
+    """Bazel's outputs of both configurations lie in one place: what was copied must be of the one that was asked for."""
+    for name in ("dist/moonring-bin", *("bin/" + os.path.basename(program) for program in PROGRAMS)):
+        with open(os.path.join(folder, name), "rb") as f:
+            if (b"libtorch_cuda.so" in f.read()) != (configuration == "cuda"):
+                raise Refused(f"{name} is not of the {configuration} configuration: another build has come between; pack again")
+
+
 def lay_out(folder, built, wheels):
     shutil.copytree(os.path.join(built, "dist"), os.path.join(folder, "dist"), symlinks=False)
     for at, _, _ in os.walk(os.path.join(folder, "dist")):
@@ -70,7 +78,12 @@ def pack(folder, configuration, built, wheels, limit_mib):
         raise Refused(f"{folder} is there already: name a new folder")
     built = built or build(configuration)
     os.makedirs(folder, exist_ok=True)
-    lay_out(folder, built, wheels)
+    try:
+        lay_out(folder, built, wheels)
+        check_configuration(folder, configuration)
+    except Exception:
+        shutil.rmtree(folder)
+        raise
     files = sizes(folder)
     about = {"commit": commit(), "configuration": configuration, "bytes": sum(files.values()), "files": files}
     with open(os.path.join(folder, "packed.json"), "w", encoding="utf-8") as f:
