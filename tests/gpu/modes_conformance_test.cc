@@ -1,7 +1,9 @@
-// Every strategy of attention on the tensors of a device, against the definition of attention in fp64. The ranks are threads that share the device and exchange over Gloo,
+// Every strategy of attention on the tensors of a device, against the definition of attention in
+// fp64. The ranks are threads that share the device and exchange over Gloo,
 // so one GPU is enough. The device is what ACCEPT_DEVICE names, "cpu" where it is absent.
 //
-// Bounds, relative per tensor: fp32 2e-6; bf16 twice (out) and three times (gradients) what LibTorch's own bf16 kernel on the CPU has, 2.0e-3 and 4.6e-3.
+// Bounds, relative per tensor: fp32 2e-6; bf16 twice (out) and three times (gradients) what
+// LibTorch's own bf16 kernel on the CPU has, 2.0e-3 and 4.6e-3.
 
 #include <algorithm>
 #include <cstdlib>
@@ -34,9 +36,14 @@ class ModesConformanceTest : public ::testing::TestWithParam<std::tuple<at::Scal
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(, ModesConformanceTest, ::testing::Combine(::testing::Values(at::kFloat, at::kBFloat16), ::testing::ValuesIn(Cases())), [](const auto& info) {
-  return std::string(std::get<0>(info.param) == at::kFloat ? "fp32_" : "bf16_") + NameOf(std::get<1>(info.param));
-});
+INSTANTIATE_TEST_SUITE_P(, ModesConformanceTest,
+                         ::testing::Combine(::testing::Values(at::kFloat, at::kBFloat16),
+                                            ::testing::ValuesIn(Cases())),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param) == at::kFloat ? "fp32_"
+                                                                                    : "bf16_") +
+                                  NameOf(std::get<1>(info.param));
+                         });
 
 TEST_P(ModesConformanceTest, EqualsTheDefinition) {
   const char* const name = std::getenv("ACCEPT_DEVICE");
@@ -45,8 +52,10 @@ TEST_P(ModesConformanceTest, EqualsTheDefinition) {
   at::manual_seed(17);
   const Problem problem = RandomProblem({1, 63, 0, 300, 64, 65, 700}, {4, 2, 16}, dtype);
   Problem moved = problem;
-  for (at::Tensor Problem::*rows : {&Problem::q, &Problem::k, &Problem::v, &Problem::dout}) moved.*rows = (problem.*rows).to(device);
-  const Solution want = Written(problem), got = SolveAll(candidate.strategy, candidate.ranks, {moved})[0];
+  for (at::Tensor Problem::*rows : {&Problem::q, &Problem::k, &Problem::v, &Problem::dout})
+    moved.*rows = (problem.*rows).to(device);
+  const Solution want = Written(problem),
+                 got = SolveAll(candidate.strategy, candidate.ranks, {moved})[0];
   double worst = 0;  // of errors over bounds
   for (int m = 0; m < 4; ++m) {
     const double error = ErrorOf((got.*kMembers[m]).cpu(), want.*kMembers[m]);

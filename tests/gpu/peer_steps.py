@@ -1,9 +1,12 @@
-"""Training steps of Transformers on the documents that `moonring preprocess` wrote: a line "STEP {loss, seconds, peak_bytes}" each.
+"""Training steps of Transformers on the documents that `moonring preprocess` wrote: a line "STEP
+{loss, seconds, peak_bytes}" each.
 
     peer_steps.py MODEL EXAMPLES.jsonl DEVICE
 
-sdpa attention, gradient checkpointing, autocast to bf16 over fp32 weights, clipping at 1.0, AdamW (fused): as LLaMA-Factory trains.
+sdpa attention, gradient checkpointing, autocast to bf16 over fp32 weights, clipping at 1.0, AdamW
+(fused): as LLaMA-Factory trains.
 """
+
 import json
 import sys
 import time
@@ -14,7 +17,9 @@ from transformers import AutoModelForCausalLM
 
 def main():
     folder, examples, device = sys.argv[1:]
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa").to(device)
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="sdpa"
+    ).to(device)
     model.config.use_cache = False
     model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
     model.enable_input_require_grads()
@@ -36,7 +41,13 @@ def main():
         if device == "cuda":
             torch.cuda.synchronize()
             peak = torch.cuda.max_memory_allocated()
-        print("STEP " + json.dumps({"loss": value, "seconds": time.perf_counter() - begin, "peak_bytes": peak}), flush=True)
+        print(
+            "STEP "
+            + json.dumps(
+                {"loss": value, "seconds": time.perf_counter() - begin, "peak_bytes": peak}
+            ),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

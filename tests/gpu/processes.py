@@ -1,4 +1,7 @@
-"""Commands with a time limit: each leads a process group of its own, which is killed when the limit comes, and what it said goes to one log."""
+"""Commands with a time limit: each leads a process group of its own, which is killed when the limit
+comes, and what it said goes to one log.
+"""
+
 import os
 import signal
 import subprocess
@@ -38,8 +41,15 @@ class Process:
         self.output = tempfile.TemporaryFile()
         self.text, self.seconds = None, None
         try:
-            self.process = subprocess.Popen(command, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
-                                            start_new_session=True)
+            self.process = subprocess.Popen(
+                command,
+                env=environment,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=self.output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         except OSError as why:
             raise Failed(f"{command[0]} cannot be started: {why}") from why
 
@@ -51,7 +61,9 @@ class Process:
         return self.process.poll() is None
 
     def kill(self):
-        """With all that it started. A process that not even SIGKILL ends at once, stuck in a driver, is left behind."""
+        """With all that it started. A process that not even SIGKILL ends at once, stuck in a
+        driver, is left behind.
+        """
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(timeout=5)
@@ -63,12 +75,18 @@ class Process:
         if self.text is None:
             self.seconds = time.monotonic() - self.began
             self.text = self.said()
-            self.log.add(self.command, self.text, how or f"exit {self.process.returncode}, {self.seconds:.1f} s")
+            self.log.add(
+                self.command,
+                self.text,
+                how or f"exit {self.process.returncode}, {self.seconds:.1f} s",
+            )
             self.kill()  # what it may have left behind
 
     def check(self):
         if self.process.returncode != 0:
-            raise Failed(f"exit {self.process.returncode} of {os.path.basename(self.command[0])}: {last_line(self.text)}")
+            raise Failed(
+                f"exit {self.process.returncode} of {os.path.basename(self.command[0])}: {last_line(self.text)}"
+            )
         return self.text
 
 
@@ -80,7 +98,9 @@ def wait_for(processes, deadline, until=lambda: False):
             for process in processes:
                 process.kill()
                 process.end("cut off")
-            raise Overdue(f"cut off after {time.monotonic() - late[0].began:.0f} s: {os.path.basename(late[0].command[0])} {' '.join(late[0].command[1:4])}")
+            raise Overdue(
+                f"cut off after {time.monotonic() - late[0].began:.0f} s: {os.path.basename(late[0].command[0])} {' '.join(late[0].command[1:4])}"
+            )
         time.sleep(0.01)
     for process in processes:
         if not process.running():
