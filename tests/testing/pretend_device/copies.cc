@@ -3,7 +3,8 @@
 //
 // A copy that the host does not wait for is made such that who does not wait sees it. To the host:
 // the memory is NaN until the host has waited. To the device: the source must not have changed when
-// the host has waited (its bytes are compared), else the process ends with a message.
+// the host has waited (its bytes are compared), else the process ends with a message. Work of the
+// device that uses the same memory of the host in between must come after the copy by an event.
 
 #include <cstdio>
 #include <cstdlib>
@@ -49,6 +50,7 @@ void RunToDevice(const at::Tensor& to, const at::Tensor& from, bool non_blocking
   Kernel kernel("copy to device");
   const at::Tensor seen = kernel.Sees(to, /*writes=*/true);
   kernel.Launch();
+  Arrive(StreamOf(to), from.const_data_ptr(), from.nbytes(), "copy to device");
   seen.copy_(from);
   const bool waits = !non_blocking || !IsPinned(from.const_data_ptr());
   CountToDevice(static_cast<int64_t>(from.nbytes()), waits);
@@ -56,7 +58,7 @@ void RunToDevice(const at::Tensor& to, const at::Tensor& from, bool non_blocking
     CountSynchronization("copy to device");
     return HostWaits(StreamOf(to));
   }
-  WhenReached(StreamOf(to), [from, was = BytesOf(from)] {
+  WhenReached(StreamOf(to), from.const_data_ptr(), from.nbytes(), [from, was = BytesOf(from)] {
     if (BytesOf(from) == was) return;
     std::fprintf(stderr, "pretend device: pinned memory of %zu bytes was written while it was copied to the device\n",
                  was.size());
@@ -76,8 +78,9 @@ void RunToHost(const at::Tensor& to, const at::Tensor& from, bool non_blocking) 
     to.copy_(seen);
     return;
   }
+  Arrive(StreamOf(from), to.const_data_ptr(), to.nbytes(), "copy to host");
   std::memset(to.mutable_data_ptr(), 0xFF, to.nbytes());
-  WhenReached(StreamOf(from), [to, arrives = BytesOf(seen)] {
+  WhenReached(StreamOf(from), to.const_data_ptr(), to.nbytes(), [to, arrives = BytesOf(seen)] {
     std::memcpy(to.mutable_data_ptr(), arrives.data(), arrives.size());
   });
 }

@@ -3,8 +3,8 @@
 
 // What a program asked of the pretend device (device.h).
 //
-// With PRETEND_DEVICE_REPORT=FILE in the environment a process writes its counts, as JSON, into
-// FILE.RANK when it ends (RANK: the variable, else 0).
+// With PRETEND_DEVICE_REPORT=FILE in the environment a process that ends by _Exit, as the host does,
+// writes its counts, as JSON, into FILE.RANK (RANK: the variable, else 0).
 
 #include <cstdint>
 #include <map>
@@ -34,6 +34,8 @@ struct Counts {
 Counts CountsNow();
 // The peak begins at what is held.
 void ResetCounts();
+
+void Report();
 
 // For the device itself.
 void CountKernel(const std::string& name);

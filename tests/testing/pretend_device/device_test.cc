@@ -159,6 +159,22 @@ TEST(PretendDevice, TheHostDoesNotWaitForACopy) {
   EXPECT_EQ(pinned.sum().item<double>(), 3);
 }
 
+// To the host and back on two streams, with no wait of the host: an event is enough.
+TEST(PretendDevice, WhatLeavesComesBack) {
+  const at::Tensor x = at::ones({3}, kDevice), pinned = at::empty({3}, at::TensorOptions().pinned_memory(true));
+  const c10::Stream home = Guard().getStream(kDevice), other = Guard().getStreamFromGlobalPool(kDevice);
+  pinned.copy_(x, /*non_blocking=*/true);
+  const c10::StreamGuard guard(other);
+  const at::Tensor back = at::empty({3}, kDevice);
+  EXPECT_THAT([&] { back.copy_(pinned, /*non_blocking=*/true); },
+              ThrowsMessage<c10::Error>(HasSubstr("memory of the host that stream 0 is copying")));
+  c10::Event event(c10::kCUDA);
+  event.record(home);
+  event.block(other);
+  back.copy_(pinned, /*non_blocking=*/true);
+  EXPECT_EQ(back.sum().item<double>(), 3);
+}
+
 TEST(PretendDeviceDeathTest, ASourceChangesUnderItsCopy) {
   const auto copy = [] {
     const at::Tensor pinned = at::ones({3}).pin_memory(), there = at::empty({3}, kDevice);

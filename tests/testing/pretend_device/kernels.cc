@@ -192,12 +192,12 @@ class Call {
     if (value.isTensor()) return SeenTensor(value.toTensor(), writes);
     if (value.isTensorList()) {
       c10::List<at::Tensor> seen;
-      for (const at::Tensor tensor : value.toTensorList()) seen.push_back(SeenTensor(tensor, writes));
+      for (at::Tensor tensor : value.toTensorList()) seen.push_back(SeenTensor(tensor, writes));
       return seen;
     }
     if (value.isOptionalTensorList()) {
       c10::List<std::optional<at::Tensor>> seen;
-      for (const std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
+      for (std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
         seen.push_back(tensor.has_value() ? std::optional(SeenTensor(*tensor, writes)) : std::nullopt);
       }
       return seen;
@@ -235,7 +235,7 @@ class Call {
     if (value.isTensor()) return there(value.toTensor());
     if (value.isTensorList()) {
       c10::List<at::Tensor> results;
-      for (const at::Tensor made : value.toTensorList()) results.push_back(there(made));
+      for (at::Tensor made : value.toTensorList()) results.push_back(there(made));
       return results;
     }
     return value;

@@ -15,6 +15,8 @@ namespace {
 struct Waiting {
   StreamKey stream;
   int64_t time;
+  const char* begin;
+  size_t bytes;
   std::function<void()> done;
 };
 
@@ -42,11 +44,11 @@ void Join(Clock& into, const Clock& other) {
   }
 }
 
-// The lock is held; what waited comes back, to be done without it.
-std::vector<Waiting> Reached(Shared& all) {
-  const auto still = std::partition(all.waiting.begin(), all.waiting.end(), [&](const Waiting& one) {
-    return At(all.host, one.stream) < one.time;
-  });
+// Those of what waits that are `over`, no longer waiting. The lock is held; they are done without it.
+template <typename Over>
+std::vector<Waiting> Take(Shared& all, const Over& over) {
+  const auto still = std::stable_partition(all.waiting.begin(), all.waiting.end(),
+                                           [&](const Waiting& one) { return !over(one); });
   std::vector<Waiting> reached(std::make_move_iterator(still), std::make_move_iterator(all.waiting.end()));
   all.waiting.erase(still, all.waiting.end());
   return reached;
@@ -57,7 +59,8 @@ void HostJoins(const std::function<Clock(Shared&)>& clock) {
   {
     const std::lock_guard<std::mutex> lock(All().mutex);
     Join(All().host, clock(All()));
-    reached = Reached(All());
+    const Clock& host = All().host;
+    reached = Take(All(), [&](const Waiting& one) { return At(host, one.stream) >= one.time; });
   }
   for (const Waiting& one : reached) one.done();
 }
@@ -133,10 +136,30 @@ void HostWaitsForAll() {
   });
 }
 
-void WhenReached(const c10::Stream& stream, std::function<void()> done) {
+void WhenReached(const c10::Stream& stream, const void* begin, size_t bytes,
+                 std::function<void()> done) {
   const std::lock_guard<std::mutex> lock(All().mutex);
   const StreamKey key = KeyOf(stream);
-  All().waiting.push_back({key, At(All().streams[key], key), std::move(done)});
+  const int64_t time = At(All().streams[key], key);
+  All().waiting.push_back({key, time, static_cast<const char*>(begin), bytes, std::move(done)});
+}
+
+void Arrive(const c10::Stream& stream, const void* begin, size_t bytes, const char* work) {
+  const auto* const from = static_cast<const char*>(begin);
+  std::vector<Waiting> arrived;
+  {
+    const std::lock_guard<std::mutex> lock(All().mutex);
+    const StreamKey key = KeyOf(stream);
+    const Clock& clock = All().streams[key];
+    arrived = Take(All(), [&](const Waiting& one) {
+      if (from >= one.begin + one.bytes || one.begin >= from + bytes) return false;
+      TORCH_CHECK(one.stream == key || At(clock, one.stream) >= one.time, work, " on stream ", key,
+                  " uses memory of the host that stream ", one.stream,
+                  " is copying, and does not wait for it: an event is missing (pretend device)");
+      return true;
+    });
+  }
+  for (const Waiting& one : arrived) one.done();
 }
 
 }  // namespace moonring::pretend

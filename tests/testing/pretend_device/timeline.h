@@ -7,6 +7,7 @@
 // Global States of Distributed Systems", 1989). Work that uses memory of another stream's work must
 // come after it by an event or by a wait of the host, else it is a race and an error here.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -50,8 +51,13 @@ void HostWaits(const Clock& event);
 void HostWaits(const c10::Stream& stream);
 void HostWaitsForAll();
 
-// Called once the host has waited for the work that is last on `stream` now.
-void WhenReached(const c10::Stream& stream, std::function<void()> done);
+// Called once the host has waited for the work that is last on `stream` now, or another stream that
+// comes after it uses the host's memory from `begin` on (Arrive()).
+void WhenReached(const c10::Stream& stream, const void* begin, size_t bytes,
+                 std::function<void()> done);
+// Work on `stream` uses this memory of the host: what other work of the device puts there, arrives.
+// Throws where `stream` does not come after that work.
+void Arrive(const c10::Stream& stream, const void* begin, size_t bytes, const char* work);
 
 }  // namespace moonring::pretend
 
