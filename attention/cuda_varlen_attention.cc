@@ -16,8 +16,8 @@
 #include <ATen/ops/full.h>
 #include <c10/util/Exception.h>
 
-#include "attention/explicit_block_attention.h"
-#include "attention/looped_varlen_attention.h"
+#include "attention/explicit_varlen_attention.h"
+#include "comm/to_device.h"
 
 namespace moonring::attention {
 namespace {
@@ -52,17 +52,9 @@ at::Tensor Padded(const at::Tensor& rows) {
 // The first D of a padded head dim, in fp32.
 at::Tensor Cut(const at::Tensor& rows, int64_t head_dim) { return rows.narrow(2, 0, head_dim).to(at::kFloat); }
 
-// Host numbers as a tensor beside `like`. Pageable memory is read before the call returns, and without waiting for the GPU's earlier work.
-template <typename Number>
-at::Tensor OnDevice(const std::vector<Number>& numbers, at::ScalarType type, const at::Tensor& like) {
-  const at::Tensor host = at::empty({static_cast<int64_t>(numbers.size())}, type);
-  std::copy(numbers.begin(), numbers.end(), host.mutable_data_ptr<Number>());
-  return host.to(like.device(), /*non_blocking=*/true);
-}
-
 // Offsets as kernels take them, int32 on the device, and the rows of the longest tile.
 struct Offsets {
-  Offsets(const std::vector<int64_t>& offsets, const at::Tensor& like) : rows(OnDevice(std::vector<int32_t>(offsets.begin(), offsets.end()), at::kInt, like)) {
+  Offsets(const std::vector<int64_t>& offsets, const at::Tensor& like) : rows(comm::ToDevice(std::vector<int32_t>(offsets.begin(), offsets.end()), like.device())) {
     for (size_t i = 0; i + 1 < offsets.size(); ++i) longest = std::max(longest, offsets[i + 1] - offsets[i]);
   }
   at::Tensor rows;
@@ -146,7 +138,7 @@ struct EfficientCall {
     std::vector<int64_t> index(offsets.back());
     std::iota(index.begin(), index.end(), 0);
     for (size_t i = 0; i + 1 < offsets.size(); ++i) std::reverse(index.begin() + offsets[i], index.begin() + offsets[i + 1]);
-    return OnDevice(index, at::kLong, tiles.q_MHD);
+    return comm::ToDevice(index, tiles.q_MHD.device());
   }
 
   // Where each query row is among the padded rows of all tiles.
@@ -156,7 +148,7 @@ struct EfficientCall {
     for (size_t i = 0; i + 1 < offsets.size(); ++i) {
       std::iota(places.begin() + offsets[i], places.begin() + offsets[i + 1], static_cast<int64_t>(i) * rows_of_tile);
     }
-    return OnDevice(places, at::kLong, tiles.q_MHD);
+    return comm::ToDevice(places, tiles.q_MHD.device());
   }
 
   at::Tensor Turned(const at::Tensor& rows) const { return reversal.defined() ? rows.index_select(0, reversal) : rows; }
@@ -192,7 +184,7 @@ TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout
 
 }  // namespace
 
-CudaVarlenAttention::CudaVarlenAttention() : explicit_(std::make_unique<LoopedVarlenAttention>(std::make_shared<ExplicitBlockAttention>())) {}
+CudaVarlenAttention::CudaVarlenAttention() : explicit_(std::make_unique<ExplicitVarlenAttention>()) {}
 
 PartialAttention CudaVarlenAttention::RunForward(const VarlenTiles& tiles) const {
   switch (KernelFor(tiles)) {

@@ -2,7 +2,7 @@
 #define MOONRING_ATTENTION_EXPLICIT_BLOCK_ATTENTION_H_
 
 // BlockAttention with its scores written out, by matrix products and elementwise operators: for what no fused kernel computes, as
-// fp64 and, on GPUs, a softcap; for any device.
+// fp64, on CPUs. GPUs have explicit_varlen_attention.h.
 //
 // A tile is cut into pieces of at most 512 x 512 query-key pairs, those without a seen pair left out, whose results are merged
 // (softmax_merge.h). Forward, the query heads of a kv head are a batch that shares the keys, each with a product of its own, so that a

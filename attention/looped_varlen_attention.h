@@ -1,7 +1,7 @@
 #ifndef MOONRING_ATTENTION_LOOPED_VARLEN_ATTENTION_H_
 #define MOONRING_ATTENTION_LOOPED_VARLEN_ATTENTION_H_
 
-// VarlenAttention one tile after another over a BlockAttention: for what no fused kernel takes, and for tests without a GPU.
+// VarlenAttention one tile after another over a BlockAttention: what other ones are compared with, and for tests without a GPU.
 //
 // As exact as its tiles; as slow as a kernel call a tile. Memory: that of one tile, beside the results.
 

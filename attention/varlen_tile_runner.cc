@@ -4,8 +4,9 @@
 #include <numeric>
 #include <vector>
 
-#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
+
+#include "comm/to_device.h"
 
 namespace moonring::attention {
 namespace {
@@ -34,14 +35,13 @@ class Rows {
   static at::Tensor Index(const std::vector<RowRange>& ranges, const at::Device& device) {
     int64_t count = 0;
     for (const RowRange& range : ranges) count += range.rows();
-    const at::Tensor index = at::empty({count}, at::kLong);
+    const at::Tensor index = comm::HostTensorFor(device, {count}, at::kLong);
     int64_t* next = index.mutable_data_ptr<int64_t>();
     for (const RowRange& range : ranges) {
       std::iota(next, next + range.rows(), range.begin);
       next += range.rows();
     }
-    // Pageable memory is read before the call returns, and without waiting for the GPU's earlier work.
-    return index.to(device, /*non_blocking=*/true);
+    return comm::ToDevice(index, device);
   }
 
   RowRange run_;

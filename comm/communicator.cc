@@ -311,26 +311,32 @@ absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Messag
   auto pending = std::make_unique<Transfer::Pending>();
   pending->group = group_;
   if (send.empty() && receive.empty()) return Transfer(std::move(pending));
-  pending->operation = absl::StrCat("exchange with ranks ", absl::StrJoin(Peers(send, receive), ", "));
+  const std::set<int> peers = Peers(send, receive);
+  pending->operation = absl::StrCat("exchange with ranks ", absl::StrJoin(peers, ", "));
   RETURN_IF_ERROR(Ready(pending->operation));
+  if (peers.empty()) return Transfer(std::move(pending));  // all are empty: a batch of nothing has no work to wait for
   Count(static_cast<int64_t>(std::max(Peers(send, {}).size(), Peers({}, receive).size())), BytesOf(send));
   RETURN_IF_ERROR(Run(pending->operation, [&] {
+    // NCCL wants sends and receives of one exchange in one batch, else two ranks may each wait for the other's kernel. The batch has one work,
+    // and none where nothing is in it.
+    const auto on_gpu = [](const Message& message) { return message.tensor.is_cuda() && message.tensor.numel() > 0; };
+    const bool batch = std::any_of(send.begin(), send.end(), on_gpu) || std::any_of(receive.begin(), receive.end(), on_gpu);
     const auto post = [&](const std::vector<Message>& messages, const auto& start) {
       std::vector<int> next_tag(size(), 0);
       for (const Message& message : messages) {
         const int tag = next_tag[message.peer]++;
         if (message.tensor.numel() == 0) continue;
         std::vector<at::Tensor> one = {message.tensor};
-        if (auto work = start(*BackendFor(*group_, message.tensor), one, message.peer, tag)) pending->works.push_back(std::move(work));
+        auto work = start(*BackendFor(*group_, message.tensor), one, message.peer, tag);
+        if (work != nullptr && !on_gpu(message)) pending->works.push_back(std::move(work));
       }
     };
-    // NCCL wants sends and receives of one exchange in one batch, else two ranks may each wait for the other's kernel.
-    const auto on_gpu = [](const Message& message) { return message.tensor.is_cuda(); };
-    const bool batch = group_->cuda != nullptr && (std::any_of(send.begin(), send.end(), on_gpu) || std::any_of(receive.begin(), receive.end(), on_gpu));
+    if (batch) TORCH_CHECK(group_->cuda != nullptr, "group '", group_->name, "' was not made for tensors on a GPU");
     if (batch) group_->cuda->startCoalescing();
     post(receive, [](c10d::Backend& backend, std::vector<at::Tensor>& one, int peer, int tag) { return backend.recv(one, peer, tag); });
     post(send, [](c10d::Backend& backend, std::vector<at::Tensor>& one, int peer, int tag) { return backend.send(one, peer, tag); });
-    if (batch) pending->works = {group_->cuda->endCoalescing()};
+    if (!batch) return;
+    if (auto work = group_->cuda->endCoalescing()) pending->works.push_back(std::move(work));
   }));
   for (std::vector<Message>* messages : {&send, &receive}) {
     for (Message& message : *messages) pending->tensors.push_back(std::move(message.tensor));

@@ -2,15 +2,23 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/bitwise_xor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
+
+#include "comm/to_device.h"
 
 namespace moonring::comm {
 namespace {
@@ -75,15 +83,51 @@ Filler FillerOfThisMachine() {
   return FillRowAnywhere;
 }
 
-constexpr int64_t kMask = 0xFFFFFFFF;
+// Words of counters as tensors [2, rows, blocks] of int64, for a machine whose multiplication gives 64 bits: of each the low 32 are the
+// word, and the two halves are views [2, rows, blocks] of int32. A product's 64 bits are right whatever its sign.
+at::Tensor LowHalf(const at::Tensor& words) { return words.view(at::kInt).slice(2, 0, std::numeric_limits<int64_t>::max(), 2); }
+at::Tensor HighHalf(const at::Tensor& words) { return words.view(at::kInt).slice(2, 1, std::numeric_limits<int64_t>::max(), 2); }
 
-// High and low words of a 32-bit constant times 32-bit words held in int64. The product's 64 bits are right whatever its sign.
-struct Product {
-  at::Tensor high, low;
-};
-Product Multiply(int64_t constant, const at::Tensor& words) {
-  const at::Tensor product = words * constant;
-  return {product.__rshift__(32).bitwise_and_(kMask), product.bitwise_and(kMask)};
+// The keys of all rounds, [rounds, 2, 1, 1].
+at::Tensor KeysOfRounds(uint64_t key, const c10::Device& device) {
+  std::vector<int32_t> keys;
+  uint32_t k0 = Low(key), k1 = High(key);
+  for (int round = 0; round < kRounds; ++round) {
+    keys.insert(keys.end(), {static_cast<int32_t>(k0), static_cast<int32_t>(k1)});
+    k0 += kWeyl0;
+    k1 += kWeyl1;
+  }
+  return ToDevice(keys, device).view({kRounds, 2, 1, 1});
+}
+
+constexpr int64_t kNumbersAtATime = int64_t{1} << 24;  // by tensor operations: 16 bytes of work each
+
+// CounterUniformByTensors of a few rows, into `result`. Four operators a round: with the words c0 and c2 in one tensor x and (c1, c3) the
+// low halves of the products before,
+//   p = x * (m0, m1);  x = (high p1 ^ c1 ^ k0, high p0 ^ c3 ^ k1)
+void FillByTensors(const at::Tensor& keys, const at::Tensor& multipliers, const at::Tensor& identity_T, const at::Tensor& result) {
+  const int64_t rows = result.size(0), width = result.size(1), blocks = (width + 3) / 4;
+  at::Tensor x = at::zeros({2, rows, blocks}, identity_T.options());
+  const at::Tensor low = LowHalf(x);
+  low[0].copy_(at::arange(blocks, identity_T.options()));
+  const at::Tensor identity = identity_T.contiguous().view(at::kInt).view({rows, 2, 1});
+  low[1].copy_(identity.select(1, 0));
+  // What stands for the products before the first: c1 = 0 and c3 are where the low halves of p1 and p0 will be.
+  at::Tensor before = at::zeros_like(x), product = at::empty_like(x);
+  LowHalf(before)[0].copy_(identity.select(1, 1));
+  for (int round = 0; round < kRounds; ++round) {
+    at::mul_out(product, x, multipliers);
+    const at::Tensor high = HighHalf(product), old = LowHalf(before);
+    for (const int64_t word : {0, 1}) {
+      at::Tensor next = low[word];
+      at::bitwise_xor_out(next, high[1 - word], old[1 - word]);
+    }
+    low.bitwise_xor_(keys[round]);
+    std::swap(product, before);
+  }
+  const at::Tensor odd = LowHalf(before);
+  const at::Tensor words = at::stack({low[0], odd[1], low[1], odd[0]}, 2).view({rows, 4 * blocks}).narrow(1, 0, width);
+  result.copy_(words.__rshift__(8).bitwise_and_(0xFFFFFF)).mul_(kUnit);
 }
 
 uint64_t Fnv1a(absl::string_view text) {
@@ -123,23 +167,15 @@ at::Tensor CounterUniform(uint64_t key, const at::Tensor& identity_T, int64_t wi
 }
 
 at::Tensor internal::CounterUniformByTensors(uint64_t key, const at::Tensor& identity_T, int64_t width) {
-  const int64_t blocks = (width + 3) / 4, rows = identity_T.size(0);
-  at::Tensor c0 = at::arange(blocks, identity_T.options()).unsqueeze(0).expand({rows, blocks});
-  at::Tensor c1 = at::zeros_like(c0);
-  at::Tensor c2 = identity_T.bitwise_and(kMask).unsqueeze(1).expand({rows, blocks});
-  at::Tensor c3 = identity_T.__rshift__(32).bitwise_and_(kMask).unsqueeze(1).expand({rows, blocks});
-  uint32_t k0 = Low(key), k1 = High(key);
-  for (int round = 0; round < kRounds; ++round) {
-    const Product p0 = Multiply(kMultiplier0, c0), p1 = Multiply(kMultiplier1, c2);
-    c0 = p1.high.bitwise_xor(c1).bitwise_xor_(static_cast<int64_t>(k0));
-    c2 = p0.high.bitwise_xor(c3).bitwise_xor_(static_cast<int64_t>(k1));
-    c1 = p1.low;
-    c3 = p0.low;
-    k0 += kWeyl0;
-    k1 += kWeyl1;
+  const int64_t rows = identity_T.size(0), at_a_time = std::max<int64_t>(1, kNumbersAtATime / std::max<int64_t>(width, 1));
+  const at::Tensor keys = KeysOfRounds(key, identity_T.device());
+  const at::Tensor multipliers = ToDevice(std::vector<int64_t>{kMultiplier0, kMultiplier1}, identity_T.device()).view({2, 1, 1});
+  const at::Tensor result = at::empty({rows, width}, identity_T.options().dtype(at::kFloat));
+  for (int64_t begin = 0; begin < rows; begin += at_a_time) {
+    const int64_t count = std::min(at_a_time, rows - begin);
+    FillByTensors(keys, multipliers, identity_T.narrow(0, begin, count), result.narrow(0, begin, count));
   }
-  const at::Tensor words = at::stack({c0, c1, c2, c3}, 2).view({rows, 4 * blocks}).narrow(1, 0, width);
-  return words.__rshift__(8).to(at::kFloat).mul_(kUnit);
+  return result;
 }
 
 at::Tensor InitialUniform(uint64_t seed, absl::string_view name, at::IntArrayRef sizes) {

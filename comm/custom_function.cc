@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include <c10/core/AutogradState.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -73,6 +74,22 @@ class CustomNode : public torch::autograd::Node {
   std::vector<VariableInfo> outputs_;
 };
 
+// The engine asks the calling thread's state where the nodes of a GPU go, and hands that state on to
+// what they call.
+class OnCallingThread {
+ public:
+  OnCallingThread() : before_(State().get_multithreading_enabled()) {
+    State().set_multithreading_enabled(false);
+  }
+  ~OnCallingThread() { State().set_multithreading_enabled(before_); }
+  OnCallingThread(const OnCallingThread&) = delete;
+  OnCallingThread& operator=(const OnCallingThread&) = delete;
+
+ private:
+  static c10::AutogradState& State() { return c10::AutogradState::get_tls_state(); }
+  const bool before_;
+};
+
 Tensors Forward(const CustomFunction& function, Tensors* saved) {
   const at::AutoGradMode off(false);
   return function.forward(saved);
@@ -110,8 +127,14 @@ at::Tensor ApplyToOne(const CustomFunction& function, const Tensors& inputs) {
 
 Tensors Differentiate(const Tensors& roots, const Tensors& leaves, const Tensors& root_gradients,
                       bool retain_graph) {
+  const OnCallingThread on_calling_thread;
   return torch::autograd::grad(roots, leaves, root_gradients, retain_graph, /*create_graph=*/false,
                                /*allow_unused=*/true);
+}
+
+void Backpropagate(const Tensors& roots, const Tensors& root_gradients) {
+  const OnCallingThread on_calling_thread;
+  torch::autograd::backward(roots, root_gradients);
 }
 
 }  // namespace moonring::comm

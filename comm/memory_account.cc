@@ -25,6 +25,8 @@ constexpr uint8_t kPriority = 100;
 
 thread_local MemoryPart current_part = MemoryPart::kOther;
 
+std::atomic<DeviceCount> device_count = nullptr;
+
 // The books. Zero-initialised, and never destroyed: storages may be freed after main.
 struct Books {
   std::array<std::atomic<int64_t>, kMemoryParts> live;
@@ -174,8 +176,14 @@ MemoryPart CurrentMemoryPart() { return current_part; }
 MemoryScope::MemoryScope(MemoryPart part) : before_(std::exchange(current_part, part)) {}
 MemoryScope::~MemoryScope() { current_part = before_; }
 
+void TellOfDevices(DeviceCount count) { device_count.store(count, std::memory_order_relaxed); }
+
 void CountAs(MemoryPart part, const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return;
+  if (!tensor.is_cpu()) {
+    if (const DeviceCount count = device_count.load(std::memory_order_relaxed)) count(part, tensor);
+    return;
+  }
   const c10::DataPtr& memory = tensor.storage().data_ptr();
   if (memory.get_context() == nullptr) return;
   if (memory.get_deleter() == &Free) {

@@ -23,7 +23,7 @@
 // allocates opens it itself. A backward on the CPU runs on the thread that called it.
 //
 // It is the process's own: LibTorch has one CPU allocator a process. Cost: 64 bytes and three atomic additions a storage, a
-// copy of nine numbers where the total is greater than ever before. Memory of a GPU is not seen.
+// copy of nine numbers where the total is greater than ever before. Memory of a GPU is not seen: that is device_account.h's.
 //
 // An allocation that fails throws c10::OutOfMemoryError: "out of memory: 1.2 GiB for attention (weights 0.5 GiB, gradients 0.5 GiB live)".
 
@@ -72,8 +72,12 @@ class MemoryScope {
 };
 
 // From now on the whole storage of `tensor` is of this part. Undefined tensors and storages that the account did not make
-// (mapped files, memory from before, of a GPU) are left alone.
+// (mapped files, memory from before) are left alone, and those on a device but for whom TellOfDevices named.
 void CountAs(MemoryPart part, const at::Tensor& tensor);
+
+// Who is told of a CountAs of what lies on a device (device_account.h).
+using DeviceCount = void (*)(MemoryPart part, const at::Tensor& tensor);
+void TellOfDevices(DeviceCount count);
 
 // The same for a tensor that is about to be written in place: one whose storage is a private mapping of a file gets pages of its
 // own from the kernel, so it is counted too, until it is freed.

@@ -18,9 +18,6 @@
 #include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#ifdef USE_C10D_NCCL
-#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
-#endif
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -31,6 +28,7 @@
 #include "comm/group.h"
 #include "comm/listening_sockets.h"
 #include "comm/liveness.h"
+#include "comm/nccl_group.h"
 #include "comm/signed_store.h"
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
@@ -355,16 +353,10 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
       });
     }
     RETURN_IF_ERROR(met, "group '", name, "', rank ", group->rank, " of ", group->size);
-#ifdef USE_C10D_NCCL
     if (options_.cuda) {
-      RETURN_IF_ERROR(TryTorch([&] {
-                        auto nccl = c10d::ProcessGroupNCCL::Options::create();
-                        nccl->timeout = timeout;
-                        group->cuda = c10::make_intrusive<c10d::ProcessGroupNCCL>(prefixed("nccl"), group->rank, group->size, nccl);
-                      }),
+      RETURN_IF_ERROR(TryTorch([&] { group->cuda = MakeNcclGroup(prefixed("nccl"), group->rank, group->size, timeout); }),
                       "group '", name, "', rank ", group->rank, " of ", group->size);
     }
-#endif
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   groups_.push_back(group);

@@ -68,6 +68,7 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "shared_expert_size", config.experts.shared);
   SetField(L, "sliding_layers", sliding);
   SetField(L, "window", window);
+  SetField(L, "softcap", config.score_softcap);
   SetField(L, "tied", config.tie_word_embeddings);
   SetField(L, "dtypes", checkpoint.stored_dtypes());
   SetField(L, "bytes", static_cast<double>(checkpoint.file_bytes()));

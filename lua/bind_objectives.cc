@@ -32,13 +32,17 @@
 
 namespace moonring::lua {
 
-// A table name -> {sum, count}.
+// A table name -> {sum, count}; name -> a tensor [sum, count] where they are on a device, unread.
 template <>
 struct Value<objectives::Metrics> {
   static int Push(lua_State* L, const objectives::Metrics& metrics) {
     lua_newtable(L);
     for (const auto& [name, metric] : metrics) {
-      Value<std::vector<double>>::Push(L, {metric.sum, metric.count});
+      if (metric.unread.defined()) {
+        Value<at::Tensor>::Push(L, metric.unread);
+      } else {
+        Value<std::vector<double>>::Push(L, {metric.sum, metric.count});
+      }
       lua_setfield(L, -2, name.c_str());
     }
     return 1;

@@ -39,6 +39,7 @@
 #include "lua/launcher.h"
 #include "lua/preemption.h"
 #include "lua/stack.h"
+#include "lua/version.h"
 #include "lua/vm.h"
 #include "lua/yaml_text.h"
 

@@ -9,11 +9,12 @@
 #include <ATen/ATen.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "comm/custom_function.h"
+#include "comm/to_device.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
 #include "lua/stack.h"
@@ -37,19 +38,18 @@ std::string NameOf(at::ScalarType dtype) {
 
 // A tensor from a tensor or a number on the stack. A number is a "wrapped" one, as in PyTorch: it never changes a floating dtype, and one
 // with a fraction makes integers fp32 (a scalar of the integers' own dtype would lose the fraction).
-at::Tensor Operand(lua_State* L, int index, const at::Tensor& like) {
+at::Tensor Operand(lua_State* L, int index) {
   if (lua_type(L, index) != LUA_TNUMBER) return Value<at::Tensor>::Read(L, index);
   const double number = lua_tonumber(L, index);
   const bool whole = number == std::floor(number) && std::fabs(number) <= 9007199254740992.0;
-  return at::native::wrapped_scalar_tensor(whole ? at::Scalar(static_cast<int64_t>(number)) : at::Scalar(number), like.device());
+  // On the host whatever the tensor is on: operators take such a number along, where one on a device would have to be written there first.
+  return at::native::wrapped_scalar_tensor(whole ? at::Scalar(static_cast<int64_t>(number)) : at::Scalar(number));
 }
 
 // An operator with a number on either side.
 template <at::Tensor (*Operation)(const at::Tensor&, const at::Tensor&)>
 int Binary(lua_State* L) {
-  const bool first = Class<TensorHandle>::Test(L, 1) != nullptr;
-  const at::Tensor like = Value<at::Tensor>::Read(L, first ? 1 : 2);
-  return Value<at::Tensor>::Push(L, Operation(Operand(L, 1, like), Operand(L, 2, like)));
+  return Value<at::Tensor>::Push(L, Operation(Operand(L, 1), Operand(L, 2)));
 }
 
 int Negate(lua_State* L) {
@@ -60,7 +60,7 @@ int Negate(lua_State* L) {
 template <at::Tensor (*Operation)(const at::Tensor&, const at::Tensor&)>
 int Compare(lua_State* L) {
   const at::Tensor x = Value<at::Tensor>::Read(L, 1);
-  return Value<at::Tensor>::Push(L, Operation(x, Operand(L, 2, x)));
+  return Value<at::Tensor>::Push(L, Operation(x, Operand(L, 2)));
 }
 
 at::Tensor Add(const at::Tensor& a, const at::Tensor& b) { return a + b; }
@@ -103,6 +103,30 @@ void PushNested(lua_State* L, const at::Tensor& tensor) {
   }
 }
 
+// What tolist gives of each tensor of a list, in its order. All that lie on a device come by one copy, which is waited for once.
+int Fetch(lua_State* L) {
+  std::vector<at::Tensor> tensors = Value<std::vector<at::Tensor>>::Read(L, 1), away;
+  for (at::Tensor& tensor : tensors) {
+    tensor = tensor.detach();
+    if (!tensor.is_cpu()) away.push_back(tensor.to(at::kDouble).reshape({-1}));
+  }
+  at::Tensor here;
+  if (!away.empty()) here = at::cat(away).to(at::kCPU);
+  lua_createtable(L, static_cast<int>(tensors.size()), 0);
+  int64_t begin = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = tensors[i];
+    if (tensor.is_cpu()) {
+      PushNested(L, tensor.to(at::kDouble));
+    } else {
+      PushNested(L, here.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
+      begin += tensor.numel();
+    }
+    lua_rawseti(L, -2, static_cast<int>(i + 1));
+  }
+  return 1;
+}
+
 // `joined` adds a gradient of zero: its part of the graph runs backward, with the collectives in
 // it, whatever the loss was made of.
 void Backward(const at::Tensor& loss, const std::optional<at::Tensor>& joined) {
@@ -122,7 +146,7 @@ void Backward(const at::Tensor& loss, const std::optional<at::Tensor>& joined) {
       "backward: this loss has no gradient: it was made of plain numbers, under no_grad, or with "
       "detach, item, tolist or objectives.logits. Make it of the log-probs; on a rank without a "
       "target loss:backward(log_probs) takes part in what the other ranks' backward communicates");
-  torch::autograd::backward(roots, gradients);
+  comm::Backpropagate(roots, gradients);
 }
 
 std::string Describe(const at::Tensor& tensor) {
@@ -216,7 +240,7 @@ void RegisterTensor(lua_State* L) {
           {"detach", Bind<[](at::Tensor x) { return x.detach(); }>},
           {"item", Bind<[](at::Tensor x) { return Item(x); }>},
           {"to", Bind<[](at::Tensor x, std::string dtype) { return x.to(DtypeNamed(dtype)); }>},
-          {"on", Bind<[](at::Tensor x, at::Tensor other) { return x.to(other.device()); }>},
+          {"on", Bind<[](at::Tensor x, at::Tensor other) { return comm::ToDevice(x, other.device()); }>},
           {"dtype", Bind<[](at::Tensor x) { return NameOf(x.scalar_type()); }>},
           {"shape", Bind<[](at::Tensor x) { return x.sizes().vec(); }>},
           {"numel", Bind<[](at::Tensor x) { return x.numel(); }>},
@@ -225,8 +249,7 @@ void RegisterTensor(lua_State* L) {
              return x.slice(0, begin, end, step.value_or(1));
            }>},
           {"index", Bind<[](at::Tensor x, std::vector<int64_t> rows) {
-             return x.index_select(
-                 0, at::tensor(rows, x.options().dtype(at::kLong).requires_grad(false)));
+             return x.index_select(0, comm::ToDevice(at::tensor(rows, at::kLong), x.device()));
            }>},
           {"masked",
            Bind<[](at::Tensor x, at::Tensor mask) { return x.masked_select(mask.to(at::kBool)); }>},
@@ -249,6 +272,7 @@ void OpenTensor(lua_State* L) {
                  {"scope", BindRaw<&Scope, kAnyNumber>},
                  {"no_grad", BindRaw<&NoGrad, kAnyNumber>},
                  {"tensor", BindRaw<&MakeTensor, 2>},
+                 {"fetch", BindRaw<&Fetch, 1>},
                  {"cat", Bind<[](std::vector<at::Tensor> rows) {
                     TORCH_CHECK_VALUE(!rows.empty(), "cat: wanted at least one tensor, got none");
                     return at::cat(rows);

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "comm/device_account.h"
 #include "comm/heap.h"
 #include "comm/memory_account.h"
 #include "comm/mesh.h"
@@ -31,6 +32,7 @@
 #include "trainer/checkpoint_manifest.h"
 #include "trainer/checkpoint_publisher.h"
 #include "trainer/device_memory.h"
+#include "trainer/device_settings.h"
 #include "trainer/folder_lock.h"
 #include "trainer/gradients.h"
 #include "trainer/heat_map.h"
@@ -288,8 +290,8 @@ Bytes ByPart(const comm::MemoryByPart& memory) {
 
 int64_t ScriptBytes(lua_State* L) { return int64_t{1024} * lua_gc(L, LUA_GCCOUNT, 0) + lua_gc(L, LUA_GCCOUNTB, 0); }
 
-// -> bytes at the peak by part, and totals.
-std::tuple<Bytes, Bytes> ReportOfWatch(lua_State* L, trainer::MemoryWatch& watch) {
+// -> bytes at the peak by part, totals, and a GPU's by part where one was used.
+std::tuple<Bytes, Bytes, std::optional<Bytes>> ReportOfWatch(lua_State* L, trainer::MemoryWatch& watch) {
   const trainer::MemoryWatch::Peak peak = watch.peak(ScriptBytes(L));
   Bytes parts = ByPart(peak.moment.tensors);
   parts["data_and_libraries"] = peak.moment.data;
@@ -298,7 +300,38 @@ std::tuple<Bytes, Bytes> ReportOfWatch(lua_State* L, trainer::MemoryWatch& watch
   Bytes totals = {{"explained", peak.moment.explained()}, {"kernel", peak.kernel}, {"start_level", watch.level().kernel}, {"tensors", comm::PeakMemory().total()}};
   const trainer::DeviceMemory device = trainer::ReadDeviceMemory();
   if (device.reserved_peak > 0) totals.insert({{"device_allocated", device.allocated_peak}, {"device_reserved", device.reserved_peak}});
-  return {std::move(parts), std::move(totals)};
+  const comm::MemoryByPart on_device = comm::PeakDeviceMemory();
+  return {std::move(parts), std::move(totals), on_device.total() > 0 ? std::optional(ByPart(on_device)) : std::nullopt};
+}
+
+std::shared_ptr<trainer::MemoryWatch> WatchMemory(lua_State* L) {
+  comm::WatchDevice();
+  return std::make_shared<trainer::MemoryWatch>(HostOf(L).memory_at_start);
+}
+
+// Peaks since the last call, { allocated, reserved }; nil where no GPU was used.
+Pushed TakeDevicePeaks(lua_State* L) {
+  const trainer::DeviceMemory memory = trainer::ReadDeviceMemory();
+  trainer::ResetDevicePeaks();
+  if (memory.reserved_peak == 0) {
+    lua_pushnil(L);
+    return {1};
+  }
+  Value<Bytes>::Push(L, {{"allocated", memory.allocated_peak}, {"reserved", memory.reserved_peak}});
+  return {1};
+}
+
+// { name, major, minor, multiprocessors, driver, runtime }, or nil.
+Pushed PushGpu(lua_State* L) {
+  const std::optional<trainer::Gpu> gpu = trainer::ReadGpu();
+  if (!gpu.has_value()) {
+    lua_pushnil(L);
+    return {1};
+  }
+  Value<Bytes>::Push(L, {{"major", gpu->major}, {"minor", gpu->minor}, {"multiprocessors", gpu->multiprocessors}, {"driver", gpu->driver}, {"runtime", gpu->runtime}});
+  Value<std::string>::Push(L, gpu->name);
+  lua_setfield(L, -2, "name");
+  return {1};
 }
 
 }  // namespace
@@ -406,7 +439,10 @@ void OpenTrainer(lua_State* L) {
                  {"held_memory", Bind<[] { return comm::ReadHeap().held; }>},
                  {"release_memory", Bind<[](std::optional<double> seconds) { comm::ReleaseHeap(seconds.value_or(std::numeric_limits<double>::infinity())); }>},
                  {"live_memory", Bind<[] { return ByPart(comm::LiveMemory()); }>},
-                 {"memory_watch", Bind<[](lua_State* state) { return std::make_shared<trainer::MemoryWatch>(HostOf(state).memory_at_start); }>},
+                 {"take_device_peaks", Bind<&TakeDevicePeaks>},
+                 {"gpu", Bind<&PushGpu>},
+                 {"deterministic", Bind<[](bool deterministic) { trainer::SetDeterministic(deterministic); }>},
+                 {"memory_watch", Bind<&WatchMemory>},
              });
 }
 

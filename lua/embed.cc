@@ -34,6 +34,7 @@
 #include "lua/assets.h"
 #include "lua/guard.h"
 #include "lua/limits.h"
+#include "lua/version.h"
 #include "lua/vm.h"
 
 struct moonring_runtime {

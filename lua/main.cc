@@ -45,6 +45,7 @@
 #include "lua/launcher.h"
 #include "lua/preemption.h"
 #include "lua/vm.h"
+#include "trainer/device_settings.h"
 
 namespace moonring::lua {
 namespace {
@@ -181,6 +182,7 @@ int Run(int argc, char** argv) {
   ShareCores();
   const std::shared_ptr<comm::SpinControl> spin = comm::SpinControl::Start(at::get_num_threads());
   comm::InstallMemoryAccount();
+  trainer::GrowSegments();
   Host host{.assets = *assets, .command = command, .device = line->device, .ranks = line->ranks, .sandbox = line->sandbox};
   host.report = [](const std::string& message) {
     std::fflush(stdout);  // what the script said comes before why it ended

@@ -23,8 +23,6 @@
 
 namespace moonring::lua {
 
-inline constexpr char kVersion[] = "0.1.0";  // Moonring's
-
 enum class LogKind { kOutput, kNote, kWarning };  // what scripts print; what the host tells of a run; what a library warns of
 
 // What the host tells its scripts, and what they tell it.

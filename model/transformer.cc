@@ -15,6 +15,7 @@
 #include "comm/heap.h"
 #include "comm/memory_account.h"
 #include "comm/status_macros.h"
+#include "comm/to_device.h"
 #include "comm/torch_status.h"
 #include "model/broken_weights.h"
 #include "model/weights.h"
@@ -83,7 +84,8 @@ at::Tensor EmbeddingNoise(const Noise& noise, const at::Tensor& hidden_TD) {
   at::NoGradGuard no_grad;
   const int64_t width = hidden_TD.size(1);
   const at::Tensor uniform_TD = comm::CounterUniform(comm::CounterKey(noise.seed, noise.step, "model.embed_tokens"), noise.identity_T, width);
-  const at::Tensor numbers_T = noise.lengths_T.to(hidden_TD.device(), hidden_TD.scalar_type()).mul_(static_cast<double>(width));
+  const at::Tensor lengths_T = comm::ToDevice(noise.lengths_T, hidden_TD.device());
+  const at::Tensor numbers_T = lengths_T.to(hidden_TD.scalar_type()).mul_(static_cast<double>(width));
   return uniform_TD.to(hidden_TD.scalar_type()).mul_(2.0).sub_(1.0).mul_(numbers_T.rsqrt_().mul_(noise.neftune_alpha).unsqueeze(1));
 }
 
@@ -185,7 +187,7 @@ std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(int64_t layer, 
 // Where the scale is the model's and not the embedding's own, NEFTune's noise is added before it: so it is in Transformers.
 at::Tensor Transformer::Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const {
   const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
-  at::Tensor hidden_TD = LookUp(embedding_, ids_T.to(options_.device), {options_.matmul_dtype, stream, config_.pad_token_id});
+  at::Tensor hidden_TD = LookUp(embedding_, ids_T, {options_.matmul_dtype, stream, config_.pad_token_id});
   // Rounded as the weights are: sqrt(640) is 25.25 in bf16.
   const double scale = at::tensor(config_.embedding_scale, at::kDouble).to(options_.weight_dtype).to(at::kDouble).item<double>();
   const bool noisy = noise.has_value() && noise->neftune_alpha != 0.0;
@@ -206,14 +208,15 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   const comm::MemoryScope memory(comm::MemoryPart::kActivations);
   const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
   auto rotaries = std::make_shared<std::vector<Rotary>>();
-  for (const RotaryRule& rule : config_.rotaries) rotaries->push_back(MakeRotary(rule, positions_T.to(options_.device), options.lengths_T, stream));
+  const at::Tensor positions_there_T = comm::ToDevice(positions_T, options_.device);
+  for (const RotaryRule& rule : config_.rotaries) rotaries->push_back(MakeRotary(rule, positions_there_T, options.lengths_T, stream));
   std::optional<Noise> noise = options.noise;
   if (noise.has_value()) {
     CheckNoise(*noise, ids_T);
-    noise->identity_T = noise->identity_T.to(options_.device);
+    noise->identity_T = comm::ToDevice(noise->identity_T, options_.device);
   }
   RouterGroups groups = options.router_groups;
-  if (groups.group_T.defined()) groups.group_T = groups.group_T.to(options_.device);
+  if (groups.group_T.defined()) groups.group_T = comm::ToDevice(groups.group_T, options_.device);
 
   const std::vector<Loan> norm_loans = {{norm_, stream}};
   const auto loans_of = [&](size_t layer) { return Away(layer < blocks_.size() ? blocks_[layer]->loans : norm_loans); };

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "comm/autograd_collectives.h"
+#include "comm/to_device.h"
 
 namespace moonring::objectives {
 namespace {
@@ -22,8 +23,8 @@ at::Tensor LocalSums(const at::Tensor& values_T, const comm::Layout& layout, int
     tokens.push_back(span.tokens());
   }
   // By span first: one order of the additions on every device.
-  const at::Tensor of_spans = at::segment_reduce(exact_T, "sum", at::tensor(tokens, at::kLong).to(values_T.device()), {}, {}, 0, /*unsafe=*/true, 0.0);
-  return zeros.index_add(0, at::tensor(document_of, at::kLong).to(values_T.device()), of_spans);
+  const at::Tensor of_spans = at::segment_reduce(exact_T, "sum", comm::ToDevice(tokens, values_T.device()), {}, {}, 0, /*unsafe=*/true, 0.0);
+  return zeros.index_add(0, comm::ToDevice(document_of, values_T.device()), of_spans);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "comm/to_device.h"
 
 namespace moonring::objectives {
 namespace {
@@ -41,7 +42,8 @@ absl::StatusOr<std::unique_ptr<Kto>> Kto::Create(KtoOptions options) {
 Metrics Kto::Survey(const at::Tensor& policy, const at::Tensor& reference, int64_t group) {
   CheckPolicy(policy);
   CheckSize("reference", reference, policy);
-  const at::Tensor ratio = policy.detach().to(at::kDouble) - reference.detach().to(policy.device(), at::kDouble);
+  const auto here = [](const at::Tensor& values) { return values.detach().to(at::kCPU, at::kDouble); };  // at once, not a mean at a time
+  const at::Tensor ratio = here(policy) - here(reference);
   groups_ = StepGroups(policy.size(0), group);
   divergence_.clear();
   for (int64_t k = 0; k < groups_.count(); ++k) {
@@ -57,9 +59,9 @@ Sums Kto::Loss(const KtoBatch& batch) const {
   const int64_t examples = batch.policy.size(0);
   TORCH_CHECK(static_cast<int64_t>(batch.desirable.size()) == examples && static_cast<int64_t>(batch.places.size()) == examples,
               "objectives.kto: ", batch.desirable.size(), " desirable and ", batch.places.size(), " places of ", examples, " examples");
-  const auto exact = [&](const at::Tensor& values) { return values.to(batch.policy.device(), at::kDouble); };
+  const auto exact = [&](const at::Tensor& values) { return comm::ToDevice(values, batch.policy.device()).to(at::kDouble); };
   const at::Tensor policy = exact(batch.policy), ratio = policy - exact(batch.reference.detach()), targets = exact(batch.targets);
-  const at::Tensor chosen = exact(at::tensor(std::vector<double>(batch.desirable.begin(), batch.desirable.end()), at::kDouble)), rejected = 1 - chosen;
+  const at::Tensor chosen = comm::ToDevice(std::vector<double>(batch.desirable.begin(), batch.desirable.end()), policy.device()), rejected = 1 - chosen;
   const at::Tensor divergence = groups_.Spread(divergence_, batch.places, policy);
 
   const at::Tensor sign = chosen - rejected;

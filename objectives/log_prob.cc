@@ -12,6 +12,7 @@
 #include "comm/memory_account.h"
 #include "comm/sequence.h"
 #include "comm/small_work.h"
+#include "comm/to_device.h"
 
 namespace moonring::objectives {
 namespace {
@@ -180,11 +181,27 @@ struct Call {
   at::Tensor kept_NV, total_N;
 };
 
-at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& targets_T,
+// The rows that have a target, and these. Found on the host: elsewhere their number would have to be waited for.
+struct Targets {
+  at::Tensor rows_N, targets_N;  // on the device of the hidden states
+
+  Targets(const at::Tensor& host_T, const c10::Device& device) {
+    const at::Tensor rows = host_T.ne(comm::kIgnore).nonzero().squeeze(1);
+    const int64_t count = rows.size(0);
+    const at::Tensor both = comm::HostTensorFor(device, {2, count}, at::kLong);
+    both[0].copy_(rows);
+    both[1].copy_(host_T.index_select(0, rows));
+    const at::Tensor there = comm::ToDevice(both, device);
+    rows_N = there[0];
+    targets_N = there[1];
+  }
+};
+
+at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& host_targets_T,
                    comm::Tensors* saved) {
   const comm::MemoryScope memory(comm::MemoryPart::kLogits);
-  const at::Tensor rows_N = targets_T.ne(comm::kIgnore).nonzero().squeeze(1);
-  const at::Tensor targets_N = targets_T.index_select(0, rows_N);
+  const Targets targets(host_targets_T, hidden_TD.device());
+  const at::Tensor &rows_N = targets.rows_N, &targets_N = targets.targets_N;
   const int64_t rows = rows_N.size(0);
   const comm::SmallWorkScope small(rows, call.head->numel());
   Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), rows);
@@ -206,7 +223,7 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ta
   }
   *saved = {hidden_TD, rows_N, targets_N, sums.logsumexp_R};
   const auto spread = [&](const at::Tensor& rows_of, double otherwise) {
-    return at::full({targets_T.size(0)}, otherwise, rows_of.options()).index_copy_(0, rows_N, rows_of);
+    return at::full({host_targets_T.size(0)}, otherwise, rows_of.options()).index_copy_(0, rows_N, rows_of);
   };
   if (wanted.mean_logit) call.statistics.mean_logit_T = spread(sums.mean_R, 0.0);
   if (wanted.greedy) call.statistics.greedy_T = spread(sums.greedy_R, -1.0);
@@ -294,17 +311,17 @@ LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::P
                       const Statistics& wanted) {
   TORCH_CHECK(head_VD != nullptr, "objectives.log_prob: no head");
   CheckHead(hidden_TD, *head_VD, options);
-  CheckTargets(hidden_TD, targets_T, head_VD->shape()[0]);
+  const at::Tensor host_targets_T = targets_T.to(at::kCPU);
+  CheckTargets(hidden_TD, host_targets_T, head_VD->shape()[0]);
   const bool parameters_wanted = head_VD->trainable() || (options.head.bias_V && options.head.bias_V->trainable());
   // It requires a gradient where the head does: the node is there although the hidden states need none.
   at::Tensor anchor = at::empty({0});
   if (at::GradMode::is_enabled() && parameters_wanted) anchor.requires_grad_();
   const bool backward_follows = anchor.requires_grad() || (at::GradMode::is_enabled() && hidden_TD.requires_grad());
   const auto call = std::make_shared<Call>(Call{head_VD, options, wanted, backward_follows, {}, {}, {}});
-  const at::Tensor targets = targets_T.to(hidden_TD.device());
   at::Tensor log_prob_T = comm::ApplyToOne(
       {.name = "objectives.log_prob",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors { return {Forward(*call, hidden_TD, targets, saved)}; },
+       .forward = [&](comm::Tensors* saved) -> comm::Tensors { return {Forward(*call, hidden_TD, host_targets_T, saved)}; },
        .backward = [call](comm::BackwardCall& backward) { return Backward(*call, backward); }},
       {hidden_TD, anchor});
   return {std::move(log_prob_T), std::exchange(call->statistics, {})};

@@ -59,7 +59,7 @@ struct LogProbOptions {
 };
 
 // hidden_TD (fp32, bf16 or fp64), targets_T (int64, kIgnore where there is nothing to predict) -> [T] in fp32 (fp64 for fp64),
-// 0 where there is no target. Differentiable in hidden_TD; T = 0 and no target at all give zeros with zero gradients.
+// 0 where there is no target. Targets are read on the host: best they are there, for else a device is waited for. Differentiable in hidden_TD; T = 0 and no target at all give zeros with zero gradients.
 at::Tensor TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T,
                         const LogProbOptions& options = {});
 

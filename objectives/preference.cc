@@ -9,7 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "comm/custom_function.h"
 #include "comm/nearest_name.h"
+#include "comm/to_device.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::objectives {
@@ -71,9 +73,9 @@ Pairs Preference::PairsOf(const at::Tensor& policy, const at::Tensor& reference,
   TORCH_CHECK(policy.dim() == 1 && policy.size(0) % 2 == 0 && at::isFloatingType(policy.scalar_type()), "objectives.preference: policy ", policy.sizes(),
               " of ", policy.scalar_type(), ", wanted a floating type [2 x pairs]");
   CheckDocuments("targets", targets, policy);
-  const at::Tensor predictions = targets.to(policy.device(), at::kDouble);
+  const at::Tensor predictions = comm::ToDevice(targets, policy.device()).to(at::kDouble);
   const auto as_used = [&](const at::Tensor& sums) {
-    const at::Tensor exact = sums.to(policy.device(), at::kDouble);
+    const at::Tensor exact = comm::ToDevice(sums, policy.device()).to(at::kDouble);
     return loss_->mean_log_probs ? exact / predictions.clamp_min(1) : exact;
   };
   const at::Tensor ours = as_used(policy);
@@ -93,7 +95,8 @@ Pairs Preference::PairsOf(const at::Tensor& policy, const at::Tensor& reference,
 
 void Preference::Survey(const at::Tensor& policy, const at::Tensor& reference, const at::Tensor& targets, int64_t group) {
   at::AutoGradMode with_gradient(true);  // the survey itself runs without
-  const Pairs all = PairsOf(policy.detach(), reference, targets);
+  const auto here = [](const at::Tensor& values) { return values.defined() ? values.detach().to(at::kCPU) : values; };  // its means are read one by one
+  const Pairs all = PairsOf(here(policy), here(reference), here(targets));
   groups_ = StepGroups(all.chosen.size(0), group);
   shared_ = {};
   for (int64_t k = 0; k < groups_.count(); ++k) {
@@ -122,14 +125,15 @@ void Preference::AddDivergence(Pairs pairs) {
   const double chosen = MeanOf(pairs.chosen_ratio), rejected = MeanOf(pairs.rejected_ratio);
   const at::Tensor chosen_leaf = leaf(chosen), rejected_leaf = leaf(rejected);
   const int64_t n = pairs.chosen.size(0);
-  pairs.chosen_divergence = chosen_leaf.to(pairs.chosen.device()).expand({n});
-  pairs.rejected_divergence = rejected_leaf.to(pairs.chosen.device()).expand({n});
-  loss_->function(pairs, options_).losses.sum().backward();
-  const auto slope = [&](double mean, const at::Tensor& divergence) { return mean >= 0.0 ? divergence.grad().item<double>() / static_cast<double>(n) : 0.0; };
+  pairs.chosen_divergence = chosen_leaf.expand({n});
+  pairs.rejected_divergence = rejected_leaf.expand({n});
+  const at::Tensor sum = loss_->function(pairs, options_).losses.sum();
+  const comm::Tensors gradients = comm::Differentiate({sum}, {chosen_leaf, rejected_leaf}, {at::ones_like(sum)});
+  const auto slope = [&](double mean, const at::Tensor& gradient) { return mean >= 0.0 ? gradient.item<double>() / static_cast<double>(n) : 0.0; };
   shared_.chosen_divergence.push_back(chosen_leaf.item<double>());
   shared_.rejected_divergence.push_back(rejected_leaf.item<double>());
-  shared_.chosen_slope.push_back(slope(chosen, chosen_leaf));
-  shared_.rejected_slope.push_back(slope(rejected, rejected_leaf));
+  shared_.chosen_slope.push_back(slope(chosen, gradients[0]));
+  shared_.rejected_slope.push_back(slope(rejected, gradients[1]));
 }
 
 PairLosses Preference::LossesOf(Pairs& pairs, const std::vector<int64_t>& places) const {
@@ -180,7 +184,7 @@ Sums Preference::Loss(const PreferenceBatch& batch) const {
   const PairLosses result = LossesOf(pairs, batch.places);
   at::Tensor losses = result.losses;
   if (options_.ftx > 0.0) {
-    const at::Tensor predictions = Half(batch.targets.to(losses.device(), at::kDouble), 0).clamp_min(1);
+    const at::Tensor predictions = Half(comm::ToDevice(batch.targets, losses.device()).to(at::kDouble), 0).clamp_min(1);
     losses = losses - options_.ftx * (loss_->mean_log_probs ? pairs.chosen : pairs.chosen / predictions);
   }
   return {losses.sum(), MetricsOf(pairs, result, batch)};

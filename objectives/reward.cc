@@ -8,6 +8,7 @@
 #include "comm/autograd_collectives.h"
 #include "comm/counter_random.h"
 #include "comm/custom_function.h"
+#include "comm/to_device.h"
 
 namespace moonring::objectives {
 namespace {
@@ -53,7 +54,7 @@ LastTokens LastTokensOf(const comm::Layout& layout, int rank) {
 
 at::Tensor Dropped(const at::Tensor& rows_ND, const at::Tensor& row_index, const ScoreDropout& dropout) {
   const uint64_t key = comm::CounterKey(dropout.seed, dropout.step, "v_head.dropout");
-  const at::Tensor identity_N = dropout.identity_T.to(rows_ND.device()).index_select(0, row_index);
+  const at::Tensor identity_N = comm::ToDevice(dropout.identity_T, rows_ND.device()).index_select(0, row_index);
   const at::Tensor kept = comm::CounterUniform(key, identity_N, rows_ND.size(1)).ge(dropout.probability);
   return rows_ND * kept.to(at::kDouble) / (1.0 - dropout.probability);
 }
@@ -82,7 +83,7 @@ at::Tensor DocumentScores(const at::Tensor& hidden_TD, const std::shared_ptr<com
   TORCH_CHECK(weight != nullptr && bias != nullptr, "objectives.document_scores: no value head");
   CheckScores(hidden_TD, *weight, *bias, layout, *group, dropout);
   const LastTokens last = LastTokensOf(layout, group->rank());
-  const auto index = [&](const std::vector<int64_t>& numbers) { return at::tensor(numbers, at::kLong).to(hidden_TD.device()); };
+  const auto index = [&](const std::vector<int64_t>& numbers) { return comm::ToDevice(numbers, hidden_TD.device()); };
   const at::Tensor row_index = index(last.rows);
   at::Tensor rows_ND = hidden_TD.index_select(0, row_index).to(at::kDouble);
   if (dropout.has_value() && dropout->probability > 0.0) rows_ND = Dropped(rows_ND, row_index, *dropout);

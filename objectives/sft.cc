@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "comm/sequence.h"
+#include "comm/to_device.h"
 
 namespace moonring::objectives {
 
@@ -42,7 +43,8 @@ Sums Sft::Loss(const at::Tensor& log_prob_T, const at::Tensor& targets_T, const 
   sums.Add("nll", nll, learnt_T.sum());
   if (greedy_T.defined()) {
     TORCH_CHECK(greedy_T.sizes() == targets_T.sizes(), "objectives.sft: greedy of shape ", greedy_T.sizes(), ", targets of shape ", targets_T.sizes());
-    sums.Add("token_accuracy", greedy_T.eq(targets_T).logical_and(learnt_T).sum(), learnt_T.sum());
+    const at::Tensor there_T = comm::ToDevice(targets_T, greedy_T.device());
+    sums.Add("token_accuracy", greedy_T.eq(there_T).logical_and(there_T.ne(comm::kIgnore)).sum(), learnt_T.sum());
   }
   return {loss, sums.Fetch()};
 }

@@ -1,6 +1,8 @@
 #include "objectives/step_groups.h"
 
-#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+
+#include "comm/to_device.h"
 
 namespace moonring::objectives {
 
@@ -15,7 +17,7 @@ at::Tensor StepGroups::Spread(const std::vector<double>& numbers, const std::vec
     TORCH_CHECK(place >= 0 && place < examples_, "objectives: an example at place ", place, " of the step, the survey saw ", examples_, " examples");
     spread.push_back(numbers[place / size_]);
   }
-  return at::tensor(spread, at::kDouble).to(like.device());
+  return comm::ToDevice(spread, like.device());
 }
 
 }  // namespace moonring::objectives

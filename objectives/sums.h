@@ -22,6 +22,9 @@ namespace moonring::objectives {
 struct Metric {
   double sum = 0.0;
   double count = 0.0;  // of what the mean is over; or the weights, where it is a weighted one
+  // Where the numbers are still on a device, so that nobody has waited for them: fp64 [2], sum and
+  // count, which are NaN here then.
+  at::Tensor unread;
 };
 
 using Metrics = std::map<std::string, Metric>;
@@ -31,7 +34,7 @@ struct Sums {
   Metrics metrics;
 };
 
-// Metrics that are still tensors: brought to the host together, at the end.
+// Metrics that are still tensors. Read together at the end, on the CPU; on a device they are left there, for whoever reads a step's together.
 class MetricSums {
  public:
   void Add(std::string name, const at::Tensor& sum, const at::Tensor& count);  // scalars

@@ -7,8 +7,11 @@ local config = moonring.config.command(arg)
 moonring.checks.train(config)
 moonring.launch(config.sequence_parallel_size, run.ranks(config), config.max_restarts)
 
+local device = run.device(config)
+local determinism = run.determinism(config, device)
 local mesh = run.mesh(config)
 moonring.agreement.check(config, mesh)
+local gpus = moonring.gpu.check(config, device, mesh)
 local lock, unlocked = moonring.output_folder.take(config, mesh)
 local resumed, passed_over = moonring.resume.find(config, mesh)
 local asked = moonring.resume.remembered(config) -- before the model and the data settle what it leaves open
@@ -23,7 +26,7 @@ moonring.datasets.check_evaluation(config, eval, each)
 if config.eval_strategy == "no" and not config.do_eval then eval, each = nil, nil end -- held out, and left alone
 local evals = each or eval and { { dataset = eval } }
 moonring.vocabulary.fit(config, checkpoint, tokenizer, not config.streaming and train, evals)
-local memory_notes = moonring.memory_check.run(config, { mesh = mesh, device = run.device(config), checkpoint = checkpoint, dataset = train, report = memory })
+local memory_notes = moonring.memory_check.run(config, { mesh = mesh, device = device, checkpoint = checkpoint, dataset = train, report = memory })
 local zero = run.zero(config, mesh)
 if config.zero_stage > 0 then notes[#notes + 1] = tostring(zero) end
 local learner = models.learner(config, checkpoint, zero)
@@ -59,7 +62,8 @@ end
 if resumed then resumed:bring_log(config, mesh) end
 journal = moonring.journal.open(config, { mesh = mesh, counts = counts, checkpoint = checkpoint, dataset = train, attention = attention, memory = memory, resumed = resumed and resumed.journal })
 moonring.resume.sign(config, mesh, name, before)
-for _, lines in ipairs { config.notes, notes, memory_notes or {}, resumed and resumed.notes or passed_over or {} } do
+notes[#notes + 1] = determinism
+for _, lines in ipairs { config.notes, gpus, notes, memory_notes or {}, resumed and resumed.notes or passed_over or {} } do
   for _, note in ipairs(lines) do journal:say(note) end
 end
 runtime.on_batch = function(batch) journal:attention(attention:describe(batch:sequence())) end

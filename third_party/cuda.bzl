@@ -13,10 +13,12 @@ _LIBRARIES = [
     "libnccl.so.2",
 ]
 
-# In place of what is not there: queries pass over it, and a build of it says what is missing.
+# In place of what is not there: queries pass over it, and who compiles against it or links it is told what is missing.
 _EMPTY = """
-cc_library(name = "cuda", hdrs = [":missing"], visibility = ["//visibility:public"])
-genrule(name = "missing", outs = ["missing.h"], cmd = "echo '%s' >&2; exit 1")
+package(default_visibility = ["//visibility:public"])
+cc_library(name = "toolkit", hdrs = [":missing.h"])
+cc_library(name = "cuda", srcs = [":libmissing.so"])
+genrule(name = "missing", outs = ["missing.h", "libmissing.so"], cmd = "echo '%s' >&2; exit 1")
 """
 
 def _value(ctx, header, name):
@@ -50,6 +52,7 @@ def _cuda_impl(ctx):
     headers = [ctx.path(folder + "/nccl.h") for folder in [toolkit + "/include", "/usr/local/include", "/usr/include"]]
     headers = [header for header in headers if header.exists]
     obstacle = _obstacle(ctx, toolkit, headers[0] if headers else None)
+    ctx.file("obstacle", obstacle)  # for .ci/run; empty where all is there
     if obstacle:
         ctx.file("BUILD", _EMPTY % obstacle)
         return

@@ -13,9 +13,16 @@
 #include "comm/status_macros.h"
 #include "comm/torch_status.h"
 #include "trainer/lora_plus.h"
+#include "trainer/tensor_groups.h"
 #include "trainer/weight_decay.h"
 
 namespace moonring::trainer {
+namespace {
+
+// Weights, gradients, means, squares and steps that one launch takes, by (LoRA+'s ratio, decay).
+using TogetherGroups = TensorGroups<5, std::pair<double, double>>;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options, comm::Parameters parameters) {
   for (const auto& [name, beta] : {std::pair{"adam_beta1", options.beta1}, std::pair{"adam_beta2", options.beta2}}) {
@@ -66,19 +73,38 @@ void AdamW::Step(double lr) {
   int64_t elements = 0;
   for (const Slot& slot : slots_) elements += slot.parameter->numel();
   const comm::SmallWorkScope small(/*rows=*/1, elements);
+  TogetherGroups together;
   for (Slot& slot : slots_) {
-    if (slot.parameter->trainable() && slot.parameter->gradient().defined()) StepSlot(slot, lr);
+    if (!slot.parameter->trainable() || !slot.parameter->gradient().defined()) continue;
+    Prepare(slot);
+    const at::Tensor& weight = slot.parameter->weight();
+    const bool alike = weight.scalar_type() == slot.mean.scalar_type() && weight.is_contiguous();
+    if (options_.memory != nullptr || !alike || weight.numel() == 0) {
+      StepSlot(slot, lr);
+    } else {  // for a device each launch by itself would take the host longer than the work
+      together.Add({weight, slot.parameter->gradient().contiguous(), slot.mean, slot.square, slot.step}, {slot.rate, slot.weight_decay});
+    }
+  }
+  for (const auto& group : together.groups()) {
+    const auto& [weights, gradients, means, squares, steps] = group.lists;
+    at::_foreach_add_(steps, 1);
+    at::_fused_adamw_(weights, gradients, means, squares, {}, steps, lr * group.key.first, options_.beta1, options_.beta2, group.key.second, options_.epsilon,
+                      /*amsgrad=*/false, /*maximize=*/false);
   }
 }
 
-void AdamW::StepSlot(Slot& slot, double lr) const {
-  at::Tensor& weight = slot.parameter->weight();
+void AdamW::Prepare(Slot& slot) const {
+  const at::Tensor& weight = slot.parameter->weight();
   comm::CountWritten(comm::MemoryPart::kWeights, weight);
   const at::Tensor& gradient = slot.parameter->gradient();
   const at::ScalarType dtype = slot.parameter->gradient_dtype();
   TORCH_CHECK(gradient.sizes() == weight.sizes() && gradient.scalar_type() == dtype, "trainer.adamw: ", slot.parameter->name(), ": gradient ", gradient.sizes(),
               " of ", gradient.scalar_type(), ", wanted ", weight.sizes(), " of ", dtype);
   if (!slot.step.defined()) comm::ThrowIfError(MakeState(slot));
+}
+
+void AdamW::StepSlot(Slot& slot, double lr) const {
+  const at::Tensor &weight = slot.parameter->weight(), &gradient = slot.parameter->gradient();
   slot.step.add_(1);
   if (options_.memory == nullptr) return StepPiece(slot, lr, weight, gradient, slot.mean, slot.square);
   for (int64_t begin = 0; begin < weight.numel(); begin += kPiece) {

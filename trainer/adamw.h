@@ -10,7 +10,8 @@
 // and norms, told by their names (trainer/weight_decay.h); LoRA+'s parameters take lr times its ratio (trainer/lora_plus.h).
 //
 // Cost: one pass over w, g, m, v (LibTorch's fused, vectorised step); memory 8 bytes a parameter from its first step on, and the
-// largest bf16 parameter in fp32 while it is updated. With a `memory` m and v lie there from the beginning (so that a disk too small
+// largest bf16 parameter in fp32 while it is updated. All weights that are held in their states' dtype go through one call (on a
+// device some launches, and nothing waits for it). With a `memory` m and v lie there from the beginning (so that a disk too small
 // is known before the first step), parameters are one-dimensional on the host, and the step goes over pieces of kPiece numbers.
 
 #include <map>
@@ -64,6 +65,8 @@ class AdamW : public Optimizer {
   absl::Status MakeState(Slot& slot) const;
   absl::Status CheckState(const std::map<std::string, at::Tensor>& state) const;
   absl::Status LoadInPlace(Slot& slot, const std::optional<SavedSlot>& saved) const;
+  // Checks the gradient, and makes the state where there is none.
+  void Prepare(Slot& slot) const;
   void StepSlot(Slot& slot, double lr) const;
   // One call of the kernel; weight and gradient in any dtype.
   void StepPiece(const Slot& slot, double lr, const at::Tensor& weight, const at::Tensor& gradient, const at::Tensor& mean, const at::Tensor& square) const;

@@ -1,19 +1,34 @@
 #ifndef MOONRING_TRAINER_DEVICE_MEMORY_H_
 #define MOONRING_TRAINER_DEVICE_MEMORY_H_
 
-// What LibTorch's caching allocator took of the current GPU at most. It knows no parts: a GPU's memory is not in the account of
-// comm/memory_account.h. Zeros in a build without CUDA, and where no GPU was used.
+// The current GPU: what LibTorch's caching allocator took of it, and what it is.
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace moonring::trainer {
 
+// Peaks since the last reset. Zeros in a build without CUDA, and where no GPU was used.
 struct DeviceMemory {
   int64_t allocated_peak = 0;  // by tensors
   int64_t reserved_peak = 0;   // and what is kept for further ones
 };
 
 DeviceMemory ReadDeviceMemory();
+
+// From here on a peak is of what follows; what is there now counts.
+void ResetDevicePeaks();
+
+struct Gpu {
+  std::string name;
+  int major = 0, minor = 0;  // compute capability
+  int multiprocessors = 0;
+  int64_t driver = 0, runtime = 0;  // CUDA's versions, 13000 for 13.0
+};
+
+// nullopt in a build without CUDA, and without a GPU.
+std::optional<Gpu> ReadGpu();
 
 }  // namespace moonring::trainer
 

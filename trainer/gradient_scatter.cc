@@ -72,7 +72,9 @@ absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
       }
     }
   }
-  ASSIGN_OR_RETURN(const at::Tensor mine, group_->ReduceScatterSum(bucket, rows));
+  ASSIGN_OR_RETURN(at::Tensor mine, group_->ReduceScatterSum(bucket, rows));
+  // To shards that are offloaded in one piece: each copy from a device is waited for.
+  mine = mine.to(pieces.front().of->shard->weight().device());
   at = 0;
   for (const Piece& piece : pieces) {
     const int64_t count = piece.numel(group_->rank());

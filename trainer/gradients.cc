@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/memory_account.h"
 #include "comm/status_macros.h"
+#include "trainer/tensor_groups.h"
 
 namespace moonring::trainer {
 namespace {
@@ -80,10 +81,14 @@ double SumOfSquares(const T* values, int64_t count) {
   return sum;
 }
 
+// Whether the host reads the numbers where they lie.
+bool IsRead(const at::Tensor& gradient) {
+  const at::ScalarType type = gradient.scalar_type();
+  return gradient.is_cpu() && gradient.is_contiguous() && (type == at::kFloat || type == at::kDouble);
+}
+
 // On fixed pieces of the tensor, so that the number of threads moves no bit.
 double SumOfSquares(const at::Tensor& gradient) {
-  const bool plain = gradient.is_cpu() && gradient.is_contiguous() && (gradient.scalar_type() == at::kFloat || gradient.scalar_type() == at::kDouble);
-  if (!plain) return gradient.to(at::kDouble).square_().sum().item<double>();
   constexpr int64_t kPiece = 1 << 16;
   const int64_t count = gradient.numel(), pieces = (count + kPiece - 1) / kPiece;
   std::vector<double> sums(pieces);
@@ -97,6 +102,12 @@ double SumOfSquares(const at::Tensor& gradient) {
   double sum = 0.0;
   for (const double piece : sums) sum += piece;
   return sum;
+}
+
+// Of gradients of one device and dtype, each by itself: fp64 [gradients] on that device, in a few
+// operators for all of them and without a copy of any. Nothing waits for the device.
+at::Tensor SumsWhereTheyLie(const std::vector<at::Tensor>& gradients) {
+  return at::stack(at::_foreach_norm(gradients, /*ord=*/2, at::kDouble)).square_();
 }
 
 bool HasGradient(const comm::Parameter& parameter) { return parameter.trainable() && parameter.gradient().defined(); }
@@ -125,10 +136,53 @@ absl::Status SumGradients(const comm::Parameters& parameters, comm::Communicator
 double SumOfSquares(const comm::Parameters& parameters) {
   at::NoGradGuard no_grad;
   double sum = 0.0;
+  TensorGroups<1> elsewhere;
   for (const auto& parameter : parameters) {
-    if (HasGradient(*parameter)) sum += SumOfSquares(parameter->gradient());
+    if (!HasGradient(*parameter)) continue;
+    const at::Tensor& gradient = parameter->gradient();
+    if (IsRead(gradient)) {
+      sum += SumOfSquares(gradient);
+    } else {
+      elsewhere.Add({gradient});
+    }
+  }
+  // Waited for once a device, whatever the number of gradients.
+  for (const auto& [device, groups] : elsewhere.by_device()) {
+    std::vector<at::Tensor> sums;
+    for (const auto* group : groups) sums.push_back(SumsWhereTheyLie(group->lists[0]));
+    sum += at::cat(sums).sum().item<double>();
   }
   return sum;
+}
+
+std::vector<double> SumsOfSquares(const comm::Parameters& parameters) {
+  at::NoGradGuard no_grad;
+  std::vector<double> sums(parameters.size());
+  TensorGroups<1> elsewhere;
+  std::vector<size_t> places;  // of those elsewhere
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!HasGradient(*parameters[i])) continue;
+    const at::Tensor& gradient = parameters[i]->gradient();
+    if (IsRead(gradient)) {
+      sums[i] = SumOfSquares(gradient);
+    } else {
+      elsewhere.Add({gradient});
+      places.push_back(i);
+    }
+  }
+  for (const auto& [device, groups] : elsewhere.by_device()) {
+    std::vector<at::Tensor> there;
+    std::vector<size_t> members;
+    for (const auto* group : groups) {
+      there.push_back(SumsWhereTheyLie(group->lists[0]));
+      members.insert(members.end(), group->members.begin(), group->members.end());
+    }
+    const at::Tensor here = at::cat(there).cpu();
+    for (size_t i = 0; i < members.size(); ++i) {
+      sums[places[members[i]]] = here.const_data_ptr<double>()[i];
+    }
+  }
+  return sums;
 }
 
 double GlobalNorm(const comm::Parameters& parameters) { return std::sqrt(SumOfSquares(parameters)); }
@@ -139,18 +193,27 @@ double ClipByNorm(const comm::Parameters& parameters, double norm, double max_no
   const double factor = max_norm == 0.0 ? 1.0 : std::min(1.0, max_norm / (norm + 1e-6));
   if (factor == 1.0) return factor;
   at::NoGradGuard no_grad;
+  TensorGroups<1> elsewhere;
   for (const auto& parameter : parameters) {
-    if (HasGradient(*parameter)) parameter->mutable_gradient().mul_(factor);
+    if (!HasGradient(*parameter)) continue;
+    at::Tensor& gradient = parameter->mutable_gradient();
+    if (gradient.is_cpu()) {
+      gradient.mul_(factor);
+    } else {
+      elsewhere.Add({gradient});
+    }
   }
+  for (const auto& group : elsewhere.groups()) at::_foreach_mul_(group.lists[0], factor);
   return factor;
 }
 
 std::vector<std::string> NonFiniteGradients(const comm::Parameters& parameters) {
   std::vector<std::string> names;
-  for (const auto& parameter : parameters) {
+  const std::vector<double> sums = SumsOfSquares(parameters);
+  for (size_t i = 0; i < parameters.size(); ++i) {
     // A sum of finite fp64 squares of fp32 numbers cannot overflow, so the norm tells; for fp64 a second look does.
-    if (!HasGradient(*parameter) || std::isfinite(SumOfSquares(parameter->gradient()))) continue;
-    if (!at::isfinite(parameter->gradient()).all().item<bool>()) names.push_back(parameter->name());
+    if (std::isfinite(sums[i])) continue;
+    if (!at::isfinite(parameters[i]->gradient()).all().item<bool>()) names.push_back(parameters[i]->name());
   }
   return names;
 }

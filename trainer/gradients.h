@@ -26,9 +26,12 @@ struct GradientSumOptions {
 absl::Status SumGradients(const comm::Parameters& parameters, comm::Communicator& group, GradientSumOptions options = {});
 
 // sqrt(sum of all gradients' squares), in fp64, in an order that depends on neither threads nor ranks. NaN or infinite where a gradient is.
+// On a device: a few operators for all gradients, no copy of any, and one wait, for 8 bytes.
 double GlobalNorm(const comm::Parameters& parameters);
 // Its square.
 double SumOfSquares(const comm::Parameters& parameters);
+// The squares' sum of each; 0 of those without a gradient. One wait for a device here too, for 8 bytes a parameter.
+std::vector<double> SumsOfSquares(const comm::Parameters& parameters);
 
 // Scales every gradient by min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does, and returns that factor. max_norm 0: no
 // clipping. Throws where norm is not finite: scaling by it would spread the NaN.

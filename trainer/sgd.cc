@@ -1,11 +1,14 @@
 #include "trainer/sgd.h"
 
+#include <utility>
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
 #include "comm/memory_account.h"
 #include "trainer/lora_plus.h"
+#include "trainer/tensor_groups.h"
 #include "trainer/weight_decay.h"
 
 namespace moonring::trainer {
@@ -23,6 +26,7 @@ absl::StatusOr<std::unique_ptr<Sgd>> Sgd::Create(SgdOptions options, comm::Param
 void Sgd::Step(double lr) {
   at::NoGradGuard no_grad;
   const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
+  TensorGroups<2, std::pair<double, double>> together;  // weights and gradients, by (rate, what decay leaves)
   for (const auto& parameter : parameters_) {
     const at::Tensor& gradient = parameter->gradient();
     if (!parameter->trainable() || !gradient.defined()) continue;
@@ -31,10 +35,19 @@ void Sgd::Step(double lr) {
     TORCH_CHECK(gradient.sizes() == weight.sizes(), "trainer.sgd: ", parameter->name(), ": gradient ", gradient.sizes(), ", weight ", weight.sizes());
     const double rate = lr * LoraPlusRate(*parameter, options_.loraplus_ratio);
     const double kept = DecaysWeight(parameter->name()) ? 1.0 - rate * options_.weight_decay : 1.0;
+    if (weight.scalar_type() == gradient.scalar_type()) {  // one call for all of them
+      together.Add({weight, gradient}, {rate, kept});
+      continue;
+    }
     at::Tensor working = weight.to(gradient.scalar_type());
     if (kept != 1.0) working.mul_(kept);
     working.sub_(gradient, rate);
-    if (!working.is_same(weight)) weight.copy_(working);
+    weight.copy_(working);
+  }
+  for (const auto& group : together.groups()) {
+    const auto& [weights, gradients] = group.lists;
+    if (group.key.second != 1.0) at::_foreach_mul_(weights, group.key.second);
+    at::_foreach_add_(weights, gradients, /*alpha=*/-group.key.first);
   }
 }
 

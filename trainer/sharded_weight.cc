@@ -44,7 +44,8 @@ void ShardedWeight::Fetch(at::ScalarType dtype) {
     whole = part;
   } else {
     whole = at::empty({numel}, at::TensorOptions(device_).dtype(travelling));
-    whole.narrow(0, begin(), part.numel()).copy_(part);
+    // An offloaded part is not written before its gradient has come, behind this on the stream.
+    whole.narrow(0, begin(), part.numel()).copy_(part, /*non_blocking=*/true);
   }
   comm::Communicator::Transfer transfer = comm::ValueOrThrow(group_->StartAllGather({{whole, parts_}}));
   flight_.emplace(Flight{dtype, std::move(whole), std::move(transfer)});
@@ -69,10 +70,11 @@ void ShardedWeight::Write(const at::Tensor& whole) {
 
 std::optional<comm::Communicator::Gathered> ShardedWeight::Refresh() {
   flight_.reset();  // begun before the update, for a lease that never came
-  if (kept_part_.defined()) kept_part_.copy_(master_);
+  // The masters wait for the next gradient, as in Fetch.
+  if (kept_part_.defined()) kept_part_.copy_(master_, /*non_blocking=*/true);
   if (!kept_whole_.defined()) return std::nullopt;
   const at::Tensor flat = kept_whole_.view({-1});
-  flat.narrow(0, begin(), master_.numel()).copy_(master_);
+  flat.narrow(0, begin(), master_.numel()).copy_(master_, /*non_blocking=*/true);
   return comm::Communicator::Gathered{flat, parts_};
 }
 

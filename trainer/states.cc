@@ -1,5 +1,6 @@
 #include "trainer/states.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -145,9 +146,10 @@ absl::StatusOr<double> States::Norm() const {
 }
 
 absl::StatusOr<std::vector<double>> States::Norms() const {
+  const std::vector<double> mine = SumsOfSquares(shards_);
   at::Tensor sums = at::zeros({static_cast<int64_t>(shards_.size())}, at::kDouble);
   double* const of = sums.data_ptr<double>();
-  for (size_t i = 0; i < shards_.size(); ++i) of[i] = SumOfSquares({shards_[i]});
+  std::copy(mine.begin(), mine.end(), of);
   RETURN_IF_ERROR(zero_->shards()->AllReduceSum(sums), "trainer.states: the gradients' norms");
   std::vector<double> norms(of, of + shards_.size());
   for (double& norm : norms) norm = std::sqrt(norm);
@@ -156,7 +158,12 @@ absl::StatusOr<std::vector<double>> States::Norms() const {
 
 absl::StatusOr<std::vector<std::string>> States::NonFinite() const {
   at::Tensor broken = at::zeros({static_cast<int64_t>(shards_.size())}, at::kLong);
-  for (size_t i = 0; i < shards_.size(); ++i) broken.data_ptr<int64_t>()[i] = !NonFiniteGradients({shards_[i]}).empty();
+  const std::vector<std::string> mine = NonFiniteGradients(shards_);  // in shards()' order
+  for (size_t i = 0, next = 0; i < shards_.size() && next < mine.size(); ++i) {
+    if (shards_[i]->name() != mine[next]) continue;
+    broken.data_ptr<int64_t>()[i] = 1;
+    ++next;
+  }
   RETURN_IF_ERROR(zero_->shards()->AllReduceMax(broken), "trainer.states: which gradients are not finite");
   std::vector<std::string> names;
   for (size_t i = 0; i < shards_.size(); ++i) {

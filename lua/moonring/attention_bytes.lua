@@ -55,12 +55,54 @@ local function cast(f, s)
   return f.head_dim * f.sum_bytes * (s.rows * s.queries + s.rows * s.queries / slices + (gathers and gathered(f, s) or s.rows) * 2 * s.keys / slices)
 end
 
+-- What the backward of a GPU's kernel takes beside what goes in and comes out (attention/cuda_varlen_attention.cc, varlen_tile_runner.cc), of a call with M query rows of H
+-- heads and N key rows of K heads of d numbers, in B sequences; D is d rounded up to 32. While the kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp, mha_varlen_bwd):
+--
+--   out's gradient in the type of sums        4 M H d of all heads at hand   (context_attention.cc)
+--   it and out in 16 bit, lse turned          2 x 2 M H d, 4 M H
+--   sums of dq, and of dout out               4 S (M + 128 B) H D, 4 (M + 128 B) H      S: 1; deterministic: ceil(multiprocessors / (B H))
+--   dq, dk, dv in 16 bit                      2 (M H + 2 N K) d
+--   dk and dv of every query head             2 x 2 N H d, where K < H
+--   keys and values that are gathered         2 x 2 N K d, of keys of others
+--
+-- After it its results are there in 16 bit and in the type of sums: 6 (M H + 2 N K) d. In fp32 (memory-efficient attention): k, v, dq, dk, dv of H heads each, lse and what
+-- goes beside it padded, dk and dv of K heads; out's gradient is taken as it is. Where scores are written out (fp64, a softcap, heads of more than 256;
+-- explicit_varlen_attention.h): three times the scores of a piece, q, k, v where they are cast to the type of sums, and the gradients in it.
+local MULTIPROCESSORS = 132 -- of an H100
+local SCORE_BYTES = 2 ^ 29
+
+local function kernel(f, s)
+  if f.device ~= "cuda" or f.kernels == "none" then return 0 end
+  local gathers = f.contexts > 1 and f.keys == "gather"
+  local slices = gathers and math.min(GATHER_SLICES, s.keys) or 1
+  local d, e, a = f.head_dim, f.element_bytes, f.sum_bytes
+  local queries, keys = math.ceil(s.queries / slices), math.ceil(s.keys / slices)
+  local m, n = s.rows * queries, gathers and gathered(f, s) or s.rows -- rows of query heads, rows of keys
+  local shared = keys < queries
+  local moved = f.contexts > 1 and 2 * n * keys * d * e or 0
+  if e > 4 or (f.softcap or 0) ~= 0 or (e == 2 and d > 256) then
+    local results = (m + 2 * n * keys) * d * a
+    return moved + math.min(SCORE_BYTES, 3 * m * n * a) + results + (e ~= a and s.rows * s.queries * d * a + results or 0)
+  end
+  if e == 4 then
+    return moved + (shared and 2 * n * queries * d * e or 0) + 3 * m * 4 + (m + 2 * n * queries) * d * e + (shared and 2 * n * keys * d * e or 0)
+  end
+  local sequences = f.sequences or 1
+  local apart = (s.rows + 128 * sequences) * queries
+  local splits = f.deterministic and math.ceil(MULTIPROCESSORS / (sequences * queries)) or 1
+  local results = m + 2 * n * keys
+  local running = 2 * m * d * e + 4 * m + 4 * apart * (splits * math.ceil(d / 32) * 32 + 1) + results * d * e + (shared and 2 * n * queries * d * e or 0)
+  return (e ~= a and s.rows * s.queries * d * a or 0) + moved + math.max(running, results * d * (e + a))
+end
+
 --- Bytes that a rank holds while one layer runs backward, by what they are for:
 --   attention      q, k, v, out and its gradient of this rank's own tokens, what is kept from the forward, and the gradients: of the heads at hand in the type of sums until
 --                  they are complete, then of all heads of the own tokens
 --   communication  what is exchanged for heads; keys of others and their gradients
+--   kernel         on a GPU what its kernel takes besides
 --   kept           of attention, what recompute: selective keeps of every layer: out in the type of sums, and lse
 --   waiting, exchanged   of attention and of communication, what waits from the forward while what follows attention runs backward: all but the gradients of q, k, v
+-- `f` besides: device; sequences (of a micro-batch; nil: 1), deterministic, softcap, kernels ("none": not counted).
 function attention_bytes.memory(f)
   local s, d, e, a = shape(f), f.head_dim, f.element_bytes, f.sum_bytes
   local t, packed = f.tokens / f.sp, s.queries + 2 * s.keys
@@ -78,13 +120,17 @@ function attention_bytes.memory(f)
     local others = t * packed * (f.head_ranks - 1) * d * (shared and a or e)
     done = sums + others + gradients + (e ~= a and (shared and t * (f.heads + 2 * f.kv_heads) * d * a or s.rows * packed * d * e) or 0)
   end
-  local working = math.max(cast(f, s) + travelling(f, s), s.exchanges and t * d * e * (f.heads - s.queries) or 0)
-  local sent = gradient_of_out + working
+  local of_kernel = kernel(f, s)
+  local computing, exchanging = cast(f, s) + of_kernel + travelling(f, s), s.exchanges and t * d * e * (f.heads - s.queries) or 0
+  if computing < exchanging then of_kernel = 0 end
+  local sent = gradient_of_out + math.max(computing, exchanging)
   local held = { kept = kept, waiting = inputs + out + kept, exchanged = exchanged }
   if sums + sent >= done then
-    held.attention, held.communication = held.waiting + sums + cast(f, s), exchanged + sent - cast(f, s)
+    held.attention, held.kernel = held.waiting + sums + cast(f, s), of_kernel
+    held.communication = exchanged + sent - cast(f, s) - of_kernel
   else
-    held.attention, held.communication = held.waiting + sums + gradients, exchanged + done - sums - gradients
+    held.attention, held.kernel = held.waiting + sums + gradients, 0
+    held.communication = exchanged + done - sums - gradients
   end
   return held
 end

@@ -87,7 +87,8 @@ end
 -- the statistics are left in self.statistics.
 function Batch:token_log_probs(model, hidden, options)
   local tile = model:tile_bytes()
-  local log_probs, statistics = objectives.log_prob(hidden, model:head(), self.targets,
+  self.cut_targets = self.cut_targets or self.targets -- on the host, where which rows have one is known without waiting for a device
+  local log_probs, statistics = objectives.log_prob(hidden, model:head(), self.cut_targets,
     { dtype = model:matmul_dtype(), chunk_bytes = tile > 0 and tile or 2 ^ 53, label_smoothing = options and options.label_smoothing, statistics = options and options.statistics })
   self.statistics = statistics or {}
   self.targets = self.targets:on(log_probs) -- so that an objective may compare them

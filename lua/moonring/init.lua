@@ -55,6 +55,7 @@ local moonring = {
   plan_tables = require "moonring.plan_tables",
   needle = require "moonring.needle",
   help = require "moonring.help",
+  gpu = require "moonring.gpu",
   journal = require "moonring.journal",
   memory_report = require "moonring.memory_report",
   flags = flags.read,

@@ -88,6 +88,14 @@ local function write(self, record)
   return words
 end
 
+-- What the GPUs' allocator held at the most since the last line, by tensors and in all, of the rank where it is the greatest; nothing on a CPU.
+local function device_peaks(self)
+  local mine = trainer.take_device_peaks()
+  if not mine then return {} end
+  if self.memory then self.memory:take_device(mine) end
+  return { allocated = self.mesh:max(mine.allocated), reserved = self.mesh:max(mine.reserved) }
+end
+
 --- Takes a step's numbers: { step, loss, lr, grad_norm, tokens, epoch, metrics, skipped }; loss and metrics (name -> { sum, count }) are the whole step's, nil of one that was left out;
 -- `skipped`: how many were so far. Logs where it is time to: the mean of the losses since the last line, and the metrics' means over the same steps.
 function Journal:step(record)
@@ -103,11 +111,13 @@ function Journal:step(record)
   if due then
     local peak, held = self.mesh:max(trainer.peak_memory()), self.mesh:max(trainer.held_memory())
     local anonymous = self.memory and self.memory:take_peak()
+    local device = device_peaks(self)
     local mean
     for _, loss in ipairs(self.since) do mean = (mean or 0) + loss / #self.since end
     local means = metrics.means(self.metrics)
     means.accuracy = means.accuracy or means["rewards/accuracies"] -- LLaMA-Factory's name in this file
     means.allocator_held_bytes, means.peak_anonymous_bytes = held, anonymous
+    means.peak_device_allocated_bytes, means.peak_device_reserved_bytes = device.allocated, device.reserved
     means.skipped_steps = self.skipped > 0 and self.skipped or nil
     self.since, self.metrics, self.last_loss = {}, {}, mean or self.last_loss
     if self.log then

@@ -243,7 +243,10 @@ section("Run", {
   { "predict_with_generate", "bool", false, "generate in evaluation", only = later },
   { "seed", "int", 42, "of the order of examples", resume = "refused" },
   { "data_seed", "int", null, "the same, where it differs from seed", resume = "refused" },
-  { "full_determinism", "bool", false, "deterministic kernels", ignored = "on the CPU they always are" },
+  { "full_determinism", "bool", false,
+    "on a GPU: kernels that give the same bits each time. Attention's backward takes more time for "
+    .. "it, and where a micro-batch has few documents and heads more memory, which plan counts. On "
+    .. "the CPU runs repeat bit for bit anyway" },
   { "logging_steps", "int", 500, "steps between lines of the log", least = 1 },
   { "logging_first_step", "bool", false, "log the first step too" },
   { "logging_dir", "string", null, "of a logger", ignored = "trainer_log.jsonl is in output_dir" },

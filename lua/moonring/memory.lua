@@ -7,6 +7,8 @@
 --   step          the optimizer's. The peak of short sequences
 -- In between checkpoints go and gradients come at an even pace. With several micro-batches in a step all gradients are there from the second one on.
 --
+-- On a GPU, besides: what attention's kernel takes (attention_bytes.lua), and what CUDA and its libraries take for themselves (`gpu` below).
+--
 -- Not counted: pages of mapped weight files beside weights that were made of them in another dtype, which the kernel lets go when it wants room (a process's resident size holds
 -- them: `mapped` of memory_facts.lua), and what an allocator wastes.
 --
@@ -33,9 +35,38 @@ memory.coefficients = {
   offload_staging = 7 * 2 ^ 24, -- pieces of offloaded states that are in work or on their way
   zero_bucket = 2 ^ 25, -- in which gradients and weights go to and from shards
   -- Of a process that has not begun, anonymous: on a CPU 61 MiB after its start, 20 more with a tokenizer and its data (measured), 40 that the allocator keeps between two
-  -- trims (comm/heap.h); a GPU's context, cuBLAS's and NCCL's buffers (assumed).
-  base = { cpu = 128e6, cuda = 1e9 },
+  -- trims (comm/heap.h).
+  base = { cpu = 128e6 },
+  -- A GPU's own, in bytes.
+  gpu = {
+    context = 500 * 2 ^ 20, -- the driver's, with the kernels that are loaded; outside of LibTorch's allocator (assumed: none was measured yet)
+    cublas = 2 ^ 25, -- a workspace for each handle and stream (LibTorch 2.11, CublasHandlePool.cpp), here one of each: 32 MiB on Hopper and Blackwell, 8.1 MiB before
+    nccl = 2 ^ 28, -- buffers of each group that sends: the world, and that of a sequence (assumed)
+    pages = 3 * 20 * 2 ^ 20, -- the last page of each of the allocator's pools, 20 MiB where segments grow: for computing, copies to the host, and collectives
+  },
 }
+
+local GPU_WORDS = { { "context", "CUDA's context, outside of the allocator" }, { "cublas", "cuBLAS's workspace" }, { "nccl", "NCCL's buffers, outside of the allocator" },
+  { "pages", "pages of the allocator that are filled in part" } }
+
+--- What a GPU takes for itself: a list of { bytes, words }; nothing on a CPU. (CUDA's context is in nobody's prediction who measured free memory with it there.)
+function memory.fixed(f)
+  if f.device ~= "cuda" or f.base then return {} end
+  local c = memory.coefficients.gpu
+  local counts = { context = f.context_is_there and 0 or 1, cublas = 1, nccl = (f.ranks or 1) == 1 and 0 or f.sp > 1 and 2 or 1, pages = 1 }
+  local list = {}
+  for _, row in ipairs(GPU_WORDS) do
+    if counts[row[1]] > 0 then list[#list + 1] = { bytes = counts[row[1]] * c[row[1]], words = row[2] } end
+  end
+  return list
+end
+
+local function base_of(f)
+  if f.base or f.device ~= "cuda" then return f.base or memory.coefficients.base[f.device] end
+  local bytes = 0
+  for _, each in ipairs(memory.fixed(f)) do bytes = bytes + each.bytes end
+  return bytes
+end
 
 --- The relative error that a prediction is held to. Nineteen runs on a CPU (tests/peers/plan_vs_runs.py: SmolLM2-135M, full, freeze and LoRA, precisions, recompute, offload, ranks,
 -- ZeRO; a million tokens through a small model at sp 1 and 2) had a peak of anonymous memory of 0.93 to 1.06 times it, mapped weights apart.
@@ -48,7 +79,7 @@ local SIZES = {
   fp64 = { e = 8, w = 8, a = 8, g = 8 },
 }
 
-local PARTS = { "weights", "reference", "gradients", "optimizer", "checkpoints", "attention", "block", "logits", "communication", "other" }
+local PARTS = { "weights", "reference", "gradients", "optimizer", "checkpoints", "attention", "kernel", "block", "logits", "communication", "other" }
 
 --- The parts' names, in the order in which they are told.
 memory.parts = PARTS
@@ -143,14 +174,16 @@ end
 --   precision, recompute, optimizer, activation_offload, offload_optimizer (nil, "cpu" or "disk"), device ("cpu" or "cuda"), reference (whether another model is held), tile_bytes
 --             (nil: the coefficient; 0: no tiles)
 --   mapped    bytes of mapped files beside weights made of them in another dtype; 0: the weights are their file's pages themselves
---   stream_bytes, stream_copies, sum_bytes, logits = "whole", mlp = "whole", offload_weights, offload_gradients, keeps_both (bf16 shards beside fp32 ones), pairs   other programs' ways
--- Returns { total, parts, moment, moments = { { name, total, parts } }, mapped, host, disk }; the first parts and total are those of the greatest moment; mapped: of the weights.
+--   sequences, deterministic, context_is_there   on a GPU: documents of a micro-batch (nil: 1), whether its kernels are deterministic, whether CUDA's context is taken already
+--   stream_bytes, stream_copies, sum_bytes, logits = "whole", mlp = "whole", offload_weights, offload_gradients, keeps_both (bf16 shards beside fp32 ones), pairs,
+--             kernels = "none" (attention's workspace is left out), base   other programs' ways
+-- Returns { total, parts, moment, moments = { { name, total, parts } }, mapped, host, disk, fixed (memory.fixed, of parts.other) }; the first parts and total are those of the greatest moment; mapped: of the weights.
 function memory.predict(f)
   local m, c, t = f.model, memory.coefficients, f.tokens / f.sp
   local s = setmetatable({ a = f.stream_bytes }, { __index = SIZES[f.precision] })
   local attention = attention_bytes.memory { tokens = f.tokens, sp = f.sp, heads = m.heads, kv_heads = m.kv_heads, head_dim = m.head_dim, contexts = f.contexts,
     head_ranks = f.head_ranks, keys = f.keys, contiguous = f.contiguous, window = m.windowed == m.layers and m.window or nil,
-    element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device }
+    element_bytes = s.e, sum_bytes = f.sum_bytes or math.max(4, s.e), device = f.device, sequences = f.sequences, deterministic = f.deterministic, softcap = m.softcap, kernels = f.kernels }
   local held = states(f, s)
   local checkpoints, of_first, of_last = kept(f, s, attention, held)
   local input, hidden = t * m.hidden * s.a, t * m.hidden
@@ -161,9 +194,9 @@ function memory.predict(f)
   local whole = f.logits == "whole" and (f.pairs and c.whole_pair_logits or c.whole_logits) * t * m.vocab
   local logits = whole or f.logits == "none" and 0 or math.min(c.chunk_bytes, t * m.vocab * s.a) * (1 + (s.e ~= s.a and s.e / s.a or 0))
 
-  local moments = {}
+  local moments, base = {}, base_of(f)
   local function moment(name, parts)
-    parts.weights, parts.optimizer, parts.reference, parts.other = held.weights + (parts.weights or 0), held.optimizer, held.reference, f.base or c.base[f.device]
+    parts.weights, parts.optimizer, parts.reference, parts.other = held.weights + (parts.weights or 0), held.optimizer, held.reference, base
     parts.gradients = f.offload_gradients and 0 or parts.gradients
     parts.communication = (parts.communication or 0) + (f.zero_stage > 0 and f.zero_ranks > 1 and c.zero_bucket or 0)
     local total = 0
@@ -185,7 +218,7 @@ function memory.predict(f)
     moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left, attention = attention.waiting - of_last, communication = attention.exchanged,
       block = full + tile + tile_gradients })
     moment(name, { weights = held.gathered, gradients = gradients, checkpoints = left, attention = attention.attention + key_sums - of_last,
-      communication = attention.communication,
+      kernel = attention.kernel, communication = attention.communication,
       block = full + s.e * learning })
     local last = table.remove(moments)
     if last.total > moments[#moments].total then moments[#moments] = last end
@@ -197,7 +230,7 @@ function memory.predict(f)
 
   local peak = moments[1]
   for _, each in ipairs(moments) do peak = each.total > peak.total and each or peak end
-  return { total = peak.total, parts = peak.parts, moment = peak.name, moments = moments, mapped = held.mapped, host = held.host, disk = held.disk }
+  return { total = peak.total, parts = peak.parts, moment = peak.name, moments = moments, mapped = held.mapped, host = held.host, disk = held.disk, fixed = memory.fixed(f) }
 end
 
 --- The most tokens (of a micro-batch, over the sp group) that fit in `bytes`, in steps of `step`; 0 where not even one step does. Memory grows with the tokens.

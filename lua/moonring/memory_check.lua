@@ -71,7 +71,7 @@ function memory_check.run(c, parts)
   local lines, bytes, document = {}, available(c, parts, local_ranks), longest(c, parts.dataset)
   local function facts_with(changes)
     return memory_facts.run(setmetatable(changes, { __index = c }), parts.checkpoint, { ranks = parts.mesh:size(), device = parts.device, machine = local_ranks,
-      longest = document })
+      longest = document, context_is_there = not c.memory_limit })
   end
   if bytes < math.huge then lines[1] = recompute.settle(c, facts_with {}, bytes) end
   local f = facts_with {}

@@ -10,7 +10,7 @@ local memory_facts = {}
 function memory_facts.model(checkpoint)
   local facts = checkpoint:facts()
   local m = { layers = facts.layers, hidden = facts.hidden_size, heads = facts.heads, kv_heads = facts.kv_heads, head_dim = facts.head_dim, vocab = facts.vocab_size,
-    tied = facts.tied, window = facts.window, windowed = facts.sliding_layers, embedding = 0, head = 0, blocks = 0 }
+    tied = facts.tied, window = facts.window, softcap = facts.softcap, windowed = facts.sliding_layers, embedding = 0, head = 0, blocks = 0 }
   -- Of a mixture of experts the features that a token meets.
   m.width = facts.experts > 0 and facts.experts_chosen * facts.expert_intermediate_size + facts.shared_expert_size or facts.intermediate_size
   m.tile_factor = facts.experts > 0 and math.max(1, math.floor(facts.experts / facts.experts_chosen)) or 1 -- each expert has as many rows as a dense MLP would
@@ -102,7 +102,7 @@ end
 local function placed(value) return value ~= "none" and value or nil end
 
 --- The facts of a run: those of memory.lua, what one example takes `alone` and a step in all (tokens), and how its ranks lie. `given`: ranks, device,
--- machine (ranks that share one), longest (tokens of a document; absent: cutoff_len).
+-- machine (ranks that share one), longest (tokens of a document; absent: cutoff_len), context_is_there (free memory was read with CUDA's context in it).
 function memory_facts.run(c, checkpoint, given)
   local m = memory_facts.model(checkpoint)
   local learns, adapted, depth = learning(c, checkpoint, m)
@@ -119,7 +119,8 @@ function memory_facts.run(c, checkpoint, given)
     idle_offload = idle_offload,
     offload_optimizer = placed(c.offload_optimizer), reference = holds_reference(c),
     logits = c.stage == "rm" and "none" or "chunked", tile_bytes = c.tile_mib and c.tile_mib * 2 ^ 20,
-    mapped = mapped(c, checkpoint, given.device) }
+    mapped = mapped(c, checkpoint, given.device), context_is_there = given.context_is_there, deterministic = c.full_determinism or nil,
+    sequences = documents * math.ceil(tokens / alone) }
   f.zero_ranks = zero_ranks(c, given.ranks, sp, f.machine)
   f.options = { ulysses_degree = c.sequence_parallel_ulysses_degree, ring_degree = c.sequence_parallel_ring_degree, double_ring_window = c.double_ring_window,
     placement = c.placement }

@@ -1,16 +1,28 @@
 --- Metrics of a step or an evaluation: name -> { sum, count }, added up over micro-batches and ranks. Nothing is divided before the end.
 -- Ranks may hold different names (one whose share of the step is empty has none).
+local readings = require "moonring.readings"
+
 local metrics = {}
 
-local function number(value) return type(value) == "number" and value or value:item() end
-
---- Adds `more` to `total`, in place. A value is { sum, count }, each a number or a tensor of one element; a sum by itself counts once.
-function metrics.add(total, more)
+--- Adds `more` to `total`, in place, once `later` (a moonring.readings) is read. A value is { sum, count }, each a number or a tensor of one element; a tensor of
+-- the two; or a sum by itself, which counts once.
+function metrics.add_later(later, total, more)
   for name, value in pairs(more) do
-    local pair = type(value) == "table" and { number(value[1]), number(value[2]) } or { number(value), 1 }
-    local mine = total[name] or { 0, 0 }
-    total[name] = { mine[1] + pair[1], mine[2] + pair[2] }
+    local is_pair = type(value) == "table"
+    if is_pair and value[2] == nil then error("INVALID_ARGUMENT: metric " .. name .. ": wanted { sum, count }, got a list without a count", 0) end
+    later:want(is_pair and value or { value }, function(numbers)
+      local mine = total[name] or { 0, 0 }
+      total[name] = { mine[1] + numbers[1], mine[2] + (numbers[2] or 1) }
+    end)
   end
+  return total
+end
+
+--- The same at once.
+function metrics.add(total, more)
+  local later = readings.new()
+  metrics.add_later(later, total, more)
+  later:read()
   return total
 end
 

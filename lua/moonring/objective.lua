@@ -83,7 +83,7 @@ function objective.preference(given)
     } or nil,
     count = function(batch) return batch:size() end,
     loss = function(batch, log_probs)
-      return preference:loss { policy = log_probs, reference = batch.reference, targets = batch:document_targets(),
+      return preference:loss { policy = log_probs, reference = batch.reference and batch.reference:on(log_probs), targets = batch:document_targets():on(log_probs),
         mean_logits = batch.statistics.mean_logit, places = batch:places() }
     end,
     state = remembers and function() return preference:state() end or nil,
@@ -105,7 +105,7 @@ function objective.kto(given)
     },
     count = function(batch) return batch:size() end,
     loss = function(batch, log_probs)
-      return kto:loss { policy = log_probs, reference = batch.reference, targets = batch:document_targets(), mean_logits = batch.statistics.mean_logit,
+      return kto:loss { policy = log_probs, reference = batch.reference:on(log_probs), targets = batch:document_targets():on(log_probs), mean_logits = batch.statistics.mean_logit,
         desirable = batch:desirable(), places = batch:places() }
     end,
   }

@@ -23,7 +23,7 @@ local function theirs(of, row)
   local f = facts(of, row)
   f.stream_copies = 3 -- a block's input's and output's gradients, and what a norm gave
   f.stream_bytes, f.logits, f.mlp, f.activation_offload = 2, row.logits, row.mlp, row.activation_offload
-  f.sum_bytes, f.pairs = of.sum_bytes, row.documents == 2
+  f.sum_bytes, f.pairs, f.kernels, f.base = of.sum_bytes, row.documents == 2, "none", 1e9 -- their attention's workspace is not known; a GPU's own: assumed
   f.offload_gradients, f.offload_weights, f.keeps_both = true, row.offload_weights, true
   if row.offload_weights then f.reference = false end
   return f

@@ -13,11 +13,12 @@ local grouped = machine.grouped
 --- The parts of a prediction and what each is, as lines.
 function plan_text.parts(found, indent)
   local words = { weights = "weights", reference = "the reference model", gradients = "gradients", optimizer = "the optimizer's states", checkpoints = "what waits for the backward",
-    attention = "a layer's attention", block = "a block's other work", logits = "logits, the head", communication = "exchanged heads, keys of others", other = "the process itself" }
+    attention = "a layer's attention", kernel = "attention's kernel: sums of dq, copies in 16 bit, dk and dv of all heads", block = "a block's other work", logits = "logits, the head", communication = "exchanged heads, keys of others", other = "the process itself" }
   local lines = {}
   for _, part in ipairs(memory.parts) do
     if found.parts[part] >= 2 ^ 19 then lines[#lines + 1] = ("%s%-14s%11s  %s"):format(indent, part, machine.show(found.parts[part]), words[part]) end
   end
+  for _, each in ipairs(found.fixed) do lines[#lines + 1] = ("%s  %-12s%11s  %s"):format(indent, "", machine.show(each.bytes), each.words) end
   return lines
 end
 

@@ -5,6 +5,7 @@
 -- micro-batches of the first epoch, so that on the same sp and strategy the numbers are those of a live reference, bit for bit.
 local batches = require "moonring.batch"
 local config = require "moonring.config"
+local readings = require "moonring.readings"
 local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
 
@@ -48,19 +49,24 @@ local function compute(options)
   local live, mesh, width = reference.live(options.model), options.mesh, options.documents
   local flat = {}
   for i = 1, options.dataset:size() * width do flat[i] = 0 end
+  local later = readings.new()
   for step in function() return options.steps:next() end do
     for slot, micros in ipairs { step:micro_batches(), step:mismatched() } do
       for _, micro in ipairs(options.lockstep and batches.in_lockstep(micros, mesh) or micros) do
         tensor.scope(function()
           local batch = batches.new(micro, options.attention, mesh, slot - 1)
-          local counts, values, n = batch:document_counts(), live:log_probs(batch):tolist(), 0
-          for i, example in ipairs(batch:examples()) do
-            for d = 1, counts[i] do flat[example * width + batch.slot + d] = values[n + d] end
-            n = n + counts[i]
-          end
+          local counts, examples = batch:document_counts(), batch:examples()
+          later:want({ live:log_probs(batch) }, function(values)
+            local n = 0
+            for i, example in ipairs(examples) do
+              for d = 1, counts[i] do flat[example * width + batch.slot + d] = values[n + d] end
+              n = n + counts[i]
+            end
+          end)
         end)
       end
     end
+    later:read()
   end
   flat = mesh:sum_dp(tensor.tensor(flat, "fp64")):tolist() -- each example was one dp rank's; the others have 0
   local log_probs = {}

@@ -29,22 +29,27 @@ function Router:watch(batch, examples, size)
   return batch
 end
 
+local function none(groups, experts)
+  local row, rows = {}, {}
+  for e = 1, experts do row[e] = 0 end
+  for g = 1, groups do rows[g] = row end
+  return rows
+end
+
 --- The weights of a step. `size`: examples of a group; `alone`: the step is this dp rank's own. Every rank of the step must call it.
 function Router:survey(runtime, step, noise, size, alone)
   local groups = math.ceil(step:size() / (size or self.size))
-  local row = {}
-  for e = 1, self.experts do row[e] = 0 end
-  local rows = {}
-  for g = 1, groups do rows[g] = row end
-  local total = tensor.tensor(rows, "fp64")
+  local chosen -- where the model is, until all are counted
   for _, micro in ipairs(runtime:micro_batches(step:micro_batches())) do
-    total = tensor.scope(tensor.no_grad, function()
+    chosen = tensor.scope(tensor.no_grad, function()
       local batch = self:watch(runtime:batch(micro), step:size(), size)
       batch:hidden(runtime.model, noise)
-      return total + batch.tally.chosen:to("fp64"):on(total)
+      local counted = batch.tally.chosen:to "fp64"
+      return chosen and chosen + counted or counted
     end)
   end
-  total = runtime.mesh:sum_sp(total)
+  local rows = chosen and tensor.fetch({ chosen })[1] or none(groups, self.experts)
+  local total = runtime.mesh:sum_sp(tensor.tensor(rows, "fp64"))
   return self:weights(alone and total or runtime.mesh:sum_dp(total))
 end
 

@@ -43,6 +43,14 @@ function run.activation_place(c, device)
     .. "are in the host's memory anyway; disk would put them into files" or nil
 end
 
+--- Settles full_determinism for this process, before anything is computed on `device`; gives a line for a log where it is asked for, else nil.
+function run.determinism(c, device)
+  trainer.deterministic(c.full_determinism and device ~= "cpu")
+  if not c.full_determinism then return nil end
+  return device == "cpu" and "full_determinism changes nothing: on the CPU runs repeat bit for bit anyway"
+    or "full_determinism: kernels that give the same bits each time; attention's backward takes more time for it"
+end
+
 --- How many ranks to start where nobody says: sequence_parallel_size on CPU, on GPUs the largest multiple of it that they allow.
 function run.ranks(c)
   local sp = c.sequence_parallel_size

@@ -6,6 +6,7 @@ local metrics = require "moonring.metrics"
 local nonfinite = require "moonring.nonfinite"
 local objectives = require "moonring.objective"
 local options = require "moonring.options"
+local readings = require "moonring.readings"
 local system = require "moonring.native.system"
 local tensor = require "moonring.native.tensor"
 local trainer = require "moonring.native.trainer"
@@ -105,20 +106,23 @@ local function surveyed(self, step, survey, reference)
   local n = step:size() * survey.per_example
   local policy, of_reference, targets = {}, {}, {}
   for i = 1, n do policy[i], of_reference[i], targets[i] = 0, 0, 0 end
-  local mismatched = survey.documents == "mismatched"
+  local mismatched, later = survey.documents == "mismatched", readings.new()
   for _, micro in ipairs(self:micro_batches(mismatched and step:mismatched() or step:micro_batches())) do
     tensor.scope(tensor.no_grad, function()
       local batch = self:batch(micro, mismatched and 1 or 0)
-      local mine = self:values(batch):tolist()
-      local theirs, counts = reference:log_probs(batch):tolist(), batch:document_targets():tolist()
-      for i, place in ipairs(batch:places()) do
-        for s = 1, survey.per_example do
-          local from, to = (i - 1) * survey.per_example + s, place * survey.per_example + s
-          policy[to], of_reference[to], targets[to] = mine[from], theirs[from], counts[from]
+      local mine, places = self:values(batch), batch:places()
+      local documents = mine:numel()
+      later:want({ mine, reference:log_probs(batch), batch:document_targets() }, function(numbers)
+        for i, place in ipairs(places) do
+          for s = 1, survey.per_example do
+            local from, to = (i - 1) * survey.per_example + s, place * survey.per_example + s
+            policy[to], of_reference[to], targets[to] = numbers[from], numbers[documents + from], numbers[2 * documents + from]
+          end
         end
-      end
+      end)
     end)
   end
+  later:read()
   return policy, of_reference, targets
 end
 
@@ -193,7 +197,7 @@ function Runtime:backward(step, k)
   local noise = self.noise and { seed = self.noise.seed, neftune_alpha = self.noise.neftune_alpha, step = k }
   local router = self.router
   local balance = router and router:survey(self, step, noise)
-  local share, suspects, learns = 0, {}, 0
+  local share, suspects, learns, later = 0, {}, 0, readings.new()
   for _, micro in ipairs(self:micro_batches(step:micro_batches())) do
     tensor.scope(function()
       local batch = self:batch(micro)
@@ -204,14 +208,17 @@ function Runtime:backward(step, k)
       local loss = sum / count
       if router then loss = loss + router:loss(batch, balance) end
       if loss:requires_grad() or joined:requires_grad() then loss:backward(joined) end
-      local value = loss:item()
-      if not nonfinite.is_finite(value) then
-        for _, example in ipairs(batch:examples()) do suspects[#suspects + 1] = example end
-      end
-      share = share + value
-      metrics.add(told, more or {})
+      local examples = batch:examples()
+      later:want({ loss }, function(numbers)
+        if not nonfinite.is_finite(numbers[1]) then
+          for _, example in ipairs(examples) do suspects[#suspects + 1] = example end
+        end
+        share = share + numbers[1]
+      end)
+      metrics.add_later(later, told, more or {})
     end)
   end
+  later:read() -- once a step: the host is a step's work ahead of a device until here
   if mesh:max(learns) == 0 then error(("INVALID_ARGUMENT: step %d: %s"):format(k, NO_GRAPH), 0) end
   local loss = mesh:sum((o.level == "token" or mesh:sp_rank() == 0) and share or 0)
   local fault = not nonfinite.is_finite(loss) and nonfinite.of_loss(self, step, noise, loss, suspects, k) or nil
@@ -225,18 +232,19 @@ function Runtime:take_back()
   if self.before then self.objective.load_state(self.before) end
 end
 
--- Of each row the part of its predictions that are the likeliest id, added up over rows that have any.
-local function row_accuracy(batch)
-  local right = batch:document_sums(batch.statistics.greedy:eq(batch.targets):to "fp64"):tolist()
-  local targets = batch:document_targets():tolist()
-  local sum, rows, n = 0, 0, 0
-  for _, documents in ipairs(batch:document_counts()) do
-    local hits, all = 0, 0
-    for d = n + 1, n + documents do hits, all = hits + right[d], all + targets[d] end
-    if all > 0 then sum, rows = sum + hits / all, rows + 1 end
-    n = n + documents
-  end
-  return { accuracy = { sum, rows } }
+-- Of each row the part of its predictions that are the likeliest id, added up over rows that have any: to `total` once `later` is read.
+local function row_accuracy(later, total, batch)
+  local targets, counts = batch:document_targets():tolist(), batch:document_counts()
+  later:want({ batch:document_sums(batch.statistics.greedy:eq(batch.targets):to "fp64") }, function(right)
+    local sum, rows, n = 0, 0, 0
+    for _, documents in ipairs(counts) do
+      local hits, all = 0, 0
+      for d = n + 1, n + documents do hits, all = hits + right[d], all + targets[d] end
+      if all > 0 then sum, rows = sum + hits / all, rows + 1 end
+      n = n + documents
+    end
+    metrics.add(total, { accuracy = { sum, rows } })
+  end)
 end
 
 -- One batch of an evaluation, on one sp group: its divisor, this rank's sum, metrics by level, and this rank's share of the routers' loss.
@@ -247,19 +255,22 @@ local function evaluate_batch(self, step, reference, accuracy)
   local count = total(self, micros, o.level == "token" and function(batch) return batch:count_targets() end or o.count)
   local state = o.state and o.state()
   local told, of_rows, sum, routed = self:survey(step, step:size(), reference, true), {}, 0, 0
-  local router = self.router
+  local router, later = self.router, readings.new()
   local balance = router and router:survey(self, step, nil, step:size(), true)
   for _, micro in ipairs(self:micro_batches(micros)) do
     tensor.scope(function()
       local batch = self:batch(micro)
       if router then router:watch(batch, step:size(), step:size()) end
       local loss, more = self:loss(batch, nil, reference)
-      if router and step ~= no_step then routed = routed + router:loss(batch, balance):item() end
-      sum = sum + loss:item()
-      metrics.add(told, more or {})
-      if accuracy and o.level == "token" then metrics.add(of_rows, row_accuracy(batch)) end
+      if router and step ~= no_step then
+        later:want({ router:loss(batch, balance) }, function(numbers) routed = routed + numbers[1] end)
+      end
+      later:want({ loss }, function(numbers) sum = sum + numbers[1] end)
+      metrics.add_later(later, told, more or {})
+      if accuracy and o.level == "token" then row_accuracy(later, of_rows, batch) end
     end)
   end
+  later:read()
   if state then o.load_state(state) end -- an evaluation leaves no trace
   return count, sum, told, of_rows, routed
 end

@@ -17,10 +17,15 @@ local bytes = {}
 ---@field element_bytes integer of q, k, v
 ---@field sum_bytes integer of sums
 ---@field device "cpu" | "cuda"
+---@field sequences? integer documents that a GPU's kernels take apart; 1 where absent
+---@field deterministic? boolean whether a GPU's kernels give the same bits each time
+---@field softcap? number the bound that scores approach; absent or 0: they have none
+---@field kernels? "none" what they take is left out
 
 ---@class moonring.AttentionBytes
 ---@field attention number of this rank's own tokens and of the heads at hand
 ---@field communication number exchanged heads; keys of others and their gradients
+---@field kernel number what a GPU's kernel takes besides; 0 on a CPU
 ---@field kept number of attention: what recompute: selective keeps of every layer
 ---@field waiting number of attention: what waits from the forward while what follows attention runs backward
 ---@field exchanged number of communication: the same

@@ -40,6 +40,7 @@ function batch.in_lockstep(micros, mesh) end
 ---@field ids moonring.Tensor int64 [T_local]
 ---@field positions moonring.Tensor int64 [T_local]
 ---@field targets moonring.Tensor int64 [T_local]; -100: none
+---@field cut_targets? moonring.Tensor the same on the host, once log-probs were made
 ---@field plan moonring.AttentionPlan
 ---@field layout moonring.Layout
 ---@field router? moonring.RouterWatch what of the model's routers `hidden` is to tally; none where absent

@@ -126,6 +126,7 @@ local config = {}
 ---@field do_eval boolean evaluate after the training too; so it is wherever eval_strategy is not no; false where absent
 ---@field seed integer of the order of examples; 42 where absent
 ---@field data_seed? integer the same, where it differs from seed
+---@field full_determinism boolean on a GPU: kernels that give the same bits each time. Attention's backward takes more time for it, and where a micro-batch has few documents and heads more memory, which plan counts. On the CPU runs repeat bit for bit anyway; false where absent
 ---@field logging_steps integer steps between lines of the log; 500 where absent
 ---@field logging_first_step boolean log the first step too; false where absent
 ---@field plot_loss boolean draw training_loss.png; false where absent

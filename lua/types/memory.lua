@@ -16,6 +16,7 @@ local memory = {}
 ---@field head_dim integer
 ---@field vocab integer
 ---@field tile_factor? integer how many times more rows a tile has than of a dense MLP; 1 where absent
+---@field softcap? number the bound that attention's scores approach; absent or 0: they have none
 ---@field tied? boolean whether the head is the embedding
 ---@field bias? boolean whether q, k and v have one
 ---@field embedding? integer parameters of it, as of the next two
@@ -54,6 +55,9 @@ local memory = {}
 ---@field reference boolean whether a second model is held
 ---@field logits "chunked" | "none" | "whole"
 ---@field mapped? number bytes of files whose pages stay resident while nobody wants the room, counted nowhere; 0: on a CPU weights that nobody changes are their file's pages
+---@field sequences? integer documents of a micro-batch, which a GPU's kernels take apart; 1 where absent
+---@field deterministic? boolean whether a GPU's kernels give the same bits each time
+---@field context_is_there? boolean whether CUDA's context is taken from the memory there is already
 ---@field tile_bytes? number of a tile of rows in work; 0: no tiles
 
 ---@class moonring.MemoryMoment
@@ -69,6 +73,12 @@ local memory = {}
 ---@field mapped number of them those of weights that are pages of a file and not anonymous
 ---@field host number bytes a rank that lie in the host's memory instead
 ---@field disk number bytes a rank that lie on disk instead
+---@field fixed { bytes: number, words: string }[] of the part `other`, what a GPU takes for itself
+
+--- What a GPU takes for itself: CUDA's context, workspaces and buffers of its libraries; nothing on a CPU.
+---@param f moonring.MemoryFacts
+---@return { bytes: number, words: string }[]
+function memory.fixed(f) end
 
 --- Fills in the parameters of a model of Llama's shape, by part, and returns it.
 ---@param m moonring.ModelShape

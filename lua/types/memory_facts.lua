@@ -24,6 +24,7 @@ function facts.documents(c) end
 ---@field device "cpu" | "cuda"
 ---@field machine? integer ranks that share one; all where absent
 ---@field longest? integer tokens of the longest document; cutoff_len where absent
+---@field context_is_there? boolean whether free memory was read with CUDA's context in it
 
 --- The facts of a run.
 ---@param c moonring.Configuration

@@ -29,11 +29,16 @@ function report.lines(figures, predicted, ranks, when) end
 ---@field mesh moonring.Mesh
 ---@field dir string where memory_report.json goes
 ---@field predicted table<string, number> bytes that were foretold by part, and their `total`; empty where nothing was
+---@field device table<string, number> a GPU's peaks so far, allocated and reserved
 local MemoryReport = {}
 
 --- The most anonymous and shared memory of any rank since the last call, in bytes. Collective.
 ---@return integer
 function MemoryReport:take_peak() end
+
+--- Takes a GPU's peaks of the time since the last ones.
+---@param peaks { allocated: integer, reserved: integer } bytes
+function MemoryReport:take_device(peaks) end
 
 --- Takes what was foretold, to be told beside what was found.
 ---@param found moonring.MemoryPrediction

@@ -6,9 +6,16 @@ local metrics = {}
 
 --- Adds `more` to `total`, in place, and returns it.
 ---@param total table<string, number[]> name -> { sum, count }
----@param more table name -> { sum, count }, each a number or a tensor of one element, or a sum alone, which counts once
+---@param more table name -> { sum, count }, each a number or a tensor of one element; a tensor of the two; or a sum alone, which counts once
 ---@return table<string, number[]>
 function metrics.add(total, more) end
+
+--- The same once `later` is read: nothing waits for a device before that.
+---@param later moonring.Readings
+---@param total table<string, number[]>
+---@param more table
+---@return table<string, number[]> total
+function metrics.add_later(later, total, more) end
 
 --- The totals over all ranks, the same bits on each. Ranks may hold different names. Collective over all ranks.
 ---@param mine table<string, number[]>

@@ -136,6 +136,7 @@ function Checkpoint:companion(name) end
 ---@field shared_expert_size integer features inside the expert that sees every token; 0: there is none
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
+---@field softcap number the bound that attention's scores approach; 0: they have none
 ---@field tied boolean the head is the embedding
 ---@field dtypes string[] of the weights in the files
 ---@field bytes number of the weights in the files

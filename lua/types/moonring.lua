@@ -52,6 +52,7 @@
 ---@field chat moonring.chat
 ---@field needle moonring.needle
 ---@field help moonring.help
+---@field gpu moonring.gpu
 ---@field journal moonring.journal
 ---@field memory_report moonring.memory_report
 ---@field inspect moonring.inspect

@@ -121,7 +121,7 @@ function objectives.document_scores(hidden_TD, weight, bias, layout, mesh, optio
 --- -sum of log sigmoid(chosen - rejected) over pairs. Sequence level. Divided by the step's pairs.
 ---@param scores moonring.Tensor [2 x pairs]: chosen, rejected, chosen, rejected, ...
 ---@return moonring.Tensor loss of shape [], fp64
----@return table<string, number[]> metrics by name {sum, count}: "accuracy"
+---@return table<string, number[]> metrics by name {sum, count}, a tensor of the two where they are on a GPU: "accuracy"
 function objectives.reward_loss(scores) end
 
 ---@class moonring.RouterWeightsOptions
@@ -154,7 +154,7 @@ function Sft:count(labels_T, lengths) end
 ---@param targets_T moonring.Tensor int64 [T_local]
 ---@param statistics? moonring.SftStatistics
 ---@return moonring.Tensor loss of shape [], fp64
----@return table<string, number[]> metrics by name {sum, count}: "nll", the sum without weights and how many targets; "token_accuracy"
+---@return table<string, number[]> metrics by name {sum, count}, a tensor of the two where they are on a GPU: "nll", the sum without weights and how many targets; "token_accuracy"
 function Sft:loss(log_prob_T, targets_T, statistics) end
 
 function Sft:close() end
@@ -187,7 +187,7 @@ function Preference:survey(policy, reference, targets, group) end
 --- The sum over the pairs of a micro-batch.
 ---@param batch moonring.PreferenceBatch
 ---@return moonring.Tensor loss of shape [], fp64
----@return table<string, number[]> metrics by name {sum, count}: rewards/chosen, rewards/accuracies, logps/chosen, ...
+---@return table<string, number[]> metrics by name {sum, count}, a tensor of the two where they are on a GPU: rewards/chosen, rewards/accuracies, logps/chosen, ...
 function Preference:loss(batch) end
 
 --- What a checkpoint keeps: BCO's running mean.
@@ -221,7 +221,7 @@ function Kto:survey(policy, reference, group) end
 --- The sum over the examples of a micro-batch.
 ---@param batch moonring.KtoBatch
 ---@return moonring.Tensor loss of shape [], fp64
----@return table<string, number[]> metrics by name {sum, count}: rewards/chosen, logps/chosen, logits/chosen over the desirable, .../rejected over the others
+---@return table<string, number[]> metrics by name {sum, count}, a tensor of the two where they are on a GPU: rewards/chosen, logps/chosen, logits/chosen over the desirable, .../rejected over the others
 function Kto:loss(batch) end
 
 function Kto:close() end

@@ -19,6 +19,12 @@ function run.recompute(c) end
 ---@return "cpu" | "cuda"
 function run.device(c) end
 
+--- Settles full_determinism for this process, before anything is computed on the device.
+---@param c moonring.Configuration
+---@param device "cpu" | "cuda"
+---@return string? line for a log, where it is asked for
+function run.determinism(c, device) end
+
 --- Where blocks' inputs wait for their backward on a device, by activation_offload
 --- (moonring.model.activation_place).
 ---@param c moonring.Configuration

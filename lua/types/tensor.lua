@@ -189,6 +189,11 @@ function tensor.no_grad(fn, ...) end
 ---@return moonring.Tensor
 function tensor.cat(rows) end
 
+--- What `tolist` gives of each of these, in their order. All that lie on a device come by one copy, which is waited for once.
+---@param tensors moonring.Tensor[]
+---@return any[]
+function tensor.fetch(tensors) end
+
 --- As `moonring.tensor`.
 ---@param values table
 ---@param dtype? moonring.Dtype "fp32" where absent

@@ -194,6 +194,20 @@ function trainer.peak_memory() end
 ---@return integer
 function trainer.held_memory() end
 
+--- What LibTorch's allocator held of this rank's GPU at the most since the last call, in bytes: allocated (by tensors) and reserved (and what is kept for further
+--- ones); nil where no GPU was used.
+---@return { allocated: integer, reserved: integer }?
+function trainer.take_device_peaks() end
+
+--- What this rank's GPU is: name, major and minor (compute capability), multiprocessors, driver and runtime (CUDA's versions, 13000 for 13.0); nil in a build without
+--- CUDA, and without a GPU.
+---@return table?
+function trainer.gpu() end
+
+--- Whether operators on a GPU give the same bits each time, at the price of time; for the whole process, before anything is computed there. A CPU's do anyway.
+---@param wanted boolean
+function trainer.deterministic(wanted) end
+
 --- Gives what malloc keeps free back to the kernel, as far as whole pages are free.
 ---@param seconds? number only where taking it again would last no longer
 function trainer.release_memory(seconds) end
@@ -216,9 +230,11 @@ function MemoryWatch:take_peak() end
 
 --- What the memory was for at its peak so far, above the level after start-up, in bytes: by part, as live_memory and data_and_libraries, scripts,
 --- held_by_allocator; and totals: explained (the parts' sum), kernel (the greatest that the kernel counted, anonymous and shared), start_level, and tensors
---- (the most that tensors ever took); of a GPU device_allocated and device_reserved, its allocator's own peaks.
+--- (the most that tensors ever took); of a GPU device_allocated and device_reserved, its allocator's own peaks since `take_device_peaks`, and what its memory was
+--- for when the most of it was taken, by live_memory's parts.
 ---@return table<string, integer> parts
 ---@return table<string, integer> totals
+---@return table<string, integer>? device
 function MemoryWatch:report() end
 
 function MemoryWatch:close() end

@@ -11,6 +11,7 @@
 #include "comm/heap.h"
 #include "comm/memory_account.h"
 #include "comm/small_work.h"
+#include "comm/to_device.h"
 
 namespace moonring::model {
 namespace {
@@ -195,13 +196,14 @@ std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans
       {hidden, Anchor(trainable)});
 }
 
-at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& ids_T, const LookUpOptions& options) {
-  TORCH_CHECK(ids_T.dim() == 1 && ids_T.scalar_type() == at::kLong, "embedding: ids of shape ", ids_T.sizes(), " in ", ids_T.scalar_type(),
-              ", wanted int64 [T]");
-  if (ids_T.is_cpu() && ids_T.numel() > 0) {  // elsewhere reading the answer would wait for the device
-    const int64_t largest = ids_T.max().item<int64_t>(), rows = embedding_VD->shape()[0];
+at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& given_ids_T, const LookUpOptions& options) {
+  TORCH_CHECK(given_ids_T.dim() == 1 && given_ids_T.scalar_type() == at::kLong, "embedding: ids of shape ", given_ids_T.sizes(), " in ",
+              given_ids_T.scalar_type(), ", wanted int64 [T]");
+  if (given_ids_T.is_cpu() && given_ids_T.numel() > 0) {  // elsewhere reading the answer would wait for the device
+    const int64_t largest = given_ids_T.max().item<int64_t>(), rows = embedding_VD->shape()[0];
     TORCH_CHECK_INDEX(largest < rows, "embedding: id ", largest, ", the vocabulary has ", rows, " rows; Checkpoint:grow_vocabulary makes more");
   }
+  const at::Tensor ids_T = comm::ToDevice(given_ids_T, embedding_VD->device());
   return comm::ApplyToOne(
       {.name = "embedding",
        .forward = [&](Tensors* saved) -> Tensors {

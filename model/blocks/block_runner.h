@@ -73,7 +73,7 @@ struct LookUpOptions {
   std::optional<int64_t> pad_id;             // its lookups take no gradient
 };
 
-// Rows of an embedding: ids_T int64 in [0, V). The backward adds T rows into the Parameter's gradient, so no second [V, D] is
+// Rows of an embedding, on its device: ids_T int64 in [0, V), best on the host, where they are checked. The backward adds T rows into the Parameter's gradient, so no second [V, D] is
 // made, and a tied head's gradient meets it there.
 //
 // `pad_id` is torch.nn.Embedding's padding_idx. Transformers sets it to config.json's pad_token_id in every family, also where

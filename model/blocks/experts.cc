@@ -7,11 +7,11 @@
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argsort.h>
-#include <ATen/ops/bincount.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
@@ -104,6 +104,11 @@ struct Routing {
   Offsets begin;              // E + 1
 };
 
+// How often each of [0, n) occurs. On a GPU bincount would wait for the greatest number, to know what it knows here.
+at::Tensor Occurrences(const at::Tensor& numbers, int64_t n) {
+  return at::zeros({n}, numbers.options()).scatter_add_(0, numbers, at::ones_like(numbers));
+}
+
 Routing Route(const ExpertRule& rule, const Projection& router, const at::Tensor& x_TD) {
   Routing routing;
   const at::Tensor logits_TE = Project(router, x_TD);
@@ -114,7 +119,7 @@ Routing Route(const ExpertRule& rule, const Projection& router, const at::Tensor
   const at::Tensor order_N = at::argsort(expert_N, /*stable=*/true, 0, /*descending=*/false);
   routing.token_N = order_N.floor_divide(rule.chosen);
   routing.row_N = at::empty_like(order_N).scatter_(0, order_N, at::arange(order_N.size(0), order_N.options()));
-  const at::Tensor count_E = at::bincount(expert_N, {}, rule.count).to(at::kCPU);
+  const at::Tensor count_E = Occurrences(expert_N, rule.count).to(at::kCPU);
   routing.begin = {0};
   for (int64_t e = 0; e < rule.count; ++e) routing.begin.push_back(routing.begin.back() + count_E.const_data_ptr<int64_t>()[e]);
   return routing;
@@ -158,7 +163,7 @@ RouterTally Tally(const Routing& routing, const RouterGroups& groups) {
   const at::Tensor zeros_GE = at::zeros({groups.count, experts}, routing.probability_TE.options());
   RouterTally tally{zeros_GE.index_add(0, groups.group_T, routing.probability_TE), at::Tensor()};
   const at::Tensor cell_TK = groups.group_T.unsqueeze(1) * experts + routing.chosen_TK;
-  tally.chosen_GE = at::bincount(cell_TK.reshape(-1), {}, groups.count * experts).view({groups.count, experts});
+  tally.chosen_GE = Occurrences(cell_TK.reshape(-1), groups.count * experts).view({groups.count, experts});
   return tally;
 }
 

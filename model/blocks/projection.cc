@@ -20,7 +20,8 @@ namespace {
 using comm::BackwardCall;
 using comm::Tensors;
 
-constexpr int64_t kNormElements = int64_t{1} << 20;  // of W + s B A at a time
+// Of W + s B A at a time: what stays in a core's cache; on a device as many as make its operators few, 64 MiB of fp32.
+int64_t NormElements(const c10::Device& device) { return device.is_cpu() ? int64_t{1} << 20 : int64_t{1} << 24; }
 
 // What x is multiplied by: 0 or 1 / (1 - rate). Undefined where nothing is dropped.
 at::Tensor Kept(const Dropout& dropout, const at::Tensor& x_TI) {
@@ -118,7 +119,7 @@ at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI, 
   at::NoGradGuard no_grad;
   const at::ScalarType wide = StreamDtype(weight_OI.scalar_type());
   const at::Tensor a = a_RI.to(wide);
-  const int64_t rows = weight_OI.size(0), step = std::max<int64_t>(1, kNormElements / std::max<int64_t>(1, weight_OI.size(1)));
+  const int64_t rows = weight_OI.size(0), step = std::max<int64_t>(1, NormElements(weight_OI.device()) / std::max<int64_t>(1, weight_OI.size(1)));
   at::Tensor norms_O = at::empty({rows}, weight_OI.options().dtype(wide));
   for (int64_t begin = 0; begin < rows; begin += step) {
     const int64_t count = std::min(step, rows - begin);

@@ -15,6 +15,7 @@
 #include <ATen/ops/where.h>
 
 #include "comm/custom_function.h"
+#include "comm/to_device.h"
 
 namespace moonring::model {
 namespace {
@@ -66,17 +67,17 @@ at::Tensor LongRope(const RotaryRule& rule, int64_t length, at::ScalarType dtype
   return (at::tensor(factors, at::kDouble).to(dtype) * Wavelengths(rule.theta, rule.dim, dtype)).reciprocal_();
 }
 
-// Each row's frequencies, [T, F], by its document's length; [F] where all have the same.
-at::Tensor FrequenciesOfRows(const RotaryRule& rule, const at::Tensor& lengths_T, at::ScalarType dtype) {
+// Each row's frequencies, [T, F], by its document's length. Lengths are read on the host.
+at::Tensor FrequenciesOfRows(const RotaryRule& rule, const at::Tensor& lengths_T, at::ScalarType dtype, const c10::Device& device) {
   std::map<int64_t, int64_t> row_of_length;
   const at::Tensor lengths = lengths_T.to(at::kCPU, at::kLong).contiguous();
   const int64_t* length = lengths.const_data_ptr<int64_t>();
-  at::Tensor rows_T = at::empty({lengths.numel()}, at::kLong);
+  at::Tensor rows_T = comm::HostTensorFor(device, {lengths.numel()}, at::kLong);
   int64_t* row = rows_T.mutable_data_ptr<int64_t>();
   for (int64_t t = 0; t < lengths.numel(); ++t) row[t] = row_of_length.try_emplace(length[t], static_cast<int64_t>(row_of_length.size())).first->second;
   at::Tensor table_UF = at::empty({static_cast<int64_t>(row_of_length.size()), rule.dim / 2}, at::TensorOptions(dtype));
   for (const auto& [of_length, index] : row_of_length) table_UF[index].copy_(InverseFrequencies(rule, of_length, dtype));
-  return table_UF.to(lengths_T.device()).index_select(0, rows_T.to(lengths_T.device()));
+  return comm::ToDevice(table_UF, device).index_select(0, comm::ToDevice(rows_T, device));
 }
 
 // `sign` is 1 to turn and -1 to turn back. Everything is written into one fresh contiguous tensor.
@@ -121,9 +122,9 @@ Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T, const a
   if (rule.depends_on_length()) {
     TORCH_CHECK(lengths_T.defined() && lengths_T.sizes() == positions_T.sizes(), "Rotary: ", RopeName(rule.kind),
                 " scaling goes by the length of each token's document: lengths of shape ", positions_T.sizes(), " are wanted");
-    frequencies_TF = FrequenciesOfRows(rule, lengths_T.to(positions_T.device()), dtype);
+    frequencies_TF = FrequenciesOfRows(rule, lengths_T, dtype, positions_T.device());
   } else {
-    frequencies_TF = InverseFrequencies(rule, 0, dtype).to(positions_T.device());
+    frequencies_TF = comm::ToDevice(InverseFrequencies(rule, 0, dtype), positions_T.device());
   }
   const at::Tensor angles_T1F = (positions_T.to(dtype).unsqueeze(1) * frequencies_TF).unsqueeze(1);
   Rotary rotary{angles_T1F.cos(), angles_T1F.sin(), rule.interleaved};

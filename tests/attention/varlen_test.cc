@@ -13,6 +13,7 @@
 #include "attention/cpu_block_attention.h"
 #include "attention/cuda_varlen_attention.h"
 #include "attention/device_tile_runner.h"
+#include "attention/explicit_varlen_attention.h"
 #include "attention/hybrid_attention.h"
 #include "attention/looped_varlen_attention.h"
 #include "attention/reference_block_attention.h"
@@ -40,8 +41,9 @@ at::Tensor ByHead(const at::Tensor& rows, int64_t repeats = 1) { return rows.rep
 
 // ---- VarlenAttention
 
-VarlenTiles RandomTiles(TileKind kind, const Heads& heads, at::ScalarType type, const std::vector<int64_t>& queries = {33, 1, 64, 7}, double softcap = 0.0) {
-  const std::vector<int64_t> keys = kind == TileKind::kFull ? std::vector<int64_t>{5, 40, 1, 64} : queries;
+VarlenTiles RandomTiles(TileKind kind, const Heads& heads, at::ScalarType type, const std::vector<int64_t>& queries = {33, 1, 64, 7}, double softcap = 0.0,
+                        const std::vector<int64_t>& keys_of_full = {5, 40, 1, 64}) {
+  const std::vector<int64_t> keys = kind == TileKind::kFull ? keys_of_full : queries;
   VarlenTiles tiles{.query_offsets = {0}, .key_offsets = {0}, .kind = kind, .score = {1.0 / std::sqrt(static_cast<double>(heads.head_dim)), softcap}};
   for (const int64_t rows : queries) tiles.query_offsets.push_back(tiles.query_offsets.back() + rows);
   for (const int64_t rows : keys) tiles.key_offsets.push_back(tiles.key_offsets.back() + rows);
@@ -118,6 +120,37 @@ TEST_F(VarlenTest, CudaAroundItsKernelsEqualsTheDefinition) {
     for (const Heads& heads : std::vector<Heads>{{6, 2, 16}, {4, 4, 7}, {3, 1, 64}, {2, 2, 260}}) {
       // The kernels know no softcap: with one these are not called, or the answer would be without it.
       for (const double softcap : {0.0, 1.5}) ExpectDefinition(CudaVarlenAttention(), type, heads, softcap);
+    }
+  }
+}
+
+// Tiles of many lengths, and others of one; together as they are, some cut, nearly each by itself. 1e-14 and 2e-6 as above.
+TEST_F(VarlenTest, ExplicitEqualsTheDefinitionInBatchesOfAnySize) {
+  struct Lengths {
+    std::vector<int64_t> queries, keys_of_full;
+  };
+  const std::vector<Lengths> all = {
+      {{33, 1, 150, 64, 7, 200, 30}, {5, 40, 170, 64, 1, 3, 300}}, {{16, 16, 16}, {8, 8, 8}}, {{16, 16, 9, 16}, {8, 8, 8, 8}}, {{300}, {1}}, {{1}, {400}}};
+  for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
+    for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
+      for (const Lengths& lengths : all) {
+        for (const double softcap : {0.0, 1.5}) {
+          const VarlenTiles tiles = RandomTiles(kind, {6, 2, 16}, type, lengths.queries, softcap, lengths.keys_of_full);
+          const at::Tensor dout = at::randn_like(tiles.q_MHD);
+          const auto want = ByAutograd(tiles, dout).all();
+          for (const int64_t score_bytes : {int64_t{1} << 30, int64_t{1} << 20, int64_t{1} << 10}) {
+            const auto got = AnswerOf(ExplicitVarlenAttention(score_bytes), tiles, dout).all();
+            for (size_t i = 0; i < got.size(); ++i) {
+              // With one key there is nothing to choose: dq and dk are 0 but for rounding.
+              const bool is_rounding = i >= 2 && i <= 3 && want[i].norm().item<double>() < 1e-12;
+              EXPECT_TRUE(is_rounding || RelativeError(got[i], want[i], type == at::kDouble ? 1e-14 : 2e-6))
+                  << "result " << i << " of kind " << static_cast<int>(kind) << ", " << type << ", " << lengths.queries.size() << " tiles, softcap " << softcap
+                  << ", " << score_bytes << " bytes";
+              EXPECT_TRUE(got[i].isfinite().all().item<bool>());
+            }
+          }
+        }
+      }
     }
   }
 }

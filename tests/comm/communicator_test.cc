@@ -238,6 +238,22 @@ TEST(CommunicatorTest, ExchangeGoesRoundARing) {
   }
 }
 
+// Nothing is started then, so nothing can be waited for: on a GPU the batch would have no work.
+TEST(CommunicatorTest, ExchangeOfNothingIsOverAtOnce) {
+  RunRanks(2, [&](std::shared_ptr<World> world) {
+    Communicator& comm = *world->communicator();
+    const int other = 1 - comm.rank();
+    at::Tensor none = at::empty({0, 3});
+    auto transfer = comm.Exchange({{at::empty({0, 3}), other}}, {{none, other}});
+    ASSERT_OK(transfer);
+    EXPECT_OK(transfer->Wait());
+    EXPECT_EQ(comm.counters().steps, 0);
+    at::Tensor all = at::ones({1});
+    EXPECT_OK(comm.AllReduceSum(all));  // the group is as it was
+    EXPECT_EQ(all.item<float>(), 2.0F);
+  });
+}
+
 TEST(CommunicatorTest, ExchangeWithManyAtOnceAndWithItself) {
   for (const int size : kSizes) {
     RunRanks(size, [&](std::shared_ptr<World> world) {

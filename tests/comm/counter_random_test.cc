@@ -1,11 +1,13 @@
 #include "comm/counter_random.h"
 
 #include <cmath>
+#include <memory>
 #include <set>
 #include <string>
 
 #include <ATen/ATen.h>
 #include <ATen/core/PhiloxRNGEngine.h>
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include "tests/testing/all_close.h"
@@ -104,6 +106,31 @@ TEST(CounterUniformTest, ByTensorOperationsTheSameBits) {
   for (const int64_t width : {1, 4, 37, 200}) {
     EXPECT_TRUE(BitEqual(internal::CounterUniformByTensors(0xFEDCBA9876543210u, identity, width), CounterUniform(0xFEDCBA9876543210u, identity, width)));
   }
+}
+
+// Operators that compute; views cost a device nothing.
+TEST(CounterUniformTest, ByTensorOperationsTakesFewOperators) {
+  static const std::set<std::string> kViews = {"aten::view", "aten::slice", "aten::select", "aten::narrow", "aten::unsqueeze", "aten::expand", "aten::as_strided",
+                                               "aten::contiguous", "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::to"};
+  static thread_local int operators = 0;
+  const auto count = [](const at::RecordFunction& call) -> std::unique_ptr<at::ObserverContext> {
+    if (!kViews.contains(call.name())) ++operators;
+    return nullptr;
+  };
+  const at::Tensor identity = Identities(3);
+  const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(count).scopes({at::RecordScope::FUNCTION}));
+  operators = 0;
+  internal::CounterUniformByTensors(1, identity, 64);
+  at::removeCallback(handle);
+  EXPECT_GE(operators, 40);  // it was watched
+  EXPECT_LE(operators, 66);
+}
+
+// A device is given as many rows at a time as fit 2^24 numbers.
+TEST(CounterUniformTest, ByTensorOperationsInSeveralTurns) {
+  const at::Tensor identity = Identities(3);
+  const int64_t width = (int64_t{1} << 23) + 3;
+  EXPECT_TRUE(BitEqual(internal::CounterUniformByTensors(9, identity, width), CounterUniform(9, identity, width)));
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ TEST(EmbedLibrary, RefusesWrongOptions) {
   moonring_cancel(nullptr, 0);
   moonring_destroy(nullptr);
   moonring_free(nullptr);
-  EXPECT_STREQ(moonring_version(), "0.1.0");
+  EXPECT_STREQ(moonring_version(), MOONRING_VERSION);
 }
 
 // Scripts --------------------------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ TEST_P(Memory, IsForetold) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sections, Memory,
-                         ::testing::Values("attention", "states", "moments", "blocks", "activations",
+                         ::testing::Values("attention", "gpu", "gpus", "report", "states", "moments", "blocks", "activations",
                                            "automatic", "growth", "longest", "facts", "offload",
                                            "plans", "judgements", "published", "sizes"),
                          [](const auto& info) { return std::string(info.param); });

@@ -99,6 +99,108 @@ function sections.states()
   near("on disk", memory.predict(facts { device = "cpu", offload_optimizer = "disk" }).disk, 8 * P)
 end
 
+-- What a GPU takes besides: Llama-8B's attention (32 query heads, 8 of keys, of 128) for a token of one long document, each part as LibTorch's kernel and the code
+-- around it allocate it; and what CUDA and its libraries take.
+function sections.gpu()
+  local H, K, d = 32, 8, 128
+  local function held(changes)
+    local f = { tokens = 2 ^ 20, sp = 1, contexts = 1, head_ranks = 1, heads = H, kv_heads = K, head_dim = d, element_bytes = 2, sum_bytes = 4, device = "cuda" }
+    for name, value in pairs(changes or {}) do f[name] = value end
+    return attention_bytes.memory(f), f.tokens
+  end
+  local bf16, tokens = held()
+  -- q, k, v, out's gradient and out in 16 bit; out and lse, and the gradients of q, k, v, in fp32.
+  near("bf16: attention", bf16.attention / tokens, 2 * (3 * H + 2 * K) * d + 4 * (H * d + H) + 4 * (H + 2 * K) * d)
+  local dq_sums, out_sums = 4 * H * d, 4 * H
+  local running = 4 * H * d + 2 * 2 * H * d + 4 * H + dq_sums + out_sums + 2 * (H + 2 * K) * d + 2 * 2 * H * d
+  near("bf16: the kernel", bf16.kernel, tokens * running + 128 * (dq_sums + out_sums))
+  near("bf16: nothing is sent", bf16.communication, 0)
+  near("many documents", held { sequences = 1000 }.kernel - bf16.kernel, 999 * 128 * (dq_sums + out_sums))
+  -- 132 multiprocessors over 32 heads of one document: 5 sums; over as many documents as make 132 of them: one.
+  near("deterministic", held { deterministic = true }.kernel - bf16.kernel, 4 * (tokens + 128) * dq_sums)
+  near("deterministic, of many", held { deterministic = true, sequences = 5 }.kernel, held { sequences = 5 }.kernel)
+  -- No dk and dv beside those of each key head: then the results, in 16 bit and in fp32, are more than what the kernel takes.
+  near("as many key heads", held { kv_heads = H }.kernel, tokens * (4 * H * d + 6 * 3 * H * d))
+  local fp32 = held { element_bytes = 4 }
+  near("fp32: the kernel", fp32.kernel, tokens * (2 * H * d * 4 + 3 * H * 4 + 3 * H * d * 4 + 2 * K * d * 4))
+  near("fp64: scores written out", held { element_bytes = 8, sum_bytes = 8 }.kernel, 2 ^ 29 + tokens * (H + 2 * K) * d * 8)
+  near("a softcap", held { softcap = 50 }.kernel, 2 ^ 29 + tokens * ((H + 2 * K) * d * 4 * 2 + H * d * 4))
+  near("few scores", held { softcap = 50, element_bytes = 4, tokens = 100 }.kernel, 3 * 100 * H * 100 * 4 + 100 * (H + 2 * K) * d * 4)
+  near("a CPU", held { device = "cpu" }.kernel, 0)
+  near("left out", held { kernels = "none" }.kernel, 0)
+  -- Over ranks: half of the heads, or a place's rows and the keys that come to it.
+  near("ulysses", held { sp = 2, head_ranks = 2 }.kernel, tokens * running / 2 + 64 * (dq_sums + out_sums), 1e-6)
+  near("ring", held { sp = 2, contexts = 2, keys = "ring" }.kernel, tokens / 2 * (running + 2 * 2 * K * d) + 128 * (dq_sums + out_sums), 1e-6)
+
+  local function fixed(changes)
+    local bytes, words = 0, {}
+    for _, each in ipairs(memory.fixed(facts(changes))) do bytes, words[#words + 1] = bytes + each.bytes, each.words end
+    return bytes, table.concat(words, "; ")
+  end
+  near("base", fixed(), 0) -- facts() say what the process takes
+  local f = facts { sp = 2, tokens = 2 ^ 18, base = false }
+  local all, context = memory.predict(f), memory.coefficients.gpu.context
+  local bytes = 0
+  for _, each in ipairs(all.fixed) do bytes = bytes + each.bytes end
+  near("the process itself", all.parts.other, bytes)
+  check(#all.fixed == 4 and bytes > context, "a GPU takes for itself ", #all.fixed, " things, ", bytes, " bytes")
+  f.context_is_there = true
+  near("with the context there", all.total - memory.predict(f).total, context)
+  f.device = "cpu"
+  near("a CPU's process", memory.predict(f).parts.other, memory.coefficients.base.cpu)
+  local text = table.concat(moonring.plan_text.parts(all, "  "), "\n")
+  for _, words in ipairs { "attention's kernel", "CUDA's context", "cuBLAS's workspace", "NCCL's buffers", "filled in part" } do
+    check(text:find(words, 1, true), "the plan does not tell of ", words, ":\n", text)
+  end
+  -- A configuration's: documents of a micro-batch (300 tokens, so two pairs of 100 each), and whether kernels are deterministic.
+  local checkpoint = moonring.model.open_config(folder .. "/config.json")
+  local c = moonring.config.load(nil, { "cutoff_len=100", "per_device_train_batch_size=3", "stage=dpo", "full_determinism=true" })
+  local run = memory_facts.run(c, checkpoint, { ranks = 1, device = "cuda", context_is_there = true })
+  check(run.sequences == 4 and run.deterministic and run.context_is_there, "pairs: ", run.sequences, " documents, deterministic: ", run.deterministic)
+end
+
+-- What is said of GPUs: alike ones together, others apart; a GPU without bf16's products is refused by the key that wants them.
+function sections.gpus()
+  local gpu = moonring.gpu
+  local h100 = { name = "NVIDIA H100 80GB HBM3", major = 9, minor = 0, multiprocessors = 132, driver = 13010, runtime = 13000, total = 80 * 2 ^ 30 }
+  local t4 = { name = "Tesla T4", major = 7, minor = 5, multiprocessors = 40, driver = 13000, runtime = 13000, total = 15 * 2 ^ 30 }
+  local words = gpu.describe(h100)
+  check(words == "NVIDIA H100 80GB HBM3, compute capability 9.0, 132 multiprocessors, 80.0 GiB; bf16: yes, flash attention: yes; CUDA 13.0, its driver up to 13.1", words)
+  check(gpu.describe(t4):find("bf16: no, flash attention: no", 1, true), gpu.describe(t4))
+  check(gpu.describe { total = 2 ^ 30 } == "a GPU with 1.0 GiB", gpu.describe { total = 2 ^ 30 })
+  local lines = gpu.lines { { words = "A", free = 3 * 2 ^ 30 }, { words = "A", free = 2 ^ 30 } }
+  check(#lines == 1 and lines[1] == "GPU of each of 2 ranks: A; 1.0 GiB free at the least", lines[1])
+  lines = gpu.lines { { words = "A", free = 2 ^ 30 }, { words = "B", free = 2 ^ 30 }, { words = "A", free = 2 ^ 31 } }
+  check(#lines == 2 and lines[1] == "GPU of rank 0, 2: A; 1.0 GiB free at the least" and lines[2] == "GPU of rank 1: B; 1.0 GiB free", lines[1], lines[2])
+  check(gpu.lines({ { words = "A", free = 2 ^ 30 } })[1] == "GPU: A; 1.0 GiB free", "one rank")
+  check(gpu.refusal({ bf16 = true }, h100) == nil and gpu.refusal({}, t4) == nil and gpu.refusal({ bf16 = true }, { total = 1 }) == nil, "refused without a reason")
+  for _, key in ipairs { "bf16", "pure_bf16" } do
+    local why = gpu.refusal({ [key] = true }, t4) or ""
+    check(why:find(key .. ": Tesla T4 has compute capability 7.5", 1, true) and why:find(key .. ": false", 1, true), key, " on a T4: ", why)
+  end
+  check(#gpu.check(moonring.config.load(nil, {}), "cpu", nil) == 0, "a CPU is told of")
+  local run, c = moonring.run, moonring.config.load(nil, { "full_determinism=true" })
+  check(run.determinism(moonring.config.load(nil, {}), "cpu") == nil and run.determinism(c, "cpu"):find("changes nothing", 1, true), "full_determinism on a CPU")
+end
+
+-- memory_report's table: a CPU's parts beside the plan; with a GPU the plan is the GPU's, and stands beside its parts.
+function sections.report()
+  local lines = require("moonring.memory_report").lines
+  local figures = { rank = 1, parts = { weights = 2 ^ 20, scripts = 2 ^ 20 }, totals = { kernel = 2 ^ 22, explained = 2 ^ 21, start_level = 2 ^ 23 } }
+  local plan = { weights = 3 * 2 ^ 20, logits = 0, total = 3 * 2 ^ 20 }
+  local cpu = table.concat(lines(figures, plan, 2, "at the end"), "\n")
+  check(cpu == table.concat({ "memory at the end, at the peak of rank 1, the greatest of 2; MiB; last column: the plan", "  weights                     1.0    25.0 %        3.0",
+    "  scripts                     1.0    25.0 %", "  explained                   2.0    50.0 %        3.0", "  the kernel counts           4.0   100.0 %  anonymous and shared, above 8.0 after start-up" },
+    "\n"), cpu)
+  figures.device = { weights = 6 * 2 ^ 20, logits = 2 * 2 ^ 20, attention = 0 }
+  figures.totals.device_allocated, figures.totals.device_reserved = 8 * 2 ^ 20, 16 * 2 ^ 20
+  local gpu = table.concat(lines(figures, plan, 1, "at the end"), "\n")
+  check(gpu == table.concat({ "memory at the end, at the peak of rank 1; MiB", "  weights                     1.0    25.0 %", "  scripts                     1.0    25.0 %",
+    "  explained                   2.0    50.0 %", "  the kernel counts           4.0   100.0 %  anonymous and shared, above 8.0 after start-up",
+    "on its GPU, at the peak of that; MiB; last column: the plan", "  weights                     6.0    75.0 %        3.0", "  logits                      2.0    25.0 %        0.0",
+    "  explained                   8.0   100.0 %        3.0", "  the allocator counts        8.0   100.0 %  of tensors; 16.0 with what it keeps" }, "\n"), gpu)
+end
+
 -- Which gradients are there at which moment.
 function sections.moments()
   local f = facts { tokens = 8192 }
@@ -133,6 +235,7 @@ function sections.blocks()
   end
   -- A CPU's threads hold gradients of keys and values of their own.
   local cpu, gpu = facts { tokens = tokens, device = "cpu" }, facts { tokens = tokens }
+  gpu.kernels = "none"
   near("key sums", moment(cpu, "top block").parts.attention - moment(gpu, "top block").parts.attention, tokens * 2 * 4 * 128 * 4)
   near("on disk", moment(facts { tokens = tokens, activation_offload = "disk" }, "top block").parts.checkpoints, tokens * 2048 * 4)
   -- Few tokens are one tile.

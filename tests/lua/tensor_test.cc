@@ -257,6 +257,46 @@ TEST_F(Tensors, ReadAndWriteNestedLists) {
 
 // 24 x 100 MB, each dropped at once. LuaJIT sees 24 small handles; the book of bytes makes it collect each GiB, so about 11 are resident
 // at the most. Without it all 2.4 GB would be.
+// Each as tolist gives it, numbers of any dtype and shape; nothing of nothing.
+TEST_F(Tensors, AreFetchedTogether) {
+  EXPECT_EQ(Check(R"lua(
+    local native = require "moonring.native.tensor"
+    assert(#native.fetch {} == 0)
+    local x = tensor({ { 1, 2 }, { 3, 4 } }, "fp64")
+    local all = native.fetch { x, x:sum(), tensor({ 7, 8 }, "int64"), tensor({}, "fp32"), weight() * 3 }
+    assert(#all == 5 and all[1][2][1] == 3 and all[2] == 10 and all[3][2] == 8 and #all[4] == 0 and all[5][1] == 3)
+    x:close()
+    assert(not pcall(native.fetch, { x }))
+  )lua"), "");
+}
+
+// What micro-batches leave is read once, at the end, in the order in which it was wanted, and outlives their scopes.
+TEST_F(Tensors, AreReadLater) {
+  EXPECT_EQ(Check(R"lua(
+    local native, readings, metrics = require "moonring.native.tensor", require "moonring.readings", moonring.metrics
+    local fetch, calls = native.fetch, 0
+    native.fetch = function(list) calls = calls + 1 return fetch(list) end
+    local later, seen, total = readings.new(), {}, {}
+    for i = 1, 3 do
+      scope(function()
+        later:want({ tensor({ i, 10 * i }, "fp64"), 100 * i, weight():sum() * i }, function(numbers) seen[i] = numbers end)
+        metrics.add_later(later, total, { pair = { tensor({ i }, "fp64"):sum(), 2 }, both = tensor({ i, 4 }, "fp32"), alone = tensor({ i }, "fp64"):sum(), plain = { i, 1 } })
+      end)
+    end
+    assert(#seen == 0 and next(total) == nil and calls == 0)
+    later:read()
+    assert(calls == 1, calls)
+    for i = 1, 3 do assert(table.concat(seen[i], " ") == ("%d %d %d %d"):format(i, 10 * i, 100 * i, 2 * i)) end
+    for name, wanted in pairs { pair = "6 6", both = "6 12", alone = "6 3", plain = "6 3" } do assert(table.concat(total[name], " ") == wanted, name) end
+    later:read() -- nothing is left
+    assert(seen[3] and total.pair[1] == 6)
+    assert(metrics.add({ x = { 1, 1 } }, { x = { tensor({ 2 }):sum(), 3 } }).x[2] == 4)
+    local ok, why = pcall(metrics.add, {}, { x = { 1 } })
+    assert(not ok and tostring(why):find("metric x: wanted { sum, count }", 1, true), why)
+    native.fetch = fetch
+  )lua"), "");
+}
+
 TEST_F(Tensors, ThatAreDroppedDoNotPileUp) {
   EXPECT_EQ(Check(R"lua(
     local before, peak = resident(), 0

@@ -116,6 +116,7 @@ do
   o.Runtime = moonring.runtime.new { mesh = o.Mesh, model = o.Model, attention = o.Attention, objective = moonring.objective.sft {} }
   o.ZClip = moonring.trainer.zclip()
   o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1, spike_clip = "zclip" }, { runtime = o.Runtime, states = o.States, optimizer = o.Optimizer, say = print })
+  o.Readings = require("moonring.readings").new()
   o.Pace = moonring.pace.new(o.Mesh, print)
   o.Pace:begin()
   o.Router = moonring.router.new { model = o.Model, coefficient = 0.01, size = 4 }
@@ -141,7 +142,7 @@ for module, class in pairs(modules) do
 end
 local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
-for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace", "Resumed", "Router", "Runtime", "Updates" } do live["moonring." .. name] = getmetatable(objects[name]) end
+for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace", "Readings", "Resumed", "Router", "Runtime", "Updates" } do live["moonring." .. name] = getmetatable(objects[name]) end
 
 -- Sections ----------------------------------------------------------------------------------------------------------------------------
 

@@ -106,6 +106,38 @@ TEST(GlobalNormTest, ThreadsMoveNoBit) {
   at::set_num_threads(threads);
 }
 
+// What the host does not read where it lies (on a device; here, what is no plain run of numbers) goes by LibTorch's lists. The sums
+// are those of the plain numbers, up to the order of fp64 additions.
+TEST(GlobalNormTest, OfListsAsOfPlainNumbers) {
+  std::vector<at::Tensor> numbers;
+  for (const int64_t rows : {1, 3, 64, 300}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) numbers.push_back(at::randn({rows, 129}, dtype));
+  }
+  const Parameters plain = WithGradients(numbers);
+  Parameters turned = WithGradients(numbers);
+  turned.push_back(std::make_shared<Parameter>("frozen", at::zeros({3}), false));
+  turned.insert(turned.begin() + 2, std::make_shared<Parameter>("none", at::zeros({3})));
+  for (const auto& parameter : turned) {
+    if (parameter->gradient().defined()) parameter->mutable_gradient() = parameter->gradient().t().contiguous().t();
+  }
+  turned[0]->mutable_gradient() = numbers[0];  // one of the plain ones among them
+  const double wanted = GlobalNorm(plain);
+  EXPECT_NEAR(GlobalNorm(turned), wanted, 1e-13 * wanted);
+  const std::vector<double> of_each = SumsOfSquares(plain), of_turned = SumsOfSquares(turned);
+  ASSERT_EQ(of_turned.size(), of_each.size() + 2);
+  EXPECT_EQ(of_turned[2], 0.0);
+  EXPECT_EQ(of_turned.back(), 0.0);
+  for (size_t i = 0; i < of_each.size(); ++i) {
+    SCOPED_TRACE(i);
+    const double exact = numbers[i].to(at::kDouble).square().sum().item<double>();
+    EXPECT_NEAR(of_each[i], exact, 1e-13 * exact);
+    EXPECT_NEAR(of_turned[i < 2 ? i : i + 1], exact, 1e-13 * exact);
+  }
+  turned[4]->mutable_gradient()[0][1] = std::nan("");
+  EXPECT_EQ(NonFiniteGradients(turned), std::vector<std::string>{turned[4]->name()});
+  EXPECT_TRUE(std::isnan(GlobalNorm(turned)));
+}
+
 TEST(ClipByNormTest, AsTorch) {
   Parameters parameters = WithGradients({at::full({9}, 2.0, at::kDouble), at::full({16}, 0.0, at::kDouble)});
   const double norm = GlobalNorm(parameters);

@@ -1,0 +1,18 @@
+--- What `moonring plan` foretells of one rank, as JSON in a file: { total, process (of total: what is no tensor), longest (tokens that fit in `memory` bytes) }.
+-- moonring plan_of.lua CONFIG.yaml device=cuda ranks=1 out=FILE [memory=80GiB; absent: what is free]
+local moonring = require "moonring"
+local config = moonring.config.command(arg, {
+  { "device", "string", "cpu", "what computes", choices = { "cpu", "cuda" } },
+  { "ranks", "int", 1, "how many" },
+  { "memory", "string", moonring.null, "of a rank" },
+  { "out", "string", moonring.null, "the file to write" },
+})
+moonring.config.require_keys(config, { "model_name_or_path", "out" })
+moonring.plan.settle(config)
+local checkpoint = moonring.model.open_config(config.model_name_or_path)
+local facts = moonring.memory_facts.run(config, checkpoint, { ranks = config.ranks, device = config.device, machine = config.ranks })
+local found = moonring.memory.predict(facts)
+local bytes = config.memory and moonring.machine.bytes(config.memory, "memory") or moonring.machine.memory_of_rank(config.device, config.ranks)
+moonring.system.write(config.out, moonring.system.json_encode {
+  total = found.total, process = found.parts.other, longest = bytes and moonring.memory.longest(facts, bytes, 1024) or moonring.null,
+} .. "\n")

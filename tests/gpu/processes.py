@@ -1,0 +1,87 @@
+"""Commands with a time limit: each leads a process group of its own, which is killed when the limit comes, and what it said goes to one log."""
+import os
+import signal
+import subprocess
+import tempfile
+import time
+
+
+class Overdue(Exception):
+    pass
+
+
+class Failed(Exception):
+    pass
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"
+
+
+class Log:
+    """What all commands said, one after another."""
+
+    MOST = 200_000  # characters of one command, its end
+
+    def __init__(self, path):
+        self.path = path
+
+    def add(self, command, text, how):
+        with open(self.path, "a", encoding="utf-8") as f:
+            f.write(f"$ {' '.join(command)}\n{text[-self.MOST:]}\n[{how}]\n\n")
+
+
+class Process:
+    def __init__(self, command, environment, log, folder=None):
+        self.command, self.log, self.began = command, log, time.monotonic()
+        self.output = tempfile.TemporaryFile()
+        self.text, self.seconds = None, None
+        try:
+            self.process = subprocess.Popen(command, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
+                                            start_new_session=True)
+        except OSError as why:
+            raise Failed(f"{command[0]} cannot be started: {why}") from why
+
+    def said(self):
+        self.output.seek(0)
+        return self.output.read().decode(errors="replace")
+
+    def running(self):
+        return self.process.poll() is None
+
+    def kill(self):
+        """With all that it started. A process that not even SIGKILL ends at once, stuck in a driver, is left behind."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(timeout=5)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            pass
+
+    def end(self, how=None):
+        """After its end: notes what it said, once."""
+        if self.text is None:
+            self.seconds = time.monotonic() - self.began
+            self.text = self.said()
+            self.log.add(self.command, self.text, how or f"exit {self.process.returncode}, {self.seconds:.1f} s")
+            self.kill()  # what it may have left behind
+
+    def check(self):
+        if self.process.returncode != 0:
+            raise Failed(f"exit {self.process.returncode} of {os.path.basename(self.command[0])}: {last_line(self.text)}")
+        return self.text
+
+
+def wait_for(processes, deadline, until=lambda: False):
+    """Waits for the end of all, or until `until` holds. At the deadline all are killed."""
+    while any(process.running() for process in processes) and not until():
+        if time.monotonic() > deadline:
+            late = [process for process in processes if process.running()]
+            for process in processes:
+                process.kill()
+                process.end("cut off")
+            raise Overdue(f"cut off after {time.monotonic() - late[0].began:.0f} s: {os.path.basename(late[0].command[0])} {' '.join(late[0].command[1:4])}")
+        time.sleep(0.01)
+    for process in processes:
+        if not process.running():
+            process.end()

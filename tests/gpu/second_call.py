@@ -1,0 +1,207 @@
+"""The second call: how fast, and how much memory. Each check is a function that gives its rows as they come; CHECKS at the end is their order, with the seconds that each may take.
+
+A speed is beside a ceiling that was measured in the same call, the bf16 matrix product, or beside Transformers on the same card. The dry run judges no speed.
+"""
+import json
+import math
+import os
+import shutil
+import statistics
+import sys
+
+import first_call
+import inputs
+import profiles
+from processes import Failed
+from table import FAIL, PASS, Row, at_most, is_number, skipped
+from workshop import Skip, read_json
+
+# Relative; bf16: twice (out) and three times (gradients) what LibTorch's own bf16 kernel on the CPU has, 2.0e-3 and 4.6e-3.
+OUT_BOUND, GRADIENT_BOUND = 4e-3, 1.4e-2
+PEER_LOSS_BOUND = first_call.BF16_LOSS_BOUND
+
+
+def ceiling(shop):
+    yield next(first_call.ceilings(shop))
+
+
+def attention(shop):
+    """Forward and backward of one document's attention in bf16. The last rows are held against fp64."""
+    for tokens in shop.sizes.attention_tokens:
+        shape = shop.sizes.attention
+        found = shop.measure("attention", f"device={shop.device}", "dtype=bf16", f"tokens={tokens}", *(f"{key}={value}" for key, value in shape.items()))
+        errors = {"forward": (("out", OUT_BOUND),), "backward": (("dq", GRADIENT_BOUND), ("dk", GRADIENT_BOUND), ("dv", GRADIENT_BOUND))}
+        for way, factor in (("forward", 1.0), ("backward", 2.5)):
+            seconds = found[way + "_seconds"]
+            rate = factor * found["flops"] / seconds if seconds > 0 else math.nan
+            worst = max(found[name] / bound if is_number(found[name]) else math.inf for name, bound in errors[way])
+            row = at_most(f"attention {way}", worst, 1.0, show="{:.2f}", tokens=tokens, ceiling=rate / shop.ceiling if shop.ceiling else None,
+                          remark=f"error over bound; {1e3 * seconds:.4g} ms, {rate / 1e12:.4g} TFLOP/s, {shape['heads']}/{shape['kv_heads']} x {shape['head_dim']}")
+            if not is_number(rate):
+                row.verdict = FAIL
+            yield row
+
+
+# Beside Transformers ---------------------------------------------------------------------------------------------------------------------
+
+
+def flops_per_token(shape, tokens):
+    """Of a forward and a backward: 6 a parameter (the tied embedding as the head), and causal attention's 6 T H D a layer. What recomputation adds is no use."""
+    return 6 * inputs.parameters_of(shape) + 6 * shape["layers"] * shape["hidden"] * tokens
+
+
+def gib(count):
+    return f"{count / 2**30:.2f} GiB" if count else "no GPU's peak"
+
+
+def steps_of_peer(shop, shape, examples):
+    """What peer_steps.py measured, and the end's words. Skip where there is no Transformers."""
+    path, versions = shop.peer_path()
+    process = shop.start([sys.executable, os.path.join(shop.pack, "peer_steps.py"), shop.model(shape), examples, shop.device], threads=shop.cores, PYTHONPATH=path)
+    shop.wait([process])
+    steps = [json.loads(line[5:]) for line in process.text.splitlines() if line.startswith("STEP ")]
+    return steps, process, versions
+
+
+def llama(shop):
+    """Full fine-tuning in bf16 over fp32 weights, one document a step, both programs on the same ids."""
+    shape = shop.sizes.llama
+    shop.model(shape)
+    for tokens in shop.sizes.llama_tokens:
+        data = shop.documents([tokens + 64] * (shop.sizes.llama_steps + 1))
+        keys = {"bf16": True, "per_device_train_batch_size": 1, "max_steps": shop.sizes.llama_steps + 1, "disable_shuffling": True, "learning_rate": 1e-5, "count": "targets",
+                "preprocessing_num_workers": 1}
+        run = shop.train("device", shape, data, tokens, keys, threads=shop.cores)
+        shop.finish(run)
+        lines = run.lines()
+        rate = statistics.median(line["tokens_per_second"] for line in lines[1:])
+        share = rate * flops_per_token(shape, tokens) / shop.ceiling if shop.ceiling else None
+        complete = len(lines) == shop.sizes.llama_steps + 1 and all(is_number(line["loss"]) for line in lines)
+        yield Row(f"Llama width, {shape['layers']} layers", PASS if complete else FAIL, tokens=tokens, got=f"{rate:.0f} tokens/s", ceiling=share, peak=run.peak_beside_plan(),
+                  remark=f"bf16, the ceiling's share is MFU; peak {gib(run.device_peak())}")
+        yield beside_peer(shop, shape, tokens, run, rate)
+        shop.forget(run.out, data)
+
+
+def beside_peer(shop, shape, tokens, run, rate):
+    check = f"beside Transformers, {shape['layers']} layers"
+    examples = shop.fresh("examples.jsonl")
+    shop.run(shop.moonring("cpu", 1, "preprocess", run.config[0], f"out={examples}"), threads=shop.cores)
+    try:
+        steps, process, versions = steps_of_peer(shop, shape, examples)
+    except Skip as why:
+        return skipped(check, str(why), tokens=tokens)
+    if process.process.returncode != 0 and "out of memory" in process.text.lower():
+        return Row(check, PASS, tokens=tokens, got=f"{rate:.0f} tokens/s", wanted="out of memory there", remark=versions)
+    process.check()
+    theirs = statistics.median(tokens / step["seconds"] for step in steps[1:])
+    apart = abs(run.lines()[0]["loss"] - steps[0]["loss"]) / abs(steps[0]["loss"])
+    good = apart <= PEER_LOSS_BOUND and (shop.dry or rate >= theirs)
+    remark = f"first losses {apart:.1e} apart, wanted <= {PEER_LOSS_BOUND:g}; peak {gib(run.device_peak())} beside {gib(steps[-1]['peak_bytes'])}; torch, Transformers {versions}"
+    return Row(check, PASS if good else FAIL, tokens=tokens, got=f"{rate:.0f} tokens/s", wanted=f">= {theirs:.0f}", remark=("dry run: speed is not judged; " if shop.dry else "") + remark)
+
+
+# The longest document --------------------------------------------------------------------------------------------------------------------
+
+
+def planned(shop, config, *words):
+    """What `moonring plan` foretells."""
+    found = shop.fresh("plan.json")
+    shop.run(shop.moonring(shop.device, 1, os.path.join(shop.pack, "plan_of.lua"), config, f"device={shop.device}", f"out={found}", *words))
+    return read_json(found)
+
+
+def one_long_step(shop, shape, tokens):
+    """A short step, which makes the optimizer's states, and one of a document of so many tokens; None where the memory did not suffice."""
+    data = shop.documents([256, tokens + 64])
+    keys = {"bf16": True, "per_device_train_batch_size": 1, "max_steps": 2, "disable_shuffling": True, "memory_check": "warn"}
+    run = shop.train("device", shape, data, tokens, keys, threads=shop.cores)
+    shop.wait([run.process])
+    if run.process.process.returncode != 0 and "out of memory" in run.process.text.lower():
+        return None
+    shop.finish(run)
+    if len(run.losses()) != 2:
+        raise Failed(f"{len(run.losses())} of 2 steps at {tokens} tokens")
+    return run
+
+
+def longest(shop):
+    """The longest document that `plan` says fits, then longer ones as long as there is time, or shorter ones where it does not fit."""
+    shape = shop.sizes.deep
+    check = f"longest T, {shape['layers']} layers"
+    config, _ = shop.config("plan", shape, shop.documents([64]), 1024, {"bf16": True, "per_device_train_batch_size": 1})
+    plan = planned(shop, config, *([f"memory={shop.sizes.deep_memory}"] if shop.sizes.deep_memory else []))
+    foretold = int(plan["longest"])
+    if shop.dry:  # the CPU would take hours
+        foretold = min(foretold, 1024)
+    run = one_long_step(shop, shape, foretold)
+    if run is None:
+        fits = next((share for share in (0.9, 0.8, 0.6) if one_long_step(shop, shape, int(share * foretold)) is not None), None)
+        yield Row(check, FAIL, tokens=foretold, got=f"{fits:g} of it" if fits else "less than 0.6 of it", wanted=f">= {foretold:,}", remark="out of memory at what plan says fits")
+        return
+    ratio, longest_run, took = run.peak_beside_plan(), foretold, run.process.seconds
+    beyond = ""
+    while not shop.dry and shop.left() > 2 * took:
+        more = one_long_step(shop, shape, int(1.1 * longest_run))
+        if more is None:
+            beyond = f"; {int(1.1 * longest_run):,} does not fit"
+            break
+        longest_run, took = int(1.1 * longest_run), more.process.seconds
+    within = shop.dry or (is_number(ratio) and 0.9 <= ratio <= 1.1)
+    yield Row(check, PASS if within else FAIL, tokens=foretold, got=f"{longest_run:,}", wanted=f">= {foretold:,}", peak=ratio,
+              remark=f"bf16, recompute: block; peak / plan of {foretold:,} tokens, wanted within 0.9 to 1.1{beyond}; peak {gib(run.device_peak())}")
+
+
+# A profile -------------------------------------------------------------------------------------------------------------------------------
+
+
+def with_nsys(shop, tool, command):
+    report = shop.fresh("step")
+    shop.run([tool, "profile", "--trace", "cuda", "--output", report, "--force-overwrite", "true", *command], threads=shop.cores)
+    return profiles.from_nsys(shop.run([tool, "stats", "--report", "cuda_gpu_kern_sum", "--format", "csv", report + ".nsys-rep"]))
+
+
+def with_ncu(shop, tool, command):
+    return profiles.from_ncu(shop.run([tool, "--metrics", "gpu__time_duration.sum", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base",
+                                       "--target-processes", "all", "--launch-count", "20000", *command], threads=shop.cores))
+
+
+def profile(shop):
+    """What the kernels of one step take: by nsys, else by ncu, which runs them one at a time."""
+    check, tokens = "profile of a step", shop.sizes.profile_tokens
+    if shop.dry:
+        yield skipped(check, "dry run: there are no kernels to time", tokens=tokens)
+        return
+    shape = shop.sizes.llama | {"layers": 2}
+    config, out = shop.config("device", shape, shop.documents([tokens + 64]), tokens, {"bf16": True, "per_device_train_batch_size": 1, "max_steps": 1})
+    command, whys = shop.moonring(shop.device, 1, "train", config, "overwrite_output_dir=true"), []
+    for name, by in (("nsys", with_nsys), ("ncu", with_ncu)):
+        tool = shutil.which(name) or next((path for path in (f"/usr/local/cuda/bin/{name}",) if os.path.exists(path)), None)
+        if tool is None:
+            whys.append(f"there is no {name}")
+            continue
+        try:
+            kernels = by(shop, tool, command)
+        except Failed as why:
+            whys.append(f"{name}: {why}")
+            continue
+        if not kernels:
+            whys.append(f"{name} told of no kernel")
+            continue
+        with open(os.path.join(shop.out, f"profile-{shop.call}.txt"), "w", encoding="utf-8") as f:
+            f.write(f"{name}, 2 layers of Llama's width, {tokens} tokens, bf16, loading and one step\n" + profiles.listing(kernels))
+        shares = ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in profiles.shares(kernels).items())
+        yield Row(check, PASS, tokens=tokens, got=f"{1e3 * sum(seconds for _, seconds, _ in kernels):.1f} ms of kernels", remark=f"{shares}; by {name}, profile-{shop.call}.txt")
+        return
+    yield skipped(check, "; ".join(whys), tokens=tokens)
+
+
+# (name, the most seconds, the check)
+CHECKS = (
+    ("GPU", 30, first_call.machine),
+    ("ceilings", 45, ceiling),
+    ("attention speed", 90, attention),
+    ("Llama width", 280, llama),
+    ("longest T", 200, longest),
+    ("profile", 120, profile),
+)

@@ -1,0 +1,80 @@
+"""The table of a call: a row a check, written to its files after each one, so that a call that is cut off leaves what it has.
+
+    check | T | got | wanted | % of ceiling | peak / plan | verdict | s | remark
+"""
+import dataclasses
+import json
+import math
+import os
+import time
+
+PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
+HEADERS = ("check", "T", "got", "wanted", "% of ceiling", "peak / plan", "verdict", "s", "remark")
+
+
+@dataclasses.dataclass
+class Row:
+    check: str
+    verdict: str
+    tokens: int = None
+    got: str = ""
+    wanted: str = ""
+    ceiling: float = None  # of the ceiling, 0 to 1
+    peak: float = None  # bytes at the most, over those that were foretold
+    remark: str = ""
+    seconds: float = None  # since the row before
+
+    def cells(self):
+        tokens = "" if self.tokens is None else f"{self.tokens:,}"
+        ceiling = "" if self.ceiling is None else f"{100 * self.ceiling:.1f}"
+        peak = "" if self.peak is None else f"{self.peak:.3f}"
+        return [self.check, tokens, self.got, self.wanted, ceiling, peak, self.verdict, f"{self.seconds:.1f}", self.remark]
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def at_most(check, got, bound, remark="", show="{:.2e}", **more):
+    """A row that passes where a number is at most its bound. NaN passes nothing."""
+    good = is_number(got) and is_number(bound) and got <= bound
+    shown = show.format(got) if is_number(got) else str(got)
+    return Row(check, PASS if good else FAIL, got=shown, wanted="<= " + show.format(bound) if is_number(bound) else f"a bound that is a number, not {bound}", remark=remark, **more)
+
+
+def skipped(check, why, **more):
+    return Row(check, SKIP, remark=why, **more)
+
+
+class Table:
+    def __init__(self, folder, name, title):
+        self.rows, self.title = [], title
+        self.text_path, self.json_path = os.path.join(folder, name + ".md"), os.path.join(folder, name + ".json")
+        self.since = time.monotonic()
+        self.write()
+
+    def add(self, row):
+        now = time.monotonic()
+        row.seconds, self.since = now - self.since, now
+        row.remark = " ".join(row.remark.split())[:300]
+        self.rows.append(row)
+        self.write()
+        print(f"{row.verdict}  {row.check}  {row.got}{'  wanted ' + row.wanted if row.wanted else ''}{'  ' + row.remark if row.remark else ''}", flush=True)
+
+    def count(self, verdict):
+        return sum(row.verdict == verdict for row in self.rows)
+
+    def text(self):
+        lines = [list(HEADERS)] + [[cell.replace("|", "/") for cell in row.cells()] for row in self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(HEADERS))]
+        shown = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines]
+        shown.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+        counts = f"{self.count(PASS)} passed, {self.count(FAIL)} failed, {self.count(SKIP)} skipped"
+        return "\n".join([self.title, "", *shown, "", counts, ""])
+
+    def write(self):
+        whole = {"title": self.title, "rows": [dataclasses.asdict(row) for row in self.rows]}
+        for path, text in ((self.text_path, self.text()), (self.json_path, json.dumps(whole, indent=1) + "\n")):
+            with open(path + ".new", "w", encoding="utf-8") as f:
+                f.write(text)
+            os.replace(path + ".new", path)

@@ -1,0 +1,263 @@
+"""What checks work with: the packed programs, the device, models and data made as they are wanted, and runs of moonring with what they left."""
+import dataclasses
+import functools
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import time
+import zipfile
+
+import inputs
+import processes
+
+# Ranks that share the first GPU exchange over Gloo, through the host's memory: NCCL refuses two ranks on one GPU.
+ONE_CARD = {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0], "MOONRING_EXCHANGE": "host"}
+
+
+class Skip(Exception):
+    pass
+
+
+def has_libtorch(folder):
+    return os.path.exists(os.path.join(folder, "libtorch_cpu.so"))
+
+
+def library_path(own):
+    """LD_LIBRARY_PATH for the packed programs: LibTorch as it names it already, else as this Python's torch holds it; then what is packed. None where there is no LibTorch."""
+    given = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    found = [folder for folder in given if has_libtorch(folder)][:1]
+    if not found:
+        spec = importlib.util.find_spec("torch")
+        for place in spec.submodule_search_locations if spec and spec.submodule_search_locations else []:
+            if has_libtorch(os.path.join(place, "lib")):
+                found = [os.path.join(place, "lib")]
+    if not found:
+        return None
+    wheels = os.path.join(os.path.dirname(os.path.dirname(found[0])), "nvidia")  # torch's CUDA libraries
+    beside = [os.path.join(wheels, name, "lib") for name in sorted(os.listdir(wheels))] if os.path.isdir(wheels) else []
+    return ":".join(found + [folder for folder in beside if os.path.isdir(folder)] + given + [own])
+
+
+@dataclasses.dataclass
+class Sizes:
+    matmul: int  # of the square bf16 one; fp32 takes half
+    copy_bytes: int
+    gradients: dict  # the shape whose gradients are compared
+    gradient_tokens: int
+    training_tokens: int
+    training_steps: int
+    kinds: dict  # the shape for DPO, LoRA and their kin
+    mixture: dict
+    kind_tokens: int
+    kind_steps: int
+    resume_steps: int
+    attention: dict  # heads, kv_heads, head_dim
+    attention_tokens: tuple
+    llama: dict
+    llama_tokens: tuple
+    llama_steps: int
+    deep: dict  # of which the longest T is sought
+    deep_memory: str  # where no GPU says it
+    profile_tokens: int
+
+
+REAL = Sizes(matmul=8192, copy_bytes=2**30, gradients=inputs.SMOLLM2, gradient_tokens=256, training_tokens=128, training_steps=20, kinds=inputs.SMALL, mixture=inputs.MIXTURE,
+             kind_tokens=192, kind_steps=6, resume_steps=60, attention={"heads": 32, "kv_heads": 8, "head_dim": 128}, attention_tokens=(8192, 32768, 131072),
+             llama=inputs.LLAMA_8, llama_tokens=(8192, 32768), llama_steps=5, deep=inputs.LLAMA_4, deep_memory=None, profile_tokens=8192)
+DRY = Sizes(matmul=128, copy_bytes=2**16, gradients=inputs.TINY, gradient_tokens=96, training_tokens=48, training_steps=20, kinds=inputs.TINY, mixture=inputs.TINY | {"experts": 4},
+            kind_tokens=48, kind_steps=3, resume_steps=60, attention={"heads": 4, "kv_heads": 2, "head_dim": 16}, attention_tokens=(64, 128, 256),
+            llama=inputs.TINY, llama_tokens=(64, 256), llama_steps=3, deep=inputs.TINY, deep_memory="400MiB", profile_tokens=128)
+
+
+class Run:
+    """A training run that has been started, and after its end what it left."""
+
+    def __init__(self, process, out, config):
+        self.process, self.out, self.config = process, out, config
+
+    def lines(self):
+        """The log's lines of steps; the last one may be half written while it runs."""
+        lines = []
+        try:
+            with open(os.path.join(self.out, "trainer_log.jsonl"), encoding="utf-8") as f:
+                for text in f:
+                    try:
+                        lines.append(json.loads(text))
+                    except ValueError:
+                        break
+        except OSError:
+            pass
+        return [line for line in lines if "loss" in line]
+
+    def losses(self):
+        return {line["current_steps"]: line["loss"] for line in self.lines()}
+
+    def memory(self):
+        with open(os.path.join(self.out, "memory_report.json"), encoding="utf-8") as f:
+            return json.load(f)
+
+    def device_peak(self):
+        """Bytes that tensors took of the GPU at the most, of the rank with the most; None without a GPU."""
+        return max((rank["totals"].get("device_allocated", 0) for rank in self.memory()["ranks"]), default=0) or None
+
+    def peak_beside_plan(self):
+        """The GPU's peak over what was foretold of tensors; None without a GPU."""
+        plan, peak = self.memory()["plan"], self.device_peak()
+        return peak / plan["total"] if plan and peak else None
+
+
+class Workshop:
+    def __init__(self, pack, work, out, dry, call, end):
+        self.pack, self.work, self.out, self.dry, self.call, self.end = pack, work, out, dry, call, end
+        self.sizes = DRY if dry else REAL
+        self.device = "cpu" if dry else "cuda"
+        self.log = processes.Log(os.path.join(out, f"log-{call}.txt"))
+        self.deadline = end  # of the check that is running
+        self.cores = len(os.sched_getaffinity(0))
+        self.ceiling = None  # flop/s of bf16 products
+        self.libraries = library_path(os.path.join(pack, "dist", "lib"))
+        self.names = 0
+        self.started = []
+
+    @functools.cached_property
+    def gpus(self):
+        """How many LibTorch sees; the dry run has none."""
+        return 0 if self.dry else self.measure("devices")["cuda"]
+
+    def left(self):
+        return self.deadline - time.monotonic()
+
+    def path(self, name):
+        return os.path.join(self.work, name)
+
+    def fresh(self, name):
+        self.names += 1
+        return self.path(f"{self.names:03d}-{name}")
+
+    def environment(self, threads=None, **more):
+        environment = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MOONRING_TOKEN")}
+        threads = str(threads or max(1, self.cores // 4))
+        return environment | {"LD_LIBRARY_PATH": self.libraries, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "HF_HUB_OFFLINE": "1",
+                              "TOKENIZERS_PARALLELISM": "false"} | more
+
+    def start(self, command, threads=None, **environment):
+        process = processes.Process(command, self.environment(threads, **environment), self.log)
+        self.started.append(process)
+        return process
+
+    def stop_all(self):
+        """Whatever still runs."""
+        for process in self.started:
+            if process.running():
+                process.kill()
+                process.end("stopped")
+        self.started = []
+
+    def wait(self, started, until=lambda: False):
+        processes.wait_for(started, self.deadline, until)
+
+    def run(self, command, **more):
+        process = self.start(command, **more)
+        self.wait([process])
+        return process.check()
+
+    def measure(self, *words):
+        """One JSON object of the packed program `measure`, which has all cores."""
+        text = self.run([os.path.join(self.pack, "bin", "measure"), *map(str, words)], threads=self.cores)
+        return json.loads(processes.last_line(text))
+
+    def test_program(self, name, device, chosen="*", **environment):
+        """The tests of a GoogleTest program, as its JSON has them."""
+        results = self.fresh(name + ".json")
+        process = self.start([os.path.join(self.pack, "bin", name), f"--gtest_filter={chosen}", f"--gtest_output=json:{results}"], ACCEPT_DEVICE=device, **environment)
+        self.wait([process])
+        if not os.path.exists(results):
+            raise processes.Failed(f"exit {process.process.returncode} of {name}: {processes.last_line(process.text)}")
+        with open(results, encoding="utf-8") as f:
+            return [test for suite in json.load(f)["testsuites"] for test in suite["testsuite"]]
+
+    def model(self, shape):
+        """A model's folder; the same for the same shape."""
+        folder = self.path("model-" + "-".join(f"{key}{value}" for key, value in sorted(shape.items())))
+        if not os.path.exists(folder):
+            inputs.write_model(folder + ".new", shape)
+            os.rename(folder + ".new", folder)
+        return folder
+
+    def documents(self, lengths):
+        folder = self.fresh("data")
+        inputs.write_documents(folder, lengths)
+        return folder
+
+    def moonring(self, device, ranks, *words):
+        return [os.path.join(self.pack, "dist", "moonring"), "-n", str(ranks), "--device", device, *words]
+
+    def config(self, side, shape, data, tokens, keys):
+        """A configuration and the folder of its run. `side` is in the folder's name: device, reference or what else tells two runs apart."""
+        folder = self.fresh(side)
+        os.makedirs(folder)
+        out, path = os.path.join(folder, "out"), os.path.join(folder, "config.yaml")
+        whole = {"model_name_or_path": self.model(shape), "stage": "sft", "do_train": True, "finetuning_type": "full", "dataset": "copy", "dataset_dir": data, "template": "chatml",
+                 "cutoff_len": tokens, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 1, "learning_rate": 1e-4, "lr_scheduler_type": "constant",
+                 "logging_steps": 1, "save_strategy": "no", "report_to": "none", "memory_report": True, "output_dir": out} | keys
+        with open(path, "w", encoding="utf-8") as f:
+            f.writelines(f"{key}: {json.dumps(value)}\n" for key, value in whole.items())
+        return path, out
+
+    def train(self, side, shape, data, tokens, keys, device=None, ranks=1, config=None, threads=None, words=(), before=(), **environment):
+        """Starts a run. `before`: words before the command; `words`: keys after the configuration."""
+        path, out = config or self.config(side, shape, data, tokens, keys)
+        command = [*before, *self.moonring(device or self.device, ranks, "train", path, *words)]
+        return Run(self.start(command, threads, **environment), out, (path, out))
+
+    def finish(self, *runs):
+        self.wait([run.process for run in runs])
+        for run in runs:
+            run.process.check()
+            self.forget_models(run)
+
+    def forget_models(self, run):
+        """Weights that a run left are no longer wanted: the disk may be small."""
+        name = os.path.join(run.out, "model.safetensors")
+        if os.path.exists(name):
+            os.remove(name)
+
+    def peer_path(self):
+        """PYTHONPATH for a Python with torch and Transformers: this one's own, else with the packed wheels unpacked. Skip where neither is there."""
+        def asks(path):
+            process = self.start([sys.executable, "-c", "import torch, transformers; print(torch.__version__, transformers.__version__)"], PYTHONPATH=path)
+            self.wait([process])
+            return process.process.returncode == 0, processes.last_line(process.text)
+        own = os.environ.get("PYTHONPATH", "")
+        good, said = asks(own)
+        wheels = os.path.join(self.pack, "wheels")
+        if not good and os.path.isdir(wheels):
+            own = os.pathsep.join(filter(None, [self.path("peer"), own]))
+            for name in os.listdir(wheels):
+                with zipfile.ZipFile(os.path.join(wheels, name)) as wheel:
+                    wheel.extractall(self.path("peer"))
+            good, said = asks(own)
+        if not good:
+            raise Skip(f"{sys.executable} has no torch with Transformers: {said}")
+        return own, said
+
+    def forget(self, *paths):
+        for path in paths:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def probe(self, side, shape, tokens, keys=(), device=None, ranks=1, threads=None, **environment):
+        """Starts `moonring probe`; (process, its JSON's path, its gradients' path)."""
+        folder = self.fresh(side)
+        os.makedirs(folder)
+        given, found, gradients = (os.path.join(folder, name) for name in ("in.json", "out.json", "gradients.safetensors"))
+        inputs.write_probe(given, tokens, shape["vocabulary"])
+        process = self.start(self.moonring(device or self.device, ranks, "probe", f"model_name_or_path={self.model(shape)}", f"input={given}", f"out={found}",
+                                           f"grads={gradients}", *keys), threads, **environment)
+        return process, found, gradients
+
+
+def read_json(path):
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)

@@ -1,0 +1,122 @@
+#include "tests/testing/pretend_device/counts.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <numeric>
+
+#include "nlohmann/json.hpp"
+
+namespace moonring::pretend {
+namespace {
+
+struct Shared {
+  std::mutex mutex;
+  Counts counts;
+};
+
+nlohmann::json AsJson(const Copies& copies) {
+  return {{"count", copies.count},
+          {"bytes", copies.bytes},
+          {"blocking", copies.blocking},
+          {"largest_blocking", copies.largest_blocking}};
+}
+
+}  // namespace
+
+void Report() {
+  const char* const file = std::getenv("PRETEND_DEVICE_REPORT");
+  if (file == nullptr) return;
+  const char* const rank = std::getenv("RANK");
+  const Counts counts = CountsNow();
+  std::ofstream(std::string(file) + "." + (rank == nullptr ? "0" : rank))
+      << nlohmann::json({{"kernels", counts.kernels},
+                         {"synchronizations", counts.synchronizations},
+                         {"to_device", AsJson(counts.to_device)},
+                         {"to_host", AsJson(counts.to_host)},
+                         {"held_bytes", counts.held_bytes},
+                         {"peak_bytes", counts.peak_bytes},
+                         {"allocations", counts.allocations}})
+             .dump(1)
+      << "\n";
+}
+
+namespace {
+
+// Never destroyed: tensors are freed to the process's last moment.
+Shared& All() {
+  static auto* const shared = new Shared;
+  return *shared;
+}
+
+int64_t Sum(const std::map<std::string, int64_t>& of) {
+  return std::accumulate(of.begin(), of.end(), int64_t{0},
+                         [](int64_t sum, const auto& each) { return sum + each.second; });
+}
+
+void Count(Copies& copies, int64_t bytes, bool blocking) {
+  ++copies.count;
+  copies.bytes += bytes;
+  if (!blocking) return;
+  ++copies.blocking;
+  copies.largest_blocking = std::max(copies.largest_blocking, bytes);
+}
+
+}  // namespace
+
+int64_t Counts::Kernels() const { return Sum(kernels); }
+int64_t Counts::Synchronizations() const { return Sum(synchronizations); }
+
+Counts CountsNow() {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  return All().counts;
+}
+
+void ResetCounts() {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  const int64_t held = All().counts.held_bytes;
+  All().counts = {};
+  All().counts.held_bytes = All().counts.peak_bytes = held;
+}
+
+void CountKernel(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  ++All().counts.kernels[name];
+}
+
+void CountSynchronization(const std::string& cause) {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  ++All().counts.synchronizations[cause];
+}
+
+void CountToDevice(int64_t bytes, bool blocking) {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  Count(All().counts.to_device, bytes, blocking);
+}
+
+void CountToHost(int64_t bytes, bool blocking) {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  Count(All().counts.to_host, bytes, blocking);
+}
+
+void CountBytes(int64_t change) {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  Counts& counts = All().counts;
+  counts.held_bytes += change;
+  counts.peak_bytes = std::max(counts.peak_bytes, counts.held_bytes);
+  if (change > 0) ++counts.allocations;
+}
+
+}  // namespace moonring::pretend
+
+// In place of the C library's, in a program that links this: the host ends by it, past atexit's
+// handlers and destructors.
+extern "C" void _Exit(int code) {
+  moonring::pretend::Report();
+  syscall(SYS_exit_group, code);
+  __builtin_unreachable();
+}

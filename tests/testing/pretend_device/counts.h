@@ -1,0 +1,49 @@
+#ifndef MOONRING_TESTS_TESTING_PRETEND_DEVICE_COUNTS_H_
+#define MOONRING_TESTS_TESTING_PRETEND_DEVICE_COUNTS_H_
+
+// What a program asked of the pretend device (device.h).
+//
+// With PRETEND_DEVICE_REPORT=FILE in the environment a process that ends by _Exit, as the host does,
+// writes its counts, as JSON, into FILE.RANK (RANK: the variable, else 0).
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace moonring::pretend {
+
+// In one direction between host and device.
+struct Copies {
+  int64_t count = 0, bytes = 0;
+  // Those that the host waits for: no pinned memory, no non_blocking, or a conversion on the way.
+  int64_t blocking = 0, largest_blocking = 0;
+};
+
+struct Counts {
+  std::map<std::string, int64_t> kernels;           // by operator
+  std::map<std::string, int64_t> synchronizations;  // by what made the host wait
+  Copies to_device, to_host;
+  int64_t held_bytes = 0, peak_bytes = 0;  // of tensors and of kernels' workspace
+  int64_t allocations = 0;
+
+  int64_t Kernels() const;
+  int64_t Synchronizations() const;
+};
+
+// Since the start, or since the last ResetCounts(). Of all threads.
+Counts CountsNow();
+// The peak begins at what is held.
+void ResetCounts();
+
+void Report();
+
+// For the device itself.
+void CountKernel(const std::string& name);
+void CountSynchronization(const std::string& cause);
+void CountToDevice(int64_t bytes, bool blocking);
+void CountToHost(int64_t bytes, bool blocking);
+void CountBytes(int64_t change);
+
+}  // namespace moonring::pretend
+
+#endif  // MOONRING_TESTS_TESTING_PRETEND_DEVICE_COUNTS_H_

@@ -1,0 +1,189 @@
+#include "tests/testing/pretend_device/device.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace moonring::pretend {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const c10::Device kDevice(c10::kCUDA, 0);
+
+c10::impl::VirtualGuardImpl Guard() { return c10::impl::VirtualGuardImpl(c10::kCUDA); }
+at::Tensor OnHost(const at::Tensor& tensor) { return tensor.to(at::kCPU); }
+
+TEST(PretendDevice, IsAGpuToLibTorch) {
+  const at::Tensor x = at::zeros({2, 3}, kDevice);
+  EXPECT_TRUE(x.is_cuda());
+  EXPECT_EQ(x.device(), kDevice);
+  EXPECT_TRUE(at::hasCUDA());
+  EXPECT_EQ(at::zeros({1}, c10::Device(c10::kCUDA)).device(), kDevice);
+}
+
+// A forward and a backward of what models are made of, against the CPU's, in fp64. (The CPU has
+// operators of its own for some of it, so that the last bits may differ.)
+TEST(PretendDevice, ComputesForwardAndBackward) {
+  const at::Tensor x = at::randn({5, 8}, at::kDouble), w = at::randn({7, 8}, at::kDouble), bias = at::randn({7}, at::kDouble);
+  const auto gradients = [&](c10::Device device) {
+    const auto leaf = [&](const at::Tensor& t) { return t.to(device).detach().set_requires_grad(true); };
+    const at::Tensor a = leaf(x), b = leaf(w), c = leaf(bias);
+    const at::Tensor hidden = at::silu(at::linear(a, b, c)).mul(2).slice(0, 1).transpose(0, 1).contiguous();
+    const at::Tensor loss = at::log_softmax(hidden.view({2, -1}), 1).square().sum() + at::cat({a, a}).index_select(0, at::arange(3, device)).sum();
+    std::vector<at::Tensor> results = torch::autograd::grad({loss}, {a, b, c});
+    results.push_back(loss.detach());
+    for (at::Tensor& result : results) result = OnHost(result);
+    return results;
+  };
+  const std::vector<at::Tensor> want = gradients(at::kCPU), got = gradients(kDevice);
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_LE((got[i] - want[i]).norm().item<double>(), 1e-13 * want[i].norm().item<double>()) << i;
+}
+
+TEST(PretendDevice, ManyTensorsAreOneKernel) {
+  std::vector<at::Tensor> tensors = {at::ones({3}, kDevice), at::ones({2, 2}, kDevice)};
+  ResetCounts();
+  at::_foreach_mul_(tensors, 3.0);
+  EXPECT_EQ(CountsNow().Kernels(), 1);
+  EXPECT_EQ(OnHost(tensors[1]).sum().item<double>(), 12);
+}
+
+TEST(PretendDevice, OutputsGrow) {
+  at::Tensor out = at::empty({0}, kDevice);
+  at::add_out(out, at::ones({4}, kDevice), at::ones({4}, kDevice));
+  EXPECT_EQ(out.sizes(), at::IntArrayRef({4}));
+  EXPECT_EQ(OnHost(out).sum().item<double>(), 8);
+}
+
+TEST(PretendDevice, NewMemoryIsNaN) { EXPECT_TRUE(OnHost(at::empty({4}, kDevice)).isnan().all().item<bool>()); }
+
+TEST(PretendDevice, CountsCopiesAndWaits) {
+  const at::Tensor x = at::ones({256}), pinned = x.pin_memory(), there = at::empty({256}, kDevice);
+  ASSERT_TRUE(pinned.is_pinned());
+  ResetCounts();
+  there.copy_(pinned, /*non_blocking=*/true);
+  EXPECT_EQ(CountsNow().to_device.count, 1);
+  EXPECT_EQ(CountsNow().to_device.blocking, 0);
+  there.copy_(x, /*non_blocking=*/true);  // not pinned
+  EXPECT_EQ(CountsNow().to_device.largest_blocking, 1024);
+  EXPECT_EQ(CountsNow().Synchronizations(), 1);
+  EXPECT_EQ(there.sum().item<double>(), 256);
+  EXPECT_EQ(CountsNow().synchronizations["item"], 1);
+  EXPECT_EQ(at::nonzero(there).size(0), 256);
+  EXPECT_EQ(CountsNow().Synchronizations(), 3);
+}
+
+TEST(PretendDevice, CountsBytes) {
+  ResetCounts();
+  const int64_t before = CountsNow().held_bytes;
+  {
+    const at::Tensor x = at::empty({1024}, kDevice), y = x.view({32, 32}), z = at::empty({1}, kDevice);
+    EXPECT_EQ(CountsNow().held_bytes - before, 4096 + 512);
+  }
+  EXPECT_EQ(CountsNow().held_bytes, before);
+  EXPECT_EQ(CountsNow().peak_bytes - before, 4096 + 512);
+}
+
+TEST(PretendDevice, HasAnEnd) {
+  EXPECT_THAT([] { at::empty({int64_t{1} << 40}, kDevice); },
+              ThrowsMessage<c10::OutOfMemoryError>(HasSubstr("CUDA out of memory")));
+}
+
+// --- what it catches --------------------------------------------------------
+
+TEST(PretendDeviceDeathTest, TheHostReadsItsMemory) {
+  const at::Tensor x = at::ones({3, 5}, kDevice);
+  EXPECT_EXIT(std::printf("%f", static_cast<const float*>(x.const_data_ptr())[2]), ::testing::KilledBySignal(SIGSEGV),
+              R"(byte 8 of a tensor Float \[3, 5\])");
+}
+
+TEST(PretendDevice, AKernelIsGivenTheHostsMemory) {
+  const at::Tensor x = at::ones({3}, kDevice);
+  EXPECT_THAT([&] { at::add(x, at::ones({3})); }, ThrowsMessage<c10::Error>(HasSubstr("on the same device")));
+  EXPECT_NO_THROW(at::add(x, at::ones({})));
+  float host[3] = {};
+  const at::Tensor false_claim = at::from_blob(host, {3}, at::TensorOptions().device(at::kCPU));
+  EXPECT_THAT([&] { at::index_select(x, 0, false_claim.to(at::kLong)); }, ThrowsMessage<c10::Error>(HasSubstr("device")));
+}
+
+TEST(PretendDevice, ProductsAreOfFloats) {
+  const at::Tensor x = at::ones({3, 3}, at::TensorOptions(kDevice).dtype(at::kLong));
+  EXPECT_THAT([&] { at::mm(x, x); }, ThrowsMessage<c10::Error>(HasSubstr("not implemented for 'Long'")));
+}
+
+TEST(PretendDevice, AStreamDoesNotWaitForAnother) {
+  const at::Tensor x = at::ones({3}, kDevice);
+  const c10::Stream other = Guard().getStreamFromGlobalPool(kDevice);
+  {
+    const c10::StreamGuard guard(other);
+    EXPECT_THAT([&] { at::add(x, 1); }, ThrowsMessage<c10::Error>(HasSubstr("an event is missing")));
+  }
+  c10::Event event(c10::kCUDA);
+  event.record(Guard().getStream(kDevice));
+  event.block(other);
+  const c10::StreamGuard guard(other);
+  EXPECT_NO_THROW(at::add(x, 1));
+  c10::Event back(c10::kCUDA);
+  back.record(other);
+  back.block(Guard().getDefaultStream(kDevice));
+}
+
+TEST(PretendDeviceDeathTest, MemoryIsFreedUnderAStream) {
+  const auto use = [](bool record) {
+    at::Tensor x = at::ones({3}, kDevice);
+    c10::Event event(c10::kCUDA);
+    event.record(Guard().getStream(kDevice));
+    const c10::Stream other = Guard().getStreamFromGlobalPool(kDevice);
+    event.block(other);
+    const c10::StreamGuard guard(other);
+    x.sum();
+    if (record) x.record_stream(other);
+    x.reset();
+    std::exit(0);
+  };
+  EXPECT_EXIT(use(true), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(use(false), ::testing::KilledBySignal(SIGABRT), "record_stream or an event is missing");
+}
+
+TEST(PretendDevice, TheHostDoesNotWaitForACopy) {
+  const at::Tensor x = at::ones({3}, kDevice), pinned = at::empty({3}, at::TensorOptions().pinned_memory(true));
+  pinned.copy_(x, /*non_blocking=*/true);
+  EXPECT_TRUE(pinned.isnan().all().item<bool>());
+  Guard().synchronizeStream(Guard().getStream(kDevice));
+  EXPECT_EQ(pinned.sum().item<double>(), 3);
+}
+
+// To the host and back on two streams, with no wait of the host: an event is enough.
+TEST(PretendDevice, WhatLeavesComesBack) {
+  const at::Tensor x = at::ones({3}, kDevice), pinned = at::empty({3}, at::TensorOptions().pinned_memory(true));
+  const c10::Stream home = Guard().getStream(kDevice), other = Guard().getStreamFromGlobalPool(kDevice);
+  pinned.copy_(x, /*non_blocking=*/true);
+  const c10::StreamGuard guard(other);
+  const at::Tensor back = at::empty({3}, kDevice);
+  EXPECT_THAT([&] { back.copy_(pinned, /*non_blocking=*/true); },
+              ThrowsMessage<c10::Error>(HasSubstr("memory of the host that stream 0 is copying")));
+  c10::Event event(c10::kCUDA);
+  event.record(home);
+  event.block(other);
+  back.copy_(pinned, /*non_blocking=*/true);
+  EXPECT_EQ(back.sum().item<double>(), 3);
+}
+
+TEST(PretendDeviceDeathTest, ASourceChangesUnderItsCopy) {
+  const auto copy = [] {
+    const at::Tensor pinned = at::ones({3}).pin_memory(), there = at::empty({3}, kDevice);
+    there.copy_(pinned, /*non_blocking=*/true);
+    pinned.fill_(2);
+    Guard().synchronizeStream(Guard().getStream(kDevice));
+  };
+  EXPECT_EXIT(copy(), ::testing::KilledBySignal(SIGABRT), "was written while it was copied");
+}
+
+}  // namespace
+}  // namespace moonring::pretend

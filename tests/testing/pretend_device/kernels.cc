@@ -1,0 +1,300 @@
+// Operators of the pretend device: factories and views of its own; any other is the CPU's, over the
+// same bytes (a boxed fallback, which copies no argument).
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/library.h>
+
+#include "tests/testing/pretend_device/counts.h"
+#include "tests/testing/pretend_device/kernel.h"
+#include "tests/testing/pretend_device/memory.h"
+
+namespace moonring::pretend {
+namespace {
+
+constexpr c10::DispatchKeySet kDeviceKeys(c10::DispatchKey::CUDA);
+
+c10::Device DeviceOf(std::optional<c10::Device> asked) {
+  const c10::impl::VirtualGuardImpl guard(c10::kCUDA);
+  return asked.has_value() && asked->has_index() ? *asked : guard.getDevice();
+}
+
+at::Tensor Named(at::Tensor made) {
+  if (Block* const block = BlockOf(made.storage())) {
+    block->what = c10::str("a tensor ", made.scalar_type(), " ", made.sizes());
+  }
+  return made;
+}
+
+at::Tensor Empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                 std::optional<c10::Device> device, std::optional<bool> pinned,
+                 std::optional<at::MemoryFormat> format) {
+  TORCH_CHECK(!pinned.value_or(false), "Only dense CPU tensors can be pinned");
+  const c10::DeviceGuard guard(DeviceOf(device));
+  return Named(at::detail::empty_generic(sizes, c10::GetAllocator(c10::kCUDA), kDeviceKeys,
+                                         c10::dtype_or_default(dtype), format));
+}
+
+at::Tensor EmptyStrided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
+                        std::optional<at::Layout>, std::optional<c10::Device> device, std::optional<bool> pinned) {
+  TORCH_CHECK(!pinned.value_or(false), "Only dense CPU tensors can be pinned");
+  const c10::DeviceGuard guard(DeviceOf(device));
+  return Named(at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(c10::kCUDA), kDeviceKeys,
+                                                 c10::dtype_or_default(dtype)));
+}
+
+// The storage gets `bytes` at least; what it held comes along.
+void Grow(const at::Tensor& tensor, size_t bytes) {
+  c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+  if (storage->nbytes() >= bytes) return;
+  const c10::DeviceGuard guard(tensor.device());
+  c10::DataPtr larger = Allocate(bytes);
+  if (storage->nbytes() > 0) {
+    std::memcpy(ForKernels(larger.get()), ForKernels(storage->mutable_data()), storage->nbytes());
+  }
+  storage->set_data_ptr_noswap(std::move(larger));
+  storage->set_nbytes(bytes);
+}
+
+const at::Tensor& Resize(const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::MemoryFormat>) {
+  int64_t numel = self.storage_offset();
+  numel += c10::multiply_integers(sizes);
+  Grow(self, static_cast<size_t>(numel) * self.itemsize());
+  self.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+  return self;
+}
+
+at::Tensor& SetStorage(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef sizes,
+                       at::IntArrayRef strides) {
+  return at::native::set_storage_cpu_(self, std::move(source), offset, sizes, strides);
+}
+at::Tensor& SetWholeStorage(at::Tensor& self, at::Storage source) {
+  return at::native::set_(self, std::move(source));
+}
+at::Tensor& SetTensor(at::Tensor& self, const at::Tensor& source) {
+  return at::native::set_storage_cpu_(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+}
+at::Tensor& SetNothing(at::Tensor& self) {
+  const c10::Storage none(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, self.device()),
+                          c10::GetAllocator(c10::kCUDA), /*resizable=*/true);
+  return at::native::set_storage_cpu_(self, none, 0, {0}, {});
+}
+
+// What the host reads of a device's tensor by itself: item().
+at::Scalar LocalScalar(const at::Tensor& self) {
+  Kernel kernel("_local_scalar_dense");
+  const at::Tensor seen = kernel.Sees(self, /*writes=*/false);
+  kernel.Launch();
+  CountSynchronization("item");
+  CountToHost(static_cast<int64_t>(self.itemsize()), /*blocking=*/true);
+  HostWaits(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(self.device()));
+  return at::_local_scalar_dense(seen);
+}
+
+void RecordStream(at::Tensor& self, c10::Stream stream) {
+  c10::impl::VirtualGuardImpl(c10::kCUDA).recordDataPtrOnStream(self.storage().data_ptr(), stream);
+}
+
+// --- any other operator -----------------------------------------------------
+
+// Those whose result's size, or whole answer, the host must know: CUDA's kernels wait for it.
+bool HostMustKnow(const std::string& name, const std::string& overload) {
+  static const std::vector<std::string> always = {
+      "aten::nonzero", "aten::masked_select", "aten::equal", "aten::_unique2", "aten::unique_dim",
+      "aten::unique_consecutive", "aten::bincount", "aten::_unique"};
+  if (name == "aten::repeat_interleave") return overload == "Tensor";
+  return std::find(always.begin(), always.end(), name) != always.end();
+}
+
+// Products of matrices are cuBLAS's: no integers, and a workspace for each stream, as LibTorch
+// 2.11 sets it up for compute capability 9.0 (32 MiB).
+bool IsProduct(const std::string& name) {
+  static const std::vector<std::string> products = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm",
+                                                    "aten::addmv", "aten::addbmm", "aten::_addmm_activation", "aten::dot"};
+  return std::find(products.begin(), products.end(), name) != products.end();
+}
+
+void PrepareProduct(const std::string& name, const at::Tensor& first) {
+  TORCH_CHECK(first.is_floating_point() || first.is_complex(), "\"", name, "_cuda\" not implemented for '",
+              first.scalar_type(), "'");
+  constexpr int64_t kWorkspace = int64_t{32} << 20;
+  static std::mutex mutex;
+  static auto* const of_stream = new std::map<StreamKey, at::Tensor>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  at::Tensor& workspace = (*of_stream)[KeyOf(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(first.device()))];
+  if (!workspace.defined()) workspace = Workspace(kWorkspace);
+}
+
+// One call of an operator whose arguments lie on a stack: they become the CPU's and come back.
+class Call {
+ public:
+  Call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+      : schema_(op.schema()), name_(schema_.name()), kernel_(Short(op)), stack_(*stack),
+        arguments_(schema_.arguments().size()), first_(stack->size() - arguments_) {}
+
+  // `run` calls the CPU's kernel.
+  template <typename Run>
+  void Through(const Run& run) {
+    given_.assign(stack_.begin() + static_cast<std::ptrdiff_t>(first_), stack_.end());
+    for (size_t i = 0; i < arguments_; ++i) stack_[first_ + i] = Seen(given_[i], schema_.arguments()[i]);
+    if (!device_.has_value()) device_ = c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice();
+    CheckHostTensors();
+    const c10::DeviceGuard guard(*device_);
+    if (IsProduct(name_)) PrepareProduct(name_, first_tensor_);
+    kernel_.Launch();
+    if (HostMustKnow(name_, schema_.overload_name())) {
+      CountSynchronization(name_);
+      HostWaits(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(*device_));
+    }
+    run();
+    const size_t returns = schema_.returns().size(), begin = stack_.size() - returns;
+    for (size_t i = 0; i < returns; ++i) stack_[begin + i] = Returned(stack_[begin + i], schema_.returns()[i]);
+    for (const auto& [there, seen] : written_) BringBack(there, seen);
+  }
+
+ private:
+  static std::string Short(const c10::OperatorHandle& op) {
+    const std::string& name = op.schema().name();
+    return name.substr(name.find("::") + 2);
+  }
+
+  at::Tensor SeenTensor(const at::Tensor& tensor, bool writes) {
+    if (!tensor.defined()) return tensor;
+    if (!tensor.is_cuda()) {
+      on_host_.push_back(tensor);
+      return tensor;
+    }
+    device_ = tensor.device();
+    if (!first_tensor_.defined()) first_tensor_ = tensor;
+    at::Tensor seen = kernel_.Sees(tensor, writes);
+    if (writes) written_.emplace_back(tensor, seen);
+    return seen;
+  }
+
+  c10::IValue Seen(const c10::IValue& value, const c10::Argument& argument) {
+    const bool writes = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+    if (value.isTensor()) return SeenTensor(value.toTensor(), writes);
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> seen;
+      for (at::Tensor tensor : value.toTensorList()) seen.push_back(SeenTensor(tensor, writes));
+      return seen;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> seen;
+      for (std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
+        seen.push_back(tensor.has_value() ? std::optional(SeenTensor(*tensor, writes)) : std::nullopt);
+      }
+      return seen;
+    }
+    if (value.isDevice() && value.toDevice().is_cuda()) {
+      device_ = DeviceOf(value.toDevice());
+      return c10::Device(c10::kCPU);
+    }
+    return value;
+  }
+
+  // CUDA's kernels take scalars of the host; of larger tensors only indices, which they copy.
+  void CheckHostTensors() const {
+    for (const at::Tensor& tensor : on_host_) {
+      if (tensor.dim() == 0) continue;
+      TORCH_CHECK(name_ == "aten::index" || name_ == "aten::index_put_" || name_ == "aten::_index_put_impl_", name_,
+                  ": Expected all tensors to be on the same device, but found at least two devices, ",
+                  *device_, " and cpu!");
+      CountToDevice(static_cast<int64_t>(tensor.nbytes()), /*blocking=*/true);
+      CountSynchronization(name_ + " with an index of the host");
+    }
+  }
+
+  // The argument that a result is, if its schema says so.
+  c10::IValue Returned(const c10::IValue& value, const c10::Argument& result) const {
+    if (result.alias_info() != nullptr) {
+      TORCH_CHECK(result.alias_info()->isWrite(), name_, ": a view that the pretend device has no kernel for");
+      for (size_t i = 0; i < arguments_; ++i) {
+        const c10::AliasInfo* const of = schema_.arguments()[i].alias_info();
+        if (of != nullptr && of->isWrite() && of->beforeSets() == result.alias_info()->beforeSets()) return given_[i];
+      }
+      TORCH_CHECK(false, name_, ": a result of none of its arguments");
+    }
+    const auto there = [&](const at::Tensor& made) { return made.defined() ? Named(ToDevice(made, *device_)) : made; };
+    if (value.isTensor()) return there(value.toTensor());
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> results;
+      for (at::Tensor made : value.toTensorList()) results.push_back(there(made));
+      return results;
+    }
+    return value;
+  }
+
+  // An output that the kernel has made larger, or given other sizes.
+  static void BringBack(const at::Tensor& there, const at::Tensor& seen) {
+    c10::TensorImpl* const impl = there.unsafeGetTensorImpl();
+    const Block* const block = BlockOf(there.storage());
+    const void* const own = block == nullptr ? nullptr : ForKernels(there.storage().mutable_data());
+    if (seen.storage().data() != own) {
+      Grow(there, seen.storage().nbytes());
+      std::memcpy(ForKernels(there.storage().mutable_data()), seen.storage().data(), seen.storage().nbytes());
+    }
+    if (seen.sizes() != there.sizes() || seen.strides() != there.strides()) {
+      impl->set_sizes_and_strides(seen.sizes(), seen.strides());
+    }
+  }
+
+  const c10::FunctionSchema& schema_;
+  const std::string name_;
+  Kernel kernel_;
+  torch::jit::Stack& stack_;
+  const size_t arguments_, first_;
+  std::vector<c10::IValue> given_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> written_;
+  std::vector<at::Tensor> on_host_;
+  at::Tensor first_tensor_;
+  std::optional<c10::Device> device_;
+};
+
+void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  Call(op, stack).Through([&] { op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack); });
+}
+
+TORCH_LIBRARY_IMPL(_, CUDA, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&OnCpu>()); }
+
+TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  library.impl("empty.memory_format", TORCH_FN(Empty));
+  library.impl("empty_strided", TORCH_FN(EmptyStrided));
+  library.impl("resize_", TORCH_FN(Resize));
+  library.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  library.impl("view", TORCH_FN(at::native::view));
+  library.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  library.impl("unfold", TORCH_FN(at::native::unfold));
+  library.impl("set_.source_Storage", TORCH_FN(SetWholeStorage));
+  library.impl("set_.source_Storage_storage_offset", TORCH_FN(SetStorage));
+  library.impl("set_.source_Tensor", TORCH_FN(SetTensor));
+  library.impl("set_", TORCH_FN(SetNothing));
+  library.impl("_local_scalar_dense", TORCH_FN(LocalScalar));
+  library.impl("record_stream", TORCH_FN(RecordStream));
+  // One kernel for many tensors on a GPU; without these, LibTorch would call one a tensor.
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (name.name.rfind("aten::_foreach_", 0) != 0) continue;
+    const std::string full = name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
+    library.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&OnCpu>());
+  }
+}
+
+}  // namespace
+}  // namespace moonring::pretend

@@ -1,0 +1,165 @@
+#include "tests/testing/pretend_device/timeline.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <c10/util/Exception.h>
+
+namespace moonring::pretend {
+namespace {
+
+struct Waiting {
+  StreamKey stream;
+  int64_t time;
+  const char* begin;
+  size_t bytes;
+  std::function<void()> done;
+};
+
+struct Shared {
+  std::mutex mutex;
+  std::map<StreamKey, Clock> streams;
+  Clock host;  // work that the host has waited for: whatever it starts from now on comes after it
+  std::vector<Waiting> waiting;
+};
+
+Shared& All() {
+  static auto* const shared = new Shared;
+  return *shared;
+}
+
+int64_t At(const Clock& clock, StreamKey stream) {
+  const auto found = clock.find(stream);
+  return found == clock.end() ? 0 : found->second;
+}
+
+void Join(Clock& into, const Clock& other) {
+  for (const auto& [stream, time] : other) {
+    int64_t& mine = into[stream];
+    mine = std::max(mine, time);
+  }
+}
+
+// Those of what waits that are `over`, no longer waiting. The lock is held; they are done without it.
+template <typename Over>
+std::vector<Waiting> Take(Shared& all, const Over& over) {
+  const auto still = std::stable_partition(all.waiting.begin(), all.waiting.end(),
+                                           [&](const Waiting& one) { return !over(one); });
+  std::vector<Waiting> reached(std::make_move_iterator(still), std::make_move_iterator(all.waiting.end()));
+  all.waiting.erase(still, all.waiting.end());
+  return reached;
+}
+
+void HostJoins(const std::function<Clock(Shared&)>& clock) {
+  std::vector<Waiting> reached;
+  {
+    const std::lock_guard<std::mutex> lock(All().mutex);
+    Join(All().host, clock(All()));
+    const Clock& host = All().host;
+    reached = Take(All(), [&](const Waiting& one) { return At(host, one.stream) >= one.time; });
+  }
+  for (const Waiting& one : reached) one.done();
+}
+
+}  // namespace
+
+StreamKey KeyOf(const c10::Stream& stream) {
+  return stream.device_index() * 1'000'000 + static_cast<StreamKey>(stream.id());
+}
+
+void Launch(const c10::Stream& stream, const std::vector<Access>& accesses, const char* work) {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  const StreamKey key = KeyOf(stream);
+  Clock& clock = All().streams[key];
+  Join(clock, All().host);
+  const int64_t now = ++clock[key];
+  const auto after = [&](StreamKey other, int64_t time) { return other == key || At(clock, other) >= time; };
+  for (const auto& [uses, writes] : accesses) {
+    TORCH_CHECK(uses->written_at == 0 || after(uses->written_on, uses->written_at), work,
+                " on stream ", key, " uses what stream ", uses->written_on,
+                " writes, and does not wait for it: an event is missing (pretend device)");
+    if (!writes) continue;
+    for (const auto& [reader, time] : uses->read_at) {
+      TORCH_CHECK(after(reader, time), work, " on stream ", key, " writes what stream ", reader,
+                  " reads, and does not wait for it: an event is missing (pretend device)");
+    }
+  }
+  for (const auto& [uses, writes] : accesses) {
+    uses->read_at[key] = now;
+    if (!writes) continue;
+    uses->written_on = key;
+    uses->written_at = now;
+  }
+}
+
+void CheckFree(const Uses& uses, const char* what) {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  Clock& clock = All().streams[uses.allocated_on];
+  for (const auto& [stream, time] : uses.read_at) {  // who writes has read
+    if (stream == uses.allocated_on || uses.recorded.contains(stream)) continue;
+    if (std::max(At(clock, stream), At(All().host, stream)) >= time) continue;
+    std::fprintf(stderr,
+                 "pretend device: %s of stream %lld is freed while stream %lld may use it: "
+                 "record_stream or an event is missing\n",
+                 what, static_cast<long long>(uses.allocated_on), static_cast<long long>(stream));
+    std::abort();
+  }
+}
+
+Clock Record(const c10::Stream& stream) {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  return All().streams[KeyOf(stream)];
+}
+
+void WaitForEvent(const c10::Stream& stream, const Clock& event) {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  Join(All().streams[KeyOf(stream)], event);
+}
+
+void HostWaits(const Clock& event) {
+  HostJoins([&](Shared&) { return event; });
+}
+
+void HostWaits(const c10::Stream& stream) {
+  HostJoins([&](Shared& all) { return all.streams[KeyOf(stream)]; });
+}
+
+void HostWaitsForAll() {
+  HostJoins([](Shared& all) {
+    Clock latest;
+    for (const auto& [key, clock] : all.streams) Join(latest, clock);
+    return latest;
+  });
+}
+
+void WhenReached(const c10::Stream& stream, const void* begin, size_t bytes,
+                 std::function<void()> done) {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  const StreamKey key = KeyOf(stream);
+  const int64_t time = At(All().streams[key], key);
+  All().waiting.push_back({key, time, static_cast<const char*>(begin), bytes, std::move(done)});
+}
+
+void Arrive(const c10::Stream& stream, const void* begin, size_t bytes, const char* work) {
+  const auto* const from = static_cast<const char*>(begin);
+  std::vector<Waiting> arrived;
+  {
+    const std::lock_guard<std::mutex> lock(All().mutex);
+    const StreamKey key = KeyOf(stream);
+    const Clock& clock = All().streams[key];
+    arrived = Take(All(), [&](const Waiting& one) {
+      if (from >= one.begin + one.bytes || one.begin >= from + bytes) return false;
+      TORCH_CHECK(one.stream == key || At(clock, one.stream) >= one.time, work, " on stream ", key,
+                  " uses memory of the host that stream ", one.stream,
+                  " is copying, and does not wait for it: an event is missing (pretend device)");
+      return true;
+    });
+  }
+  for (const Waiting& one : arrived) one.done();
+}
+
+}  // namespace moonring::pretend

@@ -1,0 +1,25 @@
+#include "trainer/device_settings.h"
+
+#include <cstdlib>
+
+#include <ATen/Context.h>
+#include <c10/core/AllocatorConfig.h>
+
+namespace moonring::trainer {
+
+void GrowSegments() {
+  for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
+    if (std::getenv(name) != nullptr) return;
+  }
+  c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
+}
+
+void SetDeterministic(bool deterministic) {
+  // Not warn_only: attention's backward would go on with atomics then.
+  at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+  // That new memory is filled too is for finding who reads it unwritten; it is a pass over all memory.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+  if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+}
+
+}  // namespace moonring::trainer
