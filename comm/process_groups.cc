@@ -314,7 +314,11 @@ absl::Status World::Meet(std::function<void()> connect) {
     return absl::UnavailableError(cause);
   }
   thread.join();
-  if (meeting->status.ok() || absl::IsPermissionDenied(meeting->status)) return meeting->status;
+  // These two are this rank's own to tell, and at once: the others look for who is to blame.
+  if (meeting->status.ok() || absl::IsPermissionDenied(meeting->status) ||
+      absl::IsResourceExhausted(meeting->status)) {
+    return meeting->status;
+  }
   cause = liveness_->Blame(/*late=*/false);
   return cause.empty() ? meeting->status : absl::UnavailableError(cause);
 }

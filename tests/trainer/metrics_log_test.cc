@@ -114,12 +114,13 @@ TEST(MetricsLogTest, EndsAtTheLastStepLoggedOrNot) {
   for (int64_t step = 1; step <= 5; ++step) {
     now += absl::Seconds(2);
     log->Reach({.step = step, .epoch = 0.2 * static_cast<double>(step), .tokens = 10 * step});
-    if (step % 2 == 0)
+    if (step % 2 == 0) {
       ASSERT_TRUE(log->Write({.step = step,
                               .epoch = 0.2 * static_cast<double>(step),
                               .loss = 1.0,
                               .tokens = 10 * step})
                       .ok());
+    }
   }
   EXPECT_EQ(Lines(folder).back()["tokens_per_second"], 5.0);
   ASSERT_TRUE(log->WriteState().ok());

@@ -22,7 +22,7 @@ def _precompiled_header_impl(ctx):
         source_file = ctx.file.hdr.path,
         output_file = compiled.path,
         # The options of any other source, so that GCC takes it for them.
-        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ["-x", "c++-header"],
+        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts + ["-x", "c++-header"],
         include_directories = context.includes,
         quote_include_directories = depset(["."], transitive = [context.quote_includes]),
         system_include_directories = context.system_includes,
@@ -61,6 +61,7 @@ def _precompiled_header_impl(ctx):
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
+        "copts": attr.string_list(doc = "As the sources that begin with it have."),
         "deps": attr.label_list(providers = [CcInfo]),
         "hdr": attr.label(allow_single_file = [".h"], mandatory = True),
         "textual_hdrs": attr.label_list(allow_files = [".h"], doc = "What hdr includes of this folder."),
