@@ -32,6 +32,7 @@ class StagesTest : public Workplace {
     }
     keys["dataset_dir"] = Runfile(kFolder + std::string("data"));
     keys["output_dir"] = out;
+    if (OnPretendDevice()) keys.erase("use_cpu");
     return keys;
   }
 

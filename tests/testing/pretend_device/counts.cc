@@ -23,6 +23,7 @@ nlohmann::json AsJson(const Copies& copies) {
   return {{"count", copies.count},
           {"bytes", copies.bytes},
           {"blocking", copies.blocking},
+          {"blocking_bytes", copies.blocking_bytes},
           {"largest_blocking", copies.largest_blocking}};
 }
 
@@ -35,7 +36,9 @@ void Report() {
   const Counts counts = CountsNow();
   std::ofstream(std::string(file) + "." + (rank == nullptr ? "0" : rank))
       << nlohmann::json({{"kernels", counts.kernels},
+                         {"all_kernels", counts.Kernels()},
                          {"synchronizations", counts.synchronizations},
+                         {"all_synchronizations", counts.Synchronizations()},
                          {"to_device", AsJson(counts.to_device)},
                          {"to_host", AsJson(counts.to_host)},
                          {"held_bytes", counts.held_bytes},
@@ -63,6 +66,7 @@ void Count(Copies& copies, int64_t bytes, bool blocking) {
   copies.bytes += bytes;
   if (!blocking) return;
   ++copies.blocking;
+  copies.blocking_bytes += bytes;
   copies.largest_blocking = std::max(copies.largest_blocking, bytes);
 }
 

@@ -16,7 +16,7 @@ namespace moonring::pretend {
 struct Copies {
   int64_t count = 0, bytes = 0;
   // Those that the host waits for: no pinned memory, no non_blocking, or a conversion on the way.
-  int64_t blocking = 0, largest_blocking = 0;
+  int64_t blocking = 0, blocking_bytes = 0, largest_blocking = 0;
 };
 
 struct Counts {

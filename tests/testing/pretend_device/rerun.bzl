@@ -1,0 +1,26 @@
+"""Tests of the host's commands, run again on the pretend device."""
+
+def rerun_on_pretend_device(name, size, devices = 1, args = [], shard_count = None, tags = []):
+    """NAME_on_pretend_device: the test NAME of this package, with the pretend device's host.
+
+    Args:
+      name: a cc_test that runs the host by tests/testing/command.h.
+      size: Bazel's.
+      devices: how many GPUs there are.
+      args: for the test, as --gtest_filter=...
+      shard_count: Bazel's.
+      tags: Bazel's.
+    """
+    native.sh_test(
+        name = name + "_on_pretend_device",
+        size = size,
+        srcs = ["//tests/testing/pretend_device:rerun.sh"],
+        args = ["$(rootpath :%s)" % name] + args,
+        data = [
+            ":" + name,
+            "//tests/testing/pretend_device:host",
+        ],
+        env = {"PRETEND_DEVICES": str(devices)},
+        shard_count = shard_count,
+        tags = tags,
+    )
