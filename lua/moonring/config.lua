@@ -39,8 +39,14 @@ local parse = {
     return ({ ["true"] = true, ["yes"] = true, ["on"] = true, ["false"] = false, ["no"] = false, ["off"] = false })[tostring(value):lower()]
   end,
   list = function(value)
-    if type(value) == "table" then return value end
     local items = {}
+    if type(value) == "table" then
+      for key, item in pairs(value) do
+        if type(key) ~= "number" or item == system.null or type(item) == "table" then return nil end
+        items[key] = tostring(item) -- [1, 2] are names too
+      end
+      return items
+    end
     for item in tostring(value):gmatch "[^,]+" do items[#items + 1] = item:match "^%s*(.-)%s*$" end
     return items
   end,

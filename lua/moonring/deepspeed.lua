@@ -86,6 +86,7 @@ end
 function deepspeed.apply(c)
   if not c.deepspeed then return end
   local inline = type(c.deepspeed) == "table"
+  if not inline and type(c.deepspeed) ~= "string" then config.fail("deepspeed: wanted a file or an object of settings, got ", show(c.deepspeed)) end
   local name = inline and "the settings" or c.deepspeed
   local settings = inline and c.deepspeed or system.json_decode(system.read(c.deepspeed), c.deepspeed)
   if type(settings) ~= "table" or #settings > 0 then config.fail("deepspeed: ", name, ": wanted an object of settings, got ", show(settings)) end

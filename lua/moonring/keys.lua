@@ -278,7 +278,7 @@ section("Run", {
   { "max_restarts", "int", 0,
     "how often the ranks that this machine's launcher started are started again after one "
     .. "has failed, from the newest checkpoint of the run; torchrun has its own "
-    .. "--max-restarts, which is honoured", least = 0 },
+    .. "--max-restarts, which is honoured", least = 0, most = 1000 },
   { "use_cpu", "bool", false, "no GPU; the same as --device cpu" },
   { "include_num_input_tokens_seen", "bool", false, "count tokens", ignored = "the log always has them" },
   { "include_effective_tokens_per_second", "bool", false, "token rate", ignored = "the log always has it" },

@@ -328,6 +328,9 @@ TEST_F(BadConfigurationTest, DeepSpeed) {
     return Run({"train", "config.yaml", "deepspeed=ds.json", "model_name_or_path=nothing", word});
   };
   EXPECT_THAT(Word("deepspeed=none.json"), FailsWith(2, HasSubstr("none.json")));
+  WriteConfig("deepspeed: 3\n");
+  EXPECT_THAT(Run({"train", "config.yaml"}), FailsWith(2, HasSubstr("deepspeed: wanted a file or an object of settings, got 3")));
+  WriteConfig();
   EXPECT_THAT(with("{\"zero_optimization\": {\"stage\": 3},"), FailsWith(2, HasSubstr("ds.json:1:")));
   EXPECT_THAT(with("[1]"), FailsWith(2, HasSubstr("ds.json: wanted an object of settings")));
   EXPECT_THAT(with(R"({"zero_optimization": {"stage": 4}})"), FailsWith(2, HasSubstr("deepspeed: ds.json: zero_optimization.stage: wanted 0, 1, 2 or 3, got 4")));

@@ -124,6 +124,18 @@ TEST_F(CommandsTest, TheBoundsOfKeysAreKept) {
               FailsWith(2, "lora_dropout: wanted 0 to 1, got 1.5"));
 }
 
+TEST_F(CommandsTest, AListIsOfNames) {
+  WriteModel("model");
+  WriteConfig();
+  EXPECT_THAT(Run({"train", "config.yaml", "dataset=[1, 2]"}), FailsWith(2, HasSubstr("no data set '1'")));
+  EXPECT_THAT(Run({"train", "config.yaml", "adapter_name_or_path=[1, 2]", "finetuning_type=lora"}),
+              FailsWith(2, "adapter_name_or_path: no folder '1'"));
+  for (const char* value : {"[[docs]]", "[null]", "{docs: 1}"}) {
+    EXPECT_THAT(Run({"train", "config.yaml", "dataset=" + std::string(value)}),
+                FailsWith(2, HasSubstr("dataset: wanted list, got '")));
+  }
+}
+
 // A configuration alone: all that can be said without the weights.
 TEST_F(CommandsTest, InspectAConfiguration) {
   WriteModel("model");

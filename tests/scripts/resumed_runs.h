@@ -60,7 +60,10 @@ class ResumedRuns : public Workplace {
   static nlohmann::json WithoutClocks(const nlohmann::json& entries) {
     nlohmann::json kept = nlohmann::json::array();
     for (nlohmann::json entry : entries) {
-      for (const char* clock : {"elapsed_time", "remaining_time", "peak_memory_bytes", "allocator_held_bytes"}) entry.erase(clock);
+      for (const char* clock : {"elapsed_time", "remaining_time", "peak_memory_bytes", "allocator_held_bytes",
+                                "peak_device_allocated_bytes", "peak_device_reserved_bytes"}) {
+        entry.erase(clock);
+      }
       for (auto each = entry.begin(); each != entry.end();)
         each = each.key().find("_per_second") != std::string::npos || each.key().find("runtime") != std::string::npos ? entry.erase(each) : ++each;
       kept.push_back(entry);
