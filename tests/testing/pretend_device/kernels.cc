@@ -1,6 +1,8 @@
 // Operators of the pretend device: factories and views of its own; any other is the CPU's, over the
 // same bytes (a boxed fallback, which copies no argument).
 
+#include "tests/testing/pretend_device/kernels.h"
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -35,9 +37,9 @@ c10::Device DeviceOf(std::optional<c10::Device> asked) {
   return asked.has_value() && asked->has_index() ? *asked : guard.getDevice();
 }
 
-at::Tensor Named(at::Tensor made) {
+at::Tensor Named(at::Tensor made, const std::string& maker = "") {
   if (Block* const block = BlockOf(made.storage())) {
-    block->what = c10::str("a tensor ", made.scalar_type(), " ", made.sizes());
+    block->what = c10::str("a tensor ", made.scalar_type(), " ", made.sizes(), maker);
   }
   return made;
 }
@@ -231,7 +233,9 @@ class Call {
       }
       TORCH_CHECK(false, name_, ": a result of none of its arguments");
     }
-    const auto there = [&](const at::Tensor& made) { return made.defined() ? Named(ToDevice(made, *device_)) : made; };
+    const auto there = [&](const at::Tensor& made) {
+      return made.defined() ? Named(ToDevice(made, *device_), " of " + name_.substr(name_.find("::") + 2)) : made;
+    };
     if (value.isTensor()) return there(value.toTensor());
     if (value.isTensorList()) {
       c10::List<at::Tensor> results;
@@ -267,10 +271,14 @@ class Call {
   std::optional<c10::Device> device_;
 };
 
+}  // namespace
+
 void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView below;
   Call(op, stack).Through([&] { op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack); });
 }
+
+namespace {
 
 TORCH_LIBRARY_IMPL(_, CUDA, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&OnCpu>()); }
 
