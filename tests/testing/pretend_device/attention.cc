@@ -16,6 +16,8 @@
 #include <vector>
 
 #include <ATen/Context.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
 #include "tests/attention/cuda_stand_ins.h"
@@ -76,22 +78,55 @@ Sizes OfEfficientBackward(const Arguments& given) {
   return {std::max(of_rows * head_dim + 2 * of_rows, of_rows + sums)};
 }
 
+Sizes None(const Arguments&) { return {}; }
+
+// What a kernel gives where products are left out.
+using Results = std::vector<c10::IValue>;
+
+Results ZerosOfFlashForward(const Arguments& given) {
+  const at::Tensor q = given.Tensor(0), none;
+  const at::Tensor lse = at::zeros({q.size(1), q.size(0)}, q.options().dtype(at::kFloat));
+  return {at::zeros_like(q), lse, none, none, none};
+}
+
+Results ZerosOfFlashBackward(const Arguments& given) {
+  return {at::zeros_like(given.Tensor(1)), at::zeros_like(given.Tensor(2)), at::zeros_like(given.Tensor(3))};
+}
+
+Results ZerosOfEfficientForward(const Arguments& given) {
+  const at::Tensor q = given.Tensor(0), none;
+  const int64_t sequences = given.Tensor(4).numel() - 1, longest = given.Int(6);
+  const at::Tensor lse = at::zeros({sequences, q.size(2), RoundUp(longest, 32)}, q.options());
+  return {at::zeros_like(q), lse, none, none, longest, given.Int(7)};
+}
+
+Results ZerosOfEfficientBackward(const Arguments& given) {
+  Results results = ZerosOfFlashBackward(given);
+  results.emplace_back(at::Tensor());
+  return results;
+}
+
 // The operator, with that much memory taken until its results are there.
-template <Sizes (*Of)(const Arguments&)>
+template <Sizes (*Of)(const Arguments&), Results (*Zeros)(const Arguments&)>
 void With(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   std::vector<at::Tensor> taken;
   for (const int64_t bytes : Of(Arguments(op, *stack))) taken.push_back(Workspace(bytes));
-  OnCpu(op, keys, stack);
+  if (!ProductsAreLeftOut()) return OnCpu(op, keys, stack);
+  Results results = Zeros(Arguments(op, *stack));
+  torch::jit::drop(*stack, op.schema().arguments().size());
+  for (c10::IValue& result : results) stack->push_back(std::move(result));
+}
+
+template <Sizes (*Of)(const Arguments&), Results (*Zeros)(const Arguments&)>
+torch::CppFunction Boxed() {
+  return torch::CppFunction::makeFromBoxedFunction<&With<Of, Zeros>>();
 }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
-  const auto add = [&](const char* name, torch::CppFunction function) {
-    library.impl(name, std::move(function));
-  };
-  using torch::CppFunction;
-  add("_flash_attention_forward", CppFunction::makeFromBoxedFunction<&With<OfFlashForward>>());
-  add("_flash_attention_backward", CppFunction::makeFromBoxedFunction<&With<OfFlashBackward>>());
-  add("_efficient_attention_backward", CppFunction::makeFromBoxedFunction<&With<OfEfficientBackward>>());
+  library.impl("_flash_attention_forward", Boxed<OfFlashForward, ZerosOfFlashForward>());
+  library.impl("_flash_attention_backward", Boxed<OfFlashBackward, ZerosOfFlashBackward>());
+  library.impl("_efficient_attention_forward", Boxed<None, ZerosOfEfficientForward>());
+  library.impl("_efficient_attention_backward", Boxed<OfEfficientBackward, ZerosOfEfficientBackward>());
 }
 
 }  // namespace
