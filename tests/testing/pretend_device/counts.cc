@@ -63,6 +63,7 @@ void Report() {
   if (file == nullptr) return;
   const char* const rank = std::getenv("RANK");
   const Counts counts = CountsNow();
+  if (counts.allocations == 0) return;  // the process that starts ranks
   std::ofstream(std::string(file) + "." + (rank == nullptr ? "0" : rank))
       << nlohmann::json({{"kernels", counts.kernels},
                          {"synchronizations", counts.synchronizations},
