@@ -196,7 +196,7 @@ local function kept(f, s, attention, held)
   local all, back = (f.depth - whole) * input + selective * attention.kept, nil
   if select(2, held.moved(0, f.activation_offload)) then
     local of_layer = all / math.max(f.depth - whole, 1)
-    local function stay(layers) return math.min(f.depth - whole, layers[f.activation_offload]) * of_layer end
+    local function stay(layers) return math.min(f.depth - whole, f.offloaded_layers or layers[f.activation_offload]) * of_layer end
     held.moved(all - stay(c.offloaded_layers), f.activation_offload)
     all, back = stay(c.offloaded_layers), stay(c.offloaded_back)
   end
@@ -233,7 +233,7 @@ end
 --   mapped    bytes of mapped files beside weights made of them in another dtype; 0: the weights are their file's pages themselves
 --   sequences, deterministic, context_is_there   on a GPU: documents of a micro-batch (nil: 1), whether its kernels are deterministic, whether CUDA's context is taken already
 --   stream_bytes, stream_copies, sum_bytes, logits = "whole", mlp = "whole", offload_weights, offload_gradients, keeps_both (bf16 shards beside fp32 ones), pairs,
---             kernels = "none" (attention's workspace is left out), base   other programs' ways
+--             offloaded_layers (whose checkpoints stay), kernels = "none" (attention's workspace is left out), base   other programs' ways
 -- Returns { total, parts, moment, moments = { { name, total, parts } }, mapped, host, disk, fixed (memory.fixed, of parts.other) }; the first parts and total are those of the greatest moment; mapped: of the weights.
 function memory.predict(f)
   local m, c, t = f.model, memory.coefficients, f.tokens / f.sp

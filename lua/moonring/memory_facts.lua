@@ -70,7 +70,7 @@ end
 -- What learns; parameters of an adapter; how many layers a backward goes down, and how many learn. Then the largest of DoRA's maps.
 local function learning(c, checkpoint, m)
   local head = c.stage ~= "rm" and m.head or 0 -- a reward model's head meets no token
-  if c.finetuning_type == "lora" then 
+  if c.finetuning_type == "lora" then
     local parameters, largest = adapter(c, checkpoint, m)
     return { embedding = 0, head = 0, blocks = 0 }, parameters, m.layers, m.layers, largest
   end

@@ -68,6 +68,10 @@ class Command {
 CommandResult RunMoonring(CommandOptions options);
 CommandResult RunMoonring(std::vector<std::string> arguments);
 
+// Whether MOONRING_TEST_HOST names another binary of the same commands: the pretend device's
+// (tests/testing/pretend_device/rerun.bzl).
+bool OnPretendDevice();
+
 bool Alive(pid_t pid);  // a zombie is not
 
 // Waits until `condition` holds; false where it does not before the test's time is over.
