@@ -58,8 +58,8 @@ std::vector<Case> Cases() {
   return {
       {"Tiny", "tiny, fp32", kTiny, 1024, "max_grad_norm: 1.0"},
       {"Bf16", "SmolLM2's widths, bf16", kSmol, 2048, "bf16: true"},
-      {"NoRecompute", "the same, recompute: none", kSmol, 1024, "bf16: true\nrecompute: none"},
-      {"Fp32", "the same in fp32", kSmol, 1024, "bf16: false"},
+      {"NoRecompute", "SmolLM2's widths, bf16, recompute: none", kSmol, 1024, "bf16: true\nrecompute: none"},
+      {"Fp32", "SmolLM2's widths, fp32", kSmol, 1024, "bf16: false"},
       {"Lora", "LoRA, bf16", kSmall, 4096, kLora},
       {"Dora", "DoRA, bf16", kSmall, 4096, std::string(kLora) + "\nuse_dora: true"},
       {"Dpo", "DPO with a reference, bf16", kSmol, 512, "bf16: true\nstage: dpo\ndataset: pairs"},
@@ -138,7 +138,7 @@ json Config(const Shape& s) {
   return config;
 }
 
-class PretendPlanTest : public Workplace, public ::testing::WithParamInterface<Case> {
+class PretendRuns : public Workplace {
  protected:
   // More tokens than `tokens` a row, so that each example has just as many.
   void WriteRows(int64_t tokens) const {
@@ -159,37 +159,54 @@ class PretendPlanTest : public Workplace, public ::testing::WithParamInterface<C
     Write("data/dataset_info.json", info.dump());
   }
 
-  CommandResult Train(std::vector<std::string> arguments) const {
-    CommandOptions options = Options(std::move(arguments));
-    const Case& of = GetParam();
-    options.environment.insert({{"PRETEND_DEVICES", std::to_string(of.ranks)},
-                                {"PRETEND_DEVICE_REPORT", Path("report")},
-                                {"PRETEND_DEVICE_PRODUCTS", of.products ? "all" : "zeros"}});
-    return RunMoonring(std::move(options));
+  // The most that a rank of a run held. `out`: its folder.
+  double Peak(const Case& of, bool products, const std::string& out) const {
+    const std::string ranks = std::to_string(of.ranks);
+    CommandOptions options =
+        Options({"-n", ranks, "--device", "cuda", "train", "config.yaml", "output_dir=" + out});
+    options.environment.insert({{"PRETEND_DEVICES", ranks},
+                                {"PRETEND_DEVICE_REPORT", Path(out + ".report")},
+                                {"PRETEND_DEVICE_PRODUCTS", products ? "all" : "zeros"}});
+    EXPECT_THAT(RunMoonring(std::move(options)), Succeeds());
+    double peak = 0;
+    for (int rank = 0; rank < of.ranks; ++rank) {
+      const json report = ReadJson(Path(out + ".report." + std::to_string(rank)));
+      peak = std::max(peak, report.at("peak_bytes").get<double>() - kProductsWorkspace);
+    }
+    return peak;
+  }
+
+  void WriteRun(const Case& of) const {
+    WriteModel("model", Weights(of.shape), Config(of.shape));
+    WriteConfig("per_device_train_batch_size: 1\ngradient_accumulation_steps: 1\nmax_steps: 2\nsave_strategy: no\n"
+                "cutoff_len: " + std::to_string(of.tokens) + "\n" + of.keys);
+    WriteRows(of.tokens);
   }
 };
 
+class PretendPlanTest : public PretendRuns, public ::testing::WithParamInterface<Case> {};
+
 TEST_P(PretendPlanTest, IsForetold) {
   const Case& of = GetParam();
-  WriteModel("model", Weights(of.shape), Config(of.shape));
-  WriteConfig("per_device_train_batch_size: 1\ngradient_accumulation_steps: 1\nmax_steps: 2\nsave_strategy: no\n"
-              "cutoff_len: " + std::to_string(of.tokens) + "\n" + of.keys);
-  WriteRows(of.tokens);
-  const std::string ranks = std::to_string(of.ranks);
-  ASSERT_THAT(Train({"-n", ranks, "--device", "cuda", "train", "config.yaml"}), Succeeds());
-  ASSERT_THAT(Run({Runfile("tests/scripts/plan_parts.lua"), "config.yaml", "ranks=" + ranks, "out=plan.json"}),
+  WriteRun(of);
+  const double peak = Peak(of, of.products, "out");
+  ASSERT_THAT(Run({Runfile("tests/scripts/plan_parts.lua"), "config.yaml", "ranks=" + std::to_string(of.ranks),
+                   "out=plan.json"}),
               Succeeds());
-
-  double peak = 0;
-  for (int rank = 0; rank < of.ranks; ++rank) {
-    const json report = ReadJson(Path("report." + std::to_string(rank)));
-    peak = std::max(peak, report.at("peak_bytes").get<double>() - kProductsWorkspace);
-  }
   const json plan = ReadJson(Path("plan.json"));
   const double foretold = plan.at("total");
   std::printf("| %s | %lld | %s | %.1f | %.1f | %.3f |\n", of.words.c_str(), static_cast<long long>(of.tokens),
               plan.at("moment").get<std::string>().c_str(), foretold / kMiB, peak / kMiB, foretold / peak);
-  EXPECT_NEAR(foretold / peak, 1.0, 0.1) << plan.dump(1) << ReadText(Path("report.0"));
+  EXPECT_NEAR(foretold / peak, 1.0, 0.1) << plan.dump(1) << ReadText(Path("out.report.0"));
+}
+
+// A run without its products takes as much as one with them.
+TEST_F(PretendRuns, ProductsChangeNothing) {
+  for (const std::string& keys : {std::string("bf16: false"), std::string("bf16: true"), std::string(kLora) + "\nuse_dora: true"}) {
+    const Case of{"", "", kTiny, 256, keys + "\noverwrite_output_dir: true"};
+    WriteRun(of);
+    EXPECT_EQ(Peak(of, /*products=*/true, "with"), Peak(of, /*products=*/false, "without")) << keys;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, PretendPlanTest, ::testing::ValuesIn(Cases()),
