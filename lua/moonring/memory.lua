@@ -270,7 +270,7 @@ function memory.predict(f)
     -- the head's fresh gradient beside the sum of the earlier ones, or before it is sharded
     logits = logits + 2 * hidden * s.a + chunk_rows * m.hidden * (2 * s.a + (s.e ~= s.a and s.e or 0)) + held.head + ((carried or shards > 1) and head or 0),
     communication = head >= c.zero_bucket and held.waits > 0 and held.sent or held.waits, block = rows })
-  local full = (f.stream_copies or c.stream) * hidden * s.a + held.cast
+  local full = (f.stream_copies or c.stream) * hidden * s.a + (f.recompute == "none" and 0 or held.cast) -- a whole graph has its own
   -- An adapter's maps keep the normed rows that attention's entrance gave them, and DoRA's what they scale.
   local inputs = f.adapter > 0 and (t * s.e * (m.hidden + (f.dora and (m.heads + 2 * m.kv_heads) * m.head_dim or 0))) or 0
   local key_sums = f.device == "cpu" and c.key_sums * t * 2 * m.kv_heads * m.head_dim * math.max(4, s.e) or 0

@@ -1,9 +1,10 @@
-// moonring plan beside the pretend device: what is foretold of a GPU's memory, and the most that a run
-// of two steps held there. Every kind of run, of shapes small enough for a CPU but wide enough that
-// tensors are what counts.
+// moonring plan beside the pretend device: what is foretold of a GPU's memory, and the most that a
+// run of two steps held there. Every kind of run, of shapes small enough for a CPU but wide enough
+// that tensors are what counts.
 //
-// Both are bytes of tensors and of kernels' workspace, in blocks of 512 as LibTorch's allocator gives
-// them. Left out on both sides: cuBLAS's 32 MiB, CUDA's context, and what the allocator keeps unused.
+// Both are bytes of tensors and of kernels' workspace, in blocks of 512 as LibTorch's allocator
+// gives them. Left out on both sides: cuBLAS's 32 MiB, CUDA's context, and what the allocator keeps
+// unused.
 // Products of matrices are left out of the runs, but where an answer settles how much is taken
 // (experts): they take and give the same memory, and most of the time.
 //
@@ -58,14 +59,17 @@ std::vector<Case> Cases() {
   return {
       {"Tiny", "tiny, fp32", kTiny, 1024, "max_grad_norm: 1.0"},
       {"Bf16", "SmolLM2's widths, bf16", kSmol, 2048, "bf16: true"},
-      {"NoRecompute", "SmolLM2's widths, bf16, recompute: none", kSmol, 1024, "bf16: true\nrecompute: none"},
+      {"NoRecompute", "SmolLM2's widths, bf16, recompute: none", kSmol, 1024,
+       "bf16: true\nrecompute: none"},
       {"Fp32", "SmolLM2's widths, fp32", kSmol, 1024, "bf16: false"},
       {"Lora", "LoRA, bf16", kSmall, 4096, kLora},
       {"Dora", "DoRA, bf16", kSmall, 4096, std::string(kLora) + "\nuse_dora: true"},
       {"Dpo", "DPO with a reference, bf16", kSmol, 512, "bf16: true\nstage: dpo\ndataset: pairs"},
-      {"Experts", "4 experts, 2 a token, fp32", With(kSmall, 2, 4), 1024, "bf16: false", 1, /*products=*/true},
+      {"Experts", "4 experts, 2 a token, fp32", With(kSmall, 2, 4), 1024, "bf16: false", 1,
+       /*products=*/true},
       {"Softcap", "softcaps, bf16", With(kSmol, 2, 0, true), 1024, "bf16: true"},
-      {"OptimizerOnHost", "offload_optimizer: cpu, bf16", kSmol, 512, "bf16: true\noffload_optimizer: cpu"},
+      {"OptimizerOnHost", "offload_optimizer: cpu, bf16", kSmol, 512,
+       "bf16: true\noffload_optimizer: cpu"},
       {"ActivationsOnHost", "activation_offload: cpu, bf16", With(kSmall, 16), 4096,
        "bf16: true\nactivation_offload: cpu"},
       {"Zero3", "zero_stage: 3, bf16, a rank of 2", kSmol, 512, "bf16: true\nzero_stage: 3", 2},
@@ -101,7 +105,8 @@ StoredTensors Weights(const Shape& s) {
       weights[prefix + name + ".weight"] = Random({rows, columns}, &state);
     };
     std::vector<std::string> norms = {"input_layernorm", "post_attention_layernorm"};
-    if (s.softcap) norms.insert(norms.end(), {"pre_feedforward_layernorm", "post_feedforward_layernorm"});
+    if (s.softcap)
+      norms.insert(norms.end(), {"pre_feedforward_layernorm", "post_feedforward_layernorm"});
     for (const std::string& norm : norms) weights[prefix + norm + ".weight"] = ones;
     add("self_attn.q_proj", s.heads * head_dim, s.hidden);
     add("self_attn.k_proj", s.kv_heads * head_dim, s.hidden);
@@ -110,7 +115,8 @@ StoredTensors Weights(const Shape& s) {
     if (s.experts > 0) add("block_sparse_moe.gate", s.experts, s.hidden);
     for (int64_t expert = 0; expert < std::max<int64_t>(s.experts, 1); ++expert) {
       const bool mixture = s.experts > 0;
-      const std::string mlp = mixture ? "block_sparse_moe.experts." + std::to_string(expert) + "." : "mlp.";
+      const std::string mlp =
+          mixture ? "block_sparse_moe.experts." + std::to_string(expert) + "." : "mlp.";
       add(mlp + (mixture ? "w1" : "gate_proj"), s.inner, s.hidden);
       add(mlp + (mixture ? "w3" : "up_proj"), s.inner, s.hidden);
       add(mlp + (mixture ? "w2" : "down_proj"), s.hidden, s.inner);
@@ -120,19 +126,24 @@ StoredTensors Weights(const Shape& s) {
 }
 
 json Config(const Shape& s) {
-  json config = {{"head_dim", s.hidden / s.heads},       {"hidden_size", s.hidden},
-                 {"intermediate_size", s.inner},         {"num_hidden_layers", s.layers},
-                 {"num_attention_heads", s.heads},       {"num_key_value_heads", s.kv_heads},
-                 {"max_position_embeddings", 1 << 16},   {"vocab_size", s.vocabulary}};
+  json config = {{"head_dim", s.hidden / s.heads},     {"hidden_size", s.hidden},
+                 {"intermediate_size", s.inner},       {"num_hidden_layers", s.layers},
+                 {"num_attention_heads", s.heads},     {"num_key_value_heads", s.kv_heads},
+                 {"max_position_embeddings", 1 << 16}, {"vocab_size", s.vocabulary}};
   if (s.experts > 0) {
-    config.update({{"architectures", {"MixtralForCausalLM"}}, {"model_type", "mixtral"},
-                   {"num_local_experts", s.experts},          {"num_experts_per_tok", 2},
+    config.update({{"architectures", {"MixtralForCausalLM"}},
+                   {"model_type", "mixtral"},
+                   {"num_local_experts", s.experts},
+                   {"num_experts_per_tok", 2},
                    {"sliding_window", nullptr}});
   }
   if (s.softcap) {
-    config.update({{"architectures", {"Gemma2ForCausalLM"}},   {"model_type", "gemma2"},
-                   {"attn_logit_softcapping", 50.0},           {"final_logit_softcapping", 30.0},
-                   {"query_pre_attn_scalar", s.hidden / s.heads}, {"sliding_window", 1 << 16},
+    config.update({{"architectures", {"Gemma2ForCausalLM"}},
+                   {"model_type", "gemma2"},
+                   {"attn_logit_softcapping", 50.0},
+                   {"final_logit_softcapping", 30.0},
+                   {"query_pre_attn_scalar", s.hidden / s.heads},
+                   {"sliding_window", 1 << 16},
                    {"hidden_activation", "gelu_pytorch_tanh"}});
   }
   return config;
@@ -148,14 +159,19 @@ class PretendRuns : public Workplace {
     const json said = {{"from", "gpt"}, {"value", answer}};
     for (int row = 0; row < 4; ++row) {
       rows += json{{"instruction", "Go on."}, {"input", ""}, {"output", answer}}.dump() + "\n";
-      pairs += json{{"conversations", question}, {"chosen", said}, {"rejected", said}}.dump() + "\n";
+      pairs +=
+          json{{"conversations", question}, {"chosen", said}, {"rejected", said}}.dump() + "\n";
     }
     Write("data/rows.jsonl", rows);
     Write("data/pairs.jsonl", pairs);
-    const json columns = {{"messages", "conversations"}, {"chosen", "chosen"}, {"rejected", "rejected"}};
+    const json columns = {
+        {"messages", "conversations"}, {"chosen", "chosen"}, {"rejected", "rejected"}};
     const json info = {{"rows", {{"file_name", "rows.jsonl"}}},
-                       {"pairs", {{"file_name", "pairs.jsonl"}, {"formatting", "sharegpt"}, {"ranking", true},
-                                  {"columns", columns}}}};
+                       {"pairs",
+                        {{"file_name", "pairs.jsonl"},
+                         {"formatting", "sharegpt"},
+                         {"ranking", true},
+                         {"columns", columns}}}};
     Write("data/dataset_info.json", info.dump());
   }
 
@@ -178,8 +194,11 @@ class PretendRuns : public Workplace {
 
   void WriteRun(const Case& of) const {
     WriteModel("model", Weights(of.shape), Config(of.shape));
-    WriteConfig("per_device_train_batch_size: 1\ngradient_accumulation_steps: 1\nmax_steps: 2\nsave_strategy: no\n"
-                "cutoff_len: " + std::to_string(of.tokens) + "\n" + of.keys);
+    WriteConfig(
+        "per_device_train_batch_size: 1\ngradient_accumulation_steps: 1\nmax_steps: "
+        "2\nsave_strategy: no\n"
+        "cutoff_len: " +
+        std::to_string(of.tokens) + "\n" + of.keys);
     WriteRows(of.tokens);
   }
 };
@@ -190,19 +209,21 @@ TEST_P(PretendPlanTest, IsForetold) {
   const Case& of = GetParam();
   WriteRun(of);
   const double peak = Peak(of, of.products, "out");
-  ASSERT_THAT(Run({Runfile("tests/scripts/plan_parts.lua"), "config.yaml", "ranks=" + std::to_string(of.ranks),
-                   "out=plan.json"}),
+  ASSERT_THAT(Run({Runfile("tests/scripts/plan_parts.lua"), "config.yaml",
+                   "ranks=" + std::to_string(of.ranks), "out=plan.json"}),
               Succeeds());
   const json plan = ReadJson(Path("plan.json"));
   const double foretold = plan.at("total");
-  std::printf("| %s | %lld | %s | %.1f | %.1f | %.3f |\n", of.words.c_str(), static_cast<long long>(of.tokens),
-              plan.at("moment").get<std::string>().c_str(), foretold / kMiB, peak / kMiB, foretold / peak);
+  std::printf("| %s | %lld | %s | %.1f | %.1f | %.3f |\n", of.words.c_str(),
+              static_cast<long long>(of.tokens), plan.at("moment").get<std::string>().c_str(),
+              foretold / kMiB, peak / kMiB, foretold / peak);
   EXPECT_NEAR(foretold / peak, 1.0, 0.1) << plan.dump(1) << ReadText(Path("out.report.0"));
 }
 
 // A run without its products takes as much as one with them.
 TEST_F(PretendRuns, ProductsChangeNothing) {
-  for (const std::string& keys : {std::string("bf16: false"), std::string("bf16: true"), std::string(kLora) + "\nuse_dora: true"}) {
+  for (const std::string& keys : {std::string("bf16: false"), std::string("bf16: true"),
+                                  std::string(kLora) + "\nuse_dora: true"}) {
     const Case of{"", "", kTiny, 256, keys + "\noverwrite_output_dir: true"};
     WriteRun(of);
     EXPECT_EQ(Peak(of, /*products=*/true, "with"), Peak(of, /*products=*/false, "without")) << keys;

@@ -1,11 +1,11 @@
-// Fused attention of the pretend device: what CUDA's kernels take and lay out, by definition in fp64
-// (tests/attention/cuda_stand_ins.h), and what they keep beside their results while they run, from
+// Fused attention of the pretend device: what CUDA's kernels take and lay out, by definition in
+// fp64 (tests/attention/cuda_stand_ins.h), and what they keep beside their results while they run, from
 // reading LibTorch 2.11's sources:
 //
-//   flash, forward       two words of a generator's state. Splits of keys are for decoding alone, one
-//                        query a sequence, which nothing here asks for
-//   flash, backward      sums of dq [M + 128 B, H, D rounded up to 32, beyond 128 to 64] in fp32, in
-//                        deterministic runs one for each of several splits; sums of dout out
+//   flash, forward       two words of a generator's state. Splits of keys are for decoding alone,
+//                        one query a sequence, which nothing here asks for
+//   flash, backward      sums of dq [M + 128 B, H, D rounded up to 32, beyond 128 to 64] in fp32,
+//                        in deterministic runs one for each of several splits; sums of dout out
 //                        [H, M + 128 B]; where key heads are fewer, dk and dv of every query head
 //   efficient, backward  dout times out, and its sums; after these the sums of dq in tiles of 64 or
 //                        (D > 64) 128 rows and 64 columns, of B sequences as long as the longest
@@ -61,7 +61,8 @@ Sizes OfFlashBackward(const Arguments& given) {
   Sizes sizes = {kFloat * heads * rows,
                  kFloat * sums * rows * heads * RoundUp(head_dim, head_dim <= 128 ? 32 : 64)};
   if (k.size(1) != heads) {
-    sizes.insert(sizes.end(), 2, k.size(0) * heads * head_dim * static_cast<int64_t>(k.element_size()));
+    sizes.insert(sizes.end(), 2,
+                 k.size(0) * heads * head_dim * static_cast<int64_t>(k.element_size()));
   }
   return sizes;
 }
@@ -90,7 +91,8 @@ Results ZerosOfFlashForward(const Arguments& given) {
 }
 
 Results ZerosOfFlashBackward(const Arguments& given) {
-  return {at::zeros_like(given.Tensor(1)), at::zeros_like(given.Tensor(2)), at::zeros_like(given.Tensor(3))};
+  return {at::zeros_like(given.Tensor(1)), at::zeros_like(given.Tensor(2)),
+          at::zeros_like(given.Tensor(3))};
 }
 
 Results ZerosOfEfficientForward(const Arguments& given) {
@@ -126,7 +128,8 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("_flash_attention_forward", Boxed<OfFlashForward, ZerosOfFlashForward>());
   library.impl("_flash_attention_backward", Boxed<OfFlashBackward, ZerosOfFlashBackward>());
   library.impl("_efficient_attention_forward", Boxed<None, ZerosOfEfficientForward>());
-  library.impl("_efficient_attention_backward", Boxed<OfEfficientBackward, ZerosOfEfficientBackward>());
+  library.impl("_efficient_attention_backward",
+               Boxed<OfEfficientBackward, ZerosOfEfficientBackward>());
 }
 
 }  // namespace
