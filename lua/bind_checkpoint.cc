@@ -69,6 +69,7 @@ Pushed Facts(lua_State* L, model::Checkpoint& checkpoint) {
   SetField(L, "sliding_layers", sliding);
   SetField(L, "window", window);
   SetField(L, "softcap", config.score_softcap);
+  SetField(L, "logit_softcap", config.logit_softcap);
   SetField(L, "tied", config.tie_word_embeddings);
   SetField(L, "dtypes", checkpoint.stored_dtypes());
   SetField(L, "bytes", static_cast<double>(checkpoint.file_bytes()));

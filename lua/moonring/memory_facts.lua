@@ -10,10 +10,11 @@ local memory_facts = {}
 function memory_facts.model(checkpoint)
   local facts = checkpoint:facts()
   local m = { layers = facts.layers, hidden = facts.hidden_size, heads = facts.heads, kv_heads = facts.kv_heads, head_dim = facts.head_dim, vocab = facts.vocab_size,
-    tied = facts.tied, window = facts.window, softcap = facts.softcap, windowed = facts.sliding_layers, embedding = 0, head = 0, blocks = 0 }
+    tied = facts.tied, window = facts.window, softcap = facts.softcap, logit_softcap = facts.logit_softcap, windowed = facts.sliding_layers, embedding = 0, head = 0, blocks = 0 }
   -- Of a mixture of experts the features that a token meets.
   m.width = facts.experts > 0 and facts.experts_chosen * facts.expert_intermediate_size + facts.shared_expert_size or facts.intermediate_size
   m.tile_factor = facts.experts > 0 and math.max(1, math.floor(facts.experts / facts.experts_chosen)) or 1 -- each expert has as many rows as a dense MLP would
+  if facts.experts > 0 then m.experts, m.chosen = facts.experts, facts.experts_chosen end
   for _, part in ipairs(checkpoint:parts()) do
     local own = (part.name == "embedding" or part.name == "head") and part.name or "blocks"
     m[own] = m[own] + part.parameters
@@ -38,19 +39,20 @@ local function named(list, name)
   return false
 end
 
--- Parameters of an adapter: A and B of each map that it is put on, DoRA's magnitudes, and modules that learn whole.
+-- Parameters of an adapter: A and B of each map that it is put on, DoRA's magnitudes, and modules that learn whole. Then the largest of DoRA's maps.
 local function adapter(c, checkpoint, m)
-  local sum = 0
+  local sum, largest = 0, 0
   for _, map in ipairs(checkpoint:linear_maps()) do
     if named(c.lora_target, "all") or named(c.lora_target, map.module:match "[^.]*$") then
       sum = sum + c.lora_rank * (map.rows + map.columns) + (c.use_dora and map.rows or 0)
+      largest = math.max(largest, map.rows * map.columns)
     end
   end
   local whole = c.additional_target or (c.resize_vocab and checkpoint:vocabulary_modules()) or {}
   for _, name in ipairs(checkpoint:vocabulary_modules()) do
     if named(whole, name) then sum = sum + m.vocab * m.hidden end
   end
-  return sum
+  return sum, c.use_dora and largest or nil
 end
 
 -- With finetuning_type freeze: the part of a layer that learns.
@@ -65,17 +67,20 @@ local function thawed(c, checkpoint)
   return learns / all
 end
 
--- What learns, and how many layers a backward goes down.
+-- What learns; parameters of an adapter; how many layers a backward goes down, and how many learn. Then the largest of DoRA's maps.
 local function learning(c, checkpoint, m)
   local head = c.stage ~= "rm" and m.head or 0 -- a reward model's head meets no token
-  if c.finetuning_type == "lora" then return { embedding = 0, head = 0, blocks = 0 }, adapter(c, checkpoint, m), m.layers end
-  if c.finetuning_type ~= "freeze" then return { embedding = m.embedding, head = head, blocks = m.blocks }, 0, m.layers end
+  if c.finetuning_type == "lora" then
+    local parameters, largest = adapter(c, checkpoint, m)
+    return { embedding = 0, head = 0, blocks = 0 }, parameters, m.layers, m.layers, largest
+  end
+  if c.finetuning_type ~= "freeze" then return { embedding = m.embedding, head = head, blocks = m.blocks }, 0, m.layers, m.layers end
   local n, extra = c.freeze_trainable_layers, c.freeze_extra_modules or {}
   local layers = math.min(math.abs(n), m.layers)
   local modules = checkpoint:vocabulary_modules()
   local embeds = named(extra, modules[1]) or (m.tied and named(extra, modules[2]))
   return { embedding = embeds and m.embedding or 0, head = named(extra, modules[2]) and head or 0, blocks = m.blocks * layers / m.layers * thawed(c, checkpoint) }, 0,
-    (n > 0 and not embeds) and layers or m.layers
+    (n > 0 and not embeds) and layers or m.layers, layers
 end
 
 --- Documents of an example, which go through one forward together.
@@ -105,14 +110,14 @@ local function placed(value) return value ~= "none" and value or nil end
 -- machine (ranks that share one), longest (tokens of a document; absent: cutoff_len), context_is_there (free memory was read with CUDA's context in it).
 function memory_facts.run(c, checkpoint, given)
   local m = memory_facts.model(checkpoint)
-  local learns, adapted, depth = learning(c, checkpoint, m)
+  local learns, adapted, depth, learning_layers, dora = learning(c, checkpoint, m)
   local sp, documents = c.sequence_parallel_size, memory_facts.documents(c)
   local alone = documents * math.min(c.cutoff_len, given.longest or c.cutoff_len)
   local most = math.max(run.micro_batch_tokens(c), alone) -- a longer example goes alone
   local step = alone * c.per_device_train_batch_size * c.gradient_accumulation_steps
   local tokens = math.min(most, step)
   local place, idle_offload = run.activation_place(c, given.device)
-  local f = { model = m, learns = learns, adapter = adapted, depth = depth, tokens = tokens, sp = sp, ranks = given.ranks, machine = given.machine or given.ranks,
+  local f = { model = m, learns = learns, adapter = adapted, dora = dora, depth = depth, learning_layers = learning_layers, tokens = tokens, sp = sp, ranks = given.ranks, machine = given.machine or given.ranks,
     documents = documents, micro_batches = math.ceil(step / most), alone = alone, step = step, strategy = c.sequence_parallel_mode, device = given.device, precision = run.precision(c),
     recompute = run.recompute(c), whole_layers = c.whole_layers, selective_layers = c.selective_layers, optimizer = c.optim == "sgd" and "sgd" or "adamw", zero_stage = c.zero_stage or 0,
     activation_offload = place ~= "memory" and c.activation_offload or nil,

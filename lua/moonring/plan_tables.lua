@@ -22,6 +22,7 @@ end
 local function theirs(of, row)
   local f = facts(of, row)
   f.stream_copies = 3 -- a block's input's and output's gradients, and what a norm gave
+  f.offloaded_layers = 3 -- one in use, one on its way, one read ahead
   f.stream_bytes, f.logits, f.mlp, f.activation_offload = 2, row.logits, row.mlp, row.activation_offload
   f.sum_bytes, f.pairs, f.kernels, f.base = of.sum_bytes, row.documents == 2, "none", 1e9 -- their attention's workspace is not known; a GPU's own: assumed
   f.offload_gradients, f.offload_weights, f.keeps_both = true, row.offload_weights, true

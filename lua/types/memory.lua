@@ -58,6 +58,8 @@ local memory = {}
 ---@field sequences? integer documents of a micro-batch, which a GPU's kernels take apart; 1 where absent
 ---@field deterministic? boolean whether a GPU's kernels give the same bits each time
 ---@field context_is_there? boolean whether CUDA's context is taken from the memory there is already
+---@field learning_layers? integer of which `learns.blocks` are parameters; all where absent
+---@field dora? number elements of the largest map that DoRA is put on
 ---@field tile_bytes? number of a tile of rows in work; 0: no tiles
 
 ---@class moonring.MemoryMoment

@@ -137,6 +137,7 @@ function Checkpoint:companion(name) end
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
 ---@field softcap number the bound that attention's scores approach; 0: they have none
+---@field logit_softcap number the bound that logits approach; 0: they have none
 ---@field tied boolean the head is the embedding
 ---@field dtypes string[] of the weights in the files
 ---@field bytes number of the weights in the files

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <mutex>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "nlohmann/json.hpp"
 
@@ -17,7 +19,14 @@ namespace {
 struct Shared {
   std::mutex mutex;
   Counts counts;
+  std::map<std::string, HeldBlocks> at_peak;
 };
+
+// Never destroyed: tensors are freed to the process's last moment.
+Shared& All() {
+  static auto* const shared = new Shared;
+  return *shared;
+}
 
 nlohmann::json AsJson(const Copies& copies) {
   return {{"count", copies.count},
@@ -27,13 +36,35 @@ nlohmann::json AsJson(const Copies& copies) {
           {"largest_blocking", copies.largest_blocking}};
 }
 
+// The largest first.
+nlohmann::json AsJson(const std::map<std::string, HeldBlocks>& held) {
+  std::vector<std::pair<std::string, HeldBlocks>> sorted(held.begin(), held.end());
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [what, blocks] : sorted) {
+    list.push_back({{"what", what}, {"count", blocks.count}, {"bytes", blocks.bytes}});
+  }
+  return list;
+}
+
 }  // namespace
+
+bool WantsReport() {
+  static const bool wants = std::getenv("PRETEND_DEVICE_REPORT") != nullptr;
+  return wants;
+}
+
+void NotePeak(std::map<std::string, HeldBlocks> held) {
+  const std::lock_guard<std::mutex> lock(All().mutex);
+  All().at_peak = std::move(held);
+}
 
 void Report() {
   const char* const file = std::getenv("PRETEND_DEVICE_REPORT");
   if (file == nullptr) return;
   const char* const rank = std::getenv("RANK");
   const Counts counts = CountsNow();
+  if (counts.allocations == 0) return;  // the process that starts ranks
   std::ofstream(std::string(file) + "." + (rank == nullptr ? "0" : rank))
       << nlohmann::json({{"kernels", counts.kernels},
                          {"all_kernels", counts.Kernels()},
@@ -43,18 +74,13 @@ void Report() {
                          {"to_host", AsJson(counts.to_host)},
                          {"held_bytes", counts.held_bytes},
                          {"peak_bytes", counts.peak_bytes},
+                         {"at_peak", AsJson(All().at_peak)},
                          {"allocations", counts.allocations}})
              .dump(1)
       << "\n";
 }
 
 namespace {
-
-// Never destroyed: tensors are freed to the process's last moment.
-Shared& All() {
-  static auto* const shared = new Shared;
-  return *shared;
-}
 
 int64_t Sum(const std::map<std::string, int64_t>& of) {
   return std::accumulate(of.begin(), of.end(), int64_t{0},

@@ -4,7 +4,8 @@
 // What a program asked of the pretend device (device.h).
 //
 // With PRETEND_DEVICE_REPORT=FILE in the environment a process that ends by _Exit, as the host does,
-// writes its counts, as JSON, into FILE.RANK (RANK: the variable, else 0).
+// writes its counts, as JSON, into FILE.RANK (RANK: the variable, else 0), and what lay in the
+// device's memory when it held most (at_peak).
 
 #include <cstdint>
 #include <map>
@@ -36,6 +37,12 @@ Counts CountsNow();
 void ResetCounts();
 
 void Report();
+bool WantsReport();
+
+// Blocks of one kind.
+struct HeldBlocks {
+  int64_t count = 0, bytes = 0;
+};
 
 // For the device itself.
 void CountKernel(const std::string& name);
@@ -43,6 +50,7 @@ void CountSynchronization(const std::string& cause);
 void CountToDevice(int64_t bytes, bool blocking);
 void CountToHost(int64_t bytes, bool blocking);
 void CountBytes(int64_t change);
+void NotePeak(std::map<std::string, HeldBlocks> held);
 
 }  // namespace moonring::pretend
 

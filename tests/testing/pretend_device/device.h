@@ -20,7 +20,7 @@
 // trainer/device_memory.cc).
 //
 // Environment: PRETEND_DEVICES (how many; default 1), PRETEND_DEVICE_MEMORY (bytes of each),
-// PRETEND_DEVICE_REPORT (counts.h).
+// PRETEND_DEVICE_PRODUCTS (kernels.h), PRETEND_DEVICE_REPORT (counts.h).
 
 #include "tests/testing/pretend_device/counts.h"
 

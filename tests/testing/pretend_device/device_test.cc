@@ -90,6 +90,42 @@ TEST(PretendDevice, CountsBytes) {
   EXPECT_EQ(CountsNow().peak_bytes - before, 4096 + 512);
 }
 
+// Two sequences, 40 and 56 rows; 4 heads of 24, rounded to 32.
+at::Tensor Offsets() { return at::tensor({0, 40, 96}, at::kInt).to(kDevice); }
+
+TEST(PretendDevice, FlashAttentionTakesWhatItsKernelDoes) {
+  const auto rows = [](int64_t heads) { return at::ones({96, heads, 24}, kDevice).to(at::kBFloat16); };
+  const at::Tensor q = rows(4), k = rows(2), v = rows(2), dout = rows(4), offsets = Offsets();
+  const auto [out, lse, state, unused, mask] = at::_flash_attention_forward(
+      q, k, v, offsets, offsets, 56, 56, /*dropout_p=*/0.0, /*is_causal=*/true, false, 1.0, -1, -1);
+  const auto peak = [&, out = out, lse = lse] {
+    ResetCounts();
+    const int64_t before = CountsNow().held_bytes;
+    at::_flash_attention_backward(dout, q, k, v, out, lse, offsets, offsets, 56, 56, 0.0, true, offsets,
+                                  offsets, 1.0, -1, -1);
+    return CountsNow().peak_bytes - before;
+  };
+  const int64_t sums = 4 * (96 + 2 * 128) * 4 * 32, of_rows = 4 * 4 * (96 + 2 * 128);
+  const int64_t results = 2 * 96 * 24 * (4 + 2 + 2), of_each_head = 2 * 2 * 96 * 24 * 4;
+  EXPECT_EQ(peak(), sums + of_rows + of_each_head + results);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  EXPECT_EQ(peak(), 17 * sums + of_rows + of_each_head + results) << "132 multiprocessors over 2 x 4 heads";
+  at::globalContext().setDeterministicAlgorithms(false, false);
+}
+
+TEST(PretendDevice, EfficientAttentionTakesWhatItsKernelDoes) {
+  const at::Tensor q = at::ones({1, 96, 4, 24}, kDevice), offsets = Offsets();
+  const auto forward = at::_efficient_attention_forward(q, q, q, std::nullopt, offsets, offsets, 56, 56,
+                                                        0.0, /*custom_mask_type=*/1, true, 1.0);
+  ResetCounts();
+  const int64_t before = CountsNow().held_bytes;
+  at::_efficient_attention_backward(q, q, q, q, std::nullopt, std::get<0>(forward), offsets, offsets, 56,
+                                    56, std::get<1>(forward), 0.0, offsets, offsets, 1, false, 1.0);
+  // The results; sums of dout out; a tile of 64 x 64 sums of dq with its lock for each head and sequence.
+  const int64_t workspace = 4 * 96 * 4 + 2 * 4 * (4 * 64 * 64 + 16);
+  EXPECT_EQ(CountsNow().peak_bytes - before, 3 * 4 * 96 * 4 * 24 + (workspace + 511) / 512 * 512);
+}
+
 TEST(PretendDevice, HasAnEnd) {
   EXPECT_THAT([] { at::empty({int64_t{1} << 40}, kDevice); },
               ThrowsMessage<c10::OutOfMemoryError>(HasSubstr("CUDA out of memory")));

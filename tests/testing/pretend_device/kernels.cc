@@ -1,6 +1,8 @@
 // Operators of the pretend device: factories and views of its own; any other is the CPU's, over the
 // same bytes (a boxed fallback, which copies no argument).
 
+#include "tests/testing/pretend_device/kernels.h"
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -35,9 +37,9 @@ c10::Device DeviceOf(std::optional<c10::Device> asked) {
   return asked.has_value() && asked->has_index() ? *asked : guard.getDevice();
 }
 
-at::Tensor Named(at::Tensor made) {
+at::Tensor Named(at::Tensor made, const std::string& maker = "") {
   if (Block* const block = BlockOf(made.storage())) {
-    block->what = c10::str("a tensor ", made.scalar_type(), " ", made.sizes());
+    block->what = c10::str("a tensor ", made.scalar_type(), " ", made.sizes(), maker);
   }
   return made;
 }
@@ -141,6 +143,25 @@ void PrepareProduct(const std::string& name, const at::Tensor& first) {
   if (!workspace.defined()) workspace = Workspace(kWorkspace);
 }
 
+// With products left out: an output that is there already, as it is for all that LibTorch's own code
+// calls, gets what is added to the product, or zeros. False: there is none.
+bool PutZeros(const c10::FunctionSchema& schema, torch::jit::Stack* stack) {
+  const size_t arguments = schema.arguments().size(), first = stack->size() - arguments;
+  const std::optional<int> beta = schema.argumentIndexWithName("beta");  // of what is added
+  const bool adds = beta.has_value() && (*stack)[first + *beta].toScalar().toDouble() != 0;
+  for (size_t i = 0; i < arguments; ++i) {
+    const c10::AliasInfo* const alias = schema.arguments()[i].alias_info();
+    if (alias == nullptr || !alias->isWrite()) continue;
+    const at::Tensor out = (*stack)[first + i].toTensor(), self = (*stack)[first].toTensor();
+    if (!adds) out.zero_();
+    if (adds && !out.is_same(self)) out.copy_(self);
+    torch::jit::drop(*stack, arguments);
+    stack->emplace_back(out);
+    return true;
+  }
+  return false;
+}
+
 // One call of an operator whose arguments lie on a stack: they become the CPU's and come back.
 class Call {
  public:
@@ -162,7 +183,7 @@ class Call {
       CountSynchronization(name_);
       HostWaits(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(*device_));
     }
-    run();
+    if (!(IsProduct(name_) && ProductsAreLeftOut() && PutZeros(schema_, &stack_))) run();
     const size_t returns = schema_.returns().size(), begin = stack_.size() - returns;
     for (size_t i = 0; i < returns; ++i) stack_[begin + i] = Returned(stack_[begin + i], schema_.returns()[i]);
     for (const auto& [there, seen] : written_) BringBack(there, seen);
@@ -231,7 +252,9 @@ class Call {
       }
       TORCH_CHECK(false, name_, ": a result of none of its arguments");
     }
-    const auto there = [&](const at::Tensor& made) { return made.defined() ? Named(ToDevice(made, *device_)) : made; };
+    const auto there = [&](const at::Tensor& made) {
+      return made.defined() ? Named(ToDevice(made, *device_), " of " + name_.substr(name_.find("::") + 2)) : made;
+    };
     if (value.isTensor()) return there(value.toTensor());
     if (value.isTensorList()) {
       c10::List<at::Tensor> results;
@@ -267,9 +290,31 @@ class Call {
   std::optional<c10::Device> device_;
 };
 
+}  // namespace
+
+bool ProductsAreLeftOut() {
+  static const bool left_out = [] {
+    const char* const text = std::getenv("PRETEND_DEVICE_PRODUCTS");
+    return text != nullptr && std::string(text) == "zeros";
+  }();
+  return left_out;
+}
+
 void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView below;
   Call(op, stack).Through([&] { op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack); });
+}
+
+namespace {
+
+// Lists of tensors are one kernel on a GPU; and what has a kernel on the CPU beside other ways has one
+// there too.
+bool HasOwnKernel(const c10::OperatorName& name) {
+  if (name.name.rfind("aten::_foreach_", 0) == 0) return true;
+  const auto op = c10::Dispatcher::singleton().findOp(name);
+  const auto has = [&](c10::DispatchKey key) { return op->hasKernelForDispatchKey(key); };
+  return op.has_value() && has(c10::DispatchKey::CPU) && has(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !has(c10::DispatchKey::CUDA);
 }
 
 TORCH_LIBRARY_IMPL(_, CUDA, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&OnCpu>()); }
@@ -288,9 +333,9 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("set_", TORCH_FN(SetNothing));
   library.impl("_local_scalar_dense", TORCH_FN(LocalScalar));
   library.impl("record_stream", TORCH_FN(RecordStream));
-  // One kernel for many tensors on a GPU; without these, LibTorch would call one a tensor.
+  // Where CUDA has a kernel and LibTorch another way, of several operators, for devices that have none.
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
-    if (name.name.rfind("aten::_foreach_", 0) != 0) continue;
+    if (name.name.rfind("aten::", 0) != 0 || !HasOwnKernel(name)) continue;
     const std::string full = name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
     library.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&OnCpu>());
   }

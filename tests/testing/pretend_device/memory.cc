@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -61,11 +62,16 @@ class Memory {
     }
     std::memset(Kernels(block->address), 0xFF, rounded);  // NaN in each floating-point dtype
     live_[block->address] = block;
+    if (held_ > peak_) {
+      peak_ = held_;
+      is_new_peak_ = true;
+    }
     return block;
   }
 
   void Give(Block* block) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(is_new_peak_, false) && WantsReport()) NotePeak(Held());
     held_ -= block->bytes;
     live_.erase(block->address);
     free_[block->bytes].push_back(block->address);
@@ -101,12 +107,24 @@ class Memory {
     if (end > begin) fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);
   }
 
+  // What lives, by what it is.
+  std::map<std::string, HeldBlocks> Held() const {
+    std::map<std::string, HeldBlocks> held;
+    for (const auto& [address, block] : live_) {
+      HeldBlocks& alike = held[block->what.empty() ? "memory" : block->what];
+      ++alike.count;
+      alike.bytes += static_cast<int64_t>(block->bytes);
+    }
+    return held;
+  }
+
   static void Watch();
 
   std::byte *device_, *kernels_;
   int file_;
   std::mutex mutex_;
-  size_t held_ = 0, next_ = 0;
+  size_t held_ = 0, next_ = 0, peak_ = 0;
+  bool is_new_peak_ = false;  // nothing was freed since
   std::map<size_t, std::vector<std::byte*>> free_;
   std::map<std::byte*, Block*> live_;
 };
@@ -131,10 +149,17 @@ void Memory::Watch() {
   sigaction(SIGSEGV, &mine, &before);
 }
 
+// LibTorch's observers of memory, as its caching allocator does.
+void Tell(const Block& block, int64_t change) {
+  const auto held = static_cast<size_t>(All().held());
+  c10::reportMemoryUsageToProfiler(block.address, change, held, held, c10::Device(c10::kCUDA, block.device));
+}
+
 void Free(void* context) {
   auto* const block = static_cast<Block*>(context);
   CheckFree(block->uses, block->what.empty() ? "memory" : block->what.c_str());
   CountBytes(-static_cast<int64_t>(block->bytes));
+  Tell(*block, -static_cast<int64_t>(block->bytes));
   All().Give(block);
 }
 
@@ -159,6 +184,7 @@ c10::DataPtr Allocate(size_t bytes) {
   block->device = device.index();
   block->uses.allocated_on = KeyOf(guard.getStream(device));
   CountBytes(static_cast<int64_t>(block->bytes));
+  Tell(*block, static_cast<int64_t>(block->bytes));
   return {block->address, block, Free, device};
 }
 

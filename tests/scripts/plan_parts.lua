@@ -1,0 +1,17 @@
+--- What `moonring plan` foretells of a rank on a GPU that tensors take, as JSON in a file: { total,
+-- moment, parts }, in bytes. What CUDA and its libraries take for themselves is in none of them.
+-- moonring plan_parts.lua CONFIG.yaml ranks=1 out=FILE
+local moonring = require "moonring"
+local config = moonring.config.command(arg, {
+  { "ranks", "int", 1, "how many" },
+  { "out", "string", moonring.null, "the file to write" },
+})
+moonring.config.require_keys(config, { "model_name_or_path", "out" })
+moonring.plan.settle(config)
+local checkpoint = moonring.model.open_config(config.model_name_or_path)
+local given = { ranks = config.ranks, device = "cuda", machine = config.ranks }
+local found = moonring.memory.predict(moonring.memory_facts.run(config, checkpoint, given))
+local parts = found.parts
+moonring.system.write(config.out, moonring.system.json_encode {
+  total = found.total - parts.other, moment = found.moment, parts = parts,
+} .. "\n")

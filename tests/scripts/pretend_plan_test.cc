@@ -1,0 +1,237 @@
+// moonring plan beside the pretend device: what is foretold of a GPU's memory, and the most that a
+// run of two steps held there. Every kind of run, of shapes small enough for a CPU but wide enough
+// that tensors are what counts.
+//
+// Both are bytes of tensors and of kernels' workspace, in blocks of 512 as LibTorch's allocator
+// gives them. Left out on both sides: cuBLAS's 32 MiB, CUDA's context, and what the allocator keeps
+// unused.
+// Products of matrices are left out of the runs, but where an answer settles how much is taken
+// (experts): they take and give the same memory, and most of the time.
+//
+// The rows of docs/gpu.md's table are what this prints:
+//   bazel test //tests/scripts:pretend_plan_test --test_output=all | grep '^|'
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/scripts/workplace.h"
+
+namespace moonring::testing {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kMiB = 1 << 20;
+constexpr int64_t kProductsWorkspace = int64_t{32} << 20;  // pretend_device/kernels.cc
+
+struct Shape {
+  int64_t hidden, inner, layers, heads, kv_heads, vocabulary;
+  int64_t experts = 0;
+  bool softcap = false;
+};
+
+constexpr Shape kTiny{64, 192, 4, 4, 2, 704};
+constexpr Shape kSmall{256, 704, 6, 4, 2, 1024};
+constexpr Shape kSmol{576, 1536, 4, 9, 3, 8192};  // SmolLM2-135M's widths, a few of its layers
+
+Shape With(Shape shape, int64_t layers, int64_t experts = 0, bool softcap = false) {
+  shape.layers = layers;
+  shape.experts = experts;
+  shape.softcap = softcap;
+  return shape;
+}
+
+struct Case {
+  std::string name, words;
+  Shape shape;
+  int64_t tokens;
+  std::string keys;
+  int ranks = 1;
+  bool products = false;
+};
+
+const char kLora[] = "finetuning_type: lora\nlora_rank: 8\nlora_target: all\nbf16: true";
+
+std::vector<Case> Cases() {
+  return {
+      {"Tiny", "tiny, fp32", kTiny, 1024, "max_grad_norm: 1.0"},
+      {"Bf16", "SmolLM2's widths, bf16", kSmol, 2048, "bf16: true"},
+      {"NoRecompute", "SmolLM2's widths, bf16, recompute: none", kSmol, 1024,
+       "bf16: true\nrecompute: none"},
+      {"Fp32", "SmolLM2's widths, fp32", kSmol, 1024, "bf16: false"},
+      {"Lora", "LoRA, bf16", kSmall, 4096, kLora},
+      {"Dora", "DoRA, bf16", kSmall, 4096, std::string(kLora) + "\nuse_dora: true"},
+      {"Dpo", "DPO with a reference, bf16", kSmol, 512, "bf16: true\nstage: dpo\ndataset: pairs"},
+      {"Experts", "4 experts, 2 a token, fp32", With(kSmall, 2, 4), 1024, "bf16: false", 1,
+       /*products=*/true},
+      {"Softcap", "softcaps, bf16", With(kSmol, 2, 0, true), 1024, "bf16: true"},
+      {"OptimizerOnHost", "offload_optimizer: cpu, bf16", kSmol, 512,
+       "bf16: true\noffload_optimizer: cpu"},
+      {"ActivationsOnHost", "activation_offload: cpu, bf16", With(kSmall, 16), 4096,
+       "bf16: true\nactivation_offload: cpu"},
+      {"Zero3", "zero_stage: 3, bf16, a rank of 2", kSmol, 512, "bf16: true\nzero_stage: 3", 2},
+      {"Freeze", "freeze: 2 of 4 layers learn, bf16", kSmol, 1024,
+       "bf16: true\nfinetuning_type: freeze\nfreeze_trainable_layers: 2"},
+      {"Long", "a long document, bf16", kTiny, 8192, "bf16: true"},
+  };
+}
+
+// Of a size that keeps a product's elements about as large as its input's.
+StoredTensor Random(std::vector<int64_t> dims, uint64_t* state) {
+  StoredTensor tensor{.shape = std::move(dims)};
+  int64_t numel = 1;
+  for (const int64_t size : tensor.shape) numel *= size;
+  tensor.values.resize(numel);
+  for (float& value : tensor.values) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    value = 0.05f * (static_cast<float>(*state >> 40) / (1 << 23) - 1);
+  }
+  return tensor;
+}
+
+StoredTensors Weights(const Shape& s) {
+  const int64_t head_dim = s.hidden / s.heads;
+  uint64_t state = 11;
+  StoredTensors weights;
+  const StoredTensor ones{.shape = {s.hidden}, .values = std::vector<float>(s.hidden, 1)};
+  weights["model.embed_tokens.weight"] = Random({s.vocabulary, s.hidden}, &state);
+  weights["model.norm.weight"] = ones;
+  for (int64_t layer = 0; layer < s.layers; ++layer) {
+    const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+    const auto add = [&](const std::string& name, int64_t rows, int64_t columns) {
+      weights[prefix + name + ".weight"] = Random({rows, columns}, &state);
+    };
+    std::vector<std::string> norms = {"input_layernorm", "post_attention_layernorm"};
+    if (s.softcap)
+      norms.insert(norms.end(), {"pre_feedforward_layernorm", "post_feedforward_layernorm"});
+    for (const std::string& norm : norms) weights[prefix + norm + ".weight"] = ones;
+    add("self_attn.q_proj", s.heads * head_dim, s.hidden);
+    add("self_attn.k_proj", s.kv_heads * head_dim, s.hidden);
+    add("self_attn.v_proj", s.kv_heads * head_dim, s.hidden);
+    add("self_attn.o_proj", s.hidden, s.heads * head_dim);
+    if (s.experts > 0) add("block_sparse_moe.gate", s.experts, s.hidden);
+    for (int64_t expert = 0; expert < std::max<int64_t>(s.experts, 1); ++expert) {
+      const bool mixture = s.experts > 0;
+      const std::string mlp =
+          mixture ? "block_sparse_moe.experts." + std::to_string(expert) + "." : "mlp.";
+      add(mlp + (mixture ? "w1" : "gate_proj"), s.inner, s.hidden);
+      add(mlp + (mixture ? "w3" : "up_proj"), s.inner, s.hidden);
+      add(mlp + (mixture ? "w2" : "down_proj"), s.hidden, s.inner);
+    }
+  }
+  return weights;
+}
+
+json Config(const Shape& s) {
+  json config = {{"head_dim", s.hidden / s.heads},     {"hidden_size", s.hidden},
+                 {"intermediate_size", s.inner},       {"num_hidden_layers", s.layers},
+                 {"num_attention_heads", s.heads},     {"num_key_value_heads", s.kv_heads},
+                 {"max_position_embeddings", 1 << 16}, {"vocab_size", s.vocabulary}};
+  if (s.experts > 0) {
+    config.update({{"architectures", {"MixtralForCausalLM"}},
+                   {"model_type", "mixtral"},
+                   {"num_local_experts", s.experts},
+                   {"num_experts_per_tok", 2},
+                   {"sliding_window", nullptr}});
+  }
+  if (s.softcap) {
+    config.update({{"architectures", {"Gemma2ForCausalLM"}},
+                   {"model_type", "gemma2"},
+                   {"attn_logit_softcapping", 50.0},
+                   {"final_logit_softcapping", 30.0},
+                   {"query_pre_attn_scalar", s.hidden / s.heads},
+                   {"sliding_window", 1 << 16},
+                   {"hidden_activation", "gelu_pytorch_tanh"}});
+  }
+  return config;
+}
+
+class PretendRuns : public Workplace {
+ protected:
+  // More tokens than `tokens` a row, so that each example has just as many.
+  void WriteRows(int64_t tokens) const {
+    std::string answer, rows, pairs;
+    for (int64_t word = 0; word < tokens; ++word) answer += " moon";
+    const json question = {{{"from", "human"}, {"value", "Go on."}}};
+    const json said = {{"from", "gpt"}, {"value", answer}};
+    for (int row = 0; row < 4; ++row) {
+      rows += json{{"instruction", "Go on."}, {"input", ""}, {"output", answer}}.dump() + "\n";
+      pairs +=
+          json{{"conversations", question}, {"chosen", said}, {"rejected", said}}.dump() + "\n";
+    }
+    Write("data/rows.jsonl", rows);
+    Write("data/pairs.jsonl", pairs);
+    const json columns = {
+        {"messages", "conversations"}, {"chosen", "chosen"}, {"rejected", "rejected"}};
+    const json info = {{"rows", {{"file_name", "rows.jsonl"}}},
+                       {"pairs",
+                        {{"file_name", "pairs.jsonl"},
+                         {"formatting", "sharegpt"},
+                         {"ranking", true},
+                         {"columns", columns}}}};
+    Write("data/dataset_info.json", info.dump());
+  }
+
+  // The most that a rank of a run held. `out`: its folder.
+  double Peak(const Case& of, bool products, const std::string& out) const {
+    const std::string ranks = std::to_string(of.ranks);
+    CommandOptions options =
+        Options({"-n", ranks, "--device", "cuda", "train", "config.yaml", "output_dir=" + out});
+    options.environment.insert({{"PRETEND_DEVICES", ranks},
+                                {"PRETEND_DEVICE_REPORT", Path(out + ".report")},
+                                {"PRETEND_DEVICE_PRODUCTS", products ? "all" : "zeros"}});
+    EXPECT_THAT(RunMoonring(std::move(options)), Succeeds());
+    double peak = 0;
+    for (int rank = 0; rank < of.ranks; ++rank) {
+      const json report = ReadJson(Path(out + ".report." + std::to_string(rank)));
+      peak = std::max(peak, report.at("peak_bytes").get<double>() - kProductsWorkspace);
+    }
+    return peak;
+  }
+
+  void WriteRun(const Case& of) const {
+    WriteModel("model", Weights(of.shape), Config(of.shape));
+    WriteConfig(
+        "per_device_train_batch_size: 1\ngradient_accumulation_steps: 1\nmax_steps: "
+        "2\nsave_strategy: no\n"
+        "cutoff_len: " +
+        std::to_string(of.tokens) + "\n" + of.keys);
+    WriteRows(of.tokens);
+  }
+};
+
+class PretendPlanTest : public PretendRuns, public ::testing::WithParamInterface<Case> {};
+
+TEST_P(PretendPlanTest, IsForetold) {
+  const Case& of = GetParam();
+  WriteRun(of);
+  const double peak = Peak(of, of.products, "out");
+  ASSERT_THAT(Run({Runfile("tests/scripts/plan_parts.lua"), "config.yaml",
+                   "ranks=" + std::to_string(of.ranks), "out=plan.json"}),
+              Succeeds());
+  const json plan = ReadJson(Path("plan.json"));
+  const double foretold = plan.at("total");
+  std::printf("| %s | %lld | %s | %.1f | %.1f | %.3f |\n", of.words.c_str(),
+              static_cast<long long>(of.tokens), plan.at("moment").get<std::string>().c_str(),
+              foretold / kMiB, peak / kMiB, foretold / peak);
+  EXPECT_NEAR(foretold / peak, 1.0, 0.1) << plan.dump(1) << ReadText(Path("out.report.0"));
+}
+
+// A run without its products takes as much as one with them.
+TEST_F(PretendRuns, ProductsChangeNothing) {
+  for (const std::string& keys : {std::string("bf16: false"), std::string("bf16: true"),
+                                  std::string(kLora) + "\nuse_dora: true"}) {
+    const Case of{"", "", kTiny, 256, keys + "\noverwrite_output_dir: true"};
+    WriteRun(of);
+    EXPECT_EQ(Peak(of, /*products=*/true, "with"), Peak(of, /*products=*/false, "without")) << keys;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, PretendPlanTest, ::testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace moonring::testing
