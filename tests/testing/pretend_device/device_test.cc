@@ -170,6 +170,24 @@ TEST(PretendDevice, AStreamDoesNotWaitForAnother) {
   back.block(Guard().getDefaultStream(kDevice));
 }
 
+TEST(PretendDevice, StreamsMayShareATensorByParts) {
+  const at::Tensor x = at::zeros({4, 3}, kDevice);
+  const c10::Stream home = Guard().getStream(kDevice), other = Guard().getStreamFromGlobalPool(kDevice);
+  c10::Event ready(c10::kCUDA), done(c10::kCUDA);
+  ready.record(home);
+  ready.block(other);
+  {
+    const c10::StreamGuard guard(other);
+    x.narrow(0, 2, 2).fill_(1);
+    done.record(other);
+  }
+  EXPECT_NO_THROW(x.narrow(0, 0, 2).fill_(2));
+  EXPECT_THAT([&] { x.narrow(0, 1, 2).fill_(2); }, ThrowsMessage<c10::Error>(HasSubstr("an event is missing")));
+  EXPECT_THAT([&] { x.sum(); }, ThrowsMessage<c10::Error>(HasSubstr("an event is missing")));
+  done.block(home);
+  EXPECT_EQ(x.sum().item<double>(), 18);
+}
+
 TEST(PretendDeviceDeathTest, MemoryIsFreedUnderAStream) {
   const auto use = [](bool record) {
     at::Tensor x = at::ones({3}, kDevice);

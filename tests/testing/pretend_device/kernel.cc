@@ -29,7 +29,13 @@ at::Tensor Kernel::Sees(const at::Tensor& tensor, bool writes) {
               ": Expected all tensors to be on the same device, but found at least two devices, ",
               device_, " and ", tensor.device(), "!");
   device_ = tensor.device();
-  if (Block* const block = BlockOf(tensor.storage())) accesses_.push_back({&block->uses, writes});
+  Block* const block = BlockOf(tensor.storage());
+  if (block != nullptr && tensor.numel() > 0) {
+    int64_t last = tensor.storage_offset();  // element
+    for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
+    const int64_t element = tensor.element_size();
+    accesses_.push_back({&block->uses, tensor.storage_offset() * element, (last + 1) * element, writes});
+  }
   at::Tensor seen = at::detail::make_tensor<c10::TensorImpl>(
       SeenStorage(tensor.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
   c10::TensorImpl* const impl = seen.unsafeGetTensorImpl();

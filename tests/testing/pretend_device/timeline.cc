@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -65,6 +66,27 @@ void HostJoins(const std::function<Clock(Shared&)>& clock) {
   for (const Waiting& one : reached) one.done();
 }
 
+using Part = std::map<int64_t, LastUse>::iterator;
+
+// The part that begins at this byte.
+Part Split(Uses& uses, int64_t at) {
+  const Part part = std::prev(uses.from.upper_bound(at));
+  return part->first == at ? part : uses.from.emplace(at, part->second).first;
+}
+
+// Parts of [first, end) and those beside them that are the same become one.
+void JoinEquals(Uses& uses, Part first, Part end) {
+  if (first != uses.from.begin()) --first;
+  if (end != uses.from.end()) ++end;
+  for (Part next = std::next(first); next != end;) {
+    if (next->second == first->second) {
+      next = uses.from.erase(next);
+    } else {
+      first = next++;
+    }
+  }
+}
+
 }  // namespace
 
 StreamKey KeyOf(const c10::Stream& stream) {
@@ -78,35 +100,42 @@ void Launch(const c10::Stream& stream, const std::vector<Access>& accesses, cons
   Join(clock, All().host);
   const int64_t now = ++clock[key];
   const auto after = [&](StreamKey other, int64_t time) { return other == key || At(clock, other) >= time; };
-  for (const auto& [uses, writes] : accesses) {
-    TORCH_CHECK(uses->written_at == 0 || after(uses->written_on, uses->written_at), work,
-                " on stream ", key, " uses what stream ", uses->written_on,
-                " writes, and does not wait for it: an event is missing (pretend device)");
-    if (!writes) continue;
-    for (const auto& [reader, time] : uses->read_at) {
-      TORCH_CHECK(after(reader, time), work, " on stream ", key, " writes what stream ", reader,
-                  " reads, and does not wait for it: an event is missing (pretend device)");
+  for (const Access& access : accesses) {
+    for (auto part = Split(*access.uses, access.begin), end = Split(*access.uses, access.end); part != end; ++part) {
+      const LastUse& last = part->second;
+      TORCH_CHECK(last.written_at == 0 || after(last.written_on, last.written_at), work, " on stream ", key,
+                  " uses what stream ", last.written_on,
+                  " writes, and does not wait for it: an event is missing (pretend device)");
+      if (!access.writes) continue;
+      for (const auto& [reader, time] : last.read_at) {
+        TORCH_CHECK(after(reader, time), work, " on stream ", key, " writes what stream ", reader,
+                    " reads, and does not wait for it: an event is missing (pretend device)");
+      }
     }
   }
-  for (const auto& [uses, writes] : accesses) {
-    uses->read_at[key] = now;
-    if (!writes) continue;
-    uses->written_on = key;
-    uses->written_at = now;
+  for (const Access& access : accesses) {
+    const auto first = Split(*access.uses, access.begin), end = Split(*access.uses, access.end);
+    for (auto part = first; part != end; ++part) {
+      if (access.writes) part->second = {.written_on = key, .written_at = now};  // after all who read
+      part->second.read_at[key] = now;
+    }
+    JoinEquals(*access.uses, first, end);
   }
 }
 
 void CheckFree(const Uses& uses, const char* what) {
   const std::lock_guard<std::mutex> lock(All().mutex);
   Clock& clock = All().streams[uses.allocated_on];
-  for (const auto& [stream, time] : uses.read_at) {  // who writes has read
-    if (stream == uses.allocated_on || uses.recorded.contains(stream)) continue;
-    if (std::max(At(clock, stream), At(All().host, stream)) >= time) continue;
-    std::fprintf(stderr,
-                 "pretend device: %s of stream %lld is freed while stream %lld may use it: "
-                 "record_stream or an event is missing\n",
-                 what, static_cast<long long>(uses.allocated_on), static_cast<long long>(stream));
-    std::abort();
+  for (const auto& [begin, last] : uses.from) {
+    for (const auto& [stream, time] : last.read_at) {  // who writes has read
+      if (stream == uses.allocated_on || uses.recorded.contains(stream)) continue;
+      if (std::max(At(clock, stream), At(All().host, stream)) >= time) continue;
+      std::fprintf(stderr,
+                   "pretend device: %s of stream %lld is freed while stream %lld may use it: "
+                   "record_stream or an event is missing\n",
+                   what, static_cast<long long>(uses.allocated_on), static_cast<long long>(stream));
+      std::abort();
+    }
   }
 }
 

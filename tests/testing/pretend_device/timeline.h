@@ -22,17 +22,27 @@ using Clock = std::map<StreamKey, int64_t>;  // of each stream: how much of its 
 
 StreamKey KeyOf(const c10::Stream& stream);
 
-// What is known of one piece of memory; belongs to its owner, who holds it under the lock of Use().
-struct Uses {
-  StreamKey allocated_on = 0;
+// The last work on some bytes.
+struct LastUse {
   StreamKey written_on = 0;
   int64_t written_at = 0;  // 0: never
-  Clock read_at;
+  Clock read_at;           // since it was written, and the writing
+
+  bool operator==(const LastUse&) const = default;
+};
+
+// What is known of one piece of memory; belongs to its owner, and is read and changed here alone.
+struct Uses {
+  StreamKey allocated_on = 0;
+  std::map<int64_t, LastUse> from{{0, {}}};  // of the bytes from here to the next one's
   std::map<StreamKey, bool> recorded;  // record_stream: the memory waits for these when it is freed
 };
 
+// Bytes [begin, end) of a piece. (A view's from its first element to its last: what lies between
+// them counts as used.)
 struct Access {
   Uses* uses;
+  int64_t begin, end;
   bool writes;
 };
 
