@@ -383,6 +383,10 @@ def main():
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
+    # Runs inherit what is ignored, as it is after nohup and in a script's background.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     options.host = os.path.abspath(options.host)
     results = {name: make_tries(name, options) for name in options.parts.split(",")}
     print("\n| part | tries | ended as | wrong |\n|---|---|---|---|")
