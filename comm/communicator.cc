@@ -21,6 +21,7 @@
 #include "comm/group.h"
 #include "comm/memory_account.h"
 #include "comm/status_macros.h"
+#include "comm/to_device.h"
 #include "comm/torch_status.h"
 
 namespace moonring::comm {
@@ -28,10 +29,30 @@ namespace {
 
 using c10d::Work;
 
+bool Staged(const Group& group, const at::Tensor& t) { return group.staged && t.is_cuda(); }
+
 const c10::intrusive_ptr<c10d::Backend>& BackendFor(const Group& group, const at::Tensor& t) {
-  const auto& backend = t.is_cuda() ? group.cuda : group.cpu;
+  const auto& backend = t.is_cuda() && !group.staged ? group.cuda : group.cpu;
   TORCH_CHECK(backend != nullptr, "group '", group.name, "' was not made for tensors on ", t.device());
   return backend;
+}
+
+// The bytes of `t` as BackendFor takes them: contiguous, its own where they are so. The host waits for a copy from a GPU.
+at::Tensor ToSend(const Group& group, const at::Tensor& t) {
+  if (!Staged(group, t)) return t.detach().contiguous();
+  at::Tensor host = HostTensorFor(t.device(), t.sizes(), t.scalar_type());
+  return host.copy_(t.detach());
+}
+
+// Where BackendFor puts what is for `t`.
+at::Tensor ToReceive(const Group& group, const at::Tensor& t) {
+  if (Staged(group, t)) return HostTensorFor(t.device(), t.sizes(), t.scalar_type());
+  return t.is_contiguous() ? t.detach() : at::empty(t.sizes(), t.options());
+}
+
+// What has come for `t`, from where BackendFor has put it. To a GPU behind what the current stream has been given; LibTorch holds pinned memory until then.
+void Bring(const at::Tensor& come, const at::Tensor& t) {
+  if (!come.is_alias_of(t)) t.detach().copy_(come, /*non_blocking=*/true);
 }
 
 void CheckDtype(const at::Tensor& t) {
@@ -127,10 +148,16 @@ class InCall {
 
 }  // namespace
 
+// Where something comes to, and the tensor that it is for.
+struct Arrival {
+  at::Tensor come, wanted;
+};
+
 struct Communicator::Transfer::Pending {
   std::shared_ptr<Group> group;
   std::vector<c10::intrusive_ptr<Work>> works;
   std::vector<at::Tensor> tensors;
+  std::vector<Arrival> arrivals;
   std::string operation;
 };
 
@@ -168,12 +195,11 @@ absl::Status Communicator::AllReduce(absl::string_view operation, at::Tensor& t,
   const int64_t bytes = static_cast<int64_t>(t.nbytes());
   Count(2 * (size() - 1), 2 * (size() - 1) * bytes / size());
   return Run(operation, [&] {
-    at::Tensor whole = t.detach().contiguous();
-    std::vector<at::Tensor> tensors = {whole};
+    std::vector<at::Tensor> tensors = {ToSend(*group_, t)};
     c10d::AllreduceOptions options;
     options.reduceOp = max ? c10d::ReduceOp::MAX : c10d::ReduceOp::SUM;
     backend->allreduce(tensors, options)->wait();
-    if (!t.is_contiguous()) t.detach().copy_(whole);
+    Bring(tensors[0], t);
   });
 }
 
@@ -193,12 +219,11 @@ absl::Status Communicator::Broadcast(at::Tensor& t, int root) {
   const auto& backend = BackendFor(*group_, t);
   Count(CeilLog2(size()), Children((rank() - root + size()) % size(), size()) * static_cast<int64_t>(t.nbytes()));
   return Run("broadcast", [&] {
-    at::Tensor whole = t.detach().contiguous();
-    std::vector<at::Tensor> tensors = {whole};
+    std::vector<at::Tensor> tensors = {rank() == root ? ToSend(*group_, t) : ToReceive(*group_, t)};
     c10d::BroadcastOptions options;
     options.rootRank = root;
     backend->broadcast(tensors, options)->wait();
-    if (!t.is_contiguous()) t.detach().copy_(whole);
+    if (rank() != root) Bring(tensors[0], t);
   });
 }
 
@@ -219,9 +244,10 @@ absl::StatusOr<at::Tensor> Communicator::AllToAll(const at::Tensor& rows, absl::
   const auto& backend = BackendFor(*group_, source);
   Count(size() - 1, (Sum(send_rows) - send_rows[rank()]) * row_numel * source.element_size());
   RETURN_IF_ERROR(Run("all_to_all", [&] {
-    at::Tensor input = source;
+    at::Tensor input = ToSend(*group_, source), output = ToReceive(*group_, received);
     std::vector<int64_t> out(receive_rows.begin(), receive_rows.end()), in(send_rows.begin(), send_rows.end());
-    backend->alltoall_base(received, input, out, in)->wait();
+    backend->alltoall_base(output, input, out, in)->wait();
+    Bring(output, received);
   }));
   return received;
 }
@@ -305,11 +331,16 @@ absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Messag
   check(receive, to_self);
   TORCH_CHECK(from_self.size() == to_self.size(), "exchange: ", from_self.size(), " tensors to itself, ", to_self.size(), " from itself");
   for (size_t i = 0; i < from_self.size(); ++i) to_self[i].copy_(from_self[i]);
-  for (Message& message : send) message.tensor = message.tensor.contiguous();
   for (const Message& message : receive) TORCH_CHECK(message.tensor.is_contiguous(), "exchange: a tensor to receive into must be contiguous");
 
   auto pending = std::make_unique<Transfer::Pending>();
   pending->group = group_;
+  for (Message& message : send) message.tensor = ToSend(*group_, message.tensor);
+  for (Message& message : receive) {
+    if (!Staged(*group_, message.tensor)) continue;
+    pending->arrivals.push_back({ToReceive(*group_, message.tensor), message.tensor});
+    message.tensor = pending->arrivals.back().come;
+  }
   if (send.empty() && receive.empty()) return Transfer(std::move(pending));
   const std::set<int> peers = Peers(send, receive);
   pending->operation = absl::StrCat("exchange with ranks ", absl::StrJoin(peers, ", "));
@@ -370,7 +401,13 @@ absl::Status Communicator::Transfer::Wait() {
       if (status.ok()) status = group.broken.ok() ? Fail(group, pending->operation, exception) : group.broken;
     }
   }
-  return status;
+  if (!status.ok()) return status;
+  try {
+    for (const auto& [come, wanted] : pending->arrivals) Bring(come, wanted);
+  } catch (const std::exception& exception) {
+    return Fail(*pending->group, pending->operation, exception);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Communicator::Barrier() {

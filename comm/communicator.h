@@ -3,6 +3,9 @@
 
 // One interface over c10d for a group of P ranks: Gloo for tensors on the host, NCCL for tensors on a GPU.
 //
+// With MOONRING_EXCHANGE=host tensors on a GPU go by Gloo too, through pinned memory of the host: ranks may then share a
+// GPU. Each call then also waits until the GPU has made what is sent, and costs a copy each way.
+//
 // Every rank of a group makes the same calls in the same order (Exchange: matching ones). A call blocks until it is
 // done (on a GPU: is enqueued on the current stream), unless it says otherwise. A group of one does nothing.
 //

@@ -23,6 +23,8 @@ struct Group {
   absl::Duration deadline = absl::InfiniteDuration();
   // One a kind of device; both null in a group of one.
   c10::intrusive_ptr<c10d::Backend> cpu, cuda;
+  // `cuda` is null, and tensors on a GPU go by the host's memory and `cpu`.
+  bool staged = false;
   std::shared_ptr<Liveness> liveness;
   // Why no call can succeed any more: the first failure, or that the group was closed. Read and written by the rank's own thread.
   absl::Status broken;

@@ -132,14 +132,17 @@ void QuietLibTorchLog() {
 }
 
 // The GPU of this rank becomes the calling thread's current one: LibTorch's "cuda" means it, and so does NCCL's group.
-absl::Status TakeGpu(int local_rank) {
+absl::Status TakeGpu(const RendezvousOptions& options) {
   int gpus = 0;
   RETURN_IF_ERROR(TryTorch([&] { gpus = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount(); }));
-  // A launcher may show each rank one GPU alone.
-  const int mine = gpus == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr ? 0 : local_rank;
+  // A launcher may show each rank one GPU alone. Ours shows all ranks the same.
+  const bool own = gpus == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr && options.store_sockets.empty();
+  const int shared = options.staged && gpus > 0 ? options.local_rank % gpus : options.local_rank;
+  const int mine = own ? 0 : shared;
   if (mine >= gpus) {
-    return absl::FailedPreconditionError(absl::StrCat("this machine shows ", gpus, gpus == 1 ? " GPU" : " GPUs", ", one a rank, and has a rank ", local_rank,
-                                                      " (counted from 0)"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("this machine shows ", gpus, gpus == 1 ? " GPU" : " GPUs", ", one a rank, and has a rank ", options.local_rank, " (counted from 0)",
+                     gpus > 0 ? "; with MOONRING_EXCHANGE=host ranks share a GPU, which is slow" : ""));
   }
   return TryTorch([&] { c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(mine))); });
 }
@@ -168,7 +171,7 @@ absl::StatusOr<std::shared_ptr<World>> World::Connect(const RendezvousOptions& o
     return absl::InvalidArgumentError(absl::StrCat("rank ", options.rank, " of ", options.world_size));
   }
   QuietLibTorchLog();
-  if (options.cuda) RETURN_IF_ERROR(TakeGpu(options.local_rank));
+  if (options.cuda) RETURN_IF_ERROR(TakeGpu(options));
   auto world = std::make_shared<World>(Key(), options);
   if (options.world_size == 1) {
     world->communicator_ = Communicator::Alone();
@@ -193,6 +196,7 @@ absl::StatusOr<std::shared_ptr<World>> World::ConnectThreads(c10::intrusive_ptr<
   options.world_size = size;
   options.deadline = deadline;
   options.serves_store = false;  // the store lives as long as any thread holds it
+  ASSIGN_OR_RETURN(options.staged, StagedFrom([](const char* name) { return std::getenv(name); }));
   if (size == 1) return Connect(options);
   auto world = std::make_shared<World>(Key(), options);
   std::string address;
@@ -332,6 +336,7 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
   group->id = absl::StrCat(groups_made_, " ", name);
   group->deadline = options_.deadline;
   group->liveness = liveness_;
+  group->staged = options_.staged;
   if (group->size > 1) {
     std::vector<std::string> ready;
     RETURN_IF_ERROR(Gather(absl::StrCat("make group ", groups_made_, " '", name, "'"), ranks, "", &ready));
@@ -353,7 +358,7 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
       });
     }
     RETURN_IF_ERROR(met, "group '", name, "', rank ", group->rank, " of ", group->size);
-    if (options_.cuda) {
+    if (options_.cuda && !options_.staged) {
       RETURN_IF_ERROR(TryTorch([&] { group->cuda = MakeNcclGroup(prefixed("nccl"), group->rank, group->size, timeout); }),
                       "group '", name, "', rank ", group->rank, " of ", group->size);
     }

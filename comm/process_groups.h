@@ -5,8 +5,10 @@
 // order.
 //
 //   between processes   the launcher's sockets or a TCPStore (rendezvous.h); Gloo over TCP, and
-//                       NCCL beside it where asked for
-//   between threads     Gloo over loopback and a store in memory: any number of ranks in one test
+//                       NCCL beside it where asked for, or Gloo for tensors on a GPU too
+//                       (RendezvousOptions::staged)
+//   between threads     Gloo over loopback and a store in memory: any number of ranks in one test.
+//                       Tensors on a GPU with MOONRING_EXCHANGE=host only
 //   alone               nothing at all
 //
 // Gloo binds to loopback where the rendezvous is on loopback, else to the interfaces that

@@ -327,15 +327,25 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenPrivateStore(
 
 bool IsLoopback(const std::string& address) { return address == "localhost" || address == "::1" || absl::StartsWith(address, "127."); }
 
+absl::StatusOr<bool> StagedFrom(const Lookup& lookup) {
+  const char* const text = lookup("MOONRING_EXCHANGE");
+  const absl::string_view word = text == nullptr ? "nccl" : text;
+  if (word == "host" || word == "nccl") return word == "host";
+  return absl::InvalidArgumentError(absl::StrCat("MOONRING_EXCHANGE='", word, "': wanted nccl or host"));
+}
+
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(const Lookup& lookup) {
+  std::optional<RendezvousOptions> options;
   if (lookup("RANK") != nullptr || lookup("WORLD_SIZE") != nullptr) {
     if (lookup("RANK") == nullptr) return absl::InvalidArgumentError("WORLD_SIZE is set, but RANK is not");
-    ASSIGN_OR_RETURN(RendezvousOptions options, FromTorchrun(lookup));
-    RETURN_IF_ERROR(TakeToken(lookup, options));
-    return options;
+    ASSIGN_OR_RETURN(options, FromTorchrun(lookup));
+  } else {
+    ASSIGN_OR_RETURN(options, FromSlurm(lookup));
   }
-  ASSIGN_OR_RETURN(std::optional<RendezvousOptions> options, FromSlurm(lookup));
-  if (options.has_value()) RETURN_IF_ERROR(TakeToken(lookup, *options));
+  ASSIGN_OR_RETURN(const bool staged, StagedFrom(lookup));
+  if (!options.has_value()) return options;
+  options->staged = staged;
+  RETURN_IF_ERROR(TakeToken(lookup, *options));
   return options;
 }
 

@@ -15,6 +15,9 @@
 //   [SLURM_LOCALID]                    is made of job and step. MASTER_ADDR, MASTER_PORT override.
 //   MOONRING_STORE                     from `moonring -n`: inherited sockets, no address.
 //   MOONRING_TOKEN                     a secret, the same for every rank of a run.
+//   MOONRING_EXCHANGE                  by what tensors on GPUs go from rank to rank: nccl (the
+//                                      default; a GPU a rank), or host, through the host's memory
+//                                      and Gloo: then ranks may share a GPU.
 //
 // What another user of the machine can do (over several machines: whoever reaches rank 0):
 //
@@ -79,6 +82,7 @@ struct RendezvousOptions {
   std::vector<int> store_sockets;
   bool own_process = true;   // false: its signals are someone else's, who sees to it that SIGPIPE does not end it
   bool cuda = false;         // groups for tensors on GPUs too (NCCL); needs --config=cuda
+  bool staged = false;       // those go through the host's memory in place of NCCL
 };
 
 // nullopt where the environment names no ranks. INVALID_ARGUMENT where it contradicts itself, naming the variable.
@@ -86,6 +90,9 @@ absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment();
 
 // The same over any lookup, which gives nullptr for what is not set.
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(const std::function<const char*(const char*)>& lookup);
+
+// Whether MOONRING_EXCHANGE asks for the host's memory. INVALID_ARGUMENT for a word it does not know.
+absl::StatusOr<bool> StagedFrom(const std::function<const char*(const char*)>& lookup);
 
 // For a process that may be a rank, before it starts any other: the launcher's sockets
 // (MOONRING_STORE) are closed in what it starts.
