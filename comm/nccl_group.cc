@@ -1,6 +1,7 @@
 #include "comm/nccl_group.h"
 
 #ifdef USE_C10D_NCCL
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
@@ -10,7 +11,10 @@ c10::intrusive_ptr<c10d::Backend> MakeNcclGroup(const c10::intrusive_ptr<c10d::S
 #ifdef USE_C10D_NCCL
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
-  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
+  auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
+  // Else LibTorch connects at the group's first call, and wants all ranks there: a batch of sends and receives need not have them.
+  group->eagerConnectSingleDevice(c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice());
+  return group;
 #else
   return nullptr;
 #endif

@@ -10,7 +10,8 @@
 
 namespace moonring::comm {
 
-// Null in a build without CUDA. Throws c10::Error where NCCL cannot make it, as where there is no GPU. `timeout` bounds each call.
+// Of the calling thread's current GPU; returns when all ranks have come. Null in a build without CUDA. Throws c10::Error where NCCL cannot make it, as where there is no GPU or
+// two ranks have the same. `timeout` bounds each call.
 c10::intrusive_ptr<c10d::Backend> MakeNcclGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout);
 
 }  // namespace moonring::comm

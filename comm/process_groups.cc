@@ -20,6 +20,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -38,6 +39,9 @@ namespace {
 
 // What ranks that live need at the most to meet; then who does not is looked for.
 constexpr absl::Duration kPatience = absl::Seconds(3);
+
+// What to do where there are more ranks than GPUs.
+constexpr char kSharing[] = "; with MOONRING_EXCHANGE=host ranks share a GPU, for a trial: it is slow";
 
 using Device = std::shared_ptr<gloo::transport::Device>;
 
@@ -142,9 +146,15 @@ absl::Status TakeGpu(const RendezvousOptions& options) {
   if (mine >= gpus) {
     return absl::FailedPreconditionError(
         absl::StrCat("this machine shows ", gpus, gpus == 1 ? " GPU" : " GPUs", ", one a rank, and has a rank ", options.local_rank, " (counted from 0)",
-                     gpus > 0 ? "; with MOONRING_EXCHANGE=host ranks share a GPU, which is slow" : ""));
+                     gpus > 0 ? kSharing : ""));
   }
   return TryTorch([&] { c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(mine))); });
+}
+
+// NCCL finds out where launchers show several ranks the same GPU.
+absl::Status WithAdvice(const absl::Status& status) {
+  if (!absl::StrContains(status.message(), "Duplicate GPU")) return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(), kSharing));
 }
 
 // Gloo and the store write to connections whose other end may be gone, and look at what they are told: by default the signal ends the process before.
@@ -359,8 +369,11 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
     }
     RETURN_IF_ERROR(met, "group '", name, "', rank ", group->rank, " of ", group->size);
     if (options_.cuda && !options_.staged) {
-      RETURN_IF_ERROR(TryTorch([&] { group->cuda = MakeNcclGroup(prefixed("nccl"), group->rank, group->size, timeout); }),
-                      "group '", name, "', rank ", group->rank, " of ", group->size);
+      met = Meet([group, timeout, store = prefixed("nccl"), gpu = c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice()] {
+        c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(gpu);
+        group->cuda = MakeNcclGroup(store, group->rank, group->size, timeout);
+      });
+      RETURN_IF_ERROR(WithAdvice(met), "group '", name, "', rank ", group->rank, " of ", group->size);
     }
   }
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -66,7 +66,9 @@ function machine.local_ranks() return tonumber(system.environment "LOCAL_WORLD_S
 function machine.memory_of_rank(device, ranks)
   if device == "cuda" then
     local ok, memory = pcall(model.gpu_memory)
-    return ok and memory.free or nil
+    if not ok then return nil end
+    local share = system.environment "MOONRING_EXCHANGE" == "host" -- only then may ranks share a GPU
+    return memory.free / (share and math.ceil(ranks / model.gpus()) or 1)
   end
   local host = machine.host_memory()
   return host.available > 0 and host.available / ranks or nil

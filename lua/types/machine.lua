@@ -24,7 +24,8 @@ function machine.host_memory() end
 ---@return integer?
 function machine.local_ranks() end
 
---- What each of `ranks` ranks on this machine can have now, in bytes: a share of the host's memory, or a GPU's free memory. nil where nobody can say.
+--- What each of `ranks` ranks on this machine can have now, in bytes: a share of the host's memory, or a GPU's free memory,
+--- of which ranks that share one (MOONRING_EXCHANGE=host) each have a part. nil where nobody can say.
 ---@param device "cpu" | "cuda"
 ---@param ranks integer
 ---@return number?

@@ -1,6 +1,6 @@
 """Tests of the host's commands, run again on the pretend device."""
 
-def rerun_on_pretend_device(name, size, devices = 1, args = [], shard_count = None, tags = []):
+def rerun_on_pretend_device(name, size, devices = 1, args = [], env = {}, suffix = "on_pretend_device", tags = []):
     """NAME_on_pretend_device: the test NAME of this package, with the pretend device's host.
 
     Args:
@@ -8,11 +8,12 @@ def rerun_on_pretend_device(name, size, devices = 1, args = [], shard_count = No
       size: Bazel's.
       devices: how many GPUs there are.
       args: for the test, as --gtest_filter=...
-      shard_count: Bazel's.
+      env: further variables of the environment.
+      suffix: of the name, where a test is run again in several ways.
       tags: Bazel's.
     """
     native.sh_test(
-        name = name + "_on_pretend_device",
+        name = "%s_%s" % (name, suffix),
         size = size,
         srcs = ["//tests/testing/pretend_device:rerun.sh"],
         args = ["$(rootpath :%s)" % name] + args,
@@ -20,7 +21,6 @@ def rerun_on_pretend_device(name, size, devices = 1, args = [], shard_count = No
             ":" + name,
             "//tests/testing/pretend_device:host",
         ],
-        env = {"PRETEND_DEVICES": str(devices)},
-        shard_count = shard_count,
+        env = dict(env, PRETEND_DEVICES = str(devices)),
         tags = tags,
     )
