@@ -364,8 +364,8 @@ def offload(shop):
     data = shop.documents(lengths(shop, tokens, 2 * steps))
     ways = {
         "activation_offload cpu": {"activation_offload": "cpu"},
-        "activation_offload disk": {"activation_offload": "disk"},
         "offload_optimizer cpu": {"offload_optimizer": "cpu"},
+        "offload_optimizer disk": {"offload_optimizer": "disk"},
     }
     plain = shop.train("device", shop.sizes.kinds, data, tokens, {"max_steps": steps})
     runs = {
