@@ -3,12 +3,13 @@
 
 // Causal attention inside each document of a packed stream, by a strategy on a group of ranks.
 //
-//   out_t = sum_s softmax_s(score(q_t . k_s)) v_s   over the tokens s <= t of t's document, and s > t - window where there is one
-//   score(x) = scale x, or softcap tanh(scale x / softcap) where there is a softcap
+//   out_t = sum_s softmax_s(score(q_t . k_s)) v_s   over the tokens s <= t of t's document, and s >
+//   t - window where there is one score(x) = scale x, or softcap tanh(scale x / softcap) where
+//   there is a softcap
 //
-// `Attention` is the strategy; it says how a micro-batch is to be divided over the ranks, and `Plan` fits it to a layout made so.
-// All layers share the plan. Calls are collective: every rank of the group makes the same ones in the same order, a rank
-// without tokens too.
+// `Attention` is the strategy; it says how a micro-batch is to be divided over the ranks, and
+// `Plan` fits it to a layout made so. All layers share the plan. Calls are collective: every rank
+// of the group makes the same ones in the same order, a rank without tokens too.
 
 #include <memory>
 #include <string>
@@ -26,13 +27,15 @@ namespace moonring::attention {
 // What a layer's scores are.
 struct ScoreRule {
   double scale = 1.0;
-  int64_t window = 0;    // tokens that a query sees, itself among them, as `sliding_window` counts; 0: all before it
+  int64_t window = 0;    // tokens that a query sees, itself among them, as `sliding_window` counts;
+                         // 0: all before it
   double softcap = 0.0;  // the bound that scores approach, as `attn_logit_softcapping`; 0: none
 };
 
-// What a forward leaves for a later one on the same inputs, which then neither computes attention nor travels the context
-// axis again: selective checkpointing (DISTFLASHATTN, arXiv:2310.03294; LoongTrain's "++"). It belongs to one call of one layer:
-// empty before the first forward, filled by it, used by those after it. T H (4 D + 4) bytes, and T H D e where heads were exchanged.
+// What a forward leaves for a later one on the same inputs, which then neither computes attention
+// nor travels the context axis again: selective checkpointing (DISTFLASHATTN, arXiv:2310.03294;
+// LoongTrain's "++"). It belongs to one call of one layer: empty before the first forward, filled
+// by it, used by those after it. T H (4 D + 4) bytes, and T H D e where heads were exchanged.
 class KeptAttention {
  public:
   bool empty() const { return tensors_.empty(); }
@@ -47,10 +50,12 @@ class PlannedAttention {
  public:
   virtual ~PlannedAttention() = default;
 
-  // q_THD [T_local, H, D]; k_TKD, v_TKD [T_local, Hk, D], rotary embedding applied; fp32, bf16 or fp64. Returns
-  // [T_local, H, D] in q's dtype, differentiable; autograd's graph shares what it needs, so
-  // the plan need not live until the backward. `kept` may be null. Throws.
-  virtual at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD, const ScoreRule& rule, KeptAttention* kept) = 0;
+  // q_THD [T_local, H, D]; k_TKD, v_TKD [T_local, Hk, D], rotary embedding applied; fp32, bf16 or
+  // fp64. Returns [T_local, H, D] in q's dtype, differentiable; autograd's graph shares what it
+  // needs, so the plan need not live until the backward. `kept` may be null. Throws.
+  virtual at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
+                             const at::Tensor& v_TKD, const ScoreRule& rule,
+                             KeptAttention* kept) = 0;
 };
 
 class Attention {
@@ -63,9 +68,11 @@ class Attention {
   virtual comm::Division Divide(absl::Span<const int64_t> lengths) const = 0;
 
   // INVALID_ARGUMENT where the layout was not made by that division.
-  virtual absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(std::shared_ptr<const comm::Layout> layout) const = 0;
+  virtual absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(
+      std::shared_ptr<const comm::Layout> layout) const = 0;
 
-  // What runs for a stream of documents, in words; for a strategy that chooses, what it chose and why.
+  // What runs for a stream of documents, in words; for a strategy that chooses, what it chose and
+  // why.
   virtual std::string Describe(absl::Span<const int64_t> lengths) const = 0;
 };
 

@@ -18,7 +18,9 @@ namespace {
 class TrafficCounter {
  public:
   TrafficCounter(const comm::Division& division, int rank, int ranks_per_machine)
-      : division_(division), rank_(rank), ranks_per_machine_(ranks_per_machine > 0 ? ranks_per_machine : division.ranks()) {}
+      : division_(division),
+        rank_(rank),
+        ranks_per_machine_(ranks_per_machine > 0 ? ranks_per_machine : division.ranks()) {}
 
   void Send(int peer, int64_t bytes) {
     if (peer == rank_ || bytes == 0) return;
@@ -50,13 +52,15 @@ class TrafficCounter {
   std::set<int> to_, from_;
 };
 
-// What each of the two exchanges of a pass carries: rows there of `there` heads for each peer, rows back of `back` heads of one's own.
+// What each of the two exchanges of a pass carries: rows there of `there` heads for each peer, rows
+// back of `back` heads of one's own.
 struct HeadTraffic {
   std::vector<int64_t> there, back;  // by head place
   int64_t bytes_there = 0, bytes_back = 0;
 };
 
-Traffic CountExchange(const comm::Layout& layout, TrafficCounter& counter, int own, int64_t head_dim, const HeadTraffic& heads) {
+Traffic CountExchange(const comm::Layout& layout, TrafficCounter& counter, int own,
+                      int64_t head_dim, const HeadTraffic& heads) {
   const auto tokens = [&](int head) { return layout.local_tokens(counter.AtHead(head)); };
   const auto pass = [&](const auto& sent, const auto& received) {
     for (int p = 0; p < layout.division().heads; ++p) {
@@ -65,8 +69,10 @@ Traffic CountExchange(const comm::Layout& layout, TrafficCounter& counter, int o
     }
     counter.EndExchange();
   };
-  pass([&](int p) { return tokens(own) * heads.there[p] * heads.bytes_there; }, [&](int p) { return tokens(p) * heads.there[own] * heads.bytes_there; });
-  pass([&](int p) { return tokens(p) * heads.back[own] * heads.bytes_back; }, [&](int p) { return tokens(own) * heads.back[p] * heads.bytes_back; });
+  pass([&](int p) { return tokens(own) * heads.there[p] * heads.bytes_there; },
+       [&](int p) { return tokens(p) * heads.there[own] * heads.bytes_there; });
+  pass([&](int p) { return tokens(p) * heads.back[own] * heads.bytes_back; },
+       [&](int p) { return tokens(own) * heads.back[p] * heads.bytes_back; });
   return counter.Take();
 }
 
@@ -76,7 +82,8 @@ int64_t RowsIn(const std::vector<KeyMove>& moves) {
   return rows;
 }
 
-// Rows that are copied on their way, as several pieces are; all where the buffer itself is not in one piece.
+// Rows that are copied on their way, as several pieces are; all where the buffer itself is not in
+// one piece.
 int64_t CopiedRowsIn(const std::vector<KeyMove>& moves, bool strided) {
   int64_t rows = 0;
   for (const KeyMove& move : moves) rows += strided || move.rows.size() > 1 ? move.count() : 0;
@@ -87,14 +94,19 @@ struct ContextTraffic {
   Traffic forward, backward;
 };
 
-ContextTraffic CountContext(const ContextPlan& plan, TrafficCounter& counter, const RankHeads& own, const AttentionShape& shape) {
+ContextTraffic CountContext(const ContextPlan& plan, TrafficCounter& counter, const RankHeads& own,
+                            const AttentionShape& shape) {
   ContextTraffic traffic;
   const int64_t slices = SlicesOf(plan, own.kv.heads());
   for (int64_t s = 0; s < slices; ++s) {
     const int64_t kv = (s + 1) * own.kv.heads() / slices - s * own.kv.heads() / slices;
-    const auto exchange = [&](const std::vector<KeyMove>& send, const std::vector<KeyMove>& receive, int64_t bytes) {
-      for (const KeyMove& move : send) counter.Send(counter.AtContext(move.place), move.count() * 2 * kv * shape.head_dim * bytes);
-      for (const KeyMove& move : receive) counter.Receive(counter.AtContext(move.place), move.count() * 2 * kv * shape.head_dim * bytes);
+    const auto exchange = [&](const std::vector<KeyMove>& send, const std::vector<KeyMove>& receive,
+                              int64_t bytes) {
+      for (const KeyMove& move : send)
+        counter.Send(counter.AtContext(move.place), move.count() * 2 * kv * shape.head_dim * bytes);
+      for (const KeyMove& move : receive)
+        counter.Receive(counter.AtContext(move.place),
+                        move.count() * 2 * kv * shape.head_dim * bytes);
       counter.EndExchange();
       return counter.Take();
     };
@@ -108,11 +120,14 @@ ContextTraffic CountContext(const ContextPlan& plan, TrafficCounter& counter, co
   return traffic;
 }
 
-// What ContextAttention holds at a time while it takes its turns: keys, their copies, casts, gradients that travel, the tile in work.
+// What ContextAttention holds at a time while it takes its turns: keys, their copies, casts,
+// gradients that travel, the tile in work.
 class ContextMemory {
  public:
   // `packed`: the place's own keys are some heads of a wider buffer.
-  ContextMemory(const ContextPlan& plan, const RankHeads& own, const AttentionShape& shape, int64_t tokens, bool packed) : shape_(shape), tokens_(tokens) {
+  ContextMemory(const ContextPlan& plan, const RankHeads& own, const AttentionShape& shape,
+                int64_t tokens, bool packed)
+      : shape_(shape), tokens_(tokens) {
     const int64_t slices = SlicesOf(plan, own.kv.heads());
     strided_ = packed || slices > 1;
     for (int64_t s = 0; s < slices; ++s) {
@@ -120,13 +135,14 @@ class ContextMemory {
       const int64_t kv = (s + 1) * own.kv.heads() / slices - s * own.kv.heads() / slices;
       for (const ContextStep& step : plan.steps) {
         const int number = static_cast<int>(turns_.size());
-        turns_.push_back({.step = &step,
-                          .kv = kv,
-                          .queries = (own.queries.heads() * kv + own.kv.heads() - 1) / own.kv.heads(),
-                          .source = first + step.source,
-                          .start = std::max(0, number - step.lead),
-                          .last_use = number,
-                          .leaves = number});
+        turns_.push_back(
+            {.step = &step,
+             .kv = kv,
+             .queries = (own.queries.heads() * kv + own.kv.heads() - 1) / own.kv.heads(),
+             .source = first + step.source,
+             .start = std::max(0, number - step.lead),
+             .last_use = number,
+             .leaves = number});
       }
     }
     for (int t = 0; t < static_cast<int>(turns_.size()); ++t) {
@@ -139,23 +155,28 @@ class ContextMemory {
 
   int64_t Forward() const {
     int64_t most = 0;
-    for (int t = 0; t < static_cast<int>(turns_.size()); ++t) most = std::max(most, Keys(t) + InWork(turns_[t], /*backward=*/false));
+    for (int t = 0; t < static_cast<int>(turns_.size()); ++t)
+      most = std::max(most, Keys(t) + InWork(turns_[t], /*backward=*/false));
     return most;
   }
 
   int64_t Backward() const {
     int64_t most = 0;
     for (int t = 0; t < static_cast<int>(turns_.size()); ++t) {
-      int64_t held = 0, under_way = 0, leaving = 0;  // sums of keys of others: not yet sent; sent at the end of the turn before; of this one
+      int64_t held = 0, under_way = 0, leaving = 0;  // sums of keys of others: not yet sent; sent
+                                                     // at the end of the turn before; of this one
       for (const Turn& turn : turns_) {
         if (turn.step->own) continue;
         const int64_t home = RowsIn(turn.step->send);
-        if (&turn <= &turns_[t] && t <= turn.leaves) held += turn.step->tiles.key_rows * KeyRow(turn);
+        if (&turn <= &turns_[t] && t <= turn.leaves)
+          held += turn.step->tiles.key_rows * KeyRow(turn);
         if (t == turn.leaves + 1) under_way += (turn.step->tiles.key_rows + home) * KeyRow(turn);
-        if (t == turn.leaves) leaving += (CopiedRowsIn(turn.step->receive, false) + home) * KeyRow(turn);
+        if (t == turn.leaves)
+          leaving += (CopiedRowsIn(turn.step->receive, false) + home) * KeyRow(turn);
       }
       const int64_t sums = held + std::max(under_way, leaving);
-      most = std::max(most, Keys(t) + InWork(turns_[t], /*backward=*/true) + sums * shape_.accumulate_bytes);
+      most = std::max(
+          most, Keys(t) + InWork(turns_[t], /*backward=*/true) + sums * shape_.accumulate_bytes);
     }
     return most;
   }
@@ -165,13 +186,14 @@ class ContextMemory {
     const ContextStep* step = nullptr;
     int64_t kv = 0, queries = 0;              // heads of its slice
     int source = 0, start = 0, last_use = 0;  // as ContextAttention's
-    int leaves = 0;                           // the turn at whose end the gradients of its keys go home
+    int leaves = 0;  // the turn at whose end the gradients of its keys go home
   };
 
   // Elements of a row of keys and values.
   int64_t KeyRow(const Turn& turn) const { return 2 * turn.kv * shape_.head_dim; }
 
-  // While turn `now` works: keys that are there or come, and the copies that keys under way are sent from and received in.
+  // While turn `now` works: keys that are there or come, and the copies that keys under way are
+  // sent from and received in.
   int64_t Keys(int now) const {
     int64_t elements = 0;
     for (int t = 0; t < static_cast<int>(turns_.size()); ++t) {
@@ -179,7 +201,9 @@ class ContextMemory {
       if (turn.step->own || now < turn.start) continue;
       int64_t rows = now <= turn.last_use ? turn.step->tiles.key_rows : 0;
       const bool from_own = turn.source == t || turns_[turn.source].step->own;
-      if (now < t) rows += CopiedRowsIn(turn.step->send, from_own && strided_) + CopiedRowsIn(turn.step->receive, false);
+      if (now < t)
+        rows += CopiedRowsIn(turn.step->send, from_own && strided_) +
+                CopiedRowsIn(turn.step->receive, false);
       elements += rows * KeyRow(turn);
     }
     return elements * shape_.element_bytes;
@@ -188,11 +212,15 @@ class ContextMemory {
   // Inputs in the type of sums, and the results of the largest tile.
   int64_t InWork(const Turn& turn, bool backward) const {
     const bool casts = shape_.element_bytes != shape_.accumulate_bytes;
-    const int64_t inputs = casts ? tokens_ * turn.queries * shape_.head_dim + turn.step->tiles.key_rows * KeyRow(turn) : 0;
+    const int64_t inputs =
+        casts ? tokens_ * turn.queries * shape_.head_dim + turn.step->tiles.key_rows * KeyRow(turn)
+              : 0;
     const int64_t group = turn.kv == 0 ? 0 : (turn.queries + turn.kv - 1) / turn.kv;
     int64_t results = 0;
     for (const QueryBlock& block : turn.step->tiles.blocks) {
-      for (const TileRows& tile : block.tiles) results = std::max(results, tile.queries.rows() * group + (backward ? 2 * tile.keys.rows() : 0));
+      for (const TileRows& tile : block.tiles)
+        results =
+            std::max(results, tile.queries.rows() * group + (backward ? 2 * tile.keys.rows() : 0));
     }
     return (inputs + results * shape_.head_dim) * shape_.accumulate_bytes;
   }
@@ -203,37 +231,45 @@ class ContextMemory {
   std::vector<Turn> turns_;
 };
 
-// What is alive at a time, beyond what goes in, from moment to moment of HybridAttention's forward and backward.
+// What is alive at a time, beyond what goes in, from moment to moment of HybridAttention's forward
+// and backward.
 struct RankMemory {
   int64_t saved = 0, peak = 0;
 };
 
-RankMemory CountMemory(const ContextMemory& context, const std::vector<RankHeads>& split, int head, const AttentionShape& shape, int64_t local,
-                       int64_t tokens) {
+RankMemory CountMemory(const ContextMemory& context, const std::vector<RankHeads>& split, int head,
+                       const AttentionShape& shape, int64_t local, int64_t tokens) {
   const int64_t d = shape.head_dim, e = shape.element_bytes, a = shape.accumulate_bytes;
   const RankHeads& own = split[head];
   const bool casts = e != a, exchanges = split.size() > 1, shares = SharesKvHeads(split);
   int64_t packed_of_others = 0;
   for (const RankHeads& rank : split) packed_of_others += &rank == &own ? 0 : rank.packed();
-  const int64_t out = local * shape.heads * d * e, gradients = local * (shape.heads + 2 * shape.kv_heads) * d * e;
-  const int64_t query_rows = tokens * own.queries.heads(), packed = exchanges ? tokens * own.packed() * d * e : 0;
-  // lse, and out in the type of sums where the result is not that itself; the heads at hand of q, k, v where they are not the inputs.
+  const int64_t out = local * shape.heads * d * e,
+                gradients = local * (shape.heads + 2 * shape.kv_heads) * d * e;
+  const int64_t query_rows = tokens * own.queries.heads(),
+                packed = exchanges ? tokens * own.packed() * d * e : 0;
+  // lse, and out in the type of sums where the result is not that itself; the heads at hand of q,
+  // k, v where they are not the inputs.
   const int64_t lse = query_rows * a, out_sum = query_rows * d * a;
   const int64_t saved = packed + lse + (exchanges || casts ? out_sum : 0);
   const int64_t others_out = local * (shape.heads - own.queries.heads()) * d * e;
 
   const int64_t to_heads = packed + (exchanges ? local * packed_of_others * d * e : 0);
   const int64_t merging = packed + out_sum + 2 * lse + context.Forward();
-  const int64_t leaving = exchanges ? saved + (casts ? query_rows * d * e : 0) + others_out + out : saved + out;
+  const int64_t leaving =
+      exchanges ? saved + (casts ? query_rows * d * e : 0) + others_out + out : saved + out;
   const int64_t forward = std::max({to_heads, merging, leaving});
 
   const int64_t sums = exchanges || casts ? tokens * own.packed() * d * a : gradients;
   const int64_t dout = exchanges ? query_rows * d * e : 0;
-  const int64_t working = sums + dout + std::max(exchanges ? others_out : 0, (casts ? query_rows * d * a : 0) + context.Backward());
+  const int64_t working =
+      sums + dout +
+      std::max(exchanges ? others_out : 0, (casts ? query_rows * d * a : 0) + context.Backward());
   int64_t done = sums + (casts ? gradients : 0);
   if (exchanges) {
     const int64_t cast = casts && !shares ? tokens * own.packed() * d * e : 0;
-    const int64_t wide = casts && shares ? local * (shape.heads + 2 * shape.kv_heads) * d * a : 0;  // sums that are complete, before they are cast
+    const int64_t wide = casts && shares ? local * (shape.heads + 2 * shape.kv_heads) * d * a
+                                         : 0;  // sums that are complete, before they are cast
     done = sums + cast + local * packed_of_others * d * (shares ? a : e) + wide + gradients;
   }
   const int64_t backward = saved + out + std::max(working, done);
@@ -375,7 +411,8 @@ double AreaOf(const std::vector<comm::Span>& spans, int64_t window) {
 
 }  // namespace
 
-AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layout, const AttentionShape& shape, int ranks_per_machine) {
+AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layout,
+                              const AttentionShape& shape, int ranks_per_machine) {
   const comm::Division& division = layout.division();
   const RankCounter counter(layout, shape, ranks_per_machine);
   AttentionCost cost(layout.ranks());

@@ -1,9 +1,11 @@
 #ifndef MOONRING_ATTENTION_ATTENTION_COST_H_
 #define MOONRING_ATTENTION_ATTENTION_COST_H_
 
-// What one layer's attention costs each rank under a strategy and a layout: counted from the plan, without running it.
+// What one layer's attention costs each rank under a strategy and a layout: counted from the plan,
+// without running it.
 //
-// Steps are counted as comm/communicator.h counts an exchange, by peers. Bytes are those sent to other ranks, exactly.
+// Steps are counted as comm/communicator.h counts an exchange, by peers. Bytes are those sent to
+// other ranks, exactly.
 
 #include <cstdint>
 #include <vector>
@@ -32,12 +34,13 @@ struct Traffic {
 };
 
 struct RankCost {
-  double tile_area = 0;                         // query-key pairs, times the query heads that the rank computes
+  double tile_area = 0;  // query-key pairs, times the query heads that the rank computes
   Traffic exchange_forward, exchange_backward;  // of heads: attention waits for it
   Traffic context_forward, context_backward;    // of keys: under way while tiles are computed
-  // The most alive at a time beyond what goes in (q, k, v, dout), what comes out (out, their gradients; counted as if there from
-  // the start) and what is saved between forward and backward. One tile in work, by a runner that computes in the type of sums, as
-  // the CPU's does; without what its kernels keep to themselves.
+  // The most alive at a time beyond what goes in (q, k, v, dout), what comes out (out, their
+  // gradients; counted as if there from the start) and what is saved between forward and backward.
+  // One tile in work, by a runner that computes in the type of sums, as the CPU's does; without
+  // what its kernels keep to themselves.
   int64_t peak_bytes = 0;
   int64_t saved_bytes = 0;  // from forward to backward, beside q, k, v and out
 
@@ -47,8 +50,10 @@ struct RankCost {
 
 using AttentionCost = std::vector<RankCost>;  // by rank
 
-// `ranks_per_machine`: neighbours that share one; 0: all do. The layout is one by the strategy's division.
-AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layout, const AttentionShape& shape, int ranks_per_machine = 0);
+// `ranks_per_machine`: neighbours that share one; 0: all do. The layout is one by the strategy's
+// division.
+AttentionCost CostOfAttention(const Strategy& strategy, const comm::Layout& layout,
+                              const AttentionShape& shape, int ranks_per_machine = 0);
 
 // The same for a choice between strategies, in O(ranks log ranks) where CostOfAttention takes
 // O(ranks^2) and more: without memory and steps. Areas and what is exchanged for heads are of all

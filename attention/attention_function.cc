@@ -21,7 +21,8 @@ at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention
          AttentionOperator::Result result =
              resumes ? attention_operator->Resume(call, inputs, kept->tensors())
                      : attention_operator->Forward(call, inputs);
-         for (const at::Tensor& tensor : result.kept) comm::CountAs(comm::MemoryPart::kAttention, tensor);
+         for (const at::Tensor& tensor : result.kept)
+           comm::CountAs(comm::MemoryPart::kAttention, tensor);
          if (kept != nullptr && !resumes) kept->Keep(std::move(result.kept));
          *saved = std::move(result.saved);
          return {result.out_THD};
@@ -30,24 +31,32 @@ at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention
          const comm::MemoryScope memory(comm::MemoryPart::kAttention);
          QueryKeyValue gradients =
              attention_operator->Backward(call, backward.gradients[0], backward.saved);
-         return {std::move(gradients.q_THD), std::move(gradients.k_SKD), std::move(gradients.v_SKD)};
+         return {std::move(gradients.q_THD), std::move(gradients.k_SKD),
+                 std::move(gradients.v_SKD)};
        }},
       {inputs.q_THD, inputs.k_SKD, inputs.v_SKD});
 }
 
 void CheckAttentionInputs(const QueryKeyValue& inputs, int64_t local_tokens) {
   const at::Tensor &q = inputs.q_THD, &k = inputs.k_SKD, &v = inputs.v_SKD;
-  TORCH_CHECK(q.dim() == 3 && k.dim() == 3, "attention: want q [T, H, D] and k, v [T, Hk, D], got q ", q.sizes(), ", k ", k.sizes());
+  TORCH_CHECK(q.dim() == 3 && k.dim() == 3,
+              "attention: want q [T, H, D] and k, v [T, Hk, D], got q ", q.sizes(), ", k ",
+              k.sizes());
   TORCH_CHECK(k.sizes() == v.sizes(), "attention: k ", k.sizes(), " and v ", v.sizes(), " differ");
-  TORCH_CHECK(q.size(0) == local_tokens && k.size(0) == local_tokens, "attention: the layout gives this rank ", local_tokens, " tokens, got q ", q.sizes(),
+  TORCH_CHECK(q.size(0) == local_tokens && k.size(0) == local_tokens,
+              "attention: the layout gives this rank ", local_tokens, " tokens, got q ", q.sizes(),
               ", k ", k.sizes());
-  TORCH_CHECK(q.size(2) == k.size(2), "attention: head dim of q is ", q.size(2), ", of k ", k.size(2));
-  TORCH_CHECK(k.size(1) > 0 && q.size(1) > 0 && q.size(1) % k.size(1) == 0, "attention: ", q.size(1), " query heads are no multiple of ", k.size(1),
-              " kv heads");
+  TORCH_CHECK(q.size(2) == k.size(2), "attention: head dim of q is ", q.size(2), ", of k ",
+              k.size(2));
+  TORCH_CHECK(k.size(1) > 0 && q.size(1) > 0 && q.size(1) % k.size(1) == 0,
+              "attention: ", q.size(1), " query heads are no multiple of ", k.size(1), " kv heads");
   const at::ScalarType type = q.scalar_type();
-  TORCH_CHECK(type == k.scalar_type() && type == v.scalar_type(), "attention: dtypes differ: q ", type, ", k ", k.scalar_type(), ", v ", v.scalar_type());
-  TORCH_CHECK(type == at::kFloat || type == at::kBFloat16 || type == at::kDouble, "attention: want fp32, bf16 or fp64, got ", type);
-  TORCH_CHECK(q.device() == k.device() && q.device() == v.device(), "attention: q is on ", q.device(), ", k on ", k.device(), ", v on ", v.device());
+  TORCH_CHECK(type == k.scalar_type() && type == v.scalar_type(), "attention: dtypes differ: q ",
+              type, ", k ", k.scalar_type(), ", v ", v.scalar_type());
+  TORCH_CHECK(type == at::kFloat || type == at::kBFloat16 || type == at::kDouble,
+              "attention: want fp32, bf16 or fp64, got ", type);
+  TORCH_CHECK(q.device() == k.device() && q.device() == v.device(), "attention: q is on ",
+              q.device(), ", k on ", k.device(), ", v on ", v.device());
 }
 
 }  // namespace moonring::attention

@@ -3,8 +3,8 @@
 
 // The one autograd Function of attention: what a planned strategy is, to autograd.
 //
-// Inputs and results are in the dtype of q; sums inside are in AccumulateType and rounded once. Backward of backward is not
-// defined.
+// Inputs and results are in the dtype of q; sums inside are in AccumulateType and rounded once.
+// Backward of backward is not defined.
 
 #include <vector>
 
@@ -31,15 +31,20 @@ class AttentionOperator : public torch::CustomClassHolder {
   };
 
   // `inputs` are the local rows, checked: q [T_local, H, D]; k, v [T_local, Hk, D]; one dtype.
-  // Collective: all ranks of the group call each in the same order. Throw comm::StatusError where a peer fails.
+  // Collective: all ranks of the group call each in the same order. Throw comm::StatusError where a
+  // peer fails.
   virtual Result Forward(const AttentionCall& call, const QueryKeyValue& inputs) const = 0;
   // The result of a Forward on the same inputs, from what that kept.
-  virtual Result Resume(const AttentionCall& call, const QueryKeyValue& inputs, const std::vector<at::Tensor>& kept) const = 0;
-  virtual QueryKeyValue Backward(const AttentionCall& call, const at::Tensor& dout_THD, const std::vector<at::Tensor>& saved) const = 0;
+  virtual Result Resume(const AttentionCall& call, const QueryKeyValue& inputs,
+                        const std::vector<at::Tensor>& kept) const = 0;
+  virtual QueryKeyValue Backward(const AttentionCall& call, const at::Tensor& dout_THD,
+                                 const std::vector<at::Tensor>& saved) const = 0;
 };
 
-// `kept` may be null. Autograd's graph shares the operator. Throws where shapes, dtypes or devices do not fit.
-at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention_operator, const QueryKeyValue& inputs, const ScoreFunction& score,
+// `kept` may be null. Autograd's graph shares the operator. Throws where shapes, dtypes or devices
+// do not fit.
+at::Tensor ApplyAttention(const c10::intrusive_ptr<AttentionOperator>& attention_operator,
+                          const QueryKeyValue& inputs, const ScoreFunction& score,
                           KeptAttention* kept);
 
 // Throws where these are not local rows of `local_tokens` tokens.

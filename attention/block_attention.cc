@@ -13,41 +13,58 @@ at::Tensor Prepare(const at::Tensor& tensor, at::ScalarType type) {
 
 void CheckTile(const Tile& tile) {
   const at::Tensor &q = tile.q_MHD, &k = tile.k_NKD, &v = tile.v_NKD;
-  TORCH_CHECK(q.dim() == 3 && k.dim() == 3, "block attention: want q [M, H, D] and k, v [N, K, D], got q ", q.sizes(), ", k ", k.sizes());
-  TORCH_CHECK(k.sizes() == v.sizes(), "block attention: k ", k.sizes(), " and v ", v.sizes(), " differ");
-  TORCH_CHECK(q.size(2) == k.size(2), "block attention: head dim of q is ", q.size(2), ", of k ", k.size(2));
-  TORCH_CHECK(q.scalar_type() == k.scalar_type() && q.scalar_type() == v.scalar_type(), "block attention: dtypes differ: q ", q.scalar_type(), ", k ",
-              k.scalar_type(), ", v ", v.scalar_type());
-  TORCH_CHECK(q.numel() > 0 && k.numel() > 0, "block attention: an empty tile: q ", q.sizes(), ", k ", k.sizes());
-  TORCH_CHECK(q.size(1) % k.size(1) == 0, "block attention: ", q.size(1), " query heads are no multiple of ", k.size(1), " kv heads");
-  TORCH_CHECK(tile.kind == TileKind::kFull || q.size(0) == k.size(0), "block attention: a masked tile is square, got ", q.size(0), " queries and ", k.size(0),
-              " keys");
+  TORCH_CHECK(q.dim() == 3 && k.dim() == 3,
+              "block attention: want q [M, H, D] and k, v [N, K, D], got q ", q.sizes(), ", k ",
+              k.sizes());
+  TORCH_CHECK(k.sizes() == v.sizes(), "block attention: k ", k.sizes(), " and v ", v.sizes(),
+              " differ");
+  TORCH_CHECK(q.size(2) == k.size(2), "block attention: head dim of q is ", q.size(2), ", of k ",
+              k.size(2));
+  TORCH_CHECK(q.scalar_type() == k.scalar_type() && q.scalar_type() == v.scalar_type(),
+              "block attention: dtypes differ: q ", q.scalar_type(), ", k ", k.scalar_type(),
+              ", v ", v.scalar_type());
+  TORCH_CHECK(q.numel() > 0 && k.numel() > 0, "block attention: an empty tile: q ", q.sizes(),
+              ", k ", k.sizes());
+  TORCH_CHECK(q.size(1) % k.size(1) == 0, "block attention: ", q.size(1),
+              " query heads are no multiple of ", k.size(1), " kv heads");
+  TORCH_CHECK(tile.kind == TileKind::kFull || q.size(0) == k.size(0),
+              "block attention: a masked tile is square, got ", q.size(0), " queries and ",
+              k.size(0), " keys");
 }
 
 Tile PrepareTile(const Tile& tile) {
   CheckTile(tile);
   const at::ScalarType type = AccumulateType(tile.q_MHD.scalar_type());
-  return {Prepare(tile.q_MHD, type), Prepare(tile.k_NKD, type), Prepare(tile.v_NKD, type), tile.kind, tile.score};
+  return {Prepare(tile.q_MHD, type), Prepare(tile.k_NKD, type), Prepare(tile.v_NKD, type),
+          tile.kind, tile.score};
 }
 
 }  // namespace
 
-at::ScalarType AccumulateType(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+at::ScalarType AccumulateType(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 QueryKeyValue ToAccumulateType(const QueryKeyValue& rows) {
   const at::ScalarType type = AccumulateType(rows.q_THD.scalar_type());
   return {Prepare(rows.q_THD, type), Prepare(rows.k_SKD, type), Prepare(rows.v_SKD, type)};
 }
 
-PartialAttention BlockAttention::Forward(const Tile& tile) const { return RunForward(PrepareTile(tile)); }
+PartialAttention BlockAttention::Forward(const Tile& tile) const {
+  return RunForward(PrepareTile(tile));
+}
 
-TileGradients BlockAttention::Backward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const {
+TileGradients BlockAttention::Backward(const Tile& tile, const at::Tensor& dout_MHD,
+                                       const at::Tensor& out_MHD, const at::Tensor& lse_MH) const {
   const Tile ready = PrepareTile(tile);
   const at::ScalarType type = ready.q_MHD.scalar_type();
-  TORCH_CHECK(dout_MHD.sizes() == ready.q_MHD.sizes() && out_MHD.sizes() == ready.q_MHD.sizes(), "block attention: want dout and out as q ",
-              ready.q_MHD.sizes(), ", got ", dout_MHD.sizes(), " and ", out_MHD.sizes());
-  TORCH_CHECK(lse_MH.sizes() == ready.q_MHD.sizes().slice(0, 2), "block attention: want lse ", ready.q_MHD.sizes().slice(0, 2), ", got ", lse_MH.sizes());
-  TORCH_CHECK(lse_MH.scalar_type() == type, "block attention: lse must be ", type, ", got ", lse_MH.scalar_type());
+  TORCH_CHECK(dout_MHD.sizes() == ready.q_MHD.sizes() && out_MHD.sizes() == ready.q_MHD.sizes(),
+              "block attention: want dout and out as q ", ready.q_MHD.sizes(), ", got ",
+              dout_MHD.sizes(), " and ", out_MHD.sizes());
+  TORCH_CHECK(lse_MH.sizes() == ready.q_MHD.sizes().slice(0, 2), "block attention: want lse ",
+              ready.q_MHD.sizes().slice(0, 2), ", got ", lse_MH.sizes());
+  TORCH_CHECK(lse_MH.scalar_type() == type, "block attention: lse must be ", type, ", got ",
+              lse_MH.scalar_type());
   return RunBackward(ready, Prepare(dout_MHD, type), Prepare(out_MHD, type), lse_MH);
 }
 

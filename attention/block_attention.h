@@ -3,20 +3,24 @@
 
 // One tile of attention: the adapter that each family of kernels implements.
 //
-//   scores     Z = scale Q K^T;  S = Z, or softcap tanh(Z / softcap) where there is a softcap;  then the mask of the tile's kind
-//   forward    lse = logsumexp_row(S);  out = softmax(S) V      of this tile's keys
-//   backward   from the GLOBAL out and lse of the query rows, after all tiles were merged:
+//   scores     Z = scale Q K^T;  S = Z, or softcap tanh(Z / softcap) where there is a softcap; then
+//   the mask of the tile's kind forward    lse = logsumexp_row(S);  out = softmax(S) V      of this
+//   tile's keys backward   from the GLOBAL out and lse of the query rows, after all tiles were
+//   merged:
 //              P = exp(S - lse);  delta = rowsum(dout * out);  dS = P (dout V^T - delta)
-//              dZ = dS, or dS (1 - (S / softcap)^2);  dv = P^T dout;  dq = scale dZ K;  dk = scale dZ^T Q
-//              so that the sums over the tiles are the exact gradients and no tile's own lse is kept.
+//              dZ = dS, or dS (1 - (S / softcap)^2);  dv = P^T dout;  dq = scale dZ K;  dk = scale
+//              dZ^T Q so that the sums over the tiles are the exact gradients and no tile's own lse
+//              is kept.
 //
-// Shapes: q, dq, out, dout [M, H, D]; k, v, dk, dv [N, K, D]; lse [M, H]. Strided views are welcome. M rows are queries,
-// N are keys; query head h reads kv head h / (H / K). dk, dv are summed over the query heads of a kv head.
+// Shapes: q, dq, out, dout [M, H, D]; k, v, dk, dv [N, K, D]; lse [M, H]. Strided views are
+// welcome. M rows are queries, N are keys; query head h reads kv head h / (H / K). dk, dv are
+// summed over the query heads of a kv head.
 //
 // Precision: computed and returned in fp32 for bf16 and fp32 inputs, in fp64 for fp64.
-// Rows: a query without keys cannot occur (tile.h), so lse is finite wherever the inputs are; kernels' conventions for
-// empty rows (0, +inf) never leave an adapter. Calling with M or N of 0 is refused: it kills the process in some.
-// Safe to call from several threads at once. Cost: 4 M N H D flops forward, 10 backward, half where masked.
+// Rows: a query without keys cannot occur (tile.h), so lse is finite wherever the inputs are;
+// kernels' conventions for empty rows (0, +inf) never leave an adapter. Calling with M or N of 0 is
+// refused: it kills the process in some. Safe to call from several threads at once. Cost: 4 M N H D
+// flops forward, 10 backward, half where masked.
 
 #include <ATen/core/Tensor.h>
 
@@ -28,7 +32,8 @@ namespace moonring::attention {
 // fp64 for fp64, fp32 for all else: the type of partial results and of sums.
 at::ScalarType AccumulateType(at::ScalarType type);
 
-// Rows of queries, [T, H, D], and of the keys and values that they meet, [S, K, D]; or the gradients of these.
+// Rows of queries, [T, H, D], and of the keys and values that they meet, [S, K, D]; or the
+// gradients of these.
 struct QueryKeyValue {
   at::Tensor q_THD;
   at::Tensor k_SKD;
@@ -69,14 +74,17 @@ class BlockAttention {
 
   virtual absl::string_view name() const = 0;
 
-  // Throw on an empty tile, mismatched shapes or dtypes, H not a multiple of K, a tile that is neither full nor square.
+  // Throw on an empty tile, mismatched shapes or dtypes, H not a multiple of K, a tile that is
+  // neither full nor square.
   PartialAttention Forward(const Tile& tile) const;
-  TileGradients Backward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const;
+  TileGradients Backward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
+                         const at::Tensor& lse_MH) const;
 
  private:
   // What these get has been checked, is in AccumulateType and has a last stride of 1.
   virtual PartialAttention RunForward(const Tile& tile) const = 0;
-  virtual TileGradients RunBackward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const = 0;
+  virtual TileGradients RunBackward(const Tile& tile, const at::Tensor& dout_MHD,
+                                    const at::Tensor& out_MHD, const at::Tensor& lse_MH) const = 0;
 };
 
 }  // namespace moonring::attention

@@ -27,7 +27,8 @@ struct KeyValue {
 };
 
 // In one piece each.
-KeyValue NewKeyValue(int64_t rows, int64_t heads, const at::Tensor& like_SKD, at::ScalarType type, bool zero) {
+KeyValue NewKeyValue(int64_t rows, int64_t heads, const at::Tensor& like_SKD, at::ScalarType type,
+                     bool zero) {
   const std::vector<int64_t> shape = {2, rows, heads, like_SKD.size(2)};
   const at::TensorOptions options = like_SKD.options().dtype(type);
   const at::Tensor both = zero ? at::zeros(shape, options) : at::empty(shape, options);
@@ -38,13 +39,15 @@ KeyValue NewKeyValue(int64_t rows, int64_t heads, const at::Tensor& like_SKD, at
 at::Tensor Gather(const at::Tensor& rows_SKD, const std::vector<RowRange>& ranges) {
   if (ranges.size() == 1) return rows_SKD.narrow(0, ranges[0].begin, ranges[0].rows()).contiguous();
   std::vector<at::Tensor> pieces;
-  for (const RowRange& range : ranges) pieces.push_back(rows_SKD.narrow(0, range.begin, range.rows()));
+  for (const RowRange& range : ranges)
+    pieces.push_back(rows_SKD.narrow(0, range.begin, range.rows()));
   return at::cat(pieces);
 }
 
 // The rows of `gathered` to where they belong, one range after another.
 template <typename Put>
-void Scatter(const at::Tensor& gathered_SKD, const std::vector<RowRange>& ranges, const at::Tensor& rows_SKD, const Put& put) {
+void Scatter(const at::Tensor& gathered_SKD, const std::vector<RowRange>& ranges,
+             const at::Tensor& rows_SKD, const Put& put) {
   int64_t row = 0;
   for (const RowRange& range : ranges) {
     put(rows_SKD.narrow(0, range.begin, range.rows()), gathered_SKD.narrow(0, row, range.rows()));
@@ -58,7 +61,8 @@ struct HeadSlice {
   RunHeads heads;  // counted from the slice's first
 
   QueryKeyValue Of(const QueryKeyValue& rows) const {
-    return {rows.q_THD.narrow(1, queries.begin, queries.heads()), rows.k_SKD.narrow(1, kv.begin, kv.heads()), rows.v_SKD.narrow(1, kv.begin, kv.heads())};
+    return {rows.q_THD.narrow(1, queries.begin, queries.heads()),
+            rows.k_SKD.narrow(1, kv.begin, kv.heads()), rows.v_SKD.narrow(1, kv.begin, kv.heads())};
   }
 };
 
@@ -67,10 +71,15 @@ std::vector<HeadSlice> Slice(const RunHeads& heads, int64_t slices) {
   const auto groups = static_cast<int64_t>(heads.groups.size());  // one a kv head
   for (int64_t s = 0; s < slices; ++s) {
     const int64_t first = s * groups / slices, last = (s + 1) * groups / slices;
-    HeadSlice slice{.queries = {heads.groups[first].queries.begin, heads.groups[last - 1].queries.end}, .kv = {first, last}, .heads = {.score = heads.score}};
+    HeadSlice slice{
+        .queries = {heads.groups[first].queries.begin, heads.groups[last - 1].queries.end},
+        .kv = {first, last},
+        .heads = {.score = heads.score}};
     for (int64_t g = first; g < last; ++g) {
       const HeadGroup& group = heads.groups[g];
-      slice.heads.groups.push_back({{group.queries.begin - slice.queries.begin, group.queries.end - slice.queries.begin}, group.kv - first});
+      slice.heads.groups.push_back(
+          {{group.queries.begin - slice.queries.begin, group.queries.end - slice.queries.begin},
+           group.kv - first});
     }
     result.push_back(std::move(slice));
   }
@@ -90,20 +99,25 @@ struct Incoming {
 struct Turn {
   const HeadSlice* slice = nullptr;
   const ContextStep* step = nullptr;
-  int source = 0;                    // the turn whose keys are sent
-  int start = 0;                     // the turn before whose work the transfer is started
-  int last_use = 0;                  // the last turn that starts a transfer of these keys, or this one
-  int open_returns = 0;              // turns that send these keys on and whose gradients are not back yet
-  KeyValue keys;                     // from the start of the transfer to the last use
-  KeyValue gradients;                // backward; of keys that are not the place's own
+  int source = 0;        // the turn whose keys are sent
+  int start = 0;         // the turn before whose work the transfer is started
+  int last_use = 0;      // the last turn that starts a transfer of these keys, or this one
+  int open_returns = 0;  // turns that send these keys on and whose gradients are not back yet
+  KeyValue keys;         // from the start of the transfer to the last use
+  KeyValue gradients;    // backward; of keys that are not the place's own
   std::optional<Incoming> incoming;  // of the keys
 };
 
 // One forward or backward.
 class Run {
  public:
-  Run(const ContextPlan& plan, const std::vector<int>& ranks, Communicator& group, const TileRunner& runner, const RunHeads& heads, const QueryKeyValue& rows)
-      : ranks_(ranks), group_(group), runner_(runner), rows_(rows), slices_(Slice(heads, SlicesOf(plan, static_cast<int64_t>(heads.groups.size())))) {
+  Run(const ContextPlan& plan, const std::vector<int>& ranks, Communicator& group,
+      const TileRunner& runner, const RunHeads& heads, const QueryKeyValue& rows)
+      : ranks_(ranks),
+        group_(group),
+        runner_(runner),
+        rows_(rows),
+        slices_(Slice(heads, SlicesOf(plan, static_cast<int64_t>(heads.groups.size())))) {
     const int steps = static_cast<int>(plan.steps.size());
     compute_type_ = runner.ComputeType(rows.q_THD.scalar_type());
     sum_type_ = AccumulateType(rows.q_THD.scalar_type());
@@ -111,7 +125,11 @@ class Run {
       const int first = static_cast<int>(turns_.size());
       for (const ContextStep& step : plan.steps) {
         const int number = static_cast<int>(turns_.size());
-        turns_.push_back({.slice = &slice, .step = &step, .source = first + step.source, .start = std::max(0, number - step.lead), .last_use = number});
+        turns_.push_back({.slice = &slice,
+                          .step = &step,
+                          .source = first + step.source,
+                          .start = std::max(0, number - step.lead),
+                          .last_use = number});
       }
       TORCH_INTERNAL_ASSERT(static_cast<int>(turns_.size()) == first + steps);
     }
@@ -126,7 +144,8 @@ class Run {
   void Forward(const SoftmaxState& state) {
     Go([&](Turn& turn, const QueryKeyValue& inputs) {
       const HeadRange& queries = turn.slice->queries;
-      runner_.Forward(turn.slice->heads, turn.step->tiles, inputs, state.Slice({0, rows_.q_THD.size(0)}, queries.begin, queries.heads()));
+      runner_.Forward(turn.slice->heads, turn.step->tiles, inputs,
+                      state.Slice({0, rows_.q_THD.size(0)}, queries.begin, queries.heads()));
     });
   }
 
@@ -135,11 +154,17 @@ class Run {
     std::deque<Return> homes;  // under way, in the order in which they left
     Go([&](Turn& turn, const QueryKeyValue& inputs) {
       const HeadRange& queries = turn.slice->queries;
-      const auto of_slice = [&](const at::Tensor& rows) { return rows.narrow(1, queries.begin, queries.heads()); };
-      if (!turn.step->own) turn.gradients = NewKeyValue(inputs.k_SKD.size(0), inputs.k_SKD.size(1), inputs.k_SKD, sum_type_, /*zero=*/true);
+      const auto of_slice = [&](const at::Tensor& rows) {
+        return rows.narrow(1, queries.begin, queries.heads());
+      };
+      if (!turn.step->own)
+        turn.gradients = NewKeyValue(inputs.k_SKD.size(0), inputs.k_SKD.size(1), inputs.k_SKD,
+                                     sum_type_, /*zero=*/true);
       const KeyValue gradients = GradientsOf(turn);
-      runner_.Backward(turn.slice->heads, turn.step->tiles, inputs, {of_slice(results.dout_THD), of_slice(results.out_THD), of_slice(results.lse_TH)},
-                       {of_slice(sums.q_THD), gradients.k_SKD, gradients.v_SKD});
+      runner_.Backward(
+          turn.slice->heads, turn.step->tiles, inputs,
+          {of_slice(results.dout_THD), of_slice(results.out_THD), of_slice(results.lse_TH)},
+          {of_slice(sums.q_THD), gradients.k_SKD, gradients.v_SKD});
       for (size_t left = homes.size(); left > 0; --left) TakeHome(homes);
       if (!turn.step->own && turn.open_returns == 0) homes.push_back(SendHome(turn));
     });
@@ -147,7 +172,8 @@ class Run {
   }
 
  private:
-  // Gradients on their way home from a turn, against those that other places send of its source's keys.
+  // Gradients on their way home from a turn, against those that other places send of its source's
+  // keys.
   struct Return {
     Turn* turn = nullptr;
     Incoming incoming;
@@ -168,7 +194,8 @@ class Run {
     }
   }
 
-  // Starts the transfers that are to be under way while turn `now` works; before the first turn, its own.
+  // Starts the transfers that are to be under way while turn `now` works; before the first turn,
+  // its own.
   void StartAll(int now) {
     for (size_t t = 0; t < turns_.size(); ++t) {
       Turn& turn = turns_[t];
@@ -183,7 +210,8 @@ class Run {
     return {own.k_SKD, own.v_SKD};
   }
 
-  // The keys that a turn sends some of: those of its source, or the place's own where it is its own source.
+  // The keys that a turn sends some of: those of its source, or the place's own where it is its own
+  // source.
   KeyValue SourceOf(const Turn& turn) const {
     const Turn& source = turns_[turn.source];
     if (&source != &turn) return KeysOf(source);
@@ -199,7 +227,8 @@ class Run {
   }
 
   // Starts to send rows of `from` and to receive rows of `into`.
-  Incoming Exchange(const KeyValue& from, const std::vector<KeyMove>& send, const KeyValue& into, const std::vector<KeyMove>& receive) {
+  Incoming Exchange(const KeyValue& from, const std::vector<KeyMove>& send, const KeyValue& into,
+                    const std::vector<KeyMove>& receive) {
     Incoming incoming;
     std::vector<Communicator::Message> sent, received;
     for (const KeyMove& move : send) {
@@ -208,9 +237,12 @@ class Run {
     }
     for (const KeyMove& move : receive) {
       const bool in_place = move.rows.size() == 1;
-      const auto place = [&](const at::Tensor& rows) { return rows.narrow(0, move.rows[0].begin, move.rows[0].rows()); };
+      const auto place = [&](const at::Tensor& rows) {
+        return rows.narrow(0, move.rows[0].begin, move.rows[0].rows());
+      };
       const KeyValue piece = in_place ? KeyValue{place(into.k_SKD), place(into.v_SKD)}
-                                      : NewKeyValue(move.count(), into.k_SKD.size(1), into.k_SKD, into.k_SKD.scalar_type(), /*zero=*/false);
+                                      : NewKeyValue(move.count(), into.k_SKD.size(1), into.k_SKD,
+                                                    into.k_SKD.scalar_type(), /*zero=*/false);
       received.push_back({piece.k_SKD, ranks_[move.place]});
       received.push_back({piece.v_SKD, ranks_[move.place]});
       if (!in_place) incoming.pieces.push_back({piece, &move});
@@ -247,7 +279,8 @@ class Run {
 
   Return SendHome(Turn& turn) {
     const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
-    // Both ways are those of the keys, in reverse. What comes has a buffer of its own: it is added, not put.
+    // Both ways are those of the keys, in reverse. What comes has a buffer of its own: it is added,
+    // not put.
     Return home{&turn, {}};
     std::vector<Communicator::Message> sent, received;
     for (const KeyMove& move : turn.step->receive) {
@@ -255,17 +288,20 @@ class Run {
       sent.push_back({Gather(turn.gradients.v_SKD, move.rows), ranks_[move.place]});
     }
     for (const KeyMove& move : turn.step->send) {
-      const KeyValue piece = NewKeyValue(move.count(), turn.slice->kv.heads(), rows_.k_SKD, sum_type_, /*zero=*/false);
+      const KeyValue piece =
+          NewKeyValue(move.count(), turn.slice->kv.heads(), rows_.k_SKD, sum_type_, /*zero=*/false);
       received.push_back({piece.k_SKD, ranks_[move.place]});
       received.push_back({piece.v_SKD, ranks_[move.place]});
       home.incoming.pieces.push_back({piece, &move});
     }
-    home.incoming.transfer = comm::ValueOrThrow(group_.Exchange(std::move(sent), std::move(received)));
+    home.incoming.transfer =
+        comm::ValueOrThrow(group_.Exchange(std::move(sent), std::move(received)));
     turn.gradients = {};
     return home;
   }
 
-  // Waits for the first return and adds what came; where that completes the gradients of a turn, these leave next.
+  // Waits for the first return and adds what came; where that completes the gradients of a turn,
+  // these leave next.
   void TakeHome(std::deque<Return>& homes) {
     Return done = std::move(homes.front());
     homes.pop_front();
@@ -279,7 +315,8 @@ class Run {
       Scatter(piece.received.k_SKD, piece.move->rows, into.k_SKD, add);
       Scatter(piece.received.v_SKD, piece.move->rows, into.v_SKD, add);
     }
-    if (&source != done.turn && --source.open_returns == 0 && !source.step->own) homes.push_back(SendHome(source));
+    if (&source != done.turn && --source.open_returns == 0 && !source.step->own)
+      homes.push_back(SendHome(source));
   }
 
   const std::vector<int>& ranks_;
@@ -295,18 +332,23 @@ class Run {
 
 }  // namespace
 
-int64_t SlicesOf(const ContextPlan& plan, int64_t kv_heads) { return plan.sliced ? std::min(kMostSlices, kv_heads) : std::min<int64_t>(1, kv_heads); }
+int64_t SlicesOf(const ContextPlan& plan, int64_t kv_heads) {
+  return plan.sliced ? std::min(kMostSlices, kv_heads) : std::min<int64_t>(1, kv_heads);
+}
 
 PartialAttention ContextAttention::Forward(const RunHeads& heads, const QueryKeyValue& rows) const {
   const at::Tensor& q = rows.q_THD;
-  SoftmaxState state = SoftmaxState::Empty(q.size(0), q.size(1), q.size(2), q.options().dtype(AccumulateType(q.scalar_type())));
+  SoftmaxState state = SoftmaxState::Empty(q.size(0), q.size(1), q.size(2),
+                                           q.options().dtype(AccumulateType(q.scalar_type())));
   Run(plan_, ranks_, *group_, *runner_, heads, rows).Forward(state);
   return Finish(std::move(state));
 }
 
-void ContextAttention::Backward(const RunHeads& heads, const QueryKeyValue& rows, const QueryResults& results, const QueryKeyValue& sums) const {
+void ContextAttention::Backward(const RunHeads& heads, const QueryKeyValue& rows,
+                                const QueryResults& results, const QueryKeyValue& sums) const {
   const at::ScalarType type = AccumulateType(rows.q_THD.scalar_type());
-  Run(plan_, ranks_, *group_, *runner_, heads, rows).Backward({results.dout_THD.to(type), results.out_THD, results.lse_TH}, sums);
+  Run(plan_, ranks_, *group_, *runner_, heads, rows)
+      .Backward({results.dout_THD.to(type), results.out_THD, results.lse_TH}, sums);
 }
 
 }  // namespace moonring::attention

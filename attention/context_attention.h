@@ -1,14 +1,17 @@
 #ifndef MOONRING_ATTENTION_CONTEXT_ATTENTION_H_
 #define MOONRING_ATTENTION_CONTEXT_ATTENTION_H_
 
-// Runs a context plan: the transfers of its steps and, while these are under way, the tiles of the steps whose keys are there.
+// Runs a context plan: the transfers of its steps and, while these are under way, the tiles of the
+// steps whose keys are there.
 //
-// A turn is one step for one slice of heads: all heads at once, or a few at a time where the plan is sliced. The turns of a
-// call are the steps of the first slice, then those of the next. A turn's transfer is started `lead` turns before it (its
-// receives first), and its keys are let go of when it is done and what is sent on of them has left.
+// A turn is one step for one slice of heads: all heads at once, or a few at a time where the plan
+// is sliced. The turns of a call are the steps of the first slice, then those of the next. A turn's
+// transfer is started `lead` turns before it (its receives first), and its keys are let go of when
+// it is done and what is sent on of them has left.
 //
-// Partial results, sums of gradients and gradients on the wire are in AccumulateType; keys on the wire in their own dtype.
-// Collective: all context places make the same calls in the same order. Throws comm::StatusError where a peer fails.
+// Partial results, sums of gradients and gradients on the wire are in AccumulateType; keys on the
+// wire in their own dtype. Collective: all context places make the same calls in the same order.
+// Throws comm::StatusError where a peer fails.
 
 #include <memory>
 #include <vector>
@@ -26,14 +29,22 @@ int64_t SlicesOf(const ContextPlan& plan, int64_t kv_heads);
 class ContextAttention {
  public:
   // `ranks` are the group's, by context place.
-  ContextAttention(ContextPlan plan, std::vector<int> ranks, std::shared_ptr<comm::Communicator> group, std::shared_ptr<const TileRunner> runner)
-      : plan_(std::move(plan)), ranks_(std::move(ranks)), group_(std::move(group)), runner_(std::move(runner)) {}
+  ContextAttention(ContextPlan plan, std::vector<int> ranks,
+                   std::shared_ptr<comm::Communicator> group,
+                   std::shared_ptr<const TileRunner> runner)
+      : plan_(std::move(plan)),
+        ranks_(std::move(ranks)),
+        group_(std::move(group)),
+        runner_(std::move(runner)) {}
 
-  // Rows of the place, q [T, H, D], k and v [T, Hk, D] in the input's dtype -> out [T, H, D] and lse [T, H].
+  // Rows of the place, q [T, H, D], k and v [T, Hk, D] in the input's dtype -> out [T, H, D] and
+  // lse [T, H].
   PartialAttention Forward(const RunHeads& heads, const QueryKeyValue& rows) const;
 
-  // Adds the gradients of the rows to `sums`, shaped as they are, in AccumulateType. dout in any dtype.
-  void Backward(const RunHeads& heads, const QueryKeyValue& rows, const QueryResults& results, const QueryKeyValue& sums) const;
+  // Adds the gradients of the rows to `sums`, shaped as they are, in AccumulateType. dout in any
+  // dtype.
+  void Backward(const RunHeads& heads, const QueryKeyValue& rows, const QueryResults& results,
+                const QueryKeyValue& sums) const;
 
  private:
   ContextPlan plan_;

@@ -16,7 +16,7 @@ std::vector<double> RowsThatTravel(const comm::Layout& layout) {
   const int contexts = layout.division().contexts;
   struct Readers {
     std::vector<int64_t> ends;
-    std::vector<double> sums = {0.0};  // of the first ends
+    std::vector<double> sums = {0.0};    // of the first ends
     double Below(int64_t token) const {  // sum of min(end, token)
       const auto k = std::upper_bound(ends.begin(), ends.end(), token) - ends.begin();
       return sums[k] + static_cast<double>(token) * static_cast<double>(ends.size() - k);

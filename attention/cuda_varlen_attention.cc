@@ -35,27 +35,35 @@ Kernel KernelFor(const VarlenTiles& tiles) {
   return is_16_bit && tiles.q_MHD.size(2) <= 256 ? Kernel::kFlash : Kernel::kExplicit;
 }
 
-int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+int64_t RoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 // Kernels load rows in vectors of 16 bytes.
 bool IsAligned(const at::Tensor& rows) {
-  return rows.stride(2) == 1 && rows.stride(0) % kAlignment == 0 && rows.stride(1) % kAlignment == 0 && rows.storage_offset() % kAlignment == 0;
+  return rows.stride(2) == 1 && rows.stride(0) % kAlignment == 0 &&
+         rows.stride(1) % kAlignment == 0 && rows.storage_offset() % kAlignment == 0;
 }
 
 // [rows, heads, D] -> [rows, heads, D rounded up], filled with zeros.
 at::Tensor Padded(const at::Tensor& rows) {
   const int64_t head_dim = rows.size(2);
-  if (head_dim % kAlignment != 0) return at::constant_pad_nd(rows, {0, RoundUp(head_dim, kAlignment) - head_dim});
+  if (head_dim % kAlignment != 0)
+    return at::constant_pad_nd(rows, {0, RoundUp(head_dim, kAlignment) - head_dim});
   return IsAligned(rows) ? rows : rows.clone(at::MemoryFormat::Contiguous);
 }
 
 // The first D of a padded head dim, in fp32.
-at::Tensor Cut(const at::Tensor& rows, int64_t head_dim) { return rows.narrow(2, 0, head_dim).to(at::kFloat); }
+at::Tensor Cut(const at::Tensor& rows, int64_t head_dim) {
+  return rows.narrow(2, 0, head_dim).to(at::kFloat);
+}
 
 // Offsets as kernels take them, int32 on the device, and the rows of the longest tile.
 struct Offsets {
-  Offsets(const std::vector<int64_t>& offsets, const at::Tensor& like) : rows(comm::ToDevice(std::vector<int32_t>(offsets.begin(), offsets.end()), like.device())) {
-    for (size_t i = 0; i + 1 < offsets.size(); ++i) longest = std::max(longest, offsets[i + 1] - offsets[i]);
+  Offsets(const std::vector<int64_t>& offsets, const at::Tensor& like)
+      : rows(comm::ToDevice(std::vector<int32_t>(offsets.begin(), offsets.end()), like.device())) {
+    for (size_t i = 0; i + 1 < offsets.size(); ++i)
+      longest = std::max(longest, offsets[i + 1] - offsets[i]);
   }
   at::Tensor rows;
   int64_t longest = 0;
@@ -70,7 +78,8 @@ struct FlashCall {
         v(Padded(tiles.v_NKD)),
         queries(tiles.query_offsets, q),
         keys(tiles.key_offsets, q),
-        // One query a tile would take the kernel's way for decoding, which has another shape of lse inside. The longest sizes a grid only.
+        // One query a tile would take the kernel's way for decoding, which has another shape of lse
+        // inside. The longest sizes a grid only.
         longest_queries(std::max<int64_t>(2, queries.longest)),
         is_causal(tiles.kind == TileKind::kCausal),
         window_left(tiles.kind == TileKind::kWindowEdge ? 0 : -1) {}
@@ -84,25 +93,34 @@ struct FlashCall {
 
 PartialAttention FlashForward(const VarlenTiles& tiles) {
   const FlashCall call(tiles);
-  const auto results = at::_flash_attention_forward(call.q, call.k, call.v, call.queries.rows, call.keys.rows, call.longest_queries, call.keys.longest,
-                                                    /*dropout_p=*/0.0, call.is_causal, /*return_debug_mask=*/false, tiles.score.scale, call.window_left,
-                                                    /*window_size_right=*/-1);
+  const auto results =
+      at::_flash_attention_forward(call.q, call.k, call.v, call.queries.rows, call.keys.rows,
+                                   call.longest_queries, call.keys.longest,
+                                   /*dropout_p=*/0.0, call.is_causal, /*return_debug_mask=*/false,
+                                   tiles.score.scale, call.window_left,
+                                   /*window_size_right=*/-1);
   return {Cut(std::get<0>(results), tiles.q_MHD.size(2)), std::get<1>(results).t().contiguous()};
 }
 
-TileGradients FlashBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
+TileGradients FlashBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
+                            const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
   const FlashCall call(tiles);
-  const auto as_q = [&](const at::Tensor& rows) { return Padded(rows.to(call.q.scalar_type())).contiguous(); };
+  const auto as_q = [&](const at::Tensor& rows) {
+    return Padded(rows.to(call.q.scalar_type())).contiguous();
+  };
   const at::Tensor no_dropout = at::empty({0}, call.queries.rows.options());
-  const auto [dq, dk, dv] = at::_flash_attention_backward(as_q(dout_MHD), call.q, call.k, call.v, as_q(out_MHD), lse_MH.t().contiguous(), call.queries.rows,
-                                                          call.keys.rows, call.longest_queries, call.keys.longest, /*dropout_p=*/0.0, call.is_causal,
-                                                          /*rng_state=*/no_dropout, /*unused=*/no_dropout, tiles.score.scale, call.window_left,
-                                                          /*window_size_right=*/-1);
+  const auto [dq, dk, dv] = at::_flash_attention_backward(
+      as_q(dout_MHD), call.q, call.k, call.v, as_q(out_MHD), lse_MH.t().contiguous(),
+      call.queries.rows, call.keys.rows, call.longest_queries, call.keys.longest, /*dropout_p=*/0.0,
+      call.is_causal,
+      /*rng_state=*/no_dropout, /*unused=*/no_dropout, tiles.score.scale, call.window_left,
+      /*window_size_right=*/-1);
   const int64_t head_dim = tiles.q_MHD.size(2);
   return {Cut(dq, head_dim), Cut(dk, head_dim), Cut(dv, head_dim)};
 }
 
-// ---- memory-efficient attention: [1, rows, heads, D] with as many kv heads as query heads, lse [tiles, H, longest rounded up]
+// ---- memory-efficient attention: [1, rows, heads, D] with as many kv heads as query heads, lse
+// [tiles, H, longest rounded up]
 
 struct EfficientCall {
   explicit EfficientCall(const VarlenTiles& tiles)
@@ -121,23 +139,32 @@ struct EfficientCall {
 
   // Rows to what the kernel takes, and back.
   at::Tensor Batch(const at::Tensor& rows) const { return Padded(Turned(rows)).unsqueeze(0); }
-  at::Tensor RowsOf(const at::Tensor& batch) const { return Turned(Cut(batch.squeeze(0), head_dim)); }
-  at::Tensor KeyRowsOf(const at::Tensor& batch) const { return RowsOf(batch).unflatten(1, {kv_heads, heads / kv_heads}).sum(2); }
+  at::Tensor RowsOf(const at::Tensor& batch) const {
+    return Turned(Cut(batch.squeeze(0), head_dim));
+  }
+  at::Tensor KeyRowsOf(const at::Tensor& batch) const {
+    return RowsOf(batch).unflatten(1, {kv_heads, heads / kv_heads}).sum(2);
+  }
 
   // The kernel reads whole groups of 32: +inf makes the probabilities of what is no row 0.
   at::Tensor PadLse(const at::Tensor& lse_MH) const {
-    at::Tensor padded = at::full({tiles() * lse_rows, heads}, std::numeric_limits<double>::infinity(), lse_MH.options());
+    at::Tensor padded = at::full({tiles() * lse_rows, heads},
+                                 std::numeric_limits<double>::infinity(), lse_MH.options());
     padded.index_copy_(0, lse_places, Turned(lse_MH));
     return padded.view({tiles(), lse_rows, heads}).transpose(1, 2).contiguous();
   }
-  at::Tensor CutLse(const at::Tensor& lse) const { return Turned(lse.transpose(1, 2).reshape({tiles() * lse_rows, heads}).index_select(0, lse_places)); }
+  at::Tensor CutLse(const at::Tensor& lse) const {
+    return Turned(
+        lse.transpose(1, 2).reshape({tiles() * lse_rows, heads}).index_select(0, lse_places));
+  }
 
   // Rows of each tile from the last to the first: its own inverse.
   static at::Tensor Reversal(const VarlenTiles& tiles) {
     const std::vector<int64_t>& offsets = tiles.query_offsets;
     std::vector<int64_t> index(offsets.back());
     std::iota(index.begin(), index.end(), 0);
-    for (size_t i = 0; i + 1 < offsets.size(); ++i) std::reverse(index.begin() + offsets[i], index.begin() + offsets[i + 1]);
+    for (size_t i = 0; i + 1 < offsets.size(); ++i)
+      std::reverse(index.begin() + offsets[i], index.begin() + offsets[i + 1]);
     return comm::ToDevice(index, tiles.q_MHD.device());
   }
 
@@ -146,13 +173,18 @@ struct EfficientCall {
     const std::vector<int64_t>& offsets = tiles.query_offsets;
     std::vector<int64_t> places(offsets.back());
     for (size_t i = 0; i + 1 < offsets.size(); ++i) {
-      std::iota(places.begin() + offsets[i], places.begin() + offsets[i + 1], static_cast<int64_t>(i) * rows_of_tile);
+      std::iota(places.begin() + offsets[i], places.begin() + offsets[i + 1],
+                static_cast<int64_t>(i) * rows_of_tile);
     }
     return comm::ToDevice(places, tiles.q_MHD.device());
   }
 
-  at::Tensor Turned(const at::Tensor& rows) const { return reversal.defined() ? rows.index_select(0, reversal) : rows; }
-  at::Tensor Repeated(const at::Tensor& rows) const { return heads == kv_heads ? rows : rows.repeat_interleave(heads / kv_heads, 1); }
+  at::Tensor Turned(const at::Tensor& rows) const {
+    return reversal.defined() ? rows.index_select(0, reversal) : rows;
+  }
+  at::Tensor Repeated(const at::Tensor& rows) const {
+    return heads == kv_heads ? rows : rows.repeat_interleave(heads / kv_heads, 1);
+  }
   int64_t tiles() const { return queries.rows.size(0) - 1; }
 
   int64_t heads, kv_heads, head_dim;
@@ -166,25 +198,31 @@ struct EfficientCall {
 
 PartialAttention EfficientForward(const VarlenTiles& tiles) {
   const EfficientCall call(tiles);
-  const auto results = at::_efficient_attention_forward(call.q, call.k, call.v, /*bias=*/std::nullopt, call.queries.rows, call.keys.rows, call.queries.longest,
-                                                        call.keys.longest, /*dropout_p=*/0.0, call.mask, /*compute_log_sumexp=*/true, tiles.score.scale);
+  const auto results = at::_efficient_attention_forward(
+      call.q, call.k, call.v, /*bias=*/std::nullopt, call.queries.rows, call.keys.rows,
+      call.queries.longest, call.keys.longest, /*dropout_p=*/0.0, call.mask,
+      /*compute_log_sumexp=*/true, tiles.score.scale);
   return {call.RowsOf(std::get<0>(results)), call.CutLse(std::get<1>(results))};
 }
 
-TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
+TileGradients EfficientBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
+                                const at::Tensor& out_MHD, const at::Tensor& lse_MH) {
   const EfficientCall call(tiles);
   const at::Tensor no_dropout = at::empty({0}, call.queries.rows.options());
   // It takes out's row stride to be H D, unseen.
-  const auto results = at::_efficient_attention_backward(call.Batch(dout_MHD).contiguous(), call.q, call.k, call.v, /*bias=*/std::nullopt,
-                                                         call.Batch(out_MHD).contiguous(), call.queries.rows, call.keys.rows, call.queries.longest,
-                                                         call.keys.longest, call.PadLse(lse_MH), /*dropout_p=*/0.0, /*philox_seed=*/no_dropout,
-                                                         /*philox_offset=*/no_dropout, call.mask, /*bias_requires_grad=*/false, tiles.score.scale);
-  return {call.RowsOf(std::get<0>(results)), call.KeyRowsOf(std::get<1>(results)), call.KeyRowsOf(std::get<2>(results))};
+  const auto results = at::_efficient_attention_backward(
+      call.Batch(dout_MHD).contiguous(), call.q, call.k, call.v, /*bias=*/std::nullopt,
+      call.Batch(out_MHD).contiguous(), call.queries.rows, call.keys.rows, call.queries.longest,
+      call.keys.longest, call.PadLse(lse_MH), /*dropout_p=*/0.0, /*philox_seed=*/no_dropout,
+      /*philox_offset=*/no_dropout, call.mask, /*bias_requires_grad=*/false, tiles.score.scale);
+  return {call.RowsOf(std::get<0>(results)), call.KeyRowsOf(std::get<1>(results)),
+          call.KeyRowsOf(std::get<2>(results))};
 }
 
 }  // namespace
 
-CudaVarlenAttention::CudaVarlenAttention() : explicit_(std::make_unique<ExplicitVarlenAttention>()) {}
+CudaVarlenAttention::CudaVarlenAttention()
+    : explicit_(std::make_unique<ExplicitVarlenAttention>()) {}
 
 PartialAttention CudaVarlenAttention::RunForward(const VarlenTiles& tiles) const {
   switch (KernelFor(tiles)) {
@@ -198,7 +236,8 @@ PartialAttention CudaVarlenAttention::RunForward(const VarlenTiles& tiles) const
   TORCH_INTERNAL_ASSERT(false, "no kernel");
 }
 
-TileGradients CudaVarlenAttention::RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
+TileGradients CudaVarlenAttention::RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
+                                               const at::Tensor& out_MHD,
                                                const at::Tensor& lse_MH) const {
   switch (KernelFor(tiles)) {
     case Kernel::kFlash:

@@ -1,24 +1,34 @@
 #ifndef MOONRING_ATTENTION_CUDA_VARLEN_ATTENTION_H_
 #define MOONRING_ATTENTION_CUDA_VARLEN_ATTENTION_H_
 
-// VarlenAttention by LibTorch's fused kernels for GPUs: never M x N scores, O(M D) memory beyond the results.
+// VarlenAttention by LibTorch's fused kernels for GPUs: never M x N scores, O(M D) memory beyond
+// the results.
 //
-//   bf16, fp16   flash attention (FA2), head dims up to 256; query heads share kv heads in the kernel. Its out and gradients
-//                are rounded to the inputs' dtype, so the backward takes the global out rounded to it; lse is fp32.
-//   fp32         memory-efficient attention, whose products are of three TF32 parts where there are tensor cores. kv heads are
-//                repeated for their query heads and the gradients summed. Its lse is padded to tiles x H x the longest tile.
-//   fp64, 16-bit head dims above 256, and a softcap, which no fused kernel here knows   scores written out, in
+//   bf16, fp16   flash attention (FA2), head dims up to 256; query heads share kv heads in the
+//   kernel. Its out and gradients
+//                are rounded to the inputs' dtype, so the backward takes the global out rounded to
+//                it; lse is fp32.
+//   fp32         memory-efficient attention, whose products are of three TF32 parts where there are
+//   tensor cores. kv heads are
+//                repeated for their query heads and the gradients summed. Its lse is padded to
+//                tiles x H x the longest tile.
+//   fp64, 16-bit head dims above 256, and a softcap, which no fused kernel here knows   scores
+//   written out, in
 //                AccumulateType (explicit_varlen_attention.h)
 //
-// Head dims that are no multiple of 8 are filled up with zeros; the scale stays that of the true one. A tile at a window's edge
-// (key j >= query i): flash has it as a window of 0 to the left and no bound to the right, counted from the bottom right
-// corner, which on a square is the diagonal; for memory-efficient attention its rows are reversed and it is causal.
-// dq of both kernels is added up by atomics: its last bits differ between runs, unless LibTorch is told to be deterministic.
-// fp16 and bf16 need compute capability 8.0; the kernel refuses less with a message of its own.
+// Head dims that are no multiple of 8 are filled up with zeros; the scale stays that of the true
+// one. A tile at a window's edge (key j >= query i): flash has it as a window of 0 to the left and
+// no bound to the right, counted from the bottom right corner, which on a square is the diagonal;
+// for memory-efficient attention its rows are reversed and it is causal. dq of both kernels is
+// added up by atomics: its last bits differ between runs, unless LibTorch is told to be
+// deterministic. fp16 and bf16 need compute capability 8.0; the kernel refuses less with a message
+// of its own.
 //
-// NOT RUN ON A GPU so far: no kernel behind the four calls of at::_flash_attention_* and at::_efficient_attention_* in the
-// source. Their shapes and conventions are from LibTorch's source; all around the calls is tested on the CPU with stand-ins
-// that follow these (tests/attention/varlen_test.cc). tests/attention/cuda_conformance_test.cc is for the day there is a GPU.
+// NOT RUN ON A GPU so far: no kernel behind the four calls of at::_flash_attention_* and
+// at::_efficient_attention_* in the source. Their shapes and conventions are from LibTorch's
+// source; all around the calls is tested on the CPU with stand-ins that follow these
+// (tests/attention/varlen_test.cc). tests/attention/cuda_conformance_test.cc is for the day there
+// is a GPU.
 
 #include <memory>
 
@@ -34,7 +44,8 @@ class CudaVarlenAttention final : public VarlenAttention {
 
  private:
   PartialAttention RunForward(const VarlenTiles& tiles) const override;
-  TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const override;
+  TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
+                            const at::Tensor& out_MHD, const at::Tensor& lse_MH) const override;
 
   std::unique_ptr<const VarlenAttention> explicit_;
 };

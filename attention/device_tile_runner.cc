@@ -9,8 +9,10 @@
 namespace moonring::attention {
 
 std::shared_ptr<const TileRunner> DeviceTileRunner(const c10::Device& device) {
-  if (device.is_cpu()) return std::make_shared<ThreadedTileRunner>(std::make_shared<CpuBlockAttention>());
-  if (device.is_cuda()) return std::make_shared<VarlenTileRunner>(std::make_shared<CudaVarlenAttention>());
+  if (device.is_cpu())
+    return std::make_shared<ThreadedTileRunner>(std::make_shared<CpuBlockAttention>());
+  if (device.is_cuda())
+    return std::make_shared<VarlenTileRunner>(std::make_shared<CudaVarlenAttention>());
   return std::make_shared<ThreadedTileRunner>(std::make_shared<ReferenceBlockAttention>());
 }
 

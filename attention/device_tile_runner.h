@@ -11,8 +11,9 @@
 
 namespace moonring::attention {
 
-// CPU: a fused kernel, tile by tile over threads. CUDA: ragged calls of fused kernels, whose header says what of
-// them has not run on a GPU (cuda_varlen_attention.h). Elsewhere: the reference, scores written out in fp64.
+// CPU: a fused kernel, tile by tile over threads. CUDA: ragged calls of fused kernels, whose header
+// says what of them has not run on a GPU (cuda_varlen_attention.h). Elsewhere: the reference,
+// scores written out in fp64.
 std::shared_ptr<const TileRunner> DeviceTileRunner(const c10::Device& device);
 
 }  // namespace moonring::attention

@@ -38,7 +38,8 @@ struct Batch {
 // Rows of a batch, range after range, filled up to the longest: [B, m, ...].
 class Padded {
  public:
-  Padded(const std::vector<RowRange>& ranges, const c10::Device& device) : ranges_(ranges), longest_(Batch::Longest(ranges)), device_(device) {
+  Padded(const std::vector<RowRange>& ranges, const c10::Device& device)
+      : ranges_(ranges), longest_(Batch::Longest(ranges)), device_(device) {
     bool is_run = true;
     for (size_t i = 0; i < ranges.size(); ++i) {
       is_padded_ = is_padded_ || ranges[i].rows() < longest_;
@@ -72,7 +73,9 @@ class Padded {
   }
 
  private:
-  at::Tensor Run(const at::Tensor& rows) const { return rows.narrow(0, ranges_.front().begin, batch() * longest_); }
+  at::Tensor Run(const at::Tensor& rows) const {
+    return rows.narrow(0, ranges_.front().begin, batch() * longest_);
+  }
 
   void MakeIndices() {
     std::vector<int64_t> source, rows, places;
@@ -94,7 +97,8 @@ class Padded {
   int64_t longest_;
   c10::Device device_;
   bool is_padded_ = false, is_run_ = false;
-  at::Tensor source_, rows_, places_;  // int64; where it is no run: what Of takes, and the rows that are there and their places in that
+  at::Tensor source_, rows_, places_;  // int64; where it is no run: what Of takes, and the rows
+                                       // that are there and their places in that
 };
 
 // What is computed at once: small tiles together, a large one in pieces by itself.
@@ -107,19 +111,25 @@ struct Plan {
   std::vector<Large> large;
 };
 
-RowRange RangeOf(const std::vector<int64_t>& offsets, size_t i) { return {offsets[i], offsets[i + 1]}; }
+RowRange RangeOf(const std::vector<int64_t>& offsets, size_t i) {
+  return {offsets[i], offsets[i + 1]};
+}
 
 Plan::Large Cut(const RowRange& queries, const RowRange& keys, TileKind kind, int64_t pairs) {
   const int64_t root = static_cast<int64_t>(std::sqrt(static_cast<double>(pairs)));
   const int64_t side = std::max(kRound, root / kRound * kRound);
   const int64_t query_step = std::min(side, queries.rows());
-  const int64_t key_step = kind == TileKind::kFull ? std::max(kRound, pairs / query_step) : side;  // a masked one is square, and so are its pieces
+  const int64_t key_step = kind == TileKind::kFull
+                               ? std::max(kRound, pairs / query_step)
+                               : side;  // a masked one is square, and so are its pieces
   Plan::Large large{queries, {}};
   for (int64_t i = queries.begin; i < queries.end; i += query_step) {
     for (int64_t j = keys.begin; j < keys.end; j += key_step) {
       const int64_t row = i - queries.begin, key = j - keys.begin;
-      if ((kind == TileKind::kCausal && key > row) || (kind == TileKind::kWindowEdge && key < row)) continue;
-      const RowRange some_queries = {i, std::min(i + query_step, queries.end)}, some_keys = {j, std::min(j + key_step, keys.end)};
+      if ((kind == TileKind::kCausal && key > row) || (kind == TileKind::kWindowEdge && key < row))
+        continue;
+      const RowRange some_queries = {i, std::min(i + query_step, queries.end)},
+                     some_keys = {j, std::min(j + key_step, keys.end)};
       large.pieces.push_back({{some_queries}, {some_keys}, row == key ? kind : TileKind::kFull});
     }
   }
@@ -140,12 +150,18 @@ Plan PlanOf(const VarlenTiles& tiles, int64_t pairs) {
   }
   const auto rows_of = [&](size_t i) { return RangeOf(tiles.query_offsets, i).rows(); };
   const auto keys_of = [&](size_t i) { return RangeOf(tiles.key_offsets, i).rows(); };
-  std::stable_sort(small.begin(), small.end(), [&](size_t a, size_t b) { return std::pair(rows_of(a), keys_of(a)) > std::pair(rows_of(b), keys_of(b)); });
+  std::stable_sort(small.begin(), small.end(), [&](size_t a, size_t b) {
+    return std::pair(rows_of(a), keys_of(a)) > std::pair(rows_of(b), keys_of(b));
+  });
   int64_t fewest_keys = 0, most_keys = 0;
   for (const size_t i : small) {
-    const int64_t fewest = std::min(fewest_keys, keys_of(i)), most = std::max(most_keys, keys_of(i));
-    const bool fits = !plan.small.empty() && 2 * rows_of(i) >= plan.small.back().queries[0].rows() && 2 * fewest >= most &&
-                      (static_cast<int64_t>(plan.small.back().queries.size()) + 1) * plan.small.back().queries[0].rows() * most <= pairs;
+    const int64_t fewest = std::min(fewest_keys, keys_of(i)),
+                  most = std::max(most_keys, keys_of(i));
+    const bool fits = !plan.small.empty() &&
+                      2 * rows_of(i) >= plan.small.back().queries[0].rows() && 2 * fewest >= most &&
+                      (static_cast<int64_t>(plan.small.back().queries.size()) + 1) *
+                              plan.small.back().queries[0].rows() * most <=
+                          pairs;
     if (!fits) plan.small.push_back({{}, {}, tiles.kind});
     fewest_keys = fits ? fewest : keys_of(i);
     most_keys = fits ? most : keys_of(i);
@@ -158,7 +174,8 @@ Plan PlanOf(const VarlenTiles& tiles, int64_t pairs) {
 // S = cap Y, where Y = tanh(scale / cap Q K^T), or without a softcap scale Q K^T and cap is 1.
 double CapOf(const ScoreFunction& score) { return score.softcap != 0.0 ? score.softcap : 1.0; }
 
-// A batch with its rows: queries [B K, G m, .], keys [B K, n, .], G the query heads of each of K kv heads.
+// A batch with its rows: queries [B K, G m, .], keys [B K, n, .], G the query heads of each of K kv
+// heads.
 class Work {
  public:
   Work(const Batch& batch, const VarlenTiles& tiles)
@@ -178,13 +195,15 @@ class Work {
     at::Tensor scores = Bent();
     Hide(scores, /*absent_queries=*/false);
     const at::Tensor max = scores.amax({2}, /*keepdim=*/true).mul_(cap);
-    const at::Tensor sum = at::add_out(scores, max.neg(), scores, cap).exp_().sum({2}, /*keepdim=*/true);
+    const at::Tensor sum =
+        at::add_out(scores, max.neg(), scores, cap).exp_().sum({2}, /*keepdim=*/true);
     const at::Tensor out = at::bmm(scores, v_).div_(sum);
     return {OfQueries(out), OfQueries(sum.log().add_(max)).squeeze(3)};
   }
 
   // [B, m, H, D] and [B, n, K, D].
-  TileGradients Backward(const at::Tensor& dout_MHD, const at::Tensor& delta_MH1, const at::Tensor& minus_lse_MH1) const {
+  TileGradients Backward(const at::Tensor& dout_MHD, const at::Tensor& delta_MH1,
+                         const at::Tensor& minus_lse_MH1) const {
     const at::Tensor dout = Queries(dout_MHD), y = Bent();
     const at::Tensor p = at::add(Queries(minus_lse_MH1), y, CapOf(score_));
     Hide(p, /*absent_queries=*/true);
@@ -192,7 +211,8 @@ class Work {
     const at::Tensor dv = at::bmm(p.transpose(1, 2), dout);
     at::Tensor dz = at::bmm(dout, v_.transpose(1, 2)).sub_(Queries(delta_MH1)).mul_(p);
     if (score_.softcap != 0.0) at::tanh_backward_out(dz, dz, y);  // dz (1 - y^2)
-    const at::Tensor dq = at::bmm(dz, k_).mul_(score_.scale), dk = at::bmm(dz.transpose(1, 2), q_).mul_(score_.scale);
+    const at::Tensor dq = at::bmm(dz, k_).mul_(score_.scale),
+                     dk = at::bmm(dz.transpose(1, 2), q_).mul_(score_.scale);
     return {OfQueries(dq), OfKeys(dk), OfKeys(dv)};
   }
 
@@ -202,16 +222,21 @@ class Work {
  private:
   at::Tensor Queries(const at::Tensor& rows_MHD) const {
     const at::Tensor all = queries_.Of(rows_MHD).unflatten(2, {kv_heads_, group_});
-    return all.permute({0, 2, 3, 1, 4}).reshape({queries_.batch() * kv_heads_, group_ * queries_.longest(), rows_MHD.size(2)});
+    return all.permute({0, 2, 3, 1, 4})
+        .reshape({queries_.batch() * kv_heads_, group_ * queries_.longest(), rows_MHD.size(2)});
   }
   at::Tensor Keys(const at::Tensor& rows_NKD) const {
-    return keys_.Of(rows_NKD).transpose(1, 2).reshape({keys_.batch() * kv_heads_, keys_.longest(), rows_NKD.size(2)});
+    return keys_.Of(rows_NKD).transpose(1, 2).reshape(
+        {keys_.batch() * kv_heads_, keys_.longest(), rows_NKD.size(2)});
   }
   at::Tensor OfQueries(const at::Tensor& rows) const {
-    const at::Tensor all = rows.unflatten(0, {queries_.batch(), kv_heads_}).unflatten(2, {group_, queries_.longest()});
+    const at::Tensor all =
+        rows.unflatten(0, {queries_.batch(), kv_heads_}).unflatten(2, {group_, queries_.longest()});
     return all.permute({0, 3, 1, 2, 4}).flatten(2, 3);
   }
-  at::Tensor OfKeys(const at::Tensor& rows) const { return rows.unflatten(0, {keys_.batch(), kv_heads_}).transpose(1, 2); }
+  at::Tensor OfKeys(const at::Tensor& rows) const {
+    return rows.unflatten(0, {keys_.batch(), kv_heads_}).transpose(1, 2);
+  }
 
   // Y.
   at::Tensor Bent() const {
@@ -221,25 +246,33 @@ class Work {
     return y;
   }
 
-  // -inf where a query does not see a key. A query that is not there sees what it would, so that all its numbers are finite; or with
-  // `absent_queries` nothing, so that it gives no key a gradient.
+  // -inf where a query does not see a key. A query that is not there sees what it would, so that
+  // all its numbers are finite; or with `absent_queries` nothing, so that it gives no key a
+  // gradient.
   void Hide(const at::Tensor& scores, bool absent_queries) const {
     const int64_t m = queries_.longest(), n = keys_.longest();
-    const auto either = [](const at::Tensor& a, const at::Tensor& b) { return a.defined() && b.defined() ? a.logical_or(b) : a.defined() ? a : b; };
+    const auto either = [](const at::Tensor& a, const at::Tensor& b) {
+      return a.defined() && b.defined() ? a.logical_or(b) : a.defined() ? a : b;
+    };
     const at::Tensor no_query = queries_.Absent(), no_key = keys_.Absent();
     at::Tensor hidden;  // broadcasts to [B, m, n]
     if (no_key.defined()) hidden = no_key.unsqueeze(1);
     if (no_query.defined()) {
       const at::Tensor rows = no_query.unsqueeze(2);
-      hidden = absent_queries ? either(hidden, rows) : hidden.defined() ? hidden.logical_and(rows.logical_not()) : hidden;
+      hidden = absent_queries     ? either(hidden, rows)
+               : hidden.defined() ? hidden.logical_and(rows.logical_not())
+                                  : hidden;
     }
     if (kind_ != TileKind::kFull) {
       const at::Tensor all = at::ones({m, n}, scores.options().dtype(at::kBool));
-      hidden = either(hidden, (kind_ == TileKind::kCausal ? all.triu(1) : all.tril(-1)).unsqueeze(0));
+      hidden =
+          either(hidden, (kind_ == TileKind::kCausal ? all.triu(1) : all.tril(-1)).unsqueeze(0));
     }
     if (!hidden.defined()) return;
-    const at::Tensor of_heads = scores.unflatten(0, {queries_.batch(), kv_heads_}).unflatten(2, {group_, m});
-    of_heads.masked_fill_(hidden.unsqueeze(1).unsqueeze(1), -std::numeric_limits<double>::infinity());
+    const at::Tensor of_heads =
+        scores.unflatten(0, {queries_.batch(), kv_heads_}).unflatten(2, {group_, m});
+    of_heads.masked_fill_(hidden.unsqueeze(1).unsqueeze(1),
+                          -std::numeric_limits<double>::infinity());
   }
 
   TileKind kind_;
@@ -259,17 +292,21 @@ VarlenTiles InAccumulateType(const VarlenTiles& tiles) {
 }
 
 int64_t PairsOf(const VarlenTiles& tiles, int64_t score_bytes) {
-  return std::max<int64_t>(1, score_bytes / (3 * tiles.q_MHD.size(1) * static_cast<int64_t>(tiles.q_MHD.element_size())));
+  return std::max<int64_t>(1, score_bytes / (3 * tiles.q_MHD.size(1) *
+                                             static_cast<int64_t>(tiles.q_MHD.element_size())));
 }
 
-at::Tensor RowsOf(const at::Tensor& rows, const RowRange& range) { return rows.narrow(0, range.begin, range.rows()); }
+at::Tensor RowsOf(const at::Tensor& rows, const RowRange& range) {
+  return rows.narrow(0, range.begin, range.rows());
+}
 
 }  // namespace
 
 PartialAttention ExplicitVarlenAttention::RunForward(const VarlenTiles& given) const {
   const VarlenTiles tiles = InAccumulateType(given);
   const int64_t heads = tiles.q_MHD.size(1);
-  const PartialAttention all{at::empty(tiles.q_MHD.sizes(), tiles.q_MHD.options()), at::empty(tiles.q_MHD.sizes().slice(0, 2), tiles.q_MHD.options())};
+  const PartialAttention all{at::empty(tiles.q_MHD.sizes(), tiles.q_MHD.options()),
+                             at::empty(tiles.q_MHD.sizes().slice(0, 2), tiles.q_MHD.options())};
   const Plan plan = PlanOf(tiles, PairsOf(tiles, score_bytes_));
   for (const Batch& batch : plan.small) {
     const Work work(batch, tiles);
@@ -278,10 +315,12 @@ PartialAttention ExplicitVarlenAttention::RunForward(const VarlenTiles& given) c
     work.queries().Put(part.lse_MH, all.lse_MH);
   }
   for (const Plan::Large& large : plan.large) {
-    const SoftmaxState state = SoftmaxState::Empty(large.queries.rows(), heads, tiles.q_MHD.size(2), tiles.q_MHD.options());
+    const SoftmaxState state = SoftmaxState::Empty(large.queries.rows(), heads, tiles.q_MHD.size(2),
+                                                   tiles.q_MHD.options());
     for (const Batch& piece : large.pieces) {
       const RowRange& rows = piece.queries[0];
-      SoftmaxState of_piece = state.Slice({rows.begin - large.queries.begin, rows.end - large.queries.begin}, 0, heads);
+      SoftmaxState of_piece =
+          state.Slice({rows.begin - large.queries.begin, rows.end - large.queries.begin}, 0, heads);
       const PartialAttention part = Work(piece, tiles).Forward();
       Merge({part.out_MHD.squeeze(0), part.lse_MH.squeeze(0)}, of_piece);
     }
@@ -292,11 +331,15 @@ PartialAttention ExplicitVarlenAttention::RunForward(const VarlenTiles& given) c
   return all;
 }
 
-TileGradients ExplicitVarlenAttention::RunBackward(const VarlenTiles& given, const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
+TileGradients ExplicitVarlenAttention::RunBackward(const VarlenTiles& given,
+                                                   const at::Tensor& dout_MHD,
+                                                   const at::Tensor& out_MHD,
                                                    const at::Tensor& lse_MH) const {
   const VarlenTiles tiles = InAccumulateType(given);
   const at::ScalarType type = tiles.q_MHD.scalar_type();
-  const at::Tensor dout = dout_MHD.to(type), delta_MH1 = (dout * out_MHD.to(type)).sum({2}, /*keepdim=*/true), minus_lse_MH1 = lse_MH.neg().unsqueeze(2);
+  const at::Tensor dout = dout_MHD.to(type),
+                   delta_MH1 = (dout * out_MHD.to(type)).sum({2}, /*keepdim=*/true),
+                   minus_lse_MH1 = lse_MH.neg().unsqueeze(2);
   const auto zeros = [](const at::Tensor& rows) { return at::zeros(rows.sizes(), rows.options()); };
   const TileGradients all{zeros(tiles.q_MHD), zeros(tiles.k_NKD), zeros(tiles.v_NKD)};
   const Plan plan = PlanOf(tiles, PairsOf(tiles, score_bytes_));

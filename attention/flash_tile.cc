@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-// Highway compiles what lies between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE once for each of these kinds of CPU.
+// Highway compiles what lies between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE once for each of
+// these kinds of CPU.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "attention/flash_tile.cc"
@@ -18,7 +19,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kQueries = 64, kKeys = 512;  // whose scores exist at a time
-constexpr int64_t kScoreStride = kKeys + 16;   // a column's elements would else lie in two sets of the first-level cache
+constexpr int64_t kScoreStride =
+    kKeys + 16;  // a column's elements would else lie in two sets of the first-level cache
 
 // Highway's is 0 of NaN.
 Vector Exp(Vector x) {
@@ -55,7 +57,8 @@ template <typename Body>
 void ForPieces(const FlashTile& tile, int64_t query, int64_t queries, const Body& body) {
   const Range seen = SeenKeys(tile, query, query + queries);
   for (int64_t grid = seen.begin / kKeys * kKeys; grid < seen.end; grid += kKeys) {
-    body(Piece{query, queries, Max(grid, seen.begin / kPanel * kPanel), Min(grid + kKeys, seen.end)});
+    body(Piece{query, queries, Max(grid, seen.begin / kPanel * kPanel),
+               Min(grid + kKeys, seen.end)});
   }
 }
 
@@ -67,16 +70,20 @@ void Fill(float* row, int64_t begin, int64_t end, float value) {
 Vector Bend(const FlashTile& tile, Vector products) {
   const Floats f;
   if (tile.softcap == 0.0f) return hn::Mul(products, hn::Set(f, tile.scale));
-  return hn::Mul(hn::Set(f, tile.softcap), hn::Tanh(f, hn::Mul(products, hn::Set(f, tile.scale / tile.softcap))));
+  return hn::Mul(hn::Set(f, tile.softcap),
+                 hn::Tanh(f, hn::Mul(products, hn::Set(f, tile.scale / tile.softcap))));
 }
 
 // Far below any score, and finite: a difference of two is no NaN.
 constexpr float kHidden = -1e30f;
 
-// One row of products to exp(score - maximum), 0 where not seen. Returns the factor by which earlier sums of the row shrink.
-float Soften(const FlashTile& tile, float* row, int64_t width, Range seen, float& maximum, float& sum) {
+// One row of products to exp(score - maximum), 0 where not seen. Returns the factor by which
+// earlier sums of the row shrink.
+float Soften(const FlashTile& tile, float* row, int64_t width, Range seen, float& maximum,
+             float& sum) {
   const Floats f;
-  for (int64_t c = 0; c < width; c += kLanes) hn::Store(Bend(tile, hn::Load(f, row + c)), f, row + c);
+  for (int64_t c = 0; c < width; c += kLanes)
+    hn::Store(Bend(tile, hn::Load(f, row + c)), f, row + c);
   Fill(row, 0, seen.begin, kHidden);
   Fill(row, seen.end, width, kHidden);
   Vector most = hn::Set(f, maximum);
@@ -112,14 +119,19 @@ void Forward(const FlashTile& tile, float* out_MHD, float* lse_MH) {
       for (int64_t r = 0; r < queries; ++r) maximum[r] = kHidden, sum[r] = 0.0f;
       Fill(sums.get(), 0, queries * stride, 0.0f);
       ForPieces(tile, query, queries, [&](const Piece& piece) HWY_ATTR {
-        Multiply({tile.q.At(query, head), tile.q.row_stride, 1, queries}, keys, 0, dim, piece.key / kPanel, RoundUp(piece.end, kPanel) / kPanel, scores.get(),
+        Multiply({tile.q.At(query, head), tile.q.row_stride, 1, queries}, keys, 0, dim,
+                 piece.key / kPanel, RoundUp(piece.end, kPanel) / kPanel, scores.get(),
                  kScoreStride, false);
         for (int64_t r = 0; r < queries; ++r) {
-          const Vector shrink = hn::Set(f, Soften(tile, scores.get() + r * kScoreStride, piece.width(), piece.Seen(tile, r), maximum[r], sum[r]));
+          const Vector shrink =
+              hn::Set(f, Soften(tile, scores.get() + r * kScoreStride, piece.width(),
+                                piece.Seen(tile, r), maximum[r], sum[r]));
           float* row = sums.get() + r * stride;
-          for (int64_t c = 0; c < stride; c += kLanes) hn::Store(hn::Mul(hn::Load(f, row + c), shrink), f, row + c);
+          for (int64_t c = 0; c < stride; c += kLanes)
+            hn::Store(hn::Mul(hn::Load(f, row + c), shrink), f, row + c);
         }
-        Multiply({scores.get(), kScoreStride, 1, queries}, values, piece.key, piece.end - piece.key, 0, values.panels(), sums.get(), stride, true);
+        Multiply({scores.get(), kScoreStride, 1, queries}, values, piece.key, piece.end - piece.key,
+                 0, values.panels(), sums.get(), stride, true);
       });
       for (int64_t r = 0; r < queries; ++r) {
         const int64_t at = (query + r) * tile.heads + head;
@@ -131,13 +143,15 @@ void Forward(const FlashTile& tile, float* out_MHD, float* lse_MH) {
 }
 
 // One row of products Q K^T to the weights P, and of dout V^T to dZ scale.
-void SoftenBack(const FlashTile& tile, float* row, float* gradient, int64_t width, Range seen, float lse, float delta) {
+void SoftenBack(const FlashTile& tile, float* row, float* gradient, int64_t width, Range seen,
+                float lse, float delta) {
   const Floats f;
   const Vector scale = hn::Set(f, tile.scale), one = hn::Set(f, 1.0f);
   for (int64_t c = 0; c < width; c += kLanes) {
     const Vector score = Bend(tile, hn::Load(f, row + c));
     const Vector weight = Exp(hn::Sub(score, hn::Set(f, lse)));
-    Vector of_score = hn::Mul(hn::Mul(weight, hn::Sub(hn::Load(f, gradient + c), hn::Set(f, delta))), scale);
+    Vector of_score =
+        hn::Mul(hn::Mul(weight, hn::Sub(hn::Load(f, gradient + c), hn::Set(f, delta))), scale);
     if (tile.softcap != 0.0f) {
       const Vector bent = hn::Mul(score, hn::Set(f, 1.0f / tile.softcap));
       of_score = hn::Mul(of_score, hn::NegMulAdd(bent, bent, one));
@@ -151,12 +165,16 @@ void SoftenBack(const FlashTile& tile, float* row, float* gradient, int64_t widt
   }
 }
 
-void Backward(const FlashTile& tile, const StridedRows& dout, const StridedRows& out, const StridedRows& lse, float* dq_MHD, float* dk_NKD, float* dv_NKD) {
+void Backward(const FlashTile& tile, const StridedRows& dout, const StridedRows& out,
+              const StridedRows& lse, float* dq_MHD, float* dk_NKD, float* dv_NKD) {
   const int64_t dim = tile.head_dim, group = tile.heads / tile.kv_heads;
-  Panels keys_by_column(dim, tile.keys), values_by_column(dim, tile.keys), keys(tile.keys, dim), some_q(kQueries, dim), some_dout(kQueries, dim);
+  Panels keys_by_column(dim, tile.keys), values_by_column(dim, tile.keys), keys(tile.keys, dim),
+      some_q(kQueries, dim), some_dout(kQueries, dim);
   const int64_t stride = keys.width();
-  const auto weights = MakeScratch(kQueries * kScoreStride), dscores = MakeScratch(kQueries * kScoreStride);
-  const auto dq = MakeScratch(kQueries * stride), dk = MakeScratch(tile.keys * stride), dv = MakeScratch(tile.keys * stride);
+  const auto weights = MakeScratch(kQueries * kScoreStride),
+             dscores = MakeScratch(kQueries * kScoreStride);
+  const auto dq = MakeScratch(kQueries * stride), dk = MakeScratch(tile.keys * stride),
+             dv = MakeScratch(tile.keys * stride);
   for (int64_t head = 0; head < tile.heads; ++head) {
     const int64_t kv = head / group;
     if (head % group == 0) {
@@ -180,16 +198,22 @@ void Backward(const FlashTile& tile, const StridedRows& dout, const StridedRows&
       }
       Fill(dq.get(), 0, queries * stride, 0.0f);
       ForPieces(tile, query, queries, [&](const Piece& piece) HWY_ATTR {
-        const int64_t first = piece.key / kPanel, end = RoundUp(piece.end, kPanel) / kPanel, count = piece.end - piece.key;
-        Multiply({q_rows, tile.q.row_stride, 1, queries}, keys_by_column, 0, dim, first, end, weights.get(), kScoreStride, false);
-        Multiply({dout_rows, dout.row_stride, 1, queries}, values_by_column, 0, dim, first, end, dscores.get(), kScoreStride, false);
+        const int64_t first = piece.key / kPanel, end = RoundUp(piece.end, kPanel) / kPanel,
+                      count = piece.end - piece.key;
+        Multiply({q_rows, tile.q.row_stride, 1, queries}, keys_by_column, 0, dim, first, end,
+                 weights.get(), kScoreStride, false);
+        Multiply({dout_rows, dout.row_stride, 1, queries}, values_by_column, 0, dim, first, end,
+                 dscores.get(), kScoreStride, false);
         for (int64_t r = 0; r < queries; ++r) {
-          SoftenBack(tile, weights.get() + r * kScoreStride, dscores.get() + r * kScoreStride, piece.width(), piece.Seen(tile, r), *lse.At(query + r, head),
-                     delta[r]);
+          SoftenBack(tile, weights.get() + r * kScoreStride, dscores.get() + r * kScoreStride,
+                     piece.width(), piece.Seen(tile, r), *lse.At(query + r, head), delta[r]);
         }
-        Multiply({weights.get(), 1, kScoreStride, count}, some_dout, 0, queries, 0, some_dout.panels(), dv.get() + piece.key * stride, stride, true);
-        Multiply({dscores.get(), 1, kScoreStride, count}, some_q, 0, queries, 0, some_q.panels(), dk.get() + piece.key * stride, stride, true);
-        Multiply({dscores.get(), kScoreStride, 1, queries}, keys, piece.key, count, 0, keys.panels(), dq.get(), stride, true);
+        Multiply({weights.get(), 1, kScoreStride, count}, some_dout, 0, queries, 0,
+                 some_dout.panels(), dv.get() + piece.key * stride, stride, true);
+        Multiply({dscores.get(), 1, kScoreStride, count}, some_q, 0, queries, 0, some_q.panels(),
+                 dk.get() + piece.key * stride, stride, true);
+        Multiply({dscores.get(), kScoreStride, 1, queries}, keys, piece.key, count, 0,
+                 keys.panels(), dq.get(), stride, true);
       });
       for (int64_t r = 0; r < queries; ++r) {
         float* to = dq_MHD + ((query + r) * tile.heads + head) * dim;
@@ -199,7 +223,8 @@ void Backward(const FlashTile& tile, const StridedRows& dout, const StridedRows&
     if (head % group != group - 1) continue;
     for (int64_t n = 0; n < tile.keys; ++n) {
       const int64_t at = (n * tile.kv_heads + kv) * dim;
-      for (int64_t c = 0; c < dim; ++c) dk_NKD[at + c] = dk[n * stride + c], dv_NKD[at + c] = dv[n * stride + c];
+      for (int64_t c = 0; c < dim; ++c)
+        dk_NKD[at + c] = dk[n * stride + c], dv_NKD[at + c] = dv[n * stride + c];
     }
   }
 }
@@ -213,10 +238,12 @@ namespace moonring::attention {
 HWY_EXPORT(Forward);
 HWY_EXPORT(Backward);
 
-void FlashForward(const FlashTile& tile, float* out_MHD, float* lse_MH) { HWY_DYNAMIC_DISPATCH(Forward)(tile, out_MHD, lse_MH); }
+void FlashForward(const FlashTile& tile, float* out_MHD, float* lse_MH) {
+  HWY_DYNAMIC_DISPATCH(Forward)(tile, out_MHD, lse_MH);
+}
 
-void FlashBackward(const FlashTile& tile, const StridedRows& dout, const StridedRows& out, const StridedRows& lse, float* dq_MHD, float* dk_NKD,
-                   float* dv_NKD) {
+void FlashBackward(const FlashTile& tile, const StridedRows& dout, const StridedRows& out,
+                   const StridedRows& lse, float* dq_MHD, float* dk_NKD, float* dv_NKD) {
   HWY_DYNAMIC_DISPATCH(Backward)(tile, dout, out, lse, dq_MHD, dk_NKD, dv_NKD);
 }
 

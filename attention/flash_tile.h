@@ -1,14 +1,16 @@
 #ifndef MOONRING_ATTENTION_FLASH_TILE_H_
 #define MOONRING_ATTENTION_FLASH_TILE_H_
 
-// One tile of attention in fp32 on a CPU (block_attention.h has the equations), fused: scores exist for 64 queries and 512 keys at a
-// time (FlashAttention, arXiv 2205.14135 and 2307.08691), in a core's second-level cache. Products are panels-inl.h's, in the widest vectors
-// that the CPU has, chosen at run time.
+// One tile of attention in fp32 on a CPU (block_attention.h has the equations), fused: scores exist
+// for 64 queries and 512 keys at a time (FlashAttention, arXiv 2205.14135 and 2307.08691), in a
+// core's second-level cache. Products are panels-inl.h's, in the widest vectors that the CPU has,
+// chosen at run time.
 //
-// What a masked tile's queries do not see is not computed, but for some 64 keys a query. An element of a result is one sum, in an
-// order that depends on its row's place in the tile and on the key rows alone: not on the heads beside it, on strides, on threads.
-// NaN among the inputs of a row is NaN in its results. Throws std::bad_alloc.
-// Memory beyond the results, for the keys of one kv head: 2 N D floats forward, 5 N D backward; and some 200, 400 KB for the scores.
+// What a masked tile's queries do not see is not computed, but for some 64 keys a query. An element
+// of a result is one sum, in an order that depends on its row's place in the tile and on the key
+// rows alone: not on the heads beside it, on strides, on threads. NaN among the inputs of a row is
+// NaN in its results. Throws std::bad_alloc. Memory beyond the results, for the keys of one kv
+// head: 2 N D floats forward, 5 N D backward; and some 200, 400 KB for the scores.
 
 #include <cstdint>
 
@@ -21,7 +23,9 @@ struct StridedRows {
   const float* data = nullptr;
   int64_t row_stride = 0;
   int64_t head_stride = 0;
-  const float* At(int64_t row, int64_t head) const { return data + row * row_stride + head * head_stride; }
+  const float* At(int64_t row, int64_t head) const {
+    return data + row * row_stride + head * head_stride;
+  }
 };
 
 // Shapes and meanings are those of a Tile in block_attention.h, which checks them.
@@ -35,7 +39,8 @@ struct FlashTile {
 
 // Results are contiguous, and written over.
 void FlashForward(const FlashTile& tile, float* out_MHD, float* lse_MH);
-void FlashBackward(const FlashTile& tile, const StridedRows& dout, const StridedRows& out, const StridedRows& lse, float* dq_MHD, float* dk_NKD, float* dv_NKD);
+void FlashBackward(const FlashTile& tile, const StridedRows& dout, const StridedRows& out,
+                   const StridedRows& lse, float* dq_MHD, float* dk_NKD, float* dv_NKD);
 
 }  // namespace moonring::attention
 

@@ -36,14 +36,16 @@ ContextStep Exchange(const comm::Layout& layout, int place, const std::vector<Se
 }  // namespace
 
 ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions& options) {
-  // What each place has of it, by rows there; then by rows of the buffer, where all lies in the order of the stream.
+  // What each place has of it, by rows there; then by rows of the buffer, where all lies in the
+  // order of the stream.
   std::vector<Segments> of_owner = SeenOfOwners(layout, place, options.window);
   std::vector<KeySegment*> in_order;
   for (Segments& segments : of_owner) {
     for (KeySegment& segment : segments) in_order.push_back(&segment);
   }
   std::sort(in_order.begin(), in_order.end(), [](const KeySegment* a, const KeySegment* b) {
-    return std::pair(a->tokens.document, a->tokens.begin) < std::pair(b->tokens.document, b->tokens.begin);
+    return std::pair(a->tokens.document, a->tokens.begin) <
+           std::pair(b->tokens.document, b->tokens.begin);
   });
   int64_t row = 0;
   std::vector<KeySegment> keys;
@@ -51,7 +53,8 @@ ContextPlan PlanGather(const comm::Layout& layout, int place, const TileOptions&
     segment->row = row;
     row += segment->tokens.tokens();
     // Neighbours become one, as tiles do not end where owners change.
-    if (!keys.empty() && keys.back().tokens.document == segment->tokens.document && keys.back().tokens.end == segment->tokens.begin) {
+    if (!keys.empty() && keys.back().tokens.document == segment->tokens.document &&
+        keys.back().tokens.end == segment->tokens.begin) {
       keys.back().tokens.end = segment->tokens.end;
     } else {
       keys.push_back(*segment);

@@ -13,8 +13,12 @@
 namespace moonring::attention {
 namespace {
 
-at::Tensor Heads(const at::Tensor& rows, int64_t first, int64_t heads) { return rows.narrow(1, first, heads); }
-at::Tensor Heads(const at::Tensor& rows, const HeadRange& range) { return rows.narrow(1, range.begin, range.heads()); }
+at::Tensor Heads(const at::Tensor& rows, int64_t first, int64_t heads) {
+  return rows.narrow(1, first, heads);
+}
+at::Tensor Heads(const at::Tensor& rows, const HeadRange& range) {
+  return rows.narrow(1, range.begin, range.heads());
+}
 
 std::vector<int64_t> QueryHeadsOf(const std::vector<RankHeads>& split) {
   std::vector<int64_t> heads;
@@ -35,7 +39,8 @@ QueryKeyValue Unpacked(const at::Tensor& packed_THD, const RankHeads& rank) {
   return {Heads(packed_THD, 0, q), Heads(packed_THD, q, kv), Heads(packed_THD, q + kv, kv)};
 }
 
-HeadExchange::HeadExchange(const comm::Layout& layout, int rank, std::shared_ptr<comm::Communicator> group)
+HeadExchange::HeadExchange(const comm::Layout& layout, int rank,
+                           std::shared_ptr<comm::Communicator> group)
     : group_(std::move(group)), own_(layout.division().HeadOf(rank)) {
   const comm::Division& division = layout.division();
   int64_t row = 0;
@@ -47,7 +52,8 @@ HeadExchange::HeadExchange(const comm::Layout& layout, int rank, std::shared_ptr
   }
 }
 
-at::Tensor HeadExchange::Gather(const std::vector<std::vector<at::Tensor>>& parts, const std::vector<int64_t>& heads_of) const {
+at::Tensor HeadExchange::Gather(const std::vector<std::vector<at::Tensor>>& parts,
+                                const std::vector<int64_t>& heads_of) const {
   const at::Tensor& like = parts[own_][0];
   const int64_t local = tokens_[own_], head_dim = like.size(2);
   const auto fill = [](const at::Tensor& rows, const std::vector<at::Tensor>& pieces) {
@@ -57,7 +63,8 @@ at::Tensor HeadExchange::Gather(const std::vector<std::vector<at::Tensor>>& part
       head += piece.size(1);
     }
   };
-  const at::Tensor gathered = at::empty({first_row_.back() + tokens_.back(), heads_of[own_], head_dim}, like.options());
+  const at::Tensor gathered =
+      at::empty({first_row_.back() + tokens_.back(), heads_of[own_], head_dim}, like.options());
   std::vector<comm::Communicator::Message> send, receive;
   for (int s = 1; s < ranks(); ++s) {  // to the next first, so that not all send to one at a time
     const int to = (own_ + s) % ranks(), from = (own_ + ranks() - s) % ranks();
@@ -72,11 +79,14 @@ at::Tensor HeadExchange::Gather(const std::vector<std::vector<at::Tensor>>& part
   return gathered;
 }
 
-std::vector<at::Tensor> HeadExchange::Scatter(const at::Tensor& rows_THD, const std::vector<int64_t>& heads_of) const {
+std::vector<at::Tensor> HeadExchange::Scatter(const at::Tensor& rows_THD,
+                                              const std::vector<int64_t>& heads_of) const {
   const at::Tensor rows = rows_THD.contiguous();
   std::vector<at::Tensor> parts;
   for (int p = 0; p < ranks(); ++p) {
-    parts.push_back(p == own_ ? rows.narrow(0, first_row_[own_], tokens_[own_]) : at::empty({tokens_[own_], heads_of[p], rows.size(2)}, rows.options()));
+    parts.push_back(p == own_
+                        ? rows.narrow(0, first_row_[own_], tokens_[own_])
+                        : at::empty({tokens_[own_], heads_of[p], rows.size(2)}, rows.options()));
   }
   std::vector<comm::Communicator::Message> send, receive;
   for (int s = 1; s < ranks(); ++s) {
@@ -89,26 +99,34 @@ std::vector<at::Tensor> HeadExchange::Scatter(const at::Tensor& rows_THD, const 
   return parts;
 }
 
-at::Tensor HeadExchange::ToHeads(const QueryKeyValue& local, const std::vector<RankHeads>& split) const {
+at::Tensor HeadExchange::ToHeads(const QueryKeyValue& local,
+                                 const std::vector<RankHeads>& split) const {
   std::vector<std::vector<at::Tensor>> parts;
-  for (const RankHeads& rank : split) parts.push_back({Heads(local.q_THD, rank.queries), Heads(local.k_SKD, rank.kv), Heads(local.v_SKD, rank.kv)});
+  for (const RankHeads& rank : split)
+    parts.push_back({Heads(local.q_THD, rank.queries), Heads(local.k_SKD, rank.kv),
+                     Heads(local.v_SKD, rank.kv)});
   return Gather(parts, PackedHeadsOf(split));
 }
 
-at::Tensor HeadExchange::ToHeads(const at::Tensor& local_THD, const std::vector<RankHeads>& split) const {
+at::Tensor HeadExchange::ToHeads(const at::Tensor& local_THD,
+                                 const std::vector<RankHeads>& split) const {
   std::vector<std::vector<at::Tensor>> parts;
   for (const RankHeads& rank : split) parts.push_back({Heads(local_THD, rank.queries)});
   return Gather(parts, QueryHeadsOf(split));
 }
 
-at::Tensor HeadExchange::ToTokens(const at::Tensor& rows_THD, const std::vector<RankHeads>& split) const {
+at::Tensor HeadExchange::ToTokens(const at::Tensor& rows_THD,
+                                  const std::vector<RankHeads>& split) const {
   return at::cat(Scatter(rows_THD, QueryHeadsOf(split)), 1);
 }
 
-QueryKeyValue HeadExchange::PackedToTokens(const at::Tensor& packed_THD, const std::vector<RankHeads>& split) const {
+QueryKeyValue HeadExchange::PackedToTokens(const at::Tensor& packed_THD,
+                                           const std::vector<RankHeads>& split) const {
   const std::vector<at::Tensor> parts = Scatter(packed_THD, PackedHeadsOf(split));
   const int64_t kv_heads = split.back().kv.end;
-  const at::Tensor dk = at::zeros({tokens_[own_], kv_heads, packed_THD.size(2)}, packed_THD.options()), dv = at::zeros_like(dk);
+  const at::Tensor dk = at::zeros({tokens_[own_], kv_heads, packed_THD.size(2)},
+                                  packed_THD.options()),
+                   dv = at::zeros_like(dk);
   std::vector<at::Tensor> dq;
   for (int p = 0; p < ranks(); ++p) {
     const QueryKeyValue part = Unpacked(parts[p], split[p]);

@@ -1,19 +1,22 @@
 #ifndef MOONRING_ATTENTION_HEAD_EXCHANGE_H_
 #define MOONRING_ATTENTION_HEAD_EXCHANGE_H_
 
-// ulysses: an all-to-all turns a rank's tokens with all heads into all its context place's tokens with the rank's heads
-// (head_split.h), and the inverse brings results home (DeepSpeed Ulysses, arXiv:2309.14509). Between the two, attention is
-// that of fewer heads: over one context place dense attention, over several what the context axis does.
+// ulysses: an all-to-all turns a rank's tokens with all heads into all its context place's tokens
+// with the rank's heads (head_split.h), and the inverse brings results home (DeepSpeed Ulysses,
+// arXiv:2309.14509). Between the two, attention is that of fewer heads: over one context place
+// dense attention, over several what the context axis does.
 //
-// Any number of heads and ranks, heads in groups or not: a kv head goes once to each rank that computes one of its query
-// heads, and is never repeated in memory. q, k and v go in one exchange, each rank's part in one piece. The adjoint of an
-// exchange is its inverse, with no scaling; that of sending a kv head to several ranks is the sum of what they send back.
+// Any number of heads and ranks, heads in groups or not: a kv head goes once to each rank that
+// computes one of its query heads, and is never repeated in memory. q, k and v go in one exchange,
+// each rank's part in one piece. The adjoint of an exchange is its inverse, with no scaling; that
+// of sending a kv head to several ranks is the sum of what they send back.
 //
-// Cost for T tokens of a context place, Pu ranks, heads that split evenly: 2 exchanges of Pu - 1 steps each way,
-// (Pu-1)/Pu^2 T D e (2H + 2Hk') bytes sent per rank forward, Hk' = max(Hk, Pu); backward the same, kv heads that are shared
-// with their gradients in AccumulateType. Balance: perfect where Pu divides H, else ceil(H / Pu) Pu / H. Bit-equal to dense
-// attention forward. Memory, per rank: its heads of q, k, v for the place's tokens, kept for the backward, and as much again
-// while they travel.
+// Cost for T tokens of a context place, Pu ranks, heads that split evenly: 2 exchanges of Pu - 1
+// steps each way, (Pu-1)/Pu^2 T D e (2H + 2Hk') bytes sent per rank forward, Hk' = max(Hk, Pu);
+// backward the same, kv heads that are shared with their gradients in AccumulateType. Balance:
+// perfect where Pu divides H, else ceil(H / Pu) Pu / H. Bit-equal to dense attention forward.
+// Memory, per rank: its heads of q, k, v for the place's tokens, kept for the backward, and as much
+// again while they travel.
 
 #include <memory>
 #include <vector>
@@ -27,7 +30,8 @@
 
 namespace moonring::attention {
 
-// What a rank holds of the heads between the two exchanges: [T, q heads | k heads | v heads, D] in one buffer.
+// What a rank holds of the heads between the two exchanges: [T, q heads | k heads | v heads, D] in
+// one buffer.
 QueryKeyValue Unpacked(const at::Tensor& packed_THD, const RankHeads& rank);
 
 class HeadExchange {
@@ -43,16 +47,21 @@ class HeadExchange {
   // The same of rows with query heads alone: [T_local, H, D] -> [T, query heads, D].
   at::Tensor ToHeads(const at::Tensor& local_THD, const std::vector<RankHeads>& split) const;
 
-  // Rows of this rank's query heads, [T, query heads, D] -> the local rows of all heads [T_local, H, D].
+  // Rows of this rank's query heads, [T, query heads, D] -> the local rows of all heads [T_local,
+  // H, D].
   at::Tensor ToTokens(const at::Tensor& rows_THD, const std::vector<RankHeads>& split) const;
-  // Gradients, packed as by ToHeads -> those of the local rows, summed over the ranks that had a kv head.
-  QueryKeyValue PackedToTokens(const at::Tensor& packed_THD, const std::vector<RankHeads>& split) const;
+  // Gradients, packed as by ToHeads -> those of the local rows, summed over the ranks that had a kv
+  // head.
+  QueryKeyValue PackedToTokens(const at::Tensor& packed_THD,
+                               const std::vector<RankHeads>& split) const;
 
  private:
   // parts[p]: what head place p gets, heads one after another.
-  at::Tensor Gather(const std::vector<std::vector<at::Tensor>>& parts, const std::vector<int64_t>& heads_of) const;
+  at::Tensor Gather(const std::vector<std::vector<at::Tensor>>& parts,
+                    const std::vector<int64_t>& heads_of) const;
   // The inverse: by head place [T_local, heads_of[p], D].
-  std::vector<at::Tensor> Scatter(const at::Tensor& rows_THD, const std::vector<int64_t>& heads_of) const;
+  std::vector<at::Tensor> Scatter(const at::Tensor& rows_THD,
+                                  const std::vector<int64_t>& heads_of) const;
 
   std::shared_ptr<comm::Communicator> group_;
   std::vector<int> peers_;          // by head place

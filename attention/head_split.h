@@ -1,12 +1,15 @@
 #ifndef MOONRING_ATTENTION_HEAD_SPLIT_H_
 #define MOONRING_ATTENTION_HEAD_SPLIT_H_
 
-// Which heads a rank computes when heads are split over P ranks, and which query heads read which kv head.
+// Which heads a rank computes when heads are split over P ranks, and which query heads read which
+// kv head.
 //
-//   rank p computes the query heads [p H / P, (p + 1) H / P), rounded down: any H and P, some ranks may get none;
-//   query head h reads kv head h / g, g = H / Hk: the rank needs the kv heads of its query heads, and no others.
+//   rank p computes the query heads [p H / P, (p + 1) H / P), rounded down: any H and P, some ranks
+//   may get none; query head h reads kv head h / g, g = H / Hk: the rank needs the kv heads of its
+//   query heads, and no others.
 //
-// Where a border falls inside a group, that kv head goes to both sides; for P > Hk each goes to about P / Hk ranks.
+// Where a border falls inside a group, that kv head goes to both sides; for P > Hk each goes to
+// about P / Hk ranks.
 
 #include <cstdint>
 #include <vector>

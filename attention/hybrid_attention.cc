@@ -20,12 +20,16 @@
 namespace moonring::attention {
 namespace {
 
-at::Tensor Zeros(const at::Tensor& rows, at::ScalarType type) { return at::zeros(rows.sizes(), rows.options().dtype(type)); }
+at::Tensor Zeros(const at::Tensor& rows, at::ScalarType type) {
+  return at::zeros(rows.sizes(), rows.options().dtype(type));
+}
 
 // One rank's part under one score rule.
 class HybridOperator final : public AttentionOperator {
  public:
-  HybridOperator(const comm::Layout& layout, ContextPlan plan, const std::shared_ptr<comm::Communicator>& group, std::shared_ptr<const TileRunner> runner)
+  HybridOperator(const comm::Layout& layout, ContextPlan plan,
+                 const std::shared_ptr<comm::Communicator>& group,
+                 std::shared_ptr<const TileRunner> runner)
       : context_(std::move(plan), ContextRanks(layout, group->rank()), group, std::move(runner)) {
     if (layout.division().heads > 1) exchange_.emplace(layout, group->rank(), group);
   }
@@ -39,31 +43,40 @@ class HybridOperator final : public AttentionOperator {
     const at::Tensor at_hand = whole.out_MHD.to(inputs.q_THD.scalar_type());
     if (!exchange_) return {at_hand, Saved(inputs, whole), {whole.out_MHD.detach(), whole.lse_MH}};
     const at::Tensor out = exchange_->ToTokens(at_hand, split);
-    return {out, {packed, whole.out_MHD, whole.lse_MH}, {whole.out_MHD, whole.lse_MH, out.detach()}};
+    return {
+        out, {packed, whole.out_MHD, whole.lse_MH}, {whole.out_MHD, whole.lse_MH, out.detach()}};
   }
 
-  Result Resume(const AttentionCall& call, const QueryKeyValue& inputs, const std::vector<at::Tensor>& kept) const override {
-    if (!exchange_) return {kept[0].detach().to(inputs.q_THD.scalar_type()), Saved(inputs, {kept[0], kept[1]}), {}};
+  Result Resume(const AttentionCall& call, const QueryKeyValue& inputs,
+                const std::vector<at::Tensor>& kept) const override {
+    if (!exchange_)
+      return {
+          kept[0].detach().to(inputs.q_THD.scalar_type()), Saved(inputs, {kept[0], kept[1]}), {}};
     return {kept[2].detach(), {exchange_->ToHeads(inputs, Split(call)), kept[0], kept[1]}, {}};
   }
 
-  QueryKeyValue Backward(const AttentionCall& call, const at::Tensor& dout_THD, const std::vector<at::Tensor>& saved) const override {
+  QueryKeyValue Backward(const AttentionCall& call, const at::Tensor& dout_THD,
+                         const std::vector<at::Tensor>& saved) const override {
     const std::vector<RankHeads> split = Split(call);
     const RankHeads& own = Own(split);
     const RunHeads heads = Heads(own, call);
     if (!exchange_) {
       const QueryKeyValue rows{saved[0], saved[1], saved[2]};
       const at::ScalarType type = rows.q_THD.scalar_type(), sum_type = AccumulateType(type);
-      const QueryKeyValue sums{Zeros(rows.q_THD, sum_type), Zeros(rows.k_SKD, sum_type), Zeros(rows.v_SKD, sum_type)};
+      const QueryKeyValue sums{Zeros(rows.q_THD, sum_type), Zeros(rows.k_SKD, sum_type),
+                               Zeros(rows.v_SKD, sum_type)};
       context_.Backward(heads, rows, {dout_THD, saved[3], saved[4]}, sums);
       return {sums.q_THD.to(type), sums.k_SKD.to(type), sums.v_SKD.to(type)};
     }
     const at::Tensor& packed = saved[0];
     const at::ScalarType type = packed.scalar_type();
     const at::Tensor sums = Zeros(packed, AccumulateType(type));
-    context_.Backward(heads, Unpacked(packed, own), {exchange_->ToHeads(dout_THD, split), saved[1], saved[2]}, Unpacked(sums, own));
+    context_.Backward(heads, Unpacked(packed, own),
+                      {exchange_->ToHeads(dout_THD, split), saved[1], saved[2]},
+                      Unpacked(sums, own));
     // Sums that are not complete travel as sums; complete ones in the dtype that they will have.
-    const QueryKeyValue local = exchange_->PackedToTokens(SharesKvHeads(split) ? sums : sums.to(type), split);
+    const QueryKeyValue local =
+        exchange_->PackedToTokens(SharesKvHeads(split) ? sums : sums.to(type), split);
     return {local.q_THD.to(type), local.k_SKD.to(type), local.v_SKD.to(type)};
   }
 
@@ -72,7 +85,8 @@ class HybridOperator final : public AttentionOperator {
   static std::vector<int> ContextRanks(const comm::Layout& layout, int rank) {
     const comm::Division& division = layout.division();
     std::vector<int> ranks;
-    for (int context = 0; context < division.contexts; ++context) ranks.push_back(division.Rank(context, division.HeadOf(rank)));
+    for (int context = 0; context < division.contexts; ++context)
+      ranks.push_back(division.Rank(context, division.HeadOf(rank)));
     return ranks;
   }
 
@@ -81,9 +95,15 @@ class HybridOperator final : public AttentionOperator {
   }
 
   // Counted at each call: models with other heads may share a plan.
-  std::vector<RankHeads> Split(const AttentionCall& call) const { return SplitHeads(call.heads, call.kv_heads, exchange_ ? exchange_->ranks() : 1); }
-  const RankHeads& Own(const std::vector<RankHeads>& split) const { return split[exchange_ ? exchange_->head_place() : 0]; }
-  static RunHeads Heads(const RankHeads& own, const AttentionCall& call) { return {GroupHeads(own, call.heads / call.kv_heads), call.score}; }
+  std::vector<RankHeads> Split(const AttentionCall& call) const {
+    return SplitHeads(call.heads, call.kv_heads, exchange_ ? exchange_->ranks() : 1);
+  }
+  const RankHeads& Own(const std::vector<RankHeads>& split) const {
+    return split[exchange_ ? exchange_->head_place() : 0];
+  }
+  static RunHeads Heads(const RankHeads& own, const AttentionCall& call) {
+    return {GroupHeads(own, call.heads / call.kv_heads), call.score};
+  }
 
   ContextAttention context_;
   std::optional<HeadExchange> exchange_;  // none where the heads axis has one place
@@ -92,23 +112,34 @@ class HybridOperator final : public AttentionOperator {
 // Makes an operator for each window and device that layers ask for, once.
 class PlannedHybrid final : public PlannedAttention {
  public:
-  PlannedHybrid(Strategy strategy, std::shared_ptr<const comm::Layout> layout, std::shared_ptr<comm::Communicator> group, TileRunners runners)
-      : strategy_(std::move(strategy)), layout_(std::move(layout)), group_(std::move(group)), runners_(std::move(runners)) {}
+  PlannedHybrid(Strategy strategy, std::shared_ptr<const comm::Layout> layout,
+                std::shared_ptr<comm::Communicator> group, TileRunners runners)
+      : strategy_(std::move(strategy)),
+        layout_(std::move(layout)),
+        group_(std::move(group)),
+        runners_(std::move(runners)) {}
 
-  at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD, const ScoreRule& rule, KeptAttention* kept) override {
+  at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD,
+                     const ScoreRule& rule, KeptAttention* kept) override {
     const QueryKeyValue inputs{q_THD, k_TKD, v_TKD};
     CheckAttentionInputs(inputs, layout_->local_tokens(group_->rank()));
-    TORCH_CHECK(rule.softcap >= 0.0 && std::isfinite(rule.softcap), "attention: a softcap of ", rule.softcap, ", wanted more than 0, or 0 for none");
-    return ApplyAttention(OperatorFor(rule.window, q_THD.device()), inputs, {rule.scale, rule.softcap}, kept);
+    TORCH_CHECK(rule.softcap >= 0.0 && std::isfinite(rule.softcap), "attention: a softcap of ",
+                rule.softcap, ", wanted more than 0, or 0 for none");
+    return ApplyAttention(OperatorFor(rule.window, q_THD.device()), inputs,
+                          {rule.scale, rule.softcap}, kept);
   }
 
  private:
-  const c10::intrusive_ptr<AttentionOperator>& OperatorFor(int64_t window, const at::Device& device) {
+  const c10::intrusive_ptr<AttentionOperator>& OperatorFor(int64_t window,
+                                                           const at::Device& device) {
     auto& found = operators_[std::pair(window, device.type())];
     if (found == nullptr) {
       std::shared_ptr<const TileRunner> runner = runners_(device);
-      ContextPlan plan = PlanContext(strategy_, *layout_, layout_->division().ContextOf(group_->rank()), {window, runner->grid()});
-      found = c10::make_intrusive<HybridOperator>(*layout_, std::move(plan), group_, std::move(runner));
+      ContextPlan plan =
+          PlanContext(strategy_, *layout_, layout_->division().ContextOf(group_->rank()),
+                      {window, runner->grid()});
+      found =
+          c10::make_intrusive<HybridOperator>(*layout_, std::move(plan), group_, std::move(runner));
     }
     return found;
   }
@@ -117,12 +148,14 @@ class PlannedHybrid final : public PlannedAttention {
   std::shared_ptr<const comm::Layout> layout_;
   std::shared_ptr<comm::Communicator> group_;
   TileRunners runners_;
-  absl::flat_hash_map<std::pair<int64_t, c10::DeviceType>, c10::intrusive_ptr<AttentionOperator>> operators_;
+  absl::flat_hash_map<std::pair<int64_t, c10::DeviceType>, c10::intrusive_ptr<AttentionOperator>>
+      operators_;
 };
 
 }  // namespace
 
-ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context, const TileOptions& options) {
+ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
+                        const TileOptions& options) {
   if (strategy.keys == KeyTransport::kGather) return PlanGather(layout, context, options);
   return PlanRing(layout, context, strategy.ring_window, options);
 }
@@ -133,26 +166,32 @@ ContextPlan PlanContextTraffic(const Strategy& strategy, const comm::Layout& lay
   return PlanRingTraffic(layout, context, strategy.ring_window, window);
 }
 
-absl::StatusOr<std::unique_ptr<PlannedAttention>> HybridAttention::Plan(std::shared_ptr<const comm::Layout> layout) const {
+absl::StatusOr<std::unique_ptr<PlannedAttention>> HybridAttention::Plan(
+    std::shared_ptr<const comm::Layout> layout) const {
   const comm::Division &wanted = strategy_.division, &came = layout->division();
   if (came != wanted) {
-    return absl::InvalidArgumentError(absl::StrCat(name(), " attention on ", wanted.contexts, " contexts x ", wanted.heads, " heads, ",
-                                                   comm::OwnershipName(wanted.ownership), ", got a layout of ", came.contexts, " x ", came.heads, ", ",
-                                                   comm::OwnershipName(came.ownership)));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), " attention on ", wanted.contexts, " contexts x ", wanted.heads,
+                     " heads, ", comm::OwnershipName(wanted.ownership), ", got a layout of ",
+                     came.contexts, " x ", came.heads, ", ", comm::OwnershipName(came.ownership)));
   }
   return std::make_unique<PlannedHybrid>(strategy_, std::move(layout), group_, runners_);
 }
 
-std::string HybridAttention::Describe(absl::Span<const int64_t> lengths) const { return DescribeStrategy(strategy_); }
+std::string HybridAttention::Describe(absl::Span<const int64_t> lengths) const {
+  return DescribeStrategy(strategy_);
+}
 
 std::string DescribeStrategy(const Strategy& strategy) {
   const comm::Division& division = strategy.division;
   std::string text = strategy.name;
   if (division.contexts > 1 && division.heads > 1) {
-    absl::StrAppend(&text, " of ", division.contexts, " contexts x ", division.heads, " heads, ",
-                    division.placement == comm::Placement::kHeadFirst ? "head first" : "context first");
+    absl::StrAppend(
+        &text, " of ", division.contexts, " contexts x ", division.heads, " heads, ",
+        division.placement == comm::Placement::kHeadFirst ? "head first" : "context first");
   }
-  if (strategy.keys == KeyTransport::kRing && strategy.ring_window < division.contexts) absl::StrAppend(&text, " in windows of ", strategy.ring_window);
+  if (strategy.keys == KeyTransport::kRing && strategy.ring_window < division.contexts)
+    absl::StrAppend(&text, " in windows of ", strategy.ring_window);
   return text;
 }
 

@@ -3,20 +3,21 @@
 
 // Attention over ranks = context x heads: the one implementation of all strategies.
 //
-//   forward    the exchange of heads (head_exchange.h), attention along the context axis by a plan (context_plan.h) on the
+//   forward    the exchange of heads (head_exchange.h), attention along the context axis by a plan
+//   (context_plan.h) on the
 //              heads at hand, the exchange back; an axis of one place does nothing
 //   backward   the same with gradients
 //
 //   contexts   heads   keys      strategy
-//   1          1       -         dense: one rank owns the whole stream; the reference that all others equal, on the same tiles
-//   1          P       -         ulysses
-//   P          1       ring      ring, zigzag-ring, double-ring
-//   P          1       gather    all-gather
-//   Pr         Pu      ring      usp (USP, arXiv:2405.07719; LoongTrain's 2D attention, arXiv:2406.18485)
+//   1          1       -         dense: one rank owns the whole stream; the reference that all
+//   others equal, on the same tiles 1          P       -         ulysses P          1       ring
+//   ring, zigzag-ring, double-ring P          1       gather    all-gather Pr         Pu      ring
+//   usp (USP, arXiv:2405.07719; LoongTrain's 2D attention, arXiv:2406.18485)
 //
-// Cost: of both parts, where a context place's tokens are S / Pr and its heads H / Pu, Hk' / Pu with Hk' = max(Hk, Pu). usp sends
-// (Pu-1)/Pu^2 (S/Pr) D e (2H + 2Hk') to its Pu - 1 peers of heads and 3/4 of 2 S D e (Hk'/Pu) (Pr-1)/Pr along the context axis forward.
-// Memory for backward: q, k, v of the heads at hand for the context place's tokens, and out and lse of these in AccumulateType
+// Cost: of both parts, where a context place's tokens are S / Pr and its heads H / Pu, Hk' / Pu
+// with Hk' = max(Hk, Pu). usp sends (Pu-1)/Pu^2 (S/Pr) D e (2H + 2Hk') to its Pu - 1 peers of heads
+// and 3/4 of 2 S D e (Hk'/Pu) (Pr-1)/Pr along the context axis forward. Memory for backward: q, k,
+// v of the heads at hand for the context place's tokens, and out and lse of these in AccumulateType
 // (shared with the result where nothing is exchanged and the dtype is that).
 
 #include <functional>
@@ -43,7 +44,8 @@ struct Strategy {
 };
 
 // What a context place does in a layer whose rule has this window.
-ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context, const TileOptions& options);
+ContextPlan PlanContext(const Strategy& strategy, const comm::Layout& layout, int context,
+                        const TileOptions& options);
 
 // What travels to and from it, to be counted: without tiles. O(contexts).
 ContextPlan PlanContextTraffic(const Strategy& strategy, const comm::Layout& layout, int context,
@@ -58,8 +60,11 @@ class HybridAttention final : public Attention {
       : strategy_(std::move(strategy)), group_(std::move(group)), runners_(std::move(runners)) {}
 
   absl::string_view name() const override { return strategy_.name; }
-  comm::Division Divide(absl::Span<const int64_t> lengths) const override { return strategy_.division; }
-  absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(std::shared_ptr<const comm::Layout> layout) const override;
+  comm::Division Divide(absl::Span<const int64_t> lengths) const override {
+    return strategy_.division;
+  }
+  absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(
+      std::shared_ptr<const comm::Layout> layout) const override;
   std::string Describe(absl::Span<const int64_t> lengths) const override;
 
   const Strategy& strategy() const { return strategy_; }

@@ -6,14 +6,18 @@ namespace moonring::attention {
 namespace {
 
 // Rows of tile i.
-at::Tensor RowsOf(const at::Tensor& rows, const std::vector<int64_t>& offsets, size_t i) { return rows.narrow(0, offsets[i], offsets[i + 1] - offsets[i]); }
-
-Tile TileOf(const VarlenTiles& tiles, size_t i) {
-  return {RowsOf(tiles.q_MHD, tiles.query_offsets, i), RowsOf(tiles.k_NKD, tiles.key_offsets, i), RowsOf(tiles.v_NKD, tiles.key_offsets, i), tiles.kind,
-          tiles.score};
+at::Tensor RowsOf(const at::Tensor& rows, const std::vector<int64_t>& offsets, size_t i) {
+  return rows.narrow(0, offsets[i], offsets[i + 1] - offsets[i]);
 }
 
-at::Tensor EmptyLike(const at::Tensor& rows) { return at::empty(rows.sizes(), rows.options().dtype(AccumulateType(rows.scalar_type()))); }
+Tile TileOf(const VarlenTiles& tiles, size_t i) {
+  return {RowsOf(tiles.q_MHD, tiles.query_offsets, i), RowsOf(tiles.k_NKD, tiles.key_offsets, i),
+          RowsOf(tiles.v_NKD, tiles.key_offsets, i), tiles.kind, tiles.score};
+}
+
+at::Tensor EmptyLike(const at::Tensor& rows) {
+  return at::empty(rows.sizes(), rows.options().dtype(AccumulateType(rows.scalar_type())));
+}
 
 }  // namespace
 
@@ -28,12 +32,17 @@ PartialAttention LoopedVarlenAttention::RunForward(const VarlenTiles& tiles) con
   return {out, lse};
 }
 
-TileGradients LoopedVarlenAttention::RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
+TileGradients LoopedVarlenAttention::RunBackward(const VarlenTiles& tiles,
+                                                 const at::Tensor& dout_MHD,
+                                                 const at::Tensor& out_MHD,
                                                  const at::Tensor& lse_MH) const {
   const TileGradients all{EmptyLike(tiles.q_MHD), EmptyLike(tiles.k_NKD), EmptyLike(tiles.v_NKD)};
   for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
-    const auto of_tile = [&](const at::Tensor& rows) { return RowsOf(rows, tiles.query_offsets, i); };
-    const TileGradients part = block_->Backward(TileOf(tiles, i), of_tile(dout_MHD), of_tile(out_MHD), of_tile(lse_MH));
+    const auto of_tile = [&](const at::Tensor& rows) {
+      return RowsOf(rows, tiles.query_offsets, i);
+    };
+    const TileGradients part =
+        block_->Backward(TileOf(tiles, i), of_tile(dout_MHD), of_tile(out_MHD), of_tile(lse_MH));
     of_tile(all.dq_MHD).copy_(part.dq_MHD);
     RowsOf(all.dk_NKD, tiles.key_offsets, i).copy_(part.dk_NKD);
     RowsOf(all.dv_NKD, tiles.key_offsets, i).copy_(part.dv_NKD);

@@ -1,9 +1,11 @@
 #ifndef MOONRING_ATTENTION_LOOPED_VARLEN_ATTENTION_H_
 #define MOONRING_ATTENTION_LOOPED_VARLEN_ATTENTION_H_
 
-// VarlenAttention one tile after another over a BlockAttention: what other ones are compared with, and for tests without a GPU.
+// VarlenAttention one tile after another over a BlockAttention: what other ones are compared with,
+// and for tests without a GPU.
 //
-// As exact as its tiles; as slow as a kernel call a tile. Memory: that of one tile, beside the results.
+// As exact as its tiles; as slow as a kernel call a tile. Memory: that of one tile, beside the
+// results.
 
 #include <memory>
 #include <utility>
@@ -15,13 +17,15 @@ namespace moonring::attention {
 
 class LoopedVarlenAttention final : public VarlenAttention {
  public:
-  explicit LoopedVarlenAttention(std::shared_ptr<const BlockAttention> block) : block_(std::move(block)) {}
+  explicit LoopedVarlenAttention(std::shared_ptr<const BlockAttention> block)
+      : block_(std::move(block)) {}
 
   absl::string_view name() const override { return "looped"; }
 
  private:
   PartialAttention RunForward(const VarlenTiles& tiles) const override;
-  TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const override;
+  TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
+                            const at::Tensor& out_MHD, const at::Tensor& lse_MH) const override;
 
   std::shared_ptr<const BlockAttention> block_;
 };

@@ -1,8 +1,8 @@
 #ifndef MOONRING_ATTENTION_REFERENCE_BLOCK_ATTENTION_H_
 #define MOONRING_ATTENTION_REFERENCE_BLOCK_ATTENTION_H_
 
-// BlockAttention written out: explicit scores in fp64 whatever the inputs, rounded once to fp32 (fp64 for fp64) at the
-// end. For tests, and for telling a kernel's error from a strategy's.
+// BlockAttention written out: explicit scores in fp64 whatever the inputs, rounded once to fp32
+// (fp64 for fp64) at the end. For tests, and for telling a kernel's error from a strategy's.
 
 #include "attention/block_attention.h"
 #include "attention/explicit_block_attention.h"
@@ -15,7 +15,8 @@ class ReferenceBlockAttention final : public BlockAttention {
 
  private:
   PartialAttention RunForward(const Tile& tile) const override;
-  TileGradients RunBackward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const override;
+  TileGradients RunBackward(const Tile& tile, const at::Tensor& dout_MHD, const at::Tensor& out_MHD,
+                            const at::Tensor& lse_MH) const override;
 
   ExplicitBlockAttention explicit_;
 };

@@ -66,7 +66,10 @@ class RingPlanner {
         if (!AnyOf([&](int holder) { return !sent(holder).empty(); })) continue;
         const int from = Shifted(place_, 0, -inner), to = Shifted(place_, 0, inner);
         const std::vector<KeySegment> received = Packed(sent(from));
-        plan.steps.push_back({.source = source, .send = Moves(to, sent(place_)), .receive = Moves(from, received), .tiles = Tiles(received)});
+        plan.steps.push_back({.source = source,
+                              .send = Moves(to, sent(place_)),
+                              .receive = Moves(from, received),
+                              .tiles = Tiles(received)});
       }
     }
     return plan;
@@ -76,7 +79,8 @@ class RingPlanner {
   // The place `outer` windows and `inner` numbers on, both round their rings.
   int Shifted(int place, int outer, int inner) const {
     const int windows = places_ / window_;
-    return (place / window_ + outer + windows) % windows * window_ + (place % window_ + inner + window_) % window_;
+    return (place / window_ + outer + windows) % windows * window_ +
+           (place % window_ + inner + window_) % window_;
   }
 
   // A place's own rows.
@@ -106,19 +110,24 @@ class RingPlanner {
     return SeenTokens(SpansOf(keys), layout_.context_spans(reader), options_.window);
   }
 
-  // What `holder` gets from `outer` windows before: of its owner's rows those that any place of holder's window sees.
+  // What `holder` gets from `outer` windows before: of its owner's rows those that any place of
+  // holder's window sees.
   std::vector<KeySegment> HeldBy(int holder, int outer) const {
     std::vector<comm::Span> readers;
     for (int number = 0; number < window_; ++number) {
-      const std::vector<comm::Span>& spans = layout_.context_spans(holder / window_ * window_ + number);
+      const std::vector<comm::Span>& spans =
+          layout_.context_spans(holder / window_ * window_ + number);
       readers.insert(readers.end(), spans.begin(), spans.end());
     }
-    std::sort(readers.begin(), readers.end(),
-              [](const comm::Span& a, const comm::Span& b) { return std::pair(a.document, a.begin) < std::pair(b.document, b.begin); });
+    std::sort(readers.begin(), readers.end(), [](const comm::Span& a, const comm::Span& b) {
+      return std::pair(a.document, a.begin) < std::pair(b.document, b.begin);
+    });
     return SeenTokens(layout_.context_spans(Shifted(holder, -outer, 0)), readers, options_.window);
   }
 
-  TilePlan Tiles(const std::vector<KeySegment>& keys) const { return PlanTiles(layout_.lengths(), layout_.context_spans(place_), keys, options_); }
+  TilePlan Tiles(const std::vector<KeySegment>& keys) const {
+    return PlanTiles(layout_.lengths(), layout_.context_spans(place_), keys, options_);
+  }
 
   static std::vector<KeyMove> Moves(int place, const std::vector<KeySegment>& segments) {
     if (segments.empty()) return {};
@@ -151,7 +160,8 @@ class RingPlanner {
 
 }  // namespace
 
-ContextPlan PlanRing(const comm::Layout& layout, int place, int window, const TileOptions& options) {
+ContextPlan PlanRing(const comm::Layout& layout, int place, int window,
+                     const TileOptions& options) {
   return RingPlanner(layout, place, window, options).Plan();
 }
 

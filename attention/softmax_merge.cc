@@ -14,23 +14,27 @@ namespace {
 
 // The greatest exponent to subtract: -inf - -inf would be NaN.
 at::Tensor Finite(const at::Tensor& max_TH) {
-  const double lowest = max_TH.scalar_type() == at::kDouble ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
+  const double lowest = max_TH.scalar_type() == at::kDouble ? std::numeric_limits<double>::lowest()
+                                                            : std::numeric_limits<float>::lowest();
   return max_TH.clamp_min(lowest);
 }
 
 // One pass over the rows: a merge of small tiles is all overhead otherwise.
 template <typename T>
 void MergeRows(const PartialAttention& part, const SoftmaxState& state) {
-  const at::Tensor &lse = part.lse_MH, &out = part.out_MHD, &max = state.max_TH, &sum = state.sum_TH, &weighted = state.weighted_THD;
+  const at::Tensor &lse = part.lse_MH, &out = part.out_MHD, &max = state.max_TH,
+                   &sum = state.sum_TH, &weighted = state.weighted_THD;
   const int64_t rows = out.size(0), heads = out.size(1), head_dim = out.size(2);
   const T *lse_at = lse.const_data_ptr<T>(), *out_at = out.const_data_ptr<T>();
-  T *max_at = max.mutable_data_ptr<T>(), *sum_at = sum.mutable_data_ptr<T>(), *weighted_at = weighted.mutable_data_ptr<T>();
+  T *max_at = max.mutable_data_ptr<T>(), *sum_at = sum.mutable_data_ptr<T>(),
+    *weighted_at = weighted.mutable_data_ptr<T>();
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t head = 0; head < heads; ++head) {
       const T part_lse = lse_at[row * lse.stride(0) + head * lse.stride(1)];
       T& row_max = max_at[row * max.stride(0) + head * max.stride(1)];
       T& row_sum = sum_at[row * sum.stride(0) + head * sum.stride(1)];
-      const T new_max = std::max(row_max, part_lse), base = std::max(new_max, std::numeric_limits<T>::lowest());
+      const T new_max = std::max(row_max, part_lse),
+              base = std::max(new_max, std::numeric_limits<T>::lowest());
       const T keep = std::exp(row_max - base), add = std::exp(part_lse - base);
       const T* from = out_at + row * out.stride(0) + head * out.stride(1);
       T* to = weighted_at + row * weighted.stride(0) + head * weighted.stride(1);
@@ -43,20 +47,25 @@ void MergeRows(const PartialAttention& part, const SoftmaxState& state) {
 
 }  // namespace
 
-SoftmaxState SoftmaxState::Empty(int64_t tokens, int64_t heads, int64_t head_dim, const at::TensorOptions& options) {
-  return {at::full({tokens, heads}, -std::numeric_limits<double>::infinity(), options), at::zeros({tokens, heads}, options),
-          at::zeros({tokens, heads, head_dim}, options)};
+SoftmaxState SoftmaxState::Empty(int64_t tokens, int64_t heads, int64_t head_dim,
+                                 const at::TensorOptions& options) {
+  return {at::full({tokens, heads}, -std::numeric_limits<double>::infinity(), options),
+          at::zeros({tokens, heads}, options), at::zeros({tokens, heads, head_dim}, options)};
 }
 
 SoftmaxState SoftmaxState::Slice(const RowRange& rows, int64_t first_head, int64_t heads) const {
-  const auto slice = [&](const at::Tensor& tensor) { return tensor.narrow(0, rows.begin, rows.rows()).narrow(1, first_head, heads); };
+  const auto slice = [&](const at::Tensor& tensor) {
+    return tensor.narrow(0, rows.begin, rows.rows()).narrow(1, first_head, heads);
+  };
   return {slice(max_TH), slice(sum_TH), slice(weighted_THD)};
 }
 
 void Merge(const PartialAttention& part, SoftmaxState& state) {
-  TORCH_INTERNAL_ASSERT(part.lse_MH.sizes() == state.max_TH.sizes() && part.out_MHD.sizes() == state.weighted_THD.sizes());
+  TORCH_INTERNAL_ASSERT(part.lse_MH.sizes() == state.max_TH.sizes() &&
+                        part.out_MHD.sizes() == state.weighted_THD.sizes());
   if (part.out_MHD.is_cpu() && part.out_MHD.stride(2) == 1 && state.weighted_THD.stride(2) == 1) {
-    part.out_MHD.scalar_type() == at::kDouble ? MergeRows<double>(part, state) : MergeRows<float>(part, state);
+    part.out_MHD.scalar_type() == at::kDouble ? MergeRows<double>(part, state)
+                                              : MergeRows<float>(part, state);
     return;
   }
   const at::Tensor max = at::maximum(state.max_TH, part.lse_MH);

@@ -4,16 +4,16 @@
 // Joins attention over disjoint sets of keys, exactly up to rounding, as a running softmax:
 //
 //   state   m = max of the parts' lse;  l = sum e^(lse_i - m);  A = sum e^(lse_i - m) out_i
-//   merge   m' = max(m, lse);  A = A e^(m - m') + out e^(lse - m');  l = l e^(m - m') + e^(lse - m')
-//   finish  out = A / l;  lse = m + log l
+//   merge   m' = max(m, lse);  A = A e^(m - m') + out e^(lse - m');  l = l e^(m - m') + e^(lse -
+//   m') finish  out = A / l;  lse = m + log l
 //
-// The empty part is (0, -inf), and it is the identity on either side: exponents are taken against max(m', lowest finite)
-// and an l of 0 divides as 1, so no NaN arises. Exponents are never above 0: nothing overflows.
-// Error over 64 parts in fp32: 2e-7 in out, 2e-6 in lse (absolute, for lse near 10), where the sigmoid form has twice and
-// four times that.
+// The empty part is (0, -inf), and it is the identity on either side: exponents are taken against
+// max(m', lowest finite) and an l of 0 divides as 1, so no NaN arises. Exponents are never above 0:
+// nothing overflows. Error over 64 parts in fp32: 2e-7 in out, 2e-6 in lse (absolute, for lse near
+// 10), where the sigmoid form has twice and four times that.
 //
-// Shapes: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64. Works in place, on the CPU in one pass; elsewhere a merge makes one
-// temporary of A's rows.
+// Shapes: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64. Works in place, on the CPU in one pass;
+// elsewhere a merge makes one temporary of A's rows.
 
 #include <ATen/core/Tensor.h>
 
@@ -27,7 +27,8 @@ struct SoftmaxState {
   at::Tensor weighted_THD;
 
   // Nothing merged yet.
-  static SoftmaxState Empty(int64_t tokens, int64_t heads, int64_t head_dim, const at::TensorOptions& options);
+  static SoftmaxState Empty(int64_t tokens, int64_t heads, int64_t head_dim,
+                            const at::TensorOptions& options);
 
   // A view of some rows and heads: merging into it merges into this.
   SoftmaxState Slice(const RowRange& rows, int64_t first_head, int64_t heads) const;

@@ -15,7 +15,8 @@ namespace {
 using comm::Division;
 using comm::Ownership;
 
-constexpr std::array<absl::string_view, 8> kNames = {"dense", "ulysses", "ring", "zigzag-ring", "double-ring", "all-gather", "usp", "auto"};
+constexpr std::array<absl::string_view, 8> kNames = {
+    "dense", "ulysses", "ring", "zigzag-ring", "double-ring", "all-gather", "usp", "auto"};
 
 // The largest divisor whose square is at most `ranks`.
 int DivisorNearRoot(int ranks) {
@@ -29,30 +30,37 @@ int DivisorNearRoot(int ranks) {
 absl::StatusOr<Strategy> ResolveUsp(const StrategyOptions& options, int ranks) {
   int heads = options.ulysses_degree, contexts = options.ring_degree;
   const auto wrong = [&] {
-    return absl::InvalidArgumentError(absl::StrCat("usp: sequence_parallel_ulysses_degree ", options.ulysses_degree, " x sequence_parallel_ring_degree ",
-                                                   options.ring_degree, ", wanted a product of ", ranks, " (0: chosen)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("usp: sequence_parallel_ulysses_degree ", options.ulysses_degree,
+                     " x sequence_parallel_ring_degree ", options.ring_degree,
+                     ", wanted a product of ", ranks, " (0: chosen)"));
   };
   if (heads < 0 || contexts < 0) return wrong();
   if (heads == 0 && contexts == 0) {
     heads = DivisorNearRoot(ranks);
     for (int d = heads; d < ranks; ++d) {
-      if (ranks % d == 0 && options.shape.kv_heads > 0 && options.shape.kv_heads % d == 0) heads = d;
+      if (ranks % d == 0 && options.shape.kv_heads > 0 && options.shape.kv_heads % d == 0)
+        heads = d;
     }
   }
   if (heads == 0) heads = ranks / contexts;
   if (contexts == 0) contexts = ranks / heads;
   if (heads * contexts != ranks) return wrong();
-  return Strategy{"usp", Division{contexts, Ownership::kZigzag, heads, options.placement}, KeyTransport::kRing, contexts};
+  return Strategy{"usp", Division{contexts, Ownership::kZigzag, heads, options.placement},
+                  KeyTransport::kRing, contexts};
 }
 
 absl::StatusOr<Strategy> ResolveDoubleRing(const StrategyOptions& options, int ranks) {
   int window = options.double_ring_window;
   if (window < 0 || (window > 0 && ranks % window != 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("double-ring: double_ring_window ", window, " does not divide ", ranks, " ranks"));
+    return absl::InvalidArgumentError(absl::StrCat("double-ring: double_ring_window ", window,
+                                                   " does not divide ", ranks, " ranks"));
   }
   if (window == 0) {
     const int machine = options.ranks_per_machine;
-    window = machine > 1 && machine < ranks && ranks % machine == 0 ? machine : ranks / DivisorNearRoot(ranks);
+    window = machine > 1 && machine < ranks && ranks % machine == 0
+                 ? machine
+                 : ranks / DivisorNearRoot(ranks);
   }
   return Strategy{"double-ring", Division{ranks, Ownership::kZigzag}, KeyTransport::kRing, window};
 }
@@ -60,12 +68,14 @@ absl::StatusOr<Strategy> ResolveDoubleRing(const StrategyOptions& options, int r
 absl::StatusOr<std::unique_ptr<Attention>> CreateAuto(const AttentionOptions& options) {
   const AttentionShape& shape = options.strategy.shape;
   if (shape.heads <= 0 || shape.kv_heads <= 0 || shape.head_dim <= 0) {
-    return absl::InvalidArgumentError("attention: \"auto\" chooses by the model's heads, and was not told them");
+    return absl::InvalidArgumentError(
+        "attention: \"auto\" chooses by the model's heads, and was not told them");
   }
   const int ranks = options.group->size(), machine = options.strategy.ranks_per_machine;
   std::vector<StrategyOptions> wanted;
   const auto add = [&](const std::string& name) -> StrategyOptions& {
-    wanted.push_back({.name = name, .placement = options.strategy.placement, .ranks_per_machine = machine});
+    wanted.push_back(
+        {.name = name, .placement = options.strategy.placement, .ranks_per_machine = machine});
     return wanted.back();
   };
   add("ulysses");
@@ -79,7 +89,8 @@ absl::StatusOr<std::unique_ptr<Attention>> CreateAuto(const AttentionOptions& op
   for (const StrategyOptions& candidate : wanted) {
     auto strategy = ResolveStrategy(candidate, ranks);
     if (!strategy.ok()) return strategy.status();
-    candidates.push_back(std::make_unique<HybridAttention>(*std::move(strategy), options.group, options.runners));
+    candidates.push_back(
+        std::make_unique<HybridAttention>(*std::move(strategy), options.group, options.runners));
   }
   return std::make_unique<AutoAttention>(shape, options.machine, machine, std::move(candidates));
 }
@@ -89,11 +100,15 @@ absl::StatusOr<std::unique_ptr<Attention>> CreateAuto(const AttentionOptions& op
 absl::StatusOr<Strategy> ResolveStrategy(const StrategyOptions& options, int ranks) {
   const std::string name = options.name == "llama3" ? "all-gather" : options.name;
   if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("unknown attention \"", name, "\"; known are ", absl::StrJoin(kNames, ", ")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown attention \"", name, "\"; known are ", absl::StrJoin(kNames, ", ")));
   }
-  if (name == "dense" && ranks != 1) return absl::InvalidArgumentError(absl::StrCat("dense attention works on one rank, the group has ", ranks));
+  if (name == "dense" && ranks != 1)
+    return absl::InvalidArgumentError(
+        absl::StrCat("dense attention works on one rank, the group has ", ranks));
   // Degrees are checked on one rank too: there a wrong one would be found only when it grows.
-  absl::StatusOr<Strategy> strategy = Strategy{name, Division{ranks, Ownership::kZigzag}, KeyTransport::kRing, ranks};
+  absl::StatusOr<Strategy> strategy =
+      Strategy{name, Division{ranks, Ownership::kZigzag}, KeyTransport::kRing, ranks};
   if (name == "ulysses") strategy = Strategy{name, Division{1, Ownership::kContiguous, ranks}};
   if (name == "ring") strategy->division.ownership = Ownership::kContiguous;
   if (name == "all-gather") strategy->keys = KeyTransport::kGather;
@@ -105,12 +120,14 @@ absl::StatusOr<Strategy> ResolveStrategy(const StrategyOptions& options, int ran
 }
 
 absl::StatusOr<std::unique_ptr<Attention>> CreateAttention(AttentionOptions options) {
-  if (options.group == nullptr) return absl::InvalidArgumentError("attention: no group of ranks was given");
+  if (options.group == nullptr)
+    return absl::InvalidArgumentError("attention: no group of ranks was given");
   if (options.strategy.name == "auto" && options.group->size() > 1) return CreateAuto(options);
   if (options.strategy.name == "auto") options.strategy.name = "dense";
   auto strategy = ResolveStrategy(options.strategy, options.group->size());
   if (!strategy.ok()) return strategy.status();
-  return std::make_unique<HybridAttention>(*std::move(strategy), std::move(options.group), std::move(options.runners));
+  return std::make_unique<HybridAttention>(*std::move(strategy), std::move(options.group),
+                                           std::move(options.runners));
 }
 
 }  // namespace moonring::attention

@@ -12,7 +12,8 @@
 //   usp           heads x context                          hybrid_attention.h
 //   auto          one of these for each micro-batch        auto_attention.h
 //
-// All but "ring" divide the context axis in zigzag. A group of one rank runs the dense plan under any name.
+// All but "ring" divide the context axis in zigzag. A group of one rank runs the dense plan under
+// any name.
 
 #include <memory>
 #include <string>
@@ -31,19 +32,20 @@ namespace moonring::attention {
 // What a strategy may be told beside its name. 0: it chooses.
 struct StrategyOptions {
   std::string name;
-  // usp: places on the heads and on the context axis; the product is the number of ranks. Where both are chosen, the heads get
-  // the largest divisor of the ranks up to their root, or a greater one that divides the kv heads; one given settles the other.
+  // usp: places on the heads and on the context axis; the product is the number of ranks. Where
+  // both are chosen, the heads get the largest divisor of the ranks up to their root, or a greater
+  // one that divides the kv heads; one given settles the other.
   int ulysses_degree = 0, ring_degree = 0;
   comm::Placement placement = comm::Placement::kHeadFirst;
-  // double-ring: ranks of a window, a divisor of the ranks. Chosen: those of a machine, where there are several of them;
-  // else the largest divisor up to the root.
+  // double-ring: ranks of a window, a divisor of the ranks. Chosen: those of a machine, where there
+  // are several of them; else the largest divisor up to the root.
   int double_ring_window = 0;
   int ranks_per_machine = 0;  // neighbours that share one; 0: all do
-  AttentionShape shape;       // what "auto" counts for, and usp's axes are chosen for; 0 heads: unknown
+  AttentionShape shape;  // what "auto" counts for, and usp's axes are chosen for; 0 heads: unknown
 };
 
-// INVALID_ARGUMENT for an unknown name (the message lists the known), "dense" on several ranks, degrees and windows that do not
-// divide. "auto" is none: it is many.
+// INVALID_ARGUMENT for an unknown name (the message lists the known), "dense" on several ranks,
+// degrees and windows that do not divide. "auto" is none: it is many.
 absl::StatusOr<Strategy> ResolveStrategy(const StrategyOptions& options, int ranks);
 
 struct AttentionOptions {

@@ -15,7 +15,8 @@
 namespace moonring::attention {
 namespace {
 
-at::Tensor Narrow(const at::Tensor& tensor, const RowRange& rows, int64_t first_head, int64_t heads) {
+at::Tensor Narrow(const at::Tensor& tensor, const RowRange& rows, int64_t first_head,
+                  int64_t heads) {
   return tensor.narrow(0, rows.begin, rows.rows()).narrow(1, first_head, heads);
 }
 
@@ -36,7 +37,9 @@ std::vector<Chain> ChainsOf(const TilePlan& plan, const std::vector<HeadGroup>& 
     Chain& chain = documents[found->second];
     chain.blocks.push_back(&block);
     chain.area += block.area();
-    for (const TileRows& tile : block.tiles) chain.keys = {std::min(chain.keys.begin, tile.keys.begin), std::max(chain.keys.end, tile.keys.end)};
+    for (const TileRows& tile : block.tiles)
+      chain.keys = {std::min(chain.keys.begin, tile.keys.begin),
+                    std::max(chain.keys.end, tile.keys.end)};
   }
   std::vector<Chain> chains;
   for (const Chain& document : documents) {
@@ -57,43 +60,56 @@ struct Lane {
   at::Tensor dk_SD, dv_SD;  // [rows of chain.keys, 1, D]; lane 0 adds straight into the results
 };
 
-// The lane that takes block i: 0 1 .. n-1 n-1 .. 1 0, since the cost of blocks rises along a document.
+// The lane that takes block i: 0 1 .. n-1 n-1 .. 1 0, since the cost of blocks rises along a
+// document.
 int LaneOfBlock(size_t i, int lanes) {
   const int turn = static_cast<int>(i % (2 * lanes));
   return turn < lanes ? turn : 2 * lanes - 1 - turn;
 }
 
 // Lanes so that none is much more than half a thread's share of all work.
-std::vector<Lane> LanesOf(const std::vector<Chain>& chains, const QueryKeyValue& gradients, int threads) {
-  const double total = std::accumulate(chains.begin(), chains.end(), 0.0, [](double sum, const Chain& chain) { return sum + chain.area; });
+std::vector<Lane> LanesOf(const std::vector<Chain>& chains, const QueryKeyValue& gradients,
+                          int threads) {
+  const double total =
+      std::accumulate(chains.begin(), chains.end(), 0.0,
+                      [](double sum, const Chain& chain) { return sum + chain.area; });
   std::vector<Lane> lanes;
   for (const Chain& chain : chains) {
-    const int wanted = threads == 1 ? 1 : static_cast<int>(std::ceil(2 * threads * chain.area / total - 0.01));
-    const int count = std::clamp(wanted, 1, std::min<int>(threads, static_cast<int>(chain.blocks.size())));
+    const int wanted =
+        threads == 1 ? 1 : static_cast<int>(std::ceil(2 * threads * chain.area / total - 0.01));
+    const int count =
+        std::clamp(wanted, 1, std::min<int>(threads, static_cast<int>(chain.blocks.size())));
     for (int number = 0; number < count; ++number) {
       Lane lane{.chain = &chain, .number = number, .lanes = count};
       const std::array<int64_t, 3> shape = {chain.keys.rows(), 1, gradients.k_SKD.size(2)};
-      lane.dk_SD = number == 0 ? Narrow(gradients.k_SKD, chain.keys, chain.group->kv, 1) : at::zeros(shape, gradients.k_SKD.options());
-      lane.dv_SD = number == 0 ? Narrow(gradients.v_SKD, chain.keys, chain.group->kv, 1) : at::zeros(shape, gradients.v_SKD.options());
+      lane.dk_SD = number == 0 ? Narrow(gradients.k_SKD, chain.keys, chain.group->kv, 1)
+                               : at::zeros(shape, gradients.k_SKD.options());
+      lane.dv_SD = number == 0 ? Narrow(gradients.v_SKD, chain.keys, chain.group->kv, 1)
+                               : at::zeros(shape, gradients.v_SKD.options());
       lanes.push_back(std::move(lane));
     }
   }
   return lanes;
 }
 
-Tile TileOf(const QueryKeyValue& inputs, const TileRows& tile, const HeadGroup& group, const ScoreFunction& score) {
-  return {Narrow(inputs.q_THD, tile.queries, group.queries.begin, group.queries.heads()), Narrow(inputs.k_SKD, tile.keys, group.kv, 1),
+Tile TileOf(const QueryKeyValue& inputs, const TileRows& tile, const HeadGroup& group,
+            const ScoreFunction& score) {
+  return {Narrow(inputs.q_THD, tile.queries, group.queries.begin, group.queries.heads()),
+          Narrow(inputs.k_SKD, tile.keys, group.kv, 1),
           Narrow(inputs.v_SKD, tile.keys, group.kv, 1), tile.kind, score};
 }
 
 }  // namespace
 
-void ThreadedTileRunner::Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const SoftmaxState& state) const {
-  TORCH_INTERNAL_ASSERT(inputs.q_THD.size(0) == plan.query_rows && inputs.k_SKD.size(0) == plan.key_rows);
+void ThreadedTileRunner::Forward(const RunHeads& heads, const TilePlan& plan,
+                                 const QueryKeyValue& inputs, const SoftmaxState& state) const {
+  TORCH_INTERNAL_ASSERT(inputs.q_THD.size(0) == plan.query_rows &&
+                        inputs.k_SKD.size(0) == plan.key_rows);
   const int64_t groups = static_cast<int64_t>(heads.groups.size());
   std::vector<double> cost;
   for (const QueryBlock& block : plan.blocks) {
-    for (const HeadGroup& group : heads.groups) cost.push_back(block.area() * static_cast<double>(group.queries.heads()));
+    for (const HeadGroup& group : heads.groups)
+      cost.push_back(block.area() * static_cast<double>(group.queries.heads()));
   }
   comm::RunParallelTasks(cost, [&](int64_t task) {
     const HeadGroup& group = heads.groups[task % groups];
@@ -104,9 +120,11 @@ void ThreadedTileRunner::Forward(const RunHeads& heads, const TilePlan& plan, co
   });
 }
 
-void ThreadedTileRunner::Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const QueryResults& results,
+void ThreadedTileRunner::Backward(const RunHeads& heads, const TilePlan& plan,
+                                  const QueryKeyValue& inputs, const QueryResults& results,
                                   const QueryKeyValue& gradients) const {
-  TORCH_INTERNAL_ASSERT(inputs.q_THD.size(0) == plan.query_rows && inputs.k_SKD.size(0) == plan.key_rows);
+  TORCH_INTERNAL_ASSERT(inputs.q_THD.size(0) == plan.query_rows &&
+                        inputs.k_SKD.size(0) == plan.key_rows);
   const std::vector<Chain> chains = ChainsOf(plan, heads.groups);
   const std::vector<Lane> lanes = LanesOf(chains, gradients, at::get_num_threads());
   std::vector<double> cost;
@@ -117,9 +135,12 @@ void ThreadedTileRunner::Backward(const RunHeads& heads, const TilePlan& plan, c
     for (size_t i = 0; i < lane.chain->blocks.size(); ++i) {
       if (LaneOfBlock(i, lane.lanes) != lane.number) continue;
       for (const TileRows& tile : lane.chain->blocks[i]->tiles) {
-        const auto of_tile = [&](const at::Tensor& rows) { return Narrow(rows, tile.queries, group.queries.begin, group.queries.heads()); };
+        const auto of_tile = [&](const at::Tensor& rows) {
+          return Narrow(rows, tile.queries, group.queries.begin, group.queries.heads());
+        };
         const TileGradients add =
-            block_->Backward(TileOf(inputs, tile, group, heads.score), of_tile(results.dout_THD), of_tile(results.out_THD), of_tile(results.lse_TH));
+            block_->Backward(TileOf(inputs, tile, group, heads.score), of_tile(results.dout_THD),
+                             of_tile(results.out_THD), of_tile(results.lse_TH));
         const int64_t row = tile.keys.begin - lane.chain->keys.begin;
         of_tile(gradients.q_THD).add_(add.dq_MHD);
         lane.dk_SD.narrow(0, row, tile.keys.rows()).add_(add.dk_NKD);

@@ -1,18 +1,19 @@
 #ifndef MOONRING_ATTENTION_TILE_H_
 #define MOONRING_ATTENTION_TILE_H_
 
-// Tiles: the pieces that attention over a packed stream is made of, as ranges of rows, decided on the host.
+// Tiles: the pieces that attention over a packed stream is made of, as ranges of rows, decided on
+// the host.
 //
-// A tile is a range of query rows against a range of key rows of one document. Its kind says which keys query row i of the
-// tile sees, j counting the tile's key rows:
+// A tile is a range of query rows against a range of key rows of one document. Its kind says which
+// keys query row i of the tile sees, j counting the tile's key rows:
 //
 //   full          all
-//   causal        j <= i: the same tokens on both sides, so the tile is square and its diagonal is the tokens'
-//   window edge   j >= i, square too: key 0 is the last that query 0 still sees
+//   causal        j <= i: the same tokens on both sides, so the tile is square and its diagonal is
+//   the tokens' window edge   j >= i, square too: key 0 is the last that query 0 still sees
 //
-// A band, the keys of a sliding window, is made of these three. Nothing else occurs, so kernels that differ in how they align
-// a mask that is not square agree here. What is empty is decided here and never from values: no tile has zero rows, and in
-// none does a query see no key.
+// A band, the keys of a sliding window, is made of these three. Nothing else occurs, so kernels
+// that differ in how they align a mask that is not square agree here. What is empty is decided here
+// and never from values: no tile has zero rows, and in none does a query see no key.
 
 #include <cstdint>
 #include <vector>
@@ -54,7 +55,8 @@ struct QueryBlock {
   }
 };
 
-// The tiles between a buffer of query rows and a buffer of key rows. Blocks do not overlap in their queries.
+// The tiles between a buffer of query rows and a buffer of key rows. Blocks do not overlap in their
+// queries.
 struct TilePlan {
   int64_t query_rows = 0;
   int64_t key_rows = 0;

@@ -15,7 +15,9 @@ SegmentsOfDocument ByDocument(const std::vector<KeySegment>& segments) {
   SegmentsOfDocument result;
   for (const KeySegment& segment : segments) result[segment.tokens.document].push_back(segment);
   for (auto& [document, of_document] : result) {
-    std::sort(of_document.begin(), of_document.end(), [](const KeySegment& a, const KeySegment& b) { return a.tokens.begin < b.tokens.begin; });
+    std::sort(of_document.begin(), of_document.end(), [](const KeySegment& a, const KeySegment& b) {
+      return a.tokens.begin < b.tokens.begin;
+    });
   }
   return result;
 }
@@ -38,25 +40,34 @@ int64_t BlockEnd(const comm::Span& span, int64_t at, int64_t length, const TileO
 // A query block of tokens [begin, end), which lie in rows from `row` on.
 class BlockTiles {
  public:
-  BlockTiles(int64_t begin, int64_t end, int64_t row, int64_t window) : begin_(begin), end_(end), row_(row), window_(window) {}
+  BlockTiles(int64_t begin, int64_t end, int64_t row, int64_t window)
+      : begin_(begin), end_(end), row_(row), window_(window) {}
 
   void Meet(const KeySegment& segment) {
     const comm::Span& keys = segment.tokens;
-    const auto rows_of = [&](int64_t from, int64_t to) { return RowRange{segment.row + from - keys.begin, segment.row + to - keys.begin}; };
+    const auto rows_of = [&](int64_t from, int64_t to) {
+      return RowRange{segment.row + from - keys.begin, segment.row + to - keys.begin};
+    };
     // Seen by all queries, and by the first ones alone.
-    const int64_t seen_by_all = window_ > 0 ? end_ - window_ : 0, seen_by_first = window_ > 0 ? begin_ - window_ + 1 : 0;
-    const int64_t edge_begin = std::max(keys.begin, seen_by_first), edge_end = std::min({keys.end, seen_by_all, begin_});
+    const int64_t seen_by_all = window_ > 0 ? end_ - window_ : 0,
+                  seen_by_first = window_ > 0 ? begin_ - window_ + 1 : 0;
+    const int64_t edge_begin = std::max(keys.begin, seen_by_first),
+                  edge_end = std::min({keys.end, seen_by_all, begin_});
     if (edge_begin < edge_end) {
       // Key s leaves the window of query s + W.
       const int64_t last_of_first_key = edge_begin + window_ - 1;
-      if (begin_ < last_of_first_key) Add({Queries(begin_, last_of_first_key), rows_of(edge_begin, edge_end), TileKind::kFull});
-      Add({Queries(last_of_first_key, edge_end + window_ - 1), rows_of(edge_begin, edge_end), TileKind::kWindowEdge});
+      if (begin_ < last_of_first_key)
+        Add({Queries(begin_, last_of_first_key), rows_of(edge_begin, edge_end), TileKind::kFull});
+      Add({Queries(last_of_first_key, edge_end + window_ - 1), rows_of(edge_begin, edge_end),
+           TileKind::kWindowEdge});
     }
-    const int64_t full_begin = std::max(keys.begin, seen_by_all), full_end = std::min(keys.end, begin_);
-    if (full_begin < full_end) Add({Queries(begin_, end_), rows_of(full_begin, full_end), TileKind::kFull});
+    const int64_t full_begin = std::max(keys.begin, seen_by_all),
+                  full_end = std::min(keys.end, begin_);
+    if (full_begin < full_end)
+      Add({Queries(begin_, end_), rows_of(full_begin, full_end), TileKind::kFull});
     if (keys.begin < end_ && keys.end > begin_) {
-      TORCH_INTERNAL_ASSERT(keys.begin <= begin_ && end_ <= keys.end, "query block [", begin_, ", ", end_, ") lies partly in keys [", keys.begin, ", ",
-                            keys.end, ")");
+      TORCH_INTERNAL_ASSERT(keys.begin <= begin_ && end_ <= keys.end, "query block [", begin_, ", ",
+                            end_, ") lies partly in keys [", keys.begin, ", ", keys.end, ")");
       Add({Queries(begin_, end_), rows_of(begin_, end_), TileKind::kCausal});
     }
   }
@@ -64,13 +75,16 @@ class BlockTiles {
   std::vector<TileRows> Take() { return std::move(tiles_); }
 
  private:
-  RowRange Queries(int64_t from, int64_t to) const { return {row_ + from - begin_, row_ + to - begin_}; }
+  RowRange Queries(int64_t from, int64_t to) const {
+    return {row_ + from - begin_, row_ + to - begin_};
+  }
 
-  // Joins a full tile to the one before it where their keys are neighbours: one call instead of two.
+  // Joins a full tile to the one before it where their keys are neighbours: one call instead of
+  // two.
   void Add(const TileRows& tile) {
     TileRows* last = tiles_.empty() ? nullptr : &tiles_.back();
-    if (last != nullptr && last->kind == TileKind::kFull && tile.kind == TileKind::kFull && last->queries == tile.queries &&
-        last->keys.end == tile.keys.begin) {
+    if (last != nullptr && last->kind == TileKind::kFull && tile.kind == TileKind::kFull &&
+        last->queries == tile.queries && last->keys.end == tile.keys.begin) {
       last->keys.end = tile.keys.end;
     } else {
       tiles_.push_back(tile);
@@ -83,8 +97,10 @@ class BlockTiles {
 
 }  // namespace
 
-TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Span>& queries, const std::vector<KeySegment>& keys, const TileOptions& options) {
-  TORCH_CHECK(options.window >= 0, "attention: a window of ", options.window, " tokens, wanted at least 1, or 0 for none");
+TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Span>& queries,
+                   const std::vector<KeySegment>& keys, const TileOptions& options) {
+  TORCH_CHECK(options.window >= 0, "attention: a window of ", options.window,
+              " tokens, wanted at least 1, or 0 for none");
   TilePlan plan;
   const SegmentsOfDocument segments = ByDocument(keys);
   for (const KeySegment& segment : keys) plan.key_rows += segment.tokens.tokens();
@@ -95,7 +111,8 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
       if (found != segments.end()) {
         BlockTiles tiles(begin, end, plan.query_rows, options.window);
         for (const KeySegment& segment : found->second) tiles.Meet(segment);
-        QueryBlock block{span.document, {plan.query_rows, plan.query_rows + end - begin}, tiles.Take()};
+        QueryBlock block{
+            span.document, {plan.query_rows, plan.query_rows + end - begin}, tiles.Take()};
         if (!block.tiles.empty()) plan.blocks.push_back(std::move(block));
       }
       plan.query_rows += end - begin;
@@ -105,8 +122,10 @@ TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Sp
   return plan;
 }
 
-std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned, const std::vector<comm::Span>& queries, int64_t window) {
-  // The tokens that queries see, by document: runs that neither overlap nor touch, as `queries` are in order.
+std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned,
+                                   const std::vector<comm::Span>& queries, int64_t window) {
+  // The tokens that queries see, by document: runs that neither overlap nor touch, as `queries` are
+  // in order.
   absl::flat_hash_map<int64_t, std::vector<comm::Span>> seen;
   for (const comm::Span& span : queries) {
     std::vector<comm::Span>& runs = seen[span.document];
@@ -122,7 +141,8 @@ std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned, const s
   for (const comm::Span& span : owned) {
     if (const auto found = seen.find(span.document); found != seen.end()) {
       for (const comm::Span& run : found->second) {
-        const comm::Span both{span.document, std::max(span.begin, run.begin), std::min(span.end, run.end)};
+        const comm::Span both{span.document, std::max(span.begin, run.begin),
+                              std::min(span.end, run.end)};
         if (both.begin < both.end) segments.push_back({both, row + both.begin - span.begin});
       }
     }

@@ -3,19 +3,22 @@
 
 // Documents -> tiles. Host only; the one place that knows who sees whom.
 //
-// A query t of a document sees its keys s with s <= t and, under a window W, t - W < s: W keys at most, itself among them, as
-// `sliding_window` counts them in Hugging Face's configurations. Positions play no part: a window is of tokens in a document.
+// A query t of a document sees its keys s with s <= t and, under a window W, t - W < s: W keys at
+// most, itself among them, as `sliding_window` counts them in Hugging Face's configurations.
+// Positions play no part: a window is of tokens in a document.
 //
-// Queries are cut in blocks. On the grid of blocks these are comm::BlockSize(the document's length), a function of the length
-// alone, so that any number of ranks makes the same calls; on the grid of spans they are whole spans, for kernels that take
-// ragged lists of sequences. Under a window they are no longer than W and have a border at token W, so that a block [a, b)
-// either sees its document from the start, or meets
+// Queries are cut in blocks. On the grid of blocks these are comm::BlockSize(the document's
+// length), a function of the length alone, so that any number of ranks makes the same calls; on the
+// grid of spans they are whole spans, for kernels that take ragged lists of sequences. Under a
+// window they are no longer than W and have a border at token W, so that a block [a, b) either sees
+// its document from the start, or meets
 //
 //   [a - W + 1, b - W)   by the window's edge, for the queries [a, b - 1)
 //   [b - W, a)           in full
 //   [a, b)               causally
 //
-// Keys that are away, with another rank or not yet there, cut these pieces; the pieces of all parts together are the same pairs.
+// Keys that are away, with another rank or not yet there, cut these pieces; the pieces of all parts
+// together are the same pairs.
 //
 // Cost: O(blocks x the keys' segments of a document).
 
@@ -42,11 +45,15 @@ struct KeySegment {
   int64_t row = 0;
 };
 
-// The tiles of queries that lie one span after another against keys. A query block must not lie partly in a segment.
-TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Span>& queries, const std::vector<KeySegment>& keys, const TileOptions& options);
+// The tiles of queries that lie one span after another against keys. A query block must not lie
+// partly in a segment.
+TilePlan PlanTiles(absl::Span<const int64_t> lengths, const std::vector<comm::Span>& queries,
+                   const std::vector<KeySegment>& keys, const TileOptions& options);
 
-// The tokens of `owned` that some query of `queries` sees, in the order of `owned`, by their rows there.
-std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned, const std::vector<comm::Span>& queries, int64_t window);
+// The tokens of `owned` that some query of `queries` sees, in the order of `owned`, by their rows
+// there.
+std::vector<KeySegment> SeenTokens(const std::vector<comm::Span>& owned,
+                                   const std::vector<comm::Span>& queries, int64_t window);
 
 // Query-key pairs of the tokens [begin, end) of a document: the cost that balances layouts.
 double CausalTileArea(int64_t document, int64_t begin, int64_t end);

@@ -1,7 +1,8 @@
 #ifndef MOONRING_ATTENTION_TILE_RUNNER_H_
 #define MOONRING_ATTENTION_TILE_RUNNER_H_
 
-// Runs the tiles of a plan: the interface between what strategies decide and the kernels of a device.
+// Runs the tiles of a plan: the interface between what strategies decide and the kernels of a
+// device.
 
 #include <vector>
 
@@ -35,15 +36,17 @@ class TileRunner {
   // The grid that its plans are to be made on.
   virtual TileGrid grid() const = 0;
 
-  // The dtype in which it computes on inputs of a dtype, in which it wants them. Results are in AccumulateType.
+  // The dtype in which it computes on inputs of a dtype, in which it wants them. Results are in
+  // AccumulateType.
   virtual at::ScalarType ComputeType(at::ScalarType input) const = 0;
 
   // T = plan.query_rows, S = plan.key_rows. Merges every tile into the state of its query rows.
-  virtual void Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const SoftmaxState& state) const = 0;
+  virtual void Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs,
+                       const SoftmaxState& state) const = 0;
 
   // Adds every tile's gradients to `gradients`, shaped as the inputs.
-  virtual void Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const QueryResults& results,
-                        const QueryKeyValue& gradients) const = 0;
+  virtual void Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs,
+                        const QueryResults& results, const QueryKeyValue& gradients) const = 0;
 };
 
 }  // namespace moonring::attention

@@ -7,27 +7,40 @@ namespace {
 
 void CheckInputs(const VarlenTiles& tiles) {
   const at::Tensor &q = tiles.q_MHD, &k = tiles.k_NKD, &v = tiles.v_NKD;
-  TORCH_CHECK(q.dim() == 3 && k.dim() == 3, "varlen attention: want q [M, H, D] and k, v [N, K, D], got q ", q.sizes(), ", k ", k.sizes());
-  TORCH_CHECK(k.sizes() == v.sizes(), "varlen attention: k ", k.sizes(), " and v ", v.sizes(), " differ");
-  TORCH_CHECK(q.size(2) == k.size(2), "varlen attention: head dim of q is ", q.size(2), ", of k ", k.size(2));
-  TORCH_CHECK(q.numel() > 0 && k.numel() > 0, "varlen attention: nothing in q ", q.sizes(), ", k ", k.sizes());
-  TORCH_CHECK(q.size(1) % k.size(1) == 0, "varlen attention: ", q.size(1), " query heads are no multiple of ", k.size(1), " kv heads");
-  TORCH_CHECK(q.scalar_type() == k.scalar_type() && q.scalar_type() == v.scalar_type(), "varlen attention: dtypes differ: q ", q.scalar_type(), ", k ",
-              k.scalar_type(), ", v ", v.scalar_type());
+  TORCH_CHECK(q.dim() == 3 && k.dim() == 3,
+              "varlen attention: want q [M, H, D] and k, v [N, K, D], got q ", q.sizes(), ", k ",
+              k.sizes());
+  TORCH_CHECK(k.sizes() == v.sizes(), "varlen attention: k ", k.sizes(), " and v ", v.sizes(),
+              " differ");
+  TORCH_CHECK(q.size(2) == k.size(2), "varlen attention: head dim of q is ", q.size(2), ", of k ",
+              k.size(2));
+  TORCH_CHECK(q.numel() > 0 && k.numel() > 0, "varlen attention: nothing in q ", q.sizes(), ", k ",
+              k.sizes());
+  TORCH_CHECK(q.size(1) % k.size(1) == 0, "varlen attention: ", q.size(1),
+              " query heads are no multiple of ", k.size(1), " kv heads");
+  TORCH_CHECK(q.scalar_type() == k.scalar_type() && q.scalar_type() == v.scalar_type(),
+              "varlen attention: dtypes differ: q ", q.scalar_type(), ", k ", k.scalar_type(),
+              ", v ", v.scalar_type());
 }
 
-// A kernel believes its offsets: rows that no tile covers would be garbage, and those beyond the last somebody else's memory.
+// A kernel believes its offsets: rows that no tile covers would be garbage, and those beyond the
+// last somebody else's memory.
 void CheckOffsets(const VarlenTiles& tiles) {
   const auto &queries = tiles.query_offsets, &keys = tiles.key_offsets;
-  TORCH_CHECK(queries.size() == keys.size() && queries.size() > 1, "varlen attention: ", queries.size(), " offsets of queries, ", keys.size(), " of keys");
-  TORCH_CHECK(queries.front() == 0 && queries.back() == tiles.q_MHD.size(0) && keys.front() == 0 && keys.back() == tiles.k_NKD.size(0),
-              "varlen attention: offsets from ", queries.front(), " to ", queries.back(), " and from ", keys.front(), " to ", keys.back(), " for ",
-              tiles.q_MHD.size(0), " queries and ", tiles.k_NKD.size(0), " keys");
+  TORCH_CHECK(queries.size() == keys.size() && queries.size() > 1,
+              "varlen attention: ", queries.size(), " offsets of queries, ", keys.size(),
+              " of keys");
+  TORCH_CHECK(queries.front() == 0 && queries.back() == tiles.q_MHD.size(0) && keys.front() == 0 &&
+                  keys.back() == tiles.k_NKD.size(0),
+              "varlen attention: offsets from ", queries.front(), " to ", queries.back(),
+              " and from ", keys.front(), " to ", keys.back(), " for ", tiles.q_MHD.size(0),
+              " queries and ", tiles.k_NKD.size(0), " keys");
   for (size_t i = 0; i + 1 < queries.size(); ++i) {
     const int64_t rows = queries[i + 1] - queries[i], of_keys = keys[i + 1] - keys[i];
-    TORCH_CHECK(rows > 0 && of_keys > 0, "varlen attention: tile ", i, " has ", rows, " queries and ", of_keys, " keys");
-    TORCH_CHECK(tiles.kind == TileKind::kFull || rows == of_keys, "varlen attention: masked tile ", i, " is not square: ", rows, " queries and ", of_keys,
-                " keys");
+    TORCH_CHECK(rows > 0 && of_keys > 0, "varlen attention: tile ", i, " has ", rows,
+                " queries and ", of_keys, " keys");
+    TORCH_CHECK(tiles.kind == TileKind::kFull || rows == of_keys, "varlen attention: masked tile ",
+                i, " is not square: ", rows, " queries and ", of_keys, " keys");
   }
 }
 
@@ -39,15 +52,19 @@ PartialAttention VarlenAttention::Forward(const VarlenTiles& tiles) const {
   return RunForward(tiles);
 }
 
-TileGradients VarlenAttention::Backward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const {
+TileGradients VarlenAttention::Backward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
+                                        const at::Tensor& out_MHD, const at::Tensor& lse_MH) const {
   CheckInputs(tiles);
   CheckOffsets(tiles);
   const auto sizes = tiles.q_MHD.sizes();
-  TORCH_CHECK(dout_MHD.sizes() == sizes && out_MHD.sizes() == sizes, "varlen attention: want dout and out as q ", sizes, ", got ", dout_MHD.sizes(), " and ",
-              out_MHD.sizes());
-  TORCH_CHECK(lse_MH.sizes() == sizes.slice(0, 2), "varlen attention: want lse ", sizes.slice(0, 2), ", got ", lse_MH.sizes());
+  TORCH_CHECK(dout_MHD.sizes() == sizes && out_MHD.sizes() == sizes,
+              "varlen attention: want dout and out as q ", sizes, ", got ", dout_MHD.sizes(),
+              " and ", out_MHD.sizes());
+  TORCH_CHECK(lse_MH.sizes() == sizes.slice(0, 2), "varlen attention: want lse ", sizes.slice(0, 2),
+              ", got ", lse_MH.sizes());
   const at::ScalarType type = AccumulateType(tiles.q_MHD.scalar_type());
-  TORCH_CHECK(lse_MH.scalar_type() == type, "varlen attention: lse must be ", type, ", got ", lse_MH.scalar_type());
+  TORCH_CHECK(lse_MH.scalar_type() == type, "varlen attention: lse must be ", type, ", got ",
+              lse_MH.scalar_type());
   return RunBackward(tiles, dout_MHD, out_MHD, lse_MH);
 }
 

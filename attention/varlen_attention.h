@@ -3,12 +3,14 @@
 
 // Many tiles of one kind in one call: the adapter for kernels that take ragged lists of sequences.
 //
-// Tile i is query rows [query_offsets[i], query_offsets[i + 1]) against key rows [key_offsets[i], key_offsets[i + 1]); what a
-// kind sees, forward and backward are as block_attention.h says of each tile. Tiles follow one another without a gap, from
-// row 0 to the last, and none is empty on either side, so every row of the results is written.
+// Tile i is query rows [query_offsets[i], query_offsets[i + 1]) against key rows [key_offsets[i],
+// key_offsets[i + 1]); what a kind sees, forward and backward are as block_attention.h says of each
+// tile. Tiles follow one another without a gap, from row 0 to the last, and none is empty on either
+// side, so every row of the results is written.
 //
-// Shapes: q, dq, out, dout [M, H, D]; k, v, dk, dv [N, K, D]; lse [M, H], natural logarithm. Any strides. q, k, v are in the
-// inputs' own dtype; what is returned, and lse, is in AccumulateType. Cost: that of the tiles.
+// Shapes: q, dq, out, dout [M, H, D]; k, v, dk, dv [N, K, D]; lse [M, H], natural logarithm. Any
+// strides. q, k, v are in the inputs' own dtype; what is returned, and lse, is in AccumulateType.
+// Cost: that of the tiles.
 
 #include <cstdint>
 #include <vector>
@@ -36,14 +38,17 @@ class VarlenAttention {
 
   virtual absl::string_view name() const = 0;
 
-  // Throw where shapes, dtypes or offsets do not fit, on an empty tile, on a masked one that is not square.
+  // Throw where shapes, dtypes or offsets do not fit, on an empty tile, on a masked one that is not
+  // square.
   PartialAttention Forward(const VarlenTiles& tiles) const;
-  TileGradients Backward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const;
+  TileGradients Backward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
+                         const at::Tensor& out_MHD, const at::Tensor& lse_MH) const;
 
  private:
   // What these get has been checked.
   virtual PartialAttention RunForward(const VarlenTiles& tiles) const = 0;
-  virtual TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD, const at::Tensor& out_MHD, const at::Tensor& lse_MH) const = 0;
+  virtual TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout_MHD,
+                                    const at::Tensor& out_MHD, const at::Tensor& lse_MH) const = 0;
 };
 
 }  // namespace moonring::attention

@@ -24,12 +24,20 @@ class Rows {
   }
 
   // A view where they are one run, else a copy.
-  at::Tensor Of(const at::Tensor& buffer) const { return index_.defined() ? buffer.index_select(0, index_) : buffer.narrow(0, run_.begin, run_.rows()); }
+  at::Tensor Of(const at::Tensor& buffer) const {
+    return index_.defined() ? buffer.index_select(0, index_)
+                            : buffer.narrow(0, run_.begin, run_.rows());
+  }
   bool is_run() const { return !index_.defined(); }
 
-  // No row may occur twice: what such rows get would depend on the order in which a GPU comes to them.
-  void Put(const at::Tensor& values, const at::Tensor& buffer) const { index_.defined() ? buffer.index_copy_(0, index_, values) : Of(buffer).copy_(values); }
-  void Add(const at::Tensor& values, const at::Tensor& buffer) const { index_.defined() ? buffer.index_add_(0, index_, values) : Of(buffer).add_(values); }
+  // No row may occur twice: what such rows get would depend on the order in which a GPU comes to
+  // them.
+  void Put(const at::Tensor& values, const at::Tensor& buffer) const {
+    index_.defined() ? buffer.index_copy_(0, index_, values) : Of(buffer).copy_(values);
+  }
+  void Add(const at::Tensor& values, const at::Tensor& buffer) const {
+    index_.defined() ? buffer.index_add_(0, index_, values) : Of(buffer).add_(values);
+  }
 
  private:
   static at::Tensor Index(const std::vector<RowRange>& ranges, const at::Device& device) {
@@ -48,11 +56,13 @@ class Rows {
   at::Tensor index_;  // int64; undefined for a run
 };
 
-// Deals ranges out so that none overlaps another of its wave: their numbers, in order, by wave. One wave where none overlap.
+// Deals ranges out so that none overlaps another of its wave: their numbers, in order, by wave. One
+// wave where none overlap.
 std::vector<std::vector<size_t>> Waves(const std::vector<RowRange>& ranges) {
   std::vector<size_t> order(ranges.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return ranges[a].begin < ranges[b].begin; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return ranges[a].begin < ranges[b].begin; });
   std::vector<std::vector<size_t>> waves;
   std::vector<int64_t> ends;
   for (const size_t i : order) {
@@ -78,10 +88,13 @@ struct GatheredTile {
 std::vector<GatheredTile> TilesOf(const TilePlan& plan, TileKind kind) {
   std::vector<GatheredTile> tiles;
   for (const QueryBlock& block : plan.blocks) {
-    const auto first = static_cast<std::ptrdiff_t>(tiles.size());  // blocks do not overlap: equal ranges are of one block
+    const auto first = static_cast<std::ptrdiff_t>(
+        tiles.size());  // blocks do not overlap: equal ranges are of one block
     for (const TileRows& tile : block.tiles) {
       if (tile.kind != kind) continue;
-      const auto same = std::find_if(tiles.begin() + first, tiles.end(), [&](const GatheredTile& other) { return other.queries == tile.queries; });
+      const auto same =
+          std::find_if(tiles.begin() + first, tiles.end(),
+                       [&](const GatheredTile& other) { return other.queries == tile.queries; });
       if (kind == TileKind::kFull && same != tiles.end()) {
         same->keys.push_back(tile.keys);
       } else {
@@ -107,7 +120,8 @@ struct Round {
   }
 };
 
-Round RoundOf(const std::vector<GatheredTile>& tiles, const std::vector<size_t>& members, const VarlenTiles& like, const at::Device& device) {
+Round RoundOf(const std::vector<GatheredTile>& tiles, const std::vector<size_t>& members,
+              const VarlenTiles& like, const at::Device& device) {
   VarlenTiles call = like;
   call.query_offsets = call.key_offsets = {0};
   std::vector<RowRange> queries, keys;
@@ -115,19 +129,22 @@ Round RoundOf(const std::vector<GatheredTile>& tiles, const std::vector<size_t>&
     queries.push_back(tiles[i].queries);
     keys.insert(keys.end(), tiles[i].keys.begin(), tiles[i].keys.end());
     call.query_offsets.push_back(call.query_offsets.back() + tiles[i].queries.rows());
-    call.key_offsets.push_back(std::accumulate(tiles[i].keys.begin(), tiles[i].keys.end(), call.key_offsets.back(),
-                                               [](int64_t rows, const RowRange& range) { return rows + range.rows(); }));
+    call.key_offsets.push_back(
+        std::accumulate(tiles[i].keys.begin(), tiles[i].keys.end(), call.key_offsets.back(),
+                        [](int64_t rows, const RowRange& range) { return rows + range.rows(); }));
   }
   return {Rows(queries, device), Rows(keys, device), keys, std::move(call)};
 }
 
-std::vector<Round> RoundsOf(const TilePlan& plan, const ScoreFunction& score, const at::Device& device) {
+std::vector<Round> RoundsOf(const TilePlan& plan, const ScoreFunction& score,
+                            const at::Device& device) {
   std::vector<Round> rounds;
   for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
     const std::vector<GatheredTile> tiles = TilesOf(plan, kind);
     std::vector<RowRange> queries;
     for (const GatheredTile& tile : tiles) queries.push_back(tile.queries);
-    for (const std::vector<size_t>& wave : Waves(queries)) rounds.push_back(RoundOf(tiles, wave, {.kind = kind, .score = score}, device));
+    for (const std::vector<size_t>& wave : Waves(queries))
+      rounds.push_back(RoundOf(tiles, wave, {.kind = kind, .score = score}, device));
   }
   return rounds;
 }
@@ -136,9 +153,13 @@ std::vector<Round> RoundsOf(const TilePlan& plan, const ScoreFunction& score, co
 struct HeadRun {
   HeadRange queries, kv;
 
-  at::Tensor Queries(const at::Tensor& rows) const { return rows.narrow(1, queries.begin, queries.heads()); }
+  at::Tensor Queries(const at::Tensor& rows) const {
+    return rows.narrow(1, queries.begin, queries.heads());
+  }
   at::Tensor Keys(const at::Tensor& rows) const { return rows.narrow(1, kv.begin, kv.heads()); }
-  QueryKeyValue Of(const QueryKeyValue& rows) const { return {Queries(rows.q_THD), Keys(rows.k_SKD), Keys(rows.v_SKD)}; }
+  QueryKeyValue Of(const QueryKeyValue& rows) const {
+    return {Queries(rows.q_THD), Keys(rows.k_SKD), Keys(rows.v_SKD)};
+  }
 };
 
 std::vector<HeadRun> HeadRunsOf(const std::vector<HeadGroup>& groups) {
@@ -190,23 +211,28 @@ std::vector<KeyWave> KeyWavesOf(const std::vector<RowRange>& ranges, const at::D
 }
 
 void CheckRows(const TilePlan& plan, const QueryKeyValue& inputs) {
-  TORCH_INTERNAL_ASSERT(inputs.q_THD.size(0) == plan.query_rows && inputs.k_SKD.size(0) == plan.key_rows);
+  TORCH_INTERNAL_ASSERT(inputs.q_THD.size(0) == plan.query_rows &&
+                        inputs.k_SKD.size(0) == plan.key_rows);
 }
 
 }  // namespace
 
-void VarlenTileRunner::Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const SoftmaxState& state) const {
+void VarlenTileRunner::Forward(const RunHeads& heads, const TilePlan& plan,
+                               const QueryKeyValue& inputs, const SoftmaxState& state) const {
   CheckRows(plan, inputs);
   const std::vector<HeadRun> runs = HeadRunsOf(heads.groups);
   for (const Round& round : RoundsOf(plan, heads.score, inputs.q_THD.device())) {
     for (const HeadRun& run : runs) {
       const PartialAttention part = varlen_->Forward(round.Of(run.Of(inputs)));
-      MergeRows(part, round.queries, {run.Queries(state.max_TH), run.Queries(state.sum_TH), run.Queries(state.weighted_THD)});
+      MergeRows(
+          part, round.queries,
+          {run.Queries(state.max_TH), run.Queries(state.sum_TH), run.Queries(state.weighted_THD)});
     }
   }
 }
 
-void VarlenTileRunner::Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const QueryResults& results,
+void VarlenTileRunner::Backward(const RunHeads& heads, const TilePlan& plan,
+                                const QueryKeyValue& inputs, const QueryResults& results,
                                 const QueryKeyValue& gradients) const {
   CheckRows(plan, inputs);
   const at::Device device = inputs.q_THD.device();
@@ -214,9 +240,12 @@ void VarlenTileRunner::Backward(const RunHeads& heads, const TilePlan& plan, con
   for (const Round& round : RoundsOf(plan, heads.score, device)) {
     const std::vector<KeyWave> waves = KeyWavesOf(round.key_ranges, device);
     for (const HeadRun& run : runs) {
-      const auto of_queries = [&](const at::Tensor& rows) { return round.queries.Of(run.Queries(rows)); };
+      const auto of_queries = [&](const at::Tensor& rows) {
+        return round.queries.Of(run.Queries(rows));
+      };
       const TileGradients add =
-          varlen_->Backward(round.Of(run.Of(inputs)), of_queries(results.dout_THD), of_queries(results.out_THD), of_queries(results.lse_TH));
+          varlen_->Backward(round.Of(run.Of(inputs)), of_queries(results.dout_THD),
+                            of_queries(results.out_THD), of_queries(results.lse_TH));
       const QueryKeyValue sums = run.Of(gradients);
       round.queries.Add(add.dq_MHD, sums.q_THD);
       for (const KeyWave& wave : waves) {

@@ -22,15 +22,14 @@ at::Tensor AllToAllRows(const at::Tensor& rows, std::vector<int64_t> send_rows,
 }
 
 at::Tensor AllReduceSumIdentityBackward(const at::Tensor& t, std::shared_ptr<Communicator> group) {
-  return ApplyToOne(
-      {.name = "AllReduceSumIdentityBackward",
-       .forward = [&](Tensors*) -> Tensors {
-         at::Tensor sum = t.detach().clone(at::MemoryFormat::Contiguous);
-         ThrowIfError(group->AllReduceSum(sum));
-         return {sum};
-       },
-       .backward = [](BackwardCall& call) -> Tensors { return {call.gradients[0]}; }},
-      {t});
+  return ApplyToOne({.name = "AllReduceSumIdentityBackward",
+                     .forward = [&](Tensors*) -> Tensors {
+                       at::Tensor sum = t.detach().clone(at::MemoryFormat::Contiguous);
+                       ThrowIfError(group->AllReduceSum(sum));
+                       return {sum};
+                     },
+                     .backward = [](BackwardCall& call) -> Tensors { return {call.gradients[0]}; }},
+                    {t});
 }
 
 }  // namespace moonring::comm

@@ -76,9 +76,11 @@ struct BoundedStore::State {
         continue;
       }
       if (tasks.front() != task) std::erase(tasks, task);
-      const absl::Duration silence = absl::Trunc(absl::FromChrono(now - began), absl::Milliseconds(10));
-      return absl::DeadlineExceededError(
-          absl::StrCat(server, " is stopped or out of reach (the store that it serves has given no answer for ", absl::FormatDuration(silence), ")"));
+      const absl::Duration silence =
+          absl::Trunc(absl::FromChrono(now - began), absl::Milliseconds(10));
+      return absl::DeadlineExceededError(absl::StrCat(
+          server, " is stopped or out of reach (the store that it serves has given no answer for ",
+          absl::FormatDuration(silence), ")"));
     }
     return absl::OkStatus();
   }
@@ -88,7 +90,8 @@ template <typename Call>
 auto BoundedStore::Ask(std::chrono::milliseconds limit, Call call) {
   using Result = std::invoke_result_t<Call, Inner&>;
   using Kept = std::conditional_t<std::is_void_v<Result>, char, Result>;
-  const auto result = std::make_shared<std::optional<Kept>>();  // where we no longer wait, the thread's
+  const auto result =
+      std::make_shared<std::optional<Kept>>();  // where we no longer wait, the thread's
   const auto task = std::make_shared<Task>();
   task->limit = limit;
   task->call = [result, call = std::move(call)](Inner& store) {
@@ -103,8 +106,12 @@ auto BoundedStore::Ask(std::chrono::milliseconds limit, Call call) {
   if constexpr (!std::is_void_v<Result>) return *std::move(*result);
 }
 
-BoundedStore::BoundedStore(std::string server, std::chrono::milliseconds timeout, const Connect& connect)
-    : c10d::Store(timeout), server_(std::move(server)), state_(std::make_shared<State>()), thread_([state = state_] { state->Work(); }) {
+BoundedStore::BoundedStore(std::string server, std::chrono::milliseconds timeout,
+                           const Connect& connect)
+    : c10d::Store(timeout),
+      server_(std::move(server)),
+      state_(std::make_shared<State>()),
+      thread_([state = state_] { state->Work(); }) {
   try {
     extended_ = Ask(timeout + kGrace, [connect](Inner& store) {
       store = connect();
@@ -131,14 +138,17 @@ void BoundedStore::End() {
 
 c10::intrusive_ptr<c10d::Store> BoundedStore::clone() {
   const auto again = [](Inner& store) { return store->clone(); };
-  return c10::make_intrusive<BoundedStore>(server_, timeout_, [store = Ask(timeout_, again)] { return store; });
+  return c10::make_intrusive<BoundedStore>(server_, timeout_,
+                                           [store = Ask(timeout_, again)] { return store; });
 }
 
 void BoundedStore::set(const std::string& key, const std::vector<uint8_t>& value) {
   Ask(timeout_, [=](Inner& store) { store->set(key, value); });
 }
 
-std::vector<uint8_t> BoundedStore::compareSet(const std::string& key, const std::vector<uint8_t>& expected, const std::vector<uint8_t>& desired) {
+std::vector<uint8_t> BoundedStore::compareSet(const std::string& key,
+                                              const std::vector<uint8_t>& expected,
+                                              const std::vector<uint8_t>& desired) {
   return Ask(timeout_, [=](Inner& store) { return store->compareSet(key, expected, desired); });
 }
 
@@ -167,7 +177,8 @@ int64_t BoundedStore::getNumKeys() {
 
 void BoundedStore::wait(const std::vector<std::string>& keys) { wait(keys, timeout_); }
 
-void BoundedStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
+void BoundedStore::wait(const std::vector<std::string>& keys,
+                        const std::chrono::milliseconds& timeout) {
   Ask(timeout + kGrace, [=](Inner& store) { store->wait(keys, timeout); });
 }
 
@@ -182,7 +193,8 @@ std::vector<std::vector<uint8_t>> BoundedStore::multiGet(const std::vector<std::
   });
 }
 
-void BoundedStore::multiSet(const std::vector<std::string>& keys, const std::vector<std::vector<uint8_t>>& values) {
+void BoundedStore::multiSet(const std::vector<std::string>& keys,
+                            const std::vector<std::vector<uint8_t>>& values) {
   Ask(timeout_, [=](Inner& store) { store->multiSet(keys, values); });
 }
 

@@ -33,11 +33,13 @@ bool Staged(const Group& group, const at::Tensor& t) { return group.staged && t.
 
 const c10::intrusive_ptr<c10d::Backend>& BackendFor(const Group& group, const at::Tensor& t) {
   const auto& backend = t.is_cuda() && !group.staged ? group.cuda : group.cpu;
-  TORCH_CHECK(backend != nullptr, "group '", group.name, "' was not made for tensors on ", t.device());
+  TORCH_CHECK(backend != nullptr, "group '", group.name, "' was not made for tensors on ",
+              t.device());
   return backend;
 }
 
-// The bytes of `t` as BackendFor takes them: contiguous, its own where they are so. The host waits for a copy from a GPU.
+// The bytes of `t` as BackendFor takes them: contiguous, its own where they are so. The host waits
+// for a copy from a GPU.
 at::Tensor ToSend(const Group& group, const at::Tensor& t) {
   if (!Staged(group, t)) return t.detach().contiguous();
   at::Tensor host = HostTensorFor(t.device(), t.sizes(), t.scalar_type());
@@ -50,7 +52,8 @@ at::Tensor ToReceive(const Group& group, const at::Tensor& t) {
   return t.is_contiguous() ? t.detach() : at::empty(t.sizes(), t.options());
 }
 
-// What has come for `t`, from where BackendFor has put it. To a GPU behind what the current stream has been given; LibTorch holds pinned memory until then.
+// What has come for `t`, from where BackendFor has put it. To a GPU behind what the current stream
+// has been given; LibTorch holds pinned memory until then.
 void Bring(const at::Tensor& come, const at::Tensor& t) {
   if (!come.is_alias_of(t)) t.detach().copy_(come, /*non_blocking=*/true);
 }
@@ -72,11 +75,14 @@ void CheckDtype(const at::Tensor& t) {
 
 int64_t BytesOf(const std::vector<Communicator::Message>& messages) {
   return std::accumulate(messages.begin(), messages.end(), int64_t{0},
-                         [](int64_t sum, const Communicator::Message& message) { return sum + static_cast<int64_t>(message.tensor.nbytes()); });
+                         [](int64_t sum, const Communicator::Message& message) {
+                           return sum + static_cast<int64_t>(message.tensor.nbytes());
+                         });
 }
 
 // The ranks that something is sent to or received from, in order.
-std::set<int> Peers(const std::vector<Communicator::Message>& send, const std::vector<Communicator::Message>& receive) {
+std::set<int> Peers(const std::vector<Communicator::Message>& send,
+                    const std::vector<Communicator::Message>& receive) {
   std::set<int> peers;
   for (const auto* messages : {&send, &receive}) {
     for (const Communicator::Message& message : *messages) {
@@ -86,14 +92,19 @@ std::set<int> Peers(const std::vector<Communicator::Message>& send, const std::v
   return peers;
 }
 
-int64_t Sum(absl::Span<const int64_t> counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
+int64_t Sum(absl::Span<const int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
 
 int64_t CeilLog2(int size) { return std::bit_width(static_cast<unsigned>(size - 1)); }
 
-// How many a rank sends to in a binomial tree: v, counted from the root, receives in step floor(log2 v) and sends in later ones.
+// How many a rank sends to in a binomial tree: v, counted from the root, receives in step
+// floor(log2 v) and sends in later ones.
 int64_t Children(int v, int size) {
   int64_t children = 0;
-  for (int step = v == 0 ? 1 : static_cast<int>(std::bit_floor(static_cast<unsigned>(v))) * 2; v + step < size; step *= 2) ++children;
+  for (int step = v == 0 ? 1 : static_cast<int>(std::bit_floor(static_cast<unsigned>(v))) * 2;
+       v + step < size; step *= 2)
+    ++children;
   return children;
 }
 
@@ -106,17 +117,21 @@ at::Tensor EmptyRows(const at::Tensor& like, int64_t rows) {
 
 // Who has not come to a call that has run out of time, in words.
 std::string LateOnes(Group& group) {
-  const std::vector<int> late = group.liveness == nullptr ? std::vector<int>() : group.liveness->NotIn(group.id, group.ranks);
+  const std::vector<int> late =
+      group.liveness == nullptr ? std::vector<int>() : group.liveness->NotIn(group.id, group.ranks);
   const std::string within = absl::StrCat("not done within ", absl::FormatDuration(group.deadline));
-  if (late.empty()) return absl::StrCat(within, ", though all ranks are in it: a connection may be slow");
+  if (late.empty())
+    return absl::StrCat(within, ", though all ranks are in it: a connection may be slow");
   const bool one = late.size() == 1;
-  return absl::StrCat(within, ": ", one ? "rank " : "ranks ", absl::StrJoin(late, ", "), one ? " lives and has" : " live and have", " not come to it");
+  return absl::StrCat(within, ": ", one ? "rank " : "ranks ", absl::StrJoin(late, ", "),
+                      one ? " lives and has" : " live and have", " not come to it");
 }
 
 // What a failed call becomes: the group is broken, the cause sought and announced.
 absl::Status Fail(Group& group, absl::string_view operation, const std::exception& exception) {
   const absl::Status said = StatusOfException(exception);
-  const std::string where = absl::StrCat(operation, " on group '", group.name, "', rank ", group.rank, " of ", group.size);
+  const std::string where = absl::StrCat(operation, " on group '", group.name, "', rank ",
+                                         group.rank, " of ", group.size);
   const std::string words = absl::AsciiStrToLower(said.message());
   const bool late = absl::StrContains(words, "timed out") || absl::StrContains(words, "timeout");
   std::string cause = group.liveness == nullptr ? "" : group.liveness->Blame(late);
@@ -125,11 +140,14 @@ absl::Status Fail(Group& group, absl::string_view operation, const std::exceptio
     cause = late ? LateOnes(group) : std::string(said.message());
     if (group.liveness != nullptr) group.liveness->Announce(absl::StrCat(where, ": ", cause));
   }
-  group.broken = absl::Status(late && !known ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kUnavailable, absl::StrCat(where, ": ", cause));
+  group.broken = absl::Status(
+      late && !known ? absl::StatusCode::kDeadlineExceeded : absl::StatusCode::kUnavailable,
+      absl::StrCat(where, ": ", cause));
   return group.broken;
 }
 
-// A rank's wait in a call: its time is added to the group's, and the others may ask whether it has come.
+// A rank's wait in a call: its time is added to the group's, and the others may ask whether it has
+// come.
 class InCall {
  public:
   explicit InCall(Group& group) : group_(group), start_(absl::Now()) {
@@ -138,7 +156,8 @@ class InCall {
   InCall(const InCall&) = delete;
   ~InCall() {
     group_.waited += absl::Now() - start_;
-    if (group_.liveness != nullptr && group_.broken.ok()) group_.liveness->WaitIn("");  // who has given up was there
+    if (group_.liveness != nullptr && group_.broken.ok())
+      group_.liveness->WaitIn("");  // who has given up was there
   }
 
  private:
@@ -163,7 +182,9 @@ struct Communicator::Transfer::Pending {
 
 Communicator::Communicator(std::shared_ptr<Group> group) : group_(std::move(group)) {}
 
-std::shared_ptr<Communicator> Communicator::Alone() { return std::make_shared<Communicator>(std::make_shared<Group>()); }
+std::shared_ptr<Communicator> Communicator::Alone() {
+  return std::make_shared<Communicator>(std::make_shared<Group>());
+}
 
 int Communicator::rank() const { return group_->rank; }
 int Communicator::size() const { return group_->size; }
@@ -173,7 +194,9 @@ void Communicator::Count(int64_t steps, int64_t bytes) {
   counters_.bytes_sent += bytes;
 }
 
-absl::Status Communicator::Ready(absl::string_view operation) const { return group_->broken.ok() ? absl::OkStatus() : WithContext(group_->broken, operation); }
+absl::Status Communicator::Ready(absl::string_view operation) const {
+  return group_->broken.ok() ? absl::OkStatus() : WithContext(group_->broken, operation);
+}
 
 absl::Status Communicator::Run(absl::string_view operation, const std::function<void()>& call) {
   at::NoGradGuard no_grad;
@@ -203,13 +226,20 @@ absl::Status Communicator::AllReduce(absl::string_view operation, at::Tensor& t,
   });
 }
 
-void Communicator::CheckRows(absl::string_view operation, const at::Tensor& t, absl::Span<const int64_t> rows_of_rank) const {
-  TORCH_CHECK(static_cast<int>(rows_of_rank.size()) == size(), operation, ": ", rows_of_rank.size(), " counts for ", size(), " ranks");
-  TORCH_CHECK(t.dim() >= 1 && t.size(0) == Sum(rows_of_rank), operation, ": a tensor of shape ", t.sizes(), ", rows of all ranks: ", Sum(rows_of_rank));
+void Communicator::CheckRows(absl::string_view operation, const at::Tensor& t,
+                             absl::Span<const int64_t> rows_of_rank) const {
+  TORCH_CHECK(static_cast<int>(rows_of_rank.size()) == size(), operation, ": ", rows_of_rank.size(),
+              " counts for ", size(), " ranks");
+  TORCH_CHECK(t.dim() >= 1 && t.size(0) == Sum(rows_of_rank), operation, ": a tensor of shape ",
+              t.sizes(), ", rows of all ranks: ", Sum(rows_of_rank));
 }
 
-absl::Status Communicator::AllReduceSum(at::Tensor& t) { return AllReduce("all_reduce_sum", t, /*max=*/false); }
-absl::Status Communicator::AllReduceMax(at::Tensor& t) { return AllReduce("all_reduce_max", t, /*max=*/true); }
+absl::Status Communicator::AllReduceSum(at::Tensor& t) {
+  return AllReduce("all_reduce_sum", t, /*max=*/false);
+}
+absl::Status Communicator::AllReduceMax(at::Tensor& t) {
+  return AllReduce("all_reduce_max", t, /*max=*/true);
+}
 
 absl::Status Communicator::Broadcast(at::Tensor& t, int root) {
   CheckDtype(t);
@@ -217,7 +247,8 @@ absl::Status Communicator::Broadcast(at::Tensor& t, int root) {
   if (size() == 1 || t.numel() == 0) return absl::OkStatus();
   RETURN_IF_ERROR(Ready("broadcast"));
   const auto& backend = BackendFor(*group_, t);
-  Count(CeilLog2(size()), Children((rank() - root + size()) % size(), size()) * static_cast<int64_t>(t.nbytes()));
+  Count(CeilLog2(size()),
+        Children((rank() - root + size()) % size(), size()) * static_cast<int64_t>(t.nbytes()));
   return Run("broadcast", [&] {
     std::vector<at::Tensor> tensors = {rank() == root ? ToSend(*group_, t) : ToReceive(*group_, t)};
     c10d::BroadcastOptions options;
@@ -227,13 +258,21 @@ absl::Status Communicator::Broadcast(at::Tensor& t, int root) {
   });
 }
 
-absl::StatusOr<at::Tensor> Communicator::AllToAll(const at::Tensor& rows, absl::Span<const int64_t> send_rows, absl::Span<const int64_t> receive_rows) {
+absl::StatusOr<at::Tensor> Communicator::AllToAll(const at::Tensor& rows,
+                                                  absl::Span<const int64_t> send_rows,
+                                                  absl::Span<const int64_t> receive_rows) {
   CheckDtype(rows);
-  TORCH_CHECK(static_cast<int>(send_rows.size()) == size() && static_cast<int>(receive_rows.size()) == size(), "all_to_all: ", send_rows.size(),
-              " counts to send and ", receive_rows.size(), " to receive for ", size(), " ranks");
-  TORCH_CHECK(rows.dim() >= 1 && rows.size(0) == Sum(send_rows), "all_to_all: a tensor of shape ", rows.sizes(), ", rows to send: ", Sum(send_rows));
-  for (int r = 0; r < size(); ++r) TORCH_CHECK(send_rows[r] >= 0 && receive_rows[r] >= 0, "all_to_all: a negative count for rank ", r);
-  TORCH_CHECK(send_rows[rank()] == receive_rows[rank()], "all_to_all: ", send_rows[rank()], " rows to itself, ", receive_rows[rank()], " from itself");
+  TORCH_CHECK(static_cast<int>(send_rows.size()) == size() &&
+                  static_cast<int>(receive_rows.size()) == size(),
+              "all_to_all: ", send_rows.size(), " counts to send and ", receive_rows.size(),
+              " to receive for ", size(), " ranks");
+  TORCH_CHECK(rows.dim() >= 1 && rows.size(0) == Sum(send_rows), "all_to_all: a tensor of shape ",
+              rows.sizes(), ", rows to send: ", Sum(send_rows));
+  for (int r = 0; r < size(); ++r)
+    TORCH_CHECK(send_rows[r] >= 0 && receive_rows[r] >= 0, "all_to_all: a negative count for rank ",
+                r);
+  TORCH_CHECK(send_rows[rank()] == receive_rows[rank()], "all_to_all: ", send_rows[rank()],
+              " rows to itself, ", receive_rows[rank()], " from itself");
   const MemoryScope memory(MemoryPart::kCommunication);
   const at::Tensor source = rows.detach().contiguous();
   if (size() == 1) return source;
@@ -245,17 +284,21 @@ absl::StatusOr<at::Tensor> Communicator::AllToAll(const at::Tensor& rows, absl::
   Count(size() - 1, (Sum(send_rows) - send_rows[rank()]) * row_numel * source.element_size());
   RETURN_IF_ERROR(Run("all_to_all", [&] {
     at::Tensor input = ToSend(*group_, source), output = ToReceive(*group_, received);
-    std::vector<int64_t> out(receive_rows.begin(), receive_rows.end()), in(send_rows.begin(), send_rows.end());
+    std::vector<int64_t> out(receive_rows.begin(), receive_rows.end()),
+        in(send_rows.begin(), send_rows.end());
     backend->alltoall_base(output, input, out, in)->wait();
     Bring(output, received);
   }));
   return received;
 }
 
-absl::StatusOr<std::vector<at::Tensor>> Communicator::AllGather(const at::Tensor& rows, absl::Span<const int64_t> rows_of_rank) {
+absl::StatusOr<std::vector<at::Tensor>> Communicator::AllGather(
+    const at::Tensor& rows, absl::Span<const int64_t> rows_of_rank) {
   CheckDtype(rows);
-  TORCH_CHECK(static_cast<int>(rows_of_rank.size()) == size(), "all_gather: ", rows_of_rank.size(), " counts for ", size(), " ranks");
-  TORCH_CHECK(rows.dim() >= 1 && rows.size(0) == rows_of_rank[rank()], "all_gather: a tensor of shape ", rows.sizes(),
+  TORCH_CHECK(static_cast<int>(rows_of_rank.size()) == size(), "all_gather: ", rows_of_rank.size(),
+              " counts for ", size(), " ranks");
+  TORCH_CHECK(rows.dim() >= 1 && rows.size(0) == rows_of_rank[rank()],
+              "all_gather: a tensor of shape ", rows.sizes(),
               ", announced rows: ", rows_of_rank[rank()]);
   const MemoryScope memory(MemoryPart::kCommunication);
   const at::Tensor mine = rows.detach().contiguous();
@@ -268,16 +311,20 @@ absl::StatusOr<std::vector<at::Tensor>> Communicator::AllGather(const at::Tensor
     row += count;
   }
   parts[rank()].copy_(mine);
-  ASSIGN_OR_RETURN(Transfer transfer, StartAllGather({{everything, std::vector<int64_t>(rows_of_rank.begin(), rows_of_rank.end())}}));
+  ASSIGN_OR_RETURN(Transfer transfer,
+                   StartAllGather({{everything, std::vector<int64_t>(rows_of_rank.begin(),
+                                                                     rows_of_rank.end())}}));
   RETURN_IF_ERROR(transfer.Wait());
   return parts;
 }
 
-absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(const std::vector<Gathered>& tensors) {
+absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(
+    const std::vector<Gathered>& tensors) {
   std::vector<Message> send, receive;
   for (const Gathered& gathered : tensors) {
     CheckRows("all_gather", gathered.whole, gathered.rows_of_rank);
-    const std::vector<at::Tensor> parts = gathered.whole.detach().split_with_sizes(gathered.rows_of_rank);
+    const std::vector<at::Tensor> parts =
+        gathered.whole.detach().split_with_sizes(gathered.rows_of_rank);
     // To the next rank first, so that not all send to one at a time.
     for (int step = 1; step < size(); ++step) {
       const int to = (rank() + step) % size(), from = (rank() - step + size()) % size();
@@ -288,12 +335,14 @@ absl::StatusOr<Communicator::Transfer> Communicator::StartAllGather(const std::v
   return Exchange(std::move(send), std::move(receive));
 }
 
-absl::StatusOr<at::Tensor> Communicator::ReduceScatterSum(const at::Tensor& rows, absl::Span<const int64_t> rows_of_rank) {
+absl::StatusOr<at::Tensor> Communicator::ReduceScatterSum(const at::Tensor& rows,
+                                                          absl::Span<const int64_t> rows_of_rank) {
   CheckDtype(rows);
   CheckRows("reduce_scatter_sum", rows, rows_of_rank);
   const at::Tensor source = rows.detach().contiguous();
   if (size() == 1) return source.clone();
-  const std::vector<at::Tensor> parts = source.split_with_sizes(at::IntArrayRef(rows_of_rank.data(), rows_of_rank.size()));
+  const std::vector<at::Tensor> parts =
+      source.split_with_sizes(at::IntArrayRef(rows_of_rank.data(), rows_of_rank.size()));
   std::vector<Message> send, receive;
   std::vector<at::Tensor> of_rank(size());
   of_rank[rank()] = parts[rank()];
@@ -306,17 +355,20 @@ absl::StatusOr<at::Tensor> Communicator::ReduceScatterSum(const at::Tensor& rows
   ASSIGN_OR_RETURN(Transfer transfer, Exchange(std::move(send), std::move(receive)));
   RETURN_IF_ERROR(transfer.Wait());
   at::NoGradGuard no_grad;
-  at::Tensor sum = rank() == 0 ? of_rank[0].clone() : of_rank[0];  // the caller's rows are not ours to write
+  at::Tensor sum =
+      rank() == 0 ? of_rank[0].clone() : of_rank[0];  // the caller's rows are not ours to write
   for (int r = 1; r < size(); ++r) sum.add_(of_rank[r]);
   return sum;
 }
 
-absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Message> send, std::vector<Message> receive) {
+absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Message> send,
+                                                              std::vector<Message> receive) {
   std::vector<at::Tensor> from_self, to_self;
   const auto check = [&](std::vector<Message>& messages, std::vector<at::Tensor>& own) {
     std::vector<Message> others;
     for (Message& message : messages) {
-      TORCH_CHECK(message.peer >= 0 && message.peer < size(), "exchange: rank ", message.peer, " in a group of ", size());
+      TORCH_CHECK(message.peer >= 0 && message.peer < size(), "exchange: rank ", message.peer,
+                  " in a group of ", size());
       CheckDtype(message.tensor);
       message.tensor = message.tensor.detach();
       if (message.peer == rank()) {
@@ -329,9 +381,12 @@ absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Messag
   };
   check(send, from_self);
   check(receive, to_self);
-  TORCH_CHECK(from_self.size() == to_self.size(), "exchange: ", from_self.size(), " tensors to itself, ", to_self.size(), " from itself");
+  TORCH_CHECK(from_self.size() == to_self.size(), "exchange: ", from_self.size(),
+              " tensors to itself, ", to_self.size(), " from itself");
   for (size_t i = 0; i < from_self.size(); ++i) to_self[i].copy_(from_self[i]);
-  for (const Message& message : receive) TORCH_CHECK(message.tensor.is_contiguous(), "exchange: a tensor to receive into must be contiguous");
+  for (const Message& message : receive)
+    TORCH_CHECK(message.tensor.is_contiguous(),
+                "exchange: a tensor to receive into must be contiguous");
 
   auto pending = std::make_unique<Transfer::Pending>();
   pending->group = group_;
@@ -345,13 +400,19 @@ absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Messag
   const std::set<int> peers = Peers(send, receive);
   pending->operation = absl::StrCat("exchange with ranks ", absl::StrJoin(peers, ", "));
   RETURN_IF_ERROR(Ready(pending->operation));
-  if (peers.empty()) return Transfer(std::move(pending));  // all are empty: a batch of nothing has no work to wait for
-  Count(static_cast<int64_t>(std::max(Peers(send, {}).size(), Peers({}, receive).size())), BytesOf(send));
+  if (peers.empty())
+    return Transfer(
+        std::move(pending));  // all are empty: a batch of nothing has no work to wait for
+  Count(static_cast<int64_t>(std::max(Peers(send, {}).size(), Peers({}, receive).size())),
+        BytesOf(send));
   RETURN_IF_ERROR(Run(pending->operation, [&] {
-    // NCCL wants sends and receives of one exchange in one batch, else two ranks may each wait for the other's kernel. The batch has one work,
-    // and none where nothing is in it.
-    const auto on_gpu = [](const Message& message) { return message.tensor.is_cuda() && message.tensor.numel() > 0; };
-    const bool batch = std::any_of(send.begin(), send.end(), on_gpu) || std::any_of(receive.begin(), receive.end(), on_gpu);
+    // NCCL wants sends and receives of one exchange in one batch, else two ranks may each wait for
+    // the other's kernel. The batch has one work, and none where nothing is in it.
+    const auto on_gpu = [](const Message& message) {
+      return message.tensor.is_cuda() && message.tensor.numel() > 0;
+    };
+    const bool batch = std::any_of(send.begin(), send.end(), on_gpu) ||
+                       std::any_of(receive.begin(), receive.end(), on_gpu);
     const auto post = [&](const std::vector<Message>& messages, const auto& start) {
       std::vector<int> next_tag(size(), 0);
       for (const Message& message : messages) {
@@ -362,10 +423,16 @@ absl::StatusOr<Communicator::Transfer> Communicator::Exchange(std::vector<Messag
         if (work != nullptr && !on_gpu(message)) pending->works.push_back(std::move(work));
       }
     };
-    if (batch) TORCH_CHECK(group_->cuda != nullptr, "group '", group_->name, "' was not made for tensors on a GPU");
+    if (batch)
+      TORCH_CHECK(group_->cuda != nullptr, "group '", group_->name,
+                  "' was not made for tensors on a GPU");
     if (batch) group_->cuda->startCoalescing();
-    post(receive, [](c10d::Backend& backend, std::vector<at::Tensor>& one, int peer, int tag) { return backend.recv(one, peer, tag); });
-    post(send, [](c10d::Backend& backend, std::vector<at::Tensor>& one, int peer, int tag) { return backend.send(one, peer, tag); });
+    post(receive, [](c10d::Backend& backend, std::vector<at::Tensor>& one, int peer, int tag) {
+      return backend.recv(one, peer, tag);
+    });
+    post(send, [](c10d::Backend& backend, std::vector<at::Tensor>& one, int peer, int tag) {
+      return backend.send(one, peer, tag);
+    });
     if (!batch) return;
     if (auto work = group_->cuda->endCoalescing()) pending->works.push_back(std::move(work));
   }));
@@ -392,13 +459,15 @@ absl::Status Communicator::Transfer::Wait() {
   const std::unique_ptr<Pending> pending = std::move(pending_);
   const InCall in_call(*pending->group);
   absl::Status status = absl::OkStatus();
-  // All of them, also after a failure: memory must not be freed under a transfer. On a broken group each ends at once.
+  // All of them, also after a failure: memory must not be freed under a transfer. On a broken group
+  // each ends at once.
   for (const auto& work : pending->works) {
     try {
       work->wait();
     } catch (const std::exception& exception) {
       Group& group = *pending->group;
-      if (status.ok()) status = group.broken.ok() ? Fail(group, pending->operation, exception) : group.broken;
+      if (status.ok())
+        status = group.broken.ok() ? Fail(group, pending->operation, exception) : group.broken;
     }
   }
   if (!status.ok()) return status;
@@ -424,7 +493,8 @@ absl::Status Communicator::Agree(const absl::Status& mine) {
   const absl::Status reached = AllReduceSum(code_of_rank);
   if (!reached.ok()) return mine.ok() ? reached : mine;
   const int64_t* codes = code_of_rank.const_data_ptr<int64_t>();
-  const int failed = static_cast<int>(std::find_if(codes, codes + size(), [](int64_t code) { return code != 0; }) - codes);
+  const int failed = static_cast<int>(
+      std::find_if(codes, codes + size(), [](int64_t code) { return code != 0; }) - codes);
   if (failed == size()) return absl::OkStatus();
   // The words of the first failed rank, so that every rank can say them.
   constexpr int64_t kMost = 1024;
@@ -434,8 +504,10 @@ absl::Status Communicator::Agree(const absl::Status& mine) {
   const absl::Status heard = Broadcast(words, failed);
   if (!mine.ok()) return mine;
   const auto* begin = static_cast<const char*>(words.const_data_ptr());
-  const std::string message = heard.ok() ? std::string(begin, strnlen(begin, kMost)) : std::string(heard.message());
-  return absl::Status(static_cast<absl::StatusCode>(codes[failed]), absl::StrCat("rank ", failed, ": ", message));
+  const std::string message =
+      heard.ok() ? std::string(begin, strnlen(begin, kMost)) : std::string(heard.message());
+  return absl::Status(static_cast<absl::StatusCode>(codes[failed]),
+                      absl::StrCat("rank ", failed, ": ", message));
 }
 
 }  // namespace moonring::comm

@@ -20,11 +20,13 @@ constexpr int kLinks = 40;  // as the kernel follows at most
 thread_local std::shared_ptr<Confinement> current;
 
 bool IsBelow(const std::string& path, const std::string& folder) {
-  return path == folder || (absl::StartsWith(path, folder) && (folder.back() == '/' || path[folder.size()] == '/'));
+  return path == folder ||
+         (absl::StartsWith(path, folder) && (folder.back() == '/' || path[folder.size()] == '/'));
 }
 
 bool IsBelowAny(const std::string& path, const std::vector<std::string>& folders) {
-  return std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) { return IsBelow(path, folder); });
+  return std::any_of(folders.begin(), folders.end(),
+                     [&](const std::string& folder) { return IsBelow(path, folder); });
 }
 
 }  // namespace
@@ -59,7 +61,8 @@ absl::StatusOr<std::shared_ptr<Confinement>> Confinement::Create(ConfinementOpti
   if (options.any_file) options.roots = options.readable = {};
   for (std::string& root : options.roots) {
     std::error_code ignored;
-    if (!fs::is_directory(root, ignored)) return absl::InvalidArgumentError(absl::StrCat("--sandbox-root: no folder '", root, "'"));
+    if (!fs::is_directory(root, ignored))
+      return absl::InvalidArgumentError(absl::StrCat("--sandbox-root: no folder '", root, "'"));
     root = WithoutLinks(root);
   }
   std::vector<std::string> readable;
@@ -73,15 +76,24 @@ absl::StatusOr<std::shared_ptr<Confinement>> Confinement::Create(ConfinementOpti
 absl::Status Confinement::Check(const std::string& path, bool writes) const {
   if (options_.any_file) return absl::OkStatus();
   // What comes after a NUL would be checked, but not opened.
-  const std::string real = path.empty() || path.find('\0') != std::string::npos ? "" : WithoutLinks(path);
-  if (!real.empty() && (IsBelowAny(real, options_.roots) || (!writes && IsBelowAny(real, options_.readable)))) return absl::OkStatus();
+  const std::string real =
+      path.empty() || path.find('\0') != std::string::npos ? "" : WithoutLinks(path);
+  if (!real.empty() &&
+      (IsBelowAny(real, options_.roots) || (!writes && IsBelowAny(real, options_.readable))))
+    return absl::OkStatus();
   const std::string stands_for = real.empty() || real == path ? "" : absl::StrCat(" (", real, ")");
-  return absl::PermissionDeniedError(absl::StrCat("--sandbox: ", path.c_str(), stands_for, " is outside of the roots (", absl::StrJoin(options_.roots, ", "), ")"));
+  return absl::PermissionDeniedError(absl::StrCat("--sandbox: ", path.c_str(), stands_for,
+                                                  " is outside of the roots (",
+                                                  absl::StrJoin(options_.roots, ", "), ")"));
 }
 
-absl::Status Confinement::CheckReading(const std::string& path) const { return Check(path, /*writes=*/false); }
+absl::Status Confinement::CheckReading(const std::string& path) const {
+  return Check(path, /*writes=*/false);
+}
 
-absl::Status Confinement::CheckWriting(const std::string& path) const { return Check(path, /*writes=*/true); }
+absl::Status Confinement::CheckWriting(const std::string& path) const {
+  return Check(path, /*writes=*/true);
+}
 
 bool Confinement::Charge(int64_t bytes) {
   const int64_t after = charged_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
@@ -99,18 +111,24 @@ ChargedBytes::~ChargedBytes() {
 absl::Status ChargedBytes::Add(int64_t bytes, const char* what) {
   if (confinement_ == nullptr) return absl::OkStatus();
   if (!confinement_->Charge(bytes)) {
-    return absl::ResourceExhaustedError(absl::StrCat("--sandbox-memory: no room for ", bytes, " bytes of ", what, ", ", confinement_->charged(), " of ",
-                                                     confinement_->memory(), " are taken"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("--sandbox-memory: no room for ", bytes, " bytes of ", what, ", ",
+                     confinement_->charged(), " of ", confinement_->memory(), " are taken"));
   }
   bytes_ += bytes;
   return absl::OkStatus();
 }
 
-ConfinedScope::ConfinedScope(std::shared_ptr<Confinement> confinement) : before_(std::exchange(current, std::move(confinement))) {}
+ConfinedScope::ConfinedScope(std::shared_ptr<Confinement> confinement)
+    : before_(std::exchange(current, std::move(confinement))) {}
 ConfinedScope::~ConfinedScope() { current = std::move(before_); }
 
-absl::Status CheckReading(const std::string& path) { return current == nullptr ? absl::OkStatus() : current->CheckReading(path); }
+absl::Status CheckReading(const std::string& path) {
+  return current == nullptr ? absl::OkStatus() : current->CheckReading(path);
+}
 
-absl::Status CheckWriting(const std::string& path) { return current == nullptr ? absl::OkStatus() : current->CheckWriting(path); }
+absl::Status CheckWriting(const std::string& path) {
+  return current == nullptr ? absl::OkStatus() : current->CheckWriting(path);
+}
 
 }  // namespace moonring::comm

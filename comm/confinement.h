@@ -1,16 +1,21 @@
 #ifndef MOONRING_COMM_CONFINEMENT_H_
 #define MOONRING_COMM_CONFINEMENT_H_
 
-// What a script that nobody vouches for may take of the machine: files below given roots, and a number of bytes.
+// What a script that nobody vouches for may take of the machine: files below given roots, and a
+// number of bytes.
 //
-// A confinement is a thread's, as MemoryScope's part is: a ConfinedScope puts one over what the thread does until the scope ends, and who starts a
-// thread that opens files or makes tensors hands its own on. Outside of every scope all is allowed.
+// A confinement is a thread's, as MemoryScope's part is: a ConfinedScope puts one over what the
+// thread does until the scope ends, and who starts a thread that opens files or makes tensors hands
+// its own on. Outside of every scope all is allowed.
 //
-//   files    CheckReading and CheckWriting are asked wherever a core opens, lists, makes, renames or removes something, with the very path that the
-//            system is handed. So it does not matter where the path came from: a script, a YAML, a dataset_info.json, a model's index, a link. Links
-//            are followed, dangling ones too; what counts is where the file lies. (It is not asked again when it is opened: another process that
-//            changes links meanwhile is not among what this guards against.)
-//   memory   the bytes of tensors made under it (while comm/memory_account counts them), and what is charged besides: a Lua heap, texts that are parsed or written
+//   files    CheckReading and CheckWriting are asked wherever a core opens, lists, makes, renames
+//   or removes something, with the very path that the
+//            system is handed. So it does not matter where the path came from: a script, a YAML, a
+//            dataset_info.json, a model's index, a link. Links are followed, dangling ones too;
+//            what counts is where the file lies. (It is not asked again when it is opened: another
+//            process that changes links meanwhile is not among what this guards against.)
+//   memory   the bytes of tensors made under it (while comm/memory_account counts them), and what
+//   is charged besides: a Lua heap, texts that are parsed or written
 //
 // Fails with PERMISSION_DENIED: "--sandbox: /etc/passwd is outside of the roots (/data)".
 
@@ -26,10 +31,11 @@
 namespace moonring::comm {
 
 struct ConfinementOptions {
-  std::vector<std::string> roots;     // folders; to read and to write in
-  std::vector<std::string> readable;  // files and folders to read besides; those that are not there do not matter
-  bool any_file = false;              // roots and readable are not looked at
-  int64_t memory = 0;                 // bytes; 0: any number
+  std::vector<std::string> roots;  // folders; to read and to write in
+  std::vector<std::string>
+      readable;  // files and folders to read besides; those that are not there do not matter
+  bool any_file = false;  // roots and readable are not looked at
+  int64_t memory = 0;     // bytes; 0: any number
 };
 
 class Confinement {
@@ -57,7 +63,8 @@ class Confinement {
 // This thread's; null where there is none.
 const std::shared_ptr<Confinement>& CurrentConfinement();
 
-// Bytes that are about to be taken from malloc, charged to this thread's confinement until the end of its life.
+// Bytes that are about to be taken from malloc, charged to this thread's confinement until the end
+// of its life.
 class ChargedBytes {
  public:
   ChargedBytes() : confinement_(CurrentConfinement()) {}
@@ -88,7 +95,8 @@ class ConfinedScope {
 absl::Status CheckReading(const std::string& path);
 absl::Status CheckWriting(const std::string& path);
 
-// The absolute path of what `path` stands for once every link is followed, whether or not it is there; "" where links go round in a circle.
+// The absolute path of what `path` stands for once every link is followed, whether or not it is
+// there; "" where links go round in a circle.
 std::string WithoutLinks(const std::string& path);
 
 }  // namespace moonring::comm

@@ -49,7 +49,8 @@ class CustomNode : public torch::autograd::Node {
       if (call.gradients[i].defined() || undefined_gradients_) continue;
       call.gradients[i] = outputs_[i].zeros(guard);
     }
-    for (const SavedVariable& tensor : saved_) call.saved.push_back(tensor.unpack(shared_from_this()));
+    for (const SavedVariable& tensor : saved_)
+      call.saved.push_back(tensor.unpack(shared_from_this()));
     for (size_t i = 0; i < num_outputs(); ++i) {
       call.wanted.push_back(task_should_compute_output(i));
     }
@@ -74,8 +75,8 @@ class CustomNode : public torch::autograd::Node {
   std::vector<VariableInfo> outputs_;
 };
 
-// The engine asks the calling thread's state where the nodes of a GPU go, and hands that state on to
-// what they call.
+// The engine asks the calling thread's state where the nodes of a GPU go, and hands that state on
+// to what they call.
 class OnCallingThread {
  public:
   OnCallingThread() : before_(State().get_multithreading_enabled()) {
@@ -102,12 +103,14 @@ Tensors Apply(const CustomFunction& function, const Tensors& inputs) {
   if (!at::GradMode::is_enabled() || !torch::autograd::any_variable_requires_grad(inputs)) {
     return Forward(function, &saved);
   }
-  const auto node = std::shared_ptr<CustomNode>(new CustomNode(function), torch::autograd::deleteNode);
+  const auto node =
+      std::shared_ptr<CustomNode>(new CustomNode(function), torch::autograd::deleteNode);
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
   const Tensors made = Forward(function, &saved);
   std::unordered_set<at::TensorImpl*> without_gradient;
   for (const at::Tensor& output : made) {
-    if (output.defined() && !output.is_floating_point()) without_gradient.insert(output.unsafeGetTensorImpl());
+    if (output.defined() && !output.is_floating_point())
+      without_gradient.insert(output.unsafeGetTensorImpl());
   }
   const std::vector<std::optional<at::Tensor>> raw(made.begin(), made.end());
   Tensors outputs;

@@ -52,9 +52,9 @@ Tensors Apply(const CustomFunction& function, const Tensors& inputs);
 at::Tensor ApplyToOne(const CustomFunction& function, const Tensors& inputs);
 
 // Both run every node on the calling thread, whatever its device: LibTorch runs those of a GPU on a
-// thread of its own, where what is a thread's (a Lua state, the memory account's part, the number of
-// intra-op threads) would be another's. Nodes keep the streams of their forward, and the caller's
-// stream waits for theirs at the end.
+// thread of its own, where what is a thread's (a Lua state, the memory account's part, the number
+// of intra-op threads) would be another's. Nodes keep the streams of their forward, and the
+// caller's stream waits for theirs at the end.
 
 // torch.autograd.grad: the gradients of `leaves` from those of `roots`; undefined where a root does
 // not depend on the leaf.

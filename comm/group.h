@@ -1,7 +1,8 @@
 #ifndef MOONRING_COMM_GROUP_H_
 #define MOONRING_COMM_GROUP_H_
 
-// What a Communicator stands on: the connections of one group of ranks. Made by process_groups, used by communicator.
+// What a Communicator stands on: the connections of one group of ranks. Made by process_groups,
+// used by communicator.
 
 #include <memory>
 #include <string>
@@ -26,9 +27,11 @@ struct Group {
   // `cuda` is null, and tensors on a GPU go by the host's memory and `cpu`.
   bool staged = false;
   std::shared_ptr<Liveness> liveness;
-  // Why no call can succeed any more: the first failure, or that the group was closed. Read and written by the rank's own thread.
+  // Why no call can succeed any more: the first failure, or that the group was closed. Read and
+  // written by the rank's own thread.
   absl::Status broken;
-  // In calls and their waits so far: transfers, and peers that are not there yet. By the same thread.
+  // In calls and their waits so far: transfers, and peers that are not there yet. By the same
+  // thread.
   absl::Duration waited = absl::ZeroDuration();
 };
 

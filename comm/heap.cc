@@ -31,7 +31,8 @@ int64_t Property(const char* name) {
 HeapBytes ReadHeap() {
   if (MallocExtension_GetNumericProperty != nullptr) {
     const int64_t used = Property("generic.current_allocated_bytes");
-    return {used, Property("generic.heap_size") - Property("tcmalloc.pageheap_unmapped_bytes") - used};
+    return {used,
+            Property("generic.heap_size") - Property("tcmalloc.pageheap_unmapped_bytes") - used};
   }
   const struct mallinfo2 info = mallinfo2();
   return {static_cast<int64_t>(info.uordblks + info.hblkhd), static_cast<int64_t>(info.fordblks)};

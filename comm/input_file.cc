@@ -14,11 +14,18 @@ absl::Status CheckInputFile(const std::string& path) {
   std::error_code ignored;
   const char* what = nullptr;
   switch (fs::status(path, ignored).type()) {
-    case fs::file_type::fifo: what = "a named pipe (FIFO)"; break;
-    case fs::file_type::socket: what = "a socket"; break;
+    case fs::file_type::fifo:
+      what = "a named pipe (FIFO)";
+      break;
+    case fs::file_type::socket:
+      what = "a socket";
+      break;
     case fs::file_type::character:
-    case fs::file_type::block: what = "a device"; break;
-    default: return absl::OkStatus();
+    case fs::file_type::block:
+      what = "a device";
+      break;
+    default:
+      return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(path, " is ", what, ", wanted a regular file"));
 }

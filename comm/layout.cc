@@ -20,15 +20,21 @@ namespace {
 using RankSpans = std::vector<std::vector<Span>>;
 
 int64_t TokensOf(const std::vector<Span>& spans) {
-  return std::accumulate(spans.begin(), spans.end(), int64_t{0}, [](int64_t sum, const Span& span) { return sum + span.tokens(); });
+  return std::accumulate(spans.begin(), spans.end(), int64_t{0},
+                         [](int64_t sum, const Span& span) { return sum + span.tokens(); });
 }
 
 // Its blocks by number, and what a run of them costs.
 class Grid {
  public:
   Grid(int64_t document, int64_t length, const SpanCost& cost)
-      : document_(document), length_(length), block_(BlockSize(length)), blocks_((length + block_ - 1) / block_), cost_before_(blocks_ + 1, 0.0) {
-    for (int64_t b = 0; b < blocks_; ++b) cost_before_[b + 1] = cost_before_[b] + cost(document, Token(b), Token(b + 1));
+      : document_(document),
+        length_(length),
+        block_(BlockSize(length)),
+        blocks_((length + block_ - 1) / block_),
+        cost_before_(blocks_ + 1, 0.0) {
+    for (int64_t b = 0; b < blocks_; ++b)
+      cost_before_[b + 1] = cost_before_[b] + cost(document, Token(b), Token(b + 1));
   }
   int64_t blocks() const { return blocks_; }
   double Cost(int64_t from, int64_t to) const { return cost_before_[to] - cost_before_[from]; }
@@ -46,7 +52,8 @@ class Grid {
 std::vector<int64_t> ByCost(const std::vector<Grid>& grids) {
   std::vector<int64_t> order(grids.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return grids[a].cost() > grids[b].cost(); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return grids[a].cost() > grids[b].cost(); });
   return order;
 }
 
@@ -59,7 +66,9 @@ struct Deal {
     spans[rank].push_back(grid.Blocks(from, to));
     load[rank] += grid.Cost(from, to);
   }
-  int LeastLoaded() const { return static_cast<int>(std::min_element(load.begin(), load.end()) - load.begin()); }
+  int LeastLoaded() const {
+    return static_cast<int>(std::min_element(load.begin(), load.end()) - load.begin());
+  }
   double Peak() const { return *std::max_element(load.begin(), load.end()); }
   void GiveWhole(const Grid& grid) { Give(LeastLoaded(), grid, 0, grid.blocks()); }
 
@@ -67,19 +76,26 @@ struct Deal {
   std::vector<double> load;
 };
 
-// Borders of the front and of the back close in on the middle; place c takes the chunks between borders c and c + 1 of both.
-// What is outside a pair of borders should cost as much as the places so far are to carry; each pair is chosen by itself,
-// within a block of the even border, so errors do not add up. But a block of the back is a large part of a place's share.
-// So the front's first `fill` blocks, the cheapest, are held back, and in the end fill up what is uneven.
+// Borders of the front and of the back close in on the middle; place c takes the chunks between
+// borders c and c + 1 of both. What is outside a pair of borders should cost as much as the places
+// so far are to carry; each pair is chosen by itself, within a block of the even border, so errors
+// do not add up. But a block of the back is a large part of a place's share. So the front's first
+// `fill` blocks, the cheapest, are held back, and in the end fill up what is uneven.
 void DealZigzag(const Grid& grid, int64_t fill, Deal& deal) {
-  constexpr std::array<std::pair<int, int>, 9> kShifts = {{{0, 0}, {1, 1}, {-1, -1}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, -1}, {-1, 1}}};
+  constexpr std::array<std::pair<int, int>, 9> kShifts = {
+      {{0, 0}, {1, 1}, {-1, -1}, {0, 1}, {0, -1}, {1, 0}, {-1, 0}, {1, -1}, {-1, 1}}};
   const int64_t places = static_cast<int64_t>(deal.load.size()), blocks = grid.blocks();
-  const auto outside = [&](int64_t front, int64_t back) { return grid.Cost(fill, front) + grid.Cost(back, blocks); };
-  const double share = (std::accumulate(deal.load.begin(), deal.load.end(), 0.0) + grid.Cost(fill, blocks)) / static_cast<double>(places);
+  const auto outside = [&](int64_t front, int64_t back) {
+    return grid.Cost(fill, front) + grid.Cost(back, blocks);
+  };
+  const double share =
+      (std::accumulate(deal.load.begin(), deal.load.end(), 0.0) + grid.Cost(fill, blocks)) /
+      static_cast<double>(places);
   int64_t front = fill, back = blocks, even = fill;
   double wanted = 0;
   for (int64_t c = 0; c < places; ++c) {
-    int64_t next_front = (front + back) / 2, next_back = next_front;  // the innermost place takes what is left
+    int64_t next_front = (front + back) / 2,
+            next_back = next_front;  // the innermost place takes what is left
     if (c + 1 < places) {
       wanted += std::max(0.0, share - deal.load[c]);
       const auto mirrored = [&](int64_t border) { return blocks - (border - fill); };
@@ -100,17 +116,22 @@ void DealZigzag(const Grid& grid, int64_t fill, Deal& deal) {
   for (int64_t b = fill; b-- > 0;) deal.Give(deal.LeastLoaded(), grid, b, b + 1);
 }
 
-// A document of fewer than 2P blocks: blocks c and n-1-c go together, the costliest pair to the least loaded rank, no place
-// taking two pairs.
+// A document of fewer than 2P blocks: blocks c and n-1-c go together, the costliest pair to the
+// least loaded rank, no place taking two pairs.
 void DealSpread(const Grid& grid, Deal& deal) {
   const int64_t blocks = grid.blocks(), pairs = (blocks + 1) / 2;
-  const auto cost = [&](int64_t c) { return grid.Cost(c, c + 1) + (c == blocks - 1 - c ? 0.0 : grid.Cost(blocks - 1 - c, blocks - c)); };
+  const auto cost = [&](int64_t c) {
+    return grid.Cost(c, c + 1) +
+           (c == blocks - 1 - c ? 0.0 : grid.Cost(blocks - 1 - c, blocks - c));
+  };
   std::vector<int64_t> order(pairs);
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return cost(a) > cost(b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return cost(a) > cost(b); });
   std::vector<int> ranks(deal.load.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) { return deal.load[a] < deal.load[b]; });
+  std::stable_sort(ranks.begin(), ranks.end(),
+                   [&](int a, int b) { return deal.load[a] < deal.load[b]; });
   for (int64_t i = 0; i < pairs; ++i) {
     const int64_t front = order[i], back = blocks - 1 - order[i];
     deal.Give(ranks[i], grid, front, front + 1);
@@ -119,7 +140,8 @@ void DealSpread(const Grid& grid, Deal& deal) {
 }
 
 RankSpans Zigzag(const std::vector<Grid>& grids, int ranks) {
-  constexpr double kWorthwhile = 0.99;  // of the peak: what is finer dealt costs more calls and transfers
+  constexpr double kWorthwhile =
+      0.99;  // of the peak: what is finer dealt costs more calls and transfers
   Deal cut(ranks);
   std::vector<int64_t> short_ones;
   for (const int64_t d : ByCost(grids)) {
@@ -132,8 +154,8 @@ RankSpans Zigzag(const std::vector<Grid>& grids, int ranks) {
       short_ones.push_back(d);
     }
   }
-  // How many of the short ones to spread: as few as give the least peak, or nearly. Past the first 4P each is too small a
-  // part of the whole to matter.
+  // How many of the short ones to spread: as few as give the least peak, or nearly. Past the first
+  // 4P each is too small a part of the whole to matter.
   const auto deal_with = [&](size_t spread) {
     Deal deal = cut;
     for (size_t i = 0; i < short_ones.size(); ++i) {
@@ -157,28 +179,34 @@ RankSpans WholeDocuments(const std::vector<Grid>& grids, int ranks) {
   return std::move(deal.spans);
 }
 
-// The place on the grid of the span's document, or its end, nearest to token `wanted` of the document.
+// The place on the grid of the span's document, or its end, nearest to token `wanted` of the
+// document.
 int64_t NearestBorder(int64_t wanted, const Span& span, int64_t length) {
   const int64_t block = BlockSize(length);
-  const int64_t below = std::max(span.begin, wanted / block * block), above = std::min(wanted / block * block + block, span.end);
+  const int64_t below = std::max(span.begin, wanted / block * block),
+                above = std::min(wanted / block * block + block, span.end);
   return wanted - below <= above - wanted ? below : above;
 }
 
 // Rows that lie in the order of `spans`, in even runs.
-RankSpans CutEvenly(const std::vector<Span>& spans, const std::vector<int64_t>& lengths, int parts) {
+RankSpans CutEvenly(const std::vector<Span>& spans, const std::vector<int64_t>& lengths,
+                    int parts) {
   const int64_t tokens = TokensOf(spans);
   RankSpans runs(parts);
   if (spans.empty()) return runs;
-  size_t holder = 0, next = 0;     // the span that holds the wanted border; the span being given out
-  int64_t holder_row = 0;          // its first row
+  size_t holder = 0, next = 0;  // the span that holds the wanted border; the span being given out
+  int64_t holder_row = 0;       // its first row
   int64_t given = spans[0].begin;  // of span `next`, up to this token
   int64_t row = 0;                 // rows given out
   for (int64_t r = 0; r < parts; ++r) {
     // r * T / P without overflow for any T that fits in memory.
     const int64_t wanted = tokens / parts * (r + 1) + tokens % parts * (r + 1) / parts;
-    while (holder + 1 < spans.size() && holder_row + spans[holder].tokens() <= wanted) holder_row += spans[holder++].tokens();
-    const int64_t at = NearestBorder(spans[holder].begin + wanted - holder_row, spans[holder], lengths[spans[holder].document]);
-    const int64_t end = r + 1 == parts ? tokens : std::max(row, holder_row + at - spans[holder].begin);
+    while (holder + 1 < spans.size() && holder_row + spans[holder].tokens() <= wanted)
+      holder_row += spans[holder++].tokens();
+    const int64_t at = NearestBorder(spans[holder].begin + wanted - holder_row, spans[holder],
+                                     lengths[spans[holder].document]);
+    const int64_t end =
+        r + 1 == parts ? tokens : std::max(row, holder_row + at - spans[holder].begin);
     while (row < end) {
       const int64_t stop = std::min(spans[next].end, given + end - row);
       runs[r].push_back({spans[next].document, given, stop});
@@ -200,10 +228,13 @@ RankSpans Contiguous(const std::vector<int64_t>& lengths, int ranks) {
 
 // In the order of the stream, adjacent ones joined.
 void Tidy(std::vector<Span>& spans) {
-  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return std::pair(a.document, a.begin) < std::pair(b.document, b.begin); });
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+    return std::pair(a.document, a.begin) < std::pair(b.document, b.begin);
+  });
   std::vector<Span> joined;
   for (const Span& span : spans) {
-    if (!joined.empty() && joined.back().document == span.document && joined.back().end == span.begin) {
+    if (!joined.empty() && joined.back().document == span.document &&
+        joined.back().end == span.begin) {
       joined.back().end = span.end;
     } else {
       joined.push_back(span);
@@ -212,7 +243,8 @@ void Tidy(std::vector<Span>& spans) {
   spans = std::move(joined);
 }
 
-RankSpans DealOut(const std::vector<int64_t>& lengths, int places, Ownership ownership, const SpanCost& cost) {
+RankSpans DealOut(const std::vector<int64_t>& lengths, int places, Ownership ownership,
+                  const SpanCost& cost) {
   if (ownership == Ownership::kContiguous) return Contiguous(lengths, places);
   std::vector<Grid> grids;
   grids.reserve(lengths.size());
@@ -245,24 +277,37 @@ int64_t BlockSize(int64_t document_length) {
   return std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(part)), 64, 256);
 }
 
-Layout::Layout(std::vector<int64_t> lengths, Division division, std::vector<std::vector<Span>> context_spans)
-    : lengths_(std::move(lengths)), offsets_(Offsets(lengths_)), division_(division), context_spans_(std::move(context_spans)), spans_(division.ranks()) {
+Layout::Layout(std::vector<int64_t> lengths, Division division,
+               std::vector<std::vector<Span>> context_spans)
+    : lengths_(std::move(lengths)),
+      offsets_(Offsets(lengths_)),
+      division_(division),
+      context_spans_(std::move(context_spans)),
+      spans_(division.ranks()) {
   for (int context = 0; context < division_.contexts; ++context) {
     Tidy(context_spans_[context]);
-    RankSpans runs = division_.heads == 1 ? RankSpans{context_spans_[context]} : CutEvenly(context_spans_[context], lengths_, division_.heads);
-    for (int head = 0; head < division_.heads; ++head) spans_[division_.Rank(context, head)] = std::move(runs[head]);
+    RankSpans runs = division_.heads == 1
+                         ? RankSpans{context_spans_[context]}
+                         : CutEvenly(context_spans_[context], lengths_, division_.heads);
+    for (int head = 0; head < division_.heads; ++head)
+      spans_[division_.Rank(context, head)] = std::move(runs[head]);
   }
   for (const std::vector<Span>& owned : spans_) local_tokens_.push_back(TokensOf(owned));
 }
 
-absl::StatusOr<std::shared_ptr<const Layout>> Layout::Create(std::vector<int64_t> lengths, Division division, SpanCost cost) {
+absl::StatusOr<std::shared_ptr<const Layout>> Layout::Create(std::vector<int64_t> lengths,
+                                                             Division division, SpanCost cost) {
   if (division.contexts < 1 || division.heads < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("layout: ranks=", division.contexts, " x ", division.heads, ", wanted at least 1"));
+    return absl::InvalidArgumentError(absl::StrCat("layout: ranks=", division.contexts, " x ",
+                                                   division.heads, ", wanted at least 1"));
   }
   for (size_t d = 0; d < lengths.size(); ++d) {
-    if (lengths[d] < 0) return absl::InvalidArgumentError(absl::StrCat("layout: document ", d, " has ", lengths[d], " tokens"));
+    if (lengths[d] < 0)
+      return absl::InvalidArgumentError(
+          absl::StrCat("layout: document ", d, " has ", lengths[d], " tokens"));
   }
-  if (cost == nullptr) cost = [](int64_t, int64_t begin, int64_t end) { return static_cast<double>(end - begin); };
+  if (cost == nullptr)
+    cost = [](int64_t, int64_t begin, int64_t end) { return static_cast<double>(end - begin); };
   RankSpans spans = DealOut(lengths, division.contexts, division.ownership, cost);
   return std::shared_ptr<const Layout>(new Layout(std::move(lengths), division, std::move(spans)));
 }
@@ -280,11 +325,13 @@ at::Tensor Layout::Index(int rank) const {
 }
 
 at::Tensor Layout::Cut(const at::Tensor& stream_T, int rank) const {
-  TORCH_CHECK(stream_T.dim() >= 1 && stream_T.size(0) == tokens(), "Cut: a tensor of shape ", stream_T.sizes(), ", documents of ", tokens(), " tokens");
+  TORCH_CHECK(stream_T.dim() >= 1 && stream_T.size(0) == tokens(), "Cut: a tensor of shape ",
+              stream_T.sizes(), ", documents of ", tokens(), " tokens");
   // Runs of the stream: spans that meet across a document's end are one.
   std::vector<std::pair<int64_t, int64_t>> runs;
   for (const Span& span : spans(rank)) {
-    const int64_t begin = offsets_[span.document] + span.begin, end = offsets_[span.document] + span.end;
+    const int64_t begin = offsets_[span.document] + span.begin,
+                  end = offsets_[span.document] + span.end;
     if (!runs.empty() && runs.back().second == begin) {
       runs.back().second = end;
     } else {
@@ -299,23 +346,26 @@ at::Tensor Layout::Cut(const at::Tensor& stream_T, int rank) const {
 }
 
 at::Tensor Layout::Join(const std::vector<at::Tensor>& locals) const {
-  TORCH_CHECK(static_cast<int>(locals.size()) == ranks(), "Join: ", locals.size(), " parts for ", ranks(), " ranks");
+  TORCH_CHECK(static_cast<int>(locals.size()) == ranks(), "Join: ", locals.size(), " parts for ",
+              ranks(), " ranks");
   struct Piece {
     int64_t begin;
     at::Tensor rows;
   };
   std::vector<Piece> pieces;
   for (int r = 0; r < ranks(); ++r) {
-    TORCH_CHECK(locals[r].dim() >= 1 && locals[r].size(0) == local_tokens(r), "Join: rank ", r, " has shape ", locals[r].sizes(), ", owns ", local_tokens(r),
-                " tokens");
+    TORCH_CHECK(locals[r].dim() >= 1 && locals[r].size(0) == local_tokens(r), "Join: rank ", r,
+                " has shape ", locals[r].sizes(), ", owns ", local_tokens(r), " tokens");
     int64_t row = 0;
     for (const Span& span : spans(r)) {
-      pieces.push_back({offsets_[span.document] + span.begin, locals[r].slice(0, row, row + span.tokens())});
+      pieces.push_back(
+          {offsets_[span.document] + span.begin, locals[r].slice(0, row, row + span.tokens())});
       row += span.tokens();
     }
   }
   if (pieces.empty()) return locals[0];
-  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
   std::vector<at::Tensor> rows;
   rows.reserve(pieces.size());
   for (Piece& piece : pieces) rows.push_back(std::move(piece.rows));

@@ -1,24 +1,33 @@
 #ifndef MOONRING_COMM_LAYOUT_H_
 #define MOONRING_COMM_LAYOUT_H_
 
-// Who owns which token of one micro-batch: a partition of a packed stream of documents over the ranks of an sp group.
+// Who owns which token of one micro-batch: a partition of a packed stream of documents over the
+// ranks of an sp group.
 //
-// Every token belongs to exactly one rank. A border between ranks lies on the grid of its document (multiples of
-// BlockSize(length)) or at a document's end, so that any number of ranks computes the same blocks. Lengths are
-// arbitrary: nothing needs to divide anything, a document may be empty, and a rank may own nothing.
+// Every token belongs to exactly one rank. A border between ranks lies on the grid of its document
+// (multiples of BlockSize(length)) or at a document's end, so that any number of ranks computes the
+// same blocks. Lengths are arbitrary: nothing needs to divide anything, a document may be empty,
+// and a rank may own nothing.
 //
-// The ranks are a grid, context x heads. The stream is cut over the context axis, P places, by ownership:
+// The ranks are a grid, context x heads. The stream is cut over the context axis, P places, by
+// ownership:
 //
-//   contiguous       place c owns one run of the stream, T / P tokens up to half a block at each of its borders. The cost
+//   contiguous       place c owns one run of the stream, T / P tokens up to half a block at each of
+//   its borders. The cost
 //                    plays no part.
-//   zigzag           a document of 2P blocks or more is cut in 2P chunks of whole blocks, and place c owns chunks c and
-//                    2P-1-c: equal causal work. Where that is uneven, blocks of the front are dealt out one by one: to within
-//                    2% of the mean from 64 blocks on, for up to 8 places. Of the shorter documents the costliest are spread the same way (blocks c and n-1-c
-//                    together) as far as this lowers the greatest load; each other one lives whole on the place with the least load.
-//   whole documents  no document is cut; the costliest first, each to the place with the least load.
+//   zigzag           a document of 2P blocks or more is cut in 2P chunks of whole blocks, and place
+//   c owns chunks c and
+//                    2P-1-c: equal causal work. Where that is uneven, blocks of the front are dealt
+//                    out one by one: to within 2% of the mean from 64 blocks on, for up to 8
+//                    places. Of the shorter documents the costliest are spread the same way (blocks
+//                    c and n-1-c together) as far as this lowers the greatest load; each other one
+//                    lives whole on the place with the least load.
+//   whole documents  no document is cut; the costliest first, each to the place with the least
+//   load.
 //
-// The rows of one context place are then cut into even runs over its ranks on the heads axis, which trade them for heads
-// when they come to attention (Ulysses); there every rank of a context place has the same work whatever the cut.
+// The rows of one context place are then cut into even runs over its ranks on the heads axis, which
+// trade them for heads when they come to attention (Ulysses); there every rank of a context place
+// has the same work whatever the cut.
 //
 // A pure function of (lengths, division, cost): every rank makes the same layout by itself.
 // Cost of making one: O(T / block + documents * ranks). Nothing is communicated.
@@ -51,14 +60,21 @@ struct Division {
   Placement placement = Placement::kHeadFirst;
 
   int ranks() const { return contexts * heads; }
-  int Rank(int context, int head) const { return placement == Placement::kHeadFirst ? context * heads + head : head * contexts + context; }
-  int ContextOf(int rank) const { return placement == Placement::kHeadFirst ? rank / heads : rank % contexts; }
-  int HeadOf(int rank) const { return placement == Placement::kHeadFirst ? rank % heads : rank / contexts; }
+  int Rank(int context, int head) const {
+    return placement == Placement::kHeadFirst ? context * heads + head : head * contexts + context;
+  }
+  int ContextOf(int rank) const {
+    return placement == Placement::kHeadFirst ? rank / heads : rank % contexts;
+  }
+  int HeadOf(int rank) const {
+    return placement == Placement::kHeadFirst ? rank % heads : rank / contexts;
+  }
   friend bool operator==(const Division&, const Division&) = default;
 };
 
-// The block of a document's grid: length / 64 rounded down to a power of two, within 64 (up to 8191 tokens) and 256 (from
-// 16384 on). A function of the document's length alone, so that the blocks do not depend on the number of ranks.
+// The block of a document's grid: length / 64 rounded down to a power of two, within 64 (up to 8191
+// tokens) and 256 (from 16384 on). A function of the document's length alone, so that the blocks do
+// not depend on the number of ranks.
 int64_t BlockSize(int64_t document_length);
 
 // Tokens [begin, end) of one document, counted from the document's start.
@@ -68,14 +84,17 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-// The work of tokens [begin, end) of a document. It must be additive: cost(d, a, b) + cost(d, b, c) == cost(d, a, c).
+// The work of tokens [begin, end) of a document. It must be additive: cost(d, a, b) + cost(d, b, c)
+// == cost(d, a, c).
 using SpanCost = std::function<double(int64_t document, int64_t begin, int64_t end)>;
 
 class Layout {
  public:
-  // `cost` defaults to the number of tokens. INVALID_ARGUMENT for an axis below 1 or a negative length; no documents at all
-  // are fine.
-  static absl::StatusOr<std::shared_ptr<const Layout>> Create(std::vector<int64_t> lengths, Division division, SpanCost cost = nullptr);
+  // `cost` defaults to the number of tokens. INVALID_ARGUMENT for an axis below 1 or a negative
+  // length; no documents at all are fine.
+  static absl::StatusOr<std::shared_ptr<const Layout>> Create(std::vector<int64_t> lengths,
+                                                              Division division,
+                                                              SpanCost cost = nullptr);
 
   const Division& division() const { return division_; }
   int ranks() const { return division_.ranks(); }
@@ -84,7 +103,8 @@ class Layout {
   // Where document d begins in the stream; document_offset(number of documents) == tokens().
   int64_t document_offset(int64_t d) const { return offsets_.at(d); }
 
-  // What a rank owns, in the order of its local rows: by document, then by place; adjacent spans of a document are one.
+  // What a rank owns, in the order of its local rows: by document, then by place; adjacent spans of
+  // a document are one.
   const std::vector<Span>& spans(int rank) const { return spans_.at(rank); }
   int64_t local_tokens(int rank) const { return local_tokens_.at(rank); }
 
@@ -95,14 +115,16 @@ class Layout {
   // int64 [T_local] on the host: the row of the stream that each local row is.
   at::Tensor Index(int rank) const;
 
-  // The rank's rows of dim 0, any dtype and device: [T, ...] -> [T_local, ...]. A view where they are one run. Differentiable.
+  // The rank's rows of dim 0, any dtype and device: [T, ...] -> [T_local, ...]. A view where they
+  // are one run. Differentiable.
   at::Tensor Cut(const at::Tensor& stream_T, int rank) const;
 
   // The inverse of Cut over all ranks: one [T_local, ...] each -> [T, ...]. Differentiable.
   at::Tensor Join(const std::vector<at::Tensor>& locals) const;
 
  private:
-  Layout(std::vector<int64_t> lengths, Division division, std::vector<std::vector<Span>> context_spans);
+  Layout(std::vector<int64_t> lengths, Division division,
+         std::vector<std::vector<Span>> context_spans);
 
   std::vector<int64_t> lengths_;
   std::vector<int64_t> offsets_;  // one more than documents

@@ -22,14 +22,18 @@ std::string LeftKey(int rank) { return absl::StrCat("left/", rank); }
 
 }  // namespace
 
-Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, int rank, int size, std::function<void()> hang_up)
-    : store_is_gone_(rank_0_serves ? "rank 0 has ended: the store that it serves is gone" : "the store that the launcher serves is gone"),
+Liveness::Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, int rank, int size,
+                   std::function<void()> hang_up)
+    : store_is_gone_(rank_0_serves ? "rank 0 has ended: the store that it serves is gone"
+                                   : "the store that the launcher serves is gone"),
       rank_(rank),
       size_(size),
       beat_(std::max(absl::Milliseconds(250), absl::Milliseconds(4) * size)),
       store_(store->clone()),
       hang_up_(std::move(hang_up)) {
-  store_->setTimeout(absl::ToChronoMilliseconds(2 * kPatience * beat_));  // a machine that thrashes because a rank took its memory answers late
+  store_->setTimeout(absl::ToChronoMilliseconds(
+      2 * kPatience *
+      beat_));  // a machine that thrashes because a rank took its memory answers late
   (void)TryTorch([&] { Beat(); });
   thread_ = std::thread([this] { Watch(); });
 }
@@ -77,7 +81,8 @@ void Liveness::Watch() {
       published = waits_in;
       if (!told) cause = Told(kFailed).value_or("");
     });
-    if (absl::IsDeadlineExceeded(status)) continue;  // who serves the store may be slow; Blame() asks when it matters
+    if (absl::IsDeadlineExceeded(status))
+      continue;  // who serves the store may be slow; Blame() asks when it matters
     if (!status.ok()) cause = store_is_gone_;
     if (cause.empty()) continue;
     Learn(cause);
@@ -88,7 +93,8 @@ void Liveness::Watch() {
 
 std::string Liveness::Announce(absl::string_view cause) {
   std::string standing(cause);
-  const absl::Status status = TryTorch([&] { standing = store_->compareSet(kFailed, "", standing); });
+  const absl::Status status =
+      TryTorch([&] { standing = store_->compareSet(kFailed, "", standing); });
   if (absl::IsPermissionDenied(status))
     (void)TryTorch([&] { store_->set(kFailed, standing); });  // in place of what no rank has said
   Learn(standing);
@@ -103,7 +109,8 @@ std::string Liveness::SilentRanks(bool late) {
     beats[r] = Beats(r);
     silent.push_back(r);
   }
-  // A fresh process's first beat may be on its way, so a rank is heard of once its count moves; one that has left is not silent.
+  // A fresh process's first beat may be on its way, so a rank is heard of once its count moves; one
+  // that has left is not silent.
   for (int waited = 0; waited < kPatience && !silent.empty(); ++waited) {
     absl::SleepFor(beat_);
     if (Told(kFailed)) return "";
@@ -116,8 +123,10 @@ std::string Liveness::SilentRanks(bool late) {
   });
   if (!silent.empty()) {
     const bool one = silent.size() == 1;
-    const char* what = late ? (one ? " is stopped or out of reach" : " are stopped or out of reach") : (one ? " has died" : " have died");
-    return absl::StrCat(one ? "rank " : "ranks ", absl::StrJoin(silent, ", "), what, " (no sign of life for ", absl::FormatDuration(kPatience * beat_), ")");
+    const char* what = late ? (one ? " is stopped or out of reach" : " are stopped or out of reach")
+                            : (one ? " has died" : " have died");
+    return absl::StrCat(one ? "rank " : "ranks ", absl::StrJoin(silent, ", "), what,
+                        " (no sign of life for ", absl::FormatDuration(kPatience * beat_), ")");
   }
   return absl::StrJoin(left, ", ");
 }
@@ -130,7 +139,8 @@ std::string Liveness::Blame(bool late) {
     if (!Told(kFailed)) silent = SilentRanks(late);
     cause = silent.empty() ? Told(kFailed).value_or("") : Announce(silent);
   });
-  if (!status.ok()) cause = absl::IsDeadlineExceeded(status) ? std::string(status.message()) : store_is_gone_;
+  if (!status.ok())
+    cause = absl::IsDeadlineExceeded(status) ? std::string(status.message()) : store_is_gone_;
   if (!cause.empty()) Learn(cause);
   return cause;
 }

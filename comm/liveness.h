@@ -3,15 +3,17 @@
 
 // How a rank learns that another has failed, and which.
 //
-// A thread of each rank counts a heartbeat up in the store (every 250 ms, less often in large worlds) and looks for an
-// announced failure. Nobody is declared dead for being silent: a rank is accused only when a call with it has failed, by
-// who then shows no heartbeat. The first accusation stands in the store; every other rank sees it at its next beat, hangs
-// up all its groups, and so each pending call ends at once instead of at its deadline, with the same cause in its message.
+// A thread of each rank counts a heartbeat up in the store (every 250 ms, less often in large
+// worlds) and looks for an announced failure. Nobody is declared dead for being silent: a rank is
+// accused only when a call with it has failed, by who then shows no heartbeat. The first accusation
+// stands in the store; every other rank sees it at its next beat, hangs up all its groups, and so
+// each pending call ends at once instead of at its deadline, with the same cause in its message.
 //
-//   a rank dies -> its connections close -> a peer's call fails -> Blame() names it, announces it -> all ranks hang up
+//   a rank dies -> its connections close -> a peer's call fails -> Blame() names it, announces it
+//   -> all ranks hang up
 //
-// The process that serves the store may be the one that is stopped: then nobody can announce anything, and each rank names
-// it by itself, at its own call's deadline (bounded_store.h).
+// The process that serves the store may be the one that is stopped: then nobody can announce
+// anything, and each rank names it by itself, at its own call's deadline (bounded_store.h).
 //
 // Time from a death to the last rank's error: about 2 s to tell dead from slow, and a beat.
 
@@ -32,28 +34,34 @@ namespace moonring::comm {
 
 class Liveness {
  public:
-  // `hang_up` is called once at most, on the thread here, when a failure is announced by any rank or the store is gone.
-  Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, int rank, int size, std::function<void()> hang_up);
+  // `hang_up` is called once at most, on the thread here, when a failure is announced by any rank
+  // or the store is gone.
+  Liveness(c10::intrusive_ptr<c10d::Store> store, bool rank_0_serves, int rank, int size,
+           std::function<void()> hang_up);
   ~Liveness();
 
-  // Announces that this run fails because of `cause`. The first of all ranks' announcements stands and is returned.
+  // Announces that this run fails because of `cause`. The first of all ranks' announcements stands
+  // and is returned.
   std::string Announce(absl::string_view cause);
 
-  // After a failed call: the announced cause; else who is silent or has left, which this announces; else "" (all others live). `late`: the call ran out of time
-  // with its connections open, so that a silent rank need not be dead.
+  // After a failed call: the announced cause; else who is silent or has left, which this announces;
+  // else "" (all others live). `late`: the call ran out of time with its connections open, so that
+  // a silent rank need not be dead.
   std::string Blame(bool late);
 
   // The announced cause as far as known here, or "".
   std::string Cause() const;
 
-  // This rank waits in a call of a group, by a name that all its ranks have for it; "": in none. The others can ask for it from the next beat on.
+  // This rank waits in a call of a group, by a name that all its ranks have for it; "": in none.
+  // The others can ask for it from the next beat on.
   void WaitIn(const std::string& group);
 
   // Those of `ranks` that live and are not known to wait in a call of the group.
   std::vector<int> NotIn(const std::string& group, const std::vector<int>& ranks);
 
-  // Tells that this rank needs nobody any more and ends the thread. Where `linger`, waits for the others to leave too, as
-  // long as they live: who serves the store goes last. After a failure only until each of them has learnt of it.
+  // Tells that this rank needs nobody any more and ends the thread. Where `linger`, waits for the
+  // others to leave too, as long as they live: who serves the store goes last. After a failure only
+  // until each of them has learnt of it.
   void Leave(bool linger);
 
  private:
@@ -68,7 +76,8 @@ class Liveness {
   const char* const store_is_gone_;
   const int rank_, size_;
   const absl::Duration beat_;
-  const c10::intrusive_ptr<c10d::Store> store_;  // a connection of our own, on which nothing waits for a key
+  const c10::intrusive_ptr<c10d::Store>
+      store_;  // a connection of our own, on which nothing waits for a key
   const std::function<void()> hang_up_;
 
   mutable std::mutex mutex_;

@@ -20,7 +20,8 @@
 namespace moonring::comm {
 namespace {
 
-// LibTorch lets only an equal or higher priority take the place of an allocator; its own have 0. A test's watch may stand in front.
+// LibTorch lets only an equal or higher priority take the place of an allocator; its own have 0. A
+// test's watch may stand in front.
 constexpr uint8_t kPriority = 100;
 
 thread_local MemoryPart current_part = MemoryPart::kOther;
@@ -43,7 +44,8 @@ Books& TheBooks() {
 
 MemoryByPart Live(const Books& books) {
   MemoryByPart parts;
-  for (int i = 0; i < kMemoryParts; ++i) parts.bytes[i] = books.live[i].load(std::memory_order_relaxed);
+  for (int i = 0; i < kMemoryParts; ++i)
+    parts.bytes[i] = books.live[i].load(std::memory_order_relaxed);
   parts.mapped = books.mapped.load(std::memory_order_relaxed);
   return parts;
 }
@@ -71,7 +73,8 @@ void Subtract(MemoryPart part, int64_t bytes) {
   books.total.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-// Before each piece of memory. As large as LibTorch's alignment, so that the memory behind it keeps that.
+// Before each piece of memory. As large as LibTorch's alignment, so that the memory behind it keeps
+// that.
 struct alignas(c10::gAlignment) Header {
   int64_t bytes;
   std::atomic<MemoryPart> part;
@@ -92,25 +95,31 @@ class CountingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     const c10::Device host(c10::kCPU);
     if (bytes == 0) return {nullptr, nullptr, Free, host};
-    auto* header = new (Allocate(bytes)) Header{static_cast<int64_t>(bytes), current_part, CurrentConfinement()};
+    auto* header = new (Allocate(bytes))
+        Header{static_cast<int64_t>(bytes), current_part, CurrentConfinement()};
     Add(current_part, header->bytes);
     return {header + 1, header + 1, Free, host};
   }
   c10::DeleterFnPtr raw_deleter() const override { return Free; }
-  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
 
  private:
   static void* Allocate(size_t bytes) {
     const std::shared_ptr<Confinement>& confinement = CurrentConfinement();
     if (confinement != nullptr && !confinement->Charge(static_cast<int64_t>(bytes))) {
-      TORCH_CHECK_WITH(OutOfMemoryError, false, OutOfMemory(MemoryPartName(current_part), static_cast<int64_t>(bytes)), ", more than --sandbox-memory allows");
+      TORCH_CHECK_WITH(OutOfMemoryError, false,
+                       OutOfMemory(MemoryPartName(current_part), static_cast<int64_t>(bytes)),
+                       ", more than --sandbox-memory allows");
     }
     try {
       return c10::alloc_cpu(sizeof(Header) + bytes);
     } catch (const c10::Error&) {  // thrown again in our own words, outside the handler
     }
     if (confinement != nullptr) confinement->Release(static_cast<int64_t>(bytes));
-    TORCH_CHECK_WITH(OutOfMemoryError, false, OutOfMemory(MemoryPartName(current_part), static_cast<int64_t>(bytes)));
+    TORCH_CHECK_WITH(OutOfMemoryError, false,
+                     OutOfMemory(MemoryPartName(current_part), static_cast<int64_t>(bytes)));
   }
 };
 
@@ -137,15 +146,24 @@ std::atomic<bool>& Installed() {
 
 absl::string_view MemoryPartName(MemoryPart part) {
   switch (part) {
-    case MemoryPart::kWeights: return "weights";
-    case MemoryPart::kGradients: return "gradients";
-    case MemoryPart::kOptimizer: return "optimizer";
-    case MemoryPart::kCheckpointInputs: return "checkpoint inputs";
-    case MemoryPart::kActivations: return "activations";
-    case MemoryPart::kAttention: return "attention";
-    case MemoryPart::kLogits: return "logits";
-    case MemoryPart::kCommunication: return "communication";
-    case MemoryPart::kOther: return "other";
+    case MemoryPart::kWeights:
+      return "weights";
+    case MemoryPart::kGradients:
+      return "gradients";
+    case MemoryPart::kOptimizer:
+      return "optimizer";
+    case MemoryPart::kCheckpointInputs:
+      return "checkpoint inputs";
+    case MemoryPart::kActivations:
+      return "activations";
+    case MemoryPart::kAttention:
+      return "attention";
+    case MemoryPart::kLogits:
+      return "logits";
+    case MemoryPart::kCommunication:
+      return "communication";
+    case MemoryPart::kOther:
+      return "other";
   }
   return "";
 }
@@ -199,14 +217,19 @@ void CountWritten(MemoryPart part, const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return;
   const c10::Storage& storage = tensor.storage();
   const c10::DeleterFnPtr deleter = storage.data_ptr().get_deleter();
-  // Memory without a deleter is someone else's for good; a mapping has one, and so has from_blob with an owner.
-  const bool foreign = Installed() && tensor.is_cpu() && storage.data_ptr().get_context() != nullptr && deleter != &Free && deleter != &FreeWritten;
+  // Memory without a deleter is someone else's for good; a mapping has one, and so has from_blob
+  // with an owner.
+  const bool foreign = Installed() && tensor.is_cpu() &&
+                       storage.data_ptr().get_context() != nullptr && deleter != &Free &&
+                       deleter != &FreeWritten;
   // What LibTorch's own allocator gave before the account is malloc's and stays uncounted.
-  if (!foreign || deleter == c10::GetDefaultCPUAllocator()->raw_deleter()) return CountAs(part, tensor);
+  if (!foreign || deleter == c10::GetDefaultCPUAllocator()->raw_deleter())
+    return CountAs(part, tensor);
   const auto bytes = static_cast<int64_t>(storage.nbytes());
   auto* written = new Written{{}, bytes, part};
   void* const data = storage.mutable_data_ptr().get();
-  written->memory = storage.set_data_ptr(c10::DataPtr(data, written, &FreeWritten, tensor.device()));
+  written->memory =
+      storage.set_data_ptr(c10::DataPtr(data, written, &FreeWritten, tensor.device()));
   TheBooks().mapped.fetch_add(bytes, std::memory_order_relaxed);
   Add(part, bytes);
 }
@@ -214,18 +237,22 @@ void CountWritten(MemoryPart part, const at::Tensor& tensor) {
 std::string OutOfMemory(absl::string_view what, int64_t bytes) {
   const auto amount = [](int64_t count) {
     if (count < 1 << 20) return absl::StrCat(count, " bytes");
-    return count < int64_t{1} << 30 ? absl::StrFormat("%.1f MiB", count / 0x1p20) : absl::StrFormat("%.1f GiB", count / 0x1p30);
+    return count < int64_t{1} << 30 ? absl::StrFormat("%.1f MiB", count / 0x1p20)
+                                    : absl::StrFormat("%.1f GiB", count / 0x1p30);
   };
   const MemoryByPart live = LiveMemory();
   std::vector<int> order;
   for (int i = 0; i < kMemoryParts; ++i) {
     if (live.bytes[i] >= 1 << 20) order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return live.bytes[a] > live.bytes[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return live.bytes[a] > live.bytes[b]; });
   const std::string parts = absl::StrJoin(order, ", ", [&](std::string* text, int i) {
     absl::StrAppend(text, MemoryPartName(static_cast<MemoryPart>(i)), " ", amount(live.bytes[i]));
   });
-  return absl::StrCat("out of memory: ", bytes > 0 ? absl::StrCat(amount(bytes), " for ") : "no more for ", what, parts.empty() ? "" : absl::StrCat(" (", parts, " live)"));
+  return absl::StrCat(
+      "out of memory: ", bytes > 0 ? absl::StrCat(amount(bytes), " for ") : "no more for ", what,
+      parts.empty() ? "" : absl::StrCat(" (", parts, " live)"));
 }
 
 }  // namespace moonring::comm

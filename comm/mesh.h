@@ -3,9 +3,10 @@
 
 // The world cut along two axes, dp x sp:  rank = dp_rank * sp_size + sp_rank.
 //
-// sp is the fastest, so that the ranks that share a sequence are neighbours (on one machine). An sp group holds one
-// stream of documents, cut by a layout; the ranks of a dp group hold the same part of different streams. The mesh owns
-// the layout rule: one layout a micro-batch, the same on every rank of the sp group, made without communication.
+// sp is the fastest, so that the ranks that share a sequence are neighbours (on one machine). An sp
+// group holds one stream of documents, cut by a layout; the ranks of a dp group hold the same part
+// of different streams. The mesh owns the layout rule: one layout a micro-batch, the same on every
+// rank of the sp group, made without communication.
 //
 // Making a mesh connects dp + sp groups, every rank in the same order.
 
@@ -39,19 +40,24 @@ class Mesh {
   // In calls on all groups of the world so far.
   absl::Duration waited() const { return world_->waited(); }
 
-  // The world cut into groups of `size` neighbouring ranks, and those of the ranks that have the same place in theirs: rank = peer * size + place.
-  // This rank's of either kind; those that the mesh has are used again. INVALID_ARGUMENT where size does not divide the world. Every rank calls it.
+  // The world cut into groups of `size` neighbouring ranks, and those of the ranks that have the
+  // same place in theirs: rank = peer * size + place. This rank's of either kind; those that the
+  // mesh has are used again. INVALID_ARGUMENT where size does not divide the world. Every rank
+  // calls it.
   struct Cut {
     std::shared_ptr<Communicator> neighbours, peers;
   };
   absl::StatusOr<Cut> CutWorld(int size) const;
 
-  // How a stream of documents is cut over this mesh's sp group, whose axes are context x heads. INVALID_ARGUMENT where these
-  // do not make up the group.
-  absl::StatusOr<std::shared_ptr<const Layout>> MakeLayout(std::vector<int64_t> lengths, Division division, SpanCost cost = nullptr) const;
+  // How a stream of documents is cut over this mesh's sp group, whose axes are context x heads.
+  // INVALID_ARGUMENT where these do not make up the group.
+  absl::StatusOr<std::shared_ptr<const Layout>> MakeLayout(std::vector<int64_t> lengths,
+                                                           Division division,
+                                                           SpanCost cost = nullptr) const;
 
  private:
-  Mesh(std::shared_ptr<World> world, std::shared_ptr<Communicator> dp, std::shared_ptr<Communicator> sp);
+  Mesh(std::shared_ptr<World> world, std::shared_ptr<Communicator> dp,
+       std::shared_ptr<Communicator> sp);
 
   std::shared_ptr<World> world_;
   std::shared_ptr<Communicator> dp_, sp_;

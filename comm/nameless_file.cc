@@ -16,7 +16,9 @@ int OpenNamelessFile(const std::string& folder) {
     return -1;
   }
   int descriptor = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {  // a file system without such files: made by name, which is taken away
+  if (descriptor < 0 &&
+      (errno == EOPNOTSUPP ||
+       errno == EISDIR)) {  // a file system without such files: made by name, which is taken away
     std::string path = folder + "/.moonring-XXXXXX";
     descriptor = mkostemp(path.data(), O_CLOEXEC);
     if (descriptor >= 0) unlink(path.c_str());

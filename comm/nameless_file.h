@@ -7,7 +7,8 @@
 
 namespace moonring::comm {
 
-// A descriptor to read and write, to be closed by the caller; -1, and errno, where `folder` takes no file.
+// A descriptor to read and write, to be closed by the caller; -1, and errno, where `folder` takes
+// no file.
 int OpenNamelessFile(const std::string& folder);
 
 }  // namespace moonring::comm

@@ -7,12 +7,15 @@
 
 namespace moonring::comm {
 
-c10::intrusive_ptr<c10d::Backend> MakeNcclGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<c10d::Backend> MakeNcclGroup(const c10::intrusive_ptr<c10d::Store>& store,
+                                                int rank, int size,
+                                                std::chrono::milliseconds timeout) {
 #ifdef USE_C10D_NCCL
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
   auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, options);
-  // Else LibTorch connects at the group's first call, and wants all ranks there: a batch of sends and receives need not have them.
+  // Else LibTorch connects at the group's first call, and wants all ranks there: a batch of sends
+  // and receives need not have them.
   group->eagerConnectSingleDevice(c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice());
   return group;
 #else

@@ -1,8 +1,8 @@
 #ifndef MOONRING_COMM_NEAREST_NAME_H_
 #define MOONRING_COMM_NEAREST_NAME_H_
 
-// The known name that a misspelt one most likely stands for, by edit distance (Damerau's, adjacent letters swapped
-// count as one edit). For messages alone: nothing is ever corrected silently.
+// The known name that a misspelt one most likely stands for, by edit distance (Damerau's, adjacent
+// letters swapped count as one edit). For messages alone: nothing is ever corrected silently.
 
 #include <string>
 

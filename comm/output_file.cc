@@ -77,7 +77,9 @@ OutputFile::~OutputFile() {
   if (!draft_.empty() && !is_nameless_) unlink(draft_.c_str());
 }
 
-absl::Status OutputFile::Failure(int error) const { return absl::ErrnoToStatus(error, absl::StrCat(name_, ": cannot be written")); }
+absl::Status OutputFile::Failure(int error) const {
+  return absl::ErrnoToStatus(error, absl::StrCat(name_, ": cannot be written"));
+}
 
 absl::Status OutputFile::Append(absl::string_view bytes) {
   buffer_.append(bytes.data(), bytes.size());
@@ -128,7 +130,9 @@ absl::Status FlushFolder(const std::string& folder) {
   if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat(folder, ": cannot be opened"));
   const int error = fsync(descriptor) == 0 ? 0 : errno;
   close(descriptor);
-  return error == 0 || error == EINVAL ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat(folder, ": cannot be written"));
+  return error == 0 || error == EINVAL
+             ? absl::OkStatus()
+             : absl::ErrnoToStatus(error, absl::StrCat(folder, ": cannot be written"));
 }
 
 }  // namespace moonring::comm

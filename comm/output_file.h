@@ -48,7 +48,8 @@ class OutputFile {
 // The usual whole: Create, Append, Commit.
 absl::Status WriteWhole(const std::string& path, absl::string_view contents);
 
-// Brings the names of a folder's files to the disk, after the files themselves. Nothing where the file system cannot do so (EINVAL).
+// Brings the names of a folder's files to the disk, after the files themselves. Nothing where the
+// file system cannot do so (EINVAL).
 absl::Status FlushFolder(const std::string& folder);
 
 }  // namespace moonring::comm

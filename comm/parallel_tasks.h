@@ -1,7 +1,8 @@
 #ifndef MOONRING_COMM_PARALLEL_TASKS_H_
 #define MOONRING_COMM_PARALLEL_TASKS_H_
 
-// Independent pieces of tensor work over the intra-op threads of the calling thread (at::get_num_threads()).
+// Independent pieces of tensor work over the intra-op threads of the calling thread
+// (at::get_num_threads()).
 
 #include <cstdint>
 #include <functional>
@@ -9,9 +10,11 @@
 
 namespace moonring::comm {
 
-// Runs body(task) once for each task, the costliest first, each with one intra-op thread and without autograd; what it
-// allocates counts as the caller's MemoryScope says. An exception of a body comes through.
-void RunParallelTasks(const std::vector<double>& cost_of_task, const std::function<void(int64_t task)>& body);
+// Runs body(task) once for each task, the costliest first, each with one intra-op thread and
+// without autograd; what it allocates counts as the caller's MemoryScope says. An exception of a
+// body comes through.
+void RunParallelTasks(const std::vector<double>& cost_of_task,
+                      const std::function<void(int64_t task)>& body);
 
 }  // namespace moonring::comm
 

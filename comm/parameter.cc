@@ -11,11 +11,18 @@
 namespace moonring::comm {
 
 Parameter::Parameter(std::string name, at::Tensor weight, bool trainable)
-    : name_(std::move(name)), weight_(weight.detach()), shape_(weight.sizes().vec()), options_(weight_.options()), trainable_(trainable) {
+    : name_(std::move(name)),
+      weight_(weight.detach()),
+      shape_(weight.sizes().vec()),
+      options_(weight_.options()),
+      trainable_(trainable) {
   CountAs(MemoryPart::kWeights, weight_);
 }
 
-Parameter::Parameter(std::string name, at::Tensor part, at::IntArrayRef whole) : Parameter(std::move(name), std::move(part)) { shape_ = whole.vec(); }
+Parameter::Parameter(std::string name, at::Tensor part, at::IntArrayRef whole)
+    : Parameter(std::move(name), std::move(part)) {
+  shape_ = whole.vec();
+}
 
 at::Tensor& Parameter::weight() {
   TORCH_CHECK(weight_.defined(), name_, ": the weight lies elsewhere; lease it");
@@ -53,16 +60,21 @@ void Parameter::MoveGradient(std::shared_ptr<GradientSink> sink) {
 at::Tensor& Parameter::GradientOrZeros() {
   TORCH_CHECK(sink_ == nullptr, name_, ": the gradient lies elsewhere");
   const MemoryScope memory(MemoryPart::kGradients);
-  if (!gradient_.defined()) gradient_ = at::zeros(weight().sizes(), weight().options().dtype(gradient_dtype()));
+  if (!gradient_.defined())
+    gradient_ = at::zeros(weight().sizes(), weight().options().dtype(gradient_dtype()));
   return gradient_;
 }
 
-at::Tensor Parameter::WholeGradient() { return sink_ != nullptr ? sink_->Whole() : GradientOrZeros(); }
+at::Tensor Parameter::WholeGradient() {
+  return sink_ != nullptr ? sink_->Whole() : GradientOrZeros();
+}
 
 void Parameter::CheckGradient(const at::Tensor& gradient) const {
   TORCH_CHECK(trainable_, name_, ": a gradient for a frozen parameter");
-  const at::IntArrayRef wanted = weight_.defined() ? weight_.sizes() : shape();  // of a part: the part's
-  TORCH_CHECK(gradient.sizes() == wanted, name_, ": gradient of shape ", gradient.sizes(), ", weight of shape ", wanted);
+  const at::IntArrayRef wanted =
+      weight_.defined() ? weight_.sizes() : shape();  // of a part: the part's
+  TORCH_CHECK(gradient.sizes() == wanted, name_, ": gradient of shape ", gradient.sizes(),
+              ", weight of shape ", wanted);
 }
 
 void Parameter::AddGradient(const at::Tensor& gradient) {
@@ -73,8 +85,10 @@ void Parameter::AddGradient(const at::Tensor& gradient) {
     gradient_.add_(gradient);
     return;
   }
-  // A copy, also where the dtype agrees: the caller may go on writing to its tensor, and a view would keep a larger one alive.
-  at::Tensor copy = gradient.detach().to(gradient_dtype(), /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous);
+  // A copy, also where the dtype agrees: the caller may go on writing to its tensor, and a view
+  // would keep a larger one alive.
+  at::Tensor copy = gradient.detach().to(gradient_dtype(), /*non_blocking=*/false, /*copy=*/true,
+                                         at::MemoryFormat::Contiguous);
   if (sink_ != nullptr) {
     sink_->Take(std::move(copy));
   } else {
@@ -93,8 +107,9 @@ void Parameter::TakeGradient(at::Tensor gradient) {
     return;
   }
   if (!gradient.defined()) return;
-  const bool keep = !gradient_.defined() && trainable_ && gradient.sizes() == weight().sizes() && gradient.scalar_type() == gradient_dtype() &&
-                    gradient.is_contiguous() && gradient.storage().nbytes() == gradient.nbytes();
+  const bool keep = !gradient_.defined() && trainable_ && gradient.sizes() == weight().sizes() &&
+                    gradient.scalar_type() == gradient_dtype() && gradient.is_contiguous() &&
+                    gradient.storage().nbytes() == gradient.nbytes();
   if (keep) {
     gradient_ = gradient.detach();
     CountAs(MemoryPart::kGradients, gradient_);

@@ -3,13 +3,15 @@
 
 // A named parameter: it lends its weight by lease and takes its gradient in a sink.
 //
-// The only form in which model, objectives and trainer hand weights to one another. The weight is never part of an
-// autograd graph: who uses it leases it (detached, in the dtype of the matmul), makes the gradient and adds it here.
-// A tied embedding is one Parameter with two users, whose gradients meet in the sum. Gradients are held in fp32 (fp64
-// for an fp64 weight) whatever the weight's dtype, so accumulation over micro-batches loses nothing.
+// The only form in which model, objectives and trainer hand weights to one another. The weight is
+// never part of an autograd graph: who uses it leases it (detached, in the dtype of the matmul),
+// makes the gradient and adds it here. A tied embedding is one Parameter with two users, whose
+// gradients meet in the sum. Gradients are held in fp32 (fp64 for an fp64 weight) whatever the
+// weight's dtype, so accumulation over micro-batches loses nothing.
 //
-// Weight and gradient lie here, unless they were moved to a home (parameter_home.h): then weight() and gradient() are no more, and leases
-// and gradients are calls of all ranks that share the home. What users of weights call works either way.
+// Weight and gradient lie here, unless they were moved to a home (parameter_home.h): then weight()
+// and gradient() are no more, and leases and gradients are calls of all ranks that share the home.
+// What users of weights call works either way.
 
 #include <memory>
 #include <string>
@@ -35,16 +37,18 @@ class Parameter {
   // Of the whole weight, wherever it lies.
   at::IntArrayRef shape() const { return shape_; }
   at::ScalarType dtype() const { return options_.dtype().toScalarType(); }  // the stored one
-  at::Device device() const { return options_.device(); }                  // of what is leased
+  at::Device device() const { return options_.device(); }                   // of what is leased
   int64_t numel() const { return c10::multiply_integers(shape_); }
 
   // The stored weight, for the optimizer. Throws where it was moved.
   at::Tensor& weight();
   const at::Tensor& weight() const { return const_cast<Parameter*>(this)->weight(); }
 
-  // The whole weight in `dtype`, detached: the stored tensor itself where the dtypes agree, else a copy.
+  // The whole weight in `dtype`, detached: the stored tensor itself where the dtypes agree, else a
+  // copy.
   at::Tensor Lease(at::ScalarType dtype) const;
-  // The same, for a user of a few of its numbers who casts them: the stored tensor where it is here.
+  // The same, for a user of a few of its numbers who casts them: the stored tensor where it is
+  // here.
   at::Tensor LeaseForPart(at::ScalarType dtype) const;
   // Begins what the next Lease in `dtype` would wait for.
   void Fetch(at::ScalarType dtype) const;
@@ -54,8 +58,8 @@ class Parameter {
   // Adds to the gradient. Throws where the shape is not the weight's. A frozen parameter refuses.
   void AddGradient(const at::Tensor& gradient);
 
-  // The same for a tensor that the caller gives up: the first one is kept as it is, without a copy, where dtype and layout allow. Undefined:
-  // this user has none.
+  // The same for a tensor that the caller gives up: the first one is kept as it is, without a copy,
+  // where dtype and layout allow. Undefined: this user has none.
   void TakeGradient(at::Tensor gradient);
 
   // The same of some rows: rows_RD are added to those of index_R (int64).
@@ -64,14 +68,17 @@ class Parameter {
   // Undefined where nothing was added since the last ClearGradient, and where it was moved.
   const at::Tensor& gradient() const { return gradient_; }
   at::Tensor& mutable_gradient() { return gradient_; }
-  // The gradient to add into: zeros in gradient_dtype, of the weight's shape, where there was none. Not where it was moved.
+  // The gradient to add into: zeros in gradient_dtype, of the weight's shape, where there was none.
+  // Not where it was moved.
   at::Tensor& GradientOrZeros();
   // The whole gradient, wherever it lies; zeros where there is none.
   at::Tensor WholeGradient();
   void ClearGradient() { gradient_.reset(); }
 
   // fp64 for an fp64 weight, else fp32.
-  at::ScalarType gradient_dtype() const { return dtype() == at::kDouble ? at::kDouble : at::kFloat; }
+  at::ScalarType gradient_dtype() const {
+    return dtype() == at::kDouble ? at::kDouble : at::kFloat;
+  }
 
   // From now on leases come from `home`; the weight here is let go.
   void MoveWeight(std::shared_ptr<WeightHome> home);

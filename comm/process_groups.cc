@@ -41,13 +41,15 @@ namespace {
 constexpr absl::Duration kPatience = absl::Seconds(3);
 
 // What to do where there are more ranks than GPUs.
-constexpr char kSharing[] = "; with MOONRING_EXCHANGE=host ranks share a GPU, for a trial: it is slow";
+constexpr char kSharing[] =
+    "; with MOONRING_EXCHANGE=host ranks share a GPU, for a trial: it is slow";
 
 using Device = std::shared_ptr<gloo::transport::Device>;
 
-// Gloo's group, with a way to end the calls that wait on it. Closing a connection wakes the other end only; what wakes
-// both ends of all of a context's connections is a receive that runs out of time, so one is made that nobody answers.
-// (Only Gloo's functions are used: the fields of gloo::Context lie elsewhere in LibTorch's build than in the headers.)
+// Gloo's group, with a way to end the calls that wait on it. Closing a connection wakes the other
+// end only; what wakes both ends of all of a context's connections is a receive that runs out of
+// time, so one is made that nobody answers. (Only Gloo's functions are used: the fields of
+// gloo::Context lie elsewhere in LibTorch's build than in the headers.)
 class GlooGroup : public c10d::ProcessGroupGloo {
  public:
   using c10d::ProcessGroupGloo::ProcessGroupGloo;
@@ -59,7 +61,9 @@ class GlooGroup : public c10d::ProcessGroupGloo {
         char nothing = 0;
         const auto buffer = context->createUnboundBuffer(&nothing, 1);
         try {
-          buffer->recv(peer, kUnansweredSlot);  // throws where this connection is broken already: try the next
+          buffer->recv(
+              peer,
+              kUnansweredSlot);  // throws where this connection is broken already: try the next
           buffer->waitRecv(std::chrono::milliseconds(1));
         } catch (const std::exception&) {
         }
@@ -74,8 +78,11 @@ absl::StatusOr<std::vector<Device>> MakeDevices(const RendezvousOptions& options
   const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
   if (!IsLoopback(options.address) && interfaces != nullptr && *interfaces != '\0') {
     for (const absl::string_view name : absl::StrSplit(interfaces, ',', absl::SkipEmpty())) {
-      RETURN_IF_ERROR(TryTorch([&] { devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(std::string(name))); }),
-                      "GLOO_SOCKET_IFNAME=", interfaces);
+      RETURN_IF_ERROR(
+          TryTorch([&] {
+            devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(std::string(name)));
+          }),
+          "GLOO_SOCKET_IFNAME=", interfaces);
     }
     *address = interfaces;
     return devices;
@@ -84,7 +91,10 @@ absl::StatusOr<std::vector<Device>> MakeDevices(const RendezvousOptions& options
   if (!IsLoopback(options.address)) {
     ASSIGN_OR_RETURN(*address, LocalAddressTowards(options.address, options.port));
   }
-  RETURN_IF_ERROR(TryTorch([&] { devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(*address)); }), "Gloo on ", *address);
+  RETURN_IF_ERROR(TryTorch([&] {
+                    devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(*address));
+                  }),
+                  "Gloo on ", *address);
   return devices;
 }
 
@@ -130,25 +140,31 @@ void Prove(const Group& group, const Secret& key, size_t connections) {
   }
 }
 
-// LibTorch logs a broken connection with the C++ frames of every attempt; what there is to say of it is in our statuses.
+// LibTorch logs a broken connection with the C++ frames of every attempt; what there is to say of
+// it is in our statuses.
 void QuietLibTorchLog() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
 }
 
-// The GPU of this rank becomes the calling thread's current one: LibTorch's "cuda" means it, and so does NCCL's group.
+// The GPU of this rank becomes the calling thread's current one: LibTorch's "cuda" means it, and so
+// does NCCL's group.
 absl::Status TakeGpu(const RendezvousOptions& options) {
   int gpus = 0;
   RETURN_IF_ERROR(TryTorch([&] { gpus = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount(); }));
   // A launcher may show each rank one GPU alone. Ours shows all ranks the same.
-  const bool own = gpus == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr && options.store_sockets.empty();
+  const bool own =
+      gpus == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr && options.store_sockets.empty();
   const int shared = options.staged && gpus > 0 ? options.local_rank % gpus : options.local_rank;
   const int mine = own ? 0 : shared;
   if (mine >= gpus) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("this machine shows ", gpus, gpus == 1 ? " GPU" : " GPUs", ", one a rank, and has a rank ", options.local_rank, " (counted from 0)",
-                     gpus > 0 ? kSharing : ""));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this machine shows ", gpus, gpus == 1 ? " GPU" : " GPUs", ", one a rank, and has a rank ",
+        options.local_rank, " (counted from 0)", gpus > 0 ? kSharing : ""));
   }
-  return TryTorch([&] { c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(mine))); });
+  return TryTorch([&] {
+    c10::impl::VirtualGuardImpl(c10::kCUDA)
+        .setDevice(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(mine)));
+  });
 }
 
 // NCCL finds out where launchers show several ranks the same GPU.
@@ -157,8 +173,9 @@ absl::Status WithAdvice(const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(status.message(), kSharing));
 }
 
-// Gloo and the store write to connections whose other end may be gone, and look at what they are told: by default the signal ends the process before.
-// (Under Python, where they are at home, it is ignored.) A handler, for ignoring would be left to the programs that are started from here.
+// Gloo and the store write to connections whose other end may be gone, and look at what they are
+// told: by default the signal ends the process before. (Under Python, where they are at home, it is
+// ignored.) A handler, for ignoring would be left to the programs that are started from here.
 void OutliveBrokenPipes() {
   struct sigaction standing {};
   if (sigaction(SIGPIPE, nullptr, &standing) != 0 || standing.sa_handler != SIG_DFL) return;
@@ -178,7 +195,8 @@ std::string HostName() {
 
 absl::StatusOr<std::shared_ptr<World>> World::Connect(const RendezvousOptions& options) {
   if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", options.rank, " of ", options.world_size));
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", options.rank, " of ", options.world_size));
   }
   QuietLibTorchLog();
   if (options.cuda) RETURN_IF_ERROR(TakeGpu(options));
@@ -192,7 +210,9 @@ absl::StatusOr<std::shared_ptr<World>> World::Connect(const RendezvousOptions& o
   std::string address;
   ASSIGN_OR_RETURN(std::vector<Device> devices, OpenDevices(options, &address, &world->listening_));
   RETURN_IF_ERROR(
-      world->JoinOrAbort(c10::make_intrusive<c10d::PrefixStore>(absl::StrCat("moonring", options.attempt), std::move(store)), std::move(devices), address));
+      world->JoinOrAbort(c10::make_intrusive<c10d::PrefixStore>(
+                             absl::StrCat("moonring", options.attempt), std::move(store)),
+                         std::move(devices), address));
   return world;
 }
 
@@ -211,7 +231,8 @@ absl::StatusOr<std::shared_ptr<World>> World::ConnectThreads(c10::intrusive_ptr<
   auto world = std::make_shared<World>(Key(), options);
   std::string address;
   ASSIGN_OR_RETURN(std::vector<Device> devices, OpenDevices(options, &address, &world->listening_));
-  store = c10::make_intrusive<BoundedStore>("the launcher", absl::ToChronoMilliseconds(deadline), [store] { return store; });
+  store = c10::make_intrusive<BoundedStore>("the launcher", absl::ToChronoMilliseconds(deadline),
+                                            [store] { return store; });
   if (!token.empty()) store = c10::make_intrusive<SignedStore>(std::move(store), Secret(token));
   RETURN_IF_ERROR(world->JoinOrAbort(std::move(store), std::move(devices), address));
   return world;
@@ -225,7 +246,8 @@ std::shared_ptr<World> World::Alone() {
 
 World::~World() { Close(); }
 
-absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Device> devices, const std::string& address) {
+absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Device> devices,
+                         const std::string& address) {
   store_ = std::move(store);
   devices_ = std::move(devices);
   for (const int socket : listening_) ShutDoor(socket);
@@ -234,8 +256,12 @@ absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Devi
   RETURN_IF_ERROR(TryTorch(
       [&] { first = store_->compareSet(absl::StrCat("process of rank ", rank()), "", me); }));
   if (first != me)
-    return absl::InvalidArgumentError(absl::StrCat("two processes are rank ", rank(), " (this one is process ", getpid(), " on ", HostName(), ")"));
-  liveness_ = std::make_shared<Liveness>(c10::make_intrusive<c10d::PrefixStore>("live", store_), options_.serves_store, rank(), size(), [this] { HangUp(); });
+    return absl::InvalidArgumentError(absl::StrCat("two processes are rank ", rank(),
+                                                   " (this one is process ", getpid(), " on ",
+                                                   HostName(), ")"));
+  liveness_ =
+      std::make_shared<Liveness>(c10::make_intrusive<c10d::PrefixStore>("live", store_),
+                                 options_.serves_store, rank(), size(), [this] { HangUp(); });
 
   std::vector<int> everyone(size());
   for (int r = 0; r < size(); ++r) everyone[r] = r;
@@ -250,54 +276,70 @@ absl::Status World::Join(c10::intrusive_ptr<c10d::Store> store, std::vector<Devi
   for (std::string& each : addresses) each.resize(std::min(each.size(), each.find(' ')));
   for (int r = 0; r < size(); ++r) {
     if (IsLoopback(addresses[r]) == IsLoopback(address)) continue;
-    return absl::FailedPreconditionError(absl::StrCat("rank ", r, " is reached at ", addresses[r], ", rank ", rank(), " at ", address,
-                                                      ": set GLOO_SOCKET_IFNAME to the network interface, or MASTER_ADDR to an address instead of a name"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rank ", r, " is reached at ", addresses[r], ", rank ", rank(), " at ", address,
+        ": set GLOO_SOCKET_IFNAME to the network interface, or MASTER_ADDR to an address instead "
+        "of a name"));
   }
   ASSIGN_OR_RETURN(communicator_, Make(everyone, "world"));
   return absl::OkStatus();
 }
 
 // Joins, or tells the others why it cannot: they would wait for it, and it for them.
-absl::Status World::JoinOrAbort(c10::intrusive_ptr<c10d::Store> store, std::vector<Device> devices, const std::string& address) {
+absl::Status World::JoinOrAbort(c10::intrusive_ptr<c10d::Store> store, std::vector<Device> devices,
+                                const std::string& address) {
   absl::Status joined;
-  const absl::Status thrown = TryTorch([&] { joined = Join(std::move(store), std::move(devices), address); });  // no thread to be had, say
+  const absl::Status thrown = TryTorch([&] {
+    joined = Join(std::move(store), std::move(devices), address);
+  });  // no thread to be had, say
   if (joined.ok()) joined = thrown;
   if (!joined.ok()) Abort(joined.message());
   return joined;
 }
 
-// Each of `ranks` leaves a word in the store and takes all others'. Polled, so that an announced failure ends it too. Who has joined the world is not
-// waited for once it is silent; who has not may be starting still.
-absl::Status World::Gather(const std::string& what, const std::vector<int>& ranks, const std::string& mine, std::vector<std::string>* theirs) {
+// Each of `ranks` leaves a word in the store and takes all others'. Polled, so that an announced
+// failure ends it too. Who has joined the world is not waited for once it is silent; who has not
+// may be starting still.
+absl::Status World::Gather(const std::string& what, const std::vector<int>& ranks,
+                           const std::string& mine, std::vector<std::string>* theirs) {
   const auto key = [&](int r) { return absl::StrCat(what, "/", r); };
   std::vector<int> missing = ranks;
   std::string cause;
-  const absl::Time end = absl::Now() + options_.deadline, asks = joined_ ? absl::Now() + kPatience : absl::InfiniteFuture();
+  const absl::Time end = absl::Now() + options_.deadline,
+                   asks = joined_ ? absl::Now() + kPatience : absl::InfiniteFuture();
   absl::Duration pause = absl::Milliseconds(1);
-  RETURN_IF_ERROR(TryTorch([&] {
-                    store_->set(key(rank()), mine);
-                    while (true) {
-                      std::erase_if(missing, [&](int r) { return store_->check({key(r)}); });
-                      if (missing.empty() || absl::Now() > end || !(cause = WhatIsWrong(asks)).empty()) break;
-                      absl::SleepFor(pause);
-                      pause = std::min(2 * pause, absl::Milliseconds(50));
-                    }
-                    for (const int r : ranks) theirs->push_back(missing.empty() ? store_->get_to_str(key(r)) : "");
-                  }),
-                  "rank ", rank(), " to ", what);
+  RETURN_IF_ERROR(
+      TryTorch([&] {
+        store_->set(key(rank()), mine);
+        while (true) {
+          std::erase_if(missing, [&](int r) { return store_->check({key(r)}); });
+          if (missing.empty() || absl::Now() > end || !(cause = WhatIsWrong(asks)).empty()) break;
+          absl::SleepFor(pause);
+          pause = std::min(2 * pause, absl::Milliseconds(50));
+        }
+        for (const int r : ranks)
+          theirs->push_back(missing.empty() ? store_->get_to_str(key(r)) : "");
+      }),
+      "rank ", rank(), " to ", what);
   if (missing.empty()) return absl::OkStatus();
-  if (!cause.empty()) return absl::UnavailableError(absl::StrCat("rank ", rank(), " to ", what, ": ", cause));
-  const std::string late = absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " of ", ranks.size(), " did not come to ", what,
-                                        " within ", absl::FormatDuration(options_.deadline));
+  if (!cause.empty())
+    return absl::UnavailableError(absl::StrCat("rank ", rank(), " to ", what, ": ", cause));
+  const std::string late = absl::StrCat(
+      missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " of ", ranks.size(),
+      " did not come to ", what, " within ", absl::FormatDuration(options_.deadline));
   liveness_->Announce(late);
   return absl::DeadlineExceededError(late);
 }
 
-// What ends the wait for others: what was announced, and after `asks` who gives no sign of life; else "".
-std::string World::WhatIsWrong(absl::Time asks) { return absl::Now() > asks ? liveness_->Blame(/*late=*/true) : liveness_->Cause(); }
+// What ends the wait for others: what was announced, and after `asks` who gives no sign of life;
+// else "".
+std::string World::WhatIsWrong(absl::Time asks) {
+  return absl::Now() > asks ? liveness_->Blame(/*late=*/true) : liveness_->Cause();
+}
 
-// Makes connections, by `connect`, which takes no time where all ranks live, and they have all come. Where one dies or stops meanwhile Gloo waits for it until
-// the deadline, and nothing ends that: so on a thread, which then is left to it.
+// Makes connections, by `connect`, which takes no time where all ranks live, and they have all
+// come. Where one dies or stops meanwhile Gloo waits for it until the deadline, and nothing ends
+// that: so on a thread, which then is left to it.
 absl::Status World::Meet(std::function<void()> connect) {
   struct Meeting {
     std::mutex mutex;
@@ -319,7 +361,8 @@ absl::Status World::Meet(std::function<void()> connect) {
   while (!over && cause.empty()) {
     {
       std::unique_lock<std::mutex> lock(meeting->mutex);
-      over = meeting->changed.wait_for(lock, std::chrono::milliseconds(100), [&] { return meeting->over; });
+      over = meeting->changed.wait_for(lock, std::chrono::milliseconds(100),
+                                       [&] { return meeting->over; });
     }
     if (!over) cause = WhatIsWrong(asks);
   }
@@ -337,7 +380,8 @@ absl::Status World::Meet(std::function<void()> connect) {
   return cause.empty() ? meeting->status : absl::UnavailableError(cause);
 }
 
-absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>& ranks, const std::string& name) {
+absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>& ranks,
+                                                          const std::string& name) {
   auto group = std::make_shared<Group>();
   group->name = name;
   group->rank = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
@@ -349,9 +393,12 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
   group->staged = options_.staged;
   if (group->size > 1) {
     std::vector<std::string> ready;
-    RETURN_IF_ERROR(Gather(absl::StrCat("make group ", groups_made_, " '", name, "'"), ranks, "", &ready));
+    RETURN_IF_ERROR(
+        Gather(absl::StrCat("make group ", groups_made_, " '", name, "'"), ranks, "", &ready));
     const auto timeout = absl::ToChronoMilliseconds(options_.deadline);
-    const auto prefixed = [&](const char* kind) { return c10::make_intrusive<c10d::PrefixStore>(absl::StrCat(kind, "/", groups_made_), store_); };
+    const auto prefixed = [&](const char* kind) {
+      return c10::make_intrusive<c10d::PrefixStore>(absl::StrCat(kind, "/", groups_made_), store_);
+    };
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     options->devices = devices_;
     options->threads = static_cast<int>(devices_.size());
@@ -369,11 +416,13 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
     }
     RETURN_IF_ERROR(met, "group '", name, "', rank ", group->rank, " of ", group->size);
     if (options_.cuda && !options_.staged) {
-      met = Meet([group, timeout, store = prefixed("nccl"), gpu = c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice()] {
+      met = Meet([group, timeout, store = prefixed("nccl"),
+                  gpu = c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice()] {
         c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(gpu);
         group->cuda = MakeNcclGroup(store, group->rank, group->size, timeout);
       });
-      RETURN_IF_ERROR(WithAdvice(met), "group '", name, "', rank ", group->rank, " of ", group->size);
+      RETURN_IF_ERROR(WithAdvice(met), "group '", name, "', rank ", group->rank, " of ",
+                      group->size);
     }
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -381,14 +430,19 @@ absl::StatusOr<std::shared_ptr<Communicator>> World::Make(const std::vector<int>
   return std::make_shared<Communicator>(group);
 }
 
-absl::StatusOr<std::shared_ptr<Communicator>> World::Split(const std::vector<int>& ranks, const std::string& name) {
+absl::StatusOr<std::shared_ptr<Communicator>> World::Split(const std::vector<int>& ranks,
+                                                           const std::string& name) {
   ++groups_made_;
   std::set<int> seen;
   for (const int r : ranks) {
-    if (r < 0 || r >= size()) return absl::InvalidArgumentError(absl::StrCat("group '", name, "': rank ", r, " in a world of ", size()));
-    if (!seen.insert(r).second) return absl::InvalidArgumentError(absl::StrCat("group '", name, "': rank ", r, " twice"));
+    if (r < 0 || r >= size())
+      return absl::InvalidArgumentError(
+          absl::StrCat("group '", name, "': rank ", r, " in a world of ", size()));
+    if (!seen.insert(r).second)
+      return absl::InvalidArgumentError(absl::StrCat("group '", name, "': rank ", r, " twice"));
   }
-  if (closed_) return absl::FailedPreconditionError(absl::StrCat("group '", name, "': the world is closed"));
+  if (closed_)
+    return absl::FailedPreconditionError(absl::StrCat("group '", name, "': the world is closed"));
   if (!seen.contains(rank())) return std::shared_ptr<Communicator>();
   return Make(ranks, name);
 }
@@ -425,7 +479,8 @@ void World::Close() {
     groups.swap(groups_);
   }
   for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
-    (*group)->broken = absl::FailedPreconditionError(absl::StrCat("group '", (*group)->name, "' is closed"));
+    (*group)->broken =
+        absl::FailedPreconditionError(absl::StrCat("group '", (*group)->name, "' is closed"));
     (*group)->cuda.reset();
     (*group)->cpu.reset();
     (*group)->liveness.reset();

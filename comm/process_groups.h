@@ -64,18 +64,23 @@ class World {
   // The group of all ranks.
   std::shared_ptr<Communicator> communicator() const { return communicator_; }
 
-  // A group of some ranks (of the world, in the group's order). Every rank calls it with the same lists in the same order,
-  // members or not; null for a non-member. INVALID_ARGUMENT for a rank out of range or twice.
-  absl::StatusOr<std::shared_ptr<Communicator>> Split(const std::vector<int>& ranks, const std::string& name);
+  // A group of some ranks (of the world, in the group's order). Every rank calls it with the same
+  // lists in the same order, members or not; null for a non-member. INVALID_ARGUMENT for a rank out
+  // of range or twice.
+  absl::StatusOr<std::shared_ptr<Communicator>> Split(const std::vector<int>& ranks,
+                                                      const std::string& name);
 
-  // In calls on all groups so far: the rest of a time span was this rank's own work. On a GPU only what the host waited for.
+  // In calls on all groups so far: the rest of a time span was this rank's own work. On a GPU only
+  // what the host waited for.
   absl::Duration waited();
 
-  // This rank fails and will make no more calls: every other rank's pending and later calls end with `reason`.
+  // This rank fails and will make no more calls: every other rank's pending and later calls end
+  // with `reason`.
   void Abort(absl::string_view reason);
 
-  // Ends the groups, then the store. Later calls on any communicator of this world give FAILED_PRECONDITION. The rank
-  // that serves the store waits until the others have closed or died. Idempotent; the destructor calls it.
+  // Ends the groups, then the store. Later calls on any communicator of this world give
+  // FAILED_PRECONDITION. The rank that serves the store waits until the others have closed or died.
+  // Idempotent; the destructor calls it.
   void Close();
 
  private:
@@ -85,12 +90,18 @@ class World {
   World(Key, RendezvousOptions options) : options_(std::move(options)) {}
 
  private:
-  absl::Status JoinOrAbort(c10::intrusive_ptr<c10d::Store> store, std::vector<std::shared_ptr<gloo::transport::Device>> devices, const std::string& address);
-  absl::Status Join(c10::intrusive_ptr<c10d::Store> store, std::vector<std::shared_ptr<gloo::transport::Device>> devices, const std::string& address);
-  absl::Status Gather(const std::string& what, const std::vector<int>& ranks, const std::string& mine, std::vector<std::string>* theirs);
+  absl::Status JoinOrAbort(c10::intrusive_ptr<c10d::Store> store,
+                           std::vector<std::shared_ptr<gloo::transport::Device>> devices,
+                           const std::string& address);
+  absl::Status Join(c10::intrusive_ptr<c10d::Store> store,
+                    std::vector<std::shared_ptr<gloo::transport::Device>> devices,
+                    const std::string& address);
+  absl::Status Gather(const std::string& what, const std::vector<int>& ranks,
+                      const std::string& mine, std::vector<std::string>* theirs);
   std::string WhatIsWrong(absl::Time asks);
   absl::Status Meet(std::function<void()> connect);
-  absl::StatusOr<std::shared_ptr<Communicator>> Make(const std::vector<int>& ranks, const std::string& name);
+  absl::StatusOr<std::shared_ptr<Communicator>> Make(const std::vector<int>& ranks,
+                                                     const std::string& name);
   void HangUp();
 
   RendezvousOptions options_;

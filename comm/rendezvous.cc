@@ -45,7 +45,8 @@ absl::StatusOr<int> Number(const Lookup& lookup, const char* name, int least, in
   if (text == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, " is not set"));
   int value = 0;
   if (!absl::SimpleAtoi(text, &value) || value < least || value > most) {
-    return absl::InvalidArgumentError(absl::StrCat(name, "='", text, "': wanted a number from ", least, " to ", most));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, "='", text, "': wanted a number from ", least, " to ", most));
   }
   return value;
 }
@@ -101,15 +102,19 @@ absl::Status TakeToken(const Lookup& lookup, RendezvousOptions& options) {
 
 absl::StatusOr<RendezvousOptions> FromTorchrun(const Lookup& lookup) {
   RendezvousOptions options;
-  if (lookup("WORLD_SIZE") == nullptr) return absl::InvalidArgumentError("RANK is set, but WORLD_SIZE is not");
+  if (lookup("WORLD_SIZE") == nullptr)
+    return absl::InvalidArgumentError("RANK is set, but WORLD_SIZE is not");
   ASSIGN_OR_RETURN(options.world_size, Number(lookup, "WORLD_SIZE", 1, kManyRanks));
-  ASSIGN_OR_RETURN(options.rank, Number(lookup, "RANK", 0, options.world_size - 1), "WORLD_SIZE is ", options.world_size);
+  ASSIGN_OR_RETURN(options.rank, Number(lookup, "RANK", 0, options.world_size - 1),
+                   "WORLD_SIZE is ", options.world_size);
   const char* sockets = lookup("MOONRING_STORE");
   if (options.world_size > 1 && sockets != nullptr) {
     RETURN_IF_ERROR(TakeStoreSockets(sockets, options));
   } else if (options.world_size > 1) {
     for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
-      if (lookup(name) == nullptr) return absl::InvalidArgumentError(absl::StrCat("RANK and WORLD_SIZE are set, but ", name, " is not"));
+      if (lookup(name) == nullptr)
+        return absl::InvalidArgumentError(
+            absl::StrCat("RANK and WORLD_SIZE are set, but ", name, " is not"));
     }
   }
   if (options.store_sockets.empty()) RETURN_IF_ERROR(TakeAddress(lookup, options));
@@ -129,13 +134,16 @@ absl::StatusOr<RendezvousOptions> FromTorchrun(const Lookup& lookup) {
 
 // nullopt where srun has not started several tasks.
 absl::StatusOr<std::optional<RendezvousOptions>> FromSlurm(const Lookup& lookup) {
-  if (lookup("SLURM_PROCID") == nullptr || lookup("SLURM_STEP_NUM_TASKS") == nullptr) return std::nullopt;
+  if (lookup("SLURM_PROCID") == nullptr || lookup("SLURM_STEP_NUM_TASKS") == nullptr)
+    return std::nullopt;
   RendezvousOptions options;
   ASSIGN_OR_RETURN(options.world_size, Number(lookup, "SLURM_STEP_NUM_TASKS", 1, kManyRanks));
   if (options.world_size == 1) return std::nullopt;
-  ASSIGN_OR_RETURN(options.rank, Number(lookup, "SLURM_PROCID", 0, options.world_size - 1), "SLURM_STEP_NUM_TASKS is ", options.world_size);
+  ASSIGN_OR_RETURN(options.rank, Number(lookup, "SLURM_PROCID", 0, options.world_size - 1),
+                   "SLURM_STEP_NUM_TASKS is ", options.world_size);
   if (lookup("SLURM_LOCALID") != nullptr) {
-    ASSIGN_OR_RETURN(options.local_rank, Number(lookup, "SLURM_LOCALID", 0, options.world_size - 1));
+    ASSIGN_OR_RETURN(options.local_rank,
+                     Number(lookup, "SLURM_LOCALID", 0, options.world_size - 1));
   }
   int64_t job = 0, step = 0;
   if (const char* id = lookup("SLURM_JOB_ID")) (void)absl::SimpleAtoi(id, &job);
@@ -147,7 +155,9 @@ absl::StatusOr<std::optional<RendezvousOptions>> FromSlurm(const Lookup& lookup)
     const char* hosts = lookup("SLURM_STEP_NODELIST");
     if (hosts == nullptr) hosts = lookup("SLURM_JOB_NODELIST");
     if (hosts == nullptr && lookup("MASTER_ADDR") == nullptr) {
-      return absl::InvalidArgumentError("SLURM_STEP_NUM_TASKS is set, but neither SLURM_STEP_NODELIST nor MASTER_ADDR says where rank 0 is");
+      return absl::InvalidArgumentError(
+          "SLURM_STEP_NUM_TASKS is set, but neither SLURM_STEP_NODELIST nor MASTER_ADDR says where "
+          "rank 0 is");
     }
     if (hosts != nullptr) options.address = FirstHost(hosts);
   }
@@ -325,19 +335,23 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenPrivateStore(
 
 }  // namespace
 
-bool IsLoopback(const std::string& address) { return address == "localhost" || address == "::1" || absl::StartsWith(address, "127."); }
+bool IsLoopback(const std::string& address) {
+  return address == "localhost" || address == "::1" || absl::StartsWith(address, "127.");
+}
 
 absl::StatusOr<bool> StagedFrom(const Lookup& lookup) {
   const char* const text = lookup("MOONRING_EXCHANGE");
   const absl::string_view word = text == nullptr ? "nccl" : text;
   if (word == "host" || word == "nccl") return word == "host";
-  return absl::InvalidArgumentError(absl::StrCat("MOONRING_EXCHANGE='", word, "': wanted nccl or host"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("MOONRING_EXCHANGE='", word, "': wanted nccl or host"));
 }
 
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(const Lookup& lookup) {
   std::optional<RendezvousOptions> options;
   if (lookup("RANK") != nullptr || lookup("WORLD_SIZE") != nullptr) {
-    if (lookup("RANK") == nullptr) return absl::InvalidArgumentError("WORLD_SIZE is set, but RANK is not");
+    if (lookup("RANK") == nullptr)
+      return absl::InvalidArgumentError("WORLD_SIZE is set, but RANK is not");
     ASSIGN_OR_RETURN(options, FromTorchrun(lookup));
   } else {
     ASSIGN_OR_RETURN(options, FromSlurm(lookup));
@@ -393,9 +407,10 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOption
   });
   if (absl::IsResourceExhausted(status)) return status;  // of this process, not of whom it asks
   if (!status.ok()) {
-    return absl::UnavailableError(absl::StrCat("rank ", options.rank, ": nobody answers at ", options.address, ":", options.port, " within ",
-                                               absl::FormatDuration(options.deadline), "; is rank 0 running, and are MASTER_ADDR and MASTER_PORT its? (",
-                                               status.message(), ")"));
+    return absl::UnavailableError(absl::StrCat(
+        "rank ", options.rank, ": nobody answers at ", options.address, ":", options.port,
+        " within ", absl::FormatDuration(options.deadline),
+        "; is rank 0 running, and are MASTER_ADDR and MASTER_PORT its? (", status.message(), ")"));
   }
   return opened;
 }
@@ -403,8 +418,10 @@ absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOption
 absl::StatusOr<std::string> LocalAddressTowards(const std::string& address, int port) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_DGRAM;
-  if (const int error = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found); error != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot resolve '", address, "': ", gai_strerror(error)));
+  if (const int error = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
+      error != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot resolve '", address, "': ", gai_strerror(error)));
   }
   const Addresses owned(found);
   if (IsWildcard(NumericAddress(found->ai_addr, found->ai_addrlen))) return OwnAddress();
@@ -415,7 +432,8 @@ absl::StatusOr<std::string> LocalAddressTowards(const std::string& address, int 
     char text[NI_MAXHOST];
     if (socket.fd() >= 0 && connect(socket.fd(), entry->ai_addr, entry->ai_addrlen) == 0 &&
         getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &size) == 0 &&
-        getnameinfo(reinterpret_cast<sockaddr*>(&local), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0) {
+        getnameinfo(reinterpret_cast<sockaddr*>(&local), size, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
       return std::string(text);
     }
   }

@@ -69,29 +69,34 @@ struct RendezvousOptions {
   int rank = 0, world_size = 1;
   std::string address = "127.0.0.1";
   int port = 29500;
-  // Of the rendezvous and of every later call on a group. A dead rank is noticed within seconds whatever it is; this one
-  // bounds how long a living rank is waited for.
+  // Of the rendezvous and of every later call on a group. A dead rank is noticed within seconds
+  // whatever it is; this one bounds how long a living rank is waited for.
   absl::Duration deadline = absl::Minutes(10);
   int local_rank = 0;        // among the ranks of this machine: which GPU is ours
   bool one_machine = false;  // has all ranks, as its launcher says; false: nothing is known of that
   bool serves_store = true;  // false: another process serves it, rank 0 is a client
-  std::string attempt;       // keeps the keys of a restarted run apart where the store outlives the ranks
-  std::string token;         // signs the store's values and the connections; "": nothing is signed
+  std::string
+      attempt;        // keeps the keys of a restarted run apart where the store outlives the ranks
+  std::string token;  // signs the store's values and the connections; "": nothing is signed
   // In place of address and port: rank 0's ends of the others' sockets, or another rank's own
   // (private_store.h).
   std::vector<int> store_sockets;
-  bool own_process = true;   // false: its signals are someone else's, who sees to it that SIGPIPE does not end it
-  bool cuda = false;         // groups for tensors on GPUs too (NCCL); needs --config=cuda
-  bool staged = false;       // those go through the host's memory in place of NCCL
+  bool own_process =
+      true;  // false: its signals are someone else's, who sees to it that SIGPIPE does not end it
+  bool cuda = false;    // groups for tensors on GPUs too (NCCL); needs --config=cuda
+  bool staged = false;  // those go through the host's memory in place of NCCL
 };
 
-// nullopt where the environment names no ranks. INVALID_ARGUMENT where it contradicts itself, naming the variable.
+// nullopt where the environment names no ranks. INVALID_ARGUMENT where it contradicts itself,
+// naming the variable.
 absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment();
 
 // The same over any lookup, which gives nullptr for what is not set.
-absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(const std::function<const char*(const char*)>& lookup);
+absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(
+    const std::function<const char*(const char*)>& lookup);
 
-// Whether MOONRING_EXCHANGE asks for the host's memory. INVALID_ARGUMENT for a word it does not know.
+// Whether MOONRING_EXCHANGE asks for the host's memory. INVALID_ARGUMENT for a word it does not
+// know.
 absl::StatusOr<bool> StagedFrom(const std::function<const char*(const char*)>& lookup);
 
 // For a process that may be a rank, before it starts any other: the launcher's sockets

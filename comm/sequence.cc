@@ -30,9 +30,13 @@ uint32_t Checksum(absl::Span<const int64_t> numbers, uint32_t before) {
 }
 
 absl::Status ValidateTensor(const char* name, const at::Tensor& tensor, int64_t tokens) {
-  if (!tensor.defined() || tensor.dim() != 1 || tensor.size(0) != tokens || tensor.scalar_type() != at::kLong || !tensor.is_cpu()) {
-    const std::string came = tensor.defined() ? c10::str(tensor.scalar_type(), " ", tensor.sizes(), " on ", tensor.device()) : "nothing";
-    return absl::InvalidArgumentError(absl::StrCat(name, ": wanted int64 [", tokens, "] on the host, got ", came));
+  if (!tensor.defined() || tensor.dim() != 1 || tensor.size(0) != tokens ||
+      tensor.scalar_type() != at::kLong || !tensor.is_cpu()) {
+    const std::string came = tensor.defined() ? c10::str(tensor.scalar_type(), " ", tensor.sizes(),
+                                                         " on ", tensor.device())
+                                              : "nothing";
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": wanted int64 [", tokens, "] on the host, got ", came));
   }
   return absl::OkStatus();
 }
@@ -41,7 +45,8 @@ absl::Status ValidateTensor(const char* name, const at::Tensor& tensor, int64_t 
 
 at::Tensor ShiftLabels(const at::Tensor& labels_T, absl::Span<const int64_t> lengths) {
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-  TORCH_CHECK(labels_T.dim() == 1 && labels_T.size(0) == tokens, "labels of shape ", labels_T.sizes(), " for documents of ", tokens, " tokens");
+  TORCH_CHECK(labels_T.dim() == 1 && labels_T.size(0) == tokens, "labels of shape ",
+              labels_T.sizes(), " for documents of ", tokens, " tokens");
   at::Tensor targets_T = at::full({tokens}, kIgnore, at::kLong);
   if (tokens > 1) targets_T.slice(0, 0, tokens - 1).copy_(labels_T.slice(0, 1));
   int64_t end = 0;
@@ -76,12 +81,15 @@ uint32_t Checksum(const Sequence& sequence, uint32_t before, int64_t labels) {
 absl::Status Validate(const Sequence& sequence) {
   int64_t tokens = 0;
   for (size_t d = 0; d < sequence.lengths.size(); ++d) {
-    if (sequence.lengths[d] < 0) return absl::InvalidArgumentError(absl::StrCat("document ", d, " has ", sequence.lengths[d], " tokens"));
+    if (sequence.lengths[d] < 0)
+      return absl::InvalidArgumentError(
+          absl::StrCat("document ", d, " has ", sequence.lengths[d], " tokens"));
     tokens += sequence.lengths[d];
   }
   RETURN_IF_ERROR(ValidateTensor("ids", sequence.ids_T, tokens));
   RETURN_IF_ERROR(ValidateTensor("positions", sequence.positions_T, tokens));
-  if (sequence.identity_T.defined()) RETURN_IF_ERROR(ValidateTensor("identity", sequence.identity_T, tokens));
+  if (sequence.identity_T.defined())
+    RETURN_IF_ERROR(ValidateTensor("identity", sequence.identity_T, tokens));
   return ValidateTensor("targets", sequence.targets_T, tokens);
 }
 

@@ -3,14 +3,17 @@
 
 // A packed stream of documents: what one micro-batch is, before it is cut over ranks.
 //
-// Three things, held apart and never inferred from one another: document lengths (who sees whom), positions (rotary
-// embedding only), targets (what each token predicts). There is no batch dimension and no padding.
+// Three things, held apart and never inferred from one another: document lengths (who sees whom),
+// positions (rotary embedding only), targets (what each token predicts). There is no batch
+// dimension and no padding.
 //
 //   lengths    L_0 .. L_{n-1}, each >= 0, summing to T
 //   ids_T      int64 [T] on the host
-//   positions_T, targets_T  int64 [T]; targets_T[t] is the id that follows t in its document, or kIgnore
-//   identity_T  int64 [T] or undefined: a number for each token that does not depend on where it is packed, by which
-//               counter-based randomness (dropout, noise) is keyed; different for different tokens of one step
+//   positions_T, targets_T  int64 [T]; targets_T[t] is the id that follows t in its document, or
+//   kIgnore identity_T  int64 [T] or undefined: a number for each token that does not depend on
+//   where it is packed, by which
+//               counter-based randomness (dropout, noise) is keyed; different for different tokens
+//               of one step
 
 #include <cstdint>
 #include <vector>
@@ -33,7 +36,8 @@ struct Sequence {
   at::Tensor identity_T;
 };
 
-// targets[t] = labels[t + 1] inside a document, kIgnore at each document's end. The whole stream's, before any cut.
+// targets[t] = labels[t + 1] inside a document, kIgnore at each document's end. The whole stream's,
+// before any cut.
 at::Tensor ShiftLabels(const at::Tensor& labels_T, absl::Span<const int64_t> lengths);
 
 // 0, 1, .. L_d - 1 for each document: the usual positions.
@@ -48,7 +52,8 @@ at::Tensor LengthsOfTokens(const Sequence& sequence);
 // many labels count. They are counted before any shift, so the targets do not tell.
 uint32_t Checksum(const Sequence& sequence, uint32_t before = 0, int64_t labels = 0);
 
-// INVALID_ARGUMENT where a length is negative, or a tensor is not int64 [sum of lengths] on the host (identity may be undefined).
+// INVALID_ARGUMENT where a length is negative, or a tensor is not int64 [sum of lengths] on the
+// host (identity may be undefined).
 absl::Status Validate(const Sequence& sequence);
 
 }  // namespace moonring::comm

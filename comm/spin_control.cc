@@ -23,10 +23,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPeriod = std::chrono::milliseconds(50);
-constexpr double kBusy = 0.025;     // of a thread's time, from which the cores are short
-constexpr double kCalm = 0.01;      // below which they are not,
-constexpr int kCalmPeriods = 20;    // for a second on end
-constexpr int kSpare = 8;           // threads that others may want meanwhile
+constexpr double kBusy = 0.025;   // of a thread's time, from which the cores are short
+constexpr double kCalm = 0.01;    // below which they are not,
+constexpr int kCalmPeriods = 20;  // for a second on end
+constexpr int kSpare = 8;         // threads that others may want meanwhile
 
 // Whether so many threads can be made: libgomp ends the process where it cannot make one.
 bool CanMake(int count) {
@@ -53,7 +53,8 @@ std::thread StartWithoutSignals(Body body) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const auto restore = absl::MakeCleanup([&before] { pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+  const auto restore =
+      absl::MakeCleanup([&before] { pthread_sigmask(SIG_SETMASK, &before, nullptr); });
   return std::thread(std::move(body));
 }
 
@@ -67,7 +68,8 @@ int64_t SpinControl::WaitedForCores() {
   int64_t sum = 0;
   while (const dirent* entry = readdir(tasks)) {
     if (entry->d_name[0] == '.' || self == entry->d_name) continue;
-    FILE* file = std::fopen((std::string("/proc/self/task/") + entry->d_name + "/schedstat").c_str(), "re");
+    FILE* file =
+        std::fopen((std::string("/proc/self/task/") + entry->d_name + "/schedstat").c_str(), "re");
     if (file == nullptr) continue;  // it has ended
     long long ran = 0, waited = 0;
     if (std::fscanf(file, "%lld %lld", &ran, &waited) == 2) sum += waited;
@@ -82,7 +84,8 @@ SpinControl::SpinControl(int threads, std::function<int64_t()> waited)
 std::shared_ptr<SpinControl> SpinControl::Start(int threads, std::function<int64_t()> waited) {
   static std::mutex mutex;
   static std::weak_ptr<SpinControl> running;
-  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return nullptr;
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr)
+    return nullptr;
   if (threads < 2 || access("/proc/self/schedstat", R_OK) != 0) return nullptr;
   const std::lock_guard<std::mutex> lock(mutex);
   if (auto shared = running.lock()) return shared;
@@ -111,8 +114,8 @@ void SpinControl::Watch() {
   int64_t waited = waited_();
   Clock::duration looking = {};  // how long a look takes, which grows with the threads
   int calm = 0;
-  for (std::unique_lock<std::mutex> lock(mutex_);
-       !changed_.wait_for(lock, std::max<Clock::duration>(kPeriod, 500 * looking), [this] { return ends_; });) {
+  for (std::unique_lock<std::mutex> lock(mutex_); !changed_.wait_for(
+           lock, std::max<Clock::duration>(kPeriod, 500 * looking), [this] { return ends_; });) {
     lock.unlock();
     const Clock::time_point now = Clock::now();
     const int64_t waited_now = waited_();
@@ -138,7 +141,7 @@ void SpinControl::KeepTeam() {
   team_wanted_ = true;
   try {
     team_ = std::thread([this, team] {
-      // The region makes the team, which stays this thread's own, asleep, until the thread ends.
+    // The region makes the team, which stays this thread's own, asleep, until the thread ends.
 #pragma omp parallel num_threads(team)
       {
         // Not empty, or the compiler leaves the region out.

@@ -23,7 +23,8 @@
 
 namespace moonring::comm {
 
-// A bad status on its way through code that can only throw (an autograd Function, a callback of LibTorch's).
+// A bad status on its way through code that can only throw (an autograd Function, a callback of
+// LibTorch's).
 class StatusError : public std::runtime_error {
  public:
   explicit StatusError(absl::Status status);

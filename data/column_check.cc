@@ -8,15 +8,21 @@
 
 namespace moonring::data {
 
-absl::Status CheckColumns(const DatasetDescription& description, Stage stage, const std::set<std::string>& keys, bool read_all) {
-  const auto has = [&](const Column& column) { return column.has_value() && keys.contains(*column); };
+absl::Status CheckColumns(const DatasetDescription& description, Stage stage,
+                          const std::set<std::string>& keys, bool read_all) {
+  const auto has = [&](const Column& column) {
+    return column.has_value() && keys.contains(*column);
+  };
   const bool alpaca = description.formatting == "alpaca";
   const bool has_text = has(description.columns.prompt) || has(description.columns.query);
   for (const UsedColumn& used : UsedColumns(description, stage)) {
     if (!used.column.has_value() || has(used.column)) continue;
     const absl::string_view key = used.key;
     const bool missing_text = alpaca && !has_text && (key == "prompt" || key == "query");
-    const bool missing = missing_text || (used.needed && key != "response");  // rows whose response is null are skipped, which says enough
+    const bool missing =
+        missing_text ||
+        (used.needed &&
+         key != "response");  // rows whose response is null are skipped, which says enough
     if (!missing && !(read_all && (description.columns.named || key == "prompt"))) continue;
     const std::vector<std::string> known(keys.begin(), keys.end());
     const std::string files =

@@ -11,8 +11,10 @@
 
 namespace moonring::data {
 
-// `keys`: of the rows that were read. Where they are not all (`read_all` is false) the others may have an optional column.
-absl::Status CheckColumns(const DatasetDescription& description, Stage stage, const std::set<std::string>& keys, bool read_all);
+// `keys`: of the rows that were read. Where they are not all (`read_all` is false) the others may
+// have an optional column.
+absl::Status CheckColumns(const DatasetDescription& description, Stage stage,
+                          const std::set<std::string>& keys, bool read_all);
 
 }  // namespace moonring::data
 

@@ -28,12 +28,15 @@ namespace {
 
 using TakeRow = absl::FunctionRef<void(EncodedRow)>;
 
-// Encodes the rows of a data set that `wanted` asks for by their number from 0 and hands them on in their order, up to row `most`. Of two
-// that are wrong the first one is told of, whichever thread finds out first.
-absl::Status ReadRows(const DatasetDescription& description, const DatasetOptions& options, const RowEncoder& encoder, int64_t most,
+// Encodes the rows of a data set that `wanted` asks for by their number from 0 and hands them on in
+// their order, up to row `most`. Of two that are wrong the first one is told of, whichever thread
+// finds out first.
+absl::Status ReadRows(const DatasetDescription& description, const DatasetOptions& options,
+                      const RowEncoder& encoder, int64_t most,
                       absl::FunctionRef<bool(int64_t)> wanted, TakeRow take) {
   ASSIGN_OR_RETURN(const std::unique_ptr<RowSource> source, RowSource::Open(description.files));
-  OrderedMap<Row, absl::StatusOr<EncodedRow>> encoding(options.threads, [&](Row row) { return encoder.EncodeNamed(row, description); });
+  OrderedMap<Row, absl::StatusOr<EncodedRow>> encoding(
+      options.threads, [&](Row row) { return encoder.EncodeNamed(row, description); });
   std::set<std::string> keys;
   int64_t rows = 0;
   bool ended = false;
@@ -54,7 +57,9 @@ absl::Status ReadRows(const DatasetDescription& description, const DatasetOption
     take(std::move(encoded));
   }
   RETURN_IF_ERROR(broken);
-  if (rows == 0) return absl::InvalidArgumentError(absl::StrCat("is empty: ", absl::StrJoin(description.files, ", "), " has no row"));
+  if (rows == 0)
+    return absl::InvalidArgumentError(
+        absl::StrCat("is empty: ", absl::StrJoin(description.files, ", "), " has no row"));
   return CheckColumns(description, options.stage, keys, ended);
 }
 
@@ -66,18 +71,25 @@ absl::StatusOr<int64_t> CountRows(const DatasetDescription& description) {
   }
 }
 
-// The rows that the description takes slices of or draws, in that order. Reads the files twice, and encodes what was taken alone.
-absl::Status ReadChosen(const DatasetDescription& description, const DatasetOptions& options, const RowEncoder& encoder, NumpyLegacyRandom& random,
-                        TakeRow take) {
+// The rows that the description takes slices of or draws, in that order. Reads the files twice, and
+// encodes what was taken alone.
+absl::Status ReadChosen(const DatasetDescription& description, const DatasetOptions& options,
+                        const RowEncoder& encoder, NumpyLegacyRandom& random, TakeRow take) {
   ASSIGN_OR_RETURN(const int64_t rows, CountRows(description));
-  ASSIGN_OR_RETURN(std::vector<int64_t> drawn, SliceRows(description.slices.empty() ? std::vector<SplitSlice>(1) : description.slices, rows));
-  if (rows > 0 && drawn.empty()) return absl::InvalidArgumentError(absl::StrCat("'split' takes none of ", rows, " rows"));
+  ASSIGN_OR_RETURN(
+      std::vector<int64_t> drawn,
+      SliceRows(description.slices.empty() ? std::vector<SplitSlice>(1) : description.slices,
+                rows));
+  if (rows > 0 && drawn.empty())
+    return absl::InvalidArgumentError(absl::StrCat("'split' takes none of ", rows, " rows"));
   if (description.num_samples.has_value() && rows > 0) {
-    std::vector<int64_t> sampled = SampleRows(static_cast<int64_t>(drawn.size()), *description.num_samples, random);
+    std::vector<int64_t> sampled =
+        SampleRows(static_cast<int64_t>(drawn.size()), *description.num_samples, random);
     for (int64_t& row : sampled) row = drawn[row];
     drawn = std::move(sampled);
   }
-  if (options.max_samples.has_value()) drawn.resize(std::min<size_t>(drawn.size(), *options.max_samples));
+  if (options.max_samples.has_value())
+    drawn.resize(std::min<size_t>(drawn.size(), *options.max_samples));
   const std::set<int64_t> wanted(drawn.begin(), drawn.end());
   std::map<int64_t, EncodedRow> encoded;
   auto next = wanted.begin();
@@ -88,17 +100,23 @@ absl::Status ReadChosen(const DatasetDescription& description, const DatasetOpti
   return absl::OkStatus();
 }
 
-absl::Status ReadDataset(const DatasetDescription& description, const DatasetOptions& options, const RowEncoder& encoder, NumpyLegacyRandom& random,
-                         TakeRow take) {
+absl::Status ReadDataset(const DatasetDescription& description, const DatasetOptions& options,
+                         const RowEncoder& encoder, NumpyLegacyRandom& random, TakeRow take) {
   RETURN_IF_ERROR(CheckStage(description, options.stage));
-  if (description.num_samples.has_value() || !description.slices.empty()) return ReadChosen(description, options, encoder, random, take);
+  if (description.num_samples.has_value() || !description.slices.empty())
+    return ReadChosen(description, options, encoder, random, take);
   return ReadRows(
-      description, options, encoder, options.max_samples.value_or(std::numeric_limits<int64_t>::max()), [](int64_t) { return true; }, take);
+      description, options, encoder,
+      options.max_samples.value_or(std::numeric_limits<int64_t>::max()),
+      [](int64_t) { return true; }, take);
 }
 
-// All rows of all data sets, mixed. Those of data sets that are interleaved are held until the last is read.
-absl::Status ReadAllRows(const DatasetOptions& options, const ChatTemplate& chat_template, TakeRow take) {
-  ASSIGN_OR_RETURN(const std::vector<DatasetDescription> descriptions, ReadDatasetInfo(options.dataset_dir, options.names));
+// All rows of all data sets, mixed. Those of data sets that are interleaved are held until the last
+// is read.
+absl::Status ReadAllRows(const DatasetOptions& options, const ChatTemplate& chat_template,
+                         TakeRow take) {
+  ASSIGN_OR_RETURN(const std::vector<DatasetDescription> descriptions,
+                   ReadDatasetInfo(options.dataset_dir, options.names));
   const bool holds = options.mix.strategy != MixStrategy::kConcat && descriptions.size() > 1;
   const RowEncoder encoder(options, chat_template);
   NumpyLegacyRandom random(static_cast<uint32_t>(options.seed));
@@ -107,7 +125,9 @@ absl::Status ReadAllRows(const DatasetOptions& options, const ChatTemplate& chat
   for (const DatasetDescription& description : descriptions) {
     std::vector<EncodedRow>& own = held.emplace_back();
     const auto hold = [&](EncodedRow row) { own.push_back(std::move(row)); };
-    RETURN_IF_ERROR(ReadDataset(description, options, encoder, random, holds ? TakeRow(hold) : take), "data set '", description.name, "'");
+    RETURN_IF_ERROR(
+        ReadDataset(description, options, encoder, random, holds ? TakeRow(hold) : take),
+        "data set '", description.name, "'");
     rows.push_back(static_cast<int64_t>(own.size()));
   }
   if (!holds) return absl::OkStatus();
@@ -116,26 +136,31 @@ absl::Status ReadAllRows(const DatasetOptions& options, const ChatTemplate& chat
   return absl::OkStatus();
 }
 
-absl::StatusOr<ChatTemplate> MakeTemplate(const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer) {
+absl::StatusOr<ChatTemplate> MakeTemplate(const DatasetOptions& options,
+                                          std::shared_ptr<const Tokenizer> tokenizer) {
   RETURN_IF_ERROR(CheckOptions(options));
   return ChatTemplate::Create(options.chat_template, std::move(tokenizer), options.default_system);
 }
 
 }  // namespace
 
-absl::StatusOr<PreparedDataset> PrepareDataset(const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer) {
+absl::StatusOr<PreparedDataset> PrepareDataset(const DatasetOptions& options,
+                                               std::shared_ptr<const Tokenizer> tokenizer) {
   ASSIGN_OR_RETURN(const ChatTemplate chat_template, MakeTemplate(options, std::move(tokenizer)));
   ExampleBuilder builder(options, chat_template);
-  RETURN_IF_ERROR(ReadAllRows(options, chat_template, [&](EncodedRow row) { builder.Add(std::move(row)); }));
+  RETURN_IF_ERROR(
+      ReadAllRows(options, chat_template, [&](EncodedRow row) { builder.Add(std::move(row)); }));
   return std::move(builder).Finish();
 }
 
-absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer,
-                                                                         double val_size) {
+absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(
+    const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer, double val_size) {
   ASSIGN_OR_RETURN(const ChatTemplate chat_template, MakeTemplate(options, std::move(tokenizer)));
   std::vector<EncodedRow> rows;
-  RETURN_IF_ERROR(ReadAllRows(options, chat_template, [&](EncodedRow row) { rows.push_back(std::move(row)); }));
-  ASSIGN_OR_RETURN(const DatasetSplit split, SplitRows(static_cast<int64_t>(rows.size()), val_size, options.seed));
+  RETURN_IF_ERROR(
+      ReadAllRows(options, chat_template, [&](EncodedRow row) { rows.push_back(std::move(row)); }));
+  ASSIGN_OR_RETURN(const DatasetSplit split,
+                   SplitRows(static_cast<int64_t>(rows.size()), val_size, options.seed));
   const auto prepare = [&](const std::vector<int64_t>& part) {
     ExampleBuilder builder(options, chat_template);
     for (const int64_t row : part) builder.Add(std::move(rows[row]));

@@ -33,15 +33,19 @@ struct DatasetOptions {
   bool train_on_prompt = false;
   bool mask_history = false;
   Overlong overlong = Overlong::kTruncate;  // nothing is overlong where texts are packed
-  // pretraining: join the texts and cut them in blocks of cutoff_len; true where absent. supervised: pack them into rows of cutoff_len + 1 (packed_rows.h)
+  // pretraining: join the texts and cut them in blocks of cutoff_len; true where absent.
+  // supervised: pack them into rows of cutoff_len + 1 (packed_rows.h)
   std::optional<bool> packing;
   bool neat_packing = false;  // supervised: such rows, their texts apart
-  // Rows that are prepared together: pretraining joins the texts of each such batch, feedback mismatches answers inside it.
+  // Rows that are prepared together: pretraining joins the texts of each such batch, feedback
+  // mismatches answers inside it.
   int64_t preprocessing_batch_size = 1000;
   int64_t threads = 1;  // that encode rows; they change nothing but the time
 
   bool joins_texts() const { return stage == Stage::kPretraining && packing.value_or(true); }
-  bool packs_rows() const { return stage == Stage::kSupervised && (packing.value_or(false) || neat_packing); }
+  bool packs_rows() const {
+    return stage == Stage::kSupervised && (packing.value_or(false) || neat_packing);
+  }
 };
 
 // INVALID_ARGUMENT for options out of range or at odds.

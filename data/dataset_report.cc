@@ -13,7 +13,8 @@ namespace moonring::data {
 
 void CountRow(absl::string_view what, absl::string_view where, std::vector<CountedRows>& counted) {
   auto found = absl::c_find_if(counted, [&](const CountedRows& rows) { return rows.what == what; });
-  if (found == counted.end()) found = counted.insert(counted.end(), {.what = std::string(what), .first = std::string(where)});
+  if (found == counted.end())
+    found = counted.insert(counted.end(), {.what = std::string(what), .first = std::string(where)});
   ++found->count;
 }
 
@@ -21,10 +22,14 @@ bool DatasetReport::CountTokens(const Example& example) {
   bool predicts = true;
   for (int64_t d = 0; d < example.trained_documents(); ++d) {
     const std::vector<int32_t>& labels = example.documents[d].labels;
-    const int64_t in_loss = absl::c_count_if(labels, [](int32_t label) { return label != kNotLearnt; });
+    const int64_t in_loss =
+        absl::c_count_if(labels, [](int32_t label) { return label != kNotLearnt; });
     tokens += static_cast<int64_t>(labels.size());
     learnt += in_loss;
-    predicts = predicts && in_loss > (labels[0] != kNotLearnt ? 1 : 0);  // nothing comes before the first token to predict it from
+    predicts =
+        predicts && in_loss > (labels[0] != kNotLearnt
+                                   ? 1
+                                   : 0);  // nothing comes before the first token to predict it from
   }
   nothing_learnt += !predicts;
   return predicts;
@@ -35,24 +40,35 @@ void DatasetReport::CountPrepared(const Example& example) {
   ++examples;
   CountTokens(example);
   int64_t length = 0;
-  for (int64_t d = 0; d < example.trained_documents(); ++d) length = std::max(length, example.documents[d].size());
+  for (int64_t d = 0; d < example.trained_documents(); ++d)
+    length = std::max(length, example.documents[d].size());
   longest = std::max(longest, length);
   ++lengths[absl::bit_width(static_cast<uint64_t>(length)) - 1];
 }
 
 std::string DatasetReport::Text() const {
-  std::string text = absl::StrCat("examples: ", examples, " of ", rows, " rows, ", tokens, " tokens, ", learnt, " learnt\n");
-  for (const CountedRows& kind : skipped) absl::StrAppend(&text, "rows left out, ", kind.what, ": ", kind.count, "; the first is ", kind.first, "\n");
-  for (const CountedRows& kind : noted) absl::StrAppend(&text, "rows ", kind.what, ": ", kind.count, "; the first is ", kind.first, "\n");
-  if (truncated > 0) absl::StrAppend(&text, "examples cut to cutoff_len: ", truncated, "; the longest row has ", longest, " tokens\n");
+  std::string text = absl::StrCat("examples: ", examples, " of ", rows, " rows, ", tokens,
+                                  " tokens, ", learnt, " learnt\n");
+  for (const CountedRows& kind : skipped)
+    absl::StrAppend(&text, "rows left out, ", kind.what, ": ", kind.count, "; the first is ",
+                    kind.first, "\n");
+  for (const CountedRows& kind : noted)
+    absl::StrAppend(&text, "rows ", kind.what, ": ", kind.count, "; the first is ", kind.first,
+                    "\n");
+  if (truncated > 0)
+    absl::StrAppend(&text, "examples cut to cutoff_len: ", truncated, "; the longest row has ",
+                    longest, " tokens\n");
   int64_t kept = rows;  // where rows are packed there are fewer examples
   for (const CountedRows& kind : skipped) kept -= kind.count;
   if (2 * starved > kept) {
     absl::StrAppend(&text, "cutoff_len leaves almost nothing to learn: ", starved, " of ", kept,
                     " rows keep less than a tenth of the tokens to learn, or fewer than four\n");
   }
-  if (left_over > 0) absl::StrAppend(&text, "tokens left out because they fill no block of cutoff_len: ", left_over, "\n");
-  if (nothing_learnt > 0) absl::StrAppend(&text, "examples with nothing left to learn: ", nothing_learnt, "\n");
+  if (left_over > 0)
+    absl::StrAppend(&text, "tokens left out because they fill no block of cutoff_len: ", left_over,
+                    "\n");
+  if (nothing_learnt > 0)
+    absl::StrAppend(&text, "examples with nothing left to learn: ", nothing_learnt, "\n");
   const int64_t highest = *absl::c_max_element(lengths);
   if (highest == 0) return text;
   size_t first = 0, last = lengths.size() - 1;
@@ -62,7 +78,8 @@ std::string DatasetReport::Text() const {
   for (size_t b = first; b <= last; ++b) {
     constexpr int64_t kWidth = 40;
     const std::string bar((lengths[b] * kWidth + highest - 1) / highest, '#');
-    absl::StrAppendFormat(&text, "%9d to %-9d %8d%s%s\n", int64_t{1} << b, (int64_t{2} << b) - 1, lengths[b], bar.empty() ? "" : " ", bar);
+    absl::StrAppendFormat(&text, "%9d to %-9d %8d%s%s\n", int64_t{1} << b, (int64_t{2} << b) - 1,
+                          lengths[b], bar.empty() ? "" : " ", bar);
   }
   return text;
 }
@@ -70,7 +87,8 @@ std::string DatasetReport::Text() const {
 std::string DatasetReport::Json() const {
   const auto kinds = [](const std::vector<CountedRows>& counted) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const CountedRows& kind : counted) list.push_back({{"what", kind.what}, {"count", kind.count}, {"first", kind.first}});
+    for (const CountedRows& kind : counted)
+      list.push_back({{"what", kind.what}, {"count", kind.count}, {"first", kind.first}});
     return list;
   };
   nlohmann::ordered_json report = {{"rows", rows},
@@ -86,7 +104,9 @@ std::string DatasetReport::Json() const {
                                    {"noted", kinds(noted)},
                                    {"lengths", nlohmann::ordered_json::array()}};
   for (size_t b = 0; b < lengths.size(); ++b) {
-    if (lengths[b] > 0) report["lengths"].push_back({{"from", int64_t{1} << b}, {"to", (int64_t{2} << b) - 1}, {"rows", lengths[b]}});
+    if (lengths[b] > 0)
+      report["lengths"].push_back(
+          {{"from", int64_t{1} << b}, {"to", (int64_t{2} << b) - 1}, {"rows", lengths[b]}});
   }
   return report.dump();
 }

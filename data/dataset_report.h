@@ -24,28 +24,32 @@ void CountRow(absl::string_view what, absl::string_view where, std::vector<Count
 
 struct DatasetReport {
   int64_t rows = 0, examples = 0;
-  int64_t tokens = 0;          // of the examples, after cutting; kto's mismatched documents left out
-  int64_t learnt = 0;          // labels that are not -100
-  int64_t truncated = 0;       // examples that lost tokens; where rows are packed, such rows
-  int64_t starved = 0;         // rows that kept under a tenth of their labels, or fewer than four
-  int64_t nothing_learnt = 0;  // examples with a document in which nothing is predicted: they cost time and teach nothing
-  int64_t longest = 0;         // tokens of the longest row, uncut (of a pair: of its longer document)
-  int64_t left_over = 0;       // tokens that fill no block where texts are packed
+  int64_t tokens = 0;     // of the examples, after cutting; kto's mismatched documents left out
+  int64_t learnt = 0;     // labels that are not -100
+  int64_t truncated = 0;  // examples that lost tokens; where rows are packed, such rows
+  int64_t starved = 0;    // rows that kept under a tenth of their labels, or fewer than four
+  int64_t nothing_learnt = 0;  // examples with a document in which nothing is predicted: they cost
+                               // time and teach nothing
+  int64_t longest = 0;    // tokens of the longest row, uncut (of a pair: of its longer document)
+  int64_t left_over = 0;  // tokens that fill no block where texts are packed
   std::vector<CountedRows> skipped;
-  std::vector<CountedRows> noted;     // kept, but perhaps not what was meant: empty answers, pairs of equal answers, one kind of tag
+  std::vector<CountedRows> noted;  // kept, but perhaps not what was meant: empty answers, pairs of
+                                   // equal answers, one kind of tag
   std::array<int64_t, 40> lengths{};  // [b] counts rows of 2^b .. 2^(b+1) - 1 tokens, uncut
 
-  // Adds the tokens of an example; whether something is predicted in each of its documents that are trained.
+  // Adds the tokens of an example; whether something is predicted in each of its documents that are
+  // trained.
   bool CountTokens(const Example& example);
 
-  // Adds an example of which nothing else is known: it was prepared before, and its length is what is left of it.
+  // Adds an example of which nothing else is known: it was prepared before, and its length is what
+  // is left of it.
   void CountPrepared(const Example& example);
 
   // Several lines: counts, what was left out, and the histogram of lengths.
   std::string Text() const;
 
-  // The same as one JSON object, for programs: the counts by these names; skipped and noted as lists of {what, count, first}; lengths as a list of
-  // {from, to, rows}.
+  // The same as one JSON object, for programs: the counts by these names; skipped and noted as
+  // lists of {what, count, first}; lengths as a list of {from, to, rows}.
   std::string Json() const;
 };
 

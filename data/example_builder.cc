@@ -14,8 +14,11 @@ namespace {
 
 // The prompt of one turn with the answer of another, and what of a prompt belongs to that.
 EncodedTurn Mismatch(const EncodedTurn& asked, const EncodedTurn& answered) {
-  EncodedTurn turn = {{asked.prompt.begin(), asked.prompt.end() - asked.opening}, answered.response, answered.opening};
-  turn.prompt.insert(turn.prompt.end(), answered.prompt.end() - answered.opening, answered.prompt.end());
+  EncodedTurn turn = {{asked.prompt.begin(), asked.prompt.end() - asked.opening},
+                      answered.response,
+                      answered.opening};
+  turn.prompt.insert(turn.prompt.end(), answered.prompt.end() - answered.opening,
+                     answered.prompt.end());
   return turn;
 }
 
@@ -24,7 +27,9 @@ EncodedTurn Mismatch(const EncodedTurn& asked, const EncodedTurn& answered) {
 ExampleBuilder::ExampleBuilder(const DatasetOptions& options, const ChatTemplate& chat_template)
     : options_(options),
       template_(chat_template),
-      learn_{.cutoff_len = options.cutoff_len, .train_on_prompt = options.train_on_prompt, .mask_history = options.mask_history} {
+      learn_{.cutoff_len = options.cutoff_len,
+             .train_on_prompt = options.train_on_prompt,
+             .mask_history = options.mask_history} {
   if (template_.spec().efficient_eos) learn_.efficient_eos = template_.eos();
 }
 
@@ -37,15 +42,20 @@ void ExampleBuilder::Add(EncodedRow row) {
     report.longest = std::max(report.longest, row.whole_tokens);
     ++report.lengths[absl::bit_width(static_cast<uint64_t>(row.whole_tokens)) - 1];
   }
-  if (options_.stage == Stage::kPretraining || options_.stage == Stage::kFeedback || options_.packs_rows()) {
+  if (options_.stage == Stage::kPretraining || options_.stage == Stage::kFeedback ||
+      options_.packs_rows()) {
     batch_.push_back(std::move(row));
     if (static_cast<int64_t>(batch_.size()) == options_.preprocessing_batch_size) BuildBatch();
   } else if (row.skipped.empty() && options_.stage == Stage::kSupervised) {
     Push({.documents = {BuildConversation(row.turns, learn_).document}}, row);
   } else if (row.skipped.empty()) {
     const EncodedTurn& turn = row.turns[0];
-    const TurnLengths kept = FitTurn(turn.prompt.size(), std::max(turn.response.size(), row.rejected.size()), options_.cutoff_len);
-    Push({.documents = {AnswerDocument(turn, turn.response, kept), AnswerDocument(turn, row.rejected, kept)}}, row);
+    const TurnLengths kept =
+        FitTurn(turn.prompt.size(), std::max(turn.response.size(), row.rejected.size()),
+                options_.cutoff_len);
+    Push({.documents = {AnswerDocument(turn, turn.response, kept),
+                        AnswerDocument(turn, row.rejected, kept)}},
+         row);
   }
 }
 
@@ -91,7 +101,9 @@ void ExampleBuilder::BuildRows() {
     if (built.truncated()) CountCut(row, {built.document});
     if (!built.document.ids.empty()) documents.push_back(std::move(built.document));
   }
-  for (Example& row : PackRows(std::move(documents), {.capacity = options_.cutoff_len, .pad = template_.pad(), .neat = options_.neat_packing})) {
+  for (Example& row : PackRows(std::move(documents), {.capacity = options_.cutoff_len,
+                                                     .pad = template_.pad(),
+                                                     .neat = options_.neat_packing})) {
     Keep(std::move(row), batch_.front().where);
   }
 }
@@ -105,8 +117,12 @@ void ExampleBuilder::BuildFeedback() {
     while (batch_[other].turns.empty());
     const EncodedTurn& turn = row.turns[0];
     const EncodedTurn mismatched = Mismatch(turn, batch_[other].turns[0]);
-    Push({.documents = {AnswerDocument(turn, turn.response, FitTurn(turn.prompt.size(), turn.response.size(), options_.cutoff_len)),
-                        AnswerDocument(mismatched, mismatched.response, FitTurn(mismatched.prompt.size(), mismatched.response.size(), options_.cutoff_len))},
+    Push({.documents = {AnswerDocument(
+                            turn, turn.response,
+                            FitTurn(turn.prompt.size(), turn.response.size(), options_.cutoff_len)),
+                        AnswerDocument(mismatched, mismatched.response,
+                                       FitTurn(mismatched.prompt.size(), mismatched.response.size(),
+                                               options_.cutoff_len))},
           .desirable = row.desirable},
          row);
   }
@@ -119,7 +135,8 @@ Document ExampleBuilder::TextDocument(std::vector<int32_t> ids) const {
   return document;
 }
 
-Document ExampleBuilder::AnswerDocument(const EncodedTurn& turn, const std::vector<int32_t>& answer, TurnLengths kept) const {
+Document ExampleBuilder::AnswerDocument(const EncodedTurn& turn, const std::vector<int32_t>& answer,
+                                        TurnLengths kept) const {
   const auto end = answer.begin() + std::min<int64_t>(kept.response, answer.size());
   Document document;
   document.ids.assign(turn.prompt.begin(), turn.prompt.begin() + kept.prompt);
@@ -130,7 +147,8 @@ Document ExampleBuilder::AnswerDocument(const EncodedTurn& turn, const std::vect
 }
 
 void ExampleBuilder::Push(Example example, const EncodedRow& row) {
-  if (absl::c_any_of(example.documents, [](const Document& document) { return document.ids.empty(); })) {
+  if (absl::c_any_of(example.documents,
+                     [](const Document& document) { return document.ids.empty(); })) {
     CountRow("without any token", row.where, prepared_.report.skipped);
     return;
   }
@@ -162,11 +180,13 @@ void ExampleBuilder::Keep(Example example, const std::string& where) {
 }
 
 void ExampleBuilder::NoteOneKindOfTag() {
-  const int64_t desired = absl::c_count_if(prepared_.examples, [](const Example& example) { return example.desirable.value_or(false); });
+  const int64_t desired = absl::c_count_if(
+      prepared_.examples, [](const Example& example) { return example.desirable.value_or(false); });
   const int64_t all = static_cast<int64_t>(prepared_.examples.size());
   if (options_.stage != Stage::kFeedback || (desired != 0 && desired != all)) return;
   prepared_.report.noted.push_back(
-      {.what = desired == 0 ? "undesired, and none desired (kto learns from both kinds)" : "desired, and none undesired (kto learns from both kinds)",
+      {.what = desired == 0 ? "undesired, and none desired (kto learns from both kinds)"
+                            : "desired, and none undesired (kto learns from both kinds)",
        .count = all,
        .first = first_example_});
 }
@@ -180,13 +200,19 @@ absl::Status ExampleBuilder::Check() const {
   const DatasetReport& report = prepared_.report;
   if (report.examples == 0) {
     std::string reasons;
-    for (const CountedRows& skipped : report.skipped) absl::StrAppend(&reasons, "; ", skipped.count, " ", skipped.what, ", first at ", skipped.first);
-    if (report.left_over > 0) absl::StrAppend(&reasons, "; their ", report.left_over, " tokens fill no block of cutoff_len ", options_.cutoff_len);
-    return absl::InvalidArgumentError(absl::StrCat("dataset: none of ", report.rows, " rows gives an example", reasons));
+    for (const CountedRows& skipped : report.skipped)
+      absl::StrAppend(&reasons, "; ", skipped.count, " ", skipped.what, ", first at ",
+                      skipped.first);
+    if (report.left_over > 0)
+      absl::StrAppend(&reasons, "; their ", report.left_over,
+                      " tokens fill no block of cutoff_len ", options_.cutoff_len);
+    return absl::InvalidArgumentError(
+        absl::StrCat("dataset: none of ", report.rows, " rows gives an example", reasons));
   }
   if (anything_to_predict_) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("cutoff_len ", options_.cutoff_len, " is too small: it leaves no token to learn in any of ", report.examples,
-                                                 " examples (the longest has ", report.longest, " tokens)"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "cutoff_len ", options_.cutoff_len, " is too small: it leaves no token to learn in any of ",
+      report.examples, " examples (the longest has ", report.longest, " tokens)"));
 }
 
 absl::StatusOr<PreparedDataset> ExampleBuilder::Finish() && {

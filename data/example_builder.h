@@ -1,15 +1,21 @@
-// Encoded rows, in their order -> examples and their report. The rules are LLaMA-Factory 0.9.5's, to the token:
+// Encoded rows, in their order -> examples and their report. The rules are LLaMA-Factory 0.9.5's,
+// to the token:
 //
-//   sft   data/truncation.h; with packing or neat_packing the documents of each batch of preprocessing_batch_size rows in rows (data/packed_rows.h)
-//   pt    the texts of each batch of preprocessing_batch_size rows joined and cut in blocks of cutoff_len, the rest of each batch dropped (where the
-//         tokenizer adds a bos, it replaces the first id of each block); without packing, each text cut to cutoff_len.
-//         Labels are the ids, but for the pad id: where that is the eos too, no end of a text is learnt
-//   dpo   prompt and answers cut as one turn whose response is the longer answer, so that both have the same prompt
-//   kto   as a turn. The mismatched document is the row's prompt and the answer of the row before it in the batch (the batch's first row: of its last),
-//         cut as a turn of its own. Skipped rows count as places of a batch; one that has no answer lends that of the row before it
+//   sft   data/truncation.h; with packing or neat_packing the documents of each batch of
+//   preprocessing_batch_size rows in rows (data/packed_rows.h) pt    the texts of each batch of
+//   preprocessing_batch_size rows joined and cut in blocks of cutoff_len, the rest of each batch
+//   dropped (where the
+//         tokenizer adds a bos, it replaces the first id of each block); without packing, each text
+//         cut to cutoff_len. Labels are the ids, but for the pad id: where that is the eos too, no
+//         end of a text is learnt
+//   dpo   prompt and answers cut as one turn whose response is the longer answer, so that both have
+//   the same prompt kto   as a turn. The mismatched document is the row's prompt and the answer of
+//   the row before it in the batch (the batch's first row: of its last),
+//         cut as a turn of its own. Skipped rows count as places of a batch; one that has no answer
+//         lends that of the row before it
 //
-// Two differences in kto: a desired row with an empty answer stays desired (LLaMA-Factory would make it undesired), and a row without an answer
-// next to one that has (there LLaMA-Factory stops).
+// Two differences in kto: a desired row with an empty answer stays desired (LLaMA-Factory would
+// make it undesired), and a row without an answer next to one that has (there LLaMA-Factory stops).
 // As with one preprocessing worker: several would each begin batches of their own.
 #ifndef MOONRING_DATA_EXAMPLE_BUILDER_H_
 #define MOONRING_DATA_EXAMPLE_BUILDER_H_
@@ -41,7 +47,8 @@ class ExampleBuilder {
 
   void Add(EncodedRow row);
 
-  // The examples of the rows added since the last call; the last of these rows are a batch, however few. For a stream, which holds no more at a time.
+  // The examples of the rows added since the last call; the last of these rows are a batch, however
+  // few. For a stream, which holds no more at a time.
   std::vector<Example> EndBatch();
   const DatasetReport& report() const { return prepared_.report; }
 
@@ -57,7 +64,8 @@ class ExampleBuilder {
   void Push(Example example, const EncodedRow& row);
   void Keep(Example example, const std::string& where);
   Document TextDocument(std::vector<int32_t> ids) const;
-  Document AnswerDocument(const EncodedTurn& turn, const std::vector<int32_t>& answer, TurnLengths kept) const;
+  Document AnswerDocument(const EncodedTurn& turn, const std::vector<int32_t>& answer,
+                          TurnLengths kept) const;
   // Counts a row that was cut, and whether anything worth the while is left of what it teaches.
   void CountCut(const EncodedRow& row, const std::vector<Document>& documents);
   void NoteOneKindOfTag();

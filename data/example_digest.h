@@ -8,7 +8,8 @@
 
 namespace moonring::data {
 
-// 40 hexadecimal digits (SHA-1) of all ids, labels and tags in their order: equal where the examples are; empty where there are none. Cost: one pass.
+// 40 hexadecimal digits (SHA-1) of all ids, labels and tags in their order: equal where the
+// examples are; empty where there are none. Cost: one pass.
 std::string DigestOf(const std::vector<Example>& examples);
 
 }  // namespace moonring::data

@@ -1,7 +1,9 @@
-// Examples as rows of columns, under the names and types that LLaMA-Factory 0.9.5's processors give them, and back.
+// Examples as rows of columns, under the names and types that LLaMA-Factory 0.9.5's processors give
+// them, and back.
 //
 //   pt        input_ids, attention_mask: labels are made of the ids, none where an id is the pad
-//   sft       input_ids, attention_mask, labels; rows of packing and neat_packing have position_ids besides. The mask of a neat row numbers its texts from 1,
+//   sft       input_ids, attention_mask, labels; rows of packing and neat_packing have position_ids
+//   besides. The mask of a neat row numbers its texts from 1,
 //             and is 0 in its pads; any other mask is 1 throughout
 //   rm, dpo   chosen_ and rejected_ input_ids, attention_mask, labels
 //   kto       input_ids, attention_mask, labels, the same under kl_, kto_tags
@@ -40,7 +42,8 @@ class ExampleRow {
   std::vector<std::span<const int32_t>> values_;
 };
 
-// INVALID_ARGUMENT where the columns are of another stage, or a column is missing or has no such values.
+// INVALID_ARGUMENT where the columns are of another stage, or a column is missing or has no such
+// values.
 absl::StatusOr<Example> ReadExample(const OrderedJson& row, Stage stage, int32_t pad);
 
 }  // namespace moonring::data

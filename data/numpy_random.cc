@@ -29,7 +29,8 @@ class Hash {
 
 std::array<uint32_t, kPool> MixEntropy(uint64_t seed) {
   Hash hash(0x43b0d7e5u, 0x931e8875u);
-  std::array<uint32_t, kPool> pool = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 0, 0};
+  std::array<uint32_t, kPool> pool = {static_cast<uint32_t>(seed),
+                                      static_cast<uint32_t>(seed >> 32), 0, 0};
   for (uint32_t& word : pool) word = hash(word);
   for (int from = 0; from < kPool; ++from) {
     for (int to = 0; to < kPool; ++to) {
@@ -69,7 +70,8 @@ void NumpyRandom::Step() {
 
 uint64_t NumpyRandom::Next64() {
   Step();
-  return std::rotr(static_cast<uint64_t>(state_ >> 64) ^ static_cast<uint64_t>(state_), static_cast<int>(state_ >> 122));
+  return std::rotr(static_cast<uint64_t>(state_ >> 64) ^ static_cast<uint64_t>(state_),
+                   static_cast<int>(state_ >> 122));
 }
 
 uint32_t NumpyRandom::Next32() {
@@ -83,14 +85,20 @@ uint32_t NumpyRandom::Below(uint64_t n) {
   TORCH_CHECK(n >= 1 && n <= uint64_t{1} << 32, "one of ", n, " numbers; wanted 1 to 2^32");
   if (n == 1) return 0;
   uint64_t product = Next32() * n;
-  const uint32_t uneven = static_cast<uint32_t>((uint64_t{1} << 32) % n);  // so many low halves belong to one number too many
+  const uint32_t uneven = static_cast<uint32_t>(
+      (uint64_t{1} << 32) % n);  // so many low halves belong to one number too many
   while (static_cast<uint32_t>(product) < uneven) product = Next32() * n;
   return static_cast<uint32_t>(product >> 32);
 }
 
 NumpyRandom::State NumpyRandom::state() const {
   const auto high = [](Wide value) { return static_cast<uint64_t>(value >> 64); };
-  return {high(state_), static_cast<uint64_t>(state_), high(increment_), static_cast<uint64_t>(increment_), upper_half_.has_value(), upper_half_.value_or(0)};
+  return {high(state_),
+          static_cast<uint64_t>(state_),
+          high(increment_),
+          static_cast<uint64_t>(increment_),
+          upper_half_.has_value(),
+          upper_half_.value_or(0)};
 }
 
 void NumpyRandom::set_state(const State& state) {

@@ -132,7 +132,7 @@ class OrderedMap {
 
   const std::function<Out(In)> function_;
   int64_t most_threads_;  // besides the caller's
-  int64_t held_ = 0;  // the caller's count of places_
+  int64_t held_ = 0;      // the caller's count of places_
 
   std::mutex mutex_;
   std::condition_variable added_, done_;

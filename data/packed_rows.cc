@@ -37,14 +37,17 @@ Document JoinedRow(const std::vector<Document>& texts, const RowPadding& padding
 std::vector<Example> PackRows(std::vector<Document> documents, const RowOptions& options) {
   const auto shorter = [](const Document& a, const Document& b) { return a.size() < b.size(); };
   std::stable_sort(documents.begin(), documents.end(), shorter);
-  TORCH_CHECK(documents.empty() || documents.back().size() <= options.capacity, "a document of ", documents.empty() ? 0 : documents.back().size(),
-              " tokens for rows of ", options.capacity);
+  TORCH_CHECK(documents.empty() || documents.back().size() <= options.capacity, "a document of ",
+              documents.empty() ? 0 : documents.back().size(), " tokens for rows of ",
+              options.capacity);
   std::vector<Example> rows;
   while (!documents.empty()) {
     std::vector<Document> texts;
     int64_t room = options.capacity;
     while (true) {
-      const auto fits = [](int64_t tokens, const Document& document) { return tokens < document.size(); };
+      const auto fits = [](int64_t tokens, const Document& document) {
+        return tokens < document.size();
+      };
       const auto after = std::upper_bound(documents.begin(), documents.end(), room, fits);
       if (after == documents.begin()) break;
       room -= (after - 1)->size();

@@ -14,8 +14,8 @@ namespace moonring::data {
 namespace {
 
 std::string Fields(const Document& document, absl::string_view prefix) {
-  return absl::StrCat("\"", prefix, "input_ids\": [", absl::StrJoin(document.ids, ", "), "], \"", prefix, "labels\": [", absl::StrJoin(document.labels, ", "),
-                      "]");
+  return absl::StrCat("\"", prefix, "input_ids\": [", absl::StrJoin(document.ids, ", "), "], \"",
+                      prefix, "labels\": [", absl::StrJoin(document.labels, ", "), "]");
 }
 
 }  // namespace
@@ -24,17 +24,22 @@ std::string PreprocessedLine(const Example& example) {
   const std::vector<Document>& documents = example.documents;
   if (example.padding.has_value()) {
     const Document row = JoinedRow(documents, *example.padding);
-    return absl::StrCat("{", Fields(row, ""), ", \"position_ids\": [", absl::StrJoin(row.positions, ", "), "]}");
+    return absl::StrCat("{", Fields(row, ""), ", \"position_ids\": [",
+                        absl::StrJoin(row.positions, ", "), "]}");
   }
   if (documents.size() == 1) return absl::StrCat("{", Fields(documents[0], ""), "}");
   TORCH_CHECK(documents.size() == 2, "an example has one or two documents, got ", documents.size());
-  if (!example.desirable.has_value()) return absl::StrCat("{", Fields(documents[0], "chosen_"), ", ", Fields(documents[1], "rejected_"), "}");
-  return absl::StrCat("{", Fields(documents[0], ""), ", ", Fields(documents[1], "kl_"), ", \"kto_tag\": ", *example.desirable ? "true" : "false", "}");
+  if (!example.desirable.has_value())
+    return absl::StrCat("{", Fields(documents[0], "chosen_"), ", ",
+                        Fields(documents[1], "rejected_"), "}");
+  return absl::StrCat("{", Fields(documents[0], ""), ", ", Fields(documents[1], "kl_"),
+                      ", \"kto_tag\": ", *example.desirable ? "true" : "false", "}");
 }
 
 absl::Status WritePreprocessed(const std::string& path, absl::Span<const Example> examples) {
   ASSIGN_OR_RETURN(const std::unique_ptr<comm::OutputFile> file, comm::OutputFile::Create(path));
-  for (const Example& example : examples) RETURN_IF_ERROR(file->Append(absl::StrCat(PreprocessedLine(example), "\n")));
+  for (const Example& example : examples)
+    RETURN_IF_ERROR(file->Append(absl::StrCat(PreprocessedLine(example), "\n")));
   return file->Commit();
 }
 

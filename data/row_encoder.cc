@@ -15,7 +15,8 @@ namespace {
 
 constexpr char kEmptyAnswer[] = "with an empty answer";
 
-absl::StatusOr<ConvertedRow> Convert(const OrderedJson& row, const DatasetDescription& description, Stage stage) {
+absl::StatusOr<ConvertedRow> Convert(const OrderedJson& row, const DatasetDescription& description,
+                                     Stage stage) {
   if (description.formatting == "sharegpt") return ConvertSharegpt(row, description, stage);
   if (description.formatting == "openai") return ConvertOpenai(row, description, stage);
   return ConvertAlpaca(row, description, stage);
@@ -25,7 +26,8 @@ int64_t Size(const std::vector<int32_t>& ids) { return static_cast<int64_t>(ids.
 
 }  // namespace
 
-absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row, const DatasetDescription& description) const {
+absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row,
+                                              const DatasetDescription& description) const {
   ASSIGN_OR_RETURN(const ConvertedRow converted, Convert(row.value, description, options_.stage));
   EncodedRow encoded{.where = Where(row), .skipped = converted.skipped};
   const bool skipped = !encoded.skipped.empty();
@@ -45,7 +47,8 @@ absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row, const DatasetDescr
   return encoded;
 }
 
-absl::StatusOr<EncodedRow> RowEncoder::EncodeNamed(const Row& row, const DatasetDescription& description) const {
+absl::StatusOr<EncodedRow> RowEncoder::EncodeNamed(const Row& row,
+                                                   const DatasetDescription& description) const {
   ASSIGN_OR_RETURN(EncodedRow encoded, Encode(row, description), Where(row));
   return encoded;
 }
@@ -54,7 +57,9 @@ void RowEncoder::EncodeText(const ConvertedRow& converted, EncodedRow& encoded) 
   const Tokenizer& tokenizer = template_.tokenizer();
   const std::string& text = converted.conversation.messages.front().content;
   const bool bos = tokenizer.adds_bos() && tokenizer.bos().has_value() && !options_.joins_texts();
-  const bool base = template_.spec().name == "llama3";  // its eos ends an answer; a text ends as those that the base model was trained on
+  const bool base =
+      template_.spec().name ==
+      "llama3";  // its eos ends an answer; a text ends as those that the base model was trained on
   const std::string end = base ? "<|end_of_text|>" : tokenizer.TokenOf(template_.eos());
   const std::string whole = absl::StrCat(bos ? tokenizer.TokenOf(*tokenizer.bos()) : "", text, end);
   encoded.turns = {{{}, tokenizer.Encode(whole)}};
@@ -62,10 +67,13 @@ void RowEncoder::EncodeText(const ConvertedRow& converted, EncodedRow& encoded) 
   if (text.empty()) encoded.noted.push_back("with an empty text");
 }
 
-absl::Status RowEncoder::EncodeConversation(const ConvertedRow& converted, EncodedRow& encoded) const {
-  ASSIGN_OR_RETURN(encoded.turns, template_.EncodeTurns(converted.conversation, options_.mask_history));
+absl::Status RowEncoder::EncodeConversation(const ConvertedRow& converted,
+                                            EncodedRow& encoded) const {
+  ASSIGN_OR_RETURN(encoded.turns,
+                   template_.EncodeTurns(converted.conversation, options_.mask_history));
   encoded.whole_tokens = template_.spec().efficient_eos ? 1 : 0;
-  for (const EncodedTurn& turn : encoded.turns) encoded.whole_tokens += Size(turn.prompt) + Size(turn.response);
+  for (const EncodedTurn& turn : encoded.turns)
+    encoded.whole_tokens += Size(turn.prompt) + Size(turn.response);
   if (converted.conversation.messages.back().content.empty()) encoded.noted.push_back(kEmptyAnswer);
   return absl::OkStatus();
 }
@@ -79,13 +87,18 @@ absl::Status RowEncoder::EncodeAnswers(const ConvertedRow& converted, EncodedRow
     ASSIGN_OR_RETURN(EncodedTurn rejected, EncodeAnswer(converted.conversation, answers[1]));
     encoded.rejected = std::move(rejected.response);  // to the chosen one's prompt
   }
-  encoded.whole_tokens = Size(encoded.turns[0].prompt) + std::max(Size(encoded.turns[0].response), Size(encoded.rejected));
-  if (std::any_of(answers.begin(), answers.end(), [](const Message& answer) { return answer.content.empty(); })) encoded.noted.push_back(kEmptyAnswer);
-  if (answers.size() > 1 && answers[0].content == answers[1].content) encoded.noted.push_back("whose chosen answer equals the rejected one");
+  encoded.whole_tokens = Size(encoded.turns[0].prompt) +
+                         std::max(Size(encoded.turns[0].response), Size(encoded.rejected));
+  if (std::any_of(answers.begin(), answers.end(),
+                  [](const Message& answer) { return answer.content.empty(); }))
+    encoded.noted.push_back(kEmptyAnswer);
+  if (answers.size() > 1 && answers[0].content == answers[1].content)
+    encoded.noted.push_back("whose chosen answer equals the rejected one");
   return absl::OkStatus();
 }
 
-absl::StatusOr<EncodedTurn> RowEncoder::EncodeAnswer(const Conversation& conversation, const Message& answer) const {
+absl::StatusOr<EncodedTurn> RowEncoder::EncodeAnswer(const Conversation& conversation,
+                                                     const Message& answer) const {
   ASSIGN_OR_RETURN(EncodedTurn turn, template_.EncodeAnswer(conversation, answer));
   if (template_.spec().efficient_eos) turn.response.push_back(template_.eos());
   return turn;
@@ -96,11 +109,15 @@ absl::Status RowEncoder::CheckLength(EncodedRow& encoded) const {
     encoded.skipped = "without any token";
     return absl::OkStatus();
   }
-  if (encoded.whole_tokens <= options_.cutoff_len || options_.joins_texts()) return absl::OkStatus();
+  if (encoded.whole_tokens <= options_.cutoff_len || options_.joins_texts())
+    return absl::OkStatus();
   if (options_.overlong == Overlong::kError) {
-    return absl::InvalidArgumentError(absl::StrCat("has ", encoded.whole_tokens, " tokens, cutoff_len is ", options_.cutoff_len, ", and overlong is error"));
+    return absl::InvalidArgumentError(absl::StrCat("has ", encoded.whole_tokens,
+                                                   " tokens, cutoff_len is ", options_.cutoff_len,
+                                                   ", and overlong is error"));
   }
-  if (options_.overlong == Overlong::kDrop) encoded.skipped = absl::StrCat("longer than cutoff_len ", options_.cutoff_len);
+  if (options_.overlong == Overlong::kDrop)
+    encoded.skipped = absl::StrCat("longer than cutoff_len ", options_.cutoff_len);
   return absl::OkStatus();
 }
 

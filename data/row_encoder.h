@@ -1,7 +1,8 @@
 // Rows -> token ids, uncut: what an example is built of, and what there is to say of the row.
 //
-// pt: the text with the eos token's text after it (template llama3: <|end_of_text|>; before it the bos token's, where the tokenizer adds one and texts are not
-// packed), encoded at once, so that special tokens in the text are parsed. Other stages: by the chat template.
+// pt: the text with the eos token's text after it (template llama3: <|end_of_text|>; before it the
+// bos token's, where the tokenizer adds one and texts are not packed), encoded at once, so that
+// special tokens in the text are parsed. Other stages: by the chat template.
 #ifndef MOONRING_DATA_ROW_ENCODER_H_
 #define MOONRING_DATA_ROW_ENCODER_H_
 
@@ -24,8 +25,8 @@ struct EncodedRow {
   std::string where;               // FILE:LINE (row N)
   std::string skipped;             // why it is left out; empty where it is not
   std::vector<const char*> noted;  // what DatasetReport::noted counts it under
-  // supervised: its turns; pairs: {prompt, chosen}; feedback: {prompt, answer}, of a skipped row too where it has one (it is another
-  // row's mismatched answer); pretraining: {nothing, text}
+  // supervised: its turns; pairs: {prompt, chosen}; feedback: {prompt, answer}, of a skipped row
+  // too where it has one (it is another row's mismatched answer); pretraining: {nothing, text}
   std::vector<EncodedTurn> turns;
   std::vector<int32_t> rejected;  // pairs
   std::optional<bool> desirable;  // feedback
@@ -35,19 +36,23 @@ struct EncodedRow {
 // Thread-safe.
 class RowEncoder {
  public:
-  RowEncoder(const DatasetOptions& options, const ChatTemplate& chat_template) : options_(options), template_(chat_template) {}
+  RowEncoder(const DatasetOptions& options, const ChatTemplate& chat_template)
+      : options_(options), template_(chat_template) {}
 
-  // Fails for a row that the format refuses, and for one longer than cutoff_len where overlong is error.
+  // Fails for a row that the format refuses, and for one longer than cutoff_len where overlong is
+  // error.
   absl::StatusOr<EncodedRow> Encode(const Row& row, const DatasetDescription& description) const;
 
   // The same; a message begins with where the row is.
-  absl::StatusOr<EncodedRow> EncodeNamed(const Row& row, const DatasetDescription& description) const;
+  absl::StatusOr<EncodedRow> EncodeNamed(const Row& row,
+                                         const DatasetDescription& description) const;
 
  private:
   void EncodeText(const ConvertedRow& converted, EncodedRow& encoded) const;
   absl::Status EncodeConversation(const ConvertedRow& converted, EncodedRow& encoded) const;
   absl::Status EncodeAnswers(const ConvertedRow& converted, EncodedRow& encoded) const;
-  absl::StatusOr<EncodedTurn> EncodeAnswer(const Conversation& conversation, const Message& answer) const;
+  absl::StatusOr<EncodedTurn> EncodeAnswer(const Conversation& conversation,
+                                           const Message& answer) const;
   absl::Status CheckLength(EncodedRow& encoded) const;
 
   const DatasetOptions& options_;

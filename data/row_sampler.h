@@ -1,9 +1,11 @@
 // Which rows `num_samples` of a data set's description takes, as LLaMA-Factory 0.9.5 draws them:
 //
-//   numpy.random.permutation(n)[:wanted], and where that is too few numpy.random.choice(n, the rest) behind it
+//   numpy.random.permutation(n)[:wanted], and where that is too few numpy.random.choice(n, the
+//   rest) behind it
 //
-// from numpy's global generator, which LLaMA-Factory seeds once with `seed`: data sets that sample draw from it one after another.
-// (There, those of eval_dataset draw on where those of dataset ended; here each of the two begins anew.)
+// from numpy's global generator, which LLaMA-Factory seeds once with `seed`: data sets that sample
+// draw from it one after another. (There, those of eval_dataset draw on where those of dataset
+// ended; here each of the two begins anew.)
 #ifndef MOONRING_DATA_ROW_SAMPLER_H_
 #define MOONRING_DATA_ROW_SAMPLER_H_
 

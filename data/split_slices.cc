@@ -17,9 +17,12 @@
 namespace moonring::data {
 namespace {
 
-constexpr absl::string_view kForms = "wanted train, train[:100], train[-50:], train[10%:20%] or such joined by +";
+constexpr absl::string_view kForms =
+    "wanted train, train[:100], train[-50:], train[10%:20%] or such joined by +";
 
-absl::Status WrongForm(absl::string_view text) { return absl::InvalidArgumentError(absl::StrCat("'split' is \"", text, "\": ", kForms)); }
+absl::Status WrongForm(absl::string_view text) {
+  return absl::InvalidArgumentError(absl::StrCat("'split' is \"", text, "\": ", kForms));
+}
 
 // One bound: nothing, or a number with or without %.
 bool ParseBound(absl::string_view text, std::optional<int64_t>& bound, bool& percent) {
@@ -37,7 +40,8 @@ absl::StatusOr<SplitSlice> ParseSlice(absl::string_view text, absl::string_view 
   const absl::string_view name = text.substr(0, bracket);
   if (name != "train") {
     return absl::InvalidArgumentError(
-        absl::StrCat("a local file has the split train alone, not \"", name, "\": describe the file of that split with 'file_name'"));
+        absl::StrCat("a local file has the split train alone, not \"", name,
+                     "\": describe the file of that split with 'file_name'"));
   }
   absl::string_view rest = text.substr(name.size());
   slice.drop_remainder = absl::ConsumeSuffix(&rest, "(pct1_dropremainder)");
@@ -45,15 +49,23 @@ absl::StatusOr<SplitSlice> ParseSlice(absl::string_view text, absl::string_view 
   if (rest.empty()) return rounds ? WrongForm(whole) : absl::StatusOr<SplitSlice>(slice);
   if (!absl::ConsumePrefix(&rest, "[") || !absl::ConsumeSuffix(&rest, "]")) return WrongForm(whole);
   const std::vector<absl::string_view> bounds = absl::StrSplit(rest, ':');
-  if (bounds.size() != 2 || !ParseBound(bounds[0], slice.from, slice.percent) || !ParseBound(bounds[1], slice.to, slice.percent)) return WrongForm(whole);
-  const auto beyond = [&](const std::optional<int64_t>& bound) { return bound.has_value() && std::abs(*bound) > 100; };
-  if (slice.percent && (beyond(slice.from) || beyond(slice.to))) return absl::InvalidArgumentError(absl::StrCat("'split' is \"", whole, "\": more than 100%"));
+  if (bounds.size() != 2 || !ParseBound(bounds[0], slice.from, slice.percent) ||
+      !ParseBound(bounds[1], slice.to, slice.percent))
+    return WrongForm(whole);
+  const auto beyond = [&](const std::optional<int64_t>& bound) {
+    return bound.has_value() && std::abs(*bound) > 100;
+  };
+  if (slice.percent && (beyond(slice.from) || beyond(slice.to)))
+    return absl::InvalidArgumentError(absl::StrCat("'split' is \"", whole, "\": more than 100%"));
   if (rounds && !slice.percent) return WrongForm(whole);
   return slice;
 }
 
 int64_t RowOf(int64_t bound, const SplitSlice& slice, int64_t n) {
-  if (slice.percent) bound = slice.drop_remainder ? bound * (n / 100) : static_cast<int64_t>(std::nearbyint(static_cast<double>(bound * n) / 100.0));
+  if (slice.percent)
+    bound = slice.drop_remainder
+                ? bound * (n / 100)
+                : static_cast<int64_t>(std::nearbyint(static_cast<double>(bound * n) / 100.0));
   return std::min(bound < 0 ? std::max<int64_t>(n + bound, 0) : bound, n);
 }
 
@@ -71,9 +83,12 @@ absl::StatusOr<std::vector<SplitSlice>> ParseSplit(absl::string_view text) {
 absl::StatusOr<std::vector<int64_t>> SliceRows(const std::vector<SplitSlice>& slices, int64_t n) {
   std::vector<int64_t> rows;
   for (const SplitSlice& slice : slices) {
-    if (slice.drop_remainder && n < 100) return absl::InvalidArgumentError(absl::StrCat("'split' asks for whole hundredths (pct1_dropremainder) of ", n, " rows"));
+    if (slice.drop_remainder && n < 100)
+      return absl::InvalidArgumentError(
+          absl::StrCat("'split' asks for whole hundredths (pct1_dropremainder) of ", n, " rows"));
     const int64_t end = slice.to.has_value() ? RowOf(*slice.to, slice, n) : n;
-    for (int64_t row = slice.from.has_value() ? RowOf(*slice.from, slice, n) : 0; row < end; ++row) rows.push_back(row);
+    for (int64_t row = slice.from.has_value() ? RowOf(*slice.from, slice, n) : 0; row < end; ++row)
+      rows.push_back(row);
   }
   return rows;
 }

@@ -31,7 +31,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr char kSplits[] = "dataset_dict.json", kState[] = "state.json", kInfo[] = "dataset_info.json", kData[] = "data-00000-of-00001.arrow";
+constexpr char kSplits[] = "dataset_dict.json", kState[] = "state.json",
+               kInfo[] = "dataset_info.json", kData[] = "data-00000-of-00001.arrow";
 
 json FeaturesOf(const std::vector<ArrowField>& fields) {
   json features = json::object();
@@ -41,35 +42,48 @@ json FeaturesOf(const std::vector<ArrowField>& fields) {
                         : field.type == ArrowType::kInt32List ? "int32"
                                                               : "int64";
     const json value = {{"dtype", dtype}, {"_type", "Value"}};
-    features[field.name] = field.type == ArrowType::kBool ? value : json{{"feature", value}, {"_type", "List"}};
+    features[field.name] =
+        field.type == ArrowType::kBool ? value : json{{"feature", value}, {"_type", "List"}};
   }
   return features;
 }
 
-absl::Status WriteJson(const fs::path& path, const json& value) { return comm::WriteWhole(path, absl::StrCat(value.dump(2), "\n")); }
+absl::Status WriteJson(const fs::path& path, const json& value) {
+  return comm::WriteWhole(path, absl::StrCat(value.dump(2), "\n"));
+}
 
 absl::Status MakeFolder(const fs::path& path) {
   RETURN_IF_ERROR(comm::CheckWriting(path));
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) return absl::UnavailableError(absl::StrCat(path.string(), ": cannot be made: ", error.message()));
+  if (error)
+    return absl::UnavailableError(
+        absl::StrCat(path.string(), ": cannot be made: ", error.message()));
   return absl::OkStatus();
 }
 
-absl::Status SaveSplit(const fs::path& folder, const std::string& name, const std::vector<Example>& examples, Stage stage) {
+absl::Status SaveSplit(const fs::path& folder, const std::string& name,
+                       const std::vector<Example>& examples, Stage stage) {
   RETURN_IF_ERROR(MakeFolder(folder));
-  const std::vector<ArrowField> fields = ExampleFields(stage, !examples.empty() && IsPackedRow(examples[0]));
+  const std::vector<ArrowField> fields =
+      ExampleFields(stage, !examples.empty() && IsPackedRow(examples[0]));
   const json features = FeaturesOf(fields);
   ASSIGN_OR_RETURN(void* const function, ArrowFunction(kOpenArrowSink));
   const std::string path = folder / kData;
   RETURN_IF_ERROR(comm::CheckWriting(path));
   std::string error;
-  const std::unique_ptr<ArrowSink> sink(
-      reinterpret_cast<OpenArrowSinkFunction*>(function)(path.c_str(), fields, json{{"info", {{"features", features}}}}.dump(), error));
+  const std::unique_ptr<ArrowSink> sink(reinterpret_cast<OpenArrowSinkFunction*>(function)(
+      path.c_str(), fields, json{{"info", {{"features", features}}}}.dump(), error));
   bool written = sink != nullptr;
-  for (size_t i = 0; written && i < examples.size(); ++i) written = sink->Add(ExampleRow(examples[i], stage).values(), error);
-  if (!written || !sink->Close(error)) return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", error));
-  RETURN_IF_ERROR(WriteJson(folder / kInfo, {{"citation", ""}, {"description", ""}, {"features", features}, {"homepage", ""}, {"license", ""}}));
+  for (size_t i = 0; written && i < examples.size(); ++i)
+    written = sink->Add(ExampleRow(examples[i], stage).values(), error);
+  if (!written || !sink->Close(error))
+    return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", error));
+  RETURN_IF_ERROR(WriteJson(folder / kInfo, {{"citation", ""},
+                                             {"description", ""},
+                                             {"features", features},
+                                             {"homepage", ""},
+                                             {"license", ""}}));
   return WriteJson(folder / kState, {{"_data_files", {{{"filename", kData}}}},
                                      {"_fingerprint", "moonring"},
                                      {"_format_columns", nullptr},
@@ -82,23 +96,33 @@ absl::Status SaveSplit(const fs::path& folder, const std::string& name, const st
 absl::StatusOr<json> ReadJson(const fs::path& path) {
   RETURN_IF_ERROR(comm::CheckInputFile(path));
   std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat(path.string(), ": no such file: this is no folder of prepared data, or a part of one"));
+  if (!file)
+    return absl::NotFoundError(absl::StrCat(
+        path.string(), ": no such file: this is no folder of prepared data, or a part of one"));
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   return ParseJson(text, path.string());
 }
 
 absl::StatusOr<PreparedDataset> LoadSplit(const fs::path& folder, Stage stage, int32_t pad) {
-  const auto broken = [&](const char* file, const char* what) { return absl::InvalidArgumentError(absl::StrCat((folder / file).string(), ": ", what)); };
+  const auto broken = [&](const char* file, const char* what) {
+    return absl::InvalidArgumentError(absl::StrCat((folder / file).string(), ": ", what));
+  };
   ASSIGN_OR_RETURN(const json state, ReadJson(folder / kState));
   const auto files = state.is_object() ? state.find("_data_files") : state.end();
-  if (!state.is_object() || files == state.end() || !files->is_array() || files->empty()) return broken(kState, "names no files in '_data_files'");
+  if (!state.is_object() || files == state.end() || !files->is_array() || files->empty())
+    return broken(kState, "names no files in '_data_files'");
   if (fs::exists(folder / "indices.arrow") || !state.value("_indices_files", json()).is_null()) {
-    return broken(kState, "its rows are chosen by a list of indices, which is not supported: save the data set again with flatten_indices()");
+    return broken(kState,
+                  "its rows are chosen by a list of indices, which is not supported: save the data "
+                  "set again with flatten_indices()");
   }
   PreparedDataset prepared;
   for (const json& file : *files) {
-    if (!file.is_object() || !file.contains("filename") || !file["filename"].is_string()) return broken(kState, "names no files in '_data_files'");
-    ASSIGN_OR_RETURN(const std::unique_ptr<RowReader> reader, ArrowReader::Open(folder / file["filename"].get<std::string>(), /*parquet=*/false));
+    if (!file.is_object() || !file.contains("filename") || !file["filename"].is_string())
+      return broken(kState, "names no files in '_data_files'");
+    ASSIGN_OR_RETURN(
+        const std::unique_ptr<RowReader> reader,
+        ArrowReader::Open(folder / file["filename"].get<std::string>(), /*parquet=*/false));
     while (true) {
       ASSIGN_OR_RETURN(const std::optional<Row> row, reader->Next());
       if (!row.has_value()) break;
@@ -119,7 +143,9 @@ bool HasTokenized(const std::string& folder) {
   return fs::is_directory(folder, error) && !fs::is_empty(folder, error);
 }
 
-absl::Status SaveTokenized(const std::string& folder, const std::map<std::string, const std::vector<Example>*>& splits, Stage stage) {
+absl::Status SaveTokenized(const std::string& folder,
+                           const std::map<std::string, const std::vector<Example>*>& splits,
+                           Stage stage) {
   const fs::path target = fs::absolute(folder).lexically_normal();
   const fs::path named = target.has_filename() ? target : target.parent_path();
   const fs::path draft = absl::StrCat(named.string(), ".", getpid(), ".part");
@@ -139,13 +165,16 @@ absl::Status SaveTokenized(const std::string& folder, const std::map<std::string
   if (status.ok()) {
     fs::remove(named, error);  // an empty folder may be there
     fs::rename(draft, named, error);
-    if (error) status = absl::UnavailableError(absl::StrCat(named.string(), ": cannot be written: ", error.message()));
+    if (error)
+      status = absl::UnavailableError(
+          absl::StrCat(named.string(), ": cannot be written: ", error.message()));
   }
   if (!status.ok()) fs::remove_all(draft, error);
   return status;
 }
 
-absl::StatusOr<std::map<std::string, PreparedDataset>> LoadTokenized(const std::string& folder, Stage stage, int32_t pad) {
+absl::StatusOr<std::map<std::string, PreparedDataset>> LoadTokenized(const std::string& folder,
+                                                                     Stage stage, int32_t pad) {
   RETURN_IF_ERROR(comm::CheckReading(folder));
   const fs::path path = folder;
   std::map<std::string, PreparedDataset> loaded;
@@ -155,11 +184,15 @@ absl::StatusOr<std::map<std::string, PreparedDataset>> LoadTokenized(const std::
   }
   ASSIGN_OR_RETURN(const json dict, ReadJson(path / kSplits));
   const json splits = dict.is_object() ? dict.value("splits", json()) : json();
-  if (!splits.is_array() || std::none_of(splits.begin(), splits.end(), [](const json& name) { return name == "train"; })) {
-    return absl::InvalidArgumentError(absl::StrCat((path / kSplits).string(), ": has no split 'train'"));
+  if (!splits.is_array() || std::none_of(splits.begin(), splits.end(),
+                                         [](const json& name) { return name == "train"; })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat((path / kSplits).string(), ": has no split 'train'"));
   }
   for (const json& name : splits) {
-    if (!name.is_string()) return absl::InvalidArgumentError(absl::StrCat((path / kSplits).string(), ": wanted names of splits, got ", name.dump()));
+    if (!name.is_string())
+      return absl::InvalidArgumentError(
+          absl::StrCat((path / kSplits).string(), ": wanted names of splits, got ", name.dump()));
     ASSIGN_OR_RETURN(loaded[name], LoadSplit(path / name.get<std::string>(), stage, pad));
   }
   return loaded;

@@ -8,7 +8,8 @@ namespace moonring::data {
 namespace {
 
 // One turn, cut, with its labels.
-Document CutTurn(const EncodedTurn& turn, TurnLengths kept, bool first, const LearnOptions& options) {
+Document CutTurn(const EncodedTurn& turn, TurnLengths kept, bool first,
+                 const LearnOptions& options) {
   Document cut;
   cut.ids.assign(turn.prompt.begin(), turn.prompt.begin() + kept.prompt);
   if (options.train_on_prompt) {
@@ -16,13 +17,15 @@ Document CutTurn(const EncodedTurn& turn, TurnLengths kept, bool first, const Le
   } else {
     cut.labels.assign(kept.prompt, kNotLearnt);
     // The turn before ends with this token: the model learns to stop there.
-    if (options.efficient_eos.has_value() && !first && kept.prompt > 0) cut.labels[0] = *options.efficient_eos;
+    if (options.efficient_eos.has_value() && !first && kept.prompt > 0)
+      cut.labels[0] = *options.efficient_eos;
   }
   cut.ids.insert(cut.ids.end(), turn.response.begin(), turn.response.begin() + kept.response);
   if (options.mask_history && !first) {
     cut.labels.insert(cut.labels.end(), kept.response, kNotLearnt);
   } else {
-    cut.labels.insert(cut.labels.end(), turn.response.begin(), turn.response.begin() + kept.response);
+    cut.labels.insert(cut.labels.end(), turn.response.begin(),
+                      turn.response.begin() + kept.response);
   }
   return cut;
 }
@@ -36,29 +39,37 @@ TurnLengths FitTurn(int64_t prompt, int64_t response, int64_t room) {
   } else if (prompt * 2 < room) {
     most = room - prompt;
   } else {  // in doubles and in this order: the truncation to an integer decides single tokens
-    most = static_cast<int64_t>(static_cast<double>(room) * (static_cast<double>(response) / static_cast<double>(prompt + response)));
+    most =
+        static_cast<int64_t>(static_cast<double>(room) * (static_cast<double>(response) /
+                                                          static_cast<double>(prompt + response)));
   }
   const int64_t kept_response = std::min(most, response);
   return {std::min(std::max<int64_t>(room - kept_response, 0), prompt), kept_response};
 }
 
-BuiltDocument BuildConversation(const std::vector<EncodedTurn>& turns, const LearnOptions& options) {
-  TORCH_CHECK(!(options.train_on_prompt && options.mask_history), "train_on_prompt and mask_history exclude one another");
-  TORCH_CHECK(!(options.train_on_prompt && options.efficient_eos.has_value()), "train_on_prompt does not go with a template that parts turns by its own eos");
+BuiltDocument BuildConversation(const std::vector<EncodedTurn>& turns,
+                                const LearnOptions& options) {
+  TORCH_CHECK(!(options.train_on_prompt && options.mask_history),
+              "train_on_prompt and mask_history exclude one another");
+  TORCH_CHECK(!(options.train_on_prompt && options.efficient_eos.has_value()),
+              "train_on_prompt does not go with a template that parts turns by its own eos");
   int64_t total = options.efficient_eos.has_value() ? 1 : 0;
   BuiltDocument built{.whole_tokens = total};
-  for (const EncodedTurn& turn : turns) built.whole_tokens += static_cast<int64_t>(turn.prompt.size() + turn.response.size());
+  for (const EncodedTurn& turn : turns)
+    built.whole_tokens += static_cast<int64_t>(turn.prompt.size() + turn.response.size());
   std::vector<Document> cut;
   for (size_t i = 0; i < turns.size() && total < options.cutoff_len; ++i) {
     const EncodedTurn& turn = options.mask_history ? turns[turns.size() - 1 - i] : turns[i];
-    const TurnLengths kept = FitTurn(turn.prompt.size(), turn.response.size(), options.cutoff_len - total);
+    const TurnLengths kept =
+        FitTurn(turn.prompt.size(), turn.response.size(), options.cutoff_len - total);
     total += kept.prompt + kept.response;
     cut.push_back(CutTurn(turn, kept, i == 0, options));
   }
   if (options.mask_history) std::reverse(cut.begin(), cut.end());
   for (const Document& turn : cut) {
     built.document.ids.insert(built.document.ids.end(), turn.ids.begin(), turn.ids.end());
-    built.document.labels.insert(built.document.labels.end(), turn.labels.begin(), turn.labels.end());
+    built.document.labels.insert(built.document.labels.end(), turn.labels.begin(),
+                                 turn.labels.end());
   }
   if (options.efficient_eos.has_value()) {
     built.document.ids.push_back(*options.efficient_eos);

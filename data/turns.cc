@@ -13,7 +13,8 @@ Turns::Turns(int64_t datasets, const std::vector<double>& probabilities, NumpyRa
 
 int64_t Turns::Next() {
   if (cumulated_.empty()) return next_++ % datasets_;
-  return std::upper_bound(cumulated_.begin(), cumulated_.end(), random_.NextDouble()) - cumulated_.begin();
+  return std::upper_bound(cumulated_.begin(), cumulated_.end(), random_.NextDouble()) -
+         cumulated_.begin();
 }
 
 void Turns::set_state(const State& state) {

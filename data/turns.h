@@ -1,5 +1,5 @@
-// Which of several data sets gives the next row, for ever: each in turn, or drawn: the first whose cumulated probability is above
-// the generator's random(), as numpy's choice(n, p) has it.
+// Which of several data sets gives the next row, for ever: each in turn, or drawn: the first whose
+// cumulated probability is above the generator's random(), as numpy's choice(n, p) has it.
 #ifndef MOONRING_DATA_TURNS_H_
 #define MOONRING_DATA_TURNS_H_
 

@@ -25,21 +25,27 @@ absl::StatusOr<Assets> Assets::Find(const char* argv0) {
   std::vector<fs::path> candidates;
   const auto add_places_by = [&](const fs::path& binary) {
     candidates.push_back(binary.parent_path());
-    if (binary.parent_path().filename() == "lib") candidates.push_back(binary.parent_path().parent_path());
+    if (binary.parent_path().filename() == "lib")
+      candidates.push_back(binary.parent_path().parent_path());
     candidates.push_back(fs::path(binary.string() + ".runfiles") / "moonring");
   };
   add_places_by(fs::absolute(argv0, ignored));
   for (const char* variable : {"RUNFILES_DIR", "TEST_SRCDIR"}) {
-    if (const char* folder = std::getenv(variable)) candidates.push_back(fs::path(folder) / "moonring");
+    if (const char* folder = std::getenv(variable))
+      candidates.push_back(fs::path(folder) / "moonring");
   }
-  // Last: within a test a link leads out of its runfiles, to a program whose own may be of an earlier build.
+  // Last: within a test a link leads out of its runfiles, to a program whose own may be of an
+  // earlier build.
   add_places_by(fs::read_symlink("/proc/self/exe", ignored));
   std::vector<std::string> tried;
   for (const fs::path& candidate : candidates) {
-    if (fs::exists(candidate / "lua" / "moonring" / "init.lua", ignored)) return Assets(candidate.string());
+    if (fs::exists(candidate / "lua" / "moonring" / "init.lua", ignored))
+      return Assets(candidate.string());
     tried.push_back(candidate.string());
   }
-  return absl::NotFoundError(absl::StrCat("the host's Lua modules (lua/moonring) are neither beside it nor in its runfiles; tried ", absl::StrJoin(tried, ", ")));
+  return absl::NotFoundError(absl::StrCat(
+      "the host's Lua modules (lua/moonring) are neither beside it nor in its runfiles; tried ",
+      absl::StrJoin(tried, ", ")));
 }
 
 absl::StatusOr<Assets> Assets::At(const std::string& root) {
@@ -48,9 +54,13 @@ absl::StatusOr<Assets> Assets::At(const std::string& root) {
   return absl::NotFoundError(absl::StrCat(root, ": no lua/moonring/init.lua in it"));
 }
 
-std::string Assets::module(const std::string& name) const { return absl::StrCat(root_, "/lua/moonring/", name, ".lua"); }
+std::string Assets::module(const std::string& name) const {
+  return absl::StrCat(root_, "/lua/moonring/", name, ".lua");
+}
 
-std::string Assets::script(const std::string& name) const { return absl::StrCat(root_, "/scripts/", name, ".lua"); }
+std::string Assets::script(const std::string& name) const {
+  return absl::StrCat(root_, "/scripts/", name, ".lua");
+}
 
 std::vector<std::string> Assets::scripts() const {
   std::vector<std::string> names;
@@ -74,14 +84,17 @@ absl::StatusOr<std::string> Assets::builtin(const std::string& name) const {
   for (const Builtin& each : kBuiltins) {
     if (name != each.name) continue;
     std::error_code ignored;
-    for (const fs::path& folder : {fs::path(root_).parent_path(), fs::path(root_) / "external", fs::path(root_) / "models"}) {
+    for (const fs::path& folder : {fs::path(root_).parent_path(), fs::path(root_) / "external",
+                                   fs::path(root_) / "models"}) {
       if (fs::exists(folder / each.file, ignored)) return (folder / each.file).string();
     }
-    return absl::NotFoundError(absl::StrCat("builtin:", name, " does not come with this binary; name a model folder instead"));
+    return absl::NotFoundError(absl::StrCat(
+        "builtin:", name, " does not come with this binary; name a model folder instead"));
   }
   std::vector<std::string> names;
   for (const Builtin& each : kBuiltins) names.push_back(each.name);
-  return absl::NotFoundError(absl::StrCat("no built-in model '", name, "'; there is: ", absl::StrJoin(names, ", ")));
+  return absl::NotFoundError(
+      absl::StrCat("no built-in model '", name, "'; there is: ", absl::StrJoin(names, ", ")));
 }
 
 }  // namespace moonring::lua

@@ -1,10 +1,12 @@
 #ifndef MOONRING_LUA_ASSETS_H_
 #define MOONRING_LUA_ASSETS_H_
 
-// Where the host finds what it carries: its Lua modules, its scripts, the small model of the quickstart.
+// Where the host finds what it carries: its Lua modules, its scripts, the small model of the
+// quickstart.
 //
-// The binary (or libmoonring.so) is found by its own path. Beside it (a folder to carry, //:dist; for a library in lib/ one folder up), or in the runfiles that
-// Bazel lays beside it, lies a root with lua/moonring/init.lua and scripts/.
+// The binary (or libmoonring.so) is found by its own path. Beside it (a folder to carry, //:dist;
+// for a library in lib/ one folder up), or in the runfiles that Bazel lays beside it, lies a root
+// with lua/moonring/init.lua and scripts/.
 
 #include <string>
 #include <vector>
@@ -21,11 +23,12 @@ class Assets {
   static absl::StatusOr<Assets> At(const std::string& root);
 
   const std::string& root() const { return root_; }
-  std::string module(const std::string& name) const;       // "config" -> <root>/lua/moonring/config.lua
-  std::string script(const std::string& name) const;       // "train" -> <root>/scripts/train.lua
-  std::vector<std::string> scripts() const;                // the subcommands: names of scripts/*.lua, sorted
-  absl::StatusOr<std::string> builtin(const std::string& name) const;  // "smollm2" -> the file that a wheel brought
-  std::vector<std::string> builtins() const;               // the files of those that are there
+  std::string module(const std::string& name) const;  // "config" -> <root>/lua/moonring/config.lua
+  std::string script(const std::string& name) const;  // "train" -> <root>/scripts/train.lua
+  std::vector<std::string> scripts() const;  // the subcommands: names of scripts/*.lua, sorted
+  absl::StatusOr<std::string> builtin(
+      const std::string& name) const;         // "smollm2" -> the file that a wheel brought
+  std::vector<std::string> builtins() const;  // the files of those that are there
 
  private:
   explicit Assets(std::string root) : root_(std::move(root)) {}

@@ -24,33 +24,39 @@
 namespace moonring::lua {
 namespace {
 
-// A strategy with the mesh whose sp axis it works on: the mesh owns the layout rule, the strategy says which it needs.
+// A strategy with the mesh whose sp axis it works on: the mesh owns the layout rule, the strategy
+// says which it needs.
 struct MeshAttention {
   std::shared_ptr<comm::Mesh> mesh;
   std::shared_ptr<attention::Attention> strategy;
 };
 
 attention::AttentionShape ShapeFrom(Options& options) {
-  attention::AttentionShape shape{
-      .heads = options.Get<int64_t>("heads", 0), .kv_heads = options.Get<int64_t>("kv_heads", 0), .head_dim = options.Get<int64_t>("head_dim", 0)};
+  attention::AttentionShape shape{.heads = options.Get<int64_t>("heads", 0),
+                                  .kv_heads = options.Get<int64_t>("kv_heads", 0),
+                                  .head_dim = options.Get<int64_t>("head_dim", 0)};
   const std::string dtype = options.Get<std::string>("dtype", "fp32");
-  TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp64", "dtype: wanted fp32, bf16 or fp64, got '", dtype, "'");
+  TORCH_CHECK_VALUE(dtype == "fp32" || dtype == "bf16" || dtype == "fp64",
+                    "dtype: wanted fp32, bf16 or fp64, got '", dtype, "'");
   shape.element_bytes = dtype == "bf16" ? 2 : dtype == "fp32" ? 4 : 8;
   shape.accumulate_bytes = dtype == "fp64" ? 8 : 4;
-  TORCH_CHECK_VALUE(shape.heads >= 0 && shape.kv_heads >= 0 && shape.head_dim >= 0, "heads ", shape.heads, ", kv_heads ", shape.kv_heads, ", head_dim ",
-                    shape.head_dim, ": wanted none below 0");
-  TORCH_CHECK_VALUE(shape.heads == 0 || (shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0), "kv_heads: wanted a divisor of heads ", shape.heads,
-                    ", got ", shape.kv_heads);
+  TORCH_CHECK_VALUE(shape.heads >= 0 && shape.kv_heads >= 0 && shape.head_dim >= 0, "heads ",
+                    shape.heads, ", kv_heads ", shape.kv_heads, ", head_dim ", shape.head_dim,
+                    ": wanted none below 0");
+  TORCH_CHECK_VALUE(shape.heads == 0 || (shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0),
+                    "kv_heads: wanted a divisor of heads ", shape.heads, ", got ", shape.kv_heads);
   return shape;
 }
 
 attention::StrategyOptions StrategyFrom(Options& options) {
   const std::string placement = options.Get<std::string>("placement", "head_first");
-  TORCH_CHECK_VALUE(placement == "head_first" || placement == "context_first", "placement: wanted head_first or context_first, got '", placement, "'");
+  TORCH_CHECK_VALUE(placement == "head_first" || placement == "context_first",
+                    "placement: wanted head_first or context_first, got '", placement, "'");
   return {.name = options.Get<std::string>("strategy", "zigzag-ring"),
           .ulysses_degree = options.Get<int>("ulysses_degree", 0),
           .ring_degree = options.Get<int>("ring_degree", 0),
-          .placement = placement == "head_first" ? comm::Placement::kHeadFirst : comm::Placement::kContextFirst,
+          .placement = placement == "head_first" ? comm::Placement::kHeadFirst
+                                                 : comm::Placement::kContextFirst,
           .double_ring_window = options.Get<int>("double_ring_window", 0),
           .ranks_per_machine = options.Get<int>("ranks_per_machine", 0),
           .shape = ShapeFrom(options)};
@@ -61,11 +67,14 @@ std::shared_ptr<MeshAttention> Create(Options options) {
   attention::AttentionOptions wanted{.strategy = StrategyFrom(options), .group = mesh->sp_group()};
   if (options.Get<std::string>("device", "cpu") == "cuda") wanted.machine = attention::kGpuMachine;
   options.Finish();
-  return std::make_shared<MeshAttention>(MeshAttention{mesh, comm::ValueOrThrow(attention::CreateAttention(std::move(wanted)))});
+  return std::make_shared<MeshAttention>(
+      MeshAttention{mesh, comm::ValueOrThrow(attention::CreateAttention(std::move(wanted)))});
 }
 
-std::shared_ptr<const comm::Layout> LayoutOf(const MeshAttention& attention, const comm::Sequence& sequence) {
-  return comm::ValueOrThrow(attention.mesh->MakeLayout(sequence.lengths, attention.strategy->Divide(sequence.lengths), attention::CausalTileArea));
+std::shared_ptr<const comm::Layout> LayoutOf(const MeshAttention& attention,
+                                             const comm::Sequence& sequence) {
+  return comm::ValueOrThrow(attention.mesh->MakeLayout(
+      sequence.lengths, attention.strategy->Divide(sequence.lengths), attention::CausalTileArea));
 }
 
 void PushTraffic(lua_State* L, const char* name, const attention::Traffic& traffic) {
@@ -98,12 +107,16 @@ Pushed Cost(lua_State* L, Options options) {
   const int64_t window = options.Get<int64_t>("window", 0);
   options.Finish();
   TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
-  TORCH_CHECK_VALUE(wanted.shape.heads > 0 && wanted.shape.head_dim > 0, "heads, kv_heads and head_dim: wanted, to count bytes");
-  const attention::Strategy strategy = comm::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
-  const auto layout = comm::ValueOrThrow(comm::Layout::Create(lengths, strategy.division, attention::CausalTileArea));
+  TORCH_CHECK_VALUE(wanted.shape.heads > 0 && wanted.shape.head_dim > 0,
+                    "heads, kv_heads and head_dim: wanted, to count bytes");
+  const attention::Strategy strategy =
+      comm::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
+  const auto layout = comm::ValueOrThrow(
+      comm::Layout::Create(lengths, strategy.division, attention::CausalTileArea));
   attention::AttentionShape shape = wanted.shape;
   shape.window = window;
-  const attention::AttentionCost cost = attention::CostOfAttention(strategy, *layout, shape, wanted.ranks_per_machine);
+  const attention::AttentionCost cost =
+      attention::CostOfAttention(strategy, *layout, shape, wanted.ranks_per_machine);
   lua_createtable(L, static_cast<int>(cost.size()), 1);
   for (size_t r = 0; r < cost.size(); ++r) {
     lua_createtable(L, 0, 5);
@@ -122,18 +135,20 @@ Pushed Cost(lua_State* L, Options options) {
   return {1};
 }
 
-// This rank's share of a micro-batch: ids, positions, targets, the plan by which its attention runs, and the layout of it all.
+// This rank's share of a micro-batch: ids, positions, targets, the plan by which its attention
+// runs, and the layout of it all.
 auto Cut(MeshAttention& attention, comm::Sequence& sequence) {
   const std::shared_ptr<const comm::Layout> layout = LayoutOf(attention, sequence);
   const int rank = attention.mesh->sp_rank();
   auto plan = std::make_shared<AttentionPlan>(
-      AttentionPlan{comm::ValueOrThrow(attention.strategy->Plan(layout)), layout->Cut(comm::LengthsOfTokens(sequence), rank)});
-  return std::make_tuple(layout->Cut(sequence.ids_T, rank), layout->Cut(sequence.positions_T, rank), layout->Cut(sequence.targets_T, rank), std::move(plan),
-                         layout);
+      AttentionPlan{comm::ValueOrThrow(attention.strategy->Plan(layout)),
+                    layout->Cut(comm::LengthsOfTokens(sequence), rank)});
+  return std::make_tuple(layout->Cut(sequence.ids_T, rank), layout->Cut(sequence.positions_T, rank),
+                         layout->Cut(sequence.targets_T, rank), std::move(plan), layout);
 }
 
-at::Tensor Attend(AttentionPlan& plan, at::Tensor q_THD, at::Tensor k_TKD, at::Tensor v_TKD, double scale, std::optional<int64_t> window,
-                  std::optional<double> softcap) {
+at::Tensor Attend(AttentionPlan& plan, at::Tensor q_THD, at::Tensor k_TKD, at::Tensor v_TKD,
+                  double scale, std::optional<int64_t> window, std::optional<double> softcap) {
   attention::ScoreRule rule;
   rule.scale = scale;
   rule.window = window.value_or(0);
@@ -147,13 +162,20 @@ void OpenAttention(lua_State* L) {
   Class<MeshAttention>::Register(
       L, "Attention",
       {
-          {"name", Bind<[](MeshAttention& attention) { return std::string(attention.strategy->name()); }>},
-          {"layout", Bind<[](MeshAttention& attention, comm::Sequence& sequence) { return LayoutOf(attention, sequence); }>},
+          {"name",
+           Bind<[](MeshAttention& attention) { return std::string(attention.strategy->name()); }>},
+          {"layout", Bind<[](MeshAttention& attention, comm::Sequence& sequence) {
+             return LayoutOf(attention, sequence);
+           }>},
           {"cut", Bind<&Cut>},
-          {"describe", Bind<[](MeshAttention& attention, comm::Sequence& sequence) { return attention.strategy->Describe(sequence.lengths); }>},
+          {"describe", Bind<[](MeshAttention& attention, comm::Sequence& sequence) {
+             return attention.strategy->Describe(sequence.lengths);
+           }>},
           {"__tostring", Bind<[](MeshAttention& attention) {
              const bool chooses = attention.strategy->name() == "auto";
-             return absl::StrCat("Attention ", chooses ? std::string("auto") : attention.strategy->Describe({}), " over ", attention.mesh->sp_size(), " ranks");
+             return absl::StrCat("Attention ",
+                                 chooses ? std::string("auto") : attention.strategy->Describe({}),
+                                 " over ", attention.mesh->sp_size(), " ranks");
            }>},
       });
   Class<AttentionPlan>::Register(L, "AttentionPlan", {{"forward", Bind<&Attend>}});

@@ -22,7 +22,8 @@ namespace {
 
 // The dtype of the weights as config.json says it.
 std::string StoredDtype(model::Checkpoint& checkpoint) {
-  const nlohmann::json json = nlohmann::json::parse(checkpoint.config().json, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json =
+      nlohmann::json::parse(checkpoint.config().json, nullptr, /*allow_exceptions=*/false);
   for (const char* key : {"dtype", "torch_dtype"}) {
     if (!json.is_object() || !json.contains(key)) continue;
     if (json[key] == "bfloat16") return "bf16";
@@ -34,7 +35,8 @@ std::string StoredDtype(model::Checkpoint& checkpoint) {
 
 std::optional<std::string> Companion(model::Checkpoint& checkpoint, std::string name) {
   const auto found = checkpoint.companions().find(name);
-  return found == checkpoint.companions().end() ? std::nullopt : std::optional<std::string>(found->second);
+  return found == checkpoint.companions().end() ? std::nullopt
+                                                : std::optional<std::string>(found->second);
 }
 
 template <typename T>
@@ -105,10 +107,12 @@ Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
   return {1};
 }
 
-// The last parts of the names of the modules that have a row for each token: the embedding and the head, tied or not.
+// The last parts of the names of the modules that have a row for each token: the embedding and the
+// head, tied or not.
 std::vector<std::string> VocabularyModules(model::Checkpoint& checkpoint) {
   std::vector<std::string> modules;
-  for (const std::string& weight : {model::EmbeddingName(checkpoint.config()), model::HeadName(checkpoint.config())}) {
+  for (const std::string& weight :
+       {model::EmbeddingName(checkpoint.config()), model::HeadName(checkpoint.config())}) {
     const std::string module = weight.substr(0, weight.rfind('.'));
     modules.push_back(module.substr(module.rfind('.') + 1));
   }
@@ -128,17 +132,34 @@ void RegisterCheckpoint(lua_State* L) {
           {"parts", Bind<&Parts>},
           {"linear_maps", Bind<&LinearMaps>},
           {"extra_weights", Bind<[](Checkpoint& checkpoint) { return checkpoint.extra_names(); }>},
-          {"eos_token_ids", Bind<[](Checkpoint& checkpoint) { return checkpoint.config().eos_token_ids; }>},
-          {"max_position_embeddings", Bind<[](Checkpoint& checkpoint) { return checkpoint.config().max_position_embeddings; }>},
-          {"rope", Bind<[](Checkpoint& checkpoint) { return model::DescribeRope(checkpoint.config().rotaries[0]); }>},
-          {"scale_rope", Bind<[](Checkpoint& checkpoint, std::string kind, int64_t length) { return checkpoint.ScaleRope(kind, length); }>},
+          {"eos_token_ids",
+           Bind<[](Checkpoint& checkpoint) { return checkpoint.config().eos_token_ids; }>},
+          {"max_position_embeddings", Bind<[](Checkpoint& checkpoint) {
+             return checkpoint.config().max_position_embeddings;
+           }>},
+          {"rope", Bind<[](Checkpoint& checkpoint) {
+             return model::DescribeRope(checkpoint.config().rotaries[0]);
+           }>},
+          {"scale_rope", Bind<[](Checkpoint& checkpoint, std::string kind, int64_t length) {
+             return checkpoint.ScaleRope(kind, length);
+           }>},
           {"dtype", Bind<&StoredDtype>},
-          {"grow_vocabulary", Bind<[](Checkpoint& checkpoint, int64_t tokens, uint64_t seed) { checkpoint.GrowVocabulary(tokens, seed); }>},
+          {"grow_vocabulary", Bind<[](Checkpoint& checkpoint, int64_t tokens, uint64_t seed) {
+             checkpoint.GrowVocabulary(tokens, seed);
+           }>},
           {"vocabulary_modules", Bind<&VocabularyModules>},
-          {"replace_companions", Bind<[](Checkpoint& checkpoint, std::map<std::string, std::string> files) { checkpoint.ReplaceCompanions(files); }>},
-          {"end_with", Bind<[](Checkpoint& checkpoint, int64_t eos) { return checkpoint.EndWith(eos); }>},
-          {"vocab_size", Bind<[](Checkpoint& checkpoint) { return checkpoint.config().vocab_size; }>},
-          {"__tostring", Bind<[](Checkpoint& checkpoint) { return absl::StrCat("Checkpoint ", checkpoint.config().architecture, " at ", checkpoint.path()); }>},
+          {"replace_companions",
+           Bind<[](Checkpoint& checkpoint, std::map<std::string, std::string> files) {
+             checkpoint.ReplaceCompanions(files);
+           }>},
+          {"end_with",
+           Bind<[](Checkpoint& checkpoint, int64_t eos) { return checkpoint.EndWith(eos); }>},
+          {"vocab_size",
+           Bind<[](Checkpoint& checkpoint) { return checkpoint.config().vocab_size; }>},
+          {"__tostring", Bind<[](Checkpoint& checkpoint) {
+             return absl::StrCat("Checkpoint ", checkpoint.config().architecture, " at ",
+                                 checkpoint.path());
+           }>},
       });
 }
 

@@ -34,7 +34,8 @@ std::shared_ptr<comm::Mesh> MakeMesh(lua_State* L, Options options) {
   const double deadline = options.Get<double>("deadline", 1800);
   const std::string device = options.Get<std::string>("device", "cpu");
   options.Finish();
-  TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '", device, "'");
+  TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '",
+                    device, "'");
   auto rendezvous = comm::ValueOrThrow(comm::RendezvousFromEnvironment());
   std::shared_ptr<comm::World> world = comm::World::Alone();
   if (rendezvous.has_value()) {
@@ -73,7 +74,8 @@ at::Tensor Summed(comm::Communicator& group, const at::Tensor& tensor) {
 int SumDp(lua_State* L) {
   const std::shared_ptr<comm::Mesh> held = Class<comm::Mesh>::Read(L, 1);
   comm::Mesh& mesh = *held;
-  if (Class<TensorHandle>::Test(L, 2) != nullptr) return Value<at::Tensor>::Push(L, Summed(mesh.dp(), Value<at::Tensor>::Read(L, 2)));
+  if (Class<TensorHandle>::Test(L, 2) != nullptr)
+    return Value<at::Tensor>::Push(L, Summed(mesh.dp(), Value<at::Tensor>::Read(L, 2)));
   return Value<int64_t>::Push(L, AllReduceCount(mesh.dp(), Value<int64_t>::Read(L, 2)));
 }
 
@@ -81,13 +83,16 @@ int SumDp(lua_State* L) {
 std::vector<double> GatherNumbers(comm::Communicator& group, double mine) {
   std::vector<double> numbers;
   const std::vector<int64_t> one_each(group.size(), 1);
-  for (const at::Tensor& number : comm::ValueOrThrow(group.AllGather(at::full({1}, mine, at::kDouble), one_each))) numbers.push_back(number.item<double>());
+  for (const at::Tensor& number :
+       comm::ValueOrThrow(group.AllGather(at::full({1}, mine, at::kDouble), one_each)))
+    numbers.push_back(number.item<double>());
   return numbers;
 }
 
 // Whether all ranks of the group have this number: one all-reduce.
 bool IsSame(comm::Communicator& group, int64_t number) {
-  at::Tensor bounds = at::tensor(std::vector<int64_t>{number, ~number}, at::kLong);  // the largest, and of ~ the smallest
+  at::Tensor bounds = at::tensor(std::vector<int64_t>{number, ~number},
+                                 at::kLong);  // the largest, and of ~ the smallest
   comm::ThrowIfError(group.AllReduceMax(bounds));
   return bounds[0].item<int64_t>() == ~bounds[1].item<int64_t>();
 }
@@ -96,7 +101,8 @@ bool IsSame(comm::Communicator& group, int64_t number) {
 std::vector<std::string> GatherTexts(comm::Communicator& world, const std::string& mine) {
   const std::vector<int64_t> one_each(world.size(), 1);
   std::vector<int64_t> bytes;
-  for (const at::Tensor& size : comm::ValueOrThrow(world.AllGather(at::full({1}, static_cast<int64_t>(mine.size()), at::kLong), one_each))) {
+  for (const at::Tensor& size : comm::ValueOrThrow(world.AllGather(
+           at::full({1}, static_cast<int64_t>(mine.size()), at::kLong), one_each))) {
     bytes.push_back(size.item<int64_t>());
   }
   at::Tensor letters = at::empty({static_cast<int64_t>(mine.size())}, at::kByte);
@@ -122,11 +128,13 @@ std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
   auto sequence = std::make_shared<comm::Sequence>();
   std::vector<int64_t> ids, flat_labels;
   if (labels.size() != documents.size()) {
-    comm::ThrowIfError(absl::InvalidArgumentError(absl::StrCat("labels of ", labels.size(), " documents for ", documents.size())));
+    comm::ThrowIfError(absl::InvalidArgumentError(
+        absl::StrCat("labels of ", labels.size(), " documents for ", documents.size())));
   }
   for (size_t d = 0; d < documents.size(); ++d) {
     if (labels[d].size() != documents[d].size()) {
-      comm::ThrowIfError(absl::InvalidArgumentError(absl::StrCat("document ", d, ": ", labels[d].size(), " labels for ", documents[d].size(), " ids")));
+      comm::ThrowIfError(absl::InvalidArgumentError(absl::StrCat(
+          "document ", d, ": ", labels[d].size(), " labels for ", documents[d].size(), " ids")));
     }
     sequence->lengths.push_back(static_cast<int64_t>(documents[d].size()));
     ids.insert(ids.end(), documents[d].begin(), documents[d].end());
@@ -141,7 +149,8 @@ std::shared_ptr<comm::Sequence> MakeSequence(Options options) {
 
 // A number of each document for each of its tokens.
 at::Tensor OfTokens(comm::Sequence& sequence, std::vector<int64_t> numbers) {
-  TORCH_CHECK_VALUE(numbers.size() == sequence.lengths.size(), "of_tokens: ", numbers.size(), " numbers for ", sequence.lengths.size(), " documents");
+  TORCH_CHECK_VALUE(numbers.size() == sequence.lengths.size(), "of_tokens: ", numbers.size(),
+                    " numbers for ", sequence.lengths.size(), " documents");
   return at::tensor(numbers, at::kLong).repeat_interleave(at::tensor(sequence.lengths, at::kLong));
 }
 
@@ -176,26 +185,37 @@ void OpenComm(lua_State* L) {
           {"dp_rank", Bind<[](comm::Mesh& mesh) { return mesh.dp_rank(); }>},
           {"rank", Bind<[](comm::Mesh& mesh) { return mesh.world().rank(); }>},
           {"size", Bind<[](comm::Mesh& mesh) { return mesh.world().size(); }>},
-          {"sum", Bind<[](comm::Mesh& mesh, double number) { return AllReduceNumber(mesh.world(), number); }>},
+          {"sum", Bind<[](comm::Mesh& mesh, double number) {
+             return AllReduceNumber(mesh.world(), number);
+           }>},
           {"max", Bind<[](comm::Mesh& mesh, double number) {
              at::Tensor value = at::full({1}, number, at::kDouble);
              comm::ThrowIfError(mesh.world().AllReduceMax(value));
              return value.item<double>();
            }>},
           {"sum_dp", BindRaw<&SumDp, 2>},
-          {"sum_sp", Bind<[](comm::Mesh& mesh, at::Tensor tensor) { return Summed(mesh.sp(), tensor); }>},
-          {"gather_numbers", Bind<[](comm::Mesh& mesh, double number) { return GatherNumbers(mesh.world(), number); }>},
-          {"same_sp", Bind<[](comm::Mesh& mesh, int64_t number) { return IsSame(mesh.sp(), number); }>},
-          {"gather_sp", Bind<[](comm::Mesh& mesh, std::string text) { return GatherTexts(mesh.sp(), text); }>},
+          {"sum_sp",
+           Bind<[](comm::Mesh& mesh, at::Tensor tensor) { return Summed(mesh.sp(), tensor); }>},
+          {"gather_numbers", Bind<[](comm::Mesh& mesh, double number) {
+             return GatherNumbers(mesh.world(), number);
+           }>},
+          {"same_sp",
+           Bind<[](comm::Mesh& mesh, int64_t number) { return IsSame(mesh.sp(), number); }>},
+          {"gather_sp",
+           Bind<[](comm::Mesh& mesh, std::string text) { return GatherTexts(mesh.sp(), text); }>},
           {"waited", Bind<[](comm::Mesh& mesh) { return absl::ToDoubleSeconds(mesh.waited()); }>},
-          {"gather", Bind<[](comm::Mesh& mesh, std::string text) { return GatherTexts(mesh.world(), text); }>},
+          {"gather", Bind<[](comm::Mesh& mesh, std::string text) {
+             return GatherTexts(mesh.world(), text);
+           }>},
           {"barrier", Bind<[](comm::Mesh& mesh) { return mesh.world().Barrier(); }>},
           {"traffic", Bind<[](comm::Mesh& mesh) {
-             const comm::Communicator::Counters sp = mesh.sp().counters(), world = mesh.world().counters();
+             const comm::Communicator::Counters sp = mesh.sp().counters(),
+                                                world = mesh.world().counters();
              return std::make_tuple(sp.steps + world.steps, sp.bytes_sent + world.bytes_sent);
            }>},
           {"__tostring", Bind<[](comm::Mesh& mesh) {
-             return absl::StrCat("Mesh dp=", mesh.dp_size(), " x sp=", mesh.sp_size(), ", rank ", mesh.world().rank(), " (dp ", mesh.dp_rank(), ", sp ",
+             return absl::StrCat("Mesh dp=", mesh.dp_size(), " x sp=", mesh.sp_size(), ", rank ",
+                                 mesh.world().rank(), " (dp ", mesh.dp_rank(), ", sp ",
                                  mesh.sp_rank(), ")");
            }>},
       });
@@ -204,12 +224,16 @@ void OpenComm(lua_State* L) {
       {
           {"ranks", Bind<[](comm::Layout& layout) { return layout.ranks(); }>},
           {"tokens", Bind<[](comm::Layout& layout) { return layout.tokens(); }>},
-          {"local_tokens", Bind<[](comm::Layout& layout, int rank) { return layout.local_tokens(rank); }>},
-          {"cut", Bind<[](comm::Layout& layout, at::Tensor stream, int rank) { return layout.Cut(stream, rank); }>},
+          {"local_tokens",
+           Bind<[](comm::Layout& layout, int rank) { return layout.local_tokens(rank); }>},
+          {"cut", Bind<[](comm::Layout& layout, at::Tensor stream, int rank) {
+             return layout.Cut(stream, rank);
+           }>},
           {"indices", Bind<[](comm::Layout& layout) { return LayoutIndices(layout); }>},
           {"__tostring", Bind<[](comm::Layout& layout) {
-             return absl::StrCat("Layout of ", layout.tokens(), " tokens in ", layout.lengths().size(), " documents over ", layout.ranks(), " ranks, ",
-                                 comm::OwnershipName(layout.division().ownership));
+             return absl::StrCat("Layout of ", layout.tokens(), " tokens in ",
+                                 layout.lengths().size(), " documents over ", layout.ranks(),
+                                 " ranks, ", comm::OwnershipName(layout.division().ownership));
            }>},
       });
   Class<comm::Sequence>::Register(
@@ -224,7 +248,8 @@ void OpenComm(lua_State* L) {
           {"tokens", Bind<[](comm::Sequence& sequence) { return sequence.ids_T.numel(); }>},
           {"checksum", Bind<&ChecksumOf>},
           {"__tostring", Bind<[](comm::Sequence& sequence) {
-             return absl::StrCat("Sequence of ", sequence.ids_T.numel(), " tokens in ", sequence.lengths.size(), " documents");
+             return absl::StrCat("Sequence of ", sequence.ids_T.numel(), " tokens in ",
+                                 sequence.lengths.size(), " documents");
            }>},
       });
   Class<comm::Parameter>::Register(
@@ -238,7 +263,8 @@ void OpenComm(lua_State* L) {
            }>},
           {"gradient", Bind<[](comm::Parameter& parameter) { return parameter.gradient(); }>},
           {"__tostring", Bind<[](comm::Parameter& parameter) {
-             return c10::str("Parameter ", parameter.name(), " ", parameter.dtype(), " ", parameter.shape());
+             return c10::str("Parameter ", parameter.name(), " ", parameter.dtype(), " ",
+                             parameter.shape());
            }>},
       });
   Class<ParameterList>::Register(
@@ -248,7 +274,8 @@ void OpenComm(lua_State* L) {
           {"size", Bind<[](ParameterList& list) { return list.parameters.size(); }>},
           {"join", Bind<[](ParameterList& list, ParameterList& more) {
              ParameterList joined = list;
-             joined.parameters.insert(joined.parameters.end(), more.parameters.begin(), more.parameters.end());
+             joined.parameters.insert(joined.parameters.end(), more.parameters.begin(),
+                                      more.parameters.end());
              return std::make_shared<ParameterList>(std::move(joined));
            }>},
           {"clear_gradients", Bind<[](ParameterList& list) {
@@ -259,7 +286,9 @@ void OpenComm(lua_State* L) {
              for (const auto& parameter : list.parameters) numel += parameter->numel();
              return numel;
            }>},
-          {"__tostring", Bind<[](ParameterList& list) { return absl::StrCat("Parameters (", list.parameters.size(), ")"); }>},
+          {"__tostring", Bind<[](ParameterList& list) {
+             return absl::StrCat("Parameters (", list.parameters.size(), ")");
+           }>},
       });
   PushModule(L, "moonring.comm",
              {

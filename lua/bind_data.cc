@@ -57,7 +57,8 @@ struct Value<GivenTemplate> {
 namespace {
 
 constexpr int64_t kStepsAhead = 2;
-constexpr int kMostThreads = 16;  // that prepare rows where nobody says how many: beyond them reading is what takes time
+constexpr int kMostThreads =
+    16;  // that prepare rows where nobody says how many: beyond them reading is what takes time
 
 struct Dataset {
   std::shared_ptr<const std::vector<data::Example>> examples;
@@ -71,7 +72,8 @@ std::shared_ptr<T> Shared(T value) {
   return std::make_shared<T>(std::move(value));
 }
 
-std::shared_ptr<const data::Tokenizer> MakeTokenizer(data::TokenizerFiles files, std::string folder, Options options) {
+std::shared_ptr<const data::Tokenizer> MakeTokenizer(data::TokenizerFiles files, std::string folder,
+                                                     Options options) {
   data::TokenizerOptions wanted;
   wanted.add_tokens = options.Get<std::vector<std::string>>("add_tokens", {});
   wanted.add_special_tokens = options.Get<std::vector<std::string>>("add_special_tokens", {});
@@ -80,7 +82,9 @@ std::shared_ptr<const data::Tokenizer> MakeTokenizer(data::TokenizerFiles files,
   return comm::ValueOrThrow(data::OpenTokenizer(files, folder, wanted));
 }
 
-data::TokenizerFiles ChangedFiles(data::TokenizerFiles files, data::Tokenizer& tokenizer) { return comm::ValueOrThrow(data::ChangedFiles(files, tokenizer)); }
+data::TokenizerFiles ChangedFiles(data::TokenizerFiles files, data::Tokenizer& tokenizer) {
+  return comm::ValueOrThrow(data::ChangedFiles(files, tokenizer));
+}
 
 // Ids at or above `first` that examples hold, each once.
 std::vector<int32_t> IdsFrom(Dataset& dataset, int32_t first) {
@@ -97,17 +101,22 @@ std::vector<int32_t> IdsFrom(Dataset& dataset, int32_t first) {
 
 std::vector<data::Slot> ReadSlots(Options& fields, const char* name) {
   static const std::map<std::string, data::Slot::Kind> kKinds = {
-      {"text", data::Slot::Kind::kText}, {"bos", data::Slot::Kind::kBos}, {"eos", data::Slot::Kind::kEos}, {"token", data::Slot::Kind::kToken}};
+      {"text", data::Slot::Kind::kText},
+      {"bos", data::Slot::Kind::kBos},
+      {"eos", data::Slot::Kind::kEos},
+      {"token", data::Slot::Kind::kToken}};
   std::vector<data::Slot> slots;
-  for (const auto& slot : fields.Require<std::vector<std::map<std::string, std::string>>>(name)) slots.push_back({kKinds.at(slot.at("kind")), slot.at("text")});
+  for (const auto& slot : fields.Require<std::vector<std::map<std::string, std::string>>>(name))
+    slots.push_back({kKinds.at(slot.at("kind")), slot.at("text")});
   return slots;
 }
 
 // A template's table as moonring/templates.lua completes it: every field is there.
 data::TemplateSpec ReadTemplate(Options fields) {
-  static const std::map<std::string, data::TemplateSpec::Kind> kKinds = {{"plain", data::TemplateSpec::Kind::kPlain},
-                                                                         {"system_in_user", data::TemplateSpec::Kind::kSystemInUser},
-                                                                         {"reasoning", data::TemplateSpec::Kind::kReasoning}};
+  static const std::map<std::string, data::TemplateSpec::Kind> kKinds = {
+      {"plain", data::TemplateSpec::Kind::kPlain},
+      {"system_in_user", data::TemplateSpec::Kind::kSystemInUser},
+      {"reasoning", data::TemplateSpec::Kind::kReasoning}};
   data::TemplateSpec spec;
   spec.name = fields.Require<std::string>("name");
   spec.kind = kKinds.at(fields.Require<std::string>("class"));
@@ -154,13 +163,17 @@ data::TemplateSpec SpecOf(lua_State* L, GivenTemplate given) {
   return FindTemplate(L);
 }
 
-std::shared_ptr<data::ChatTemplate> MakeTemplate(lua_State* L, GivenTemplate given, std::shared_ptr<data::Tokenizer> tokenizer,
+std::shared_ptr<data::ChatTemplate> MakeTemplate(lua_State* L, GivenTemplate given,
+                                                 std::shared_ptr<data::Tokenizer> tokenizer,
                                                  std::optional<std::string> system) {
-  return Shared(comm::ValueOrThrow(data::ChatTemplate::Create(SpecOf(L, std::move(given)), std::move(tokenizer), std::move(system))));
+  return Shared(comm::ValueOrThrow(data::ChatTemplate::Create(
+      SpecOf(L, std::move(given)), std::move(tokenizer), std::move(system))));
 }
 
 std::shared_ptr<Dataset> Shared(data::PreparedDataset prepared) {
-  return Shared(Dataset{std::make_shared<const std::vector<data::Example>>(std::move(prepared.examples)), std::move(prepared.report)});
+  return Shared(
+      Dataset{std::make_shared<const std::vector<data::Example>>(std::move(prepared.examples)),
+              std::move(prepared.report)});
 }
 
 // What both `load` and `stream` take.
@@ -173,11 +186,13 @@ data::DatasetOptions ReadDatasetOptions(lua_State* L, Options& options) {
   wanted.default_system = options.Find<std::string>("default_system");
   wanted.cutoff_len = options.Get<int64_t>("cutoff_len", 2048);
   wanted.max_samples = options.Find<int64_t>("max_samples");
-  wanted.mix.strategy = comm::ValueOrThrow(data::ParseMixStrategy(options.Get<std::string>("mix_strategy", "concat")));
+  wanted.mix.strategy = comm::ValueOrThrow(
+      data::ParseMixStrategy(options.Get<std::string>("mix_strategy", "concat")));
   wanted.mix.probabilities = options.Get<std::vector<double>>("interleave_probs", {});
   wanted.train_on_prompt = options.Get<bool>("train_on_prompt", false);
   wanted.mask_history = options.Get<bool>("mask_history", false);
-  wanted.overlong = comm::ValueOrThrow(data::ParseOverlong(options.Get<std::string>("overlong", "truncate")));
+  wanted.overlong =
+      comm::ValueOrThrow(data::ParseOverlong(options.Get<std::string>("overlong", "truncate")));
   wanted.packing = options.Find<bool>("packing");
   wanted.neat_packing = options.Get<bool>("neat_packing", false);
   wanted.preprocessing_batch_size = options.Get<int64_t>("preprocessing_batch_size", 1000);
@@ -187,14 +202,18 @@ data::DatasetOptions ReadDatasetOptions(lua_State* L, Options& options) {
 }
 
 // The data set to learn from, and what val_size holds out of it or nil.
-std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(lua_State* L, Options options) {
+std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(lua_State* L,
+                                                                           Options options) {
   constexpr double kNoValSize = 1e-6;  // LLaMA-Factory's
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   const data::DatasetOptions wanted = ReadDatasetOptions(L, options);
   const double val_size = options.Get<double>("val_size", 0);
   options.Finish();
-  if (val_size >= 0 && val_size <= kNoValSize) return {Shared(comm::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)))), nullptr};
-  auto [train, held_out] = comm::ValueOrThrow(data::PrepareSplit(wanted, std::move(tokenizer), val_size));
+  if (val_size >= 0 && val_size <= kNoValSize)
+    return {Shared(comm::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)))),
+            nullptr};
+  auto [train, held_out] =
+      comm::ValueOrThrow(data::PrepareSplit(wanted, std::move(tokenizer), val_size));
   return {Shared(std::move(train)), Shared(std::move(held_out))};
 }
 
@@ -202,16 +221,21 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(lua_S
 std::map<std::string, std::shared_ptr<Dataset>> LoadTokenized(lua_State* L, Options options) {
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   const std::string path = options.Require<std::string>("path");
-  const data::Stage stage = comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
-  const data::ChatTemplate chat_template =
-      comm::ValueOrThrow(data::ChatTemplate::Create(SpecOf(L, options.Get<GivenTemplate>("template", "default")), std::move(tokenizer), std::nullopt));
+  const data::Stage stage =
+      comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
+  const data::ChatTemplate chat_template = comm::ValueOrThrow(
+      data::ChatTemplate::Create(SpecOf(L, options.Get<GivenTemplate>("template", "default")),
+                                 std::move(tokenizer), std::nullopt));
   options.Finish();
   std::map<std::string, std::shared_ptr<Dataset>> splits;
-  for (auto& [name, prepared] : comm::ValueOrThrow(data::LoadTokenized(path, stage, chat_template.pad()))) splits[name] = Shared(std::move(prepared));
+  for (auto& [name, prepared] :
+       comm::ValueOrThrow(data::LoadTokenized(path, stage, chat_template.pad())))
+    splits[name] = Shared(std::move(prepared));
   return splits;
 }
 
-absl::Status SaveTokenized(std::string path, std::map<std::string, std::shared_ptr<Dataset>> splits, std::string stage) {
+absl::Status SaveTokenized(std::string path, std::map<std::string, std::shared_ptr<Dataset>> splits,
+                           std::string stage) {
   std::map<std::string, const std::vector<data::Example>*> examples;
   for (const auto& [name, dataset] : splits) examples[name] = dataset->examples.get();
   return data::SaveTokenized(path, examples, comm::ValueOrThrow(data::ParseStage(stage)));
@@ -232,7 +256,8 @@ std::shared_ptr<data::ExampleStream> OpenStream(lua_State* L, Options options) {
 // A list of {ids, labels}, one a document, and kto's tag or nil.
 Pushed PushExample(lua_State* L, Dataset& dataset, int64_t index) {
   if (index < 0 || index >= static_cast<int64_t>(dataset.examples->size())) {
-    comm::ThrowIfError(absl::OutOfRangeError(absl::StrCat("example ", index, " of ", dataset.examples->size())));
+    comm::ThrowIfError(
+        absl::OutOfRangeError(absl::StrCat("example ", index, " of ", dataset.examples->size())));
   }
   const data::Example& example = (*dataset.examples)[index];
   lua_createtable(L, static_cast<int>(example.documents.size()), 0);
@@ -248,10 +273,13 @@ Pushed PushExample(lua_State* L, Dataset& dataset, int64_t index) {
 }
 
 // Steps of what `examples` gives, packed for this rank.
-std::shared_ptr<Steps> PackSteps(std::unique_ptr<data::Source<data::StepExamples>> examples, const std::optional<std::shared_ptr<comm::Mesh>>& mesh,
+std::shared_ptr<Steps> PackSteps(std::unique_ptr<data::Source<data::StepExamples>> examples,
+                                 const std::optional<std::shared_ptr<comm::Mesh>>& mesh,
                                  int64_t micro_batch_tokens) {
-  const data::PackOptions packing = {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1, .micro_batch_tokens = micro_batch_tokens};
-  auto source = comm::ValueOrThrow(data::StepSource::Create(std::move(examples), packing, mesh.has_value() ? (*mesh)->dp_rank() : 0));
+  const data::PackOptions packing = {.dp = mesh.has_value() ? (*mesh)->dp_size() : 1,
+                                     .micro_batch_tokens = micro_batch_tokens};
+  auto source = comm::ValueOrThrow(data::StepSource::Create(
+      std::move(examples), packing, mesh.has_value() ? (*mesh)->dp_rank() : 0));
   return std::make_shared<Steps>(std::move(source), kStepsAhead);
 }
 
@@ -269,10 +297,13 @@ std::shared_ptr<Steps> MakeSteps(Dataset& dataset, Options options) {
   const int64_t micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens");
   options.Finish();
   auto batches = comm::ValueOrThrow(data::StepBatches::Create(order));
-  return PackSteps(comm::ValueOrThrow(data::DatasetSteps::Create(dataset.examples, std::move(batches))), mesh, micro_batch_tokens);
+  return PackSteps(
+      comm::ValueOrThrow(data::DatasetSteps::Create(dataset.examples, std::move(batches))), mesh,
+      micro_batch_tokens);
 }
 
-std::shared_ptr<Steps> MakeStreamSteps(std::shared_ptr<data::ExampleStream> stream, Options options) {
+std::shared_ptr<Steps> MakeStreamSteps(std::shared_ptr<data::ExampleStream> stream,
+                                       Options options) {
   const auto mesh = options.Find<std::shared_ptr<comm::Mesh>>("mesh");
   data::StreamStepsOptions wanted;
   wanted.batch = options.Require<int64_t>("batch");
@@ -280,7 +311,8 @@ std::shared_ptr<Steps> MakeStreamSteps(std::shared_ptr<data::ExampleStream> stre
   wanted.total_steps = options.Find<int64_t>("total_steps");
   const int64_t micro_batch_tokens = options.Require<int64_t>("micro_batch_tokens");
   options.Finish();
-  return PackSteps(comm::ValueOrThrow(data::StreamSteps::Create(std::move(stream), wanted)), mesh, micro_batch_tokens);
+  return PackSteps(comm::ValueOrThrow(data::StreamSteps::Create(std::move(stream), wanted)), mesh,
+                   micro_batch_tokens);
 }
 
 std::shared_ptr<data::Step> NextStep(Steps& steps) {
@@ -289,42 +321,58 @@ std::shared_ptr<data::Step> NextStep(Steps& steps) {
 }
 
 // Handles of `batches`, a member of *step: they share the step's life.
-std::vector<std::shared_ptr<data::MicroBatch>> Handles(const std::shared_ptr<data::Step>& step, std::vector<data::MicroBatch>& batches) {
+std::vector<std::shared_ptr<data::MicroBatch>> Handles(const std::shared_ptr<data::Step>& step,
+                                                       std::vector<data::MicroBatch>& batches) {
   std::vector<std::shared_ptr<data::MicroBatch>> handles;
   for (data::MicroBatch& each : batches) handles.emplace_back(step, &each);
   return handles;
 }
 
 // A conversation from alternating texts, the user's first.
-data::Conversation ConversationOf(const std::vector<std::string>& texts, const std::optional<std::string>& system) {
+data::Conversation ConversationOf(const std::vector<std::string>& texts,
+                                  const std::optional<std::string>& system) {
   data::Conversation conversation{.system = system.value_or("")};
-  for (size_t i = 0; i < texts.size(); ++i) conversation.messages.push_back({i % 2 == 0 ? data::Role::kUser : data::Role::kAssistant, texts[i]});
+  for (size_t i = 0; i < texts.size(); ++i)
+    conversation.messages.push_back(
+        {i % 2 == 0 ? data::Role::kUser : data::Role::kAssistant, texts[i]});
   return conversation;
 }
 
-std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector<std::string> texts, std::optional<std::string> system) {
-  if (texts.size() % 2 == 0) comm::ThrowIfError(absl::InvalidArgumentError("messages: wanted an odd number of texts, the user's first and last"));
+std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector<std::string> texts,
+                                  std::optional<std::string> system) {
+  if (texts.size() % 2 == 0)
+    comm::ThrowIfError(absl::InvalidArgumentError(
+        "messages: wanted an odd number of texts, the user's first and last"));
   return comm::ValueOrThrow(chat_template.EncodePrompt(ConversationOf(texts, system)));
 }
 
 // The messages of a conversation from texts, the user's first.
-data::OrderedJson MessagesOf(const std::vector<std::string>& texts, const std::optional<std::string>& system) {
+data::OrderedJson MessagesOf(const std::vector<std::string>& texts,
+                             const std::optional<std::string>& system) {
   data::OrderedJson messages = data::OrderedJson::array();
   if (system.value_or("") != "") messages.push_back({{"role", "system"}, {"content", *system}});
-  for (size_t i = 0; i < texts.size(); ++i) messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", texts[i]}});
+  for (size_t i = 0; i < texts.size(); ++i)
+    messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", texts[i]}});
   return messages;
 }
 
 // `files`: contents by name; `where`: the model's folder.
-std::shared_ptr<data::ModelTemplate> FindModelTemplate(std::map<std::string, std::string> files, std::shared_ptr<data::Tokenizer> tokenizer,
+std::shared_ptr<data::ModelTemplate> FindModelTemplate(std::map<std::string, std::string> files,
+                                                       std::shared_ptr<data::Tokenizer> tokenizer,
                                                        std::string where) {
-  return std::const_pointer_cast<data::ModelTemplate>(comm::ValueOrThrow(data::ModelTemplate::Find(
-      {files["chat_template.jinja"], files["tokenizer_config.json"], files["tokenizer.json"], std::move(where)}, std::move(tokenizer))));
+  return std::const_pointer_cast<data::ModelTemplate>(comm::ValueOrThrow(
+      data::ModelTemplate::Find({files["chat_template.jinja"], files["tokenizer_config.json"],
+                                 files["tokenizer.json"], std::move(where)},
+                                std::move(tokenizer))));
 }
 
-std::vector<int32_t> EncodeWithModelTemplate(data::ModelTemplate& carried, std::vector<std::string> texts, std::optional<std::string> system,
+std::vector<int32_t> EncodeWithModelTemplate(data::ModelTemplate& carried,
+                                             std::vector<std::string> texts,
+                                             std::optional<std::string> system,
                                              std::optional<bool> enable_thinking) {
-  if (texts.size() % 2 == 0) comm::ThrowIfError(absl::InvalidArgumentError("messages: wanted an odd number of texts, the user's first and last"));
+  if (texts.size() % 2 == 0)
+    comm::ThrowIfError(absl::InvalidArgumentError(
+        "messages: wanted an odd number of texts, the user's first and last"));
   data::OrderedJson more = data::OrderedJson::object();
   if (enable_thinking.has_value()) more["enable_thinking"] = *enable_thinking;
   return comm::ValueOrThrow(carried.Encode(MessagesOf(texts, system), true, more));
@@ -333,7 +381,9 @@ std::vector<int32_t> EncodeWithModelTemplate(data::ModelTemplate& carried, std::
 // The fields of a template's table that ParseTemplate finds: texts all.
 std::map<std::string, std::string> ParseModelTemplate(data::ModelTemplate& carried) {
   const data::TemplateSpec spec = comm::ValueOrThrow(data::ParseTemplate(carried));
-  const auto text = [](const std::vector<data::Slot>& slots) { return slots.empty() ? std::string() : slots.front().text; };
+  const auto text = [](const std::vector<data::Slot>& slots) {
+    return slots.empty() ? std::string() : slots.front().text;
+  };
   return {{"name", spec.name},
           {"class", spec.kind == data::TemplateSpec::Kind::kReasoning ? "reasoning" : "plain"},
           {"prefix", text(spec.prefix)},
@@ -355,84 +405,120 @@ void OpenData(lua_State* L) {
   Class<data::Tokenizer>::Register(
       L, "Tokenizer",
       {
-          {"encode", Bind<[](data::Tokenizer& tokenizer, std::string text) { return tokenizer.Encode(text); }>},
-          {"decode", Bind<[](data::Tokenizer& tokenizer, std::vector<int32_t> ids, std::optional<bool> skip_special) {
+          {"encode", Bind<[](data::Tokenizer& tokenizer, std::string text) {
+             return tokenizer.Encode(text);
+           }>},
+          {"decode", Bind<[](data::Tokenizer& tokenizer, std::vector<int32_t> ids,
+                             std::optional<bool> skip_special) {
              return tokenizer.Decode(ids, skip_special.value_or(false));
            }>},
-          {"leading_bos", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.adds_bos() ? tokenizer.bos() : std::nullopt; }>},
+          {"leading_bos", Bind<[](data::Tokenizer& tokenizer) {
+             return tokenizer.adds_bos() ? tokenizer.bos() : std::nullopt;
+           }>},
           {"vocab_size", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.vocab_size(); }>},
           {"end_id", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.end_id(); }>},
           {"bos", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.bos(); }>},
           {"eos", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.eos(); }>},
-          {"token_of", Bind<[](data::Tokenizer& tokenizer, int32_t id) { return tokenizer.TokenOf(id); }>},
+          {"token_of",
+           Bind<[](data::Tokenizer& tokenizer, int32_t id) { return tokenizer.TokenOf(id); }>},
           {"added_ids", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.additions().ids; }>},
-          {"new_eos", Bind<[](data::Tokenizer& tokenizer) { return tokenizer.additions().eos ? tokenizer.eos() : std::nullopt; }>},
-          {"__tostring", Bind<[](data::Tokenizer& tokenizer) { return absl::StrCat("Tokenizer of ", tokenizer.vocab_size(), " ids"); }>},
+          {"new_eos", Bind<[](data::Tokenizer& tokenizer) {
+             return tokenizer.additions().eos ? tokenizer.eos() : std::nullopt;
+           }>},
+          {"__tostring", Bind<[](data::Tokenizer& tokenizer) {
+             return absl::StrCat("Tokenizer of ", tokenizer.vocab_size(), " ids");
+           }>},
       });
   Class<data::ChatTemplate>::Register(
       L, "Template",
       {
           {"encode_prompt", Bind<&EncodePrompt>},
-          {"stop_ids", Bind<[](data::ChatTemplate& chat_template) { return chat_template.stop_ids(); }>},
-          {"tokenizer", Bind<[](data::ChatTemplate& chat_template) { return chat_template.shared_tokenizer(); }>},
+          {"stop_ids",
+           Bind<[](data::ChatTemplate& chat_template) { return chat_template.stop_ids(); }>},
+          {"tokenizer", Bind<[](data::ChatTemplate& chat_template) {
+             return chat_template.shared_tokenizer();
+           }>},
           {"eos", Bind<[](data::ChatTemplate& chat_template) { return chat_template.eos(); }>},
-          {"__tostring", Bind<[](data::ChatTemplate& chat_template) { return absl::StrCat("Template ", chat_template.spec().name); }>},
+          {"__tostring", Bind<[](data::ChatTemplate& chat_template) {
+             return absl::StrCat("Template ", chat_template.spec().name);
+           }>},
       });
-  Class<data::ModelTemplate>::Register(L, "ModelTemplate",
-                                       {
-                                           {"encode_prompt", Bind<&EncodeWithModelTemplate>},
-                                           {"fields", Bind<&ParseModelTemplate>},
-                                           {"is_one_of_several", Bind<[](data::ModelTemplate& carried) { return carried.is_one_of_several(); }>},
-                                           {"__tostring", Bind<[](data::ModelTemplate&) { return std::string("ModelTemplate"); }>},
-                                       });
-  Class<Dataset>::Register(L, "Dataset",
-                           {
-                               {"size", Bind<[](Dataset& dataset) { return dataset.examples->size(); }>},
-                               {"example", Bind<&PushExample>},
-                               {"ids_from", Bind<&IdsFrom>},
-                               {"digest", Bind<[](Dataset& dataset) { return data::DigestOf(*dataset.examples); }>},
-                               {"report", Bind<[](Dataset& dataset) { return dataset.report.Text(); }>},
-                               {"report_json", Bind<[](Dataset& dataset) { return dataset.report.Json(); }>},
-                               {"steps", Bind<&MakeSteps>},
-                               {"write", Bind<[](Dataset& dataset, std::string path) { return data::WritePreprocessed(path, *dataset.examples); }>},
-                               {"__tostring", Bind<[](Dataset& dataset) { return absl::StrCat("Dataset of ", dataset.examples->size(), " examples"); }>},
-                           });
+  Class<data::ModelTemplate>::Register(
+      L, "ModelTemplate",
+      {
+          {"encode_prompt", Bind<&EncodeWithModelTemplate>},
+          {"fields", Bind<&ParseModelTemplate>},
+          {"is_one_of_several",
+           Bind<[](data::ModelTemplate& carried) { return carried.is_one_of_several(); }>},
+          {"__tostring", Bind<[](data::ModelTemplate&) { return std::string("ModelTemplate"); }>},
+      });
+  Class<Dataset>::Register(
+      L, "Dataset",
+      {
+          {"size", Bind<[](Dataset& dataset) { return dataset.examples->size(); }>},
+          {"example", Bind<&PushExample>},
+          {"ids_from", Bind<&IdsFrom>},
+          {"digest", Bind<[](Dataset& dataset) { return data::DigestOf(*dataset.examples); }>},
+          {"report", Bind<[](Dataset& dataset) { return dataset.report.Text(); }>},
+          {"report_json", Bind<[](Dataset& dataset) { return dataset.report.Json(); }>},
+          {"steps", Bind<&MakeSteps>},
+          {"write", Bind<[](Dataset& dataset, std::string path) {
+             return data::WritePreprocessed(path, *dataset.examples);
+           }>},
+          {"__tostring", Bind<[](Dataset& dataset) {
+             return absl::StrCat("Dataset of ", dataset.examples->size(), " examples");
+           }>},
+      });
   Class<data::ExampleStream>::Register(
       L, "Stream",
       {
           {"size", Bind<[](data::ExampleStream&) { return std::optional<int64_t>(); }>},
           {"steps", Bind<&MakeStreamSteps>},
-          {"whole", Bind<[](data::ExampleStream& stream, int64_t batch) { return Shared(comm::ValueOrThrow(data::OnePass(stream, batch))); }>},
+          {"whole", Bind<[](data::ExampleStream& stream, int64_t batch) {
+             return Shared(comm::ValueOrThrow(data::OnePass(stream, batch)));
+           }>},
           {"report", Bind<[](data::ExampleStream& stream) { return stream.report().Text(); }>},
           {"report_json", Bind<[](data::ExampleStream& stream) { return stream.report().Json(); }>},
-          {"__tostring", Bind<[](data::ExampleStream& stream) { return absl::StrCat("Stream of ", stream.Names()); }>},
+          {"__tostring", Bind<[](data::ExampleStream& stream) {
+             return absl::StrCat("Stream of ", stream.Names());
+           }>},
       });
-  Class<Steps>::Register(L, "Steps",
-                         {
-                             {"next", Bind<&NextStep>},
-                             {"save_state", Bind<[](Steps& steps) { return steps.SaveState(); }>},
-                             {"load_state", Bind<[](Steps& steps, std::string state) { return steps.LoadState(state); }>},
-                         });
-  Class<data::Step>::Register(L, "Step",
-                              {
-                                  {"epoch", Bind<[](data::Step& step) { return step.batch.epoch; }>},
-                                  {"index", Bind<[](data::Step& step) { return step.batch.step; }>},
-                                  {"last", Bind<[](data::Step& step) { return step.batch.last; }>},
-                                  {"tokens", Bind<[](data::Step& step) { return step.tokens; }>},
-                                  {"examples", Bind<[](data::Step& step) { return step.batch.examples; }>},
-                                  {"size", Bind<[](data::Step& step) { return step.batch.examples.size(); }>},
-                                  {"micro_batches", Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->micro_batches); }>},
-                                  {"mismatched", Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->mismatched); }>},
-                              });
+  Class<Steps>::Register(
+      L, "Steps",
+      {
+          {"next", Bind<&NextStep>},
+          {"save_state", Bind<[](Steps& steps) { return steps.SaveState(); }>},
+          {"load_state",
+           Bind<[](Steps& steps, std::string state) { return steps.LoadState(state); }>},
+      });
+  Class<data::Step>::Register(
+      L, "Step",
+      {
+          {"epoch", Bind<[](data::Step& step) { return step.batch.epoch; }>},
+          {"index", Bind<[](data::Step& step) { return step.batch.step; }>},
+          {"last", Bind<[](data::Step& step) { return step.batch.last; }>},
+          {"tokens", Bind<[](data::Step& step) { return step.tokens; }>},
+          {"examples", Bind<[](data::Step& step) { return step.batch.examples; }>},
+          {"size", Bind<[](data::Step& step) { return step.batch.examples.size(); }>},
+          {"micro_batches", Bind<[](std::shared_ptr<data::Step> step) {
+             return Handles(step, step->micro_batches);
+           }>},
+          {"mismatched",
+           Bind<[](std::shared_ptr<data::Step> step) { return Handles(step, step->mismatched); }>},
+      });
   Class<data::MicroBatch>::Register(
       L, "MicroBatch",
       {
-          {"sequence", Bind<[](std::shared_ptr<data::MicroBatch> batch) { return std::shared_ptr<comm::Sequence>(batch, &batch->sequence); }>},
+          {"sequence", Bind<[](std::shared_ptr<data::MicroBatch> batch) {
+             return std::shared_ptr<comm::Sequence>(batch, &batch->sequence);
+           }>},
           {"labels", Bind<[](data::MicroBatch& batch) { return batch.labels_T; }>},
           {"examples", Bind<[](data::MicroBatch& batch) { return batch.examples; }>},
           {"places", Bind<[](data::MicroBatch& batch) { return batch.places; }>},
           {"document_counts", Bind<[](data::MicroBatch& batch) { return batch.documents; }>},
-          {"desirable", Bind<[](data::MicroBatch& batch) { return batch.desirable.empty() ? std::nullopt : std::optional(batch.desirable); }>},
+          {"desirable", Bind<[](data::MicroBatch& batch) {
+             return batch.desirable.empty() ? std::nullopt : std::optional(batch.desirable);
+           }>},
       });
   PushModule(L, "moonring.data",
              {

@@ -47,25 +47,30 @@ struct LoadedModel {
   std::shared_ptr<model::Checkpoint> checkpoint;
   std::shared_ptr<model::Transformer> transformer;
   std::shared_ptr<LoadedModel> base;  // under an adapter; null where there is none
-  std::string folder;                 // where a value head would lie: the last adapter's, else the checkpoint's
+  std::string folder;  // where a value head would lie: the last adapter's, else the checkpoint's
 
   // What may learn: the adapter's own where there is one.
-  const comm::Parameters& parameters() const { return base == nullptr ? transformer->parameters() : transformer->adapter()->parameters; }
+  const comm::Parameters& parameters() const {
+    return base == nullptr ? transformer->parameters() : transformer->adapter()->parameters;
+  }
 };
 
 // `precision`: fp32 | bf16 (fp32 weights, bf16 matmuls) | pure_bf16 | fp64.
 model::TransformerOptions PrecisionOf(const std::string& precision) {
   if (precision == "fp32") return {};
   if (precision == "bf16") return {.matmul_dtype = at::kBFloat16};
-  if (precision == "pure_bf16") return {.weight_dtype = at::kBFloat16, .matmul_dtype = at::kBFloat16};
+  if (precision == "pure_bf16")
+    return {.weight_dtype = at::kBFloat16, .matmul_dtype = at::kBFloat16};
   if (precision == "fp64") return {.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble};
-  TORCH_CHECK_VALUE(false, "precision: wanted fp32, bf16, pure_bf16 or fp64, got '", precision, "'");
+  TORCH_CHECK_VALUE(false, "precision: wanted fp32, bf16, pure_bf16 or fp64, got '", precision,
+                    "'");
 }
 
 // Which weights learn where not all do: the keys of `finetuning_type: freeze`.
 std::optional<std::set<std::string>> Learning(const model::ModelConfig& config, Options& options) {
   const std::optional<int64_t> layers = options.Find<int64_t>("trainable_layers");
-  const auto modules = options.Find<std::vector<std::string>>("trainable_modules"), extra = options.Find<std::vector<std::string>>("extra_modules");
+  const auto modules = options.Find<std::vector<std::string>>("trainable_modules"),
+             extra = options.Find<std::vector<std::string>>("extra_modules");
   if (!layers.has_value() && !modules.has_value() && !extra.has_value()) return std::nullopt;
   model::FreezeOptions wanted;
   wanted.layers = layers.value_or(wanted.layers);
@@ -81,14 +86,16 @@ std::string PlaceOfActivations(std::optional<std::string> offload, std::string d
   return std::string(model::PlaceName(comm::ValueOrThrow(place)));
 }
 
-std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkpoint, Options options) {
+std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkpoint,
+                                       Options options) {
   model::TransformerOptions wanted = PrecisionOf(options.Get<std::string>("precision", "fp32"));
   const std::string recompute = options.Get<std::string>("recompute", "block");
   wanted.frozen = options.Get<bool>("frozen", false);
   wanted.learning = Learning(checkpoint->config(), options);
   const auto adapters = options.Get<std::vector<std::string>>("adapters", {});
   const std::string device = options.Get<std::string>("device", "cpu");
-  const std::optional<std::string> offload = options.Find<std::string>("activation_offload"), offload_dir = options.Find<std::string>("activation_dir");
+  const std::optional<std::string> offload = options.Find<std::string>("activation_offload"),
+                                   offload_dir = options.Find<std::string>("activation_dir");
   wanted.tile_bytes = options.Get<int64_t>("tile_bytes", wanted.tile_bytes);
   wanted.whole_layers = options.Get<int64_t>("whole_layers", 0);
   wanted.selective_layers = options.Get<int64_t>("selective_layers", 0);
@@ -99,24 +106,32 @@ std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkp
     };
   }
   options.Finish();
-  TORCH_CHECK_VALUE(wanted.tile_bytes >= 0, "tile_bytes: wanted 0 (no tiles) or more, got ", wanted.tile_bytes);
-  TORCH_CHECK_VALUE(wanted.whole_layers >= 0 && wanted.selective_layers >= 0, "whole_layers, selective_layers: wanted 0 or more, got ", wanted.whole_layers, " and ",
-                    wanted.selective_layers);
-  TORCH_CHECK_VALUE(!(wanted.frozen && wanted.learning.has_value()), "frozen: true leaves no trainable_layers, trainable_modules or extra_modules");
-  TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '", device, "'");
+  TORCH_CHECK_VALUE(wanted.tile_bytes >= 0, "tile_bytes: wanted 0 (no tiles) or more, got ",
+                    wanted.tile_bytes);
+  TORCH_CHECK_VALUE(wanted.whole_layers >= 0 && wanted.selective_layers >= 0,
+                    "whole_layers, selective_layers: wanted 0 or more, got ", wanted.whole_layers,
+                    " and ", wanted.selective_layers);
+  TORCH_CHECK_VALUE(!(wanted.frozen && wanted.learning.has_value()),
+                    "frozen: true leaves no trainable_layers, trainable_modules or extra_modules");
+  TORCH_CHECK_VALUE(device == "cpu" || device == "cuda", "device: wanted cpu or cuda, got '",
+                    device, "'");
   wanted.device = c10::Device(device);
   wanted.activation_store =
       comm::ValueOrThrow(model::OpenActivationStore(offload, offload_dir, wanted.device));
-  TORCH_CHECK_VALUE(recompute == "block" || recompute == "selective" || recompute == "none", "recompute: wanted block, selective or none, got '", recompute,
-                    "'");
-  wanted.recompute = recompute == "block" ? model::Recompute::kBlock : recompute == "selective" ? model::Recompute::kSelective : model::Recompute::kNone;
+  TORCH_CHECK_VALUE(recompute == "block" || recompute == "selective" || recompute == "none",
+                    "recompute: wanted block, selective or none, got '", recompute, "'");
+  wanted.recompute = recompute == "block"       ? model::Recompute::kBlock
+                     : recompute == "selective" ? model::Recompute::kSelective
+                                                : model::Recompute::kNone;
   std::vector<std::shared_ptr<const model::Adapter>> merged;
   for (const std::string& path : adapters) {
-    merged.push_back(comm::ValueOrThrow(model::ReadAdapter(path, checkpoint->config(), model::StreamDtype(wanted.matmul_dtype), at::kCPU)));
+    merged.push_back(comm::ValueOrThrow(model::ReadAdapter(
+        path, checkpoint->config(), model::StreamDtype(wanted.matmul_dtype), at::kCPU)));
   }
   auto transformer = comm::ValueOrThrow(model::Transformer::Load(checkpoint, wanted, merged));
   const std::string folder = adapters.empty() ? checkpoint->path() : adapters.back();
-  return std::make_shared<LoadedModel>(LoadedModel{std::move(checkpoint), std::move(transformer), nullptr, folder});
+  return std::make_shared<LoadedModel>(
+      LoadedModel{std::move(checkpoint), std::move(transformer), nullptr, folder});
 }
 
 std::shared_ptr<model::Adapter> NewAdapter(const LoadedModel& base, Options& options) {
@@ -131,7 +146,9 @@ std::shared_ptr<model::Adapter> NewAdapter(const LoadedModel& base, Options& opt
   const auto seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
   options.Finish();
   const model::Transformer& transformer = *base.transformer;
-  return comm::ValueOrThrow(model::Adapter::Create(transformer.config(), wanted, transformer.parameters(), seed, transformer.options().weight_dtype));
+  return comm::ValueOrThrow(model::Adapter::Create(transformer.config(), wanted,
+                                                   transformer.parameters(), seed,
+                                                   transformer.options().weight_dtype));
 }
 
 // A new adapter over a frozen model, or the one in the folder `path`.
@@ -143,25 +160,30 @@ std::shared_ptr<LoadedModel> Adapt(std::shared_ptr<LoadedModel> base, Options op
     const std::optional<double> dropout = options.Find<double>("dropout");
     options.Find<int64_t>("seed");  // nothing is drawn
     options.Finish();
-    adapter = comm::ValueOrThrow(model::ReadAdapter(*path, base->transformer->config(), held.weight_dtype, held.device));
+    adapter = comm::ValueOrThrow(
+        model::ReadAdapter(*path, base->transformer->config(), held.weight_dtype, held.device));
     adapter->options.dropout = dropout.value_or(adapter->options.dropout);
     comm::ThrowIfError(model::Validate(adapter->options));
   } else {
     adapter = NewAdapter(*base, options);
   }
-  std::shared_ptr<model::Transformer> transformer = comm::ValueOrThrow(model::Transformer::Adapt(*base->transformer, std::move(adapter)));
-  return std::make_shared<LoadedModel>(LoadedModel{base->checkpoint, std::move(transformer), base, path.value_or(base->checkpoint->path())});
+  std::shared_ptr<model::Transformer> transformer =
+      comm::ValueOrThrow(model::Transformer::Adapt(*base->transformer, std::move(adapter)));
+  return std::make_shared<LoadedModel>(LoadedModel{base->checkpoint, std::move(transformer), base,
+                                                   path.value_or(base->checkpoint->path())});
 }
 
 // Every key is read, whichever are given: those that are not read are unknown.
 std::optional<model::Noise> NoiseOf(Options& options) {
-  const std::optional<uint64_t> seed = options.Find<uint64_t>("seed"), step = options.Find<uint64_t>("step");
+  const std::optional<uint64_t> seed = options.Find<uint64_t>("seed"),
+                                step = options.Find<uint64_t>("step");
   model::Noise noise;
   noise.identity_T = TensorOption(options, "identity");
   noise.neftune_alpha = options.Get<double>("neftune_alpha", 0.0);
   noise.lengths_T = TensorOption(options, "lengths");
   const int keys = seed.has_value() + step.has_value() + noise.identity_T.defined();
-  TORCH_CHECK_VALUE(keys == 3 || (keys == 0 && noise.neftune_alpha == 0.0), "forward: noise wants seed, step and identity, all three");
+  TORCH_CHECK_VALUE(keys == 3 || (keys == 0 && noise.neftune_alpha == 0.0),
+                    "forward: noise wants seed, step and identity, all three");
   if (keys == 0) return std::nullopt;
   noise.seed = *seed;
   noise.step = *step;
@@ -171,18 +193,20 @@ std::optional<model::Noise> NoiseOf(Options& options) {
 model::RouterGroups RouterGroupsOf(Options& options) {
   const std::optional<int64_t> count = options.Find<int64_t>("router_group_count");
   model::RouterGroups groups{TensorOption(options, "router_groups"), count.value_or(0)};
-  TORCH_CHECK_VALUE(groups.group_T.defined() == count.has_value(), "forward: router_groups and router_group_count go together");
+  TORCH_CHECK_VALUE(groups.group_T.defined() == count.has_value(),
+                    "forward: router_groups and router_group_count go together");
   return groups;
 }
 
 // The hidden states, and a router's sums where they are asked for and there is one.
-Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T, std::shared_ptr<AttentionPlan> plan,
-               Options options) {
+Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T,
+               std::shared_ptr<AttentionPlan> plan, Options options) {
   model::ForwardOptions wanted{.lengths_T = plan->lengths_T};
   wanted.noise = NoiseOf(options);
   wanted.router_groups = RouterGroupsOf(options);
   options.Finish();
-  const model::Hidden result = model.transformer->Forward(ids_T, positions_T, plan->attention, wanted);
+  const model::Hidden result =
+      model.transformer->Forward(ids_T, positions_T, plan->attention, wanted);
   Value<at::Tensor>::Push(L, result.hidden_TD);
   if (!result.tally.chosen_GE.defined()) return {1};
   Value<at::Tensor>::Push(L, result.tally.probability_GE);
@@ -190,9 +214,11 @@ Pushed Forward(lua_State* L, LoadedModel& model, at::Tensor ids_T, at::Tensor po
   return {3};
 }
 
-// The first module after which the stream holds a NaN or an infinity on this rank, and its place among them from 1 (0: none has).
-std::tuple<int, std::string> FirstNonFinite(LoadedModel& model, at::Tensor ids_T, at::Tensor positions_T, std::shared_ptr<AttentionPlan> plan,
-                                            Options options) {
+// The first module after which the stream holds a NaN or an infinity on this rank, and its place
+// among them from 1 (0: none has).
+std::tuple<int, std::string> FirstNonFinite(LoadedModel& model, at::Tensor ids_T,
+                                            at::Tensor positions_T,
+                                            std::shared_ptr<AttentionPlan> plan, Options options) {
   model::ForwardOptions wanted{.lengths_T = plan->lengths_T};
   wanted.noise = NoiseOf(options);
   options.Finish();
@@ -211,23 +237,28 @@ std::tuple<int, std::string> FirstNonFinite(LoadedModel& model, at::Tensor ids_T
 
 std::shared_ptr<Head> HeadOf(LoadedModel& model) {
   const model::ModelConfig& config = model.transformer->config();
-  return std::make_shared<Head>(Head{model.transformer->head(), config.logit_scale, config.logit_softcap});
+  return std::make_shared<Head>(
+      Head{model.transformer->head(), config.logit_scale, config.logit_softcap});
 }
 
 at::ScalarType SavedDtype(const std::string& name) {
   if (name == "fp16") return at::kHalf;
-  TORCH_CHECK_VALUE(name == "fp32" || name == "bf16" || name == "fp64", "dtype: wanted fp32, bf16, fp16 or fp64, got '", name, "'");
+  TORCH_CHECK_VALUE(name == "fp32" || name == "bf16" || name == "fp64",
+                    "dtype: wanted fp32, bf16, fp16 or fp64, got '", name, "'");
   return DtypeNamed(name);
 }
 
-// What a rank that does not write does while another one writes these parameters: takes part in leasing what is parted over ranks.
+// What a rank that does not write does while another one writes these parameters: takes part in
+// leasing what is parted over ranks.
 void TakePart(const comm::Parameters& parameters, std::optional<at::ScalarType> dtype) {
   for (const auto& parameter : parameters) {
     if (parameter->away()) parameter->Lease(dtype.value_or(parameter->dtype()));
   }
 }
 
-model::Flush FlushOf(Options& options) { return options.Get<bool>("flush", true) ? model::Flush::kNow : model::Flush::kLater; }
+model::Flush FlushOf(Options& options) {
+  return options.Get<bool>("flush", true) ? model::Flush::kNow : model::Flush::kLater;
+}
 
 void Save(LoadedModel& model, std::string folder, Options options) {
   const bool writes = options.Get<bool>("write", true);
@@ -237,16 +268,19 @@ void Save(LoadedModel& model, std::string folder, Options options) {
     if (!writes) return TakePart(model.parameters(), std::nullopt);
     std::map<std::string, std::string> companions = model.checkpoint->companions();
     companions.erase("generation_config.json");  // the base's
-    comm::ThrowIfError(model::SaveAdapter(folder, *model.transformer->adapter(), model.checkpoint->path(), companions, flush));
+    comm::ThrowIfError(model::SaveAdapter(folder, *model.transformer->adapter(),
+                                          model.checkpoint->path(), companions, flush));
     return;
   }
   const std::optional<std::string> dtype = options.Find<std::string>("dtype");
   const int64_t shard_bytes = options.Get<int64_t>("shard_bytes", kShardBytes);
   options.Finish();
-  const at::ScalarType saved = dtype.has_value() ? SavedDtype(*dtype) : model.transformer->options().weight_dtype;
+  const at::ScalarType saved =
+      dtype.has_value() ? SavedDtype(*dtype) : model.transformer->options().weight_dtype;
   if (!writes) return TakePart(model.transformer->parameters(), saved);
-  comm::ThrowIfError(
-      model::SaveFolder(folder, model.transformer->config(), model.transformer->parameters(), saved, model.checkpoint->companions(), shard_bytes, flush));
+  comm::ThrowIfError(model::SaveFolder(folder, model.transformer->config(),
+                                       model.transformer->parameters(), saved,
+                                       model.checkpoint->companions(), shard_bytes, flush));
 }
 
 // Names, shapes and bytes; of an adapter also what scales it.
@@ -260,11 +294,13 @@ std::string DigestOf(LoadedModel& model) {
 
 std::string Describe(LoadedModel& model) {
   const model::ModelConfig& config = model.transformer->config();
-  std::string text = absl::StrCat("Model ", config.architecture, ": ", config.layers, " layers, hidden ", config.hidden_size, ", ", config.heads, "/",
+  std::string text = absl::StrCat("Model ", config.architecture, ": ", config.layers,
+                                  " layers, hidden ", config.hidden_size, ", ", config.heads, "/",
                                   config.kv_heads, " heads, vocabulary ", config.vocab_size);
   if (model.base == nullptr) return text;
   const model::AdapterOptions& adapter = model.transformer->adapter()->options;
-  absl::StrAppend(&text, ", ", adapter.dora ? "DoRA" : "LoRA", " rank ", adapter.rank, ", scale ", adapter.scale(), " on ", absl::StrJoin(adapter.targets, " "));
+  absl::StrAppend(&text, ", ", adapter.dora ? "DoRA" : "LoRA", " rank ", adapter.rank, ", scale ",
+                  adapter.scale(), " on ", absl::StrJoin(adapter.targets, " "));
   if (!adapter.saved.empty()) absl::StrAppend(&text, ", whole ", absl::StrJoin(adapter.saved, " "));
   return text;
 }
@@ -273,7 +309,8 @@ std::shared_ptr<model::ValueHead> MakeValueHead(LoadedModel& model, Options opti
   const auto seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
   options.Finish();
   const model::TransformerOptions& held = model.transformer->options();
-  return comm::ValueOrThrow(model::ValueHead::Open(model.folder, model.transformer->config(), seed, held.weight_dtype, held.device));
+  return comm::ValueOrThrow(model::ValueHead::Open(model.folder, model.transformer->config(), seed,
+                                                   held.weight_dtype, held.device));
 }
 
 void SaveValueHead(model::ValueHead& head, std::string folder, Options options) {
@@ -297,7 +334,8 @@ void SaveGradients(LoadedModel& model, std::string path, Options options) {
   std::vector<model::TensorToWrite> tensors;
   for (const auto& parameter : model.parameters()) {
     if (!parameter->trainable()) continue;
-    tensors.push_back({parameter->name(), parameter->shape().vec(), parameter->gradient_dtype(), [parameter] { return parameter->WholeGradient(); }});
+    tensors.push_back({parameter->name(), parameter->shape().vec(), parameter->gradient_dtype(),
+                       [parameter] { return parameter->WholeGradient(); }});
   }
   comm::ThrowIfError(model::WriteSafetensors(path, tensors));
 }
@@ -311,9 +349,12 @@ int64_t Gpus() { return at::hasCUDA() ? at::detail::getCUDAHooks().deviceCount()
 
 // Bytes of this rank's GPU: those that are free, and all.
 Pushed GpuMemory(lua_State* L) {
-  if (Gpus() == 0) comm::ThrowIfError(absl::FailedPreconditionError("this build or this machine has no GPU"));
+  if (Gpus() == 0)
+    comm::ThrowIfError(absl::FailedPreconditionError("this build or this machine has no GPU"));
   at::globalContext().lazyInitDevice(c10::kCUDA);
-  const auto [free, total] = at::getDeviceAllocator(c10::kCUDA)->getMemoryInfo(static_cast<c10::DeviceIndex>(at::detail::getCUDAHooks().getCurrentDevice()));
+  const auto [free, total] = at::getDeviceAllocator(c10::kCUDA)
+                                 ->getMemoryInfo(static_cast<c10::DeviceIndex>(
+                                     at::detail::getCUDAHooks().getCurrentDevice()));
   lua_createtable(L, 0, 2);
   lua_pushnumber(L, static_cast<double>(free));
   lua_setfield(L, -2, "free");
@@ -322,19 +363,24 @@ Pushed GpuMemory(lua_State* L) {
   return {1};
 }
 
-// "cpu" or "cuda" for what was asked: auto takes a GPU where this build and this machine have one. Which one is a rank's own
-// was settled when its world connected.
+// "cpu" or "cuda" for what was asked: auto takes a GPU where this build and this machine have one.
+// Which one is a rank's own was settled when its world connected.
 std::string Device(std::string asked) {
   const int64_t gpus = Gpus();
   if (asked == "cpu" || (asked == "auto" && gpus == 0)) return "cpu";
-  TORCH_CHECK_VALUE(asked == "cuda" || asked == "auto", "device: wanted cpu, cuda or auto, got '", asked, "'");
-  if (gpus == 0) comm::ThrowIfError(absl::FailedPreconditionError("--device cuda: this build or this machine has no GPU"));
+  TORCH_CHECK_VALUE(asked == "cuda" || asked == "auto", "device: wanted cpu, cuda or auto, got '",
+                    asked, "'");
+  if (gpus == 0)
+    comm::ThrowIfError(
+        absl::FailedPreconditionError("--device cuda: this build or this machine has no GPU"));
   return "cuda";
 }
 
-// The ids of an answer; `on_token`, where given, sees each as it is made and ends the answer by returning false.
+// The ids of an answer; `on_token`, where given, sees each as it is made and ends the answer by
+// returning false.
 int Generate(lua_State* L) {
-  const std::shared_ptr<LoadedModel> held = Class<LoadedModel>::Read(L, 1);  // on_token may close the handle
+  const std::shared_ptr<LoadedModel> held =
+      Class<LoadedModel>::Read(L, 1);  // on_token may close the handle
   LoadedModel& model = *held;
   const auto prompt = Value<std::vector<int64_t>>::Read(L, 2);
   Options options(L, 3);
@@ -343,7 +389,8 @@ int Generate(lua_State* L) {
   sampling.temperature = options.Get<double>("temperature", sampling.temperature);
   sampling.top_k = options.Get<int64_t>("top_k", sampling.top_k);
   sampling.top_p = options.Get<double>("top_p", sampling.top_p);
-  sampling.repetition_penalty = options.Get<double>("repetition_penalty", sampling.repetition_penalty);
+  sampling.repetition_penalty =
+      options.Get<double>("repetition_penalty", sampling.repetition_penalty);
   sampling.stop_ids = options.Get<std::vector<int64_t>>("stop_ids", {});
   sampling.seed = static_cast<uint64_t>(options.Get<int64_t>("seed", 0));
   options.Finish();
@@ -360,7 +407,8 @@ int Generate(lua_State* L) {
     };
   }
   model::Sampler sampler(*model.transformer);
-  return Value<std::vector<int64_t>>::Push(L, comm::ValueOrThrow(sampler.Generate(prompt, sampling, on_token)));
+  return Value<std::vector<int64_t>>::Push(
+      L, comm::ValueOrThrow(sampler.Generate(prompt, sampling, on_token)));
 }
 
 }  // namespace
@@ -377,12 +425,15 @@ void OpenModel(lua_State* L) {
              const model::ExpertRule& experts = model.transformer->config().experts;
              return std::make_tuple(experts.count, experts.chosen);
            }>},
-          {"parameters", Bind<[](LoadedModel& model) { return std::make_shared<ParameterList>(ParameterList{model.parameters()}); }>},
+          {"parameters", Bind<[](LoadedModel& model) {
+             return std::make_shared<ParameterList>(ParameterList{model.parameters()});
+           }>},
           {"base", Bind<[](LoadedModel& model) { return model.base; }>},
           {"value_head", Bind<&MakeValueHead>},
           {"digest", Bind<&DigestOf>},
           {"matmul_dtype", Bind<&MatmulDtype>},
-          {"tile_bytes", Bind<[](LoadedModel& model) { return model.transformer->options().tile_bytes; }>},
+          {"tile_bytes",
+           Bind<[](LoadedModel& model) { return model.transformer->options().tile_bytes; }>},
           {"heads", Bind<[](LoadedModel& model) {
              const model::ModelConfig& config = model.transformer->config();
              return std::make_tuple(config.heads, config.kv_heads, config.head_dim);
@@ -392,28 +443,35 @@ void OpenModel(lua_State* L) {
           {"generate", BindRaw<&Generate, 4>},
           {"__tostring", Bind<&Describe>},
       });
-  Class<Head>::Register(L, "Head",
-                        {
-                            {"weight", Bind<[](Head& head) { return head.weight_VD; }>},
-                            {"scale", Bind<[](Head& head) { return head.scale; }>},
-                            {"softcap", Bind<[](Head& head) { return head.softcap; }>},
-                            {"__tostring", Bind<[](Head& head) { return absl::StrCat("Head ", head.weight_VD->name()); }>},
-                        });
+  Class<Head>::Register(
+      L, "Head",
+      {
+          {"weight", Bind<[](Head& head) { return head.weight_VD; }>},
+          {"scale", Bind<[](Head& head) { return head.scale; }>},
+          {"softcap", Bind<[](Head& head) { return head.softcap; }>},
+          {"__tostring",
+           Bind<[](Head& head) { return absl::StrCat("Head ", head.weight_VD->name()); }>},
+      });
   Class<model::ValueHead>::Register(
       L, "ValueHead",
       {
           {"weight", Bind<[](model::ValueHead& head) { return head.weight_1D; }>},
           {"bias", Bind<[](model::ValueHead& head) { return head.bias_1; }>},
-          {"parameters", Bind<[](model::ValueHead& head) { return std::make_shared<ParameterList>(ParameterList{{head.weight_1D, head.bias_1}}); }>},
+          {"parameters", Bind<[](model::ValueHead& head) {
+             return std::make_shared<ParameterList>(ParameterList{{head.weight_1D, head.bias_1}});
+           }>},
           {"dropout", Bind<[](model::ValueHead& head) { return head.dropout; }>},
           {"found", Bind<[](model::ValueHead& head) { return head.found; }>},
           {"save", Bind<&SaveValueHead>},
-          {"__tostring", Bind<[](model::ValueHead& head) { return absl::StrCat("ValueHead ", head.weight_1D->shape()[1], " -> 1"); }>},
+          {"__tostring", Bind<[](model::ValueHead& head) {
+             return absl::StrCat("ValueHead ", head.weight_1D->shape()[1], " -> 1");
+           }>},
       });
   PushModule(L, "moonring.model",
              {
                  {"open", Bind<[](std::string path) { return model::Checkpoint::Open(path); }>},
-                 {"open_config", Bind<[](std::string path) { return model::Checkpoint::OpenConfig(path); }>},
+                 {"open_config",
+                  Bind<[](std::string path) { return model::Checkpoint::OpenConfig(path); }>},
                  {"companions", Bind<&model::CompanionsOf>},
                  {"load", Bind<&LoadModel>},
                  {"adapt", Bind<&Adapt>},

@@ -52,7 +52,8 @@ struct Value<objectives::Metrics> {
 template <>
 struct Value<objectives::Sums> {
   static int Push(lua_State* L, const objectives::Sums& sums) {
-    return Value<at::Tensor>::Push(L, sums.loss) + Value<objectives::Metrics>::Push(L, sums.metrics);
+    return Value<at::Tensor>::Push(L, sums.loss) +
+           Value<objectives::Metrics>::Push(L, sums.metrics);
   }
 };
 
@@ -64,19 +65,26 @@ std::shared_ptr<objectives::Sft> MakeSft(Options options) {
   const bool dft = options.Get<bool>("dft", false), eaft = options.Get<bool>("eaft", false);
   const std::optional<double> alpha = options.Find<double>("eaft_alpha");
   options.Finish();
-  const auto refuse = [](absl::string_view why) { comm::ThrowIfError(absl::InvalidArgumentError(why)); };
-  if (count != "labels" && count != "targets") refuse(absl::StrCat("count: wanted labels or targets, got '", count, "'"));
+  const auto refuse = [](absl::string_view why) {
+    comm::ThrowIfError(absl::InvalidArgumentError(why));
+  };
+  if (count != "labels" && count != "targets")
+    refuse(absl::StrCat("count: wanted labels or targets, got '", count, "'"));
   if (dft && eaft) refuse("dft and eaft weigh the same tokens: wanted one of them");
-  if (!(alpha.value_or(1.0) >= 0.0)) refuse(absl::StrCat("eaft_alpha is ", *alpha, ", wanted 0 or more"));
-  return std::make_shared<objectives::Sft>(Sft{.count = count == "labels" ? Sft::CountBy::kLabels : Sft::CountBy::kTargets,
-                                               .weight = dft    ? Sft::Weight::kDft
-                                                         : eaft ? Sft::Weight::kEaft
-                                                                : Sft::Weight::kNone,
-                                               .eaft_alpha = alpha.value_or(1.0)});
+  if (!(alpha.value_or(1.0) >= 0.0))
+    refuse(absl::StrCat("eaft_alpha is ", *alpha, ", wanted 0 or more"));
+  return std::make_shared<objectives::Sft>(
+      Sft{.count = count == "labels" ? Sft::CountBy::kLabels : Sft::CountBy::kTargets,
+          .weight = dft    ? Sft::Weight::kDft
+                    : eaft ? Sft::Weight::kEaft
+                           : Sft::Weight::kNone,
+          .eaft_alpha = alpha.value_or(1.0)});
 }
 
-objectives::Sums SftLoss(objectives::Sft& sft, at::Tensor log_prob_T, at::Tensor targets_T, Options statistics) {
-  const at::Tensor greedy_T = TensorOption(statistics, "greedy"), top_entropy_T = TensorOption(statistics, "top_entropy");
+objectives::Sums SftLoss(objectives::Sft& sft, at::Tensor log_prob_T, at::Tensor targets_T,
+                         Options statistics) {
+  const at::Tensor greedy_T = TensorOption(statistics, "greedy"),
+                   top_entropy_T = TensorOption(statistics, "top_entropy");
   TensorOption(statistics, "mean_logit");  // one that log_prob may give too
   statistics.Finish();
   return sft.Loss(log_prob_T, targets_T, greedy_T, top_entropy_T);
@@ -140,29 +148,35 @@ LogProbCall LogProbCallOf(const Head& head, Options options) {
   call.options.chunk_bytes = options.Get<int64_t>("chunk_bytes", call.options.chunk_bytes);
   const auto names = options.Get<std::vector<std::string>>("statistics", {});
   options.Finish();
-  const std::pair<std::string, bool*> known[] = {
-      {"mean_logit", &call.statistics.mean_logit}, {"greedy", &call.statistics.greedy}, {"top_entropy", &call.statistics.top_entropy}};
+  const std::pair<std::string, bool*> known[] = {{"mean_logit", &call.statistics.mean_logit},
+                                                 {"greedy", &call.statistics.greedy},
+                                                 {"top_entropy", &call.statistics.top_entropy}};
   for (const std::string& name : names) {
     bool found = false;
     for (const auto& [statistic, wanted] : known) {
       if (name == statistic) *wanted = found = true;
     }
     if (!found) {
-      comm::ThrowIfError(
-          absl::InvalidArgumentError(absl::StrCat("statistics: unknown '", name, "'", comm::DidYouMean(name, {known[0].first, known[1].first, known[2].first}),
-                                                  "; known: mean_logit, greedy, top_entropy")));
+      comm::ThrowIfError(absl::InvalidArgumentError(
+          absl::StrCat("statistics: unknown '", name, "'",
+                       comm::DidYouMean(name, {known[0].first, known[1].first, known[2].first}),
+                       "; known: mean_logit, greedy, top_entropy")));
     }
   }
   return call;
 }
 
-Pushed LogProb(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<Head> head, at::Tensor targets_T, Options options) {
+Pushed LogProb(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<Head> head, at::Tensor targets_T,
+               Options options) {
   const LogProbCall call = LogProbCallOf(*head, options);
-  const objectives::LogProbs result = objectives::TokenLogProb(hidden_TD, head->weight_VD, targets_T, call.options, call.statistics);
+  const objectives::LogProbs result = objectives::TokenLogProb(
+      hidden_TD, head->weight_VD, targets_T, call.options, call.statistics);
   Value<at::Tensor>::Push(L, result.log_prob_T);
   const objectives::TokenStatistics& statistics = result.statistics;
   const std::pair<const char*, const at::Tensor&> all[] = {
-      {"mean_logit", statistics.mean_logit_T}, {"greedy", statistics.greedy_T}, {"top_entropy", statistics.top_entropy_T}};
+      {"mean_logit", statistics.mean_logit_T},
+      {"greedy", statistics.greedy_T},
+      {"top_entropy", statistics.top_entropy_T}};
   lua_newtable(L);
   bool any = false;
   for (const auto& [name, values] : all) {
@@ -175,23 +189,27 @@ Pushed LogProb(lua_State* L, at::Tensor hidden_TD, std::shared_ptr<Head> head, a
   return {any ? 2 : 1};
 }
 
-std::tuple<at::Tensor, at::Tensor> LogitsOfRows(at::Tensor hidden_ND, Head& head, int64_t first_ids, Options options) {
+std::tuple<at::Tensor, at::Tensor> LogitsOfRows(at::Tensor hidden_ND, Head& head, int64_t first_ids,
+                                                Options options) {
   objectives::LogProbOptions wanted;
   wanted.head = {.scale = head.scale, .softcap = head.softcap};
   wanted.matmul_dtype = DtypeNamed(options.Get<std::string>("dtype", "fp32"));
   options.Finish();
-  const objectives::RowLogits rows = objectives::Logits(hidden_ND, *head.weight_VD, first_ids, wanted);
+  const objectives::RowLogits rows =
+      objectives::Logits(hidden_ND, *head.weight_VD, first_ids, wanted);
   return {rows.logits_NK, rows.logsumexp_N};
 }
 
-at::Tensor DocumentScores(at::Tensor hidden_TD, std::shared_ptr<comm::Parameter> weight, std::shared_ptr<comm::Parameter> bias, comm::Layout& layout,
+at::Tensor DocumentScores(at::Tensor hidden_TD, std::shared_ptr<comm::Parameter> weight,
+                          std::shared_ptr<comm::Parameter> bias, comm::Layout& layout,
                           comm::Mesh& mesh, Options options) {
   objectives::ScoreDropout dropout;
   dropout.probability = options.Get<double>("dropout", 0.0);
   dropout.seed = options.Get<uint64_t>("seed", 0);
   dropout.step = options.Get<uint64_t>("step", 0);
   dropout.identity_T = TensorOption(options, "identity");
-  options.Find<double>("neftune_alpha");  // of the noise that Model:forward takes: the rest of it is the same
+  options.Find<double>(
+      "neftune_alpha");  // of the noise that Model:forward takes: the rest of it is the same
   TensorOption(options, "lengths");
   options.Finish();
   return objectives::DocumentScores(hidden_TD, weight, bias, layout, mesh.sp_group(), dropout);
@@ -228,25 +246,34 @@ void OpenObjectives(lua_State* L) {
   Class<objectives::Sft>::Register(
       L, "Sft",
       {
-          {"count", Bind<[](objectives::Sft& sft, at::Tensor labels_T, std::vector<int64_t> lengths) { return sft.Count(labels_T, lengths); }>},
+          {"count",
+           Bind<[](objectives::Sft& sft, at::Tensor labels_T, std::vector<int64_t> lengths) {
+             return sft.Count(labels_T, lengths);
+           }>},
           {"loss", Bind<&SftLoss>},
       });
   Class<objectives::Preference>::Register(
       L, "Preference",
       {
-          {"needs_reference", Bind<[](objectives::Preference& preference) { return preference.needs_reference(); }>},
-          {"needs_survey", Bind<[](objectives::Preference& preference) { return preference.needs_survey(); }>},
-          {"survey", Bind<[](objectives::Preference& preference, at::Tensor policy, at::Tensor reference, at::Tensor targets, int64_t group) {
+          {"needs_reference",
+           Bind<[](objectives::Preference& preference) { return preference.needs_reference(); }>},
+          {"needs_survey",
+           Bind<[](objectives::Preference& preference) { return preference.needs_survey(); }>},
+          {"survey", Bind<[](objectives::Preference& preference, at::Tensor policy,
+                             at::Tensor reference, at::Tensor targets, int64_t group) {
              preference.Survey(policy, reference, targets, group);
            }>},
           {"loss", Bind<&PreferenceLoss>},
           {"state", Bind<[](objectives::Preference& preference) { return preference.State(); }>},
-          {"load_state", Bind<[](objectives::Preference& preference, std::string text) { return preference.LoadState(text); }>},
+          {"load_state", Bind<[](objectives::Preference& preference, std::string text) {
+             return preference.LoadState(text);
+           }>},
       });
   Class<objectives::Kto>::Register(
       L, "Kto",
       {
-          {"survey", Bind<[](objectives::Kto& kto, at::Tensor policy, at::Tensor reference, int64_t group) { return kto.Survey(policy, reference, group); }>},
+          {"survey", Bind<[](objectives::Kto& kto, at::Tensor policy, at::Tensor reference,
+                             int64_t group) { return kto.Survey(policy, reference, group); }>},
           {"loss", Bind<&KtoLoss>},
       });
   PushModule(
@@ -261,10 +288,14 @@ void OpenObjectives(lua_State* L) {
           {"logits", Bind<&LogitsOfRows>},
           {"document_scores", Bind<&DocumentScores>},
           {"reward_loss", Bind<[](at::Tensor scores) { return objectives::RewardLoss(scores); }>},
-          {"document_sums",
-           Bind<[](at::Tensor values_T, comm::Layout& layout, comm::Mesh& mesh) { return objectives::DocumentSums(values_T, layout, mesh.sp_group()); }>},
-          {"document_targets", Bind<[](comm::Sequence& sequence) { return objectives::DocumentTargets(sequence); }>},
-          {"desensitized", Bind<[](comm::Sequence& sequence, double alpha) { return objectives::Desensitized(sequence, alpha); }>},
+          {"document_sums", Bind<[](at::Tensor values_T, comm::Layout& layout, comm::Mesh& mesh) {
+             return objectives::DocumentSums(values_T, layout, mesh.sp_group());
+           }>},
+          {"document_targets",
+           Bind<[](comm::Sequence& sequence) { return objectives::DocumentTargets(sequence); }>},
+          {"desensitized", Bind<[](comm::Sequence& sequence, double alpha) {
+             return objectives::Desensitized(sequence, alpha);
+           }>},
       });
 }
 

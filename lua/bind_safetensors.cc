@@ -19,10 +19,13 @@ namespace moonring::lua {
 namespace {
 
 absl::Status Write(std::string path, std::map<std::string, at::Tensor> tensors, Options options) {
-  const model::Flush flush = options.Get<bool>("flush", true) ? model::Flush::kNow : model::Flush::kLater;
+  const model::Flush flush =
+      options.Get<bool>("flush", true) ? model::Flush::kNow : model::Flush::kLater;
   options.Finish();
   std::vector<model::TensorToWrite> written;
-  for (const auto& [name, tensor] : tensors) written.push_back({name, tensor.sizes().vec(), tensor.scalar_type(), [tensor = tensor] { return tensor; }});
+  for (const auto& [name, tensor] : tensors)
+    written.push_back(
+        {name, tensor.sizes().vec(), tensor.scalar_type(), [tensor = tensor] { return tensor; }});
   return model::WriteSafetensors(path, written, flush);
 }
 
@@ -37,6 +40,8 @@ absl::StatusOr<std::map<std::string, at::Tensor>> Read(std::string path) {
 
 }  // namespace
 
-void OpenSafetensors(lua_State* L) { PushModule(L, "moonring.safetensors", {{"write", Bind<&Write>}, {"read", Bind<&Read>}}); }
+void OpenSafetensors(lua_State* L) {
+  PushModule(L, "moonring.safetensors", {{"write", Bind<&Write>}, {"read", Bind<&Read>}});
+}
 
 }  // namespace moonring::lua

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include <c10/util/hash.h>
-#include <nlohmann/json.hpp>
 #include <torch/version.h>
+#include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -54,7 +54,8 @@ using Json = nlohmann::ordered_json;
 std::string Read(const std::string& path) {
   comm::ThrowIfError(comm::CheckInputFile(path));
   std::error_code code;
-  if (fs::is_directory(path, code)) Raise(absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a file")));
+  if (fs::is_directory(path, code))
+    Raise(absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a file")));
   std::ifstream file(path, std::ios::binary);
   if (!file) Raise(absl::NotFoundError(absl::StrCat("cannot read ", path)));
   return std::string(std::istreambuf_iterator<char>(file), {});
@@ -73,8 +74,11 @@ void MakeFolder(const std::string& path) {
   comm::ThrowIfError(comm::CheckWriting(path));
   std::error_code code;
   fs::create_directories(path, code);
-  if (!fs::is_directory(path)) Raise(absl::PermissionDeniedError(absl::StrCat("cannot make the folder ", path, code ? ": " + code.message() : "")));
-  if (!IsWritable(path)) Raise(absl::PermissionDeniedError(absl::StrCat("the folder ", path, " is not writable")));
+  if (!fs::is_directory(path))
+    Raise(absl::PermissionDeniedError(
+        absl::StrCat("cannot make the folder ", path, code ? ": " + code.message() : "")));
+  if (!IsWritable(path))
+    Raise(absl::PermissionDeniedError(absl::StrCat("the folder ", path, " is not writable")));
 }
 
 // A file, or a folder with all that is in it. Nothing there is fine.
@@ -82,14 +86,16 @@ void Remove(const std::string& path) {
   comm::ThrowIfError(comm::CheckWriting(path));
   std::error_code code;
   fs::remove_all(path, code);
-  if (code) Raise(absl::UnavailableError(absl::StrCat("cannot remove ", path, ": ", code.message())));
+  if (code)
+    Raise(absl::UnavailableError(absl::StrCat("cannot remove ", path, ": ", code.message())));
 }
 
 std::vector<std::string> List(const std::string& path) {
   comm::ThrowIfError(comm::CheckReading(path));
   std::vector<std::string> names;
   std::error_code code;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path, code)) names.push_back(entry.path().filename().string());
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, code))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -108,10 +114,12 @@ bool IsFolder(const std::string& path) {
 
 // JSON's and YAML's null: one value that is not nil, so that a key can be present and null.
 void PushNull(lua_State* L) { lua_pushlightuserdata(L, nullptr); }
-bool IsNull(lua_State* L, int index) { return lua_islightuserdata(L, index) && lua_touserdata(L, index) == nullptr; }
+bool IsNull(lua_State* L, int index) {
+  return lua_islightuserdata(L, index) && lua_touserdata(L, index) == nullptr;
+}
 
-// What the values of a text take while they are parsed: at most so much for each separator (an element of a list, a member of an object and its node) and bracket.
-// Commas in texts count too.
+// What the values of a text take while they are parsed: at most so much for each separator (an
+// element of a list, a member of an object and its node) and bracket. Commas in texts count too.
 int64_t ParsedBytes(const std::string& text, int64_t element, int64_t member, int64_t bracket) {
   int64_t bytes = static_cast<int64_t>(text.size());
   for (const char c : text) {
@@ -149,10 +157,12 @@ void PushJson(lua_State* L, const AnyJson& value) {
   }
 }
 
-// What the parser missed, without its own prefix: "[json.exception.parse_error.101] parse error at line 1, column 2: " or "[json.exception.out_of_range.406] ".
+// What the parser missed, without its own prefix: "[json.exception.parse_error.101] parse error at
+// line 1, column 2: " or "[json.exception.out_of_range.406] ".
 absl::string_view Reason(const Json::exception& error) {
   absl::string_view text = error.what();
-  if (const size_t end = text.find("] "); end != absl::string_view::npos) text.remove_prefix(end + 2);
+  if (const size_t end = text.find("] "); end != absl::string_view::npos)
+    text.remove_prefix(end + 2);
   const size_t column = text.find("column ");
   const size_t colon = column == absl::string_view::npos ? column : text.find(": ", column);
   return colon == absl::string_view::npos ? text : text.substr(colon + 2);
@@ -160,7 +170,8 @@ absl::string_view Reason(const Json::exception& error) {
 
 Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> where) {
   const std::string name = where.value_or("JSON");
-  if (const absl::Status nesting = comm::CheckJsonNesting(text); !nesting.ok()) Raise(comm::WithContext(nesting, name));
+  if (const absl::Status nesting = comm::CheckJsonNesting(text); !nesting.ok())
+    Raise(comm::WithContext(nesting, name));
   comm::ChargedBytes room;
   comm::ThrowIfError(room.Add(ParsedBytes(text, 32, 112, 96), "parsed JSON"));
   Json value;
@@ -169,8 +180,13 @@ Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> whe
   } catch (const Json::parse_error& error) {
     const size_t end = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
     const auto line = 1 + std::count(text.begin(), text.begin() + end, '\n');
-    const size_t column = end - (text.rfind('\n', end == 0 ? 0 : end - 1) == std::string::npos ? 0 : text.rfind('\n', end == 0 ? 0 : end - 1) + 1) + 1;
-    Raise(absl::InvalidArgumentError(absl::StrCat(name, ":", line, ":", column, ": not valid JSON: ", Reason(error))));
+    const size_t column = end -
+                          (text.rfind('\n', end == 0 ? 0 : end - 1) == std::string::npos
+                               ? 0
+                               : text.rfind('\n', end == 0 ? 0 : end - 1) + 1) +
+                          1;
+    Raise(absl::InvalidArgumentError(
+        absl::StrCat(name, ":", line, ":", column, ": not valid JSON: ", Reason(error))));
   } catch (const Json::out_of_range& error) {  // a number that no double holds
     Raise(absl::InvalidArgumentError(absl::StrCat(name, ": not valid JSON: ", Reason(error))));
   }
@@ -180,22 +196,31 @@ Pushed DecodeJson(lua_State* L, std::string text, std::optional<std::string> whe
 
 // `room`: for what is made, and for its text.
 Json ReadJson(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
-  constexpr int64_t kValue = 160, kTexts = 4;  // a member of an object and its node; a copy, and the growing text of all
-  const int64_t bytes = lua_type(L, index) == LUA_TSTRING ? kTexts * static_cast<int64_t>(lua_objlen(L, index)) : 0;
+  constexpr int64_t
+      kValue = 160,
+      kTexts = 4;  // a member of an object and its node; a copy, and the growing text of all
+  const int64_t bytes =
+      lua_type(L, index) == LUA_TSTRING ? kTexts * static_cast<int64_t>(lua_objlen(L, index)) : 0;
   comm::ThrowIfError(room.Add(kValue + bytes, "JSON"));
-  if (depth > 100) Raise(absl::InvalidArgumentError("JSON: a table that is nested too deeply or holds itself"));
+  if (depth > 100)
+    Raise(absl::InvalidArgumentError("JSON: a table that is nested too deeply or holds itself"));
   switch (lua_type(L, index)) {
-    case LUA_TBOOLEAN: return lua_toboolean(L, index) != 0;
-    case LUA_TSTRING: return Value<std::string>::Read(L, index);
+    case LUA_TBOOLEAN:
+      return lua_toboolean(L, index) != 0;
+    case LUA_TSTRING:
+      return Value<std::string>::Read(L, index);
     case LUA_TNUMBER: {
       const double number = lua_tonumber(L, index);
-      if (number == std::floor(number) && std::fabs(number) < 9007199254740992.0) return static_cast<int64_t>(number);
+      if (number == std::floor(number) && std::fabs(number) < 9007199254740992.0)
+        return static_cast<int64_t>(number);
       return number;  // NaN and infinities become null, as JSON has none
     }
-    case LUA_TTABLE: break;
+    case LUA_TTABLE:
+      break;
     default:
       if (IsNull(L, index)) return nullptr;
-      Raise(absl::InvalidArgumentError(absl::StrCat("JSON: cannot write a ", luaL_typename(L, index))));
+      Raise(absl::InvalidArgumentError(
+          absl::StrCat("JSON: cannot write a ", luaL_typename(L, index))));
   }
   const size_t size = lua_objlen(L, index);
   luaL_checkstack(L, 8, "JSON nested too deeply");
@@ -205,7 +230,9 @@ Json ReadJson(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
   if (size > 0 || empty) {  // an empty table is an empty list
     size_t keys = 0;
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) ++keys;
-    if (keys != size) Raise(absl::InvalidArgumentError(absl::StrCat("JSON: a list of ", size, " with other keys beside its places, or with holes")));
+    if (keys != size)
+      Raise(absl::InvalidArgumentError(absl::StrCat(
+          "JSON: a list of ", size, " with other keys beside its places, or with holes")));
     Json list = Json::array();
     for (size_t i = 1; i <= size; ++i) {
       lua_rawgeti(L, index, static_cast<int>(i));
@@ -217,7 +244,9 @@ Json ReadJson(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
   std::map<std::string, Json> sorted;  // Lua's order is arbitrary; a file should not be
   lua_pushnil(L);
   while (lua_next(L, index) != 0) {
-    if (lua_type(L, -2) != LUA_TSTRING) Raise(absl::InvalidArgumentError(absl::StrCat("JSON: a key that is a ", luaL_typename(L, -2))));
+    if (lua_type(L, -2) != LUA_TSTRING)
+      Raise(
+          absl::InvalidArgumentError(absl::StrCat("JSON: a key that is a ", luaL_typename(L, -2))));
     const std::string key = lua_tostring(L, -2);
     comm::ThrowIfError(room.Add(kTexts * static_cast<int64_t>(key.size()), "JSON"));
     sorted[key] = ReadJson(L, lua_gettop(L), depth + 1, room);
@@ -230,7 +259,8 @@ Json ReadJson(lua_State* L, int index, int depth, comm::ChargedBytes& room) {
 
 std::string EncodeJson(lua_State* L, std::optional<int> indent) {
   comm::ChargedBytes room;
-  return ReadJson(L, 1, 0, room).dump(indent.value_or(-1), ' ', false, Json::error_handler_t::replace);
+  return ReadJson(L, 1, 0, room)
+      .dump(indent.value_or(-1), ' ', false, Json::error_handler_t::replace);
 }
 
 int EncodeJsonCall(lua_State* L) {
@@ -242,7 +272,8 @@ int EncodeJsonCall(lua_State* L) {
 // -> a table and, for a map, key -> line of its keys.
 Pushed DecodeYaml(lua_State* L, std::string text, std::optional<std::string> where) {
   comm::ChargedBytes room;
-  comm::ThrowIfError(room.Add(ParsedBytes(text, 640, 640, 640), "parsed YAML"));  // a node of yaml-cpp's is 500 bytes
+  comm::ThrowIfError(room.Add(ParsedBytes(text, 640, 640, 640),
+                              "parsed YAML"));  // a node of yaml-cpp's is 500 bytes
   const YamlDocument document = comm::ValueOrThrow(ParseYaml(text, where.value_or("YAML")));
   PushJson(L, document.value);
   lua_newtable(L);
@@ -259,13 +290,17 @@ int FindText(lua_State* L) {
   const char* const text = luaL_checklstring(L, 1, &size);
   const char* const sought = luaL_checklstring(L, 2, &sought_size);
   const int64_t from = Value<int64_t>::Read(L, 3) - 1;
-  const void* const found = from < 0 || from > static_cast<int64_t>(size) ? nullptr : memmem(text + from, size - from, sought, sought_size);
+  const void* const found = from < 0 || from > static_cast<int64_t>(size)
+                                ? nullptr
+                                : memmem(text + from, size - from, sought, sought_size);
   if (found == nullptr) return lua_pushnil(L), 1;
   lua_pushnumber(L, static_cast<double>(static_cast<const char*>(found) - text + 1));
   return 1;
 }
 
-double Clock() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double Clock() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 // How many ranks the environment says there are, this process among them; 0 where it says nothing.
 int WorldSize() {
@@ -273,16 +308,24 @@ int WorldSize() {
   return rendezvous.has_value() ? rendezvous->world_size : 0;
 }
 
-// This process becomes the launcher of `ranks` processes like itself, and ends with their exit code.
+// This process becomes the launcher of `ranks` processes like itself, and ends with their exit
+// code.
 void Launch(lua_State* L, int ranks) {
   const Host& host = HostOf(L);
   if (host.embedded) {
-    if (ranks == 1) Raise(absl::FailedPreconditionError("max_restarts: an embedded runtime starts no process, so nobody would start it again; wanted 0"));
-    Raise(absl::FailedPreconditionError(absl::StrCat(ranks, " ranks are wanted, and an embedded runtime is one: it starts no process. RANK and WORLD_SIZE in the "
-                                                     "environment make it one of several")));
+    if (ranks == 1)
+      Raise(
+          absl::FailedPreconditionError("max_restarts: an embedded runtime starts no process, so "
+                                        "nobody would start it again; wanted 0"));
+    Raise(absl::FailedPreconditionError(
+        absl::StrCat(ranks,
+                     " ranks are wanted, and an embedded runtime is one: it starts no process. "
+                     "RANK and WORLD_SIZE in the "
+                     "environment make it one of several")));
   }
   if (host.sandbox && !host.own_script) {
-    Raise(absl::PermissionDeniedError(absl::StrCat("--sandbox: a script starts no ranks; moonring -n ", ranks, " does")));
+    Raise(absl::PermissionDeniedError(
+        absl::StrCat("--sandbox: a script starts no ranks; moonring -n ", ranks, " does")));
   }
   comm::ThrowIfError(CheckRanks(ranks));
   std::fflush(nullptr);
@@ -293,16 +336,19 @@ void Launch(lua_State* L, int ranks) {
 
 // The variables that Moonring's own Lua asks for; a confined script learns of no other.
 std::optional<std::string> Environment(lua_State* L, std::string name) {
-  const bool own = name == "LOCAL_WORLD_SIZE" || name == "ALLOW_EXTRA_ARGS" || name == "TORCHELASTIC_RESTART_COUNT";
+  const bool own = name == "LOCAL_WORLD_SIZE" || name == "ALLOW_EXTRA_ARGS" ||
+                   name == "TORCHELASTIC_RESTART_COUNT";
   const char* value = HostOf(L).sandbox && !own ? nullptr : std::getenv(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-// The wish to end or to save that came from outside since the last time, in words; nil where there is none.
+// The wish to end or to save that came from outside since the last time, in words; nil where there
+// is none.
 std::optional<std::string> Preemption(lua_State* L) {
   const Host& host = HostOf(L);
   if (host.embedded) {
-    const bool wished = host.limits.cancel != nullptr && host.limits.cancel->load() != Cancel::kNone;
+    const bool wished =
+        host.limits.cancel != nullptr && host.limits.cancel->load() != Cancel::kNone;
     return wished ? std::optional<std::string>("cancelled") : std::nullopt;
   }
   const int signal = TakePreemption();
@@ -344,49 +390,60 @@ void Say(lua_State* L, std::string stream, std::string line) {
 }  // namespace
 
 void OpenSystem(lua_State* L) {
-  PushModule(L, "moonring.system",
-             {
-                 {"read", Bind<[](std::string path) { return Read(path); }>},
-                 {"write", Bind<[](std::string path, std::string text) { return comm::WriteWhole(path, text); }>},
-                 {"make_folder", Bind<[](std::string path) { MakeFolder(path); }>},
-                 {"remove", Bind<[](std::string path) { Remove(path); }>},
-                 {"list", Bind<[](std::string path) { return List(path); }>},
-                 {"exists", Bind<[](std::string path) { return Exists(path); }>},
-                 {"is_folder", Bind<[](std::string path) { return IsFolder(path); }>},
-                 {"absolute", Bind<[](std::string path) { return fs::absolute(path).lexically_normal().string(); }>},
-                 {"find_text", BindRaw<&FindText, 3>},
-                 {"sha1", Bind<[](std::string bytes) { return c10::sha1(bytes).str(); }>},
-                 {"json_decode", Bind<&DecodeJson>},
-                 {"json_encode", BindRaw<&EncodeJsonCall, 2>},
-                 {"yaml_decode", Bind<&DecodeYaml>},
-                 {"clock", Bind<[] { return Clock(); }>},
-                 {"did_you_mean", Bind<[](std::string name, std::vector<std::string> known) { return comm::DidYouMean(name, known); }>},
-                 {"script_place", Bind<&ScriptPlace>},
-                 {"is_terminal", Bind<[] { return isatty(STDERR_FILENO) != 0; }>},
-                 {"environment", Bind<&Environment>},
-                 {"world_size", Bind<&WorldSize>},
-                 {"requested_ranks", Bind<[](lua_State* state) { return HostOf(state).ranks; }>},
-                 {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},
-                 {"launch", Bind<&Launch>},
-                 {"offer_restarts", Bind<[](int restarts) { OfferRestarts(restarts); }>},
-                 {"catch_preemption", Bind<&Catch>},
-                 {"release_preemption", Bind<[](lua_State* state) {
-                    if (!HostOf(state).embedded) ReleasePreemption();
-                  }>},
-                 {"preemption", Bind<&Preemption>},
-                 {"end_as_preempted", Bind<&EndAsPreempted>},
-                 {"check_stack", Bind<[] {}>},  // the guard around it does
-                 {"count_caught", Bind<[](lua_State* state) { CountCaught(state); }>},
-                 {"tell_progress", BindRaw<&TellProgress, 1>},
-                 {"say", Bind<&Say>},
-                 {"version", Bind<[] { return std::string(kVersion); }>},
-                 {"torch_version", Bind<[] { return std::string(TORCH_VERSION); }>},
-                 {"started", Bind<[](lua_State* state) { HostOf(state).started = true; }>},
-                 {"commands", Bind<[](lua_State* state) { return HostOf(state).assets.scripts(); }>},
-                 {"script_path", Bind<[](lua_State* state, std::string name) { return HostOf(state).assets.script(name); }>},
-                 {"module_path", Bind<[](lua_State* state, std::string name) { return HostOf(state).assets.module(name); }>},
-                 {"builtin", Bind<[](lua_State* state, std::string name) { return HostOf(state).assets.builtin(name); }>},
-             });
+  PushModule(
+      L, "moonring.system",
+      {
+          {"read", Bind<[](std::string path) { return Read(path); }>},
+          {"write",
+           Bind<[](std::string path, std::string text) { return comm::WriteWhole(path, text); }>},
+          {"make_folder", Bind<[](std::string path) { MakeFolder(path); }>},
+          {"remove", Bind<[](std::string path) { Remove(path); }>},
+          {"list", Bind<[](std::string path) { return List(path); }>},
+          {"exists", Bind<[](std::string path) { return Exists(path); }>},
+          {"is_folder", Bind<[](std::string path) { return IsFolder(path); }>},
+          {"absolute",
+           Bind<[](std::string path) { return fs::absolute(path).lexically_normal().string(); }>},
+          {"find_text", BindRaw<&FindText, 3>},
+          {"sha1", Bind<[](std::string bytes) { return c10::sha1(bytes).str(); }>},
+          {"json_decode", Bind<&DecodeJson>},
+          {"json_encode", BindRaw<&EncodeJsonCall, 2>},
+          {"yaml_decode", Bind<&DecodeYaml>},
+          {"clock", Bind<[] { return Clock(); }>},
+          {"did_you_mean", Bind<[](std::string name, std::vector<std::string> known) {
+             return comm::DidYouMean(name, known);
+           }>},
+          {"script_place", Bind<&ScriptPlace>},
+          {"is_terminal", Bind<[] { return isatty(STDERR_FILENO) != 0; }>},
+          {"environment", Bind<&Environment>},
+          {"world_size", Bind<&WorldSize>},
+          {"requested_ranks", Bind<[](lua_State* state) { return HostOf(state).ranks; }>},
+          {"requested_device", Bind<[](lua_State* state) { return HostOf(state).device; }>},
+          {"launch", Bind<&Launch>},
+          {"offer_restarts", Bind<[](int restarts) { OfferRestarts(restarts); }>},
+          {"catch_preemption", Bind<&Catch>},
+          {"release_preemption", Bind<[](lua_State* state) {
+             if (!HostOf(state).embedded) ReleasePreemption();
+           }>},
+          {"preemption", Bind<&Preemption>},
+          {"end_as_preempted", Bind<&EndAsPreempted>},
+          {"check_stack", Bind<[] {}>},  // the guard around it does
+          {"count_caught", Bind<[](lua_State* state) { CountCaught(state); }>},
+          {"tell_progress", BindRaw<&TellProgress, 1>},
+          {"say", Bind<&Say>},
+          {"version", Bind<[] { return std::string(kVersion); }>},
+          {"torch_version", Bind<[] { return std::string(TORCH_VERSION); }>},
+          {"started", Bind<[](lua_State* state) { HostOf(state).started = true; }>},
+          {"commands", Bind<[](lua_State* state) { return HostOf(state).assets.scripts(); }>},
+          {"script_path", Bind<[](lua_State* state, std::string name) {
+             return HostOf(state).assets.script(name);
+           }>},
+          {"module_path", Bind<[](lua_State* state, std::string name) {
+             return HostOf(state).assets.module(name);
+           }>},
+          {"builtin", Bind<[](lua_State* state, std::string name) {
+             return HostOf(state).assets.builtin(name);
+           }>},
+      });
   PushNull(L);
   lua_setfield(L, -2, "null");
 }

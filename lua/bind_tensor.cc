@@ -1,4 +1,5 @@
-// The operations of a tensor that scripts need: arithmetic, reductions, autograd. Everything heavy is in the cores.
+// The operations of a tensor that scripts need: arithmetic, reductions, autograd. Everything heavy
+// is in the cores.
 
 #include <cmath>
 #include <optional>
@@ -27,7 +28,11 @@ struct DtypeName {
   const char* name;
   at::ScalarType dtype;
 };
-constexpr DtypeName kDtypes[] = {{"fp32", at::kFloat}, {"fp64", at::kDouble}, {"bf16", at::kBFloat16}, {"int64", at::kLong}, {"bool", at::kBool}};
+constexpr DtypeName kDtypes[] = {{"fp32", at::kFloat},
+                                 {"fp64", at::kDouble},
+                                 {"bf16", at::kBFloat16},
+                                 {"int64", at::kLong},
+                                 {"bool", at::kBool}};
 
 std::string NameOf(at::ScalarType dtype) {
   for (const DtypeName& each : kDtypes) {
@@ -36,14 +41,17 @@ std::string NameOf(at::ScalarType dtype) {
   return c10::toString(dtype);
 }
 
-// A tensor from a tensor or a number on the stack. A number is a "wrapped" one, as in PyTorch: it never changes a floating dtype, and one
-// with a fraction makes integers fp32 (a scalar of the integers' own dtype would lose the fraction).
+// A tensor from a tensor or a number on the stack. A number is a "wrapped" one, as in PyTorch: it
+// never changes a floating dtype, and one with a fraction makes integers fp32 (a scalar of the
+// integers' own dtype would lose the fraction).
 at::Tensor Operand(lua_State* L, int index) {
   if (lua_type(L, index) != LUA_TNUMBER) return Value<at::Tensor>::Read(L, index);
   const double number = lua_tonumber(L, index);
   const bool whole = number == std::floor(number) && std::fabs(number) <= 9007199254740992.0;
-  // On the host whatever the tensor is on: operators take such a number along, where one on a device would have to be written there first.
-  return at::native::wrapped_scalar_tensor(whole ? at::Scalar(static_cast<int64_t>(number)) : at::Scalar(number));
+  // On the host whatever the tensor is on: operators take such a number along, where one on a
+  // device would have to be written there first.
+  return at::native::wrapped_scalar_tensor(whole ? at::Scalar(static_cast<int64_t>(number))
+                                                 : at::Scalar(number));
 }
 
 // An operator with a number on either side.
@@ -74,13 +82,17 @@ at::Tensor Less(const at::Tensor& a, const at::Tensor& b) { return a < b; }
 at::Tensor Equal(const at::Tensor& a, const at::Tensor& b) { return a == b; }
 
 at::Tensor Clamp(const at::Tensor& x, std::optional<double> least, std::optional<double> most) {
-  TORCH_CHECK_VALUE(least.has_value() || most.has_value(), "clamp: wanted a least or a most value, got neither");
-  const auto scalar = [](std::optional<double> bound) { return bound.has_value() ? std::optional<at::Scalar>(*bound) : std::nullopt; };
+  TORCH_CHECK_VALUE(least.has_value() || most.has_value(),
+                    "clamp: wanted a least or a most value, got neither");
+  const auto scalar = [](std::optional<double> bound) {
+    return bound.has_value() ? std::optional<at::Scalar>(*bound) : std::nullopt;
+  };
   return x.clamp(scalar(least), scalar(most));
 }
 
 double Item(const at::Tensor& tensor) {
-  TORCH_CHECK_VALUE(tensor.numel() == 1, "item: wanted a tensor of one element, got shape ", tensor.sizes());
+  TORCH_CHECK_VALUE(tensor.numel() == 1, "item: wanted a tensor of one element, got shape ",
+                    tensor.sizes());
   return tensor.detach().to(at::kCPU, at::kDouble).item<double>();
 }
 
@@ -103,7 +115,8 @@ void PushNested(lua_State* L, const at::Tensor& tensor) {
   }
 }
 
-// What tolist gives of each tensor of a list, in its order. All that lie on a device come by one copy, which is waited for once.
+// What tolist gives of each tensor of a list, in its order. All that lie on a device come by one
+// copy, which is waited for once.
 int Fetch(lua_State* L) {
   std::vector<at::Tensor> tensors = Value<std::vector<at::Tensor>>::Read(L, 1), away;
   for (at::Tensor& tensor : tensors) {
@@ -151,7 +164,8 @@ void Backward(const at::Tensor& loss, const std::optional<at::Tensor>& joined) {
 
 std::string Describe(const at::Tensor& tensor) {
   std::ostringstream text;
-  text << "Tensor " << NameOf(tensor.scalar_type()) << " " << tensor.sizes() << " on " << tensor.device();
+  text << "Tensor " << NameOf(tensor.scalar_type()) << " " << tensor.sizes() << " on "
+       << tensor.device();
   if (tensor.numel() == 1) text << " " << tensor.detach().to(at::kCPU, at::kDouble).item<double>();
   return text.str();
 }
@@ -166,18 +180,21 @@ int NoGrad(lua_State* L) {
 // A list of numbers (or lists of them) -> tensor.
 constexpr size_t kMostDims = 64;  // LibTorch's
 
-void ReadNested(lua_State* L, int index, size_t depth, std::vector<double>& values, std::vector<int64_t>& shape) {
+void ReadNested(lua_State* L, int index, size_t depth, std::vector<double>& values,
+                std::vector<int64_t>& shape) {
   if (lua_type(L, index) == LUA_TNUMBER) {
     TORCH_CHECK_VALUE(depth == shape.size(), "tensor: rows of different depth");
     values.push_back(lua_tonumber(L, index));
     return;
   }
   luaL_checktype(L, index, LUA_TTABLE);
-  TORCH_CHECK_VALUE(depth < kMostDims, "tensor: a table that is nested more than ", kMostDims, " deep, or holds itself");
+  TORCH_CHECK_VALUE(depth < kMostDims, "tensor: a table that is nested more than ", kMostDims,
+                    " deep, or holds itself");
   luaL_checkstack(L, 2, "tensor");
   const int64_t size = static_cast<int64_t>(lua_objlen(L, index));
   if (depth == shape.size() && values.empty()) shape.push_back(size);
-  TORCH_CHECK_VALUE(depth < shape.size() && shape[depth] == size, "tensor: rows of different length");
+  TORCH_CHECK_VALUE(depth < shape.size() && shape[depth] == size,
+                    "tensor: rows of different length");
   for (int64_t i = 1; i <= size; ++i) {
     lua_rawgeti(L, index, static_cast<int>(i));
     ReadNested(L, lua_gettop(L), depth + 1, values, shape);
@@ -190,7 +207,8 @@ int MakeTensor(lua_State* L) {
   std::vector<int64_t> shape;
   luaL_checktype(L, 1, LUA_TTABLE);
   ReadNested(L, 1, 0, values, shape);
-  const at::ScalarType dtype = lua_isnoneornil(L, 2) ? at::kFloat : DtypeNamed(Value<std::string>::Read(L, 2));
+  const at::ScalarType dtype =
+      lua_isnoneornil(L, 2) ? at::kFloat : DtypeNamed(Value<std::string>::Read(L, 2));
   return Value<at::Tensor>::Push(L, at::tensor(values, at::kDouble).reshape(shape).to(dtype));
 }
 
@@ -240,7 +258,8 @@ void RegisterTensor(lua_State* L) {
           {"detach", Bind<[](at::Tensor x) { return x.detach(); }>},
           {"item", Bind<[](at::Tensor x) { return Item(x); }>},
           {"to", Bind<[](at::Tensor x, std::string dtype) { return x.to(DtypeNamed(dtype)); }>},
-          {"on", Bind<[](at::Tensor x, at::Tensor other) { return comm::ToDevice(x, other.device()); }>},
+          {"on",
+           Bind<[](at::Tensor x, at::Tensor other) { return comm::ToDevice(x, other.device()); }>},
           {"dtype", Bind<[](at::Tensor x) { return NameOf(x.scalar_type()); }>},
           {"shape", Bind<[](at::Tensor x) { return x.sizes().vec(); }>},
           {"numel", Bind<[](at::Tensor x) { return x.numel(); }>},
@@ -258,9 +277,8 @@ void RegisterTensor(lua_State* L) {
              return Pushed{1};
            }>},
           {"requires_grad", Bind<[](at::Tensor x) { return x.requires_grad(); }>},
-          {"backward", Bind<[](at::Tensor loss, std::optional<at::Tensor> joined) {
-             Backward(loss, joined);
-           }>},
+          {"backward",
+           Bind<[](at::Tensor loss, std::optional<at::Tensor> joined) { Backward(loss, joined); }>},
       });
 }
 

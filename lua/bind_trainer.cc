@@ -59,7 +59,8 @@ std::shared_ptr<trainer::Optimizer> MakeAdamW(ParameterList& list, Options optio
   adamw.epsilon = options.Get<double>("epsilon", adamw.epsilon);
   adamw.loraplus_ratio = options.Get<double>("loraplus_lr_ratio", adamw.loraplus_ratio);
   adamw.weight_decay = options.Get<double>("weight_decay", adamw.weight_decay);
-  if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero")) adamw.memory = (*zero)->memory();
+  if (const auto zero = options.Find<std::shared_ptr<trainer::Zero>>("zero"))
+    adamw.memory = (*zero)->memory();
   options.Finish();
   return comm::ValueOrThrow(trainer::AdamW::Create(adamw, list.parameters));
 }
@@ -91,16 +92,19 @@ std::shared_ptr<trainer::Schedule> MakeSchedule(Options options) {
   schedule.warmup_type = options.Find<std::string>("warmup_type");
   schedule.decay_type = options.Find<std::string>("decay_type");
   options.Finish();
-  return std::make_shared<trainer::Schedule>(comm::ValueOrThrow(trainer::Schedule::Create(schedule)));
+  return std::make_shared<trainer::Schedule>(
+      comm::ValueOrThrow(trainer::Schedule::Create(schedule)));
 }
 
-// A norm that is not finite ends the run: no step could come of it. `names` are in the order of a forward pass: backward began with the last.
+// A norm that is not finite ends the run: no step could come of it. `names` are in the order of a
+// forward pass: backward began with the last.
 void RefuseNonFinite(double norm, std::vector<std::string> names) {
   const size_t count = names.size();
   std::reverse(names.begin(), names.end());
   if (count > 3) names.resize(3);
-  comm::ThrowIfError(absl::AbortedError(absl::StrCat("the gradient's norm is ", norm, ": not finite in ", count, " parameters (", absl::StrJoin(names, ", "),
-                                                     count > 3 ? ", ..., in the order of backward)" : ")")));
+  comm::ThrowIfError(absl::AbortedError(absl::StrCat(
+      "the gradient's norm is ", norm, ": not finite in ", count, " parameters (",
+      absl::StrJoin(names, ", "), count > 3 ? ", ..., in the order of backward)" : ")")));
 }
 
 // The norm of the summed gradient before clipping.
@@ -132,24 +136,34 @@ std::shared_ptr<trainer::Zero> MakeZero(Options options) {
   const auto mesh = options.Require<std::shared_ptr<comm::Mesh>>("mesh");
   trainer::ZeroOptions wanted;
   wanted.stage = options.Get<int>("stage", 0);
-  const std::string group = options.Get<std::string>("group", "world"), offload = options.Get<std::string>("offload", "none");
+  const std::string group = options.Get<std::string>("group", "world"),
+                    offload = options.Get<std::string>("offload", "none");
   wanted.ranks_per_machine = options.Get<int>("ranks_per_machine", 0);
   wanted.folder = options.Get<std::string>("folder", "");
   wanted.bucket_bytes = options.Get<int64_t>("bucket_bytes", wanted.bucket_bytes);
   options.Finish();
-  TORCH_CHECK_VALUE(group == "world" || group == "sp" || group == "node", "group: wanted world, sp or node, got '", group, "'");
-  TORCH_CHECK_VALUE(offload == "none" || offload == "cpu" || offload == "disk", "offload: wanted none, cpu or disk, got '", offload, "'");
-  TORCH_CHECK_VALUE(wanted.bucket_bytes > 0, "bucket_bytes: wanted more than 0, got ", wanted.bucket_bytes);
-  wanted.group = group == "sp" ? trainer::ZeroGroup::kSp : group == "node" ? trainer::ZeroGroup::kNode : trainer::ZeroGroup::kWorld;
-  wanted.offload = offload == "cpu" ? trainer::Offload::kHost : offload == "disk" ? trainer::Offload::kDisk : trainer::Offload::kNone;
+  TORCH_CHECK_VALUE(group == "world" || group == "sp" || group == "node",
+                    "group: wanted world, sp or node, got '", group, "'");
+  TORCH_CHECK_VALUE(offload == "none" || offload == "cpu" || offload == "disk",
+                    "offload: wanted none, cpu or disk, got '", offload, "'");
+  TORCH_CHECK_VALUE(wanted.bucket_bytes > 0, "bucket_bytes: wanted more than 0, got ",
+                    wanted.bucket_bytes);
+  wanted.group = group == "sp"     ? trainer::ZeroGroup::kSp
+                 : group == "node" ? trainer::ZeroGroup::kNode
+                                   : trainer::ZeroGroup::kWorld;
+  wanted.offload = offload == "cpu"    ? trainer::Offload::kHost
+                   : offload == "disk" ? trainer::Offload::kDisk
+                                       : trainer::Offload::kNone;
   return comm::ValueOrThrow(trainer::Zero::Create(std::move(wanted), *mesh));
 }
 
-std::shared_ptr<trainer::States> MakeStates(std::shared_ptr<trainer::Zero> zero, ParameterList& list, Options options) {
+std::shared_ptr<trainer::States> MakeStates(std::shared_ptr<trainer::Zero> zero,
+                                            ParameterList& list, Options options) {
   const auto held = options.Find<std::string>("held");
   options.Finish();
   return comm::ValueOrThrow(
-      trainer::States::Create(std::move(zero), list.parameters, held.has_value() ? std::optional(DtypeNamed(*held)) : std::nullopt));
+      trainer::States::Create(std::move(zero), list.parameters,
+                              held.has_value() ? std::optional(DtypeNamed(*held)) : std::nullopt));
 }
 
 std::map<std::string, double> StatesNorms(trainer::States& states) {
@@ -212,7 +226,8 @@ std::tuple<std::string, std::optional<std::string>> WriteRecord(trainer::Metrics
   record.grad_norm = options.Find<double>("grad_norm");
   record.tokens = options.Require<int64_t>("tokens");
   record.more = options.Get<std::map<std::string, double>>("metrics", {});
-  if (const auto peak = options.Find<double>("peak_memory_bytes")) record.more["peak_memory_bytes"] = *peak;
+  if (const auto peak = options.Find<double>("peak_memory_bytes"))
+    record.more["peak_memory_bytes"] = *peak;
   options.Finish();
   const absl::Status written = log.Write(record);
   return {trainer::Summary(record),
@@ -229,7 +244,8 @@ void ReachStep(trainer::MetricsLog& log, Options options) {
 }
 
 void PlotSeries(trainer::MetricsLog& log, std::string key, std::string path, std::string title) {
-  comm::ThrowIfError(trainer::WritePng({.title = std::move(title), .y_label = key, .points = log.Series(key)}, path));
+  comm::ThrowIfError(trainer::WritePng(
+      {.title = std::move(title), .y_label = key, .points = log.Series(key)}, path));
 }
 
 void SetBest(trainer::MetricsLog& log, Options options) {
@@ -283,25 +299,35 @@ using Bytes = std::map<std::string, int64_t>;
 Bytes ByPart(const comm::MemoryByPart& memory) {
   Bytes bytes;
   for (int i = 0; i < comm::kMemoryParts; ++i) {
-    bytes[absl::StrReplaceAll(comm::MemoryPartName(static_cast<comm::MemoryPart>(i)), {{" ", "_"}})] = memory.bytes[i];
+    bytes[absl::StrReplaceAll(comm::MemoryPartName(static_cast<comm::MemoryPart>(i)),
+                              {{" ", "_"}})] = memory.bytes[i];
   }
   return bytes;
 }
 
-int64_t ScriptBytes(lua_State* L) { return int64_t{1024} * lua_gc(L, LUA_GCCOUNT, 0) + lua_gc(L, LUA_GCCOUNTB, 0); }
+int64_t ScriptBytes(lua_State* L) {
+  return int64_t{1024} * lua_gc(L, LUA_GCCOUNT, 0) + lua_gc(L, LUA_GCCOUNTB, 0);
+}
 
 // -> bytes at the peak by part, totals, and a GPU's by part where one was used.
-std::tuple<Bytes, Bytes, std::optional<Bytes>> ReportOfWatch(lua_State* L, trainer::MemoryWatch& watch) {
+std::tuple<Bytes, Bytes, std::optional<Bytes>> ReportOfWatch(lua_State* L,
+                                                             trainer::MemoryWatch& watch) {
   const trainer::MemoryWatch::Peak peak = watch.peak(ScriptBytes(L));
   Bytes parts = ByPart(peak.moment.tensors);
   parts["data_and_libraries"] = peak.moment.data;
   parts["scripts"] = peak.moment.scripts;
   parts["held_by_allocator"] = peak.moment.held;
-  Bytes totals = {{"explained", peak.moment.explained()}, {"kernel", peak.kernel}, {"start_level", watch.level().kernel}, {"tensors", comm::PeakMemory().total()}};
+  Bytes totals = {{"explained", peak.moment.explained()},
+                  {"kernel", peak.kernel},
+                  {"start_level", watch.level().kernel},
+                  {"tensors", comm::PeakMemory().total()}};
   const trainer::DeviceMemory device = trainer::ReadDeviceMemory();
-  if (device.reserved_peak > 0) totals.insert({{"device_allocated", device.allocated_peak}, {"device_reserved", device.reserved_peak}});
+  if (device.reserved_peak > 0)
+    totals.insert(
+        {{"device_allocated", device.allocated_peak}, {"device_reserved", device.reserved_peak}});
   const comm::MemoryByPart on_device = comm::PeakDeviceMemory();
-  return {std::move(parts), std::move(totals), on_device.total() > 0 ? std::optional(ByPart(on_device)) : std::nullopt};
+  return {std::move(parts), std::move(totals),
+          on_device.total() > 0 ? std::optional(ByPart(on_device)) : std::nullopt};
 }
 
 std::shared_ptr<trainer::MemoryWatch> WatchMemory(lua_State* L) {
@@ -328,7 +354,11 @@ Pushed PushGpu(lua_State* L) {
     lua_pushnil(L);
     return {1};
   }
-  Value<Bytes>::Push(L, {{"major", gpu->major}, {"minor", gpu->minor}, {"multiprocessors", gpu->multiprocessors}, {"driver", gpu->driver}, {"runtime", gpu->runtime}});
+  Value<Bytes>::Push(L, {{"major", gpu->major},
+                         {"minor", gpu->minor},
+                         {"multiprocessors", gpu->multiprocessors},
+                         {"driver", gpu->driver},
+                         {"runtime", gpu->runtime}});
   Value<std::string>::Push(L, gpu->name);
   lua_setfield(L, -2, "name");
   return {1};
@@ -342,7 +372,8 @@ void OpenTrainer(lua_State* L) {
       L, "Optimizer",
       {
           {"step", Bind<[](trainer::Optimizer& optimizer, double lr) { optimizer.Step(lr); }>},
-          {"state_bytes", Bind<[](trainer::Optimizer& optimizer) { return optimizer.state_bytes(); }>},
+          {"state_bytes",
+           Bind<[](trainer::Optimizer& optimizer) { return optimizer.state_bytes(); }>},
       });
   Class<trainer::Zero>::Register(
       L, "Zero",
@@ -350,28 +381,36 @@ void OpenTrainer(lua_State* L) {
           {"states", Bind<&MakeStates>},
           {"lockstep", Bind<[](trainer::Zero& zero) { return zero.lockstep(); }>},
           {"__tostring", Bind<[](trainer::Zero& zero) {
-             return absl::StrCat("Zero stage ", zero.options().stage, ", parted over ", zero.shards()->size(), " of ",
+             return absl::StrCat("Zero stage ", zero.options().stage, ", parted over ",
+                                 zero.shards()->size(), " of ",
                                  zero.shards()->size() * zero.replicas()->size(), " ranks");
            }>},
       });
   Class<trainer::States>::Register(
       L, "States",
       {
-          {"parameters", Bind<[](trainer::States& states) { return std::make_shared<ParameterList>(ParameterList{states.shards()}); }>},
+          {"parameters", Bind<[](trainer::States& states) {
+             return std::make_shared<ParameterList>(ParameterList{states.shards()});
+           }>},
           {"sum_gradients", Bind<[](trainer::States& states) { return states.SumGradients(); }>},
           {"clip", Bind<&ClipStates>},
           {"norm", Bind<&NormOfStates>},
           {"norms", Bind<&StatesNorms>},
-          {"gradient", Bind<[](trainer::States& states, std::string name) { return states.Gradient(name); }>},
+          {"gradient",
+           Bind<[](trainer::States& states, std::string name) { return states.Gradient(name); }>},
           {"publish", Bind<[](trainer::States& states) { return states.Publish(); }>},
           {"clear_gradients", Bind<[](trainer::States& states) { states.ClearGradients(); }>},
           {"lockstep", Bind<[](trainer::States& states) { return states.zero()->lockstep(); }>},
           {"place", Bind<[](trainer::States& states) {
              const trainer::Zero& zero = *states.zero();
-             return std::make_tuple(zero.shards()->rank(), zero.shards()->size(), zero.replicas()->rank() == 0);
+             return std::make_tuple(zero.shards()->rank(), zero.shards()->size(),
+                                    zero.replicas()->rank() == 0);
            }>},
-          {"save", Bind<[](trainer::States& states, trainer::Optimizer& optimizer) { return trainer::SaveStates(states, optimizer); }>},
-          {"load", Bind<[](trainer::States& states, trainer::Optimizer& optimizer, std::vector<trainer::StateTensors> saved) {
+          {"save", Bind<[](trainer::States& states, trainer::Optimizer& optimizer) {
+             return trainer::SaveStates(states, optimizer);
+           }>},
+          {"load", Bind<[](trainer::States& states, trainer::Optimizer& optimizer,
+                           std::vector<trainer::StateTensors> saved) {
              return trainer::LoadStates(states, optimizer, saved);
            }>},
           {"bytes", Bind<[](trainer::States& states) {
@@ -382,68 +421,99 @@ void OpenTrainer(lua_State* L) {
   Class<trainer::Schedule>::Register(
       L, "Schedule",
       {
-          {"at", Bind<[](trainer::Schedule& schedule, int64_t step_index) { return schedule.At(step_index); }>},
-          {"warmup_steps", Bind<[](trainer::Schedule& schedule) { return schedule.warmup_steps(); }>},
+          {"at", Bind<[](trainer::Schedule& schedule, int64_t step_index) {
+             return schedule.At(step_index);
+           }>},
+          {"warmup_steps",
+           Bind<[](trainer::Schedule& schedule) { return schedule.warmup_steps(); }>},
       });
-  Class<trainer::ZClip>::Register(L, "ZClip",
-                                  {
-                                      {"limit", Bind<[](trainer::ZClip& clip, double norm) { return clip.Limit(norm); }>},
-                                      {"state", Bind<[](trainer::ZClip& clip) { return clip.SaveState(); }>},
-                                      {"load_state", Bind<[](trainer::ZClip& clip, std::string text) { return clip.LoadState(text); }>},
-                                  });
+  Class<trainer::ZClip>::Register(
+      L, "ZClip",
+      {
+          {"limit", Bind<[](trainer::ZClip& clip, double norm) { return clip.Limit(norm); }>},
+          {"state", Bind<[](trainer::ZClip& clip) { return clip.SaveState(); }>},
+          {"load_state",
+           Bind<[](trainer::ZClip& clip, std::string text) { return clip.LoadState(text); }>},
+      });
   Class<trainer::MetricsLog>::Register(
       L, "Log",
       {
           {"write", Bind<&WriteRecord>},
           {"reach", Bind<&ReachStep>},
-          {"finish", Bind<[](trainer::MetricsLog& log, double train_loss, int64_t examples) { return log.Finish(train_loss, examples); }>},
+          {"finish", Bind<[](trainer::MetricsLog& log, double train_loss, int64_t examples) {
+             return log.Finish(train_loss, examples);
+           }>},
           {"plot", Bind<&PlotSeries>},
-          {"has", Bind<[](trainer::MetricsLog& log, std::string key) { return !log.Series(key).empty(); }>},
+          {"has", Bind<[](trainer::MetricsLog& log, std::string key) {
+             return !log.Series(key).empty();
+           }>},
           {"best", Bind<&SetBest>},
-          {"state", Bind<[](trainer::MetricsLog& log, std::optional<std::string> folder) { return folder ? log.WriteState(*folder) : log.WriteState(); }>},
-          {"results", Bind<[](trainer::MetricsLog& log, std::string name, std::map<std::string, double> results) { return log.WriteResults(name, results); }>},
+          {"state", Bind<[](trainer::MetricsLog& log, std::optional<std::string> folder) {
+             return folder ? log.WriteState(*folder) : log.WriteState();
+           }>},
+          {"results", Bind<[](trainer::MetricsLog& log, std::string name,
+                              std::map<std::string, double> results) {
+             return log.WriteResults(name, results);
+           }>},
       });
   Class<trainer::FolderLock>::Register(L, "FolderLock", {});
-  Class<trainer::Progress>::Register(L, "Progress",
-                                     {
-                                         {"step", Bind<[](trainer::Progress& progress, int64_t step) { progress.Step(step); }>},
-                                         {"report", Bind<[](trainer::Progress& progress, int64_t step, std::string text) { progress.Report(step, text); }>},
-                                         {"line", Bind<[](trainer::Progress& progress, std::string text) { progress.Line(text); }>},
-                                     });
+  Class<trainer::Progress>::Register(
+      L, "Progress",
+      {
+          {"step", Bind<[](trainer::Progress& progress, int64_t step) { progress.Step(step); }>},
+          {"report", Bind<[](trainer::Progress& progress, int64_t step, std::string text) {
+             progress.Report(step, text);
+           }>},
+          {"line",
+           Bind<[](trainer::Progress& progress, std::string text) { progress.Line(text); }>},
+      });
   Class<trainer::MemoryWatch>::Register(
-      L, "MemoryWatch", {{"take_peak", Bind<[](trainer::MemoryWatch& watch) { return watch.TakeKernelPeak(); }>}, {"report", Bind<&ReportOfWatch>}});
-  Class<trainer::CheckpointPublisher>::Register(L, "Publisher",
-                                                {
-                                                    {"done", Bind<[](trainer::CheckpointPublisher& publisher) { return publisher.done(); }>},
-                                                    {"wait", Bind<[](trainer::CheckpointPublisher& publisher) { return publisher.result(); }>},
-                                                });
-  PushModule(L, "moonring.trainer",
-             {
-                 {"publish_checkpoint", Bind<&PublishCheckpoint>},
-                 {"remove_checkpoint", Bind<[](std::string folder) { return trainer::RemoveCheckpoint(folder); }>},
-                 {"check_checkpoint", Bind<[](std::string folder) { return trainer::CheckCheckpoint(folder).status(); }>},
-                 {"adamw", Bind<&MakeAdamW>},
-                 {"sgd", Bind<&MakeSgd>},
-                 {"schedule", Bind<&MakeSchedule>},
-                 {"zclip", Bind<[] { return std::make_shared<trainer::ZClip>(); }>},
-                 {"zero", Bind<&MakeZero>},
-                 {"sum_gradients", Bind<[](ParameterList& list, comm::Mesh& mesh) { return trainer::SumGradients(list.parameters, mesh.world()); }>},
-                 {"clip_gradients", Bind<&ClipGradients>},
-                 {"global_norm", Bind<[](ParameterList& list) { return trainer::GlobalNorm(list.parameters); }>},
-                 {"norms", Bind<&Norms>},
-                 {"heat_map", Bind<&WriteHeatMap>},
-                 {"lock_folder", Bind<&LockFolder>},
-                 {"log", Bind<&MakeLog>},
-                 {"progress", Bind<&MakeProgress>},
-                 {"peak_memory", Bind<[] { return trainer::PeakResidentBytes(); }>},
-                 {"held_memory", Bind<[] { return comm::ReadHeap().held; }>},
-                 {"release_memory", Bind<[](std::optional<double> seconds) { comm::ReleaseHeap(seconds.value_or(std::numeric_limits<double>::infinity())); }>},
-                 {"live_memory", Bind<[] { return ByPart(comm::LiveMemory()); }>},
-                 {"take_device_peaks", Bind<&TakeDevicePeaks>},
-                 {"gpu", Bind<&PushGpu>},
-                 {"deterministic", Bind<[](bool deterministic) { trainer::SetDeterministic(deterministic); }>},
-                 {"memory_watch", Bind<&WatchMemory>},
-             });
+      L, "MemoryWatch",
+      {{"take_peak", Bind<[](trainer::MemoryWatch& watch) { return watch.TakeKernelPeak(); }>},
+       {"report", Bind<&ReportOfWatch>}});
+  Class<trainer::CheckpointPublisher>::Register(
+      L, "Publisher",
+      {
+          {"done", Bind<[](trainer::CheckpointPublisher& publisher) { return publisher.done(); }>},
+          {"wait",
+           Bind<[](trainer::CheckpointPublisher& publisher) { return publisher.result(); }>},
+      });
+  PushModule(
+      L, "moonring.trainer",
+      {
+          {"publish_checkpoint", Bind<&PublishCheckpoint>},
+          {"remove_checkpoint",
+           Bind<[](std::string folder) { return trainer::RemoveCheckpoint(folder); }>},
+          {"check_checkpoint",
+           Bind<[](std::string folder) { return trainer::CheckCheckpoint(folder).status(); }>},
+          {"adamw", Bind<&MakeAdamW>},
+          {"sgd", Bind<&MakeSgd>},
+          {"schedule", Bind<&MakeSchedule>},
+          {"zclip", Bind<[] { return std::make_shared<trainer::ZClip>(); }>},
+          {"zero", Bind<&MakeZero>},
+          {"sum_gradients", Bind<[](ParameterList& list, comm::Mesh& mesh) {
+             return trainer::SumGradients(list.parameters, mesh.world());
+           }>},
+          {"clip_gradients", Bind<&ClipGradients>},
+          {"global_norm",
+           Bind<[](ParameterList& list) { return trainer::GlobalNorm(list.parameters); }>},
+          {"norms", Bind<&Norms>},
+          {"heat_map", Bind<&WriteHeatMap>},
+          {"lock_folder", Bind<&LockFolder>},
+          {"log", Bind<&MakeLog>},
+          {"progress", Bind<&MakeProgress>},
+          {"peak_memory", Bind<[] { return trainer::PeakResidentBytes(); }>},
+          {"held_memory", Bind<[] { return comm::ReadHeap().held; }>},
+          {"release_memory", Bind<[](std::optional<double> seconds) {
+             comm::ReleaseHeap(seconds.value_or(std::numeric_limits<double>::infinity()));
+           }>},
+          {"live_memory", Bind<[] { return ByPart(comm::LiveMemory()); }>},
+          {"take_device_peaks", Bind<&TakeDevicePeaks>},
+          {"gpu", Bind<&PushGpu>},
+          {"deterministic",
+           Bind<[](bool deterministic) { trainer::SetDeterministic(deterministic); }>},
+          {"memory_watch", Bind<&WatchMemory>},
+      });
 }
 
 }  // namespace moonring::lua

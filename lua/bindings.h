@@ -1,8 +1,9 @@
 #ifndef MOONRING_LUA_BINDINGS_H_
 #define MOONRING_LUA_BINDINGS_H_
 
-// What each bind_<library>.cc offers the virtual machine: it registers its classes and leaves its table of functions on
-// the stack. Cores know nothing of Lua; these files are the only ones that see both.
+// What each bind_<library>.cc offers the virtual machine: it registers its classes and leaves its
+// table of functions on the stack. Cores know nothing of Lua; these files are the only ones that
+// see both.
 
 #include <initializer_list>
 #include <string>
@@ -16,7 +17,7 @@
 namespace moonring::lua {
 
 void OpenTensor(lua_State* L);
-void OpenSystem(lua_State* L);      // files, JSON, YAML, ranks
+void OpenSystem(lua_State* L);  // files, JSON, YAML, ranks
 void OpenComm(lua_State* L);
 void OpenAttention(lua_State* L);
 void OpenModel(lua_State* L);

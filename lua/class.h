@@ -1,16 +1,17 @@
 #ifndef MOONRING_LUA_CLASS_H_
 #define MOONRING_LUA_CLASS_H_
 
-// C++ objects as Lua userdata. A handle shares ownership of its object; closing it lets go at once, and a closed
-// handle refuses every use but tostring. A whole class:
+// C++ objects as Lua userdata. A handle shares ownership of its object; closing it lets go at once,
+// and a closed handle refuses every use but tostring. A whole class:
 //
 //   Class<comm::Mesh>::Register(L, "Mesh", {
 //       {"sp_rank", Bind<[](comm::Mesh& mesh) { return mesh.sp_rank(); }>},
 //       {"__tostring", Bind<[](comm::Mesh& mesh) { return mesh.DebugString(); }>},
 //   });
 //   Class<comm::Mesh>::Push(L, mesh);                       // -> a handle; nil for a null pointer
-//   Bind<[](comm::Mesh& mesh) { .. }>                       // a handle as an argument: for the call,
-//   Bind<[](std::shared_ptr<comm::Mesh> mesh) { .. }>       // or shared, where the callee keeps it
+//   Bind<[](comm::Mesh& mesh) { .. }>                       // a handle as an argument: for the
+//   call, Bind<[](std::shared_ptr<comm::Mesh> mesh) { .. }>       // or shared, where the callee
+//   keeps it
 //
 // Every class has `close`. `x:close()` twice is fine.
 
@@ -96,7 +97,8 @@ class Class {
   static Handle Read(lua_State* L, int index) {
     Handle* handle = Test(L, index);
     if (handle == nullptr) luaL_typerror(L, index, Name(L).c_str());
-    if (*handle == nullptr) luaL_argerror(L, index, absl::StrCat("this ", Name(L), " is closed").c_str());
+    if (*handle == nullptr)
+      luaL_argerror(L, index, absl::StrCat("this ", Name(L), " is closed").c_str());
     return *handle;
   }
 
@@ -109,7 +111,8 @@ class Class {
     lua_pushlightuserdata(L, Key());
     lua_rawget(L, LUA_REGISTRYINDEX);
   }
-  // What is found by `x.name`: a table of its own, so that x.__index is not the metatable, in which a script could put a finalizer that never ends.
+  // What is found by `x.name`: a table of its own, so that x.__index is not the metatable, in which
+  // a script could put a finalizer that never ends.
   static void SetIndex(lua_State* L) {
     lua_newtable(L);
     lua_pushnil(L);
@@ -124,7 +127,8 @@ class Class {
     }
     lua_setfield(L, -2, "__index");
   }
-  // registry["moonring.classes"][name] = metatable, so that a test can hold the documentation against what is there.
+  // registry["moonring.classes"][name] = metatable, so that a test can hold the documentation
+  // against what is there.
   static void ListClass(lua_State* L, const char* name) {
     lua_getfield(L, LUA_REGISTRYINDEX, "moonring.classes");
     if (lua_isnil(L, -1)) {
@@ -137,7 +141,8 @@ class Class {
     lua_setfield(L, -2, name);
     lua_pop(L, 2);
   }
-  // Leaves an empty handle, whose destructor would do nothing: a script can reach this function, and call it twice.
+  // Leaves an empty handle, whose destructor would do nothing: a script can reach this function,
+  // and call it twice.
   static int Collect(lua_State* L) {
     if (Handle* handle = Test(L, 1)) handle->reset();
     return 0;
@@ -151,7 +156,8 @@ class Class {
   }
   static int ToString(lua_State* L) {
     Handle* handle = Test(L, 1);
-    if (handle == nullptr || *handle == nullptr) return Value<std::string>::Push(L, absl::StrCat(Name(L), " (closed)"));
+    if (handle == nullptr || *handle == nullptr)
+      return Value<std::string>::Push(L, absl::StrCat(Name(L), " (closed)"));
     if (lua_CFunction describe = lua_tocfunction(L, lua_upvalueindex(1))) return describe(L);
     return Value<std::string>::Push(L, Name(L));
   }
@@ -160,15 +166,20 @@ class Class {
 // A handle's object as a parameter: by shared_ptr, or by reference where the call does not keep it.
 template <typename T>
 struct Value<std::shared_ptr<T>> {
-  static std::shared_ptr<T> Read(lua_State* L, int index) { return Class<std::remove_const_t<T>>::Read(L, index); }
+  static std::shared_ptr<T> Read(lua_State* L, int index) {
+    return Class<std::remove_const_t<T>>::Read(L, index);
+  }
   static int Push(lua_State* L, std::shared_ptr<T> object) {
-    return Class<std::remove_const_t<T>>::Push(L, std::const_pointer_cast<std::remove_const_t<T>>(std::move(object)));
+    return Class<std::remove_const_t<T>>::Push(
+        L, std::const_pointer_cast<std::remove_const_t<T>>(std::move(object)));
   }
 };
 
 template <typename T>
 struct Value<std::unique_ptr<T>> {
-  static int Push(lua_State* L, std::unique_ptr<T> object) { return Class<T>::Push(L, std::shared_ptr<T>(std::move(object))); }
+  static int Push(lua_State* L, std::unique_ptr<T> object) {
+    return Class<T>::Push(L, std::shared_ptr<T>(std::move(object)));
+  }
 };
 
 }  // namespace moonring::lua

@@ -38,7 +38,8 @@
 #include "lua/vm.h"
 
 struct moonring_runtime {
-  std::shared_ptr<moonring::lua::CancelFlag> cancel = std::make_shared<moonring::lua::CancelFlag>(moonring::lua::Cancel::kNone);
+  std::shared_ptr<moonring::lua::CancelFlag> cancel =
+      std::make_shared<moonring::lua::CancelFlag>(moonring::lua::Cancel::kNone);
   std::atomic<bool> busy = false;
   int threads = 0;
   std::vector<std::string> commands;
@@ -52,14 +53,19 @@ struct moonring_runtime {
 namespace moonring::lua {
 namespace {
 
-static_assert(static_cast<int>(LogKind::kOutput) == MOONRING_LOG_OUTPUT && static_cast<int>(LogKind::kNote) == MOONRING_LOG_NOTE &&
+static_assert(static_cast<int>(LogKind::kOutput) == MOONRING_LOG_OUTPUT &&
+              static_cast<int>(LogKind::kNote) == MOONRING_LOG_NOTE &&
               static_cast<int>(LogKind::kWarning) == MOONRING_LOG_WARNING);
 
 // The code of a message, by the first status word in it.
 moonring_code CodeOf(absl::string_view message) {
   static constexpr std::pair<absl::string_view, moonring_code> kWords[] = {
-      {"INVALID_ARGUMENT: ", MOONRING_INVALID_ARGUMENT}, {"NOT_FOUND: ", MOONRING_NOT_FOUND}, {"PERMISSION_DENIED: ", MOONRING_PERMISSION_DENIED},
-      {"RESOURCE_EXHAUSTED: ", MOONRING_EXHAUSTED},      {"out of memory", MOONRING_EXHAUSTED}, {"CANCELLED: ", MOONRING_CANCELLED}};
+      {"INVALID_ARGUMENT: ", MOONRING_INVALID_ARGUMENT},
+      {"NOT_FOUND: ", MOONRING_NOT_FOUND},
+      {"PERMISSION_DENIED: ", MOONRING_PERMISSION_DENIED},
+      {"RESOURCE_EXHAUSTED: ", MOONRING_EXHAUSTED},
+      {"out of memory", MOONRING_EXHAUSTED},
+      {"CANCELLED: ", MOONRING_CANCELLED}};
   moonring_code code = MOONRING_FAILED;
   size_t first = absl::string_view::npos;
   for (const auto& [word, its] : kWords) {
@@ -82,9 +88,12 @@ absl::Status Barrier(const Body& body) {
   }
 }
 
-std::string WordsOf(const absl::Status& status) { return absl::StrCat(absl::StatusCodeToString(status.code()), ": ", status.message()); }
+std::string WordsOf(const absl::Status& status) {
+  return absl::StrCat(absl::StatusCodeToString(status.code()), ": ", status.message());
+}
 
-constexpr size_t kFirstSize = offsetof(moonring_options, context) + sizeof(void*);  // of the first moonring_options that there was
+constexpr size_t kFirstSize = offsetof(moonring_options, context) +
+                              sizeof(void*);  // of the first moonring_options that there was
 
 // The caller's options, whichever of them it knows.
 absl::StatusOr<moonring_options> Known(const moonring_options* given) {
@@ -95,7 +104,8 @@ absl::StatusOr<moonring_options> Known(const moonring_options* given) {
   }
   std::memcpy(&options, given, std::min(given->size, sizeof(options)));
   if (options.instructions < 0 || options.memory < 0 || options.threads < 0) {
-    return absl::InvalidArgumentError("moonring_options: instructions, memory and threads: wanted 0 or more");
+    return absl::InvalidArgumentError(
+        "moonring_options: instructions, memory and threads: wanted 0 or more");
   }
   return options;
 }
@@ -103,21 +113,29 @@ absl::StatusOr<moonring_options> Known(const moonring_options* given) {
 absl::StatusOr<Assets> FindAssets(const char* folder) {
   if (folder != nullptr) return Assets::At(folder);
   Dl_info place = {};
-  if (dladdr(reinterpret_cast<const void*>(&moonring_create), &place) == 0 || place.dli_fname == nullptr) {
-    return absl::NotFoundError("the library's own place is unknown; name the folder of its modules: options.assets");
+  if (dladdr(reinterpret_cast<const void*>(&moonring_create), &place) == 0 ||
+      place.dli_fname == nullptr) {
+    return absl::NotFoundError(
+        "the library's own place is unknown; name the folder of its modules: options.assets");
   }
   return Assets::Find(place.dli_fname);
 }
 
-absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfinementOf(const moonring_options& options, const Assets& assets) {
+absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfinementOf(const moonring_options& options,
+                                                                 const Assets& assets) {
   comm::ConfinementOptions wanted{.any_file = options.unconfined != 0, .memory = options.memory};
-  if (options.root_count > 0 && options.roots == nullptr) return absl::InvalidArgumentError("moonring_options: roots: wanted as many as root_count says, got NULL");
+  if (options.root_count > 0 && options.roots == nullptr)
+    return absl::InvalidArgumentError(
+        "moonring_options: roots: wanted as many as root_count says, got NULL");
   for (size_t i = 0; i < options.root_count; ++i) {
-    if (options.roots[i] == nullptr) return absl::InvalidArgumentError("moonring_options: roots: a root that is NULL");
+    if (options.roots[i] == nullptr)
+      return absl::InvalidArgumentError("moonring_options: roots: a root that is NULL");
     wanted.roots.emplace_back(options.roots[i]);
   }
   if (options.memory > 0 && c10::GetCPUAllocator() == c10::GetDefaultCPUAllocator()) {
-    return absl::FailedPreconditionError("moonring_options: memory: moonring_count_memory must come first, else tensors are not counted");
+    return absl::FailedPreconditionError(
+        "moonring_options: memory: moonring_count_memory must come first, else tensors are not "
+        "counted");
   }
   if (wanted.any_file && wanted.memory == 0) return nullptr;
   return ConfineTo(std::move(wanted), assets);
@@ -130,30 +148,45 @@ absl::StatusOr<std::unique_ptr<moonring_runtime>> Create(const moonring_options*
   ASSIGN_OR_RETURN(std::shared_ptr<comm::Confinement> confinement, ConfinementOf(options, assets));
   const std::string device = options.device == nullptr ? "auto" : options.device;
   if (device != "auto" && device != "cpu" && device != "cuda") {
-    return absl::InvalidArgumentError(absl::StrCat("moonring_options: device: wanted cpu or cuda, got '", device, "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("moonring_options: device: wanted cpu or cuda, got '", device, "'"));
   }
   runtime->threads = options.threads;
-  runtime->spin = comm::SpinControl::Start(options.threads > 0 ? options.threads : at::get_num_threads());
+  runtime->spin =
+      comm::SpinControl::Start(options.threads > 0 ? options.threads : at::get_num_threads());
   runtime->commands = assets.scripts();
   runtime->assets = assets;
   if (options.log != nullptr) {
-    runtime->log = [call = options.log, context = options.context](LogKind kind, const std::string& line) {
+    runtime->log = [call = options.log, context = options.context](LogKind kind,
+                                                                   const std::string& line) {
       call(context, static_cast<moonring_log_kind>(kind), line.c_str());
     };
   }
-  Host host{.assets = std::move(assets), .device = device, .sandbox = options.unconfined == 0, .embedded = true, .log = runtime->log};
-  host.limits = {.instructions = options.instructions, .confinement = std::move(confinement), .cancel = runtime->cancel};
+  Host host{.assets = std::move(assets),
+            .device = device,
+            .sandbox = options.unconfined == 0,
+            .embedded = true,
+            .log = runtime->log};
+  host.limits = {.instructions = options.instructions,
+                 .confinement = std::move(confinement),
+                 .cancel = runtime->cancel};
   if (options.progress != nullptr) {
-    host.progress = [call = options.progress, context = options.context](const std::string& json) { call(context, json.c_str()); };
+    host.progress = [call = options.progress, context = options.context](const std::string& json) {
+      call(context, json.c_str());
+    };
   }
   runtime->vm = std::make_unique<Vm>(std::move(host));
   return runtime;
 }
 
-// LibTorch's warnings of this thread go to the log; the threads of an operation are as the options say; both as they were at the end.
+// LibTorch's warnings of this thread go to the log; the threads of an operation are as the options
+// say; both as they were at the end.
 class CallScope {
  public:
-  explicit CallScope(const moonring_runtime& runtime) : warnings_(runtime), guard_(&warnings_), threads_(runtime.threads > 0 ? at::get_num_threads() : 0) {
+  explicit CallScope(const moonring_runtime& runtime)
+      : warnings_(runtime),
+        guard_(&warnings_),
+        threads_(runtime.threads > 0 ? at::get_num_threads() : 0) {
     if (threads_ > 0) at::set_num_threads(runtime.threads);
   }
   ~CallScope() {
@@ -180,7 +213,8 @@ class CallScope {
 
 class BusyScope {
  public:
-  explicit BusyScope(moonring_runtime& runtime) : runtime_(runtime), mine_(!runtime.busy.exchange(true)) {}
+  explicit BusyScope(moonring_runtime& runtime)
+      : runtime_(runtime), mine_(!runtime.busy.exchange(true)) {}
   ~BusyScope() {
     if (mine_) runtime_.busy = false;
   }
@@ -214,7 +248,8 @@ moonring_code Call(moonring_runtime* runtime, const Body& body) {
   }
   if (!failed) return MOONRING_OK;
   if (runtime->cancel->load() != Cancel::kNone) {  // whatever came of it
-    if (!absl::StrContains(runtime->error, "CANCELLED: ")) runtime->error = absl::StrCat("CANCELLED: the run was cancelled: ", runtime->error);
+    if (!absl::StrContains(runtime->error, "CANCELLED: "))
+      runtime->error = absl::StrCat("CANCELLED: the run was cancelled: ", runtime->error);
     return MOONRING_CANCELLED;
   }
   return CodeOf(runtime->error);
@@ -222,20 +257,26 @@ moonring_code Call(moonring_runtime* runtime, const Body& body) {
 
 absl::StatusOr<std::vector<std::string>> Words(int argc, const char* const* argv) {
   std::vector<std::string> words;
-  if (argc < 0 || (argc > 0 && argv == nullptr)) return absl::InvalidArgumentError("argv: wanted argc words");
+  if (argc < 0 || (argc > 0 && argv == nullptr))
+    return absl::InvalidArgumentError("argv: wanted argc words");
   for (int i = 0; i < argc; ++i) {
-    if (argv[i] == nullptr) return absl::InvalidArgumentError(absl::StrCat("argv: word ", i, " is NULL"));
+    if (argv[i] == nullptr)
+      return absl::InvalidArgumentError(absl::StrCat("argv: word ", i, " is NULL"));
     words.emplace_back(argv[i]);
   }
   return words;
 }
 
-absl::StatusOr<ScriptError> RunCommand(moonring_runtime& runtime, const std::string& command, const std::vector<std::string>& words) {
+absl::StatusOr<ScriptError> RunCommand(moonring_runtime& runtime, const std::string& command,
+                                       const std::vector<std::string>& words) {
   const std::vector<std::string>& known = runtime.commands;
   if (std::find(known.begin(), known.end(), command) == known.end()) {
-    return absl::NotFoundError(absl::StrCat("no command '", command, "'", comm::DidYouMean(command, known), "; commands: ", absl::StrJoin(known, ", ")));
+    return absl::NotFoundError(absl::StrCat("no command '", command, "'",
+                                            comm::DidYouMean(command, known),
+                                            "; commands: ", absl::StrJoin(known, ", ")));
   }
-  return runtime.vm->Run(runtime.assets->script(command), absl::StrCat(kOwnChunk, "scripts/", command), words);
+  return runtime.vm->Run(runtime.assets->script(command),
+                         absl::StrCat(kOwnChunk, "scripts/", command), words);
 }
 
 }  // namespace
@@ -245,7 +286,8 @@ using moonring::lua::ScriptError;
 
 const char* moonring_version(void) { return moonring::lua::kVersion; }
 
-moonring_code moonring_create(const moonring_options* options, moonring_runtime** runtime, char* error, size_t error_size) {
+moonring_code moonring_create(const moonring_options* options, moonring_runtime** runtime,
+                              char* error, size_t error_size) {
   if (runtime == nullptr) return MOONRING_INVALID_ARGUMENT;
   *runtime = nullptr;
   const absl::Status status = moonring::lua::Barrier([&]() -> absl::Status {
@@ -269,7 +311,8 @@ void moonring_destroy(moonring_runtime* runtime) {
   });
 }
 
-moonring_code moonring_run_file(moonring_runtime* runtime, const char* path, int argc, const char* const* argv) {
+moonring_code moonring_run_file(moonring_runtime* runtime, const char* path, int argc,
+                                const char* const* argv) {
   return moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
     if (path == nullptr) return absl::InvalidArgumentError("path: wanted a file, got NULL");
     ASSIGN_OR_RETURN(const std::vector<std::string> words, moonring::lua::Words(argc, argv));
@@ -277,7 +320,8 @@ moonring_code moonring_run_file(moonring_runtime* runtime, const char* path, int
   });
 }
 
-moonring_code moonring_run_string(moonring_runtime* runtime, const char* text, const char* name, int argc, const char* const* argv) {
+moonring_code moonring_run_string(moonring_runtime* runtime, const char* text, const char* name,
+                                  int argc, const char* const* argv) {
   return moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
     if (text == nullptr) return absl::InvalidArgumentError("text: wanted Lua, got NULL");
     ASSIGN_OR_RETURN(std::vector<std::string> words, moonring::lua::Words(argc, argv));
@@ -287,7 +331,8 @@ moonring_code moonring_run_string(moonring_runtime* runtime, const char* text, c
   });
 }
 
-moonring_code moonring_run_command(moonring_runtime* runtime, const char* command, int argc, const char* const* argv) {
+moonring_code moonring_run_command(moonring_runtime* runtime, const char* command, int argc,
+                                   const char* const* argv) {
   return moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
     if (command == nullptr) return absl::InvalidArgumentError("command: wanted a name, got NULL");
     ASSIGN_OR_RETURN(const std::vector<std::string> words, moonring::lua::Words(argc, argv));
@@ -295,7 +340,8 @@ moonring_code moonring_run_command(moonring_runtime* runtime, const char* comman
   });
 }
 
-moonring_code moonring_call(moonring_runtime* runtime, const char* function, const char* json, char** result) {
+moonring_code moonring_call(moonring_runtime* runtime, const char* function, const char* json,
+                            char** result) {
   if (result != nullptr) *result = nullptr;
   std::string text;
   const moonring_code code = moonring::lua::Call(runtime, [&]() -> absl::StatusOr<ScriptError> {
@@ -313,13 +359,16 @@ void moonring_cancel(moonring_runtime* runtime, int save) {
   using moonring::lua::Cancel;
   Cancel none = Cancel::kNone;
   if (save != 0) {
-    runtime->cancel->compare_exchange_strong(none, Cancel::kAtStep);  // a wish to end at once is not taken back
+    runtime->cancel->compare_exchange_strong(
+        none, Cancel::kAtStep);  // a wish to end at once is not taken back
   } else {
     runtime->cancel->store(Cancel::kNow);
   }
 }
 
-const char* moonring_last_error(const moonring_runtime* runtime) { return runtime == nullptr ? "no runtime" : runtime->error.c_str(); }
+const char* moonring_last_error(const moonring_runtime* runtime) {
+  return runtime == nullptr ? "no runtime" : runtime->error.c_str();
+}
 
 void moonring_count_memory(void) {
   (void)moonring::lua::Barrier([]() -> absl::Status {

@@ -74,10 +74,12 @@ int Guarded(lua_State* L, lua_CFunction function) {
     status = comm::StatusOfException(exception);
   }
   {
-    // The place and the function are for who wrote the script; a command of the host's own says the message alone.
+    // The place and the function are for who wrote the script; a command of the host's own says the
+    // message alone.
     const std::string place = ScriptPlace(L);
     const std::string text =
-        absl::StrCat(place, place.empty() ? "" : NameOf(L, function), absl::StatusCodeToString(status.code()), ": ", status.message());
+        absl::StrCat(place, place.empty() ? "" : NameOf(L, function),
+                     absl::StatusCodeToString(status.code()), ": ", status.message());
     lua_pushlstring(L, text.data(), text.size());
   }
   status = absl::OkStatus();  // nothing that owns memory is alive at the jump
@@ -102,7 +104,8 @@ void InstallGuard(lua_State* L) {
   lua_pushlightuserdata(L, reinterpret_cast<void*>(&Guarded));
   const bool installed = luaJIT_setmode(L, -1, LUAJIT_MODE_WRAPCFUNC | LUAJIT_MODE_ON) != 0;
   lua_pop(L, 1);
-  if (!installed) throw std::runtime_error("this LuaJIT cannot guard C functions against C++ exceptions");
+  if (!installed)
+    throw std::runtime_error("this LuaJIT cannot guard C functions against C++ exceptions");
   lua_pushlightuserdata(L, const_cast<char*>(&kNames));
   lua_newtable(L);
   lua_rawset(L, LUA_REGISTRYINDEX);

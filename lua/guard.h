@@ -3,13 +3,15 @@
 
 // The one barrier between C++ exceptions and Lua errors.
 //
-// Every C function that Lua calls runs inside it (LuaJIT's wrapper mode). A std::exception becomes a Lua error, one string:
+// Every C function that Lua calls runs inside it (LuaJIT's wrapper mode). A std::exception becomes
+// a Lua error, one string:
 //
 //   sft.lua:12: comm.mesh: INVALID_ARGUMENT: sp=3 does not divide world size 8
 //
-// (the user's script and line where one is on the stack, the bound function, the status code, the message). Lua's own
-// errors pass through untouched: LuaJIT unwinds by the platform's unwinder, so destructors run for them too, and
-// nothing here catches `...`. Where the thread's stack comes to its end (lua/native_stack.h) a call is refused: RESOURCE_EXHAUSTED.
+// (the user's script and line where one is on the stack, the bound function, the status code, the
+// message). Lua's own errors pass through untouched: LuaJIT unwinds by the platform's unwinder, so
+// destructors run for them too, and nothing here catches `...`. Where the thread's stack comes to
+// its end (lua/native_stack.h) a call is refused: RESOURCE_EXHAUSTED.
 
 #include <string>
 #include <vector>
@@ -42,7 +44,8 @@ inline bool HasMoreArguments(lua_State* L, int most) {
 [[noreturn]] void RefuseArguments(lua_State* L,
                                   int most);  // of a function whose parameters have no words
 
-// Chunk names of Moonring's own Lua begin with this ("=moonring/config"), so that an error names the user's line instead.
+// Chunk names of Moonring's own Lua begin with this ("=moonring/config"), so that an error names
+// the user's line instead.
 inline constexpr char kOwnChunk[] = "=moonring/";
 
 }  // namespace moonring::lua

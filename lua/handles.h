@@ -16,7 +16,8 @@ struct ParameterList {
   comm::Parameters parameters;
 };
 
-// What makes logits of hidden states: softcap tanh(scale W h / softcap), or scale W h where softcap is 0.
+// What makes logits of hidden states: softcap tanh(scale W h / softcap), or scale W h where softcap
+// is 0.
 struct Head {
   std::shared_ptr<comm::Parameter> weight_VD;
   double scale = 1.0, softcap = 0.0;

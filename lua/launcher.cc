@@ -31,15 +31,17 @@ namespace moonring::lua {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kGrace = std::chrono::seconds(3);    // for the others' messages, after the first failure
-constexpr auto kPatience = std::chrono::seconds(5); // from TERM to KILL
+constexpr auto kGrace =
+    std::chrono::seconds(3);  // for the others' messages, after the first failure
+constexpr auto kPatience = std::chrono::seconds(5);  // from TERM to KILL
 // Its words: an offer of restarts, ended by a zero byte, and the last message.
 constexpr char kErrorPipe[] = "MOONRING_ERROR_PIPE";
 
 // "INVALID_ARGUMENT: words" -> "words": a status word says nothing to who typed a command.
 std::string WithoutStatusWord(const std::string& message) {
   const size_t end = message.find(": ");
-  const bool is_word = end != std::string::npos && end > 2 && message.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == end;
+  const bool is_word = end != std::string::npos && end > 2 &&
+                       message.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == end;
   return is_word ? message.substr(end + 2) : message;
 }
 
@@ -65,7 +67,7 @@ struct Rank {
   std::string message, line;
   std::optional<int> status;  // as waitpid gives it
   int order = 0;              // among those that ended
-  int sent = 0;               // the signal that the launcher had sent it by then, after another's failure
+  int sent = 0;  // the signal that the launcher had sent it by then, after another's failure
 };
 
 // What the ranks' store goes through (comm/private_store.h): for each rank but 0 two connected
@@ -161,7 +163,8 @@ class Launcher {
     return Conclude();
   }
 
-  // After Run: how often the ranks may be started again in all; 0 where what failed would fail again.
+  // After Run: how often the ranks may be started again in all; 0 where what failed would fail
+  // again.
   int restarts() const { return again_ ? restarts_ : 0; }
 
  private:
@@ -179,7 +182,8 @@ class Launcher {
     if (pid != 0) pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (pid == 0) {
       fcntl(error_pipe[1], F_SETFD, 0);  // stays open over exec
-      BecomeRank(rank, static_cast<int>(ranks_.size()), attempt, error_pipe[1], stderr_pipe[1], launcher, command);
+      BecomeRank(rank, static_cast<int>(ranks_.size()), attempt, error_pipe[1], stderr_pipe[1],
+                 launcher, command);
     }
     close(error_pipe[1]);
     if (rank > 0) close(stderr_pipe[1]);
@@ -189,7 +193,8 @@ class Launcher {
   }
 
   int Running() const {
-    return static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.status.has_value(); }));
+    return static_cast<int>(std::count_if(
+        ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.status.has_value(); }));
   }
   int OpenPipes() const {
     int open = 0;
@@ -234,7 +239,8 @@ class Launcher {
   void TakeOffer(std::string& message) {
     const size_t end = message.find('\0');
     if (end == std::string::npos) return;
-    if (int offered = 0; absl::SimpleAtoi(message.substr(0, end), &offered)) restarts_ = std::max(restarts_, offered);
+    if (int offered = 0; absl::SimpleAtoi(message.substr(0, end), &offered))
+      restarts_ = std::max(restarts_, offered);
     message.erase(0, end + 1);
   }
 
@@ -285,12 +291,15 @@ class Launcher {
     }
   }
 
-  // Lower is likelier to have failed by itself: a signal that we did not send, an error of its own, an error about a peer.
+  // Lower is likelier to have failed by itself: a signal that we did not send, an error of its own,
+  // an error about a peer.
   int Blame(const Rank& rank) const {
     const int status = *rank.status;
     if (status == 0) return 9;
-    if (WIFSIGNALED(status)) return rank.sent != 0 && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL) ? 8 : 0;
-    const bool about_a_peer = absl::StrContains(rank.message, "UNAVAILABLE: ") || absl::StrContains(rank.message, "DEADLINE_EXCEEDED: ") ||
+    if (WIFSIGNALED(status))
+      return rank.sent != 0 && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL) ? 8 : 0;
+    const bool about_a_peer = absl::StrContains(rank.message, "UNAVAILABLE: ") ||
+                              absl::StrContains(rank.message, "DEADLINE_EXCEEDED: ") ||
                               absl::StrContains(rank.message, "ABORTED: ");
     return about_a_peer ? 2 : 1;
   }
@@ -298,13 +307,17 @@ class Launcher {
   static std::string Words(const Rank& rank) {
     if (WIFSIGNALED(*rank.status)) {
       const int signal = WTERMSIG(*rank.status);
-      return absl::StrCat(rank.message, rank.message.empty() ? "" : "; ", "ended by signal ", signal, " (", strsignal(signal), ")");
+      return absl::StrCat(rank.message, rank.message.empty() ? "" : "; ", "ended by signal ",
+                          signal, " (", strsignal(signal), ")");
     }
-    return rank.message.empty() ? absl::StrCat("ended with exit code ", WEXITSTATUS(*rank.status), " and no message") : WithoutStatusWord(rank.message);
+    return rank.message.empty()
+               ? absl::StrCat("ended with exit code ", WEXITSTATUS(*rank.status), " and no message")
+               : WithoutStatusWord(rank.message);
   }
 
   int Conclude() {
-    const bool done = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return *rank.status == 0; });
+    const bool done = std::all_of(ranks_.begin(), ranks_.end(),
+                                  [](const Rank& rank) { return *rank.status == 0; });
     if (done) return 0;
     for (const int signal : kEnding) {  // it came to a rank alone, and all agreed to end by it
       const auto ended = [signal](const Rank& rank) {
@@ -322,13 +335,15 @@ class Launcher {
       if (Blame(ranks_[r]) < 8) failed.push_back(static_cast<int>(r));
     }
     std::sort(failed.begin(), failed.end(), [this](int a, int b) {
-      return std::make_pair(Blame(ranks_[a]), ranks_[a].order) < std::make_pair(Blame(ranks_[b]), ranks_[b].order);
+      return std::make_pair(Blame(ranks_[a]), ranks_[a].order) <
+             std::make_pair(Blame(ranks_[b]), ranks_[b].order);
     });
     bool same = true;
     for (const int rank : failed) same = same && Words(ranks_[rank]) == Words(ranks_[failed[0]]);
     for (const int rank : failed) {
       const std::string words = Words(ranks_[rank]);
-      if (same && rank != failed[0]) break;  // what every rank sees (a configuration, say) is said once
+      if (same && rank != failed[0])
+        break;  // what every rank sees (a configuration, say) is said once
       if (same && failed.size() == ranks_.size()) {
         std::fprintf(stderr, "moonring: %s\n", words.c_str());
       } else {
@@ -338,7 +353,8 @@ class Launcher {
     const int status = *ranks_[failed[0]].status;
     const bool asked = WIFSIGNALED(status) &&
                        std::count(std::begin(kEnding), std::end(kEnding), WTERMSIG(status)) > 0;
-    again_ = !asked && !(WIFEXITED(status) && WEXITSTATUS(status) == 2) && !absl::StrContains(ranks_[failed[0]].message, "ABORTED: ");
+    again_ = !asked && !(WIFEXITED(status) && WEXITSTATUS(status) == 2) &&
+             !absl::StrContains(ranks_[failed[0]].message, "ABORTED: ");
     return WIFSIGNALED(status) ? 1 : WEXITSTATUS(status);
   }
 
@@ -399,7 +415,8 @@ void OfferRestarts(int restarts) {
 
 void ReportError(const std::string& message) {
   const int fd = ErrorPipe();
-  if (fd >= 0 && write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size())) return;
+  if (fd >= 0 && write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size()))
+    return;
   std::fprintf(stderr, "moonring: %s\n", WithoutStatusWord(message).c_str());
 }
 

@@ -38,11 +38,13 @@ absl::Status CheckRanks(int ranks);
 // code 2 for a limit on files or processes, else 1).
 int LaunchRanks(int ranks, const std::vector<std::string>& command);
 
-// Tells the launcher of this rank, where there is one, that its run may be started again so many times in all.
+// Tells the launcher of this rank, where there is one, that its run may be started again so many
+// times in all.
 void OfferRestarts(int restarts);
 
-// A rank's last words: to the launcher where there is one, else to stderr as "moonring: message". A status word at its
-// very beginning ("INVALID_ARGUMENT: ...", from the host's own scripts) is for the launcher alone and not printed.
+// A rank's last words: to the launcher where there is one, else to stderr as "moonring: message". A
+// status word at its very beginning ("INVALID_ARGUMENT: ...", from the host's own scripts) is for
+// the launcher alone and not printed.
 void ReportError(const std::string& message);
 
 }  // namespace moonring::lua

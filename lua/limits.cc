@@ -13,7 +13,8 @@ const char kLimits = 0;  // its address is the registry key
 // lua_Alloc, charging `confinement`. A block that gets smaller must never fail.
 void* Allocate(void* confinement, void* block, size_t before, size_t after) {
   auto& charged = *static_cast<comm::Confinement*>(confinement);
-  const int64_t more = static_cast<int64_t>(after) - static_cast<int64_t>(block == nullptr ? 0 : before);
+  const int64_t more =
+      static_cast<int64_t>(after) - static_cast<int64_t>(block == nullptr ? 0 : before);
   if (after == 0) {
     std::free(block);
     charged.Release(-more);
@@ -34,7 +35,8 @@ Limits* LimitsOf(lua_State* L) {
   return limits;
 }
 
-// A state that is out of memory for its garbage is not out of memory. Where what lives is near the limit, the next collection is half way to it.
+// A state that is out of memory for its garbage is not out of memory. Where what lives is near the
+// limit, the next collection is half way to it.
 void CollectNearTheLimit(lua_State* L, Limits& limits) {
   if (limits.collect_at == 0 || limits.confinement->charged() < limits.collect_at) return;
   lua_gc(L, LUA_GCCOLLECT, 0);
@@ -45,7 +47,8 @@ void CollectNearTheLimit(lua_State* L, Limits& limits) {
 void Count(lua_State* L, lua_Debug*) {
   if (LimitsOf(L) == nullptr) return;
   Limits& limits = *LimitsOf(L);
-  const bool cancelled = limits.cancel != nullptr && limits.cancel->load(std::memory_order_relaxed) == Cancel::kNow;
+  const bool cancelled =
+      limits.cancel != nullptr && limits.cancel->load(std::memory_order_relaxed) == Cancel::kNow;
   limits.counted += limits.each;
   const bool over = limits.instructions > 0 && limits.counted > limits.instructions;
   if (!cancelled && !over) return CollectNearTheLimit(L, limits);
@@ -53,7 +56,8 @@ void Count(lua_State* L, lua_Debug*) {
   if (cancelled) {
     lua_pushliteral(L, "CANCELLED: the run was cancelled");
   } else {
-    lua_pushfstring(L, "RESOURCE_EXHAUSTED: --sandbox-instructions: the script took more than %f", static_cast<double>(limits.instructions));
+    lua_pushfstring(L, "RESOURCE_EXHAUSTED: --sandbox-instructions: the script took more than %f",
+                    static_cast<double>(limits.instructions));
   }
   lua_error(L);
 }
@@ -69,7 +73,8 @@ void CountCaught(lua_State* L) { Count(L, nullptr); }
 
 void CollectAfterRun(lua_State* L, const Limits& limits) {
   if (limits.confinement == nullptr || limits.confinement->memory() == 0) return;
-  for (int64_t before = limits.confinement->charged() + 1; limits.confinement->charged() < before;) {  // each time LuaJIT's buffer is halved too
+  for (int64_t before = limits.confinement->charged() + 1;
+       limits.confinement->charged() < before;) {  // each time LuaJIT's buffer is halved too
     before = limits.confinement->charged();
     lua_gc(L, LUA_GCCOLLECT, 0);
   }
@@ -83,11 +88,14 @@ void Watch(lua_State* L, Limits* limits) {
   limits->counted = 0;
   if (limits->confinement != nullptr && limits->confinement->memory() > 0) {
     limits->collect_at = limits->confinement->memory() / 4 * 3;
-    // Whole collections, each time the heap is half as large again: one in small steps lags behind strings of megabytes.
+    // Whole collections, each time the heap is half as large again: one in small steps lags behind
+    // strings of megabytes.
     lua_gc(L, LUA_GCSETPAUSE, 150);
     lua_gc(L, LUA_GCSETSTEPMUL, 0);
   }
-  limits->each = limits->instructions > 0 ? static_cast<int>(std::min<int64_t>(kCountEach, limits->instructions)) : kCountEach;
+  limits->each = limits->instructions > 0
+                     ? static_cast<int>(std::min<int64_t>(kCountEach, limits->instructions))
+                     : kCountEach;
   lua_sethook(L, &Count, LUA_MASKCOUNT, limits->each);
 }
 

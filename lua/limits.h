@@ -1,15 +1,19 @@
 #ifndef MOONRING_LUA_LIMITS_H_
 #define MOONRING_LUA_LIMITS_H_
 
-// What stops a script that does not stop by itself: a number of instructions, bytes of memory, the wish of another thread.
+// What stops a script that does not stop by itself: a number of instructions, bytes of memory, the
+// wish of another thread.
 //
-//   instructions  counted by LuaJIT's hook, 1,000 at a time. LuaJIT calls no hook from compiled code, so a state that is watched must interpret. Once over, every
-//                 further instruction raises the error again: neither pcall nor a coroutine goes on. One call into C is one instruction, however long it takes
-//                 (a forward pass); patterns that could take for ever are matched in Lua (lua/moonring/patterns.lua). At the bottom of a stack that is full LuaJIT has no room
-//                 to call the hook; what it raises instead must be caught for a script to go on there, so each error that is caught counts 1,000 too
-//                 (lua/moonring/sandbox.lua).
-//   memory        the confinement's: Lua's heap is charged to it by the state's allocator; where it nears the limit, garbage is collected first
-//   cancelling    seen where instructions are counted
+//   instructions  counted by LuaJIT's hook, 1,000 at a time. LuaJIT calls no hook from compiled
+//   code, so a state that is watched must interpret. Once over, every
+//                 further instruction raises the error again: neither pcall nor a coroutine goes
+//                 on. One call into C is one instruction, however long it takes (a forward pass);
+//                 patterns that could take for ever are matched in Lua (lua/moonring/patterns.lua).
+//                 At the bottom of a stack that is full LuaJIT has no room to call the hook; what
+//                 it raises instead must be caught for a script to go on there, so each error that
+//                 is caught counts 1,000 too (lua/moonring/sandbox.lua).
+//   memory        the confinement's: Lua's heap is charged to it by the state's allocator; where it
+//   nears the limit, garbage is collected first cancelling    seen where instructions are counted
 
 #include <atomic>
 #include <cstdint>
@@ -24,7 +28,8 @@ namespace moonring::lua {
 // A wish to end, from any thread.
 enum class Cancel : int {
   kNone,
-  kAtStep,  // at the next border of a step, after a checkpoint: for those who ask for it (run.preempted)
+  kAtStep,  // at the next border of a step, after a checkpoint: for those who ask for it
+            // (run.preempted)
   kNow,
 };
 using CancelFlag = std::atomic<Cancel>;
@@ -37,7 +42,10 @@ struct Limits {
   int64_t counted = 0;                             // of this run
   int64_t collect_at = 0;                          // bytes charged
 
-  bool Any() const { return instructions > 0 || cancel != nullptr || (confinement != nullptr && confinement->memory() > 0); }
+  bool Any() const {
+    return instructions > 0 || cancel != nullptr ||
+           (confinement != nullptr && confinement->memory() > 0);
+  }
 };
 
 // A state whose heap is charged to the confinement; null where there is no memory for it.

@@ -1,6 +1,7 @@
 // The host: moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND [arguments...]
 //
-//   --sandbox                  a script has no io, os.execute, ffi, environment or bytecode (lua/moonring/sandbox.lua), and nothing outside of the roots is read or
+//   --sandbox                  a script has no io, os.execute, ffi, environment or bytecode
+//   (lua/moonring/sandbox.lua), and nothing outside of the roots is read or
 //                              written, by commands neither, however its path is arrived at
 //   --sandbox-root DIR         a root; several times: several; default: the current folder
 //   --sandbox-instructions N   of Lua, at most
@@ -8,9 +9,10 @@
 //
 // The last three imply --sandbox.
 //
-// A word that is not a file is a script of that name in scripts/: a command is a script. With RANK and WORLD_SIZE in the
-// environment this process is one rank; with -n it starts the ranks and waits. Exit codes: 0 done; 2 what could be known
-// before the first step; 1 what came later; 128+n ended by signal n.
+// A word that is not a file is a script of that name in scripts/: a command is a script. With RANK
+// and WORLD_SIZE in the environment this process is one rank; with -n it starts the ranks and
+// waits. Exit codes: 0 done; 2 what could be known before the first step; 1 what came later; 128+n
+// ended by signal n.
 
 #include <unistd.h>
 
@@ -65,18 +67,21 @@ struct CommandLine {
 
 // "2GiB", "500MB", "1000000".
 absl::StatusOr<int64_t> ParseBytes(absl::string_view option, const std::string& text) {
-  static constexpr std::pair<absl::string_view, double> kUnits[] = {{"KIB", 0x1p10}, {"MIB", 0x1p20}, {"GIB", 0x1p30}, {"TIB", 0x1p40}, {"KB", 1e3},
-                                                                    {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"B", 1},        {"", 1}};
+  static constexpr std::pair<absl::string_view, double> kUnits[] = {
+      {"KIB", 0x1p10}, {"MIB", 0x1p20}, {"GIB", 0x1p30}, {"TIB", 0x1p40}, {"KB", 1e3},
+      {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"B", 1},        {"", 1}};
   const std::string upper = absl::AsciiStrToUpper(text);
   for (const auto& [unit, bytes] : kUnits) {
     double number = 0;
     if (!absl::EndsWith(upper, unit)) continue;
-    if (absl::SimpleAtod(absl::StripAsciiWhitespace(absl::StripSuffix(upper, unit)), &number) && number >= 1 && number * bytes < 0x1p62) {
+    if (absl::SimpleAtod(absl::StripAsciiWhitespace(absl::StripSuffix(upper, unit)), &number) &&
+        number >= 1 && number * bytes < 0x1p62) {
       return static_cast<int64_t>(number * bytes);
     }
     break;
   }
-  return absl::InvalidArgumentError(absl::StrCat(option, ": wanted a size such as 2GiB or 500MB, got '", text, "'"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, ": wanted a size such as 2GiB or 500MB, got '", text, "'"));
 }
 
 absl::Status ParseLimit(const std::string& option, const std::string& text, CommandLine& line) {
@@ -86,7 +91,8 @@ absl::Status ParseLimit(const std::string& option, const std::string& text, Comm
   } else if (option == "--sandbox-memory") {
     ASSIGN_OR_RETURN(line.confinement.memory, ParseBytes(option, text));
   } else if (!absl::SimpleAtoi(text, &line.instructions) || line.instructions < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--sandbox-instructions: wanted a number from 1, got '", text, "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--sandbox-instructions: wanted a number from 1, got '", text, "'"));
   }
   return absl::OkStatus();
 }
@@ -102,22 +108,27 @@ absl::StatusOr<CommandLine> Parse(int argc, char** argv) {
       line.sandbox = true;
       continue;
     }
-    const std::vector<std::string> with_value = {"-n", "--device", "--sandbox-root", "--sandbox-instructions", "--sandbox-memory"};
+    const std::vector<std::string> with_value = {"-n", "--device", "--sandbox-root",
+                                                 "--sandbox-instructions", "--sandbox-memory"};
     if (std::find(with_value.begin(), with_value.end(), option) == with_value.end()) {
       std::vector<std::string> known = with_value;
       known.insert(known.end(), {"--sandbox", "--help", "--version"});
-      return absl::InvalidArgumentError(absl::StrCat("unknown option '", option, "'", comm::DidYouMean(option, known)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown option '", option, "'", comm::DidYouMean(option, known)));
     }
     if (++i == argc) return absl::InvalidArgumentError(absl::StrCat(option, " needs a value"));
     if (option == "-n") {
       if (!absl::SimpleAtoi(argv[i], &line.ranks) || line.ranks < 1) {
-        return absl::InvalidArgumentError(absl::StrCat("-n: wanted a number of ranks from 1, got '", argv[i], "'"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("-n: wanted a number of ranks from 1, got '", argv[i], "'"));
       }
     } else if (absl::StartsWith(option, "--sandbox-")) {
       RETURN_IF_ERROR(ParseLimit(option, argv[i], line));
     } else {
       line.device = argv[i];
-      if (line.device != "cpu" && line.device != "cuda") return absl::InvalidArgumentError(absl::StrCat("--device: wanted cpu or cuda, got '", argv[i], "'"));
+      if (line.device != "cpu" && line.device != "cuda")
+        return absl::InvalidArgumentError(
+            absl::StrCat("--device: wanted cpu or cuda, got '", argv[i], "'"));
     }
   }
   if (i == argc) return (line.script = "help", line.says_nothing = true, line);
@@ -157,7 +168,9 @@ int Run(int argc, char** argv) {
   if (!std::filesystem::is_regular_file(path, ignored)) {
     const std::vector<std::string> known = assets->scripts();
     if (std::find(known.begin(), known.end(), path) == known.end()) {
-      return Fail(kUsage, absl::StrCat("no file and no command '", path, "'", comm::DidYouMean(path, known), "; commands: ", absl::StrJoin(known, ", ")));
+      return Fail(kUsage,
+                  absl::StrCat("no file and no command '", path, "'", comm::DidYouMean(path, known),
+                               "; commands: ", absl::StrJoin(known, ", ")));
     }
     const std::vector<std::string>& words = line->arguments;
     if (std::any_of(words.begin(), words.end(),
@@ -183,7 +196,11 @@ int Run(int argc, char** argv) {
   const std::shared_ptr<comm::SpinControl> spin = comm::SpinControl::Start(at::get_num_threads());
   comm::InstallMemoryAccount();
   trainer::GrowSegments();
-  Host host{.assets = *assets, .command = command, .device = line->device, .ranks = line->ranks, .sandbox = line->sandbox};
+  Host host{.assets = *assets,
+            .command = command,
+            .device = line->device,
+            .ranks = line->ranks,
+            .sandbox = line->sandbox};
   host.report = [](const std::string& message) {
     std::fflush(stdout);  // what the script said comes before why it ended
     ReportError(message);
@@ -195,7 +212,9 @@ int Run(int argc, char** argv) {
     host.limits = {.instructions = line->instructions, .confinement = *std::move(confinement)};
   }
   std::unique_ptr<Vm> vm;
-  if (const absl::Status made = comm::TryTorch([&] { vm = std::make_unique<Vm>(std::move(host)); }); !made.ok()) return Fail(1, std::string(made.message()));
+  if (const absl::Status made = comm::TryTorch([&] { vm = std::make_unique<Vm>(std::move(host)); });
+      !made.ok())
+    return Fail(1, std::string(made.message()));
   const ScriptError error = vm->Run(path, chunk, line->arguments);
   return error.exit_code == 0 && line->says_nothing ? kUsage : error.exit_code;
 }
@@ -204,9 +223,10 @@ int Run(int argc, char** argv) {
 }  // namespace moonring::lua
 
 int main(int argc, char** argv) {
-  moonring::lua::CatchSaveWish();  // it may come before a run is ready to save
+  moonring::lua::CatchSaveWish();             // it may come before a run is ready to save
   moonring::comm::CloseStoreSocketsOnExec();  // before a script may start anything
-  // Not by return: LibTorch's threads and process groups have no orderly end of their own once a peer is gone.
+  // Not by return: LibTorch's threads and process groups have no orderly end of their own once a
+  // peer is gone.
   const int code = moonring::lua::Run(argc, argv);
   std::fflush(nullptr);
   std::_Exit(code);

@@ -1,8 +1,9 @@
 #ifndef MOONRING_LUA_NATIVE_STACK_H_
 #define MOONRING_LUA_NATIVE_STACK_H_
 
-// How much is left of the stack of the thread that calls. LuaJIT bounds how deep Lua functions call each other, not how deep Lua and C do in turn
-// (string.gsub with a function that calls string.gsub ...): that ends in a crash, of the whole process that a runtime is embedded in.
+// How much is left of the stack of the thread that calls. LuaJIT bounds how deep Lua functions call
+// each other, not how deep Lua and C do in turn (string.gsub with a function that calls string.gsub
+// ...): that ends in a crash, of the whole process that a runtime is embedded in.
 
 namespace moonring::lua {
 

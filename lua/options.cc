@@ -31,27 +31,33 @@ bool Options::PushField(const char* key) {
 void Options::CheckType(const char* key, int wanted) {
   const int came = lua_type(L_, -1);
   if (wanted == LUA_TNONE || came == wanted) return;
-  throw comm::StatusError(
-      absl::InvalidArgumentError(absl::StrCat("option '", key, "': wanted a ", lua_typename(L_, wanted), ", got a ", lua_typename(L_, came))));
+  throw comm::StatusError(absl::InvalidArgumentError(
+      absl::StrCat("option '", key, "': wanted a ", lua_typename(L_, wanted), ", got a ",
+                   lua_typename(L_, came))));
 }
 
 void Options::CheckInteger(const char* key, double least, double most) {
   const double number = lua_tonumber(L_, -1);
   const double exact = 9007199254740992.0;  // beyond 2^53 a double skips integers
-  if (number == std::floor(number) && number >= std::max(least, -exact) && number <= std::min(most, exact)) return;
+  if (number == std::floor(number) && number >= std::max(least, -exact) &&
+      number <= std::min(most, exact))
+    return;
   const char* range = number == std::floor(number) ? " in range" : "";
-  throw comm::StatusError(absl::InvalidArgumentError(absl::StrCat("option '", key, "': wanted an integer", range, ", got ", lua_tostring(L_, -1))));
+  throw comm::StatusError(absl::InvalidArgumentError(absl::StrCat(
+      "option '", key, "': wanted an integer", range, ", got ", lua_tostring(L_, -1))));
 }
 
 void Options::CheckHandle(const char* key, bool open, const std::string& wanted) {
   if (open) return;
   const char* came = luaL_typename(L_, -1);
   std::string words = came;
-  if (luaL_callmeta(L_, -1, "__tostring")) {  // what a handle says of itself: another class, or closed
+  if (luaL_callmeta(L_, -1,
+                    "__tostring")) {  // what a handle says of itself: another class, or closed
     if (lua_tostring(L_, -1) != nullptr) words = lua_tostring(L_, -1);
     lua_pop(L_, 1);
   }
-  throw comm::StatusError(absl::InvalidArgumentError(absl::StrCat("option '", key, "': wanted a ", wanted, ", got ", words)));
+  throw comm::StatusError(absl::InvalidArgumentError(
+      absl::StrCat("option '", key, "': wanted a ", wanted, ", got ", words)));
 }
 
 // A missing key is often a misspelt one: those that nothing has asked for yet are compared with it.
@@ -67,9 +73,11 @@ void Options::Missing(const char* key) {
       if (std::find(known_.begin(), known_.end(), other) == known_.end()) others.push_back(other);
     }
     std::sort(others.begin(), others.end());
-    if (const std::string nearest = comm::NearestName(key, others); !nearest.empty()) near = absl::StrCat("; there is '", nearest, "'");
+    if (const std::string nearest = comm::NearestName(key, others); !nearest.empty())
+      near = absl::StrCat("; there is '", nearest, "'");
   }
-  throw comm::StatusError(absl::InvalidArgumentError(absl::StrCat("option '", key, "' is missing", near)));
+  throw comm::StatusError(
+      absl::InvalidArgumentError(absl::StrCat("option '", key, "' is missing", near)));
 }
 
 void Options::Finish() {
@@ -82,7 +90,8 @@ void Options::Finish() {
     lua_pop(L_, 1);
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
       throw comm::StatusError(absl::InvalidArgumentError(
-          absl::StrCat("unknown option '", key, "'", comm::DidYouMean(key, known_), "; known: ", absl::StrJoin(known_, ", "))));
+          absl::StrCat("unknown option '", key, "'", comm::DidYouMean(key, known_),
+                       "; known: ", absl::StrJoin(known_, ", "))));
     }
   }
 }

@@ -1,8 +1,8 @@
 #ifndef MOONRING_LUA_OPTIONS_H_
 #define MOONRING_LUA_OPTIONS_H_
 
-// The one table of named options that a function takes. Each key is asked for once; Finish() refuses the keys that
-// nobody asked for, with the nearest name:
+// The one table of named options that a function takes. Each key is asked for once; Finish()
+// refuses the keys that nobody asked for, with the nearest name:
 //
 //   Bind<[](Options options) {
 //     const int64_t sp = options.Get<int64_t>("sp", 1);
@@ -10,8 +10,9 @@
 //     options.Finish();
 //   }>
 //
-// Errors are Status exceptions (INVALID_ARGUMENT) that name the key, what came and what was wanted. Only inside a list does an
-// element of a wrong type give the error of Value<T>::Read. A type whose Value<T> has kStringOrTable is read from either.
+// Errors are Status exceptions (INVALID_ARGUMENT) that name the key, what came and what was wanted.
+// Only inside a list does an element of a wrong type give the error of Value<T>::Read. A type whose
+// Value<T> has kStringOrTable is read from either.
 
 #include <limits>
 #include <map>
@@ -37,9 +38,12 @@ class Options {
     if (!PushField(key)) return std::nullopt;
     if (!(IsStringOrTable<T> && lua_istable(L_, -1))) CheckType(key, LuaType<T>());
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-      CheckInteger(key, static_cast<double>(std::numeric_limits<T>::min()), static_cast<double>(std::numeric_limits<T>::max()));
+      CheckInteger(key, static_cast<double>(std::numeric_limits<T>::min()),
+                   static_cast<double>(std::numeric_limits<T>::max()));
     }
-    if constexpr (IsHandle<T>::value) CheckHandle(key, Class<typename IsHandle<T>::Object>::IsOpen(L_, lua_gettop(L_)), Class<typename IsHandle<T>::Object>::Name(L_));
+    if constexpr (IsHandle<T>::value)
+      CheckHandle(key, Class<typename IsHandle<T>::Object>::IsOpen(L_, lua_gettop(L_)),
+                  Class<typename IsHandle<T>::Object>::Name(L_));
     std::optional<T> value = Value<T>::Read(L_, lua_gettop(L_));
     lua_pop(L_, 1);
     return value;
@@ -70,7 +74,9 @@ class Options {
     using Object = std::remove_const_t<T>;
   };
   template <typename T>
-  static constexpr bool IsStringOrTable = requires { Value<T>::kStringOrTable; };
+  static constexpr bool IsStringOrTable = requires {
+    Value<T>::kStringOrTable;
+  };
   template <typename T>
   static constexpr int LuaType() {
     if constexpr (IsStringOrTable<T>) return LUA_TSTRING;
@@ -80,7 +86,7 @@ class Options {
     if constexpr (IsList<T>::value) return LUA_TTABLE;
     return LUA_TNONE;
   }
-  bool PushField(const char* key);                // false, and nothing pushed, where absent
+  bool PushField(const char* key);  // false, and nothing pushed, where absent
   // These look at the value on top.
   void CheckType(const char* key, int wanted);
   void CheckInteger(const char* key, double least, double most);

@@ -44,13 +44,17 @@ template <typename T>
 struct Value<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
   static T Read(lua_State* L, int index) {
     const double number = luaL_checknumber(L, index);
-    if (number != std::floor(number) || std::fabs(number) > 9007199254740992.0) luaL_argerror(L, index, "integer expected");
-    if (number < static_cast<double>(std::numeric_limits<T>::min()) || number > static_cast<double>(std::numeric_limits<T>::max())) {
+    if (number != std::floor(number) || std::fabs(number) > 9007199254740992.0)
+      luaL_argerror(L, index, "integer expected");
+    if (number < static_cast<double>(std::numeric_limits<T>::min()) ||
+        number > static_cast<double>(std::numeric_limits<T>::max())) {
       luaL_argerror(L, index, "integer out of range");
     }
     return static_cast<T>(number);
   }
-  static int Push(lua_State* L, T value) { return lua_pushnumber(L, static_cast<double>(value)), 1; }
+  static int Push(lua_State* L, T value) {
+    return lua_pushnumber(L, static_cast<double>(value)), 1;
+  }
 };
 
 template <>
@@ -76,7 +80,9 @@ struct Value<std::string> {
     const char* text = lua_tolstring(L, index, &length);
     return std::string(text, length);
   }
-  static int Push(lua_State* L, const std::string& value) { return lua_pushlstring(L, value.data(), value.size()), 1; }
+  static int Push(lua_State* L, const std::string& value) {
+    return lua_pushlstring(L, value.data(), value.size()), 1;
+  }
 };
 
 template <typename T>
@@ -122,7 +128,8 @@ struct Value<std::map<std::string, T>> {
     luaL_checktype(L, index, LUA_TTABLE);
     std::map<std::string, T> values;
     for (lua_pushnil(L); lua_next(L, index) != 0; lua_pop(L, 1)) {
-      values.emplace(Value<std::string>::Read(L, lua_gettop(L) - 1), Value<T>::Read(L, lua_gettop(L)));
+      values.emplace(Value<std::string>::Read(L, lua_gettop(L) - 1),
+                     Value<T>::Read(L, lua_gettop(L)));
     }
     return values;
   }
@@ -139,7 +146,8 @@ struct Value<std::map<std::string, T>> {
 template <typename... T>
 struct Value<std::tuple<T...>> {
   static int Push(lua_State* L, const std::tuple<T...>& values) {
-    return std::apply([L](const T&... each) { return (Value<T>::Push(L, each) + ... + 0); }, values);
+    return std::apply([L](const T&... each) { return (Value<T>::Push(L, each) + ... + 0); },
+                      values);
   }
 };
 
@@ -150,7 +158,9 @@ struct Value<absl::Status> {
 
 template <typename T>
 struct Value<absl::StatusOr<T>> {
-  static int Push(lua_State* L, absl::StatusOr<T> result) { return Value<T>::Push(L, comm::ValueOrThrow(std::move(result))); }
+  static int Push(lua_State* L, absl::StatusOr<T> result) {
+    return Value<T>::Push(L, comm::ValueOrThrow(std::move(result)));
+  }
 };
 
 // A function's result where it has pushed them itself.
@@ -181,7 +191,8 @@ struct IsShared<std::shared_ptr<T>> : std::true_type {
   using Inner = T;
 };
 
-// The object behind a handle, held for the length of the call: a callback, or a metamethod of an options table, may close the handle meanwhile.
+// The object behind a handle, held for the length of the call: a callback, or a metamethod of an
+// options table, may close the handle meanwhile.
 template <typename T>
 struct Held {
   std::shared_ptr<T> object;
@@ -193,7 +204,8 @@ template <typename T>
 auto Argument(lua_State* L, int& index) {
   if constexpr (std::is_same_v<T, lua_State*>) {
     return L;
-  } else if constexpr (std::is_lvalue_reference_v<T> && !std::is_const_v<std::remove_reference_t<T>>) {
+  } else if constexpr (std::is_lvalue_reference_v<T> &&
+                       !std::is_const_v<std::remove_reference_t<T>>) {
     return Held<Bare<T>>{Class<Bare<T>>::Read(L, index++)};
   } else {
     return Value<Bare<T>>::Read(L, index++);

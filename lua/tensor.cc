@@ -71,7 +71,8 @@ class OpenScope {
 };
 
 at::Tensor OpenTensorOf(const char* key, const std::shared_ptr<TensorHandle>& handle) {
-  TORCH_CHECK_VALUE(handle->tensor.defined(), "option '", key, "': this tensor is closed (its scope has ended; x:keep() moves it out)");
+  TORCH_CHECK_VALUE(handle->tensor.defined(), "option '", key,
+                    "': this tensor is closed (its scope has ended; x:keep() moves it out)");
   return handle->tensor;
 }
 
@@ -92,7 +93,8 @@ int Scope(lua_State* L) {
   OpenScope scope(Book(L));
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   for (int i = 1; i <= lua_gettop(L); ++i) {
-    if (auto* handle = Class<TensorHandle>::Test(L, i); handle != nullptr && *handle != nullptr) scope.Keep(*handle);
+    if (auto* handle = Class<TensorHandle>::Test(L, i); handle != nullptr && *handle != nullptr)
+      scope.Keep(*handle);
   }
   return lua_gettop(L);
 }
@@ -120,7 +122,8 @@ int CopyInto(lua_State* L) {
 
 at::Tensor Value<at::Tensor>::Read(lua_State* L, int index) {
   const std::shared_ptr<TensorHandle> handle = Class<TensorHandle>::Read(L, index);
-  if (!handle->tensor.defined()) luaL_argerror(L, index, "this tensor is closed (its scope has ended; x:keep() moves it out)");
+  if (!handle->tensor.defined())
+    luaL_argerror(L, index, "this tensor is closed (its scope has ended; x:keep() moves it out)");
   return handle->tensor;
 }
 
@@ -132,8 +135,12 @@ int Value<at::Tensor>::Push(lua_State* L, const at::Tensor& tensor) {
   book.charged += tensor.nbytes();
   Class<TensorHandle>::Push(L, std::move(handle));
   const std::shared_ptr<comm::Confinement>& confinement = comm::CurrentConfinement();
-  const bool limited = confinement != nullptr && confinement->memory() > 0;  // then a limit should not be reached by what is dropped
-  if (book.charged >= (limited ? std::min(kCollectEach, static_cast<size_t>(confinement->memory()) / 8) : kCollectEach)) {
+  const bool limited =
+      confinement != nullptr &&
+      confinement->memory() > 0;  // then a limit should not be reached by what is dropped
+  if (book.charged >= (limited
+                           ? std::min(kCollectEach, static_cast<size_t>(confinement->memory()) / 8)
+                           : kCollectEach)) {
     book.charged = 0;
     lua_gc(L, LUA_GCCOLLECT, 0);
   }
@@ -145,6 +152,8 @@ at::Tensor TensorOption(Options& options, const char* key) {
   return handle.has_value() ? OpenTensorOf(key, *handle) : at::Tensor();
 }
 
-at::Tensor NeededTensor(Options& options, const char* key) { return OpenTensorOf(key, options.Require<std::shared_ptr<TensorHandle>>(key)); }
+at::Tensor NeededTensor(Options& options, const char* key) {
+  return OpenTensorOf(key, options.Require<std::shared_ptr<TensorHandle>>(key));
+}
 
 }  // namespace moonring::lua

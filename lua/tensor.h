@@ -1,11 +1,14 @@
 #ifndef MOONRING_LUA_TENSOR_H_
 #define MOONRING_LUA_TENSOR_H_
 
-// Tensors as Lua handles. LuaJIT cannot see a tensor's bytes, so a thousand dropped handles of 100 MB would stay:
+// Tensors as Lua handles. LuaJIT cannot see a tensor's bytes, so a thousand dropped handles of 100
+// MB would stay:
 //
 //   - each push charges the tensor's bytes, and a full collection runs once a GiB has been charged;
-//   - `moonring.scope(fn)` lets go, at its end, of every tensor made inside it, but for those that fn returns or that
-//     were moved out by `x:keep()`. The storage lives on where C++ (an autograd graph, say) still holds it.
+//   - `moonring.scope(fn)` lets go, at its end, of every tensor made inside it, but for those that
+//   fn returns or that
+//     were moved out by `x:keep()`. The storage lives on where C++ (an autograd graph, say) still
+//     holds it.
 //
 // A handle that was let go is closed: any use of it is an error.
 
@@ -30,8 +33,8 @@ struct TensorHandle {
 // Must run before any tensor is pushed: the book of charged bytes and open scopes, one a state.
 void OpenTensorBook(lua_State* L);
 
-// Tells copy_ that this storage is a weight's. `refusal`: why nothing may be written into it, where it
-// is a copy of what lies elsewhere, so that a write would be lost; "": it may.
+// Tells copy_ that this storage is a weight's. `refusal`: why nothing may be written into it, where
+// it is a copy of what lies elsewhere, so that a write would be lost; "": it may.
 void NoteWeight(lua_State* L, const at::Tensor& weight, std::string refusal);
 
 // copy_(into, from): writes in place, and returns the first.

@@ -30,14 +30,22 @@ struct Library {
   void (*open)(lua_State*);
 };
 constexpr Library kLibraries[] = {
-    {"moonring.native.tensor", &OpenTensor},         {"moonring.native.system", &OpenSystem},   {"moonring.native.comm", &OpenComm},
-    {"moonring.native.attention", &OpenAttention},   {"moonring.native.model", &OpenModel},     {"moonring.native.data", &OpenData},
-    {"moonring.native.objectives", &OpenObjectives}, {"moonring.native.trainer", &OpenTrainer}, {"moonring.native.safetensors", &OpenSafetensors},
+    {"moonring.native.tensor", &OpenTensor},
+    {"moonring.native.system", &OpenSystem},
+    {"moonring.native.comm", &OpenComm},
+    {"moonring.native.attention", &OpenAttention},
+    {"moonring.native.model", &OpenModel},
+    {"moonring.native.data", &OpenData},
+    {"moonring.native.objectives", &OpenObjectives},
+    {"moonring.native.trainer", &OpenTrainer},
+    {"moonring.native.safetensors", &OpenSafetensors},
 };
 
 std::string ReadFile(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) throw comm::StatusError(absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a script")));
+  if (std::filesystem::is_directory(path, ignored))
+    throw comm::StatusError(
+        absl::InvalidArgumentError(absl::StrCat(path, " is a folder, wanted a script")));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw comm::StatusError(absl::NotFoundError(absl::StrCat("cannot read ", path)));
   return std::string(std::istreambuf_iterator<char>(file), {});
@@ -63,7 +71,8 @@ int LoadOwnModule(lua_State* L) {
 void AddLoader(lua_State* L) {
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "loaders");
-  for (int i = static_cast<int>(lua_objlen(L, -1)); i >= 2; --i) {  // after package.preload, before the paths
+  for (int i = static_cast<int>(lua_objlen(L, -1)); i >= 2;
+       --i) {  // after package.preload, before the paths
     lua_rawgeti(L, -1, i);
     lua_rawseti(L, -2, i + 1);
   }
@@ -143,7 +152,9 @@ int RunBody(lua_State* L) {
 std::string MessageOf(lua_State* L, int ended, const Host& host) {
   if (ended != LUA_ERRMEM) return WordsOfError(L);
   const int64_t most = host.limits.confinement != nullptr ? host.limits.confinement->memory() : 0;
-  return absl::StrCat(comm::OutOfMemory("scripts", 0), most > 0 ? absl::StrCat(", as --sandbox-memory allows ", most, " bytes") : "");
+  return absl::StrCat(
+      comm::OutOfMemory("scripts", 0),
+      most > 0 ? absl::StrCat(", as --sandbox-memory allows ", most, " bytes") : "");
 }
 
 int RunBodyProtected(lua_State* L) {
@@ -175,25 +186,32 @@ Host& HostOf(lua_State* L) {
 
 int ExitCode(const std::string& message, bool started) {
   if (absl::StrContains(message, "out of memory")) return started ? 1 : 2;
-  for (const absl::StatusCode later : {absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kAborted,
-                                       absl::StatusCode::kAlreadyExists,  // a port
-                                       absl::StatusCode::kInternal, absl::StatusCode::kResourceExhausted}) {
+  for (const absl::StatusCode later :
+       {absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded,
+        absl::StatusCode::kAborted,
+        absl::StatusCode::kAlreadyExists,  // a port
+        absl::StatusCode::kInternal, absl::StatusCode::kResourceExhausted}) {
     if (absl::StrContains(message, absl::StrCat(absl::StatusCodeToString(later), ": "))) return 1;
   }
   if (started) return 1;
-  for (const absl::StatusCode known : {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound, absl::StatusCode::kFailedPrecondition,
-                                       absl::StatusCode::kUnimplemented, absl::StatusCode::kOutOfRange, absl::StatusCode::kPermissionDenied,
-                                       absl::StatusCode::kDataLoss}) {
+  for (const absl::StatusCode known :
+       {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound,
+        absl::StatusCode::kFailedPrecondition, absl::StatusCode::kUnimplemented,
+        absl::StatusCode::kOutOfRange, absl::StatusCode::kPermissionDenied,
+        absl::StatusCode::kDataLoss}) {
     if (absl::StrContains(message, absl::StrCat(absl::StatusCodeToString(known), ": "))) return 2;
   }
   return 1;
 }
 
-Vm::Vm(Host host) : host_(std::make_unique<Host>(std::move(host))), state_(NewState(host_->limits.confinement.get())) {
+Vm::Vm(Host host)
+    : host_(std::make_unique<Host>(std::move(host))),
+      state_(NewState(host_->limits.confinement.get())) {
   if (state_ == nullptr) throw std::runtime_error("cannot make a Lua state: out of memory");
   const ScriptError error = Protect([this](lua_State* L) {
     luaL_openlibs(L);  // which turns the compiler on
-    if (host_->sandbox || host_->limits.Any()) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);  // compiled code counts nothing
+    if (host_->sandbox || host_->limits.Any())
+      luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);  // compiled code counts nothing
     lua_pushlightuserdata(L, const_cast<char*>(&kHost));
     lua_pushlightuserdata(L, host_.get());
     lua_rawset(L, LUA_REGISTRYINDEX);
@@ -201,16 +219,19 @@ Vm::Vm(Host host) : host_(std::make_unique<Host>(std::move(host))), state_(NewSt
     OpenLibraries(L);
     AddLoader(L);
     if (host_->embedded) CallOwn(L, "moonring.outlet", "install", 0);
-    if (host_->limits.instructions > 0 || host_->limits.cancel != nullptr) CallOwn(L, "moonring.patterns", "guard", 0);
+    if (host_->limits.instructions > 0 || host_->limits.cancel != nullptr)
+      CallOwn(L, "moonring.patterns", "guard", 0);
     if (host_->sandbox) CallOwn(L, "moonring.sandbox", "confine", 0);
   });
   if (error.exit_code != 0) throw std::runtime_error(error.message);
 }
 
-ScriptError Vm::Run(const std::string& path, const std::string& chunk, const std::vector<std::string>& arguments) {
+ScriptError Vm::Run(const std::string& path, const std::string& chunk,
+                    const std::vector<std::string>& arguments) {
   std::string text;
   if (const absl::Status read = comm::TryTorch([&] { text = ReadFile(path); }); !read.ok()) {
-    const std::string why = absl::StrCat(absl::StatusCodeToString(read.code()), ": ", read.message());
+    const std::string why =
+        absl::StrCat(absl::StatusCodeToString(read.code()), ": ", read.message());
     if (host_->report) host_->report(why);
     return {2, why};
   }
@@ -220,7 +241,8 @@ ScriptError Vm::Run(const std::string& path, const std::string& chunk, const std
   return RunText(text, chunk, words);
 }
 
-ScriptError Vm::RunText(const std::string& text, const std::string& chunk, const std::vector<std::string>& words) {
+ScriptError Vm::RunText(const std::string& text, const std::string& chunk,
+                        const std::vector<std::string>& words) {
   return RunAndClose([&](lua_State* L) {
     Load(L, text, chunk, words);
     Watch(L, &host_->limits);
@@ -240,7 +262,9 @@ ScriptError Vm::Call(const std::string& function, const std::string& json, std::
     lua_pushlstring(L, function.data(), function.size());
     lua_rawget(L, -2);
     lua_remove(L, -2);
-    if (!lua_isfunction(L, -1)) throw comm::StatusError(absl::NotFoundError(absl::StrCat("no script defined a global function '", function, "'")));
+    if (!lua_isfunction(L, -1))
+      throw comm::StatusError(absl::NotFoundError(
+          absl::StrCat("no script defined a global function '", function, "'")));
     if (!json.empty()) {
       lua_getfield(L, system, "json_decode");
       lua_pushlstring(L, json.data(), json.size());
@@ -259,7 +283,8 @@ ScriptError Vm::Call(const std::string& function, const std::string& json, std::
   });
 }
 
-// The globals of a user's script on the stack: one table for all scripts of a machine, so that one can define what is called later.
+// The globals of a user's script on the stack: one table for all scripts of a machine, so that one
+// can define what is called later.
 void Vm::PushGlobals(lua_State* L, bool sandbox) {
   if (!sandbox) return lua_pushvalue(L, LUA_GLOBALSINDEX);
   lua_pushlightuserdata(L, const_cast<char*>(&kSandbox));
@@ -273,7 +298,8 @@ void Vm::PushGlobals(lua_State* L, bool sandbox) {
 }
 
 // Leaves the script's function on the stack. `words`: the script's path and its arguments.
-void Vm::Load(lua_State* L, const std::string& text, const std::string& chunk, const std::vector<std::string>& words) {
+void Vm::Load(lua_State* L, const std::string& text, const std::string& chunk,
+              const std::vector<std::string>& words) {
   host_->own_script = absl::StartsWith(chunk, kOwnChunk);
   const bool sandbox = host_->sandbox && !host_->own_script;
   PushGlobals(L, sandbox);
@@ -288,7 +314,8 @@ void Vm::Load(lua_State* L, const std::string& text, const std::string& chunk, c
   lua_insert(L, -2);
   lua_rawset(L, -3);
   // Nothing but text where nobody vouches for it: bytecode is not checked by LuaJIT.
-  if (luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), host_->sandbox ? "t" : nullptr) != 0) {
+  if (luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(),
+                       host_->sandbox ? "t" : nullptr) != 0) {
     const std::string why = lua_tostring(L, -1);
     throw Unreadable(why);
   }
@@ -301,8 +328,10 @@ ScriptError Vm::Protect(const std::function<void(lua_State*)>& body) {
   lua_State* const L = state_.get();
   lua_sethook(L, nullptr, 0, 0);  // of the run before
   BodyCall call{body, *host_, {}};
-  const int ended = lua_cpcall(L, &RunBodyProtected, &call);  // which alone asks for no memory outside of its protection
-  if (ended != 0) call.error = {ExitCode("out of memory", host_->started), MessageOf(L, LUA_ERRMEM, *host_)};
+  const int ended = lua_cpcall(L, &RunBodyProtected,
+                               &call);  // which alone asks for no memory outside of its protection
+  if (ended != 0)
+    call.error = {ExitCode("out of memory", host_->started), MessageOf(L, LUA_ERRMEM, *host_)};
   lua_settop(L, 0);
   CollectAfterRun(L, host_->limits);
   return call.error;
@@ -310,7 +339,9 @@ ScriptError Vm::Protect(const std::function<void(lua_State*)>& body) {
 
 // Runs a script's body, then closes what it opened.
 ScriptError Vm::RunAndClose(const std::function<void(lua_State*)>& body) {
-  const comm::ConfinedScope confined(host_->limits.confinement != nullptr ? host_->limits.confinement : comm::CurrentConfinement());
+  const comm::ConfinedScope confined(host_->limits.confinement != nullptr
+                                         ? host_->limits.confinement
+                                         : comm::CurrentConfinement());
   ScriptError error = Protect(body);
   if (error.exit_code != 0 && host_->report) host_->report(error.message + error.traceback);
   if (host_->embedded && host_->log) {
@@ -318,22 +349,33 @@ ScriptError Vm::RunAndClose(const std::function<void(lua_State*)>& body) {
       host_->log(LogKind::kNote, std::string(line));
   }
   for (; !host_->closers.empty(); host_->closers.pop_back()) host_->closers.back()(error.message);
-  if (host_->embedded) lua_gc(state_.get(), LUA_GCCOLLECT, 0);  // a model that a run left would stay until the next one
+  if (host_->embedded)
+    lua_gc(state_.get(), LUA_GCCOLLECT,
+           0);  // a model that a run left would stay until the next one
   return error;
 }
 
-absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOptions options, const Assets& assets) {
+absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOptions options,
+                                                             const Assets& assets) {
   // In runfiles each file is a link to where it lies.
-  const auto folder_of = [&](const std::string& file) { return std::filesystem::path(comm::WithoutLinks(file)).parent_path().string(); };
-  options.readable = {folder_of(assets.module("init")), folder_of(assets.script("train")), assets.root() + "/lua/moonring", assets.root() + "/scripts",
-                      "/proc/meminfo",                  "/proc/self/cgroup",                "/sys/fs/cgroup"};
+  const auto folder_of = [&](const std::string& file) {
+    return std::filesystem::path(comm::WithoutLinks(file)).parent_path().string();
+  };
+  options.readable = {folder_of(assets.module("init")),
+                      folder_of(assets.script("train")),
+                      assets.root() + "/lua/moonring",
+                      assets.root() + "/scripts",
+                      "/proc/meminfo",
+                      "/proc/self/cgroup",
+                      "/sys/fs/cgroup"};
   const std::vector<std::string> models = assets.builtins();
   options.readable.insert(options.readable.end(), models.begin(), models.end());
   return comm::Confinement::Create(std::move(options));
 }
 
 void EndIfCancelled(const Host& host) {
-  if (host.limits.cancel != nullptr && host.limits.cancel->load() != Cancel::kNone) throw comm::StatusError(absl::CancelledError("the run was cancelled"));
+  if (host.limits.cancel != nullptr && host.limits.cancel->load() != Cancel::kNone)
+    throw comm::StatusError(absl::CancelledError("the run was cancelled"));
 }
 
 void PushModule(lua_State* L, const char* module, std::initializer_list<NamedFunction> functions) {

@@ -23,7 +23,11 @@
 
 namespace moonring::lua {
 
-enum class LogKind { kOutput, kNote, kWarning };  // what scripts print; what the host tells of a run; what a library warns of
+enum class LogKind {
+  kOutput,
+  kNote,
+  kWarning
+};  // what scripts print; what the host tells of a run; what a library warns of
 
 // What the host tells its scripts, and what they tell it.
 struct Host {
@@ -31,21 +35,24 @@ struct Host {
   std::vector<std::string> command;  // how this process was called, to start ranks in the same way
   std::string device = "auto";       // cpu | cuda | auto
   int ranks = 0;                     // -n, 0 where it was not given
-  bool sandbox = false;              // a user's script sees the globals of lua/moonring/sandbox.lua alone
-  Limits limits;                     // of all that runs, Moonring's own scripts too
-  bool embedded = false;             // in a process of someone else's: no signal handler, no fork, no exit (lua/embed.h)
-  // Take what would go to stdout and stderr, a line at a time, and what a run tells of its steps (JSON); empty: the streams, nobody.
+  bool sandbox = false;  // a user's script sees the globals of lua/moonring/sandbox.lua alone
+  Limits limits;         // of all that runs, Moonring's own scripts too
+  bool embedded =
+      false;  // in a process of someone else's: no signal handler, no fork, no exit (lua/embed.h)
+  // Take what would go to stdout and stderr, a line at a time, and what a run tells of its steps
+  // (JSON); empty: the streams, nobody.
   std::function<void(LogKind kind, const std::string& line)> log;
   std::function<void(const std::string& json)> progress;
   // Takes why a run fails, with the script's traceback below, before what it opened is closed:
   // ranks wait for one another then. Empty: nobody.
   std::function<void(const std::string& message)> report;
-  bool own_script = false;           // what runs is one of Moonring's own, not a user's
-  // What the host closes when the script has ended, the last opened first: never the collector, whose order nobody knows.
-  // Each gets the script's error, "" where there was none.
+  bool own_script = false;  // what runs is one of Moonring's own, not a user's
+  // What the host closes when the script has ended, the last opened first: never the collector,
+  // whose order nobody knows. Each gets the script's error, "" where there was none.
   std::vector<std::function<void(const std::string& error)>> closers;
   trainer::MemorySample memory_at_start;  // once the bindings are there, before any script
-  bool started = false;              // set by the script once its first step begins: what fails later exits with 1, not 2
+  bool started =
+      false;  // set by the script once its first step begins: what fails later exits with 1, not 2
 };
 
 struct ScriptError {
@@ -61,10 +68,14 @@ class Vm {
   Vm(const Vm&) = delete;
   Vm& operator=(const Vm&) = delete;
 
-  // `chunk`: "=moonring/..." for the host's own scripts, "@path" for a user's. Closes what the script opened.
-  ScriptError Run(const std::string& path, const std::string& chunk, const std::vector<std::string>& arguments);
-  ScriptError RunText(const std::string& text, const std::string& chunk, const std::vector<std::string>& arguments);
-  // Calls a global function that a user's script defined. `json`: its argument, "" for none; `result`: JSON of what it returns first.
+  // `chunk`: "=moonring/..." for the host's own scripts, "@path" for a user's. Closes what the
+  // script opened.
+  ScriptError Run(const std::string& path, const std::string& chunk,
+                  const std::vector<std::string>& arguments);
+  ScriptError RunText(const std::string& text, const std::string& chunk,
+                      const std::vector<std::string>& arguments);
+  // Calls a global function that a user's script defined. `json`: its argument, "" for none;
+  // `result`: JSON of what it returns first.
   ScriptError Call(const std::string& function, const std::string& json, std::string& result);
 
   lua_State* state() { return state_.get(); }
@@ -74,7 +85,8 @@ class Vm {
   ScriptError Protect(const std::function<void(lua_State*)>& body);
   ScriptError RunAndClose(const std::function<void(lua_State*)>& body);
   void PushGlobals(lua_State* L, bool sandbox);
-  void Load(lua_State* L, const std::string& text, const std::string& chunk, const std::vector<std::string>& arguments);
+  void Load(lua_State* L, const std::string& text, const std::string& chunk,
+            const std::vector<std::string>& arguments);
   struct CloseState {
     void operator()(lua_State* L) const { lua_close(L); }
   };
@@ -82,8 +94,10 @@ class Vm {
   std::unique_ptr<lua_State, CloseState> state_;
 };
 
-// A confinement in which Moonring itself works: what it carries can be read too, and what the kernel says of this machine's memory.
-absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOptions options, const Assets& assets);
+// A confinement in which Moonring itself works: what it carries can be read too, and what the
+// kernel says of this machine's memory.
+absl::StatusOr<std::shared_ptr<comm::Confinement>> ConfineTo(comm::ConfinementOptions options,
+                                                             const Assets& assets);
 
 // Raises the error by which a run that was cancelled ends, where it was.
 void EndIfCancelled(const Host& host);
@@ -91,7 +105,8 @@ void EndIfCancelled(const Host& host);
 // The host behind a state (for bindings).
 Host& HostOf(lua_State* L);
 
-// Exit code of an uncaught error, by the status code inside its text (lua/guard.h) and whether the first step had begun.
+// Exit code of an uncaught error, by the status code inside its text (lua/guard.h) and whether the
+// first step had begun.
 int ExitCode(const std::string& message, bool started);
 
 }  // namespace moonring::lua

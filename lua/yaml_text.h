@@ -1,11 +1,13 @@
 // A YAML text as values: configurations, lists of tokens. Knows no Lua, so that it can be fuzzed.
 //
-// A plain scalar is a null, a truth value or a number where it looks like one (YAML 1.2's core schema); a quoted one is text. Keys are texts. An alias is a
-// copy of what it stands for. Of several documents the first is read.
+// A plain scalar is a null, a truth value or a number where it looks like one (YAML 1.2's core
+// schema); a quoted one is text. Keys are texts. An alias is a copy of what it stands for. Of
+// several documents the first is read.
 //
-// Fails with INVALID_ARGUMENT, `where:LINE:COLUMN: what is wrong`: malformed text; a key of the outermost map that comes twice; more than kMostYamlNesting
-// values within one another; more values, aliases counted each time, than a text of that length can be meant to hold (nine lines of aliases can stand for
-// billions of values, and one for itself).
+// Fails with INVALID_ARGUMENT, `where:LINE:COLUMN: what is wrong`: malformed text; a key of the
+// outermost map that comes twice; more than kMostYamlNesting values within one another; more
+// values, aliases counted each time, than a text of that length can be meant to hold (nine lines of
+// aliases can stand for billions of values, and one for itself).
 #ifndef MOONRING_LUA_YAML_TEXT_H_
 #define MOONRING_LUA_YAML_TEXT_H_
 

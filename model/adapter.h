@@ -1,24 +1,31 @@
 #ifndef MOONRING_MODEL_ADAPTER_H_
 #define MOONRING_MODEL_ADAPTER_H_
 
-// A LoRA or DoRA adapter over a frozen model: which of its linear maps it changes and how, and the weights that learn. What the
-// numbers mean is projection.h's; how it lies on disk adapter_folder.h's.
+// A LoRA or DoRA adapter over a frozen model: which of its linear maps it changes and how, and the
+// weights that learn. What the numbers mean is projection.h's; how it lies on disk
+// adapter_folder.h's.
 //
 // Names are PEFT's (0.18):
 //
-//   base_model.model.<module>.lora_A.weight            [R, I]  at first U(-1/sqrt(I), 1/sqrt(I)): kaiming_uniform with a = sqrt(5)
-//   base_model.model.<module>.lora_B.weight            [O, R]  at first 0, so that the adapted model is at first the base
-//   base_model.model.<module>.lora_magnitude_vector    [O]     DoRA: at first the norms of the rows of W
-//   base_model.model.<name of a weight>                        a weight trained whole: at first a copy, the base keeps its own
+//   base_model.model.<module>.lora_A.weight            [R, I]  at first U(-1/sqrt(I), 1/sqrt(I)):
+//   kaiming_uniform with a = sqrt(5) base_model.model.<module>.lora_B.weight            [O, R]  at
+//   first 0, so that the adapted model is at first the base
+//   base_model.model.<module>.lora_magnitude_vector    [O]     DoRA: at first the norms of the rows
+//   of W base_model.model.<name of a weight>                        a weight trained whole: at
+//   first a copy, the base keeps its own
 //
-// The low-rank weights are held in the model's weight dtype (fp32; bf16 under pure_bf16; fp64) and lent in the matmul's.
+// The low-rank weights are held in the model's weight dtype (fp32; bf16 under pure_bf16; fp64) and
+// lent in the matmul's.
 //
-// A tied embedding and head part where either is trained whole, as in PEFT: the other stays the base's.
+// A tied embedding and head part where either is trained whole, as in PEFT: the other stays the
+// base's.
 //
-// Cost, beside full fine-tuning with the same recompute: no dW of a frozen matrix is formed, so of the 8 T I O flops of a map's forward,
-// recomputation and backward 6 are left, and 8 T R (I + O) come. Measured on SmolLM2-135M's shape, rank 8 on all maps, recompute block,
-// fp32 (tests/model/transformer_benchmark.cc): 247 MB above the weights at 2048 tokens where full fine-tuning takes 637 (540 of them
-// gradients), 91 where it takes 555 at 512; 0.73 of its CPU time (DoRA 0.85, at 512 tokens, where the norms weigh most).
+// Cost, beside full fine-tuning with the same recompute: no dW of a frozen matrix is formed, so of
+// the 8 T I O flops of a map's forward, recomputation and backward 6 are left, and 8 T R (I + O)
+// come. Measured on SmolLM2-135M's shape, rank 8 on all maps, recompute block, fp32
+// (tests/model/transformer_benchmark.cc): 247 MB above the weights at 2048 tokens where full
+// fine-tuning takes 637 (540 of them gradients), 91 where it takes 555 at 512; 0.73 of its CPU time
+// (DoRA 0.85, at 512 tokens, where the norms weigh most).
 
 #include <cstdint>
 #include <functional>
@@ -44,11 +51,11 @@ struct AdapterOptions {
   double dropout = 0.0;
   bool rslora = false;  // scale alpha / sqrt(rank), not alpha / rank (Kalajdzievski 2023)
   bool dora = false;
-  // Linear maps by the end of their module's name ("q_proj", "self_attn.q_proj", "layers.3.mlp.up_proj"), or "all" alone: every one but
-  // the head.
+  // Linear maps by the end of their module's name ("q_proj", "self_attn.q_proj",
+  // "layers.3.mlp.up_proj"), or "all" alone: every one but the head.
   std::vector<std::string> targets = {"all"};
-  // Modules trained whole, by the end of their name with or without a dot before it, as PEFT's modules_to_save matches: "norm" is
-  // every norm. Their maps have no low-rank weights.
+  // Modules trained whole, by the end of their name with or without a dot before it, as PEFT's
+  // modules_to_save matches: "norm" is every norm. Their maps have no low-rank weights.
   std::vector<std::string> saved;
 
   double scale() const;
@@ -63,15 +70,17 @@ struct AdapterPlan {
     std::string module;  // model.layers.0.self_attn.q_proj
     int64_t out, in;
   };
-  std::vector<LowRankMap> maps;     // in the order of the forward pass
-  std::vector<WeightShape> saved;   // published names and shapes
+  std::vector<LowRankMap> maps;      // in the order of the forward pass
+  std::vector<WeightShape> saved;    // published names and shapes
   std::vector<std::string> targets;  // the options', sorted; "all" written out
 };
 
-// INVALID_ARGUMENT: a name that no linear map has (those there are are listed), the embedding or the head as a target, nothing to do.
+// INVALID_ARGUMENT: a name that no linear map has (those there are are listed), the embedding or
+// the head as a target, nothing to do.
 absl::StatusOr<AdapterPlan> PlanAdapter(const ModelConfig& config, const AdapterOptions& options);
 
-std::string LowRankName(const std::string& module, absl::string_view part);  // part: "lora_A.weight", ...
+std::string LowRankName(const std::string& module,
+                        absl::string_view part);  // part: "lora_A.weight", ...
 std::string SavedName(const std::string& weight);
 
 class Adapter {
@@ -83,7 +92,7 @@ class Adapter {
   AdapterOptions options;
   std::map<std::string, LowRankWeights> maps;                     // by module
   std::map<std::string, std::shared_ptr<comm::Parameter>> saved;  // by the weight's published name
-  comm::Parameters parameters;                                    // all of these, in the order of the plan
+  comm::Parameters parameters;  // all of these, in the order of the plan
 
   const LowRankWeights* Find(const std::string& module) const;
   std::shared_ptr<comm::Parameter> FindSaved(const std::string& weight) const;
@@ -92,15 +101,22 @@ class Adapter {
   bool Unties(const ModelConfig& config) const;
 
   // A new one over `base` (weights under their published names; the embedding alone where tied).
-  static absl::StatusOr<std::shared_ptr<Adapter>> Create(const ModelConfig& config, AdapterOptions options, const comm::Parameters& base, uint64_t seed,
+  static absl::StatusOr<std::shared_ptr<Adapter>> Create(const ModelConfig& config,
+                                                         AdapterOptions options,
+                                                         const comm::Parameters& base,
+                                                         uint64_t seed,
                                                          at::ScalarType weight_dtype);
 
   // From tensors by PEFT's names; each is taken by `take(name, shape)` once.
-  using Take = std::function<absl::StatusOr<at::Tensor>(const std::string& name, const std::vector<int64_t>& shape)>;
-  static absl::StatusOr<std::shared_ptr<Adapter>> Assemble(const ModelConfig& config, AdapterOptions options, const Take& take);
+  using Take = std::function<absl::StatusOr<at::Tensor>(const std::string& name,
+                                                        const std::vector<int64_t>& shape)>;
+  static absl::StatusOr<std::shared_ptr<Adapter>> Assemble(const ModelConfig& config,
+                                                           AdapterOptions options,
+                                                           const Take& take);
 
-  // The weight `name` ([O, I] for a low-rank map, in fp32 or fp64) with this adapter in it: W + s B A, DoRA's g (W + s B A), or the one
-  // trained whole. Computed in fp64, rounded once. `name` is a weight that this adapter may leave as it is.
+  // The weight `name` ([O, I] for a low-rank map, in fp32 or fp64) with this adapter in it: W + s B
+  // A, DoRA's g (W + s B A), or the one trained whole. Computed in fp64, rounded once. `name` is a
+  // weight that this adapter may leave as it is.
   at::Tensor Merged(const std::string& name, const at::Tensor& weight) const;
 };
 

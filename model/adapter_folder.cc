@@ -31,13 +31,27 @@ constexpr char kConfigFile[] = "adapter_config.json", kWeightsFile[] = "adapter_
 constexpr char kPeftVersion[] = "0.18.1";  // whose format this is
 
 // Options that change what an adapter computes and that are not supported.
-constexpr const char* kUnsupported[] = {
-    "rank_pattern",    "alpha_pattern",     "layers_to_transform",   "layers_pattern",          "exclude_modules", "layer_replication",
-    "fan_in_fan_out",  "lora_bias",         "megatron_config",       "trainable_token_indices", "loftq_config",    "eva_config",
-    "corda_config",    "target_parameters", "alora_invocation_tokens", "use_qalora",            "arrow_config"};
+constexpr const char* kUnsupported[] = {"rank_pattern",
+                                        "alpha_pattern",
+                                        "layers_to_transform",
+                                        "layers_pattern",
+                                        "exclude_modules",
+                                        "layer_replication",
+                                        "fan_in_fan_out",
+                                        "lora_bias",
+                                        "megatron_config",
+                                        "trainable_token_indices",
+                                        "loftq_config",
+                                        "eva_config",
+                                        "corda_config",
+                                        "target_parameters",
+                                        "alora_invocation_tokens",
+                                        "use_qalora",
+                                        "arrow_config"};
 
 bool AsksForNothing(const nlohmann::json& value) {
-  return value.is_null() || value == false || ((value.is_object() || value.is_array() || value.is_string()) && value.empty());
+  return value.is_null() || value == false ||
+         ((value.is_object() || value.is_array() || value.is_string()) && value.empty());
 }
 
 bool Exists(const std::string& path) {
@@ -51,30 +65,37 @@ absl::StatusOr<std::vector<std::string>> Names(const JsonFields& fields, absl::s
   if (value == nullptr) return names;
   if (!value->is_array()) return fields.Wrong(key, "a list of names");
   for (const nlohmann::json& name : *value) {
-    if (!name.is_string() || name.get_ref<const std::string&>().empty()) return fields.Wrong(key, "a list of names");
+    if (!name.is_string() || name.get_ref<const std::string&>().empty())
+      return fields.Wrong(key, "a list of names");
     names.push_back(name);
   }
   return names;
 }
 
 absl::Status CheckSupported(const JsonFields& fields, const ModelConfig& config) {
-  const auto refuse = [&](absl::string_view key, const nlohmann::json& value, absl::string_view why) {
-    return absl::UnimplementedError(absl::StrCat(fields.where(), ": ", key, ": ", ShownJson(value), why));
+  const auto refuse = [&](absl::string_view key, const nlohmann::json& value,
+                          absl::string_view why) {
+    return absl::UnimplementedError(
+        absl::StrCat(fields.where(), ": ", key, ": ", ShownJson(value), why));
   };
   ASSIGN_OR_RETURN(const std::string type, fields.String("peft_type", ""));
   if (type != "LORA") return refuse("peft_type", type, ": wanted LORA");
   for (const char* key : kUnsupported) {
     const nlohmann::json* value = fields.Find(key);
-    if (value != nullptr && !AsksForNothing(*value)) return refuse(key, *value, " is not supported");
+    if (value != nullptr && !AsksForNothing(*value))
+      return refuse(key, *value, " is not supported");
   }
   ASSIGN_OR_RETURN(const std::string bias, fields.String("bias", "none"));
   if (bias != "none") return refuse("bias", bias, " is not supported, biases stay the base's");
   const nlohmann::json* init = fields.Find("init_lora_weights");
-  if (init != nullptr && init->is_string() && *init != "gaussian" && *init != "orthogonal" && *init != "eva") {
-    return refuse("init_lora_weights", *init, " is not supported: it changes the base's weights too");
+  if (init != nullptr && init->is_string() && *init != "gaussian" && *init != "orthogonal" &&
+      *init != "eva") {
+    return refuse("init_lora_weights", *init,
+                  " is not supported: it changes the base's weights too");
   }
   ASSIGN_OR_RETURN(const bool tying, fields.Bool("ensure_weight_tying", false));
-  if (tying && config.tie_word_embeddings) return refuse("ensure_weight_tying", true, " is not supported");
+  if (tying && config.tie_word_embeddings)
+    return refuse("ensure_weight_tying", true, " is not supported");
   return absl::OkStatus();
 }
 
@@ -83,7 +104,8 @@ std::vector<std::string> ModulesIn(const SafetensorsFile& file) {
   std::vector<std::string> modules;
   for (const auto& [name, entry] : file.entries()) {
     if (!absl::EndsWith(name, ".lora_A.weight")) continue;
-    modules.emplace_back(absl::StripPrefix(absl::StripSuffix(name, ".lora_A.weight"), "base_model.model."));
+    modules.emplace_back(
+        absl::StripPrefix(absl::StripSuffix(name, ".lora_A.weight"), "base_model.model."));
   }
   return modules;
 }
@@ -160,14 +182,21 @@ std::string ConfigText(const Adapter& adapter, const std::string& base_path) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir, const ModelConfig& config, at::ScalarType dtype, at::Device device) {
+absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir,
+                                                     const ModelConfig& config,
+                                                     at::ScalarType dtype, at::Device device) {
   RETURN_IF_ERROR(comm::CheckReading(dir));  // before anything is said of what is there
-  const std::string config_path = absl::StrCat(dir, "/", kConfigFile), weights_path = absl::StrCat(dir, "/", kWeightsFile);
-  if (dir.empty() || !Exists(dir)) return absl::NotFoundError(absl::StrCat("adapter_name_or_path: no folder '", dir, "'"));
-  if (!Exists(config_path)) return absl::NotFoundError(absl::StrCat("adapter_name_or_path: ", dir, " has no ", kConfigFile));
+  const std::string config_path = absl::StrCat(dir, "/", kConfigFile),
+                    weights_path = absl::StrCat(dir, "/", kWeightsFile);
+  if (dir.empty() || !Exists(dir))
+    return absl::NotFoundError(absl::StrCat("adapter_name_or_path: no folder '", dir, "'"));
+  if (!Exists(config_path))
+    return absl::NotFoundError(
+        absl::StrCat("adapter_name_or_path: ", dir, " has no ", kConfigFile));
   if (!Exists(weights_path)) {
     const bool older = Exists(dir + "/adapter_model.bin");
-    return absl::NotFoundError(absl::StrCat("adapter_name_or_path: ", dir, " has no ", kWeightsFile, older ? " (adapter_model.bin is not read)" : ""));
+    return absl::NotFoundError(absl::StrCat("adapter_name_or_path: ", dir, " has no ", kWeightsFile,
+                                            older ? " (adapter_model.bin is not read)" : ""));
   }
   ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(config_path));
   ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(config_file->bytes(), config_path));
@@ -177,30 +206,45 @@ absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir, con
   ASSIGN_OR_RETURN(AdapterOptions options, ReadOptions(fields, *file));
   std::set<std::string> taken;
   BrokenWeights broken;
-  const auto take = [&](const std::string& name, const std::vector<int64_t>& shape) -> absl::StatusOr<at::Tensor> {
+  const auto take = [&](const std::string& name,
+                        const std::vector<int64_t>& shape) -> absl::StatusOr<at::Tensor> {
     const auto entry = file->entries().find(name);
-    if (entry == file->entries().end()) return absl::NotFoundError(absl::StrCat("the tensor ", name, " ", ShapeText(shape), " is missing"));
+    if (entry == file->entries().end())
+      return absl::NotFoundError(
+          absl::StrCat("the tensor ", name, " ", ShapeText(shape), " is missing"));
     if (entry->second.shape != shape) {
-      const bool table = name == SavedName(EmbeddingName(config)) || name == SavedName(HeadName(config));
-      return absl::InvalidArgumentError(absl::StrCat(name, ": shape ", ShapeText(entry->second.shape), ", this base wants ", ShapeText(shape),
-                                                     table ? "; where tokens were added when it was trained, add them again, with resize_vocab: true" : ""));
+      const bool table =
+          name == SavedName(EmbeddingName(config)) || name == SavedName(HeadName(config));
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, ": shape ", ShapeText(entry->second.shape), ", this base wants ", ShapeText(shape),
+          table ? "; where tokens were added when it was trained, add them again, with "
+                  "resize_vocab: true"
+                : ""));
     }
     taken.insert(name);
     ASSIGN_OR_RETURN(at::Tensor tensor, file->Read(name));
     RETURN_IF_ERROR(comm::TryTorch([&] { broken.Look(name, tensor); }), name);
-    RETURN_IF_ERROR(comm::TryTorch([&] { tensor = tensor.to(at::TensorOptions(device).dtype(dtype), /*non_blocking=*/false, /*copy=*/true); }), name);
+    RETURN_IF_ERROR(comm::TryTorch([&] {
+                      tensor = tensor.to(at::TensorOptions(device).dtype(dtype),
+                                         /*non_blocking=*/false, /*copy=*/true);
+                    }),
+                    name);
     return tensor;
   };
-  ASSIGN_OR_RETURN(std::shared_ptr<Adapter> adapter, Adapter::Assemble(config, std::move(options), take), dir);
+  ASSIGN_OR_RETURN(std::shared_ptr<Adapter> adapter,
+                   Adapter::Assemble(config, std::move(options), take), dir);
   for (const auto& [name, entry] : file->entries()) {
-    if (!taken.contains(name)) return absl::InvalidArgumentError(absl::StrCat(weights_path, ": ", name, " is no weight of this adapter over this base"));
+    if (!taken.contains(name))
+      return absl::InvalidArgumentError(
+          absl::StrCat(weights_path, ": ", name, " is no weight of this adapter over this base"));
   }
   RETURN_IF_ERROR(broken.Refuse(weights_path));
   return adapter;
 }
 
-absl::Status SaveAdapter(const std::string& dir, const Adapter& adapter, const std::string& base_path, const std::map<std::string, std::string>& companions,
-                         Flush flush) {
+absl::Status SaveAdapter(const std::string& dir, const Adapter& adapter,
+                         const std::string& base_path,
+                         const std::map<std::string, std::string>& companions, Flush flush) {
   LeasedTensors leased;
   for (const auto& parameter : adapter.parameters) leased.Add(parameter, parameter->dtype());
   ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir, flush));

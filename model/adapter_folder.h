@@ -1,16 +1,19 @@
 #ifndef MOONRING_MODEL_ADAPTER_FOLDER_H_
 #define MOONRING_MODEL_ADAPTER_FOLDER_H_
 
-// An adapter on disk, as PEFT 0.18 writes and reads it: adapter_config.json and adapter_model.safetensors.
+// An adapter on disk, as PEFT 0.18 writes and reads it: adapter_config.json and
+// adapter_model.safetensors.
 //
-// Read: peft_type LORA with what adapter.h has: r, lora_alpha, lora_dropout, use_rslora, use_dora, target_modules (names, "all-linear",
-// or a regular expression, in whose place the modules that the file holds are taken), modules_to_save. Every other option that
-// changes what an adapter computes (rank_pattern, alpha_pattern, bias, lora_bias, layers_to_transform, layer_replication,
-// trainable_token_indices, ensure_weight_tying of a tied model, ...; initialisations that change the base: pissa, olora, corda, loftq) is
-// refused by its name. Options that are null, false or empty ask for nothing.
+// Read: peft_type LORA with what adapter.h has: r, lora_alpha, lora_dropout, use_rslora, use_dora,
+// target_modules (names, "all-linear", or a regular expression, in whose place the modules that the
+// file holds are taken), modules_to_save. Every other option that changes what an adapter computes
+// (rank_pattern, alpha_pattern, bias, lora_bias, layers_to_transform, layer_replication,
+// trainable_token_indices, ensure_weight_tying of a tied model, ...; initialisations that change
+// the base: pissa, olora, corda, loftq) is refused by its name. Options that are null, false or
+// empty ask for nothing.
 //
-// Written: every field that PEFT 0.18.1 writes, with base_model_name_or_path the path that the base was opened by and target_modules
-// sorted. All or nothing, as model folders are (staged_files.h).
+// Written: every field that PEFT 0.18.1 writes, with base_model_name_or_path the path that the base
+// was opened by and target_modules sorted. All or nothing, as model folders are (staged_files.h).
 
 #include <map>
 #include <memory>
@@ -27,13 +30,18 @@
 
 namespace moonring::model {
 
-// For a base with this config, its weights in `dtype` on `device`. NOT_FOUND: "adapter_name_or_path: no folder 'x'", or the file or
-// tensor that is missing; INVALID_ARGUMENT: a damaged file, a tensor that does not belong there, a shape that does not fit the base;
+// For a base with this config, its weights in `dtype` on `device`. NOT_FOUND:
+// "adapter_name_or_path: no folder 'x'", or the file or tensor that is missing; INVALID_ARGUMENT: a
+// damaged file, a tensor that does not belong there, a shape that does not fit the base;
 // UNIMPLEMENTED: an option that is not supported. One line, that opens with the path.
-absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir, const ModelConfig& config, at::ScalarType dtype, at::Device device);
+absl::StatusOr<std::shared_ptr<Adapter>> ReadAdapter(const std::string& dir,
+                                                     const ModelConfig& config,
+                                                     at::ScalarType dtype, at::Device device);
 
 // `companions` (tokenizer files) are written beside it. Statuses are the disk's.
-absl::Status SaveAdapter(const std::string& dir, const Adapter& adapter, const std::string& base_path, const std::map<std::string, std::string>& companions,
+absl::Status SaveAdapter(const std::string& dir, const Adapter& adapter,
+                         const std::string& base_path,
+                         const std::map<std::string, std::string>& companions,
                          Flush flush = Flush::kNow);
 
 }  // namespace moonring::model

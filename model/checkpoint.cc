@@ -46,7 +46,9 @@ bool Exists(const std::string& path) {
 absl::StatusOr<std::unique_ptr<WeightStore>> OpenWeights(const std::string& dir) {
   if (SafetensorsFolder::IsIn(dir)) return SafetensorsFolder::Open(dir);
   if (PickledFolder::IsIn(dir)) return PickledFolder::Open(dir);
-  return absl::NotFoundError(absl::StrCat(dir, ": no model.safetensors and no pytorch_model.bin, nor the index of one in several files"));
+  return absl::NotFoundError(absl::StrCat(
+      dir,
+      ": no model.safetensors and no pytorch_model.bin, nor the index of one in several files"));
 }
 
 }  // namespace
@@ -56,7 +58,8 @@ absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& 
   checkpoint->path_ = path;
   RETURN_IF_ERROR(comm::CheckReading(path));  // before anything is said of what is there
   std::error_code ignored;
-  if (path.empty() || !Exists(path)) return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
+  if (path.empty() || !Exists(path))
+    return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
   if (!std::filesystem::is_directory(path, ignored)) {
     RETURN_IF_ERROR(checkpoint->OpenGguf(path));
   } else if (Exists(path + "/config.json")) {
@@ -113,14 +116,22 @@ absl::Status Checkpoint::CheckWeights() const {
     }
     const StoredWeight& stored = found->second;
     if (stored.shape != wanted.shape) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(stored.file, ": ", wanted.name, ": wanted shape ", ShapeText(wanted.shape), ", found ", ShapeText(stored.shape)));
+      return absl::InvalidArgumentError(absl::StrCat(stored.file, ": ", wanted.name,
+                                                     ": wanted shape ", ShapeText(wanted.shape),
+                                                     ", found ", ShapeText(stored.shape)));
     }
-    if (!stored.unreadable.empty()) return absl::UnimplementedError(absl::StrCat(stored.file, ": ", wanted.name, ": ", stored.unreadable));
+    if (!stored.unreadable.empty())
+      return absl::UnimplementedError(
+          absl::StrCat(stored.file, ": ", wanted.name, ": ", stored.unreadable));
   }
   if (missing.empty()) return absl::OkStatus();
-  const std::string others = missing.size() == 1 ? "" : absl::StrCat(", and ", missing.size() - 1, missing.size() == 2 ? " more, " : " more, such as ", missing[1].name);
-  return absl::NotFoundError(absl::StrCat(path_, ": the tensor ", missing[0].name, " ", ShapeText(missing[0].shape), " is missing", others));
+  const std::string others =
+      missing.size() == 1
+          ? ""
+          : absl::StrCat(", and ", missing.size() - 1,
+                         missing.size() == 2 ? " more, " : " more, such as ", missing[1].name);
+  return absl::NotFoundError(absl::StrCat(path_, ": the tensor ", missing[0].name, " ",
+                                          ShapeText(missing[0].shape), " is missing", others));
 }
 
 std::vector<std::string> Checkpoint::names() const {
@@ -151,7 +162,9 @@ std::vector<std::string> Checkpoint::stored_dtypes() const {
   }
   std::vector<std::string> dtypes;
   for (const auto& [dtype, count] : elements) dtypes.push_back(dtype);
-  std::stable_sort(dtypes.begin(), dtypes.end(), [&](const std::string& a, const std::string& b) { return elements[a] > elements[b]; });
+  std::stable_sort(dtypes.begin(), dtypes.end(), [&](const std::string& a, const std::string& b) {
+    return elements[a] > elements[b];
+  });
   return dtypes;
 }
 
@@ -190,7 +203,9 @@ absl::Status Checkpoint::EndWith(int64_t eos) {
   SetField(config_.json, "eos_token_id", eos);
   const auto generation = companions_.find(kGenerationConfig);
   if (generation == companions_.end()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(generation->second, absl::StrCat(path_, "/", kGenerationConfig)));
+  ASSIGN_OR_RETURN(
+      const nlohmann::json json,
+      ParseJsonObject(generation->second, absl::StrCat(path_, "/", kGenerationConfig)));
   nlohmann::json ends = nlohmann::json::array({eos});
   const nlohmann::json before = json.value("eos_token_id", nlohmann::json());
   if (before.is_array()) ends.insert(ends.end(), before.begin(), before.end());
@@ -200,15 +215,19 @@ absl::Status Checkpoint::EndWith(int64_t eos) {
 }
 
 absl::StatusOr<at::Tensor> Checkpoint::Load(const std::string& name, at::ScalarType dtype) const {
-  if (store_ == nullptr) return absl::FailedPreconditionError(absl::StrCat(path_, ": ", name, ": opened for its config alone, without weights"));
+  if (store_ == nullptr)
+    return absl::FailedPreconditionError(
+        absl::StrCat(path_, ": ", name, ": opened for its config alone, without weights"));
   const bool table = name == EmbeddingName(config_) || name == HeadName(config_);
   at::Tensor loaded;
-  RETURN_IF_ERROR(comm::TryTorch([&]() -> absl::Status {
-                    ASSIGN_OR_RETURN(const at::Tensor stored, store_->Read(name));
-                    loaded = (table ? WithNewRows(stored, config_.vocab_size, growth_seed_, name) : stored).to(dtype);
-                    return absl::OkStatus();
-                  }),
-                  path_, ": ", name);
+  RETURN_IF_ERROR(
+      comm::TryTorch([&]() -> absl::Status {
+        ASSIGN_OR_RETURN(const at::Tensor stored, store_->Read(name));
+        loaded = (table ? WithNewRows(stored, config_.vocab_size, growth_seed_, name) : stored)
+                     .to(dtype);
+        return absl::OkStatus();
+      }),
+      path_, ": ", name);
   return loaded;
 }
 

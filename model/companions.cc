@@ -22,12 +22,11 @@ namespace moonring::model {
 namespace {
 
 bool IsCompanion(absl::string_view name) {
-  constexpr absl::string_view kNames[] = {
-      "added_tokens.json",       "chat_template.jinja",
-      "chat_template.json",      "generation_config.json",
-      "merges.txt",              "special_tokens_map.json",
-      "spiece.model",            "tekken.json",
-      "vocab.json",              "vocab.txt"};
+  constexpr absl::string_view kNames[] = {"added_tokens.json",  "chat_template.jinja",
+                                          "chat_template.json", "generation_config.json",
+                                          "merges.txt",         "special_tokens_map.json",
+                                          "spiece.model",       "tekken.json",
+                                          "vocab.json",         "vocab.txt"};
   if (std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames)) return true;
   if (absl::StartsWith(name, "tokenizer") || absl::EndsWith(name, ".tiktoken")) return true;
   return absl::EndsWith(name, ".py") &&
@@ -76,15 +75,15 @@ absl::StatusOr<std::string> TheGgufIn(const std::string& folder) {
   if (files.size() == 1 || parts) return files[0];
   if (files.empty() && Exists(folder + "/adapter_config.json")) {
     return absl::InvalidArgumentError(
-        absl::StrCat(folder, ": an adapter; name the model that it is for, and this folder as "
+        absl::StrCat(folder,
+                     ": an adapter; name the model that it is for, and this folder as "
                      "adapter_name_or_path"));
   }
   if (files.empty()) {
     return absl::NotFoundError(absl::StrCat(folder, ": neither config.json nor a .gguf file"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(folder, ": ", files.size(),
-                                                 " .gguf files: name one of ",
-                                                 absl::StrJoin(files, ", ")));
+  return absl::InvalidArgumentError(absl::StrCat(
+      folder, ": ", files.size(), " .gguf files: name one of ", absl::StrJoin(files, ", ")));
 }
 
 absl::StatusOr<Companions> CompanionsOf(const std::string& path) {

@@ -20,10 +20,13 @@ std::string Digest(const comm::Parameters& parameters, absl::string_view besides
   std::string lines;
   for (const auto& parameter : parameters) {
     const at::Tensor weight = parameter->Lease(parameter->dtype()).to(at::kCPU).contiguous();
-    absl::StrAppend(&lines, parameter->name(), " ", c10::toString(weight.scalar_type()), " [", absl::StrJoin(weight.sizes().vec(), ", "), "]");
+    absl::StrAppend(&lines, parameter->name(), " ", c10::toString(weight.scalar_type()), " [",
+                    absl::StrJoin(weight.sizes().vec(), ", "), "]");
     const char* bytes = static_cast<const char*>(weight.const_data_ptr());
     for (size_t begin = 0; begin < weight.nbytes(); begin += kPart) {
-      absl::StrAppend(&lines, " ", c10::sha1(std::string(bytes + begin, std::min(kPart, weight.nbytes() - begin))).str());
+      absl::StrAppend(
+          &lines, " ",
+          c10::sha1(std::string(bytes + begin, std::min(kPart, weight.nbytes() - begin))).str());
     }
     lines += '\n';
   }

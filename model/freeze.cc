@@ -21,8 +21,11 @@ struct Modules {
 Modules ModulesOf(const ModelConfig& config) {
   Modules modules;
   for (const WeightShape& weight : WantedWeights(config)) {
-    const std::vector<std::string> parts = absl::StrSplit(weight.name, '.');  // model.layers.0.mlp.up_proj.weight, model.norm.weight
-    const auto layer = std::find_if(parts.begin(), parts.end(), [](const std::string& part) { return absl::ascii_isdigit(part[0]); });
+    const std::vector<std::string> parts =
+        absl::StrSplit(weight.name, '.');  // model.layers.0.mlp.up_proj.weight, model.norm.weight
+    const auto layer = std::find_if(parts.begin(), parts.end(), [](const std::string& part) {
+      return absl::ascii_isdigit(part[0]);
+    });
     if (layer == parts.end()) {
       modules.outside.insert(parts[parts.size() - 2]);
     } else {
@@ -32,21 +35,27 @@ Modules ModulesOf(const ModelConfig& config) {
   return modules;
 }
 
-absl::Status CheckKnown(absl::string_view key, const std::string& name, const std::set<std::string>& known) {
+absl::Status CheckKnown(absl::string_view key, const std::string& name,
+                        const std::set<std::string>& known) {
   if (known.contains(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(key, ": there is no module '", name, "', there are ", absl::StrJoin(known, ", ")));
+  return absl::InvalidArgumentError(absl::StrCat(key, ": there is no module '", name,
+                                                 "', there are ", absl::StrJoin(known, ", ")));
 }
 
 }  // namespace
 
-absl::StatusOr<std::set<std::string>> WeightsThatLearn(const ModelConfig& config, const FreezeOptions& options) {
+absl::StatusOr<std::set<std::string>> WeightsThatLearn(const ModelConfig& config,
+                                                       const FreezeOptions& options) {
   const Modules known = ModulesOf(config);
-  const int64_t count = std::min(options.layers < 0 ? -options.layers : options.layers, config.layers);
+  const int64_t count =
+      std::min(options.layers < 0 ? -options.layers : options.layers, config.layers);
   const int64_t first = options.layers > 0 ? config.layers - count : 0;
   std::vector<std::string> parts;  // of names
   for (const std::string& module : options.modules) {
-    if (module != "all") RETURN_IF_ERROR(CheckKnown("freeze_trainable_modules", module, known.in_blocks));
-    for (int64_t layer = first; layer < first + count; ++layer) parts.push_back(absl::StrCat(".", layer, ".", module == "all" ? "" : module));
+    if (module != "all")
+      RETURN_IF_ERROR(CheckKnown("freeze_trainable_modules", module, known.in_blocks));
+    for (int64_t layer = first; layer < first + count; ++layer)
+      parts.push_back(absl::StrCat(".", layer, ".", module == "all" ? "" : module));
   }
   for (const std::string& module : options.extra) {
     RETURN_IF_ERROR(CheckKnown("freeze_extra_modules", module, known.outside));
@@ -54,9 +63,13 @@ absl::StatusOr<std::set<std::string>> WeightsThatLearn(const ModelConfig& config
   }
   std::set<std::string> learning;
   for (const WeightShape& weight : WantedWeights(config)) {
-    if (std::any_of(parts.begin(), parts.end(), [&](const std::string& part) { return absl::StrContains(weight.name, part); })) learning.insert(weight.name);
+    if (std::any_of(parts.begin(), parts.end(),
+                    [&](const std::string& part) { return absl::StrContains(weight.name, part); }))
+      learning.insert(weight.name);
   }
-  if (learning.empty()) return absl::InvalidArgumentError("freeze_trainable_layers: 0, and no freeze_extra_modules: no weight would learn");
+  if (learning.empty())
+    return absl::InvalidArgumentError(
+        "freeze_trainable_layers: 0, and no freeze_extra_modules: no weight would learn");
   return learning;
 }
 

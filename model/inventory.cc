@@ -40,18 +40,23 @@ std::vector<Part> PartsOf(const ModelConfig& config) {
   part_of[FinalNormName(config)] = "norms";
   part_of[HeadName(config)] = "head";
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    for (int place = 0; place < WeightPlaces(config, layer); ++place) part_of[WeightName(config, layer, place)] = PartAt(place);
+    for (int place = 0; place < WeightPlaces(config, layer); ++place)
+      part_of[WeightName(config, layer, place)] = PartAt(place);
   }
   std::vector<Part> parts;
   for (const WeightShape& weight : WantedWeights(config)) {
     const std::string name = part_of.at(weight.name);
-    auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& other) { return other.name == name; });
+    auto part = std::find_if(parts.begin(), parts.end(),
+                             [&](const Part& other) { return other.name == name; });
     if (part == parts.end()) part = parts.insert(parts.end(), {name});
     int64_t elements = 1;
     for (const int64_t size : weight.shape) elements *= size;
     part->parameters += elements;
   }
-  for (Part& part : parts) part.active = part.name == "experts" ? part.parameters / config.experts.count * config.experts.chosen : part.parameters;
+  for (Part& part : parts)
+    part.active = part.name == "experts"
+                      ? part.parameters / config.experts.count * config.experts.chosen
+                      : part.parameters;
   return parts;
 }
 

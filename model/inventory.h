@@ -12,9 +12,9 @@
 namespace moonring::model {
 
 struct Part {
-  std::string name;        // "embedding", "attention", "mlp", "experts", "router", "norms", "head"
+  std::string name;  // "embedding", "attention", "mlp", "experts", "router", "norms", "head"
   int64_t parameters = 0;
-  int64_t active = 0;      // of them, those that one token meets
+  int64_t active = 0;  // of them, those that one token meets
 };
 
 // The parts that there are, in the order of a forward pass. A tied head is the embedding.

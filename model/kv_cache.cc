@@ -22,7 +22,8 @@
 namespace moonring::model {
 namespace {
 
-// Writes `rows` behind the first `held` rows of `buffer`, which grows as needed; returns the rows now held.
+// Writes `rows` behind the first `held` rows of `buffer`, which grows as needed; returns the rows
+// now held.
 at::Tensor Append(at::Tensor& buffer, int64_t held, const at::Tensor& rows) {
   const int64_t wanted = held + rows.size(0);
   if (!buffer.defined() || buffer.size(0) < wanted) {
@@ -37,8 +38,10 @@ at::Tensor Append(at::Tensor& buffer, int64_t held, const at::Tensor& rows) {
 
 at::Tensor HeadsFirst(const at::Tensor& x_THD) { return x_THD.transpose(0, 1).unsqueeze(0); }
 
-// LibTorch's operator. Row i sees the first held + i + 1 keys, the last `window` of them where there is one.
-at::Tensor Fused(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Tensor& v_SKD, const attention::ScoreRule& rule) {
+// LibTorch's operator. Row i sees the first held + i + 1 keys, the last `window` of them where
+// there is one.
+at::Tensor Fused(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Tensor& v_SKD,
+                 const attention::ScoreRule& rule) {
   const int64_t rows = q_THD.size(0), keys = k_SKD.size(0), held = keys - rows;
   // Its own causal mask counts from the first key, so it serves an empty cache only.
   const bool windowed = rule.window > 0 && keys > rule.window;
@@ -47,36 +50,50 @@ at::Tensor Fused(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Ten
     mask = at::ones({rows, keys}, q_THD.options().dtype(at::kBool)).tril(held);
     if (windowed) mask = mask->triu(held - rule.window + 1);
   }
-  const at::Tensor out =
-      at::scaled_dot_product_attention(HeadsFirst(q_THD), HeadsFirst(k_SKD), HeadsFirst(v_SKD), mask, /*dropout_p=*/0.0,
-                                       /*is_causal=*/!mask.has_value() && rows > 1, rule.scale, /*enable_gqa=*/q_THD.size(1) != k_SKD.size(1));
+  const at::Tensor out = at::scaled_dot_product_attention(
+      HeadsFirst(q_THD), HeadsFirst(k_SKD), HeadsFirst(v_SKD), mask, /*dropout_p=*/0.0,
+      /*is_causal=*/!mask.has_value() && rows > 1, rule.scale,
+      /*enable_gqa=*/q_THD.size(1) != k_SKD.size(1));
   return out.squeeze(0).transpose(0, 1);
 }
 
 // The same by tiles, which know softcaps: the operator does not.
-at::Tensor Tiled(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Tensor& v_SKD, const attention::ScoreRule& rule) {
-  const int64_t rows = q_THD.size(0), heads = q_THD.size(1), keys = k_SKD.size(0), kv_heads = k_SKD.size(1);
+at::Tensor Tiled(const at::Tensor& q_THD, const at::Tensor& k_SKD, const at::Tensor& v_SKD,
+                 const attention::ScoreRule& rule) {
+  const int64_t rows = q_THD.size(0), heads = q_THD.size(1), keys = k_SKD.size(0),
+                kv_heads = k_SKD.size(1);
   const auto runner = attention::DeviceTileRunner(q_THD.device());
   const comm::Span all{0, 0, keys};
-  const attention::TilePlan plan = attention::PlanTiles({keys}, {{0, keys - rows, keys}}, {{all, 0}}, {rule.window, runner->grid()});
-  const attention::RunHeads run{attention::GroupHeads({{0, heads}, {0, kv_heads}}, heads / kv_heads), {rule.scale, rule.softcap}};
-  const at::ScalarType type = runner->ComputeType(q_THD.scalar_type()), sums = attention::AccumulateType(q_THD.scalar_type());
-  attention::SoftmaxState state = attention::SoftmaxState::Empty(rows, heads, q_THD.size(2), q_THD.options().dtype(sums));
+  const attention::TilePlan plan = attention::PlanTiles({keys}, {{0, keys - rows, keys}},
+                                                        {{all, 0}}, {rule.window, runner->grid()});
+  const attention::RunHeads run{
+      attention::GroupHeads({{0, heads}, {0, kv_heads}}, heads / kv_heads),
+      {rule.scale, rule.softcap}};
+  const at::ScalarType type = runner->ComputeType(q_THD.scalar_type()),
+                       sums = attention::AccumulateType(q_THD.scalar_type());
+  attention::SoftmaxState state =
+      attention::SoftmaxState::Empty(rows, heads, q_THD.size(2), q_THD.options().dtype(sums));
   runner->Forward(run, plan, {q_THD.to(type), k_SKD.to(type), v_SKD.to(type)}, state);
   return attention::Finish(std::move(state)).out_MHD.to(q_THD.scalar_type());
 }
 
 }  // namespace
 
-at::Tensor KvCache::Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD, const attention::ScoreRule& rule,
+at::Tensor KvCache::Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD,
+                            const at::Tensor& v_TKD, const attention::ScoreRule& rule,
                             attention::KeptAttention* /*kept*/) {
-  TORCH_CHECK(!at::GradMode::is_enabled(), "key-value cache: attention for decoding has no gradient; run it without grad mode");
-  TORCH_CHECK(next_layer_ < layers_.size(), "key-value cache: made for ", layers_.size(), " layers");
-  TORCH_CHECK(rule.softcap >= 0.0 && std::isfinite(rule.softcap), "key-value cache: a softcap of ", rule.softcap, ", wanted more than 0, or 0 for none");
+  TORCH_CHECK(!at::GradMode::is_enabled(),
+              "key-value cache: attention for decoding has no gradient; run it without grad mode");
+  TORCH_CHECK(next_layer_ < layers_.size(), "key-value cache: made for ", layers_.size(),
+              " layers");
+  TORCH_CHECK(rule.softcap >= 0.0 && std::isfinite(rule.softcap), "key-value cache: a softcap of ",
+              rule.softcap, ", wanted more than 0, or 0 for none");
   Layer& layer = layers_[next_layer_];
   const int64_t rows = q_THD.size(0);
-  const at::Tensor k_SKD = Append(layer.k_SKD, tokens_, k_TKD), v_SKD = Append(layer.v_SKD, tokens_, v_TKD);
-  const at::Tensor out = rule.softcap != 0.0 ? Tiled(q_THD, k_SKD, v_SKD, rule) : Fused(q_THD, k_SKD, v_SKD, rule);
+  const at::Tensor k_SKD = Append(layer.k_SKD, tokens_, k_TKD),
+                   v_SKD = Append(layer.v_SKD, tokens_, v_TKD);
+  const at::Tensor out =
+      rule.softcap != 0.0 ? Tiled(q_THD, k_SKD, v_SKD, rule) : Fused(q_THD, k_SKD, v_SKD, rule);
   if (++next_layer_ == layers_.size()) {
     next_layer_ = 0;
     tokens_ += rows;
@@ -85,7 +102,8 @@ at::Tensor KvCache::Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, co
 }
 
 void KvCache::Truncate(int64_t tokens) {
-  TORCH_CHECK(tokens >= 0 && tokens <= tokens_, "key-value cache: cannot keep ", tokens, " tokens of ", tokens_);
+  TORCH_CHECK(tokens >= 0 && tokens <= tokens_, "key-value cache: cannot keep ", tokens,
+              " tokens of ", tokens_);
   tokens_ = tokens;
   next_layer_ = 0;
 }

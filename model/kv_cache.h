@@ -1,12 +1,14 @@
 #ifndef MOONRING_MODEL_KV_CACHE_H_
 #define MOONRING_MODEL_KV_CACHE_H_
 
-// Attention of one growing document on one rank, for decoding: it keeps the keys and values of every layer.
+// Attention of one growing document on one rank, for decoding: it keeps the keys and values of
+// every layer.
 //
-// A forward of the model calls Forward once a layer, in order; the rows given follow the tokens already held. Memory:
-// 2 layers * tokens * kv_heads * head_dim numbers, in the dtype of k and v; at most twice that, as buffers double.
-// Not differentiable. With a softcap a forward runs attention's own tiles (attention/tile_plan.h) over the keys held, in
-// AccumulateType; else LibTorch's operator.
+// A forward of the model calls Forward once a layer, in order; the rows given follow the tokens
+// already held. Memory: 2 layers * tokens * kv_heads * head_dim numbers, in the dtype of k and v;
+// at most twice that, as buffers double. Not differentiable. With a softcap a forward runs
+// attention's own tiles (attention/tile_plan.h) over the keys held, in AccumulateType; else
+// LibTorch's operator.
 
 #include <cstdint>
 #include <vector>
@@ -21,8 +23,8 @@ class KvCache : public attention::PlannedAttention {
  public:
   explicit KvCache(int64_t layers) : layers_(layers) {}
 
-  at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD, const attention::ScoreRule& rule,
-                     attention::KeptAttention* kept) override;
+  at::Tensor Forward(const at::Tensor& q_THD, const at::Tensor& k_TKD, const at::Tensor& v_TKD,
+                     const attention::ScoreRule& rule, attention::KeptAttention* kept) override;
 
   // Tokens held by all layers.
   int64_t tokens() const { return tokens_; }

@@ -7,8 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
@@ -20,29 +20,36 @@
 namespace moonring::model {
 namespace {
 
-// Rows of a prompt that go through the model at once: bounds the memory of activations and of the mask.
+// Rows of a prompt that go through the model at once: bounds the memory of activations and of the
+// mask.
 constexpr int64_t kPromptRows = 512;
 
-// Uniform in [0, 1): SplitMix64's mixing of a counter. Good enough to draw tokens with, and has no state.
+// Uniform in [0, 1): SplitMix64's mixing of a counter. Good enough to draw tokens with, and has no
+// state.
 double Uniform(uint64_t seed, int64_t index) {
-  uint64_t z = seed * 0xD1B54A32D192ED03u + (static_cast<uint64_t>(index) + 1) * 0x9E3779B97F4A7C15u;
+  uint64_t z =
+      seed * 0xD1B54A32D192ED03u + (static_cast<uint64_t>(index) + 1) * 0x9E3779B97F4A7C15u;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
   return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1.0p-53;
 }
 
-void PenaliseRepetition(std::vector<double>& logits, absl::Span<const int64_t> ids, double penalty) {
+void PenaliseRepetition(std::vector<double>& logits, absl::Span<const int64_t> ids,
+                        double penalty) {
   for (const int64_t id : std::unordered_set<int64_t>(ids.begin(), ids.end())) {
     if (id < 0 || id >= static_cast<int64_t>(logits.size())) continue;
     logits[id] = logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty;
   }
 }
 
-// Ids by falling logit, equal ones by id: the order does not depend on the library's sort. Only the first `keep` where keep > 0.
+// Ids by falling logit, equal ones by id: the order does not depend on the library's sort. Only the
+// first `keep` where keep > 0.
 std::vector<int64_t> Ranked(const std::vector<double>& logits, int64_t keep) {
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), int64_t{0});
-  const auto before = [&](int64_t a, int64_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; };
+  const auto before = [&](int64_t a, int64_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  };
   if (keep > 0 && keep < static_cast<int64_t>(order.size())) {
     std::partial_sort(order.begin(), order.begin() + keep, order.end(), before);
     order.resize(keep);
@@ -64,34 +71,48 @@ size_t Nucleus(const std::vector<double>& weights, double top_p) {
   return weights.size();
 }
 
-at::Tensor Ids(absl::Span<const int64_t> ids) { return at::tensor(at::ArrayRef<int64_t>(ids.data(), ids.size()), at::kLong); }
+at::Tensor Ids(absl::Span<const int64_t> ids) {
+  return at::tensor(at::ArrayRef<int64_t>(ids.data(), ids.size()), at::kLong);
+}
 
 }  // namespace
 
 absl::Status Validate(const SamplingOptions& options) {
   const auto refuse = [](absl::string_view name, auto came, absl::string_view wanted) {
-    return absl::InvalidArgumentError(absl::StrCat("sampling: ", name, " is ", came, ", wanted ", wanted));
+    return absl::InvalidArgumentError(
+        absl::StrCat("sampling: ", name, " is ", came, ", wanted ", wanted));
   };
-  if (options.max_new_tokens < 0) return refuse("max_new_tokens", options.max_new_tokens, "0 or more");
-  if (!(options.temperature >= 0.0) || std::isinf(options.temperature)) return refuse("temperature", options.temperature, "0 (greedy) or more");
+  if (options.max_new_tokens < 0)
+    return refuse("max_new_tokens", options.max_new_tokens, "0 or more");
+  if (!(options.temperature >= 0.0) || std::isinf(options.temperature))
+    return refuse("temperature", options.temperature, "0 (greedy) or more");
   if (options.top_k < 0) return refuse("top_k", options.top_k, "0 (all) or more");
-  if (!(options.top_p > 0.0 && options.top_p <= 1.0)) return refuse("top_p", options.top_p, "above 0 and at most 1");
-  if (!(options.repetition_penalty > 0.0) || std::isinf(options.repetition_penalty)) return refuse("repetition_penalty", options.repetition_penalty, "above 0");
+  if (!(options.top_p > 0.0 && options.top_p <= 1.0))
+    return refuse("top_p", options.top_p, "above 0 and at most 1");
+  if (!(options.repetition_penalty > 0.0) || std::isinf(options.repetition_penalty))
+    return refuse("repetition_penalty", options.repetition_penalty, "above 0");
   return absl::OkStatus();
 }
 
-int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids, const SamplingOptions& options, int64_t index) {
-  TORCH_CHECK(logits_V.dim() == 1 && logits_V.numel() > 0, "sampler: logits of shape ", logits_V.sizes(), ", wanted [V]");
+int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids,
+                    const SamplingOptions& options, int64_t index) {
+  TORCH_CHECK(logits_V.dim() == 1 && logits_V.numel() > 0, "sampler: logits of shape ",
+              logits_V.sizes(), ", wanted [V]");
   const at::Tensor host = logits_V.to(at::kCPU, at::kDouble).contiguous();
-  std::vector<double> logits(host.const_data_ptr<double>(), host.const_data_ptr<double>() + host.numel());
-  TORCH_CHECK(std::none_of(logits.begin(), logits.end(), [](double x) { return std::isnan(x); }), "sampler: a logit is NaN");
-  if (options.repetition_penalty != 1.0) PenaliseRepetition(logits, ids, options.repetition_penalty);
-  if (options.temperature == 0.0) return std::max_element(logits.begin(), logits.end()) - logits.begin();
+  std::vector<double> logits(host.const_data_ptr<double>(),
+                             host.const_data_ptr<double>() + host.numel());
+  TORCH_CHECK(std::none_of(logits.begin(), logits.end(), [](double x) { return std::isnan(x); }),
+              "sampler: a logit is NaN");
+  if (options.repetition_penalty != 1.0)
+    PenaliseRepetition(logits, ids, options.repetition_penalty);
+  if (options.temperature == 0.0)
+    return std::max_element(logits.begin(), logits.end()) - logits.begin();
   const std::vector<int64_t> order = Ranked(logits, options.top_k);
   const double highest = logits[order[0]];
   std::vector<double> weights;
   weights.reserve(order.size());
-  for (const int64_t id : order) weights.push_back(std::exp((logits[id] - highest) / options.temperature));
+  for (const int64_t id : order)
+    weights.push_back(std::exp((logits[id] - highest) / options.temperature));
   weights.resize(Nucleus(weights, options.top_p));
   double left = Uniform(options.seed, index) * std::accumulate(weights.begin(), weights.end(), 0.0);
   for (size_t i = 0; i + 1 < weights.size(); ++i) {
@@ -101,7 +122,8 @@ int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids, c
   return order[weights.size() - 1];
 }
 
-Sampler::Sampler(Transformer& model) : model_(model), cache_(std::make_shared<KvCache>(model.config().layers)) {}
+Sampler::Sampler(Transformer& model)
+    : model_(model), cache_(std::make_shared<KvCache>(model.config().layers)) {}
 
 void Sampler::Forget() {
   cache_->Truncate(0);
@@ -109,15 +131,21 @@ void Sampler::Forget() {
 }
 
 absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
-  const int64_t count = ids.size(), limit = model_.config().max_position_embeddings, vocabulary = model_.config().vocab_size;
+  const int64_t count = ids.size(), limit = model_.config().max_position_embeddings,
+                vocabulary = model_.config().vocab_size;
   if (count == 0) return absl::InvalidArgumentError("sampler: no tokens to continue");
-  if (count > limit) return absl::InvalidArgumentError(absl::StrCat("sampler: ", count, " tokens, the model has positions for ", limit));
+  if (count > limit)
+    return absl::InvalidArgumentError(
+        absl::StrCat("sampler: ", count, " tokens, the model has positions for ", limit));
   for (const int64_t id : ids) {
-    if (id < 0 || id >= vocabulary) return absl::InvalidArgumentError(absl::StrCat("sampler: token id ", id, ", the vocabulary has ", vocabulary));
+    if (id < 0 || id >= vocabulary)
+      return absl::InvalidArgumentError(
+          absl::StrCat("sampler: token id ", id, ", the vocabulary has ", vocabulary));
   }
   // At least the last token runs, as it is its hidden state that is wanted.
   const size_t reusable = std::min<size_t>(cached_ids_.size(), count - 1);
-  const int64_t held = std::mismatch(ids.begin(), ids.begin() + reusable, cached_ids_.begin()).first - ids.begin();
+  const int64_t held =
+      std::mismatch(ids.begin(), ids.begin() + reusable, cached_ids_.begin()).first - ids.begin();
   at::Tensor logits_V;
   const absl::Status status = comm::TryTorch([&] {
     at::NoGradGuard no_grad;
@@ -127,12 +155,18 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
     for (int64_t begin = held; begin < count; begin += kPromptRows) {
       const int64_t end = std::min(begin + kPromptRows, count);
       const ForwardOptions options{.lengths_T = at::full({end - begin}, count, at::kLong)};
-      hidden_TD = model_.Forward(Ids(ids.subspan(begin, end - begin)), at::arange(begin, end, at::kLong), cache_, options).hidden_TD;
+      hidden_TD = model_
+                      .Forward(Ids(ids.subspan(begin, end - begin)),
+                               at::arange(begin, end, at::kLong), cache_, options)
+                      .hidden_TD;
       cached_ids_.insert(cached_ids_.end(), ids.begin() + begin, ids.begin() + end);
     }
     const at::ScalarType dtype = model_.options().matmul_dtype;
     const at::Tensor last_1D = hidden_TD.narrow(0, hidden_TD.size(0) - 1, 1).to(dtype);
-    logits_V = Linear(last_1D, model_.head()->Lease(dtype), at::Tensor()).squeeze(0).to(StreamDtype(dtype)) * model_.config().logit_scale;
+    logits_V = Linear(last_1D, model_.head()->Lease(dtype), at::Tensor())
+                   .squeeze(0)
+                   .to(StreamDtype(dtype)) *
+               model_.config().logit_scale;
     const double cap = model_.config().logit_softcap;
     if (cap > 0) logits_V = (logits_V / cap).tanh_().mul_(cap);
   });
@@ -143,18 +177,22 @@ absl::StatusOr<at::Tensor> Sampler::NextLogits(absl::Span<const int64_t> ids) {
   return logits_V;
 }
 
-absl::StatusOr<std::vector<int64_t>> Sampler::Generate(absl::Span<const int64_t> prompt, const SamplingOptions& options,
-                                                       const std::function<bool(int64_t)>& on_token) {
+absl::StatusOr<std::vector<int64_t>> Sampler::Generate(
+    absl::Span<const int64_t> prompt, const SamplingOptions& options,
+    const std::function<bool(int64_t)>& on_token) {
   RETURN_IF_ERROR(Validate(options));
   std::vector<int64_t> ids(prompt.begin(), prompt.end());
   const auto generated = [&] { return static_cast<int64_t>(ids.size() - prompt.size()); };
   while (generated() < options.max_new_tokens) {
-    if (generated() > 0 && static_cast<int64_t>(ids.size()) > model_.config().max_position_embeddings) break;
+    if (generated() > 0 &&
+        static_cast<int64_t>(ids.size()) > model_.config().max_position_embeddings)
+      break;
     ASSIGN_OR_RETURN(const at::Tensor logits_V, NextLogits(ids));
     int64_t id = 0;
     RETURN_IF_ERROR(comm::TryTorch([&] { id = ChooseToken(logits_V, ids, options, generated()); }));
     ids.push_back(id);
-    if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) break;
+    if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end())
+      break;
     if (on_token != nullptr && !on_token(id)) break;
   }
   return std::vector<int64_t>(ids.begin() + prompt.size(), ids.end());

@@ -3,10 +3,11 @@
 
 // Decoding on one rank with a key-value cache: greedy, or drawn by temperature, top_k and top_p.
 //
-// The choice goes in the order of Transformers: repetition penalty, temperature, top_k, top_p, then a draw. A draw depends on
-// (seed, index of the new token) and the logits alone: the same call gives the same answer, and no generator has state.
-// Cost of a token: one forward of one row, and the head. A prompt that continues what was last decoded (the next turn of a
-// conversation) costs its new tokens only.
+// The choice goes in the order of Transformers: repetition penalty, temperature, top_k, top_p, then
+// a draw. A draw depends on (seed, index of the new token) and the logits alone: the same call
+// gives the same answer, and no generator has state. Cost of a token: one forward of one row, and
+// the head. A prompt that continues what was last decoded (the next turn of a conversation) costs
+// its new tokens only.
 
 #include <cstdint>
 #include <functional>
@@ -24,32 +25,36 @@ namespace moonring::model {
 
 struct SamplingOptions {
   int64_t max_new_tokens = 128;
-  double temperature = 0.0;         // 0: greedy
-  int64_t top_k = 0;                // 0: all
-  double top_p = 1.0;               // the fewest tokens whose probabilities sum to it
-  double repetition_penalty = 1.0;  // logits of ids already there: divided by it where positive, else multiplied
+  double temperature = 0.0;  // 0: greedy
+  int64_t top_k = 0;         // 0: all
+  double top_p = 1.0;        // the fewest tokens whose probabilities sum to it
+  double repetition_penalty =
+      1.0;  // logits of ids already there: divided by it where positive, else multiplied
   std::vector<int64_t> stop_ids;
   uint64_t seed = 0;
 };
 
 absl::Status Validate(const SamplingOptions& options);
 
-// The next id by `logits_V` (any dtype and device) after `ids`; `index` counts the new tokens from 0.
-int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids, const SamplingOptions& options, int64_t index);
+// The next id by `logits_V` (any dtype and device) after `ids`; `index` counts the new tokens from
+// 0.
+int64_t ChooseToken(const at::Tensor& logits_V, absl::Span<const int64_t> ids,
+                    const SamplingOptions& options, int64_t index);
 
 class Sampler {
  public:
   // `model` must outlive the sampler. Weights changed meanwhile are seen after Forget.
   explicit Sampler(Transformer& model);
 
-  // Logits [V] of the token after `ids`, in the stream's dtype. INVALID_ARGUMENT for no ids, one outside the vocabulary, or more
-  // than the model has positions for.
+  // Logits [V] of the token after `ids`, in the stream's dtype. INVALID_ARGUMENT for no ids, one
+  // outside the vocabulary, or more than the model has positions for.
   absl::StatusOr<at::Tensor> NextLogits(absl::Span<const int64_t> ids);
 
-  // The new ids; the last is a stop id where one ended it. `on_token` sees each as it is made, but for a stop id; false ends.
-  // Ends too where the model's positions are used up.
-  absl::StatusOr<std::vector<int64_t>> Generate(absl::Span<const int64_t> prompt, const SamplingOptions& options,
-                                                const std::function<bool(int64_t)>& on_token = nullptr);
+  // The new ids; the last is a stop id where one ended it. `on_token` sees each as it is made, but
+  // for a stop id; false ends. Ends too where the model's positions are used up.
+  absl::StatusOr<std::vector<int64_t>> Generate(
+      absl::Span<const int64_t> prompt, const SamplingOptions& options,
+      const std::function<bool(int64_t)>& on_token = nullptr);
 
   // Drops what is cached.
   void Forget();

@@ -30,7 +30,8 @@ absl::StatusOr<std::string> DtypeName(at::ScalarType dtype) {
     case at::kDouble:
       return "float64";
     default:
-      return absl::InvalidArgumentError(absl::StrCat("weights cannot be saved as ", c10::toString(dtype)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("weights cannot be saved as ", c10::toString(dtype)));
   }
 }
 
@@ -39,14 +40,17 @@ void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
   json["rope_theta"] = config.rotaries[0].theta;
   nlohmann::ordered_json scaling = json["rope_parameters"];
   if (!scaling.is_object()) return;
-  if (scaling.contains("full_attention")) scaling = nlohmann::ordered_json(scaling["full_attention"]);
-  if (scaling.contains("partial_rotary_factor") && !json.contains("partial_rotary_factor")) json["partial_rotary_factor"] = scaling["partial_rotary_factor"];
+  if (scaling.contains("full_attention"))
+    scaling = nlohmann::ordered_json(scaling["full_attention"]);
+  if (scaling.contains("partial_rotary_factor") && !json.contains("partial_rotary_factor"))
+    json["partial_rotary_factor"] = scaling["partial_rotary_factor"];
   if (config.rotaries[0].kind == RopeKind::kDefault || json.contains("rope_scaling")) return;
   scaling.erase("rope_theta");
   json["rope_scaling"] = scaling;
 }
 
-// Transformers 5 writes `dtype`, 4 `torch_dtype`; what the file has is set, and 4's where it has neither (both read that).
+// Transformers 5 writes `dtype`, 4 `torch_dtype`; what the file has is set, and 4's where it has
+// neither (both read that).
 std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(config.json);
   const bool newer = json.contains("dtype");
@@ -57,42 +61,53 @@ std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
 }
 
 // The parameters in the order of the forward pass, as the writer takes them.
-void AddInOrder(const ModelConfig& config, const comm::Parameters& parameters, at::ScalarType dtype, LeasedTensors& leased) {
+void AddInOrder(const ModelConfig& config, const comm::Parameters& parameters, at::ScalarType dtype,
+                LeasedTensors& leased) {
   std::map<std::string, std::shared_ptr<comm::Parameter>> by_name;
-  for (const std::shared_ptr<comm::Parameter>& parameter : parameters) by_name[parameter->name()] = parameter;
+  for (const std::shared_ptr<comm::Parameter>& parameter : parameters)
+    by_name[parameter->name()] = parameter;
   for (WeightShape& wanted : WantedWeights(config)) {
     const auto found = by_name.find(wanted.name);
-    TORCH_CHECK(found != by_name.end(), "the parameter ", wanted.name, " ", ShapeText(wanted.shape), " is missing");
+    TORCH_CHECK(found != by_name.end(), "the parameter ", wanted.name, " ", ShapeText(wanted.shape),
+                " is missing");
     const at::IntArrayRef sizes = found->second->shape();
-    TORCH_CHECK(sizes == at::IntArrayRef(wanted.shape), wanted.name, " has shape ", sizes, ", the config wants ", ShapeText(wanted.shape));
+    TORCH_CHECK(sizes == at::IntArrayRef(wanted.shape), wanted.name, " has shape ", sizes,
+                ", the config wants ", ShapeText(wanted.shape));
     leased.Add(found->second, dtype);
   }
-  TORCH_CHECK(leased.tensors().size() == parameters.size(), parameters.size(), " parameters given, the config wants ", leased.tensors().size());
+  TORCH_CHECK(leased.tensors().size() == parameters.size(), parameters.size(),
+              " parameters given, the config wants ", leased.tensors().size());
 }
 
 bool IsWeightFile(absl::string_view name) {
-  return absl::StartsWith(name, "model") && (absl::EndsWith(name, ".safetensors") || absl::EndsWith(name, ".safetensors.index.json"));
+  return absl::StartsWith(name, "model") &&
+         (absl::EndsWith(name, ".safetensors") || absl::EndsWith(name, ".safetensors.index.json"));
 }
 
 // A model.safetensors left beside new shards would be read in their stead.
 absl::Status RemoveOlderWeights(const std::string& dir, const std::set<std::string>& written) {
   std::error_code error;
   std::vector<std::filesystem::path> older;
-  for (std::filesystem::directory_iterator entry(dir, error), end; !error && entry != end; entry.increment(error)) {
+  for (std::filesystem::directory_iterator entry(dir, error), end; !error && entry != end;
+       entry.increment(error)) {
     const std::string name = entry->path().filename().native();
     if (IsWeightFile(name) && !written.contains(name)) older.push_back(entry->path());
   }
   for (const std::filesystem::path& path : older) {
     if (!error) std::filesystem::remove(path, error);
   }
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(dir, ": older weights cannot be removed"));
+  if (error)
+    return absl::ErrnoToStatus(error.value(),
+                               absl::StrCat(dir, ": older weights cannot be removed"));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status SaveFolder(const std::string& dir, const ModelConfig& config, const comm::Parameters& parameters, at::ScalarType dtype,
-                        const std::map<std::string, std::string>& companions, int64_t shard_bytes, Flush flush) {
+absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,
+                        const comm::Parameters& parameters, at::ScalarType dtype,
+                        const std::map<std::string, std::string>& companions, int64_t shard_bytes,
+                        Flush flush) {
   TORCH_CHECK(shard_bytes > 0, "shard_bytes is ", shard_bytes, ", wanted a positive number");
   ASSIGN_OR_RETURN(const std::string dtype_name, DtypeName(dtype));
   LeasedTensors leased;

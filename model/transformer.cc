@@ -28,7 +28,8 @@ bool Learns(const std::string& name, const TransformerOptions& options) {
   return !options.frozen && (!options.learning.has_value() || options.learning->contains(name));
 }
 
-// Norms are used in fp32, so a frozen model loses nothing only where it keeps them so. They are small.
+// Norms are used in fp32, so a frozen model loses nothing only where it keeps them so. They are
+// small.
 at::ScalarType StoredDtype(const WeightShape& weight, const TransformerOptions& options) {
   const bool norm = weight.shape.size() == 1 && absl::EndsWith(weight.name, ".weight");
   return !Learns(weight.name, options) && !norm ? options.matmul_dtype : options.weight_dtype;
@@ -36,29 +37,38 @@ at::ScalarType StoredDtype(const WeightShape& weight, const TransformerOptions& 
 
 absl::Status CheckDtypes(const TransformerOptions& options) {
   const at::ScalarType w = options.weight_dtype, m = options.matmul_dtype;
-  if ((w == at::kFloat && (m == at::kFloat || m == at::kBFloat16)) || (w == m && (m == at::kBFloat16 || m == at::kDouble))) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("weights in ", c10::toString(w), " with matmuls in ", c10::toString(m),
-                                                 ", wanted Float/Float, Float/BFloat16, BFloat16/BFloat16 or Double/Double"));
+  if ((w == at::kFloat && (m == at::kFloat || m == at::kBFloat16)) ||
+      (w == m && (m == at::kBFloat16 || m == at::kDouble)))
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("weights in ", c10::toString(w), " with matmuls in ", c10::toString(m),
+                   ", wanted Float/Float, Float/BFloat16, BFloat16/BFloat16 or Double/Double"));
 }
 
 // The wanted parameters in their order. Every one given must be wanted, once.
 absl::StatusOr<comm::Parameters> InOrder(const ModelConfig& config, const comm::Parameters& given) {
   absl::flat_hash_map<std::string, std::shared_ptr<comm::Parameter>> by_name;
   for (const auto& parameter : given) {
-    if (!by_name.emplace(parameter->name(), parameter).second) return absl::InvalidArgumentError(absl::StrCat(parameter->name(), ": given twice"));
+    if (!by_name.emplace(parameter->name(), parameter).second)
+      return absl::InvalidArgumentError(absl::StrCat(parameter->name(), ": given twice"));
   }
   comm::Parameters ordered;
   for (const WeightShape& wanted : WantedWeights(config)) {
     const auto found = by_name.find(wanted.name);
-    if (found == by_name.end()) return absl::InvalidArgumentError(absl::StrCat(wanted.name, ": missing"));
+    if (found == by_name.end())
+      return absl::InvalidArgumentError(absl::StrCat(wanted.name, ": missing"));
     const at::IntArrayRef sizes = found->second->shape();
     if (sizes != at::IntArrayRef(wanted.shape)) {
-      return absl::InvalidArgumentError(absl::StrCat(wanted.name, ": shape ", ShapeText({sizes.data(), sizes.size()}), ", wanted ", ShapeText(wanted.shape)));
+      return absl::InvalidArgumentError(absl::StrCat(wanted.name, ": shape ",
+                                                     ShapeText({sizes.data(), sizes.size()}),
+                                                     ", wanted ", ShapeText(wanted.shape)));
     }
     ordered.push_back(std::move(found->second));
     by_name.erase(found);
   }
-  if (!by_name.empty()) return absl::InvalidArgumentError(absl::StrCat(by_name.begin()->first, ": not a weight of this model"));
+  if (!by_name.empty())
+    return absl::InvalidArgumentError(
+        absl::StrCat(by_name.begin()->first, ": not a weight of this model"));
   return ordered;
 }
 
@@ -72,21 +82,30 @@ ModelConfig Untied(ModelConfig config) {
 }
 
 void CheckNoise(const Noise& noise, const at::Tensor& ids_T) {
-  TORCH_CHECK(noise.identity_T.defined() && noise.identity_T.sizes() == ids_T.sizes(), "noise: identity of shape ",
-              noise.identity_T.defined() ? noise.identity_T.sizes() : at::IntArrayRef(), ", wanted that of the ids, ", ids_T.sizes());
-  TORCH_CHECK(noise.neftune_alpha >= 0.0, "noise: neftune_alpha is ", noise.neftune_alpha, ", wanted 0 or more");
+  TORCH_CHECK(noise.identity_T.defined() && noise.identity_T.sizes() == ids_T.sizes(),
+              "noise: identity of shape ",
+              noise.identity_T.defined() ? noise.identity_T.sizes() : at::IntArrayRef(),
+              ", wanted that of the ids, ", ids_T.sizes());
+  TORCH_CHECK(noise.neftune_alpha >= 0.0, "noise: neftune_alpha is ", noise.neftune_alpha,
+              ", wanted 0 or more");
   if (noise.neftune_alpha == 0.0) return;
-  TORCH_CHECK(noise.lengths_T.defined() && noise.lengths_T.sizes() == ids_T.sizes(), "noise: NEFTune wants lengths of the shape of the ids, ", ids_T.sizes());
+  TORCH_CHECK(noise.lengths_T.defined() && noise.lengths_T.sizes() == ids_T.sizes(),
+              "noise: NEFTune wants lengths of the shape of the ids, ", ids_T.sizes());
 }
 
 // Uniform in +-alpha / sqrt(L D).
 at::Tensor EmbeddingNoise(const Noise& noise, const at::Tensor& hidden_TD) {
   at::NoGradGuard no_grad;
   const int64_t width = hidden_TD.size(1);
-  const at::Tensor uniform_TD = comm::CounterUniform(comm::CounterKey(noise.seed, noise.step, "model.embed_tokens"), noise.identity_T, width);
+  const at::Tensor uniform_TD = comm::CounterUniform(
+      comm::CounterKey(noise.seed, noise.step, "model.embed_tokens"), noise.identity_T, width);
   const at::Tensor lengths_T = comm::ToDevice(noise.lengths_T, hidden_TD.device());
-  const at::Tensor numbers_T = lengths_T.to(hidden_TD.scalar_type()).mul_(static_cast<double>(width));
-  return uniform_TD.to(hidden_TD.scalar_type()).mul_(2.0).sub_(1.0).mul_(numbers_T.rsqrt_().mul_(noise.neftune_alpha).unsqueeze(1));
+  const at::Tensor numbers_T =
+      lengths_T.to(hidden_TD.scalar_type()).mul_(static_cast<double>(width));
+  return uniform_TD.to(hidden_TD.scalar_type())
+      .mul_(2.0)
+      .sub_(1.0)
+      .mul_(numbers_T.rsqrt_().mul_(noise.neftune_alpha).unsqueeze(1));
 }
 
 // Those that have to be waited for.
@@ -100,51 +119,73 @@ std::vector<Loan> Away(const std::vector<Loan>& loans) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(std::shared_ptr<Checkpoint> checkpoint, TransformerOptions options,
-                                                               const std::vector<std::shared_ptr<const Adapter>>& merged) {
+absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
+    std::shared_ptr<Checkpoint> checkpoint, TransformerOptions options,
+    const std::vector<std::shared_ptr<const Adapter>>& merged) {
   RETURN_IF_ERROR(CheckDtypes(options), "transformer");
   const comm::MemoryScope memory(comm::MemoryPart::kWeights);
   const bool tied = checkpoint->config().tie_word_embeddings;
-  const bool parted = std::any_of(merged.begin(), merged.end(), [&](const auto& adapter) { return adapter->Unties(checkpoint->config()); });
+  const bool parted = std::any_of(merged.begin(), merged.end(), [&](const auto& adapter) {
+    return adapter->Unties(checkpoint->config());
+  });
   const ModelConfig config = parted ? Untied(checkpoint->config()) : checkpoint->config();
   comm::Parameters parameters;
   BrokenWeights broken;
   for (const WeightShape& weight : WantedWeights(config)) {
     const at::ScalarType stored = StoredDtype(weight, options);
-    const std::string name = tied && weight.name == HeadName(config) ? EmbeddingName(config) : weight.name;
-    ASSIGN_OR_RETURN(at::Tensor tensor, checkpoint->Load(name, merged.empty() ? stored : StreamDtype(options.matmul_dtype)));
+    const std::string name =
+        tied && weight.name == HeadName(config) ? EmbeddingName(config) : weight.name;
+    ASSIGN_OR_RETURN(
+        at::Tensor tensor,
+        checkpoint->Load(name, merged.empty() ? stored : StreamDtype(options.matmul_dtype)));
     RETURN_IF_ERROR(comm::TryTorch([&] {
                       broken.Look(weight.name, tensor);
-                      for (const auto& adapter : merged) tensor = adapter->Merged(weight.name, tensor);
+                      for (const auto& adapter : merged)
+                        tensor = adapter->Merged(weight.name, tensor);
                       tensor = tensor.to(stored).to(options.device);
                     }),
                     weight.name);
-    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, std::move(tensor), Learns(weight.name, options)));
-    if (options.on_load != nullptr) RETURN_IF_ERROR(options.on_load(*parameters.back()), weight.name);
+    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, std::move(tensor),
+                                                           Learns(weight.name, options)));
+    if (options.on_load != nullptr)
+      RETURN_IF_ERROR(options.on_load(*parameters.back()), weight.name);
   }
   RETURN_IF_ERROR(broken.Refuse(checkpoint->path()));
   return Create(config, std::move(parameters), options);
 }
 
-absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(ModelConfig config, comm::Parameters parameters, TransformerOptions options) {
+absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Create(ModelConfig config,
+                                                                 comm::Parameters parameters,
+                                                                 TransformerOptions options) {
   RETURN_IF_ERROR(CheckDtypes(options), "transformer");
   ASSIGN_OR_RETURN(comm::Parameters ordered, InOrder(config, parameters), "transformer");
   for (const auto& parameter : ordered) {
     if (!Learns(parameter->name(), options)) parameter->set_trainable(false);
   }
-  return std::unique_ptr<Transformer>(new Transformer(std::move(config), std::move(ordered), options, nullptr));
+  return std::unique_ptr<Transformer>(
+      new Transformer(std::move(config), std::move(ordered), options, nullptr));
 }
 
-absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Adapt(const Transformer& base, std::shared_ptr<const Adapter> adapter) {
-  if (base.adapter_ != nullptr) return absl::InvalidArgumentError("adapter: the model has one already; save it, and merge it as the base is loaded");
+absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Adapt(
+    const Transformer& base, std::shared_ptr<const Adapter> adapter) {
+  if (base.adapter_ != nullptr)
+    return absl::InvalidArgumentError(
+        "adapter: the model has one already; save it, and merge it as the base is loaded");
   for (const auto& parameter : base.parameters_) {
-    if (parameter->trainable()) return absl::InvalidArgumentError(absl::StrCat("adapter: the model under it must be frozen, ", parameter->name(), " learns"));
+    if (parameter->trainable())
+      return absl::InvalidArgumentError(absl::StrCat("adapter: the model under it must be frozen, ",
+                                                     parameter->name(), " learns"));
   }
-  return std::unique_ptr<Transformer>(new Transformer(base.config_, base.parameters_, base.options_, std::move(adapter)));
+  return std::unique_ptr<Transformer>(
+      new Transformer(base.config_, base.parameters_, base.options_, std::move(adapter)));
 }
 
-Transformer::Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options, std::shared_ptr<const Adapter> adapter)
-    : config_(std::move(config)), options_(std::move(options)), parameters_(std::move(parameters)), adapter_(std::move(adapter)) {
+Transformer::Transformer(ModelConfig config, comm::Parameters parameters,
+                         TransformerOptions options, std::shared_ptr<const Adapter> adapter)
+    : config_(std::move(config)),
+      options_(std::move(options)),
+      parameters_(std::move(parameters)),
+      adapter_(std::move(adapter)) {
   ParametersByName by_name;
   for (const auto& parameter : parameters_) by_name.emplace(parameter->name(), parameter);
   embedding_ = Find(EmbeddingName(config_), by_name);
@@ -152,10 +193,12 @@ Transformer::Transformer(ModelConfig config, comm::Parameters parameters, Transf
   head_ = Find(HeadName(config_), by_name);
   // The base's embedding, also where an adapter trains another one: the two part.
   if (head_ == nullptr) head_ = parameters_.front();
-  for (int64_t layer = 0; layer < config_.layers; ++layer) blocks_.push_back(MakeBlock(layer, by_name));
+  for (int64_t layer = 0; layer < config_.layers; ++layer)
+    blocks_.push_back(MakeBlock(layer, by_name));
 }
 
-std::shared_ptr<comm::Parameter> Transformer::Find(const std::string& name, const ParametersByName& by_name) const {
+std::shared_ptr<comm::Parameter> Transformer::Find(const std::string& name,
+                                                   const ParametersByName& by_name) const {
   if (adapter_ != nullptr) {
     if (auto saved = adapter_->FindSaved(name)) return saved;
   }
@@ -163,13 +206,15 @@ std::shared_ptr<comm::Parameter> Transformer::Find(const std::string& name, cons
   return found == by_name.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(int64_t layer, const ParametersByName& by_name) const {
+std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(
+    int64_t layer, const ParametersByName& by_name) const {
   auto block = std::make_shared<Block>();
   block->rule = BlockRuleOf(config_, layer, options_.matmul_dtype);
   block->rotary = config_.layer_rules[layer].rotary;
   block->places = WeightPlaces(config_, layer);
   for (int place = 0; place < block->places; ++place) {
-    block->loans.push_back({Find(WeightName(config_, layer, place), by_name), WeightDtype(place, options_.matmul_dtype)});
+    block->loans.push_back({Find(WeightName(config_, layer, place), by_name),
+                            WeightDtype(place, options_.matmul_dtype)});
   }
   for (int place = 0; adapter_ != nullptr && place < block->places; ++place) {
     if (IsNorm(place) || IsBias(place)) continue;
@@ -179,17 +224,23 @@ std::shared_ptr<const Transformer::Block> Transformer::MakeBlock(int64_t layer, 
     block->adapted.push_back({place, block->loans.size(), weights->magnitude != nullptr, module});
     block->loans.push_back({weights->a, options_.matmul_dtype});
     block->loans.push_back({weights->b, options_.matmul_dtype});
-    if (weights->magnitude != nullptr) block->loans.push_back({weights->magnitude, StreamDtype(options_.matmul_dtype)});
+    if (weights->magnitude != nullptr)
+      block->loans.push_back({weights->magnitude, StreamDtype(options_.matmul_dtype)});
   }
   return block;
 }
 
-// Where the scale is the model's and not the embedding's own, NEFTune's noise is added before it: so it is in Transformers.
+// Where the scale is the model's and not the embedding's own, NEFTune's noise is added before it:
+// so it is in Transformers.
 at::Tensor Transformer::Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const {
   const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
-  at::Tensor hidden_TD = LookUp(embedding_, ids_T, {options_.matmul_dtype, stream, config_.pad_token_id});
+  at::Tensor hidden_TD =
+      LookUp(embedding_, ids_T, {options_.matmul_dtype, stream, config_.pad_token_id});
   // Rounded as the weights are: sqrt(640) is 25.25 in bf16.
-  const double scale = at::tensor(config_.embedding_scale, at::kDouble).to(options_.weight_dtype).to(at::kDouble).item<double>();
+  const double scale = at::tensor(config_.embedding_scale, at::kDouble)
+                           .to(options_.weight_dtype)
+                           .to(at::kDouble)
+                           .item<double>();
   const bool noisy = noise.has_value() && noise->neftune_alpha != 0.0;
   if (scale != 1.0 && config_.noise_after_scale) hidden_TD = hidden_TD * scale;
   if (noisy) hidden_TD = hidden_TD + EmbeddingNoise(*noise, hidden_TD);
@@ -199,17 +250,21 @@ at::Tensor Transformer::Embed(const at::Tensor& ids_T, const std::optional<Noise
 
 Recompute Transformer::RecomputeOf(int64_t layer) const {
   if (layer < options_.whole_layers) return Recompute::kNone;
-  return layer < options_.whole_layers + options_.selective_layers ? Recompute::kSelective : options_.recompute;
+  return layer < options_.whole_layers + options_.selective_layers ? Recompute::kSelective
+                                                                   : options_.recompute;
 }
 
-Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention,
+Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions_T,
+                            std::shared_ptr<attention::PlannedAttention> attention,
                             const ForwardOptions& options) {
-  TORCH_CHECK(ids_T.sizes() == positions_T.sizes(), "transformer: ids of shape ", ids_T.sizes(), ", positions of shape ", positions_T.sizes());
+  TORCH_CHECK(ids_T.sizes() == positions_T.sizes(), "transformer: ids of shape ", ids_T.sizes(),
+              ", positions of shape ", positions_T.sizes());
   const comm::MemoryScope memory(comm::MemoryPart::kActivations);
   const at::ScalarType stream = StreamDtype(options_.matmul_dtype);
   auto rotaries = std::make_shared<std::vector<Rotary>>();
   const at::Tensor positions_there_T = comm::ToDevice(positions_T, options_.device);
-  for (const RotaryRule& rule : config_.rotaries) rotaries->push_back(MakeRotary(rule, positions_there_T, options.lengths_T, stream));
+  for (const RotaryRule& rule : config_.rotaries)
+    rotaries->push_back(MakeRotary(rule, positions_there_T, options.lengths_T, stream));
   std::optional<Noise> noise = options.noise;
   if (noise.has_value()) {
     CheckNoise(*noise, ids_T);
@@ -219,10 +274,14 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
   if (groups.group_T.defined()) groups.group_T = comm::ToDevice(groups.group_T, options_.device);
 
   const std::vector<Loan> norm_loans = {{norm_, stream}};
-  const auto loans_of = [&](size_t layer) { return Away(layer < blocks_.size() ? blocks_[layer]->loans : norm_loans); };
+  const auto loans_of = [&](size_t layer) {
+    return Away(layer < blocks_.size() ? blocks_[layer]->loans : norm_loans);
+  };
   // What the backward of `layer` is followed by, where that leases its weights again.
   const auto before = [&](size_t layer) {
-    return layer > 0 && RecomputeOf(static_cast<int64_t>(layer) - 1) != Recompute::kNone ? loans_of(layer - 1) : std::vector<Loan>();
+    return layer > 0 && RecomputeOf(static_cast<int64_t>(layer) - 1) != Recompute::kNone
+               ? loans_of(layer - 1)
+               : std::vector<Loan>();
   };
   for (const Loan& loan : loans_of(0)) loan.parameter->Fetch(loan.dtype);
   Hidden result{Embed(ids_T, noise), {}};
@@ -230,14 +289,17 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     if (options.watch) options.watch(module, result.hidden_TD);
   };
   show("model.embed_tokens");
-  const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(), rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
+  const double scale = adapter_ == nullptr ? 1.0 : adapter_->options.scale(),
+               rate = adapter_ == nullptr ? 0.0 : adapter_->options.dropout;
   RunnerOptions runner{options_.recompute, options_.tile_bytes, options_.activation_store, {}};
   for (size_t layer = 0; layer < blocks_.size(); ++layer) {
     const std::shared_ptr<const Block>& block = blocks_[layer];
     runner.recompute = RecomputeOf(static_cast<int64_t>(layer));
     runner.neighbours = {.after = loans_of(layer + 1), .before = before(layer)};
-    const BlockFunction function = [rotaries, groups, attention, block, scale, rate, noise](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
-                                                                                           const BlockRun& run) -> std::vector<at::Tensor> {
+    const BlockFunction function = [rotaries, groups, attention, block, scale, rate, noise](
+                                       absl::Span<const at::Tensor> weights,
+                                       const at::Tensor& hidden,
+                                       const BlockRun& run) -> std::vector<at::Tensor> {
       BlockMaps maps(weights.subspan(0, block->places));
       for (const Block::AdaptedMap& map : block->adapted) {
         LowRank& low = maps.Map(map.place).low_rank.emplace();
@@ -245,7 +307,9 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
         low.b_OR = weights[map.loan + 1];
         if (map.dora) low.magnitude_O = weights[map.loan + 2];
         low.scale = scale;
-        if (noise.has_value()) low.dropout = {rate, comm::CounterKey(noise->seed, noise->step, map.module), noise->identity_T};
+        if (noise.has_value())
+          low.dropout = {rate, comm::CounterKey(noise->seed, noise->step, map.module),
+                         noise->identity_T};
       }
       const BlockRows rows{block->rotary < 0 ? nullptr : &(*rotaries)[block->rotary], groups};
       BlockResult result = TransformerBlock(block->rule, maps, hidden, rows, *attention, run);
@@ -257,12 +321,14 @@ Hidden Transformer::Forward(const at::Tensor& ids_T, const at::Tensor& positions
     show(absl::StrCat("model.layers.", layer));
     if (outputs.size() == 1) continue;
     RouterTally& tally = result.tally;
-    tally.probability_GE = tally.probability_GE.defined() ? tally.probability_GE + outputs[1] : outputs[1];
+    tally.probability_GE =
+        tally.probability_GE.defined() ? tally.probability_GE + outputs[1] : outputs[1];
     tally.chosen_GE = tally.chosen_GE.defined() ? tally.chosen_GE + outputs[2] : outputs[2];
   }
   runner.recompute = options_.recompute;
-  const BlockFunction norm = [eps = config_.rms_norm_eps, stream, one = config_.norm_adds_one](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
-                                                                                             const BlockRun&) -> std::vector<at::Tensor> {
+  const BlockFunction norm = [eps = config_.rms_norm_eps, stream, one = config_.norm_adds_one](
+                                 absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                 const BlockRun&) -> std::vector<at::Tensor> {
     return {RmsNorm(hidden, one ? weights[0] + 1 : weights[0], eps, stream)};
   };
   runner.neighbours = {.after = {}, .before = before(blocks_.size())};

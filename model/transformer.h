@@ -1,12 +1,15 @@
 #ifndef MOONRING_MODEL_TRANSFORMER_H_
 #define MOONRING_MODEL_TRANSFORMER_H_
 
-// A decoder: embedding, blocks, final norm. It knows no rank: it is handed this rank's tokens, their positions and an attention.
+// A decoder: embedding, blocks, final norm. It knows no rank: it is handed this rank's tokens,
+// their positions and an attention.
 //
 //   hidden_TD = norm(block_{L-1}(.. block_0(scale embedding[ids])))
 //
-// The head is not applied here: `head()` is lent to whoever makes log-probs or logits of it, with the config's logit_scale and logit_softcap. Weights are Parameters under their
-// Hugging Face names; backward puts their gradients into those Parameters (see block_runner.h), never into an autograd graph.
+// The head is not applied here: `head()` is lent to whoever makes log-probs or logits of it, with
+// the config's logit_scale and logit_softcap. Weights are Parameters under their Hugging Face
+// names; backward puts their gradients into those Parameters (see block_runner.h), never into an
+// autograd graph.
 //
 //   weight_dtype  matmul_dtype
 //   kFloat        kFloat         fp32
@@ -14,23 +17,28 @@
 //   kBFloat16     kBFloat16      pure_bf16: true
 //   kDouble       kDouble        fp64, for tests
 //
-// The residual stream, norms and rotary embedding are in fp32 (fp64 for fp64) in all of them. A frozen matrix is held in the matmul
-// dtype: the numbers that it computes with are those of a trainable one with the same weights.
+// The residual stream, norms and rotary embedding are in fp32 (fp64 for fp64) in all of them. A
+// frozen matrix is held in the matmul dtype: the numbers that it computes with are those of a
+// trainable one with the same weights.
 //
-// An adapted model is another Transformer over the same (frozen) Parameters, with an adapter's beside them: both may run at any time,
-// the base without the adapter, and the adapter's Parameters alone learn.
+// An adapted model is another Transformer over the same (frozen) Parameters, with an adapter's
+// beside them: both may run at any time, the base without the adapter, and the adapter's Parameters
+// alone learn.
 //
-// Noise acts only where a forward is given it, and is a function of (seed, step, token, module): comm/counter_random.h.
+// Noise acts only where a forward is given it, and is a function of (seed, step, token, module):
+// comm/counter_random.h.
 //
 //   LoRA's dropout  of each adapted map's input, by the adapter's rate
-//   NEFTune         embedding + u, u uniform in +-alpha / sqrt(L D), L the tokens of the token's own document (Jain et al. 2023).
-//                   Transformers' L is the length to which the batch was padded or packed, so there a document's noise depends
-//                   on its neighbours; alone and unpadded it is the same
+//   NEFTune         embedding + u, u uniform in +-alpha / sqrt(L D), L the tokens of the token's
+//   own document (Jain et al. 2023).
+//                   Transformers' L is the length to which the batch was padded or packed, so there
+//                   a document's noise depends on its neighbours; alone and unpadded it is the same
 //
-// Memory that a live forward keeps for its backward, beside what the objective keeps: (L + 1) T D numbers of the stream under
-// Recompute::kBlock; besides L times what attention keeps under kSelective; about L T (3 D + 2 I + what attention takes and keeps) under kNone. Backward of a
-// block takes about 10 T D besides, and a tile's work (TransformerOptions::tile_bytes). With an activation_store what is kept is
-// elsewhere, but for about three of the L + 1.
+// Memory that a live forward keeps for its backward, beside what the objective keeps: (L + 1) T D
+// numbers of the stream under Recompute::kBlock; besides L times what attention keeps under
+// kSelective; about L T (3 D + 2 I + what attention takes and keeps) under kNone. Backward of a
+// block takes about 10 T D besides, and a tile's work (TransformerOptions::tile_bytes). With an
+// activation_store what is kept is elsewhere, but for about three of the L + 1.
 
 #include <cstdint>
 #include <functional>
@@ -61,62 +69,82 @@ namespace moonring::model {
 
 struct Noise {
   uint64_t seed = 0, step = 0;
-  at::Tensor identity_T;       // int64: what the tokens are called wherever they lie (comm/sequence.h)
+  at::Tensor identity_T;  // int64: what the tokens are called wherever they lie (comm/sequence.h)
   double neftune_alpha = 0.0;  // 0: none
-  at::Tensor lengths_T;        // int64: the tokens of each row's document; wanted where neftune_alpha is not 0
+  at::Tensor
+      lengths_T;  // int64: the tokens of each row's document; wanted where neftune_alpha is not 0
 };
 
 // What a forward may be told besides tokens and positions.
 struct ForwardOptions {
   std::optional<Noise> noise;
-  at::Tensor lengths_T;        // int64: the tokens of each row's document; wanted where rotary_depends_on_length
+  at::Tensor
+      lengths_T;  // int64: the tokens of each row's document; wanted where rotary_depends_on_length
   RouterGroups router_groups;  // whose routers' sums are wanted; undefined: nobody's
-  std::function<void(absl::string_view module, const at::Tensor& hidden_TD)> watch;  // sees the stream after each module, by its published name
+  std::function<void(absl::string_view module, const at::Tensor& hidden_TD)>
+      watch;  // sees the stream after each module, by its published name
 };
 
 struct Hidden {
   at::Tensor hidden_TD;
-  RouterTally tally;  // summed over the layers that have a router; undefined where there is none or nobody asked
+  RouterTally tally;  // summed over the layers that have a router; undefined where there is none or
+                      // nobody asked
 };
 
 struct TransformerOptions {
   at::ScalarType weight_dtype = at::kFloat;
   at::ScalarType matmul_dtype = at::kFloat;
   Recompute recompute = Recompute::kBlock;
-  // Layers that spend memory on time instead: the first `whole_layers` keep their graph, the `selective_layers` after them attention's result. The same on all
-  // ranks: where a block runs again its collectives do.
+  // Layers that spend memory on time instead: the first `whole_layers` keep their graph, the
+  // `selective_layers` after them attention's result. The same on all ranks: where a block runs
+  // again its collectives do.
   int64_t whole_layers = 0, selective_layers = 0;
-  int64_t tile_bytes = int64_t{64} << 20;  // what a tile of rows may take in a block's MLP (block_run.h); 0: all rows at once
-  std::shared_ptr<ActivationStore> activation_store;  // where blocks' inputs wait for their backward; null: in memory
+  int64_t tile_bytes =
+      int64_t{64}
+      << 20;  // what a tile of rows may take in a block's MLP (block_run.h); 0: all rows at once
+  std::shared_ptr<ActivationStore>
+      activation_store;  // where blocks' inputs wait for their backward; null: in memory
   bool frozen = false;
   c10::Device device = c10::Device(c10::kCPU);
-  std::optional<std::set<std::string>> learning;  // published names of the weights that learn; absent: all, or none where frozen
-  std::function<absl::Status(comm::Parameter&)> on_load;  // sees each parameter as it is read, before the next one is; may move its weight
+  std::optional<std::set<std::string>>
+      learning;  // published names of the weights that learn; absent: all, or none where frozen
+  std::function<absl::Status(comm::Parameter&)>
+      on_load;  // sees each parameter as it is read, before the next one is; may move its weight
 };
 
 class Transformer {
  public:
-  // Reads every weight, with `merged` in them in that order: sums in fp64, kept in fp32 (fp64 for fp64) in between and rounded to the
-  // stored dtype once. Fails as Checkpoint::Load does. Where an adapter parts a tied embedding and head the model is an untied one.
-  static absl::StatusOr<std::unique_ptr<Transformer>> Load(std::shared_ptr<Checkpoint> checkpoint, TransformerOptions options,
-                                                           const std::vector<std::shared_ptr<const Adapter>>& merged = {});
+  // Reads every weight, with `merged` in them in that order: sums in fp64, kept in fp32 (fp64 for
+  // fp64) in between and rounded to the stored dtype once. Fails as Checkpoint::Load does. Where an
+  // adapter parts a tied embedding and head the model is an untied one.
+  static absl::StatusOr<std::unique_ptr<Transformer>> Load(
+      std::shared_ptr<Checkpoint> checkpoint, TransformerOptions options,
+      const std::vector<std::shared_ptr<const Adapter>>& merged = {});
 
-  // From weights at hand, in any order. INVALID_ARGUMENT where one is missing, misshapen, given twice or unknown. `frozen` makes
-  // the parameters not trainable; their dtype and device are left as they are.
-  static absl::StatusOr<std::unique_ptr<Transformer>> Create(ModelConfig config, comm::Parameters parameters, TransformerOptions options);
+  // From weights at hand, in any order. INVALID_ARGUMENT where one is missing, misshapen, given
+  // twice or unknown. `frozen` makes the parameters not trainable; their dtype and device are left
+  // as they are.
+  static absl::StatusOr<std::unique_ptr<Transformer>> Create(ModelConfig config,
+                                                             comm::Parameters parameters,
+                                                             TransformerOptions options);
 
   // Over `base`, no weight of which may learn (INVALID_ARGUMENT).
-  static absl::StatusOr<std::unique_ptr<Transformer>> Adapt(const Transformer& base, std::shared_ptr<const Adapter> adapter);
+  static absl::StatusOr<std::unique_ptr<Transformer>> Adapt(const Transformer& base,
+                                                            std::shared_ptr<const Adapter> adapter);
 
-  // ids_T, positions_T int64 [T_local], T_local >= 0, on any device; positions serve the rotary embedding alone. Returns the
-  // stream after the final norm [T_local, D], differentiable; autograd's graph shares `attention`. Throws what attention throws.
-  Hidden Forward(const at::Tensor& ids_T, const at::Tensor& positions_T, std::shared_ptr<attention::PlannedAttention> attention,
+  // ids_T, positions_T int64 [T_local], T_local >= 0, on any device; positions serve the rotary
+  // embedding alone. Returns the stream after the final norm [T_local, D], differentiable;
+  // autograd's graph shares `attention`. Throws what attention throws.
+  Hidden Forward(const at::Tensor& ids_T, const at::Tensor& positions_T,
+                 std::shared_ptr<attention::PlannedAttention> attention,
                  const ForwardOptions& options = {});
 
-  // The head's weight, or the embedding where they are tied: [V, D]. The adapter's own where it trains one.
+  // The head's weight, or the embedding where they are tied: [V, D]. The adapter's own where it
+  // trains one.
   std::shared_ptr<comm::Parameter> head() const { return head_; }
 
-  // The base's, in the order of a forward pass; a tied weight once, under model.embed_tokens.weight.
+  // The base's, in the order of a forward pass; a tied weight once, under
+  // model.embed_tokens.weight.
   const comm::Parameters& parameters() const { return parameters_; }
   // Null where there is none.
   const std::shared_ptr<const Adapter>& adapter() const { return adapter_; }
@@ -134,16 +162,19 @@ class Transformer {
       std::string module;
     };
     BlockRule rule;
-    int rotary = 0;            // which; -1: none
-    int places = 0;            // of its own weights
-    std::vector<Loan> loans;  // the block's weights at their places (block_weights.h), then the adapter's
+    int rotary = 0;  // which; -1: none
+    int places = 0;  // of its own weights
+    std::vector<Loan>
+        loans;  // the block's weights at their places (block_weights.h), then the adapter's
     std::vector<AdaptedMap> adapted;
   };
   using ParametersByName = absl::flat_hash_map<std::string, std::shared_ptr<comm::Parameter>>;
 
-  Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options, std::shared_ptr<const Adapter> adapter);
+  Transformer(ModelConfig config, comm::Parameters parameters, TransformerOptions options,
+              std::shared_ptr<const Adapter> adapter);
   std::shared_ptr<const Block> MakeBlock(int64_t layer, const ParametersByName& by_name) const;
-  std::shared_ptr<comm::Parameter> Find(const std::string& name, const ParametersByName& by_name) const;
+  std::shared_ptr<comm::Parameter> Find(const std::string& name,
+                                        const ParametersByName& by_name) const;
   Recompute RecomputeOf(int64_t layer) const;
   at::Tensor Embed(const at::Tensor& ids_T, const std::optional<Noise>& noise) const;
 

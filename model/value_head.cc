@@ -25,19 +25,25 @@
 namespace moonring::model {
 namespace {
 
-constexpr char kFile[] = "value_head.safetensors", kWeight[] = "v_head.summary.weight", kBias[] = "v_head.summary.bias";
+constexpr char kFile[] = "value_head.safetensors", kWeight[] = "v_head.summary.weight",
+               kBias[] = "v_head.summary.bias";
 
-absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const std::string& name, const std::vector<int64_t>& shape) {
+absl::StatusOr<at::Tensor> ReadTensor(const SafetensorsFile& file, const std::string& name,
+                                      const std::vector<int64_t>& shape) {
   const auto entry = file.entries().find(name);
-  if (entry == file.entries().end()) return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", name, " ", ShapeText(shape), " is missing"));
+  if (entry == file.entries().end())
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": ", name, " ", ShapeText(shape), " is missing"));
   if (entry->second.shape != shape) {
-    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", name, ": shape ", ShapeText(entry->second.shape), ", this model wants ", ShapeText(shape)));
+    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", name, ": shape ",
+                                                   ShapeText(entry->second.shape),
+                                                   ", this model wants ", ShapeText(shape)));
   }
   return file.Read(name);
 }
 
-// Where the configuration's text is, for messages: not in `dir` where that is an adapter's folder or
-// a .gguf file.
+// Where the configuration's text is, for messages: not in `dir` where that is an adapter's folder
+// or a .gguf file.
 std::string PlaceOfConfig(const std::string& dir) {
   const std::string path = absl::StrCat(dir, "/config.json");
   std::error_code ignored;
@@ -47,7 +53,9 @@ std::string PlaceOfConfig(const std::string& dir) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& dir, const ModelConfig& config, uint64_t seed, at::ScalarType dtype,
+absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& dir,
+                                                           const ModelConfig& config, uint64_t seed,
+                                                           at::ScalarType dtype,
                                                            at::Device device) {
   auto head = std::make_shared<ValueHead>();
   const std::string path = absl::StrCat(dir, "/", kFile);
@@ -56,8 +64,8 @@ absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& di
   ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(config.json, place));
   ASSIGN_OR_RETURN(head->dropout, JsonFields(json, place).Number("summary_dropout_prob", 0.1));
   if (!(head->dropout >= 0.0 && head->dropout < 1.0)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        place, ": summary_dropout_prob: ", head->dropout, ", wanted 0 or more and below 1"));
+    return absl::InvalidArgumentError(absl::StrCat(place, ": summary_dropout_prob: ", head->dropout,
+                                                   ", wanted 0 or more and below 1"));
   }
   std::shared_ptr<const SafetensorsFile> file;
   std::error_code ignored;
@@ -65,16 +73,23 @@ absl::StatusOr<std::shared_ptr<ValueHead>> ValueHead::Open(const std::string& di
   if (head->found) {
     ASSIGN_OR_RETURN(file, SafetensorsFile::Open(path));
   }
-  const auto make = [&](const char* name, const std::vector<int64_t>& shape) -> absl::StatusOr<std::shared_ptr<comm::Parameter>> {
+  const auto make =
+      [&](const char* name,
+          const std::vector<int64_t>& shape) -> absl::StatusOr<std::shared_ptr<comm::Parameter>> {
     at::NoGradGuard no_grad;
     at::Tensor tensor;
     if (head->found) {
       ASSIGN_OR_RETURN(tensor, ReadTensor(*file, name, shape));
     } else {
       const double bound = 1.0 / std::sqrt(static_cast<double>(config.hidden_size));
-      tensor = comm::InitialUniform(seed, name, shape).to(at::kDouble).mul_(2.0).sub_(1.0).mul_(bound);
+      tensor =
+          comm::InitialUniform(seed, name, shape).to(at::kDouble).mul_(2.0).sub_(1.0).mul_(bound);
     }
-    RETURN_IF_ERROR(comm::TryTorch([&] { tensor = tensor.to(at::TensorOptions(device).dtype(dtype), /*non_blocking=*/false, /*copy=*/true); }), name);
+    RETURN_IF_ERROR(comm::TryTorch([&] {
+                      tensor = tensor.to(at::TensorOptions(device).dtype(dtype),
+                                         /*non_blocking=*/false, /*copy=*/true);
+                    }),
+                    name);
     return std::make_shared<comm::Parameter>(name, std::move(tensor));
   };
   ASSIGN_OR_RETURN(head->weight_1D, make(kWeight, {1, config.hidden_size}));

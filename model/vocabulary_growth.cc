@@ -37,8 +37,10 @@ std::vector<double> MeanRow(const at::Tensor& table_VD) {
 
 int64_t GrownHeight(int64_t tokens) { return (tokens + kMultiple - 1) / kMultiple * kMultiple; }
 
-at::Tensor WithNewRows(const at::Tensor& table_VD, int64_t rows, uint64_t seed, absl::string_view name) {
-  TORCH_CHECK(table_VD.dim() == 2 && table_VD.size(0) > 0 && rows >= table_VD.size(0), name, ": ", rows, " rows wanted of a table of shape ", table_VD.sizes());
+at::Tensor WithNewRows(const at::Tensor& table_VD, int64_t rows, uint64_t seed,
+                       absl::string_view name) {
+  TORCH_CHECK(table_VD.dim() == 2 && table_VD.size(0) > 0 && rows >= table_VD.size(0), name, ": ",
+              rows, " rows wanted of a table of shape ", table_VD.sizes());
   const int64_t added = rows - table_VD.size(0), width = table_VD.size(1);
   if (added == 0) return table_VD;
   const std::vector<double> mean = MeanRow(table_VD);
@@ -48,7 +50,8 @@ at::Tensor WithNewRows(const at::Tensor& table_VD, int64_t rows, uint64_t seed, 
   const float* u = uniform.const_data_ptr<float>();
   double* element = fresh.mutable_data_ptr<double>();
   for (int64_t i = 0; i < added * width; ++i, u += 2) {  // Box and Muller's cosine
-    const double normal = std::sqrt(-2.0 * std::log(1.0 - u[0])) * std::cos(2.0 * std::numbers::pi * u[1]);
+    const double normal =
+        std::sqrt(-2.0 * std::log(1.0 - u[0])) * std::cos(2.0 * std::numbers::pi * u[1]);
     element[i] = mean[i % width] + deviation * normal;
   }
   return at::cat({table_VD, fresh.to(table_VD.scalar_type())});

@@ -8,7 +8,9 @@
 namespace moonring::model {
 namespace {
 
-std::string Numbered(const std::string& pattern, int64_t number) { return absl::StrReplaceAll(pattern, {{"%d", absl::StrCat(number)}}); }
+std::string Numbered(const std::string& pattern, int64_t number) {
+  return absl::StrReplaceAll(pattern, {{"%d", absl::StrCat(number)}});
+}
 
 bool HasBias(const ModelConfig& config, BlockWeight map) {
   if (map == kOutput) return config.output_bias;
@@ -19,12 +21,14 @@ bool HasBias(const ModelConfig& config, BlockWeight map) {
 bool InLayer(const ModelConfig& config, int64_t layer, int place) {
   const bool experts = config.layer_rules[layer].experts;
   if (place == kGate || place == kUp || place == kGateUp || place == kDown) return !experts;
-  if (place == kSharedGate || place == kSharedUp || place == kSharedDown || place == kSharedSwitch) return experts && config.experts.shared > 0;
+  if (place == kSharedGate || place == kSharedUp || place == kSharedDown || place == kSharedSwitch)
+    return experts && config.experts.shared > 0;
   return place != kRouter || experts;
 }
 
 std::vector<int64_t> Shape(const ModelConfig& config, int place) {
-  const int64_t d = config.hidden_size, q = config.heads * config.head_dim, kv = config.kv_heads * config.head_dim, shared = config.experts.shared;
+  const int64_t d = config.hidden_size, q = config.heads * config.head_dim,
+                kv = config.kv_heads * config.head_dim, shared = config.experts.shared;
   const bool each_head = config.head_norm == HeadNorm::kEachHead;
   switch (place) {
     case kQuery:
@@ -61,11 +65,13 @@ std::vector<int64_t> Shape(const ModelConfig& config, int place) {
   }
   if (IsBias(place)) return {Shape(config, MapOfBias(place)).front()};
   if (IsNorm(place)) return {d};
-  if ((place - kBlockWeights) % kExpertWeights == kExpertDown) return {d, config.experts.intermediate};
+  if ((place - kBlockWeights) % kExpertWeights == kExpertDown)
+    return {d, config.experts.intermediate};
   return {config.experts.intermediate, d};
 }
 
-// A block's places in the order of a forward pass: each bias after its map, the experts after their router.
+// A block's places in the order of a forward pass: each bias after its map, the experts after their
+// router.
 std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
   std::vector<int> places;
   for (int place = 0; place < kQueryBias; ++place) {
@@ -73,7 +79,9 @@ std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
     for (int bias = kQueryBias; bias < kBlockWeights; ++bias) {
       if (MapOfBias(bias) == place) places.push_back(bias);
     }
-    for (int expert = kBlockWeights; place == kRouter && expert < WeightPlaces(config, layer); ++expert) places.push_back(expert);
+    for (int expert = kBlockWeights; place == kRouter && expert < WeightPlaces(config, layer);
+         ++expert)
+      places.push_back(expert);
   }
   return places;
 }
@@ -81,7 +89,8 @@ std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
 }  // namespace
 
 int WeightPlaces(const ModelConfig& config, int64_t layer) {
-  return ExpertWeightPlace(config.layer_rules[layer].experts ? static_cast<int>(config.experts.count) : 0, kExpertGate);
+  return ExpertWeightPlace(
+      config.layer_rules[layer].experts ? static_cast<int>(config.experts.count) : 0, kExpertGate);
 }
 
 std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
@@ -89,7 +98,8 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
   std::string module;
   if (place >= kBlockWeights) {
     const int expert = (place - kBlockWeights) / kExpertWeights;
-    module = absl::StrCat(Numbered(names.expert, expert), names.in_expert[(place - kBlockWeights) % kExpertWeights]);
+    module = absl::StrCat(Numbered(names.expert, expert),
+                          names.in_expert[(place - kBlockWeights) % kExpertWeights]);
   } else {
     const int named = IsBias(place) ? MapOfBias(place) : place;
     module = names.in_block[named];
@@ -99,8 +109,12 @@ std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
   return absl::StrCat(Numbered(names.layer, layer), module, IsBias(place) ? ".bias" : ".weight");
 }
 
-std::string EmbeddingName(const ModelConfig& config) { return config.family->names.embedding + ".weight"; }
-std::string FinalNormName(const ModelConfig& config) { return config.family->names.norm + ".weight"; }
+std::string EmbeddingName(const ModelConfig& config) {
+  return config.family->names.embedding + ".weight";
+}
+std::string FinalNormName(const ModelConfig& config) {
+  return config.family->names.norm + ".weight";
+}
 std::string HeadName(const ModelConfig& config) { return config.family->names.head + ".weight"; }
 
 std::vector<WeightShape> WantedWeights(const ModelConfig& config) {
@@ -113,7 +127,8 @@ std::vector<WeightShape> WantedWeights(const ModelConfig& config) {
     }
   }
   weights.push_back({FinalNormName(config), {config.hidden_size}});
-  if (!config.tie_word_embeddings) weights.push_back({HeadName(config), {config.vocab_size, config.hidden_size}});
+  if (!config.tie_word_embeddings)
+    weights.push_back({HeadName(config), {config.vocab_size, config.hidden_size}});
   return weights;
 }
 

@@ -1,7 +1,8 @@
 #ifndef MOONRING_MODEL_WEIGHTS_H_
 #define MOONRING_MODEL_WEIGHTS_H_
 
-// The weights that a model of a given config consists of: their published (Hugging Face) names and shapes.
+// The weights that a model of a given config consists of: their published (Hugging Face) names and
+// shapes.
 
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@
 
 namespace moonring::model {
 
-// From the embedding to the head, in the order in which a forward pass meets them. No head where it is tied to the embedding.
+// From the embedding to the head, in the order in which a forward pass meets them. No head where it
+// is tied to the embedding.
 std::vector<WeightShape> WantedWeights(const ModelConfig& config);
 
 // "model.embed_tokens.weight" and so on, whatever the family calls them.
@@ -21,7 +23,8 @@ std::string EmbeddingName(const ModelConfig& config);
 std::string FinalNormName(const ModelConfig& config);
 std::string HeadName(const ModelConfig& config);
 
-// The weight at a place (block_weights.h, ExpertWeightPlace) of a layer; "" where the layer has none.
+// The weight at a place (block_weights.h, ExpertWeightPlace) of a layer; "" where the layer has
+// none.
 std::string WeightName(const ModelConfig& config, int64_t layer, int place);
 
 // How many places a layer's list of weights has.

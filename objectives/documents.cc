@@ -23,17 +23,22 @@ at::Tensor LocalSums(const at::Tensor& values_T, const comm::Layout& layout, int
     tokens.push_back(span.tokens());
   }
   // By span first: one order of the additions on every device.
-  const at::Tensor of_spans = at::segment_reduce(exact_T, "sum", comm::ToDevice(tokens, values_T.device()), {}, {}, 0, /*unsafe=*/true, 0.0);
+  const at::Tensor of_spans = at::segment_reduce(
+      exact_T, "sum", comm::ToDevice(tokens, values_T.device()), {}, {}, 0, /*unsafe=*/true, 0.0);
   return zeros.index_add(0, comm::ToDevice(document_of, values_T.device()), of_spans);
 }
 
 }  // namespace
 
-at::Tensor DocumentSums(const at::Tensor& values_T, const comm::Layout& layout, const std::shared_ptr<comm::Communicator>& group) {
-  TORCH_CHECK(layout.ranks() == group->size(), "objectives.document_sums: a layout over ", layout.ranks(), " ranks, a group of ", group->size());
-  TORCH_CHECK(values_T.dim() == 1 && at::isFloatingType(values_T.scalar_type()) && values_T.size(0) == layout.local_tokens(group->rank()),
-              "objectives.document_sums: values ", values_T.sizes(), " of ", values_T.scalar_type(), ", wanted a floating type [",
-              layout.local_tokens(group->rank()), "], this rank's tokens");
+at::Tensor DocumentSums(const at::Tensor& values_T, const comm::Layout& layout,
+                        const std::shared_ptr<comm::Communicator>& group) {
+  TORCH_CHECK(layout.ranks() == group->size(), "objectives.document_sums: a layout over ",
+              layout.ranks(), " ranks, a group of ", group->size());
+  TORCH_CHECK(values_T.dim() == 1 && at::isFloatingType(values_T.scalar_type()) &&
+                  values_T.size(0) == layout.local_tokens(group->rank()),
+              "objectives.document_sums: values ", values_T.sizes(), " of ", values_T.scalar_type(),
+              ", wanted a floating type [", layout.local_tokens(group->rank()),
+              "], this rank's tokens");
   return comm::AllReduceSumIdentityBackward(LocalSums(values_T, layout, group->rank()), group);
 }
 
@@ -42,23 +47,28 @@ at::Tensor DocumentTargets(const comm::Sequence& sequence) {
   const at::Tensor predicted_T = sequence.targets_T.ne(comm::kIgnore);
   int64_t offset = 0;
   for (size_t d = 0; d < sequence.lengths.size(); ++d) {
-    targets.data_ptr<double>()[d] = predicted_T.narrow(0, offset, sequence.lengths[d]).sum().item<double>();
+    targets.data_ptr<double>()[d] =
+        predicted_T.narrow(0, offset, sequence.lengths[d]).sum().item<double>();
     offset += sequence.lengths[d];
   }
   return targets;
 }
 
 at::Tensor Desensitized(const comm::Sequence& sequence, double alpha) {
-  TORCH_CHECK(sequence.lengths.size() % 2 == 0, "objectives.desensitized: ", sequence.lengths.size(), " documents, wanted pairs");
-  TORCH_CHECK(alpha >= 0.0 && alpha <= 1.0, "objectives.desensitized: ld_alpha is ", alpha, ", wanted 0 to 1");
+  TORCH_CHECK(sequence.lengths.size() % 2 == 0,
+              "objectives.desensitized: ", sequence.lengths.size(), " documents, wanted pairs");
+  TORCH_CHECK(alpha >= 0.0 && alpha <= 1.0, "objectives.desensitized: ld_alpha is ", alpha,
+              ", wanted 0 to 1");
   const at::Tensor targets = DocumentTargets(sequence);
   const double* of_document = targets.const_data_ptr<double>();
   at::Tensor weights_T = at::ones(sequence.targets_T.sizes(), at::kDouble);
   int64_t offset = 0;
   for (size_t d = 0; d < sequence.lengths.size(); ++d) {
     const double shared = std::min(of_document[d], of_document[d ^ 1]);
-    const at::Tensor predicted = sequence.targets_T.narrow(0, offset, sequence.lengths[d]).ne(comm::kIgnore);
-    weights_T.narrow(0, offset, sequence.lengths[d]).masked_fill_(predicted.logical_and(predicted.cumsum(0).gt(shared)), alpha);
+    const at::Tensor predicted =
+        sequence.targets_T.narrow(0, offset, sequence.lengths[d]).ne(comm::kIgnore);
+    weights_T.narrow(0, offset, sequence.lengths[d])
+        .masked_fill_(predicted.logical_and(predicted.cumsum(0).gt(shared)), alpha);
     offset += sequence.lengths[d];
   }
   return weights_T;

@@ -5,8 +5,9 @@
 //
 //   sum_d = sum over the tokens t of document d, on whatever rank of the sp group, of values_t
 //
-// The sum over ranks has the identity as its backward: every rank of the group then makes the same loss, which counts once,
-// and its share of the tokens gets that loss's gradient. No parameter may be used after it.
+// The sum over ranks has the identity as its backward: every rank of the group then makes the same
+// loss, which counts once, and its share of the tokens gets that loss's gradient. No parameter may
+// be used after it.
 
 #include <memory>
 
@@ -18,18 +19,24 @@
 
 namespace moonring::objectives {
 
-// values_T [T_local]: a number a token of this rank, in the layout's order, any floating type -> fp64 [documents], the same on each
-// rank of the group. Differentiable; a rank without tokens takes part. Every rank of the group must call it.
-// Cost: one all-reduce of 8 bytes a document, forward alone. Throws on a wrong number of values or of ranks; StatusError where the group fails.
-at::Tensor DocumentSums(const at::Tensor& values_T, const comm::Layout& layout, const std::shared_ptr<comm::Communicator>& group);
+// values_T [T_local]: a number a token of this rank, in the layout's order, any floating type ->
+// fp64 [documents], the same on each rank of the group. Differentiable; a rank without tokens takes
+// part. Every rank of the group must call it. Cost: one all-reduce of 8 bytes a document, forward
+// alone. Throws on a wrong number of values or of ranks; StatusError where the group fails.
+at::Tensor DocumentSums(const at::Tensor& values_T, const comm::Layout& layout,
+                        const std::shared_ptr<comm::Communicator>& group);
 
-// How many predictions each document has: fp64 [documents] on the host. From the whole stream; nothing is communicated.
+// How many predictions each document has: fp64 [documents] on the host. From the whole stream;
+// nothing is communicated.
 at::Tensor DocumentTargets(const comm::Sequence& sequence);
 
-// Weights of tokens that lessen the part by which the longer of a pair's two answers is longer (LD-DPO: Liu et al. 2024, arXiv 2409.06411).
-// Documents are chosen, rejected, chosen, rejected, ...; with n = the lesser number of predictions of a pair's two,
-//   w_t = 1 for the first n predictions of each, alpha for those after; 1 where nothing is predicted
-// fp64 [T] of the whole stream, on the host: cut like the targets. Throws on an odd number of documents, and on alpha outside [0, 1].
+// Weights of tokens that lessen the part by which the longer of a pair's two answers is longer
+// (LD-DPO: Liu et al. 2024, arXiv 2409.06411). Documents are chosen, rejected, chosen, rejected,
+// ...; with n = the lesser number of predictions of a pair's two,
+//   w_t = 1 for the first n predictions of each, alpha for those after; 1 where nothing is
+//   predicted
+// fp64 [T] of the whole stream, on the host: cut like the targets. Throws on an odd number of
+// documents, and on alpha outside [0, 1].
 at::Tensor Desensitized(const comm::Sequence& sequence, double alpha);
 
 }  // namespace moonring::objectives

@@ -1,21 +1,26 @@
 #ifndef MOONRING_OBJECTIVES_KTO_H_
 #define MOONRING_OBJECTIVES_KTO_H_
 
-// KTO (Ethayarajh et al. 2024, arXiv 2402.01306, equation 7; as TRL 0.24's KTOTrainer.kto_loss): answers that are desirable or not, each by itself.
-// Sequence level; the runtime divides by the step's examples.
+// KTO (Ethayarajh et al. 2024, arXiv 2402.01306, equation 7; as TRL 0.24's KTOTrainer.kto_loss):
+// answers that are desirable or not, each by itself. Sequence level; the runtime divides by the
+// step's examples.
 //
-//   desirable      w+ (1 - sigmoid(b (r - K))) + ftx * nll        r    log-prob under the policy less that under the reference
-//   undesirable    w- (1 - sigmoid(b (K - r)))                    nll  -log-prob / predictions
-//   K = max(0, mean over the group of the r of *mismatched* documents: each example's prompt with another's answer)
+//   desirable      w+ (1 - sigmoid(b (r - K))) + ftx * nll        r    log-prob under the policy
+//   less that under the reference undesirable    w- (1 - sigmoid(b (K - r)))                    nll
+//   -log-prob / predictions K = max(0, mean over the group of the r of *mismatched* documents: each
+//   example's prompt with another's answer)
 //
-// K is one number a group of the step's examples (step_groups.h), from log-probs that Survey sees before the step's first
-// backward, so it depends on neither ranks nor packing. No gradient flows through it.
-// LLaMA-Factory divides the ftx term by the number of desirable examples of a micro-batch twice, so that it depends on the split;
-// ours is the sum over the desirable examples, divided by the step's examples like the rest.
+// K is one number a group of the step's examples (step_groups.h), from log-probs that Survey sees
+// before the step's first backward, so it depends on neither ranks nor packing. No gradient flows
+// through it. LLaMA-Factory divides the ftx term by the number of desirable examples of a
+// micro-batch twice, so that it depends on the split; ours is the sum over the desirable examples,
+// divided by the step's examples like the rest.
 //
-// Metrics, (sum, count) under LLaMA-Factory's names: rewards/chosen (b r), logps/chosen, logits/chosen over the desirable examples, .../rejected over
-// the others; logits are means over the answers' predictions and the vocabulary. rewards/margins, the difference of the means of rewards/chosen and
-// rewards/rejected, is no sum over examples: whoever divides takes it. kl is Survey's: K, a mean over groups.
+// Metrics, (sum, count) under LLaMA-Factory's names: rewards/chosen (b r), logps/chosen,
+// logits/chosen over the desirable examples, .../rejected over the others; logits are means over
+// the answers' predictions and the vocabulary. rewards/margins, the difference of the means of
+// rewards/chosen and rewards/rejected, is no sum over examples: whoever divides takes it. kl is
+// Survey's: K, a mean over groups.
 
 #include <cstdint>
 #include <memory>
@@ -37,10 +42,11 @@ struct KtoOptions {
 
 // Of k examples, a document each.
 struct KtoBatch {
-  at::Tensor policy;            // [k] sums of log-probs over each document; differentiable
-  at::Tensor reference;         // [k]
-  at::Tensor targets;           // [k] predictions of each
-  at::Tensor mean_logits;       // [k] sums over the predictions of the mean logit; undefined: no logits metrics
+  at::Tensor policy;     // [k] sums of log-probs over each document; differentiable
+  at::Tensor reference;  // [k]
+  at::Tensor targets;    // [k] predictions of each
+  at::Tensor
+      mean_logits;  // [k] sums over the predictions of the mean logit; undefined: no logits metrics
   std::vector<bool> desirable;  // [k]
   std::vector<int64_t> places;  // [k] in the step
 };
@@ -50,8 +56,9 @@ class Kto {
   // INVALID_ARGUMENT for beta <= 0, and for weights and ftx that are negative or no numbers.
   static absl::StatusOr<std::unique_ptr<Kto>> Create(KtoOptions options);
 
-  // policy, reference [k]: log-probs of the mismatched documents of the step's k examples in the step's order, the same on every rank; group >= 1.
-  // Returns the metric kl: the sum over the groups of K, over their number.
+  // policy, reference [k]: log-probs of the mismatched documents of the step's k examples in the
+  // step's order, the same on every rank; group >= 1. Returns the metric kl: the sum over the
+  // groups of K, over their number.
   Metrics Survey(const at::Tensor& policy, const at::Tensor& reference, int64_t group);
 
   // The sum over the examples; none give 0. Throws where a place lies outside what Survey saw.

@@ -23,15 +23,23 @@ constexpr int64_t kBlockBytes = 256 << 10;
 // One call's view of the head: the leased weight, and the two buffers that every chunk reuses.
 class Projection {
  public:
-  Projection(const comm::Parameter& head, const LogProbOptions& options, at::ScalarType dtype, int64_t rows)
-      : matmul_dtype_(dtype), dtype_(dtype == at::kDouble ? at::kDouble : at::kFloat), scale_(options.head.scale), softcap_(options.head.softcap) {
+  Projection(const comm::Parameter& head, const LogProbOptions& options, at::ScalarType dtype,
+             int64_t rows)
+      : matmul_dtype_(dtype),
+        dtype_(dtype == at::kDouble ? at::kDouble : at::kFloat),
+        scale_(options.head.scale),
+        softcap_(options.head.softcap) {
     weight_VD_ = head.Lease(matmul_dtype_);
     if (options.head.bias_V) bias_V_ = options.head.bias_V->Lease(dtype_).mul(scale_);
     const int64_t vocab = weight_VD_.size(0);
-    const int64_t row_bytes = vocab * static_cast<int64_t>(c10::elementSize(dtype_) + (rounded() ? c10::elementSize(matmul_dtype_) : 0));
-    const int64_t most = std::max<int64_t>(1, options.chunk_bytes / std::max<int64_t>(1, row_bytes));
+    const int64_t row_bytes =
+        vocab * static_cast<int64_t>(c10::elementSize(dtype_) +
+                                     (rounded() ? c10::elementSize(matmul_dtype_) : 0));
+    const int64_t most =
+        std::max<int64_t>(1, options.chunk_bytes / std::max<int64_t>(1, row_bytes));
     const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
-    // Chunks of equal size: a short last one would take another path through the matmul, hence other roundings.
+    // Chunks of equal size: a short last one would take another path through the matmul, hence
+    // other roundings.
     chunk_rows_ = std::max<int64_t>(1, (rows + chunks - 1) / chunks);
   }
 
@@ -44,7 +52,8 @@ class Projection {
   at::Tensor Scores(const at::Tensor& hidden_RD) {
     const int64_t rows = hidden_RD.size(0);
     at::Tensor scores_RV = FirstRows(logits_RV_, dtype_, rows);
-    const at::Tensor scaled_RD = (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
+    const at::Tensor scaled_RD =
+        (scale_ == 1.0 ? hidden_RD : hidden_RD.mul(scale_)).to(matmul_dtype_);
     if (rounded()) {
       at::Tensor product_RV = FirstRows(rounded_RV_, matmul_dtype_, rows);
       at::mm_out(product_RV, scaled_RD, weight_VD_.t());
@@ -59,14 +68,17 @@ class Projection {
   // gradient_RV (up to chunk_rows rows) times W.
   at::Tensor TimesWeight(const at::Tensor& gradient_RV) {
     if (!rounded()) return at::mm(gradient_RV, weight_VD_);
-    return at::mm(FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0)).copy_(gradient_RV), weight_VD_).to(dtype_);
+    return at::mm(FirstRows(rounded_RV_, matmul_dtype_, gradient_RV.size(0)).copy_(gradient_RV),
+                  weight_VD_)
+        .to(dtype_);
   }
 
  private:
   bool rounded() const { return matmul_dtype_ != dtype_; }
 
   at::Tensor FirstRows(at::Tensor& buffer_RV, at::ScalarType dtype, int64_t rows) {
-    if (!buffer_RV.defined()) buffer_RV = at::empty({chunk_rows_, weight_VD_.size(0)}, weight_VD_.options().dtype(dtype));
+    if (!buffer_RV.defined())
+      buffer_RV = at::empty({chunk_rows_, weight_VD_.size(0)}, weight_VD_.options().dtype(dtype));
     return buffer_RV.narrow(0, 0, rows);
   }
 
@@ -81,7 +93,8 @@ class Projection {
   at::Tensor rounded_RV_;
 };
 
-// Calls fn(begin, end) over blocks of rows that fit a core's cache, in parallel on the CPU, in one block elsewhere.
+// Calls fn(begin, end) over blocks of rows that fit a core's cache, in parallel on the CPU, in one
+// block elsewhere.
 template <class F>
 void ForEachBlock(const at::Tensor& rows_RV, const F& fn) {
   const int64_t rows = rows_RV.size(0);
@@ -106,12 +119,16 @@ struct RowSums {
 constexpr int64_t kTopLogits = 20;
 
 at::Tensor TopEntropy(const at::Tensor& z_RV) {
-  const at::Tensor log_p = at::log_softmax(std::get<0>(z_RV.topk(std::min(kTopLogits, z_RV.size(1)), 1, /*largest=*/true, /*sorted=*/false)), 1);
+  const at::Tensor log_p =
+      at::log_softmax(std::get<0>(z_RV.topk(std::min(kTopLogits, z_RV.size(1)), 1, /*largest=*/true,
+                                            /*sorted=*/false)),
+                      1);
   return (log_p.exp() * log_p).sum(1).neg();
 }
 
 // From s: what RowSums names, of z. Leaves exp(z - peak) in place of s.
-void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK, const RowSums& sums) {
+void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK,
+                const RowSums& sums) {
   ForEachBlock(scores_RV, [&](int64_t begin, int64_t end) {
     at::Tensor z = scores_RV.slice(0, begin, end);
     if (softcap != 0.0) z.div_(softcap).tanh_().mul_(softcap);
@@ -127,8 +144,11 @@ void ReduceRows(at::Tensor scores_RV, double softcap, const at::Tensor& ids_RK, 
 }
 
 RowSums Rows(const RowSums& sums, int64_t begin, int64_t count) {
-  const auto rows = [&](const at::Tensor& all) { return all.defined() ? all.narrow(0, begin, count) : all; };
-  return {rows(sums.picked_RK), rows(sums.logsumexp_R), rows(sums.total_R), rows(sums.mean_R), rows(sums.greedy_R), rows(sums.top_entropy_R)};
+  const auto rows = [&](const at::Tensor& all) {
+    return all.defined() ? all.narrow(0, begin, count) : all;
+  };
+  return {rows(sums.picked_RK), rows(sums.logsumexp_R), rows(sums.total_R),
+          rows(sums.mean_R),    rows(sums.greedy_R),    rows(sums.top_entropy_R)};
 }
 
 // Subtracts the target distribution (1 - e) onehot(y) + e / V from probabilities, in place.
@@ -139,15 +159,18 @@ void SubtractTarget(at::Tensor p_RV, const at::Tensor& targets_R, double smoothi
 }
 
 // exp(z - peak), as ReduceRows left it, -> d(-log p)/ds where there is no softcap.
-void KeptGradient(at::Tensor kept_RV, double smoothing, const at::Tensor& targets_R, const at::Tensor& total_R) {
+void KeptGradient(at::Tensor kept_RV, double smoothing, const at::Tensor& targets_R,
+                  const at::Tensor& total_R) {
   ForEachBlock(kept_RV, [&](int64_t begin, int64_t end) {
-    at::Tensor p = kept_RV.slice(0, begin, end).mul_(total_R.slice(0, begin, end).reciprocal().unsqueeze(1));
+    at::Tensor p =
+        kept_RV.slice(0, begin, end).mul_(total_R.slice(0, begin, end).reciprocal().unsqueeze(1));
     SubtractTarget(p, targets_R.slice(0, begin, end), smoothing);
   });
 }
 
 // s -> d(-log p)/ds in place: exp(z - lse) - target, times dz/ds = 1 - (z / softcap)^2.
-void ScoreGradient(at::Tensor scores_RV, double softcap, double smoothing, const at::Tensor& targets_R, const at::Tensor& logsumexp_R) {
+void ScoreGradient(at::Tensor scores_RV, double softcap, double smoothing,
+                   const at::Tensor& targets_R, const at::Tensor& logsumexp_R) {
   ForEachBlock(scores_RV, [&](int64_t begin, int64_t end) {
     at::Tensor s = scores_RV.slice(0, begin, end);
     const at::Tensor targets = targets_R.slice(0, begin, end);
@@ -164,7 +187,8 @@ at::ScalarType MatmulDtype(const at::Tensor& hidden, const LogProbOptions& optio
   return hidden.scalar_type() == at::kDouble ? at::kDouble : options.matmul_dtype;
 }
 
-at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int64_t begin, int64_t count) {
+at::Tensor GatherRows(const at::Tensor& source_TD, const at::Tensor& rows_N, int64_t begin,
+                      int64_t count) {
   if (rows_N.size(0) == source_TD.size(0)) return source_TD.narrow(0, begin, count);
   return source_TD.index_select(0, rows_N.narrow(0, begin, count));
 }
@@ -176,12 +200,13 @@ struct Call {
   const Statistics wanted;
   const bool backward_follows;
   TokenStatistics statistics;  // forward's second result
-  // Where all rows are one chunk: exp(z - peak) and its row sums, so that backward need not make the logits again. Used up
-  // by the first backward; a further one (retain_graph) makes them.
+  // Where all rows are one chunk: exp(z - peak) and its row sums, so that backward need not make
+  // the logits again. Used up by the first backward; a further one (retain_graph) makes them.
   at::Tensor kept_NV, total_N;
 };
 
-// The rows that have a target, and these. Found on the host: elsewhere their number would have to be waited for.
+// The rows that have a target, and these. Found on the host: elsewhere their number would have to
+// be waited for.
 struct Targets {
   at::Tensor rows_N, targets_N;  // on the device of the hidden states
 
@@ -208,14 +233,16 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   const Statistics& wanted = call.wanted;
   const double smoothing = call.options.label_smoothing;
-  RowSums sums{at::empty({rows, 1}, like), at::empty({rows}, like), at::empty({rows}, like), {}, {}, {}};
+  RowSums sums{
+      at::empty({rows, 1}, like), at::empty({rows}, like), at::empty({rows}, like), {}, {}, {}};
   if (wanted.mean_logit || smoothing != 0.0) sums.mean_R = at::empty({rows}, like);
   if (wanted.greedy) sums.greedy_R = at::empty({rows}, like.dtype(at::kLong));
   if (wanted.top_entropy) sums.top_entropy_R = at::empty({rows}, like);
   for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
     const int64_t count = std::min(projection.chunk_rows(), rows - begin);
     at::Tensor scores_RV = projection.Scores(GatherRows(hidden_TD, rows_N, begin, count));
-    ReduceRows(scores_RV, projection.softcap(), targets_N.narrow(0, begin, count).unsqueeze(1), Rows(sums, begin, count));
+    ReduceRows(scores_RV, projection.softcap(), targets_N.narrow(0, begin, count).unsqueeze(1),
+               Rows(sums, begin, count));
     if (count == rows && call.backward_follows && projection.softcap() == 0.0) {
       call.kept_NV = scores_RV;
       call.total_N = sums.total_R;
@@ -223,7 +250,8 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
   }
   *saved = {hidden_TD, rows_N, targets_N, sums.logsumexp_R};
   const auto spread = [&](const at::Tensor& rows_of, double otherwise) {
-    return at::full({host_targets_T.size(0)}, otherwise, rows_of.options()).index_copy_(0, rows_N, rows_of);
+    return at::full({host_targets_T.size(0)}, otherwise, rows_of.options())
+        .index_copy_(0, rows_N, rows_of);
   };
   if (wanted.mean_logit) call.statistics.mean_logit_T = spread(sums.mean_R, 0.0);
   if (wanted.greedy) call.statistics.greedy_T = spread(sums.greedy_R, -1.0);
@@ -236,7 +264,8 @@ at::Tensor Forward(Call& call, const at::Tensor& hidden_TD, const at::Tensor& ho
 comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
   const comm::MemoryScope memory(comm::MemoryPart::kLogits);
   const comm::Tensors& saved = backward.saved;
-  const at::Tensor &hidden_TD = saved[0], &rows_N = saved[1], &targets_N = saved[2], &logsumexp_N = saved[3];
+  const at::Tensor &hidden_TD = saved[0], &rows_N = saved[1], &targets_N = saved[2],
+                   &logsumexp_N = saved[3];
   at::Tensor kept_NV = std::exchange(call.kept_NV, at::Tensor());
   const auto& bias = call.options.head.bias_V;
   const double smoothing = call.options.label_smoothing;
@@ -247,12 +276,16 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
   const comm::SmallWorkScope small(rows, call.head->numel());
 
   Projection projection(*call.head, call.options, MatmulDtype(hidden_TD, call.options), rows);
-  at::Tensor hidden_gradient_TD = hidden_wanted ? at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous) : at::Tensor();
+  at::Tensor hidden_gradient_TD =
+      hidden_wanted ? at::zeros_like(hidden_TD, at::MemoryFormat::Contiguous) : at::Tensor();
   const auto like = at::TensorOptions().device(hidden_TD.device()).dtype(projection.dtype());
   at::Tensor head_gradient_VD = head_wanted ? at::empty(call.head->shape(), like) : at::Tensor();
   at::Tensor bias_gradient_V = bias_wanted ? at::zeros(bias->shape(), like) : at::Tensor();
   if (head_wanted && rows == 0) head_gradient_VD.zero_();
-  const at::Tensor factor_N = backward.gradients[0].to(projection.dtype()).index_select(0, rows_N).mul_(-projection.scale());
+  const at::Tensor factor_N = backward.gradients[0]
+                                  .to(projection.dtype())
+                                  .index_select(0, rows_N)
+                                  .mul_(-projection.scale());
 
   for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
     const int64_t count = std::min(projection.chunk_rows(), rows - begin);
@@ -263,15 +296,18 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
     if (kept_NV.defined()) {
       KeptGradient(gradient_RV, smoothing, targets_R, call.total_N);
     } else {
-      ScoreGradient(gradient_RV, projection.softcap(), smoothing, targets_R, logsumexp_N.narrow(0, begin, count));
+      ScoreGradient(gradient_RV, projection.softcap(), smoothing, targets_R,
+                    logsumexp_N.narrow(0, begin, count));
     }
     if (hidden_wanted) {
       at::Tensor row_gradient_RD = projection.TimesWeight(gradient_RV).mul_(factor_R.unsqueeze(1));
-      hidden_gradient_TD.index_copy_(0, rows_N.narrow(0, begin, count), row_gradient_RD.to(hidden_TD.scalar_type()));
+      hidden_gradient_TD.index_copy_(0, rows_N.narrow(0, begin, count),
+                                     row_gradient_RD.to(hidden_TD.scalar_type()));
     }
     if (head_wanted) {
       const at::Tensor weighted_RD = hidden_RD.to(projection.dtype()).mul(factor_R.unsqueeze(1));
-      at::addmm_out(head_gradient_VD, head_gradient_VD, gradient_RV.t(), weighted_RD, /*beta=*/begin == 0 ? 0.0 : 1.0);
+      at::addmm_out(head_gradient_VD, head_gradient_VD, gradient_RV.t(), weighted_RD,
+                    /*beta=*/begin == 0 ? 0.0 : 1.0);
     }
     if (bias_wanted) bias_gradient_V.addmv_(gradient_RV.t(), factor_R);
   }
@@ -280,71 +316,99 @@ comm::Tensors Backward(Call& call, const comm::BackwardCall& backward) {
   return {hidden_gradient_TD};
 }
 
-void CheckHead(const at::Tensor& hidden, const comm::Parameter& head, const LogProbOptions& options) {
+void CheckHead(const at::Tensor& hidden, const comm::Parameter& head,
+               const LogProbOptions& options) {
   const at::IntArrayRef shape_VD = head.shape();
-  TORCH_CHECK(shape_VD.size() == 2, "objectives.log_prob: head ", head.name(), " has shape ", shape_VD, ", wanted [vocab, hidden]");
-  TORCH_CHECK(hidden.dim() == 2 && hidden.size(1) == shape_VD[1], "objectives.log_prob: hidden states of shape ", hidden.sizes(), ", head ", head.name(),
-              " of shape ", shape_VD);
-  TORCH_CHECK(options.chunk_bytes > 0, "objectives.log_prob: chunk_bytes is ", options.chunk_bytes, ", wanted more than 0");
-  TORCH_CHECK(options.head.softcap >= 0.0, "objectives.log_prob: softcap is ", options.head.softcap, ", wanted 0 (none) or more");
-  TORCH_CHECK(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0, "objectives.log_prob: label_smoothing is ", options.label_smoothing,
+  TORCH_CHECK(shape_VD.size() == 2, "objectives.log_prob: head ", head.name(), " has shape ",
+              shape_VD, ", wanted [vocab, hidden]");
+  TORCH_CHECK(hidden.dim() == 2 && hidden.size(1) == shape_VD[1],
+              "objectives.log_prob: hidden states of shape ", hidden.sizes(), ", head ",
+              head.name(), " of shape ", shape_VD);
+  TORCH_CHECK(options.chunk_bytes > 0, "objectives.log_prob: chunk_bytes is ", options.chunk_bytes,
+              ", wanted more than 0");
+  TORCH_CHECK(options.head.softcap >= 0.0, "objectives.log_prob: softcap is ", options.head.softcap,
+              ", wanted 0 (none) or more");
+  TORCH_CHECK(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0,
+              "objectives.log_prob: label_smoothing is ", options.label_smoothing,
               ", wanted 0 to less than 1");
-  TORCH_CHECK(at::isFloatingType(options.matmul_dtype), "objectives.log_prob: matmul_dtype is ", options.matmul_dtype, ", wanted a floating type");
+  TORCH_CHECK(at::isFloatingType(options.matmul_dtype), "objectives.log_prob: matmul_dtype is ",
+              options.matmul_dtype, ", wanted a floating type");
   if (!options.head.bias_V) return;
   const at::IntArrayRef bias_V = options.head.bias_V->shape();
-  TORCH_CHECK(bias_V.size() == 1 && bias_V[0] == shape_VD[0], "objectives.log_prob: bias of shape ", bias_V, ", head of shape ", shape_VD);
+  TORCH_CHECK(bias_V.size() == 1 && bias_V[0] == shape_VD[0], "objectives.log_prob: bias of shape ",
+              bias_V, ", head of shape ", shape_VD);
 }
 
 void CheckTargets(const at::Tensor& hidden, const at::Tensor& targets, int64_t vocab) {
-  TORCH_CHECK(targets.dim() == 1 && targets.size(0) == hidden.size(0) && targets.scalar_type() == at::kLong, "objectives.log_prob: targets ", targets.sizes(),
-              " of ", targets.scalar_type(), ", wanted int64 [", hidden.size(0), "]");
+  TORCH_CHECK(
+      targets.dim() == 1 && targets.size(0) == hidden.size(0) && targets.scalar_type() == at::kLong,
+      "objectives.log_prob: targets ", targets.sizes(), " of ", targets.scalar_type(),
+      ", wanted int64 [", hidden.size(0), "]");
   if (targets.numel() == 0) return;
   const at::Tensor real = targets.masked_select(targets.ne(comm::kIgnore));
   if (real.numel() == 0) return;
   const int64_t least = real.min().item<int64_t>(), most = real.max().item<int64_t>();
-  TORCH_CHECK(least >= 0 && most < vocab, "objectives.log_prob: a target is ", least < 0 ? least : most, ", the vocabulary has ", vocab, " ids");
+  TORCH_CHECK(least >= 0 && most < vocab, "objectives.log_prob: a target is ",
+              least < 0 ? least : most, ", the vocabulary has ", vocab, " ids");
 }
 
 }  // namespace
 
-LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T, const LogProbOptions& options,
+LogProbs TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD,
+                      const at::Tensor& targets_T, const LogProbOptions& options,
                       const Statistics& wanted) {
   TORCH_CHECK(head_VD != nullptr, "objectives.log_prob: no head");
   CheckHead(hidden_TD, *head_VD, options);
   const at::Tensor host_targets_T = targets_T.to(at::kCPU);
   CheckTargets(hidden_TD, host_targets_T, head_VD->shape()[0]);
-  const bool parameters_wanted = head_VD->trainable() || (options.head.bias_V && options.head.bias_V->trainable());
-  // It requires a gradient where the head does: the node is there although the hidden states need none.
+  const bool parameters_wanted =
+      head_VD->trainable() || (options.head.bias_V && options.head.bias_V->trainable());
+  // It requires a gradient where the head does: the node is there although the hidden states need
+  // none.
   at::Tensor anchor = at::empty({0});
   if (at::GradMode::is_enabled() && parameters_wanted) anchor.requires_grad_();
-  const bool backward_follows = anchor.requires_grad() || (at::GradMode::is_enabled() && hidden_TD.requires_grad());
-  const auto call = std::make_shared<Call>(Call{head_VD, options, wanted, backward_follows, {}, {}, {}});
+  const bool backward_follows =
+      anchor.requires_grad() || (at::GradMode::is_enabled() && hidden_TD.requires_grad());
+  const auto call =
+      std::make_shared<Call>(Call{head_VD, options, wanted, backward_follows, {}, {}, {}});
   at::Tensor log_prob_T = comm::ApplyToOne(
       {.name = "objectives.log_prob",
-       .forward = [&](comm::Tensors* saved) -> comm::Tensors { return {Forward(*call, hidden_TD, host_targets_T, saved)}; },
+       .forward = [&](comm::Tensors* saved) -> comm::Tensors {
+         return {Forward(*call, hidden_TD, host_targets_T, saved)};
+       },
        .backward = [call](comm::BackwardCall& backward) { return Backward(*call, backward); }},
       {hidden_TD, anchor});
   return {std::move(log_prob_T), std::exchange(call->statistics, {})};
 }
 
-at::Tensor TokenLogProb(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& head_VD, const at::Tensor& targets_T,
-                        const LogProbOptions& options) {
+at::Tensor TokenLogProb(const at::Tensor& hidden_TD,
+                        const std::shared_ptr<comm::Parameter>& head_VD,
+                        const at::Tensor& targets_T, const LogProbOptions& options) {
   return TokenLogProb(hidden_TD, head_VD, targets_T, options, Statistics()).log_prob_T;
 }
 
-RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, int64_t first_ids, const LogProbOptions& options) {
+RowLogits Logits(const at::Tensor& hidden_ND, const comm::Parameter& head_VD, int64_t first_ids,
+                 const LogProbOptions& options) {
   CheckHead(hidden_ND, head_VD, options);
   const int64_t vocab = head_VD.shape()[0];
-  TORCH_CHECK(first_ids >= 0 && first_ids <= vocab, "objectives.log_prob: ", first_ids, " ids asked for, the vocabulary has ", vocab);
+  TORCH_CHECK(first_ids >= 0 && first_ids <= vocab, "objectives.log_prob: ", first_ids,
+              " ids asked for, the vocabulary has ", vocab);
   at::NoGradGuard no_grad;
   const int64_t rows = hidden_ND.size(0);
   Projection projection(head_VD, options, MatmulDtype(hidden_ND, options), rows);
   const auto like = at::TensorOptions().device(hidden_ND.device()).dtype(projection.dtype());
-  const RowSums sums{at::empty({rows, first_ids}, like), at::empty({rows}, like), at::empty({rows}, like), {}, {}, {}};
-  const at::Tensor ids_RK = at::arange(first_ids, like.dtype(at::kLong)).expand({projection.chunk_rows(), first_ids});
+  const RowSums sums{at::empty({rows, first_ids}, like),
+                     at::empty({rows}, like),
+                     at::empty({rows}, like),
+                     {},
+                     {},
+                     {}};
+  const at::Tensor ids_RK =
+      at::arange(first_ids, like.dtype(at::kLong)).expand({projection.chunk_rows(), first_ids});
   for (int64_t begin = 0; begin < rows; begin += projection.chunk_rows()) {
     const int64_t count = std::min(projection.chunk_rows(), rows - begin);
-    ReduceRows(projection.Scores(hidden_ND.narrow(0, begin, count)), projection.softcap(), ids_RK.narrow(0, 0, count), Rows(sums, begin, count));
+    ReduceRows(projection.Scores(hidden_ND.narrow(0, begin, count)), projection.softcap(),
+               ids_RK.narrow(0, 0, count), Rows(sums, begin, count));
   }
   return {sums.picked_RK, sums.logsumexp_R};
 }

@@ -11,15 +11,18 @@ at::Tensor Nll(const at::Tensor& logits) { return at::log_sigmoid(logits).neg();
 
 at::Tensor Margin(const Pairs& pairs) { return pairs.chosen_ratio - pairs.rejected_ratio; }
 
-// log(p / (1 - p)) of p = exp(mean). An answer without predictions has odds of one; p = 1, which rounding may give, is held off.
+// log(p / (1 - p)) of p = exp(mean). An answer without predictions has odds of one; p = 1, which
+// rounding may give, is held off.
 at::Tensor LogOdds(const at::Tensor& mean, const at::Tensor& known) {
-  const at::Tensor log_p = at::where(known, mean, at::full_like(mean, -std::log(2.0))).clamp_max(-0x1p-40);
+  const at::Tensor log_p =
+      at::where(known, mean, at::full_like(mean, -std::log(2.0))).clamp_max(-0x1p-40);
   return log_p - at::log(at::expm1(log_p).neg());
 }
 
 PairLosses OddsRatio(const Pairs& pairs, const PreferenceOptions& options) {
   const at::Tensor nll = pairs.chosen.neg();
-  const at::Tensor odds_ratio = Nll(LogOdds(pairs.chosen, pairs.chosen_known) - LogOdds(pairs.rejected, pairs.rejected_known));
+  const at::Tensor odds_ratio = Nll(LogOdds(pairs.chosen, pairs.chosen_known) -
+                                    LogOdds(pairs.rejected, pairs.rejected_known));
   return {nll + options.beta * odds_ratio, {{"sft_loss", nll}, {"odds_ratio_loss", odds_ratio}}};
 }
 

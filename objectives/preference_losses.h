@@ -1,14 +1,14 @@
 #ifndef MOONRING_OBJECTIVES_PREFERENCE_LOSSES_H_
 #define MOONRING_OBJECTIVES_PREFERENCE_LOSSES_H_
 
-// The table of losses on preference pairs. A new loss is one entry of it, in preference_losses.cc: nothing else names any of them.
+// The table of losses on preference pairs. A new loss is one entry of it, in preference_losses.cc:
+// nothing else names any of them.
 //
 // In the entries' formulas, of one pair:
-//   c, r      log-probs of the chosen and the rejected answer under the policy: sums over their tokens, or means where `mean_log_probs`
-//   c', r'    the same under the reference model
-//   d         (c - c') - (r - r')
-//   b, g, e   beta, simpo_gamma, label_smoothing
-//   K, K'     max(0, mean over the pair's group of c - c'), and of r - r': numbers that the loss depends on by every pair of the group
+//   c, r      log-probs of the chosen and the rejected answer under the policy: sums over their
+//   tokens, or means where `mean_log_probs` c', r'    the same under the reference model d (c - c')
+//   - (r - r') b, g, e   beta, simpo_gamma, label_smoothing K, K'     max(0, mean over the pair's
+//   group of c - c'), and of r - r': numbers that the loss depends on by every pair of the group
 
 #include <string>
 #include <utility>
@@ -31,10 +31,11 @@ struct PreferenceOptions {
 
 // What an entry's function sees: P pairs, fp64 [P] each.
 struct Pairs {
-  at::Tensor chosen, rejected;                        // c, r
-  at::Tensor chosen_ratio, rejected_ratio;            // c - c', r - r'; undefined without a reference
-  at::Tensor chosen_known, rejected_known;            // whether the answer has any prediction (bool)
-  at::Tensor chosen_divergence, rejected_divergence;  // K, K' of each pair's group; undefined but for losses that use them
+  at::Tensor chosen, rejected;              // c, r
+  at::Tensor chosen_ratio, rejected_ratio;  // c - c', r - r'; undefined without a reference
+  at::Tensor chosen_known, rejected_known;  // whether the answer has any prediction (bool)
+  at::Tensor chosen_divergence,
+      rejected_divergence;  // K, K' of each pair's group; undefined but for losses that use them
 };
 
 struct PairLosses {
@@ -48,7 +49,8 @@ struct PreferenceLoss {
   const char* source;
   bool needs_reference;
   bool mean_log_probs;
-  // Label smoothing is refused where this is 0; else it is at most this, and less where the formula divides by 1 - 2e.
+  // Label smoothing is refused where this is 0; else it is at most this, and less where the formula
+  // divides by 1 - 2e.
   double most_smoothing;
   bool smoothing_below_most;
   bool uses_divergence;  // K and K'

@@ -18,7 +18,8 @@ at::Tensor Values(const at::Tensor& rows_ND, const std::shared_ptr<comm::Paramet
                   const std::shared_ptr<comm::Parameter>& bias) {
   // It requires a gradient where the head does: the node is there although the rows need none.
   at::Tensor anchor = at::empty({0});
-  if (at::GradMode::is_enabled() && (weight->trainable() || bias->trainable())) anchor.requires_grad_();
+  if (at::GradMode::is_enabled() && (weight->trainable() || bias->trainable()))
+    anchor.requires_grad_();
   return comm::ApplyToOne(
       {.name = "objectives.document_scores",
        .forward = [&](comm::Tensors* saved) -> comm::Tensors {
@@ -52,49 +53,72 @@ LastTokens LastTokensOf(const comm::Layout& layout, int rank) {
   return last;
 }
 
-at::Tensor Dropped(const at::Tensor& rows_ND, const at::Tensor& row_index, const ScoreDropout& dropout) {
+at::Tensor Dropped(const at::Tensor& rows_ND, const at::Tensor& row_index,
+                   const ScoreDropout& dropout) {
   const uint64_t key = comm::CounterKey(dropout.seed, dropout.step, "v_head.dropout");
-  const at::Tensor identity_N = comm::ToDevice(dropout.identity_T, rows_ND.device()).index_select(0, row_index);
-  const at::Tensor kept = comm::CounterUniform(key, identity_N, rows_ND.size(1)).ge(dropout.probability);
+  const at::Tensor identity_N =
+      comm::ToDevice(dropout.identity_T, rows_ND.device()).index_select(0, row_index);
+  const at::Tensor kept =
+      comm::CounterUniform(key, identity_N, rows_ND.size(1)).ge(dropout.probability);
   return rows_ND * kept.to(at::kDouble) / (1.0 - dropout.probability);
 }
 
-void CheckScores(const at::Tensor& hidden, const comm::Parameter& weight, const comm::Parameter& bias, const comm::Layout& layout,
+void CheckScores(const at::Tensor& hidden, const comm::Parameter& weight,
+                 const comm::Parameter& bias, const comm::Layout& layout,
                  const comm::Communicator& group, const std::optional<ScoreDropout>& dropout) {
-  TORCH_CHECK(layout.ranks() == group.size(), "objectives.document_scores: a layout over ", layout.ranks(), " ranks, a group of ", group.size());
-  TORCH_CHECK(hidden.dim() == 2 && at::isFloatingType(hidden.scalar_type()) && hidden.size(0) == layout.local_tokens(group.rank()),
-              "objectives.document_scores: hidden states ", hidden.sizes(), " of ", hidden.scalar_type(), ", wanted a floating type [",
-              layout.local_tokens(group.rank()), ", hidden], this rank's tokens");
-  TORCH_CHECK(weight.shape() == at::IntArrayRef({1, hidden.size(1)}), "objectives.document_scores: ", weight.name(), " has shape ", weight.shape(),
+  TORCH_CHECK(layout.ranks() == group.size(), "objectives.document_scores: a layout over ",
+              layout.ranks(), " ranks, a group of ", group.size());
+  TORCH_CHECK(hidden.dim() == 2 && at::isFloatingType(hidden.scalar_type()) &&
+                  hidden.size(0) == layout.local_tokens(group.rank()),
+              "objectives.document_scores: hidden states ", hidden.sizes(), " of ",
+              hidden.scalar_type(), ", wanted a floating type [", layout.local_tokens(group.rank()),
+              ", hidden], this rank's tokens");
+  TORCH_CHECK(weight.shape() == at::IntArrayRef({1, hidden.size(1)}),
+              "objectives.document_scores: ", weight.name(), " has shape ", weight.shape(),
               ", wanted [1, ", hidden.size(1), "]");
-  TORCH_CHECK(bias.shape() == at::IntArrayRef({1}), "objectives.document_scores: ", bias.name(), " has shape ", bias.shape(), ", wanted [1]");
+  TORCH_CHECK(bias.shape() == at::IntArrayRef({1}), "objectives.document_scores: ", bias.name(),
+              " has shape ", bias.shape(), ", wanted [1]");
   if (!dropout.has_value()) return;
-  TORCH_CHECK(dropout->probability >= 0.0 && dropout->probability < 1.0, "objectives.document_scores: dropout is ", dropout->probability,
+  TORCH_CHECK(dropout->probability >= 0.0 && dropout->probability < 1.0,
+              "objectives.document_scores: dropout is ", dropout->probability,
               ", wanted 0 to less than 1");
-  TORCH_CHECK(dropout->probability == 0.0 || (dropout->identity_T.defined() && dropout->identity_T.dim() == 1 && dropout->identity_T.size(0) == hidden.size(0)),
-              "objectives.document_scores: dropout wants the identity of each of ", hidden.size(0), " tokens, got ",
+  TORCH_CHECK(dropout->probability == 0.0 ||
+                  (dropout->identity_T.defined() && dropout->identity_T.dim() == 1 &&
+                   dropout->identity_T.size(0) == hidden.size(0)),
+              "objectives.document_scores: dropout wants the identity of each of ", hidden.size(0),
+              " tokens, got ",
               dropout->identity_T.defined() ? dropout->identity_T.sizes() : at::IntArrayRef());
 }
 
 }  // namespace
 
-at::Tensor DocumentScores(const at::Tensor& hidden_TD, const std::shared_ptr<comm::Parameter>& weight, const std::shared_ptr<comm::Parameter>& bias,
-                          const comm::Layout& layout, const std::shared_ptr<comm::Communicator>& group, const std::optional<ScoreDropout>& dropout) {
+at::Tensor DocumentScores(const at::Tensor& hidden_TD,
+                          const std::shared_ptr<comm::Parameter>& weight,
+                          const std::shared_ptr<comm::Parameter>& bias, const comm::Layout& layout,
+                          const std::shared_ptr<comm::Communicator>& group,
+                          const std::optional<ScoreDropout>& dropout) {
   TORCH_CHECK(weight != nullptr && bias != nullptr, "objectives.document_scores: no value head");
   CheckScores(hidden_TD, *weight, *bias, layout, *group, dropout);
   const LastTokens last = LastTokensOf(layout, group->rank());
-  const auto index = [&](const std::vector<int64_t>& numbers) { return comm::ToDevice(numbers, hidden_TD.device()); };
+  const auto index = [&](const std::vector<int64_t>& numbers) {
+    return comm::ToDevice(numbers, hidden_TD.device());
+  };
   const at::Tensor row_index = index(last.rows);
   at::Tensor rows_ND = hidden_TD.index_select(0, row_index).to(at::kDouble);
-  if (dropout.has_value() && dropout->probability > 0.0) rows_ND = Dropped(rows_ND, row_index, *dropout);
+  if (dropout.has_value() && dropout->probability > 0.0)
+    rows_ND = Dropped(rows_ND, row_index, *dropout);
   const at::Tensor values_N = Values(rows_ND, weight, bias);
-  const at::Tensor none = at::zeros({static_cast<int64_t>(layout.lengths().size())}, values_N.options());
-  return comm::AllReduceSumIdentityBackward(none.index_add(0, index(last.documents), values_N), group);
+  const at::Tensor none =
+      at::zeros({static_cast<int64_t>(layout.lengths().size())}, values_N.options());
+  return comm::AllReduceSumIdentityBackward(none.index_add(0, index(last.documents), values_N),
+                                            group);
 }
 
 Sums RewardLoss(const at::Tensor& scores) {
-  TORCH_CHECK(scores.dim() == 1 && scores.size(0) % 2 == 0 && at::isFloatingType(scores.scalar_type()), "objectives.reward_loss: scores ", scores.sizes(),
-              " of ", scores.scalar_type(), ", wanted a floating type [2 x pairs]");
+  TORCH_CHECK(
+      scores.dim() == 1 && scores.size(0) % 2 == 0 && at::isFloatingType(scores.scalar_type()),
+      "objectives.reward_loss: scores ", scores.sizes(), " of ", scores.scalar_type(),
+      ", wanted a floating type [2 x pairs]");
   const at::Tensor pairs = scores.to(at::kDouble).view({-1, 2});
   const at::Tensor margin = pairs.select(1, 0) - pairs.select(1, 1);
   MetricSums sums;

@@ -1,8 +1,9 @@
 #ifndef MOONRING_OBJECTIVES_STEP_GROUPS_H_
 #define MOONRING_OBJECTIVES_STEP_GROUPS_H_
 
-// The groups of a step: group k is its examples [k G, (k+1) G) in the step's order; the last may be short. What a loss takes
-// from beside its own example (KTO's KL, BCO's baseline) is one number a group, whatever ranks and micro-batches the examples lie in.
+// The groups of a step: group k is its examples [k G, (k+1) G) in the step's order; the last may be
+// short. What a loss takes from beside its own example (KTO's KL, BCO's baseline) is one number a
+// group, whatever ranks and micro-batches the examples lie in.
 
 #include <algorithm>
 #include <cstdint>
@@ -22,9 +23,10 @@ class StepGroups {
   int64_t begin(int64_t group) const { return group * size_; }
   int64_t examples(int64_t group) const { return std::min(size_, examples_ - begin(group)); }
 
-  // Of each example, by its place in the step, the number of its group: numbers [count()] -> fp64 [places], on `like`'s device. Throws on a place
-  // outside the step.
-  at::Tensor Spread(const std::vector<double>& numbers, const std::vector<int64_t>& places, const at::Tensor& like) const;
+  // Of each example, by its place in the step, the number of its group: numbers [count()] -> fp64
+  // [places], on `like`'s device. Throws on a place outside the step.
+  at::Tensor Spread(const std::vector<double>& numbers, const std::vector<int64_t>& places,
+                    const at::Tensor& like) const;
 
  private:
   int64_t examples_ = 0, size_ = 1;

@@ -5,10 +5,11 @@
 //
 // An objective's level says of which kind all its sums are; sums of the two kinds are never added:
 //   token      made from this rank's tokens: sharded, the whole is the sum over dp x sp
-//   sequence   made after an all-reduce over sp with identity backward, so equal on each rank of an sp group: replicated,
+//   sequence   made after an all-reduce over sp with identity backward, so equal on each rank of an
+//   sp group: replicated,
 //              the whole is the sum over dp
-// The loss is back-propagated as it is, whatever its kind; gradients are summed over dp x sp. A micro-batch with nothing in it
-// gives zeros, and a loss that can be back-propagated.
+// The loss is back-propagated as it is, whatever its kind; gradients are summed over dp x sp. A
+// micro-batch with nothing in it gives zeros, and a loss that can be back-propagated.
 
 #include <map>
 #include <string>
@@ -18,7 +19,8 @@
 
 namespace moonring::objectives {
 
-// A mean still to be taken: over micro-batches and ranks, sums are added to sums and counts to counts.
+// A mean still to be taken: over micro-batches and ranks, sums are added to sums and counts to
+// counts.
 struct Metric {
   double sum = 0.0;
   double count = 0.0;  // of what the mean is over; or the weights, where it is a weighted one
@@ -34,7 +36,8 @@ struct Sums {
   Metrics metrics;
 };
 
-// Metrics that are still tensors. Read together at the end, on the CPU; on a device they are left there, for whoever reads a step's together.
+// Metrics that are still tensors. Read together at the end, on the CPU; on a device they are left
+// there, for whoever reads a step's together.
 class MetricSums {
  public:
   void Add(std::string name, const at::Tensor& sum, const at::Tensor& count);  // scalars

@@ -24,20 +24,29 @@ using TogetherGroups = TensorGroups<5, std::pair<double, double>>;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options, comm::Parameters parameters) {
-  for (const auto& [name, beta] : {std::pair{"adam_beta1", options.beta1}, std::pair{"adam_beta2", options.beta2}}) {
-    if (!(beta >= 0.0 && beta < 1.0)) return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: ", name, " is ", beta, ", wanted 0 <= it < 1"));
+absl::StatusOr<std::unique_ptr<AdamW>> AdamW::Create(AdamWOptions options,
+                                                     comm::Parameters parameters) {
+  for (const auto& [name, beta] :
+       {std::pair{"adam_beta1", options.beta1}, std::pair{"adam_beta2", options.beta2}}) {
+    if (!(beta >= 0.0 && beta < 1.0))
+      return absl::InvalidArgumentError(
+          absl::StrCat("trainer.adamw: ", name, " is ", beta, ", wanted 0 <= it < 1"));
   }
-  for (const auto& [name, value] : {std::pair{"adam_epsilon", options.epsilon}, std::pair{"weight_decay", options.weight_decay}}) {
-    if (!(value >= 0.0)) return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: ", name, " is ", value, ", wanted 0 or more"));
+  for (const auto& [name, value] : {std::pair{"adam_epsilon", options.epsilon},
+                                    std::pair{"weight_decay", options.weight_decay}}) {
+    if (!(value >= 0.0))
+      return absl::InvalidArgumentError(
+          absl::StrCat("trainer.adamw: ", name, " is ", value, ", wanted 0 or more"));
   }
   if (!(options.loraplus_ratio > 0.0)) {
-    return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: loraplus_lr_ratio is ", options.loraplus_ratio, ", wanted more than 0"));
+    return absl::InvalidArgumentError(absl::StrCat("trainer.adamw: loraplus_lr_ratio is ",
+                                                   options.loraplus_ratio, ", wanted more than 0"));
   }
   std::vector<Slot> slots;
   std::set<std::string> names;
   for (auto& parameter : parameters) {
-    TORCH_CHECK(names.insert(parameter->name()).second, "trainer.adamw: parameter ", parameter->name(), " was given twice");
+    TORCH_CHECK(names.insert(parameter->name()).second, "trainer.adamw: parameter ",
+                parameter->name(), " was given twice");
     const double decay = DecaysWeight(parameter->name()) ? options.weight_decay : 0.0;
     const double rate = LoraPlusRate(*parameter, options.loraplus_ratio);
     slots.push_back({std::move(parameter), decay, rate, {}, {}, {}});
@@ -60,10 +69,13 @@ absl::Status AdamW::MakeState(Slot& slot) const {
     slot.square = at::zeros_like(slot.mean);
     return absl::OkStatus();
   }
-  TORCH_CHECK(weight.dim() == 1 && weight.is_cpu(), "trainer.adamw: ", slot.parameter->name(), ": ", weight.sizes(), " on ", weight.device(),
+  TORCH_CHECK(weight.dim() == 1 && weight.is_cpu(), "trainer.adamw: ", slot.parameter->name(), ": ",
+              weight.sizes(), " on ", weight.device(),
               ", wanted one dimension on the host for a state that is offloaded");
-  ASSIGN_OR_RETURN(slot.mean, options_.memory->Zeros(weight.numel(), dtype), slot.parameter->name());
-  ASSIGN_OR_RETURN(slot.square, options_.memory->Zeros(weight.numel(), dtype), slot.parameter->name());
+  ASSIGN_OR_RETURN(slot.mean, options_.memory->Zeros(weight.numel(), dtype),
+                   slot.parameter->name());
+  ASSIGN_OR_RETURN(slot.square, options_.memory->Zeros(weight.numel(), dtype),
+                   slot.parameter->name());
   return absl::OkStatus();
 }
 
@@ -82,13 +94,16 @@ void AdamW::Step(double lr) {
     if (options_.memory != nullptr || !alike || weight.numel() == 0) {
       StepSlot(slot, lr);
     } else {  // for a device each launch by itself would take the host longer than the work
-      together.Add({weight, slot.parameter->gradient().contiguous(), slot.mean, slot.square, slot.step}, {slot.rate, slot.weight_decay});
+      together.Add(
+          {weight, slot.parameter->gradient().contiguous(), slot.mean, slot.square, slot.step},
+          {slot.rate, slot.weight_decay});
     }
   }
   for (const auto& group : together.groups()) {
     const auto& [weights, gradients, means, squares, steps] = group.lists;
     at::_foreach_add_(steps, 1);
-    at::_fused_adamw_(weights, gradients, means, squares, {}, steps, lr * group.key.first, options_.beta1, options_.beta2, group.key.second, options_.epsilon,
+    at::_fused_adamw_(weights, gradients, means, squares, {}, steps, lr * group.key.first,
+                      options_.beta1, options_.beta2, group.key.second, options_.epsilon,
                       /*amsgrad=*/false, /*maximize=*/false);
   }
 }
@@ -98,30 +113,37 @@ void AdamW::Prepare(Slot& slot) const {
   comm::CountWritten(comm::MemoryPart::kWeights, weight);
   const at::Tensor& gradient = slot.parameter->gradient();
   const at::ScalarType dtype = slot.parameter->gradient_dtype();
-  TORCH_CHECK(gradient.sizes() == weight.sizes() && gradient.scalar_type() == dtype, "trainer.adamw: ", slot.parameter->name(), ": gradient ", gradient.sizes(),
-              " of ", gradient.scalar_type(), ", wanted ", weight.sizes(), " of ", dtype);
+  TORCH_CHECK(gradient.sizes() == weight.sizes() && gradient.scalar_type() == dtype,
+              "trainer.adamw: ", slot.parameter->name(), ": gradient ", gradient.sizes(), " of ",
+              gradient.scalar_type(), ", wanted ", weight.sizes(), " of ", dtype);
   if (!slot.step.defined()) comm::ThrowIfError(MakeState(slot));
 }
 
 void AdamW::StepSlot(Slot& slot, double lr) const {
   const at::Tensor &weight = slot.parameter->weight(), &gradient = slot.parameter->gradient();
   slot.step.add_(1);
-  if (options_.memory == nullptr) return StepPiece(slot, lr, weight, gradient, slot.mean, slot.square);
+  if (options_.memory == nullptr)
+    return StepPiece(slot, lr, weight, gradient, slot.mean, slot.square);
   for (int64_t begin = 0; begin < weight.numel(); begin += kPiece) {
     const int64_t count = std::min(kPiece, weight.numel() - begin);
-    const at::Tensor part = weight.narrow(0, begin, count), mean = slot.mean.narrow(0, begin, count), square = slot.square.narrow(0, begin, count);
+    const at::Tensor part = weight.narrow(0, begin, count),
+                     mean = slot.mean.narrow(0, begin, count),
+                     square = slot.square.narrow(0, begin, count);
     StepPiece(slot, lr, part, gradient.narrow(0, begin, count), mean, square);
     for (const at::Tensor& piece : {part, mean, square}) options_.memory->Rest(piece);
   }
 }
 
-void AdamW::StepPiece(const Slot& slot, double lr, const at::Tensor& weight, const at::Tensor& gradient, const at::Tensor& mean,
+void AdamW::StepPiece(const Slot& slot, double lr, const at::Tensor& weight,
+                      const at::Tensor& gradient, const at::Tensor& mean,
                       const at::Tensor& square) const {
   if (weight.numel() == 0) return;
-  // The kernel wants all four alike; `working` is the weight itself but for bf16 (or an odd layout).
+  // The kernel wants all four alike; `working` is the weight itself but for bf16 (or an odd
+  // layout).
   const at::Tensor working = weight.to(mean.scalar_type()).contiguous();
   const at::Tensor dense = gradient.contiguous();
-  at::_fused_adamw_({working}, {dense}, {mean}, {square}, {}, {slot.step}, lr * slot.rate, options_.beta1, options_.beta2, slot.weight_decay, options_.epsilon,
+  at::_fused_adamw_({working}, {dense}, {mean}, {square}, {}, {slot.step}, lr * slot.rate,
+                    options_.beta1, options_.beta2, slot.weight_decay, options_.epsilon,
                     /*amsgrad=*/false, /*maximize=*/false);
   if (!working.is_same(weight)) weight.copy_(working);
 }
@@ -216,7 +238,8 @@ absl::Status AdamW::LoadInPlace(Slot& slot, const std::optional<SavedSlot>& save
 int64_t AdamW::state_bytes() const {
   int64_t bytes = 0;
   for (const Slot& slot : slots_) {
-    if (slot.step.defined()) bytes += slot.mean.nbytes() + slot.square.nbytes() + slot.step.nbytes();
+    if (slot.step.defined())
+      bytes += slot.mean.nbytes() + slot.square.nbytes() + slot.step.nbytes();
   }
   return bytes;
 }

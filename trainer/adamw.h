@@ -6,13 +6,16 @@
 //   w <- w (1 - lr * decay)        m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
 //   w <- w - lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //
-// m and v are fp32 (fp64 for an fp64 weight). A bf16 weight is updated in fp32 and rounded once, at the end. No decay for biases
-// and norms, told by their names (trainer/weight_decay.h); LoRA+'s parameters take lr times its ratio (trainer/lora_plus.h).
+// m and v are fp32 (fp64 for an fp64 weight). A bf16 weight is updated in fp32 and rounded once, at
+// the end. No decay for biases and norms, told by their names (trainer/weight_decay.h); LoRA+'s
+// parameters take lr times its ratio (trainer/lora_plus.h).
 //
-// Cost: one pass over w, g, m, v (LibTorch's fused, vectorised step); memory 8 bytes a parameter from its first step on, and the
-// largest bf16 parameter in fp32 while it is updated. All weights that are held in their states' dtype go through one call (on a
-// device some launches, and nothing waits for it). With a `memory` m and v lie there from the beginning (so that a disk too small
-// is known before the first step), parameters are one-dimensional on the host, and the step goes over pieces of kPiece numbers.
+// Cost: one pass over w, g, m, v (LibTorch's fused, vectorised step); memory 8 bytes a parameter
+// from its first step on, and the largest bf16 parameter in fp32 while it is updated. All weights
+// that are held in their states' dtype go through one call (on a device some launches, and nothing
+// waits for it). With a `memory` m and v lie there from the beginning (so that a disk too small is
+// known before the first step), parameters are one-dimensional on the host, and the step goes over
+// pieces of kPiece numbers.
 
 #include <map>
 #include <memory>
@@ -38,7 +41,8 @@ struct AdamWOptions {
 
 class AdamW : public Optimizer {
  public:
-  static absl::StatusOr<std::unique_ptr<AdamW>> Create(AdamWOptions options, comm::Parameters parameters);
+  static absl::StatusOr<std::unique_ptr<AdamW>> Create(AdamWOptions options,
+                                                       comm::Parameters parameters);
 
   void Step(double lr) override;
   std::map<std::string, at::Tensor> SaveState() const override;
@@ -61,7 +65,8 @@ class AdamW : public Optimizer {
                                          const std::string& name);
     int parts() const { return mean.defined() + square.defined() + step.defined(); }
   };
-  AdamW(AdamWOptions options, std::vector<Slot> slots) : options_(options), slots_(std::move(slots)) {}
+  AdamW(AdamWOptions options, std::vector<Slot> slots)
+      : options_(options), slots_(std::move(slots)) {}
   absl::Status MakeState(Slot& slot) const;
   absl::Status CheckState(const std::map<std::string, at::Tensor>& state) const;
   absl::Status LoadInPlace(Slot& slot, const std::optional<SavedSlot>& saved) const;
@@ -69,7 +74,8 @@ class AdamW : public Optimizer {
   void Prepare(Slot& slot) const;
   void StepSlot(Slot& slot, double lr) const;
   // One call of the kernel; weight and gradient in any dtype.
-  void StepPiece(const Slot& slot, double lr, const at::Tensor& weight, const at::Tensor& gradient, const at::Tensor& mean, const at::Tensor& square) const;
+  void StepPiece(const Slot& slot, double lr, const at::Tensor& weight, const at::Tensor& gradient,
+                 const at::Tensor& mean, const at::Tensor& square) const;
 
   AdamWOptions options_;
   std::vector<Slot> slots_;

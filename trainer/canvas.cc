@@ -16,8 +16,10 @@ constexpr double kPixelRatio = 2;
 Canvas::Canvas(Range x, Range y)
     : x_(x),
       y_(y),
-      surface_(cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(kWidth * kPixelRatio), static_cast<int>(kHeight * kPixelRatio)),
-               cairo_surface_destroy),
+      surface_(
+          cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(kWidth * kPixelRatio),
+                                     static_cast<int>(kHeight * kPixelRatio)),
+          cairo_surface_destroy),
       cairo_(cairo_create(surface_.get()), cairo_destroy) {
   cairo_scale(cairo_.get(), kPixelRatio, kPixelRatio);
   Use(kPaper);
@@ -26,7 +28,9 @@ Canvas::Canvas(Range x, Range y)
   cairo_set_line_cap(cairo_.get(), CAIRO_LINE_CAP_ROUND);
 }
 
-void Canvas::Use(Colour colour) { cairo_set_source_rgba(cairo_.get(), colour.red, colour.green, colour.blue, colour.alpha); }
+void Canvas::Use(Colour colour) {
+  cairo_set_source_rgba(cairo_.get(), colour.red, colour.green, colour.blue, colour.alpha);
+}
 
 void Canvas::Line(double x0, double y0, double x1, double y1, Colour colour, double width) {
   Use(colour);
@@ -36,9 +40,11 @@ void Canvas::Line(double x0, double y0, double x1, double y1, Colour colour, dou
   cairo_stroke(cairo_.get());
 }
 
-void Canvas::Text(const std::string& text, double x, double y, double size, double align, Colour colour, bool bold, bool upwards) {
+void Canvas::Text(const std::string& text, double x, double y, double size, double align,
+                  Colour colour, bool bold, bool upwards) {
   cairo_t* cairo = cairo_.get();
-  cairo_select_font_face(cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL, bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+  cairo_select_font_face(cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
+                         bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
   cairo_set_font_size(cairo, size);
   cairo_text_extents_t extents;
   cairo_text_extents(cairo, text.c_str(), &extents);
@@ -51,7 +57,8 @@ void Canvas::Text(const std::string& text, double x, double y, double size, doub
   cairo_restore(cairo);
 }
 
-void Canvas::Curve(const std::vector<double>& xs, const std::vector<double>& ys, Colour colour, double width) {
+void Canvas::Curve(const std::vector<double>& xs, const std::vector<double>& ys, Colour colour,
+                   double width) {
   cairo_t* cairo = cairo_.get();
   Use(colour);
   cairo_set_line_width(cairo, width);
@@ -85,15 +92,20 @@ absl::Status Canvas::Png(std::string& bytes) {
     return CAIRO_STATUS_SUCCESS;
   };
   cairo_status_t status = cairo_status(cairo_.get());
-  if (status == CAIRO_STATUS_SUCCESS) status = cairo_surface_write_to_png_stream(surface_.get(), append, &bytes);
-  if (status != CAIRO_STATUS_SUCCESS) return absl::InternalError(absl::StrCat("trainer.plots: cairo: ", cairo_status_to_string(status)));
+  if (status == CAIRO_STATUS_SUCCESS)
+    status = cairo_surface_write_to_png_stream(surface_.get(), append, &bytes);
+  if (status != CAIRO_STATUS_SUCCESS)
+    return absl::InternalError(
+        absl::StrCat("trainer.plots: cairo: ", cairo_status_to_string(status)));
   return absl::OkStatus();
 }
 
-void Canvas::Titles(const std::string& title, const std::string& x_label, const std::string& y_label) {
+void Canvas::Titles(const std::string& title, const std::string& x_label,
+                    const std::string& y_label) {
   Text(title, kLeft, kTop / 2, 15, 0, kInk, /*bold=*/true);
   Text(x_label, (kLeft + kWidth - kRight) / 2, kHeight - 18, 13, 0.5, kInk);
-  Text(y_label, 20, (kTop + kHeight - kBottom) / 2, 13, 0.5, kInk, /*bold=*/false, /*upwards=*/true);
+  Text(y_label, 20, (kTop + kHeight - kBottom) / 2, 13, 0.5, kInk, /*bold=*/false,
+       /*upwards=*/true);
 }
 
 }  // namespace moonring::trainer

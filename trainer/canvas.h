@@ -1,8 +1,9 @@
 #ifndef MOONRING_TRAINER_CANVAS_H_
 #define MOONRING_TRAINER_CANVAS_H_
 
-// What plots are drawn on: a sheet of 800 x 500 units, rendered at twice that for dense screens, whose inner frame shows a range of x
-// and of y. Over cairo; every call draws at once, Png gives the picture.
+// What plots are drawn on: a sheet of 800 x 500 units, rendered at twice that for dense screens,
+// whose inner frame shows a range of x and of y. Over cairo; every call draws at once, Png gives
+// the picture.
 
 #include <memory>
 #include <string>
@@ -27,21 +28,29 @@ class Canvas {
  public:
   static constexpr double kWidth = 800, kHeight = 500;
   static constexpr double kLeft = 78, kRight = 24, kTop = 48, kBottom = 58;  // margins of the frame
-  static constexpr Colour kInk{0.13, 0.15, 0.19}, kFaint{0.40, 0.43, 0.48}, kGrid{0.90, 0.91, 0.93}, kFrame{0.70, 0.72, 0.76}, kPaper{1, 1, 1};
+  static constexpr Colour kInk{0.13, 0.15, 0.19}, kFaint{0.40, 0.43, 0.48}, kGrid{0.90, 0.91, 0.93},
+      kFrame{0.70, 0.72, 0.76}, kPaper{1, 1, 1};
 
   Canvas(Range x, Range y);
 
   // Where a value lies on the sheet.
-  double X(double value) const { return kLeft + (value - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight); }
-  double Y(double value) const { return kHeight - kBottom - (value - y_.low) / (y_.high - y_.low) * (kHeight - kTop - kBottom); }
+  double X(double value) const {
+    return kLeft + (value - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight);
+  }
+  double Y(double value) const {
+    return kHeight - kBottom - (value - y_.low) / (y_.high - y_.low) * (kHeight - kTop - kBottom);
+  }
 
   void Line(double x0, double y0, double x1, double y1, Colour colour, double width);
 
   // align: 0 left, 0.5 middle, 1 right; y is the text's middle.
-  void Text(const std::string& text, double x, double y, double size, double align, Colour colour, bool bold = false, bool upwards = false);
+  void Text(const std::string& text, double x, double y, double size, double align, Colour colour,
+            bool bold = false, bool upwards = false);
 
-  // In values. Broken at what is not finite; a point that has no neighbour on either side becomes a dot.
-  void Curve(const std::vector<double>& xs, const std::vector<double>& ys, Colour colour, double width);
+  // In values. Broken at what is not finite; a point that has no neighbour on either side becomes a
+  // dot.
+  void Curve(const std::vector<double>& xs, const std::vector<double>& ys, Colour colour,
+             double width);
 
   void Box(double x, double y, double width, double height, Colour fill);
 

@@ -31,7 +31,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kReadBytes = 1 << 20;
 
-std::string PathOf(const std::string& folder, const std::string& name) { return absl::StrCat(folder, "/", name); }
+std::string PathOf(const std::string& folder, const std::string& name) {
+  return absl::StrCat(folder, "/", name);
+}
 
 absl::StatusOr<SealedFile> Summed(int file, const std::string& path) {
   std::string buffer(kReadBytes, '\0');
@@ -42,7 +44,8 @@ absl::StatusOr<SealedFile> Summed(int file, const std::string& path) {
     if (count < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be read"));
     if (count == 0) return sealed;
     sealed.bytes += count;
-    sealed.crc32 = static_cast<uint32_t>(crc32(sealed.crc32, reinterpret_cast<const Bytef*>(buffer.data()), static_cast<uInt>(count)));
+    sealed.crc32 = static_cast<uint32_t>(crc32(
+        sealed.crc32, reinterpret_cast<const Bytef*>(buffer.data()), static_cast<uInt>(count)));
   }
 }
 
@@ -51,7 +54,8 @@ absl::StatusOr<SealedFile> SumOf(const std::string& path, bool flush) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be opened"));
   const auto closed = absl::MakeCleanup([file] { close(file); });
-  if (flush && fsync(file) != 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));
+  if (flush && fsync(file) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));
   return Summed(file, path);
 }
 
@@ -63,7 +67,9 @@ bool ParseCount(const Json& json, const char* key, int64_t& count) {
 }
 
 bool ParseFile(const Json& json, SealedFile& file) {
-  if (!json.is_object() || !ParseCount(json, "bytes", file.bytes) || !json.contains("crc32") || !json["crc32"].is_string()) return false;
+  if (!json.is_object() || !ParseCount(json, "bytes", file.bytes) || !json.contains("crc32") ||
+      !json["crc32"].is_string())
+    return false;
   return absl::SimpleHexAtoi(json["crc32"].get_ref<const std::string&>(), &file.crc32);
 }
 
@@ -71,8 +77,11 @@ bool ParseFile(const Json& json, SealedFile& file) {
 
 std::string ManifestText(const CheckpointManifest& manifest) {
   Json files = Json::object();
-  for (const auto& [name, file] : manifest.files) files[name] = {{"bytes", file.bytes}, {"crc32", absl::StrFormat("%08x", file.crc32)}};
-  Json json = {{"format", CheckpointManifest::kFormat}, {"step", manifest.step}, {"files", std::move(files)}};
+  for (const auto& [name, file] : manifest.files)
+    files[name] = {{"bytes", file.bytes}, {"crc32", absl::StrFormat("%08x", file.crc32)}};
+  Json json = {{"format", CheckpointManifest::kFormat},
+               {"step", manifest.step},
+               {"files", std::move(files)}};
   if (!manifest.failure.empty()) json["failure"] = manifest.failure;
   return absl::StrCat(json.dump(1), "\n");
 }
@@ -80,22 +89,29 @@ std::string ManifestText(const CheckpointManifest& manifest) {
 absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {
   if (!comm::CheckJsonNesting(text).ok()) return absl::DataLossError("no manifest of a checkpoint");
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("format") || !json["format"].is_number_integer()) return absl::DataLossError("no manifest of a checkpoint");
+  if (!json.is_object() || !json.contains("format") || !json["format"].is_number_integer())
+    return absl::DataLossError("no manifest of a checkpoint");
   if (json["format"] != CheckpointManifest::kFormat) {
-    return absl::UnimplementedError(absl::StrCat("a checkpoint of format ", json["format"].dump(), ", wanted ", CheckpointManifest::kFormat));
+    return absl::UnimplementedError(absl::StrCat("a checkpoint of format ", json["format"].dump(),
+                                                 ", wanted ", CheckpointManifest::kFormat));
   }
   CheckpointManifest manifest;
-  if (!ParseCount(json, "step", manifest.step) || !json.contains("files") || !json["files"].is_object()) {
+  if (!ParseCount(json, "step", manifest.step) || !json.contains("files") ||
+      !json["files"].is_object()) {
     return absl::DataLossError("no manifest of a checkpoint");
   }
-  if (json.contains("failure")) manifest.failure = json["failure"].is_string() ? json["failure"].get<std::string>() : "a failure that is no text";
+  if (json.contains("failure"))
+    manifest.failure = json["failure"].is_string() ? json["failure"].get<std::string>()
+                                                   : "a failure that is no text";
   for (const auto& [name, file] : json["files"].items()) {
-    if (!ParseFile(file, manifest.files[name])) return absl::DataLossError(absl::StrCat("what it says of ", name, " is broken"));
+    if (!ParseFile(file, manifest.files[name]))
+      return absl::DataLossError(absl::StrCat("what it says of ", name, " is broken"));
   }
   return manifest;
 }
 
-absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& folder, const std::vector<std::string>& names) {
+absl::StatusOr<std::map<std::string, SealedFile>> SealFiles(const std::string& folder,
+                                                            const std::vector<std::string>& names) {
   std::map<std::string, SealedFile> sealed;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(sealed[name], SumOf(PathOf(folder, name), /*flush=*/true));
@@ -111,15 +127,18 @@ absl::Status RemoveCheckpoint(const std::string& folder) {
   fs::rename(folder, removed, code);
   if (code == std::errc::no_such_file_or_directory) return absl::OkStatus();
   if (!code) fs::remove_all(removed, code);
-  return code ? absl::ErrnoToStatus(code.value(), absl::StrCat(folder, ": cannot be removed")) : absl::OkStatus();
+  return code ? absl::ErrnoToStatus(code.value(), absl::StrCat(folder, ": cannot be removed"))
+              : absl::OkStatus();
 }
 
-absl::Status PublishCheckpoint(const std::string& draft, const std::string& folder, const CheckpointManifest& manifest) {
+absl::Status PublishCheckpoint(const std::string& draft, const std::string& folder,
+                               const CheckpointManifest& manifest) {
   for (const auto& [name, file] : manifest.files) {
     std::error_code code;
     const auto bytes = fs::file_size(PathOf(draft, name), code);
     if (code || static_cast<int64_t>(bytes) != file.bytes) {
-      return absl::DataLossError(absl::StrCat(PathOf(draft, name), code ? ": is gone" : ": changed after it was written"));
+      return absl::DataLossError(
+          absl::StrCat(PathOf(draft, name), code ? ": is gone" : ": changed after it was written"));
     }
   }
   for (const std::string& each : {draft, folder}) RETURN_IF_ERROR(comm::CheckWriting(each));
@@ -128,7 +147,8 @@ absl::Status PublishCheckpoint(const std::string& draft, const std::string& fold
   RETURN_IF_ERROR(SumOf(path, /*flush=*/true).status());
   RETURN_IF_ERROR(comm::FlushFolder(draft));
   RETURN_IF_ERROR(RemoveCheckpoint(folder));
-  if (std::rename(draft.c_str(), folder.c_str()) != 0) return absl::ErrnoToStatus(errno, absl::StrCat(draft, ": cannot be renamed to ", folder));
+  if (std::rename(draft.c_str(), folder.c_str()) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat(draft, ": cannot be renamed to ", folder));
   return comm::FlushFolder(fs::path(folder).parent_path().string());
 }
 
@@ -137,7 +157,8 @@ absl::StatusOr<CheckpointManifest> CheckCheckpoint(const std::string& folder) {
   const std::string path = PathOf(folder, CheckpointManifest::kFileName);
   std::error_code code;
   if (!fs::exists(path, code))
-    return absl::NotFoundError(absl::StrCat(folder, ": no ", CheckpointManifest::kFileName, ": it was never finished, or holds a model alone"));
+    return absl::NotFoundError(absl::StrCat(folder, ": no ", CheckpointManifest::kFileName,
+                                            ": it was never finished, or holds a model alone"));
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   ASSIGN_OR_RETURN(CheckpointManifest manifest, ParseManifest(text), path);
   for (const auto& [name, file] : manifest.files) {
@@ -145,14 +166,16 @@ absl::StatusOr<CheckpointManifest> CheckCheckpoint(const std::string& folder) {
     const auto bytes = fs::file_size(of, code);
     if (code) return absl::DataLossError(absl::StrCat(folder, ": ", name, " is missing"));
     if (static_cast<int64_t>(bytes) != file.bytes) {
-      return absl::DataLossError(absl::StrCat(folder, ": ", name, " has ", bytes, " bytes, wanted ", file.bytes));
+      return absl::DataLossError(
+          absl::StrCat(folder, ": ", name, " has ", bytes, " bytes, wanted ", file.bytes));
     }
   }
   for (const auto& [name, file] : manifest.files) {
     ASSIGN_OR_RETURN(const SealedFile found, SumOf(PathOf(folder, name), /*flush=*/false));
     if (found != file)
-      return absl::DataLossError(absl::StrCat(folder, ": ", name, " is not what was written: its crc32 is ", absl::StrFormat("%08x", found.crc32), ", wanted ",
-                                              absl::StrFormat("%08x", file.crc32)));
+      return absl::DataLossError(absl::StrCat(
+          folder, ": ", name, " is not what was written: its crc32 is ",
+          absl::StrFormat("%08x", found.crc32), ", wanted ", absl::StrFormat("%08x", file.crc32)));
   }
   return manifest;
 }

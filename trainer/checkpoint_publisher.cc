@@ -19,7 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 constexpr absl::Duration kPoll = absl::Milliseconds(20), kHurry = absl::Seconds(2);
 
-std::string MarkOf(const std::string& draft, int rank) { return absl::StrCat(draft, "/sealed-", rank, ".json"); }
+std::string MarkOf(const std::string& draft, int rank) {
+  return absl::StrCat(draft, "/sealed-", rank, ".json");
+}
 
 }  // namespace
 
@@ -52,7 +54,8 @@ absl::Status CheckpointPublisher::Run() {
   auto sealed = SealFiles(options_.draft, options_.names);
   if (!sealed.ok()) mine.failure = std::string(sealed.status().message());
   if (sealed.ok()) mine.files = *std::move(sealed);
-  if (options_.rank == 0 && options_.ranks == 1 && mine.failure.empty()) return PublishCheckpoint(options_.draft, options_.folder, mine);
+  if (options_.rank == 0 && options_.ranks == 1 && mine.failure.empty())
+    return PublishCheckpoint(options_.draft, options_.folder, mine);
   RETURN_IF_ERROR(comm::WriteWhole(MarkOf(options_.draft, options_.rank), ManifestText(mine)));
   if (!mine.failure.empty()) return sealed.status();
   return options_.rank == 0 ? Publish() : absl::OkStatus();
@@ -69,13 +72,16 @@ absl::Status CheckpointPublisher::Publish() {
       const absl::Time now = absl::Now();
       if (hurry_ && hurried == absl::InfiniteFuture()) hurried = now;
       if (now > begin + options_.patience || now > hurried + kHurry) {
-        return absl::DeadlineExceededError(absl::StrCat("rank ", rank, "'s files did not reach the disk in ", absl::FormatDuration(now - begin)));
+        return absl::DeadlineExceededError(absl::StrCat("rank ", rank,
+                                                        "'s files did not reach the disk in ",
+                                                        absl::FormatDuration(now - begin)));
       }
       absl::SleepFor(kPoll);
     }
     ASSIGN_OR_RETURN(const std::string text, ReadFile(mark));
     ASSIGN_OR_RETURN(const CheckpointManifest of_rank, ParseManifest(text), mark);
-    if (!of_rank.failure.empty()) return absl::UnavailableError(absl::StrCat("rank ", rank, ": ", of_rank.failure));
+    if (!of_rank.failure.empty())
+      return absl::UnavailableError(absl::StrCat("rank ", rank, ": ", of_rank.failure));
     whole.files.insert(of_rank.files.begin(), of_rank.files.end());
   }
   for (int rank = 0; rank < options_.ranks; ++rank) {

@@ -1,13 +1,16 @@
 #ifndef MOONRING_TRAINER_CHECKPOINT_PUBLISHER_H_
 #define MOONRING_TRAINER_CHECKPOINT_PUBLISHER_H_
 
-// Ends the saving of a checkpoint on a thread of its own, while training goes on. What ranks wrote lies in the kernel's cache of the disk by then: that is
-// the copy that is saved, and takes no memory of the process.
+// Ends the saving of a checkpoint on a thread of its own, while training goes on. What ranks wrote
+// lies in the kernel's cache of the disk by then: that is the copy that is saved, and takes no
+// memory of the process.
 //
-//   each rank   flushes and sums its files, then leaves the sums, or what went wrong, in the draft: sealed-RANK.json
-//   rank 0      waits for those of all ranks, writes the manifest and gives the folder its name
+//   each rank   flushes and sums its files, then leaves the sums, or what went wrong, in the draft:
+//   sealed-RANK.json rank 0      waits for those of all ranks, writes the manifest and gives the
+//   folder its name
 //
-// No rank calls another: a run that fails meanwhile still ends with this checkpoint whole, as long as its ranks have time to end.
+// No rank calls another: a run that fails meanwhile still ends with this checkpoint whole, as long
+// as its ranks have time to end.
 
 #include <atomic>
 #include <string>
@@ -20,7 +23,8 @@
 namespace moonring::trainer {
 
 struct PublisherOptions {
-  std::string draft, folder;       // the folder that all ranks wrote into, and its name to be; one of that name goes
+  std::string draft,
+      folder;  // the folder that all ranks wrote into, and its name to be; one of that name goes
   std::vector<std::string> names;  // this rank's files
   int64_t step = 0;
   int rank = 0, ranks = 1;
@@ -30,12 +34,14 @@ struct PublisherOptions {
 class CheckpointPublisher {
  public:
   explicit CheckpointPublisher(PublisherOptions options);
-  ~CheckpointPublisher();  // waits for this rank's own files, and for other ranks' two seconds at most
+  ~CheckpointPublisher();  // waits for this rank's own files, and for other ranks' two seconds at
+                           // most
   CheckpointPublisher(const CheckpointPublisher&) = delete;
   CheckpointPublisher& operator=(const CheckpointPublisher&) = delete;
 
   bool done() const { return finished_; }
-  // Waits. On rank 0 OK says that the checkpoint is whole; elsewhere that this rank's files are on the disk. DEADLINE_EXCEEDED where a rank's are not in time.
+  // Waits. On rank 0 OK says that the checkpoint is whole; elsewhere that this rank's files are on
+  // the disk. DEADLINE_EXCEEDED where a rank's are not in time.
   const absl::Status& result() const;
 
  private:

@@ -43,7 +43,8 @@ std::optional<Gpu> ReadGpu() {
   int driver = 0, runtime = 0;
   C10_CUDA_CHECK(cudaDriverGetVersion(&driver));
   C10_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
-  return Gpu{properties.name, properties.major, properties.minor, properties.multiProcessorCount, driver, runtime};
+  return Gpu{properties.name, properties.major, properties.minor, properties.multiProcessorCount,
+             driver,          runtime};
 #else
   return std::nullopt;
 #endif

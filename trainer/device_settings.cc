@@ -17,7 +17,8 @@ void GrowSegments() {
 void SetDeterministic(bool deterministic) {
   // Not warn_only: attention's backward would go on with atomics then.
   at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
-  // That new memory is filled too is for finding who reads it unwritten; it is a pass over all memory.
+  // That new memory is filled too is for finding who reads it unwritten; it is a pass over all
+  // memory.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
   if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }

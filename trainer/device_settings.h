@@ -12,9 +12,9 @@ namespace moonring::trainer {
 void GrowSegments();
 
 // Whether operators give the same bits each time, at the price of time, and in flash attention's
-// backward of a sum of dq for each part of the GPU that works on it. Those that cannot throw, by name.
-// cuBLAS is told by CUBLAS_WORKSPACE_CONFIG, unless that is set: call it before the first product on
-// a device. A CPU's operators are so anyway.
+// backward of a sum of dq for each part of the GPU that works on it. Those that cannot throw, by
+// name. cuBLAS is told by CUBLAS_WORKSPACE_CONFIG, unless that is set: call it before the first
+// product on a device. A CPU's operators are so anyway.
 void SetDeterministic(bool deterministic);
 
 }  // namespace moonring::trainer

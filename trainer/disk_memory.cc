@@ -29,8 +29,11 @@ int64_t WholePages(int64_t bytes) { return (bytes + PageBytes() - 1) / PageBytes
 }  // namespace
 
 absl::Status DiskMemory::Failure(int error, absl::string_view what) const {
-  const auto code = error == ENOSPC || error == EDQUOT || error == EFBIG ? absl::StatusCode::kResourceExhausted : absl::ErrnoToStatus(error, "").code();
-  return absl::Status(code, absl::StrCat("offload_optimizer: ", folder_, ": ", what, ": ", strerror(error)));
+  const auto code = error == ENOSPC || error == EDQUOT || error == EFBIG
+                        ? absl::StatusCode::kResourceExhausted
+                        : absl::ErrnoToStatus(error, "").code();
+  return absl::Status(
+      code, absl::StrCat("offload_optimizer: ", folder_, ": ", what, ": ", strerror(error)));
 }
 
 absl::StatusOr<std::shared_ptr<DiskMemory>> DiskMemory::Create(const std::string& folder) {
@@ -47,7 +50,8 @@ DiskMemory::~DiskMemory() {
 absl::StatusOr<at::Tensor> DiskMemory::Zeros(int64_t numel, at::ScalarType dtype) {
   const at::TensorOptions options = at::TensorOptions(at::kCPU).dtype(dtype);
   if (numel == 0) return at::zeros({0}, options);
-  const int64_t bytes = WholePages(numel * static_cast<int64_t>(c10::elementSize(dtype))), offset = file_bytes_;
+  const int64_t bytes = WholePages(numel * static_cast<int64_t>(c10::elementSize(dtype))),
+                offset = file_bytes_;
   if (const int error = posix_fallocate(file_, offset, bytes); error != 0) {
     return Failure(error, absl::StrCat(bytes, " bytes more than ", offset, " cannot be reserved"));
   }
@@ -57,7 +61,9 @@ absl::StatusOr<at::Tensor> DiskMemory::Zeros(int64_t numel, at::ScalarType dtype
   mappings_[static_cast<char*>(begin)] = {bytes, offset};
   const auto unmap = [memory = shared_from_this(), bytes](void* mapped) {
     memory->mappings_.erase(static_cast<char*>(mapped));
-    std::erase_if(memory->resting_, [&](const Pages& pages) { return pages.begin >= mapped && pages.begin < static_cast<char*>(mapped) + bytes; });
+    std::erase_if(memory->resting_, [&](const Pages& pages) {
+      return pages.begin >= mapped && pages.begin < static_cast<char*>(mapped) + bytes;
+    });
     munmap(mapped, bytes);
   };
   return at::from_blob(begin, {numel}, unmap, options);
@@ -71,7 +77,8 @@ void DiskMemory::Rest(const at::Tensor& piece) {
   // The pages that the piece fills; the last ones where it ends the tensor.
   const int64_t from = WholePages(address - found->first);
   const int64_t end = address - found->first + static_cast<int64_t>(piece.nbytes());
-  const int64_t to = WholePages(end) == found->second.bytes ? found->second.bytes : end / PageBytes() * PageBytes();
+  const int64_t to = WholePages(end) == found->second.bytes ? found->second.bytes
+                                                            : end / PageBytes() * PageBytes();
   if (to <= from) return;
   const Pages pages{found->first + from, to - from, found->second.offset + from};
   sync_file_range(file_, pages.offset, pages.bytes, SYNC_FILE_RANGE_WRITE);
@@ -80,8 +87,10 @@ void DiskMemory::Rest(const at::Tensor& piece) {
 }
 
 void DiskMemory::GiveBack(const Pages& pages) const {
-  sync_file_range(file_, pages.offset, pages.bytes, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-  madvise(pages.begin, pages.bytes, MADV_DONTNEED);  // of a shared mapping: what is not written yet stays in the page cache
+  sync_file_range(file_, pages.offset, pages.bytes,
+                  SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  madvise(pages.begin, pages.bytes,
+          MADV_DONTNEED);  // of a shared mapping: what is not written yet stays in the page cache
   posix_fadvise(file_, pages.offset, pages.bytes, POSIX_FADV_DONTNEED);
 }
 

@@ -1,13 +1,16 @@
 #ifndef MOONRING_TRAINER_DISK_MEMORY_H_
 #define MOONRING_TRAINER_DISK_MEMORY_H_
 
-// Optimizer state in a file: tensors mapped from one, whose pages are written behind the step and given back.
+// Optimizer state in a file: tensors mapped from one, whose pages are written behind the step and
+// given back.
 //
-// The file has no name (comm/nameless_file.h), so nothing is left behind however the process ends. Its blocks are reserved
-// as a tensor is made: a full disk is an error there (RESOURCE_EXHAUSTED), never a signal later. What rests is on its way to the disk;
-// kBehind pieces later it has arrived and its pages leave memory and the page cache. So what is resident is what a step works on.
+// The file has no name (comm/nameless_file.h), so nothing is left behind however the process ends.
+// Its blocks are reserved as a tensor is made: a full disk is an error there (RESOURCE_EXHAUSTED),
+// never a signal later. What rests is on its way to the disk; kBehind pieces later it has arrived
+// and its pages leave memory and the page cache. So what is resident is what a step works on.
 //
-// Cost of a step: each piece is read and written once. Fails as open, mmap and the disk do, naming the folder.
+// Cost of a step: each piece is read and written once. Fails as open, mmap and the disk do, naming
+// the folder.
 
 #include <cstdint>
 #include <deque>

@@ -16,7 +16,9 @@
 namespace moonring::trainer {
 namespace {
 
-absl::Status Failure(const std::string& path, absl::string_view what) { return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot ", what)); }
+absl::Status Failure(const std::string& path, absl::string_view what) {
+  return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot ", what));
+}
 
 }  // namespace
 
@@ -31,14 +33,16 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 
 absl::StatusOr<LineAppender> LineAppender::Open(const std::string& path, bool keep) {
   RETURN_IF_ERROR(comm::CheckWriting(path));
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (keep ? 0 : O_TRUNC), 0666);
+  const int file =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (keep ? 0 : O_TRUNC), 0666);
   if (file < 0) return Failure(path, "open");
   LineAppender appender(path, file);
   if (!keep) return appender;
   ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
   const size_t end = contents.rfind('\n');
   const size_t whole = end == std::string::npos ? 0 : end + 1;
-  if (whole != contents.size() && ftruncate(file, static_cast<off_t>(whole)) != 0) return Failure(path, "truncate");
+  if (whole != contents.size() && ftruncate(file, static_cast<off_t>(whole)) != 0)
+    return Failure(path, "truncate");
   return appender;
 }
 

@@ -34,7 +34,7 @@ class FolderLock {
   FolderLock(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
 
   std::string path_;  // absolute
-  int descriptor_;  // -1: released
+  int descriptor_;    // -1: released
 };
 
 }  // namespace moonring::trainer

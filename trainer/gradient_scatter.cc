@@ -13,14 +13,18 @@
 
 namespace moonring::trainer {
 
-int64_t GradientScatter::Piece::numel(int rank) const { return std::clamp(of->parts[rank], begin, end) - begin; }
+int64_t GradientScatter::Piece::numel(int rank) const {
+  return std::clamp(of->parts[rank], begin, end) - begin;
+}
 
 absl::Status GradientScatter::Add(std::shared_ptr<comm::Parameter> shard, at::Tensor gradient) {
   const at::ScalarType dtype = shard->gradient_dtype();
   const int64_t bytes = shard->numel() * static_cast<int64_t>(c10::elementSize(dtype));
-  if (!waiting_.empty() && waiting_.front().shard->gradient_dtype() != dtype) RETURN_IF_ERROR(Flush());
+  if (!waiting_.empty() && waiting_.front().shard->gradient_dtype() != dtype)
+    RETURN_IF_ERROR(Flush());
   std::vector<int64_t> parts = PartsOf(shard->numel(), group_->size());
-  waiting_.push_back({std::move(shard), gradient.defined() ? gradient.view({-1}) : at::Tensor(), std::move(parts)});
+  waiting_.push_back({std::move(shard), gradient.defined() ? gradient.view({-1}) : at::Tensor(),
+                      std::move(parts)});
   waiting_bytes_ += bytes;
   return waiting_bytes_ >= bucket_bytes_ ? Flush() : absl::OkStatus();
 }
@@ -30,13 +34,16 @@ absl::Status GradientScatter::Flush() {
   const std::vector<Waiting> waiting = std::exchange(waiting_, {});
   waiting_bytes_ = 0;
   const int ranks = group_->size();
-  const int64_t capacity = std::max<int64_t>(ranks, bucket_bytes_ / static_cast<int64_t>(c10::elementSize(waiting.front().shard->gradient_dtype())));
+  const int64_t capacity = std::max<int64_t>(
+      ranks, bucket_bytes_ /
+                 static_cast<int64_t>(c10::elementSize(waiting.front().shard->gradient_dtype())));
   std::vector<Piece> bucket;
   int64_t filled = 0;
   for (const Waiting& each : waiting) {
     const int64_t longest = each.parts.front();
     for (int64_t begin = 0; begin < longest;) {
-      const int64_t end = std::min(longest, begin + std::max<int64_t>(1, (capacity - filled) / ranks));
+      const int64_t end =
+          std::min(longest, begin + std::max<int64_t>(1, (capacity - filled) / ranks));
       bucket.push_back({&each, begin, end});
       filled += (end - begin) * ranks;
       begin = end;
@@ -57,8 +64,10 @@ absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
   for (int r = 0; r < ranks; ++r) {
     for (const Piece& piece : pieces) rows[r] += piece.numel(r);
   }
-  const at::TensorOptions options = at::TensorOptions(device_).dtype(pieces.front().of->shard->gradient_dtype());
-  const at::Tensor bucket = at::empty({std::accumulate(rows.begin(), rows.end(), int64_t{0})}, options);
+  const at::TensorOptions options =
+      at::TensorOptions(device_).dtype(pieces.front().of->shard->gradient_dtype());
+  const at::Tensor bucket =
+      at::empty({std::accumulate(rows.begin(), rows.end(), int64_t{0})}, options);
   int64_t at = 0;
   for (int r = 0; r < ranks; ++r) {
     for (const Piece& piece : pieces) {
@@ -66,7 +75,8 @@ absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
       at += piece.numel(r);
       const int64_t part = PartBegin(piece.of->parts, r);
       if (piece.of->flat.defined()) {
-        place.copy_(piece.of->flat.narrow(0, part + std::min(piece.begin, piece.of->parts[r]), piece.numel(r)));
+        place.copy_(piece.of->flat.narrow(0, part + std::min(piece.begin, piece.of->parts[r]),
+                                          piece.numel(r)));
       } else {
         place.zero_();
       }
@@ -79,7 +89,8 @@ absl::Status GradientScatter::Send(const std::vector<Piece>& pieces) {
   for (const Piece& piece : pieces) {
     const int64_t count = piece.numel(group_->rank());
     at::Tensor gradient = piece.of->shard->GradientOrZeros();
-    if (count > 0) gradient.narrow(0, piece.begin, count).add_(mine.narrow(0, at, count).to(gradient.device()));
+    if (count > 0)
+      gradient.narrow(0, piece.begin, count).add_(mine.narrow(0, at, count).to(gradient.device()));
     at += count;
   }
   return absl::OkStatus();

@@ -1,11 +1,13 @@
 #ifndef MOONRING_TRAINER_GRADIENT_SCATTER_H_
 #define MOONRING_TRAINER_GRADIENT_SCATTER_H_
 
-// Gradients on their way into shards: each is summed over the ranks of a group and every rank adds its part (zero_cost.h) to its shard's gradient.
+// Gradients on their way into shards: each is summed over the ranks of a group and every rank adds
+// its part (zero_cost.h) to its shard's gradient.
 //
-// They wait until they make up a bucket, then go through one reduce-scatter a bucket; a larger one is cut over several. Every rank must add
-// gradients of the same shards in the same order. Memory: the gradients that wait, up to a bucket beyond the last one, and two buckets.
-// Cost: (P-1) steps a bucket, zero_cost.h's bytes; nothing but the sum into the shard in a group of one.
+// They wait until they make up a bucket, then go through one reduce-scatter a bucket; a larger one
+// is cut over several. Every rank must add gradients of the same shards in the same order. Memory:
+// the gradients that wait, up to a bucket beyond the last one, and two buckets. Cost: (P-1) steps a
+// bucket, zero_cost.h's bytes; nothing but the sum into the shard in a group of one.
 
 #include <cstdint>
 #include <memory>
@@ -23,7 +25,8 @@ namespace moonring::trainer {
 class GradientScatter {
  public:
   // `device`: of the gradients, which need not be the shards'.
-  GradientScatter(std::shared_ptr<comm::Communicator> group, at::Device device, int64_t bucket_bytes)
+  GradientScatter(std::shared_ptr<comm::Communicator> group, at::Device device,
+                  int64_t bucket_bytes)
       : group_(std::move(group)), device_(device), bucket_bytes_(bucket_bytes) {}
 
   // `gradient`: of the whole weight, contiguous, in the shard's gradient_dtype; undefined: zeros.

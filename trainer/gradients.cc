@@ -23,7 +23,8 @@ class Bucket {
   Bucket(comm::Communicator& group, int64_t bytes) : group_(group), bytes_(bytes) {}
 
   absl::Status Add(const at::Tensor& gradient) {
-    // Parameter keeps gradients contiguous; were it otherwise, ranks could cut their buckets differently.
+    // Parameter keeps gradients contiguous; were it otherwise, ranks could cut their buckets
+    // differently.
     TORCH_INTERNAL_ASSERT(gradient.is_contiguous());
     at::Tensor flat = gradient.view({-1});
     if (filled_ > 0 && buffer_.scalar_type() != flat.scalar_type()) RETURN_IF_ERROR(Flush());
@@ -35,7 +36,8 @@ class Bucket {
         RETURN_IF_ERROR(group_.AllReduceSum(slice));
       } else {
         const comm::MemoryScope memory(comm::MemoryPart::kCommunication);
-        if (!buffer_.defined() || buffer_.scalar_type() != flat.scalar_type()) buffer_ = at::empty({capacity}, flat.options());
+        if (!buffer_.defined() || buffer_.scalar_type() != flat.scalar_type())
+          buffer_ = at::empty({capacity}, flat.options());
         buffer_.narrow(0, filled_, count).copy_(slice);
         slices_.push_back(slice);
         filled_ += count;
@@ -73,9 +75,11 @@ double SumOfSquares(const T* values, int64_t count) {
   std::array<double, 16> lanes{};  // independent sums, so that the loop has no chain to wait for
   int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
-    for (int lane = 0; lane < 16; ++lane) lanes[lane] += static_cast<double>(values[i + lane]) * static_cast<double>(values[i + lane]);
+    for (int lane = 0; lane < 16; ++lane)
+      lanes[lane] += static_cast<double>(values[i + lane]) * static_cast<double>(values[i + lane]);
   }
-  for (; i < count; ++i) lanes[0] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  for (; i < count; ++i)
+    lanes[0] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
   double sum = 0.0;
   for (const double lane : lanes) sum += lane;
   return sum;
@@ -84,7 +88,8 @@ double SumOfSquares(const T* values, int64_t count) {
 // Whether the host reads the numbers where they lie.
 bool IsRead(const at::Tensor& gradient) {
   const at::ScalarType type = gradient.scalar_type();
-  return gradient.is_cpu() && gradient.is_contiguous() && (type == at::kFloat || type == at::kDouble);
+  return gradient.is_cpu() && gradient.is_contiguous() &&
+         (type == at::kFloat || type == at::kDouble);
 }
 
 // On fixed pieces of the tensor, so that the number of threads moves no bit.
@@ -95,8 +100,9 @@ double SumOfSquares(const at::Tensor& gradient) {
   at::parallel_for(0, pieces, 1, [&](int64_t first, int64_t last) {
     for (int64_t piece = first; piece < last; ++piece) {
       const int64_t begin = piece * kPiece, length = std::min(kPiece, count - begin);
-      sums[piece] = gradient.scalar_type() == at::kFloat ? SumOfSquares(gradient.const_data_ptr<float>() + begin, length)
-                                                         : SumOfSquares(gradient.const_data_ptr<double>() + begin, length);
+      sums[piece] = gradient.scalar_type() == at::kFloat
+                        ? SumOfSquares(gradient.const_data_ptr<float>() + begin, length)
+                        : SumOfSquares(gradient.const_data_ptr<double>() + begin, length);
     }
   });
   double sum = 0.0;
@@ -110,24 +116,31 @@ at::Tensor SumsWhereTheyLie(const std::vector<at::Tensor>& gradients) {
   return at::stack(at::_foreach_norm(gradients, /*ord=*/2, at::kDouble)).square_();
 }
 
-bool HasGradient(const comm::Parameter& parameter) { return parameter.trainable() && parameter.gradient().defined(); }
+bool HasGradient(const comm::Parameter& parameter) {
+  return parameter.trainable() && parameter.gradient().defined();
+}
 
 }  // namespace
 
-absl::Status SumGradients(const comm::Parameters& parameters, comm::Communicator& group, GradientSumOptions options) {
-  TORCH_CHECK(options.bucket_bytes > 0, "trainer.gradients: bucket_bytes is ", options.bucket_bytes, ", wanted more than 0");
+absl::Status SumGradients(const comm::Parameters& parameters, comm::Communicator& group,
+                          GradientSumOptions options) {
+  TORCH_CHECK(options.bucket_bytes > 0, "trainer.gradients: bucket_bytes is ", options.bucket_bytes,
+              ", wanted more than 0");
   if (group.size() == 1) return absl::OkStatus();
   at::NoGradGuard no_grad;
   at::Tensor present = at::zeros({static_cast<int64_t>(parameters.size())}, at::kLong);
-  for (size_t i = 0; i < parameters.size(); ++i) present.data_ptr<int64_t>()[i] = HasGradient(*parameters[i]);
+  for (size_t i = 0; i < parameters.size(); ++i)
+    present.data_ptr<int64_t>()[i] = HasGradient(*parameters[i]);
   RETURN_IF_ERROR(group.AllReduceMax(present), "trainer.gradients: which parameters have one");
 
   Bucket bucket(group, options.bucket_bytes);
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (present.data_ptr<int64_t>()[i] == 0) continue;
     comm::Parameter& parameter = *parameters[i];
-    TORCH_CHECK(parameter.trainable(), "trainer.gradients: ", parameter.name(), " is frozen on rank ", group.rank(), " and has a gradient on another");
-    RETURN_IF_ERROR(bucket.Add(parameter.GradientOrZeros()), absl::StrCat("trainer.gradients: ", parameter.name()));
+    TORCH_CHECK(parameter.trainable(), "trainer.gradients: ", parameter.name(),
+                " is frozen on rank ", group.rank(), " and has a gradient on another");
+    RETURN_IF_ERROR(bucket.Add(parameter.GradientOrZeros()),
+                    absl::StrCat("trainer.gradients: ", parameter.name()));
   }
   RETURN_IF_ERROR(bucket.Flush(), "trainer.gradients");
   return absl::OkStatus();
@@ -185,11 +198,15 @@ std::vector<double> SumsOfSquares(const comm::Parameters& parameters) {
   return sums;
 }
 
-double GlobalNorm(const comm::Parameters& parameters) { return std::sqrt(SumOfSquares(parameters)); }
+double GlobalNorm(const comm::Parameters& parameters) {
+  return std::sqrt(SumOfSquares(parameters));
+}
 
 double ClipByNorm(const comm::Parameters& parameters, double norm, double max_norm) {
-  TORCH_CHECK(max_norm >= 0.0, "trainer.gradients: max_grad_norm is ", max_norm, ", wanted 0 (no clipping) or more");
-  TORCH_CHECK(std::isfinite(norm), "trainer.gradients: the gradient norm is ", norm, ", wanted a finite one to clip by");
+  TORCH_CHECK(max_norm >= 0.0, "trainer.gradients: max_grad_norm is ", max_norm,
+              ", wanted 0 (no clipping) or more");
+  TORCH_CHECK(std::isfinite(norm), "trainer.gradients: the gradient norm is ", norm,
+              ", wanted a finite one to clip by");
   const double factor = max_norm == 0.0 ? 1.0 : std::min(1.0, max_norm / (norm + 1e-6));
   if (factor == 1.0) return factor;
   at::NoGradGuard no_grad;
@@ -211,9 +228,11 @@ std::vector<std::string> NonFiniteGradients(const comm::Parameters& parameters) 
   std::vector<std::string> names;
   const std::vector<double> sums = SumsOfSquares(parameters);
   for (size_t i = 0; i < parameters.size(); ++i) {
-    // A sum of finite fp64 squares of fp32 numbers cannot overflow, so the norm tells; for fp64 a second look does.
+    // A sum of finite fp64 squares of fp32 numbers cannot overflow, so the norm tells; for fp64 a
+    // second look does.
     if (std::isfinite(sums[i])) continue;
-    if (!at::isfinite(parameters[i]->gradient()).all().item<bool>()) names.push_back(parameters[i]->name());
+    if (!at::isfinite(parameters[i]->gradient()).all().item<bool>())
+      names.push_back(parameters[i]->name());
   }
   return names;
 }

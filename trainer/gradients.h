@@ -1,8 +1,9 @@
 #ifndef MOONRING_TRAINER_GRADIENTS_H_
 #define MOONRING_TRAINER_GRADIENTS_H_
 
-// The gradients of a step: summed over ranks, measured, clipped. A sum, never a mean: each rank's gradient is its own
-// tokens' share of the whole step's loss, which was divided by the step's global count before backward.
+// The gradients of a step: summed over ranks, measured, clipped. A sum, never a mean: each rank's
+// gradient is its own tokens' share of the whole step's loss, which was divided by the step's
+// global count before backward.
 //
 // Frozen parameters take no part anywhere here.
 
@@ -17,24 +18,31 @@
 namespace moonring::trainer {
 
 struct GradientSumOptions {
-  int64_t bucket_bytes = int64_t{32} << 20;  // a bucket never holds more; a large gradient is cut over several
+  int64_t bucket_bytes = int64_t{32}
+                         << 20;  // a bucket never holds more; a large gradient is cut over several
 };
 
-// Sums each gradient over the group, in place. A parameter with no gradient on this rank takes part as zeros; one with none on any rank
-// is left without. Every rank must hold the same parameters in the same order, and must call it. Nothing is done in a group of 1.
-// Cost: one all-reduce of 8 bytes a parameter, then one a bucket of the gradients' own dtype (fp32, fp64); memory: one bucket.
-absl::Status SumGradients(const comm::Parameters& parameters, comm::Communicator& group, GradientSumOptions options = {});
+// Sums each gradient over the group, in place. A parameter with no gradient on this rank takes part
+// as zeros; one with none on any rank is left without. Every rank must hold the same parameters in
+// the same order, and must call it. Nothing is done in a group of 1. Cost: one all-reduce of 8
+// bytes a parameter, then one a bucket of the gradients' own dtype (fp32, fp64); memory: one
+// bucket.
+absl::Status SumGradients(const comm::Parameters& parameters, comm::Communicator& group,
+                          GradientSumOptions options = {});
 
-// sqrt(sum of all gradients' squares), in fp64, in an order that depends on neither threads nor ranks. NaN or infinite where a gradient is.
-// On a device: a few operators for all gradients, no copy of any, and one wait, for 8 bytes.
+// sqrt(sum of all gradients' squares), in fp64, in an order that depends on neither threads nor
+// ranks. NaN or infinite where a gradient is. On a device: a few operators for all gradients, no
+// copy of any, and one wait, for 8 bytes.
 double GlobalNorm(const comm::Parameters& parameters);
 // Its square.
 double SumOfSquares(const comm::Parameters& parameters);
-// The squares' sum of each; 0 of those without a gradient. One wait for a device here too, for 8 bytes a parameter.
+// The squares' sum of each; 0 of those without a gradient. One wait for a device here too, for 8
+// bytes a parameter.
 std::vector<double> SumsOfSquares(const comm::Parameters& parameters);
 
-// Scales every gradient by min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does, and returns that factor. max_norm 0: no
-// clipping. Throws where norm is not finite: scaling by it would spread the NaN.
+// Scales every gradient by min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_
+// does, and returns that factor. max_norm 0: no clipping. Throws where norm is not finite: scaling
+// by it would spread the NaN.
 double ClipByNorm(const comm::Parameters& parameters, double norm, double max_norm);
 
 // The names of the parameters whose gradient holds a NaN or an infinity, for an error message.

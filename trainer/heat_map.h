@@ -1,7 +1,8 @@
 #ifndef MOONRING_TRAINER_HEAT_MAP_H_
 #define MOONRING_TRAINER_HEAT_MAP_H_
 
-// A table of shares, 0 to 1, as a PNG: a box a cell, red for 0, yellow between, green for 1, the share written in it.
+// A table of shares, 0 to 1, as a PNG: a box a cell, red for 0, yellow between, green for 1, the
+// share written in it.
 
 #include <string>
 #include <vector>
@@ -16,7 +17,8 @@ struct HeatMap {
   std::vector<std::vector<double>> shares;  // [row][column]; what is not finite is left white
 };
 
-// InvalidArgument where there is no cell, or shares do not match rows and columns; else of the file.
+// InvalidArgument where there is no cell, or shares do not match rows and columns; else of the
+// file.
 absl::Status WritePng(const HeatMap& map, const std::string& path);
 
 }  // namespace moonring::trainer

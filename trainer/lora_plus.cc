@@ -5,7 +5,8 @@
 namespace moonring::trainer {
 
 double LoraPlusRate(const comm::Parameter& parameter, double ratio) {
-  return absl::StrContains(parameter.name(), ".lora_B.") || parameter.shape().size() == 1 ? ratio : 1.0;
+  return absl::StrContains(parameter.name(), ".lora_B.") || parameter.shape().size() == 1 ? ratio
+                                                                                          : 1.0;
 }
 
 }  // namespace moonring::trainer

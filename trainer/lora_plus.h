@@ -1,8 +1,9 @@
 #ifndef MOONRING_TRAINER_LORA_PLUS_H_
 #define MOONRING_TRAINER_LORA_PLUS_H_
 
-// LoRA+ (Hayou et al. 2024, arXiv 2402.12354): the matrix B of a low-rank adapter, which starts at zero, learns at `ratio` times
-// the rate of A. As in LLaMA-Factory, one-dimensional parameters that train beside it (biases, norms, DoRA's magnitudes) do too.
+// LoRA+ (Hayou et al. 2024, arXiv 2402.12354): the matrix B of a low-rank adapter, which starts at
+// zero, learns at `ratio` times the rate of A. As in LLaMA-Factory, one-dimensional parameters that
+// train beside it (biases, norms, DoRA's magnitudes) do too.
 
 #include "comm/parameter.h"
 

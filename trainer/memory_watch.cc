@@ -29,7 +29,8 @@ MemorySample MemorySample::Above(const MemorySample& level) const {
 MemorySample ReadMemory(int64_t scripts) {
   MemorySample sample;
   sample.scripts = scripts;
-  // The books and the heap are read one after the other: again where tensors came or went meanwhile.
+  // The books and the heap are read one after the other: again where tensors came or went
+  // meanwhile.
   constexpr int64_t kFew = int64_t{1} << 20;
   for (int attempt = 0; attempt < 3; ++attempt) {
     sample.tensors = comm::LiveMemory();
@@ -42,7 +43,8 @@ MemorySample ReadMemory(int64_t scripts) {
   return sample;
 }
 
-MemoryWatch::MemoryWatch(const MemorySample& level, std::chrono::microseconds interval) : level_(level), interval_(interval) {
+MemoryWatch::MemoryWatch(const MemorySample& level, std::chrono::microseconds interval)
+    : level_(level), interval_(interval) {
   Look();
   thread_ = std::thread([this] {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -68,7 +70,9 @@ void MemoryWatch::Look() {
   const std::lock_guard<std::mutex> lock(mutex_);
   kernel_peak_ = std::max(kernel_peak_, now.kernel);
   step_peak_ = std::max(step_peak_, now.kernel);
-  const auto same = [this](const MemorySample& sample) { return static_cast<double>(sample.kernel) >= kSamePeak * static_cast<double>(kernel_peak_); };
+  const auto same = [this](const MemorySample& sample) {
+    return static_cast<double>(sample.kernel) >= kSamePeak * static_cast<double>(kernel_peak_);
+  };
   if (same(now) && (!same(moment_) || now.used() > moment_.used())) moment_ = now;
   ++looks_;
 }

@@ -9,13 +9,15 @@
 //            + held: what malloc keeps free
 //            + scripts: LuaJIT's heap, which maps its own
 //
-// both above the level after start-up. Nothing in `explained` is derived from `kernel`. What it leaves out: stacks, LuaJIT's machine
-// code, malloc's own tables, buffers that a library maps itself. What it takes in wrongly: pages that malloc gave and nobody has touched.
+// both above the level after start-up. Nothing in `explained` is derived from `kernel`. What it
+// leaves out: stacks, LuaJIT's machine code, malloc's own tables, buffers that a library maps
+// itself. What it takes in wrongly: pages that malloc gave and nobody has touched.
 //
-// The watch is a thread that looks every few milliseconds. Of all samples it keeps the greatest `kernel`, and as the moment of
-// the peak the sample with the most in use among those within 2 % of it: an allocator that keeps what was freed makes many moments
-// alike to the kernel. A peak between two samples is seen too small by what was touched in so short a time, at most some 10 MB.
-// Cost: some 50 microseconds a sample, on a thread of its own.
+// The watch is a thread that looks every few milliseconds. Of all samples it keeps the greatest
+// `kernel`, and as the moment of the peak the sample with the most in use among those within 2 % of
+// it: an allocator that keeps what was freed makes many moments alike to the kernel. A peak between
+// two samples is seen too small by what was touched in so short a time, at most some 10 MB. Cost:
+// some 50 microseconds a sample, on a thread of its own.
 
 #include <atomic>
 #include <chrono>
@@ -44,7 +46,8 @@ MemorySample ReadMemory(int64_t scripts);
 class MemoryWatch {
  public:
   // `level`: what ReadMemory said after start-up.
-  explicit MemoryWatch(const MemorySample& level, std::chrono::microseconds interval = std::chrono::milliseconds(5));
+  explicit MemoryWatch(const MemorySample& level,
+                       std::chrono::microseconds interval = std::chrono::milliseconds(5));
   ~MemoryWatch();
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;
@@ -53,7 +56,8 @@ class MemoryWatch {
     MemorySample moment;  // above the level
     int64_t kernel = 0;   // the greatest, above the level
   };
-  // `scripts`: LuaJIT's heap now, which only its own thread may ask; it stands for that of the peak.
+  // `scripts`: LuaJIT's heap now, which only its own thread may ask; it stands for that of the
+  // peak.
   Peak peak(int64_t scripts) const;
 
   // The greatest `kernel` since the last call, not above the level but whole.

@@ -18,7 +18,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string PathOf(const MetricsLogOptions& options, absl::string_view file) { return absl::StrCat(options.output_dir, "/", file); }
+std::string PathOf(const MetricsLogOptions& options, absl::string_view file) {
+  return absl::StrCat(options.output_dir, "/", file);
+}
 
 constexpr std::string_view kBytes = "_bytes";  // what is counted in them is a whole number
 
@@ -34,22 +36,28 @@ void Put(Object& object, const std::string& name, double value) {
 std::string Pretty(const nlohmann::json& json) { return json.dump(2) + "\n"; }
 
 // What a line has and Transformers' log_history has not.
-constexpr std::array<std::string_view, 8> kOfTheFile = {"current_steps",  "total_steps", "percentage",        "elapsed_time",
-                                                        "remaining_time", "tokens",      "tokens_per_second", "peak_memory_bytes"};
+constexpr std::array<std::string_view, 8> kOfTheFile = {
+    "current_steps",  "total_steps", "percentage",        "elapsed_time",
+    "remaining_time", "tokens",      "tokens_per_second", "peak_memory_bytes"};
 
 // The lines of an earlier run up to `first_step`, and what they say in Transformers' names.
-absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::string& path, int64_t first_step) {
+absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::string& path,
+                                                                    int64_t first_step) {
   std::string kept;
   nlohmann::json history = nlohmann::json::array();
   ASSIGN_OR_RETURN(const std::string contents, ReadFile(path));
   std::vector<std::string> lines = absl::StrSplit(contents, '\n');
-  lines.pop_back();  // what follows the last line break: nothing, or a line that a killed run left unfinished
+  lines.pop_back();  // what follows the last line break: nothing, or a line that a killed run left
+                     // unfinished
   for (const std::string& line : lines) {
     const nlohmann::json read = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!read.is_object() || !read.contains("current_steps") || !read["current_steps"].is_number_integer()) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": a line is not one of a training log: ", line.substr(0, 80)));
+    if (!read.is_object() || !read.contains("current_steps") ||
+        !read["current_steps"].is_number_integer()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": a line is not one of a training log: ", line.substr(0, 80)));
     }
-    if (read["current_steps"].get<int64_t>() > first_step || !read.contains("tokens")) continue;  // Finish's line has none: it is written again
+    if (read["current_steps"].get<int64_t>() > first_step || !read.contains("tokens"))
+      continue;  // Finish's line has none: it is written again
     absl::StrAppend(&kept, line, "\n");
     nlohmann::json entry = {{"step", read["current_steps"]}};
     for (const auto& [name, value] : read.items()) {
@@ -66,7 +74,8 @@ absl::StatusOr<std::pair<std::string, nlohmann::json>> EarlierLines(const std::s
 std::string ClockTime(double seconds) {
   const int64_t whole = std::isfinite(seconds) ? static_cast<int64_t>(std::max(0.0, seconds)) : 0;
   const int64_t days = whole / 86400;
-  const std::string clock = absl::StrFormat("%d:%02d:%02d", whole / 3600 % 24, whole / 60 % 60, whole % 60);
+  const std::string clock =
+      absl::StrFormat("%d:%02d:%02d", whole / 3600 % 24, whole / 60 % 60, whole % 60);
   if (days == 0) return clock;
   return absl::StrCat(days, days == 1 ? " day, " : " days, ", clock);
 }
@@ -79,8 +88,10 @@ std::string Summary(const StepRecord& record) {
   absl::StrAppendFormat(&text, "epoch %.2f", record.epoch);
   for (const auto& [name, value] : record.more) {
     if (const std::string_view what = name; what.ends_with(kBytes)) {
-      absl::StrAppendFormat(&text, "  %s %.2f GiB", what.substr(0, what.size() - kBytes.size()), value / (int64_t{1} << 30));
-    } else if (what.find('/') == std::string_view::npos || what == "rewards/margins") {  // the rest is for the file
+      absl::StrAppendFormat(&text, "  %s %.2f GiB", what.substr(0, what.size() - kBytes.size()),
+                            value / (int64_t{1} << 30));
+    } else if (what.find('/') == std::string_view::npos ||
+               what == "rewards/margins") {  // the rest is for the file
       absl::StrAppendFormat(&text, "  %s %.4g", name, value);
     }
   }
@@ -89,8 +100,9 @@ std::string Summary(const StepRecord& record) {
 
 absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions options) {
   if (options.total_steps < 0 || options.first_step < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("trainer.metrics_log: total_steps ", options.total_steps, ", first_step ", options.first_step, ", wanted 0 or more"));
+    return absl::InvalidArgumentError(absl::StrCat("trainer.metrics_log: total_steps ",
+                                                   options.total_steps, ", first_step ",
+                                                   options.first_step, ", wanted 0 or more"));
   }
   const std::string path = PathOf(options, "trainer_log.jsonl");
   nlohmann::json history = nlohmann::json::array();
@@ -103,7 +115,8 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions
       return comm::WithContext(earlier.status(), "trainer.metrics_log");
     }
   }
-  ASSIGN_OR_RETURN(LineAppender lines, LineAppender::Open(path, options.keep), "trainer.metrics_log");
+  ASSIGN_OR_RETURN(LineAppender lines, LineAppender::Open(path, options.keep),
+                   "trainer.metrics_log");
   std::unique_ptr<MetricsLog> log(new MetricsLog(std::move(options), std::move(lines)));
   log->history_ = std::move(history);
   log->start_ = log->options_.clock();
@@ -116,13 +129,17 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Create(MetricsLogOptions
 ordered_json MetricsLog::Line(const StepRecord& record) {
   const double seconds = SecondsSinceStart();
   const int64_t made = record.step - options_.first_step;
-  const double remaining = made > 0 ? seconds / static_cast<double>(made) * static_cast<double>(options_.total_steps - record.step) : 0.0;
+  const double remaining = made > 0 ? seconds / static_cast<double>(made) *
+                                          static_cast<double>(options_.total_steps - record.step)
+                                    : 0.0;
   const double interval = seconds - last_seconds_;
   ordered_json line = {{"current_steps", record.step}, {"total_steps", options_.total_steps}};
   if (record.loss) line["loss"] = *record.loss;
   if (record.learning_rate) line["lr"] = *record.learning_rate;
   line["epoch"] = record.epoch;
-  const double share = options_.total_steps > 0 ? static_cast<double>(record.step) / static_cast<double>(options_.total_steps) : 1.0;
+  const double share = options_.total_steps > 0 ? static_cast<double>(record.step) /
+                                                      static_cast<double>(options_.total_steps)
+                                                : 1.0;
   line["percentage"] = std::round(share * 10000.0) / 100.0;
   line["elapsed_time"] = ClockTime(seconds);
   line["remaining_time"] = ClockTime(remaining);
@@ -171,10 +188,13 @@ absl::Status MetricsLog::WriteState(const std::string& folder) {
       {"train_batch_size", options_.train_batch_size},
       {"trial_name", nullptr},
       {"trial_params", nullptr}};
-  return comm::WithContext(comm::WriteWhole(absl::StrCat(folder, "/trainer_state.json"), Pretty(state)), "trainer.metrics_log");
+  return comm::WithContext(
+      comm::WriteWhole(absl::StrCat(folder, "/trainer_state.json"), Pretty(state)),
+      "trainer.metrics_log");
 }
 
-absl::Status MetricsLog::WriteResults(const std::string& name, const std::map<std::string, double>& results) {
+absl::Status MetricsLog::WriteResults(const std::string& name,
+                                      const std::map<std::string, double>& results) {
   const std::string all = PathOf(options_, "all_results.json");
   if (results_.is_null()) {
     results_ = nlohmann::json::object();
@@ -186,7 +206,9 @@ absl::Status MetricsLog::WriteResults(const std::string& name, const std::map<st
   nlohmann::json mine = nlohmann::json::object();
   for (const auto& [key, value] : results) Put(mine, key, value);
   results_.update(mine);
-  RETURN_IF_ERROR(comm::WriteWhole(PathOf(options_, absl::StrCat(name, "_results.json")), Pretty(mine)), "trainer.metrics_log");
+  RETURN_IF_ERROR(
+      comm::WriteWhole(PathOf(options_, absl::StrCat(name, "_results.json")), Pretty(mine)),
+      "trainer.metrics_log");
   return comm::WithContext(comm::WriteWhole(all, Pretty(results_)), "trainer.metrics_log");
 }
 
@@ -221,7 +243,8 @@ std::vector<std::pair<double, double>> MetricsLog::Series(const std::string& key
   std::vector<std::pair<double, double>> series;
   for (const nlohmann::json& entry : history_) {
     if (!entry.contains(key)) continue;
-    series.emplace_back(entry["step"].get<double>(), entry[key].is_number() ? entry[key].get<double>() : std::nan(""));
+    series.emplace_back(entry["step"].get<double>(),
+                        entry[key].is_number() ? entry[key].get<double>() : std::nan(""));
   }
   return series;
 }

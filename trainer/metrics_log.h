@@ -1,15 +1,20 @@
 #ifndef MOONRING_TRAINER_METRICS_LOG_H_
 #define MOONRING_TRAINER_METRICS_LOG_H_
 
-// What a run leaves to read, under LLaMA-Factory's and Transformers' names, numbers with all their digits:
+// What a run leaves to read, under LLaMA-Factory's and Transformers' names, numbers with all their
+// digits:
 //
-//   trainer_log.jsonl    a line a logging step, as it comes: current_steps total_steps loss lr epoch percentage elapsed_time
-//                        remaining_time ("H:MM:SS"), then grad_norm tokens tokens_per_second peak_memory_bytes and what else is given
-//   trainer_state.json   Transformers' TrainerState: global_step, max_steps, epoch, log_history, ...
-//   train_results.json   epoch, total_flos, train_loss, train_runtime, train_samples_per_second, train_steps_per_second
-//   eval_results.json    what an evaluation at the end gave; all_results.json has both
+//   trainer_log.jsonl    a line a logging step, as it comes: current_steps total_steps loss lr
+//   epoch percentage elapsed_time
+//                        remaining_time ("H:MM:SS"), then grad_norm tokens tokens_per_second
+//                        peak_memory_bytes and what else is given
+//   trainer_state.json   Transformers' TrainerState: global_step, max_steps, epoch, log_history,
+//   ... train_results.json   epoch, total_flos, train_loss, train_runtime,
+//   train_samples_per_second, train_steps_per_second eval_results.json    what an evaluation at the
+//   end gave; all_results.json has both
 //
-// Only one process writes a run's log: which one is its caller's business. A number that is NaN or infinite becomes null.
+// Only one process writes a run's log: which one is its caller's business. A number that is NaN or
+// infinite becomes null.
 
 #include <cstdint>
 #include <functional>
@@ -37,7 +42,8 @@ struct MetricsLogOptions {
   bool keep = false;         // go on after the lines in the folder, up to first_step
   double num_train_epochs = 0.0;
   int64_t logging_steps = 1, eval_steps = 1, save_steps = 500, train_batch_size = 1;
-  double flops_per_token = 0.0;  // of a forward and a backward pass: total_flos is so many times the tokens
+  double flops_per_token =
+      0.0;  // of a forward and a backward pass: total_flos is so many times the tokens
   std::function<absl::Time()> clock = absl::Now;
 };
 
@@ -75,7 +81,8 @@ class MetricsLog {
   absl::Status WriteState() { return WriteState(options_.output_dir); }
   absl::Status WriteState(const std::string& folder);
 
-  // The best checkpoint so far, for trainer_state.json: Transformers' names, `metric` of which it is the best.
+  // The best checkpoint so far, for trainer_state.json: Transformers' names, `metric` of which it
+  // is the best.
   struct Best {
     double metric = 0.0;
     int64_t step = 0;
@@ -86,14 +93,17 @@ class MetricsLog {
   // NAME_results.json, and the same beside what all_results.json has of this run.
   absl::Status WriteResults(const std::string& name, const std::map<std::string, double>& results);
 
-  // The end of a run: its mean loss over all steps and the number of examples it saw. Writes what WriteResults("train") does, and the state.
+  // The end of a run: its mean loss over all steps and the number of examples it saw. Writes what
+  // WriteResults("train") does, and the state.
   absl::Status Finish(double train_loss, int64_t examples);
 
-  // (step, value) of each record that had `key` (Transformers' names: loss, learning_rate, grad_norm, ...), for plots.
+  // (step, value) of each record that had `key` (Transformers' names: loss, learning_rate,
+  // grad_norm, ...), for plots.
   std::vector<std::pair<double, double>> Series(const std::string& key) const;
 
  private:
-  MetricsLog(MetricsLogOptions options, LineAppender lines) : options_(std::move(options)), lines_(std::move(lines)) {}
+  MetricsLog(MetricsLogOptions options, LineAppender lines)
+      : options_(std::move(options)), lines_(std::move(lines)) {}
   double SecondsSinceStart() const { return absl::ToDoubleSeconds(options_.clock() - start_); }
   double Flops() const { return options_.flops_per_token * static_cast<double>(standing_.tokens); }
   nlohmann::ordered_json Line(const StepRecord& record);

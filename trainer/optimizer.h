@@ -1,9 +1,9 @@
 #ifndef MOONRING_TRAINER_OPTIMIZER_H_
 #define MOONRING_TRAINER_OPTIMIZER_H_
 
-// What turns gradients into new weights. An optimizer holds Parameters, reads their gradients (already summed over all
-// ranks and clipped) and writes their weights in place; it clears no gradient. Every rank of a replicated model makes
-// the same step, so nothing is sent.
+// What turns gradients into new weights. An optimizer holds Parameters, reads their gradients
+// (already summed over all ranks and clipped) and writes their weights in place; it clears no
+// gradient. Every rank of a replicated model makes the same step, so nothing is sent.
 //
 // A frozen parameter, and one without a gradient, is left untouched, weight and state.
 
@@ -24,9 +24,11 @@ class Optimizer {
   // One step at learning rate `lr`. Throws where a gradient's shape or dtype does not fit.
   virtual void Step(double lr) = 0;
 
-  // Everything that a later run needs to go on bit for bit, by name. The tensors are the live ones, not copies.
+  // Everything that a later run needs to go on bit for bit, by name. The tensors are the live ones,
+  // not copies.
   virtual std::map<std::string, at::Tensor> SaveState() const = 0;
-  // InvalidArgument where a name is missing or unknown, or a shape differs; nothing is changed then.
+  // InvalidArgument where a name is missing or unknown, or a shape differs; nothing is changed
+  // then.
   virtual absl::Status LoadState(const std::map<std::string, at::Tensor>& state) = 0;
 
   virtual int64_t state_bytes() const = 0;

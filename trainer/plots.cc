@@ -32,15 +32,20 @@ Range Padded(const std::vector<double>& values, double margin) {
 }
 
 void DrawAxes(Canvas& canvas, const Plot& plot, Range x, Range y) {
-  const Ticks x_ticks = NiceTicks(x.low, x.high, 8, /*whole=*/true), y_ticks = NiceTicks(y.low, y.high, 6, /*whole=*/false);
+  const Ticks x_ticks = NiceTicks(x.low, x.high, 8, /*whole=*/true),
+              y_ticks = NiceTicks(y.low, y.high, 6, /*whole=*/false);
   const double bottom = Canvas::kHeight - Canvas::kBottom, right = Canvas::kWidth - Canvas::kRight;
   for (size_t i = 0; i < y_ticks.at.size(); ++i) {
-    canvas.Line(Canvas::kLeft, canvas.Y(y_ticks.at[i]), right, canvas.Y(y_ticks.at[i]), Canvas::kGrid, 1);
-    canvas.Text(y_ticks.labels[i], Canvas::kLeft - 9, canvas.Y(y_ticks.at[i]), 12, 1, Canvas::kFaint);
+    canvas.Line(Canvas::kLeft, canvas.Y(y_ticks.at[i]), right, canvas.Y(y_ticks.at[i]),
+                Canvas::kGrid, 1);
+    canvas.Text(y_ticks.labels[i], Canvas::kLeft - 9, canvas.Y(y_ticks.at[i]), 12, 1,
+                Canvas::kFaint);
   }
   for (size_t i = 0; i < x_ticks.at.size(); ++i) {
-    canvas.Line(canvas.X(x_ticks.at[i]), Canvas::kTop, canvas.X(x_ticks.at[i]), bottom, Canvas::kGrid, 1);
-    canvas.Line(canvas.X(x_ticks.at[i]), bottom, canvas.X(x_ticks.at[i]), bottom + 4, Canvas::kFrame, 1);
+    canvas.Line(canvas.X(x_ticks.at[i]), Canvas::kTop, canvas.X(x_ticks.at[i]), bottom,
+                Canvas::kGrid, 1);
+    canvas.Line(canvas.X(x_ticks.at[i]), bottom, canvas.X(x_ticks.at[i]), bottom + 4,
+                Canvas::kFrame, 1);
     canvas.Text(x_ticks.labels[i], canvas.X(x_ticks.at[i]), bottom + 16, 12, 0.5, Canvas::kFaint);
   }
   canvas.Line(Canvas::kLeft, bottom, right, bottom, Canvas::kFrame, 1);
@@ -50,7 +55,8 @@ void DrawAxes(Canvas& canvas, const Plot& plot, Range x, Range y) {
 
 // Above, on the side where the curve is low.
 void DrawLegend(Canvas& canvas, bool falling) {
-  const double left = falling ? Canvas::kWidth - Canvas::kRight - 122 : Canvas::kLeft + 10, top = Canvas::kTop + 10;
+  const double left = falling ? Canvas::kWidth - Canvas::kRight - 122 : Canvas::kLeft + 10,
+               top = Canvas::kTop + 10;
   canvas.Box(left, top, 112, 48, {1, 1, 1, 0.88});
   canvas.Line(left + 10, top + 15, left + 34, top + 15, kRaw, 1.5);
   canvas.Text("original", left + 44, top + 15, 12, 0, Canvas::kInk);
@@ -61,7 +67,8 @@ void DrawLegend(Canvas& canvas, bool falling) {
 }  // namespace
 
 std::vector<double> Smoothed(const std::vector<double>& values) {
-  const double weight = 1.8 * (1.0 / (1.0 + std::exp(-0.05 * static_cast<double>(values.size()))) - 0.5);
+  const double weight =
+      1.8 * (1.0 / (1.0 + std::exp(-0.05 * static_cast<double>(values.size()))) - 0.5);
   std::vector<double> smoothed;
   double last = std::nan("");
   for (const double value : values) {
@@ -88,7 +95,9 @@ Ticks NiceTicks(double low, double high, int wanted, bool whole) {
   for (double index = std::ceil(low / step - 1e-9); index * step <= high + step * 1e-9; ++index) {
     const double value = index == 0.0 ? 0.0 : index * step;  // no "-0"
     ticks.at.push_back(value);
-    ticks.labels.push_back(decimals > 4 || std::abs(value) >= 1e7 ? absl::StrFormat("%.4g", value) : absl::StrFormat("%.*f", decimals, value));
+    ticks.labels.push_back(decimals > 4 || std::abs(value) >= 1e7
+                               ? absl::StrFormat("%.4g", value)
+                               : absl::StrFormat("%.*f", decimals, value));
   }
   return ticks;
 }
@@ -100,7 +109,9 @@ absl::Status WritePng(const Plot& plot, const std::string& path) {
     ys.push_back(y);
   }
   if (std::none_of(ys.begin(), ys.end(), [](double y) { return std::isfinite(y); })) {
-    return absl::InvalidArgumentError(absl::StrCat("trainer.plots: ", path, ": no finite ", plot.y_label, " to draw among ", ys.size(), " points"));
+    return absl::InvalidArgumentError(absl::StrCat("trainer.plots: ", path, ": no finite ",
+                                                   plot.y_label, " to draw among ", ys.size(),
+                                                   " points"));
   }
   Range x = Padded(xs, 0.0);
   if (xs.front() == xs.back()) x = {xs.front() - 1, xs.front() + 1};

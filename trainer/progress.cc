@@ -51,8 +51,10 @@ bool OnTerminal(int file) {
   return isatty(file) == 1 && kind != nullptr && absl::string_view(kind) != "dumb";
 }
 
-Progress::Progress(ProgressOptions options) : options_(std::move(options)), start_(options_.clock()), step_(options_.first_step) {
-  if (!options_.columns) options_.columns = [file = options_.file] { return TerminalColumns(file); };
+Progress::Progress(ProgressOptions options)
+    : options_(std::move(options)), start_(options_.clock()), step_(options_.first_step) {
+  if (!options_.columns)
+    options_.columns = [file = options_.file] { return TerminalColumns(file); };
   if (options_.write_line) options_.bar = false;
   if (options_.bar) Draw();
 }
@@ -65,7 +67,8 @@ Progress::~Progress() {
 
 void Progress::Step(int64_t step) {
   step_ = step;
-  if (options_.bar && (options_.clock() - drawn_ >= kRedraw || step == options_.total_steps)) Draw();
+  if (options_.bar && (options_.clock() - drawn_ >= kRedraw || step == options_.total_steps))
+    Draw();
 }
 
 void Progress::Report(int64_t step, absl::string_view text) {
@@ -74,7 +77,8 @@ void Progress::Report(int64_t step, absl::string_view text) {
   if (options_.bar) {
     Draw();
   } else {
-    Write(absl::StrCat("step ", step_, "/", options_.total_steps, "  ", text_, "  ", Timing(), "\n"));
+    Write(
+        absl::StrCat("step ", step_, "/", options_.total_steps, "  ", text_, "  ", Timing(), "\n"));
   }
 }
 
@@ -89,15 +93,21 @@ std::string Progress::Timing() const {
   const int64_t made = step_ - options_.first_step;
   if (made <= 0) return ClockTime(seconds);
   const double each = seconds / static_cast<double>(made);
-  return absl::StrCat(ClockTime(seconds), "<", ClockTime(each * static_cast<double>(options_.total_steps - step_)), "  ",
-                      each >= 1.0 ? absl::StrFormat("%.2f s/step", each) : absl::StrFormat("%.2f steps/s", 1.0 / std::max(each, 1e-9)));
+  return absl::StrCat(ClockTime(seconds), "<",
+                      ClockTime(each * static_cast<double>(options_.total_steps - step_)), "  ",
+                      each >= 1.0 ? absl::StrFormat("%.2f s/step", each)
+                                  : absl::StrFormat("%.2f steps/s", 1.0 / std::max(each, 1e-9)));
 }
 
 void Progress::Draw() {
-  const double share = options_.total_steps > 0 ? static_cast<double>(step_) / static_cast<double>(options_.total_steps) : 1.0;
-  const std::string line = absl::StrCat(absl::StrFormat("%3d%%", static_cast<int>(share * 100)), " |", Bar(share), "| ", step_, "/", options_.total_steps, "  ",
-                                        Timing(), "  ", text_);
-  // One column less than there are: a full line would wrap, and the next drawing would begin a line too low.
+  const double share = options_.total_steps > 0
+                           ? static_cast<double>(step_) / static_cast<double>(options_.total_steps)
+                           : 1.0;
+  const std::string line =
+      absl::StrCat(absl::StrFormat("%3d%%", static_cast<int>(share * 100)), " |", Bar(share), "| ",
+                   step_, "/", options_.total_steps, "  ", Timing(), "  ", text_);
+  // One column less than there are: a full line would wrap, and the next drawing would begin a line
+  // too low.
   Write(absl::StrCat("\r", Shorten(line, std::max(1, options_.columns() - 1)), "\x1b[K"));
   drawn_ = options_.clock();
   open_ = true;

@@ -1,8 +1,9 @@
 #ifndef MOONRING_TRAINER_PROGRESS_H_
 #define MOONRING_TRAINER_PROGRESS_H_
 
-// How far a run is: a bar that redraws itself on a terminal, a plain line a report elsewhere (a file, a pipe), so that a log holds no
-// control characters. Which rank shows one is its caller's business.
+// How far a run is: a bar that redraws itself on a terminal, a plain line a report elsewhere (a
+// file, a pipe), so that a log holds no control characters. Which rank shows one is its caller's
+// business.
 //
 //    41% |█████████▍             | 123/300  0:02:05<0:03:00  1.02 s/step  loss 1.8342  lr 9.1e-06
 
@@ -19,9 +20,10 @@ namespace moonring::trainer {
 struct ProgressOptions {
   int64_t total_steps = 0;
   int64_t first_step = 0;
-  int file = 2;                  // a descriptor: stderr
-  bool bar = false;              // OnTerminal(file)
-  std::function<void(const std::string& line)> write_line;  // takes plain lines in the file's place; then there is no bar
+  int file = 2;      // a descriptor: stderr
+  bool bar = false;  // OnTerminal(file)
+  std::function<void(const std::string& line)>
+      write_line;                // takes plain lines in the file's place; then there is no bar
   std::function<int()> columns;  // the terminal's width now; empty: asked of the terminal
   std::function<absl::Time()> clock = absl::Now;
 };

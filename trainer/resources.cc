@@ -27,7 +27,8 @@ int64_t AnonymousBytes() {
   std::ifstream("/proc/self/status").read(text, sizeof(text) - 1);
   int64_t bytes = 0;
   for (const char* name : {"\nRssAnon:", "\nRssShmem:"}) {
-    if (const char* at = std::strstr(text, name)) bytes += std::strtoll(at + std::strlen(name), nullptr, 10) * 1024;
+    if (const char* at = std::strstr(text, name))
+      bytes += std::strtoll(at + std::strlen(name), nullptr, 10) * 1024;
   }
   return bytes;
 }

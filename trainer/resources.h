@@ -13,8 +13,8 @@ int64_t PeakResidentBytes();
 // What is resident now.
 int64_t ResidentBytes();
 
-// Of it, the pages that no file backs: RssAnon + RssShmem. 0 where the kernel does not say; exact to some 100 KiB (it counts in
-// batches, a thread or a core).
+// Of it, the pages that no file backs: RssAnon + RssShmem. 0 where the kernel does not say; exact
+// to some 100 KiB (it counts in batches, a thread or a core).
 int64_t AnonymousBytes();
 
 }  // namespace moonring::trainer

@@ -20,8 +20,10 @@ namespace {
 
 constexpr absl::string_view kWeight = "weight/";
 
-// Numbers [begin, begin + count) of a weight of `numel`, out of the parts that each saved rank has of it.
-absl::StatusOr<at::Tensor> Gathered(const std::vector<StateTensors>& saved, const std::string& key, int64_t numel, int64_t begin, int64_t count) {
+// Numbers [begin, begin + count) of a weight of `numel`, out of the parts that each saved rank has
+// of it.
+absl::StatusOr<at::Tensor> Gathered(const std::vector<StateTensors>& saved, const std::string& key,
+                                    int64_t numel, int64_t begin, int64_t count) {
   const std::vector<int64_t> parts = PartsOf(numel, static_cast<int>(saved.size()));
   at::Tensor gathered;
   int64_t at = 0;
@@ -29,16 +31,21 @@ absl::StatusOr<at::Tensor> Gathered(const std::vector<StateTensors>& saved, cons
     const auto found = saved[rank].find(key);
     if (found == saved[rank].end()) {
       if (parts[rank] == 0) continue;
-      return absl::InvalidArgumentError(absl::StrCat("rank ", rank, "'s part of ", key, " is missing"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank ", rank, "'s part of ", key, " is missing"));
     }
     const at::Tensor& part = found->second;
     if (part.dim() != 1 || part.numel() != parts[rank]) {
-      return absl::InvalidArgumentError(absl::StrCat(key, ": rank ", rank, " kept ", part.numel(), " numbers, wanted ", parts[rank], " of ", numel));
+      return absl::InvalidArgumentError(absl::StrCat(key, ": rank ", rank, " kept ", part.numel(),
+                                                     " numbers, wanted ", parts[rank], " of ",
+                                                     numel));
     }
     const int64_t first = std::max(begin, at), end = std::min(begin + count, at + parts[rank]);
-    if (first == begin && end == begin + count) return part.narrow(0, first - at, count);  // all of it
+    if (first == begin && end == begin + count)
+      return part.narrow(0, first - at, count);  // all of it
     if (!gathered.defined()) gathered = at::empty({count}, part.options());
-    if (first < end) gathered.narrow(0, first - begin, end - first).copy_(part.narrow(0, first - at, end - first));
+    if (first < end)
+      gathered.narrow(0, first - begin, end - first).copy_(part.narrow(0, first - at, end - first));
   }
   return gathered;
 }
@@ -55,11 +62,13 @@ std::set<std::string> Keys(const std::vector<StateTensors>& saved) {
 
 StateTensors SaveStates(const States& states, const Optimizer& optimizer) {
   StateTensors tensors = optimizer.SaveState();
-  for (const auto& shard : states.shards()) tensors[absl::StrCat(kWeight, shard->name())] = shard->weight();
+  for (const auto& shard : states.shards())
+    tensors[absl::StrCat(kWeight, shard->name())] = shard->weight();
   return tensors;
 }
 
-absl::Status LoadStates(States& states, Optimizer& optimizer, const std::vector<StateTensors>& saved) {
+absl::Status LoadStates(States& states, Optimizer& optimizer,
+                        const std::vector<StateTensors>& saved) {
   at::NoGradGuard no_grad;
   TORCH_CHECK(!saved.empty(), "trainer.saved_states: states of no rank");
   std::map<std::string, std::shared_ptr<comm::Parameter>> by_name;
@@ -70,15 +79,20 @@ absl::Status LoadStates(States& states, Optimizer& optimizer, const std::vector<
   for (const std::string& key : Keys(saved)) {
     const std::string name = key.substr(key.find('/') + 1);
     const auto found = by_name.find(name);
-    if (found == by_name.end()) return absl::InvalidArgumentError(absl::StrCat("the checkpoint has states of ", name, ", which does not learn here"));
+    if (found == by_name.end())
+      return absl::InvalidArgumentError(
+          absl::StrCat("the checkpoint has states of ", name, ", which does not learn here"));
     comm::Parameter& shard = *found->second;
-    const auto any = std::find_if(saved.begin(), saved.end(), [&](const StateTensors& tensors) { return tensors.contains(key); });
+    const auto any = std::find_if(saved.begin(), saved.end(), [&](const StateTensors& tensors) {
+      return tensors.contains(key);
+    });
     if (any->at(key).dim() == 0) {  // one number for the whole weight
       of_optimizer[key] = any->at(key);
       continue;
     }
     const std::vector<int64_t> parts = PartsOf(shard.numel(), ranks);
-    ASSIGN_OR_RETURN(at::Tensor part, Gathered(saved, key, shard.numel(), PartBegin(parts, rank), parts[rank]));
+    ASSIGN_OR_RETURN(at::Tensor part,
+                     Gathered(saved, key, shard.numel(), PartBegin(parts, rank), parts[rank]));
     if (!absl::StartsWith(key, kWeight)) {
       of_optimizer[key] = std::move(part);
       continue;
@@ -86,13 +100,16 @@ absl::Status LoadStates(States& states, Optimizer& optimizer, const std::vector<
     ++weights;
     if (part.scalar_type() != shard.weight().scalar_type()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(name, " was kept in ", c10::toString(part.scalar_type()), ", here it learns in ", c10::toString(shard.weight().scalar_type())));
+          absl::StrCat(name, " was kept in ", c10::toString(part.scalar_type()),
+                       ", here it learns in ", c10::toString(shard.weight().scalar_type())));
     }
     shard.weight().copy_(part);
     comm::CountWritten(comm::MemoryPart::kWeights, shard.weight());
   }
   if (weights != by_name.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the checkpoint has states of ", weights, " of the ", by_name.size(), " weights that learn here"));
+    return absl::InvalidArgumentError(absl::StrCat("the checkpoint has states of ", weights,
+                                                   " of the ", by_name.size(),
+                                                   " weights that learn here"));
   }
   return optimizer.LoadState(of_optimizer);
 }

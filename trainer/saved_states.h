@@ -1,13 +1,14 @@
 #ifndef MOONRING_TRAINER_SAVED_STATES_H_
 #define MOONRING_TRAINER_SAVED_STATES_H_
 
-// The states of a run as a checkpoint keeps them: for each parameter that learns this rank's part of its master and of what the optimizer
-// holds, as zero_cost.h parts them, by name.
+// The states of a run as a checkpoint keeps them: for each parameter that learns this rank's part
+// of its master and of what the optimizer holds, as zero_cost.h parts them, by name.
 //
 //   weight/NAME                                   [part]
 //   exp_avg/NAME, exp_avg_sq/NAME, step/NAME      [part], [part], [] (the optimizer's own names)
 //
-// Kept over P ranks they are loaded over any number: what a rank wants of a weight lies, whole or in pieces, in the parts of the P.
+// Kept over P ranks they are loaded over any number: what a rank wants of a weight lies, whole or
+// in pieces, in the parts of the P.
 
 #include <map>
 #include <string>
@@ -26,9 +27,11 @@ using StateTensors = std::map<std::string, at::Tensor>;
 // The live tensors, not copies.
 StateTensors SaveStates(const States& states, const Optimizer& optimizer);
 
-// Goes on from what each of P ranks saved, in their order, over the same parameters; the tensors may be a file's pages. Every rank must call it, then
-// Publish(). INVALID_ARGUMENT where names, shapes or dtypes are not those of these states; weights may have been written then.
-absl::Status LoadStates(States& states, Optimizer& optimizer, const std::vector<StateTensors>& saved);
+// Goes on from what each of P ranks saved, in their order, over the same parameters; the tensors
+// may be a file's pages. Every rank must call it, then Publish(). INVALID_ARGUMENT where names,
+// shapes or dtypes are not those of these states; weights may have been written then.
+absl::Status LoadStates(States& states, Optimizer& optimizer,
+                        const std::vector<StateTensors>& saved);
 
 }  // namespace moonring::trainer
 

@@ -18,21 +18,34 @@
 namespace moonring::trainer {
 namespace {
 
-absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("trainer.schedule: ", what)); }
+absl::Status Invalid(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("trainer.schedule: ", what));
+}
 
 // Refuses numbers that no schedule has.
 absl::Status CheckNumbers(const ScheduleOptions& o) {
-  if (!std::isfinite(o.learning_rate) || o.learning_rate < 0.0) return Invalid(absl::StrCat("learning_rate is ", o.learning_rate, ", wanted 0 or more"));
-  if (o.warmup_steps < 0) return Invalid(absl::StrCat("warmup_steps is ", o.warmup_steps, ", wanted 0 or more"));
-  if (!(o.warmup_ratio >= 0.0 && o.warmup_ratio <= 1.0)) return Invalid(absl::StrCat("warmup_ratio is ", o.warmup_ratio, ", wanted 0 to 1"));
-  if (o.total_steps < 0) return Invalid(absl::StrCat("total_steps is ", o.total_steps, ", wanted 0 or more"));
-  const std::pair<const char*, std::optional<double>> numbers[] = {{"num_cycles", o.num_cycles},   {"min_lr", o.min_lr},
-                                                                   {"min_lr_rate", o.min_lr_rate}, {"warmup_lr_rate", o.warmup_lr_rate},
-                                                                   {"lr_end", o.lr_end},           {"power", o.power},
-                                                                   {"min_lr_ratio", o.min_lr_ratio}, {"num_stable_steps", o.num_stable_steps},
-                                                                   {"num_decay_steps", o.num_decay_steps}};
+  if (!std::isfinite(o.learning_rate) || o.learning_rate < 0.0)
+    return Invalid(absl::StrCat("learning_rate is ", o.learning_rate, ", wanted 0 or more"));
+  if (o.warmup_steps < 0)
+    return Invalid(absl::StrCat("warmup_steps is ", o.warmup_steps, ", wanted 0 or more"));
+  if (!(o.warmup_ratio >= 0.0 && o.warmup_ratio <= 1.0))
+    return Invalid(absl::StrCat("warmup_ratio is ", o.warmup_ratio, ", wanted 0 to 1"));
+  if (o.total_steps < 0)
+    return Invalid(absl::StrCat("total_steps is ", o.total_steps, ", wanted 0 or more"));
+  const std::pair<const char*, std::optional<double>> numbers[] = {
+      {"num_cycles", o.num_cycles},
+      {"min_lr", o.min_lr},
+      {"min_lr_rate", o.min_lr_rate},
+      {"warmup_lr_rate", o.warmup_lr_rate},
+      {"lr_end", o.lr_end},
+      {"power", o.power},
+      {"min_lr_ratio", o.min_lr_ratio},
+      {"num_stable_steps", o.num_stable_steps},
+      {"num_decay_steps", o.num_decay_steps}};
   for (const auto& [name, value] : numbers) {
-    if (value.has_value() && !(std::isfinite(*value) && *value >= 0.0)) return Invalid(absl::StrCat("lr_scheduler_kwargs: ", name, " is ", *value, ", wanted 0 or more"));
+    if (value.has_value() && !(std::isfinite(*value) && *value >= 0.0))
+      return Invalid(
+          absl::StrCat("lr_scheduler_kwargs: ", name, " is ", *value, ", wanted 0 or more"));
   }
   return absl::OkStatus();
 }
@@ -56,7 +69,9 @@ std::vector<std::string> Given(const ScheduleOptions& o) {
   return names;
 }
 
-double Wave(double cycles, double progress) { return 0.5 * (1.0 + std::cos(std::numbers::pi * cycles * 2.0 * progress)); }
+double Wave(double cycles, double progress) {
+  return 0.5 * (1.0 + std::cos(std::numbers::pi * cycles * 2.0 * progress));
+}
 
 }  // namespace
 
@@ -66,12 +81,15 @@ absl::StatusOr<Schedule::KindRow> Schedule::FindKind(const std::string& name) {
       {"cosine", Kind::kCosine, {"num_cycles"}},
       {"cosine_with_restarts", Kind::kCosineWithRestarts, {"num_cycles"}},
       {"cosine_with_min_lr", Kind::kCosineWithMinLr, {"num_cycles", "min_lr", "min_lr_rate"}},
-      {"cosine_warmup_with_min_lr", Kind::kCosineWarmupWithMinLr, {"num_cycles", "min_lr", "min_lr_rate", "warmup_lr_rate"}},
+      {"cosine_warmup_with_min_lr",
+       Kind::kCosineWarmupWithMinLr,
+       {"num_cycles", "min_lr", "min_lr_rate", "warmup_lr_rate"}},
       {"polynomial", Kind::kPolynomial, {"lr_end", "power"}},
       {"inverse_sqrt", Kind::kInverseSqrt, {}},
       {"warmup_stable_decay",
        Kind::kWarmupStableDecay,
-       {"num_stable_steps", "num_decay_steps", "warmup_type", "decay_type", "min_lr_ratio", "num_cycles"}},
+       {"num_stable_steps", "num_decay_steps", "warmup_type", "decay_type", "min_lr_ratio",
+        "num_cycles"}},
       {"constant_with_warmup", Kind::kConstantWithWarmup, {}},
       {"constant", Kind::kConstant, {}},
   };
@@ -80,8 +98,12 @@ absl::StatusOr<Schedule::KindRow> Schedule::FindKind(const std::string& name) {
     if (name == row.name) return std::move(row);
     names.push_back(row.name);
   }
-  if (name == "reduce_lr_on_plateau") return absl::UnimplementedError("trainer.schedule: lr_scheduler_type reduce_lr_on_plateau is not supported yet");
-  return Invalid(absl::StrCat("unknown lr_scheduler_type '", name, "'", comm::DidYouMean(name, names), ", wanted ", absl::StrJoin(names, ", ")));
+  if (name == "reduce_lr_on_plateau")
+    return absl::UnimplementedError(
+        "trainer.schedule: lr_scheduler_type reduce_lr_on_plateau is not supported yet");
+  return Invalid(absl::StrCat("unknown lr_scheduler_type '", name, "'",
+                              comm::DidYouMean(name, names), ", wanted ",
+                              absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<Schedule> Schedule::Create(const ScheduleOptions& options) {
@@ -89,7 +111,8 @@ absl::StatusOr<Schedule> Schedule::Create(const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(const KindRow row, FindKind(options.kind));
   for (const std::string& name : Given(options)) {
     if (absl::c_linear_search(row.options, name)) continue;
-    return Invalid(absl::StrCat("lr_scheduler_kwargs: ", name, ": lr_scheduler_type ", row.name, " takes ",
+    return Invalid(absl::StrCat("lr_scheduler_kwargs: ", name, ": lr_scheduler_type ", row.name,
+                                " takes ",
                                 row.options.empty() ? "none" : absl::StrJoin(row.options, ", ")));
   }
   Schedule schedule;
@@ -98,18 +121,25 @@ absl::StatusOr<Schedule> Schedule::Create(const ScheduleOptions& options) {
   schedule.total_steps_ = options.total_steps;
   if (row.kind != Kind::kConstant) {
     schedule.warmup_steps_ =
-        options.warmup_steps > 0 ? options.warmup_steps : static_cast<int64_t>(std::ceil(static_cast<double>(options.total_steps) * options.warmup_ratio));
+        options.warmup_steps > 0
+            ? options.warmup_steps
+            : static_cast<int64_t>(
+                  std::ceil(static_cast<double>(options.total_steps) * options.warmup_ratio));
   }
   schedule.cycles_ = options.num_cycles.value_or(row.kind == Kind::kCosineWithRestarts ? 1.0 : 0.5);
   if (row.kind == Kind::kCosineWithMinLr || row.kind == Kind::kCosineWarmupWithMinLr) {
-    if (options.min_lr.has_value() == options.min_lr_rate.has_value()) return Invalid(absl::StrCat("lr_scheduler_kwargs: ", row.name, " wants one of min_lr and min_lr_rate"));
-    schedule.floor_ = options.min_lr.has_value() ? *options.min_lr / options.learning_rate : *options.min_lr_rate;
+    if (options.min_lr.has_value() == options.min_lr_rate.has_value())
+      return Invalid(
+          absl::StrCat("lr_scheduler_kwargs: ", row.name, " wants one of min_lr and min_lr_rate"));
+    schedule.floor_ =
+        options.min_lr.has_value() ? *options.min_lr / options.learning_rate : *options.min_lr_rate;
     schedule.warmup_lr_rate_ = options.warmup_lr_rate;
   }
   schedule.lr_end_ = options.lr_end.value_or(schedule.lr_end_);
   schedule.power_ = options.power.value_or(schedule.power_);
   if (row.kind == Kind::kPolynomial && !(schedule.lr_end_ < options.learning_rate)) {
-    return Invalid(absl::StrCat("lr_scheduler_kwargs: lr_end is ", schedule.lr_end_, ", wanted less than learning_rate, ", options.learning_rate));
+    return Invalid(absl::StrCat("lr_scheduler_kwargs: lr_end is ", schedule.lr_end_,
+                                ", wanted less than learning_rate, ", options.learning_rate));
   }
   if (row.kind == Kind::kWarmupStableDecay) {
     const int64_t rest = std::max<int64_t>(0, options.total_steps - schedule.warmup_steps_);
@@ -117,12 +147,15 @@ absl::StatusOr<Schedule> Schedule::Create(const ScheduleOptions& options) {
     schedule.decay_steps_ = options.num_decay_steps.value_or(rest - rest / 3);
     schedule.floor_ = options.min_lr_ratio.value_or(0.0);
     const std::vector<std::string> curves = {"linear", "cosine", "1-sqrt"};
-    for (const auto& [name, asked, curve] : {std::tuple{"warmup_type", &options.warmup_type, &schedule.warmup_curve_},
-                                             std::tuple{"decay_type", &options.decay_type, &schedule.decay_curve_}}) {
+    for (const auto& [name, asked, curve] :
+         {std::tuple{"warmup_type", &options.warmup_type, &schedule.warmup_curve_},
+          std::tuple{"decay_type", &options.decay_type, &schedule.decay_curve_}}) {
       if (!asked->has_value()) continue;
       const auto found = absl::c_find(curves, **asked);
       if (found == curves.end()) {
-        return Invalid(absl::StrCat("lr_scheduler_kwargs: ", name, ": wanted ", absl::StrJoin(curves, ", "), ", got '", **asked, "'", comm::DidYouMean(**asked, curves)));
+        return Invalid(absl::StrCat("lr_scheduler_kwargs: ", name, ": wanted ",
+                                    absl::StrJoin(curves, ", "), ", got '", **asked, "'",
+                                    comm::DidYouMean(**asked, curves)));
       }
       *curve = static_cast<Curve>(found - curves.begin());
     }
@@ -171,14 +204,20 @@ double Schedule::Factor(int64_t step_index) const {
     case Kind::kCosine:
       return std::max(0.0, Wave(cycles_, progress));
     case Kind::kCosineWithRestarts:
-      return progress >= 1.0 ? 0.0 : std::max(0.0, 0.5 * (1.0 + std::cos(std::numbers::pi * std::fmod(cycles_ * progress, 1.0))));
+      return progress >= 1.0
+                 ? 0.0
+                 : std::max(0.0, 0.5 * (1.0 + std::cos(std::numbers::pi *
+                                                       std::fmod(cycles_ * progress, 1.0))));
     case Kind::kCosineWithMinLr:
       return std::max(0.0, Wave(cycles_, progress) * (1.0 - floor_) + floor_);
     case Kind::kCosineWarmupWithMinLr:
       return std::max(0.0, Wave(cycles_, (step - warmup + 1.0) / rest) * (1.0 - floor_) + floor_);
     case Kind::kPolynomial: {
       if (step_index > total_steps_) return lr_end_ / learning_rate_;
-      const double left = total_steps_ == warmup_steps_ ? 0.0 : 1.0 - (step - warmup) / static_cast<double>(total_steps_ - warmup_steps_);
+      const double left =
+          total_steps_ == warmup_steps_
+              ? 0.0
+              : 1.0 - (step - warmup) / static_cast<double>(total_steps_ - warmup_steps_);
       return ((learning_rate_ - lr_end_) * std::pow(left, power_) + lr_end_) / learning_rate_;
     }
     case Kind::kInverseSqrt: {

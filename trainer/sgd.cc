@@ -15,10 +15,12 @@ namespace moonring::trainer {
 
 absl::StatusOr<std::unique_ptr<Sgd>> Sgd::Create(SgdOptions options, comm::Parameters parameters) {
   if (!(options.weight_decay >= 0.0)) {
-    return absl::InvalidArgumentError(absl::StrCat("trainer.sgd: weight_decay is ", options.weight_decay, ", wanted 0 or more"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("trainer.sgd: weight_decay is ", options.weight_decay, ", wanted 0 or more"));
   }
   if (!(options.loraplus_ratio > 0.0)) {
-    return absl::InvalidArgumentError(absl::StrCat("trainer.sgd: loraplus_lr_ratio is ", options.loraplus_ratio, ", wanted more than 0"));
+    return absl::InvalidArgumentError(absl::StrCat("trainer.sgd: loraplus_lr_ratio is ",
+                                                   options.loraplus_ratio, ", wanted more than 0"));
   }
   return std::unique_ptr<Sgd>(new Sgd(options, std::move(parameters)));
 }
@@ -26,13 +28,15 @@ absl::StatusOr<std::unique_ptr<Sgd>> Sgd::Create(SgdOptions options, comm::Param
 void Sgd::Step(double lr) {
   at::NoGradGuard no_grad;
   const comm::MemoryScope memory(comm::MemoryPart::kOptimizer);
-  TensorGroups<2, std::pair<double, double>> together;  // weights and gradients, by (rate, what decay leaves)
+  TensorGroups<2, std::pair<double, double>>
+      together;  // weights and gradients, by (rate, what decay leaves)
   for (const auto& parameter : parameters_) {
     const at::Tensor& gradient = parameter->gradient();
     if (!parameter->trainable() || !gradient.defined()) continue;
     at::Tensor& weight = parameter->weight();
     comm::CountWritten(comm::MemoryPart::kWeights, weight);
-    TORCH_CHECK(gradient.sizes() == weight.sizes(), "trainer.sgd: ", parameter->name(), ": gradient ", gradient.sizes(), ", weight ", weight.sizes());
+    TORCH_CHECK(gradient.sizes() == weight.sizes(), "trainer.sgd: ", parameter->name(),
+                ": gradient ", gradient.sizes(), ", weight ", weight.sizes());
     const double rate = lr * LoraPlusRate(*parameter, options_.loraplus_ratio);
     const double kept = DecaysWeight(parameter->name()) ? 1.0 - rate * options_.weight_decay : 1.0;
     if (weight.scalar_type() == gradient.scalar_type()) {  // one call for all of them
@@ -52,7 +56,9 @@ void Sgd::Step(double lr) {
 }
 
 absl::Status Sgd::LoadState(const std::map<std::string, at::Tensor>& state) {
-  if (!state.empty()) return absl::InvalidArgumentError(absl::StrCat("trainer.sgd: it has no state, ", state.size(), " tensors came"));
+  if (!state.empty())
+    return absl::InvalidArgumentError(
+        absl::StrCat("trainer.sgd: it has no state, ", state.size(), " tensors came"));
   return absl::OkStatus();
 }
 

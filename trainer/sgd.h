@@ -1,8 +1,9 @@
 #ifndef MOONRING_TRAINER_SGD_H_
 #define MOONRING_TRAINER_SGD_H_
 
-// Plain gradient descent: w <- w (1 - lr * decay) - lr * g. No momentum, no state. A bf16 weight is updated in fp32 and rounded once.
-// With lr 1, no decay and no clipping, (w0 - w1) is the gradient: the step that shows a constant factor, which AdamW hides.
+// Plain gradient descent: w <- w (1 - lr * decay) - lr * g. No momentum, no state. A bf16 weight is
+// updated in fp32 and rounded once. With lr 1, no decay and no clipping, (w0 - w1) is the gradient:
+// the step that shows a constant factor, which AdamW hides.
 
 #include <memory>
 
@@ -19,7 +20,8 @@ struct SgdOptions {
 
 class Sgd : public Optimizer {
  public:
-  static absl::StatusOr<std::unique_ptr<Sgd>> Create(SgdOptions options, comm::Parameters parameters);
+  static absl::StatusOr<std::unique_ptr<Sgd>> Create(SgdOptions options,
+                                                     comm::Parameters parameters);
 
   void Step(double lr) override;
   std::map<std::string, at::Tensor> SaveState() const override { return {}; }
@@ -27,7 +29,8 @@ class Sgd : public Optimizer {
   int64_t state_bytes() const override { return 0; }
 
  private:
-  Sgd(SgdOptions options, comm::Parameters parameters) : options_(options), parameters_(std::move(parameters)) {}
+  Sgd(SgdOptions options, comm::Parameters parameters)
+      : options_(options), parameters_(std::move(parameters)) {}
 
   SgdOptions options_;
   comm::Parameters parameters_;

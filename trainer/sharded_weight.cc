@@ -13,8 +13,12 @@
 
 namespace moonring::trainer {
 
-ShardedWeight::ShardedWeight(const comm::Parameter& parameter, std::shared_ptr<comm::Communicator> group)
-    : group_(std::move(group)), shape_(parameter.shape().vec()), parts_(PartsOf(parameter.numel(), group_->size())), device_(parameter.device()) {
+ShardedWeight::ShardedWeight(const comm::Parameter& parameter,
+                             std::shared_ptr<comm::Communicator> group)
+    : group_(std::move(group)),
+      shape_(parameter.shape().vec()),
+      parts_(PartsOf(parameter.numel(), group_->size())),
+      device_(parameter.device()) {
   at::NoGradGuard no_grad;
   const comm::MemoryScope memory(comm::MemoryPart::kWeights);
   master_ = parameter.weight().flatten().narrow(0, begin(), parts_[group_->rank()]).clone();
@@ -37,7 +41,8 @@ void ShardedWeight::Fetch(at::ScalarType dtype) {
   flight_.reset();
   const at::Tensor& part = Keeps(kept_part_, dtype) ? kept_part_ : master_;
   // Never wider than it is held: what is gained by a wider dtype is zeros.
-  const at::ScalarType travelling = c10::elementSize(dtype) < part.element_size() ? dtype : part.scalar_type();
+  const at::ScalarType travelling =
+      c10::elementSize(dtype) < part.element_size() ? dtype : part.scalar_type();
   const int64_t numel = std::accumulate(parts_.begin(), parts_.end(), int64_t{0});
   at::Tensor whole;
   if (group_->size() == 1 && part.device() == device_ && travelling == part.scalar_type()) {
@@ -47,7 +52,8 @@ void ShardedWeight::Fetch(at::ScalarType dtype) {
     // An offloaded part is not written before its gradient has come, behind this on the stream.
     whole.narrow(0, begin(), part.numel()).copy_(part, /*non_blocking=*/true);
   }
-  comm::Communicator::Transfer transfer = comm::ValueOrThrow(group_->StartAllGather({{whole, parts_}}));
+  comm::Communicator::Transfer transfer =
+      comm::ValueOrThrow(group_->StartAllGather({{whole, parts_}}));
   flight_.emplace(Flight{dtype, std::move(whole), std::move(transfer)});
 }
 
@@ -80,7 +86,8 @@ std::optional<comm::Communicator::Gathered> ShardedWeight::Refresh() {
 
 int64_t ShardedWeight::bytes() const {
   int64_t bytes = 0;
-  for (const at::Tensor& tensor : {master_, kept_whole_, kept_part_}) bytes += tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0;
+  for (const at::Tensor& tensor : {master_, kept_whole_, kept_part_})
+    bytes += tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0;
   return bytes;
 }
 

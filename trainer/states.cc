@@ -29,7 +29,8 @@ class States::Sink : public comm::GradientSink {
  private:
   std::shared_ptr<States> Open() const {
     std::shared_ptr<States> states = states_.lock();
-    TORCH_CHECK(states != nullptr, "trainer.states: a gradient for a parameter whose states were closed");
+    TORCH_CHECK(states != nullptr,
+                "trainer.states: a gradient for a parameter whose states were closed");
     return states;
   }
 
@@ -37,14 +38,17 @@ class States::Sink : public comm::GradientSink {
   size_t slice_;
 };
 
-absl::StatusOr<std::shared_ptr<States>> States::Create(std::shared_ptr<const Zero> zero, const comm::Parameters& parameters,
+absl::StatusOr<std::shared_ptr<States>> States::Create(std::shared_ptr<const Zero> zero,
+                                                       const comm::Parameters& parameters,
                                                        std::optional<at::ScalarType> held) {
-  const at::Device device = parameters.empty() ? at::Device(at::kCPU) : parameters.front()->device();
+  const at::Device device =
+      parameters.empty() ? at::Device(at::kCPU) : parameters.front()->device();
   std::shared_ptr<States> states(new States(std::move(zero), device));
   for (const auto& parameter : parameters) {
     RETURN_IF_ERROR(comm::TryTorch([&]() -> absl::Status {
                       states->zero_->Part(*parameter);
-                      return parameter->trainable() ? states->Add(parameter, held) : absl::OkStatus();
+                      return parameter->trainable() ? states->Add(parameter, held)
+                                                    : absl::OkStatus();
                     }),
                     "trainer.states: ", parameter->name());
   }
@@ -61,17 +65,20 @@ absl::StatusOr<at::Tensor> States::Placed(at::Tensor master, bool spare) const {
   return mapped;
 }
 
-absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole, std::optional<at::ScalarType> held) {
+absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole,
+                         std::optional<at::ScalarType> held) {
   at::NoGradGuard no_grad;
   const std::vector<int64_t> shape = whole->shape().vec();
-  const bool narrower = held.has_value() && parted() && shape.size() >= 2 && c10::elementSize(*held) < c10::elementSize(whole->dtype());
+  const bool narrower = held.has_value() && parted() && shape.size() >= 2 &&
+                        c10::elementSize(*held) < c10::elementSize(whole->dtype());
   Slice slice{whole, nullptr, std::dynamic_pointer_cast<ShardedWeight>(whole->home()), {}};
   at::Tensor master;
   if (slice.home != nullptr) {
     const bool on_disk = narrower && zero_->options().offload == Offload::kDisk;
     if (on_disk) slice.home->KeepPart(*held);
     ASSIGN_OR_RETURN(master, Placed(slice.home->master(), on_disk));
-  } else if (narrower || (zero_->options().offload != Offload::kNone && !whole->weight().is_cpu())) {
+  } else if (narrower ||
+             (zero_->options().offload != Offload::kNone && !whole->weight().is_cpu())) {
     // Leases are of what is kept, whole; the master is a part by itself.
     slice.home = std::make_shared<ShardedWeight>(*whole, zero_->shards());
     slice.home->KeepWhole(whole->weight().to(narrower ? *held : whole->dtype()).contiguous());
@@ -85,7 +92,8 @@ absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole, std::opt
   }
   if (slice.home != nullptr) slice.home->set_master(master);
   slice.shard = std::make_shared<comm::Parameter>(whole->name(), std::move(master), shape);
-  if (parted() || slice.home != nullptr) whole->MoveGradient(std::make_shared<Sink>(weak_from_this(), slices_.size()));
+  if (parted() || slice.home != nullptr)
+    whole->MoveGradient(std::make_shared<Sink>(weak_from_this(), slices_.size()));
   shards_.push_back(slice.shard);
   slices_.push_back(std::move(slice));
   return absl::OkStatus();
@@ -106,17 +114,21 @@ void States::Take(size_t index, at::Tensor gradient) {
 absl::Status States::Settle() {
   at::Tensor touched = at::zeros({static_cast<int64_t>(slices_.size())}, at::kLong);
   for (size_t i = 0; i < slices_.size(); ++i) touched.data_ptr<int64_t>()[i] = slices_[i].touched;
-  RETURN_IF_ERROR(zero_->shards()->AllReduceMax(touched), "trainer.states: which parameters have a gradient");
+  RETURN_IF_ERROR(zero_->shards()->AllReduceMax(touched),
+                  "trainer.states: which parameters have a gradient");
   for (size_t i = 0; i < slices_.size(); ++i) {
     Slice& slice = slices_[i];
     const auto whole = slice.whole.lock();
-    const bool plain = whole != nullptr && slice.home == nullptr && !parted();  // the shard's gradient is a view of the parameter's
-    if (plain && whole->gradient().defined()) slice.shard->mutable_gradient() = whole->mutable_gradient().view({-1});
+    const bool plain = whole != nullptr && slice.home == nullptr &&
+                       !parted();  // the shard's gradient is a view of the parameter's
+    if (plain && whole->gradient().defined())
+      slice.shard->mutable_gradient() = whole->mutable_gradient().view({-1});
     if (plain) continue;
     if (touched.data_ptr<int64_t>()[i] == 0) {
       slice.shard->ClearGradient();
     } else if (zero_->options().stage < 2) {
-      RETURN_IF_ERROR(scatter_.Add(slice.shard, std::exchange(slice.gradient, at::Tensor())), slice.shard->name());
+      RETURN_IF_ERROR(scatter_.Add(slice.shard, std::exchange(slice.gradient, at::Tensor())),
+                      slice.shard->name());
     }
     slice.touched = false;
   }
@@ -128,12 +140,15 @@ absl::Status States::SumGradients() {
   RETURN_IF_ERROR(scatter_.Flush(), "trainer.states");
   RETURN_IF_ERROR(Settle());
   const std::shared_ptr<comm::Communicator>& replicas = zero_->replicas();
-  RETURN_IF_ERROR(trainer::SumGradients(shards_, *replicas, {.bucket_bytes = zero_->options().bucket_bytes}));
+  RETURN_IF_ERROR(
+      trainer::SumGradients(shards_, *replicas, {.bucket_bytes = zero_->options().bucket_bytes}));
   if (parted() || replicas->size() == 1) return absl::OkStatus();
   // A gradient that came from the replicas alone is the parameter's too.
   for (Slice& slice : slices_) {
     const auto whole = slice.whole.lock();
-    if (whole == nullptr || slice.home != nullptr || whole->gradient().defined() || !slice.shard->gradient().defined()) continue;
+    if (whole == nullptr || slice.home != nullptr || whole->gradient().defined() ||
+        !slice.shard->gradient().defined())
+      continue;
     whole->mutable_gradient() = slice.shard->mutable_gradient().view(whole->shape());
   }
   return absl::OkStatus();
@@ -164,7 +179,8 @@ absl::StatusOr<std::vector<std::string>> States::NonFinite() const {
     broken.data_ptr<int64_t>()[i] = 1;
     ++next;
   }
-  RETURN_IF_ERROR(zero_->shards()->AllReduceMax(broken), "trainer.states: which gradients are not finite");
+  RETURN_IF_ERROR(zero_->shards()->AllReduceMax(broken),
+                  "trainer.states: which gradients are not finite");
   std::vector<std::string> names;
   for (size_t i = 0; i < shards_.size(); ++i) {
     if (broken.data_ptr<int64_t>()[i] != 0) names.push_back(shards_[i]->name());
@@ -177,7 +193,8 @@ absl::StatusOr<at::Tensor> States::Gradient(const std::string& name) const {
     if (slice.shard->name() != name) continue;
     if (!slice.shard->gradient().defined()) return at::Tensor();
     at::Tensor whole;
-    RETURN_IF_ERROR(comm::TryTorch([&] { whole = WholeGradient(slice); }), "trainer.states: ", name);
+    RETURN_IF_ERROR(comm::TryTorch([&] { whole = WholeGradient(slice); }),
+                    "trainer.states: ", name);
     return whole;
   }
   return absl::NotFoundError(absl::StrCat("trainer.states: no parameter ", name, " learns"));
@@ -199,12 +216,14 @@ absl::Status States::Publish() {
     if (slice.home != nullptr) {
       next = slice.home->Refresh();
     } else if (const auto whole = slice.whole.lock(); whole != nullptr && parted()) {
-      next = comm::Communicator::Gathered{whole->weight().view({-1}), PartsOf(whole->numel(), zero_->shards()->size())};
+      next = comm::Communicator::Gathered{whole->weight().view({-1}),
+                                          PartsOf(whole->numel(), zero_->shards()->size())};
     }
     if (!next.has_value()) continue;
     bytes += static_cast<int64_t>(next->whole.nbytes());
     batch.push_back(*std::move(next));
-    if (bytes >= zero_->options().bucket_bytes) RETURN_IF_ERROR(gather(), "trainer.states: ", slice.shard->name());
+    if (bytes >= zero_->options().bucket_bytes)
+      RETURN_IF_ERROR(gather(), "trainer.states: ", slice.shard->name());
   }
   return gather();
 }
@@ -225,7 +244,8 @@ at::Tensor States::WholeGradient(const Slice& slice) const {
   const at::Tensor part = slice.shard->GradientOrZeros();
   const at::Tensor whole = at::empty({shard.numel()}, part.options());
   whole.narrow(0, PartBegin(parts, rank), parts[rank]).copy_(part);
-  comm::Communicator::Transfer transfer = comm::ValueOrThrow(zero_->shards()->StartAllGather({{whole, parts}}));
+  comm::Communicator::Transfer transfer =
+      comm::ValueOrThrow(zero_->shards()->StartAllGather({{whole, parts}}));
   comm::ThrowIfError(transfer.Wait());
   return whole.view(shard.shape());
 }
@@ -240,8 +260,10 @@ States::Bytes States::bytes() const {
       bytes.weights += static_cast<int64_t>(whole->weight().nbytes());
     }
     const bool shared = slice.home == nullptr && !parted();  // one memory, seen twice
-    if (slice.shard->gradient().defined() && !shared) bytes.gradients += static_cast<int64_t>(slice.shard->gradient().nbytes());
-    if (whole != nullptr && whole->gradient().defined()) bytes.gradients += static_cast<int64_t>(whole->gradient().nbytes());
+    if (slice.shard->gradient().defined() && !shared)
+      bytes.gradients += static_cast<int64_t>(slice.shard->gradient().nbytes());
+    if (whole != nullptr && whole->gradient().defined())
+      bytes.gradients += static_cast<int64_t>(whole->gradient().nbytes());
     if (slice.gradient.defined()) bytes.gradients += static_cast<int64_t>(slice.gradient.nbytes());
   }
   return bytes;

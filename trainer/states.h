@@ -1,20 +1,23 @@
 #ifndef MOONRING_TRAINER_STATES_H_
 #define MOONRING_TRAINER_STATES_H_
 
-// The states of a list of parameters under ZeRO (zero.h): each that learns has a shard on this rank, a one-dimensional Parameter of its name,
-// and optimizer, norm and clipping see shards alone.
+// The states of a list of parameters under ZeRO (zero.h): each that learns has a shard on this
+// rank, a one-dimensional Parameter of its name, and optimizer, norm and clipping see shards alone.
 //
-//   a step:  forward, backward ..   gradients come to the Parameters, or go on into shards (stages 2, 3)
+//   a step:  forward, backward ..   gradients come to the Parameters, or go on into shards (stages
+//   2, 3)
 //            SumGradients()         each shard's gradient is the sum over all ranks
 //            Norm(), clip, Step     on shards()
 //            Publish()              leases are of the new weights from here on
 //            ClearGradients()
 //
-// Where nothing is parted and nothing offloaded a shard is a view of the weight and its gradient one of the gradient: this is then plain data
-// parallelism, bit for bit. Under `held` (bf16) the matrices that leases are of are in that dtype, and the shard is the fp32 master.
+// Where nothing is parted and nothing offloaded a shard is a view of the weight and its gradient
+// one of the gradient: this is then plain data parallelism, bit for bit. Under `held` (bf16) the
+// matrices that leases are of are in that dtype, and the shard is the fp32 master.
 //
-// Every call that returns a status, and each lease and gradient of a parted parameter, is one of all ranks of its group. A parameter that no
-// rank had a gradient for is left without one. The parameters outlive these states; a gradient that comes after their end throws.
+// Every call that returns a status, and each lease and gradient of a parted parameter, is one of
+// all ranks of its group. A parameter that no rank had a gradient for is left without one. The
+// parameters outlive these states; a gradient that comes after their end throws.
 
 #include <memory>
 #include <optional>
@@ -34,8 +37,10 @@ namespace moonring::trainer {
 
 class States : public std::enable_shared_from_this<States> {
  public:
-  // Stage 3 parts those that are not parted yet, the frozen ones too. `held`: narrower than the weights, for their matrices.
-  static absl::StatusOr<std::shared_ptr<States>> Create(std::shared_ptr<const Zero> zero, const comm::Parameters& parameters,
+  // Stage 3 parts those that are not parted yet, the frozen ones too. `held`: narrower than the
+  // weights, for their matrices.
+  static absl::StatusOr<std::shared_ptr<States>> Create(std::shared_ptr<const Zero> zero,
+                                                        const comm::Parameters& parameters,
                                                         std::optional<at::ScalarType> held);
 
   // Of those that learn, in their order.
@@ -43,18 +48,21 @@ class States : public std::enable_shared_from_this<States> {
   const std::shared_ptr<const Zero>& zero() const { return zero_; }
 
   absl::Status SumGradients();
-  // sqrt of the sum of all gradients' squares in fp64, each number counted once, the same on all ranks. NaN or infinite where a gradient is.
+  // sqrt of the sum of all gradients' squares in fp64, each number counted once, the same on all
+  // ranks. NaN or infinite where a gradient is.
   absl::StatusOr<double> Norm() const;
   // Of each, by shards()' order.
   absl::StatusOr<std::vector<double>> Norms() const;
   // The names of those whose gradient holds a NaN or an infinity on any rank.
   absl::StatusOr<std::vector<std::string>> NonFinite() const;
-  // The whole gradient of a parameter, once they are summed; undefined where nobody had one. NOT_FOUND where none that learns has the name.
+  // The whole gradient of a parameter, once they are summed; undefined where nobody had one.
+  // NOT_FOUND where none that learns has the name.
   absl::StatusOr<at::Tensor> Gradient(const std::string& name) const;
   absl::Status Publish();
   void ClearGradients();
 
-  // What this rank holds of the parameters that learn, between blocks: weights (masters included) and gradients.
+  // What this rank holds of the parameters that learn, between blocks: weights (masters included)
+  // and gradients.
   struct Bytes {
     int64_t weights = 0, gradients = 0;
   };
@@ -66,15 +74,17 @@ class States : public std::enable_shared_from_this<States> {
     std::weak_ptr<comm::Parameter> whole;
     std::shared_ptr<comm::Parameter> shard;
     std::shared_ptr<ShardedWeight> home;  // null where the shard is a view of the weight
-    at::Tensor gradient;                  // stage 1: the whole one on this rank, until it is scattered
-    bool touched = false;                 // a gradient came
+    at::Tensor gradient;   // stage 1: the whole one on this rank, until it is scattered
+    bool touched = false;  // a gradient came
   };
   States(std::shared_ptr<const Zero> zero, at::Device device)
       : zero_(std::move(zero)), scatter_(zero_->shards(), device, zero_->options().bucket_bytes) {}
 
   bool parted() const { return zero_->shards()->size() > 1; }
-  absl::Status Add(const std::shared_ptr<comm::Parameter>& whole, std::optional<at::ScalarType> held);
-  // The master where it is to lie: as it is, on the host, or on the disk where leases do not read it (`spare`).
+  absl::Status Add(const std::shared_ptr<comm::Parameter>& whole,
+                   std::optional<at::ScalarType> held);
+  // The master where it is to lie: as it is, on the host, or on the disk where leases do not read
+  // it (`spare`).
   absl::StatusOr<at::Tensor> Placed(at::Tensor master, bool spare) const;
   void Take(size_t slice, at::Tensor gradient);
   at::Tensor WholeGradient(const Slice& slice) const;

@@ -4,9 +4,9 @@
 // Lists for LibTorch's foreach and fused operators, which take many tensors in one launch where all
 // are of one device and dtype, and step through them one by one else.
 //
-// A row is `kLists` tensors that belong together (a weight, its gradient, its moments); its group is
-// that of equal devices and dtypes, list by list, and of an equal `key`. Groups and their rows keep
-// the order of Add.
+// A row is `kLists` tensors that belong together (a weight, its gradient, its moments); its group
+// is that of equal devices and dtypes, list by list, and of an equal `key`. Groups and their rows
+// keep the order of Add.
 
 #include <array>
 #include <cstdint>

@@ -10,7 +10,9 @@ namespace moonring::trainer {
 
 bool DecaysWeight(absl::string_view name) {
   const std::string lower = absl::AsciiStrToLower(name);
-  if (absl::StrContains(lower, "bias") || absl::StrContains(lower, "layernorm") || absl::StrContains(lower, "rmsnorm")) return false;
+  if (absl::StrContains(lower, "bias") || absl::StrContains(lower, "layernorm") ||
+      absl::StrContains(lower, "rmsnorm"))
+    return false;
   for (const absl::string_view part : absl::StrSplit(lower, '.')) {
     if (part == "norm" || absl::EndsWith(part, "_norm")) return false;
   }

@@ -7,8 +7,8 @@
 
 namespace moonring::trainer {
 
-// False for names that hold "bias", "layernorm" or "rmsnorm" (in any case), or of which a part between dots is "norm" or
-// ends in "_norm".
+// False for names that hold "bias", "layernorm" or "rmsnorm" (in any case), or of which a part
+// between dots is "norm" or ends in "_norm".
 bool DecaysWeight(absl::string_view name);
 
 }  // namespace moonring::trainer

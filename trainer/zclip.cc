@@ -18,7 +18,10 @@ double ZClip::Limit(double norm) {
     first_.push_back(norm);
     if (first_.size() < kWarmup) return kNone;
     mean_ = std::accumulate(first_.begin(), first_.end(), 0.0) / kWarmup;
-    variance_ = std::accumulate(first_.begin(), first_.end(), 0.0, [this](double sum, double g) { return sum + (g - mean_) * (g - mean_); }) / kWarmup;
+    variance_ =
+        std::accumulate(first_.begin(), first_.end(), 0.0,
+                        [this](double sum, double g) { return sum + (g - mean_) * (g - mean_); }) /
+        kWarmup;
     return kNone;
   }
   const double deviation = std::sqrt(variance_);
@@ -30,17 +33,23 @@ double ZClip::Limit(double norm) {
   return spike ? taken : kNone;
 }
 
-std::string ZClip::SaveState() const { return nlohmann::json{{"first", first_}, {"mean", mean_}, {"variance", variance_}}.dump(); }
+std::string ZClip::SaveState() const {
+  return nlohmann::json{{"first", first_}, {"mean", mean_}, {"variance", variance_}}.dump();
+}
 
 absl::Status ZClip::LoadState(const std::string& text) {
   const nlohmann::json state = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const auto number = [&](const char* name) { return state.contains(name) && state[name].is_number(); };
-  bool whole = state.is_object() && number("mean") && number("variance") && state.contains("first") && state["first"].is_array();
+  const auto number = [&](const char* name) {
+    return state.contains(name) && state[name].is_number();
+  };
+  bool whole = state.is_object() && number("mean") && number("variance") &&
+               state.contains("first") && state["first"].is_array();
   if (whole) {
     for (const auto& norm : state["first"]) whole = whole && norm.is_number();
   }
   if (!whole || state["first"].size() > kWarmup) {
-    return absl::InvalidArgumentError(absl::StrCat("trainer.zclip: wanted a history {first, mean, variance}, got ", text.substr(0, 80)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "trainer.zclip: wanted a history {first, mean, variance}, got ", text.substr(0, 80)));
   }
   first_ = state["first"].get<std::vector<double>>();
   mean_ = state["mean"];

@@ -10,16 +10,20 @@
 namespace moonring::trainer {
 
 absl::StatusOr<std::shared_ptr<Zero>> Zero::Create(ZeroOptions options, comm::Mesh& mesh) {
-  if (options.stage < 0 || options.stage > 3) return absl::InvalidArgumentError(absl::StrCat("zero_stage: wanted 0 to 3, got ", options.stage));
+  if (options.stage < 0 || options.stage > 3)
+    return absl::InvalidArgumentError(
+        absl::StrCat("zero_stage: wanted 0 to 3, got ", options.stage));
   std::shared_ptr<Zero> zero(new Zero(std::move(options)));
   const ZeroOptions& wanted = zero->options_;
   const int world = mesh.world().size();
   int parting = world;
   if (wanted.group == ZeroGroup::kSp) parting = mesh.sp_size();
-  if (wanted.group == ZeroGroup::kNode && wanted.ranks_per_machine > 0) parting = wanted.ranks_per_machine;
+  if (wanted.group == ZeroGroup::kNode && wanted.ranks_per_machine > 0)
+    parting = wanted.ranks_per_machine;
   if (wanted.stage == 0) parting = 1;
   if (world % parting != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("zero_group: node: ", parting, " ranks of a machine do not divide world size ", world));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "zero_group: node: ", parting, " ranks of a machine do not divide world size ", world));
   }
   ASSIGN_OR_RETURN(const comm::Mesh::Cut cut, mesh.CutWorld(parting), "zero_group");
   zero->shards_ = cut.neighbours;

@@ -1,17 +1,19 @@
 #ifndef MOONRING_TRAINER_ZERO_H_
 #define MOONRING_TRAINER_ZERO_H_
 
-// ZeRO: how the states of a run are parted over ranks, and where the optimizer's lie (Rajbhandari et al. 2020, arXiv 1910.02054).
+// ZeRO: how the states of a run are parted over ranks, and where the optimizer's lie (Rajbhandari
+// et al. 2020, arXiv 1910.02054).
 //
-//   stage 0   nothing is parted          stage 2   gradients too, summed into shards as they are made
-//   stage 1   the optimizer's state      stage 3   weights too, gathered for each lease
+//   stage 0   nothing is parted          stage 2   gradients too, summed into shards as they are
+//   made stage 1   the optimizer's state      stage 3   weights too, gathered for each lease
 //
-// The ranks of a group part the states; the groups are replicas of one another, and sum their shards' gradients with those that hold the same
-// part (LoongTrain's hybrid, arXiv 2406.18485). Gradients are summed over all ranks, averaged nowhere. Numbers are stage 0's but for the
-// order of sums. zero_cost.h has memory and bytes; states.h is what acts on a list of parameters.
+// The ranks of a group part the states; the groups are replicas of one another, and sum their
+// shards' gradients with those that hold the same part (LoongTrain's hybrid, arXiv 2406.18485).
+// Gradients are summed over all ranks, averaged nowhere. Numbers are stage 0's but for the order of
+// sums. zero_cost.h has memory and bytes; states.h is what acts on a list of parameters.
 //
-// In lockstep ranks of different streams share weights or gradients: they must run as many forwards, and backwards, as one another, with
-// empty micro-batches where one has fewer.
+// In lockstep ranks of different streams share weights or gradients: they must run as many
+// forwards, and backwards, as one another, with empty micro-batches where one has fewer.
 
 #include <cstdint>
 #include <memory>
@@ -33,22 +35,28 @@ struct ZeroOptions {
   ZeroGroup group = ZeroGroup::kWorld;
   int ranks_per_machine = 0;  // kNode: neighbouring ranks of a machine; 0: all are on one
   Offload offload = Offload::kNone;
-  std::string folder;         // kDisk: where the file is
+  std::string folder;  // kDisk: where the file is
   int64_t bucket_bytes = int64_t{32} << 20;
 };
 
 class Zero {
  public:
-  // INVALID_ARGUMENT where the stage is none, or ranks_per_machine does not divide the world; kDisk: the folder's failures. Every rank calls it.
+  // INVALID_ARGUMENT where the stage is none, or ranks_per_machine does not divide the world;
+  // kDisk: the folder's failures. Every rank calls it.
   static absl::StatusOr<std::shared_ptr<Zero>> Create(ZeroOptions options, comm::Mesh& mesh);
 
   const ZeroOptions& options() const { return options_; }
-  const std::shared_ptr<comm::Communicator>& shards() const { return shards_; }      // who part the states; alone in stage 0
-  const std::shared_ptr<comm::Communicator>& replicas() const { return replicas_; }  // who hold the same part
-  const std::shared_ptr<StateMemory>& memory() const { return memory_; }             // null: beside the shards
+  const std::shared_ptr<comm::Communicator>& shards() const {
+    return shards_;
+  }  // who part the states; alone in stage 0
+  const std::shared_ptr<comm::Communicator>& replicas() const {
+    return replicas_;
+  }                                                                       // who hold the same part
+  const std::shared_ptr<StateMemory>& memory() const { return memory_; }  // null: beside the shards
   bool lockstep() const { return lockstep_; }
 
-  // Stage 3: parts the weight, whose whole is let go, if it is not parted yet. Else nothing. No communication.
+  // Stage 3: parts the weight, whose whole is let go, if it is not parted yet. Else nothing. No
+  // communication.
   void Part(comm::Parameter& parameter) const;
 
  private:

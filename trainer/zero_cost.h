@@ -6,19 +6,22 @@
 //   part(r)    ceil(n / P) numbers each; the last ranks less, or none. Nothing is padded
 //   gather     (P - 1) part(r) numbers, of the dtype that is leased
 //   scatter    n - part(r) numbers, of the gradient's dtype (fp32; fp64 for fp64)
-//   across     an all-reduce of part(r) numbers over the R ranks that hold the same part: 2 (R - 1) / R part(r)
+//   across     an all-reduce of part(r) numbers over the R ranks that hold the same part: 2 (R - 1)
+//   / R part(r)
 //
 // A step of M micro-batches, for a weight that learns:
 //
-//   stage    gathers                                scatters               numbers a rank holds (weight, gradient, AdamW's state)
-//   0        -                                      -                      n, n, 2 n             across: over all ranks, of n numbers
-//   1        1, after the update                    1, at the step's end   n, n, 2 part
-//   2        1, after the update                    M u                    n, part, 2 part
+//   stage    gathers                                scatters               numbers a rank holds
+//   (weight, gradient, AdamW's state) 0        -                                      - n, n, 2 n
+//   across: over all ranks, of n numbers 1        1, after the update                    1, at the
+//   step's end   n, n, 2 part 2        1, after the update                    M u n, part, 2 part
 //   3        M (leases forward and backward)        M u                    part, part, 2 part
 //
-// u: the weight's users in a micro-batch: 1; 2 of a tied embedding. Leases of a block's weight: 1 forward and, where the block is computed again,
-// 1 backward; of an embedding 1 forward; of a head 2. A frozen weight is gathered as often in stage 3, a part a rank, and no more; in stages 1 and 2 it is
-// whole everywhere. Under bf16 matrices are held and gathered in bf16, and stages 1 and 2 hold the fp32 part besides (the master).
+// u: the weight's users in a micro-batch: 1; 2 of a tied embedding. Leases of a block's weight: 1
+// forward and, where the block is computed again, 1 backward; of an embedding 1 forward; of a
+// head 2. A frozen weight is gathered as often in stage 3, a part a rank, and no more; in stages 1
+// and 2 it is whole everywhere. Under bf16 matrices are held and gathered in bf16, and stages 1 and
+// 2 hold the fp32 part besides (the master).
 
 #include <algorithm>
 #include <cstdint>
@@ -35,10 +38,16 @@ inline std::vector<int64_t> PartsOf(int64_t numel, int ranks) {
 }
 
 // Where the part of `rank` begins.
-inline int64_t PartBegin(const std::vector<int64_t>& parts, int rank) { return std::accumulate(parts.begin(), parts.begin() + rank, int64_t{0}); }
+inline int64_t PartBegin(const std::vector<int64_t>& parts, int rank) {
+  return std::accumulate(parts.begin(), parts.begin() + rank, int64_t{0});
+}
 
-inline int64_t GatherBytes(int64_t numel, int64_t element_bytes, int ranks, int rank) { return (ranks - 1) * PartsOf(numel, ranks)[rank] * element_bytes; }
-inline int64_t ScatterBytes(int64_t numel, int64_t element_bytes, int ranks, int rank) { return (numel - PartsOf(numel, ranks)[rank]) * element_bytes; }
+inline int64_t GatherBytes(int64_t numel, int64_t element_bytes, int ranks, int rank) {
+  return (ranks - 1) * PartsOf(numel, ranks)[rank] * element_bytes;
+}
+inline int64_t ScatterBytes(int64_t numel, int64_t element_bytes, int ranks, int rank) {
+  return (numel - PartsOf(numel, ranks)[rank]) * element_bytes;
+}
 
 }  // namespace moonring::trainer
 

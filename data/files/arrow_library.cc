@@ -19,14 +19,18 @@ namespace fs = std::filesystem;
 std::vector<fs::path> LibraryFolders() {
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  std::vector<fs::path> folders = {program.parent_path() / "lib", fs::path(program.string() + ".runfiles") / "moonring/data/files"};
+  std::vector<fs::path> folders = {
+      program.parent_path() / "lib",
+      fs::path(program.string() + ".runfiles") / "moonring/data/files"};
   // In someone else's program what lies beside libmoonring.so is ours.
-  if (Dl_info ours; dladdr(reinterpret_cast<const void*>(&ArrowFunction), &ours) != 0 && ours.dli_fname != nullptr) {
+  if (Dl_info ours; dladdr(reinterpret_cast<const void*>(&ArrowFunction), &ours) != 0 &&
+                    ours.dli_fname != nullptr) {
     const fs::path image = fs::canonical(ours.dli_fname, ignored).parent_path();
     folders.insert(folders.end(), {image, image.parent_path() / "data/files"});
   }
   for (const char* variable : {"RUNFILES_DIR", "TEST_SRCDIR"}) {
-    if (const char* folder = std::getenv(variable)) folders.push_back(fs::path(folder) / "moonring/data/files");
+    if (const char* folder = std::getenv(variable))
+      folders.push_back(fs::path(folder) / "moonring/data/files");
   }
   return folders;
 }
@@ -38,18 +42,21 @@ absl::StatusOr<void*> ArrowFunction(const char* name) {
   for (const fs::path& folder : LibraryFolders()) {
     const fs::path path = folder / kArrowLibrary;
     if (!fs::exists(path, ignored)) continue;
-    // It stays loaded; loading it again costs nothing. Local: Arrow brings copies of other libraries, which must not stand in for ours.
+    // It stays loaded; loading it again costs nothing. Local: Arrow brings copies of other
+    // libraries, which must not stand in for ours.
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       return absl::FailedPreconditionError(
-          absl::StrCat("Parquet and Arrow files are read and written with Arrow's C++ library, which pyarrow 26.0 carries: pip install 'pyarrow==26.0.*' for "
+          absl::StrCat("Parquet and Arrow files are read and written with Arrow's C++ library, "
+                       "which pyarrow 26.0 carries: pip install 'pyarrow==26.0.*' for "
                        "the Python that has torch (",
                        dlerror(), ")"));
     }
     return dlsym(library, name);
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("Parquet and Arrow files are read and written with ", kArrowLibrary, ", which is not where this program lies"));
+      absl::StrCat("Parquet and Arrow files are read and written with ", kArrowLibrary,
+                   ", which is not where this program lies"));
 }
 
 }  // namespace moonring::data

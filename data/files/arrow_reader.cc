@@ -14,7 +14,8 @@ std::string Line(absl::string_view text) { return absl::StrReplaceAll(text, {{"\
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RowReader>> ArrowReader::Open(const std::string& path, bool parquet) {
+absl::StatusOr<std::unique_ptr<RowReader>> ArrowReader::Open(const std::string& path,
+                                                             bool parquet) {
   RETURN_IF_ERROR(comm::CheckInputFile(path));
   ASSIGN_OR_RETURN(void* const function, ArrowFunction(kOpenArrowRows), path);
   auto* const open = reinterpret_cast<OpenArrowRowsFunction*>(function);

@@ -1,7 +1,8 @@
 // The rows of a .parquet file, or of an .arrow file (IPC, as a stream or a file).
 //
-// Fails with `FILE (row N): what is wrong` (N: the row that was to be next; what is wrong may be in a later one of its batch), and where the libraries are
-// missing. Cost: one batch of rows and one row group's pages in memory; Seek passes over row groups without reading them.
+// Fails with `FILE (row N): what is wrong` (N: the row that was to be next; what is wrong may be in
+// a later one of its batch), and where the libraries are missing. Cost: one batch of rows and one
+// row group's pages in memory; Seek passes over row groups without reading them.
 #ifndef MOONRING_DATA_FILES_ARROW_READER_H_
 #define MOONRING_DATA_FILES_ARROW_READER_H_
 
@@ -28,7 +29,8 @@ class ArrowReader final : public RowReader {
   absl::Status Seek(const State& state) override;
 
  private:
-  ArrowReader(std::string path, std::unique_ptr<ArrowRows> arrow) : path_(std::move(path)), arrow_(std::move(arrow)) {}
+  ArrowReader(std::string path, std::unique_ptr<ArrowRows> arrow)
+      : path_(std::move(path)), arrow_(std::move(arrow)) {}
   absl::Status Error(absl::string_view what) const;
 
   std::string path_;

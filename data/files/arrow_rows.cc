@@ -38,13 +38,15 @@ template <typename List>
 json ListAt(const List& list, int64_t i) {
   json items = json::array();
   const int64_t begin = list.value_offset(i);
-  for (int64_t k = 0; k < list.value_length(i); ++k) items.push_back(ValueAt(*list.values(), begin + k));
+  for (int64_t k = 0; k < list.value_length(i); ++k)
+    items.push_back(ValueAt(*list.values(), begin + k));
   return items;
 }
 
 json StructAt(const arrow::StructArray& array, int64_t i) {
   json fields = json::object();
-  for (int f = 0; f < array.num_fields(); ++f) fields[array.struct_type()->field(f)->name()] = ValueAt(*array.field(f), i);
+  for (int f = 0; f < array.num_fields(); ++f)
+    fields[array.struct_type()->field(f)->name()] = ValueAt(*array.field(f), i);
   return fields;
 }
 
@@ -111,13 +113,15 @@ class Batches {
  public:
   virtual ~Batches() = default;
   virtual arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() = 0;  // null at the end
-  // Passes over whole parts of the file, as long as no more than `rows` rows are in them; how many were.
+  // Passes over whole parts of the file, as long as no more than `rows` rows are in them; how many
+  // were.
   virtual int64_t SkipParts(int64_t rows) { return 0; }
 };
 
 class StreamBatches final : public Batches {
  public:
-  explicit StreamBatches(std::shared_ptr<arrow::RecordBatchReader> reader) : reader_(std::move(reader)) {}
+  explicit StreamBatches(std::shared_ptr<arrow::RecordBatchReader> reader)
+      : reader_(std::move(reader)) {}
   arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() override { return reader_->Next(); }
 
  private:
@@ -126,7 +130,8 @@ class StreamBatches final : public Batches {
 
 class FileBatches final : public Batches {
  public:
-  explicit FileBatches(std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader) : reader_(std::move(reader)) {}
+  explicit FileBatches(std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader)
+      : reader_(std::move(reader)) {}
   arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() override {
     if (next_ == reader_->num_record_batches()) return nullptr;
     return reader_->ReadRecordBatch(next_++);
@@ -139,7 +144,8 @@ class FileBatches final : public Batches {
 
 class ParquetBatches final : public Batches {
  public:
-  explicit ParquetBatches(std::unique_ptr<parquet::arrow::FileReader> reader) : reader_(std::move(reader)) {}
+  explicit ParquetBatches(std::unique_ptr<parquet::arrow::FileReader> reader)
+      : reader_(std::move(reader)) {}
 
   arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() override {
     while (true) {
@@ -168,12 +174,14 @@ class ParquetBatches final : public Batches {
   std::unique_ptr<arrow::RecordBatchReader> batches_;  // of the row group before group_
 };
 
-arrow::Result<std::unique_ptr<Batches>> OpenParquet(std::shared_ptr<arrow::io::RandomAccessFile> file) {
+arrow::Result<std::unique_ptr<Batches>> OpenParquet(
+    std::shared_ptr<arrow::io::RandomAccessFile> file) {
   parquet::arrow::FileReaderBuilder builder;
   ARROW_RETURN_NOT_OK(builder.Open(std::move(file)));
   parquet::ArrowReaderProperties properties;
   properties.set_batch_size(kBatchRows);
-  properties.set_pre_buffer(false);  // a row group is read column by column, and no thread is started
+  properties.set_pre_buffer(
+      false);  // a row group is read column by column, and no thread is started
   builder.properties(properties);
   ARROW_ASSIGN_OR_RAISE(auto reader, builder.Build());
   return std::make_unique<ParquetBatches>(std::move(reader));
@@ -186,29 +194,35 @@ arrow::Result<std::unique_ptr<Batches>> OpenIpc(std::shared_ptr<arrow::io::Rando
   char magic[6] = {};
   ARROW_ASSIGN_OR_RAISE(const int64_t read, file->ReadAt(0, sizeof(magic), magic));
   if (std::string(magic, static_cast<size_t>(read)) == "ARROW1") {
-    ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchFileReader::Open(std::move(file), options));
+    ARROW_ASSIGN_OR_RAISE(auto reader,
+                          arrow::ipc::RecordBatchFileReader::Open(std::move(file), options));
     return std::make_unique<FileBatches>(std::move(reader));
   }
   ARROW_RETURN_NOT_OK(file->Seek(0));
-  ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchStreamReader::Open(std::move(file), options));
+  ARROW_ASSIGN_OR_RAISE(auto reader,
+                        arrow::ipc::RecordBatchStreamReader::Open(std::move(file), options));
   return std::make_unique<StreamBatches>(std::move(reader));
 }
 
 arrow::Result<std::unique_ptr<Batches>> OpenBatches(const char* path, bool parquet) {
-  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::io::RandomAccessFile> file, arrow::io::ReadableFile::Open(path));
+  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<arrow::io::RandomAccessFile> file,
+                        arrow::io::ReadableFile::Open(path));
   return parquet ? OpenParquet(std::move(file)) : OpenIpc(std::move(file));
 }
 
 class Rows final : public ArrowRows {
  public:
-  explicit Rows(std::unique_ptr<Batches> batches) : batches_(std::move(batches)) { arrow::util::InitializeUTF8(); }
+  explicit Rows(std::unique_ptr<Batches> batches) : batches_(std::move(batches)) {
+    arrow::util::InitializeUTF8();
+  }
 
   bool Next(json& row, std::string& error) override {
     return Guarded(error, [&]() -> arrow::Result<bool> {
       ARROW_ASSIGN_OR_RAISE(const bool more, Load());
       if (!more) return false;
       row = json::object();
-      for (int c = 0; c < batch_->num_columns(); ++c) row[batch_->column_name(c)] = ValueAt(*batch_->column(c), next_);
+      for (int c = 0; c < batch_->num_columns(); ++c)
+        row[batch_->column_name(c)] = ValueAt(*batch_->column(c), next_);
       ++next_;
       return true;
     });
@@ -219,7 +233,8 @@ class Rows final : public ArrowRows {
       rows -= batches_->SkipParts(rows);
       while (rows > 0) {
         ARROW_ASSIGN_OR_RAISE(const bool more, Load());
-        if (!more) return arrow::Status::Invalid("the file has fewer rows than when the state was saved");
+        if (!more)
+          return arrow::Status::Invalid("the file has fewer rows than when the state was saved");
         const int64_t passed = std::min(rows, batch_->num_rows() - next_);
         next_ += passed;
         rows -= passed;
@@ -235,8 +250,10 @@ class Rows final : public ArrowRows {
       ARROW_ASSIGN_OR_RAISE(batch_, batches_->Next());
       next_ = 0;
       if (batch_ == nullptr) return false;
-      ARROW_RETURN_NOT_OK(batch_->ValidateFull());  // offsets that lead out of a buffer, text that is not UTF-8
-      if (!arrow::util::ValidateUTF8(batch_->schema()->ToString())) return arrow::Status::Invalid("the name of a column is not UTF-8");
+      ARROW_RETURN_NOT_OK(
+          batch_->ValidateFull());  // offsets that lead out of a buffer, text that is not UTF-8
+      if (!arrow::util::ValidateUTF8(batch_->schema()->ToString()))
+        return arrow::Status::Invalid("the name of a column is not UTF-8");
     }
     return true;
   }
@@ -261,7 +278,8 @@ class Rows final : public ArrowRows {
 }  // namespace
 }  // namespace moonring::data
 
-extern "C" __attribute__((visibility("default"))) moonring::data::ArrowRows* MoonringOpenArrowRows(const char* path, bool parquet, std::string& error) try {
+extern "C" __attribute__((visibility("default"))) moonring::data::ArrowRows* MoonringOpenArrowRows(
+    const char* path, bool parquet, std::string& error) try {
   auto batches = moonring::data::OpenBatches(path, parquet);
   if (!batches.ok()) {
     error = batches.status().message();

@@ -39,11 +39,13 @@ arrow::Status AppendList(arrow::ArrayBuilder& builder, std::span<const int32_t> 
   auto& list = static_cast<arrow::ListBuilder&>(builder);
   auto& values = static_cast<Values&>(*list.value_builder());
   ARROW_RETURN_NOT_OK(list.Append());
-  for (const int32_t number : numbers) ARROW_RETURN_NOT_OK(values.Append(static_cast<typename Values::value_type>(number)));
+  for (const int32_t number : numbers)
+    ARROW_RETURN_NOT_OK(values.Append(static_cast<typename Values::value_type>(number)));
   return arrow::Status::OK();
 }
 
-arrow::Status AppendTo(arrow::ArrayBuilder& builder, ArrowType type, std::span<const int32_t> numbers) {
+arrow::Status AppendTo(arrow::ArrayBuilder& builder, ArrowType type,
+                       std::span<const int32_t> numbers) {
   switch (type) {
     case ArrowType::kInt8List:
       return AppendList<arrow::Int8Builder>(builder, numbers);
@@ -59,7 +61,9 @@ arrow::Status AppendTo(arrow::ArrayBuilder& builder, ArrowType type, std::span<c
 
 class Sink final : public ArrowSink {
  public:
-  static arrow::Result<std::unique_ptr<Sink>> Open(const char* path, const std::vector<ArrowField>& fields, const std::string& metadata) {
+  static arrow::Result<std::unique_ptr<Sink>> Open(const char* path,
+                                                   const std::vector<ArrowField>& fields,
+                                                   const std::string& metadata) {
     auto sink = std::unique_ptr<Sink>(new Sink);
     arrow::FieldVector columns;
     for (const ArrowField& field : fields) {
@@ -69,7 +73,8 @@ class Sink final : public ArrowSink {
       sink->types_.push_back(field.type);
       sink->builders_.push_back(std::move(builder));
     }
-    sink->schema_ = arrow::schema(std::move(columns), arrow::key_value_metadata({"huggingface"}, {metadata}));
+    sink->schema_ =
+        arrow::schema(std::move(columns), arrow::key_value_metadata({"huggingface"}, {metadata}));
     ARROW_ASSIGN_OR_RAISE(sink->file_, arrow::io::FileOutputStream::Open(path));
     ARROW_ASSIGN_OR_RAISE(sink->writer_, arrow::ipc::MakeStreamWriter(sink->file_, sink->schema_));
     return sink;
@@ -77,7 +82,8 @@ class Sink final : public ArrowSink {
 
   bool Add(const std::vector<std::span<const int32_t>>& row, std::string& error) override {
     return Guarded(error, [&]() -> arrow::Status {
-      for (size_t c = 0; c < builders_.size(); ++c) ARROW_RETURN_NOT_OK(AppendTo(*builders_[c], types_[c], row[c]));
+      for (size_t c = 0; c < builders_.size(); ++c)
+        ARROW_RETURN_NOT_OK(AppendTo(*builders_[c], types_[c], row[c]));
       return ++rows_ == kBatchRows ? Flush() : arrow::Status::OK();
     });
   }
@@ -97,7 +103,8 @@ class Sink final : public ArrowSink {
       ARROW_ASSIGN_OR_RAISE(auto column, builder->Finish());
       columns.push_back(std::move(column));
     }
-    return writer_->WriteRecordBatch(*arrow::RecordBatch::Make(schema_, std::exchange(rows_, 0), std::move(columns)));
+    return writer_->WriteRecordBatch(
+        *arrow::RecordBatch::Make(schema_, std::exchange(rows_, 0), std::move(columns)));
   }
 
   template <typename Function>
@@ -123,9 +130,9 @@ class Sink final : public ArrowSink {
 }  // namespace
 }  // namespace moonring::data
 
-extern "C" __attribute__((visibility("default"))) moonring::data::ArrowSink* MoonringOpenArrowSink(const char* path,
-                                                                                                   const std::vector<moonring::data::ArrowField>& fields,
-                                                                                                   const std::string& metadata, std::string& error) try {
+extern "C" __attribute__((visibility("default"))) moonring::data::ArrowSink* MoonringOpenArrowSink(
+    const char* path, const std::vector<moonring::data::ArrowField>& fields,
+    const std::string& metadata, std::string& error) try {
   auto sink = moonring::data::Sink::Open(path, fields, metadata);
   if (sink.ok()) return (*std::move(sink)).release();
   error = sink.status().message();

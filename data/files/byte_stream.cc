@@ -22,9 +22,16 @@
 namespace moonring::data {
 namespace {
 
-absl::Status CannotRead() { return absl::UnavailableError(absl::StrCat("cannot be read: ", std::strerror(errno))); }
-absl::Status CutOff(const char* format) { return absl::InvalidArgumentError(absl::StrCat("the ", format, " data ends early: the file is cut off")); }
-absl::Status TooShort() { return absl::FailedPreconditionError("is shorter than when the state was saved"); }
+absl::Status CannotRead() {
+  return absl::UnavailableError(absl::StrCat("cannot be read: ", std::strerror(errno)));
+}
+absl::Status CutOff(const char* format) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the ", format, " data ends early: the file is cut off"));
+}
+absl::Status TooShort() {
+  return absl::FailedPreconditionError("is shorter than when the state was saved");
+}
 
 // zlib's own file reader takes plain files as they are.
 class ZlibStream final : public ByteStream {
@@ -34,7 +41,9 @@ class ZlibStream final : public ByteStream {
 
   absl::StatusOr<size_t> Read(char* into, size_t room) override {
     const int read = gzread(file_, into, static_cast<unsigned>(room));
-    if (read > 0) return static_cast<size_t>(read);  // what goes wrong after these bytes, the next call meets again
+    if (read > 0)
+      return static_cast<size_t>(
+          read);  // what goes wrong after these bytes, the next call meets again
     int code = Z_OK;
     const char* text = gzerror(file_, &code);
     if (code == Z_BUF_ERROR) return CutOff("gzip");
@@ -42,14 +51,17 @@ class ZlibStream final : public ByteStream {
     if (read == 0) return 0;
     const absl::string_view what(text);  // "<file>: what"
     const size_t colon = what.find(": ");
-    return absl::InvalidArgumentError(absl::StrCat("the gzip data is broken: ", colon == what.npos ? what : what.substr(colon + 2)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the gzip data is broken: ", colon == what.npos ? what : what.substr(colon + 2)));
   }
 
   absl::Status Skip(int64_t bytes) override {
     if (gzdirect(file_) == 0) return ByteStream::Skip(bytes);
     std::error_code error;
     const uintmax_t size = std::filesystem::file_size(path_, error);
-    if (error || static_cast<uintmax_t>(bytes) > size || gzseek(file_, static_cast<z_off_t>(bytes), SEEK_CUR) < 0) return TooShort();
+    if (error || static_cast<uintmax_t>(bytes) > size ||
+        gzseek(file_, static_cast<z_off_t>(bytes), SEEK_CUR) < 0)
+      return TooShort();
     return absl::OkStatus();
   }
 
@@ -60,7 +72,8 @@ class ZlibStream final : public ByteStream {
 
 class ZstdStream final : public ByteStream {
  public:
-  explicit ZstdStream(int file) : file_(file), context_(ZSTD_createDCtx()), buffer_(ZSTD_DStreamInSize()) {}
+  explicit ZstdStream(int file)
+      : file_(file), context_(ZSTD_createDCtx()), buffer_(ZSTD_DStreamInSize()) {}
   ~ZstdStream() override {
     ZSTD_freeDCtx(context_);
     close(file_);
@@ -77,7 +90,9 @@ class ZstdStream final : public ByteStream {
         input_ = {buffer_.data(), static_cast<size_t>(read), 0};
       }
       const size_t left = ZSTD_decompressStream(context_, &output, &input_);
-      if (ZSTD_isError(left)) return absl::InvalidArgumentError(absl::StrCat("the Zstandard data is broken: ", ZSTD_getErrorName(left)));
+      if (ZSTD_isError(left))
+        return absl::InvalidArgumentError(
+            absl::StrCat("the Zstandard data is broken: ", ZSTD_getErrorName(left)));
       inside_frame_ = left != 0;
     }
     return output.pos;
@@ -96,7 +111,9 @@ class ZstdStream final : public ByteStream {
 absl::Status ByteStream::Skip(int64_t bytes) {
   std::vector<char> buffer(1 << 16);
   while (bytes > 0) {
-    ASSIGN_OR_RETURN(const size_t read, Read(buffer.data(), static_cast<size_t>(std::min<int64_t>(bytes, buffer.size()))));
+    ASSIGN_OR_RETURN(
+        const size_t read,
+        Read(buffer.data(), static_cast<size_t>(std::min<int64_t>(bytes, buffer.size()))));
     if (read == 0) return TooShort();
     bytes -= static_cast<int64_t>(read);
   }
@@ -106,10 +123,12 @@ absl::Status ByteStream::Skip(int64_t bytes) {
 absl::StatusOr<std::unique_ptr<ByteStream>> ByteStream::Open(const std::string& path) {
   RETURN_IF_ERROR(comm::CheckInputFile(path));
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return absl::NotFoundError(absl::StrCat("cannot be opened: ", std::strerror(errno)));
+  if (file < 0)
+    return absl::NotFoundError(absl::StrCat("cannot be opened: ", std::strerror(errno)));
   char magic[4] = {};
   const ssize_t read = pread(file, magic, sizeof(magic), 0);
-  if (read == sizeof(magic) && absl::string_view(magic, sizeof(magic)) == "\x28\xB5\x2F\xFD") return std::make_unique<ZstdStream>(file);
+  if (read == sizeof(magic) && absl::string_view(magic, sizeof(magic)) == "\x28\xB5\x2F\xFD")
+    return std::make_unique<ZstdStream>(file);
   gzFile zlib = gzdopen(file, "rb");
   if (zlib == nullptr) {
     close(file);

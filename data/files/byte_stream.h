@@ -1,8 +1,10 @@
-// The bytes of a file, decompressed where it is gzip or Zstandard: told by its first bytes, whatever its name.
-// Several compressed members one after another are one text, as gzip and zstd themselves take them.
+// The bytes of a file, decompressed where it is gzip or Zstandard: told by its first bytes,
+// whatever its name. Several compressed members one after another are one text, as gzip and zstd
+// themselves take them.
 //
-// Fails where the file cannot be opened or read, or its compressed data is broken or cut off; messages leave the file's name to the caller.
-// Cost: one pass; Skip jumps in a plain file and reads in a compressed one.
+// Fails where the file cannot be opened or read, or its compressed data is broken or cut off;
+// messages leave the file's name to the caller. Cost: one pass; Skip jumps in a plain file and
+// reads in a compressed one.
 #ifndef MOONRING_DATA_FILES_BYTE_STREAM_H_
 #define MOONRING_DATA_FILES_BYTE_STREAM_H_
 

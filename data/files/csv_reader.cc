@@ -13,8 +13,9 @@ namespace {
 constexpr int kEnd = TextFile::kEnd;
 
 // pandas 2's texts for a value that is missing.
-constexpr absl::string_view kNull[] = {"",     "#N/A", "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-                                       "<NA>", "N/A",  "NA",       "NULL", "NaN",     "None",     "n/a",  "nan",  "null"};
+constexpr absl::string_view kNull[] = {
+    "",     "#N/A", "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A",  "NA",       "NULL", "NaN",     "None",     "n/a",  "nan",  "null"};
 
 bool EndsLine(int c) { return c == kEnd || c == '\n' || c == '\r'; }
 
@@ -32,7 +33,9 @@ absl::Status CsvReader::ReadHeader() {
   for (size_t i = 0; i < cells_.size(); ++i) {
     const std::string name = cells_[i].empty() ? absl::StrCat("Unnamed: ", i) : cells_[i];
     std::string unique = name;
-    for (int again = 1; absl::c_linear_search(columns_, unique) || (unique != name && absl::c_linear_search(cells_, unique)); ++again) {
+    for (int again = 1; absl::c_linear_search(columns_, unique) ||
+                        (unique != name && absl::c_linear_search(cells_, unique));
+         ++again) {
       unique = absl::StrCat(name, ".", again);
     }
     columns_.push_back(std::move(unique));
@@ -47,7 +50,9 @@ absl::StatusOr<std::optional<Row>> CsvReader::Next() {
   ended_ = !more;
   if (ended_) return std::nullopt;
   if (cells_.size() > columns_.size()) {
-    return file_->Error(line_, number, absl::StrCat("has ", cells_.size(), " cells, and the header names ", columns_.size()));
+    return file_->Error(
+        line_, number,
+        absl::StrCat("has ", cells_.size(), " cells, and the header names ", columns_.size()));
   }
   cells_.resize(columns_.size());
   Row row{.value = OrderedJson::object(), .file = file_->path(), .number = number, .line = line_};
@@ -92,7 +97,8 @@ absl::Status CsvReader::TakeCell(int64_t row) {
     while (true) {
       const int c = file_->Peek();
       RETURN_IF_ERROR(file_->status(row));
-      if (c == kEnd) return file_->Error(line_, row, "a quoted cell never ends: its closing quote is missing");
+      if (c == kEnd)
+        return file_->Error(line_, row, "a quoted cell never ends: its closing quote is missing");
       if (c == '"') {
         file_->Take();
         if (file_->Peek() != '"') break;

@@ -1,12 +1,15 @@
-// The rows of a .csv file, as pandas.read_csv splits them: the first record names the columns, each further one is a row {name: cell}.
+// The rows of a .csv file, as pandas.read_csv splits them: the first record names the columns, each
+// further one is a row {name: cell}.
 //
-// Cells are parted by commas, records by \n, \r\n or \r. A cell that begins with '"' goes to the next lone '"' ("" is one quote), commas and line ends
-// included; a quote elsewhere is a character like others. Blank lines are passed over. Cells stay texts, whatever they look like, but for those that
-// pandas takes for null (empty, NA, NaN, null, None, ...; quoted too), as are the cells that a short record lacks. A column without a name is
-// `Unnamed: N`, a second `x` is `x.1`.
+// Cells are parted by commas, records by \n, \r\n or \r. A cell that begins with '"' goes to the
+// next lone '"' ("" is one quote), commas and line ends included; a quote elsewhere is a character
+// like others. Blank lines are passed over. Cells stay texts, whatever they look like, but for
+// those that pandas takes for null (empty, NA, NaN, null, None, ...; quoted too), as are the cells
+// that a short record lacks. A column without a name is `Unnamed: N`, a second `x` is `x.1`.
 //
-// Fails with `FILE:LINE (row N): what is wrong` (row 0 is the header): a record of more cells than there are columns, a quote that never closes, a cell that is
-// not UTF-8; and as TextFile does. Cost: one pass, one record in memory.
+// Fails with `FILE:LINE (row N): what is wrong` (row 0 is the header): a record of more cells than
+// there are columns, a quote that never closes, a cell that is not UTF-8; and as TextFile does.
+// Cost: one pass, one record in memory.
 #ifndef MOONRING_DATA_FILES_CSV_READER_H_
 #define MOONRING_DATA_FILES_CSV_READER_H_
 

@@ -1,5 +1,5 @@
-// What a data file holds, by the ending of its name: .json and .jsonl (one kind), .csv, .txt, .parquet, .arrow.
-// The first three may be compressed and have a second ending, .gz or .zst.
+// What a data file holds, by the ending of its name: .json and .jsonl (one kind), .csv, .txt,
+// .parquet, .arrow. The first three may be compressed and have a second ending, .gz or .zst.
 #ifndef MOONRING_DATA_FILES_FILE_KIND_H_
 #define MOONRING_DATA_FILES_FILE_KIND_H_
 
@@ -11,7 +11,8 @@ namespace moonring::data {
 
 enum class FileKind { kJson, kCsv, kText, kParquet, kArrow };
 
-inline constexpr char kFileEndings[] = ".json, .jsonl, .csv and .txt (plain or with .gz or .zst behind), .parquet and .arrow";
+inline constexpr char kFileEndings[] =
+    ".json, .jsonl, .csv and .txt (plain or with .gz or .zst behind), .parquet and .arrow";
 
 // Nothing where the ending is another one.
 std::optional<FileKind> KindOfFile(absl::string_view path);

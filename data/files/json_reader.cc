@@ -60,7 +60,8 @@ absl::StatusOr<std::optional<Row>> JsonReader::Next() {
   const TextPosition begin = file_->position();
   is_array_ ? TakeElement() : TakeLine();
   RETURN_IF_ERROR(status());
-  if (const absl::Status nesting = comm::CheckJsonNesting(text_); !nesting.ok()) return Error(begin, nesting.message());
+  if (const absl::Status nesting = comm::CheckJsonNesting(text_); !nesting.ok())
+    return Error(begin, nesting.message());
   Row row{.file = file_->path(), .number = rows_ + 1, .line = begin.line};
   try {
     row.value = OrderedJson::parse(text_);
@@ -78,13 +79,15 @@ absl::StatusOr<bool> JsonReader::BeforeElement() {
   if (file_->Peek() == ']') {
     file_->Take();
     PassBlanks();
-    if (file_->Peek() != kEnd) return Error(file_->position(), "more text after the end of the array");
+    if (file_->Peek() != kEnd)
+      return Error(file_->position(), "more text after the end of the array");
     RETURN_IF_ERROR(status());
     ended_ = true;
     return false;
   }
   if (rows_ > 0) {
-    if (file_->Peek() != kEnd && file_->Peek() != ',') return Error(file_->position(), "expected ',' or ']' after an element of the array");
+    if (file_->Peek() != kEnd && file_->Peek() != ',')
+      return Error(file_->position(), "expected ',' or ']' after an element of the array");
     if (file_->Peek() == ',') file_->Take();
     PassBlanks();
     if (file_->Peek() == ']') return Error(file_->position(), "expected another element after ','");
@@ -94,14 +97,17 @@ absl::StatusOr<bool> JsonReader::BeforeElement() {
   return Error(file_->position(), "the file ends inside the array: it is cut off, or lacks a ']'");
 }
 
-// Takes the text of one element: up to the bracket that closes it, or to the separator where it is a bare value.
-// Where the text is broken this stops early or late, but at or after the fault, which the parser then finds.
+// Takes the text of one element: up to the bracket that closes it, or to the separator where it is
+// a bare value. Where the text is broken this stops early or late, but at or after the fault, which
+// the parser then finds.
 void JsonReader::TakeElement() {
   text_.clear();
   int depth = 0;
   bool in_string = false;
   for (int c = file_->Peek(); c != kEnd; c = file_->Peek()) {
-    if (!in_string && depth == 0 && (c == ',' || c == ']' || c == '}' || IsBlank(c)) && !text_.empty()) return;
+    if (!in_string && depth == 0 && (c == ',' || c == ']' || c == '}' || IsBlank(c)) &&
+        !text_.empty())
+      return;
     text_.push_back(static_cast<char>(c));
     file_->Take();
     if (in_string) {
@@ -138,16 +144,21 @@ void JsonReader::PassBlanks() {
 absl::Status JsonReader::ParseError(TextPosition begin, const nlohmann::json::parse_error& error) {
   // error.byte counts the characters read, the offending one included.
   const size_t good = error.byte > 0 ? error.byte - 1 : 0;
-  for (size_t i = 0; i < good && i < text_.size(); ++i) begin.Advance(static_cast<unsigned char>(text_[i]));
+  for (size_t i = 0; i < good && i < text_.size(); ++i)
+    begin.Advance(static_cast<unsigned char>(text_[i]));
   const bool at_end = good >= text_.size();
   absl::string_view hint;
-  if (at_end && !is_array_) hint = " (the line ends here: without '[' at its beginning, a file holds one whole JSON value a line)";
+  if (at_end && !is_array_)
+    hint =
+        " (the line ends here: without '[' at its beginning, a file holds one whole JSON value a "
+        "line)";
   if (at_end && is_array_ && file_->Peek() == kEnd) hint = " (the file ends here)";
   return Error(begin, absl::StrCat(Complaint(error), hint));
 }
 
 absl::Status JsonReader::Error(const TextPosition& at, absl::string_view what) const {
-  return absl::InvalidArgumentError(absl::StrCat(file_->path(), ":", at.line, ":", at.column, " (row ", rows_ + 1, "): ", what));
+  return absl::InvalidArgumentError(
+      absl::StrCat(file_->path(), ":", at.line, ":", at.column, " (row ", rows_ + 1, "): ", what));
 }
 
 }  // namespace moonring::data

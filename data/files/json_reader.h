@@ -1,10 +1,12 @@
 // The rows of a .json or .jsonl file: one row is in memory at a time, however large the file.
 //
-// A file whose first character is '[' is one array, each element a row; any other holds one JSON value a line (empty lines
-// are passed over), whatever its name ends in. Of a key that is there twice the last value counts, as in Python.
+// A file whose first character is '[' is one array, each element a row; any other holds one JSON
+// value a line (empty lines are passed over), whatever its name ends in. Of a key that is there
+// twice the last value counts, as in Python.
 //
-// Fails with `FILE:LINE:COLUMN (row N): what is wrong` (all from 1, columns in characters), and as TextFile does.
-// Cost: one pass, one parse a row; a state holds the byte offset, so Seek does not read again what was read (but for compressed files).
+// Fails with `FILE:LINE:COLUMN (row N): what is wrong` (all from 1, columns in characters), and as
+// TextFile does. Cost: one pass, one parse a row; a state holds the byte offset, so Seek does not
+// read again what was read (but for compressed files).
 #ifndef MOONRING_DATA_FILES_JSON_READER_H_
 #define MOONRING_DATA_FILES_JSON_READER_H_
 

@@ -16,7 +16,8 @@ struct Row {
   int64_t line = 0;    // where it begins, from 1; 0 in a file that has no lines
 };
 
-// `FILE:LINE (row NUMBER)`, or `FILE (row NUMBER)` where there are no lines: how messages name a row.
+// `FILE:LINE (row NUMBER)`, or `FILE (row NUMBER)` where there are no lines: how messages name a
+// row.
 std::string Where(const Row& row);
 
 }  // namespace moonring::data

@@ -1,6 +1,7 @@
 // The rows of one open file, in their order: what a reader of each kind of file is.
 //
-// Next() gives nothing at the end and ever after. After an error a reader need not recover. Messages name the file and the row or its line.
+// Next() gives nothing at the end and ever after. After an error a reader need not recover.
+// Messages name the file and the row or its line.
 #ifndef MOONRING_DATA_FILES_ROW_READER_H_
 #define MOONRING_DATA_FILES_ROW_READER_H_
 

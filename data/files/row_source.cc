@@ -15,7 +15,9 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<RowReader>> OpenReader(const std::string& path) {
   const std::optional<FileKind> kind = KindOfFile(path);
-  if (!kind.has_value()) return absl::InvalidArgumentError(absl::StrCat(path, ": of unknown kind; ", kFileEndings, " can be read"));
+  if (!kind.has_value())
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": of unknown kind; ", kFileEndings, " can be read"));
   switch (*kind) {
     case FileKind::kJson:
       return JsonReader::Open(path);
@@ -55,33 +57,45 @@ std::string RowSource::SaveState() const {
   nlohmann::json state = {{"stage", "row_source"}, {"files", files_}, {"file", file_}};
   if (reader_ != nullptr) {
     const RowReader::State at = reader_->state();
-    state["at"] = {at.position.offset, at.position.line, at.position.column, at.rows, at.ended ? 1 : 0};
+    state["at"] = {at.position.offset, at.position.line, at.position.column, at.rows,
+                   at.ended ? 1 : 0};
   }
   return state.dump();
 }
 
 absl::Status RowSource::LoadState(absl::string_view state) {
   const nlohmann::json saved = nlohmann::json::parse(state, nullptr, /*allow_exceptions=*/false);
-  if (!saved.is_object() || saved.value("stage", nlohmann::json()) != "row_source" || !saved.contains("files") || !saved.contains("file")) {
+  if (!saved.is_object() || saved.value("stage", nlohmann::json()) != "row_source" ||
+      !saved.contains("files") || !saved.contains("file")) {
     return absl::InvalidArgumentError("row_source: not a state that a source of rows saved");
   }
   if (saved["files"] != nlohmann::json(files_)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("row_source: the state was saved for ", saved["files"].dump(), ", not for ", nlohmann::json(files_).dump()));
+    return absl::FailedPreconditionError(absl::StrCat("row_source: the state was saved for ",
+                                                      saved["files"].dump(), ", not for ",
+                                                      nlohmann::json(files_).dump()));
   }
   if (files_.empty()) return absl::OkStatus();
   const nlohmann::json at = saved.value("at", nlohmann::json::array());
-  bool whole = at.is_array() && at.size() == 5 && saved["file"].is_number_unsigned() && saved["file"] < files_.size();
+  bool whole = at.is_array() && at.size() == 5 && saved["file"].is_number_unsigned() &&
+               saved["file"] < files_.size();
   constexpr int64_t kMost = int64_t{1} << 62;  // what is counted on from them must not overflow
-  for (const nlohmann::json& number : at) whole = whole && number.is_number_integer() && number >= 0 && number < kMost;
+  for (const nlohmann::json& number : at)
+    whole = whole && number.is_number_integer() && number >= 0 && number < kMost;
   if (!whole) return absl::InvalidArgumentError("row_source: the saved state is broken");
-  return Seek({.file = saved["file"], .at = {.position = {.offset = at[0], .line = at[1], .column = at[2]}, .rows = at[3], .ended = at[4] == 1}});
+  return Seek({.file = saved["file"],
+               .at = {.position = {.offset = at[0], .line = at[1], .column = at[2]},
+                      .rows = at[3],
+                      .ended = at[4] == 1}});
 }
 
-RowPlace RowSource::place() const { return {.file = file_, .at = reader_ != nullptr ? reader_->state() : RowReader::State()}; }
+RowPlace RowSource::place() const {
+  return {.file = file_, .at = reader_ != nullptr ? reader_->state() : RowReader::State()};
+}
 
 absl::Status RowSource::Seek(const RowPlace& place) {
-  if (place.file >= files_.size()) return absl::InvalidArgumentError(absl::StrCat("row_source: no file ", place.file, " of ", files_.size()));
+  if (place.file >= files_.size())
+    return absl::InvalidArgumentError(
+        absl::StrCat("row_source: no file ", place.file, " of ", files_.size()));
   ASSIGN_OR_RETURN(std::unique_ptr<RowReader> reader, OpenReader(files_[place.file]));
   RETURN_IF_ERROR(reader->Seek(place.at));
   file_ = place.file;

@@ -1,6 +1,8 @@
-// The rows of a data set's files, one file after another in the order given, each by the reader of its kind (data/files/file_kind.h).
+// The rows of a data set's files, one file after another in the order given, each by the reader of
+// its kind (data/files/file_kind.h).
 //
-// Fails where a file's kind is unknown, and as its reader does. Cost: one open file, one row (of .parquet and .arrow: one batch) in memory.
+// Fails where a file's kind is unknown, and as its reader does. Cost: one open file, one row (of
+// .parquet and .arrow: one batch) in memory.
 #ifndef MOONRING_DATA_FILES_ROW_SOURCE_H_
 #define MOONRING_DATA_FILES_ROW_SOURCE_H_
 
@@ -20,7 +22,8 @@
 
 namespace moonring::data {
 
-// Where a row of several files begins: enough to go there without reading what comes before it (but for compressed files).
+// Where a row of several files begins: enough to go there without reading what comes before it (but
+// for compressed files).
 struct RowPlace {
   size_t file = 0;
   RowReader::State at;

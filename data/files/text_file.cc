@@ -22,9 +22,11 @@ absl::StatusOr<std::unique_ptr<TextFile>> TextFile::Open(std::string path) {
   file->Fill();
   RETURN_IF_ERROR(file->status_, file->path_);
   if (absl::StartsWith(file->buffer_, "\xFF\xFE") || absl::StartsWith(file->buffer_, "\xFE\xFF")) {
-    return absl::InvalidArgumentError(absl::StrCat(file->path_, ": is UTF-16; only UTF-8 can be read"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(file->path_, ": is UTF-16; only UTF-8 can be read"));
   }
-  if (absl::StartsWith(file->buffer_, kByteOrderMark)) file->next_ = file->position_.offset = kByteOrderMark.size();
+  if (absl::StartsWith(file->buffer_, kByteOrderMark))
+    file->next_ = file->position_.offset = kByteOrderMark.size();
   return file;
 }
 
@@ -35,7 +37,8 @@ void TextFile::TakeLineEnd() {
 
 absl::Status TextFile::status(int64_t row) const {
   if (status_.ok()) return status_;
-  return absl::Status(status_.code(), absl::StrCat(path_, ":", position_.line, " (row ", row, "): ", status_.message()));
+  return absl::Status(status_.code(), absl::StrCat(path_, ":", position_.line, " (row ", row,
+                                                   "): ", status_.message()));
 }
 
 absl::Status TextFile::Error(int64_t line, int64_t row, absl::string_view what) const {
@@ -45,11 +48,14 @@ absl::Status TextFile::Error(int64_t line, int64_t row, absl::string_view what) 
 absl::Status TextFile::CheckUtf8(absl::string_view text, int64_t line, int64_t row) const {
   const size_t good = ValidUtf8Prefix(text);
   if (good == text.size()) return absl::OkStatus();
-  return Error(line, row, absl::StrFormat("byte 0x%02X after %d bytes of the text is not UTF-8", static_cast<unsigned char>(text[good]), good));
+  return Error(line, row,
+               absl::StrFormat("byte 0x%02X after %d bytes of the text is not UTF-8",
+                               static_cast<unsigned char>(text[good]), good));
 }
 
 absl::Status TextFile::Seek(const TextPosition& position) {
-  if (position.offset < 0) return absl::InvalidArgumentError(absl::StrCat(path_, ": the saved state is broken"));
+  if (position.offset < 0)
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": the saved state is broken"));
   ASSIGN_OR_RETURN(stream_, ByteStream::Open(path_), path_);
   RETURN_IF_ERROR(stream_->Skip(position.offset), path_);
   position_ = position;

@@ -1,6 +1,8 @@
-// A text file, byte by byte, plain or compressed (data/files/byte_stream.h), with the place of each byte. A UTF-8 byte order mark is passed over.
+// A text file, byte by byte, plain or compressed (data/files/byte_stream.h), with the place of each
+// byte. A UTF-8 byte order mark is passed over.
 //
-// What goes wrong while Peek() reads makes it kEnd and stays in failed(). Open fails, naming the file, where it cannot be opened or begins as UTF-16 does.
+// What goes wrong while Peek() reads makes it kEnd and stays in failed(). Open fails, naming the
+// file, where it cannot be opened or begins as UTF-16 does.
 #ifndef MOONRING_DATA_FILES_TEXT_FILE_H_
 #define MOONRING_DATA_FILES_TEXT_FILE_H_
 
@@ -25,7 +27,9 @@ class TextFile {
   static absl::StatusOr<std::unique_ptr<TextFile>> Open(std::string path);
 
   // The next byte, or kEnd.
-  int Peek() { return next_ < buffer_.size() || Fill() ? static_cast<unsigned char>(buffer_[next_]) : kEnd; }
+  int Peek() {
+    return next_ < buffer_.size() || Fill() ? static_cast<unsigned char>(buffer_[next_]) : kEnd;
+  }
   // Passes it; Peek() was not kEnd.
   void Take() { position_.Advance(static_cast<unsigned char>(buffer_[next_++])); }
   // Passes \n, \r\n or \r, where one is next.
@@ -46,7 +50,8 @@ class TextFile {
   absl::Status Seek(const TextPosition& position);
 
  private:
-  TextFile(std::string path, std::unique_ptr<ByteStream> stream) : path_(std::move(path)), stream_(std::move(stream)) {}
+  TextFile(std::string path, std::unique_ptr<ByteStream> stream)
+      : path_(std::move(path)), stream_(std::move(stream)) {}
   bool Fill();
 
   std::string path_;

@@ -26,7 +26,10 @@ absl::StatusOr<std::optional<Row>> TextReader::Next() {
   RETURN_IF_ERROR(file_->status(number));
   RETURN_IF_ERROR(file_->CheckUtf8(text, number, number));
   ++rows_;
-  return Row{.value = OrderedJson::object({{"text", std::move(text)}}), .file = file_->path(), .number = number, .line = number};
+  return Row{.value = OrderedJson::object({{"text", std::move(text)}}),
+             .file = file_->path(),
+             .number = number,
+             .line = number};
 }
 
 }  // namespace moonring::data

@@ -1,4 +1,5 @@
-// The rows of a .txt file: each line is {"text": LINE}, an empty one too. Lines end with \n, \r\n or \r, the last one perhaps with the file.
+// The rows of a .txt file: each line is {"text": LINE}, an empty one too. Lines end with \n, \r\n
+// or \r, the last one perhaps with the file.
 //
 // Fails with `FILE:LINE (row N): what is wrong` where a line is not UTF-8, and as TextFile does.
 #ifndef MOONRING_DATA_FILES_TEXT_READER_H_

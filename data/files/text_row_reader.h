@@ -1,4 +1,5 @@
-// What the readers of texts share: the file, how many rows were handed out, and the way back to a place.
+// What the readers of texts share: the file, how many rows were handed out, and the way back to a
+// place.
 #ifndef MOONRING_DATA_FILES_TEXT_ROW_READER_H_
 #define MOONRING_DATA_FILES_TEXT_ROW_READER_H_
 
@@ -14,7 +15,9 @@ namespace moonring::data {
 
 class TextRowReader : public RowReader {
  public:
-  State state() const override { return {.position = file_->position(), .rows = rows_, .ended = ended_}; }
+  State state() const override {
+    return {.position = file_->position(), .rows = rows_, .ended = ended_};
+  }
   absl::Status Seek(const State& state) override;
 
  protected:

@@ -1,8 +1,12 @@
-// A message's content as a list of parts, as chat services' interfaces and LLaMA-Factory 1.0's data have it (0.9.5 refuses such rows):
+// A message's content as a list of parts, as chat services' interfaces and LLaMA-Factory 1.0's data
+// have it (0.9.5 refuses such rows):
 //
-//   {"type": "text", "text": "..."}                  "value" in place of "text" too; several are joined
-//   {"type": "reasoning", "value": "..."}            a thought, <think> ... </think>, before what follows
-//   {"type": "tool_call", "value": "{\"name\": ..., \"arguments\": ...}"}   a function call; the message's texts are then left out
+//   {"type": "text", "text": "..."}                  "value" in place of "text" too; several are
+//   joined
+//   {"type": "reasoning", "value": "..."}            a thought, <think> ... </think>, before what
+//   follows
+//   {"type": "tool_call", "value": "{\"name\": ..., \"arguments\": ...}"}   a function call; the
+//   message's texts are then left out
 #ifndef MOONRING_DATA_FORMATS_CONTENT_PARTS_H_
 #define MOONRING_DATA_FORMATS_CONTENT_PARTS_H_
 

@@ -13,8 +13,11 @@ namespace moonring::data {
 namespace {
 
 // The role as the row writes it; none where it is null.
-absl::StatusOr<std::optional<std::string>> ReadRole(const OrderedJson& message, const Tags& tags, absl::string_view where) {
-  if (!message.is_object()) return absl::InvalidArgumentError(absl::StrCat(where, " must be a message (an object), got ", message.type_name()));
+absl::StatusOr<std::optional<std::string>> ReadRole(const OrderedJson& message, const Tags& tags,
+                                                    absl::string_view where) {
+  if (!message.is_object())
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, " must be a message (an object), got ", message.type_name()));
   ASSIGN_OR_RETURN(const std::optional<std::string> role, TextField(message, tags.role_tag), where);
   return role;
 }
@@ -32,10 +35,12 @@ std::optional<Role> RoleOf(const std::optional<std::string>& word, const Tags& t
 bool IsAnswer(Role role) { return role == Role::kAssistant || role == Role::kFunctionCall; }
 
 // The content, a text or a list of parts; none where there is none.
-absl::StatusOr<std::optional<ContentParts>> FindContent(const OrderedJson& message, const Tags& tags) {
+absl::StatusOr<std::optional<ContentParts>> FindContent(const OrderedJson& message,
+                                                        const Tags& tags) {
   const OrderedJson* content = FindField(message, tags.content_tag);
   if (content != nullptr && content->is_array()) {
-    ASSIGN_OR_RETURN(ContentParts parts, ReadContentParts(*content), absl::StrCat("'", *tags.content_tag, "'"));
+    ASSIGN_OR_RETURN(ContentParts parts, ReadContentParts(*content),
+                     absl::StrCat("'", *tags.content_tag, "'"));
     return std::optional(std::move(parts));
   }
   ASSIGN_OR_RETURN(std::optional<std::string> text, TextField(message, tags.content_tag));
@@ -43,19 +48,26 @@ absl::StatusOr<std::optional<ContentParts>> FindContent(const OrderedJson& messa
   return std::optional(ContentParts{.text = *std::move(text)});
 }
 
-absl::StatusOr<Message> ReadMessage(const OrderedJson& message, Role role, const Tags& tags, absl::string_view where) {
+absl::StatusOr<Message> ReadMessage(const OrderedJson& message, Role role, const Tags& tags,
+                                    absl::string_view where) {
   ASSIGN_OR_RETURN(std::optional<ContentParts> content, FindContent(message, tags), where);
-  if (!content.has_value()) return absl::InvalidArgumentError(absl::StrCat(where, ": '", *tags.content_tag, "' must be a string, got null"));
-  return Message{content->calls && IsAnswer(role) ? Role::kFunctionCall : role, std::move(content->text)};
+  if (!content.has_value())
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": '", *tags.content_tag, "' must be a string, got null"));
+  return Message{content->calls && IsAnswer(role) ? Role::kFunctionCall : role,
+                 std::move(content->text)};
 }
 
 // The calls of an openai answer as a function call's text; none where it has none.
-absl::StatusOr<std::optional<std::string>> ReadCalls(const OrderedJson& message, absl::string_view where) {
+absl::StatusOr<std::optional<std::string>> ReadCalls(const OrderedJson& message,
+                                                     absl::string_view where) {
   const OrderedJson& calls = FieldOrNull(message, "tool_calls");
   if (!PythonTruth(calls)) return std::nullopt;
   OrderedJson functions = OrderedJson::array();
   for (const OrderedJson& call : calls) {
-    if (!call.contains("function")) return absl::InvalidArgumentError(absl::StrCat(where, ": each of 'tool_calls' must have a 'function'"));
+    if (!call.contains("function"))
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": each of 'tool_calls' must have a 'function'"));
     functions.push_back(call["function"]);
   }
   return PythonJson(functions);
@@ -67,7 +79,9 @@ class Turns {
   explicit Turns(std::vector<Message>& messages) : messages_(messages) {}
 
   // Whether a message of this role may come next.
-  bool Takes(Role role) const { return IsAnswer(role) == ((messages_.size() + !results_.empty()) % 2 == 1); }
+  bool Takes(Role role) const {
+    return IsAnswer(role) == ((messages_.size() + !results_.empty()) % 2 == 1);
+  }
 
   void Add(Message message) {
     AddResults();
@@ -79,7 +93,9 @@ class Turns {
 
  private:
   void AddResults() {
-    if (!results_.empty()) messages_.push_back({Role::kObservation, absl::StrJoin(results_, "\n</tool_response>\n<tool_response>\n")});
+    if (!results_.empty())
+      messages_.push_back(
+          {Role::kObservation, absl::StrJoin(results_, "\n</tool_response>\n<tool_response>\n")});
     results_.clear();
   }
 
@@ -89,23 +105,30 @@ class Turns {
 
 // What is wrong with a message whose role is none that may come next.
 std::string OutOfTurn(const std::optional<std::string>& word, const Tags& tags) {
-  if (!word.has_value()) return absl::StrCat("with a message that has no '", tags.role_tag.value_or("role"), "' (the description's 'tags' say which key is the role)");
-  if (!RoleOf(word, tags).has_value() && word != tags.system_tag) return "with a role that the description's 'tags' do not name";
+  if (!word.has_value())
+    return absl::StrCat("with a message that has no '", tags.role_tag.value_or("role"),
+                        "' (the description's 'tags' say which key is the role)");
+  if (!RoleOf(word, tags).has_value() && word != tags.system_tag)
+    return "with a role that the description's 'tags' do not name";
   return "whose user and assistant do not take turns";
 }
 
-// Messages `first` .. of the row into the conversation. Returns why the row is to be skipped, or nothing.
-absl::StatusOr<std::string> ReadTurns(const OrderedJson& listed, size_t first, const DatasetDescription& description, ToolMessages tools,
-                               std::vector<Message>& messages) {
+// Messages `first` .. of the row into the conversation. Returns why the row is to be skipped, or
+// nothing.
+absl::StatusOr<std::string> ReadTurns(const OrderedJson& listed, size_t first,
+                                      const DatasetDescription& description, ToolMessages tools,
+                                      std::vector<Message>& messages) {
   const bool openai = tools == ToolMessages::kAsOpenai;
   Turns turns(messages);
   bool in_results = false;
   for (size_t i = first; i < listed.size(); ++i) {
     const std::string where = absl::StrCat("'", *description.columns.messages, "'[", i, "]");
-    ASSIGN_OR_RETURN(const std::optional<std::string> word, ReadRole(listed[i], description.tags, where));
+    ASSIGN_OR_RETURN(const std::optional<std::string> word,
+                     ReadRole(listed[i], description.tags, where));
     const std::optional<Role> role = RoleOf(word, description.tags);
     const bool result = openai && role == Role::kObservation;
-    if (!role.has_value() || !(turns.Takes(*role) || (result && in_results))) return OutOfTurn(word, description.tags);
+    if (!role.has_value() || !(turns.Takes(*role) || (result && in_results)))
+      return OutOfTurn(word, description.tags);
     in_results = result;
     std::optional<std::string> calls;
     if (openai && IsAnswer(*role)) {
@@ -125,7 +148,8 @@ absl::StatusOr<std::string> ReadTurns(const OrderedJson& listed, size_t first, c
   return "";
 }
 
-absl::Status AppendAnswer(const OrderedJson& row, const Column& column, const Tags& tags, ConvertedRow& converted) {
+absl::Status AppendAnswer(const OrderedJson& row, const Column& column, const Tags& tags,
+                          ConvertedRow& converted) {
   const OrderedJson* message = FindField(row, column);
   if (message == nullptr) {
     converted.skipped = absl::StrCat("no '", *column, "'");
@@ -144,8 +168,12 @@ absl::Status AppendAnswer(const OrderedJson& row, const Column& column, const Ta
 
 }  // namespace
 
-absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row, const DatasetDescription& description, Stage stage, ToolMessages tools) {
-  if (!row.is_object()) return absl::InvalidArgumentError(absl::StrCat("a row must be an object, got ", row.type_name()));
+absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row,
+                                             const DatasetDescription& description, Stage stage,
+                                             ToolMessages tools) {
+  if (!row.is_object())
+    return absl::InvalidArgumentError(
+        absl::StrCat("a row must be an object, got ", row.type_name()));
   const Columns& columns = description.columns;
   const Tags& tags = description.tags;
   ConvertedRow converted;
@@ -154,8 +182,11 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row, const Datas
     converted.skipped = "without any message";
     return converted;
   }
-  if (!listed->is_array()) return absl::InvalidArgumentError(absl::StrCat("'", *columns.messages, "' must be an array of messages, got ", listed->type_name()));
-  ASSIGN_OR_RETURN(const std::optional<std::string> first_role, ReadRole(listed->front(), tags, absl::StrCat("'", *columns.messages, "'[0]")));
+  if (!listed->is_array())
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", *columns.messages, "' must be an array of messages, got ", listed->type_name()));
+  ASSIGN_OR_RETURN(const std::optional<std::string> first_role,
+                   ReadRole(listed->front(), tags, absl::StrCat("'", *columns.messages, "'[0]")));
   const bool leads = tags.system_tag.has_value() && first_role == tags.system_tag;
   if (leads) {
     ASSIGN_OR_RETURN(const std::optional<ContentParts> system, FindContent(listed->front(), tags));
@@ -165,12 +196,14 @@ absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row, const Datas
     converted.conversation.system = system.value_or("");
   }
   std::vector<Message>& messages = converted.conversation.messages;
-  ASSIGN_OR_RETURN(converted.skipped, ReadTurns(*listed, leads ? 1 : 0, description, tools, messages));
+  ASSIGN_OR_RETURN(converted.skipped,
+                   ReadTurns(*listed, leads ? 1 : 0, description, tools, messages));
   if (!converted.skipped.empty()) return converted;
   if (messages.empty()) {
     converted.skipped = "without any message";
   } else if (messages.size() % 2 != (stage == Stage::kPairs ? 1 : 0)) {
-    converted.skipped = absl::StrCat("that do not end with ", stage == Stage::kPairs ? "the user's message" : "an answer");
+    converted.skipped = absl::StrCat("that do not end with ",
+                                     stage == Stage::kPairs ? "the user's message" : "an answer");
   }
   if (!converted.skipped.empty()) return converted;
   if (stage == Stage::kPairs) {

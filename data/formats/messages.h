@@ -1,16 +1,17 @@
 // What the formats share whose rows are lists of messages {role, content}: sharegpt and openai.
 //
-// A leading message of the system's role is the system text; without one it is the column `system`. Then what is given (the user's, or an observation: a
-// tool's result) and what answers it (the assistant's, or a function_call: JSON) take turns, and by stage:
+// A leading message of the system's role is the system text; without one it is the column `system`.
+// Then what is given (the user's, or an observation: a tool's result) and what answers it (the
+// assistant's, or a function_call: JSON) take turns, and by stage:
 //
 //   supervised, feedback   the last message is an answer: the one to learn or to judge
 //   pairs                  the last one is to be answered; 'chosen' and 'rejected' are answers
 //
 // A message's content is a text, or a list of parts (data/formats/content_parts.h).
 //
-// A row that does not keep to it is skipped, as LLaMA-Factory 0.9.5 skips it. So is a pair one of whose answers is another's
-// message: there LLaMA-Factory warns, and trains on that answer in the user's form. Fails where a value has a wrong type, naming the key; the caller adds
-// file and row.
+// A row that does not keep to it is skipped, as LLaMA-Factory 0.9.5 skips it. So is a pair one of
+// whose answers is another's message: there LLaMA-Factory warns, and trains on that answer in the
+// user's form. Fails where a value has a wrong type, naming the key; the caller adds file and row.
 #ifndef MOONRING_DATA_FORMATS_MESSAGES_H_
 #define MOONRING_DATA_FORMATS_MESSAGES_H_
 
@@ -22,11 +23,14 @@
 
 namespace moonring::data {
 
-// How tools are told of: sharegpt's messages are one a turn. openai's answers may hold tool_calls, which stand in place of their content, and results of
-// several calls come one a message: they are one turn, joined.
+// How tools are told of: sharegpt's messages are one a turn. openai's answers may hold tool_calls,
+// which stand in place of their content, and results of several calls come one a message: they are
+// one turn, joined.
 enum class ToolMessages { kInTurns, kAsOpenai };
 
-absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row, const DatasetDescription& description, Stage stage, ToolMessages tools);
+absl::StatusOr<ConvertedRow> ConvertMessages(const OrderedJson& row,
+                                             const DatasetDescription& description, Stage stage,
+                                             ToolMessages tools);
 
 }  // namespace moonring::data
 

@@ -14,7 +14,9 @@ const OrderedJson* FindField(const OrderedJson& row, const Column& column) {
 absl::StatusOr<std::optional<std::string>> TextField(const OrderedJson& row, const Column& column) {
   const OrderedJson* value = FindField(row, column);
   if (value == nullptr) return std::optional<std::string>();
-  if (!value->is_string()) return absl::InvalidArgumentError(absl::StrCat("'", *column, "' must be a string, got ", value->type_name()));
+  if (!value->is_string())
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", *column, "' must be a string, got ", value->type_name()));
   return std::optional(value->get<std::string>());
 }
 
@@ -30,7 +32,9 @@ absl::Status ReadTag(const OrderedJson& row, const Column& column, ConvertedRow&
     converted.desirable = absl::ascii_tolower(text[0]) == 't';
     return absl::OkStatus();
   }
-  if (!value->is_boolean()) return absl::InvalidArgumentError(absl::StrCat("'", *column, "' must be true or false, got ", value->type_name()));
+  if (!value->is_boolean())
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", *column, "' must be true or false, got ", value->type_name()));
   converted.desirable = value->get<bool>();
   return absl::OkStatus();
 }

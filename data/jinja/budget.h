@@ -1,5 +1,6 @@
-// What one rendering may use, so that no template hangs or takes all memory or stack: steps (a node evaluated, a value looked at, 256 bytes of text read),
-// bytes of all texts and lists that are made, and how deep calls go. Beyond it an Error (RESOURCE_EXHAUSTED) that names which.
+// What one rendering may use, so that no template hangs or takes all memory or stack: steps (a node
+// evaluated, a value looked at, 256 bytes of text read), bytes of all texts and lists that are
+// made, and how deep calls go. Beyond it an Error (RESOURCE_EXHAUSTED) that names which.
 #ifndef MOONRING_DATA_JINJA_BUDGET_H_
 #define MOONRING_DATA_JINJA_BUDGET_H_
 
@@ -17,7 +18,8 @@ struct Limits {
 
 class Budget {
  public:
-  explicit Budget(const Limits& limits) : limits_(limits), steps_(limits.steps), bytes_(limits.bytes) {}
+  explicit Budget(const Limits& limits)
+      : limits_(limits), steps_(limits.steps), bytes_(limits.bytes) {}
 
   void Step() {
     if (--steps_ < 0) Exhausted("steps", limits_.steps);
@@ -32,7 +34,8 @@ class Budget {
   }
   // Of `count` pieces of `size` bytes each.
   void Make(int64_t count, int64_t size) {
-    if (count > 0 && size > 0 && count > bytes_ / size) Exhausted("bytes of texts and lists", limits_.bytes);
+    if (count > 0 && size > 0 && count > bytes_ / size)
+      Exhausted("bytes of texts and lists", limits_.bytes);
     Make(count * size);
   }
 
@@ -40,7 +43,8 @@ class Budget {
   class Deeper {
    public:
     explicit Deeper(Budget& budget) : budget_(budget) {
-      if (budget_.depth_ >= budget_.limits_.depth) Exhausted("calls or values within one another", budget_.limits_.depth);
+      if (budget_.depth_ >= budget_.limits_.depth)
+        Exhausted("calls or values within one another", budget_.limits_.depth);
       ++budget_.depth_;
     }
     ~Deeper() { --budget_.depth_; }
@@ -55,7 +59,8 @@ class Budget {
 
  private:
   [[noreturn]] static void Exhausted(const char* what, int64_t most) {
-    throw Error(absl::StatusCode::kResourceExhausted, absl::StrCat("takes more than ", most, " ", what));
+    throw Error(absl::StatusCode::kResourceExhausted,
+                absl::StrCat("takes more than ", most, " ", what));
   }
 
   const Limits limits_;

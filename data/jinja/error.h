@@ -1,5 +1,6 @@
-// What goes wrong inside the interpreter. Thrown from wherever it is found, through as many calls as there are, and caught at one place: data/jinja/template.cc
-// gives it on as a Status with the template's line. No Error leaves data/jinja.
+// What goes wrong inside the interpreter. Thrown from wherever it is found, through as many calls
+// as there are, and caught at one place: data/jinja/template.cc gives it on as a Status with the
+// template's line. No Error leaves data/jinja.
 #ifndef MOONRING_DATA_JINJA_ERROR_H_
 #define MOONRING_DATA_JINJA_ERROR_H_
 

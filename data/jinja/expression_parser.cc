@@ -8,11 +8,10 @@
 
 namespace moonring::data::jinja {
 
-void ExpressionParser::Chain(int &count) const {
+void ExpressionParser::Chain(int& count) const {
   if (++count > kMostChained)
     NotSupported(
-        absl::StrCat("more than ", kMostChained,
-                     " operators, filters or calls after one another"));
+        absl::StrCat("more than ", kMostChained, " operators, filters or calls after one another"));
 }
 
 ExpressionPtr ExpressionParser::Make(Kind kind, int line) const {
@@ -24,16 +23,14 @@ ExpressionPtr ExpressionParser::Make(Kind kind, int line) const {
 
 ExpressionPtr ExpressionParser::ParseExpression(bool with_conditional) {
   const Deeper deeper(*this);
-  if (!with_conditional)
-    return ParseOr();
+  if (!with_conditional) return ParseOr();
   const int line = Look().line;
   ExpressionPtr value = ParseOr();
   for (int count = 0; SkipName("if"); Chain(count)) {
     ExpressionPtr condition = ParseOr(), otherwise;
-    if (SkipName("else"))
-      otherwise = ParseExpression();
-    value = MakeOf(Kind::kConditional, line, std::move(condition),
-                   std::move(value), std::move(otherwise));
+    if (SkipName("else")) otherwise = ParseExpression();
+    value = MakeOf(Kind::kConditional, line, std::move(condition), std::move(value),
+                   std::move(otherwise));
   }
   return value;
 }
@@ -49,8 +46,7 @@ ExpressionPtr ExpressionParser::ParseOr() {
 ExpressionPtr ExpressionParser::ParseAnd() {
   ExpressionPtr left = ParseNot();
   int count = 0;
-  for (int line = Look().line; SkipName("and");
-       line = Look().line, Chain(count))
+  for (int line = Look().line; SkipName("and"); line = Look().line, Chain(count))
     left = MakeOf(Kind::kAnd, line, std::move(left), ParseNot());
   return left;
 }
@@ -58,8 +54,7 @@ ExpressionPtr ExpressionParser::ParseAnd() {
 ExpressionPtr ExpressionParser::ParseNot() {
   const Deeper deeper(*this);
   const int line = Look().line;
-  return SkipName("not") ? MakeOf(Kind::kNot, line, ParseNot())
-                         : ParseCompare();
+  return SkipName("not") ? MakeOf(Kind::kNot, line, ParseNot()) : ParseCompare();
 }
 
 ExpressionPtr ExpressionParser::ParseCompare() {
@@ -71,31 +66,26 @@ ExpressionPtr ExpressionParser::ParseCompare() {
     if (IsName("not") && IsName("in", 1)) {
       Next();
       operation = "not in";
-    } else if (IsName("in") || Is("==") || Is("!=") || Is("<") || Is("<=") ||
-               Is(">") || Is(">=")) {
+    } else if (IsName("in") || Is("==") || Is("!=") || Is("<") || Is("<=") || Is(">") || Is(">=")) {
       operation = Look().text;
     } else {
       return compare != nullptr ? std::move(compare) : std::move(first);
     }
     Next();
-    if (compare == nullptr)
-      compare = MakeOf(Kind::kCompare, line, std::move(first));
+    if (compare == nullptr) compare = MakeOf(Kind::kCompare, line, std::move(first));
     compare->operators.push_back(std::move(operation));
     compare->parts.push_back(ParseSum());
   }
 }
 
-ExpressionPtr
-ExpressionParser::ParseArithmetic(Names operations,
-                                  ExpressionPtr (ExpressionParser::*part)()) {
+ExpressionPtr ExpressionParser::ParseArithmetic(Names operations,
+                                                ExpressionPtr (ExpressionParser::*part)()) {
   ExpressionPtr left = (this->*part)();
-  for (int count = 0;
-       std::any_of(operations.begin(), operations.end(),
-                   [this](absl::string_view each) { return Is(each); });
+  for (int count = 0; std::any_of(operations.begin(), operations.end(),
+                                  [this](absl::string_view each) { return Is(each); });
        Chain(count)) {
-    const Token &operation = Next();
-    left = MakeOf(Kind::kArithmetic, operation.line, std::move(left),
-                  (this->*part)());
+    const Token& operation = Next();
+    left = MakeOf(Kind::kArithmetic, operation.line, std::move(left), (this->*part)());
     left->name = operation.text;
   }
   return left;
@@ -108,11 +98,9 @@ ExpressionPtr ExpressionParser::ParseSum() {
 ExpressionPtr ExpressionParser::ParseConcatenation() {
   const int line = Look().line;
   ExpressionPtr first = ParseProduct();
-  if (!Is("~"))
-    return first;
+  if (!Is("~")) return first;
   ExpressionPtr whole = MakeOf(Kind::kConcatenate, line, std::move(first));
-  while (Skip("~"))
-    whole->parts.push_back(ParseProduct());
+  while (Skip("~")) whole->parts.push_back(ParseProduct());
   return whole;
 }
 
@@ -124,9 +112,7 @@ ExpressionPtr ExpressionParser::ParsePower() {
   return ParseArithmetic({"**"}, &ExpressionParser::ParseFilteredUnary);
 }
 
-ExpressionPtr ExpressionParser::ParseFilteredUnary() {
-  return ParseUnary(true);
-}
+ExpressionPtr ExpressionParser::ParseFilteredUnary() { return ParseUnary(true); }
 
 ExpressionPtr ExpressionParser::ParseUnary(bool with_filters) {
   const Deeper deeper(*this);
@@ -144,60 +130,55 @@ ExpressionPtr ExpressionParser::ParseUnary(bool with_filters) {
 }
 
 ExpressionPtr ExpressionParser::ParsePrimary() {
-  const Token &token = Look();
+  const Token& token = Look();
   ExpressionPtr constant = Make(Kind::kConstant, token.line);
   switch (token.kind) {
-  case Token::Kind::kName:
-    Next();
-    if (token.text == "true" || token.text == "True" || token.text == "false" ||
-        token.text == "False") {
-      constant->constant =
-          Value::Bool(token.text[0] == 't' || token.text[0] == 'T');
-    } else if (token.text != "none" && token.text != "None") {
-      constant->kind = Kind::kName;
-      constant->name = token.text;
+    case Token::Kind::kName:
+      Next();
+      if (token.text == "true" || token.text == "True" || token.text == "false" ||
+          token.text == "False") {
+        constant->constant = Value::Bool(token.text[0] == 't' || token.text[0] == 'T');
+      } else if (token.text != "none" && token.text != "None") {
+        constant->kind = Kind::kName;
+        constant->name = token.text;
+      }
+      return constant;
+    case Token::Kind::kText: {
+      std::string text;
+      while (Look().kind == Token::Kind::kText) text += Next().text;
+      constant->constant = Value::Text(std::move(text));
+      return constant;
     }
-    return constant;
-  case Token::Kind::kText: {
-    std::string text;
-    while (Look().kind == Token::Kind::kText)
-      text += Next().text;
-    constant->constant = Value::Text(std::move(text));
-    return constant;
-  }
-  case Token::Kind::kInteger:
-    constant->constant = IntegerOf(token.text);
-    Next();
-    return constant;
-  case Token::Kind::kFloat:
-    constant->constant = Value::Float(std::strtod(token.text.c_str(), nullptr));
-    Next();
-    return constant;
-  default:
-    break;
+    case Token::Kind::kInteger:
+      constant->constant = IntegerOf(token.text);
+      Next();
+      return constant;
+    case Token::Kind::kFloat:
+      constant->constant = Value::Float(std::strtod(token.text.c_str(), nullptr));
+      Next();
+      return constant;
+    default:
+      break;
   }
   if (Skip("(")) {
     ExpressionPtr inner = ParseTuple({}, true, true);
     Expect(")");
     return inner;
   }
-  if (Is("["))
-    return ParseList();
-  if (Is("{"))
-    return ParseDict();
+  if (Is("[")) return ParseList();
+  if (Is("{")) return ParseDict();
   Refuse(absl::StrCat("unexpected ", Describe(token)));
 }
 
-Value ExpressionParser::IntegerOf(const std::string &text) const {
+Value ExpressionParser::IntegerOf(const std::string& text) const {
   const char kind = text.size() > 1 ? text[1] : ' ';
   const int base = kind == 'x' || kind == 'X'   ? 16
                    : kind == 'o' || kind == 'O' ? 8
                    : kind == 'b' || kind == 'B' ? 2
                                                 : 10;
   try {
-    return Value::Int(
-        std::stoll(text.substr(base == 10 ? 0 : 2), nullptr, base));
-  } catch (const std::out_of_range &) {
+    return Value::Int(std::stoll(text.substr(base == 10 ? 0 : 2), nullptr, base));
+  } catch (const std::out_of_range&) {
     NotSupported("integers beyond 64 bits");
   }
 }
@@ -206,10 +187,8 @@ ExpressionPtr ExpressionParser::ParseList() {
   ExpressionPtr list = Make(Kind::kList, Look().line);
   Expect("[");
   while (!Is("]")) {
-    if (!list->parts.empty())
-      Expect(",");
-    if (Is("]"))
-      break;
+    if (!list->parts.empty()) Expect(",");
+    if (Is("]")) break;
     list->parts.push_back(ParseExpression());
   }
   Expect("]");
@@ -220,10 +199,8 @@ ExpressionPtr ExpressionParser::ParseDict() {
   ExpressionPtr dict = Make(Kind::kDict, Look().line);
   Expect("{");
   while (!Is("}")) {
-    if (!dict->parts.empty())
-      Expect(",");
-    if (Is("}"))
-      break;
+    if (!dict->parts.empty()) Expect(",");
+    if (Is("}")) break;
     dict->parts.push_back(ParseExpression());
     Expect(":");
     dict->parts.push_back(ParseExpression());
@@ -232,21 +209,18 @@ ExpressionPtr ExpressionParser::ParseDict() {
   return dict;
 }
 
-ExpressionPtr ExpressionParser::ParseTuple(Names ends, bool with_conditional,
-                                           bool in_brackets) {
+ExpressionPtr ExpressionParser::ParseTuple(Names ends, bool with_conditional, bool in_brackets) {
   ExpressionPtr tuple = Make(Kind::kTuple, Look().line);
   bool comma = false;
   while (true) {
-    if (Look().kind == Token::Kind::kPrintEnd ||
-        Look().kind == Token::Kind::kTagEnd || Is(")") || IsAnyName(ends))
+    if (Look().kind == Token::Kind::kPrintEnd || Look().kind == Token::Kind::kTagEnd || Is(")") ||
+        IsAnyName(ends))
       break;
     tuple->parts.push_back(ParseExpression(with_conditional));
-    if (!Skip(","))
-      break;
+    if (!Skip(",")) break;
     comma = true;
   }
-  if (!comma && tuple->parts.size() == 1)
-    return std::move(tuple->parts[0]);
+  if (!comma && tuple->parts.size() == 1) return std::move(tuple->parts[0]);
   if (!comma && !in_brackets)
     Refuse(absl::StrCat("Expected an expression, got ", Describe(Look())));
   return tuple;
@@ -281,31 +255,25 @@ ExpressionPtr ExpressionParser::ParseFilters(ExpressionPtr value) {
 ExpressionPtr ExpressionParser::ParseSubscript(ExpressionPtr value) {
   const int line = Look().line;
   if (Skip(".")) {
-    const Token &name = Next();
+    const Token& name = Next();
     if (name.kind == Token::Kind::kName) {
-      ExpressionPtr attribute =
-          MakeOf(Kind::kAttribute, line, std::move(value));
+      ExpressionPtr attribute = MakeOf(Kind::kAttribute, line, std::move(value));
       attribute->name = name.text;
       return attribute;
     }
-    if (name.kind != Token::Kind::kInteger)
-      Refuse("expected name or number");
+    if (name.kind != Token::Kind::kInteger) Refuse("expected name or number");
     ExpressionPtr place = Make(Kind::kConstant, line);
     place->constant = IntegerOf(name.text);
     return MakeOf(Kind::kItem, line, std::move(value), std::move(place));
   }
   Expect("[");
-  const auto part = [this] {
-    return Is(":") || Is("]") || Is(",") ? nullptr : ParseExpression();
-  };
+  const auto part = [this] { return Is(":") || Is("]") || Is(",") ? nullptr : ParseExpression(); };
   ExpressionPtr first = part();
   if (!Is(":")) {
-    if (first == nullptr)
-      Refuse(absl::StrCat("unexpected ", Describe(Look())));
+    if (first == nullptr) Refuse(absl::StrCat("unexpected ", Describe(Look())));
     if (Is(",")) {
       ExpressionPtr tuple = MakeOf(Kind::kTuple, line, std::move(first));
-      while (Skip(","))
-        tuple->parts.push_back(ParseExpression());
+      while (Skip(",")) tuple->parts.push_back(ParseExpression());
       first = std::move(tuple);
     }
     Expect("]");
@@ -313,13 +281,11 @@ ExpressionPtr ExpressionParser::ParseSubscript(ExpressionPtr value) {
   }
   Expect(":");
   ExpressionPtr end = part(), step;
-  if (Skip(":"))
-    step = part();
-  if (Is(","))
-    NotSupported("slices in several dimensions");
+  if (Skip(":")) step = part();
+  if (Is(",")) NotSupported("slices in several dimensions");
   Expect("]");
-  return MakeOf(Kind::kSlice, line, std::move(value), std::move(first),
-                std::move(end), std::move(step));
+  return MakeOf(Kind::kSlice, line, std::move(value), std::move(first), std::move(end),
+                std::move(step));
 }
 
 ExpressionPtr ExpressionParser::ParseCall(ExpressionPtr callee) {
@@ -333,10 +299,8 @@ std::vector<CallArgument> ExpressionParser::ParseArguments() {
   Expect("(");
   bool named = false, comma = false;
   while (!Is(")")) {
-    if (comma)
-      Expect(",");
-    if (comma && Is(")"))
-      break;
+    if (comma) Expect(",");
+    if (comma && Is(")")) break;
     comma = true;
     CallArgument argument{CallArgument::Kind::kPositional, "", nullptr};
     if (Skip("*")) {
@@ -344,8 +308,8 @@ std::vector<CallArgument> ExpressionParser::ParseArguments() {
     } else if (Skip("**")) {
       argument.kind = CallArgument::Kind::kDict;
       named = true;
-    } else if (Look().kind == Token::Kind::kName &&
-               Look(1).kind == Token::Kind::kOperator && Look(1).text == "=") {
+    } else if (Look().kind == Token::Kind::kName && Look(1).kind == Token::Kind::kOperator &&
+               Look(1).text == "=") {
       argument.kind = CallArgument::Kind::kNamed;
       argument.name = Next().text;
       Next();
@@ -362,45 +326,39 @@ std::vector<CallArgument> ExpressionParser::ParseArguments() {
 
 std::string ExpressionParser::ParseDottedName() {
   std::string name = ExpectName();
-  while (Skip("."))
-    absl::StrAppend(&name, ".", ExpectName());
+  while (Skip(".")) absl::StrAppend(&name, ".", ExpectName());
   return name;
 }
 
 ExpressionPtr ExpressionParser::ParseFilter(ExpressionPtr value, bool bare) {
   for (int count = 0; bare || Is("|"); Chain(count)) {
-    if (!bare)
-      Next();
+    if (!bare) Next();
     bare = false;
     const int line = Look().line;
     value = MakeOf(Kind::kFilter, line, std::move(value));
     value->name = ParseDottedName();
-    if (Is("("))
-      value->arguments = ParseArguments();
+    if (Is("(")) value->arguments = ParseArguments();
   }
   return value;
 }
 
 ExpressionPtr ExpressionParser::ParseTest(ExpressionPtr value) {
   const int line = Look().line;
-  Next(); // is
+  Next();  // is
   const bool negated = SkipName("not");
   ExpressionPtr test = MakeOf(Kind::kTest, line, std::move(value));
   test->name = ParseDottedName();
   const Token::Kind kind = Look().kind;
-  const bool begins_value = kind == Token::Kind::kName ||
-                            kind == Token::Kind::kText ||
-                            kind == Token::Kind::kInteger ||
-                            kind == Token::Kind::kFloat || Is("[") || Is("{");
+  const bool begins_value = kind == Token::Kind::kName || kind == Token::Kind::kText ||
+                            kind == Token::Kind::kInteger || kind == Token::Kind::kFloat ||
+                            Is("[") || Is("{");
   if (Is("(")) {
     test->arguments = ParseArguments();
   } else if (begins_value && !IsAnyName({"else", "or", "and"})) {
-    if (IsName("is"))
-      Refuse("You cannot chain multiple tests with is");
-    test->arguments.push_back(
-        {CallArgument::Kind::kPositional, "", ParsePostfix(ParsePrimary())});
+    if (IsName("is")) Refuse("You cannot chain multiple tests with is");
+    test->arguments.push_back({CallArgument::Kind::kPositional, "", ParsePostfix(ParsePrimary())});
   }
   return negated ? MakeOf(Kind::kNot, line, std::move(test)) : std::move(test);
 }
 
-} // namespace moonring::data::jinja
+}  // namespace moonring::data::jinja

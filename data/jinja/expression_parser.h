@@ -14,13 +14,13 @@
 namespace moonring::data::jinja {
 
 class ExpressionParser : public TokenReader {
-protected:
+ protected:
   using Kind = Expression::Kind;
 
   using TokenReader::TokenReader;
 
   // A value with one more thing done to it; `count` counts them.
-  void Chain(int &count) const;
+  void Chain(int& count) const;
   ExpressionPtr Make(Kind kind, int line) const;
   template <typename... Parts>
   ExpressionPtr MakeOf(Kind kind, int line, Parts... parts) const {
@@ -33,8 +33,7 @@ protected:
   ExpressionPtr ParseAnd();
   ExpressionPtr ParseNot();
   ExpressionPtr ParseCompare();
-  ExpressionPtr ParseArithmetic(Names operations,
-                                ExpressionPtr (ExpressionParser::*part)());
+  ExpressionPtr ParseArithmetic(Names operations, ExpressionPtr (ExpressionParser::*part)());
   ExpressionPtr ParseSum();
   ExpressionPtr ParseConcatenation();
   ExpressionPtr ParseProduct();
@@ -42,13 +41,12 @@ protected:
   ExpressionPtr ParseFilteredUnary();
   ExpressionPtr ParseUnary(bool with_filters);
   ExpressionPtr ParsePrimary();
-  Value IntegerOf(const std::string &text) const;
+  Value IntegerOf(const std::string& text) const;
   ExpressionPtr ParseList();
   ExpressionPtr ParseDict();
   // Expressions between commas: a tuple, or the one that there is. `ends`:
   // names that end it, as brackets do.
-  ExpressionPtr ParseTuple(Names ends, bool with_conditional,
-                           bool in_brackets = false);
+  ExpressionPtr ParseTuple(Names ends, bool with_conditional, bool in_brackets = false);
   ExpressionPtr ParsePostfix(ExpressionPtr value);
   ExpressionPtr ParseFilters(ExpressionPtr value);
   ExpressionPtr ParseSubscript(ExpressionPtr value);
@@ -60,11 +58,11 @@ protected:
   ExpressionPtr ParseFilter(ExpressionPtr value, bool bare = false);
   ExpressionPtr ParseTest(ExpressionPtr value);
 
-private:
+ private:
   static constexpr int kMostChained =
-      1000; // operators, filters, calls and the like after one another
+      1000;  // operators, filters, calls and the like after one another
 };
 
-} // namespace moonring::data::jinja
+}  // namespace moonring::data::jinja
 
-#endif // MOONRING_DATA_JINJA_EXPRESSION_PARSER_H_
+#endif  // MOONRING_DATA_JINJA_EXPRESSION_PARSER_H_

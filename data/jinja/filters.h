@@ -9,8 +9,10 @@ namespace moonring::data::jinja {
 
 bool IsFilter(absl::string_view name);
 
-// UNIMPLEMENTED for one that Jinja2 has and this has not; INVALID_ARGUMENT for one that neither has.
-Value ApplyFilter(Machine& machine, absl::string_view name, const Value& value, const Arguments& arguments);
+// UNIMPLEMENTED for one that Jinja2 has and this has not; INVALID_ARGUMENT for one that neither
+// has.
+Value ApplyFilter(Machine& machine, absl::string_view name, const Value& value,
+                  const Arguments& arguments);
 
 }  // namespace moonring::data::jinja
 

@@ -20,7 +20,9 @@ class Function : public Object {
   std::string TypeName() const override { return "function"; }
   std::string Text() const override { return "<function " + name_ + ">"; }
   bool IsCallable() const override { return true; }
-  Value Call(Machine& machine, const Arguments& arguments) override { return body_(machine, arguments); }
+  Value Call(Machine& machine, const Arguments& arguments) override {
+    return body_(machine, arguments);
+  }
 
  private:
   const std::string name_;
@@ -36,13 +38,16 @@ class Namespace : public Object {
     const Value* found = values_.Find(name);
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
-  void Set(const std::string& name, Value value) { values_.Set(Value::Text(name), std::move(value)); }
+  void Set(const std::string& name, Value value) {
+    values_.Set(Value::Text(name), std::move(value));
+  }
 
  private:
   Dict values_;
 };
 
-// What every template sees: range, dict, namespace, joiner, raise_exception, strftime_now. Nothing for another name.
+// What every template sees: range, dict, namespace, joiner, raise_exception, strftime_now. Nothing
+// for another name.
 std::optional<Value> GlobalFunction(Machine& machine, absl::string_view name);
 
 }  // namespace moonring::data::jinja

@@ -18,13 +18,21 @@ using Kind = Expression::Kind;
 
 class Macro : public Object {
  public:
-  Macro(Interpreter& interpreter, const Statement& definition, std::string name, Interpreter::ScopePtr around)
-      : interpreter_(interpreter), definition_(definition), name_(std::move(name)), around_(std::move(around)) {}
+  Macro(Interpreter& interpreter, const Statement& definition, std::string name,
+        Interpreter::ScopePtr around)
+      : interpreter_(interpreter),
+        definition_(definition),
+        name_(std::move(name)),
+        around_(std::move(around)) {}
   std::string TypeName() const override { return "jinja2.runtime.Macro"; }
   std::string Text() const override { return absl::StrCat("<Macro ", Quoted(name_), ">"); }
   bool IsCallable() const override { return true; }
-  std::optional<Value> Attribute(absl::string_view name) override { return name == "name" ? std::optional(Value::Text(name_)) : std::nullopt; }
-  Value Call(Machine&, const Arguments& arguments) override { return interpreter_.CallMacro(definition_, name_, around_, arguments); }
+  std::optional<Value> Attribute(absl::string_view name) override {
+    return name == "name" ? std::optional(Value::Text(name_)) : std::nullopt;
+  }
+  Value Call(Machine&, const Arguments& arguments) override {
+    return interpreter_.CallMacro(definition_, name_, around_, arguments);
+  }
 
  private:
   Interpreter& interpreter_;
@@ -64,7 +72,8 @@ void Interpreter::Print(absl::string_view text, std::string& out) {
 
 // --- statements
 
-Interpreter::Flow Interpreter::Execute(const Block& block, const ScopePtr& scope, std::string& out) {
+Interpreter::Flow Interpreter::Execute(const Block& block, const ScopePtr& scope,
+                                       std::string& out) {
   const Budget::Deeper deeper(machine_.budget);
   for (const auto& statement : block) {
     if (const Flow flow = ExecuteOne(*statement, scope, out); flow != Flow::kOn) return flow;
@@ -72,7 +81,8 @@ Interpreter::Flow Interpreter::Execute(const Block& block, const ScopePtr& scope
   return Flow::kOn;
 }
 
-Interpreter::Flow Interpreter::ExecuteOne(const Statement& statement, const ScopePtr& scope, std::string& out) {
+Interpreter::Flow Interpreter::ExecuteOne(const Statement& statement, const ScopePtr& scope,
+                                          std::string& out) {
   machine_.budget.Step();
   machine_.line = statement.line;
   switch (statement.kind) {
@@ -83,7 +93,9 @@ Interpreter::Flow Interpreter::ExecuteOne(const Statement& statement, const Scop
       Print(TextOf(machine_.budget, Evaluate(*statement.expressions[0], scope)), out);
       break;
     case Statement::Kind::kIf:
-      return Execute(Evaluate(*statement.expressions[0], scope).Truth() ? statement.body : statement.otherwise, scope, out);
+      return Execute(
+          Evaluate(*statement.expressions[0], scope).Truth() ? statement.body : statement.otherwise,
+          scope, out);
     case Statement::Kind::kFor:
       return ExecuteFor(statement, scope, out);
     case Statement::Kind::kSet:
@@ -91,14 +103,19 @@ Interpreter::Flow Interpreter::ExecuteOne(const Statement& statement, const Scop
       break;
     case Statement::Kind::kSetBlock: {
       const Value text = Value::Text(Inner(statement.body, scope));
-      Assign(statement.targets[0], statement.expressions[0] == nullptr ? text : EvaluateFilters(*statement.expressions[0], scope, &text), scope);
+      Assign(statement.targets[0],
+             statement.expressions[0] == nullptr
+                 ? text
+                 : EvaluateFilters(*statement.expressions[0], scope, &text),
+             scope);
       break;
     }
     case Statement::Kind::kWith:
       ExecuteWith(statement, scope, out);
       break;
     case Statement::Kind::kMacro:
-      SetName(*scope, statement.text, Value::Of(machine_.Make<Macro>(*this, statement, statement.text, scope)));
+      SetName(*scope, statement.text,
+              Value::Of(machine_.Make<Macro>(*this, statement, statement.text, scope)));
       break;
     case Statement::Kind::kCall:
       ExecuteCall(statement, scope, out);
@@ -126,7 +143,8 @@ std::string Interpreter::Inner(const Block& block, const ScopePtr& scope) {
   return text;
 }
 
-Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement, const ScopePtr& scope, std::string& out) {
+Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement, const ScopePtr& scope,
+                                          std::string& out) {
   const ExpressionPtr& test = statement.expressions[1];
   Loop::Condition condition;
   if (test != nullptr) {
@@ -153,7 +171,8 @@ Interpreter::Flow Interpreter::ExecuteFor(const Statement& statement, const Scop
 
 void Interpreter::ExecuteWith(const Statement& with, const ScopePtr& scope, std::string& out) {
   const ScopePtr inner = Within(scope);
-  for (size_t i = 0; i < with.targets.size(); ++i) Assign(with.targets[i], Evaluate(*with.expressions[i], scope), inner);
+  for (size_t i = 0; i < with.targets.size(); ++i)
+    Assign(with.targets[i], Evaluate(*with.expressions[i], scope), inner);
   Execute(with.body, inner, out);
 }
 
@@ -166,31 +185,41 @@ void Interpreter::Assign(const Target& target, const Value& value, const ScopePt
   if (target.is_tuple) {
     CheckDefined(value);
     const std::vector<Value> items = Items(machine_, value);
-    if (items.size() < target.parts.size()) Fail("not enough values to unpack (expected ", target.parts.size(), ", got ", items.size(), ")");
-    if (items.size() > target.parts.size()) Fail("too many values to unpack (expected ", target.parts.size(), ")");
+    if (items.size() < target.parts.size())
+      Fail("not enough values to unpack (expected ", target.parts.size(), ", got ", items.size(),
+           ")");
+    if (items.size() > target.parts.size())
+      Fail("too many values to unpack (expected ", target.parts.size(), ")");
     for (size_t i = 0; i < items.size(); ++i) Assign(target.parts[i], items[i], scope);
   } else if (target.attribute.empty()) {
     SetName(*scope, target.name, value);
   } else {
     const Value holder = Lookup(target.name, scope);
-    auto* names = holder.is(Value::Kind::kObject) ? dynamic_cast<Namespace*>(&holder.object()) : nullptr;
+    auto* names =
+        holder.is(Value::Kind::kObject) ? dynamic_cast<Namespace*>(&holder.object()) : nullptr;
     if (names == nullptr) Fail("cannot assign attribute on non-namespace object");
     names->Set(target.attribute, value);
   }
 }
 
-Value Interpreter::CallMacro(const Statement& macro, const std::string& name, const ScopePtr& around, const Arguments& arguments) {
+Value Interpreter::CallMacro(const Statement& macro, const std::string& name,
+                             const ScopePtr& around, const Arguments& arguments) {
   const Budget::Deeper deeper(machine_.budget);
   const size_t wanted = macro.parameters.size();
   const ScopePtr inner = Within(around);
-  if (arguments.positional.size() > wanted && !macro.uses_varargs) Fail("macro ", Quoted(name), " takes not more than ", wanted, " argument(s)");
+  if (arguments.positional.size() > wanted && !macro.uses_varargs)
+    Fail("macro ", Quoted(name), " takes not more than ", wanted, " argument(s)");
   Dict others;
   std::optional<Value> caller;
-  std::vector<std::optional<Value>> given(arguments.positional.begin(),
-                                          arguments.positional.begin() + static_cast<std::ptrdiff_t>(std::min(wanted, arguments.positional.size())));
+  std::vector<std::optional<Value>> given(
+      arguments.positional.begin(),
+      arguments.positional.begin() +
+          static_cast<std::ptrdiff_t>(std::min(wanted, arguments.positional.size())));
   given.resize(wanted);
   for (const auto& [key, value] : arguments.named) {
-    const auto found = std::find_if(macro.parameters.begin(), macro.parameters.end(), [&key = key](const Parameter& each) { return each.name == key; });
+    const auto found =
+        std::find_if(macro.parameters.begin(), macro.parameters.end(),
+                     [&key = key](const Parameter& each) { return each.name == key; });
     const size_t place = found - macro.parameters.begin();
     if (place < wanted && !given[place].has_value()) {
       given[place] = value;
@@ -205,19 +234,24 @@ Value Interpreter::CallMacro(const Statement& macro, const std::string& name, co
   for (size_t i = 0; i < wanted; ++i) {
     const Parameter& parameter = macro.parameters[i];
     if (!given[i].has_value()) {
-      given[i] = parameter.absent != nullptr ? Evaluate(*parameter.absent, inner)
-                                             : Value::Undefined(absl::StrCat("parameter ", Quoted(parameter.name), " was not provided"));
+      given[i] = parameter.absent != nullptr
+                     ? Evaluate(*parameter.absent, inner)
+                     : Value::Undefined(
+                           absl::StrCat("parameter ", Quoted(parameter.name), " was not provided"));
     }
     SetName(*inner, parameter.name, *given[i]);
   }
   if (macro.uses_caller && macro.kind == Statement::Kind::kMacro &&
-      std::none_of(macro.parameters.begin(), macro.parameters.end(), [](const Parameter& each) { return each.name == "caller"; })) {
+      std::none_of(macro.parameters.begin(), macro.parameters.end(),
+                   [](const Parameter& each) { return each.name == "caller"; })) {
     SetName(*inner, "caller", caller.value_or(Value::Undefined("No caller defined")));
   }
   if (macro.uses_kwargs) SetName(*inner, "kwargs", machine_.Of(std::move(others)));
   if (macro.uses_varargs) {
-    const auto first = arguments.positional.begin() + static_cast<std::ptrdiff_t>(std::min(wanted, arguments.positional.size()));
-    SetName(*inner, "varargs", machine_.List({first, arguments.positional.end()}, Sequence::Kind::kTuple));
+    const auto first = arguments.positional.begin() +
+                       static_cast<std::ptrdiff_t>(std::min(wanted, arguments.positional.size()));
+    SetName(*inner, "varargs",
+            machine_.List({first, arguments.positional.end()}, Sequence::Kind::kTuple));
   }
   std::string text;
   const int line = machine_.line;
@@ -267,7 +301,8 @@ Value Interpreter::Evaluate(const Expression& expression, const ScopePtr& scope)
       return Item(machine_, value, part(1));
     }
     case Kind::kSlice: {
-      const Value value = part(0), begin = EvaluateOptional(expression.parts[1], scope), end = EvaluateOptional(expression.parts[2], scope);
+      const Value value = part(0), begin = EvaluateOptional(expression.parts[1], scope),
+                  end = EvaluateOptional(expression.parts[2], scope);
       return Slice(machine_, value, begin, end, EvaluateOptional(expression.parts[3], scope));
     }
     case Kind::kCall:
@@ -276,7 +311,8 @@ Value Interpreter::Evaluate(const Expression& expression, const ScopePtr& scope)
       return EvaluateFilters(expression, scope, nullptr);
     case Kind::kTest: {
       const Value value = part(0);
-      return Value::Bool(HoldsTest(machine_, expression.name, value, EvaluateArguments(expression.arguments, scope)));
+      return Value::Bool(HoldsTest(machine_, expression.name, value,
+                                   EvaluateArguments(expression.arguments, scope)));
     }
     case Kind::kNot:
       return Value::Bool(!part(0).Truth());
@@ -307,7 +343,8 @@ Value Interpreter::Evaluate(const Expression& expression, const ScopePtr& scope)
     case Kind::kConditional:
       if (part(0).Truth()) return part(1);
       if (expression.parts[2] != nullptr) return part(2);
-      return Value::Undefined(absl::StrCat("the inline if-expression on line ", expression.line, " evaluated to false and no else section was defined."));
+      return Value::Undefined(absl::StrCat("the inline if-expression on line ", expression.line,
+                                           " evaluated to false and no else section was defined."));
   }
   return Value();
 }
@@ -349,7 +386,8 @@ bool Interpreter::EvaluateCompare(const Expression& compare, const ScopePtr& sco
   return true;
 }
 
-Arguments Interpreter::EvaluateArguments(const std::vector<CallArgument>& given, const ScopePtr& scope) {
+Arguments Interpreter::EvaluateArguments(const std::vector<CallArgument>& given,
+                                         const ScopePtr& scope) {
   Arguments arguments;
   for (const CallArgument& argument : given) {
     const Value value = Evaluate(*argument.value, scope);
@@ -364,7 +402,8 @@ Arguments Interpreter::EvaluateArguments(const std::vector<CallArgument>& given,
         for (Value& item : Items(machine_, value)) arguments.positional.push_back(std::move(item));
         break;
       case CallArgument::Kind::kDict:
-        if (!value.is(Value::Kind::kDict)) Fail("argument after ** must be a mapping, not ", value.TypeName());
+        if (!value.is(Value::Kind::kDict))
+          Fail("argument after ** must be a mapping, not ", value.TypeName());
         for (const auto& [key, each] : value.dict().entries()) {
           if (!key.is_text()) Fail("keywords must be strings");
           arguments.named.emplace_back(key.text(), each);
@@ -374,7 +413,8 @@ Arguments Interpreter::EvaluateArguments(const std::vector<CallArgument>& given,
   return arguments;
 }
 
-Value Interpreter::EvaluateCall(const Expression& call, const ScopePtr& scope, const Value* caller) {
+Value Interpreter::EvaluateCall(const Expression& call, const ScopePtr& scope,
+                                const Value* caller) {
   const Expression& callee = *call.parts[0];
   const auto arguments = [&] {
     Arguments given = EvaluateArguments(call.arguments, scope);
@@ -384,24 +424,28 @@ Value Interpreter::EvaluateCall(const Expression& call, const ScopePtr& scope, c
   Value function;
   if (callee.kind == Kind::kAttribute) {
     const Value value = Evaluate(*callee.parts[0], scope);
-    if (HasMethod(value, callee.name) && !IsUnsafe(value, callee.name)) return CallMethod(machine_, value, callee.name, arguments());
+    if (HasMethod(value, callee.name) && !IsUnsafe(value, callee.name))
+      return CallMethod(machine_, value, callee.name, arguments());
     function = Attribute(machine_, value, callee.name);
   } else {
     function = Evaluate(callee, scope);
   }
   CheckDefined(function);
-  if (!function.is(Value::Kind::kObject)) Fail("'", function.TypeName(), "' object is not callable");
+  if (!function.is(Value::Kind::kObject))
+    Fail("'", function.TypeName(), "' object is not callable");
   const Arguments given = arguments();
   machine_.line = call.line;
   return function.object().Call(machine_, given);
 }
 
 // `block`: what a block wrote, which is what the innermost filter takes.
-Value Interpreter::EvaluateFilters(const Expression& filter, const ScopePtr& scope, const Value* block) {
+Value Interpreter::EvaluateFilters(const Expression& filter, const ScopePtr& scope,
+                                   const Value* block) {
   const ExpressionPtr& inner = filter.parts[0];
-  const Value value = inner == nullptr                                   ? *block
-                      : block != nullptr && inner->kind == Kind::kFilter ? EvaluateFilters(*inner, scope, block)
-                                                                         : Evaluate(*inner, scope);
+  const Value value = inner == nullptr ? *block
+                      : block != nullptr && inner->kind == Kind::kFilter
+                          ? EvaluateFilters(*inner, scope, block)
+                          : Evaluate(*inner, scope);
   const Arguments arguments = EvaluateArguments(filter.arguments, scope);
   machine_.line = filter.line;
   return ApplyFilter(machine_, filter.name, value, arguments);

@@ -1,5 +1,7 @@
-// Renders a tree: evaluates its expressions, executes its statements. Names are looked for in the scope, those around it, the context and the global functions.
-// A loop's body, a macro, a with, a filtered or captured block have scopes of their own: what they set is gone after them; an if has not.
+// Renders a tree: evaluates its expressions, executes its statements. Names are looked for in the
+// scope, those around it, the context and the global functions. A loop's body, a macro, a with, a
+// filtered or captured block have scopes of their own: what they set is gone after them; an if has
+// not.
 #ifndef MOONRING_DATA_JINJA_INTERPRETER_H_
 #define MOONRING_DATA_JINJA_INTERPRETER_H_
 
@@ -28,8 +30,10 @@ class Interpreter {
   // Throws Error; machine.line is then where.
   std::string Render(const Block& block);
 
-  // What a macro's body makes of its arguments. `around`: where it was defined; `name`: for messages.
-  Value CallMacro(const Statement& macro, const std::string& name, const ScopePtr& around, const Arguments& arguments);
+  // What a macro's body makes of its arguments. `around`: where it was defined; `name`: for
+  // messages.
+  Value CallMacro(const Statement& macro, const std::string& name, const ScopePtr& around,
+                  const Arguments& arguments);
 
  private:
   enum class Flow { kOn, kBreak, kContinue };
@@ -56,7 +60,8 @@ class Interpreter {
 
   Machine& machine_;
   const Value& context_;
-  std::vector<std::pair<absl::string_view, Value>> functions_;  // those global ones that were asked for
+  std::vector<std::pair<absl::string_view, Value>>
+      functions_;  // those global ones that were asked for
 };
 
 }  // namespace moonring::data::jinja

@@ -23,19 +23,26 @@ class Lexer {
   }
 
  private:
-  [[noreturn]] void Refuse(const std::string& what) const { throw SyntaxError(line_, absl::StatusCode::kInvalidArgument, what); }
+  [[noreturn]] void Refuse(const std::string& what) const {
+    throw SyntaxError(line_, absl::StatusCode::kInvalidArgument, what);
+  }
 
-  void Add(Token::Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), line_}); }
+  void Add(Token::Kind kind, std::string text) {
+    tokens_.push_back({kind, std::move(text), line_});
+  }
   absl::string_view Rest() const { return absl::string_view(source_).substr(at_); }
   bool Sees(absl::string_view what) const { return absl::StartsWith(Rest(), what); }
 
   void Advance(size_t bytes) {
-    line_ += static_cast<int>(std::count(source_.begin() + static_cast<std::ptrdiff_t>(at_), source_.begin() + static_cast<std::ptrdiff_t>(at_ + bytes), '\n'));
+    line_ += static_cast<int>(std::count(source_.begin() + static_cast<std::ptrdiff_t>(at_),
+                                         source_.begin() + static_cast<std::ptrdiff_t>(at_ + bytes),
+                                         '\n'));
     at_ += bytes;
   }
   void SkipSpace() { Advance(Rest().size() - Strip(Rest(), std::nullopt, Side::kLeft).size()); }
 
-  // Past a bracket's end: `-` takes the white space after it, nothing (of blocks and comments) a line's end, `+` leaves all.
+  // Past a bracket's end: `-` takes the white space after it, nothing (of blocks and comments) a
+  // line's end, `+` leaves all.
   void EndBracket(absl::string_view bracket, bool trims) {
     const char sign = Rest()[0] == bracket[0] ? ' ' : Rest()[0];
     Advance(bracket.size() + (sign == ' ' ? 0 : 1));
@@ -48,7 +55,8 @@ class Lexer {
   }
   bool SeesEnd(absl::string_view bracket, absl::string_view signs) const {
     if (Sees(bracket)) return true;
-    return !Rest().empty() && absl::StrContains(signs, Rest()[0]) && absl::StartsWith(Rest().substr(1), bracket);
+    return !Rest().empty() && absl::StrContains(signs, Rest()[0]) &&
+           absl::StartsWith(Rest().substr(1), bracket);
   }
 
   // Text before a bracket whose sign is `sign`; `strips`: of a kind whose indentation goes.
@@ -58,7 +66,8 @@ class Lexer {
       text = Strip(text, std::nullopt, Side::kRight);
     } else if (sign != '+' && strips) {
       const size_t line = text.rfind('\n') + 1;  // 0 where there is none
-      if ((line > 0 || at_line_begin_) && Strip(text.substr(line)).empty()) text = text.substr(0, line);
+      if ((line > 0 || at_line_begin_) && Strip(text.substr(line)).empty())
+        text = text.substr(0, line);
     }
     if (!text.empty()) Add(Token::Kind::kData, std::string(text));
     Advance(whole);
@@ -80,13 +89,18 @@ class Lexer {
   // Text up to the next bracket, and that.
   void ScanData() {
     size_t at = at_;
-    while ((at = source_.find('{', at)) != std::string::npos && !(at + 1 < source_.size() && absl::StrContains("%#{", source_[at + 1]))) ++at;
+    while ((at = source_.find('{', at)) != std::string::npos &&
+           !(at + 1 < source_.size() && absl::StrContains("%#{", source_[at + 1])))
+      ++at;
     if (at == std::string::npos) {
       Add(Token::Kind::kData, source_.substr(at_));
       Advance(source_.size() - at_);
       return;
     }
-    const char kind = source_[at + 1], sign = at + 2 < source_.size() && absl::StrContains("-+", source_[at + 2]) ? source_[at + 2] : ' ';
+    const char kind = source_[at + 1],
+               sign = at + 2 < source_.size() && absl::StrContains("-+", source_[at + 2])
+                          ? source_[at + 2]
+                          : ' ';
     AddData(Rest().substr(0, at - at_), sign, kind != '{');
     const size_t raw = kind == '%' ? RawBegin() : 0;
     if (raw > 0) return ScanRaw(raw);
@@ -109,7 +123,8 @@ class Lexer {
     Advance(begin);
     at_line_begin_ = source_[at_ - 1] == '\n';
     if (Rest().empty()) return;  // as of a comment
-    for (size_t at = source_.find("{%", at_); at != std::string::npos; at = source_.find("{%", at + 1)) {
+    for (size_t at = source_.find("{%", at_); at != std::string::npos;
+         at = source_.find("{%", at + 1)) {
       absl::string_view rest = absl::string_view(source_).substr(at + 2);
       const char sign = !rest.empty() && absl::StrContains("-+", rest[0]) ? rest[0] : ' ';
       rest = Strip(rest.substr(sign == ' ' ? 0 : 1), std::nullopt, Side::kLeft);
@@ -140,7 +155,9 @@ class Lexer {
         ScanNumber();
       } else if (IsWordCharacter(c)) {
         size_t to = next;
-        for (size_t look = next; look < source_.size() && IsWordCharacter(NextCodePoint(source_, look));) to = look;
+        for (size_t look = next;
+             look < source_.size() && IsWordCharacter(NextCodePoint(source_, look));)
+          to = look;
         Add(Token::Kind::kName, source_.substr(at_, to - at_));
         Advance(to - at_);
       } else if (c == U'\'' || c == U'"') {
@@ -152,9 +169,11 @@ class Lexer {
   }
 
   void ScanOperator(std::string& open) {
-    static constexpr absl::string_view kOperators[] = {"//", "**", "==", "!=", "<=", ">=", "+", "-", "/", "*", "%", "~", "[",
-                                                       "]",  "(",  ")",  "{",  "}",  "<",  ">", "=", ".", ":", "|", ",", ";"};
-    const auto found = std::find_if(std::begin(kOperators), std::end(kOperators), [&](absl::string_view each) { return Sees(each); });
+    static constexpr absl::string_view kOperators[] = {
+        "//", "**", "==", "!=", "<=", ">=", "+", "-", "/", "*", "%", "~", "[",
+        "]",  "(",  ")",  "{",  "}",  "<",  ">", "=", ".", ":", "|", ",", ";"};
+    const auto found = std::find_if(std::begin(kOperators), std::end(kOperators),
+                                    [&](absl::string_view each) { return Sees(each); });
     if (found == std::end(kOperators)) {
       size_t next = at_;
       NextCodePoint(source_, next);
@@ -164,7 +183,9 @@ class Lexer {
     if (absl::StrContains("([{", c)) open += c == '(' ? ')' : c == '[' ? ']' : '}';
     if (absl::StrContains(")]}", c)) {
       if (open.empty()) Refuse(absl::StrCat("unexpected '", *found, "'"));
-      if (open.back() != c) Refuse(absl::StrCat("unexpected '", *found, "', expected '", std::string(1, open.back()), "'"));
+      if (open.back() != c)
+        Refuse(absl::StrCat("unexpected '", *found, "', expected '", std::string(1, open.back()),
+                            "'"));
       open.pop_back();
     }
     Add(Token::Kind::kOperator, std::string(*found));
@@ -175,26 +196,36 @@ class Lexer {
   template <typename IsDigit>
   size_t DigitsAt(size_t at, IsDigit is_digit) const {
     size_t end = at;
-    while (end < source_.size() && (is_digit(source_[end]) || (source_[end] == '_' && end > at && end + 1 < source_.size() && is_digit(source_[end + 1]))))
+    while (end < source_.size() &&
+           (is_digit(source_[end]) || (source_[end] == '_' && end > at &&
+                                       end + 1 < source_.size() && is_digit(source_[end + 1]))))
       ++end;
     return end - at;
   }
 
   void ScanNumber() {
     const auto decimal = [](char c) { return absl::ascii_isdigit(c); };
-    const char kind = at_ + 1 < source_.size() && source_[at_] == '0' ? absl::ascii_tolower(source_[at_ + 1]) : ' ';
+    const char kind = at_ + 1 < source_.size() && source_[at_] == '0'
+                          ? absl::ascii_tolower(source_[at_ + 1])
+                          : ' ';
     size_t size = DigitsAt(at_, decimal);
     Token::Kind number = Token::Kind::kInteger;
     if (kind == 'x' || kind == 'o' || kind == 'b') {
-      const size_t digits = DigitsAt(at_ + 2, [kind](char c) { return kind == 'x' ? absl::ascii_isxdigit(c) : c >= '0' && c < (kind == 'o' ? '8' : '2'); });
+      const size_t digits = DigitsAt(at_ + 2, [kind](char c) {
+        return kind == 'x' ? absl::ascii_isxdigit(c) : c >= '0' && c < (kind == 'o' ? '8' : '2');
+      });
       if (digits > 0) size = 2 + digits;
     } else if (at_ == 0 || source_[at_ - 1] != '.') {
       const size_t whole = size;
-      const auto at = [&](size_t place) { return at_ + place < source_.size() ? absl::ascii_tolower(source_[at_ + place]) : ' '; };
-      if (at(size) == '.' && DigitsAt(at_ + size + 1, decimal) > 0) size += 1 + DigitsAt(at_ + size + 1, decimal);
+      const auto at = [&](size_t place) {
+        return at_ + place < source_.size() ? absl::ascii_tolower(source_[at_ + place]) : ' ';
+      };
+      if (at(size) == '.' && DigitsAt(at_ + size + 1, decimal) > 0)
+        size += 1 + DigitsAt(at_ + size + 1, decimal);
       if (at(size) == 'e') {
         const size_t sign = at(size + 1) == '+' || at(size + 1) == '-' ? 1 : 0;
-        if (const size_t digits = DigitsAt(at_ + size + 1 + sign, decimal); digits > 0) size += 1 + sign + digits;
+        if (const size_t digits = DigitsAt(at_ + size + 1 + sign, decimal); digits > 0)
+          size += 1 + sign + digits;
       }
       if (size > whole) number = Token::Kind::kFloat;
     }
@@ -205,7 +236,9 @@ class Lexer {
   void ScanText(char quote) {
     size_t end = at_ + 1;
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
-    if (end >= source_.size()) Refuse(absl::StrCat("unexpected char '", std::string(1, quote), "': a text that nothing ends"));
+    if (end >= source_.size())
+      Refuse(
+          absl::StrCat("unexpected char '", std::string(1, quote), "': a text that nothing ends"));
     Add(Token::Kind::kText, Unescaped(absl::string_view(source_).substr(at_ + 1, end - at_ - 1)));
     Advance(end + 1 - at_);
   }
@@ -224,20 +257,27 @@ class Lexer {
         meant += kMeant[simple];
       } else if (c >= '0' && c <= '7') {
         size_t digits = 1;
-        while (digits < 3 && at + digits < text.size() && text[at + digits] >= '0' && text[at + digits] <= '7') ++digits;
-        AppendCodePoint(static_cast<char32_t>(std::stoul(std::string(text.substr(at, digits)), nullptr, 8)), meant);
+        while (digits < 3 && at + digits < text.size() && text[at + digits] >= '0' &&
+               text[at + digits] <= '7')
+          ++digits;
+        AppendCodePoint(
+            static_cast<char32_t>(std::stoul(std::string(text.substr(at, digits)), nullptr, 8)),
+            meant);
         at += digits - 1;
       } else if (c == 'x' || c == 'u' || c == 'U') {
         const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
         const std::string number(text.substr(at + 1, digits));
-        if (number.size() < digits || !std::all_of(number.begin(), number.end(), absl::ascii_isxdigit))
+        if (number.size() < digits ||
+            !std::all_of(number.begin(), number.end(), absl::ascii_isxdigit))
           Refuse(absl::StrCat("truncated \\", std::string(1, c), " escape"));
         const uint64_t code_point = std::stoull(number, nullptr, 16);
-        if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000)) Refuse("an escape of no character");
+        if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000))
+          Refuse("an escape of no character");
         AppendCodePoint(static_cast<char32_t>(code_point), meant);
         at += digits;
       } else if (c == 'N') {
-        throw SyntaxError(line_, absl::StatusCode::kUnimplemented, "not supported: escapes that name a character (\\N)");
+        throw SyntaxError(line_, absl::StatusCode::kUnimplemented,
+                          "not supported: escapes that name a character (\\N)");
       } else if (c != '\n') {  // a line's end that is escaped is none
         meant += '\\';
         meant += c;

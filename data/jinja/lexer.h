@@ -1,5 +1,6 @@
-// A template's source as tokens, with white space as Transformers has it: trim_blocks (a line's end right after a block or comment goes), lstrip_blocks
-// (so does what indents one), `-` and `+` beside the brackets, and one line's end at the very end of the source.
+// A template's source as tokens, with white space as Transformers has it: trim_blocks (a line's end
+// right after a block or comment goes), lstrip_blocks (so does what indents one), `-` and `+`
+// beside the brackets, and one line's end at the very end of the source.
 #ifndef MOONRING_DATA_JINJA_LEXER_H_
 #define MOONRING_DATA_JINJA_LEXER_H_
 
@@ -12,7 +13,19 @@
 namespace moonring::data::jinja {
 
 struct Token {
-  enum class Kind { kData, kPrintBegin, kPrintEnd, kTagBegin, kTagEnd, kName, kText, kInteger, kFloat, kOperator, kEnd };
+  enum class Kind {
+    kData,
+    kPrintBegin,
+    kPrintEnd,
+    kTagBegin,
+    kTagEnd,
+    kName,
+    kText,
+    kInteger,
+    kFloat,
+    kOperator,
+    kEnd
+  };
   Kind kind;
   std::string text;  // of kText: what it means, escapes done
   int line;
@@ -21,7 +34,8 @@ struct Token {
 // What is wrong with a template, and where.
 class SyntaxError : public Error {
  public:
-  SyntaxError(int line, absl::StatusCode code, std::string message) : Error(code, std::move(message)), line_(line) {}
+  SyntaxError(int line, absl::StatusCode code, std::string message)
+      : Error(code, std::move(message)), line_(line) {}
   int line() const { return line_; }
 
  private:

@@ -7,7 +7,8 @@
 
 namespace moonring::data::jinja {
 
-Loop::Loop(Machine& machine, std::vector<Value> items, Condition condition) : machine_(machine), items_(std::move(items)), condition_(std::move(condition)) {}
+Loop::Loop(Machine& machine, std::vector<Value> items, Condition condition)
+    : machine_(machine), items_(std::move(items)), condition_(std::move(condition)) {}
 
 std::optional<Value> Loop::Draw() {
   while (drawn_ < items_.size()) {
@@ -68,11 +69,14 @@ std::optional<Value> Loop::Attribute(absl::string_view name) {
     }));
   }
   if (name == "changed") {
-    return Value::Of(machine_.Make<Function>("changed", [this](Machine& machine, const Arguments& arguments) {
-      const bool same = last_changed_.has_value() && Equal(machine.budget, Value::List(*last_changed_), Value::List(arguments.positional));
-      last_changed_ = arguments.positional;
-      return Value::Bool(!same);
-    }));
+    return Value::Of(
+        machine_.Make<Function>("changed", [this](Machine& machine, const Arguments& arguments) {
+          const bool same =
+              last_changed_.has_value() &&
+              Equal(machine.budget, Value::List(*last_changed_), Value::List(arguments.positional));
+          last_changed_ = arguments.positional;
+          return Value::Bool(!same);
+        }));
   }
   return std::nullopt;
 }

@@ -1,5 +1,6 @@
-// A loop that goes on, as its body sees it under the name `loop`. It looks one item ahead only where it is asked to (last, nextitem), and at all of them for
-// its length: what the loop's own condition says of an item may depend on what the body did before.
+// A loop that goes on, as its body sees it under the name `loop`. It looks one item ahead only
+// where it is asked to (last, nextitem), and at all of them for its length: what the loop's own
+// condition says of an item may depend on what the body did before.
 #ifndef MOONRING_DATA_JINJA_LOOP_H_
 #define MOONRING_DATA_JINJA_LOOP_H_
 

@@ -1,4 +1,5 @@
-// Python's operators on values, and Jinja2's ways into them. What Python raises is an Error in Python's words.
+// Python's operators on values, and Jinja2's ways into them. What Python raises is an Error in
+// Python's words.
 #ifndef MOONRING_DATA_JINJA_OPERATORS_H_
 #define MOONRING_DATA_JINJA_OPERATORS_H_
 
@@ -24,16 +25,19 @@ bool Compare(Budget& budget, absl::string_view operation, const Value& a, const 
 Value Arithmetic(Machine& machine, absl::string_view operation, const Value& a, const Value& b);
 Value Negative(const Value& value);
 
-// What a loop over it meets. An iterator gives what it has not given yet, and has then nothing left.
+// What a loop over it meets. An iterator gives what it has not given yet, and has then nothing
+// left.
 std::vector<Value> Items(Machine& machine, const Value& value);
 int64_t Length(const Value& value);
 
-// x.name: an attribute, else an item. x[key]: an item, else an attribute. Undefined where there is neither.
+// x.name: an attribute, else an item. x[key]: an item, else an attribute. Undefined where there is
+// neither.
 Value Attribute(Machine& machine, const Value& value, absl::string_view name);
 Value Item(Machine& machine, const Value& value, const Value& key);
 
 // value[begin:end:step]
-Value Slice(Machine& machine, const Value& value, const Value& begin, const Value& end, const Value& step);
+Value Slice(Machine& machine, const Value& value, const Value& begin, const Value& end,
+            const Value& step);
 
 // The same of a key that an Error or a dictionary must be able to take.
 void CheckHashable(const Value& key);

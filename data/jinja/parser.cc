@@ -18,7 +18,8 @@ class Parser : public ExpressionParser {
   Block Run() { return ParseBlock({}); }
 
  private:
-  // Statements up to a tag with one of the names, whose name is then the current token; without names up to the end.
+  // Statements up to a tag with one of the names, whose name is then the current token; without
+  // names up to the end.
   Block ParseBlock(Names ends) {
     const Deeper deeper(*this);
     Block block;
@@ -40,7 +41,9 @@ class Parser : public ExpressionParser {
           Expect(Token::Kind::kTagEnd, "end of statement block");
           break;
         default:
-          if (ends.size() > 0) Refuse(absl::StrCat("Unexpected end of template: '", absl::StrJoin(ends, "' or '"), "' is missing"));
+          if (ends.size() > 0)
+            Refuse(absl::StrCat("Unexpected end of template: '", absl::StrJoin(ends, "' or '"),
+                                "' is missing"));
           return block;
       }
     }
@@ -74,7 +77,8 @@ class Parser : public ExpressionParser {
         {"break", &Parser::ParseBreak},    {"continue", &Parser::ParseContinue}};
     const Token& tag = Look();
     if (tag.kind != Token::Kind::kName) Refuse("tag name expected");
-    for (const absl::string_view name : {"block", "extends", "include", "import", "from", "autoescape", "print"}) {
+    for (const absl::string_view name :
+         {"block", "extends", "include", "import", "from", "autoescape", "print"}) {
       if (tag.text == name) NotSupported(absl::StrCat("the tag '", name, "'"));
     }
     for (const auto& [name, parse] : kTags) {
@@ -138,8 +142,10 @@ class Parser : public ExpressionParser {
   }
 
   std::string ParseStoredName() {
-    static constexpr absl::string_view kConstants[] = {"true", "True", "false", "False", "none", "None"};
-    if (std::find(std::begin(kConstants), std::end(kConstants), Look().text) != std::end(kConstants))
+    static constexpr absl::string_view kConstants[] = {"true",  "True", "false",
+                                                       "False", "none", "None"};
+    if (std::find(std::begin(kConstants), std::end(kConstants), Look().text) !=
+        std::end(kConstants))
       Refuse(absl::StrCat("can't assign to '", Look().text, "'"));
     return ExpectName();
   }
@@ -162,7 +168,8 @@ class Parser : public ExpressionParser {
       if (!macro.parameters.empty()) Expect(",");
       Parameter& parameter = macro.parameters.emplace_back();
       parameter.name = ParseStoredName();
-      const bool had_default = macro.parameters.size() > 1 && macro.parameters[macro.parameters.size() - 2].absent != nullptr;
+      const bool had_default = macro.parameters.size() > 1 &&
+                               macro.parameters[macro.parameters.size() - 2].absent != nullptr;
       if (Skip("=")) {
         parameter.absent = ParseExpression();
       } else if (had_default) {
@@ -172,7 +179,8 @@ class Parser : public ExpressionParser {
     Expect(")");
   }
 
-  // The body of a macro, or of what a call gives as one: what of varargs, kwargs and caller it names changes how it may be called.
+  // The body of a macro, or of what a call gives as one: what of varargs, kwargs and caller it
+  // names changes how it may be called.
   void ParseMacroBody(Statement& macro, absl::string_view end) {
     const int loops = std::exchange(loops_, 0);
     const size_t begin = place();
@@ -222,8 +230,12 @@ class Parser : public ExpressionParser {
     ParseMacroBody(generation, "endgeneration");
   }
 
-  void ParseBreak(Statement& statement) { ParseLoopControl(statement, Statement::Kind::kBreak, "break"); }
-  void ParseContinue(Statement& statement) { ParseLoopControl(statement, Statement::Kind::kContinue, "continue"); }
+  void ParseBreak(Statement& statement) {
+    ParseLoopControl(statement, Statement::Kind::kBreak, "break");
+  }
+  void ParseContinue(Statement& statement) {
+    ParseLoopControl(statement, Statement::Kind::kContinue, "continue");
+  }
   void ParseLoopControl(Statement& statement, Statement::Kind kind, const char* name) {
     if (loops_ == 0) Refuse(absl::StrCat("'", name, "' outside of a loop"));
     statement.kind = kind;

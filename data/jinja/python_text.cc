@@ -12,7 +12,9 @@ namespace {
 
 constexpr char32_t kSharpS = 0xDF;
 
-utf8proc_category_t Category(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
+utf8proc_category_t Category(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c));
+}
 
 bool IsLetter(char32_t c) {
   const utf8proc_category_t category = Category(c);
@@ -23,29 +25,40 @@ bool IsLowerLetter(char32_t c) { return utf8proc_islower(static_cast<utf8proc_in
 bool IsTitleLetter(char32_t c) { return Category(c) == UTF8PROC_CATEGORY_LT; }
 bool IsCased(char32_t c) { return IsUpperLetter(c) || IsLowerLetter(c) || IsTitleLetter(c); }
 bool IsDecimal(char32_t c) { return Category(c) == UTF8PROC_CATEGORY_ND; }
-bool IsSuperscript(char32_t c) { return c == 0xB2 || c == 0xB3 || c == 0xB9 || (c >= 0x2070 && c <= 0x2079) || (c >= 0x2080 && c <= 0x2089); }
+bool IsSuperscript(char32_t c) {
+  return c == 0xB2 || c == 0xB3 || c == 0xB9 || (c >= 0x2070 && c <= 0x2079) ||
+         (c >= 0x2080 && c <= 0x2089);
+}
 bool IsNumeric(char32_t c) {
   const utf8proc_category_t category = Category(c);
-  return category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
+  return category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL ||
+         category == UTF8PROC_CATEGORY_NO;
 }
 
 void AppendUpper(char32_t c, std::string& text) {
   if (c == kSharpS) {
     text += "SS";
   } else {
-    AppendCodePoint(static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))), text);
+    AppendCodePoint(static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))),
+                    text);
   }
 }
 void AppendTitle(char32_t c, std::string& text) {
   if (c == kSharpS) {
     text += "Ss";
   } else {
-    AppendCodePoint(static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))), text);
+    AppendCodePoint(static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))),
+                    text);
   }
 }
-void AppendLower(char32_t c, std::string& text) { AppendCodePoint(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), text); }
+void AppendLower(char32_t c, std::string& text) {
+  AppendCodePoint(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), text);
+}
 
-bool IsLineEnd(char32_t c) { return (c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029; }
+bool IsLineEnd(char32_t c) {
+  return (c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
+         c == 0x2029;
+}
 
 std::vector<std::string> SplitAtSpace(const std::string& text, int64_t most, bool from_right) {
   std::vector<std::string> parts;
@@ -54,9 +67,10 @@ std::vector<std::string> SplitAtSpace(const std::string& text, int64_t most, boo
   while (!rest.empty()) {
     if (most >= 0 && static_cast<int64_t>(parts.size()) == most) {
       // What is left keeps the white space at its far end.
-      const absl::string_view kept = Strip(from_right ? absl::string_view(text.data(), rest.data() + rest.size() - text.data())
-                                                      : absl::string_view(rest.data(), text.data() + text.size() - rest.data()),
-                                           std::nullopt, outer);
+      const absl::string_view kept = Strip(
+          from_right ? absl::string_view(text.data(), rest.data() + rest.size() - text.data())
+                     : absl::string_view(rest.data(), text.data() + text.size() - rest.data()),
+          std::nullopt, outer);
       parts.emplace_back(kept);
       break;
     }
@@ -74,9 +88,11 @@ std::vector<std::string> SplitAtSpace(const std::string& text, int64_t most, boo
   return parts;
 }
 
-// Byte offsets of a range that slices count in code points; nothing where it is empty because it begins beyond the end.
+// Byte offsets of a range that slices count in code points; nothing where it is empty because it
+// begins beyond the end.
 std::optional<std::pair<size_t, size_t>> BytesOf(const std::string& text, const Range& range) {
-  if (!range.begin.has_value() && !range.end.has_value()) return std::make_pair(size_t{0}, text.size());
+  if (!range.begin.has_value() && !range.end.has_value())
+    return std::make_pair(size_t{0}, text.size());
   const int64_t length = LengthOf(text);
   const auto place = [&](std::optional<int64_t> index, int64_t absent) {
     if (!index.has_value()) return absent;
@@ -107,18 +123,25 @@ std::string Utf8(const std::u32string& code_points) {
 }
 
 int64_t LengthOf(absl::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  return std::count_if(text.begin(), text.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
 bool IsAscii(absl::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-bool IsSpace(char32_t code_point) { return IsWhiteSpace(code_point) || (code_point >= 0x1C && code_point <= 0x1F); }
+bool IsSpace(char32_t code_point) {
+  return IsWhiteSpace(code_point) || (code_point >= 0x1C && code_point <= 0x1F);
+}
 
-absl::string_view Strip(absl::string_view text, const std::optional<std::string>& characters, Side side) {
+absl::string_view Strip(absl::string_view text, const std::optional<std::string>& characters,
+                        Side side) {
   const std::u32string these = characters.has_value() ? CodePoints(*characters) : std::u32string();
-  const auto goes = [&](char32_t c) { return characters.has_value() ? these.find(c) != std::u32string::npos : IsSpace(c); };
+  const auto goes = [&](char32_t c) {
+    return characters.has_value() ? these.find(c) != std::u32string::npos : IsSpace(c);
+  };
   size_t begin = 0, end = text.size();
   while (side != Side::kRight && begin < end) {
     size_t next = begin;
@@ -134,14 +157,16 @@ absl::string_view Strip(absl::string_view text, const std::optional<std::string>
   return text.substr(begin, end - begin);
 }
 
-std::vector<std::string> Split(const std::string& text, const std::optional<std::string>& separator, int64_t most, bool from_right) {
+std::vector<std::string> Split(const std::string& text, const std::optional<std::string>& separator,
+                               int64_t most, bool from_right) {
   if (!separator.has_value()) return SplitAtSpace(text, most, from_right);
   if (separator->empty()) Fail("empty separator");
   std::vector<std::string> parts;
   size_t begin = 0, end = text.size();
   while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
     if (from_right) {
-      const size_t at = end < separator->size() ? std::string::npos : text.rfind(*separator, end - separator->size());
+      const size_t at = end < separator->size() ? std::string::npos
+                                                : text.rfind(*separator, end - separator->size());
       if (at == std::string::npos) break;
       parts.push_back(text.substr(at + separator->size(), end - at - separator->size()));
       end = at;
@@ -171,7 +196,8 @@ std::vector<std::string> SplitLines(const std::string& text, bool keep_ends) {
   return lines;
 }
 
-std::string Replace(Budget& budget, const std::string& text, const std::string& from, const std::string& to, int64_t most) {
+std::string Replace(Budget& budget, const std::string& text, const std::string& from,
+                    const std::string& to, int64_t most) {
   std::vector<size_t> places;
   budget.Read(static_cast<int64_t>(text.size()));
   const auto wanted = [&] { return most < 0 || static_cast<int64_t>(places.size()) < most; };
@@ -182,7 +208,9 @@ std::string Replace(Budget& budget, const std::string& text, const std::string& 
       NextCodePoint(text, at);
     }
   } else {
-    for (size_t at = text.find(from); at != std::string::npos && wanted(); at = text.find(from, at + from.size())) places.push_back(at);
+    for (size_t at = text.find(from); at != std::string::npos && wanted();
+         at = text.find(from, at + from.size()))
+      places.push_back(at);
   }
   budget.Make(static_cast<int64_t>(places.size()), static_cast<int64_t>(to.size()));
   std::string replaced;
@@ -197,28 +225,36 @@ std::string Replace(Budget& budget, const std::string& text, const std::string& 
 int64_t Find(const std::string& text, const std::string& part, const Range& range, bool last) {
   const auto bytes = BytesOf(text, range);
   if (!bytes.has_value()) return -1;
-  const absl::string_view searched = absl::string_view(text).substr(bytes->first, bytes->second - bytes->first);
+  const absl::string_view searched =
+      absl::string_view(text).substr(bytes->first, bytes->second - bytes->first);
   const size_t at = last ? searched.rfind(part) : searched.find(part);
-  return at == absl::string_view::npos ? -1 : LengthOf(absl::string_view(text).substr(0, bytes->first + at));
+  return at == absl::string_view::npos
+             ? -1
+             : LengthOf(absl::string_view(text).substr(0, bytes->first + at));
 }
 
 std::string Part(const std::string& text, const Range& range) {
   const auto bytes = BytesOf(text, range);
-  return bytes.has_value() ? text.substr(bytes->first, bytes->second - bytes->first) : std::string();
+  return bytes.has_value() ? text.substr(bytes->first, bytes->second - bytes->first)
+                           : std::string();
 }
 
 int64_t Count(const std::string& text, const std::string& part, const Range& range) {
   const auto bytes = BytesOf(text, range);
   if (!bytes.has_value()) return 0;
-  const absl::string_view searched = absl::string_view(text).substr(bytes->first, bytes->second - bytes->first);
+  const absl::string_view searched =
+      absl::string_view(text).substr(bytes->first, bytes->second - bytes->first);
   if (part.empty()) return LengthOf(searched) + 1;
   int64_t count = 0;
-  for (size_t at = searched.find(part); at != absl::string_view::npos; at = searched.find(part, at + part.size())) ++count;
+  for (size_t at = searched.find(part); at != absl::string_view::npos;
+       at = searched.find(part, at + part.size()))
+    ++count;
   return count;
 }
 
 std::string Escaped(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"'", "&#39;"}, {"\"", "&#34;"}});
+  return absl::StrReplaceAll(
+      text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"'", "&#39;"}, {"\"", "&#34;"}});
 }
 
 std::string Upper(const std::string& text) {
@@ -267,9 +303,11 @@ bool IsAll(const std::string& text, absl::string_view what) {
   const std::u32string code_points = CodePoints(text);
   if (what == "upper" || what == "lower") {
     const bool upper = what == "upper";
-    const bool other =
-        std::any_of(code_points.begin(), code_points.end(), [&](char32_t c) { return IsTitleLetter(c) || (upper ? IsLowerLetter(c) : IsUpperLetter(c)); });
-    return !other && std::any_of(code_points.begin(), code_points.end(), upper ? IsUpperLetter : IsLowerLetter);
+    const bool other = std::any_of(code_points.begin(), code_points.end(), [&](char32_t c) {
+      return IsTitleLetter(c) || (upper ? IsLowerLetter(c) : IsUpperLetter(c));
+    });
+    return !other && std::any_of(code_points.begin(), code_points.end(),
+                                 upper ? IsUpperLetter : IsLowerLetter);
   }
   const auto is = [&](char32_t c) {
     if (what == "alpha") return IsLetter(c);
@@ -282,11 +320,14 @@ bool IsAll(const std::string& text, absl::string_view what) {
   return !code_points.empty() && std::all_of(code_points.begin(), code_points.end(), is);
 }
 
-std::string Pad(Budget& budget, const std::string& text, int64_t width, char32_t fill, Side filled) {
+std::string Pad(Budget& budget, const std::string& text, int64_t width, char32_t fill,
+                Side filled) {
   const int64_t missing = width - LengthOf(text);
   if (missing <= 0) return text;
   budget.Make(missing, 4);
-  const int64_t left = filled == Side::kLeft ? missing : filled == Side::kRight ? 0 : missing / 2 + (missing & width & 1);
+  const int64_t left = filled == Side::kLeft    ? missing
+                       : filled == Side::kRight ? 0
+                                                : missing / 2 + (missing & width & 1);
   const std::u32string before(left, fill), after(missing - left, fill);
   return Utf8(before) + text + Utf8(after);
 }

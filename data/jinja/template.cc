@@ -16,13 +16,15 @@ struct Template::Tree {
 
 absl::StatusOr<Template> Template::Parse(absl::string_view source, absl::string_view name) {
   try {
-    return Template(std::string(name), std::make_shared<const Tree>(Tree{jinja::Parse(ReplaceMalformedUtf8(source))}));
+    return Template(std::string(name),
+                    std::make_shared<const Tree>(Tree{jinja::Parse(ReplaceMalformedUtf8(source))}));
   } catch (const SyntaxError& error) {
     return absl::Status(error.code(), absl::StrCat(name, ":", error.line(), ": ", error.what()));
   }
 }
 
-absl::StatusOr<std::string> Template::Render(const OrderedJson& context, const RenderOptions& options) const {
+absl::StatusOr<std::string> Template::Render(const OrderedJson& context,
+                                             const RenderOptions& options) const {
   Machine machine(options.limits);
   machine.now = options.now;
   try {

@@ -1,17 +1,23 @@
-// A template in Jinja2's language, as Transformers renders the chat templates that models carry: ImmutableSandboxedEnvironment with trim_blocks and
-// lstrip_blocks, break and continue, {% generation %}, tojson without escapes, raise_exception and strftime_now. What is rendered is equal to Transformers'
-// byte for byte.
+// A template in Jinja2's language, as Transformers renders the chat templates that models carry:
+// ImmutableSandboxedEnvironment with trim_blocks and lstrip_blocks, break and continue, {%
+// generation %}, tojson without escapes, raise_exception and strftime_now. What is rendered is
+// equal to Transformers' byte for byte.
 //
-//   ASSIGN_OR_RETURN(const jinja::Template chat, jinja::Template::Parse(source, "tokenizer_config.json: chat_template"));
-//   ASSIGN_OR_RETURN(const std::string text, chat.Render({{"messages", messages}, {"add_generation_prompt", true}}));
+//   ASSIGN_OR_RETURN(const jinja::Template chat, jinja::Template::Parse(source,
+//   "tokenizer_config.json: chat_template")); ASSIGN_OR_RETURN(const std::string text,
+//   chat.Render({{"messages", messages}, {"add_generation_prompt", true}}));
 //
-// Supported: for (with if, else, loop), if, set (names, tuples, a namespace's attributes, blocks), macro, call, filter, with, raw, generation; all of Jinja2's
-// expressions and tests; its filters but for filesizeformat, forceescape, groupby, pprint, random, striptags, urlencode, urlize, wordwrap and xmlattr; the
-// methods of str, list, tuple and dict that templates use (data/jinja/methods.h). Not: block, extends, include, import, autoescape, recursive loops, integers
-// beyond 64 bits.
+// Supported: for (with if, else, loop), if, set (names, tuples, a namespace's attributes, blocks),
+// macro, call, filter, with, raw, generation; all of Jinja2's expressions and tests; its filters
+// but for filesizeformat, forceescape, groupby, pprint, random, striptags, urlencode, urlize,
+// wordwrap and xmlattr; the methods of str, list, tuple and dict that templates use
+// (data/jinja/methods.h). Not: block, extends, include, import, autoescape, recursive loops,
+// integers beyond 64 bits.
 //
-// Errors are `name:LINE: what`: INVALID_ARGUMENT for what Jinja2 or Python refuses, in their words, and for what the template itself raises; UNIMPLEMENTED
-// names what is not supported; RESOURCE_EXHAUSTED where a rendering takes more than its limits. Thread-safe: Render changes nothing.
+// Errors are `name:LINE: what`: INVALID_ARGUMENT for what Jinja2 or Python refuses, in their words,
+// and for what the template itself raises; UNIMPLEMENTED names what is not supported;
+// RESOURCE_EXHAUSTED where a rendering takes more than its limits. Thread-safe: Render changes
+// nothing.
 #ifndef MOONRING_DATA_JINJA_TEMPLATE_H_
 #define MOONRING_DATA_JINJA_TEMPLATE_H_
 
@@ -38,11 +44,13 @@ class Template {
   static absl::StatusOr<Template> Parse(absl::string_view source, absl::string_view name);
 
   // `context`: an object, whose fields are the template's names.
-  absl::StatusOr<std::string> Render(const OrderedJson& context, const RenderOptions& options = {}) const;
+  absl::StatusOr<std::string> Render(const OrderedJson& context,
+                                     const RenderOptions& options = {}) const;
 
  private:
   struct Tree;
-  Template(std::string name, std::shared_ptr<const Tree> tree) : name_(std::move(name)), tree_(std::move(tree)) {}
+  Template(std::string name, std::shared_ptr<const Tree> tree)
+      : name_(std::move(name)), tree_(std::move(tree)) {}
 
   std::string name_;
   std::shared_ptr<const Tree> tree_;

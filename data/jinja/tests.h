@@ -8,7 +8,8 @@
 namespace moonring::data::jinja {
 
 // INVALID_ARGUMENT for a test that Jinja2 has not either.
-bool HoldsTest(Machine& machine, absl::string_view name, const Value& value, const Arguments& arguments);
+bool HoldsTest(Machine& machine, absl::string_view name, const Value& value,
+               const Arguments& arguments);
 
 }  // namespace moonring::data::jinja
 

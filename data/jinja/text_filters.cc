@@ -28,7 +28,8 @@ std::string Read(Machine& machine, const Value& value) {
 
 int64_t IntegerOr(const std::optional<Value>& value, int64_t absent, absl::string_view filter) {
   if (!value.has_value()) return absent;
-  if (!value->is_integer()) Fail(filter, ": '", value->TypeName(), "' object cannot be interpreted as an integer");
+  if (!value->is_integer())
+    Fail(filter, ": '", value->TypeName(), "' object cannot be interpreted as an integer");
   return value->integer();
 }
 bool TruthOf(const std::optional<Value>& value) { return value.has_value() && value->Truth(); }
@@ -91,7 +92,8 @@ Value ReplaceText(Machine& machine, const Value& value, const Arguments& argumen
   const Bound bound = arguments.Bind("replace", {"old", "new", "count"});
   if (!bound[0].has_value() || !bound[1].has_value()) Fail("replace wants two texts");
   const bool all = !bound[2].has_value() || bound[2]->is_none();
-  return machine.Text(Replace(machine.budget, TextOf(machine.budget, value), TextOf(machine.budget, *bound[0]), TextOf(machine.budget, *bound[1]),
+  return machine.Text(Replace(machine.budget, TextOf(machine.budget, value),
+                              TextOf(machine.budget, *bound[0]), TextOf(machine.budget, *bound[1]),
                               all ? -1 : IntegerOr(bound[2], -1, "replace")));
 }
 
@@ -100,12 +102,16 @@ Value Indent(Machine& machine, const Value& value, const Arguments& arguments) {
   CheckDefined(value);
   if (!value.is_text()) Fail("indent wants a text, got a ", value.TypeName());
   const bool text_given = bound[0].has_value() && bound[0]->is_text();
-  const std::string indention = text_given ? bound[0]->text() : Pad(machine.budget, "", IntegerOr(bound[0], 4, "indent"), U' ', Side::kRight);
+  const std::string indention =
+      text_given ? bound[0]->text()
+                 : Pad(machine.budget, "", IntegerOr(bound[0], 4, "indent"), U' ', Side::kRight);
   const std::vector<std::string> lines = SplitLines(Read(machine, value) + "\n", false);
-  machine.budget.Make(static_cast<int64_t>(lines.size()), static_cast<int64_t>(indention.size()) + 1);
+  machine.budget.Make(static_cast<int64_t>(lines.size()),
+                      static_cast<int64_t>(indention.size()) + 1);
   std::string indented = TruthOf(bound[1]) ? indention : "";
   for (size_t i = 0; i < lines.size(); ++i) {
-    if (i > 0) indented += "\n" + (!lines[i].empty() || TruthOf(bound[2]) ? indention : std::string());
+    if (i > 0)
+      indented += "\n" + (!lines[i].empty() || TruthOf(bound[2]) ? indention : std::string());
     indented += lines[i];
   }
   return machine.TextLike(value, std::move(indented));
@@ -113,14 +119,19 @@ Value Indent(Machine& machine, const Value& value, const Arguments& arguments) {
 
 Value Center(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("center", {"width"});
-  return machine.TextLike(value, Pad(machine.budget, Read(machine, value), IntegerOr(bound[0], 80, "center"), U' ', Side::kBoth));
+  return machine.TextLike(value, Pad(machine.budget, Read(machine, value),
+                                     IntegerOr(bound[0], 80, "center"), U' ', Side::kBoth));
 }
 
 Value Truncate(Machine& machine, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("truncate", {"length", "killwords", "end", "leeway"});
   const std::string end = bound[2].has_value() ? TextOf(machine.budget, *bound[2]) : "...";
-  const int64_t length = IntegerOr(bound[0], 255, "truncate"), leeway = bound[3].has_value() && !bound[3]->is_none() ? IntegerOr(bound[3], 5, "truncate") : 5;
-  if (length < LengthOf(end)) Fail("truncate: expected length >= ", LengthOf(end), ", got ", length);
+  const int64_t length = IntegerOr(bound[0], 255, "truncate"),
+                leeway = bound[3].has_value() && !bound[3]->is_none()
+                             ? IntegerOr(bound[3], 5, "truncate")
+                             : 5;
+  if (length < LengthOf(end))
+    Fail("truncate: expected length >= ", LengthOf(end), ", got ", length);
   if (Length(value) <= length + leeway) return value;
   if (!value.is_text()) Fail("truncate wants a text, got a ", value.TypeName());
   const std::string text = Read(machine, value);
@@ -143,22 +154,29 @@ Value WordCount(Machine& machine, const Value& value, const Arguments& arguments
 
 // format: '%s' | format(x), or by names.
 Value Format(Machine& machine, const Value& value, const Arguments& arguments) {
-  if (!arguments.positional.empty() && !arguments.named.empty()) Fail("can't handle positional and keyword arguments at the same time");
+  if (!arguments.positional.empty() && !arguments.named.empty())
+    Fail("can't handle positional and keyword arguments at the same time");
   Dict named;
   for (const auto& [name, each] : arguments.named) named.Set(Value::Text(name), each);
-  const Value given = arguments.named.empty() ? machine.List(arguments.positional, Sequence::Kind::kTuple) : machine.Of(std::move(named));
+  const Value given = arguments.named.empty()
+                          ? machine.List(arguments.positional, Sequence::Kind::kTuple)
+                          : machine.Of(std::move(named));
   return machine.Text(PercentFormat(machine, TextOf(machine.budget, value), given));
 }
 
 Value ToJson(Machine& machine, const Value& value, const Arguments& arguments) {
-  const Bound bound = arguments.Bind("tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
+  const Bound bound =
+      arguments.Bind("tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
   JsonStyle style{.ensure_ascii = TruthOf(bound[0]), .sort_keys = TruthOf(bound[3])};
   if (bound[1].has_value() && !bound[1]->is_none()) {
-    style.indent = bound[1]->is_text() ? bound[1]->text() : Pad(machine.budget, "", IntegerOr(bound[1], 0, "tojson"), U' ', Side::kRight);
+    style.indent = bound[1]->is_text() ? bound[1]->text()
+                                       : Pad(machine.budget, "", IntegerOr(bound[1], 0, "tojson"),
+                                             U' ', Side::kRight);
   }
   if (bound[2].has_value() && !bound[2]->is_none()) {
     const std::vector<Value> separators = Items(machine, *bound[2]);
-    if (separators.size() != 2 || !separators[0].is_text() || !separators[1].is_text()) Fail("tojson: separators: wanted two texts");
+    if (separators.size() != 2 || !separators[0].is_text() || !separators[1].is_text())
+      Fail("tojson: separators: wanted two texts");
     style.item_separator = separators[0].text();
     style.separator = separators[1].text();
   }
@@ -171,7 +189,8 @@ std::optional<std::string> WithoutUnderscores(absl::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') {
       without += text[i];
-    } else if (i == 0 || i + 1 == text.size() || !absl::ascii_isalnum(text[i - 1]) || !absl::ascii_isalnum(text[i + 1])) {
+    } else if (i == 0 || i + 1 == text.size() || !absl::ascii_isalnum(text[i - 1]) ||
+               !absl::ascii_isalnum(text[i + 1])) {
       return std::nullopt;
     }
   }
@@ -183,7 +202,9 @@ std::optional<double> ToFloat(const Value& value) {
   if (!value.is_text()) return std::nullopt;
   const std::optional<std::string> text = WithoutUnderscores(Strip(value.text()));
   double number = 0;
-  if (!text.has_value() || absl::StrContains(*text, 'x') || absl::StrContains(*text, 'X') || !absl::SimpleAtod(*text, &number)) return std::nullopt;
+  if (!text.has_value() || absl::StrContains(*text, 'x') || absl::StrContains(*text, 'X') ||
+      !absl::SimpleAtod(*text, &number))
+    return std::nullopt;
   return number;
 }
 
@@ -203,7 +224,8 @@ std::optional<int64_t> ParseInteger(const std::string& given, int base) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
   if (error == std::errc::result_out_of_range) Unsupported("integers beyond 64 bits");
-  if (error != std::errc() || end != text.data() + text.size() || text[0] == '-') return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || text[0] == '-')
+    return std::nullopt;
   return negative ? -number : number;
 }
 
@@ -217,9 +239,13 @@ Value ToInteger(Machine&, const Value& value, const Arguments& arguments) {
   const Value absent = bound[0].value_or(Value::Int(0));
   CheckDefined(value);
   if (value.is_integer()) return Value::Int(value.integer());
-  if (value.is(Value::Kind::kFloat) && std::isinf(value.number())) Fail("cannot convert float infinity to integer");
+  if (value.is(Value::Kind::kFloat) && std::isinf(value.number()))
+    Fail("cannot convert float infinity to integer");
   if (value.is_text()) {
-    if (const auto number = ParseInteger(value.text(), static_cast<int>(IntegerOr(bound[1], 10, "int"))); number.has_value()) return Value::Int(*number);
+    if (const auto number =
+            ParseInteger(value.text(), static_cast<int>(IntegerOr(bound[1], 10, "int")));
+        number.has_value())
+      return Value::Int(*number);
   }
   const std::optional<double> number = ToFloat(value);
   return number.has_value() && std::isfinite(*number) ? Value::Int(Truncated(*number)) : absent;
@@ -235,7 +261,8 @@ Value ToFloatFilter(Machine&, const Value& value, const Arguments& arguments) {
 Value Round(Machine&, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("round", {"precision", "method"});
   const int64_t precision = IntegerOr(bound[0], 0, "round");
-  const std::string method = bound[1].has_value() && bound[1]->is_text() ? bound[1]->text() : "common";
+  const std::string method =
+      bound[1].has_value() && bound[1]->is_text() ? bound[1]->text() : "common";
   CheckDefined(value);
   if (!value.is_number()) Fail("type ", value.TypeName(), " doesn't define __round__ method");
   if (precision < -300 || precision > 300) Unsupported("a precision of ", precision);
@@ -248,7 +275,8 @@ Value Round(Machine&, const Value& value, const Arguments& arguments) {
   double rounded = value.number();
   if (std::isfinite(rounded)) {
     std::string digits(400 + static_cast<size_t>(precision), ' ');
-    std::snprintf(digits.data(), digits.size(), "%.*f", static_cast<int>(precision), rounded);  // exact: half to even of the number as it is stored
+    std::snprintf(digits.data(), digits.size(), "%.*f", static_cast<int>(precision),
+                  rounded);  // exact: half to even of the number as it is stored
     rounded = std::strtod(digits.c_str(), nullptr);
   }
   return Value::Float(rounded);
@@ -264,7 +292,8 @@ Value Absolute(Machine&, const Value& value, const Arguments& arguments) {
 
 Value Default(Machine&, const Value& value, const Arguments& arguments) {
   const Bound bound = arguments.Bind("default", {"default_value", "boolean"});
-  if (value.is_undefined() || (TruthOf(bound[1]) && !value.Truth())) return bound[0].value_or(Value::Text(""));
+  if (value.is_undefined() || (TruthOf(bound[1]) && !value.Truth()))
+    return bound[0].value_or(Value::Text(""));
   return value;
 }
 

@@ -45,14 +45,19 @@ bool Take(absl::string_view& text, char c) {
 }
 
 std::string WithCommas(std::string digits) {
-  for (int64_t at = static_cast<int64_t>(std::min(digits.find_first_not_of("0123456789"), digits.size())) - 3; at > 0; at -= 3) digits.insert(at, ",");
+  for (int64_t at =
+           static_cast<int64_t>(std::min(digits.find_first_not_of("0123456789"), digits.size())) -
+           3;
+       at > 0; at -= 3)
+    digits.insert(at, ",");
   return digits;
 }
 
 // The digits of a number without its sign.
 std::string Digits(const Value& value, const Style& style) {
   const auto integer = [&](const char* prefix, int base) {
-    uint64_t left = value.integer() < 0 ? 0 - static_cast<uint64_t>(value.integer()) : static_cast<uint64_t>(value.integer());
+    uint64_t left = value.integer() < 0 ? 0 - static_cast<uint64_t>(value.integer())
+                                        : static_cast<uint64_t>(value.integer());
     std::string digits;
     do digits.insert(digits.begin(), "0123456789abcdef"[left % base]);
     while ((left /= base) > 0);
@@ -76,10 +81,12 @@ std::string Digits(const Value& value, const Style& style) {
       return absl::StrFormat("%.*f", precision, size);
     case 'e':
     case 'E':
-      return style.type == 'e' ? absl::StrFormat("%.*e", precision, size) : absl::StrFormat("%.*E", precision, size);
+      return style.type == 'e' ? absl::StrFormat("%.*e", precision, size)
+                               : absl::StrFormat("%.*E", precision, size);
     case 'g':
     case 'G':
-      return style.type == 'g' ? absl::StrFormat("%.*g", precision, size) : absl::StrFormat("%.*G", precision, size);
+      return style.type == 'g' ? absl::StrFormat("%.*g", precision, size)
+                               : absl::StrFormat("%.*G", precision, size);
     case '%':
       return absl::StrFormat("%.*f%%", precision, 100 * size);
     default:
@@ -87,27 +94,36 @@ std::string Digits(const Value& value, const Style& style) {
   }
 }
 
-std::string Laid(Machine& machine, const std::string& sign, const std::string& body, const Style& style, char own_align) {
+std::string Laid(Machine& machine, const std::string& sign, const std::string& body,
+                 const Style& style, char own_align) {
   const char align = style.align != 0 ? style.align : own_align;
-  if (align == '=') return sign + Pad(machine.budget, body, style.width - static_cast<int64_t>(sign.size()), style.fill, Side::kLeft);
+  if (align == '=')
+    return sign + Pad(machine.budget, body, style.width - static_cast<int64_t>(sign.size()),
+                      style.fill, Side::kLeft);
   const std::string text = sign + body;
   if (align == '^') {
     const int64_t left = (style.width - LengthOf(text)) / 2;
-    const std::string begun = left > 0 ? Pad(machine.budget, text, LengthOf(text) + left, style.fill, Side::kLeft) : text;
+    const std::string begun =
+        left > 0 ? Pad(machine.budget, text, LengthOf(text) + left, style.fill, Side::kLeft) : text;
     return Pad(machine.budget, begun, style.width, style.fill, Side::kRight);
   }
-  return Pad(machine.budget, text, style.width, style.fill, align == '<' ? Side::kRight : Side::kLeft);
+  return Pad(machine.budget, text, style.width, style.fill,
+             align == '<' ? Side::kRight : Side::kLeft);
 }
 
 std::string NumberText(Machine& machine, const Value& value, Style style) {
-  const bool integral = style.type == 'd' || style.type == 'x' || style.type == 'X' || style.type == 'o' || style.type == 'b';
-  if (integral && !value.is_integer()) Fail("Unknown format code '", std::string(1, style.type), "' for object of type '", value.TypeName(), "'");
+  const bool integral = style.type == 'd' || style.type == 'x' || style.type == 'X' ||
+                        style.type == 'o' || style.type == 'b';
+  if (integral && !value.is_integer())
+    Fail("Unknown format code '", std::string(1, style.type), "' for object of type '",
+         value.TypeName(), "'");
   const bool negative = std::signbit(value.number());
   std::string digits;
   if (style.type == 0 && !value.is_integer() && style.precision < 0) {
     digits = FloatText(std::fabs(value.number()));
   } else {
-    if (style.type == 0 && !value.is_integer()) Unsupported("a precision without a type in a format");
+    if (style.type == 0 && !value.is_integer())
+      Unsupported("a precision without a type in a format");
     if (style.type == 0) style.type = 'd';
     digits = Digits(value, style);
   }
@@ -140,7 +156,8 @@ std::string Formatted(Machine& machine, const Value& value, absl::string_view sp
     if (Take(specification, sign)) style.sign = sign;
   }
   style.alternate = Take(specification, '#');
-  if (Take(specification, '0') && style.align == 0) style.fill = U'0', style.align = value.is_number() ? '=' : '<';
+  if (Take(specification, '0') && style.align == 0)
+    style.fill = U'0', style.align = value.is_number() ? '=' : '<';
   style.width = ReadNumber(specification);
   style.commas = Take(specification, ',');
   if (Take(specification, '.')) style.precision = static_cast<int>(ReadNumber(specification));
@@ -149,19 +166,25 @@ std::string Formatted(Machine& machine, const Value& value, absl::string_view sp
     specification.remove_prefix(1);
   }
   if (!specification.empty()) Fail("Invalid format specifier");
-  if (value.is_number() && !(value.is(Value::Kind::kBool) && style.type == 0)) return NumberText(machine, value, style);
-  if (!value.is_text() && !value.is(Value::Kind::kBool)) Fail("unsupported format string passed to ", value.TypeName(), ".__format__");
-  if (style.type != 0 && style.type != 's') Fail("Unknown format code '", std::string(1, style.type), "' for object of type '", value.TypeName(), "'");
+  if (value.is_number() && !(value.is(Value::Kind::kBool) && style.type == 0))
+    return NumberText(machine, value, style);
+  if (!value.is_text() && !value.is(Value::Kind::kBool))
+    Fail("unsupported format string passed to ", value.TypeName(), ".__format__");
+  if (style.type != 0 && style.type != 's')
+    Fail("Unknown format code '", std::string(1, style.type), "' for object of type '",
+         value.TypeName(), "'");
   return PlainText(machine, TextOf(machine.budget, value), style);
 }
 
-// Of a format's fields: `{}` counts them itself, `{0}` numbers them; a format does one or the other.
+// Of a format's fields: `{}` counts them itself, `{0}` numbers them; a format does one or the
+// other.
 struct Numbering {
   size_t counted = 0;
   bool by_hand = false;
 };
 
-// The value that a field such as `0`, `name.first` or `rows[2]` means; one without a name is counted.
+// The value that a field such as `0`, `name.first` or `rows[2]` means; one without a name is
+// counted.
 Value FieldOf(Machine& machine, absl::string_view field, const Arguments& arguments,
               Numbering& numbering) {
   const size_t end = std::min(field.find_first_of(".["), field.size());
@@ -178,10 +201,12 @@ Value FieldOf(Machine& machine, absl::string_view field, const Arguments& argume
     } else {
       numbering.by_hand = true;
     }
-    if (index >= arguments.positional.size()) Fail("Replacement index ", index, " out of range for positional args tuple");
+    if (index >= arguments.positional.size())
+      Fail("Replacement index ", index, " out of range for positional args tuple");
     value = arguments.positional[index];
   } else {
-    const auto found = std::find_if(arguments.named.begin(), arguments.named.end(), [&](const auto& each) { return each.first == name; });
+    const auto found = std::find_if(arguments.named.begin(), arguments.named.end(),
+                                    [&](const auto& each) { return each.first == name; });
     if (found == arguments.named.end()) Fail("format(): no argument ", Quoted(name));
     value = found->second;
   }
@@ -192,7 +217,10 @@ Value FieldOf(Machine& machine, absl::string_view field, const Arguments& argume
     const absl::string_view key = field.substr(0, stop);
     field.remove_prefix(std::min(stop + (item ? 1 : 0), field.size()));
     int64_t number = 0;
-    value = !item ? Attribute(machine, value, key) : Item(machine, value, absl::SimpleAtoi(key, &number) ? Value::Int(number) : Value::Text(std::string(key)));
+    value = !item ? Attribute(machine, value, key)
+                  : Item(machine, value,
+                         absl::SimpleAtoi(key, &number) ? Value::Int(number)
+                                                        : Value::Text(std::string(key)));
   }
   return value;
 }
@@ -204,7 +232,8 @@ std::string PercentFormat(Machine& machine, const std::string& format, const Val
   size_t used = 0;
   const auto next = [&]() -> Value {
     if (!several && used == 0) return ++used, given;
-    if (!several || used >= given.sequence().items.size()) Fail("not enough arguments for format string");
+    if (!several || used >= given.sequence().items.size())
+      Fail("not enough arguments for format string");
     return given.sequence().items[used++];
   };
   std::string text;
@@ -246,17 +275,24 @@ std::string PercentFormat(Machine& machine, const std::string& format, const Val
     if (style.type == 's' || style.type == 'r') {
       style.fill = U' ';
       if (style.align == 0) style.align = '>';
-      text += PlainText(machine, style.type == 's' ? TextOf(machine.budget, *value) : ReprOf(machine.budget, *value), style);
+      text += PlainText(
+          machine,
+          style.type == 's' ? TextOf(machine.budget, *value) : ReprOf(machine.budget, *value),
+          style);
       continue;
     }
-    if (!value->is_number()) Fail("%", std::string(1, style.type), " format: a real number is required, not ", value->TypeName());
+    if (!value->is_number())
+      Fail("%", std::string(1, style.type), " format: a real number is required, not ",
+           value->TypeName());
     if (style.fill == U'0') style.align = style.align == 0 ? '=' : style.align;
     if (style.align == '<') style.fill = U' ';
     if (style.type == 'i' || style.type == 'u') style.type = 'd';
-    if (style.type == 'd' && !value->is_integer()) value = Value::Int(static_cast<int64_t>(std::trunc(value->number())));
+    if (style.type == 'd' && !value->is_integer())
+      value = Value::Int(static_cast<int64_t>(std::trunc(value->number())));
     text += NumberText(machine, *value, style);
   }
-  if (several ? used < given.sequence().items.size() : used == 0 && !named && !given.is(Value::Kind::kSequence) && !given.is_undefined())
+  if (several ? used < given.sequence().items.size()
+              : used == 0 && !named && !given.is(Value::Kind::kSequence) && !given.is_undefined())
     Fail("not all arguments converted during string formatting");
   machine.budget.Make(static_cast<int64_t>(text.size()));
   return text;
@@ -290,7 +326,8 @@ std::string BraceFormat(Machine& machine, const std::string& format, const Argum
     char conversion = 0;
     if (const size_t mark = field.find('!'); mark != absl::string_view::npos) {
       conversion = mark + 1 < field.size() ? field[mark + 1] : 0;
-      if (conversion != 'r' && conversion != 's') Unsupported("the conversion '", field.substr(mark), "' in format()");
+      if (conversion != 'r' && conversion != 's')
+        Unsupported("the conversion '", field.substr(mark), "' in format()");
       field = field.substr(0, mark);
     }
     Value value = FieldOf(machine, field, arguments, numbering);

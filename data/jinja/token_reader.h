@@ -21,29 +21,41 @@ class TokenReader {
   explicit TokenReader(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
  protected:
-  const Token& Look(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
-  bool Is(absl::string_view operation) const { return Look().kind == Token::Kind::kOperator && Look().text == operation; }
-  bool IsName(absl::string_view name, size_t ahead = 0) const { return Look(ahead).kind == Token::Kind::kName && Look(ahead).text == name; }
+  const Token& Look(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  bool Is(absl::string_view operation) const {
+    return Look().kind == Token::Kind::kOperator && Look().text == operation;
+  }
+  bool IsName(absl::string_view name, size_t ahead = 0) const {
+    return Look(ahead).kind == Token::Kind::kName && Look(ahead).text == name;
+  }
   bool IsAnyName(Names names) const {
-    return std::any_of(names.begin(), names.end(), [this](absl::string_view name) { return IsName(name); });
+    return std::any_of(names.begin(), names.end(),
+                       [this](absl::string_view name) { return IsName(name); });
   }
   const Token& Next() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
   bool Skip(absl::string_view operation) { return Is(operation) && (Next(), true); }
   bool SkipName(absl::string_view name) { return IsName(name) && (Next(), true); }
 
-  [[noreturn]] void Refuse(const std::string& what) const { throw SyntaxError(Look().line, absl::StatusCode::kInvalidArgument, what); }
+  [[noreturn]] void Refuse(const std::string& what) const {
+    throw SyntaxError(Look().line, absl::StatusCode::kInvalidArgument, what);
+  }
   [[noreturn]] void NotSupported(const std::string& what) const {
-    throw SyntaxError(Look().line, absl::StatusCode::kUnimplemented, absl::StrCat("not supported: ", what));
+    throw SyntaxError(Look().line, absl::StatusCode::kUnimplemented,
+                      absl::StrCat("not supported: ", what));
   }
   void Expect(absl::string_view operation) {
-    if (!Skip(operation)) Refuse(absl::StrCat("expected '", operation, "', got ", Describe(Look())));
+    if (!Skip(operation))
+      Refuse(absl::StrCat("expected '", operation, "', got ", Describe(Look())));
   }
   void Expect(Token::Kind kind, absl::string_view what) {
     if (Look().kind != kind) Refuse(absl::StrCat("expected ", what, ", got ", Describe(Look())));
     Next();
   }
   std::string ExpectName() {
-    if (Look().kind != Token::Kind::kName) Refuse(absl::StrCat("expected a name, got ", Describe(Look())));
+    if (Look().kind != Token::Kind::kName)
+      Refuse(absl::StrCat("expected a name, got ", Describe(Look())));
     return Next().text;
   }
 
@@ -51,7 +63,9 @@ class TokenReader {
   class Deeper {
    public:
     explicit Deeper(TokenReader& reader) : reader_(reader) {
-      if (++reader_.depth_ > kMostDepth) reader_.NotSupported(absl::StrCat("more than ", kMostDepth, " expressions or blocks within one another"));
+      if (++reader_.depth_ > kMostDepth)
+        reader_.NotSupported(
+            absl::StrCat("more than ", kMostDepth, " expressions or blocks within one another"));
     }
     ~Deeper() { --reader_.depth_; }
 
@@ -61,8 +75,10 @@ class TokenReader {
 
   // Whether one of the tokens from `begin` up to here is this name.
   bool Named(size_t begin, absl::string_view name) const {
-    return std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(begin), tokens_.begin() + static_cast<std::ptrdiff_t>(at_),
-                       [&](const Token& token) { return token.kind == Token::Kind::kName && token.text == name; });
+    return std::any_of(tokens_.begin() + static_cast<std::ptrdiff_t>(begin),
+                       tokens_.begin() + static_cast<std::ptrdiff_t>(at_), [&](const Token& token) {
+                         return token.kind == Token::Kind::kName && token.text == name;
+                       });
   }
   size_t place() const { return at_; }
 

@@ -22,20 +22,20 @@ struct CallArgument {
 
 struct Expression {
   enum class Kind {
-    kConstant,     // constant
-    kName,         // name
-    kList,         // parts
-    kTuple,        // parts
-    kDict,         // parts: key, value, key, value, ...
-    kAttribute,    // parts[0].name
-    kItem,         // parts[0][parts[1]]
-    kSlice,        // parts[0][parts[1]:parts[2]:parts[3]], the last three null where they are left out
-    kCall,         // parts[0](arguments)
-    kFilter,       // parts[0] | name(arguments); parts[0] is null where a block is what is filtered
-    kTest,         // parts[0] is name(arguments)
-    kNot,          // parts[0]
-    kNegative,     // parts[0]
-    kPositive,     // parts[0]
+    kConstant,   // constant
+    kName,       // name
+    kList,       // parts
+    kTuple,      // parts
+    kDict,       // parts: key, value, key, value, ...
+    kAttribute,  // parts[0].name
+    kItem,       // parts[0][parts[1]]
+    kSlice,     // parts[0][parts[1]:parts[2]:parts[3]], the last three null where they are left out
+    kCall,      // parts[0](arguments)
+    kFilter,    // parts[0] | name(arguments); parts[0] is null where a block is what is filtered
+    kTest,      // parts[0] is name(arguments)
+    kNot,       // parts[0]
+    kNegative,  // parts[0]
+    kPositive,  // parts[0]
     kArithmetic,   // parts[0] name parts[1]
     kConcatenate,  // parts, joined by ~
     kCompare,      // parts[0] operators[0] parts[1] operators[1] parts[2] ...
@@ -70,16 +70,17 @@ using Block = std::vector<std::unique_ptr<Statement>>;
 
 struct Statement {
   enum class Kind {
-    kText,        // text
-    kPrint,       // expressions[0]
-    kIf,          // body where expressions[0] holds, else otherwise
-    kFor,         // for targets[0] in expressions[0], if expressions[1] (null where there is none): body; otherwise where nothing was looped over
-    kSet,         // targets[0] = expressions[0]
-    kSetBlock,    // targets[0] = body, through the filters expressions[0] (null where there are none)
-    kWith,        // targets[i] = expressions[i] within body
-    kMacro,       // text(parameters): body
-    kCall,        // expressions[0], a call, with body as its caller(parameters)
-    kFilter,      // body through the filters expressions[0]
+    kText,   // text
+    kPrint,  // expressions[0]
+    kIf,     // body where expressions[0] holds, else otherwise
+    kFor,  // for targets[0] in expressions[0], if expressions[1] (null where there is none): body;
+           // otherwise where nothing was looped over
+    kSet,  // targets[0] = expressions[0]
+    kSetBlock,  // targets[0] = body, through the filters expressions[0] (null where there are none)
+    kWith,      // targets[i] = expressions[i] within body
+    kMacro,     // text(parameters): body
+    kCall,      // expressions[0], a call, with body as its caller(parameters)
+    kFilter,    // body through the filters expressions[0]
     kGeneration,  // body, in a scope of its own
     kBreak,
     kContinue,
@@ -92,7 +93,8 @@ struct Statement {
   std::vector<ExpressionPtr> expressions;
   std::vector<Parameter> parameters;
   Block body, otherwise;
-  bool uses_varargs = false, uses_kwargs = false, uses_caller = false;  // kMacro, kCall: what its body names
+  bool uses_varargs = false, uses_kwargs = false,
+       uses_caller = false;  // kMacro, kCall: what its body names
 };
 
 }  // namespace moonring::data::jinja

@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kValueBytes = 32;
 
 void CheckDepth(Budget& budget, int depth) {
-  if (depth > budget.most_depth()) Fail("values within one another: more than ", budget.most_depth());
+  if (depth > budget.most_depth())
+    Fail("values within one another: more than ", budget.most_depth());
 }
 
 }  // namespace
@@ -45,7 +46,8 @@ const Value* Dict::Find(const Value& key) const {
 
 Value Value::List(std::vector<Value> items, Sequence::Kind kind) {
   Sequence sequence{kind, std::move(items)};
-  for (const Value& item : sequence.items) sequence.depth = std::max(sequence.depth, 1 + item.depth());
+  for (const Value& item : sequence.items)
+    sequence.depth = std::max(sequence.depth, 1 + item.depth());
   return Value(std::make_shared<const Sequence>(std::move(sequence)));
 }
 
@@ -70,7 +72,8 @@ Value Value::Of(const nlohmann::ordered_json& json, int64_t most_depth) {
     }
     case nlohmann::ordered_json::value_t::object: {
       Dict dict;
-      for (const auto& [name, value] : json.items()) dict.Set(Text(ReplaceMalformedUtf8(name)), Of(value, most_depth - 1));
+      for (const auto& [name, value] : json.items())
+        dict.Set(Text(ReplaceMalformedUtf8(name)), Of(value, most_depth - 1));
       return Of(std::move(dict));
     }
     default:
@@ -102,13 +105,17 @@ bool Value::Truth() const {
 
 std::string Value::TypeName() const {
   static const char* const kNames[] = {"Undefined", "NoneType", "bool", "int", "float", "str"};
-  static const char* const kSequences[] = {"list", "tuple", "range", "dict_keys", "dict_values", "dict_items", "generator"};
+  static const char* const kSequences[] = {"list",        "tuple",      "range",    "dict_keys",
+                                           "dict_values", "dict_items", "generator"};
   if (is(Kind::kObject)) return object().TypeName();
   if (is(Kind::kDict)) return "dict";
-  return is(Kind::kSequence) ? kSequences[static_cast<int>(sequence().kind)] : kNames[value_.index()];
+  return is(Kind::kSequence) ? kSequences[static_cast<int>(sequence().kind)]
+                             : kNames[value_.index()];
 }
 
-int Value::depth() const { return is(Kind::kSequence) ? sequence().depth : is(Kind::kDict) ? dict().depth() : 0; }
+int Value::depth() const {
+  return is(Kind::kSequence) ? sequence().depth : is(Kind::kDict) ? dict().depth() : 0;
+}
 
 bool Value::SameObject(const Value& other) const {
   if (kind() != other.kind()) return false;
@@ -133,15 +140,19 @@ bool Value::SameObject(const Value& other) const {
   return false;
 }
 
-std::vector<std::optional<Value>> Arguments::Bind(absl::string_view callee, const std::vector<absl::string_view>& parameters) const {
+std::vector<std::optional<Value>> Arguments::Bind(
+    absl::string_view callee, const std::vector<absl::string_view>& parameters) const {
   if (positional.size() > parameters.size()) {
-    Fail(callee, "() takes ", parameters.size(), parameters.size() == 1 ? " argument" : " arguments", " but ", positional.size(), " were given");
+    Fail(callee, "() takes ", parameters.size(),
+         parameters.size() == 1 ? " argument" : " arguments", " but ", positional.size(),
+         " were given");
   }
   std::vector<std::optional<Value>> bound(positional.begin(), positional.end());
   bound.resize(parameters.size());
   for (const auto& [name, value] : named) {
     const auto found = std::find(parameters.begin(), parameters.end(), name);
-    if (found == parameters.end()) Fail(callee, "() got an unexpected keyword argument '", name, "'");
+    if (found == parameters.end())
+      Fail(callee, "() got an unexpected keyword argument '", name, "'");
     std::optional<Value>& place = bound[found - parameters.begin()];
     if (place.has_value()) Fail(callee, "() got multiple values for argument '", name, "'");
     place = value;
@@ -149,7 +160,9 @@ std::vector<std::optional<Value>> Arguments::Bind(absl::string_view callee, cons
   return bound;
 }
 
-Value Object::Call(Machine&, const Arguments&) { Fail("'", TypeName(), "' object is not callable"); }
+Value Object::Call(Machine&, const Arguments&) {
+  Fail("'", TypeName(), "' object is not callable");
+}
 
 Value Machine::List(std::vector<Value> items, Sequence::Kind kind) {
   budget.Make(static_cast<int64_t>(items.size()), kValueBytes);

@@ -69,7 +69,8 @@ class Repr : public Writer {
       case Value::Kind::kFloat:
         return Add(FloatText(value.number()));
       case Value::Kind::kText:
-        return Add(value.is_markup() ? absl::StrCat("Markup(", Quoted(value.text()), ")") : Quoted(value.text()));
+        return Add(value.is_markup() ? absl::StrCat("Markup(", Quoted(value.text()), ")")
+                                     : Quoted(value.text()));
       case Value::Kind::kSequence:
         return WriteSequence(value);
       case Value::Kind::kDict:
@@ -111,8 +112,10 @@ class Repr : public Writer {
 
   static std::string RangeText(const std::vector<Value>& items) {
     if (items.empty()) return "range(0, 0)";
-    const int64_t first = items.front().integer(), step = items.size() > 1 ? items[1].integer() - first : 1;
-    return absl::StrCat("range(", first, ", ", items.back().integer() + step, step == 1 ? std::string() : absl::StrCat(", ", step), ")");
+    const int64_t first = items.front().integer(),
+                  step = items.size() > 1 ? items[1].integer() - first : 1;
+    return absl::StrCat("range(", first, ", ", items.back().integer() + step,
+                        step == 1 ? std::string() : absl::StrCat(", ", step), ")");
   }
 
   void WriteDict(const Dict& dict) {
@@ -153,7 +156,8 @@ class Json : public Writer {
       case Value::Kind::kDict:
         return WriteDict(value.dict(), depth);
       default:
-        if (value.is(Sequence::Kind::kList) || value.is(Sequence::Kind::kTuple)) return WriteList(value.sequence().items, depth);
+        if (value.is(Sequence::Kind::kList) || value.is(Sequence::Kind::kTuple))
+          return WriteList(value.sequence().items, depth);
         Fail("Object of type ", value.TypeName(), " is not JSON serializable");
     }
   }
@@ -164,7 +168,9 @@ class Json : public Writer {
     return std::isinf(value) ? (value > 0 ? "Infinity" : "-Infinity") : FloatText(value);
   }
 
-  void AddText(const std::string& text) { Add(OrderedJson(text).dump(-1, ' ', style_.ensure_ascii)); }
+  void AddText(const std::string& text) {
+    Add(OrderedJson(text).dump(-1, ' ', style_.ensure_ascii));
+  }
 
   void NewLine(int depth) {
     if (!style_.indent.has_value()) return;
@@ -199,7 +205,9 @@ class Json : public Writer {
     std::vector<const std::pair<Value, Value>*> entries;
     for (const auto& entry : dict.entries()) entries.push_back(&entry);
     if (style_.sort_keys) {
-      std::stable_sort(entries.begin(), entries.end(), [this](const auto* a, const auto* b) { return Less(budget_, a->first, b->first); });
+      std::stable_sort(entries.begin(), entries.end(), [this](const auto* a, const auto* b) {
+        return Less(budget_, a->first, b->first);
+      });
     }
     Add("{");
     bool first = true;

@@ -1,4 +1,5 @@
-// Values as texts, as Python writes them: str, repr, and json.dumps as Transformers' filter tojson calls it.
+// Values as texts, as Python writes them: str, repr, and json.dumps as Transformers' filter tojson
+// calls it.
 #ifndef MOONRING_DATA_JINJA_VALUE_TEXT_H_
 #define MOONRING_DATA_JINJA_VALUE_TEXT_H_
 

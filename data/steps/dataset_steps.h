@@ -21,14 +21,16 @@ namespace moonring::data {
 class DatasetSteps final : public Source<StepExamples> {
  public:
   // `batches` must draw from as many examples as `dataset` has, all of one kind.
-  static absl::StatusOr<std::unique_ptr<DatasetSteps>> Create(std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches);
+  static absl::StatusOr<std::unique_ptr<DatasetSteps>> Create(
+      std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches);
 
   absl::StatusOr<std::optional<StepExamples>> Next() override;
   std::string SaveState() const override { return batches_->SaveState(); }
   absl::Status LoadState(absl::string_view state) override { return batches_->LoadState(state); }
 
  private:
-  DatasetSteps(std::shared_ptr<const std::vector<Example>> dataset, std::unique_ptr<StepBatches> batches)
+  DatasetSteps(std::shared_ptr<const std::vector<Example>> dataset,
+               std::unique_ptr<StepBatches> batches)
       : dataset_(std::move(dataset)), batches_(std::move(batches)) {}
 
   std::shared_ptr<const std::vector<Example>> dataset_;

@@ -12,7 +12,8 @@ namespace moonring::data {
 std::vector<int64_t> EpochOrder(int64_t n, int64_t seed, int64_t epoch, bool shuffle) {
   std::vector<int64_t> order(n);
   if (shuffle) {
-    const at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(seed + epoch));
+    const at::Generator generator =
+        at::detail::createCPUGenerator(static_cast<uint64_t>(seed + epoch));
     const at::Tensor drawn = at::randperm(n, generator, at::TensorOptions().dtype(at::kLong));
     std::copy_n(drawn.const_data_ptr<int64_t>(), n, order.begin());
   } else {

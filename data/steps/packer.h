@@ -1,18 +1,22 @@
 // A step's examples -> which dp rank computes which, in which micro-batches.
 //
-// The documents of an example stay together, so its length is their sum: a pair's chosen and rejected answer are neighbours in one micro-batch.
-// KTO's mismatched documents are packed by the same rule as a step of their own, so a rank need not have those of its examples.
+// The documents of an example stay together, so its length is their sum: a pair's chosen and
+// rejected answer are neighbours in one micro-batch. KTO's mismatched documents are packed by the
+// same rule as a step of their own, so a rank need not have those of its examples.
 //
-// Examples go to dp ranks by cost, the dearest first, each to the rank that has least so far; on a rank they go into
-// micro-batches of at most micro_batch_tokens tokens, the longest first, each into the first that has room. A longer example
-// goes alone. Ties fall to the earlier example and the lower rank, so the result is a function of the lengths and the options
-// alone: not of sp, nor of the machine. In a micro-batch examples stand in the step's order, and micro-batches in that of their first.
+// Examples go to dp ranks by cost, the dearest first, each to the rank that has least so far; on a
+// rank they go into micro-batches of at most micro_batch_tokens tokens, the longest first, each
+// into the first that has room. A longer example goes alone. Ties fall to the earlier example and
+// the lower rank, so the result is a function of the lengths and the options alone: not of sp, nor
+// of the machine. In a micro-batch examples stand in the step's order, and micro-batches in that of
+// their first.
 //
-// The cost of n tokens is n + n^2 / 16384: the second part is causal attention's area, which at a hidden size around 2700 equals
-// the rest of a decoder block at that length. Only the balance over dp ranks depends on it, no result.
+// The cost of n tokens is n + n^2 / 16384: the second part is causal attention's area, which at a
+// hidden size around 2700 equals the rest of a decoder block at that length. Only the balance over
+// dp ranks depends on it, no result.
 //
-// Ranks may get different numbers of micro-batches, and none where the step has fewer examples than ranks.
-// Cost: O(k log k + k x micro-batches) for k examples.
+// Ranks may get different numbers of micro-batches, and none where the step has fewer examples than
+// ranks. Cost: O(k log k + k x micro-batches) for k examples.
 #ifndef MOONRING_DATA_STEPS_PACKER_H_
 #define MOONRING_DATA_STEPS_PACKER_H_
 
@@ -28,7 +32,8 @@
 
 namespace moonring::data {
 
-using Packing = std::vector<std::vector<std::vector<int64_t>>>;  // [dp rank][micro-batch] -> places in `lengths`
+using Packing = std::vector<std::vector<std::vector<int64_t>>>;  // [dp rank][micro-batch] -> places
+                                                                 // in `lengths`
 
 struct PackOptions {
   int64_t dp = 1;
@@ -38,20 +43,24 @@ struct PackOptions {
 Packing PackStep(absl::Span<const int64_t> lengths, const PackOptions& options);
 
 struct MicroBatch {
-  std::vector<int64_t> examples;   // indices into the data set; their documents are those of `sequence`, in order
-  std::vector<int64_t> places;     // the same examples' places in the step, from 0
-  std::vector<int64_t> documents;  // of each example: how many. 2 for pairs: chosen, rejected, chosen, rejected, ...
-  std::vector<bool> desirable;     // kto: of each example; else empty
-  comm::Sequence sequence;         // targets: labels shifted inside each document; identity filled
-  at::Tensor labels_T;             // int64, unshifted: what an objective counts
+  std::vector<int64_t>
+      examples;  // indices into the data set; their documents are those of `sequence`, in order
+  std::vector<int64_t> places;  // the same examples' places in the step, from 0
+  std::vector<int64_t>
+      documents;  // of each example: how many. 2 for pairs: chosen, rejected, chosen, rejected, ...
+  std::vector<bool> desirable;  // kto: of each example; else empty
+  comm::Sequence sequence;      // targets: labels shifted inside each document; identity filled
+  at::Tensor labels_T;          // int64, unshifted: what an objective counts
 };
 
 // Which of their documents a micro-batch takes of its examples.
 enum class Part { kTrained, kMismatched };
 
-// The examples of a step at `places` as one packed stream. A token's identity is the example's index * 2^32 + that of its document in the example + its
-// position in the document: the same wherever it is packed.
-MicroBatch MakeMicroBatch(const StepExamples& step, std::vector<int64_t> places, Part part = Part::kTrained);
+// The examples of a step at `places` as one packed stream. A token's identity is the example's
+// index * 2^32 + that of its document in the example + its position in the document: the same
+// wherever it is packed.
+MicroBatch MakeMicroBatch(const StepExamples& step, std::vector<int64_t> places,
+                          Part part = Part::kTrained);
 
 }  // namespace moonring::data
 

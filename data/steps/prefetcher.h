@@ -1,11 +1,13 @@
 // Prepares items ahead of their use, on a thread of its own: a source around a source.
 //
-// The thread starts with the first Next() and keeps at most `depth` items ready. What the inner source reports, or throws, comes out
-// of Next() in its place in the order, and ends it: each later Next() reports it again. SaveState() is the place after the last item
-// handed out, whatever has been prepared beyond it. LoadState() lets go of what was prepared and starts anew.
+// The thread starts with the first Next() and keeps at most `depth` items ready. What the inner
+// source reports, or throws, comes out of Next() in its place in the order, and ends it: each later
+// Next() reports it again. SaveState() is the place after the last item handed out, whatever has
+// been prepared beyond it. LoadState() lets go of what was prepared and starts anew.
 //
-// Next, SaveState, LoadState and Close belong to the consumer's thread; the inner source is touched by one thread at a time. Close() (also
-// the destructor) waits for the item in preparation, no longer; after it Next() fails.
+// Next, SaveState, LoadState and Close belong to the consumer's thread; the inner source is touched
+// by one thread at a time. Close() (also the destructor) waits for the item in preparation, no
+// longer; after it Next() fails.
 #ifndef MOONRING_DATA_STEPS_PREFETCHER_H_
 #define MOONRING_DATA_STEPS_PREFETCHER_H_
 
@@ -34,7 +36,8 @@ namespace moonring::data {
 template <class T>
 class Prefetcher final : public Source<T> {
  public:
-  Prefetcher(std::unique_ptr<Source<T>> source, int64_t depth) : source_(std::move(source)), depth_(depth), place_(source_->SaveState()) {
+  Prefetcher(std::unique_ptr<Source<T>> source, int64_t depth)
+      : source_(std::move(source)), depth_(depth), place_(source_->SaveState()) {
     TORCH_CHECK(depth >= 1, "a prefetcher must keep at least 1 item, got ", depth);
   }
   ~Prefetcher() override { Close(); }
@@ -42,7 +45,8 @@ class Prefetcher final : public Source<T> {
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   absl::StatusOr<std::optional<T>> Next() override {
-    if (closed_) return absl::FailedPreconditionError("prefetcher: asked for an item after it was closed");
+    if (closed_)
+      return absl::FailedPreconditionError("prefetcher: asked for an item after it was closed");
     if (!thread_.joinable()) {
       thread_ = std::thread([this, confined = comm::CurrentConfinement()] {
         const comm::ConfinedScope scope(confined);
@@ -53,7 +57,8 @@ class Prefetcher final : public Source<T> {
     changed_.wait(lock, [this] { return !ready_.empty(); });
     if (ready_.front().Ends()) {  // stays, to be reported again
       if (ready_.front().item.ok()) place_ = ready_.front().place;
-      return ready_.front().item.ok() ? absl::StatusOr<std::optional<T>>(std::nullopt) : ready_.front().item.status();
+      return ready_.front().item.ok() ? absl::StatusOr<std::optional<T>>(std::nullopt)
+                                      : ready_.front().item.status();
     }
     Prepared prepared = std::move(ready_.front());
     ready_.pop_front();
@@ -65,13 +70,17 @@ class Prefetcher final : public Source<T> {
   std::string SaveState() const override { return place_; }
 
   absl::Status LoadState(absl::string_view state) override {
-    if (closed_) return absl::FailedPreconditionError("prefetcher: asked to load a state after it was closed");
+    if (closed_)
+      return absl::FailedPreconditionError("prefetcher: asked to load a state after it was closed");
     Stop();
     const absl::Status loaded = source_->LoadState(state);
-    // The inner source may have run ahead: where the state was refused it goes back to where the consumer stands.
+    // The inner source may have run ahead: where the state was refused it goes back to where the
+    // consumer stands.
     if (!loaded.ok()) {
       const absl::Status back = source_->LoadState(place_);
-      return back.ok() ? loaded : absl::InternalError(absl::StrCat(loaded.message(), "; and then: ", back.message()));
+      return back.ok() ? loaded
+                       : absl::InternalError(
+                             absl::StrCat(loaded.message(), "; and then: ", back.message()));
     }
     place_ = source_->SaveState();
     return absl::OkStatus();

@@ -9,28 +9,40 @@
 
 namespace moonring::data {
 
-absl::StatusOr<std::unique_ptr<StepBatches>> StepBatches::Create(const StepBatchesOptions& options) {
-  if (options.examples < 1) return absl::InvalidArgumentError(absl::StrCat("step_batches: wanted at least 1 example, got ", options.examples));
+absl::StatusOr<std::unique_ptr<StepBatches>> StepBatches::Create(
+    const StepBatchesOptions& options) {
+  if (options.examples < 1)
+    return absl::InvalidArgumentError(
+        absl::StrCat("step_batches: wanted at least 1 example, got ", options.examples));
   if (options.batch < 1 || options.examples_per_step % options.batch != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("step_batches: a step of ", options.examples_per_step, " examples is no number of batches of ", options.batch));
+        absl::StrCat("step_batches: a step of ", options.examples_per_step,
+                     " examples is no number of batches of ", options.batch));
   }
   if (options.examples_per_step < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("step_batches: a step must take at least 1 example, got ", options.examples_per_step));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "step_batches: a step must take at least 1 example, got ", options.examples_per_step));
   }
   return std::unique_ptr<StepBatches>(new StepBatches(options));
 }
 
-StepBatches::StepBatches(const StepBatchesOptions& options) : options_(options), of_epoch_(options.examples) {
-  if (options.drop_last && options.examples >= options.batch) of_epoch_ -= options.examples % options.batch;
+StepBatches::StepBatches(const StepBatchesOptions& options)
+    : options_(options), of_epoch_(options.examples) {
+  if (options.drop_last && options.examples >= options.batch)
+    of_epoch_ -= options.examples % options.batch;
 }
 
-int64_t StepBatches::steps_per_epoch() const { return (of_epoch_ + options_.examples_per_step - 1) / options_.examples_per_step; }
+int64_t StepBatches::steps_per_epoch() const {
+  return (of_epoch_ + options_.examples_per_step - 1) / options_.examples_per_step;
+}
 
 absl::StatusOr<std::optional<StepBatch>> StepBatches::Next() {
   StepBatch batch{.epoch = epoch_, .step = taken_ / options_.examples_per_step};
-  if (options_.total_steps.has_value() && epoch_ * steps_per_epoch() + batch.step >= *options_.total_steps) return std::nullopt;
-  if (order_.empty()) order_ = EpochOrder(options_.examples, options_.seed, epoch_, options_.shuffle);
+  if (options_.total_steps.has_value() &&
+      epoch_ * steps_per_epoch() + batch.step >= *options_.total_steps)
+    return std::nullopt;
+  if (order_.empty())
+    order_ = EpochOrder(options_.examples, options_.seed, epoch_, options_.shuffle);
   const int64_t end = std::min(taken_ + options_.examples_per_step, of_epoch_);
   batch.examples.assign(order_.begin() + taken_, order_.begin() + end);
   taken_ = end;
@@ -53,25 +65,37 @@ std::string StepBatches::SaveState() const {
 
 absl::Status StepBatches::LoadState(absl::string_view state) {
   const nlohmann::json saved = nlohmann::json::parse(state, nullptr, /*allow_exceptions=*/false);
-  const auto integer = [&](const char* key) { return saved.contains(key) && saved[key].is_number_integer(); };
-  if (!saved.is_object() || saved.value("stage", nlohmann::json()) != "step_batches" || !integer("examples") || !integer("seed") || !integer("epoch") ||
-      !integer("of_epoch") || !integer("taken") || !saved.contains("shuffle") || !saved["shuffle"].is_boolean()) {
+  const auto integer = [&](const char* key) {
+    return saved.contains(key) && saved[key].is_number_integer();
+  };
+  if (!saved.is_object() || saved.value("stage", nlohmann::json()) != "step_batches" ||
+      !integer("examples") || !integer("seed") || !integer("epoch") || !integer("of_epoch") ||
+      !integer("taken") || !saved.contains("shuffle") || !saved["shuffle"].is_boolean()) {
     return absl::InvalidArgumentError("step_batches: not a state that step batches saved");
   }
-  const nlohmann::json mine = {{"examples", options_.examples}, {"seed", options_.seed}, {"shuffle", options_.shuffle}, {"of_epoch", of_epoch_}};
+  const nlohmann::json mine = {{"examples", options_.examples},
+                               {"seed", options_.seed},
+                               {"shuffle", options_.shuffle},
+                               {"of_epoch", of_epoch_}};
   for (const auto& [key, value] : mine.items()) {
     if (saved[key] == value) continue;
-    const absl::string_view what = key == "of_epoch" ? "examples of an epoch (dataloader_drop_last leaves some out)" : absl::string_view(key);
-    return absl::FailedPreconditionError(
-        absl::StrCat(what, " was ", saved[key].dump(), ", is ", value.dump(), ": the order of examples would differ"));
+    const absl::string_view what =
+        key == "of_epoch" ? "examples of an epoch (dataloader_drop_last leaves some out)"
+                          : absl::string_view(key);
+    return absl::FailedPreconditionError(absl::StrCat(what, " was ", saved[key].dump(), ", is ",
+                                                      value.dump(),
+                                                      ": the order of examples would differ"));
   }
   const int64_t epoch = saved["epoch"], taken = saved["taken"];
-  constexpr int64_t kMostEpochs = int64_t{1} << 62;  // what is counted on from there must not overflow
-  if (epoch < 0 || epoch >= kMostEpochs || taken < 0 || taken >= of_epoch_) return absl::InvalidArgumentError("step_batches: the saved state is broken");
+  constexpr int64_t kMostEpochs = int64_t{1}
+                                  << 62;  // what is counted on from there must not overflow
+  if (epoch < 0 || epoch >= kMostEpochs || taken < 0 || taken >= of_epoch_)
+    return absl::InvalidArgumentError("step_batches: the saved state is broken");
   if (taken % options_.examples_per_step != 0) {
-    return absl::FailedPreconditionError(absl::StrCat("step_batches: the state was saved after ", taken,
-                                                      " examples of the epoch, which no whole number of steps of ", options_.examples_per_step,
-                                                      " examples makes"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("step_batches: the state was saved after ", taken,
+                     " examples of the epoch, which no whole number of steps of ",
+                     options_.examples_per_step, " examples makes"));
   }
   epoch_ = epoch;
   taken_ = taken;

@@ -1,14 +1,18 @@
-// Which examples each optimizer step takes: a pure function of (seed, epoch, index) and of how many a step takes.
+// Which examples each optimizer step takes: a pure function of (seed, epoch, index) and of how many
+// a step takes.
 //
 //   examples a step = per_device_train_batch_size x gradient_accumulation_steps x dp
 //   steps an epoch  = ceil(n / examples a step)  [ = ceil(ceil(n / (batch x dp)) / accumulation) ]
-//   with drop_last    n is rounded down to whole batches of batch x dp first; where there is none, it is not
+//   with drop_last    n is rounded down to whole batches of batch x dp first; where there is none,
+//   it is not
 //
-// A step never crosses an epoch: the last one of an epoch is short, and no example is repeated to fill it. Nothing here
-// depends on sequence parallelism or on how a step is packed. Epochs follow one another until total_steps, or for ever.
+// A step never crosses an epoch: the last one of an epoch is short, and no example is repeated to
+// fill it. Nothing here depends on sequence parallelism or on how a step is packed. Epochs follow
+// one another until total_steps, or for ever.
 //
-// A state holds the place as (epoch, examples taken in it); it may be loaded under another number of examples a step where
-// the place is also a border of those steps. Fails in Create for counts below 1.
+// A state holds the place as (epoch, examples taken in it); it may be loaded under another number
+// of examples a step where the place is also a border of those steps. Fails in Create for counts
+// below 1.
 #ifndef MOONRING_DATA_STEPS_STEP_BATCHES_H_
 #define MOONRING_DATA_STEPS_STEP_BATCHES_H_
 
@@ -36,8 +40,8 @@ struct StepBatchesOptions {
   int64_t seed = 42;
   bool shuffle = true;
   std::optional<int64_t> total_steps;  // since the very first; Next() gives nothing after them
-  bool drop_last = false;              // leave out what of an epoch fills no batch of `batch` examples
-  int64_t batch = 1;                   // examples_per_step is a number of them
+  bool drop_last = false;  // leave out what of an epoch fills no batch of `batch` examples
+  int64_t batch = 1;       // examples_per_step is a number of them
 };
 
 class StepBatches final : public Source<StepBatch> {

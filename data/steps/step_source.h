@@ -1,7 +1,8 @@
-// The steps of one dp rank, ready to compute: the step's examples, and this rank's micro-batches of them.
+// The steps of one dp rank, ready to compute: the step's examples, and this rank's micro-batches of
+// them.
 //
-// Every rank of an sp group makes the same; every dp rank packs the whole step and keeps its own part. Its state is that of
-// the source of examples it draws from.
+// Every rank of an sp group makes the same; every dp rank packs the whole step and keeps its own
+// part. Its state is that of the source of examples it draws from.
 #ifndef MOONRING_DATA_STEPS_STEP_SOURCE_H_
 #define MOONRING_DATA_STEPS_STEP_SOURCE_H_
 
@@ -24,12 +25,14 @@ struct Step {
   StepBatch batch;                        // of all dp ranks
   int64_t tokens = 0;                     // of all dp ranks, the mismatched documents' left out
   std::vector<MicroBatch> micro_batches;  // of this one; may be empty
-  std::vector<MicroBatch> mismatched;     // kto: this rank's part of the mismatched documents; else empty
+  std::vector<MicroBatch>
+      mismatched;  // kto: this rank's part of the mismatched documents; else empty
 };
 
 class StepSource final : public Source<Step> {
  public:
-  static absl::StatusOr<std::unique_ptr<StepSource>> Create(std::unique_ptr<Source<StepExamples>> examples, PackOptions packing, int64_t dp_rank);
+  static absl::StatusOr<std::unique_ptr<StepSource>> Create(
+      std::unique_ptr<Source<StepExamples>> examples, PackOptions packing, int64_t dp_rank);
 
   absl::StatusOr<std::optional<Step>> Next() override;
   std::string SaveState() const override { return examples_->SaveState(); }

@@ -9,9 +9,12 @@
 
 namespace moonring::data {
 
-absl::StatusOr<std::unique_ptr<StreamSteps>> StreamSteps::Create(std::shared_ptr<ExampleStream> stream, const StreamStepsOptions& options) {
+absl::StatusOr<std::unique_ptr<StreamSteps>> StreamSteps::Create(
+    std::shared_ptr<ExampleStream> stream, const StreamStepsOptions& options) {
   if (options.batch < 1 || options.batches < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("stream_steps: a step must take at least 1 example, got ", options.batches, " batches of ", options.batch));
+    return absl::InvalidArgumentError(
+        absl::StrCat("stream_steps: a step must take at least 1 example, got ", options.batches,
+                     " batches of ", options.batch));
   }
   auto steps = std::unique_ptr<StreamSteps>(new StreamSteps(std::move(stream), options));
   RETURN_IF_ERROR(steps->stream_->BeginPass(0));
@@ -32,7 +35,8 @@ absl::StatusOr<std::optional<StepExamples>> StreamSteps::Next() {
   }
   RETURN_IF_ERROR(stream_->Check());
   if (step.examples.empty()) {  // a pass begins with a step, or has none
-    return absl::InvalidArgumentError(absl::StrCat("dataset: no row of pass ", pass_ + 1, " over the stream gives an example"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("dataset: no row of pass ", pass_ + 1, " over the stream gives an example"));
   }
   ++steps_;
   ASSIGN_OR_RETURN(step.batch.last, stream_->AtEnd());
@@ -44,28 +48,39 @@ absl::StatusOr<std::optional<StepExamples>> StreamSteps::Next() {
 }
 
 std::string StreamSteps::SaveState() const {
-  const nlohmann::json state = {{"stage", "stream_steps"}, {"batch", options_.batch}, {"pass", pass_}, {"taken", taken_}, {"steps", steps_}, {"index", index_}};
+  const nlohmann::json state = {{"stage", "stream_steps"}, {"batch", options_.batch},
+                                {"pass", pass_},           {"taken", taken_},
+                                {"steps", steps_},         {"index", index_}};
   return absl::StrCat(state.dump(), "\n", stream_->SaveState());
 }
 
 absl::Status StreamSteps::LoadState(absl::string_view state) {
   const size_t end = std::min(state.find('\n'), state.size());
-  const nlohmann::json saved = nlohmann::json::parse(state.substr(0, end), nullptr, /*allow_exceptions=*/false);
-  if (!saved.is_object() || saved.value("stage", nlohmann::json()) != "stream_steps" || end == state.size()) {
+  const nlohmann::json saved =
+      nlohmann::json::parse(state.substr(0, end), nullptr, /*allow_exceptions=*/false);
+  if (!saved.is_object() || saved.value("stage", nlohmann::json()) != "stream_steps" ||
+      end == state.size()) {
     return absl::InvalidArgumentError("stream_steps: not a state that steps of a stream saved");
   }
   for (const char* key : {"batch", "pass", "taken", "steps", "index"}) {
-    if (!saved.contains(key) || !saved[key].is_number_unsigned() || saved[key].get<int64_t>() < 0) return absl::InvalidArgumentError("stream_steps: the saved state is broken");
+    if (!saved.contains(key) || !saved[key].is_number_unsigned() || saved[key].get<int64_t>() < 0)
+      return absl::InvalidArgumentError("stream_steps: the saved state is broken");
   }
-  const int64_t batch = saved["batch"], taken_examples = batch * saved["taken"].get<int64_t>();  // within a pass every batch is whole, of one lane
+  const int64_t batch = saved["batch"],
+                taken_examples =
+                    batch * saved["taken"]
+                                .get<int64_t>();  // within a pass every batch is whole, of one lane
   if (batch != options_.batch && stream_->lanes() > 1) {
-    return absl::FailedPreconditionError(absl::StrCat("per_device_train_batch_size was ", batch, ", is ", options_.batch, ": with dataloader_num_workers ",
-                                                      stream_->lanes(), ", whose batches take turns, the order of a stream's examples depends on it"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("per_device_train_batch_size was ", batch, ", is ", options_.batch,
+                     ": with dataloader_num_workers ", stream_->lanes(),
+                     ", whose batches take turns, the order of a stream's examples depends on it"));
   }
   const int64_t step = options_.batch * options_.batches;
   if (batch < 1 || taken_examples % step != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(taken_examples, " examples of the pass had been taken, which no whole number of steps of ", step, " examples makes"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        taken_examples, " examples of the pass had been taken, which no whole number of steps of ",
+        step, " examples makes"));
   }
   RETURN_IF_ERROR(stream_->LoadState(state.substr(end + 1)));
   pass_ = saved["pass"];

@@ -1,8 +1,10 @@
-// The steps of a stream: each takes the next `batches` batches of `batch` examples (a lane's last one is short), none crosses a pass, and none is empty.
+// The steps of a stream: each takes the next `batches` batches of `batch` examples (a lane's last
+// one is short), none crosses a pass, and none is empty.
 //
-// Where gradient accumulation is cut short by a pass's end, the Hugging Face Trainer lets the rest of a window wait, and adds its gradient to the next
-// pass's first step; here it is a step of its own, as at the end of an epoch. For any dp the steps are the same where batches are; with one lane where a step's
-// examples are as many, so that a state may be loaded into other batches.
+// Where gradient accumulation is cut short by a pass's end, the Hugging Face Trainer lets the rest
+// of a window wait, and adds its gradient to the next pass's first step; here it is a step of its
+// own, as at the end of an epoch. For any dp the steps are the same where batches are; with one
+// lane where a step's examples are as many, so that a state may be loaded into other batches.
 #ifndef MOONRING_DATA_STEPS_STREAM_STEPS_H_
 #define MOONRING_DATA_STEPS_STREAM_STEPS_H_
 
@@ -29,14 +31,16 @@ struct StreamStepsOptions {
 
 class StreamSteps final : public Source<StepExamples> {
  public:
-  static absl::StatusOr<std::unique_ptr<StreamSteps>> Create(std::shared_ptr<ExampleStream> stream, const StreamStepsOptions& options);
+  static absl::StatusOr<std::unique_ptr<StreamSteps>> Create(std::shared_ptr<ExampleStream> stream,
+                                                             const StreamStepsOptions& options);
 
   absl::StatusOr<std::optional<StepExamples>> Next() override;
   std::string SaveState() const override;
   absl::Status LoadState(absl::string_view state) override;
 
  private:
-  StreamSteps(std::shared_ptr<ExampleStream> stream, const StreamStepsOptions& options) : stream_(std::move(stream)), options_(options) {}
+  StreamSteps(std::shared_ptr<ExampleStream> stream, const StreamStepsOptions& options)
+      : stream_(std::move(stream)), options_(options) {}
 
   std::shared_ptr<ExampleStream> stream_;
   StreamStepsOptions options_;

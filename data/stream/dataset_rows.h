@@ -1,7 +1,10 @@
-// The rows of a data set by number: how many there are, and where each of equal contiguous parts of them begins.
+// The rows of a data set by number: how many there are, and where each of equal contiguous parts of
+// them begins.
 //
-// Part i of k has the rows begin .. begin + size, begin = i x (n div k) + min(i, n mod k), size = n div k + (i < n mod k), as datasets cuts a data set in
-// shards. Cost of Count: one pass over the files; it notes the places of at most 4096 rows, so that Part reads n / 2048 rows at most to find its beginning.
+// Part i of k has the rows begin .. begin + size, begin = i x (n div k) + min(i, n mod k), size = n
+// div k + (i < n mod k), as datasets cuts a data set in shards. Cost of Count: one pass over the
+// files; it notes the places of at most 4096 rows, so that Part reads n / 2048 rows at most to find
+// its beginning.
 #ifndef MOONRING_DATA_STREAM_DATASET_ROWS_H_
 #define MOONRING_DATA_STREAM_DATASET_ROWS_H_
 

@@ -28,18 +28,25 @@ NumpyRandom PassRandom(int64_t seed, int64_t pass) {
 
 absl::Status CheckStream(const StreamOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options.dataset));
-  if (options.dataset.max_samples.has_value()) return absl::InvalidArgumentError("max_samples and streaming exclude one another");
-  if (options.dataset.seed < 0) return absl::InvalidArgumentError(absl::StrCat("seed must be 0 or more with streaming, got ", options.dataset.seed));
+  if (options.dataset.max_samples.has_value())
+    return absl::InvalidArgumentError("max_samples and streaming exclude one another");
+  if (options.dataset.seed < 0)
+    return absl::InvalidArgumentError(
+        absl::StrCat("seed must be 0 or more with streaming, got ", options.dataset.seed));
   if (options.buffer_size < 1 || options.buffer_size > int64_t{1} << 31) {
-    return absl::InvalidArgumentError(absl::StrCat("buffer_size must be 1 to 2^31, got ", options.buffer_size));
+    return absl::InvalidArgumentError(
+        absl::StrCat("buffer_size must be 1 to 2^31, got ", options.buffer_size));
   }
-  if (options.lanes < 1) return absl::InvalidArgumentError(absl::StrCat("a stream needs at least 1 lane, got ", options.lanes));
+  if (options.lanes < 1)
+    return absl::InvalidArgumentError(
+        absl::StrCat("a stream needs at least 1 lane, got ", options.lanes));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-ExampleStream::ExampleStream(StreamOptions options, ChatTemplate chat_template, std::vector<DatasetDescription> descriptions)
+ExampleStream::ExampleStream(StreamOptions options, ChatTemplate chat_template,
+                             std::vector<DatasetDescription> descriptions)
     : options_(std::move(options)),
       template_(std::move(chat_template)),
       descriptions_(std::move(descriptions)),
@@ -48,32 +55,46 @@ ExampleStream::ExampleStream(StreamOptions options, ChatTemplate chat_template, 
       encoding_(options_.dataset.threads,
                 [this](StreamRow row) -> absl::StatusOr<EncodedRow> {
                   const DatasetDescription& description = descriptions_[row.dataset];
-                  ASSIGN_OR_RETURN(EncodedRow encoded, encoder_.EncodeNamed(row.row, description), "data set '", description.name, "'");
+                  ASSIGN_OR_RETURN(EncodedRow encoded, encoder_.EncodeNamed(row.row, description),
+                                   "data set '", description.name, "'");
                   return encoded;
                 }),
       keys_(descriptions_.size()) {}
 
-absl::StatusOr<std::unique_ptr<ExampleStream>> ExampleStream::Create(StreamOptions options, std::shared_ptr<const Tokenizer> tokenizer) {
+absl::StatusOr<std::unique_ptr<ExampleStream>> ExampleStream::Create(
+    StreamOptions options, std::shared_ptr<const Tokenizer> tokenizer) {
   RETURN_IF_ERROR(CheckStream(options));
-  ASSIGN_OR_RETURN(ChatTemplate chat_template, ChatTemplate::Create(options.dataset.chat_template, std::move(tokenizer), options.dataset.default_system));
-  ASSIGN_OR_RETURN(std::vector<DatasetDescription> descriptions, ReadDatasetInfo(options.dataset.dataset_dir, options.dataset.names));
-  auto stream = std::unique_ptr<ExampleStream>(new ExampleStream(std::move(options), std::move(chat_template), std::move(descriptions)));
+  ASSIGN_OR_RETURN(ChatTemplate chat_template,
+                   ChatTemplate::Create(options.dataset.chat_template, std::move(tokenizer),
+                                        options.dataset.default_system));
+  ASSIGN_OR_RETURN(std::vector<DatasetDescription> descriptions,
+                   ReadDatasetInfo(options.dataset.dataset_dir, options.dataset.names));
+  auto stream = std::unique_ptr<ExampleStream>(
+      new ExampleStream(std::move(options), std::move(chat_template), std::move(descriptions)));
   const int64_t lanes = stream->options_.lanes;
   for (const DatasetDescription& description : stream->descriptions_) {
-    RETURN_IF_ERROR(CheckStage(description, stream->options_.dataset.stage), "data set '", description.name, "'");
+    RETURN_IF_ERROR(CheckStage(description, stream->options_.dataset.stage), "data set '",
+                    description.name, "'");
     if (!description.slices.empty()) {
-      return absl::UnimplementedError(absl::StrCat("data set '", description.name, "': 'split' with slices does not go with streaming"));
+      return absl::UnimplementedError(absl::StrCat(
+          "data set '", description.name, "': 'split' with slices does not go with streaming"));
     }
-    ASSIGN_OR_RETURN(const std::unique_ptr<RowSource> source, RowSource::Open(description.files), "data set '", description.name, "'");
-    ASSIGN_OR_RETURN(const std::optional<Row> first, source->Next(), "data set '", description.name, "'");
+    ASSIGN_OR_RETURN(const std::unique_ptr<RowSource> source, RowSource::Open(description.files),
+                     "data set '", description.name, "'");
+    ASSIGN_OR_RETURN(const std::optional<Row> first, source->Next(), "data set '", description.name,
+                     "'");
     if (!first.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat("data set '", description.name, "': is empty: ", absl::StrJoin(description.files, ", "), " has no row"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("data set '", description.name,
+                       "': is empty: ", absl::StrJoin(description.files, ", "), " has no row"));
     }
     if (lanes == 1) continue;
-    ASSIGN_OR_RETURN(DatasetRows counted, DatasetRows::Count(description.files), "data set '", description.name, "'");
+    ASSIGN_OR_RETURN(DatasetRows counted, DatasetRows::Count(description.files), "data set '",
+                     description.name, "'");
     if (counted.rows() < lanes) {
       return absl::InvalidArgumentError(
-          absl::StrCat("data set '", description.name, "': its ", counted.rows(), " rows cannot be cut in dataloader_num_workers ", lanes, " parts"));
+          absl::StrCat("data set '", description.name, "': its ", counted.rows(),
+                       " rows cannot be cut in dataloader_num_workers ", lanes, " parts"));
     }
     stream->counted_.push_back(std::move(counted));
   }
@@ -83,12 +104,15 @@ absl::StatusOr<std::unique_ptr<ExampleStream>> ExampleStream::Create(StreamOptio
 absl::StatusOr<PassRows> ExampleStream::MakeRows(int64_t lane, int64_t part, int64_t pass) const {
   std::vector<MixedPart> parts;
   for (size_t d = 0; d < descriptions_.size(); ++d) {
-    MixedPart& of = parts.emplace_back(MixedPart{.name = descriptions_[d].name, .files = descriptions_[d].files});
+    MixedPart& of = parts.emplace_back(
+        MixedPart{.name = descriptions_[d].name, .files = descriptions_[d].files});
     if (counted_.empty()) continue;
     ASSIGN_OR_RETURN(of.range, counted_[d].Part(part, options_.lanes), "data set '", of.name, "'");
   }
-  PassOptions options{.mix = options_.dataset.mix, .buffer_size = options_.shuffle ? options_.buffer_size : 0};
-  const int64_t held_out = options_.held_out / options_.lanes + (lane < options_.held_out % options_.lanes);
+  PassOptions options{.mix = options_.dataset.mix,
+                      .buffer_size = options_.shuffle ? options_.buffer_size : 0};
+  const int64_t held_out =
+      options_.held_out / options_.lanes + (lane < options_.held_out % options_.lanes);
   if (options_.only_held_out) {
     options.most = held_out;
   } else {
@@ -126,18 +150,24 @@ absl::Status ExampleStream::CheckKeys() {
   if (checked_keys_) return absl::OkStatus();
   for (size_t d = 0; d < keys_.size(); ++d) {
     if (keys_[d].empty()) continue;  // it has its turn later
-    RETURN_IF_ERROR(CheckColumns(descriptions_[d], options_.dataset.stage, keys_[d], /*read_all=*/false), "data set '", descriptions_[d].name, "'");
+    RETURN_IF_ERROR(
+        CheckColumns(descriptions_[d], options_.dataset.stage, keys_[d], /*read_all=*/false),
+        "data set '", descriptions_[d].name, "'");
   }
-  checked_keys_ = std::none_of(keys_.begin(), keys_.end(), [](const std::set<std::string>& keys) { return keys.empty(); });
+  checked_keys_ = std::none_of(keys_.begin(), keys_.end(),
+                               [](const std::set<std::string>& keys) { return keys.empty(); });
   return absl::OkStatus();
 }
 
-// Makes the examples ready once more that a batch of this digest had; nothing where there were none.
+// Makes the examples ready once more that a batch of this digest had; nothing where there were
+// none.
 absl::Status ExampleStream::Refill(Lane& lane, const std::string& digest) {
   if (digest.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(ReadBatch(lane));
   if (lane.digest == digest) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("data sets ", Names(), ": their rows give other examples than they gave: a file or the template has changed"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "data sets ", Names(),
+      ": their rows give other examples than they gave: a file or the template has changed"));
 }
 
 // Makes the examples of the next batch of rows ready.
@@ -212,13 +242,15 @@ DatasetReport ExampleStream::report() const {
 
 std::string ExampleStream::Names() const { return absl::StrJoin(options_.dataset.names, ", "); }
 
-// What the order of examples depends on, in words. (What is in the files is known by the digests, where they lie does not matter.)
+// What the order of examples depends on, in words. (What is in the files is known by the digests,
+// where they lie does not matter.)
 std::string ExampleStream::Identity() const {
   const DatasetOptions& of = options_.dataset;
   nlohmann::json files = nlohmann::json::array();
   for (const DatasetDescription& description : descriptions_) {
     nlohmann::json& names = files.emplace_back(nlohmann::json::array());
-    for (const std::string& path : description.files) names.push_back(path.substr(path.rfind('/') + 1));
+    for (const std::string& path : description.files)
+      names.push_back(path.substr(path.rfind('/') + 1));
   }
   return nlohmann::json{{"files", files},
                         {"mix_strategy", static_cast<int>(of.mix.strategy)},
@@ -238,8 +270,13 @@ std::string ExampleStream::SaveState() const {
     taken.push_back(lane.taken);
     digests.push_back(lane.digest);
   }
-  std::string state =
-      nlohmann::json{{"stage", "example_stream"}, {"of", Identity()}, {"pass", pass_}, {"turn", turn_}, {"taken", taken}, {"digests", digests}}.dump();
+  std::string state = nlohmann::json{{"stage", "example_stream"},
+                                     {"of", Identity()},
+                                     {"pass", pass_},
+                                     {"turn", turn_},
+                                     {"taken", taken},
+                                     {"digests", digests}}
+                          .dump();
   for (const Lane& lane : lanes_) absl::StrAppend(&state, "\n", lane.before);
   return state;
 }
@@ -247,21 +284,25 @@ std::string ExampleStream::SaveState() const {
 absl::Status ExampleStream::LoadState(absl::string_view state) try {
   const std::vector<std::string> lines = absl::StrSplit(state, '\n');
   const nlohmann::json saved = nlohmann::json::parse(lines[0]);
-  if (saved.at("stage") != "example_stream") return absl::InvalidArgumentError("example_stream: not a state that a stream saved");
+  if (saved.at("stage") != "example_stream")
+    return absl::InvalidArgumentError("example_stream: not a state that a stream saved");
   if (saved.at("of") != Identity()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("example_stream: the state was saved of another stream: ", saved.at("of").get<std::string>(), ", and this one is ", Identity()));
+        absl::StrCat("example_stream: the state was saved of another stream: ",
+                     saved.at("of").get<std::string>(), ", and this one is ", Identity()));
   }
   ASSIGN_OR_RETURN(std::deque<Lane> lanes, MakeLanes(saved.at("pass")));
   const size_t turn = saved.at("turn");
-  if (lines.size() != lanes.size() + 1 || turn >= lanes.size()) return absl::InvalidArgumentError("example_stream: the saved state is broken");
+  if (lines.size() != lanes.size() + 1 || turn >= lanes.size())
+    return absl::InvalidArgumentError("example_stream: the saved state is broken");
   for (size_t i = 0; i < lanes.size(); ++i) {
     RETURN_IF_ERROR(lanes[i].rows.LoadState(nlohmann::json::parse(lines[i + 1])), "example_stream");
     const int64_t taken = saved.at("taken").at(i);
     const std::string digest = saved.at("digests").at(i);
     if (taken < 0) return absl::InvalidArgumentError("example_stream: the saved state is broken");
     RETURN_IF_ERROR(Refill(lanes[i], digest));
-    if (taken > static_cast<int64_t>(lanes[i].ready.size())) return absl::InvalidArgumentError("example_stream: the saved state is broken");
+    if (taken > static_cast<int64_t>(lanes[i].ready.size()))
+      return absl::InvalidArgumentError("example_stream: the saved state is broken");
     lanes[i].ready.erase(lanes[i].ready.begin(), lanes[i].ready.begin() + taken);
     lanes[i].taken = taken;
   }

@@ -1,17 +1,23 @@
-// Examples of data sets that are read as they are used, pass after pass, never all in memory: LLaMA-Factory 0.9.5's `streaming: true`, row for row.
+// Examples of data sets that are read as they are used, pass after pass, never all in memory:
+// LLaMA-Factory 0.9.5's `streaming: true`, row for row.
 //
-//   rows of all data sets, mixed -> shuffle buffer -> without (or only) the first `held_out` -> batches of preprocessing_batch_size rows -> examples
+//   rows of all data sets, mixed -> shuffle buffer -> without (or only) the first `held_out` ->
+//   batches of preprocessing_batch_size rows -> examples
 //
-// Pass e shuffles with numpy's default_rng(seed) where e is 0, else default_rng(default_rng(seed).integers(2^63) - e), as datasets' set_epoch has it. From the
-// second pass on other rows come first: what was held out of the first is then met in training, as in LLaMA-Factory.
+// Pass e shuffles with numpy's default_rng(seed) where e is 0, else
+// default_rng(default_rng(seed).integers(2^63) - e), as datasets' set_epoch has it. From the second
+// pass on other rows come first: what was held out of the first is then met in training, as in
+// LLaMA-Factory.
 //
-// Lanes are what its dataloader_num_workers processes are: each reads its contiguous part of every data set with a buffer of its own (which part,
-// the pass's generator shuffles) and holds out its part of `held_out`; batches are taken from the lanes in turn, those that are through passed over. One lane
-// where dataloader_num_workers is 0 (there LLaMA-Factory has no rows at all).
+// Lanes are what its dataloader_num_workers processes are: each reads its contiguous part of every
+// data set with a buffer of its own (which part, the pass's generator shuffles) and holds out its
+// part of `held_out`; batches are taken from the lanes in turn, those that are through passed over.
+// One lane where dataloader_num_workers is 0 (there LLaMA-Factory has no rows at all).
 //
-// num_samples of a description says nothing to a stream, as there. Fails as data/dataset.h does, but that a column which only some rows have is not missed, and
-// that a pass without any example ends the stream with an error. Cost: for each lane buffer_size rows, one batch of rows and its examples; with several lanes a
-// pass over the files before the first row, to count them.
+// num_samples of a description says nothing to a stream, as there. Fails as data/dataset.h does,
+// but that a column which only some rows have is not missed, and that a pass without any example
+// ends the stream with an error. Cost: for each lane buffer_size rows, one batch of rows and its
+// examples; with several lanes a pass over the files before the first row, to count them.
 #ifndef MOONRING_DATA_STREAM_EXAMPLE_STREAM_H_
 #define MOONRING_DATA_STREAM_EXAMPLE_STREAM_H_
 
@@ -52,7 +58,8 @@ struct StreamOptions {
 
 class ExampleStream {
  public:
-  static absl::StatusOr<std::unique_ptr<ExampleStream>> Create(StreamOptions options, std::shared_ptr<const Tokenizer> tokenizer);
+  static absl::StatusOr<std::unique_ptr<ExampleStream>> Create(
+      StreamOptions options, std::shared_ptr<const Tokenizer> tokenizer);
 
   // The beginning of a pass, from 0. To be called before the first batch.
   absl::Status BeginPass(int64_t pass);
@@ -66,14 +73,16 @@ class ExampleStream {
   // Fails where what was read so far holds no example, or none to learn from.
   absl::Status Check() const { return builder_.Check(); }
 
-  // Of the rows read so far: those of all passes, some of which are ahead of the examples handed out. Any thread may ask.
+  // Of the rows read so far: those of all passes, some of which are ahead of the examples handed
+  // out. Any thread may ask.
   DatasetReport report() const;
 
   std::string Names() const;  // of its data sets
   int64_t lanes() const { return options_.lanes; }
 
-  // As a Source's, in a pass. Several lines; the first is JSON. The rows of the batches that examples were being taken from are read again, and refused
-  // (FAILED_PRECONDITION) where they give other examples than they gave: another text, another template.
+  // As a Source's, in a pass. Several lines; the first is JSON. The rows of the batches that
+  // examples were being taken from are read again, and refused (FAILED_PRECONDITION) where they
+  // give other examples than they gave: another text, another template.
   std::string SaveState() const;
   absl::Status LoadState(absl::string_view state);
 
@@ -87,7 +96,8 @@ class ExampleStream {
     bool ended = false;         // no batch comes after it
   };
 
-  ExampleStream(StreamOptions options, ChatTemplate chat_template, std::vector<DatasetDescription> descriptions);
+  ExampleStream(StreamOptions options, ChatTemplate chat_template,
+                std::vector<DatasetDescription> descriptions);
   absl::StatusOr<std::deque<Lane>> MakeLanes(int64_t pass) const;
   absl::StatusOr<PassRows> MakeRows(int64_t lane, int64_t part, int64_t pass) const;
   absl::Status Fill(Lane& lane);

@@ -10,15 +10,19 @@ namespace moonring::data {
 
 nlohmann::json SavePlace(const RowPlace& place) {
   const RowReader::State& at = place.at;
-  return {place.file, at.position.offset, at.position.line, at.position.column, at.rows, at.ended ? 1 : 0};
+  return {place.file, at.position.offset, at.position.line, at.position.column,
+          at.rows,    at.ended ? 1 : 0};
 }
 
 RowPlace LoadPlace(const nlohmann::json& saved) {
   return {.file = saved.at(0),
-          .at = {.position = {.offset = saved.at(1), .line = saved.at(2), .column = saved.at(3)}, .rows = saved.at(4), .ended = saved.at(5) == 1}};
+          .at = {.position = {.offset = saved.at(1), .line = saved.at(2), .column = saved.at(3)},
+                 .rows = saved.at(4),
+                 .ended = saved.at(5) == 1}};
 }
 
-absl::StatusOr<MixedRows> MixedRows::Begin(const std::vector<MixedPart>& parts, const MixOptions& mix, const NumpyRandom& random) {
+absl::StatusOr<MixedRows> MixedRows::Begin(const std::vector<MixedPart>& parts,
+                                           const MixOptions& mix, const NumpyRandom& random) {
   MixedRows rows(mix, Turns(static_cast<int64_t>(parts.size()), mix.probabilities, random));
   for (const MixedPart& part : parts) {
     rows.parts_.push_back({.of = part});
@@ -60,7 +64,9 @@ absl::StatusOr<std::optional<StreamRow>> MixedRows::Next() {
 absl::StatusOr<std::optional<StreamRow>> MixedRows::NextInterleaved() {
   const auto through = [](const Part& part) { return part.through; };
   while (true) {
-    if (mix_.strategy == MixStrategy::kInterleaveUnder ? absl::c_any_of(parts_, through) : absl::c_all_of(parts_, through)) return std::nullopt;
+    if (mix_.strategy == MixStrategy::kInterleaveUnder ? absl::c_any_of(parts_, through)
+                                                       : absl::c_all_of(parts_, through))
+      return std::nullopt;
     const int64_t dataset = turns_.Next();
     Part& part = parts_[dataset];
     if (part.through && mix_.strategy == MixStrategy::kInterleaveOnce) continue;
@@ -81,10 +87,12 @@ nlohmann::json MixedRows::SaveState() const {
   nlohmann::json parts = nlohmann::json::array();
   for (const Part& part : parts_) {
     const bool ahead = part.next.has_value();
-    parts.push_back({SavePlace(ahead ? part.next->place : part.source->place()), part.left < 0 ? -1 : part.left + ahead, part.through});
+    parts.push_back({SavePlace(ahead ? part.next->place : part.source->place()),
+                     part.left < 0 ? -1 : part.left + ahead, part.through});
   }
   const Turns::State turns = turns_.state();
-  return {{"parts", std::move(parts)}, {"turns", turns.turns}, {"random", turns.random}, {"at", at_}};
+  return {
+      {"parts", std::move(parts)}, {"turns", turns.turns}, {"random", turns.random}, {"at", at_}};
 }
 
 absl::Status MixedRows::LoadState(const nlohmann::json& state) {

@@ -1,13 +1,15 @@
-// One pass over the rows of several data sets, mixed as they come: datasets 4.0.0's concatenate_datasets and interleave_datasets of iterable data sets
-// (data/mixer.h names the strategies).
+// One pass over the rows of several data sets, mixed as they come: datasets 4.0.0's
+// concatenate_datasets and interleave_datasets of iterable data sets (data/mixer.h names the
+// strategies).
 //
-//   concat             the data sets one after another, in an order that the pass's generator shuffles
-//   interleave_under   until a data set has given its last row
-//   interleave_over    until each has; one that is through begins again
-//   interleave_once    until each has; one that is through is passed over
+//   concat             the data sets one after another, in an order that the pass's generator
+//   shuffles interleave_under   until a data set has given its last row interleave_over    until
+//   each has; one that is through begins again interleave_once    until each has; one that is
+//   through is passed over
 //
-// In turn, or drawn with the pass's generator where there are probabilities. Unlike mixed data sets that are whole (data/mixer.h), in turn a round is left
-// where a strategy ends. Cost: an open file and a row ahead for each data set.
+// In turn, or drawn with the pass's generator where there are probabilities. Unlike mixed data sets
+// that are whole (data/mixer.h), in turn a round is left where a strategy ends. Cost: an open file
+// and a row ahead for each data set.
 #ifndef MOONRING_DATA_STREAM_MIXED_ROWS_H_
 #define MOONRING_DATA_STREAM_MIXED_ROWS_H_
 
@@ -39,11 +41,13 @@ struct MixedPart {
 class MixedRows {
  public:
   // `random`: the pass's generator, as it begins.
-  static absl::StatusOr<MixedRows> Begin(const std::vector<MixedPart>& parts, const MixOptions& mix, const NumpyRandom& random);
+  static absl::StatusOr<MixedRows> Begin(const std::vector<MixedPart>& parts, const MixOptions& mix,
+                                         const NumpyRandom& random);
 
   absl::StatusOr<std::optional<StreamRow>> Next();
 
-  // What of it changes; LoadState on one that was begun with the same arguments. Throws what nlohmann throws where the state is none.
+  // What of it changes; LoadState on one that was begun with the same arguments. Throws what
+  // nlohmann throws where the state is none.
   nlohmann::json SaveState() const;
   absl::Status LoadState(const nlohmann::json& state);
 
@@ -51,7 +55,7 @@ class MixedRows {
   struct Part {
     MixedPart of;
     std::unique_ptr<RowSource> source;
-    int64_t left = 0;               // rows of the range, the one ahead included; negative where nobody knows
+    int64_t left = 0;  // rows of the range, the one ahead included; negative where nobody knows
     std::optional<StreamRow> next;  // read ahead
     bool through = false;
   };

@@ -6,7 +6,8 @@
 
 namespace moonring::data {
 
-absl::StatusOr<PassRows> PassRows::Begin(const std::vector<MixedPart>& parts, const PassOptions& options, const NumpyRandom& random) {
+absl::StatusOr<PassRows> PassRows::Begin(const std::vector<MixedPart>& parts,
+                                         const PassOptions& options, const NumpyRandom& random) {
   ASSIGN_OR_RETURN(MixedRows rows, MixedRows::Begin(parts, options.mix, random));
   PassRows pass(std::move(rows), options, random);
   for (const MixedPart& part : parts) pass.files_.push_back(part.files);
@@ -29,7 +30,10 @@ absl::StatusOr<std::optional<StreamRow>> PassRows::Next() {
 }
 
 nlohmann::json PassRows::SaveState() const {
-  return {{"rows", rows_.SaveState()}, {"shuffled", shuffled_.SaveState()}, {"skip", options_.skip}, {"most", options_.most.value_or(-1)}};
+  return {{"rows", rows_.SaveState()},
+          {"shuffled", shuffled_.SaveState()},
+          {"skip", options_.skip},
+          {"most", options_.most.value_or(-1)}};
 }
 
 absl::Status PassRows::LoadState(const nlohmann::json& state) {

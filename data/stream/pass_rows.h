@@ -1,5 +1,5 @@
-// The rows of one pass over a stream that one of its lanes takes: mixed (data/stream/mixed_rows.h), shuffled in a buffer (data/stream/shuffle_buffer.h), without the first
-// ones or no more than them.
+// The rows of one pass over a stream that one of its lanes takes: mixed (data/stream/mixed_rows.h),
+// shuffled in a buffer (data/stream/shuffle_buffer.h), without the first ones or no more than them.
 #ifndef MOONRING_DATA_STREAM_PASS_ROWS_H_
 #define MOONRING_DATA_STREAM_PASS_ROWS_H_
 
@@ -29,7 +29,8 @@ struct PassOptions {
 
 class PassRows {
  public:
-  static absl::StatusOr<PassRows> Begin(const std::vector<MixedPart>& parts, const PassOptions& options, const NumpyRandom& random);
+  static absl::StatusOr<PassRows> Begin(const std::vector<MixedPart>& parts,
+                                        const PassOptions& options, const NumpyRandom& random);
 
   absl::StatusOr<std::optional<StreamRow>> Next();
 

@@ -16,17 +16,22 @@ namespace {
 constexpr size_t kBlock = 1000;
 
 // Fills in `row` of each, reading the files from the first wanted one on.
-absl::Status ReadAgain(std::vector<StreamRow>& rows, const std::vector<std::vector<std::string>>& files) {
-  constexpr int64_t kNear = 1000;  // rows that are quicker passed over than left by going to a place
+absl::Status ReadAgain(std::vector<StreamRow>& rows,
+                       const std::vector<std::vector<std::string>>& files) {
+  constexpr int64_t kNear =
+      1000;  // rows that are quicker passed over than left by going to a place
   std::vector<size_t> order(rows.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  const auto key = [&](size_t i) { return std::tuple(rows[i].dataset, rows[i].place.file, rows[i].place.at.rows); };
+  const auto key = [&](size_t i) {
+    return std::tuple(rows[i].dataset, rows[i].place.file, rows[i].place.at.rows);
+  };
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
   std::unique_ptr<RowSource> source;
   const StreamRow* last = nullptr;
   for (const size_t i : order) {
     StreamRow& wanted = rows[i];
-    if (last != nullptr && last->dataset == wanted.dataset && last->place.file == wanted.place.file && last->place.at.rows == wanted.place.at.rows) {
+    if (last != nullptr && last->dataset == wanted.dataset &&
+        last->place.file == wanted.place.file && last->place.at.rows == wanted.place.at.rows) {
       wanted.row = last->row;  // a data set that began again
       continue;
     }
@@ -34,12 +39,14 @@ absl::Status ReadAgain(std::vector<StreamRow>& rows, const std::vector<std::vect
       ASSIGN_OR_RETURN(source, RowSource::Open(files.at(wanted.dataset)));
     }
     const RowPlace at = source->place();
-    if (at.file != wanted.place.file || wanted.place.at.rows - at.at.rows > kNear) RETURN_IF_ERROR(source->Seek(wanted.place));
+    if (at.file != wanted.place.file || wanted.place.at.rows - at.at.rows > kNear)
+      RETURN_IF_ERROR(source->Seek(wanted.place));
     std::optional<Row> row;
     do {
       ASSIGN_OR_RETURN(row, source->Next());
     } while (row.has_value() && row->number <= wanted.place.at.rows);
-    if (!row.has_value() || row->number != wanted.place.at.rows + 1) return absl::FailedPreconditionError("the files are not those whose state was saved");
+    if (!row.has_value() || row->number != wanted.place.at.rows + 1)
+      return absl::FailedPreconditionError("the files are not those whose state was saved");
     wanted.row = *std::move(row);
     last = &wanted;
   }
@@ -76,16 +83,23 @@ absl::StatusOr<std::optional<StreamRow>> ShuffleBuffer::Next(NextRow next_row) {
 
 nlohmann::json ShuffleBuffer::SaveState() const {
   nlohmann::json rows = nlohmann::json::array();
-  for (size_t i = handed_out_; i < rows_.size(); ++i) rows.push_back({rows_[i].dataset, SavePlace(rows_[i].place)});
+  for (size_t i = handed_out_; i < rows_.size(); ++i)
+    rows.push_back({rows_[i].dataset, SavePlace(rows_[i].place)});
   const bool in_block = drawn_ < block_.size();
-  return {{"rows", std::move(rows)}, {"random", (in_block ? before_block_ : random_).state()}, {"drawn", in_block ? drawn_ : 0}, {"ended", ended_}};
+  return {{"rows", std::move(rows)},
+          {"random", (in_block ? before_block_ : random_).state()},
+          {"drawn", in_block ? drawn_ : 0},
+          {"ended", ended_}};
 }
 
-absl::Status ShuffleBuffer::LoadState(const nlohmann::json& state, const std::vector<std::vector<std::string>>& files) {
+absl::Status ShuffleBuffer::LoadState(const nlohmann::json& state,
+                                      const std::vector<std::vector<std::string>>& files) {
   rows_.clear();
-  for (const nlohmann::json& saved : state.at("rows")) rows_.push_back({.dataset = saved.at(0), .place = LoadPlace(saved.at(1))});
+  for (const nlohmann::json& saved : state.at("rows"))
+    rows_.push_back({.dataset = saved.at(0), .place = LoadPlace(saved.at(1))});
   for (const StreamRow& row : rows_) {
-    if (row.dataset < 0 || row.dataset >= static_cast<int64_t>(files.size())) return absl::InvalidArgumentError("the saved state is broken");
+    if (row.dataset < 0 || row.dataset >= static_cast<int64_t>(files.size()))
+      return absl::InvalidArgumentError("the saved state is broken");
   }
   RETURN_IF_ERROR(ReadAgain(rows_, files));
   random_.set_state(state.at("random").get<NumpyRandom::State>());

@@ -1,9 +1,12 @@
-// A stream's rows in a random order out of a buffer: datasets 4.0.0's IterableDataset.shuffle(buffer_size).
+// A stream's rows in a random order out of a buffer: datasets 4.0.0's
+// IterableDataset.shuffle(buffer_size).
 //
-// The buffer is filled; then each further row takes the place of one drawn at random, which is handed out. After the last row what is left in the
-// buffer is shuffled and handed out. Places are drawn in blocks of 1000, so that the shuffle comes after whole blocks.
+// The buffer is filled; then each further row takes the place of one drawn at random, which is
+// handed out. After the last row what is left in the buffer is shuffled and handed out. Places are
+// drawn in blocks of 1000, so that the shuffle comes after whole blocks.
 //
-// A state holds where the buffered rows are, not the rows: LoadState reads them again. Cost: buffer_size rows of memory.
+// A state holds where the buffered rows are, not the rows: LoadState reads them again. Cost:
+// buffer_size rows of memory.
 #ifndef MOONRING_DATA_STREAM_SHUFFLE_BUFFER_H_
 #define MOONRING_DATA_STREAM_SHUFFLE_BUFFER_H_
 
@@ -33,7 +36,8 @@ class ShuffleBuffer {
 
   // As MixedRows'. `files`: of each data set.
   nlohmann::json SaveState() const;
-  absl::Status LoadState(const nlohmann::json& state, const std::vector<std::vector<std::string>>& files);
+  absl::Status LoadState(const nlohmann::json& state,
+                         const std::vector<std::vector<std::string>>& files);
 
  private:
   int64_t DrawPlace();

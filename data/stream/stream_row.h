@@ -1,4 +1,5 @@
-// A row of a stream of several data sets, and where it can be read again: a state holds that in place of the row.
+// A row of a stream of several data sets, and where it can be read again: a state holds that in
+// place of the row.
 #ifndef MOONRING_DATA_STREAM_STREAM_ROW_H_
 #define MOONRING_DATA_STREAM_STREAM_ROW_H_
 

@@ -14,17 +14,21 @@ struct Source {
   bool one_of_several = false;
 };
 
-absl::StatusOr<std::optional<Source>> FindSource(const ModelTemplate::Files& files, const OrderedJson& config) {
+absl::StatusOr<std::optional<Source>> FindSource(const ModelTemplate::Files& files,
+                                                 const OrderedJson& config) {
   const auto name = [&](absl::string_view file) { return absl::StrCat(files.where, "/", file); };
   if (!files.chat_template.empty()) return Source{files.chat_template, name("chat_template.jinja")};
   const OrderedJson& carried = FieldOrNull(config, "chat_template");
   const std::string where = name("tokenizer_config.json: chat_template");
   if (carried.is_null()) return std::nullopt;
   if (carried.is_string()) return Source{carried.get<std::string>(), where};
-  if (!carried.is_array()) return absl::InvalidArgumentError(absl::StrCat(where, ": must be a text or a list of templates, got ", carried.type_name()));
+  if (!carried.is_array())
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": must be a text or a list of templates, got ", carried.type_name()));
   for (const OrderedJson& each : carried) {
     const OrderedJson &own = FieldOrNull(each, "name"), &text = FieldOrNull(each, "template");
-    if (own == "default" && text.is_string()) return Source{text.get<std::string>(), where + ": default", true};
+    if (own == "default" && text.is_string())
+      return Source{text.get<std::string>(), where + ": default", true};
   }
   return std::nullopt;
 }
@@ -37,14 +41,17 @@ std::optional<std::string> WordOf(const OrderedJson& token) {
 }
 
 OrderedJson SpecialWords(const OrderedJson& config, const Tokenizer& tokenizer) {
-  const auto known = [&](std::optional<int32_t> id) { return id.has_value() ? std::optional(tokenizer.TokenOf(*id)) : std::nullopt; };
-  const std::pair<const char*, std::optional<std::string>> named[] = {{"bos_token", known(tokenizer.bos())},
-                                                                      {"eos_token", known(tokenizer.eos())},
-                                                                      {"unk_token", known(tokenizer.unk())},
-                                                                      {"sep_token", WordOf(FieldOrNull(config, "sep_token"))},
-                                                                      {"pad_token", known(tokenizer.pad())},
-                                                                      {"cls_token", WordOf(FieldOrNull(config, "cls_token"))},
-                                                                      {"mask_token", WordOf(FieldOrNull(config, "mask_token"))}};
+  const auto known = [&](std::optional<int32_t> id) {
+    return id.has_value() ? std::optional(tokenizer.TokenOf(*id)) : std::nullopt;
+  };
+  const std::pair<const char*, std::optional<std::string>> named[] = {
+      {"bos_token", known(tokenizer.bos())},
+      {"eos_token", known(tokenizer.eos())},
+      {"unk_token", known(tokenizer.unk())},
+      {"sep_token", WordOf(FieldOrNull(config, "sep_token"))},
+      {"pad_token", known(tokenizer.pad())},
+      {"cls_token", WordOf(FieldOrNull(config, "cls_token"))},
+      {"mask_token", WordOf(FieldOrNull(config, "mask_token"))}};
   OrderedJson words = OrderedJson::object();
   for (const auto& [name, word] : named) {
     if (word.has_value()) words[name] = *word;
@@ -61,34 +68,42 @@ OrderedJson SpecialWords(const OrderedJson& config, const Tokenizer& tokenizer) 
 }
 
 // The ids that tokenizer.json's post-processor puts around a text.
-void AddProcessed(const OrderedJson& processor, const Tokenizer& tokenizer, std::vector<int32_t>& ids) {
+void AddProcessed(const OrderedJson& processor, const Tokenizer& tokenizer,
+                  std::vector<int32_t>& ids) {
   const std::string type = PythonText(FieldOrNull(processor, "type"));
   if (type == "Sequence" && FieldOrNull(processor, "processors").is_array()) {
-    for (const OrderedJson& each : FieldOrNull(processor, "processors")) AddProcessed(each, tokenizer, ids);
+    for (const OrderedJson& each : FieldOrNull(processor, "processors"))
+      AddProcessed(each, tokenizer, ids);
   } else if (type == "TemplateProcessing" && FieldOrNull(processor, "single").is_array()) {
     for (const OrderedJson& piece : FieldOrNull(processor, "single")) {
       const OrderedJson& word = FieldOrNull(FieldOrNull(piece, "SpecialToken"), "id");
       if (!word.is_string()) continue;
-      if (const auto id = tokenizer.IdOf(word.get<std::string>()); id.has_value()) ids.push_back(*id);
+      if (const auto id = tokenizer.IdOf(word.get<std::string>()); id.has_value())
+        ids.push_back(*id);
     }
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
     for (const char* name : {"cls", "sep"}) {  // each is [text, id]
       const OrderedJson& pair = FieldOrNull(processor, name);
-      if (pair.is_array() && pair.size() == 2 && pair[1].is_number_integer()) ids.push_back(pair[1].get<int32_t>());
+      if (pair.is_array() && pair.size() == 2 && pair[1].is_number_integer())
+        ids.push_back(pair[1].get<int32_t>());
     }
   }
 }
 
-// Of an empty text with its special tokens. Some classes make their post-processor anew out of add_bos_token and add_eos_token.
-std::string OpeningOf(const OrderedJson& config, const std::string& tokenizer_json, const Tokenizer& tokenizer) {
+// Of an empty text with its special tokens. Some classes make their post-processor anew out of
+// add_bos_token and add_eos_token.
+std::string OpeningOf(const OrderedJson& config, const std::string& tokenizer_json,
+                      const Tokenizer& tokenizer) {
   const std::string type = PythonText(FieldOrNull(config, "tokenizer_class"));
   std::vector<int32_t> ids;
   bool own = tokenizer_json.empty();
   for (const char* stem : {"Llama", "CodeLlama", "Gemma", "Cohere"})
-    own = own || type == absl::StrCat(stem, "Tokenizer") || type == absl::StrCat(stem, "TokenizerFast");
+    own = own || type == absl::StrCat(stem, "Tokenizer") ||
+          type == absl::StrCat(stem, "TokenizerFast");
   if (own) {
     if (tokenizer.adds_bos() && tokenizer.bos().has_value()) ids.push_back(*tokenizer.bos());
-    if (PythonTruth(FieldOrNull(config, "add_eos_token")) && tokenizer.eos().has_value()) ids.push_back(*tokenizer.eos());
+    if (PythonTruth(FieldOrNull(config, "add_eos_token")) && tokenizer.eos().has_value())
+      ids.push_back(*tokenizer.eos());
   } else if (const auto document = ParseOrderedJson(tokenizer_json); document.ok()) {
     AddProcessed(FieldOrNull(*document, "post_processor"), tokenizer, ids);
   }
@@ -97,10 +112,12 @@ std::string OpeningOf(const OrderedJson& config, const std::string& tokenizer_js
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const ModelTemplate>> ModelTemplate::Find(const Files& files, std::shared_ptr<const Tokenizer> tokenizer) {
+absl::StatusOr<std::shared_ptr<const ModelTemplate>> ModelTemplate::Find(
+    const Files& files, std::shared_ptr<const Tokenizer> tokenizer) {
   OrderedJson config = OrderedJson::object();
   if (!files.tokenizer_config.empty()) {
-    ASSIGN_OR_RETURN(config, ParseOrderedJson(files.tokenizer_config), files.where, "/tokenizer_config.json");
+    ASSIGN_OR_RETURN(config, ParseOrderedJson(files.tokenizer_config), files.where,
+                     "/tokenizer_config.json");
   }
   ASSIGN_OR_RETURN(const std::optional<Source> source, FindSource(files, config));
   if (!source.has_value()) return nullptr;
@@ -112,7 +129,8 @@ absl::StatusOr<std::shared_ptr<const ModelTemplate>> ModelTemplate::Find(const F
   return found;
 }
 
-absl::StatusOr<std::string> ModelTemplate::Render(OrderedJson messages, bool add_generation_prompt, const OrderedJson& more) const {
+absl::StatusOr<std::string> ModelTemplate::Render(OrderedJson messages, bool add_generation_prompt,
+                                                  const OrderedJson& more) const {
   OrderedJson context = words_;
   context["messages"] = std::move(messages);
   context["tools"] = nullptr;
@@ -122,8 +140,11 @@ absl::StatusOr<std::string> ModelTemplate::Render(OrderedJson messages, bool add
   return template_.Render(context);
 }
 
-absl::StatusOr<std::vector<int32_t>> ModelTemplate::Encode(OrderedJson messages, bool add_generation_prompt, const OrderedJson& more) const {
-  ASSIGN_OR_RETURN(const std::string text, Render(std::move(messages), add_generation_prompt, more));
+absl::StatusOr<std::vector<int32_t>> ModelTemplate::Encode(OrderedJson messages,
+                                                           bool add_generation_prompt,
+                                                           const OrderedJson& more) const {
+  ASSIGN_OR_RETURN(const std::string text,
+                   Render(std::move(messages), add_generation_prompt, more));
   return tokenizer_->Encode(text);
 }
 

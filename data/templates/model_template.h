@@ -1,10 +1,14 @@
-// The chat template that a model carries, as a tokenizer of Transformers 4.57 finds and renders it (apply_chat_template).
+// The chat template that a model carries, as a tokenizer of Transformers 4.57 finds and renders it
+// (apply_chat_template).
 //
-// Found in chat_template.jinja, else in tokenizer_config.json's chat_template: a text, or a list of {name, template} whose "default" is rendered. (Of a GGUF
-// the latter is made from tokenizer.chat_template.) chat_template.json is for processors of pictures and sound; a tokenizer does not read it.
+// Found in chat_template.jinja, else in tokenizer_config.json's chat_template: a text, or a list of
+// {name, template} whose "default" is rendered. (Of a GGUF the latter is made from
+// tokenizer.chat_template.) chat_template.json is for processors of pictures and sound; a tokenizer
+// does not read it.
 //
-// A template sees messages, tools, documents, add_generation_prompt, what the caller adds, and the special tokens by their names (bos_token, eos_token, ...,
-// additional_special_tokens), those that there are.
+// A template sees messages, tools, documents, add_generation_prompt, what the caller adds, and the
+// special tokens by their names (bos_token, eos_token, ..., additional_special_tokens), those that
+// there are.
 #ifndef MOONRING_DATA_TEMPLATES_MODEL_TEMPLATE_H_
 #define MOONRING_DATA_TEMPLATES_MODEL_TEMPLATE_H_
 
@@ -24,20 +28,26 @@ namespace moonring::data {
 
 class ModelTemplate {
  public:
-  // The contents of files beside a model, empty where they are not there; `where` is the model's folder in messages.
+  // The contents of files beside a model, empty where they are not there; `where` is the model's
+  // folder in messages.
   struct Files {
-    std::string chat_template, tokenizer_config, tokenizer;  // chat_template.jinja, tokenizer_config.json, tokenizer.json
+    std::string chat_template, tokenizer_config,
+        tokenizer;  // chat_template.jinja, tokenizer_config.json, tokenizer.json
     std::string where;
   };
 
   // Null where the model carries none. Fails as jinja::Template::Parse.
-  static absl::StatusOr<std::shared_ptr<const ModelTemplate>> Find(const Files& files, std::shared_ptr<const Tokenizer> tokenizer);
+  static absl::StatusOr<std::shared_ptr<const ModelTemplate>> Find(
+      const Files& files, std::shared_ptr<const Tokenizer> tokenizer);
 
   // Messages are {role, content}. `more`: an object of further names, such as enable_thinking.
-  absl::StatusOr<std::string> Render(OrderedJson messages, bool add_generation_prompt, const OrderedJson& more = OrderedJson::object()) const;
+  absl::StatusOr<std::string> Render(OrderedJson messages, bool add_generation_prompt,
+                                     const OrderedJson& more = OrderedJson::object()) const;
 
   // The same as ids: special tokens in the text are parsed as such, and none are added.
-  absl::StatusOr<std::vector<int32_t>> Encode(OrderedJson messages, bool add_generation_prompt, const OrderedJson& more = OrderedJson::object()) const;
+  absl::StatusOr<std::vector<int32_t>> Encode(
+      OrderedJson messages, bool add_generation_prompt,
+      const OrderedJson& more = OrderedJson::object()) const;
 
   // The text that the tokenizer puts before each text that it encodes alone: that of an empty one.
   const std::string& opening() const { return opening_; }
@@ -46,7 +56,8 @@ class ModelTemplate {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
-  ModelTemplate(jinja::Template parsed, std::shared_ptr<const Tokenizer> tokenizer) : template_(std::move(parsed)), tokenizer_(std::move(tokenizer)) {}
+  ModelTemplate(jinja::Template parsed, std::shared_ptr<const Tokenizer> tokenizer)
+      : template_(std::move(parsed)), tokenizer_(std::move(tokenizer)) {}
 
   jinja::Template template_;
   std::shared_ptr<const Tokenizer> tokenizer_;

@@ -40,12 +40,15 @@ bool HasPlaceholder(absl::string_view text) {
     const absl::string_view rest = text.substr(at + 2);
     size_t end = 0;
     while (end < rest.size() && (absl::ascii_isalnum(rest[end]) || rest[end] == '_')) ++end;
-    if (end > 0 && !absl::ascii_isdigit(rest[0]) && absl::StartsWith(rest.substr(end), "}}")) return true;
+    if (end > 0 && !absl::ascii_isdigit(rest[0]) && absl::StartsWith(rest.substr(end), "}}"))
+      return true;
   }
   return false;
 }
 
-OrderedJson Said(const char* role, absl::string_view content) { return {{"role", role}, {"content", std::string(content)}}; }
+OrderedJson Said(const char* role, absl::string_view content) {
+  return {{"role", role}, {"content", std::string(content)}};
+}
 
 }  // namespace
 
@@ -64,14 +67,18 @@ absl::StatusOr<TemplateSpec> ParseTemplate(const ModelTemplate& carried) {
 
   TemplateSpec spec;
   std::string assistant = jinja::Utf8(From(answered, user_slot.size()));
-  spec.kind = absl::StrContains(assistant, "<think>") ? TemplateSpec::Kind::kReasoning : TemplateSpec::Kind::kPlain;
-  assistant = std::string(jinja::Strip(absl::StrReplaceAll(assistant, {{"<think>", ""}, {"</think>", ""}}), "\n", jinja::Side::kLeft));
+  spec.kind = absl::StrContains(assistant, "<think>") ? TemplateSpec::Kind::kReasoning
+                                                      : TemplateSpec::Kind::kPlain;
+  assistant =
+      std::string(jinja::Strip(absl::StrReplaceAll(assistant, {{"<think>", ""}, {"</think>", ""}}),
+                               "\n", jinja::Side::kLeft));
   std::string system = jinja::Utf8(system_slot);
   if (user_slot.size() > user_with_empty_system.size()) {
     const Text default_system = Difference(user_with_empty_system, user_slot);
     spec.default_system = jinja::Utf8(default_system);
     const size_t words = absl::StrContains(system, kContent) ? kContent.size() : 0;
-    user_slot = From(user_slot, system_slot.size() - words + (words > 0 ? default_system.size() : 0));
+    user_slot =
+        From(user_slot, system_slot.size() - words + (words > 0 ? default_system.size() : 0));
   }
   spec.name = "the model's chat_template";
   if (!prefix.empty()) spec.prefix = {{Slot::Kind::kText, prefix}};
@@ -80,11 +87,17 @@ absl::StatusOr<TemplateSpec> ParseTemplate(const ModelTemplate& carried) {
   spec.assistant = {{Slot::Kind::kText, std::move(assistant)}};
   spec.function_call = spec.assistant;
   spec.observation = spec.user;
-  for (const auto& [name, slots] : {std::pair("system", &spec.system), std::pair("user", &spec.user), std::pair("assistant", &spec.assistant)}) {
+  for (const auto& [name, slots] :
+       {std::pair("system", &spec.system), std::pair("user", &spec.user),
+        std::pair("assistant", &spec.assistant)}) {
     if (HasPlaceholder(slots->front().text)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("it writes no text for a message of the role '", name, "' by which its words for one could be told"));
+    return absl::InvalidArgumentError(absl::StrCat("it writes no text for a message of the role '",
+                                                   name,
+                                                   "' by which its words for one could be told"));
   }
-  if (HasPlaceholder(prefix)) return absl::InvalidArgumentError(absl::StrCat("the tokenizer begins texts with '", prefix, "'"));
+  if (HasPlaceholder(prefix))
+    return absl::InvalidArgumentError(
+        absl::StrCat("the tokenizer begins texts with '", prefix, "'"));
   return spec;
 }
 

@@ -51,7 +51,8 @@ std::string WithField(absl::string_view object, absl::string_view key, absl::str
     at = object.find_first_not_of(kSpace, end + 1);
   }
   const bool empty = object[object.find_first_not_of(kSpace, begin)] == '}';
-  return absl::StrCat(object.substr(0, begin), "\"", key, "\": ", value, empty ? "" : ", ", object.substr(begin));
+  return absl::StrCat(object.substr(0, begin), "\"", key, "\": ", value, empty ? "" : ", ",
+                      object.substr(begin));
 }
 
 }  // namespace moonring::data

@@ -1,4 +1,5 @@
-// Changing one field of a large JSON text without writing the rest anew: a tokenizer.json has megabytes of vocabulary in an order that means something.
+// Changing one field of a large JSON text without writing the rest anew: a tokenizer.json has
+// megabytes of vocabulary in an order that means something.
 #ifndef MOONRING_DATA_TEXT_JSON_SPLICE_H_
 #define MOONRING_DATA_TEXT_JSON_SPLICE_H_
 
@@ -8,8 +9,8 @@
 
 namespace moonring::data {
 
-// `object`, a well-formed JSON object, with `value` (JSON text) as its field `key`: in the old value's place, or first where there is none. Every other byte
-// stays. Cost: linear.
+// `object`, a well-formed JSON object, with `value` (JSON text) as its field `key`: in the old
+// value's place, or first where there is none. Every other byte stays. Cost: linear.
 std::string WithField(absl::string_view object, absl::string_view key, absl::string_view value);
 
 }  // namespace moonring::data

@@ -11,10 +11,12 @@
 namespace moonring::data {
 namespace {
 
-// repr(float): the shortest digits that read back as the number; a power of ten below 1e-4 and from 1e16 on.
+// repr(float): the shortest digits that read back as the number; a power of ten below 1e-4 and from
+// 1e16 on.
 std::string FloatText(double number) {
   char buffer[32];
-  const auto written = std::to_chars(buffer, buffer + sizeof(buffer), number, std::chars_format::scientific);
+  const auto written =
+      std::to_chars(buffer, buffer + sizeof(buffer), number, std::chars_format::scientific);
   const std::string text(buffer, written.ptr);  // -d.ddde[+-]dd
   const size_t e = text.find('e');
   const int exponent = std::atoi(text.c_str() + e + 1);
@@ -26,13 +28,16 @@ std::string FloatText(double number) {
   }
   const int size = static_cast<int>(digits.size());
   if (exponent < 0) return absl::StrCat(sign, "0.", std::string(-exponent - 1, '0'), digits);
-  if (size <= exponent + 1) return absl::StrCat(sign, digits, std::string(exponent + 1 - size, '0'), ".0");
+  if (size <= exponent + 1)
+    return absl::StrCat(sign, digits, std::string(exponent + 1 - size, '0'), ".0");
   return absl::StrCat(sign, digits.substr(0, exponent + 1), ".", digits.substr(exponent + 1));
 }
 
 // A scalar's text in JSON; a text without escapes of what is not ASCII.
 std::string ScalarJson(const OrderedJson& value) {
-  return value.is_number_float() ? FloatText(value.get<double>()) : value.dump(-1, ' ', /*ensure_ascii=*/false, OrderedJson::error_handler_t::replace);
+  return value.is_number_float()
+             ? FloatText(value.get<double>())
+             : value.dump(-1, ' ', /*ensure_ascii=*/false, OrderedJson::error_handler_t::replace);
 }
 
 void Append(const OrderedJson& value, std::optional<int> indent, int depth, std::string& text) {
@@ -40,14 +45,20 @@ void Append(const OrderedJson& value, std::optional<int> indent, int depth, std:
     text += value.is_structured() ? (value.is_array() ? "[]" : "{}") : ScalarJson(value);
     return;
   }
-  const auto line = [&](int at) { return indent.has_value() ? absl::StrCat("\n", std::string(*indent * at, ' ')) : std::string(); };
+  const auto line = [&](int at) {
+    return indent.has_value() ? absl::StrCat("\n", std::string(*indent * at, ' ')) : std::string();
+  };
   text += value.is_array() ? '[' : '{';
   bool first = true;
   for (const auto& item : value.items()) {
     if (!first) text += indent.has_value() ? "," : ", ";
     first = false;
     text += line(depth + 1);
-    if (value.is_object()) absl::StrAppend(&text, OrderedJson(item.key()).dump(-1, ' ', false, OrderedJson::error_handler_t::replace), ": ");
+    if (value.is_object())
+      absl::StrAppend(
+          &text,
+          OrderedJson(item.key()).dump(-1, ' ', false, OrderedJson::error_handler_t::replace),
+          ": ");
     Append(item.value(), indent, depth + 1, text);
   }
   text += line(depth);
@@ -56,7 +67,8 @@ void Append(const OrderedJson& value, std::optional<int> indent, int depth, std:
 
 // repr(str)
 std::string Quoted(const std::string& text) {
-  const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
+  const char quote =
+      text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
   std::string quoted(1, quote);
   for (const char c : text) {
     if (c == '\\' || c == quote) {
@@ -93,9 +105,11 @@ absl::StatusOr<OrderedJson> ParseOrderedJson(absl::string_view text) {
   try {
     return OrderedJson::parse(text.begin(), text.end());
   } catch (const OrderedJson::exception& error) {
-    // The library's text is "[json.exception.parse_error.101] parse error at line 1, column 2: what".
+    // The library's text is "[json.exception.parse_error.101] parse error at line 1, column 2:
+    // what".
     absl::string_view what = error.what();
-    if (const size_t place = what.find("] "); place != absl::string_view::npos) what.remove_prefix(place + 2);
+    if (const size_t place = what.find("] "); place != absl::string_view::npos)
+      what.remove_prefix(place + 2);
     constexpr size_t kLongest = 200;  // it quotes what it read
     return absl::InvalidArgumentError(absl::StrCat("not valid JSON: ", what.substr(0, kLongest)));
   }
@@ -107,7 +121,9 @@ std::string PythonJson(const OrderedJson& value, std::optional<int> indent) {
   return text;
 }
 
-std::string PythonText(const OrderedJson& value) { return value.is_string() ? value.get<std::string>() : Repr(value); }
+std::string PythonText(const OrderedJson& value) {
+  return value.is_string() ? value.get<std::string>() : Repr(value);
+}
 
 bool PythonTruth(const OrderedJson& value) {
   if (value.is_null()) return false;

@@ -1,7 +1,9 @@
-// JSON as Python writes it, byte for byte: what peers tokenise is made by json.dumps, str and format.
+// JSON as Python writes it, byte for byte: what peers tokenise is made by json.dumps, str and
+// format.
 //
-// Keys keep their order; of equal keys the last value stands at the first one's place. Not as Python: integers beyond 64 bits become floats;
-// NaN, Infinity and escaped surrogates without their other half are refused.
+// Keys keep their order; of equal keys the last value stands at the first one's place. Not as
+// Python: integers beyond 64 bits become floats; NaN, Infinity and escaped surrogates without their
+// other half are refused.
 #ifndef MOONRING_DATA_TEXT_PYTHON_JSON_H_
 #define MOONRING_DATA_TEXT_PYTHON_JSON_H_
 
@@ -17,7 +19,8 @@ namespace moonring::data {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// json.loads. INVALID_ARGUMENT, with what is wrong; text nested too deeply (comm/json_nesting.h) is refused.
+// json.loads. INVALID_ARGUMENT, with what is wrong; text nested too deeply (comm/json_nesting.h) is
+// refused.
 absl::StatusOr<OrderedJson> ParseOrderedJson(absl::string_view text);
 
 // json.dumps(value, ensure_ascii=False, indent=indent)

@@ -65,7 +65,9 @@ std::string ReplaceMalformedUtf8(absl::string_view text) {
 }
 
 char32_t NextCodePoint(absl::string_view text, size_t& at) {
-  const auto byte = [&](size_t i) { return static_cast<char32_t>(static_cast<uint8_t>(text[at + i])); };
+  const auto byte = [&](size_t i) {
+    return static_cast<char32_t>(static_cast<uint8_t>(text[at + i]));
+  };
   const char32_t lead = byte(0);
   char32_t code_point;
   size_t length;
@@ -79,7 +81,8 @@ char32_t NextCodePoint(absl::string_view text, size_t& at) {
     code_point = (lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
     length = 3;
   } else {
-    code_point = (lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
+    code_point =
+        (lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
     length = 4;
   }
   at += length;
@@ -94,13 +97,15 @@ size_t PreviousCodePoint(absl::string_view text, size_t at) {
 
 void AppendCodePoint(char32_t code_point, std::string& text) {
   utf8proc_uint8_t bytes[4];
-  const utf8proc_ssize_t length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point), bytes);
+  const utf8proc_ssize_t length =
+      utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point), bytes);
   text.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(length));
 }
 
 bool IsWhiteSpace(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-         c == 0x202F || c == 0x205F || c == 0x3000;
+  return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
 }
 
 size_t BeginOfTrailingSpace(absl::string_view text) {
@@ -135,7 +140,8 @@ bool IsWordCharacter(char32_t c) {
     case UTF8PROC_CATEGORY_PC:
       return true;
     default:  // letters in circles and squares are alphabetic symbols
-      return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
+      return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) ||
+             (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
              (c >= 0x1F170 && c <= 0x1F189);
   }
 }

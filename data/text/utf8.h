@@ -1,5 +1,6 @@
-// UTF-8 by code points. Malformed bytes become U+FFFD, one for each maximal part of a sequence that is cut short or cannot be
-// (Unicode 3.9, as Python's errors="replace" and Rust's from_utf8_lossy do it); overlong forms and surrogates are malformed.
+// UTF-8 by code points. Malformed bytes become U+FFFD, one for each maximal part of a sequence that
+// is cut short or cannot be (Unicode 3.9, as Python's errors="replace" and Rust's from_utf8_lossy
+// do it); overlong forms and surrogates are malformed.
 //
 // Cost: one pass, eight bytes at a time where the text is ASCII.
 #ifndef MOONRING_DATA_TEXT_UTF8_H_

@@ -26,7 +26,8 @@ void TokenSearch::Add(absl::string_view contents, Pattern pattern) {
   int node = 0;
   for (const char byte : contents) {
     const auto& next = nodes_[node].next;
-    const auto found = std::find_if(next.begin(), next.end(), [&](const auto& edge) { return edge.first == byte; });
+    const auto found = std::find_if(next.begin(), next.end(),
+                                    [&](const auto& edge) { return edge.first == byte; });
     if (found != next.end()) {
       node = found->second;
       continue;
@@ -46,7 +47,8 @@ std::pair<int, size_t> TokenSearch::LongestAt(absl::string_view text, size_t at)
   int node = 0;
   while (at < text.size()) {
     const auto& next = nodes_[node].next;
-    const auto found = std::find_if(next.begin(), next.end(), [&](const auto& edge) { return edge.first == text[at]; });
+    const auto found = std::find_if(next.begin(), next.end(),
+                                    [&](const auto& edge) { return edge.first == text[at]; });
     if (found == next.end()) break;
     node = found->second;
     ++at;
@@ -55,7 +57,8 @@ std::pair<int, size_t> TokenSearch::LongestAt(absl::string_view text, size_t at)
   return longest;
 }
 
-void TokenSearch::Split(absl::string_view text, absl::FunctionRef<void(absl::string_view)> on_text, absl::FunctionRef<void(int32_t)> on_token) const {
+void TokenSearch::Split(absl::string_view text, absl::FunctionRef<void(absl::string_view)> on_text,
+                        absl::FunctionRef<void(int32_t)> on_token) const {
   size_t told = 0;  // text up to here was visited
   for (size_t at = 0; at < text.size();) {
     if (!begins_[static_cast<uint8_t>(text[at])]) {
@@ -71,7 +74,9 @@ void TokenSearch::Split(absl::string_view text, absl::FunctionRef<void(absl::str
     size_t begin = at, end = match_end;
     at = match_end;
     if (patterns_[pattern].ignored) continue;
-    if (token.single_word && (EndsWithWord(text.substr(0, begin)) || BeginsWithWord(text.substr(end)))) continue;
+    if (token.single_word &&
+        (EndsWithWord(text.substr(0, begin)) || BeginsWithWord(text.substr(end))))
+      continue;
     if (token.lstrip) begin = std::max(BeginOfTrailingSpace(text.substr(0, begin)), told);
     if (token.rstrip) end += EndOfLeadingSpace(text.substr(end));
     if (told < begin) on_text(text.substr(told, begin - told));
@@ -97,7 +102,8 @@ std::optional<int32_t> AddedTokens::Add(const AddedToken& token, std::optional<i
   std::optional<int32_t> id = model_->IdOf(token.content);
   if (!id.has_value()) {
     ++new_tokens_;
-    const bool free = wanted.has_value() && *wanted >= 0 && model_->TokenOf(*wanted) == nullptr && !by_id_.contains(*wanted);
+    const bool free = wanted.has_value() && *wanted >= 0 && model_->TokenOf(*wanted) == nullptr &&
+                      !by_id_.contains(*wanted);
     id = free ? *wanted : next_free_id();
   }
   ids_.emplace(token.content, *id);
@@ -123,17 +129,21 @@ void AddedTokens::Build(const Normalizer& normalizer, bool split_special) {
     if (!token.normalized) {
       as_it_comes_.Add(token.content, pattern);
     } else {
-      normalized_.Add(token.verbatim ? token.content : normalizer.Normalize(token.content, storage), pattern);
+      normalized_.Add(token.verbatim ? token.content : normalizer.Normalize(token.content, storage),
+                      pattern);
     }
   }
 }
 
-void AddedTokens::Split(absl::string_view text, const Normalizer& normalizer, absl::FunctionRef<void(absl::string_view, bool)> on_text,
+void AddedTokens::Split(absl::string_view text, const Normalizer& normalizer,
+                        absl::FunctionRef<void(absl::string_view, bool)> on_text,
                         absl::FunctionRef<void(int32_t)> on_token) const {
   std::string storage;
   const auto split_normalized = [&](absl::string_view part) {
     const absl::string_view normalized = normalizer.Normalize(part, storage);
-    const auto on_part = [&](absl::string_view piece) { on_text(piece, part.data() == text.data() && piece.data() == normalized.data()); };
+    const auto on_part = [&](absl::string_view piece) {
+      on_text(piece, part.data() == text.data() && piece.data() == normalized.data());
+    };
     normalized_.Split(normalized, on_part, on_token);
   };
   as_it_comes_.Split(text, split_normalized, on_token);

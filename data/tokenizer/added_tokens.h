@@ -1,11 +1,15 @@
-// Tokens that are looked for in the text itself before it is cut into words: "added_tokens" of a tokenizer.json, special ones among them.
+// Tokens that are looked for in the text itself before it is cut into words: "added_tokens" of a
+// tokenizer.json, special ones among them.
 //
-// Those with normalized = false are looked for in the text as it comes, the others in the normalised text between them (their contents
-// normalised likewise, unless verbatim). At each place the longest that matches wins, then the search goes on behind it. `single_word` refuses a match that
-// touches a word character on either side; `lstrip` and `rstrip` draw the white space on that side into the match.
+// Those with normalized = false are looked for in the text as it comes, the others in the
+// normalised text between them (their contents normalised likewise, unless verbatim). At each place
+// the longest that matches wins, then the search goes on behind it. `single_word` refuses a match
+// that touches a word character on either side; `lstrip` and `rstrip` draw the white space on that
+// side into the match.
 //
-// A token is known by its contents: adding it again changes nothing, but that it may become special. One that the model's vocabulary holds keeps the
-// vocabulary's id, a new one takes the next free id.
+// A token is known by its contents: adding it again changes nothing, but that it may become
+// special. One that the model's vocabulary holds keeps the vocabulary's id, a new one takes the
+// next free id.
 //
 // Cost: one look at each byte that begins no token. Thread-safe once built.
 #ifndef MOONRING_DATA_TOKENIZER_ADDED_TOKENS_H_
@@ -30,7 +34,8 @@ namespace moonring::data {
 struct AddedToken {
   std::string content;
   bool single_word = false, lstrip = false, rstrip = false, normalized = true, special = false;
-  bool verbatim = false;  // with normalized: its contents are looked for in the normalised text as they are (sentencepiece's user-defined pieces)
+  bool verbatim = false;  // with normalized: its contents are looked for in the normalised text as
+                          // they are (sentencepiece's user-defined pieces)
 
   bool operator==(const AddedToken&) const = default;
 };
@@ -48,7 +53,8 @@ class TokenSearch {
   void Add(absl::string_view contents, Pattern pattern);
 
   // Visits `text` (well-formed UTF-8) from left to right: what lies between tokens, and tokens.
-  void Split(absl::string_view text, absl::FunctionRef<void(absl::string_view)> on_text, absl::FunctionRef<void(int32_t id)> on_token) const;
+  void Split(absl::string_view text, absl::FunctionRef<void(absl::string_view)> on_text,
+             absl::FunctionRef<void(int32_t id)> on_token) const;
 
  private:
   struct Node {
@@ -67,24 +73,31 @@ class AddedTokens {
   // `model`, the model's vocabulary, must outlive this.
   explicit AddedTokens(const Vocabulary* model) : model_(model) {}
 
-  // The token's id: a new one's is `id` where that is given and free. Empty contents are passed over (nothing). Call Build when all are in.
+  // The token's id: a new one's is `id` where that is given and free. Empty contents are passed
+  // over (nothing). Call Build when all are in.
   std::optional<int32_t> Add(const AddedToken& token, std::optional<int32_t> id = std::nullopt);
 
-  // As the tokenizers library adds a token to a tokenizer that is made: besides, a known one that is not special takes the flags of one that is; one that
-  // is special stays as it is. The id where the library counts the token as added: it is new to the added tokens, or was added with other flags.
+  // As the tokenizers library adds a token to a tokenizer that is made: besides, a known one that
+  // is not special takes the flags of one that is; one that is special stays as it is. The id where
+  // the library counts the token as added: it is new to the added tokens, or was added with other
+  // flags.
   std::optional<int32_t> AddLater(const AddedToken& token);
 
-  // `split_special`: special tokens are not looked for, so that a text that spells one is a text like any other.
+  // `split_special`: special tokens are not looked for, so that a text that spells one is a text
+  // like any other.
   void Build(const Normalizer& normalizer, bool split_special = false);
 
   // `text` is well-formed UTF-8; on_text gets normalised text, and whether `text` begins with it.
-  void Split(absl::string_view text, const Normalizer& normalizer, absl::FunctionRef<void(absl::string_view part, bool begins_text)> on_text,
+  void Split(absl::string_view text, const Normalizer& normalizer,
+             absl::FunctionRef<void(absl::string_view part, bool begins_text)> on_text,
              absl::FunctionRef<void(int32_t id)> on_token) const;
 
   std::optional<int32_t> IdOf(absl::string_view content) const;
-  int32_t next_free_id() const;                                          // behind all others
-  const std::map<int32_t, AddedToken>& by_id() const { return by_id_; }  // `special` says whether the contents are special
-  int64_t new_tokens() const { return new_tokens_; }                     // those that the model's vocabulary lacks
+  int32_t next_free_id() const;  // behind all others
+  const std::map<int32_t, AddedToken>& by_id() const {
+    return by_id_;
+  }  // `special` says whether the contents are special
+  int64_t new_tokens() const { return new_tokens_; }  // those that the model's vocabulary lacks
 
  private:
   const Vocabulary* model_;

@@ -15,7 +15,9 @@ namespace {
 
 constexpr absl::string_view kSpace = "\u2581";  // how sentencepiece writes a space
 
-uint64_t PairKey(int32_t left, int32_t right) { return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right); }
+uint64_t PairKey(int32_t left, int32_t right) {
+  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+}
 
 }  // namespace
 
@@ -26,7 +28,8 @@ absl::StatusOr<std::unique_ptr<const Bpe>> Bpe::Create(const BpeOptions& options
   bpe->ignore_merges_ = options.ignore_merges;
   RETURN_IF_ERROR(bpe->AddVocabulary(options));
   RETURN_IF_ERROR(bpe->AddSymbols(options));
-  RETURN_IF_ERROR(options.token_ranks.empty() ? bpe->AddMerges(options) : bpe->AddImpliedMerges(options));
+  RETURN_IF_ERROR(options.token_ranks.empty() ? bpe->AddMerges(options)
+                                              : bpe->AddImpliedMerges(options));
   bpe->FindCuts();
   return bpe;
 }
@@ -36,7 +39,9 @@ absl::Status Bpe::AddVocabulary(const BpeOptions& options) {
   for (const auto& [token, id] : options.vocabulary) RETURN_IF_ERROR(vocabulary_.Add(token, id));
   if (options.unknown.has_value()) {
     const auto id = IdOf(*options.unknown);
-    if (!id.has_value()) return absl::InvalidArgumentError(absl::StrCat("unk_token \"", *options.unknown, "\" is not in the vocabulary"));
+    if (!id.has_value())
+      return absl::InvalidArgumentError(
+          absl::StrCat("unk_token \"", *options.unknown, "\" is not in the vocabulary"));
     unknown_ = *id;
   }
   return absl::OkStatus();
@@ -50,7 +55,8 @@ absl::Status Bpe::AddSymbols(const BpeOptions& options) {
     const char letter = static_cast<char>(byte);
     byte_ids_[byte] = IdOf(LettersOfBytes(absl::string_view(&letter, 1))).value_or(-1);
     if (options.byte_fallback && byte_ids_[byte] < 0) {
-      return absl::UnimplementedError("byte_fallback is not supported with ByteLevel where a byte has no token");
+      return absl::UnimplementedError(
+          "byte_fallback is not supported with ByteLevel where a byte has no token");
     }
   }
   for (const auto& [token, id] : vocabulary_.ids()) {
@@ -66,7 +72,8 @@ absl::Status Bpe::AddSymbols(const BpeOptions& options) {
 }
 
 absl::Status Bpe::AddMerges(const BpeOptions& options) {
-  if (options.merges.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) return absl::InvalidArgumentError("too many merges");
+  if (options.merges.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
+    return absl::InvalidArgumentError("too many merges");
   merges_.reserve(options.merges.size());
   std::string joined;
   for (size_t rank = 0; rank < options.merges.size(); ++rank) {
@@ -78,7 +85,9 @@ absl::Status Bpe::AddMerges(const BpeOptions& options) {
     for (int i = 0; i < 3; ++i) {
       const auto found = IdOf(parts[i]);
       if (!found.has_value()) {
-        return absl::InvalidArgumentError(absl::StrCat("merges[", rank, "] (\"", left, "\" and \"", right, "\"): \"", parts[i], "\" is not in the vocabulary"));
+        return absl::InvalidArgumentError(absl::StrCat("merges[", rank, "] (\"", left, "\" and \"",
+                                                       right, "\"): \"", parts[i],
+                                                       "\" is not in the vocabulary"));
       }
       ids[i] = *found;
     }
@@ -89,7 +98,8 @@ absl::Status Bpe::AddMerges(const BpeOptions& options) {
 
 absl::Status Bpe::AddImpliedMerges(const BpeOptions& options) {
   if (options.token_ranks.size() != static_cast<size_t>(end_id())) {
-    return absl::InvalidArgumentError(absl::StrCat(options.token_ranks.size(), " ranks for ", end_id(), " ids"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.token_ranks.size(), " ranks for ", end_id(), " ids"));
   }
   for (int32_t id = 0; id < end_id(); ++id) {
     const std::string* token = TokenOf(id);
@@ -98,7 +108,8 @@ absl::Status Bpe::AddImpliedMerges(const BpeOptions& options) {
       NextCodePoint(*token, at);
       const absl::string_view text = *token;
       const auto left = IdOf(text.substr(0, at)), right = IdOf(text.substr(at));
-      if (left.has_value() && right.has_value()) merges_.emplace(PairKey(*left, *right), Merge{options.token_ranks[id], id});
+      if (left.has_value() && right.has_value())
+        merges_.emplace(PairKey(*left, *right), Merge{options.token_ranks[id], id});
     }
   }
   return absl::OkStatus();
@@ -111,12 +122,15 @@ std::optional<int32_t> Bpe::WholeWord(absl::string_view word) const {
   return found->second;
 }
 
-// A word is cut before each U+2581 that follows another character, and its parts are encoded one by one. That changes nothing where no merge goes across
-// such a place, where its left token would end and its right one begin. So there is no cut behind a character that ends the left token of such a merge,
-// and none at all where that token stands for other characters than its text, or characters are dropped (which makes neighbours of others).
+// A word is cut before each U+2581 that follows another character, and its parts are encoded one by
+// one. That changes nothing where no merge goes across such a place, where its left token would end
+// and its right one begin. So there is no cut behind a character that ends the left token of such a
+// merge, and none at all where that token stands for other characters than its text, or characters
+// are dropped (which makes neighbours of others).
 void Bpe::FindCuts() {
   size_t at = 0;
-  if (alphabet_ != BpeAlphabet::kCharacters || !characters_.contains(NextCodePoint(kSpace, at))) return;
+  if (alphabet_ != BpeAlphabet::kCharacters || !characters_.contains(NextCodePoint(kSpace, at)))
+    return;
   if (unknown_ < 0 && std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end()) return;
   std::vector<absl::string_view> stand_ins;
   if (unknown_ >= 0) stand_ins.push_back(*TokenOf(unknown_));
@@ -127,22 +141,28 @@ void Bpe::FindCuts() {
     const std::string& left = *TokenOf(static_cast<int32_t>(pair >> 32));
     const std::string& right = *TokenOf(static_cast<int32_t>(pair & 0xFFFFFFFF));
     if (!absl::StartsWith(right, kSpace) || absl::EndsWith(left, kSpace) || left.empty()) continue;
-    if (std::any_of(stand_ins.begin(), stand_ins.end(), [&](absl::string_view text) { return absl::EndsWith(left, text); })) return;
+    if (std::any_of(stand_ins.begin(), stand_ins.end(),
+                    [&](absl::string_view text) { return absl::EndsWith(left, text); }))
+      return;
     joins_space_[static_cast<uint8_t>(left.back())] = true;
   }
   cuts_ = true;
 }
 
-std::unique_ptr<TokenModel::Workspace> Bpe::NewWorkspace() const { return std::make_unique<Workspace>(); }
+std::unique_ptr<TokenModel::Workspace> Bpe::NewWorkspace() const {
+  return std::make_unique<Workspace>();
+}
 
-void Bpe::Encode(absl::string_view word, TokenModel::Workspace& base, std::vector<int32_t>& ids) const {
+void Bpe::Encode(absl::string_view word, TokenModel::Workspace& base,
+                 std::vector<int32_t>& ids) const {
   auto& workspace = static_cast<Workspace&>(base);
   if (cuts_) {
     if (ignore_merges_) {
       if (const auto whole = WholeWord(word)) return ids.push_back(*whole);
     }
     size_t begin = 0;
-    for (size_t at = word.find(kSpace, 1); at != absl::string_view::npos; at = word.find(kSpace, at + kSpace.size())) {
+    for (size_t at = word.find(kSpace, 1); at != absl::string_view::npos;
+         at = word.find(kSpace, at + kSpace.size())) {
       const absl::string_view part = word.substr(begin, at - begin);
       if (absl::EndsWith(part, kSpace) || joins_space_[static_cast<uint8_t>(part.back())]) continue;
       EncodePart(part, workspace, ids);
@@ -153,12 +173,16 @@ void Bpe::Encode(absl::string_view word, TokenModel::Workspace& base, std::vecto
   EncodePart(word, workspace, ids);
 }
 
-void Bpe::EncodePart(absl::string_view word, Workspace& workspace, std::vector<int32_t>& ids) const {
+void Bpe::EncodePart(absl::string_view word, Workspace& workspace,
+                     std::vector<int32_t>& ids) const {
   workspace.memory_.Tokens(word, ids, [&](std::vector<int32_t>& out) {
-    if (const auto whole = ignore_merges_ && !cuts_ ? WholeWord(word) : std::nullopt) return out.push_back(*whole);
+    if (const auto whole = ignore_merges_ && !cuts_ ? WholeWord(word) : std::nullopt)
+      return out.push_back(*whole);
     Symbols(word, workspace);
     MergeAll(workspace);
-    for (int32_t at = workspace.symbols_.empty() ? -1 : 0; at >= 0; at = workspace.symbols_[at].next) out.push_back(workspace.symbols_[at].id);
+    for (int32_t at = workspace.symbols_.empty() ? -1 : 0; at >= 0;
+         at = workspace.symbols_[at].next)
+      out.push_back(workspace.symbols_[at].id);
   });
 }
 
@@ -245,7 +269,8 @@ void Bpe::MergeAll(Workspace& workspace) const {
     const Workspace::Candidate best = heap.back();
     heap.pop_back();
     auto& left = symbols[best.at];
-    if (left.id != best.left || left.next < 0 || symbols[left.next].id != best.right) continue;  // one of the two was merged meanwhile
+    if (left.id != best.left || left.next < 0 || symbols[left.next].id != best.right)
+      continue;  // one of the two was merged meanwhile
     auto& right = symbols[left.next];
     left.id = best.id;
     right.id = -1;

@@ -10,7 +10,9 @@ namespace {
 constexpr char32_t kFirstSubstitute = 0x100;
 constexpr char32_t kSubstitutes = 68;
 
-constexpr bool StandsForItself(char32_t c) { return (c >= '!' && c <= '~') || (c >= 0xA1 && c <= 0xAC) || (c >= 0xAE && c <= 0xFF); }
+constexpr bool StandsForItself(char32_t c) {
+  return (c >= '!' && c <= '~') || (c >= 0xA1 && c <= 0xAC) || (c >= 0xAE && c <= 0xFF);
+}
 
 constexpr std::array<uint8_t, kSubstitutes> kBytesOfSubstitutes = [] {
   std::array<uint8_t, kSubstitutes> bytes{};
@@ -24,7 +26,8 @@ constexpr std::array<uint8_t, kSubstitutes> kBytesOfSubstitutes = [] {
 constexpr std::array<char32_t, 256> kLetters = [] {
   std::array<char32_t, 256> letters{};
   for (char32_t byte = 0; byte < 256; ++byte) letters[byte] = byte;
-  for (char32_t i = 0; i < kSubstitutes; ++i) letters[kBytesOfSubstitutes[i]] = kFirstSubstitute + i;
+  for (char32_t i = 0; i < kSubstitutes; ++i)
+    letters[kBytesOfSubstitutes[i]] = kFirstSubstitute + i;
   return letters;
 }();
 

@@ -7,7 +7,8 @@
 namespace moonring::data {
 
 ByteTrie::ByteTrie(std::vector<std::pair<absl::string_view, int32_t>> keys) {
-  std::stable_sort(keys.begin(), keys.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(keys.begin(), keys.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   struct Range {  // keys that begin with a node's `depth` bytes
     size_t begin, end, depth;
   };
@@ -32,8 +33,10 @@ ByteTrie::ByteTrie(std::vector<std::pair<absl::string_view, int32_t>> keys) {
 
 int32_t ByteTrie::Step(int32_t node, char byte) const {
   const uint32_t begin = first_child_[node], end = first_child_[node + 1];
-  const void* found = begin == end ? nullptr : std::memchr(bytes_.data() + begin, byte, end - begin);
-  return found == nullptr ? kNone : static_cast<int32_t>(static_cast<const char*>(found) - bytes_.data());
+  const void* found =
+      begin == end ? nullptr : std::memchr(bytes_.data() + begin, byte, end - begin);
+  return found == nullptr ? kNone
+                          : static_cast<int32_t>(static_cast<const char*>(found) - bytes_.data());
 }
 
 }  // namespace moonring::data

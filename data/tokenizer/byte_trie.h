@@ -1,7 +1,8 @@
 // A fixed set of strings, looked for byte by byte at the beginning of a text.
 //
-// Nodes are numbered breadth first, so a node's children are neighbours, in rising order of their bytes. Memory: nine bytes a node.
-// Cost: a step looks through the bytes of a node's children. Thread-safe.
+// Nodes are numbered breadth first, so a node's children are neighbours, in rising order of their
+// bytes. Memory: nine bytes a node. Cost: a step looks through the bytes of a node's children.
+// Thread-safe.
 #ifndef MOONRING_DATA_TOKENIZER_BYTE_TRIE_H_
 #define MOONRING_DATA_TOKENIZER_BYTE_TRIE_H_
 

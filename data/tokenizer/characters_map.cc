@@ -8,7 +8,9 @@ namespace moonring::data {
 namespace {
 
 uint32_t LittleEndian(absl::string_view bytes, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<uint8_t>(bytes[at + i])); };
+  const auto byte = [&](size_t i) {
+    return static_cast<uint32_t>(static_cast<uint8_t>(bytes[at + i]));
+  };
   return byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24;
 }
 
@@ -24,23 +26,28 @@ absl::StatusOr<CharactersMap> CharactersMap::Parse(absl::string_view bytes) {
   constexpr size_t kUnit = sizeof(uint32_t);
   const size_t size = bytes.size() < kUnit ? 0 : LittleEndian(bytes, 0);
   if (size == 0 || size % kUnit != 0 || size > bytes.size() - kUnit) {
-    return absl::InvalidArgumentError(absl::StrCat("a map of characters of ", bytes.size(), " bytes does not hold a trie of ", size));
+    return absl::InvalidArgumentError(absl::StrCat("a map of characters of ", bytes.size(),
+                                                   " bytes does not hold a trie of ", size));
   }
   CharactersMap map;
   map.units_.reserve(size / kUnit);
-  for (size_t at = kUnit; at < kUnit + size; at += kUnit) map.units_.push_back(LittleEndian(bytes, at));
+  for (size_t at = kUnit; at < kUnit + size; at += kUnit)
+    map.units_.push_back(LittleEndian(bytes, at));
   map.replacements_ = std::string(bytes.substr(kUnit + size));
-  if (ValidUtf8Prefix(map.replacements_) < map.replacements_.size()) return absl::InvalidArgumentError("a map of characters whose replacements are not UTF-8");
+  if (ValidUtf8Prefix(map.replacements_) < map.replacements_.size())
+    return absl::InvalidArgumentError("a map of characters whose replacements are not UTF-8");
   return map;
 }
 
 std::optional<absl::string_view> CharactersMap::ReplacementAt(uint32_t begin) const {
   const absl::string_view all = replacements_;
-  if (begin >= all.size() || (static_cast<uint8_t>(all[begin]) & 0xC0) == 0x80) return std::nullopt;  // within a character
+  if (begin >= all.size() || (static_cast<uint8_t>(all[begin]) & 0xC0) == 0x80)
+    return std::nullopt;  // within a character
   return all.substr(begin, all.find('\0', begin) - begin);
 }
 
-std::optional<CharactersMap::Match> CharactersMap::Find(absl::string_view text, Prefer prefer) const {
+std::optional<CharactersMap::Match> CharactersMap::Find(absl::string_view text,
+                                                        Prefer prefer) const {
   std::optional<Match> found;
   uint32_t node = Offset(units_[0]);
   for (size_t at = 0; at < text.size() && text[at] != '\0'; ++at) {

@@ -59,14 +59,17 @@ class RewritingStage : public Decoder::Stage {
 // ByteLevel is this, then JoinStage.
 class BytesOfLettersStage final : public RewritingStage {
  public:
-  std::string Rewrite(absl::string_view piece, bool) const override { return BytesOfLetters(piece).value_or(std::string(piece)); }
+  std::string Rewrite(absl::string_view piece, bool) const override {
+    return BytesOfLetters(piece).value_or(std::string(piece));
+  }
 };
 
 class JoinStage final : public Decoder::Stage {
  public:
   explicit JoinStage(bool repair) : repair_(repair) {}
   Pieces Run(Pieces pieces) const override {
-    if (repair_ && ValidUtf8Prefix(pieces.text) < pieces.text.size()) pieces.text = ReplaceMalformedUtf8(pieces.text);
+    if (repair_ && ValidUtf8Prefix(pieces.text) < pieces.text.size())
+      pieces.text = ReplaceMalformedUtf8(pieces.text);
     pieces.ends = {pieces.text.size()};
     return pieces;
   }
@@ -79,7 +82,9 @@ class ReplaceStage final : public RewritingStage {
  public:
   explicit ReplaceStage(Replacement replacement) : replacement_(std::move(replacement)) {}
   double Growth() const override { return replacement_.growth; }
-  std::string Rewrite(absl::string_view piece, bool) const override { return replacement_.Apply(piece); }
+  std::string Rewrite(absl::string_view piece, bool) const override {
+    return replacement_.Apply(piece);
+  }
 
  private:
   const Replacement replacement_;
@@ -87,10 +92,13 @@ class ReplaceStage final : public RewritingStage {
 
 class StripStage final : public RewritingStage {
  public:
-  StripStage(std::string content, int64_t start, int64_t stop) : content_(std::move(content)), start_(start), stop_(stop) {}
+  StripStage(std::string content, int64_t start, int64_t stop)
+      : content_(std::move(content)), start_(start), stop_(stop) {}
   std::string Rewrite(absl::string_view piece, bool) const override {
-    for (int64_t i = 0; i < start_ && absl::StartsWith(piece, content_); ++i) piece.remove_prefix(content_.size());
-    for (int64_t i = 0; i < stop_ && absl::EndsWith(piece, content_); ++i) piece.remove_suffix(content_.size());
+    for (int64_t i = 0; i < start_ && absl::StartsWith(piece, content_); ++i)
+      piece.remove_prefix(content_.size());
+    for (int64_t i = 0; i < stop_ && absl::EndsWith(piece, content_); ++i)
+      piece.remove_suffix(content_.size());
     return std::string(piece);
   }
 
@@ -102,9 +110,12 @@ class StripStage final : public RewritingStage {
 class MetaspaceStage final : public RewritingStage {
  public:
   explicit MetaspaceStage(MetaspaceFields fields) : fields_(std::move(fields)) {}
-  bool SeesEachByItself() const override { return fields_.prepend == MetaspaceFields::Prepend::kNever; }
+  bool SeesEachByItself() const override {
+    return fields_.prepend == MetaspaceFields::Prepend::kNever;
+  }
   std::string Rewrite(absl::string_view piece, bool first) const override {
-    return absl::StrReplaceAll(piece, {{fields_.replacement, first && !SeesEachByItself() ? "" : " "}});
+    return absl::StrReplaceAll(piece,
+                               {{fields_.replacement, first && !SeesEachByItself() ? "" : " "}});
   }
 
  private:
@@ -113,7 +124,8 @@ class MetaspaceStage final : public RewritingStage {
 
 class WordPieceStage final : public RewritingStage {
  public:
-  WordPieceStage(std::string prefix, bool cleanup) : prefix_(std::move(prefix)), cleanup_(cleanup) {}
+  WordPieceStage(std::string prefix, bool cleanup)
+      : prefix_(std::move(prefix)), cleanup_(cleanup) {}
   bool SeesEachByItself() const override { return false; }
   std::string Rewrite(absl::string_view piece, bool first) const override {
     std::string text;
@@ -126,9 +138,10 @@ class WordPieceStage final : public RewritingStage {
     }
     if (!cleanup_) return text;
     // One after the other, as the tokenizers library does.
-    static constexpr std::pair<absl::string_view, absl::string_view> kJoined[] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
-                                                                                  {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
-                                                                                  {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    static constexpr std::pair<absl::string_view, absl::string_view> kJoined[] = {
+        {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
     for (const auto& joined : kJoined) absl::StrReplaceAll({joined}, &text);
     return text;
   }
@@ -182,17 +195,21 @@ class ByteFallbackStage final : public Decoder::Stage {
  private:
   // <0xAB>. Digits as Rust reads them, which lets the first be a plus.
   static std::optional<char> ByteOf(absl::string_view piece) {
-    if (piece.size() != 6 || !absl::StartsWith(piece, "<0x") || piece[5] != '>') return std::nullopt;
+    if (piece.size() != 6 || !absl::StartsWith(piece, "<0x") || piece[5] != '>')
+      return std::nullopt;
     int value = 0;
     for (size_t at = piece[3] == '+' ? 4 : 3; at < 5; ++at) {
       if (!absl::ascii_isxdigit(static_cast<unsigned char>(piece[at]))) return std::nullopt;
-      value = value * 16 + (absl::ascii_isdigit(static_cast<unsigned char>(piece[at])) ? piece[at] - '0' : absl::ascii_tolower(piece[at]) - 'a' + 10);
+      value = value * 16 + (absl::ascii_isdigit(static_cast<unsigned char>(piece[at]))
+                                ? piece[at] - '0'
+                                : absl::ascii_tolower(piece[at]) - 'a' + 10);
     }
     return static_cast<char>(value);
   }
 };
 
-absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStripStage(const nlohmann::json& description, absl::string_view where) {
+absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStripStage(
+    const nlohmann::json& description, absl::string_view where) {
   ASSIGN_OR_RETURN(std::string content, CharacterField(description, "content", where));
   ASSIGN_OR_RETURN(const int64_t start, IntegerField(description, "start", where));
   ASSIGN_OR_RETURN(const int64_t stop, IntegerField(description, "stop", where));
@@ -200,7 +217,9 @@ absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStripStage(const nlohm
 }
 
 // All types but ByteLevel and Sequence.
-absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStage(absl::string_view type, const nlohmann::json& description, absl::string_view where) {
+absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStage(absl::string_view type,
+                                                                const nlohmann::json& description,
+                                                                absl::string_view where) {
   if (type == "Replace") {
     ASSIGN_OR_RETURN(Replacement replacement, Replacement::FromJson(description, where));
     return std::make_unique<ReplaceStage>(std::move(replacement));
@@ -221,7 +240,8 @@ absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStage(absl::string_vie
     ASSIGN_OR_RETURN(std::string suffix, StringField(description, "suffix", where));
     return std::make_unique<WordEndStage>(std::move(suffix));
   }
-  return absl::UnimplementedError(absl::StrCat(where, ": decoder type \"", type, "\" is not supported"));
+  return absl::UnimplementedError(
+      absl::StrCat(where, ": decoder type \"", type, "\" is not supported"));
 }
 
 }  // namespace
@@ -229,11 +249,13 @@ absl::StatusOr<std::unique_ptr<const Decoder::Stage>> MakeStage(absl::string_vie
 Decoder::Decoder() = default;
 Decoder::~Decoder() = default;
 
-absl::StatusOr<std::unique_ptr<const Decoder>> Decoder::FromJson(const nlohmann::json& description, absl::string_view where) {
+absl::StatusOr<std::unique_ptr<const Decoder>> Decoder::FromJson(const nlohmann::json& description,
+                                                                 absl::string_view where) {
   auto made = std::unique_ptr<Decoder>(new Decoder);
   RETURN_IF_ERROR(made->Append(description, std::string(where)));
   const auto& stages = made->stages_;
-  const auto head_end = std::find_if(stages.begin(), stages.end(), [](const auto& stage) { return !stage->SeesEachByItself(); });
+  const auto head_end = std::find_if(stages.begin(), stages.end(),
+                                     [](const auto& stage) { return !stage->SeesEachByItself(); });
   made->head_ = static_cast<size_t>(head_end - stages.begin());
   return made;
 }
@@ -242,7 +264,8 @@ absl::Status Decoder::Append(const nlohmann::json& description, const std::strin
   ASSIGN_OR_RETURN(const std::string type, StringField(description, "type", where));
   if (type == "Sequence") {
     ASSIGN_OR_RETURN(const nlohmann::json* parts, ArrayField(description, "decoders", where));
-    for (size_t i = 0; i < parts->size(); ++i) RETURN_IF_ERROR(Append((*parts)[i], absl::StrCat(where, ".decoders[", i, "]")));
+    for (size_t i = 0; i < parts->size(); ++i)
+      RETURN_IF_ERROR(Append((*parts)[i], absl::StrCat(where, ".decoders[", i, "]")));
     return absl::OkStatus();
   }
   if (type == "ByteLevel") {

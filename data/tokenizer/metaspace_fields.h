@@ -1,6 +1,8 @@
-// The switches of Metaspace, the pre-tokenizer and the decoder of a tokenizer.json: how sentencepiece's way with spaces is written there.
+// The switches of Metaspace, the pre-tokenizer and the decoder of a tokenizer.json: how
+// sentencepiece's way with spaces is written there.
 //
-// {replacement, prepend_scheme: first | always | never, split}; before prepend_scheme there was add_prefix_space, which may only confirm it now.
+// {replacement, prepend_scheme: first | always | never, split}; before prepend_scheme there was
+// add_prefix_space, which may only confirm it now.
 #ifndef MOONRING_DATA_TOKENIZER_METASPACE_FIELDS_H_
 #define MOONRING_DATA_TOKENIZER_METASPACE_FIELDS_H_
 
@@ -20,7 +22,8 @@ struct MetaspaceFields {
   bool split = true;
 };
 
-absl::StatusOr<MetaspaceFields> MetaspaceFieldsFromJson(const nlohmann::json& object, absl::string_view where);
+absl::StatusOr<MetaspaceFields> MetaspaceFieldsFromJson(const nlohmann::json& object,
+                                                        absl::string_view where);
 
 }  // namespace moonring::data
 

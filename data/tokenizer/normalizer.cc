@@ -21,7 +21,9 @@ namespace moonring::data {
 class Normalizer::Stage {
  public:
   virtual ~Stage() = default;
-  virtual bool Keeps(absl::string_view text) const { return false; }  // whether Rewrite would change nothing, where that is seen cheaply
+  virtual bool Keeps(absl::string_view text) const {
+    return false;
+  }  // whether Rewrite would change nothing, where that is seen cheaply
   virtual std::string Rewrite(absl::string_view text) const = 0;
   virtual double Growth() const { return 1.0; }  // data/tokenizer/replacement.h
 };
@@ -30,14 +32,20 @@ namespace {
 
 std::string NormalForm(absl::string_view text, utf8proc_option_t form) {
   utf8proc_uint8_t* out = nullptr;
-  const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()), &out, form);
+  const utf8proc_ssize_t size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                   static_cast<utf8proc_ssize_t>(text.size()), &out, form);
   if (size == UTF8PROC_ERROR_NOMEM) throw std::bad_alloc();
-  if (size < 0) throw std::runtime_error(absl::StrCat("normalising a text of ", text.size(), " bytes: ", utf8proc_errmsg(size)));
+  if (size < 0)
+    throw std::runtime_error(
+        absl::StrCat("normalising a text of ", text.size(), " bytes: ", utf8proc_errmsg(size)));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, &std::free);
   return std::string(reinterpret_cast<const char*>(out), static_cast<size_t>(size));
 }
 
-utf8proc_category_t CategoryOf(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
+utf8proc_category_t CategoryOf(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c));
+}
 
 // rewrite(code point, out) appends what stands for it.
 template <typename RewriteOne>
@@ -60,8 +68,11 @@ void AppendLowercase(char32_t c, std::string& out) {
 
 class NormalFormStage final : public Normalizer::Stage {
  public:
-  // Code points below `first_affected` are in this form already, and do not compose with one another.
-  NormalFormStage(int form, char32_t first_affected) : form_(static_cast<utf8proc_option_t>(UTF8PROC_STABLE | form)), first_affected_(first_affected) {}
+  // Code points below `first_affected` are in this form already, and do not compose with one
+  // another.
+  NormalFormStage(int form, char32_t first_affected)
+      : form_(static_cast<utf8proc_option_t>(UTF8PROC_STABLE | form)),
+        first_affected_(first_affected) {}
 
   bool Keeps(absl::string_view text) const override {
     for (size_t at = 0; at < text.size();) {
@@ -91,13 +102,16 @@ class EachCharacterStage final : public Normalizer::Stage {
 
 void AppendButMarks(char32_t c, std::string& out) {
   const auto category = CategoryOf(c);
-  if (category != UTF8PROC_CATEGORY_MN && category != UTF8PROC_CATEGORY_MC && category != UTF8PROC_CATEGORY_ME) AppendCodePoint(c, out);
+  if (category != UTF8PROC_CATEGORY_MN && category != UTF8PROC_CATEGORY_MC &&
+      category != UTF8PROC_CATEGORY_ME)
+    AppendCodePoint(c, out);
 }
 
 // What the normalisation for neural machine translation does with control characters.
 void AppendNmt(char32_t c, std::string& out) {
-  const bool space = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 || (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 ||
-                     c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+  const bool space = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+                     (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                     c == 0xFEFF || c == 0xFFFD;
   if (space) return out.push_back(' ');
   if ((c >= 0x01 && c < 0x20) || c == 0x7F || c == 0x8F || c == 0x9F) return;
   AppendCodePoint(c, out);
@@ -137,9 +151,11 @@ class BertStage final : public Normalizer::Stage {
       if (apart) cleaned.push_back(' ');
     });
     if (switches_.strip_accents) {
-      out = RewriteEach(NormalForm(out, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE)), [](char32_t c, std::string& stripped) {
-        if (CategoryOf(c) != UTF8PROC_CATEGORY_MN) AppendCodePoint(c, stripped);
-      });
+      out = RewriteEach(
+          NormalForm(out, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE)),
+          [](char32_t c, std::string& stripped) {
+            if (CategoryOf(c) != UTF8PROC_CATEGORY_MN) AppendCodePoint(c, stripped);
+          });
     }
     return switches_.lowercase ? RewriteEach(out, AppendLowercase) : out;
   }
@@ -147,11 +163,14 @@ class BertStage final : public Normalizer::Stage {
  private:
   static bool IsControl(char32_t c) {
     const auto category = CategoryOf(c);
-    return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_CO;
+    return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+           category == UTF8PROC_CATEGORY_CO;
   }
   static bool IsChinese(char32_t c) {  // BERT's blocks
-    return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) ||
-           (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+    return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
+           (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) ||
+           (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+           (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
   }
 
   const BertSwitches switches_;
@@ -159,12 +178,15 @@ class BertStage final : public Normalizer::Stage {
 
 class PrecompiledStage final : public Normalizer::Stage {
  public:
-  PrecompiledStage(CharactersMap map, bool longest_match) : map_(std::move(map)), longest_match_(longest_match) {}
+  PrecompiledStage(CharactersMap map, bool longest_match)
+      : map_(std::move(map)), longest_match_(longest_match) {}
 
   std::string Rewrite(absl::string_view text) const override {
     std::string out;
     out.reserve(text.size());
-    for (size_t at = 0; at < text.size();) at += longest_match_ ? AppendLongest(text.substr(at), out) : AppendGrapheme(text.substr(at), out);
+    for (size_t at = 0; at < text.size();)
+      at += longest_match_ ? AppendLongest(text.substr(at), out)
+                           : AppendGrapheme(text.substr(at), out);
     return out;
   }
 
@@ -206,7 +228,9 @@ class PrecompiledStage final : public Normalizer::Stage {
     for (char32_t c = NextCodePoint(text, end); end < text.size();) {
       size_t next = end;
       const char32_t following = NextCodePoint(text, next);
-      if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(c), static_cast<utf8proc_int32_t>(following), &state)) break;
+      if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(c),
+                                           static_cast<utf8proc_int32_t>(following), &state))
+        break;
       c = following;
       end = next;
     }
@@ -242,29 +266,41 @@ using MadeStage = absl::StatusOr<std::unique_ptr<const Normalizer::Stage>>;
 MadeStage MakeBertStage(const nlohmann::json& description, absl::string_view where) {
   BertSwitches switches;
   ASSIGN_OR_RETURN(switches.clean_text, BoolField(description, "clean_text", true, where));
-  ASSIGN_OR_RETURN(switches.handle_chinese, BoolField(description, "handle_chinese_chars", true, where));
+  ASSIGN_OR_RETURN(switches.handle_chinese,
+                   BoolField(description, "handle_chinese_chars", true, where));
   ASSIGN_OR_RETURN(switches.lowercase, BoolField(description, "lowercase", true, where));
-  ASSIGN_OR_RETURN(switches.strip_accents, BoolField(description, "strip_accents", switches.lowercase, where));
+  ASSIGN_OR_RETURN(switches.strip_accents,
+                   BoolField(description, "strip_accents", switches.lowercase, where));
   return std::make_unique<BertStage>(switches);
 }
 
 MadeStage MakePrecompiledStage(const nlohmann::json& description, absl::string_view where) {
-  ASSIGN_OR_RETURN(const std::string encoded, StringField(description, "precompiled_charsmap", where));
+  ASSIGN_OR_RETURN(const std::string encoded,
+                   StringField(description, "precompiled_charsmap", where));
   ASSIGN_OR_RETURN(const bool longest_match, BoolField(description, "longest_match", false, where));
   std::string bytes;
-  if (!absl::Base64Unescape(encoded, &bytes)) return absl::InvalidArgumentError(absl::StrCat(where, ".precompiled_charsmap: not base64"));
+  if (!absl::Base64Unescape(encoded, &bytes))
+    return absl::InvalidArgumentError(absl::StrCat(where, ".precompiled_charsmap: not base64"));
   auto map = CharactersMap::Parse(bytes);
-  if (!map.ok()) return comm::WithContext(map.status(), absl::StrCat(where, ".precompiled_charsmap"));
+  if (!map.ok())
+    return comm::WithContext(map.status(), absl::StrCat(where, ".precompiled_charsmap"));
   return std::make_unique<PrecompiledStage>(*std::move(map), longest_match);
 }
 
 MadeStage MakeStage(const nlohmann::json& description, absl::string_view where) {
-  constexpr char32_t kFirstMark = 0x300, kFirstDecomposable = 0xA0;  // U+00A0 is compatible with a space, U+00C0 is A and a mark
+  constexpr char32_t kFirstMark = 0x300,
+                     kFirstDecomposable =
+                         0xA0;  // U+00A0 is compatible with a space, U+00C0 is A and a mark
   ASSIGN_OR_RETURN(const std::string type, StringField(description, "type", where));
   if (type == "NFC") return std::make_unique<NormalFormStage>(UTF8PROC_COMPOSE, kFirstMark);
-  if (type == "NFD") return std::make_unique<NormalFormStage>(UTF8PROC_DECOMPOSE, kFirstDecomposable);
-  if (type == "NFKC") return std::make_unique<NormalFormStage>(UTF8PROC_COMPOSE | UTF8PROC_COMPAT, kFirstDecomposable);
-  if (type == "NFKD") return std::make_unique<NormalFormStage>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT, kFirstDecomposable);
+  if (type == "NFD")
+    return std::make_unique<NormalFormStage>(UTF8PROC_DECOMPOSE, kFirstDecomposable);
+  if (type == "NFKC")
+    return std::make_unique<NormalFormStage>(UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+                                             kFirstDecomposable);
+  if (type == "NFKD")
+    return std::make_unique<NormalFormStage>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
+                                             kFirstDecomposable);
   if (type == "Lowercase") return std::make_unique<EachCharacterStage>(AppendLowercase);
   if (type == "StripAccents") return std::make_unique<EachCharacterStage>(AppendButMarks);
   if (type == "Nmt") return std::make_unique<EachCharacterStage>(AppendNmt);
@@ -283,7 +319,8 @@ MadeStage MakeStage(const nlohmann::json& description, absl::string_view where) 
     ASSIGN_OR_RETURN(Replacement replacement, Replacement::FromJson(description, where));
     return std::make_unique<ReplaceStage>(std::move(replacement));
   }
-  return absl::UnimplementedError(absl::StrCat(where, ": normalizer type \"", type, "\" is not supported"));
+  return absl::UnimplementedError(
+      absl::StrCat(where, ": normalizer type \"", type, "\" is not supported"));
 }
 
 }  // namespace
@@ -291,7 +328,8 @@ MadeStage MakeStage(const nlohmann::json& description, absl::string_view where) 
 Normalizer::Normalizer() = default;
 Normalizer::~Normalizer() = default;
 
-absl::StatusOr<std::unique_ptr<const Normalizer>> Normalizer::FromJson(const nlohmann::json& description, absl::string_view where) {
+absl::StatusOr<std::unique_ptr<const Normalizer>> Normalizer::FromJson(
+    const nlohmann::json& description, absl::string_view where) {
   auto made = std::unique_ptr<Normalizer>(new Normalizer);
   if (!description.is_null()) RETURN_IF_ERROR(made->Append(description, std::string(where)));
   return made;
@@ -301,7 +339,8 @@ absl::Status Normalizer::Append(const nlohmann::json& description, const std::st
   ASSIGN_OR_RETURN(const std::string type, StringField(description, "type", where));
   if (type == "Sequence") {
     ASSIGN_OR_RETURN(const nlohmann::json* parts, ArrayField(description, "normalizers", where));
-    for (size_t i = 0; i < parts->size(); ++i) RETURN_IF_ERROR(Append((*parts)[i], absl::StrCat(where, ".normalizers[", i, "]")));
+    for (size_t i = 0; i < parts->size(); ++i)
+      RETURN_IF_ERROR(Append((*parts)[i], absl::StrCat(where, ".normalizers[", i, "]")));
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(auto stage, MakeStage(description, where));
@@ -314,7 +353,8 @@ absl::Status Normalizer::Append(const nlohmann::json& description, const std::st
 absl::string_view Normalizer::Normalize(absl::string_view text, std::string& storage) const {
   for (const auto& stage : stages_) {
     if (stage->Keeps(text)) continue;
-    storage = stage->Rewrite(text);  // `text` may be the old storage: it is read before it is replaced
+    storage =
+        stage->Rewrite(text);  // `text` may be the old storage: it is read before it is replaced
     text = storage;
   }
   return text;

@@ -2,18 +2,23 @@
 //
 // A chain of stages; null is the empty one. Types:
 //   NFC, NFD, NFKC, NFKD                   Unicode's normal forms, by utf8proc (Unicode 15)
-//   Lowercase, StripAccents (drops marks), Strip {strip_left, strip_right} (of white space), Nmt (control characters)
-//   Prepend {prepend}, Replace {pattern: {Regex | String}, content}
+//   Lowercase, StripAccents (drops marks), Strip {strip_left, strip_right} (of white space), Nmt
+//   (control characters) Prepend {prepend}, Replace {pattern: {Regex | String}, content}
 //   BertNormalizer {clean_text, handle_chinese_chars, strip_accents, lowercase}
-//   Precompiled {precompiled_charsmap}     sentencepiece's map (data/tokenizer/characters_map.h), in base64. As the tokenizers library does, a grapheme of less
-//                                          than six bytes is looked up as a whole and becomes what its shortest match stands for, of a longer one each
-//                                          character by itself. With longest_match, as sentencepiece does it: everywhere the longest match
+//   Precompiled {precompiled_charsmap}     sentencepiece's map (data/tokenizer/characters_map.h),
+//   in base64. As the tokenizers library does, a grapheme of less
+//                                          than six bytes is looked up as a whole and becomes what
+//                                          its shortest match stands for, of a longer one each
+//                                          character by itself. With longest_match, as
+//                                          sentencepiece does it: everywhere the longest match
 //   Sequence {normalizers}
-// Known differences: the tokenizers library has older tables, so marks that Unicode added after version 9 are not put in order there; for BertNormalizer
-// format characters that it added after version 8 are control characters (and dropped) here alone.
+// Known differences: the tokenizers library has older tables, so marks that Unicode added after
+// version 9 are not put in order there; for BertNormalizer format characters that it added after
+// version 8 are control characters (and dropped) here alone.
 //
-// Cost: linear; a text that a normal form leaves as it is at sight (no code point that could compose or decompose) is not copied.
-// Thread-safe. Fails: UNIMPLEMENTED naming the place and type of what is not known, INVALID_ARGUMENT on wrong fields and patterns.
+// Cost: linear; a text that a normal form leaves as it is at sight (no code point that could
+// compose or decompose) is not copied. Thread-safe. Fails: UNIMPLEMENTED naming the place and type
+// of what is not known, INVALID_ARGUMENT on wrong fields and patterns.
 #ifndef MOONRING_DATA_TOKENIZER_NORMALIZER_H_
 #define MOONRING_DATA_TOKENIZER_NORMALIZER_H_
 
@@ -32,9 +37,11 @@ namespace moonring::data {
 class Normalizer {
  public:
   // `description` is the JSON value, `where` names it in messages.
-  static absl::StatusOr<std::unique_ptr<const Normalizer>> FromJson(const nlohmann::json& description, absl::string_view where);
+  static absl::StatusOr<std::unique_ptr<const Normalizer>> FromJson(
+      const nlohmann::json& description, absl::string_view where);
 
-  // The normalised text: `text` itself (well-formed UTF-8) where nothing changes, else `storage`, which holds it.
+  // The normalised text: `text` itself (well-formed UTF-8) where nothing changes, else `storage`,
+  // which holds it.
   absl::string_view Normalize(absl::string_view text, std::string& storage) const;
 
   class Stage;

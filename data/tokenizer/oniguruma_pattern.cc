@@ -18,17 +18,26 @@ namespace moonring::data {
 namespace {
 
 // Inside a class.
-constexpr absl::string_view kSpace = "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
+constexpr absl::string_view kSpace =
+    "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{"
+    "3000}";
 constexpr absl::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
 // Outside: Oniguruma also takes the superscripts and fractions of Latin-1, and of no other block.
-constexpr absl::string_view kWordAlone = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe";
+constexpr absl::string_view kWordAlone =
+    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe";
 
-absl::Status Unsupported(absl::string_view construct) { return absl::UnimplementedError(absl::StrCat("\"", construct, "\" is not supported")); }
-absl::Status Unfinished(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("ends inside ", what)); }
+absl::Status Unsupported(absl::string_view construct) {
+  return absl::UnimplementedError(absl::StrCat("\"", construct, "\" is not supported"));
+}
+absl::Status Unfinished(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("ends inside ", what));
+}
 
-// PCRE2's name of a property: general categories and a few binary properties as they are, scripts as sc:NAME.
+// PCRE2's name of a property: general categories and a few binary properties as they are, scripts
+// as sc:NAME.
 std::string PropertyName(absl::string_view name) {
-  const std::string key = absl::StrReplaceAll(absl::AsciiStrToLower(name), {{" ", ""}, {"_", ""}, {"-", ""}});
+  const std::string key =
+      absl::StrReplaceAll(absl::AsciiStrToLower(name), {{" ", ""}, {"_", ""}, {"-", ""}});
   static constexpr std::array<std::pair<absl::string_view, absl::string_view>, 17> kNames = {{
       {"any", "Any"},
       {"letter", "L"},
@@ -121,9 +130,12 @@ class Rewriter {
     absl::string_view opening = "(?:";
     bool switches = false;  // an option for the rest of the group
     if (Take("(?")) {
-      static constexpr std::array<absl::string_view, 8> kOpenings = {":", "=", "!", ">", "<=", "<!", "i:", "-i:"};
-      const auto found = std::find_if(kOpenings.begin(), kOpenings.end(), [&](absl::string_view o) { return Sees(o); });
-      // Elsewhere than at a group's begin Oniguruma lets the option swallow the alternatives that follow.
+      static constexpr std::array<absl::string_view, 8> kOpenings = {":",  "=",  "!",  ">",
+                                                                     "<=", "<!", "i:", "-i:"};
+      const auto found = std::find_if(kOpenings.begin(), kOpenings.end(),
+                                      [&](absl::string_view o) { return Sees(o); });
+      // Elsewhere than at a group's begin Oniguruma lets the option swallow the alternatives that
+      // follow.
       switches = found == kOpenings.end() && Sees("i)") && begins_group;
       if (found == kOpenings.end() && !switches) return Unsupported(in_.substr(begin, 4));
       at_ += switches ? 2 : found->size();
@@ -156,8 +168,10 @@ class Rewriter {
       return;
     }
     at_ = end + 1;
-    absl::StrAppend(&out_, "{", least.empty() ? "0" : least, comma ? "," : "", comma ? most : "", "}");
-    if (Sees("+") || (!comma && Sees("?"))) {  // not possessive, not lazy: a second repeat around the first
+    absl::StrAppend(&out_, "{", least.empty() ? "0" : least, comma ? "," : "", comma ? most : "",
+                    "}");
+    if (Sees("+") ||
+        (!comma && Sees("?"))) {  // not possessive, not lazy: a second repeat around the first
       out_.insert(atom_, "(?:");
       out_.push_back(')');
     } else if (Sees("?")) {
@@ -168,7 +182,8 @@ class Rewriter {
   // A class inside a class adds its members.
   absl::Status Class(int depth) {
     constexpr int kMostDepth = 100;  // each takes stack
-    if (depth > kMostDepth) return Unsupported(absl::StrCat("more than ", kMostDepth, " classes within one another"));
+    if (depth > kMostDepth)
+      return Unsupported(absl::StrCat("more than ", kMostDepth, " classes within one another"));
     const bool nested = depth > 0;
     const size_t begin = at_++;
     if (!nested) out_.push_back('[');
@@ -196,7 +211,8 @@ class Rewriter {
 
   // `members` as an atom, or as part of a class.
   void Members(bool in_class, absl::string_view members, bool negated = false) {
-    in_class ? absl::StrAppend(&out_, members) : absl::StrAppend(&out_, negated ? "[^" : "[", members, "]");
+    in_class ? absl::StrAppend(&out_, members)
+             : absl::StrAppend(&out_, negated ? "[^" : "[", members, "]");
   }
 
   absl::Status Escape(bool in_class) {
@@ -209,7 +225,8 @@ class Rewriter {
         Members(in_class, kSpace);
         return absl::OkStatus();
       case 'S':
-        in_class ? absl::StrAppend(&out_, "\\P{White_Space}") : Members(false, kSpace, /*negated=*/true);
+        in_class ? absl::StrAppend(&out_, "\\P{White_Space}")
+                 : Members(false, kSpace, /*negated=*/true);
         return absl::OkStatus();
       case 'w':
         Members(in_class, in_class ? kWord : kWordAlone);
@@ -234,7 +251,8 @@ class Rewriter {
       default:
         break;
     }
-    if (absl::ascii_isalnum(static_cast<unsigned char>(character[0])) && !absl::StrContains(in_class ? "rntfea" : "rntfeaAz", character)) {
+    if (absl::ascii_isalnum(static_cast<unsigned char>(character[0])) &&
+        !absl::StrContains(in_class ? "rntfea" : "rntfeaAz", character)) {
       return Unsupported(escape);
     }
     absl::StrAppend(&out_, static_cast<unsigned char>(character[0]) < 0x80 ? escape : character);
@@ -247,7 +265,8 @@ class Rewriter {
     if (Take("^")) negated = !negated;
     const size_t close = in_.find('}', at_);
     if (close == absl::string_view::npos) return Unfinished("a property");
-    absl::StrAppend(&out_, negated ? "\\P{" : "\\p{", PropertyName(in_.substr(at_, close - at_)), "}");
+    absl::StrAppend(&out_, negated ? "\\P{" : "\\p{", PropertyName(in_.substr(at_, close - at_)),
+                    "}");
     at_ = close + 1;
     return absl::OkStatus();
   }
@@ -262,8 +281,10 @@ class Rewriter {
     }
     const absl::string_view digits = in_.substr(at_, length);
     uint32_t value = 0;
-    if (digits.size() != length || !absl::SimpleHexAtoi(digits, &value)) return Unsupported(absl::StrCat(escape, digits));
-    if (escape == "\\x" && !braced && value >= 0x80) return Unsupported(absl::StrCat(escape, digits));  // a byte, part of a character
+    if (digits.size() != length || !absl::SimpleHexAtoi(digits, &value))
+      return Unsupported(absl::StrCat(escape, digits));
+    if (escape == "\\x" && !braced && value >= 0x80)
+      return Unsupported(absl::StrCat(escape, digits));  // a byte, part of a character
     absl::StrAppend(&out_, "\\x{", absl::Hex(value), "}");
     at_ += length + (braced ? 1 : 0);
     return absl::OkStatus();
@@ -279,6 +300,8 @@ class Rewriter {
 
 }  // namespace
 
-absl::StatusOr<std::string> RewriteOnigurumaPattern(absl::string_view pattern) { return Rewriter(pattern).Run(); }
+absl::StatusOr<std::string> RewriteOnigurumaPattern(absl::string_view pattern) {
+  return Rewriter(pattern).Run();
+}
 
 }  // namespace moonring::data

@@ -1,8 +1,10 @@
-// Rewrites a regular expression from Oniguruma's syntax (which tokenizer.json files are written in) to one that means the same to PCRE2 under
-// UTF, UCP, MULTILINE and newline = LF. See regex.h for what differs.
+// Rewrites a regular expression from Oniguruma's syntax (which tokenizer.json files are written in)
+// to one that means the same to PCRE2 under UTF, UCP, MULTILINE and newline = LF. See regex.h for
+// what differs.
 //
-// Fails with UNIMPLEMENTED and the construct's text on what has no counterpart here, INVALID_ARGUMENT on what ends too early. What is
-// malformed in other ways is left for PCRE2 to refuse.
+// Fails with UNIMPLEMENTED and the construct's text on what has no counterpart here,
+// INVALID_ARGUMENT on what ends too early. What is malformed in other ways is left for PCRE2 to
+// refuse.
 #ifndef MOONRING_DATA_TOKENIZER_ONIGURUMA_PATTERN_H_
 #define MOONRING_DATA_TOKENIZER_ONIGURUMA_PATTERN_H_
 

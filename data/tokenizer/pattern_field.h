@@ -13,7 +13,8 @@
 
 namespace moonring::data {
 
-absl::StatusOr<std::shared_ptr<const Regex>> PatternField(const nlohmann::json& object, const char* key, absl::string_view where);
+absl::StatusOr<std::shared_ptr<const Regex>> PatternField(const nlohmann::json& object,
+                                                          const char* key, absl::string_view where);
 
 }  // namespace moonring::data
 

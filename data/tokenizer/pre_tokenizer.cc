@@ -20,13 +20,16 @@ class PreTokenizer::Stage {
   // A part, and whether it is at the beginning of the piece.
   using VisitPart = absl::FunctionRef<void(absl::string_view part, bool first)>;
   virtual ~Stage() = default;
-  virtual void Split(absl::string_view piece, bool begins_text, VisitPart visit) const = 0;  // may visit empty parts
+  virtual void Split(absl::string_view piece, bool begins_text,
+                     VisitPart visit) const = 0;  // may visit empty parts
 };
 
 namespace {
 
-constexpr absl::string_view kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr absl::string_view kWordOrNeither = R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\s]+)";
+constexpr absl::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr absl::string_view kWordOrNeither =
+    R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\s]+)";
 
 constexpr absl::string_view kPunctuation = R"([\p{P}$+<=>^`|~])";
 
@@ -35,25 +38,31 @@ enum class Behavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext,
 
 absl::StatusOr<Behavior> BehaviorField(const nlohmann::json& object, absl::string_view where) {
   ASSIGN_OR_RETURN(const std::string name, StringField(object, "behavior", where));
-  static constexpr std::pair<absl::string_view, Behavior> kNames[] = {{"Isolated", Behavior::kIsolated},
-                                                                      {"Removed", Behavior::kRemoved},
-                                                                      {"MergedWithPrevious", Behavior::kMergedWithPrevious},
-                                                                      {"MergedWithNext", Behavior::kMergedWithNext},
-                                                                      {"Contiguous", Behavior::kContiguous}};
+  static constexpr std::pair<absl::string_view, Behavior> kNames[] = {
+      {"Isolated", Behavior::kIsolated},
+      {"Removed", Behavior::kRemoved},
+      {"MergedWithPrevious", Behavior::kMergedWithPrevious},
+      {"MergedWithNext", Behavior::kMergedWithNext},
+      {"Contiguous", Behavior::kContiguous}};
   for (const auto& [known, behavior] : kNames) {
     if (name == known) return behavior;
   }
-  return absl::UnimplementedError(absl::StrCat(where, ": behavior \"", name, "\" is not supported"));
+  return absl::UnimplementedError(
+      absl::StrCat(where, ": behavior \"", name, "\" is not supported"));
 }
 
 // Pieces come in order and touch one another, so joining two is taking the span of both.
 class PatternStage final : public PreTokenizer::Stage {
  public:
-  PatternStage(std::shared_ptr<const Regex> pattern, Behavior behavior, bool invert) : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
+  PatternStage(std::shared_ptr<const Regex> pattern, Behavior behavior, bool invert)
+      : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
 
   void Split(absl::string_view piece, bool, VisitPart visit_part) const override {
-    const auto visit = [&](absl::string_view part) { visit_part(part, part.data() == piece.data()); };
-    if (behavior_ == Behavior::kIsolated) return pattern_->Split(piece, [&](absl::string_view part, bool) { visit(part); });
+    const auto visit = [&](absl::string_view part) {
+      visit_part(part, part.data() == piece.data());
+    };
+    if (behavior_ == Behavior::kIsolated)
+      return pattern_->Split(piece, [&](absl::string_view part, bool) { visit(part); });
     if (behavior_ == Behavior::kRemoved) {
       return pattern_->Split(piece, [&](absl::string_view part, bool match) {
         if (match == invert_) visit(part);
@@ -109,10 +118,12 @@ class MetaspaceStage final : public PreTokenizer::Stage {
     using Prepend = MetaspaceFields::Prepend;
     const std::string& space = fields_.replacement;
     std::string text = absl::StrReplaceAll(piece, {{" ", space}});
-    const bool prepends = fields_.prepend == Prepend::kAlways || (fields_.prepend == Prepend::kFirst && begins_text);
+    const bool prepends =
+        fields_.prepend == Prepend::kAlways || (fields_.prepend == Prepend::kFirst && begins_text);
     if (prepends && !absl::StartsWith(text, space)) text.insert(0, space);
     size_t begin = 0;
-    for (size_t end = 0; fields_.split && (end = text.find(space, begin + 1)) != std::string::npos; begin = end) {
+    for (size_t end = 0; fields_.split && (end = text.find(space, begin + 1)) != std::string::npos;
+         begin = end) {
       visit(absl::string_view(text).substr(begin, end - begin), begin == 0);
     }
     visit(absl::string_view(text).substr(begin), begin == 0);
@@ -122,12 +133,14 @@ class MetaspaceStage final : public PreTokenizer::Stage {
   const MetaspaceFields fields_;
 };
 
-absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakePatternStage(absl::string_view pattern, Behavior behavior, bool invert = false) {
+absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakePatternStage(
+    absl::string_view pattern, Behavior behavior, bool invert = false) {
   ASSIGN_OR_RETURN(auto regex, Regex::Compile(pattern));
   return std::make_unique<PatternStage>(std::move(regex), behavior, invert);
 }
 
-absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeSplitStage(const nlohmann::json& description, absl::string_view where) {
+absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeSplitStage(
+    const nlohmann::json& description, absl::string_view where) {
   ASSIGN_OR_RETURN(const Behavior behavior, BehaviorField(description, where));
   ASSIGN_OR_RETURN(const bool invert, BoolField(description, "invert", false, where));
   ASSIGN_OR_RETURN(auto regex, PatternField(description, "pattern", where));
@@ -135,10 +148,12 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeSplitStage(const 
 }
 
 // All types but BertPreTokenizer, ByteLevel and Sequence.
-absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeStage(absl::string_view type, const nlohmann::json& description, absl::string_view where) {
+absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeStage(
+    absl::string_view type, const nlohmann::json& description, absl::string_view where) {
   if (type == "Split") return MakeSplitStage(description, where);
   if (type == "Digits") {
-    ASSIGN_OR_RETURN(const bool individual, BoolField(description, "individual_digits", false, where));
+    ASSIGN_OR_RETURN(const bool individual,
+                     BoolField(description, "individual_digits", false, where));
     return MakePatternStage(R"(\p{N})", individual ? Behavior::kIsolated : Behavior::kContiguous);
   }
   if (type == "Punctuation") {
@@ -157,9 +172,11 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeStage(absl::strin
     ASSIGN_OR_RETURN(MetaspaceFields fields, MetaspaceFieldsFromJson(description, where));
     return std::make_unique<MetaspaceStage>(std::move(fields));
   }
-  if (type == "Whitespace") return MakePatternStage(kWordOrNeither, Behavior::kRemoved, /*invert=*/true);
+  if (type == "Whitespace")
+    return MakePatternStage(kWordOrNeither, Behavior::kRemoved, /*invert=*/true);
   if (type == "WhitespaceSplit") return MakePatternStage(R"(\s)", Behavior::kRemoved);
-  return absl::UnimplementedError(absl::StrCat(where, ": pre-tokenizer type \"", type, "\" is not supported"));
+  return absl::UnimplementedError(
+      absl::StrCat(where, ": pre-tokenizer type \"", type, "\" is not supported"));
 }
 
 }  // namespace
@@ -167,26 +184,34 @@ absl::StatusOr<std::unique_ptr<const PreTokenizer::Stage>> MakeStage(absl::strin
 PreTokenizer::PreTokenizer() = default;
 PreTokenizer::~PreTokenizer() = default;
 
-absl::StatusOr<std::unique_ptr<const PreTokenizer>> PreTokenizer::FromJson(const nlohmann::json& description, std::optional<bool> add_prefix_space,
-                                                                           absl::string_view where) {
+absl::StatusOr<std::unique_ptr<const PreTokenizer>> PreTokenizer::FromJson(
+    const nlohmann::json& description, std::optional<bool> add_prefix_space,
+    absl::string_view where) {
   auto made = std::unique_ptr<PreTokenizer>(new PreTokenizer);
-  if (!description.is_null()) RETURN_IF_ERROR(made->Append(description, add_prefix_space, std::string(where)));
+  if (!description.is_null())
+    RETURN_IF_ERROR(made->Append(description, add_prefix_space, std::string(where)));
   return made;
 }
 
-absl::Status PreTokenizer::Append(const nlohmann::json& description, std::optional<bool> add_prefix_space, const std::string& where) {
+absl::Status PreTokenizer::Append(const nlohmann::json& description,
+                                  std::optional<bool> add_prefix_space, const std::string& where) {
   constexpr size_t kMostStages = 100;  // each runs within the one before it, on the same stack
-  if (stages_.size() >= kMostStages) return absl::UnimplementedError(absl::StrCat(where, ": more than ", kMostStages, " pre-tokenizers are not supported"));
+  if (stages_.size() >= kMostStages)
+    return absl::UnimplementedError(
+        absl::StrCat(where, ": more than ", kMostStages, " pre-tokenizers are not supported"));
   ASSIGN_OR_RETURN(const std::string name, StringField(description, "type", where));
   const absl::string_view type = name;
   if (type == "Sequence") {
     ASSIGN_OR_RETURN(const nlohmann::json* parts, ArrayField(description, "pretokenizers", where));
     for (size_t i = 0; i < parts->size(); ++i) {
-      RETURN_IF_ERROR(Append((*parts)[i], std::nullopt, absl::StrCat(where, ".pretokenizers[", i, "]")));
+      RETURN_IF_ERROR(
+          Append((*parts)[i], std::nullopt, absl::StrCat(where, ".pretokenizers[", i, "]")));
     }
     return absl::OkStatus();
   }
-  if (byte_level_) return absl::UnimplementedError(absl::StrCat(where, ": \"", type, "\" after ByteLevel is not supported"));
+  if (byte_level_)
+    return absl::UnimplementedError(
+        absl::StrCat(where, ": \"", type, "\" after ByteLevel is not supported"));
   if (type == "ByteLevel") {
     ASSIGN_OR_RETURN(const bool prefix, BoolField(description, "add_prefix_space", true, where));
     ASSIGN_OR_RETURN(const bool use_regex, BoolField(description, "use_regex", true, where));

@@ -86,7 +86,8 @@ class MessageReader {
   uint64_t Fixed(size_t size) {
     uint64_t value = 0;
     const absl::string_view bytes = Take(size);
-    for (size_t i = 0; i < bytes.size(); ++i) value |= static_cast<uint64_t>(static_cast<uint8_t>(bytes[i])) << (8 * i);
+    for (size_t i = 0; i < bytes.size(); ++i)
+      value |= static_cast<uint64_t>(static_cast<uint8_t>(bytes[i])) << (8 * i);
     return value;
   }
 
@@ -140,23 +141,31 @@ absl::Status CheckPieces(SentencePieceModel& model, absl::string_view where) {
   int unknown = 0;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const SentencePieceModel::Piece& piece = model.pieces[id];
-    const auto wrong = [&](absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat(where, ": piece ", id, what)); };
+    const auto wrong = [&](absl::string_view what) {
+      return absl::InvalidArgumentError(absl::StrCat(where, ": piece ", id, what));
+    };
     if (ValidUtf8Prefix(piece.text) < piece.text.size()) return wrong(" is not UTF-8");
     if (piece.text.empty()) return wrong(" is empty");
     if (!std::isfinite(piece.score)) return wrong(" has a score that is not finite");
-    if (piece.type < Type::kNormal || piece.type > Type::kByte) return wrong(absl::StrCat(" has type ", static_cast<int>(piece.type), ", wanted 1 to 6"));
-    if (piece.type == Type::kUnused) return absl::UnimplementedError(absl::StrCat(where, ": piece ", id, " is unused, which is not supported"));
+    if (piece.type < Type::kNormal || piece.type > Type::kByte)
+      return wrong(absl::StrCat(" has type ", static_cast<int>(piece.type), ", wanted 1 to 6"));
+    if (piece.type == Type::kUnused)
+      return absl::UnimplementedError(
+          absl::StrCat(where, ": piece ", id, " is unused, which is not supported"));
     if (piece.type != Type::kUnknown) continue;
     model.unknown = static_cast<int32_t>(id);
     ++unknown;
   }
   if (unknown == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(where, ": ", unknown, " of the ", model.pieces.size(), " pieces are the unknown one, wanted 1"));
+  return absl::InvalidArgumentError(absl::StrCat(where, ": ", unknown, " of the ",
+                                                 model.pieces.size(),
+                                                 " pieces are the unknown one, wanted 1"));
 }
 
 }  // namespace
 
-absl::StatusOr<SentencePieceModel> SentencePieceModel::Parse(absl::string_view bytes, absl::string_view where) {
+absl::StatusOr<SentencePieceModel> SentencePieceModel::Parse(absl::string_view bytes,
+                                                             absl::string_view where) {
   SentencePieceModel model;
   TrainerSpec trainer;
   bool well_formed = true;
@@ -166,13 +175,19 @@ absl::StatusOr<SentencePieceModel> SentencePieceModel::Parse(absl::string_view b
     if (field.number == 2) well_formed &= ReadTrainerSpec(field.bytes, trainer, model);
     if (field.number == 3) well_formed &= ReadNormalizerSpec(field.bytes, model);
   });
-  if (!well_formed) return absl::InvalidArgumentError(absl::StrCat(where, ": not a sentencepiece model (a protobuf message is malformed)"));
+  if (!well_formed)
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": not a sentencepiece model (a protobuf message is malformed)"));
   RETURN_IF_ERROR(CheckPieces(model, where));
   if (trainer.model_type != 1 && trainer.model_type != 2) {
-    return absl::UnimplementedError(absl::StrCat(where, ": model type ", trainer.model_type, " is not supported, only 1 (Unigram) and 2 (BPE)"));
+    return absl::UnimplementedError(
+        absl::StrCat(where, ": model type ", trainer.model_type,
+                     " is not supported, only 1 (Unigram) and 2 (BPE)"));
   }
   model.kind = static_cast<Kind>(trainer.model_type);
-  if (trainer.space_as_suffix) return absl::UnimplementedError(absl::StrCat(where, ": treat_whitespace_as_suffix is not supported"));
+  if (trainer.space_as_suffix)
+    return absl::UnimplementedError(
+        absl::StrCat(where, ": treat_whitespace_as_suffix is not supported"));
   return model;
 }
 

@@ -1,10 +1,14 @@
-// A sentencepiece model file (tokenizer.model, spiece.model): a protobuf ModelProto, of which the fields below are read and all others passed over.
+// A sentencepiece model file (tokenizer.model, spiece.model): a protobuf ModelProto, of which the
+// fields below are read and all others passed over.
 //
-// The wire format is read here, not by a protobuf library: the fields are few, and a library would bring 3 MB and a code generator into the host for them.
+// The wire format is read here, not by a protobuf library: the fields are few, and a library would
+// bring 3 MB and a code generator into the host for them.
 //
-// Parse fails with INVALID_ARGUMENT (naming `where`) on what is no such message, a text that is not UTF-8, a score that is not finite, no unknown piece or
-// two; UNIMPLEMENTED for the word and character models, unused pieces, and spaces at the ends of words (treat_whitespace_as_suffix).
-// Cost: linear; what a length announces is compared with what there is before anything is allocated.
+// Parse fails with INVALID_ARGUMENT (naming `where`) on what is no such message, a text that is not
+// UTF-8, a score that is not finite, no unknown piece or two; UNIMPLEMENTED for the word and
+// character models, unused pieces, and spaces at the ends of words (treat_whitespace_as_suffix).
+// Cost: linear; what a length announces is compared with what there is before anything is
+// allocated.
 #ifndef MOONRING_DATA_TOKENIZER_SENTENCEPIECE_MODEL_H_
 #define MOONRING_DATA_TOKENIZER_SENTENCEPIECE_MODEL_H_
 
@@ -18,7 +22,14 @@
 namespace moonring::data {
 
 struct SentencePieceModel {
-  enum class Type { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+  enum class Type {
+    kNormal = 1,
+    kUnknown = 2,
+    kControl = 3,
+    kUserDefined = 4,
+    kUnused = 5,
+    kByte = 6
+  };
   struct Piece {
     std::string text;
     float score = 0;

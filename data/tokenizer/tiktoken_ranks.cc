@@ -21,7 +21,8 @@ namespace {
 // A line's token and rank.
 bool ParseLine(absl::string_view line, std::string& token, int64_t& rank) {
   const std::vector<absl::string_view> parts = absl::StrSplit(line, ' ');
-  return parts.size() == 2 && !parts[0].empty() && absl::Base64Unescape(parts[0], &token) && !token.empty() && absl::SimpleAtoi(parts[1], &rank);
+  return parts.size() == 2 && !parts[0].empty() && absl::Base64Unescape(parts[0], &token) &&
+         !token.empty() && absl::SimpleAtoi(parts[1], &rank);
 }
 
 }  // namespace
@@ -34,7 +35,8 @@ bool LooksLikeTiktokenRanks(absl::string_view text) {
   return ParseLine(absl::StripSuffix(line, "\r"), token, rank);
 }
 
-absl::StatusOr<TiktokenRanks> TiktokenRanks::Parse(absl::string_view text, absl::string_view where) {
+absl::StatusOr<TiktokenRanks> TiktokenRanks::Parse(absl::string_view text,
+                                                   absl::string_view where) {
   TiktokenRanks ranks;
   absl::flat_hash_set<std::string> texts;
   absl::flat_hash_set<int64_t> taken;
@@ -43,9 +45,12 @@ absl::StatusOr<TiktokenRanks> TiktokenRanks::Parse(absl::string_view text, absl:
     ++number;
     line = absl::StripSuffix(line, "\r");
     if (line.empty()) continue;
-    const auto wrong = [&](absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat(where, ":", number, ": ", what)); };
+    const auto wrong = [&](absl::string_view what) {
+      return absl::InvalidArgumentError(absl::StrCat(where, ":", number, ": ", what));
+    };
     auto& [token, rank] = ranks.tokens.emplace_back();
-    if (!ParseLine(line, token, rank)) return wrong("wanted a token's bytes in base64, a space and its rank");
+    if (!ParseLine(line, token, rank))
+      return wrong("wanted a token's bytes in base64, a space and its rank");
     if (!texts.insert(token).second) return wrong("the token comes twice");
     if (!taken.insert(rank).second) return wrong(absl::StrCat("rank ", rank, " comes twice"));
   }
@@ -63,7 +68,8 @@ absl::StatusOr<std::unique_ptr<const TokenModel>> TiktokenTokenModel(const Tikto
     options.vocabulary.emplace_back(letters.emplace_back(LettersOfBytes(token)), rank);
     last = std::max(last, rank);
   }
-  last = std::min(last, Vocabulary::LargestId(ranks.tokens.size()));  // one beyond it is refused below
+  last =
+      std::min(last, Vocabulary::LargestId(ranks.tokens.size()));  // one beyond it is refused below
   for (int64_t id = 0; id <= last; ++id) options.token_ranks.push_back(static_cast<int32_t>(id));
   ASSIGN_OR_RETURN(auto made, Bpe::Create(options));
   return made;

@@ -1,6 +1,8 @@
-// What a rank file of tiktoken leaves out: the pattern that cuts texts into words, and the special tokens.
+// What a rank file of tiktoken leaves out: the pattern that cuts texts into words, and the special
+// tokens.
 //
-// Known of the files in use, which are told apart by their number of tokens; of any other the number and the known ones are named, UNIMPLEMENTED.
+// Known of the files in use, which are told apart by their number of tokens; of any other the
+// number and the known ones are named, UNIMPLEMENTED.
 #ifndef MOONRING_DATA_TOKENIZER_TIKTOKEN_RULES_H_
 #define MOONRING_DATA_TOKENIZER_TIKTOKEN_RULES_H_
 

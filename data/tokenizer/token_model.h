@@ -1,4 +1,5 @@
-// What turns a word into tokens: the "model" of a tokenizer.json. BPE (data/tokenizer/bpe.h), Unigram (data/tokenizer/unigram.h), WordPiece (data/tokenizer/word_piece.h).
+// What turns a word into tokens: the "model" of a tokenizer.json. BPE (data/tokenizer/bpe.h),
+// Unigram (data/tokenizer/unigram.h), WordPiece (data/tokenizer/word_piece.h).
 #ifndef MOONRING_DATA_TOKENIZER_TOKEN_MODEL_H_
 #define MOONRING_DATA_TOKENIZER_TOKEN_MODEL_H_
 
@@ -24,8 +25,10 @@ class TokenModel {
   };
   virtual std::unique_ptr<Workspace> NewWorkspace() const = 0;
 
-  // Appends the ids of `word`'s tokens. `word` is well-formed UTF-8, except where the model takes bytes.
-  virtual void Encode(absl::string_view word, Workspace& workspace, std::vector<int32_t>& ids) const = 0;
+  // Appends the ids of `word`'s tokens. `word` is well-formed UTF-8, except where the model takes
+  // bytes.
+  virtual void Encode(absl::string_view word, Workspace& workspace,
+                      std::vector<int32_t>& ids) const = 0;
 
   // Whether a byte-level word comes as its bytes, not as letters of GPT-2's alphabet.
   virtual bool takes_bytes() const { return false; }

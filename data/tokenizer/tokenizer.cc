@@ -48,14 +48,18 @@ json FieldOrNull(const json& object, const char* key) {
   return found == object.end() ? json() : *found;
 }
 
-// Classes that give a sentencepiece model's pieces other ids than the model does: a fixed shift, and special tokens of their own.
+// Classes that give a sentencepiece model's pieces other ids than the model does: a fixed shift,
+// and special tokens of their own.
 absl::Status CheckNumbersPieces(const json& config, absl::string_view where) {
   const json name = config.is_object() ? FieldOrNull(config, "tokenizer_class") : json();
   if (!name.is_string()) return absl::OkStatus();
   const std::string& known = name.get_ref<const std::string&>();
-  for (const char* stem : {"XLMRoberta", "Camembert", "MBart", "Nllb", "Barthez", "XGLM", "Pegasus", "M2M100", "SeamlessM4T"}) {
+  for (const char* stem : {"XLMRoberta", "Camembert", "MBart", "Nllb", "Barthez", "XGLM", "Pegasus",
+                           "M2M100", "SeamlessM4T"}) {
     if (!absl::StartsWith(known, stem)) continue;
-    return absl::UnimplementedError(absl::StrCat(where, ": ", known, " numbers the pieces otherwise than their file; it needs a tokenizer.json"));
+    return absl::UnimplementedError(
+        absl::StrCat(where, ": ", known,
+                     " numbers the pieces otherwise than their file; it needs a tokenizer.json"));
   }
   return absl::OkStatus();
 }
@@ -68,23 +72,26 @@ void SetIfAbsent(json& config, const char* key, const std::string& value) {
 
 // What a tokenizer is made of, whatever file said so.
 struct Tokenizer::Parts {
-  json stages;  // with "normalizer", "pre_tokenizer", "decoder", as in a tokenizer.json, and its "added_tokens" if it has any
+  json stages;  // with "normalizer", "pre_tokenizer", "decoder", as in a tokenizer.json, and its
+                // "added_tokens" if it has any
   std::function<absl::StatusOr<std::unique_ptr<const TokenModel>>(bool byte_level)> make_model;
   std::vector<std::pair<int32_t, AddedToken>> added;  // by their ids
   bool exact_ids = false;                             // whether those of added_tokens_decoder count
 };
 
-absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::string_view tokenizer_json, absl::string_view tokenizer_config_json,
-                                                                     absl::string_view where, const TokenizerOptions& options) {
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(
+    absl::string_view tokenizer_json, absl::string_view tokenizer_config_json,
+    absl::string_view where, const TokenizerOptions& options) {
   ASSIGN_OR_RETURN(const json document, ParseJson(tokenizer_json, where));
   if (!document.is_object()) return WrongType(document, "an object", where);
   ASSIGN_OR_RETURN(const json config, ParseConfig(tokenizer_config_json, where));
   return BuildFromJson(document, config, where, options);
 }
 
-absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromVocabAndMerges(absl::string_view vocab_json, absl::string_view merges_txt,
-                                                                               absl::string_view tokenizer_config_json, absl::string_view where,
-                                                                               const TokenizerOptions& options) {
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromVocabAndMerges(
+    absl::string_view vocab_json, absl::string_view merges_txt,
+    absl::string_view tokenizer_config_json, absl::string_view where,
+    const TokenizerOptions& options) {
   constexpr const char* kEnd = "<|endoftext|>";
   ASSIGN_OR_RETURN(json vocabulary, ParseJson(vocab_json, where));
   ASSIGN_OR_RETURN(json config, ParseConfig(tokenizer_config_json, where));
@@ -92,14 +99,17 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromVocabAndMerges(a
     for (const char* key : {"bos_token", "eos_token", "unk_token"}) SetIfAbsent(config, key, kEnd);
   }
   const json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
-  const json document = {{"model", {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", MergesFromText(merges_txt)}}},
-                         {"pre_tokenizer", byte_level},
-                         {"decoder", byte_level}};
+  const json document = {
+      {"model",
+       {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", MergesFromText(merges_txt)}}},
+      {"pre_tokenizer", byte_level},
+      {"decoder", byte_level}};
   return BuildFromJson(document, config, where, options);
 }
 
-absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromModelFile(absl::string_view contents, absl::string_view tokenizer_config_json,
-                                                                          absl::string_view where, const TokenizerOptions& options) {
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromModelFile(
+    absl::string_view contents, absl::string_view tokenizer_config_json, absl::string_view where,
+    const TokenizerOptions& options) {
   ASSIGN_OR_RETURN(json config, ParseConfig(tokenizer_config_json, where));
   Parts parts;
   parts.exact_ids = true;
@@ -116,7 +126,9 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromModelFile(absl::
     parts.stages = TiktokenStages(rule);
     parts.make_model = [&](bool) { return TiktokenTokenModel(file.ranks); };
     if (!config.is_object() || !config.contains("added_tokens_decoder")) {
-      for (const auto& [text, id] : rule.special_tokens) parts.added.emplace_back(id, AddedToken{.content = text, .normalized = false, .special = true});
+      for (const auto& [text, id] : rule.special_tokens)
+        parts.added.emplace_back(id,
+                                 AddedToken{.content = text, .normalized = false, .special = true});
       if (!rule.bos.empty()) SetIfAbsent(config, "bos_token", rule.bos);
       SetIfAbsent(config, "eos_token", rule.eos);
     }
@@ -136,7 +148,9 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromModelFile(absl::
   const auto name = [&](const char* key, int64_t id) {
     if (id < 0 || id >= static_cast<int64_t>(model.pieces.size())) return;
     const SentencePieceModel::Piece& piece = model.pieces[id];
-    if (piece.type != SentencePieceModel::Type::kNormal && piece.type != SentencePieceModel::Type::kByte) SetIfAbsent(config, key, piece.text);
+    if (piece.type != SentencePieceModel::Type::kNormal &&
+        piece.type != SentencePieceModel::Type::kByte)
+      SetIfAbsent(config, key, piece.text);
   };
   name("bos_token", model.bos);
   name("eos_token", model.eos);
@@ -145,29 +159,37 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromModelFile(absl::
   return Build(parts, config, where, options);
 }
 
-absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::BuildFromJson(const json& document, const json& config, absl::string_view where,
-                                                                          const TokenizerOptions& options) {
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::BuildFromJson(
+    const json& document, const json& config, absl::string_view where,
+    const TokenizerOptions& options) {
   const json model = FieldOrNull(document, "model");
   const std::string place = absl::StrCat(where, ": model");
-  RETURN_IF_ERROR(ModelTypeOf(model, place).status());  // which says more of a file than what the other parts lack
+  RETURN_IF_ERROR(ModelTypeOf(model, place)
+                      .status());  // which says more of a file than what the other parts lack
   Parts parts;
-  for (const char* key : {"normalizer", "pre_tokenizer", "decoder", "added_tokens"}) parts.stages[key] = FieldOrNull(document, key);
+  for (const char* key : {"normalizer", "pre_tokenizer", "decoder", "added_tokens"})
+    parts.stages[key] = FieldOrNull(document, key);
   parts.make_model = [&](bool byte_level) { return ModelFromJson(model, byte_level, place); };
   return Build(parts, config, where, options);
 }
 
-absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Build(const Parts& parts, const json& config, absl::string_view where,
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Build(const Parts& parts,
+                                                                  const json& config,
+                                                                  absl::string_view where,
                                                                   const TokenizerOptions& options) {
   auto made = std::shared_ptr<Tokenizer>(new Tokenizer);
   const auto place = [&](absl::string_view part) { return absl::StrCat(where, ": ", part); };
   const auto stage = [&](const char* name) { return FieldOrNull(parts.stages, name); };
-  ASSIGN_OR_RETURN(made->normalizer_, Normalizer::FromJson(stage("normalizer"), place("normalizer")));
+  ASSIGN_OR_RETURN(made->normalizer_,
+                   Normalizer::FromJson(stage("normalizer"), place("normalizer")));
   std::optional<bool> add_prefix_space;
   if (config.is_object()) {
     ASSIGN_OR_RETURN(add_prefix_space,
                      BoolField(config, "add_prefix_space", false, ConfigPath(where)));
   }
-  ASSIGN_OR_RETURN(made->pre_tokenizer_, PreTokenizer::FromJson(stage("pre_tokenizer"), add_prefix_space, place("pre_tokenizer")));
+  ASSIGN_OR_RETURN(
+      made->pre_tokenizer_,
+      PreTokenizer::FromJson(stage("pre_tokenizer"), add_prefix_space, place("pre_tokenizer")));
   ASSIGN_OR_RETURN(made->model_, parts.make_model(made->pre_tokenizer_->byte_level()));
   ASSIGN_OR_RETURN(made->decoder_, Decoder::FromJson(stage("decoder"), place("decoder")));
   made->added_.emplace(&made->model_->vocabulary());
@@ -175,7 +197,8 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Build(const Parts& p
   for (const auto& [id, token] : parts.added) made->added_->Add(token, id);
   RETURN_IF_ERROR(made->ReadConfig(config, parts.exact_ids, ConfigPath(where)));
   for (const std::string& token : options.add_tokens) made->AddLater(token, /*special=*/false);
-  for (const std::string& token : options.add_special_tokens) made->AddLater(token, /*special=*/true);
+  for (const std::string& token : options.add_special_tokens)
+    made->AddLater(token, /*special=*/true);
   made->split_special_ = options.split_special_tokens;
   made->Finish();
   return made;
@@ -199,8 +222,9 @@ Tokenizer::Tokenizer(const Tokenizer& other)
       decoded_bytes_(other.decoded_bytes_),
       decoded_begin_(other.decoded_begin_) {}
 
-std::shared_ptr<const Tokenizer> Tokenizer::WithStopWords(const std::shared_ptr<const Tokenizer>& tokenizer, const std::optional<std::string>& eos,
-                                                          const std::vector<std::string>& stop_words) {
+std::shared_ptr<const Tokenizer> Tokenizer::WithStopWords(
+    const std::shared_ptr<const Tokenizer>& tokenizer, const std::optional<std::string>& eos,
+    const std::vector<std::string>& stop_words) {
   constexpr const char* kEnd = "<|endoftext|>";
   auto made = std::shared_ptr<Tokenizer>(new Tokenizer(*tokenizer));
   const auto end_with = [&](const std::string& word) {
@@ -224,7 +248,8 @@ std::shared_ptr<const Tokenizer> Tokenizer::WithStopWords(const std::shared_ptr<
 
 // The token's id.
 int32_t Tokenizer::AddLater(const std::string& token, bool special) {
-  const std::optional<int32_t> added = added_->AddLater({.content = token, .normalized = !special, .special = special});
+  const std::optional<int32_t> added =
+      added_->AddLater({.content = token, .normalized = !special, .special = special});
   if (added.has_value()) additions_.ids.push_back(*added);
   return IdOf(token).value_or(-1);  // -1: it is empty
 }
@@ -243,55 +268,69 @@ absl::Status Tokenizer::ReadAddedTokens(const json& tokens, absl::string_view wh
     ASSIGN_OR_RETURN(const int64_t id, IntegerField(tokens[i], "id", place));
     const std::optional<int32_t> given = added_->Add(token);
     if (given.has_value() && *given != id) {
-      return absl::InvalidArgumentError(absl::StrCat(place, ": \"", token.content, "\" says id ", id, ", but ", *given,
-                                                     model_->IdOf(token.content).has_value() ? " is its id in the vocabulary" : " is the next free id"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(place, ": \"", token.content, "\" says id ", id, ", but ", *given,
+                       model_->IdOf(token.content).has_value() ? " is its id in the vocabulary"
+                                                               : " is the next free id"));
     }
   }
   return absl::OkStatus();
 }
 
-// Only these classes know of a bos (TokenizersBackend is that of Transformers 5 for all); PreTrainedTokenizerFast passes over the key.
+// Only these classes know of a bos (TokenizersBackend is that of Transformers 5 for all);
+// PreTrainedTokenizerFast passes over the key.
 absl::Status Tokenizer::ReadAddsBos(const json& config, absl::string_view where) {
   const json name = FieldOrNull(config, "tokenizer_class");
-  const std::string_view known = name.is_string() ? std::string_view(name.get_ref<const std::string&>()) : "";
+  const std::string_view known =
+      name.is_string() ? std::string_view(name.get_ref<const std::string&>()) : "";
   const auto is = [&](std::string_view stem) {
-    return known.starts_with(stem) && (known.substr(stem.size()) == "Tokenizer" || known.substr(stem.size()) == "TokenizerFast");
+    return known.starts_with(stem) && (known.substr(stem.size()) == "Tokenizer" ||
+                                       known.substr(stem.size()) == "TokenizerFast");
   };
   const bool by_default = is("Llama") || is("CodeLlama") || is("Gemma") || is("Cohere");
-  if (!by_default && !is("GPT2") && !is("GPTNeoX") && known != "TokenizersBackend") return absl::OkStatus();
+  if (!by_default && !is("GPT2") && !is("GPTNeoX") && known != "TokenizersBackend")
+    return absl::OkStatus();
   ASSIGN_OR_RETURN(adds_bos_, BoolField(config, "add_bos_token", by_default, where));
   return absl::OkStatus();
 }
 
-absl::Status Tokenizer::ReadAddedTokensDecoder(const json& config, bool exact_ids, absl::string_view where) {
+absl::Status Tokenizer::ReadAddedTokensDecoder(const json& config, bool exact_ids,
+                                               absl::string_view where) {
   const json listed = FieldOrNull(config, "added_tokens_decoder");
   if (listed.is_null()) return absl::OkStatus();
-  if (!listed.is_object()) return WrongType(listed, "an object", absl::StrCat(where, ": added_tokens_decoder"));
+  if (!listed.is_object())
+    return WrongType(listed, "an object", absl::StrCat(where, ": added_tokens_decoder"));
   std::map<int32_t, AddedToken> by_id;
   for (const auto& [key, value] : listed.items()) {
     const std::string place = absl::StrCat(where, ": added_tokens_decoder[\"", key, "\"]");
     int32_t id = 0;
-    if (!absl::SimpleAtoi(key, &id)) return absl::InvalidArgumentError(absl::StrCat(place, ": the key is not an id"));
+    if (!absl::SimpleAtoi(key, &id))
+      return absl::InvalidArgumentError(absl::StrCat(place, ": the key is not an id"));
     ASSIGN_OR_RETURN(by_id[id], AddedTokenFromJson(value, place));
   }
-  const int64_t largest = Vocabulary::LargestId(static_cast<size_t>(model_->end_id()) + by_id.size());
+  const int64_t largest =
+      Vocabulary::LargestId(static_cast<size_t>(model_->end_id()) + by_id.size());
   for (const auto& [id, token] : by_id) {
     if (exact_ids && (id < 0 || id > largest)) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ": added_tokens_decoder: \"", token.content, "\" has id ", id, ", wanted 0 to ", largest));
+      return absl::InvalidArgumentError(absl::StrCat(where, ": added_tokens_decoder: \"",
+                                                     token.content, "\" has id ", id,
+                                                     ", wanted 0 to ", largest));
     }
     added_->Add(token, exact_ids ? std::optional(id) : std::nullopt);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<int32_t>> Tokenizer::AddSpecial(const json& value, absl::string_view where) {
+absl::StatusOr<std::optional<int32_t>> Tokenizer::AddSpecial(const json& value,
+                                                             absl::string_view where) {
   if (value.is_null()) return std::optional<int32_t>();
   ASSIGN_OR_RETURN(AddedToken token, AddedTokenFromJson(value, where));
   token.special = true;
   return added_->Add(token);
 }
 
-// Lists (Transformers 4's additional_special_tokens, 5's extra_special_tokens) or, by name, an object (4's extra_special_tokens).
+// Lists (Transformers 4's additional_special_tokens, 5's extra_special_tokens) or, by name, an
+// object (4's extra_special_tokens).
 absl::Status Tokenizer::ReadMoreSpecialTokens(const json& config, absl::string_view where) {
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
     const json more = FieldOrNull(config, key);
@@ -299,7 +338,8 @@ absl::Status Tokenizer::ReadMoreSpecialTokens(const json& config, absl::string_v
     const std::string place = absl::StrCat(where, ": ", key);
     if (!more.is_array() && !more.is_object()) return WrongType(more, "an array", place);
     for (const auto& [name, token] : more.items()) {
-      ASSIGN_OR_RETURN(const std::optional<int32_t> id, AddSpecial(token, absl::StrCat(place, "[", name, "]")));
+      ASSIGN_OR_RETURN(const std::optional<int32_t> id,
+                       AddSpecial(token, absl::StrCat(place, "[", name, "]")));
       if (id.has_value()) more_special_.push_back(TokenOf(*id));
     }
   }
@@ -311,9 +351,10 @@ absl::Status Tokenizer::ReadConfig(const json& config, bool exact_ids, absl::str
   RETURN_IF_ERROR(ReadAddsBos(config, where));
   RETURN_IF_ERROR(ReadAddedTokensDecoder(config, exact_ids, where));
   std::optional<int32_t> unnamed;
-  const std::pair<const char*, std::optional<int32_t>*> named[] = {{"bos_token", &bos_},    {"eos_token", &eos_}, {"unk_token", &unk_},
-                                                                   {"sep_token", &unnamed}, {"pad_token", &pad_}, {"cls_token", &unnamed},
-                                                                   {"mask_token", &unnamed}};
+  const std::pair<const char*, std::optional<int32_t>*> named[] = {
+      {"bos_token", &bos_},    {"eos_token", &eos_}, {"unk_token", &unk_},
+      {"sep_token", &unnamed}, {"pad_token", &pad_}, {"cls_token", &unnamed},
+      {"mask_token", &unnamed}};
   for (const auto& [key, id] : named) {
     ASSIGN_OR_RETURN(*id, AddSpecial(FieldOrNull(config, key), absl::StrCat(where, ": ", key)));
   }
@@ -369,8 +410,11 @@ std::vector<int32_t> Tokenizer::Encode(absl::string_view text) const {
 std::string Tokenizer::Decode(absl::Span<const int32_t> ids, bool skip_special) const {
   Decoder::Pieces pieces;
   for (const int32_t id : ids) {
-    if (id < 0 || static_cast<size_t>(id) + 1 >= decoded_begin_.size() || (skip_special && IsSpecial(id))) continue;
-    pieces.Add(absl::string_view(decoded_bytes_).substr(decoded_begin_[id], decoded_begin_[id + 1] - decoded_begin_[id]));
+    if (id < 0 || static_cast<size_t>(id) + 1 >= decoded_begin_.size() ||
+        (skip_special && IsSpecial(id)))
+      continue;
+    pieces.Add(absl::string_view(decoded_bytes_)
+                   .substr(decoded_begin_[id], decoded_begin_[id + 1] - decoded_begin_[id]));
   }
   return decoder_->Join(std::move(pieces));
 }
@@ -381,7 +425,8 @@ std::optional<int32_t> Tokenizer::IdOf(absl::string_view token) const {
 }
 
 std::string Tokenizer::TokenOf(int32_t id) const {
-  if (const auto added = added_->by_id().find(id); added != added_->by_id().end()) return added->second.content;
+  if (const auto added = added_->by_id().find(id); added != added_->by_id().end())
+    return added->second.content;
   const std::string* token = model_->TokenOf(id);
   return token == nullptr ? std::string() : *token;
 }

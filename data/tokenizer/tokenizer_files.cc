@@ -35,7 +35,8 @@ const std::string& Contents(const TokenizerFiles& files, const char* name) {
 }
 
 // An object in the order of its file; an empty one where there is no file.
-absl::StatusOr<ordered_json> Object(const TokenizerFiles& files, const char* name, absl::string_view folder) {
+absl::StatusOr<ordered_json> Object(const TokenizerFiles& files, const char* name,
+                                    absl::string_view folder) {
   const std::string& text = Contents(files, name);
   if (text.empty()) return ordered_json::object();
   const std::string where = absl::StrCat(folder, "/", name);
@@ -44,17 +45,21 @@ absl::StatusOr<ordered_json> Object(const TokenizerFiles& files, const char* nam
   return ordered_json::parse(text);
 }
 
-std::string TextOf(const ordered_json& value) { return value.dump(2, ' ', /*ensure_ascii=*/false) + "\n"; }
+std::string TextOf(const ordered_json& value) {
+  return value.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
+}
 
-// A token is its text, or an object that has it as its content. "" of what is neither: the tokenizer, which needs it, says so.
+// A token is its text, or an object that has it as its content. "" of what is neither: the
+// tokenizer, which needs it, says so.
 std::string ContentOf(const ordered_json& token) {
   const ordered_json text = token.is_object() ? token.value("content", ordered_json()) : token;
   return text.is_string() ? text.get<std::string>() : "";
 }
 
 ordered_json DecoderEntry(const AddedToken& token) {
-  return {{"content", token.content}, {"lstrip", token.lstrip},           {"normalized", token.normalized},
-          {"rstrip", token.rstrip},   {"single_word", token.single_word}, {"special", token.special}};
+  return {{"content", token.content},         {"lstrip", token.lstrip},
+          {"normalized", token.normalized},   {"rstrip", token.rstrip},
+          {"single_word", token.single_word}, {"special", token.special}};
 }
 
 ordered_json ListEntry(int64_t id, const AddedToken& token) {
@@ -68,7 +73,8 @@ ordered_json ListEntry(int64_t id, const AddedToken& token) {
 }
 
 // What older versions wrote beside tokenizer_config.json, put into it.
-absl::Status AddOlderFiles(const TokenizerFiles& files, absl::string_view folder, ordered_json& config) {
+absl::Status AddOlderFiles(const TokenizerFiles& files, absl::string_view folder,
+                           ordered_json& config) {
   ASSIGN_OR_RETURN(const ordered_json special, Object(files, kSpecial, folder));
   for (const auto& [key, value] : special.items()) {
     if (key != kMoreSpecial || !value.is_array()) {
@@ -84,16 +90,20 @@ absl::Status AddOlderFiles(const TokenizerFiles& files, absl::string_view folder
   ASSIGN_OR_RETURN(const ordered_json added, Object(files, kAdded, folder));
   if (added.empty()) return absl::OkStatus();
   std::vector<std::string> names;
-  for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+  for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                          "cls_token", "mask_token"}) {
     if (config.contains(key)) names.push_back(ContentOf(config[key]));
   }
   if (config.contains(kMoreSpecial)) {
     for (const ordered_json& token : config[kMoreSpecial]) names.push_back(ContentOf(token));
   }
   for (const auto& [token, id] : added.items()) {
-    if (!id.is_number_integer()) return WrongType(json(id), "an integer", absl::StrCat(folder, "/", kAdded, ": \"", token, "\""));
+    if (!id.is_number_integer())
+      return WrongType(json(id), "an integer",
+                       absl::StrCat(folder, "/", kAdded, ": \"", token, "\""));
     const bool named = absl::c_linear_search(names, token);
-    config[kDecoder][absl::StrCat(id.get<int64_t>())] = DecoderEntry({.content = token, .normalized = !named, .special = named});
+    config[kDecoder][absl::StrCat(id.get<int64_t>())] =
+        DecoderEntry({.content = token, .normalized = !named, .special = named});
   }
   return absl::OkStatus();
 }
@@ -105,9 +115,13 @@ absl::StatusOr<ordered_json> WholeConfig(const TokenizerFiles& files, absl::stri
 }
 
 absl::Status CheckGpt2Class(const ordered_json& config, absl::string_view folder) {
-  const std::string known = config.contains("tokenizer_class") ? ContentOf(config["tokenizer_class"]) : "";
-  if (known.empty() || known == "GPT2Tokenizer" || known == "GPT2TokenizerFast") return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(folder, "/vocab.json: ", known, " cuts texts otherwise than GPT-2; it needs a tokenizer.json"));
+  const std::string known =
+      config.contains("tokenizer_class") ? ContentOf(config["tokenizer_class"]) : "";
+  if (known.empty() || known == "GPT2Tokenizer" || known == "GPT2TokenizerFast")
+    return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(folder, "/vocab.json: ", known,
+                   " cuts texts otherwise than GPT-2; it needs a tokenizer.json"));
 }
 
 // Those of a decoder, by id.
@@ -125,7 +139,8 @@ std::map<int64_t, ordered_json> ById(const ordered_json& config) {
 void SetNames(const Tokenizer& tokenizer, ordered_json& file) {
   if (tokenizer.additions().eos) file["eos_token"] = tokenizer.TokenOf(*tokenizer.eos());
   const bool has_pad = file.contains("pad_token") && !file["pad_token"].is_null();
-  if (!has_pad && tokenizer.pad().has_value()) file["pad_token"] = tokenizer.TokenOf(*tokenizer.pad());
+  if (!has_pad && tokenizer.pad().has_value())
+    file["pad_token"] = tokenizer.TokenOf(*tokenizer.pad());
   for (const std::string& word : tokenizer.additions().stop_words) {
     ordered_json& all = file[kMoreSpecial];
     if (!all.is_array()) all = ordered_json::array();
@@ -135,24 +150,33 @@ void SetNames(const Tokenizer& tokenizer, ordered_json& file) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const TokenizerFiles& files, absl::string_view folder, const TokenizerOptions& options) {
+absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const TokenizerFiles& files,
+                                                               absl::string_view folder,
+                                                               const TokenizerOptions& options) {
   ASSIGN_OR_RETURN(const ordered_json whole, WholeConfig(files, folder));
   const std::string config = whole.empty() ? "" : whole.dump();
-  for (const char* name : {kTokenizer, "tokenizer.model", "spiece.model", "qwen.tiktoken", "tekken.json"}) {
+  for (const char* name :
+       {kTokenizer, "tokenizer.model", "spiece.model", "qwen.tiktoken", "tekken.json"}) {
     if (!files.contains(name)) continue;
     const std::string where = absl::StrCat(folder, "/", name);
-    if (name == kTokenizer) return Tokenizer::FromJson(Contents(files, name), config, where, options);
+    if (name == kTokenizer)
+      return Tokenizer::FromJson(Contents(files, name), config, where, options);
     return Tokenizer::FromModelFile(Contents(files, name), config, where, options);
   }
   if (files.contains("vocab.json") && files.contains("merges.txt")) {
     RETURN_IF_ERROR(CheckGpt2Class(whole, folder));
-    return Tokenizer::FromVocabAndMerges(Contents(files, "vocab.json"), Contents(files, "merges.txt"), config, absl::StrCat(folder, "/vocab.json"), options);
+    return Tokenizer::FromVocabAndMerges(Contents(files, "vocab.json"),
+                                         Contents(files, "merges.txt"), config,
+                                         absl::StrCat(folder, "/vocab.json"), options);
   }
-  return absl::NotFoundError(absl::StrCat(folder, ": no tokenizer.json, tokenizer.model, or vocab.json with merges.txt; texts want the model's own ",
+  return absl::NotFoundError(absl::StrCat(folder,
+                                          ": no tokenizer.json, tokenizer.model, or vocab.json "
+                                          "with merges.txt; texts want the model's own ",
                                           "tokenizer: put its files beside config.json"));
 }
 
-absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files, const Tokenizer& tokenizer) {
+absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files,
+                                            const Tokenizer& tokenizer) {
   TokenizerFiles changed;
   ASSIGN_OR_RETURN(ordered_json config, WholeConfig(files, "tokenizer"));
   const TokenizerAdditions& additions = tokenizer.additions();
@@ -167,7 +191,9 @@ absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files, const T
       list.push_back(ListEntry(id, token));
       decoder[id] = DecoderEntry(token);
     }
-    if (!additions.ids.empty()) changed[kTokenizer] = WithField(Contents(files, kTokenizer), "added_tokens", list.dump(2, ' ', /*ensure_ascii=*/false));
+    if (!additions.ids.empty())
+      changed[kTokenizer] = WithField(Contents(files, kTokenizer), "added_tokens",
+                                      list.dump(2, ' ', /*ensure_ascii=*/false));
   }
   for (const int32_t id : additions.ids) decoder[id] = DecoderEntry(tokens.at(id));
   ordered_json entries = ordered_json::object();

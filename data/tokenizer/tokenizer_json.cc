@@ -25,11 +25,13 @@ using MergePair = std::pair<absl::string_view, absl::string_view>;
 
 absl::Status RefuseSwitches(const json& model, absl::string_view where) {
   for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (const auto found = model.find(affix); found != model.end() && !found->is_null() && *found != "") {
+    if (const auto found = model.find(affix);
+        found != model.end() && !found->is_null() && *found != "") {
       return absl::UnimplementedError(absl::StrCat(where, ": ", affix, " is not supported"));
     }
   }
-  if (const auto found = model.find("dropout"); found != model.end() && !found->is_null() && *found != 0.0) {
+  if (const auto found = model.find("dropout");
+      found != model.end() && !found->is_null() && *found != 0.0) {
     return absl::UnimplementedError(absl::StrCat(where, ": dropout is not supported"));
   }
   return absl::OkStatus();
@@ -37,10 +39,13 @@ absl::Status RefuseSwitches(const json& model, absl::string_view where) {
 
 absl::StatusOr<MergePair> ReadMerge(const json& merge, const std::string& where) {
   if (merge.is_string()) {
-    const std::vector<absl::string_view> parts = absl::StrSplit(merge.get_ref<const std::string&>(), ' ');
+    const std::vector<absl::string_view> parts =
+        absl::StrSplit(merge.get_ref<const std::string&>(), ' ');
     if (parts.size() == 2) return MergePair(parts[0], parts[1]);
-  } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-    return MergePair(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>());
+  } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
+             merge[1].is_string()) {
+    return MergePair(merge[0].get_ref<const std::string&>(),
+                     merge[1].get_ref<const std::string&>());
   }
   return WrongType(merge, "\"LEFT RIGHT\" or [\"LEFT\", \"RIGHT\"]", where);
 }
@@ -54,12 +59,14 @@ Made WithPlace(absl::StatusOr<std::unique_ptr<const Model>> made, absl::string_v
 }
 
 // "vocab": {token: id}. Views of the document.
-absl::StatusOr<std::vector<std::pair<absl::string_view, int64_t>>> VocabularyField(const json& model, absl::string_view where) {
+absl::StatusOr<std::vector<std::pair<absl::string_view, int64_t>>> VocabularyField(
+    const json& model, absl::string_view where) {
   ASSIGN_OR_RETURN(const json* object, ObjectField(model, "vocab", where));
   std::vector<std::pair<absl::string_view, int64_t>> vocabulary;
   vocabulary.reserve(object->size());
   for (auto entry = object->begin(); entry != object->end(); ++entry) {
-    if (!entry->is_number_integer()) return WrongType(*entry, "an integer", absl::StrCat(where, ".vocab[\"", entry.key(), "\"]"));
+    if (!entry->is_number_integer())
+      return WrongType(*entry, "an integer", absl::StrCat(where, ".vocab[\"", entry.key(), "\"]"));
     vocabulary.emplace_back(entry.key(), entry->get<int64_t>());
   }
   return vocabulary;
@@ -80,19 +87,23 @@ Made BpeFromJson(const json& model, bool byte_level, absl::string_view where) {
   options.merges.reserve(merges->size());
   for (size_t i = 0; i < merges->size(); ++i) {
     const json& merge = (*merges)[i];
-    if (merge.is_string() && absl::StartsWith(merge.get_ref<const std::string&>(), "#version")) continue;
-    ASSIGN_OR_RETURN(const MergePair pair, ReadMerge(merge, absl::StrCat(where, ".merges[", i, "]")));
+    if (merge.is_string() && absl::StartsWith(merge.get_ref<const std::string&>(), "#version"))
+      continue;
+    ASSIGN_OR_RETURN(const MergePair pair,
+                     ReadMerge(merge, absl::StrCat(where, ".merges[", i, "]")));
     options.merges.push_back(pair);
   }
   return WithPlace(Bpe::Create(options), where);
 }
 
-// The tokenizers library reads a number as its digits, an integer, over a power of ten, both as doubles, which is at times the neighbour of the double
-// that was written. Scores of pieces are read so too: it decides which of two orders of the same pieces has the larger sum.
+// The tokenizers library reads a number as its digits, an integer, over a power of ten, both as
+// doubles, which is at times the neighbour of the double that was written. Scores of pieces are
+// read so too: it decides which of two orders of the same pieces has the larger sum.
 double AsTheLibraryReads(double value) {
   constexpr int kLargestExactPower = 22;
   char text[32];
-  const char* const end = std::to_chars(text, text + sizeof(text), std::abs(value), std::chars_format::scientific).ptr;
+  const char* const end =
+      std::to_chars(text, text + sizeof(text), std::abs(value), std::chars_format::scientific).ptr;
   uint64_t digits = 0;
   int exponent = 0;
   bool fraction = false;
@@ -129,7 +140,8 @@ Made UnigramFromJson(const json& model, absl::string_view where) {
     if (!piece.is_array() || piece.size() != 2 || !piece[0].is_string() || !piece[1].is_number()) {
       return WrongType(piece, "[TOKEN, SCORE]", absl::StrCat(where, ".vocab[", i, "]"));
     }
-    options.pieces.push_back({piece[0].get_ref<const std::string&>(), AsTheLibraryReads(piece[1].get<double>())});
+    options.pieces.push_back(
+        {piece[0].get_ref<const std::string&>(), AsTheLibraryReads(piece[1].get<double>())});
   }
   return WithPlace(Unigram::Create(options), where);
 }
@@ -137,7 +149,8 @@ Made UnigramFromJson(const json& model, absl::string_view where) {
 Made WordPieceFromJson(const json& model, absl::string_view where) {
   WordPieceOptions options;
   ASSIGN_OR_RETURN(options.unknown, StringField(model, "unk_token", where));
-  ASSIGN_OR_RETURN(options.continuing_prefix, StringField(model, "continuing_subword_prefix", where));
+  ASSIGN_OR_RETURN(options.continuing_prefix,
+                   StringField(model, "continuing_subword_prefix", where));
   ASSIGN_OR_RETURN(options.longest_word, IntegerField(model, "max_input_chars_per_word", where));
   ASSIGN_OR_RETURN(options.vocabulary, VocabularyField(model, where));
   return WithPlace(WordPiece::Create(options), where);
@@ -154,7 +167,8 @@ absl::StatusOr<std::string> ModelTypeOf(const json& model, absl::string_view whe
   }
   ASSIGN_OR_RETURN(std::string type, StringField(model, "type", where));
   if (type == "BPE" || type == "Unigram" || type == "WordPiece") return type;
-  return absl::UnimplementedError(absl::StrCat(where, ": model type \"", type, "\" is not supported, only BPE, Unigram and WordPiece"));
+  return absl::UnimplementedError(absl::StrCat(
+      where, ": model type \"", type, "\" is not supported, only BPE, Unigram and WordPiece"));
 }
 
 Made ModelFromJson(const json& model, bool byte_level, absl::string_view where) {

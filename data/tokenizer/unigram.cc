@@ -39,19 +39,23 @@ absl::StatusOr<std::unique_ptr<const Unigram>> Unigram::Create(const UnigramOpti
   double lowest = std::numeric_limits<double>::infinity();
   for (const UnigramPiece& piece : options.pieces) {
     const size_t id = unigram->scores_.size();
-    if (!std::isfinite(piece.score)) return absl::InvalidArgumentError(absl::StrCat("vocab[", id, "]: its score is not finite"));
-    RETURN_IF_ERROR(unigram->vocabulary_.Add(piece.text, static_cast<int64_t>(id), Vocabulary::Repeats::kLastCounts));
+    if (!std::isfinite(piece.score))
+      return absl::InvalidArgumentError(absl::StrCat("vocab[", id, "]: its score is not finite"));
+    RETURN_IF_ERROR(unigram->vocabulary_.Add(piece.text, static_cast<int64_t>(id),
+                                             Vocabulary::Repeats::kLastCounts));
     unigram->scores_.push_back(piece.score);
     if (!piece.in_texts) continue;
     lowest = std::min(lowest, piece.score);
     if (!piece.text.empty()) keys.emplace_back(piece.text, static_cast<int32_t>(id));
   }
   unigram->trie_ = ByteTrie(std::move(keys));
-  unigram->unknown_score_ = std::isfinite(lowest) ? unigram->Sum(lowest, -kUnknownPenalty) : -kUnknownPenalty;
+  unigram->unknown_score_ =
+      std::isfinite(lowest) ? unigram->Sum(lowest, -kUnknownPenalty) : -kUnknownPenalty;
   if (options.unknown.has_value()) {
     const int64_t size = unigram->vocabulary_.size();
     if (*options.unknown < 0 || *options.unknown >= size) {
-      return absl::InvalidArgumentError(absl::StrCat("unk_id ", *options.unknown, " is not one of the ", size, " pieces"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("unk_id ", *options.unknown, " is not one of the ", size, " pieces"));
     }
     unigram->unknown_ = static_cast<int32_t>(*options.unknown);
   }
@@ -60,14 +64,17 @@ absl::StatusOr<std::unique_ptr<const Unigram>> Unigram::Create(const UnigramOpti
   return unigram;
 }
 
-std::unique_ptr<TokenModel::Workspace> Unigram::NewWorkspace() const { return std::make_unique<Workspace>(); }
+std::unique_ptr<TokenModel::Workspace> Unigram::NewWorkspace() const {
+  return std::make_unique<Workspace>();
+}
 
 void Unigram::FindBest(absl::string_view word, Workspace& workspace) const {
   auto& ends = workspace.ends;
   ends.assign(word.size() + 1, {});
   const auto offer = [&](size_t begin, size_t end, double score, int32_t id) {
     const double sum = Sum(score, ends[begin].sum);
-    if (ends[end].begin == kUnreached || sum > ends[end].sum) ends[end] = {sum, static_cast<int32_t>(begin), id};
+    if (ends[end].begin == kUnreached || sum > ends[end].sum)
+      ends[end] = {sum, static_cast<int32_t>(begin), id};
   };
   for (size_t begin = 0; begin < word.size();) {
     size_t next = begin;
@@ -97,12 +104,14 @@ void Unigram::AppendUnknown(absl::string_view text, std::vector<int32_t>& ids) c
   }
 }
 
-void Unigram::AppendTokens(absl::string_view word, Workspace& workspace, std::vector<int32_t>& ids) const {
+void Unigram::AppendTokens(absl::string_view word, Workspace& workspace,
+                           std::vector<int32_t>& ids) const {
   FindBest(word, workspace);
   const auto& ends = workspace.ends;
   auto& path = workspace.path;
   path.clear();
-  for (size_t at = word.size(); at > 0; at = static_cast<size_t>(ends[at].begin)) path.push_back(static_cast<int32_t>(at));
+  for (size_t at = word.size(); at > 0; at = static_cast<size_t>(ends[at].begin))
+    path.push_back(static_cast<int32_t>(at));
   for (size_t unknown_begin = 0, left = path.size(); left > 0; --left) {
     const auto end = static_cast<size_t>(path[left - 1]);
     const int32_t id = ends[end].id;
@@ -116,9 +125,11 @@ void Unigram::AppendTokens(absl::string_view word, Workspace& workspace, std::ve
   }
 }
 
-void Unigram::Encode(absl::string_view word, TokenModel::Workspace& base, std::vector<int32_t>& ids) const {
+void Unigram::Encode(absl::string_view word, TokenModel::Workspace& base,
+                     std::vector<int32_t>& ids) const {
   auto& workspace = static_cast<Workspace&>(base);
-  workspace.memory.Tokens(word, ids, [&](std::vector<int32_t>& out) { AppendTokens(word, workspace, out); });
+  workspace.memory.Tokens(word, ids,
+                          [&](std::vector<int32_t>& out) { AppendTokens(word, workspace, out); });
 }
 
 }  // namespace moonring::data

@@ -1,6 +1,8 @@
-// The tokens of words that were met before: a text repeats its words, and a look-up is quicker than any model.
+// The tokens of words that were met before: a text repeats its words, and a look-up is quicker than
+// any model.
 //
-// Only words of at most 128 bytes are kept, at most 65,536 of them; then it begins again. One thread at a time; belongs to one model.
+// Only words of at most 128 bytes are kept, at most 65,536 of them; then it begins again. One
+// thread at a time; belongs to one model.
 #ifndef MOONRING_DATA_TOKENIZER_WORD_MEMORY_H_
 #define MOONRING_DATA_TOKENIZER_WORD_MEMORY_H_
 
@@ -16,7 +18,8 @@ namespace moonring::data {
 
 class WordMemory {
  public:
-  // Appends the tokens of `word`: those remembered, else what encode(ids) appends, which is remembered then.
+  // Appends the tokens of `word`: those remembered, else what encode(ids) appends, which is
+  // remembered then.
   template <typename Encode>
   void Tokens(absl::string_view word, std::vector<int32_t>& ids, Encode encode) {
     if (word.size() > kLongest) return encode(ids);
@@ -31,7 +34,8 @@ class WordMemory {
       known_.clear();
       ids_.clear();
     }
-    known_.emplace(word, Range{static_cast<uint32_t>(ids_.size()), static_cast<uint32_t>(ids.size() - before)});
+    known_.emplace(word, Range{static_cast<uint32_t>(ids_.size()),
+                               static_cast<uint32_t>(ids.size() - before)});
     ids_.insert(ids_.end(), ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end());
   }
 

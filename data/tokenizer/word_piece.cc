@@ -14,7 +14,8 @@ struct WordPiece::Workspace final : TokenModel::Workspace {
   WordMemory memory;
 };
 
-absl::StatusOr<std::unique_ptr<const WordPiece>> WordPiece::Create(const WordPieceOptions& options) {
+absl::StatusOr<std::unique_ptr<const WordPiece>> WordPiece::Create(
+    const WordPieceOptions& options) {
   auto made = std::unique_ptr<WordPiece>(new WordPiece);
   made->longest_word_ = options.longest_word;
   made->vocabulary_.Reserve(options.vocabulary.size());
@@ -26,15 +27,20 @@ absl::StatusOr<std::unique_ptr<const WordPiece>> WordPiece::Create(const WordPie
   made->trie_ = ByteTrie(std::move(keys));
   made->continuing_ = ByteTrie::kRoot;
   for (const char byte : options.continuing_prefix) {
-    if (made->continuing_ != ByteTrie::kNone) made->continuing_ = made->trie_.Step(made->continuing_, byte);
+    if (made->continuing_ != ByteTrie::kNone)
+      made->continuing_ = made->trie_.Step(made->continuing_, byte);
   }
   const auto unknown = made->IdOf(options.unknown);
-  if (!unknown.has_value()) return absl::InvalidArgumentError(absl::StrCat("unk_token \"", options.unknown, "\" is not in the vocabulary"));
+  if (!unknown.has_value())
+    return absl::InvalidArgumentError(
+        absl::StrCat("unk_token \"", options.unknown, "\" is not in the vocabulary"));
   made->unknown_ = *unknown;
   return made;
 }
 
-std::unique_ptr<TokenModel::Workspace> WordPiece::NewWorkspace() const { return std::make_unique<Workspace>(); }
+std::unique_ptr<TokenModel::Workspace> WordPiece::NewWorkspace() const {
+  return std::make_unique<Workspace>();
+}
 
 bool WordPiece::Cut(absl::string_view word, std::vector<int32_t>& ids) const {
   int64_t characters = 0;
@@ -57,7 +63,8 @@ bool WordPiece::Cut(absl::string_view word, std::vector<int32_t>& ids) const {
   return true;
 }
 
-void WordPiece::Encode(absl::string_view word, TokenModel::Workspace& workspace, std::vector<int32_t>& ids) const {
+void WordPiece::Encode(absl::string_view word, TokenModel::Workspace& workspace,
+                       std::vector<int32_t>& ids) const {
   static_cast<Workspace&>(workspace).memory.Tokens(word, ids, [&](std::vector<int32_t>& out) {
     const size_t before = out.size();
     if (Cut(word, out)) return;

@@ -1,5 +1,7 @@
-// The WordPiece model (Schuster and Nakajima 2012; BERT's): a word is cut from the left, each time at the end of the longest piece that fits. Pieces that
-// do not begin a word are written behind a prefix ("##"). A word that cannot be cut so, or is too long, becomes the unknown token as a whole.
+// The WordPiece model (Schuster and Nakajima 2012; BERT's): a word is cut from the left, each time
+// at the end of the longest piece that fits. Pieces that do not begin a word are written behind a
+// prefix ("##"). A word that cannot be cut so, or is too long, becomes the unknown token as a
+// whole.
 //
 // Cost: at most the word's length times the longest piece; a word seen before is a look-up.
 // Create fails with INVALID_ARGUMENT where the unknown token is not in the vocabulary.
@@ -20,7 +22,8 @@
 namespace moonring::data {
 
 struct WordPieceOptions {
-  std::vector<std::pair<absl::string_view, int64_t>> vocabulary;  // in any order. The texts are read by Create only
+  std::vector<std::pair<absl::string_view, int64_t>>
+      vocabulary;  // in any order. The texts are read by Create only
   std::string unknown = "[UNK]";
   std::string continuing_prefix = "##";
   int64_t longest_word = 100;  // characters
@@ -31,7 +34,8 @@ class WordPiece final : public TokenModel {
   static absl::StatusOr<std::unique_ptr<const WordPiece>> Create(const WordPieceOptions& options);
 
   std::unique_ptr<TokenModel::Workspace> NewWorkspace() const override;
-  void Encode(absl::string_view word, TokenModel::Workspace& workspace, std::vector<int32_t>& ids) const override;
+  void Encode(absl::string_view word, TokenModel::Workspace& workspace,
+              std::vector<int32_t>& ids) const override;
 
  private:
   struct Workspace;

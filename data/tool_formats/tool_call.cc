@@ -19,28 +19,38 @@ absl::StatusOr<std::vector<ToolCall>> ParseToolCalls(absl::string_view text) {
   for (OrderedJson& call : listed) {
     const OrderedJson& name = FieldOrNull(call, "name");
     if (!name.is_string() || !call.contains("arguments")) {
-      return absl::InvalidArgumentError(absl::StrCat("a call must be an object with 'name' and 'arguments', got ", PythonJson(call)));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a call must be an object with 'name' and 'arguments', got ", PythonJson(call)));
     }
     calls.push_back({name.get<std::string>(), std::move(call["arguments"])});
   }
   return calls;
 }
 
-OrderedJson WrappedTool(const OrderedJson& tool) { return IsWrapped(tool) ? tool : OrderedJson{{"type", "function"}, {"function", tool}}; }
+OrderedJson WrappedTool(const OrderedJson& tool) {
+  return IsWrapped(tool) ? tool : OrderedJson{{"type", "function"}, {"function", tool}};
+}
 
 absl::StatusOr<const OrderedJson*> BareTool(const OrderedJson& tool) {
   const OrderedJson& bare = IsWrapped(tool) ? FieldOrNull(tool, "function") : tool;
-  if (!FieldOrNull(bare, "name").is_string()) return absl::InvalidArgumentError(absl::StrCat("a tool must be an object with a 'name', got ", PythonJson(tool)));
+  if (!FieldOrNull(bare, "name").is_string())
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tool must be an object with a 'name', got ", PythonJson(tool)));
   return &bare;
 }
 
 absl::Status CheckObject(const OrderedJson& value, const std::string& tool, const char* what) {
   if (value.is_object()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("tool '", tool, "': ", what, " must be an object, got ", PythonJson(value)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("tool '", tool, "': ", what, " must be an object, got ", PythonJson(value)));
 }
 
-absl::Status CheckArguments(const ToolCall& call) { return CheckObject(call.arguments, call.name, "the arguments of a call"); }
+absl::Status CheckArguments(const ToolCall& call) {
+  return CheckObject(call.arguments, call.name, "the arguments of a call");
+}
 
-std::string TextOrJson(const OrderedJson& value) { return value.is_string() ? value.get<std::string>() : PythonJson(value); }
+std::string TextOrJson(const OrderedJson& value) {
+  return value.is_string() ? value.get<std::string>() : PythonJson(value);
+}
 
 }  // namespace moonring::data

@@ -1,4 +1,5 @@
-// Calls of tools, and the parts of tools and calls that formats write. All fail with INVALID_ARGUMENT, naming the tool where it has a name.
+// Calls of tools, and the parts of tools and calls that formats write. All fail with
+// INVALID_ARGUMENT, naming the tool where it has a name.
 #ifndef MOONRING_DATA_TOOL_FORMATS_TOOL_CALL_H_
 #define MOONRING_DATA_TOOL_FORMATS_TOOL_CALL_H_
 

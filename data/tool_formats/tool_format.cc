@@ -35,7 +35,9 @@ absl::StatusOr<ToolFormat> FindToolFormat(absl::string_view name) {
     if (name == format.name) return format;
     names.push_back(format.name);
   }
-  return absl::NotFoundError(absl::StrCat("tool_format: no '", name, "'", comm::DidYouMean(name, names), "; there are ", absl::StrJoin(names, ", ")));
+  return absl::NotFoundError(absl::StrCat("tool_format: no '", name, "'",
+                                          comm::DidYouMean(name, names), "; there are ",
+                                          absl::StrJoin(names, ", ")));
 }
 
 }  // namespace moonring::data

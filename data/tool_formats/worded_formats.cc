@@ -14,20 +14,30 @@ namespace moonring::data {
 namespace {
 
 // A field as text, "" where there is none.
-std::string Field(const OrderedJson& object, const char* key) { return object.contains(key) ? PythonText(object[key]) : ""; }
+std::string Field(const OrderedJson& object, const char* key) {
+  return object.contains(key) ? PythonText(object[key]) : "";
+}
 
-// One parameter: "  - name (type, required): description, should be one of [...], where each item should be type".
+// One parameter: "  - name (type, required): description, should be one of [...], where each item
+// should be type".
 std::string ParameterLine(const std::string& name, const OrderedJson& parameter, bool required) {
   std::vector<std::string> choices;
-  for (const OrderedJson& choice : FieldOrNull(parameter, "enum")) choices.push_back(PythonText(choice));
+  for (const OrderedJson& choice : FieldOrNull(parameter, "enum"))
+    choices.push_back(PythonText(choice));
   const OrderedJson& items = FieldOrNull(parameter, "items");
-  return absl::StrCat("  - ", name, " (", Field(parameter, "type"), required ? ", required" : "", "): ", Field(parameter, "description"),
-                      choices.empty() ? "" : absl::StrCat(", should be one of [", absl::StrJoin(choices, ", "), "]"),
-                      PythonTruth(items) ? absl::StrCat(", where each item should be ", Field(items, "type")) : "", "\n");
+  return absl::StrCat(
+      "  - ", name, " (", Field(parameter, "type"), required ? ", required" : "",
+      "): ", Field(parameter, "description"),
+      choices.empty() ? ""
+                      : absl::StrCat(", should be one of [", absl::StrJoin(choices, ", "), "]"),
+      PythonTruth(items) ? absl::StrCat(", where each item should be ", Field(items, "type")) : "",
+      "\n");
 }
 
 // {description:..,type:..} and the like, between Gemma 4's own quotes.
-void AppendQuoted(const char* key, const std::string& text, std::vector<std::string>& parts) { parts.push_back(absl::StrCat(key, ":<|\"|>", text, "<|\"|>")); }
+void AppendQuoted(const char* key, const std::string& text, std::vector<std::string>& parts) {
+  parts.push_back(absl::StrCat(key, ":<|\"|>", text, "<|\"|>"));
+}
 
 void AppendType(const OrderedJson& schema, std::vector<std::string>& parts) {
   const OrderedJson& type = FieldOrNull(schema, "type");
@@ -39,7 +49,9 @@ void AppendDescription(const OrderedJson& schema, std::vector<std::string>& part
   if (PythonTruth(description)) AppendQuoted("description", PythonText(description), parts);
 }
 
-std::string Braced(const std::vector<std::string>& parts) { return absl::StrCat("{", absl::StrJoin(parts, ","), "}"); }
+std::string Braced(const std::vector<std::string>& parts) {
+  return absl::StrCat("{", absl::StrJoin(parts, ","), "}");
+}
 
 absl::StatusOr<std::string> GemmaParameters(const OrderedJson& schema, const std::string& tool) {
   RETURN_IF_ERROR(CheckObject(schema, tool, "'parameters'"));
@@ -56,7 +68,9 @@ absl::StatusOr<std::string> GemmaParameters(const OrderedJson& schema, const std
     parts.push_back(absl::StrCat("properties:", Braced(each)));
   }
   if (const OrderedJson& required = FieldOrNull(schema, "required"); PythonTruth(required)) {
-    const auto quoted = [](std::string* text, const OrderedJson& name) { absl::StrAppend(text, "<|\"|>", PythonText(name), "<|\"|>"); };
+    const auto quoted = [](std::string* text, const OrderedJson& name) {
+      absl::StrAppend(text, "<|\"|>", PythonText(name), "<|\"|>");
+    };
     parts.push_back(absl::StrCat("required:[", absl::StrJoin(required, ",", quoted), "]"));
   }
   AppendType(schema, parts);
@@ -77,7 +91,12 @@ std::string GemmaValue(const OrderedJson& value) {
   if (value.is_string()) return absl::StrCat("<|\"|>", value.get<std::string>(), "<|\"|>");
   if (value.is_object()) return absl::StrCat("{", GemmaFields(value), "}");
   if (value.is_array()) {
-    return absl::StrCat("[", absl::StrJoin(value, ",", [](std::string* text, const OrderedJson& item) { text->append(GemmaValue(item)); }), "]");
+    return absl::StrCat("[",
+                        absl::StrJoin(value, ",",
+                                      [](std::string* text, const OrderedJson& item) {
+                                        text->append(GemmaValue(item));
+                                      }),
+                        "]");
   }
   return PythonJson(value);
 }
@@ -90,19 +109,24 @@ absl::StatusOr<std::string> DescribeInWords(const OrderedJson& tools, const std:
   for (const OrderedJson& tool : tools) {
     ASSIGN_OR_RETURN(const OrderedJson* bare, BareTool(tool));
     names.push_back(Field(*bare, "name"));
-    const OrderedJson &parameters = FieldOrNull(*bare, "parameters"), &properties = FieldOrNull(parameters, "properties");
+    const OrderedJson &parameters = FieldOrNull(*bare, "parameters"),
+                      &properties = FieldOrNull(parameters, "properties");
     RETURN_IF_ERROR(CheckObject(parameters, names.back(), "'parameters'"));
     RETURN_IF_ERROR(CheckObject(properties, names.back(), "the parameters' 'properties'"));
-    absl::StrAppend(&text, "> Tool Name: ", names.back(), "\nTool Description: ", Field(*bare, "description"), "\nTool Args:\n");
+    absl::StrAppend(&text, "> Tool Name: ", names.back(),
+                    "\nTool Description: ", Field(*bare, "description"), "\nTool Args:\n");
     for (const auto& item : properties.items()) {
-      text += ParameterLine(item.key(), item.value(), absl::c_linear_search(FieldOrNull(parameters, "required"), item.key()));
+      text += ParameterLine(item.key(), item.value(),
+                            absl::c_linear_search(FieldOrNull(parameters, "required"), item.key()));
     }
     text += "\n";
   }
-  return absl::StrCat(text, "Use the following format if using a tool:\n```\nAction: tool name (one of [", absl::StrJoin(names, ", "),
-                      "])\nAction Input: the input to the tool, in a JSON format representing the kwargs "
-                      "(e.g. ```{\"input\": \"hello world\", \"num_beams\": 5}```)\n"
-                      "```\n");
+  return absl::StrCat(
+      text, "Use the following format if using a tool:\n```\nAction: tool name (one of [",
+      absl::StrJoin(names, ", "),
+      "])\nAction Input: the input to the tool, in a JSON format representing the kwargs "
+      "(e.g. ```{\"input\": \"hello world\", \"num_beams\": 5}```)\n"
+      "```\n");
 }
 
 absl::StatusOr<std::string> CallInWords(const std::vector<ToolCall>& calls) {
@@ -125,7 +149,8 @@ absl::StatusOr<std::string> DescribeForGemma4(const OrderedJson& tools, const st
     if (const OrderedJson& response = FieldOrNull(*bare, "response"); PythonTruth(response)) {
       std::vector<std::string> response_parts;
       AppendDescription(response, response_parts);
-      if (absl::AsciiStrToUpper(Field(response, "type")) == "OBJECT") AppendType(response, response_parts);
+      if (absl::AsciiStrToUpper(Field(response, "type")) == "OBJECT")
+        AppendType(response, response_parts);
       parts.push_back(absl::StrCat("response:", Braced(response_parts)));
     }
     declarations.push_back(absl::StrCat("declaration:", name, Braced(parts)));

@@ -1,6 +1,7 @@
 /* Fine-tunes inside a C program: fine_tune ROOT CONFIG.yaml [key=value...]
  *
- * Nothing outside of the folder ROOT is read or written. Progress goes to stdout, the log to stderr; Ctrl-C ends the run after the step, with a checkpoint. */
+ * Nothing outside of the folder ROOT is read or written. Progress goes to stdout, the log to
+ * stderr; Ctrl-C ends the run after the step, with a checkpoint. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -8,7 +9,8 @@
 
 static moonring_runtime* running = NULL;
 
-/* The handler is this program's own: Moonring installs none. A cancel is one store into an atomic. */
+/* The handler is this program's own: Moonring installs none. A cancel is one store into an atomic.
+ */
 static void on_interrupt(int signal) {
   (void)signal;
   moonring_cancel(running, 1);
@@ -44,8 +46,10 @@ int main(int argc, char** argv) {
     return 1;
   }
   signal(SIGINT, on_interrupt);
-  const moonring_code code = moonring_run_command(running, "train", argc - 2, (const char* const*)argv + 2);
-  if (code != MOONRING_OK) fprintf(stderr, "%s (code %d)\n", moonring_last_error(running), (int)code);
+  const moonring_code code =
+      moonring_run_command(running, "train", argc - 2, (const char* const*)argv + 2);
+  if (code != MOONRING_OK)
+    fprintf(stderr, "%s (code %d)\n", moonring_last_error(running), (int)code);
   signal(SIGINT, SIG_DFL);
   moonring_destroy(running);
   return (int)code;

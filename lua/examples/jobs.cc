@@ -12,7 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// What can be known of a configuration before it is a job's turn. It runs confined, so a path that leads out is refused too.
+// What can be known of a configuration before it is a job's turn. It runs confined, so a path that
+// leads out is refused too.
 constexpr char kCheck[] = R"lua(
   local moonring = require "moonring"
   function check(path)
@@ -24,12 +25,19 @@ constexpr char kCheck[] = R"lua(
   end
 )lua";
 
-int Number(const std::string& id) { return id.empty() || id.size() > 9 || id.find_first_not_of("0123456789") != std::string::npos ? 0 : std::atoi(id.c_str()); }
+int Number(const std::string& id) {
+  return id.empty() || id.size() > 9 || id.find_first_not_of("0123456789") != std::string::npos
+             ? 0
+             : std::atoi(id.c_str());
+}
 
-// The words of an error for those who asked over the network: without the status word, and without where in a script of ours it was.
+// The words of an error for those who asked over the network: without the status word, and without
+// where in a script of ours it was.
 std::string Words(const std::string& error) {
-  for (const char* word : {"INVALID_ARGUMENT: ", "NOT_FOUND: ", "PERMISSION_DENIED: ", "FAILED_PRECONDITION: "}) {
-    if (const size_t at = error.find(word); at != std::string::npos) return error.substr(at + std::string(word).size());
+  for (const char* word :
+       {"INVALID_ARGUMENT: ", "NOT_FOUND: ", "PERMISSION_DENIED: ", "FAILED_PRECONDITION: "}) {
+    if (const size_t at = error.find(word); at != std::string::npos)
+      return error.substr(at + std::string(word).size());
   }
   return error;
 }
@@ -72,15 +80,18 @@ moonring_code Jobs::Check(const std::string& config, std::string& error) const {
     error = why;
     return code;
   }
-  const std::unique_ptr<moonring_runtime, decltype(&moonring_destroy)> owner(runtime, &moonring_destroy);
+  const std::unique_ptr<moonring_runtime, decltype(&moonring_destroy)> owner(runtime,
+                                                                             &moonring_destroy);
   code = moonring_run_string(runtime, kCheck, "check", 0, nullptr);
-  if (code == MOONRING_OK) code = moonring_call(runtime, "check", json(config).dump().c_str(), nullptr);
+  if (code == MOONRING_OK)
+    code = moonring_call(runtime, "check", json(config).dump().c_str(), nullptr);
   error = moonring_last_error(runtime);
   return code;
 }
 
 Jobs::Added Jobs::Add(const json& configuration) {
-  if (!configuration.is_object()) return {400, "", "wanted a JSON object of a configuration's keys"};
+  if (!configuration.is_object())
+    return {400, "", "wanted a JSON object of a configuration's keys"};
   struct Checking {  // while it is counted; an exception ends it too
     Jobs* jobs;
     ~Checking() {
@@ -159,8 +170,12 @@ void Jobs::Run(const std::shared_ptr<Job>& job) {
   if (code == MOONRING_OK) code = moonring_run_command(runtime, "train", 1, words);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    job->status = code == MOONRING_OK ? "done" : code == MOONRING_CANCELLED ? "cancelled" : "failed";
-    job->error = code == MOONRING_OK ? "" : runtime == nullptr ? why : Words(moonring_last_error(runtime));
+    job->status = code == MOONRING_OK          ? "done"
+                  : code == MOONRING_CANCELLED ? "cancelled"
+                                               : "failed";
+    job->error = code == MOONRING_OK  ? ""
+                 : runtime == nullptr ? why
+                                      : Words(moonring_last_error(runtime));
     job->runtime = nullptr;
     Finished(*job);
   }

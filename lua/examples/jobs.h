@@ -1,10 +1,12 @@
 #ifndef MOONRING_LUA_EXAMPLES_JOBS_H_
 #define MOONRING_LUA_EXAMPLES_JOBS_H_
 
-// Fine-tuning jobs: a queue, and threads that take from it. Each job has a runtime of its own, confined to one folder for all.
+// Fine-tuning jobs: a queue, and threads that take from it. Each job has a runtime of its own,
+// confined to one folder for all.
 //
 //   ROOT/jobs/ID/config.json   what was asked for
-//   ROOT/jobs/ID/output        where the model goes, unless the configuration names another output_dir
+//   ROOT/jobs/ID/output        where the model goes, unless the configuration names another
+//   output_dir
 
 #include <condition_variable>
 #include <cstdint>
@@ -26,7 +28,7 @@ namespace moonring::examples {
 struct JobsOptions {
   std::string root;
   int workers = 1;
-  int threads = 0;         // LibTorch's, of each job; 0: LibTorch's own choice
+  int threads = 0;  // LibTorch's, of each job; 0: LibTorch's own choice
   int64_t memory =
       0;  // bytes of tensors and of Lua's heap, of each job and each check; 0: any number
   size_t most_waiting = 100;
@@ -47,9 +49,11 @@ class Jobs {
   Jobs(const Jobs&) = delete;
   Jobs& operator=(const Jobs&) = delete;
 
-  // `configuration`: an object of a configuration's keys. It is checked here, so that a job that could not begin is refused.
+  // `configuration`: an object of a configuration's keys. It is checked here, so that a job that
+  // could not begin is refused.
   Added Add(const nlohmann::json& configuration);
-  // { id, status: waiting | running | done | failed | cancelled, progress: the last step, metrics: of the last evaluation, error }; null where there is none.
+  // { id, status: waiting | running | done | failed | cancelled, progress: the last step, metrics:
+  // of the last evaluation, error }; null where there is none.
   nlohmann::json Describe(const std::string& id) const;
   nlohmann::json DescribeAll() const;
   bool Cancel(const std::string& id);  // false where there is none

@@ -44,7 +44,8 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostBytes = 1 << 20;  // of a request
-constexpr int kMostNesting = 100;       // of its values: what is done with them goes a call deeper a level
+constexpr int kMostNesting =
+    100;  // of its values: what is done with them goes a call deeper a level
 
 constexpr int kAtATime = 8;  // requests that are answered
 constexpr int kOpen = 32;    // and with those that wait; a further one is not accepted yet
@@ -71,7 +72,8 @@ class BoundedPool : public httplib::TaskQueue {
 
 void Answer(httplib::Response& response, int status, const json& body) {
   response.status = status;
-  response.set_content(body.dump(2, ' ', false, json::error_handler_t::replace) + "\n", "application/json");
+  response.set_content(body.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
+                       "application/json");
 }
 
 std::string MediaType(const httplib::Request& request) {
@@ -125,20 +127,28 @@ void Serve(httplib::Server& server, moonring::examples::Jobs& jobs, const int& p
       return !too_deep;
     };
     const json configuration = json::parse(request.body, take, /*allow_exceptions=*/false);
-    if (too_deep) return Answer(response, 400, {{"error", "the request's values are nested too deeply"}});
-    if (configuration.is_discarded()) return Answer(response, 400, {{"error", "the request is not valid JSON"}});
+    if (too_deep)
+      return Answer(response, 400, {{"error", "the request's values are nested too deeply"}});
+    if (configuration.is_discarded())
+      return Answer(response, 400, {{"error", "the request is not valid JSON"}});
     const auto added = jobs.Add(configuration);
-    Answer(response, added.status, added.error.empty() ? json{{"id", added.id}} : json{{"error", added.error}});
+    Answer(response, added.status,
+           added.error.empty() ? json{{"id", added.id}} : json{{"error", added.error}});
   });
-  server.Get("/jobs", [&](const httplib::Request&, httplib::Response& response) { Answer(response, 200, jobs.DescribeAll()); });
+  server.Get("/jobs", [&](const httplib::Request&, httplib::Response& response) {
+    Answer(response, 200, jobs.DescribeAll());
+  });
   server.Get(R"(/jobs/(\d+))", [&](const httplib::Request& request, httplib::Response& response) {
     const json job = jobs.Describe(request.matches[1].str());
-    Answer(response, job.is_null() ? 404 : 200, job.is_null() ? json{{"error", "no such job"}} : job);
+    Answer(response, job.is_null() ? 404 : 200,
+           job.is_null() ? json{{"error", "no such job"}} : job);
   });
-  server.Delete(R"(/jobs/(\d+))", [&](const httplib::Request& request, httplib::Response& response) {
-    const bool there = jobs.Cancel(request.matches[1].str());
-    Answer(response, there ? 200 : 404, there ? jobs.Describe(request.matches[1].str()) : json{{"error", "no such job"}});
-  });
+  server.Delete(
+      R"(/jobs/(\d+))", [&](const httplib::Request& request, httplib::Response& response) {
+        const bool there = jobs.Cancel(request.matches[1].str());
+        Answer(response, there ? 200 : 404,
+               there ? jobs.Describe(request.matches[1].str()) : json{{"error", "no such job"}});
+      });
 }
 
 int Usage() {
@@ -173,7 +183,9 @@ int main(int argc, char** argv) {
     }
   }
   if (options.root.empty()) return Usage();
-  if (options.memory == 0) options.memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE) / (options.workers + 1);
+  if (options.memory == 0)
+    options.memory =
+        int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE) / (options.workers + 1);
   moonring_count_memory();  // before any thread makes a tensor
   if (chdir(options.root.c_str()) != 0) {
     std::fprintf(stderr, "service: cannot change to %s\n", options.root.c_str());
@@ -184,7 +196,8 @@ int main(int argc, char** argv) {
   sigemptyset(&ends);
   sigaddset(&ends, SIGINT);
   sigaddset(&ends, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // before any thread, so that all have it: one waits for them below
+  pthread_sigmask(SIG_BLOCK, &ends,
+                  nullptr);  // before any thread, so that all have it: one waits for them below
 
   moonring::examples::Jobs jobs(options);
   httplib::Server server;

@@ -1,8 +1,9 @@
 #ifndef MOONRING_MODEL_BLOCKS_ACTIVATION_STORE_H_
 #define MOONRING_MODEL_BLOCKS_ACTIVATION_STORE_H_
 
-// Where activations wait between forward and backward, out of the memory that computes. What comes back has the bits that went in. A store serves
-// one caller's thread. disk_store.h and host_store.h have them.
+// Where activations wait between forward and backward, out of the memory that computes. What comes
+// back has the bits that went in. A store serves one caller's thread. disk_store.h and host_store.h
+// have them.
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +15,7 @@ namespace moonring::model {
 class StoredActivation {
  public:
   virtual ~StoredActivation() = default;  // gives up the place; tensors that Get gave stay
-  virtual at::Tensor Get() = 0;           // not to be written to; any number of times. Throws StatusError
+  virtual at::Tensor Get() = 0;  // not to be written to; any number of times. Throws StatusError
 };
 
 class ActivationStore {

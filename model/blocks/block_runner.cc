@@ -19,10 +19,13 @@ namespace {
 using comm::BackwardCall;
 using comm::Tensors;
 
-bool Trainable(const std::shared_ptr<comm::Parameter>& parameter) { return parameter != nullptr && parameter->trainable(); }
+bool Trainable(const std::shared_ptr<comm::Parameter>& parameter) {
+  return parameter != nullptr && parameter->trainable();
+}
 
-// An autograd node exists only where an input requires a gradient. Ids never do, and hidden states do not below the first
-// trainable block, so a block with trainable weights also takes this empty leaf. Its gradient is always undefined.
+// An autograd node exists only where an input requires a gradient. Ids never do, and hidden states
+// do not below the first trainable block, so a block with trainable weights also takes this empty
+// leaf. Its gradient is always undefined.
 at::Tensor Anchor(bool trainable) { return at::empty({0}, at::kFloat).requires_grad_(trainable); }
 
 void FetchAhead(const std::vector<Loan>& loans) {
@@ -44,30 +47,35 @@ struct Call {
   std::vector<Loan> loans;
   RunnerOptions options;
   // From forward to backward:
-  Graph graph;                                                // kNone
-  std::unique_ptr<StoredActivation> hidden;                   // where there is a store
-  attention::KeptAttention kept;                              // kSelective
+  Graph graph;                                               // kNone
+  std::unique_ptr<StoredActivation> hidden;                  // where there is a store
+  attention::KeptAttention kept;                             // kSelective
   std::vector<std::unique_ptr<StoredActivation>> kept_away;  // the same, where there is a store
 
   std::vector<at::Tensor> Lease(bool as_leaves) const {
     std::vector<at::Tensor> weights;
     weights.reserve(loans.size());
     for (const Loan& loan : loans) {
-      weights.push_back(loan.parameter == nullptr ? at::Tensor() : loan.parameter->Lease(loan.dtype));
+      weights.push_back(loan.parameter == nullptr ? at::Tensor()
+                                                  : loan.parameter->Lease(loan.dtype));
       if (as_leaves && Trainable(loan.parameter)) weights.back().requires_grad_();
     }
     return weights;
   }
 
-  // One pass over `hidden_TD`: through the weights, and in attention at most each row with each other.
+  // One pass over `hidden_TD`: through the weights, and in attention at most each row with each
+  // other.
   comm::SmallWorkScope Small(const at::Tensor& hidden_TD) const {
     int64_t elements = hidden_TD.numel();
-    for (const Loan& loan : loans) elements += loan.parameter == nullptr ? 0 : loan.parameter->numel();
+    for (const Loan& loan : loans)
+      elements += loan.parameter == nullptr ? 0 : loan.parameter->numel();
     return comm::SmallWorkScope(hidden_TD.size(0), elements);
   }
 
   bool keeps_graph() const { return options.recompute == Recompute::kNone; }
-  attention::KeptAttention* Kept() { return options.recompute == Recompute::kSelective ? &kept : nullptr; }
+  attention::KeptAttention* Kept() {
+    return options.recompute == Recompute::kSelective ? &kept : nullptr;
+  }
 
   Tensors Run(const at::Tensor& hidden, attention::KeptAttention* keep) const {
     at::NoGradGuard no_grad;
@@ -98,7 +106,8 @@ struct Call {
   }
 
   // `next`: the loans of the block that runs after this.
-  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden, const std::vector<Loan>& next, const BlockRun& how) {
+  Graph RunWithGraph(const at::Tensor& hidden, bool needs_hidden, const std::vector<Loan>& next,
+                     const BlockRun& how) {
     at::AutoGradMode enable(true);
     const comm::SmallWorkScope small = Small(hidden);
     Graph run;
@@ -109,7 +118,8 @@ struct Call {
     return run;
   }
 
-  // Differentiates `run`, sinks the weights' gradients and returns that of hidden (undefined where none is wanted).
+  // Differentiates `run`, sinks the weights' gradients and returns that of hidden (undefined where
+  // none is wanted).
   at::Tensor Backward(Graph run, const Tensors& gradients_of_results, bool retain) const {
     const comm::SmallWorkScope small = Small(run.hidden);
     Tensors leaves, roots, root_gradients;
@@ -163,17 +173,23 @@ at::Tensor Backward(Call& call, BackwardCall& backward) {
   const comm::MemoryScope memory(comm::MemoryPart::kActivations);
   const Tensors& gradients = backward.gradients;
   if (call.keeps_graph()) {
-    TORCH_CHECK(!call.graph.results.empty(), "block runner: its backward failed before, and it has no graph left");
+    TORCH_CHECK(!call.graph.results.empty(),
+                "block runner: its backward failed before, and it has no graph left");
     Graph run = backward.retains_graph ? call.graph : std::exchange(call.graph, Graph());
     return call.Backward(std::move(run), gradients, backward.retains_graph);
   }
   call.Fetch();
   const at::Tensor hidden = call.hidden != nullptr ? call.hidden->Get() : backward.saved[0];
   // What the engine moved here and nobody else holds is of no use to anybody after this.
-  const bool alone = gradients[0].defined() && gradients[0].use_count() == 1 && gradients[0].storage().use_count() == 1;
+  const bool alone = gradients[0].defined() && gradients[0].use_count() == 1 &&
+                     gradients[0].storage().use_count() == 1;
   const bool goes_on = backward.wanted[0];
-  Graph run = call.RunWithGraph(hidden, goes_on, goes_on ? call.options.neighbours.before : std::vector<Loan>(),
-                                {.kept = call.Kept(), .tile_bytes = call.options.tile_bytes, .values = false, .gradient_is_free = alone});
+  Graph run = call.RunWithGraph(hidden, goes_on,
+                                goes_on ? call.options.neighbours.before : std::vector<Loan>(),
+                                {.kept = call.Kept(),
+                                 .tile_bytes = call.options.tile_bytes,
+                                 .values = false,
+                                 .gradient_is_free = alone});
   if (call.options.store != nullptr) call.kept = {};
   if (!backward.retains_graph) call.Forget();
   return call.Backward(std::move(run), gradients, /*retain=*/false);
@@ -181,27 +197,35 @@ at::Tensor Backward(Call& call, BackwardCall& backward) {
 
 }  // namespace
 
-std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans, const at::Tensor& hidden, RunnerOptions options) {
+std::vector<at::Tensor> RunBlock(BlockFunction function, std::vector<Loan> loans,
+                                 const at::Tensor& hidden, RunnerOptions options) {
   const auto call = std::make_shared<Call>();
   call->function = std::move(function);
   call->loans = std::move(loans);
   call->options = std::move(options);
-  const bool trainable = std::any_of(call->loans.begin(), call->loans.end(), [](const Loan& loan) { return Trainable(loan.parameter); });
-  if (!at::GradMode::is_enabled() || !(trainable || hidden.requires_grad())) return call->Run(hidden, nullptr);
-  return comm::Apply(
-      {.name = "block runner",
-       .forward = [&](Tensors* saved) { return Forward(*call, hidden, saved); },
-       .backward = [call](BackwardCall& backward) -> Tensors { return {Backward(*call, backward)}; },
-       .undefined_gradients = true},
-      {hidden, Anchor(trainable)});
+  const bool trainable = std::any_of(call->loans.begin(), call->loans.end(),
+                                     [](const Loan& loan) { return Trainable(loan.parameter); });
+  if (!at::GradMode::is_enabled() || !(trainable || hidden.requires_grad()))
+    return call->Run(hidden, nullptr);
+  return comm::Apply({.name = "block runner",
+                      .forward = [&](Tensors* saved) { return Forward(*call, hidden, saved); },
+                      .backward = [call](BackwardCall& backward) -> Tensors {
+                        return {Backward(*call, backward)};
+                      },
+                      .undefined_gradients = true},
+                     {hidden, Anchor(trainable)});
 }
 
-at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD, const at::Tensor& given_ids_T, const LookUpOptions& options) {
-  TORCH_CHECK(given_ids_T.dim() == 1 && given_ids_T.scalar_type() == at::kLong, "embedding: ids of shape ", given_ids_T.sizes(), " in ",
-              given_ids_T.scalar_type(), ", wanted int64 [T]");
-  if (given_ids_T.is_cpu() && given_ids_T.numel() > 0) {  // elsewhere reading the answer would wait for the device
+at::Tensor LookUp(const std::shared_ptr<comm::Parameter>& embedding_VD,
+                  const at::Tensor& given_ids_T, const LookUpOptions& options) {
+  TORCH_CHECK(given_ids_T.dim() == 1 && given_ids_T.scalar_type() == at::kLong,
+              "embedding: ids of shape ", given_ids_T.sizes(), " in ", given_ids_T.scalar_type(),
+              ", wanted int64 [T]");
+  if (given_ids_T.is_cpu() &&
+      given_ids_T.numel() > 0) {  // elsewhere reading the answer would wait for the device
     const int64_t largest = given_ids_T.max().item<int64_t>(), rows = embedding_VD->shape()[0];
-    TORCH_CHECK_INDEX(largest < rows, "embedding: id ", largest, ", the vocabulary has ", rows, " rows; Checkpoint:grow_vocabulary makes more");
+    TORCH_CHECK_INDEX(largest < rows, "embedding: id ", largest, ", the vocabulary has ", rows,
+                      " rows; Checkpoint:grow_vocabulary makes more");
   }
   const at::Tensor ids_T = comm::ToDevice(given_ids_T, embedding_VD->device());
   return comm::ApplyToOne(

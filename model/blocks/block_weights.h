@@ -1,33 +1,34 @@
 #ifndef MOONRING_MODEL_BLOCKS_BLOCK_WEIGHTS_H_
 #define MOONRING_MODEL_BLOCKS_BLOCK_WEIGHTS_H_
 
-// The weights that a decoder block of any family may have, by what they do. A family has some of them, under names of its own
-// (family.h); what a block does with them is transformer_block.h's.
+// The weights that a decoder block of any family may have, by what they do. A family has some of
+// them, under names of its own (family.h); what a block does with them is transformer_block.h's.
 
 namespace moonring::model {
 
-// The places of a block's weights in a list of them. Those of the experts follow (ExpertWeightPlace).
+// The places of a block's weights in a list of them. Those of the experts follow
+// (ExpertWeightPlace).
 enum BlockWeight : int {
-  kInputNorm,           // of the stream, before attention
+  kInputNorm,  // of the stream, before attention
   kQuery,
   kKey,
   kValue,
-  kQueryKeyValue,       // the three as one map
+  kQueryKeyValue,  // the three as one map
   kQueryNorm,
   kKeyNorm,
   kOutput,
-  kAttentionNorm,       // of what attention adds to the stream
-  kMlpInputNorm,        // of the stream, before the MLP
+  kAttentionNorm,  // of what attention adds to the stream
+  kMlpInputNorm,   // of the stream, before the MLP
   kGate,
   kUp,
-  kGateUp,              // the two as one map
+  kGateUp,  // the two as one map
   kDown,
-  kRouter,              // of a mixture of experts
-  kSharedGate,          // of the expert that sees every token
+  kRouter,      // of a mixture of experts
+  kSharedGate,  // of the expert that sees every token
   kSharedUp,
   kSharedDown,
-  kSharedSwitch,        // how much of it a token gets
-  kMlpNorm,             // of what the MLP adds to the stream
+  kSharedSwitch,  // how much of it a token gets
+  kMlpNorm,       // of what the MLP adds to the stream
   kQueryBias,
   kKeyBias,
   kValueBias,
@@ -42,17 +43,21 @@ enum BlockWeight : int {
 // The maps of one expert.
 enum ExpertWeight : int { kExpertGate, kExpertUp, kExpertDown, kExpertWeights };
 
-inline int ExpertWeightPlace(int expert, ExpertWeight weight) { return kBlockWeights + expert * kExpertWeights + weight; }
+inline int ExpertWeightPlace(int expert, ExpertWeight weight) {
+  return kBlockWeights + expert * kExpertWeights + weight;
+}
 
 inline bool IsNorm(int place) {
-  return place == kInputNorm || place == kQueryNorm || place == kKeyNorm || place == kAttentionNorm || place == kMlpInputNorm || place == kMlpNorm;
+  return place == kInputNorm || place == kQueryNorm || place == kKeyNorm ||
+         place == kAttentionNorm || place == kMlpInputNorm || place == kMlpNorm;
 }
 
 inline bool IsBias(int place) { return place >= kQueryBias && place < kBlockWeights; }
 
 // The map that a bias belongs to.
 inline BlockWeight MapOfBias(int bias) {
-  constexpr BlockWeight kMaps[] = {kQuery, kKey, kValue, kQueryKeyValue, kOutput, kGate, kUp, kDown};
+  constexpr BlockWeight kMaps[] = {kQuery,  kKey,  kValue, kQueryKeyValue,
+                                   kOutput, kGate, kUp,    kDown};
   return kMaps[bias - kQueryBias];
 }
 

@@ -26,7 +26,9 @@
 namespace moonring::model {
 namespace {
 
-std::string Mebibytes(int64_t bytes) { return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20)); }
+std::string Mebibytes(int64_t bytes) {
+  return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
 
 absl::Status Failure(int error, const std::string& folder, absl::string_view what) {
   return absl::ErrnoToStatus(error, absl::StrCat("activation_offload: ", folder, ": ", what));
@@ -43,10 +45,12 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  // 0, or the errno. Tells the kernel to begin writing at once, so that it does not stop the program later for all of it.
+  // 0, or the errno. Tells the kernel to begin writing at once, so that it does not stop the
+  // program later for all of it.
   int Write(const char* bytes, int64_t count) const {
     for (int64_t done = 0; done < count;) {
-      const ssize_t wrote = pwrite(descriptor_, bytes + done, std::min<int64_t>(count - done, int64_t{1} << 30), done);
+      const ssize_t wrote = pwrite(descriptor_, bytes + done,
+                                   std::min<int64_t>(count - done, int64_t{1} << 30), done);
       if (wrote < 0 && errno == EINTR) continue;
       if (wrote <= 0) return wrote < 0 ? errno : ENOSPC;
       done += wrote;
@@ -55,7 +59,9 @@ class File {
     return 0;
   }
   void ReadAhead() const { posix_fadvise(descriptor_, 0, 0, POSIX_FADV_WILLNEED); }
-  void* Map(int64_t bytes) const { return mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor_, 0); }
+  void* Map(int64_t bytes) const {
+    return mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, descriptor_, 0);
+  }
 
  private:
   explicit File(int descriptor) : descriptor_(descriptor) {}
@@ -104,7 +110,8 @@ class DiskStore::Disk {
     entry->bytes = static_cast<int64_t>(tensor.nbytes());
     entry->tensor = std::move(tensor);
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return static_cast<int>(waiting_.size()) < kUnwritten || !status_.ok(); });
+    changed_.wait(
+        lock, [this] { return static_cast<int>(waiting_.size()) < kUnwritten || !status_.ok(); });
     comm::ThrowIfError(status_);
     waiting_.push_back(entry);
     stored_.push_back(entry);
@@ -119,10 +126,13 @@ class DiskStore::Disk {
     changed_.wait(lock, [&] { return entry->written || !status_.ok(); });
     comm::ThrowIfError(status_);
     const auto here = std::find(stored_.begin(), stored_.end(), entry);
-    if (here != stored_.begin() && (*std::prev(here))->written) (*std::prev(here))->file->ReadAhead();
+    if (here != stored_.begin() && (*std::prev(here))->written)
+      (*std::prev(here))->file->ReadAhead();
     lock.unlock();
     void* const address = entry->file->Map(entry->bytes);
-    if (address == MAP_FAILED) comm::ThrowIfError(Failure(errno, folder_, absl::StrCat("mapping ", Mebibytes(entry->bytes), " that were written")));
+    if (address == MAP_FAILED)
+      comm::ThrowIfError(Failure(
+          errno, folder_, absl::StrCat("mapping ", Mebibytes(entry->bytes), " that were written")));
     const auto unmap = [bytes = entry->bytes](void* mapped) { munmap(mapped, bytes); };
     return at::from_blob(address, entry->sizes, unmap, at::TensorOptions().dtype(entry->dtype));
   }
@@ -150,12 +160,15 @@ class DiskStore::Disk {
       const std::shared_ptr<Entry> entry = waiting_.front();
       waiting_.pop_front();
       lock.unlock();
-      const int error = entry->file->Write(static_cast<const char*>(entry->tensor.const_data_ptr()), entry->bytes);
+      const int error = entry->file->Write(static_cast<const char*>(entry->tensor.const_data_ptr()),
+                                           entry->bytes);
       entry->tensor.reset();
       lock.lock();
       entry->written = error == 0;
       if (error != 0 && status_.ok()) {
-        status_ = Failure(error, folder_, absl::StrCat("writing ", Mebibytes(entry->bytes), ", ", Mebibytes(stored_bytes_), " with what is stored"));
+        status_ = Failure(error, folder_,
+                          absl::StrCat("writing ", Mebibytes(entry->bytes), ", ",
+                                       Mebibytes(stored_bytes_), " with what is stored"));
       }
       changed_.notify_all();
     }
@@ -174,7 +187,8 @@ class DiskStore::Disk {
 
 class DiskStore::Stored : public StoredActivation {
  public:
-  Stored(std::shared_ptr<Disk> disk, std::shared_ptr<Entry> entry) : disk_(std::move(disk)), entry_(std::move(entry)) {}
+  Stored(std::shared_ptr<Disk> disk, std::shared_ptr<Entry> entry)
+      : disk_(std::move(disk)), entry_(std::move(entry)) {}
   ~Stored() override { disk_->Drop(entry_); }
   at::Tensor Get() override { return disk_->Get(entry_); }
 
@@ -185,9 +199,12 @@ class DiskStore::Stored : public StoredActivation {
 
 absl::StatusOr<std::shared_ptr<DiskStore>> DiskStore::Create(const std::string& folder) {
   struct statfs system {};
-  if (statfs(folder.c_str(), &system) != 0) return Failure(errno, folder, "wanted a folder on a disk");
+  if (statfs(folder.c_str(), &system) != 0)
+    return Failure(errno, folder, "wanted a folder on a disk");
   if (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC) {
-    return absl::InvalidArgumentError(absl::StrCat("activation_offload: ", folder, ": is in memory itself (tmpfs), wanted a folder on a disk"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("activation_offload: ", folder,
+                     ": is in memory itself (tmpfs), wanted a folder on a disk"));
   }
   const absl::StatusOr<std::shared_ptr<File>> probe = File::Create(folder);
   if (!probe.ok()) return probe.status();
@@ -197,8 +214,11 @@ absl::StatusOr<std::shared_ptr<DiskStore>> DiskStore::Create(const std::string& 
 DiskStore::~DiskStore() = default;
 
 std::unique_ptr<StoredActivation> DiskStore::Put(at::Tensor activation) {
-  TORCH_CHECK(activation.is_cpu(), "activation_offload: disk takes tensors of the host, got one on ", activation.device());
-  if (static_cast<int64_t>(activation.nbytes()) < kLeastBytes) return std::make_unique<InMemory>(std::move(activation));
+  TORCH_CHECK(activation.is_cpu(),
+              "activation_offload: disk takes tensors of the host, got one on ",
+              activation.device());
+  if (static_cast<int64_t>(activation.nbytes()) < kLeastBytes)
+    return std::make_unique<InMemory>(std::move(activation));
   return std::make_unique<Stored>(disk_, disk_->Put(activation.detach().contiguous()));
 }
 

@@ -26,7 +26,8 @@ namespace {
 // Rows gathered by expert: expert e has rows [begin[e], begin[e + 1]).
 using Offsets = std::vector<int64_t>;
 
-// Runs body(expert) for each expert that has rows: side by side on the CPU, unless one has so many that the others would wait for it.
+// Runs body(expert) for each expert that has rows: side by side on the CPU, unless one has so many
+// that the others would wait for it.
 template <typename Body>
 void ForExperts(const Offsets& begin, bool on_cpu, const Body& body) {
   std::vector<int64_t> busy;
@@ -37,13 +38,15 @@ void ForExperts(const Offsets& begin, bool on_cpu, const Body& body) {
     cost.push_back(static_cast<double>(begin[e + 1] - begin[e]));
   }
   const int threads = at::get_num_threads();
-  const bool even = !cost.empty() && *std::max_element(cost.begin(), cost.end()) * threads <= 1.5 * static_cast<double>(begin.back());
-  if (on_cpu && even && threads > 1) return comm::RunParallelTasks(cost, [&](int64_t task) { body(busy[task]); });
+  const bool even = !cost.empty() && *std::max_element(cost.begin(), cost.end()) * threads <=
+                                         1.5 * static_cast<double>(begin.back());
+  if (on_cpu && even && threads > 1)
+    return comm::RunParallelTasks(cost, [&](int64_t task) { body(busy[task]); });
   for (const int64_t e : busy) body(e);
 }
 
-// Each expert's own MLP on its rows: y = (act(x Wg^T) * (x Wu^T)) Wd^T. Weights are Wg, Wu, Wd of expert 0, then of 1, ...
-// Inputs of the operator: x, then the weights.
+// Each expert's own MLP on its rows: y = (act(x Wg^T) * (x Wu^T)) Wd^T. Weights are Wg, Wu, Wd of
+// expert 0, then of 1, ... Inputs of the operator: x, then the weights.
 at::Tensor GroupedMlp(const at::Tensor& x_ND, const Offsets& begin, Activation activation,
                       const comm::Tensors& weights) {
   comm::Tensors inputs = {x_ND};
@@ -67,7 +70,8 @@ at::Tensor GroupedMlp(const at::Tensor& x_ND, const Offsets& begin, Activation a
   };
   const auto backward = [begin, activation](comm::BackwardCall& call) -> comm::Tensors {
     const size_t count = call.wanted.size();
-    const at::Tensor &x_ND = call.saved[0], &gate_NI = call.saved[count], &up_NI = call.saved[count + 1];
+    const at::Tensor &x_ND = call.saved[0], &gate_NI = call.saved[count],
+                     &up_NI = call.saved[count + 1];
     const at::Tensor dy_ND = call.gradients[0].contiguous();
     comm::Tensors result(count);
     if (call.wanted[0]) result[0] = at::empty_like(x_ND);
@@ -100,11 +104,12 @@ struct Routing {
   at::Tensor chosen_TK;       // int64
   at::Tensor weight_TK;       // in the stream's dtype
   at::Tensor token_N;         // int64: whose row, by expert
-  at::Tensor row_N;           // int64: where the k-th choice of token t, number t K + k, is among the rows
-  Offsets begin;              // E + 1
+  at::Tensor row_N;  // int64: where the k-th choice of token t, number t K + k, is among the rows
+  Offsets begin;     // E + 1
 };
 
-// How often each of [0, n) occurs. On a GPU bincount would wait for the greatest number, to know what it knows here.
+// How often each of [0, n) occurs. On a GPU bincount would wait for the greatest number, to know
+// what it knows here.
 at::Tensor Occurrences(const at::Tensor& numbers, int64_t n) {
   return at::zeros({n}, numbers.options()).scatter_add_(0, numbers, at::ones_like(numbers));
 }
@@ -113,15 +118,19 @@ Routing Route(const ExpertRule& rule, const Projection& router, const at::Tensor
   Routing routing;
   const at::Tensor logits_TE = Project(router, x_TD);
   routing.probability_TE = at::softmax(logits_TE.to(StreamDtype(logits_TE.scalar_type())), -1);
-  std::tie(routing.weight_TK, routing.chosen_TK) = at::topk(routing.probability_TE, rule.chosen, -1);
-  if (rule.normalised) routing.weight_TK = routing.weight_TK / routing.weight_TK.sum(-1, /*keepdim=*/true);
+  std::tie(routing.weight_TK, routing.chosen_TK) =
+      at::topk(routing.probability_TE, rule.chosen, -1);
+  if (rule.normalised)
+    routing.weight_TK = routing.weight_TK / routing.weight_TK.sum(-1, /*keepdim=*/true);
   const at::Tensor expert_N = routing.chosen_TK.reshape(-1);
   const at::Tensor order_N = at::argsort(expert_N, /*stable=*/true, 0, /*descending=*/false);
   routing.token_N = order_N.floor_divide(rule.chosen);
-  routing.row_N = at::empty_like(order_N).scatter_(0, order_N, at::arange(order_N.size(0), order_N.options()));
+  routing.row_N =
+      at::empty_like(order_N).scatter_(0, order_N, at::arange(order_N.size(0), order_N.options()));
   const at::Tensor count_E = Occurrences(expert_N, rule.count).to(at::kCPU);
   routing.begin = {0};
-  for (int64_t e = 0; e < rule.count; ++e) routing.begin.push_back(routing.begin.back() + count_E.const_data_ptr<int64_t>()[e]);
+  for (int64_t e = 0; e < rule.count; ++e)
+    routing.begin.push_back(routing.begin.back() + count_E.const_data_ptr<int64_t>()[e]);
   return routing;
 }
 
@@ -133,26 +142,34 @@ Projection For(Projection map, const at::Tensor& tokens) {
   return map;
 }
 
-at::Tensor RunGated(const GatedMaps& maps, const at::Tensor& x, const at::Tensor& tokens, Activation activation) {
+at::Tensor RunGated(const GatedMaps& maps, const at::Tensor& x, const at::Tensor& tokens,
+                    Activation activation) {
   const at::Tensor gate = Project(For(maps.gate, tokens), x);
   return ProjectGated(For(maps.down, tokens), gate, Project(For(maps.up, tokens), x), activation);
 }
 
-bool Adapted(const GatedMaps& maps) { return maps.gate.low_rank.has_value() || maps.up.low_rank.has_value() || maps.down.low_rank.has_value(); }
+bool Adapted(const GatedMaps& maps) {
+  return maps.gate.low_rank.has_value() || maps.up.low_rank.has_value() ||
+         maps.down.low_rank.has_value();
+}
 
 // [N, D]: each expert on its rows.
-at::Tensor RunExperts(const ExpertMaps& maps, const Routing& routing, const at::Tensor& x_ND, Activation activation) {
+at::Tensor RunExperts(const ExpertMaps& maps, const Routing& routing, const at::Tensor& x_ND,
+                      Activation activation) {
   if (std::none_of(maps.experts.begin(), maps.experts.end(), Adapted)) {
     comm::Tensors weights;
     for (const GatedMaps& expert : maps.experts) {
-      weights.insert(weights.end(), {expert.gate.weight_OI, expert.up.weight_OI, expert.down.weight_OI});
+      weights.insert(weights.end(),
+                     {expert.gate.weight_OI, expert.up.weight_OI, expert.down.weight_OI});
     }
     return GroupedMlp(x_ND, routing.begin, activation, weights);
   }
   comm::Tensors results;
   for (size_t e = 0; e < maps.experts.size(); ++e) {
     const int64_t begin = routing.begin[e], count = routing.begin[e + 1] - begin;
-    if (count > 0) results.push_back(RunGated(maps.experts[e], x_ND.narrow(0, begin, count), routing.token_N.narrow(0, begin, count), activation));
+    if (count > 0)
+      results.push_back(RunGated(maps.experts[e], x_ND.narrow(0, begin, count),
+                                 routing.token_N.narrow(0, begin, count), activation));
   }
   return results.empty() ? x_ND : at::cat(results);
 }
@@ -163,23 +180,33 @@ RouterTally Tally(const Routing& routing, const RouterGroups& groups) {
   const at::Tensor zeros_GE = at::zeros({groups.count, experts}, routing.probability_TE.options());
   RouterTally tally{zeros_GE.index_add(0, groups.group_T, routing.probability_TE), at::Tensor()};
   const at::Tensor cell_TK = groups.group_T.unsqueeze(1) * experts + routing.chosen_TK;
-  tally.chosen_GE = Occurrences(cell_TK.reshape(-1), groups.count * experts).view({groups.count, experts});
+  tally.chosen_GE =
+      Occurrences(cell_TK.reshape(-1), groups.count * experts).view({groups.count, experts});
   return tally;
 }
 
 }  // namespace
 
-MixtureResult MixExperts(const ExpertRule& rule, Activation activation, const ExpertMaps& maps, const at::Tensor& x_TD, const RouterGroups& groups) {
-  TORCH_CHECK(static_cast<int64_t>(maps.experts.size()) == rule.count && rule.chosen > 0 && rule.chosen <= rule.count, "experts: ", maps.experts.size(),
-              " given, ", rule.chosen, " of ", rule.count, " wanted");
-  TORCH_CHECK(!groups.group_T.defined() || groups.group_T.size(0) == x_TD.size(0), "experts: ", x_TD.size(0), " rows, groups of shape ",
+MixtureResult MixExperts(const ExpertRule& rule, Activation activation, const ExpertMaps& maps,
+                         const at::Tensor& x_TD, const RouterGroups& groups) {
+  TORCH_CHECK(static_cast<int64_t>(maps.experts.size()) == rule.count && rule.chosen > 0 &&
+                  rule.chosen <= rule.count,
+              "experts: ", maps.experts.size(), " given, ", rule.chosen, " of ", rule.count,
+              " wanted");
+  TORCH_CHECK(!groups.group_T.defined() || groups.group_T.size(0) == x_TD.size(0),
+              "experts: ", x_TD.size(0), " rows, groups of shape ",
               groups.group_T.defined() ? groups.group_T.sizes() : at::IntArrayRef());
   const Routing routing = Route(rule, maps.router, x_TD);
-  const at::Tensor y_ND = RunExperts(maps, routing, x_TD.index_select(0, routing.token_N), activation);
-  const at::Tensor y_TKD = y_ND.index_select(0, routing.row_N).view({x_TD.size(0), rule.chosen, x_TD.size(1)});
-  MixtureResult result{at::bmm(routing.weight_TK.to(y_TKD.scalar_type()).unsqueeze(1), y_TKD).squeeze(1), Tally(routing, groups)};
+  const at::Tensor y_ND =
+      RunExperts(maps, routing, x_TD.index_select(0, routing.token_N), activation);
+  const at::Tensor y_TKD =
+      y_ND.index_select(0, routing.row_N).view({x_TD.size(0), rule.chosen, x_TD.size(1)});
+  MixtureResult result{
+      at::bmm(routing.weight_TK.to(y_TKD.scalar_type()).unsqueeze(1), y_TKD).squeeze(1),
+      Tally(routing, groups)};
   if (!maps.shared.gate.weight_OI.defined()) return result;
-  const at::Tensor shared_TD = ProjectGated(maps.shared.down, Project(maps.shared.gate, x_TD), Project(maps.shared.up, x_TD), activation);
+  const at::Tensor shared_TD = ProjectGated(maps.shared.down, Project(maps.shared.gate, x_TD),
+                                            Project(maps.shared.up, x_TD), activation);
   result.out_TD = result.out_TD + at::sigmoid(Project(maps.shared_switch, x_TD)) * shared_TD;
   return result;
 }

@@ -13,11 +13,12 @@
 namespace moonring::model {
 namespace {
 
-// On their way out at a time: what a block puts under Recompute::kSelective (its input, attention's out and lse), so that the copies of one block
-// run beside the next one.
+// On their way out at a time: what a block puts under Recompute::kSelective (its input, attention's
+// out and lse), so that the copies of one block run beside the next one.
 constexpr size_t kLeaving = 3;
 
-// In a destructor. A stream that cannot be told to wait is one of a device that has failed: nothing runs there any more that could use the memory.
+// In a destructor. A stream that cannot be told to wait is one of a device that has failed: nothing
+// runs there any more that could use the memory.
 template <typename Waiting>
 void WaitIfItCan(const Waiting& wait) {
   try {
@@ -37,10 +38,14 @@ struct HostStore::Entry {
   explicit Entry(c10::Stream of) : stream(of), fetched(of.device_type()) {}
 };
 
-// Memory goes from stream to stream by waiting for events, not by Tensor::record_stream: what is freed under that comes back once
-// the device is done, and the host, which is ahead of it by a whole pass, would find none of it free.
+// Memory goes from stream to stream by waiting for events, not by Tensor::record_stream: what is
+// freed under that comes back once the device is done, and the host, which is ahead of it by a
+// whole pass, would find none of it free.
 struct HostStore::Copies {
-  explicit Copies(c10::Device of) : device(of), guard(of.type()), stream(guard.getStreamFromGlobalPool(of, /*isHighPriority=*/false)) {}
+  explicit Copies(c10::Device of)
+      : device(of),
+        guard(of.type()),
+        stream(guard.getStreamFromGlobalPool(of, /*isHighPriority=*/false)) {}
   ~Copies() {
     WaitIfItCan([this] {
       while (!leaving.empty()) LetGo();
@@ -69,14 +74,15 @@ struct HostStore::Copies {
     while (leaving.size() > kLeaving) LetGo();
   }
 
-  // The tensor that has been leaving longest: its stream waits for the copy, and may then have the memory.
+  // The tensor that has been leaving longest: its stream waits for the copy, and may then have the
+  // memory.
   void LetGo() {
     leaving.front().copied.block(leaving.front().stream);
     leaving.pop_front();
   }
 
-  // The copies of one stream are in order: a fetch finds what was put. It comes into memory of the caller's stream, behind whatever that has been
-  // given so far, which may still use this memory.
+  // The copies of one stream are in order: a fetch finds what was put. It comes into memory of the
+  // caller's stream, behind whatever that has been given so far, which may still use this memory.
   void Fetch(Entry& entry) const {
     if (entry.device.defined()) return;
     entry.stream = Current();
@@ -103,7 +109,8 @@ struct HostStore::Copies {
 
 class HostStore::Stored : public StoredActivation {
  public:
-  Stored(std::shared_ptr<Copies> copies, std::shared_ptr<Entry> entry) : copies_(std::move(copies)), entry_(std::move(entry)) {}
+  Stored(std::shared_ptr<Copies> copies, std::shared_ptr<Entry> entry)
+      : copies_(std::move(copies)), entry_(std::move(entry)) {}
   ~Stored() override {
     // Fetched for nothing: the memory is its stream's again once the copy into it is done.
     if (entry_->device.defined()) WaitIfItCan([this] { entry_->fetched.block(entry_->stream); });
@@ -136,9 +143,11 @@ HostStore::HostStore(c10::Device device) {
 }
 
 std::unique_ptr<StoredActivation> HostStore::Put(at::Tensor activation) {
-  TORCH_CHECK(activation.device() == copies_->device, "activation_offload: a tensor on ", activation.device(), ", wanted one on ", copies_->device);
+  TORCH_CHECK(activation.device() == copies_->device, "activation_offload: a tensor on ",
+              activation.device(), ", wanted one on ", copies_->device);
   auto entry = std::make_shared<Entry>(copies_->Current());
-  entry->host = at::empty(activation.sizes(), activation.options().device(at::kCPU).pinned_memory(true));
+  entry->host =
+      at::empty(activation.sizes(), activation.options().device(at::kCPU).pinned_memory(true));
   copies_->Send(activation.detach(), entry->host);
   copies_->stored.push_back(entry);
   copies_->bytes += static_cast<int64_t>(entry->host.nbytes());

@@ -19,14 +19,19 @@ namespace {
 using comm::BackwardCall;
 using comm::Tensors;
 
-at::Tensor Rstd(const at::Tensor& x, double eps) { return x.square().mean(-1, /*keepdim=*/true).add_(eps).rsqrt_(); }
+at::Tensor Rstd(const at::Tensor& x, double eps) {
+  return x.square().mean(-1, /*keepdim=*/true).add_(eps).rsqrt_();
+}
 
 struct RmsNormGradients {
   at::Tensor x, weight;
 };
 
-// With n = x r (r = 1/sqrt(mean(x^2) + eps)):  dw = sum_T dy n,  dx = r (dy w - n mean_D(dy w n)). Undefined where not wanted.
-RmsNormGradients RmsNormBackward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& rstd, bool needs_x, bool needs_weight) {
+// With n = x r (r = 1/sqrt(mean(x^2) + eps)):  dw = sum_T dy n,  dx = r (dy w - n mean_D(dy w n)).
+// Undefined where not wanted.
+RmsNormGradients RmsNormBackward(const at::Tensor& dy, const at::Tensor& x,
+                                 const at::Tensor& weight, const at::Tensor& rstd, bool needs_x,
+                                 bool needs_weight) {
   RmsNormGradients gradients;
   at::Tensor normed = x * rstd;
   at::Tensor product = dy * normed;
@@ -39,8 +44,10 @@ RmsNormGradients RmsNormBackward(const at::Tensor& dy, const at::Tensor& x, cons
 }
 
 void CheckNorm(const char* layer, const at::Tensor& x, const at::Tensor& weight) {
-  TORCH_CHECK(x.dim() == 2 && weight.dim() == 1 && x.size(1) == weight.size(0), layer, ": rows of shape ", x.sizes(), ", weight of shape ", weight.sizes());
-  TORCH_CHECK(x.scalar_type() == weight.scalar_type(), layer, ": rows in ", x.scalar_type(), ", weight in ", weight.scalar_type());
+  TORCH_CHECK(x.dim() == 2 && weight.dim() == 1 && x.size(1) == weight.size(0), layer,
+              ": rows of shape ", x.sizes(), ", weight of shape ", weight.sizes());
+  TORCH_CHECK(x.scalar_type() == weight.scalar_type(), layer, ": rows in ", x.scalar_type(),
+              ", weight in ", weight.scalar_type());
 }
 
 }  // namespace
@@ -55,9 +62,12 @@ at::Tensor ActivateBackward(const at::Tensor& dy, const at::Tensor& x, Activatio
   return at::gelu_backward(dy, x, activation == Activation::kGelu ? "none" : "tanh");
 }
 
-at::ScalarType StreamDtype(at::ScalarType matmul_dtype) { return matmul_dtype == at::kDouble ? at::kDouble : at::kFloat; }
+at::ScalarType StreamDtype(at::ScalarType matmul_dtype) {
+  return matmul_dtype == at::kDouble ? at::kDouble : at::kFloat;
+}
 
-at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps, at::ScalarType result_dtype) {
+at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
+                   at::ScalarType result_dtype) {
   CheckNorm("RmsNorm", x_TD, weight_D);
   return comm::ApplyToOne(
       {.name = "RmsNorm",
@@ -76,10 +86,12 @@ at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double ep
 }
 
 // n = RmsNorm(x), y_i = n W_i^T + b_i:  dn = sum_i dy_i W_i,  dW_i = dy_i^T n,  with n made again.
-std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& norm_D, double eps, const std::vector<at::Tensor>& weights,
+std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& norm_D, double eps,
+                                     const std::vector<at::Tensor>& weights,
                                      const std::vector<at::Tensor>& biases) {
   CheckNorm("NormedLinear", x_TD, norm_D);
-  TORCH_CHECK(!weights.empty() && weights.size() == biases.size(), "NormedLinear: ", weights.size(), " maps, ", biases.size(), " biases");
+  TORCH_CHECK(!weights.empty() && weights.size() == biases.size(), "NormedLinear: ", weights.size(),
+              " maps, ", biases.size(), " biases");
   // Inputs: x, the norm's weight, the maps' weights, their biases (undefined where there is none).
   constexpr size_t kMaps = 2;
   const size_t maps = weights.size(), first_bias = kMaps + maps;
@@ -106,13 +118,15 @@ std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& n
     }
     normed.reset();
     for (size_t i = 0; i < maps; ++i) {
-      if (dys[i].defined() && call.wanted[first_bias + i]) gradients[first_bias + i] = dys[i].sum(0);
+      if (dys[i].defined() && call.wanted[first_bias + i])
+        gradients[first_bias + i] = dys[i].sum(0);
     }
     if (!call.wanted[0] && !call.wanted[1]) return gradients;
     at::Tensor dnormed;
     for (size_t i = 0; i < maps; ++i) {
       const at::Tensor& map = call.saved[kMaps + i];
-      if (dys[i].defined()) dnormed = dnormed.defined() ? dnormed.addmm_(dys[i], map) : dys[i].mm(map);
+      if (dys[i].defined())
+        dnormed = dnormed.defined() ? dnormed.addmm_(dys[i], map) : dys[i].mm(map);
       dys[i].reset();
     }
     if (!dnormed.defined()) return gradients;
@@ -133,10 +147,12 @@ at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Te
   return at::linear(x_TD, weight, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
-// p = act(gate) up, y = p W^T + b:  dp = dy W,  dW = dy^T p,  dup = dp act(gate),  dgate = dp up act'(gate).
-at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI, const at::Tensor& weight_DI, const at::Tensor& bias_D,
-                     Activation activation) {
-  TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "GatedDown: gate of shape ", gate_TI.sizes(), ", up of shape ", up_TI.sizes());
+// p = act(gate) up, y = p W^T + b:  dp = dy W,  dW = dy^T p,  dup = dp act(gate),  dgate = dp up
+// act'(gate).
+at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
+                     const at::Tensor& weight_DI, const at::Tensor& bias_D, Activation activation) {
+  TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "GatedDown: gate of shape ", gate_TI.sizes(),
+              ", up of shape ", up_TI.sizes());
   return comm::ApplyToOne(
       {.name = "GatedDown",
        .forward = [&](Tensors* saved) -> Tensors {

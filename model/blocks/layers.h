@@ -5,15 +5,17 @@
 //
 //   RmsNorm       y = w * x / sqrt(mean(x^2) + eps)                          saves x and 1/sqrt(..)
 //   Linear        y = x W^T + b                                              saves x and W
-//   NormedLinear  y_i = RmsNorm(x) W_i^T + b_i                               saves x, 1/sqrt(..) and the W_i, not the normed rows
-//   GatedDown     y = (act(gate) * up) W^T + b                               saves gate, up and W, not the product
+//   NormedLinear  y_i = RmsNorm(x) W_i^T + b_i                               saves x, 1/sqrt(..)
+//   and the W_i, not the normed rows GatedDown     y = (act(gate) * up) W^T + b saves gate, up and
+//   W, not the product
 //
-//   act           silu(x) = x sigmoid(x); gelu(x) = x Phi(x); gelu_tanh(x) = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+//   act           silu(x) = x sigmoid(x); gelu(x) = x Phi(x); gelu_tanh(x) = x/2 (1 +
+//   tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 //
 // Shapes: T rows, D features, I intermediate features. Any T, zero among them. Rows do not
-// mix, so a rank's rows give what the whole stream gives. Norms compute in fp32 (fp64 for fp64) whatever the
-// dtype around them; the linear layers compute in the dtype of their inputs. Each is differentiable once: a second
-// derivative is refused. Shapes that do not fit throw c10::Error.
+// mix, so a rank's rows give what the whole stream gives. Norms compute in fp32 (fp64 for fp64)
+// whatever the dtype around them; the linear layers compute in the dtype of their inputs. Each is
+// differentiable once: a second derivative is refused. Shapes that do not fit throw c10::Error.
 
 #include <vector>
 
@@ -27,22 +29,26 @@ at::Tensor Activate(const at::Tensor& x, Activation activation);
 // d activation / dx times `dy`.
 at::Tensor ActivateBackward(const at::Tensor& dy, const at::Tensor& x, Activation activation);
 
-// The dtype that norms, rotary embedding and the residual stream use where matmuls use `matmul_dtype`.
+// The dtype that norms, rotary embedding and the residual stream use where matmuls use
+// `matmul_dtype`.
 at::ScalarType StreamDtype(at::ScalarType matmul_dtype);
 
 // x_TD and weight_D in the stream's dtype; the result is cast to `result_dtype` last.
-at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps, at::ScalarType result_dtype);
+at::Tensor RmsNorm(const at::Tensor& x_TD, const at::Tensor& weight_D, double eps,
+                   at::ScalarType result_dtype);
 
 // `bias` may be undefined.
 at::Tensor Linear(const at::Tensor& x_TD, const at::Tensor& weight, const at::Tensor& bias);
 
-// Several maps of the same normed rows, in the dtype of the maps. `norm_D` as in RmsNorm; `biases` as many as maps, each of which may be undefined.
-std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& norm_D, double eps, const std::vector<at::Tensor>& weights,
+// Several maps of the same normed rows, in the dtype of the maps. `norm_D` as in RmsNorm; `biases`
+// as many as maps, each of which may be undefined.
+std::vector<at::Tensor> NormedLinear(const at::Tensor& x_TD, const at::Tensor& norm_D, double eps,
+                                     const std::vector<at::Tensor>& weights,
                                      const std::vector<at::Tensor>& biases);
 
 // The second half of a gated MLP: gate_TI, up_TI, weight [D, I]; `bias_D` may be undefined.
-at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI, const at::Tensor& weight_DI, const at::Tensor& bias_D,
-                     Activation activation);
+at::Tensor GatedDown(const at::Tensor& gate_TI, const at::Tensor& up_TI,
+                     const at::Tensor& weight_DI, const at::Tensor& bias_D, Activation activation);
 
 }  // namespace moonring::model
 

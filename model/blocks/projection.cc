@@ -20,19 +20,25 @@ namespace {
 using comm::BackwardCall;
 using comm::Tensors;
 
-// Of W + s B A at a time: what stays in a core's cache; on a device as many as make its operators few, 64 MiB of fp32.
-int64_t NormElements(const c10::Device& device) { return device.is_cpu() ? int64_t{1} << 20 : int64_t{1} << 24; }
+// Of W + s B A at a time: what stays in a core's cache; on a device as many as make its operators
+// few, 64 MiB of fp32.
+int64_t NormElements(const c10::Device& device) {
+  return device.is_cpu() ? int64_t{1} << 20 : int64_t{1} << 24;
+}
 
 // What x is multiplied by: 0 or 1 / (1 - rate). Undefined where nothing is dropped.
 at::Tensor Kept(const Dropout& dropout, const at::Tensor& x_TI) {
   if (dropout.rate == 0.0 || !dropout.identity_T.defined()) return at::Tensor();
-  TORCH_CHECK(dropout.identity_T.size(0) == x_TI.size(0), "dropout: ", dropout.identity_T.size(0), " identities for ", x_TI.size(0), " rows");
+  TORCH_CHECK(dropout.identity_T.size(0) == x_TI.size(0), "dropout: ", dropout.identity_T.size(0),
+              " identities for ", x_TI.size(0), " rows");
   const at::Tensor uniform_TI = comm::CounterUniform(dropout.key, dropout.identity_T, x_TI.size(1));
   return uniform_TI.ge(dropout.rate).to(x_TI.scalar_type()).mul_(1.0 / (1.0 - dropout.rate));
 }
 
 // g in the dtype of m, and what it scales back in y's dtype.
-at::Tensor Scaled(const at::Tensor& y_TO, const at::Tensor& gain_O) { return (y_TO * gain_O).to(y_TO.scalar_type()); }
+at::Tensor Scaled(const at::Tensor& y_TO, const at::Tensor& gain_O) {
+  return (y_TO * gain_O).to(y_TO.scalar_type());
+}
 
 // An adapted map and its run: one forward, one backward, both without autograd.
 struct Run {
@@ -107,30 +113,39 @@ LowRank WithoutTensors(const LowRank& low) {
 void Check(const Projection& map) {
   const LowRank& low = *map.low_rank;
   const at::Tensor &w = map.weight_OI, &a = low.a_RI, &b = low.b_OR;
-  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == w.size(1) && b.size(0) == w.size(0) && a.size(0) == b.size(1), "adapter: A of shape ", a.sizes(),
-              ", B of shape ", b.sizes(), " for a weight of shape ", w.sizes());
-  TORCH_CHECK(!w.requires_grad() && !(map.bias_O.defined() && map.bias_O.requires_grad()), "adapter: the weight under it is not frozen");
-  TORCH_CHECK(low.dropout.rate >= 0.0 && low.dropout.rate < 1.0, "adapter: dropout ", low.dropout.rate, ", wanted 0 <= rate < 1");
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == w.size(1) && b.size(0) == w.size(0) &&
+                  a.size(0) == b.size(1),
+              "adapter: A of shape ", a.sizes(), ", B of shape ", b.sizes(),
+              " for a weight of shape ", w.sizes());
+  TORCH_CHECK(!w.requires_grad() && !(map.bias_O.defined() && map.bias_O.requires_grad()),
+              "adapter: the weight under it is not frozen");
+  TORCH_CHECK(low.dropout.rate >= 0.0 && low.dropout.rate < 1.0, "adapter: dropout ",
+              low.dropout.rate, ", wanted 0 <= rate < 1");
 }
 
 }  // namespace
 
-at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI, const at::Tensor& b_OR, double scale) {
+at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI,
+                           const at::Tensor& b_OR, double scale) {
   at::NoGradGuard no_grad;
   const at::ScalarType wide = StreamDtype(weight_OI.scalar_type());
   const at::Tensor a = a_RI.to(wide);
-  const int64_t rows = weight_OI.size(0), step = std::max<int64_t>(1, NormElements(weight_OI.device()) / std::max<int64_t>(1, weight_OI.size(1)));
+  const int64_t rows = weight_OI.size(0),
+                step = std::max<int64_t>(
+                    1, NormElements(weight_OI.device()) / std::max<int64_t>(1, weight_OI.size(1)));
   at::Tensor norms_O = at::empty({rows}, weight_OI.options().dtype(wide));
   for (int64_t begin = 0; begin < rows; begin += step) {
     const int64_t count = std::min(step, rows - begin);
-    const at::Tensor sum = at::addmm(weight_OI.narrow(0, begin, count).to(wide), b_OR.narrow(0, begin, count).to(wide), a, 1.0, scale);
+    const at::Tensor sum = at::addmm(weight_OI.narrow(0, begin, count).to(wide),
+                                     b_OR.narrow(0, begin, count).to(wide), a, 1.0, scale);
     norms_O.narrow(0, begin, count).copy_(sum.norm(2, {1}));
   }
   return norms_O;
 }
 
 at::Tensor Project(const Projection& projection, const at::Tensor& x_TI) {
-  if (!projection.low_rank.has_value()) return Linear(x_TI, projection.weight_OI, projection.bias_O);
+  if (!projection.low_rank.has_value())
+    return Linear(x_TI, projection.weight_OI, projection.bias_O);
   Check(projection);
   const LowRank& low = *projection.low_rank;
   return comm::ApplyToOne(
@@ -150,10 +165,13 @@ at::Tensor Project(const Projection& projection, const at::Tensor& x_TI) {
       {x_TI, low.a_RI, low.b_OR, low.magnitude_O});
 }
 
-at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation) {
-  if (!projection.low_rank.has_value()) return GatedDown(gate_TI, up_TI, projection.weight_OI, projection.bias_O, activation);
+at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
+                        const at::Tensor& up_TI, Activation activation) {
+  if (!projection.low_rank.has_value())
+    return GatedDown(gate_TI, up_TI, projection.weight_OI, projection.bias_O, activation);
   Check(projection);
-  TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "gated projection: gate of shape ", gate_TI.sizes(), ", up of shape ", up_TI.sizes());
+  TORCH_CHECK(gate_TI.sizes() == up_TI.sizes(), "gated projection: gate of shape ", gate_TI.sizes(),
+              ", up of shape ", up_TI.sizes());
   const LowRank& low = *projection.low_rank;
   return comm::ApplyToOne(
       {.name = "adapted gated projection",

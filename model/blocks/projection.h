@@ -1,22 +1,27 @@
 #ifndef MOONRING_MODEL_BLOCKS_PROJECTION_H_
 #define MOONRING_MODEL_BLOCKS_PROJECTION_H_
 
-// A linear map as a block is handed it: a matrix, perhaps with what a low-rank adapter adds (LoRA: Hu et al. 2021; DoRA: Liu et al.
-// 2024). With s the scale, x' = x or, where dropout is on, x with features left out and the rest divided by 1 - rate:
+// A linear map as a block is handed it: a matrix, perhaps with what a low-rank adapter adds (LoRA:
+// Hu et al. 2021; DoRA: Liu et al. 2024). With s the scale, x' = x or, where dropout is on, x with
+// features left out and the rest divided by 1 - rate:
 //
 //   plain            y = x W^T + b
 //   LoRA             y = x W^T + b + s (x' A^T) B^T
-//   DoRA             y = b + g z,  z = x W^T + s (x A^T) B^T,  g = m / n,  n_o = || W_o + s (B A)_o ||_2, a constant in the backward
-//   DoRA, dropout    y = x W^T + b + g z' - x' W^T,  z' = x' W^T + s (x' A^T) B^T            (as PEFT 0.18 defines it)
+//   DoRA             y = b + g z,  z = x W^T + s (x A^T) B^T,  g = m / n,  n_o = || W_o + s (B A)_o
+//   ||_2, a constant in the backward DoRA, dropout    y = x W^T + b + g z' - x' W^T,  z' = x' W^T +
+//   s (x' A^T) B^T            (as PEFT 0.18 defines it)
 //
-// Shapes: x_TI, W_OI, b_O, A_RI, B_OR, magnitude m_O. x, W, b, A, B have one dtype; m is in the stream's (fp32, or fp64).
+// Shapes: x_TI, W_OI, b_O, A_RI, B_OR, magnitude m_O. x, W, b, A, B have one dtype; m is in the
+// stream's (fp32, or fp64).
 //
-// Which features a token loses depends on (key, identity of the token) alone (comm/counter_random.h): on no rank, order or run. A mask
-// is made again in the backward, not kept.
+// Which features a token loses depends on (key, identity of the token) alone
+// (comm/counter_random.h): on no rank, order or run. A mask is made again in the backward, not
+// kept.
 //
-// Where it is adapted, W and b must be frozen, and the backward forms no [O, I] matrix: beside y and dx (2 T I O flops each, as in the
-// plain map) LoRA costs 2 T R (I + O) flops forward and 4 T R (I + O) backward, where dW would cost 2 T I O. Kept for the backward:
-// x and x' A^T [T, R]; with DoRA z [T, O] too. n costs 2 R I O flops a run and no whole second matrix.
+// Where it is adapted, W and b must be frozen, and the backward forms no [O, I] matrix: beside y
+// and dx (2 T I O flops each, as in the plain map) LoRA costs 2 T R (I + O) flops forward and 4 T R
+// (I + O) backward, where dW would cost 2 T I O. Kept for the backward: x and x' A^T [T, R]; with
+// DoRA z [T, O] too. n costs 2 R I O flops a run and no whole second matrix.
 
 #include <cstdint>
 #include <optional>
@@ -49,11 +54,14 @@ struct Projection {
 // y_TO. Differentiable in x, A, B, m, and in W and b where there is no adapter.
 at::Tensor Project(const Projection& projection, const at::Tensor& x_TI);
 
-// The second half of a gated MLP: Project(act(gate) * up), the product not kept for the backward but made again in it.
-at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI, const at::Tensor& up_TI, Activation activation);
+// The second half of a gated MLP: Project(act(gate) * up), the product not kept for the backward
+// but made again in it.
+at::Tensor ProjectGated(const Projection& projection, const at::Tensor& gate_TI,
+                        const at::Tensor& up_TI, Activation activation);
 
 // n_O, in fp32 (fp64 for fp64), a block of rows at a time.
-at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI, const at::Tensor& b_OR, double scale);
+at::Tensor AdaptedRowNorms(const at::Tensor& weight_OI, const at::Tensor& a_RI,
+                           const at::Tensor& b_OR, double scale);
 
 }  // namespace moonring::model
 

@@ -20,20 +20,24 @@
 namespace moonring::model {
 namespace {
 
-// theta^(2f / dim). Inverted afterwards, not raised to -2f / dim: the roundings of Transformers, so that fp32 angles agree to the last bit.
+// theta^(2f / dim). Inverted afterwards, not raised to -2f / dim: the roundings of Transformers, so
+// that fp32 angles agree to the last bit.
 at::Tensor Wavelengths(double theta, int64_t dim, at::ScalarType dtype) {
   return at::pow(theta, at::arange(0, dim, 2, at::kLong).to(dtype) / static_cast<double>(dim));
 }
 
 at::Tensor Dynamic(const RotaryRule& rule, int64_t length, at::ScalarType dtype) {
-  const double n = std::max(static_cast<double>(length), rule.original_length), dim = static_cast<double>(rule.dim);
+  const double n = std::max(static_cast<double>(length), rule.original_length),
+               dim = static_cast<double>(rule.dim);
   const double stretch = rule.factor * n / rule.original_length - (rule.factor - 1);
-  return Wavelengths(rule.theta * std::pow(stretch, dim / (dim - 2)), rule.dim, dtype).reciprocal_();
+  return Wavelengths(rule.theta * std::pow(stretch, dim / (dim - 2)), rule.dim, dtype)
+      .reciprocal_();
 }
 
 // The pair whose wave turns `rotations` times over the original length.
 double YarnPair(const RotaryRule& rule, double rotations) {
-  return static_cast<double>(rule.dim) * std::log(rule.original_length / (rotations * 2 * M_PI)) / (2 * std::log(rule.theta));
+  return static_cast<double>(rule.dim) * std::log(rule.original_length / (rotations * 2 * M_PI)) /
+         (2 * std::log(rule.theta));
 }
 
 at::Tensor Yarn(const RotaryRule& rule, at::ScalarType dtype) {
@@ -46,7 +50,8 @@ at::Tensor Yarn(const RotaryRule& rule, at::ScalarType dtype) {
   high = std::min(high, static_cast<double>(rule.dim - 1));
   if (low == high) high += 0.001;
   const at::Tensor waves_F = Wavelengths(rule.theta, rule.dim, dtype);
-  const at::Tensor ramp_F = ((at::arange(rule.dim / 2, at::TensorOptions(dtype)) - low) / (high - low)).clamp_(0, 1);
+  const at::Tensor ramp_F =
+      ((at::arange(rule.dim / 2, at::TensorOptions(dtype)) - low) / (high - low)).clamp_(0, 1);
   const at::Tensor kept_F = 1 - ramp_F;  // of the frequencies as they are
   return (waves_F * rule.factor).reciprocal_() * (1 - kept_F) + waves_F.reciprocal() * kept_F;
 }
@@ -54,38 +59,53 @@ at::Tensor Yarn(const RotaryRule& rule, at::ScalarType dtype) {
 at::Tensor Llama3(const RotaryRule& rule, at::ScalarType dtype) {
   const at::Tensor plain_F = Wavelengths(rule.theta, rule.dim, dtype).reciprocal_();
   const at::Tensor length_F = 2 * M_PI / plain_F;  // of the waves
-  const double longest = rule.original_length / rule.low_freq_factor, shortest = rule.original_length / rule.high_freq_factor;
+  const double longest = rule.original_length / rule.low_freq_factor,
+               shortest = rule.original_length / rule.high_freq_factor;
   const at::Tensor slowed_F = at::where(length_F > longest, plain_F / rule.factor, plain_F);
-  const at::Tensor smooth_F = (rule.original_length / length_F - rule.low_freq_factor) / (rule.high_freq_factor - rule.low_freq_factor);
+  const at::Tensor smooth_F = (rule.original_length / length_F - rule.low_freq_factor) /
+                              (rule.high_freq_factor - rule.low_freq_factor);
   const at::Tensor between_F = (1 - smooth_F) * slowed_F / rule.factor + smooth_F * slowed_F;
   return at::where((length_F >= shortest).logical_and(length_F <= longest), between_F, slowed_F);
 }
 
 at::Tensor LongRope(const RotaryRule& rule, int64_t length, at::ScalarType dtype) {
-  const std::vector<double>& factors = static_cast<double>(length) > rule.original_length ? rule.long_factor : rule.short_factor;
-  TORCH_CHECK(static_cast<int64_t>(factors.size()) == rule.dim / 2, "longrope: ", factors.size(), " factors for ", rule.dim / 2, " pairs");
-  return (at::tensor(factors, at::kDouble).to(dtype) * Wavelengths(rule.theta, rule.dim, dtype)).reciprocal_();
+  const std::vector<double>& factors =
+      static_cast<double>(length) > rule.original_length ? rule.long_factor : rule.short_factor;
+  TORCH_CHECK(static_cast<int64_t>(factors.size()) == rule.dim / 2, "longrope: ", factors.size(),
+              " factors for ", rule.dim / 2, " pairs");
+  return (at::tensor(factors, at::kDouble).to(dtype) * Wavelengths(rule.theta, rule.dim, dtype))
+      .reciprocal_();
 }
 
 // Each row's frequencies, [T, F], by its document's length. Lengths are read on the host.
-at::Tensor FrequenciesOfRows(const RotaryRule& rule, const at::Tensor& lengths_T, at::ScalarType dtype, const c10::Device& device) {
+at::Tensor FrequenciesOfRows(const RotaryRule& rule, const at::Tensor& lengths_T,
+                             at::ScalarType dtype, const c10::Device& device) {
   std::map<int64_t, int64_t> row_of_length;
   const at::Tensor lengths = lengths_T.to(at::kCPU, at::kLong).contiguous();
   const int64_t* length = lengths.const_data_ptr<int64_t>();
   at::Tensor rows_T = comm::HostTensorFor(device, {lengths.numel()}, at::kLong);
   int64_t* row = rows_T.mutable_data_ptr<int64_t>();
-  for (int64_t t = 0; t < lengths.numel(); ++t) row[t] = row_of_length.try_emplace(length[t], static_cast<int64_t>(row_of_length.size())).first->second;
-  at::Tensor table_UF = at::empty({static_cast<int64_t>(row_of_length.size()), rule.dim / 2}, at::TensorOptions(dtype));
-  for (const auto& [of_length, index] : row_of_length) table_UF[index].copy_(InverseFrequencies(rule, of_length, dtype));
+  for (int64_t t = 0; t < lengths.numel(); ++t)
+    row[t] = row_of_length.try_emplace(length[t], static_cast<int64_t>(row_of_length.size()))
+                 .first->second;
+  at::Tensor table_UF = at::empty({static_cast<int64_t>(row_of_length.size()), rule.dim / 2},
+                                  at::TensorOptions(dtype));
+  for (const auto& [of_length, index] : row_of_length)
+    table_UF[index].copy_(InverseFrequencies(rule, of_length, dtype));
   return comm::ToDevice(table_UF, device).index_select(0, comm::ToDevice(rows_T, device));
 }
 
 // `sign` is 1 to turn and -1 to turn back. Everything is written into one fresh contiguous tensor.
-at::Tensor Rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool interleaved, double sign) {
+at::Tensor Rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+                  bool interleaved, double sign) {
   const at::Tensor wide = x.to(cos.scalar_type());
   const int64_t pairs = cos.size(-1), rest = x.size(-1) - 2 * pairs;
-  const auto first = [&](const at::Tensor& t) { return interleaved ? t.slice(-1, 0, 2 * pairs, 2) : t.narrow(-1, 0, pairs); };
-  const auto second = [&](const at::Tensor& t) { return interleaved ? t.slice(-1, 1, 2 * pairs, 2) : t.narrow(-1, pairs, pairs); };
+  const auto first = [&](const at::Tensor& t) {
+    return interleaved ? t.slice(-1, 0, 2 * pairs, 2) : t.narrow(-1, 0, pairs);
+  };
+  const auto second = [&](const at::Tensor& t) {
+    return interleaved ? t.slice(-1, 1, 2 * pairs, 2) : t.narrow(-1, pairs, pairs);
+  };
   const at::Tensor result = at::empty_like(wide, at::MemoryFormat::Contiguous);
   at::Tensor first_result = first(result), second_result = second(result);
   at::mul_out(first_result, first(wide), cos).addcmul_(second(wide), sin, -sign);
@@ -97,7 +117,8 @@ at::Tensor Rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
 }  // namespace
 
 at::Tensor InverseFrequencies(const RotaryRule& rule, int64_t length, at::ScalarType dtype) {
-  TORCH_CHECK(rule.dim > 0 && rule.dim % 2 == 0, "Rotary: ", rule.dim, " features turn, wanted an even positive number");
+  TORCH_CHECK(rule.dim > 0 && rule.dim % 2 == 0, "Rotary: ", rule.dim,
+              " features turn, wanted an even positive number");
   switch (rule.kind) {
     case RopeKind::kDynamic:
       return Dynamic(rule, length, dtype);
@@ -115,13 +136,17 @@ at::Tensor InverseFrequencies(const RotaryRule& rule, int64_t length, at::Scalar
   return Wavelengths(rule.theta, rule.dim, dtype).reciprocal_();
 }
 
-Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T, const at::Tensor& lengths_T, at::ScalarType dtype) {
-  TORCH_CHECK(positions_T.dim() == 1, "Rotary: positions of shape ", positions_T.sizes(), ", wanted [T]");
+Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
+                  const at::Tensor& lengths_T, at::ScalarType dtype) {
+  TORCH_CHECK(positions_T.dim() == 1, "Rotary: positions of shape ", positions_T.sizes(),
+              ", wanted [T]");
   at::NoGradGuard no_grad;
   at::Tensor frequencies_TF;
   if (rule.depends_on_length()) {
-    TORCH_CHECK(lengths_T.defined() && lengths_T.sizes() == positions_T.sizes(), "Rotary: ", RopeName(rule.kind),
-                " scaling goes by the length of each token's document: lengths of shape ", positions_T.sizes(), " are wanted");
+    TORCH_CHECK(lengths_T.defined() && lengths_T.sizes() == positions_T.sizes(),
+                "Rotary: ", RopeName(rule.kind),
+                " scaling goes by the length of each token's document: lengths of shape ",
+                positions_T.sizes(), " are wanted");
     frequencies_TF = FrequenciesOfRows(rule, lengths_T, dtype, positions_T.device());
   } else {
     frequencies_TF = comm::ToDevice(InverseFrequencies(rule, 0, dtype), positions_T.device());
@@ -136,9 +161,12 @@ Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T, const a
 }
 
 at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary) {
-  TORCH_CHECK(x_THD.dim() == 3 && x_THD.size(0) == rotary.cos_T1F.size(0) && x_THD.size(2) >= 2 * rotary.cos_T1F.size(2), "Rotary: rows of shape ",
-              x_THD.sizes(), ", cosines of shape ", rotary.cos_T1F.sizes());
-  // A rotation's adjoint is the rotation by the opposite angle; what scales the one scales the other.
+  TORCH_CHECK(x_THD.dim() == 3 && x_THD.size(0) == rotary.cos_T1F.size(0) &&
+                  x_THD.size(2) >= 2 * rotary.cos_T1F.size(2),
+              "Rotary: rows of shape ", x_THD.sizes(), ", cosines of shape ",
+              rotary.cos_T1F.sizes());
+  // A rotation's adjoint is the rotation by the opposite angle; what scales the one scales the
+  // other.
   return comm::ApplyToOne(
       {.name = "Rotary",
        .forward = [&](comm::Tensors* saved) -> comm::Tensors {

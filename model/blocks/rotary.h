@@ -1,20 +1,24 @@
 #ifndef MOONRING_MODEL_BLOCKS_ROTARY_H_
 #define MOONRING_MODEL_BLOCKS_ROTARY_H_
 
-// Rotary position embedding (Su et al. 2021, arXiv:2104.09864) and the ways to stretch it beyond the context of pre-training, as
-// Transformers 4.57 has them (modeling_rope_utils). With e_f = 2 f / dim, f < dim / 2, a token at position p turns pair f by the angle
-// p w_f; cosines and sines are multiplied by `attention_factor`. W = original_length.
+// Rotary position embedding (Su et al. 2021, arXiv:2104.09864) and the ways to stretch it beyond
+// the context of pre-training, as Transformers 4.57 has them (modeling_rope_utils). With e_f = 2 f
+// / dim, f < dim / 2, a token at position p turns pair f by the angle p w_f; cosines and sines are
+// multiplied by `attention_factor`. W = original_length.
 //
 //   default    w_f = theta^-e_f
-//   linear     w_f = theta^-e_f / factor                                                    (Chen et al. 2023, arXiv:2306.15595)
-//   dynamic    w_f = theta'^-e_f, theta' = theta (factor n / W - (factor - 1))^(dim / (dim - 2)), n = max(length, W)   ("dynamic NTK")
-//   yarn       between w_f and w_f / factor by a ramp over f                                (Peng et al. 2023, arXiv:2309.00071)
-//   llama3     between w_f and w_f / factor by the wave's length beside W
-//   longrope   w_f / short_factor_f, or w_f / long_factor_f where length > W                (Ding et al. 2024, arXiv:2402.13753)
+//   linear     w_f = theta^-e_f / factor                                                    (Chen
+//   et al. 2023, arXiv:2306.15595) dynamic    w_f = theta'^-e_f, theta' = theta (factor n / W -
+//   (factor - 1))^(dim / (dim - 2)), n = max(length, W)   ("dynamic NTK") yarn       between w_f
+//   and w_f / factor by a ramp over f                                (Peng et al. 2023,
+//   arXiv:2309.00071) llama3     between w_f and w_f / factor by the wave's length beside W
+//   longrope   w_f / short_factor_f, or w_f / long_factor_f where length > W                (Ding
+//   et al. 2024, arXiv:2402.13753)
 //
 // `length` is that of the token's own document, whatever its positions are: a document in a pack
 // turns as it would alone.
-// Shapes: T rows, H heads, F = dim / 2 pairs. Angles are in fp32 (fp64 where asked for) from the frequencies on.
+// Shapes: T rows, H heads, F = dim / 2 pairs. Angles are in fp32 (fp64 where asked for) from the
+// frequencies on.
 
 #include <cstdint>
 
@@ -35,9 +39,11 @@ struct Rotary {
 };
 
 // positions_T int64; lengths_T, int64, is wanted where the rule depends on the length.
-Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T, const at::Tensor& lengths_T, at::ScalarType dtype);
+Rotary MakeRotary(const RotaryRule& rule, const at::Tensor& positions_T,
+                  const at::Tensor& lengths_T, at::ScalarType dtype);
 
-// x_THD in its own dtype, its first 2 F features turned in the rotary's; the others pass. Differentiable once.
+// x_THD in its own dtype, its first 2 F features turned in the rotary's; the others pass.
+// Differentiable once.
 at::Tensor ApplyRotary(const at::Tensor& x_THD, const Rotary& rotary);
 
 }  // namespace moonring::model

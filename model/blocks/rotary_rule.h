@@ -1,7 +1,8 @@
 #ifndef MOONRING_MODEL_BLOCKS_ROTARY_RULE_H_
 #define MOONRING_MODEL_BLOCKS_ROTARY_RULE_H_
 
-// How far a token's position turns its pairs of features: the numbers that rotary.h's formulas take.
+// How far a token's position turns its pairs of features: the numbers that rotary.h's formulas
+// take.
 
 #include <cstdint>
 #include <string>
@@ -21,12 +22,14 @@ struct RotaryRule {
   double factor = 1.0;
   double attention_factor = 1.0;
   double original_length = 0.0;
-  double low_freq_factor = 1.0, high_freq_factor = 4.0;   // llama3
-  double beta_fast = 32.0, beta_slow = 1.0;               // yarn
-  bool truncate = true;                                   // yarn: whole pairs bound the ramp
-  std::vector<double> short_factor, long_factor;          // longrope: one a pair
+  double low_freq_factor = 1.0, high_freq_factor = 4.0;  // llama3
+  double beta_fast = 32.0, beta_slow = 1.0;              // yarn
+  bool truncate = true;                                  // yarn: whole pairs bound the ramp
+  std::vector<double> short_factor, long_factor;         // longrope: one a pair
 
-  bool depends_on_length() const { return kind == RopeKind::kDynamic || kind == RopeKind::kLongRope; }
+  bool depends_on_length() const {
+    return kind == RopeKind::kDynamic || kind == RopeKind::kLongRope;
+  }
 };
 
 absl::string_view RopeName(RopeKind kind);  // "default", "linear", ...

@@ -31,7 +31,8 @@ struct Call {
     const int64_t step = RowsOfTile(tiles, rows);
     int64_t begin = 0;
     do {
-      // A few rows alone would take another path through the matrix products: they go with the tile before them.
+      // A few rows alone would take another path through the matrix products: they go with the tile
+      // before them.
       const int64_t count = rows - begin < step + kRound ? rows - begin : step;
       fn(begin, count);
       begin += count;
@@ -41,13 +42,16 @@ struct Call {
   Tensors Values(const Tensors& all) const {
     at::NoGradGuard no_grad;
     Tensors results;
-    for (const at::Tensor& like : tiles.shapes) results.push_back(results.empty() ? at::empty(like.sizes(), like.options()) : at::zeros(like.sizes(), like.options()));
+    for (const at::Tensor& like : tiles.shapes)
+      results.push_back(results.empty() ? at::empty(like.sizes(), like.options())
+                                        : at::zeros(like.sizes(), like.options()));
     const absl::Span<const at::Tensor> weights = absl::MakeConstSpan(all).subspan(inputs);
     ForEachTile(all[0].size(0), [&](int64_t begin, int64_t count) {
       Tensors rows;
       for (size_t i = 0; i < inputs; ++i) rows.push_back(all[i].narrow(0, begin, count));
       const Tensors made = function(weights, rows, begin);
-      TORCH_CHECK(made.size() == results.size(), "row tiles: the function gave ", made.size(), " results, wanted ", results.size());
+      TORCH_CHECK(made.size() == results.size(), "row tiles: the function gave ", made.size(),
+                  " results, wanted ", results.size());
       results[0].narrow(0, begin, count).copy_(made[0]);
       for (size_t i = 1; i < made.size(); ++i) results[i].add_(made[i]);
     });
@@ -56,7 +60,8 @@ struct Call {
 
   Tensors StandIns() const {
     Tensors results;
-    for (const at::Tensor& like : tiles.shapes) results.push_back(StandIn(like.sizes(), like.options()));
+    for (const at::Tensor& like : tiles.shapes)
+      results.push_back(StandIn(like.sizes(), like.options()));
     return results;
   }
 };
@@ -65,11 +70,17 @@ struct Call {
 class Backward {
  public:
   Backward(const Call& call, Tensors all, const std::vector<bool>& wanted, Tensors gradients)
-      : call_(call), all_(std::move(all)), wanted_(wanted), gradients_(std::move(gradients)), results_(all_.size()) {}
+      : call_(call),
+        all_(std::move(all)),
+        wanted_(wanted),
+        gradients_(std::move(gradients)),
+        results_(all_.size()) {}
 
   Tensors Run() {
     for (size_t i = 0; i < call_.inputs; ++i) {
-      if (wanted_[i]) results_[i] = i == 0 && MayReuse() ? gradients_[0] : at::empty_like(all_[i], at::MemoryFormat::Contiguous);
+      if (wanted_[i])
+        results_[i] = i == 0 && MayReuse() ? gradients_[0]
+                                           : at::empty_like(all_[i], at::MemoryFormat::Contiguous);
     }
     call_.ForEachTile(all_[0].size(0), [&](int64_t begin, int64_t count) { Tile(begin, count); });
     for (size_t i = call_.inputs; i < all_.size(); ++i) {
@@ -82,8 +93,8 @@ class Backward {
   // A tile's rows of the gradient are read before its rows of the result are written.
   bool MayReuse() const {
     const at::Tensor &gradient = gradients_[0], &input = all_[0];
-    return call_.tiles.gradient_is_free && gradient.defined() && gradient.is_contiguous() && gradient.sizes() == input.sizes() &&
-           gradient.scalar_type() == input.scalar_type();
+    return call_.tiles.gradient_is_free && gradient.defined() && gradient.is_contiguous() &&
+           gradient.sizes() == input.sizes() && gradient.scalar_type() == input.scalar_type();
   }
 
   void Tile(int64_t begin, int64_t count) {
@@ -99,7 +110,8 @@ class Backward {
     {
       at::AutoGradMode enable(true);
       const absl::Span<const at::Tensor> span = absl::MakeConstSpan(inputs);
-      const Tensors made = call_.function(span.subspan(call_.inputs), span.first(call_.inputs), begin);
+      const Tensors made =
+          call_.function(span.subspan(call_.inputs), span.first(call_.inputs), begin);
       for (size_t i = 0; i < made.size(); ++i) {
         if (!made[i].requires_grad() || !gradients_[i].defined()) continue;
         roots.push_back(made[i]);
@@ -134,7 +146,8 @@ class Backward {
 }  // namespace
 
 int64_t RowsOfTile(const RowTiles& tiles, int64_t rows) {
-  const int64_t most = std::max({tiles.least_rows, tiles.tile_bytes / std::max<int64_t>(1, tiles.row_bytes), kRound});
+  const int64_t most = std::max(
+      {tiles.least_rows, tiles.tile_bytes / std::max<int64_t>(1, tiles.row_bytes), kRound});
   const int64_t count = std::max<int64_t>(1, (rows + most - 1) / most);
   const int64_t even = (rows + count - 1) / count;
   // Rounded up, so that no tile is a short one but the last.
@@ -145,16 +158,23 @@ at::Tensor StandIn(at::IntArrayRef sizes, const at::TensorOptions& options) {
   return at::empty_strided(sizes, std::vector<int64_t>(sizes.size(), 0), options);
 }
 
-std::vector<at::Tensor> RunInTiles(const RowFunction& function, const std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& rows, const RowTiles& tiles) {
-  TORCH_CHECK(!rows.empty() && !tiles.shapes.empty(), "row tiles: ", rows.size(), " inputs with rows and ", tiles.shapes.size(), " results, wanted one or more");
-  for (const at::Tensor& each : rows) TORCH_CHECK(each.size(0) == rows[0].size(0), "row tiles: inputs of ", each.size(0), " and of ", rows[0].size(0), " rows");
+std::vector<at::Tensor> RunInTiles(const RowFunction& function,
+                                   const std::vector<at::Tensor>& weights,
+                                   const std::vector<at::Tensor>& rows, const RowTiles& tiles) {
+  TORCH_CHECK(!rows.empty() && !tiles.shapes.empty(), "row tiles: ", rows.size(),
+              " inputs with rows and ", tiles.shapes.size(), " results, wanted one or more");
+  for (const at::Tensor& each : rows)
+    TORCH_CHECK(each.size(0) == rows[0].size(0), "row tiles: inputs of ", each.size(0), " and of ",
+                rows[0].size(0), " rows");
   const auto call = std::make_shared<Call>();
   call->function = function;
   call->tiles = tiles;
   call->inputs = rows.size();
   Tensors all = rows;
   all.insert(all.end(), weights.begin(), weights.end());
-  const bool graph = at::GradMode::is_enabled() && std::any_of(all.begin(), all.end(), [](const at::Tensor& each) { return each.requires_grad(); });
+  const bool graph = at::GradMode::is_enabled() &&
+                     std::any_of(all.begin(), all.end(),
+                                 [](const at::Tensor& each) { return each.requires_grad(); });
   if (!graph) return call->Values(all);
   const auto forward = [&](Tensors* saved) -> Tensors {
     *saved = all;
@@ -163,11 +183,9 @@ std::vector<at::Tensor> RunInTiles(const RowFunction& function, const std::vecto
   const auto backward = [call](comm::BackwardCall& run) -> Tensors {
     return Backward(*call, std::move(run.saved), run.wanted, std::move(run.gradients)).Run();
   };
-  return comm::Apply({.name = "row tiles",
-                      .forward = forward,
-                      .backward = backward,
-                      .undefined_gradients = true},
-                     all);
+  return comm::Apply(
+      {.name = "row tiles", .forward = forward, .backward = backward, .undefined_gradients = true},
+      all);
 }
 
 }  // namespace moonring::model

@@ -3,20 +3,23 @@
 
 // One decoder block, a pure function of its linear maps, hidden states, positions and attention:
 //
-//   h  = x + r norm_b(Wo attention(rotary(norm_q(Wq n)), rotary(norm_k(Wk n)), Wv n)),    n = norm_a(x)
-//   x' = h + r norm_d(mlp(m)),                                                             m = norm_c(h)
-//   mlp(m) = Wdown (act(Wgate m) * Wup m), or a mixture of such (experts.h)
+//   h  = x + r norm_b(Wo attention(rotary(norm_q(Wq n)), rotary(norm_k(Wk n)), Wv n)),    n =
+//   norm_a(x) x' = h + r norm_d(mlp(m)), m = norm_c(h) mlp(m) = Wdown (act(Wgate m) * Wup m), or a
+//   mixture of such (experts.h)
 //
-// Which of the norms there are, and whether Wq, Wk, Wv (Wgate, Wup) are one map, is said by the weights that are there: Llama has norm_a
-// and norm_c, OLMo 2 norm_b and norm_d, Gemma and GLM-4-0414 all four.
+// Which of the norms there are, and whether Wq, Wk, Wv (Wgate, Wup) are one map, is said by the
+// weights that are there: Llama has norm_a and norm_c, OLMo 2 norm_b and norm_d, Gemma and
+// GLM-4-0414 all four.
 //
-// x, h, x' [T, D] are the residual stream, in fp32 (fp64 where matmuls are in fp64). Linear layers and attention run in the
-// matmul dtype; norms and rotary embedding in the stream's. Differentiable in x and in each weight that requires it. What a linear map
-// is besides its matrix (an adapter, say) is projection.h's business: the block applies it and no more.
-// T may be 0: attention is still called, as its collectives need every rank.
+// x, h, x' [T, D] are the residual stream, in fp32 (fp64 where matmuls are in fp64). Linear layers
+// and attention run in the matmul dtype; norms and rotary embedding in the stream's. Differentiable
+// in x and in each weight that requires it. What a linear map is besides its matrix (an adapter,
+// say) is projection.h's business: the block applies it and no more. T may be 0: attention is still
+// called, as its collectives need every rank.
 //
-// Everything but attention is a function of rows. What follows attention, whose intermediate features are most of a block's memory, may run in tiles of
-// rows (row_tiles.h): then a run under autograd keeps x and attention's own, and makes the rest again, tile by tile, in its backward.
+// Everything but attention is a function of rows. What follows attention, whose intermediate
+// features are most of a block's memory, may run in tiles of rows (row_tiles.h): then a run under
+// autograd keeps x and attention's own, and makes the rest again, tile by tile, in its backward.
 
 #include <cstdint>
 #include <vector>
@@ -63,7 +66,8 @@ struct BlockResult {
   RouterTally tally;  // undefined tensors where there is no router, or nothing is to be tallied
 };
 
-// The maps of a block by place (block_weights.h). A norm is a map's weight; one that is not there is undefined.
+// The maps of a block by place (block_weights.h). A norm is a map's weight; one that is not there
+// is undefined.
 class BlockMaps {
  public:
   // Weights at their places, without adapters.
@@ -93,7 +97,8 @@ class BlockMaps {
 // The dtype in which the block takes a weight: norms in the stream's, the rest in the matmul's.
 at::ScalarType WeightDtype(int place, at::ScalarType matmul_dtype);
 
-BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps, const at::Tensor& hidden_TD, const BlockRows& rows,
+BlockResult TransformerBlock(const BlockRule& rule, const BlockMaps& maps,
+                             const at::Tensor& hidden_TD, const BlockRows& rows,
                              attention::PlannedAttention& attention, const BlockRun& run);
 
 }  // namespace moonring::model

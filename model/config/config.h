@@ -1,11 +1,13 @@
 #ifndef MOONRING_MODEL_CONFIG_CONFIG_H_
 #define MOONRING_MODEL_CONFIG_CONFIG_H_
 
-// What a model is: config.json as a validated struct (parse_config.h reads it). It says what the decoder does and nothing of whose it is;
-// how a family says it in config.json, and what it calls its weights, is in the family's file (family.h, families/).
+// What a model is: config.json as a validated struct (parse_config.h reads it). It says what the
+// decoder does and nothing of whose it is; how a family says it in config.json, and what it calls
+// its weights, is in the family's file (family.h, families/).
 //
-// Invariants of a parsed config: every size is positive; kv_heads divides heads; an even number of features turns;
-// token ids, where there are any, are below vocab_size; there is a LayerRule for each of `layers`.
+// Invariants of a parsed config: every size is positive; kv_heads divides heads; an even number of
+// features turns; token ids, where there are any, are below vocab_size; there is a LayerRule for
+// each of `layers`.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,8 +27,8 @@ enum class HeadNorm { kNone, kEachHead, kAllHeads };
 
 // What differs from layer to layer.
 struct LayerRule {
-  int64_t window = 0;   // tokens that a query sees, itself among them; 0: all before it
-  int rotary = 0;       // which of the config's rotaries; -1: none turns
+  int64_t window = 0;    // tokens that a query sees, itself among them; 0: all before it
+  int rotary = 0;        // which of the config's rotaries; -1: none turns
   bool experts = false;  // its MLP is a mixture of experts
 };
 
@@ -51,13 +53,13 @@ struct ModelConfig {
   bool tie_word_embeddings = false, qkv_bias = false, output_bias = false, mlp_bias = false;
   Activation activation = Activation::kSilu;
 
-  double score_scale = 0.0;       // of q k; 1 / sqrt(head_dim) in most
-  double score_softcap = 0.0;     // cap tanh(score / cap); 0: none
+  double score_scale = 0.0;    // of q k; 1 / sqrt(head_dim) in most
+  double score_softcap = 0.0;  // cap tanh(score / cap); 0: none
   double embedding_scale = 1.0;
   bool noise_after_scale = false;  // NEFTune's: the scale belongs to the embedding itself
-  double residual_scale = 1.0;    // of what attention and MLP add to the stream
+  double residual_scale = 1.0;     // of what attention and MLP add to the stream
   double logit_scale = 1.0;
-  double logit_softcap = 0.0;     // after the scale; 0: none
+  double logit_softcap = 0.0;  // after the scale; 0: none
 
   std::vector<RotaryRule> rotaries;
   std::vector<LayerRule> layer_rules;
@@ -65,11 +67,12 @@ struct ModelConfig {
 
   std::optional<int64_t> bos_token_id, pad_token_id;
   std::vector<int64_t> eos_token_ids;  // none, one or several
-  std::string json;                    // the text as it came, but for what `WithRopeScaling` changed
+  std::string json;  // the text as it came, but for what `WithRopeScaling` changed
 
   // Whether a document's angles depend on its length.
   bool rotary_depends_on_length() const {
-    return std::any_of(rotaries.begin(), rotaries.end(), [](const RotaryRule& rule) { return rule.depends_on_length(); });
+    return std::any_of(rotaries.begin(), rotaries.end(),
+                       [](const RotaryRule& rule) { return rule.depends_on_length(); });
   }
 };
 

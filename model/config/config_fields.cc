@@ -10,22 +10,29 @@
 
 namespace moonring::model {
 
-absl::StatusOr<int64_t> ReadSize(const JsonFields& fields, absl::string_view key, std::optional<int64_t> otherwise, int64_t most) {
+absl::StatusOr<int64_t> ReadSize(const JsonFields& fields, absl::string_view key,
+                                 std::optional<int64_t> otherwise, int64_t most) {
   const nlohmann::json* value = fields.Find(key);
   if (value == nullptr && !otherwise.has_value()) return fields.Missing(key);
   if (value == nullptr) return *otherwise;
   // Programs that scale a context write 8192.0.
-  const bool whole = value->is_number_float() && std::floor(value->get<double>()) == value->get<double>() && std::abs(value->get<double>()) < 1e15;
-  const absl::StatusOr<int64_t> size = whole ? static_cast<int64_t>(value->get<double>()) : fields.Int(key);
+  const bool whole = value->is_number_float() &&
+                     std::floor(value->get<double>()) == value->get<double>() &&
+                     std::abs(value->get<double>()) < 1e15;
+  const absl::StatusOr<int64_t> size =
+      whole ? static_cast<int64_t>(value->get<double>()) : fields.Int(key);
   RETURN_IF_ERROR(size.status());
-  if (*size < 1 || *size > most) return fields.Wrong(key, absl::StrCat("a whole number from 1 to ", most));
+  if (*size < 1 || *size > most)
+    return fields.Wrong(key, absl::StrCat("a whole number from 1 to ", most));
   return size;
 }
 
-absl::StatusOr<double> ReadPositive(const JsonFields& fields, absl::string_view key, double otherwise) {
+absl::StatusOr<double> ReadPositive(const JsonFields& fields, absl::string_view key,
+                                    double otherwise) {
   ASSIGN_OR_RETURN(const double value, fields.Number(key, otherwise));
   if (!(value > 0) || !std::isfinite(value)) {
-    return absl::InvalidArgumentError(absl::StrCat(fields.where(), ": ", key, ": wanted a positive number, got ", value));
+    return absl::InvalidArgumentError(
+        absl::StrCat(fields.where(), ": ", key, ": wanted a positive number, got ", value));
   }
   return value;
 }
@@ -41,7 +48,8 @@ absl::Status ReadAttentionBias(const JsonFields& fields, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-absl::Status ReadActivation(const JsonFields& fields, absl::string_view key, absl::string_view otherwise, ModelConfig& config) {
+absl::Status ReadActivation(const JsonFields& fields, absl::string_view key,
+                            absl::string_view otherwise, ModelConfig& config) {
   ASSIGN_OR_RETURN(const std::string name, fields.String(key, otherwise));
   if (name == "silu" || name == "swish") {
     config.activation = Activation::kSilu;
@@ -50,31 +58,40 @@ absl::Status ReadActivation(const JsonFields& fields, absl::string_view key, abs
   } else if (name == "gelu") {
     config.activation = Activation::kGelu;
   } else {
-    return absl::UnimplementedError(absl::StrCat(fields.where(), ": ", key, ": '", Shown(name), "' is not supported (silu, gelu and gelu_pytorch_tanh are)"));
+    return absl::UnimplementedError(
+        absl::StrCat(fields.where(), ": ", key, ": '", Shown(name),
+                     "' is not supported (silu, gelu and gelu_pytorch_tanh are)"));
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadWindow(const JsonFields& fields, std::optional<int64_t> otherwise, ModelConfig& config) {
-  const bool none = fields.Has("sliding_window") ? fields.Find("sliding_window") == nullptr : !otherwise.has_value();
+absl::Status ReadWindow(const JsonFields& fields, std::optional<int64_t> otherwise,
+                        ModelConfig& config) {
+  const bool none = fields.Has("sliding_window") ? fields.Find("sliding_window") == nullptr
+                                                 : !otherwise.has_value();
   if (none) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int64_t window, ReadSize(fields, "sliding_window", otherwise));
   for (LayerRule& layer : config.layer_rules) layer.window = window;
   return absl::OkStatus();
 }
 
-absl::Status ReadLayerTypes(const JsonFields& fields, int64_t window, bool (*slides)(const JsonFields& fields, int64_t layer), ModelConfig& config) {
+absl::Status ReadLayerTypes(const JsonFields& fields, int64_t window,
+                            bool (*slides)(const JsonFields& fields, int64_t layer),
+                            ModelConfig& config) {
   const nlohmann::json* types = fields.Find("layer_types");
-  if (types != nullptr && (!types->is_array() || static_cast<int64_t>(types->size()) != config.layers)) {
-    return fields.Wrong("layer_types", absl::StrCat("a list of ", config.layers, " names, one for each layer"));
+  if (types != nullptr &&
+      (!types->is_array() || static_cast<int64_t>(types->size()) != config.layers)) {
+    return fields.Wrong("layer_types",
+                        absl::StrCat("a list of ", config.layers, " names, one for each layer"));
   }
   for (int64_t i = 0; i < config.layers; ++i) {
     bool sliding = types == nullptr && slides(fields, i);
     if (types != nullptr) {
       const nlohmann::json& type = (*types)[i];
       if (type != "full_attention" && type != "sliding_attention") {
-        return absl::UnimplementedError(absl::StrCat(fields.where(), ": layer_types: layer ", i, " is ", ShownJson(type),
-                                                     ", which is not supported (full_attention and sliding_attention are)"));
+        return absl::UnimplementedError(
+            absl::StrCat(fields.where(), ": layer_types: layer ", i, " is ", ShownJson(type),
+                         ", which is not supported (full_attention and sliding_attention are)"));
       }
       sliding = type == "sliding_attention";
     }
@@ -85,29 +102,38 @@ absl::Status ReadLayerTypes(const JsonFields& fields, int64_t window, bool (*sli
 
 absl::Status ReadQwenWindow(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(const bool used, fields.Bool("use_sliding_window", false));
-  if (!used || (fields.Has("sliding_window") && fields.Find("sliding_window") == nullptr)) return absl::OkStatus();
+  if (!used || (fields.Has("sliding_window") && fields.Find("sliding_window") == nullptr))
+    return absl::OkStatus();
   ASSIGN_OR_RETURN(const int64_t window, ReadSize(fields, "sliding_window", 4096));
-  const auto slides = [](const JsonFields& read, int64_t layer) { return layer >= read.OptionalInt("max_window_layers")->value_or(28); };
+  const auto slides = [](const JsonFields& read, int64_t layer) {
+    return layer >= read.OptionalInt("max_window_layers")->value_or(28);
+  };
   RETURN_IF_ERROR(fields.OptionalInt("max_window_layers").status());
   return ReadLayerTypes(fields, window, slides, config);
 }
 
-absl::Status ReadQwenExperts(const JsonFields& fields, int64_t count, int64_t chosen, int64_t intermediate, ModelConfig& config) {
+absl::Status ReadQwenExperts(const JsonFields& fields, int64_t count, int64_t chosen,
+                             int64_t intermediate, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.experts.count, ReadSize(fields, "num_experts", count));
   ASSIGN_OR_RETURN(config.experts.chosen, ReadSize(fields, "num_experts_per_tok", chosen));
-  ASSIGN_OR_RETURN(config.experts.intermediate, ReadSize(fields, "moe_intermediate_size", intermediate));
+  ASSIGN_OR_RETURN(config.experts.intermediate,
+                   ReadSize(fields, "moe_intermediate_size", intermediate));
   ASSIGN_OR_RETURN(config.experts.normalised, fields.Bool("norm_topk_prob", false));
   ASSIGN_OR_RETURN(const int64_t every, ReadSize(fields, "decoder_sparse_step", 1));
   std::set<int64_t> dense;
   if (const nlohmann::json* list = fields.Find("mlp_only_layers"); list != nullptr) {
-    const absl::Status wrong = fields.Wrong("mlp_only_layers", absl::StrCat("a list of layers from 0 to ", config.layers - 1));
+    const absl::Status wrong = fields.Wrong(
+        "mlp_only_layers", absl::StrCat("a list of layers from 0 to ", config.layers - 1));
     if (!list->is_array()) return wrong;
     for (const nlohmann::json& layer : *list) {
-      if (!layer.is_number_unsigned() || layer.get<uint64_t>() >= static_cast<uint64_t>(config.layers)) return wrong;
+      if (!layer.is_number_unsigned() ||
+          layer.get<uint64_t>() >= static_cast<uint64_t>(config.layers))
+        return wrong;
       dense.insert(layer.get<int64_t>());
     }
   }
-  for (int64_t i = 0; i < config.layers; ++i) config.layer_rules[i].experts = !dense.contains(i) && (i + 1) % every == 0;
+  for (int64_t i = 0; i < config.layers; ++i)
+    config.layer_rules[i].experts = !dense.contains(i) && (i + 1) % every == 0;
   return absl::OkStatus();
 }
 

@@ -1,7 +1,8 @@
 #ifndef MOONRING_MODEL_CONFIG_CONFIG_FIELDS_H_
 #define MOONRING_MODEL_CONFIG_CONFIG_FIELDS_H_
 
-// Groups of config.json's keys that several families share, read into a ModelConfig. Errors as ParseConfig says.
+// Groups of config.json's keys that several families share, read into a ModelConfig. Errors as
+// ParseConfig says.
 
 #include <cstdint>
 #include <limits>
@@ -19,10 +20,12 @@ namespace moonring::model {
 inline constexpr int64_t kLargestSize = std::numeric_limits<int32_t>::max();
 
 // A whole number from 1; `otherwise` where it is missing, an error where that is absent too.
-absl::StatusOr<int64_t> ReadSize(const JsonFields& fields, absl::string_view key, std::optional<int64_t> otherwise, int64_t most = kLargestSize);
+absl::StatusOr<int64_t> ReadSize(const JsonFields& fields, absl::string_view key,
+                                 std::optional<int64_t> otherwise, int64_t most = kLargestSize);
 
 // A finite number above 0.
-absl::StatusOr<double> ReadPositive(const JsonFields& fields, absl::string_view key, double otherwise);
+absl::StatusOr<double> ReadPositive(const JsonFields& fields, absl::string_view key,
+                                    double otherwise);
 
 // 0 where it is missing or null.
 absl::StatusOr<double> ReadSoftcap(const JsonFields& fields, absl::string_view key);
@@ -31,19 +34,26 @@ absl::StatusOr<double> ReadSoftcap(const JsonFields& fields, absl::string_view k
 absl::Status ReadAttentionBias(const JsonFields& fields, ModelConfig& config);
 
 // hidden_act, or the key that the family has for it.
-absl::Status ReadActivation(const JsonFields& fields, absl::string_view key, absl::string_view otherwise, ModelConfig& config);
+absl::Status ReadActivation(const JsonFields& fields, absl::string_view key,
+                            absl::string_view otherwise, ModelConfig& config);
 
 // sliding_window for all layers: `otherwise` where it is missing, none where it is null.
-absl::Status ReadWindow(const JsonFields& fields, std::optional<int64_t> otherwise, ModelConfig& config);
+absl::Status ReadWindow(const JsonFields& fields, std::optional<int64_t> otherwise,
+                        ModelConfig& config);
 
-// layer_types, a list of "full_attention" and "sliding_attention"; where it is missing, `slides(layer)`. Those that slide get `window`.
-absl::Status ReadLayerTypes(const JsonFields& fields, int64_t window, bool (*slides)(const JsonFields& fields, int64_t layer), ModelConfig& config);
+// layer_types, a list of "full_attention" and "sliding_attention"; where it is missing,
+// `slides(layer)`. Those that slide get `window`.
+absl::Status ReadLayerTypes(const JsonFields& fields, int64_t window,
+                            bool (*slides)(const JsonFields& fields, int64_t layer),
+                            ModelConfig& config);
 
 // Qwen's use_sliding_window, sliding_window, max_window_layers and layer_types.
 absl::Status ReadQwenWindow(const JsonFields& fields, ModelConfig& config);
 
-// Qwen's num_experts, num_experts_per_tok, moe_intermediate_size, norm_topk_prob, decoder_sparse_step, mlp_only_layers.
-absl::Status ReadQwenExperts(const JsonFields& fields, int64_t count, int64_t chosen, int64_t intermediate, ModelConfig& config);
+// Qwen's num_experts, num_experts_per_tok, moe_intermediate_size, norm_topk_prob,
+// decoder_sparse_step, mlp_only_layers.
+absl::Status ReadQwenExperts(const JsonFields& fields, int64_t count, int64_t chosen,
+                             int64_t intermediate, ModelConfig& config);
 
 }  // namespace moonring::model
 

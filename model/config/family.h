@@ -1,8 +1,9 @@
 #ifndef MOONRING_MODEL_CONFIG_FAMILY_H_
 #define MOONRING_MODEL_CONFIG_FAMILY_H_
 
-// What a family of decoders adds to the shared layers: what it calls its weights, and how its config.json says what it does. One file a
-// family in families/; families/README.md says how to add one.
+// What a family of decoders adds to the shared layers: what it calls its weights, and how its
+// config.json says what it does. One file a family in families/; families/README.md says how to add
+// one.
 
 #include <array>
 #include <string>
@@ -22,12 +23,13 @@ enum class QkvRows {
   kGrouped,  // for each kv head its queries, its key, its value
 };
 
-// Modules by their published (Hugging Face) names; a weight's name adds ".weight" or ".bias". An empty name: the family has no such thing.
+// Modules by their published (Hugging Face) names; a weight's name adds ".weight" or ".bias". An
+// empty name: the family has no such thing.
 struct WeightNames {
   std::string embedding = "model.embed_tokens", norm = "model.norm", head = "lm_head";
   std::string layer = "model.layers.%d.";  // before each of the names below
   std::array<std::string, kBlockWeights> in_block;
-  std::string expert;                                  // "mlp.experts.%d.": before each of the three below
+  std::string expert;  // "mlp.experts.%d.": before each of the three below
   std::array<std::string, kExpertWeights> in_expert;
 };
 
@@ -36,9 +38,9 @@ WeightNames LlamaNames();
 
 // How a GGUF file has the family.
 struct GgufFacts {
-  std::string architecture;            // general.architecture; empty: there are no such files
-  bool interleaved_heads = false;      // rows of q and k lie in another order (gguf_model.h)
-  bool norms_have_one = false;         // w there is 1 + w here
+  std::string architecture;        // general.architecture; empty: there are no such files
+  bool interleaved_heads = false;  // rows of q and k lie in another order (gguf_model.h)
+  bool norms_have_one = false;     // w there is 1 + w here
 };
 
 struct Family {
@@ -50,18 +52,19 @@ struct Family {
   int64_t kv_heads = 0;  // 0: as many as query heads
   int64_t head_dim = 0;  // 0: hidden_size / heads
   double rms_norm_eps = 1e-6, rope_theta = 10000.0, partial_rotary_factor = 1.0;
-  int64_t max_position_embeddings = 2048, original_max_position_embeddings = 0;  // the latter longrope's; 0: the former
+  int64_t max_position_embeddings = 2048,
+          original_max_position_embeddings = 0;  // the latter longrope's; 0: the former
   bool tied = false;
   int64_t pad_token_id = -1;  // -1: none
 
-  bool scales_rope = true;    // Transformers' config has rope_scaling
+  bool scales_rope = true;  // Transformers' config has rope_scaling
 
   WeightNames names;
   QkvRows qkv_rows = QkvRows::kStacked;
   GgufFacts gguf;
 
-  // Sets what the family's own keys say. Called after the sizes, with every layer's rule at its default and one rotary, read by the
-  // shared keys. May be null.
+  // Sets what the family's own keys say. Called after the sizes, with every layer's rule at its
+  // default and one rotary, read by the shared keys. May be null.
   absl::Status (*read)(const JsonFields& fields, ModelConfig& config) = nullptr;
 };
 

@@ -25,14 +25,18 @@ absl::StatusOr<RopeKind> ReadKind(const JsonFields& scaling) {
     known.emplace_back(RopeName(RopeKind(kind)));
     if (name == known.back()) return RopeKind(kind);
   }
-  return absl::UnimplementedError(absl::StrCat(scaling.where(), ": rope_type: '", Shown(name), "' is not known; known: ", absl::StrJoin(known, ", "),
-                                               comm::DidYouMean(name, known)));
+  return absl::UnimplementedError(absl::StrCat(
+      scaling.where(), ": rope_type: '", Shown(name),
+      "' is not known; known: ", absl::StrJoin(known, ", "), comm::DidYouMean(name, known)));
 }
 
-absl::StatusOr<std::vector<double>> ReadFactors(const JsonFields& scaling, absl::string_view key, int64_t pairs) {
+absl::StatusOr<std::vector<double>> ReadFactors(const JsonFields& scaling, absl::string_view key,
+                                                int64_t pairs) {
   const nlohmann::json* list = scaling.Find(key);
-  const std::string wanted = absl::StrCat("a list of ", pairs, " positive numbers, one for each pair of features that turns");
-  if (list == nullptr || !list->is_array() || static_cast<int64_t>(list->size()) != pairs) return scaling.Wrong(key, wanted);
+  const std::string wanted = absl::StrCat(
+      "a list of ", pairs, " positive numbers, one for each pair of features that turns");
+  if (list == nullptr || !list->is_array() || static_cast<int64_t>(list->size()) != pairs)
+    return scaling.Wrong(key, wanted);
   std::vector<double> factors;
   for (const nlohmann::json& factor : *list) {
     if (!factor.is_number() || !(factor.get<double>() > 0)) return scaling.Wrong(key, wanted);
@@ -42,7 +46,9 @@ absl::StatusOr<std::vector<double>> ReadFactors(const JsonFields& scaling, absl:
 }
 
 // 0.1 s ln(factor) + 1: what YaRN's section 3.4 multiplies cosines by, s its mscale.
-double YarnMagnitude(double factor, double scale) { return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0; }
+double YarnMagnitude(double factor, double scale) {
+  return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
+}
 
 absl::Status ReadYarn(const JsonFields& scaling, RotaryRule& rule) {
   ASSIGN_OR_RETURN(rule.beta_fast, ReadPositive(scaling, "beta_fast", 32.0));
@@ -51,31 +57,42 @@ absl::Status ReadYarn(const JsonFields& scaling, RotaryRule& rule) {
   ASSIGN_OR_RETURN(const double scale, scaling.Number("mscale", 0.0));
   ASSIGN_OR_RETURN(const double scale_all, scaling.Number("mscale_all_dim", 0.0));
   const bool both = scale != 0.0 && scale_all != 0.0;
-  rule.attention_factor = both ? YarnMagnitude(rule.factor, scale) / YarnMagnitude(rule.factor, scale_all) : YarnMagnitude(rule.factor, 1.0);
-  ASSIGN_OR_RETURN(rule.attention_factor, ReadPositive(scaling, "attention_factor", rule.attention_factor));
+  rule.attention_factor =
+      both ? YarnMagnitude(rule.factor, scale) / YarnMagnitude(rule.factor, scale_all)
+           : YarnMagnitude(rule.factor, 1.0);
+  ASSIGN_OR_RETURN(rule.attention_factor,
+                   ReadPositive(scaling, "attention_factor", rule.attention_factor));
   return absl::OkStatus();
 }
 
 absl::Status ReadLlama3(const JsonFields& scaling, RotaryRule& rule) {
-  if (scaling.Find("original_max_position_embeddings") == nullptr) return scaling.Missing("original_max_position_embeddings");
+  if (scaling.Find("original_max_position_embeddings") == nullptr)
+    return scaling.Missing("original_max_position_embeddings");
   ASSIGN_OR_RETURN(rule.low_freq_factor, ReadPositive(scaling, "low_freq_factor", 1.0));
   ASSIGN_OR_RETURN(rule.high_freq_factor, ReadPositive(scaling, "high_freq_factor", 4.0));
   if (rule.high_freq_factor <= rule.low_freq_factor) {
-    return scaling.Wrong("high_freq_factor", absl::StrCat("a number above low_freq_factor ", rule.low_freq_factor));
+    return scaling.Wrong("high_freq_factor",
+                         absl::StrCat("a number above low_freq_factor ", rule.low_freq_factor));
   }
   return absl::OkStatus();
 }
 
-// The length that Transformers goes by is at the top level here, not in rope_scaling; the factor is the ratio of the two contexts.
-absl::Status ReadLongRope(const JsonFields& scaling, const JsonFields& fields, const ModelConfig& config, RotaryRule& rule) {
+// The length that Transformers goes by is at the top level here, not in rope_scaling; the factor is
+// the ratio of the two contexts.
+absl::Status ReadLongRope(const JsonFields& scaling, const JsonFields& fields,
+                          const ModelConfig& config, RotaryRule& rule) {
   const int64_t otherwise = config.family->original_max_position_embeddings;
   const double longest = static_cast<double>(config.max_position_embeddings);
-  ASSIGN_OR_RETURN(rule.original_length, ReadPositive(fields, "original_max_position_embeddings", otherwise > 0 ? static_cast<double>(otherwise) : longest));
+  ASSIGN_OR_RETURN(rule.original_length,
+                   ReadPositive(fields, "original_max_position_embeddings",
+                                otherwise > 0 ? static_cast<double>(otherwise) : longest));
   rule.factor = longest / rule.original_length;
   if (otherwise == 0 && fields.Find("original_max_position_embeddings") == nullptr) {
     ASSIGN_OR_RETURN(rule.factor, ReadPositive(scaling, "factor", 1.0));
   }
-  const double magnitude = rule.factor <= 1 ? 1.0 : std::sqrt(1 + std::log(rule.factor) / std::log(rule.original_length));
+  const double magnitude =
+      rule.factor <= 1 ? 1.0
+                       : std::sqrt(1 + std::log(rule.factor) / std::log(rule.original_length));
   ASSIGN_OR_RETURN(rule.attention_factor, ReadPositive(scaling, "attention_factor", magnitude));
   ASSIGN_OR_RETURN(rule.short_factor, ReadFactors(scaling, "short_factor", rule.dim / 2));
   ASSIGN_OR_RETURN(rule.long_factor, ReadFactors(scaling, "long_factor", rule.dim / 2));
@@ -90,14 +107,16 @@ absl::StatusOr<std::optional<JsonFields>> Object(const JsonFields& fields, absl:
   return JsonFields(*object, absl::StrCat(fields.where(), ": ", key));
 }
 
-// rope_parameters. Where kinds of layers differ (Gemma 3) Transformers 5 writes an object for each: that of full_attention.
+// rope_parameters. Where kinds of layers differ (Gemma 3) Transformers 5 writes an object for each:
+// that of full_attention.
 absl::StatusOr<std::optional<JsonFields>> Parameters(const JsonFields& fields) {
   ASSIGN_OR_RETURN(std::optional<JsonFields> parameters, Object(fields, "rope_parameters"));
   if (!parameters.has_value() || parameters->Find("full_attention") == nullptr) return parameters;
   return Object(*parameters, "full_attention");
 }
 
-absl::StatusOr<double> ReadTheta(const JsonFields& fields, const std::optional<JsonFields>& parameters, double otherwise) {
+absl::StatusOr<double> ReadTheta(const JsonFields& fields,
+                                 const std::optional<JsonFields>& parameters, double otherwise) {
   const bool nested = parameters.has_value() && parameters->Find("rope_theta") != nullptr;
   double inside = otherwise;
   if (nested) {
@@ -105,14 +124,17 @@ absl::StatusOr<double> ReadTheta(const JsonFields& fields, const std::optional<J
   }
   ASSIGN_OR_RETURN(const double theta, ReadPositive(fields, "rope_theta", inside));
   if (nested && inside != theta) {
-    return absl::InvalidArgumentError(absl::StrCat(fields.where(), ": rope_theta is ", theta, " at the top level but ", inside, " in rope_parameters"));
+    return absl::InvalidArgumentError(absl::StrCat(fields.where(), ": rope_theta is ", theta,
+                                                   " at the top level but ", inside,
+                                                   " in rope_parameters"));
   }
   return theta;
 }
 
 }  // namespace
 
-absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields, const ModelConfig& config, RotaryRule& rule) {
+absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields,
+                             const ModelConfig& config, RotaryRule& rule) {
   ASSIGN_OR_RETURN(rule.kind, ReadKind(scaling));
   if (rule.kind == RopeKind::kDefault) return absl::OkStatus();
   if (rule.kind == RopeKind::kLongRope) return ReadLongRope(scaling, fields, config, rule);
@@ -120,11 +142,14 @@ absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields
   ASSIGN_OR_RETURN(rule.factor, ReadPositive(scaling, "factor", 1.0));
   rule.original_length = static_cast<double>(config.max_position_embeddings);
   if (rule.kind == RopeKind::kLinear) return absl::OkStatus();
-  if (rule.kind == RopeKind::kDynamic) {  // by max_position_embeddings, whatever stands in the object
+  if (rule.kind ==
+      RopeKind::kDynamic) {  // by max_position_embeddings, whatever stands in the object
     if (rule.dim > 2) return absl::OkStatus();
-    return scaling.Wrong("rope_type", "another type than dynamic, which is undefined where two features turn");
+    return scaling.Wrong("rope_type",
+                         "another type than dynamic, which is undefined where two features turn");
   }
-  ASSIGN_OR_RETURN(rule.original_length, ReadPositive(scaling, "original_max_position_embeddings", rule.original_length));
+  ASSIGN_OR_RETURN(rule.original_length,
+                   ReadPositive(scaling, "original_max_position_embeddings", rule.original_length));
   return rule.kind == RopeKind::kYarn ? ReadYarn(scaling, rule) : ReadLlama3(scaling, rule);
 }
 
@@ -141,8 +166,9 @@ absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfi
   ASSIGN_OR_RETURN(partial, ReadPositive(fields, "partial_rotary_factor", partial));
   rule.dim = static_cast<int64_t>(static_cast<double>(config.head_dim) * partial);
   if (rule.dim < 2 || rule.dim % 2 != 0 || rule.dim > config.head_dim) {
-    return absl::InvalidArgumentError(absl::StrCat(fields.where(), ": head_dim: ", rule.dim, " of ", config.head_dim,
-                                                   " features of a head would turn, wanted an even number (rotary embedding turns pairs)"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        fields.where(), ": head_dim: ", rule.dim, " of ", config.head_dim,
+        " features of a head would turn, wanted an even number (rotary embedding turns pairs)"));
   }
   const std::optional<JsonFields>& chosen = scaling.has_value() ? scaling : parameters;
   if (chosen.has_value()) RETURN_IF_ERROR(ReadRopeScaling(*chosen, fields, config, rule));

@@ -1,8 +1,9 @@
 #ifndef MOONRING_MODEL_CONFIG_ROTARY_CONFIG_H_
 #define MOONRING_MODEL_CONFIG_ROTARY_CONFIG_H_
 
-// How config.json says what turns: rope_theta, partial_rotary_factor, rope_scaling {rope_type or type, factor, ...}, rope_parameters (the
-// same and rope_theta, as Transformers 5 writes it). `su` is longrope's first name.
+// How config.json says what turns: rope_theta, partial_rotary_factor, rope_scaling {rope_type or
+// type, factor, ...}, rope_parameters (the same and rope_theta, as Transformers 5 writes it). `su`
+// is longrope's first name.
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,12 +13,14 @@
 
 namespace moonring::model {
 
-// The rotary of a config whose sizes are read, with the family's defaults. INVALID_ARGUMENT: a number out of range, factors that are not
-// one a pair, a key missing that the type wants, two thetas; UNIMPLEMENTED: an unknown type, named with the nearest.
+// The rotary of a config whose sizes are read, with the family's defaults. INVALID_ARGUMENT: a
+// number out of range, factors that are not one a pair, a key missing that the type wants, two
+// thetas; UNIMPLEMENTED: an unknown type, named with the nearest.
 absl::StatusOr<RotaryRule> ReadRotary(const JsonFields& fields, const ModelConfig& config);
 
 // Takes one scaling object into `rule`.
-absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields, const ModelConfig& config, RotaryRule& rule);
+absl::Status ReadRopeScaling(const JsonFields& scaling, const JsonFields& fields,
+                             const ModelConfig& config, RotaryRule& rule);
 
 }  // namespace moonring::model
 

@@ -30,8 +30,9 @@ Family Qwen3Moe();
 WeightNames Qwen3Names();
 WeightNames GemmaNames();
 WeightNames GlmNames();
-absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);   // what all of them have
-absl::Status ReadGemma2(const JsonFields& fields, ModelConfig& config);  // and what the later ones have besides
+absl::Status ReadGemma(const JsonFields& fields, ModelConfig& config);  // what all of them have
+absl::Status ReadGemma2(const JsonFields& fields,
+                        ModelConfig& config);  // and what the later ones have besides
 
 }  // namespace moonring::model
 

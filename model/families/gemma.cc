@@ -1,4 +1,5 @@
-// Gemma, the first: a Llama whose norms multiply by 1 + w, whose embedding is scaled, and whose head is the embedding.
+// Gemma, the first: a Llama whose norms multiply by 1 + w, whose embedding is scaled, and whose
+// head is the embedding.
 
 #include "model/families/families.h"
 

@@ -1,4 +1,5 @@
-// Gemma 2: norms before and after attention and MLP that multiply by 1 + w, scaled embedding, capped scores and logits, a window in every other layer.
+// Gemma 2: norms before and after attention and MLP that multiply by 1 + w, scaled embedding,
+// capped scores and logits, a window in every other layer.
 
 #include "model/families/families.h"
 
@@ -33,7 +34,8 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   if (!fields.Has("attn_logit_softcapping")) config.score_softcap = 50.0;
   if (!fields.Has("final_logit_softcapping")) config.logit_softcap = 30.0;
   ASSIGN_OR_RETURN(const int64_t window, ReadSize(fields, "sliding_window", 4096));
-  return ReadLayerTypes(fields, window, [](const JsonFields&, int64_t layer) { return layer % 2 == 0; }, config);
+  return ReadLayerTypes(
+      fields, window, [](const JsonFields&, int64_t layer) { return layer % 2 == 0; }, config);
 }
 
 }  // namespace

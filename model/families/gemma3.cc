@@ -1,4 +1,5 @@
-// Gemma 3, its text models: Gemma 2 with normed queries and keys in place of capped scores, and two rotaries: one of its own for the layers with a window.
+// Gemma 3, its text models: Gemma 2 with normed queries and keys in place of capped scores, and two
+// rotaries: one of its own for the layers with a window.
 
 #include "model/families/families.h"
 
@@ -11,7 +12,9 @@ namespace moonring::model {
 
 namespace {
 
-bool Slides(const JsonFields& fields, int64_t layer) { return (layer + 1) % *ReadSize(fields, "sliding_window_pattern", 6) != 0; }
+bool Slides(const JsonFields& fields, int64_t layer) {
+  return (layer + 1) % *ReadSize(fields, "sliding_window_pattern", 6) != 0;
+}
 
 // Transformers 5 writes one object for each kind of layer into rope_parameters.
 absl::StatusOr<RotaryRule> ReadLocalRotary(const JsonFields& fields, const ModelConfig& config) {
@@ -19,8 +22,10 @@ absl::StatusOr<RotaryRule> ReadLocalRotary(const JsonFields& fields, const Model
   rule.dim = config.rotaries[0].dim;
   const nlohmann::json* parameters = fields.Find("rope_parameters");
   double theta = 10000.0;
-  if (parameters != nullptr && parameters->is_object() && parameters->contains("sliding_attention")) {
-    const JsonFields local((*parameters)["sliding_attention"], fields.where() + ": rope_parameters: sliding_attention");
+  if (parameters != nullptr && parameters->is_object() &&
+      parameters->contains("sliding_attention")) {
+    const JsonFields local((*parameters)["sliding_attention"],
+                           fields.where() + ": rope_parameters: sliding_attention");
     ASSIGN_OR_RETURN(theta, ReadPositive(local, "rope_theta", theta));
   }
   ASSIGN_OR_RETURN(rule.theta, ReadPositive(fields, "rope_local_base_freq", theta));
@@ -33,7 +38,8 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   config.score_softcap = 0.0;  // Transformers reads the key and passes it to nothing
   config.head_norm = HeadNorm::kEachHead;
   ASSIGN_OR_RETURN(const bool bidirectional, fields.Bool("use_bidirectional_attention", false));
-  if (bidirectional) return fields.Wrong("use_bidirectional_attention", "false: attention here is causal");
+  if (bidirectional)
+    return fields.Wrong("use_bidirectional_attention", "false: attention here is causal");
   ASSIGN_OR_RETURN(RotaryRule local, ReadLocalRotary(fields, config));
   config.rotaries.push_back(std::move(local));
   ASSIGN_OR_RETURN(const int64_t window, ReadSize(fields, "sliding_window", 4096));

@@ -1,4 +1,5 @@
-// GLM-4 9B (the -hf checkpoints): half of each head turns, in neighbouring pairs; gate and up are one map.
+// GLM-4 9B (the -hf checkpoints): half of each head turns, in neighbouring pairs; gate and up are
+// one map.
 
 #include "model/families/families.h"
 

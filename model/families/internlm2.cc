@@ -1,4 +1,5 @@
-// InternLM2 and 2.5: a Llama under names of its own; queries, keys and values are one map whose rows go by kv head.
+// InternLM2 and 2.5: a Llama under names of its own; queries, keys and values are one map whose
+// rows go by kv head.
 
 #include "model/families/families.h"
 

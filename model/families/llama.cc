@@ -1,4 +1,5 @@
-// Llama 2, 3 and 3.1 to 3.3, SmolLM2, Yi, DeepSeek's distilled Llamas: norms before attention and MLP, a gated MLP, no bias unless a key says so.
+// Llama 2, 3 and 3.1 to 3.3, SmolLM2, Yi, DeepSeek's distilled Llamas: norms before attention and
+// MLP, a gated MLP, no bias unless a key says so.
 
 #include "model/families/families.h"
 

@@ -8,7 +8,9 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) { return ReadWindow(fields, 4096, config); }
+absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+  return ReadWindow(fields, 4096, config);
+}
 
 }  // namespace
 

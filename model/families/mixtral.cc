@@ -1,4 +1,5 @@
-// Mixtral (Jiang et al. 2024, arXiv:2401.04088): a Mistral whose MLP is a mixture of experts in every layer.
+// Mixtral (Jiang et al. 2024, arXiv:2401.04088): a Mistral whose MLP is a mixture of experts in
+// every layer.
 
 #include "model/families/families.h"
 

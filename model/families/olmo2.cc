@@ -1,4 +1,5 @@
-// OLMo 2: norms after attention and MLP and none before them; queries and keys are normed over all heads at once.
+// OLMo 2: norms after attention and MLP and none before them; queries and keys are normed over all
+// heads at once.
 
 #include "model/families/families.h"
 

@@ -1,4 +1,5 @@
-// Phi-3 and Phi-4: a Llama whose queries, keys and values are one map, and gate and up another; longrope.
+// Phi-3 and Phi-4: a Llama whose queries, keys and values are one map, and gate and up another;
+// longrope.
 
 #include "model/families/families.h"
 
@@ -8,11 +9,14 @@ namespace moonring::model {
 
 namespace {
 
-absl::Status Read(const JsonFields& fields, ModelConfig& config) { return ReadWindow(fields, std::nullopt, config); }
+absl::Status Read(const JsonFields& fields, ModelConfig& config) {
+  return ReadWindow(fields, std::nullopt, config);
+}
 
 WeightNames Names() {
   WeightNames names = LlamaNames();
-  for (const BlockWeight parted : {kQuery, kKey, kValue, kGate, kUp}) names.in_block[parted].clear();
+  for (const BlockWeight parted : {kQuery, kKey, kValue, kGate, kUp})
+    names.in_block[parted].clear();
   names.in_block[kQueryKeyValue] = "self_attn.qkv_proj";
   names.in_block[kGateUp] = "mlp.gate_up_proj";
   return names;

@@ -1,4 +1,5 @@
-// Qwen2 and 2.5, DeepSeek's distilled Qwens: a Llama with a bias on queries, keys and values; late layers may have a window.
+// Qwen2 and 2.5, DeepSeek's distilled Qwens: a Llama with a bias on queries, keys and values; late
+// layers may have a window.
 
 #include "model/families/families.h"
 

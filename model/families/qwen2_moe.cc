@@ -1,4 +1,5 @@
-// Qwen1.5-MoE and Qwen2-57B-A14B: a Qwen2 whose MLP is a mixture of experts in most layers, beside an expert that sees every token.
+// Qwen1.5-MoE and Qwen2-57B-A14B: a Qwen2 whose MLP is a mixture of experts in most layers, beside
+// an expert that sees every token.
 
 #include "model/families/families.h"
 
@@ -14,7 +15,8 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.qkv_bias, fields.Bool("qkv_bias", true));
   ASSIGN_OR_RETURN(const bool used, fields.Bool("use_sliding_window", false));
   if (used) RETURN_IF_ERROR(ReadWindow(fields, 4096, config));
-  ASSIGN_OR_RETURN(config.experts.shared, ReadSize(fields, "shared_expert_intermediate_size", 5632));
+  ASSIGN_OR_RETURN(config.experts.shared,
+                   ReadSize(fields, "shared_expert_intermediate_size", 5632));
   return ReadQwenExperts(fields, 60, 4, 1408, config);
 }
 

@@ -1,4 +1,5 @@
-// SmolLM3: a Llama some of whose layers turn nothing (Yang et al. 2025, arXiv:2501.18795); those may have a window.
+// SmolLM3: a Llama some of whose layers turn nothing (Yang et al. 2025, arXiv:2501.18795); those
+// may have a window.
 
 #include "model/families/families.h"
 
@@ -15,8 +16,10 @@ namespace {
 absl::Status ReadTurning(const JsonFields& fields, ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t every, ReadSize(fields, "no_rope_layer_interval", 4));
   const nlohmann::json* list = fields.Find("no_rope_layers");
-  const absl::Status wrong = fields.Wrong("no_rope_layers", absl::StrCat("a list of ", config.layers, " numbers, 0 or 1"));
-  if (list != nullptr && (!list->is_array() || static_cast<int64_t>(list->size()) != config.layers)) return wrong;
+  const absl::Status wrong =
+      fields.Wrong("no_rope_layers", absl::StrCat("a list of ", config.layers, " numbers, 0 or 1"));
+  if (list != nullptr && (!list->is_array() || static_cast<int64_t>(list->size()) != config.layers))
+    return wrong;
   for (int64_t i = 0; i < config.layers; ++i) {
     if (list != nullptr && (*list)[i] != 0 && (*list)[i] != 1) return wrong;
     const bool turns = list != nullptr ? (*list)[i] == 1 : (i + 1) % every != 0;

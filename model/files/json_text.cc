@@ -17,14 +17,17 @@ namespace {
 
 using nlohmann::json;
 
-// nlohmann's text is "[json.exception.parse_error.101] parse error at line 3, column 0: syntax error while ...". Its column is wrong
-// after a number at a line's end, so line and column are counted anew from the number of bytes read.
+// nlohmann's text is "[json.exception.parse_error.101] parse error at line 3, column 0: syntax
+// error while ...". Its column is wrong after a number at a line's end, so line and column are
+// counted anew from the number of bytes read.
 std::string Explanation(const json::parse_error& error, absl::string_view text) {
-  const absl::string_view before = text.substr(0, error.byte == 0 ? 0 : std::min(text.size(), error.byte - 1));
+  const absl::string_view before =
+      text.substr(0, error.byte == 0 ? 0 : std::min(text.size(), error.byte - 1));
   const size_t lines = static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
   const size_t column = lines == 0 ? before.size() + 1 : before.size() - before.rfind('\n');
   absl::string_view what = error.what();
-  if (const size_t colon = what.find(": "); colon != absl::string_view::npos) what.remove_prefix(colon + 2);
+  if (const size_t colon = what.find(": "); colon != absl::string_view::npos)
+    what.remove_prefix(colon + 2);
   return absl::StrCat("line ", lines + 1, ", column ", column, ": ", Shown(what, 200));
 }
 
@@ -45,10 +48,13 @@ absl::StatusOr<json> ParseJson(absl::string_view text, absl::string_view where) 
   };
   try {
     json value = json::parse(text.begin(), text.end(), note_keys);
-    if (!twice.empty()) return absl::InvalidArgumentError(absl::StrCat(where, ": '", Shown(twice), "' is there twice"));
+    if (!twice.empty())
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": '", Shown(twice), "' is there twice"));
     return value;
   } catch (const json::parse_error& error) {
-    return absl::InvalidArgumentError(absl::StrCat(where, ": ", text.empty() ? "the file is empty" : Explanation(error, text)));
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": ", text.empty() ? "the file is empty" : Explanation(error, text)));
   } catch (const json::exception& error) {  // a number beyond a double
     return absl::InvalidArgumentError(absl::StrCat(where, ": ", Shown(error.what(), 200)));
   }
@@ -56,7 +62,9 @@ absl::StatusOr<json> ParseJson(absl::string_view text, absl::string_view where) 
 
 absl::StatusOr<json> ParseJsonObject(absl::string_view text, absl::string_view where) {
   ASSIGN_OR_RETURN(json value, ParseJson(text, where));
-  if (!value.is_object()) return absl::InvalidArgumentError(absl::StrCat(where, ": wanted an object {...}, got ", ShownJson(value)));
+  if (!value.is_object())
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": wanted an object {...}, got ", ShownJson(value)));
   return value;
 }
 
@@ -67,17 +75,22 @@ const json* JsonFields::Find(absl::string_view key) const {
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
 
-absl::Status JsonFields::Missing(absl::string_view key) const { return absl::InvalidArgumentError(absl::StrCat(where_, ": ", key, ": missing")); }
+absl::Status JsonFields::Missing(absl::string_view key) const {
+  return absl::InvalidArgumentError(absl::StrCat(where_, ": ", key, ": missing"));
+}
 
 absl::Status JsonFields::Wrong(absl::string_view key, absl::string_view wanted) const {
   const json* value = Find(key);
-  return absl::InvalidArgumentError(absl::StrCat(where_, ": ", key, ": wanted ", wanted, ", got ", value == nullptr ? "nothing" : ShownJson(*value)));
+  return absl::InvalidArgumentError(absl::StrCat(where_, ": ", key, ": wanted ", wanted, ", got ",
+                                                 value == nullptr ? "nothing" : ShownJson(*value)));
 }
 
 absl::StatusOr<std::optional<int64_t>> JsonFields::OptionalInt(absl::string_view key) const {
   const json* value = Find(key);
   if (value == nullptr) return std::nullopt;
-  const bool too_large = value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  const bool too_large =
+      value->is_number_unsigned() &&
+      value->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   if (!value->is_number_integer() || too_large) return Wrong(key, "a whole number");
   return value->get<int64_t>();
 }
@@ -102,14 +115,17 @@ absl::StatusOr<bool> JsonFields::Bool(absl::string_view key, bool otherwise) con
   return value->get<bool>();
 }
 
-absl::StatusOr<std::string> JsonFields::String(absl::string_view key, absl::string_view otherwise) const {
+absl::StatusOr<std::string> JsonFields::String(absl::string_view key,
+                                               absl::string_view otherwise) const {
   const json* value = Find(key);
   if (value == nullptr) return std::string(otherwise);
   if (!value->is_string()) return Wrong(key, "a string");
   return value->get<std::string>();
 }
 
-std::string ShownJson(const json& value) { return Shown(value.dump(-1, ' ', true, json::error_handler_t::replace)); }
+std::string ShownJson(const json& value) {
+  return Shown(value.dump(-1, ' ', true, json::error_handler_t::replace));
+}
 
 std::string Shown(absl::string_view text, size_t limit) {
   std::string shown;

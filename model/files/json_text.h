@@ -17,7 +17,8 @@
 
 namespace moonring::model {
 
-// INVALID_ARGUMENT with line and column where `text` is not JSON, names a key twice in one object or is nested too deeply (comm/json_nesting.h).
+// INVALID_ARGUMENT with line and column where `text` is not JSON, names a key twice in one object
+// or is nested too deeply (comm/json_nesting.h).
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_view where);
 
 // As ParseJson; also refuses a text whose outermost value is not an object.
@@ -27,7 +28,8 @@ absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::str
 // Borrows the object, which must outlive it.
 class JsonFields {
  public:
-  JsonFields(const nlohmann::json& object, std::string where) : object_(object), where_(std::move(where)) {}
+  JsonFields(const nlohmann::json& object, std::string where)
+      : object_(object), where_(std::move(where)) {}
 
   const std::string& where() const { return where_; }
   const nlohmann::json* Find(absl::string_view key) const;  // null where missing or null
@@ -40,7 +42,8 @@ class JsonFields {
   absl::StatusOr<std::string> String(absl::string_view key, absl::string_view otherwise) const;
 
   absl::Status Missing(absl::string_view key) const;
-  absl::Status Wrong(absl::string_view key, absl::string_view wanted) const;  // "... wanted <wanted>, got <its value>"
+  absl::Status Wrong(absl::string_view key,
+                     absl::string_view wanted) const;  // "... wanted <wanted>, got <its value>"
 
  private:
   const nlohmann::json& object_;
@@ -50,7 +53,8 @@ class JsonFields {
 // `value` as one short line for an error message.
 std::string ShownJson(const nlohmann::json& value);
 
-// At most `limit` bytes of `text`, the unprintable ones as \x0a, "..." where cut: file contents on their way into a message.
+// At most `limit` bytes of `text`, the unprintable ones as \x0a, "..." where cut: file contents on
+// their way into a message.
 std::string Shown(absl::string_view text, size_t limit = 80);
 
 }  // namespace moonring::model

@@ -1,8 +1,9 @@
 #ifndef MOONRING_MODEL_FILES_LEASED_TENSORS_H_
 #define MOONRING_MODEL_FILES_LEASED_TENSORS_H_
 
-// Weights on their way into a file, by lease. Ranks that part a weight take part in each lease of it, so the one that writes makes all leases,
-// in order, even where the disk fails halfway: the rest at its end. Else the other ranks would wait for it.
+// Weights on their way into a file, by lease. Ranks that part a weight take part in each lease of
+// it, so the one that writes makes all leases, in order, even where the disk fails halfway: the
+// rest at its end. Else the other ranks would wait for it.
 
 #include <exception>
 #include <memory>
@@ -25,12 +26,15 @@ class LeasedTensors {
       for (; leased_ < parameters_.size(); ++leased_) {
         if (parameters_[leased_]->away()) parameters_[leased_]->Lease(tensors_[leased_].dtype);
       }
-    } catch (const std::exception&) {  // a peer has died: what writes has failed before, and says so
+    } catch (
+        const std::exception&) {  // a peer has died: what writes has failed before, and says so
     }
   }
 
   void Add(std::shared_ptr<comm::Parameter> parameter, at::ScalarType dtype) {
-    tensors_.push_back({parameter->name(), parameter->shape().vec(), dtype, [this, of = parameter.get(), dtype] { return ++leased_, of->Lease(dtype); }});
+    tensors_.push_back(
+        {parameter->name(), parameter->shape().vec(), dtype,
+         [this, of = parameter.get(), dtype] { return ++leased_, of->Lease(dtype); }});
     parameters_.push_back(std::move(parameter));
   }
   const std::vector<TensorToWrite>& tensors() const { return tensors_; }

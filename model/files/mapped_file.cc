@@ -19,10 +19,11 @@
 namespace moonring::model {
 namespace {
 
-// Pages of a file, private to this mapping. Without NORESERVE a strict kernel would count them all against memory, though few are
-// ever copied.
+// Pages of a file, private to this mapping. Without NORESERVE a strict kernel would count them all
+// against memory, though few are ever copied.
 void* MapPages(int descriptor, uint64_t begin, size_t bytes, int protection) {
-  return mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_NORESERVE, descriptor, static_cast<off_t>(begin));
+  return mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_NORESERVE, descriptor,
+              static_cast<off_t>(begin));
 }
 
 }  // namespace
@@ -34,12 +35,14 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::st
   auto close_it = absl::MakeCleanup([descriptor] { close(descriptor); });
   struct stat facts;
   if (fstat(descriptor, &facts) != 0) return absl::ErrnoToStatus(errno, path);
-  if (!S_ISREG(facts.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
+  if (!S_ISREG(facts.st_mode))
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
   const size_t size = static_cast<size_t>(facts.st_size);
   void* address = nullptr;
   if (size > 0) {
     address = MapPages(descriptor, 0, size, PROT_READ);
-    if (address == MAP_FAILED) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be mapped"));
+    if (address == MAP_FAILED)
+      return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be mapped"));
   }
   std::move(close_it).Cancel();
   return std::shared_ptr<const MappedFile>(new MappedFile(path, descriptor, address, size));
@@ -50,21 +53,28 @@ MappedFile::~MappedFile() {
   close(descriptor_);
 }
 
-at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset, absl::Span<const int64_t> shape, at::ScalarType dtype) {
+at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset,
+                  absl::Span<const int64_t> shape, at::ScalarType dtype) {
   const at::IntArrayRef sizes(shape.data(), shape.size());
-  const uint64_t bytes = static_cast<uint64_t>(c10::multiply_integers(sizes)) * c10::elementSize(dtype);
-  TORCH_CHECK(offset <= file->size() && bytes <= file->size() - offset, file->path(), ": bytes ", offset, " to ", offset + bytes, " wanted of ", file->size());
+  const uint64_t bytes =
+      static_cast<uint64_t>(c10::multiply_integers(sizes)) * c10::elementSize(dtype);
+  TORCH_CHECK(offset <= file->size() && bytes <= file->size() - offset, file->path(), ": bytes ",
+              offset, " to ", offset + bytes, " wanted of ", file->size());
   if (bytes == 0) return at::empty(sizes, dtype);
   if (offset % c10::elementSize(dtype) != 0) {
     at::Tensor copy = at::empty(sizes, dtype);
     std::memcpy(copy.mutable_data_ptr(), file->bytes().data() + offset, bytes);
     return copy;
   }
-  const uint64_t before = offset % static_cast<uint64_t>(sysconf(_SC_PAGESIZE));  // a mapping begins at a page
-  char* pages = static_cast<char*>(MapPages(file->descriptor(), offset - before, before + bytes, PROT_READ | PROT_WRITE));
-  TORCH_CHECK(pages != MAP_FAILED, file->path(), ": bytes ", offset, " to ", offset + bytes, " cannot be mapped: ", std::strerror(errno));
+  const uint64_t before =
+      offset % static_cast<uint64_t>(sysconf(_SC_PAGESIZE));  // a mapping begins at a page
+  char* pages = static_cast<char*>(
+      MapPages(file->descriptor(), offset - before, before + bytes, PROT_READ | PROT_WRITE));
+  TORCH_CHECK(pages != MAP_FAILED, file->path(), ": bytes ", offset, " to ", offset + bytes,
+              " cannot be mapped: ", std::strerror(errno));
   return at::from_blob(
-      pages + before, sizes, [pages, length = before + bytes](void*) { munmap(pages, length); }, at::TensorOptions(dtype));
+      pages + before, sizes, [pages, length = before + bytes](void*) { munmap(pages, length); },
+      at::TensorOptions(dtype));
 }
 
 }  // namespace moonring::model

@@ -1,11 +1,13 @@
 #ifndef MOONRING_MODEL_FILES_MAPPED_FILE_H_
 #define MOONRING_MODEL_FILES_MAPPED_FILE_H_
 
-// A file in memory, page by page as it is read (mmap). Ranks on one machine that map the same file share its pages.
+// A file in memory, page by page as it is read (mmap). Ranks on one machine that map the same file
+// share its pages.
 //
-// A tensor that looks into it has a private mapping of its own and may be changed in place (an optimizer does so): that copies the
-// pages touched, and reaches neither the file nor any other tensor, of the same weight in another model, say. Replacing the file by
-// rename is safe while it is mapped; shortening it in place is not.
+// A tensor that looks into it has a private mapping of its own and may be changed in place (an
+// optimizer does so): that copies the pages touched, and reaches neither the file nor any other
+// tensor, of the same weight in another model, say. Replacing the file by rename is safe while it
+// is mapped; shortening it in place is not.
 
 #include <cstdint>
 #include <memory>
@@ -41,9 +43,11 @@ class MappedFile {
   size_t size_;
 };
 
-// The `shape` elements of `dtype` that begin at byte `offset`, without a copy, in a mapping that lives as long as the tensor's storage.
-// Where the bytes do not lie on a multiple of the element's size they are copied. The range must lie inside the file.
-at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset, absl::Span<const int64_t> shape, at::ScalarType dtype);
+// The `shape` elements of `dtype` that begin at byte `offset`, without a copy, in a mapping that
+// lives as long as the tensor's storage. Where the bytes do not lie on a multiple of the element's
+// size they are copied. The range must lie inside the file.
+at::Tensor ViewOf(const std::shared_ptr<const MappedFile>& file, uint64_t offset,
+                  absl::Span<const int64_t> shape, at::ScalarType dtype);
 
 }  // namespace moonring::model
 

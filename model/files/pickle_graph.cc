@@ -19,7 +19,8 @@ using Refs = std::vector<PickleRef>;
 
 class PickleMachine {
  public:
-  PickleMachine(absl::string_view pickle, absl::Span<const absl::string_view> allowed, const std::string& where)
+  PickleMachine(absl::string_view pickle, absl::Span<const absl::string_view> allowed,
+                const std::string& where)
       : pickle_(pickle), allowed_(allowed), where_(where) {}
 
   absl::StatusOr<PickleGraph> Run() {
@@ -37,7 +38,8 @@ class PickleMachine {
  private:
   template <typename... Pieces>
   absl::Status Broken(const Pieces&... pieces) const {
-    return absl::InvalidArgumentError(absl::StrCat(where_, ": not a valid pickle: at byte ", at_, " of ", pickle_.size(), ": ", pieces...));
+    return absl::InvalidArgumentError(absl::StrCat(where_, ": not a valid pickle: at byte ", at_,
+                                                   " of ", pickle_.size(), ": ", pieces...));
   }
   std::string Described(PickleRef ref) const { return graph_.Described(graph_[ref]); }
 
@@ -176,8 +178,11 @@ absl::Status PickleMachine::PushUnsigned(int bytes) {
 
 absl::Status PickleMachine::PushSigned(absl::StatusOr<absl::string_view> bytes) {
   RETURN_IF_ERROR(bytes.status());
-  if (bytes->size() > sizeof(int64_t)) return Broken("a whole number has ", bytes->size(), " bytes, wanted 8 at most");
-  int64_t number = !bytes->empty() && (bytes->back() & 0x80) != 0 ? -1 : 0;  // the sign fills what the bytes leave
+  if (bytes->size() > sizeof(int64_t))
+    return Broken("a whole number has ", bytes->size(), " bytes, wanted 8 at most");
+  int64_t number = !bytes->empty() && (bytes->back() & 0x80) != 0
+                       ? -1
+                       : 0;  // the sign fills what the bytes leave
   std::memcpy(&number, bytes->data(), bytes->size());
   return Push(Kind::kInt, number);
 }
@@ -206,7 +211,9 @@ absl::Status PickleMachine::PushGlobal(absl::string_view module, absl::string_vi
     New(Kind::kGlobal).text = known;
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(where_, ": '", Shown(whole), "' is not a tensor: refused (only tensors are read from a pickle)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(where_, ": '", Shown(whole),
+                   "' is not a tensor: refused (only tensors are read from a pickle)"));
 }
 
 absl::Status PickleMachine::PushGlobalOfLines() {
@@ -243,7 +250,8 @@ absl::Status PickleMachine::PushCall() {
 }
 
 absl::StatusOr<PickleRef> PickleMachine::Top() const {
-  if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) return Broken("a value is wanted and there is none");
+  if (stack_.size() <= (marks_.empty() ? 0 : marks_.back()))
+    return Broken("a value is wanted and there is none");
   return stack_.back();
 }
 
@@ -288,8 +296,12 @@ absl::Status PickleMachine::AddTo(bool list, absl::StatusOr<Refs> items) {
   RETURN_IF_ERROR(items.status());
   ASSIGN_OR_RETURN(const PickleRef ref, Top());
   PickleValue& target = graph_.values_[ref];
-  const bool fits = list ? target.kind == Kind::kList : (target.kind == Kind::kDict || target.kind == Kind::kCall) && items->size() % 2 == 0;
-  if (!fits) return Broken(items->size(), list ? " values are added to " : " keys and values are set in ", Described(ref));
+  const bool fits =
+      list ? target.kind == Kind::kList
+           : (target.kind == Kind::kDict || target.kind == Kind::kCall) && items->size() % 2 == 0;
+  if (!fits)
+    return Broken(items->size(), list ? " values are added to " : " keys and values are set in ",
+                  Described(ref));
   target.items.insert(target.items.end(), items->begin(), items->end());
   return absl::OkStatus();
 }
@@ -301,14 +313,19 @@ absl::Status PickleMachine::SetState() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<PickleGraph> PickleGraph::Read(absl::string_view pickle, absl::Span<const absl::string_view> allowed, const std::string& where) {
+absl::StatusOr<PickleGraph> PickleGraph::Read(absl::string_view pickle,
+                                              absl::Span<const absl::string_view> allowed,
+                                              const std::string& where) {
   return PickleMachine(pickle, allowed, where).Run();
 }
 
-bool PickleGraph::IsCallOf(const PickleValue& value, absl::string_view name) const { return value.kind == Kind::kCall && values_[value.callee].text == name; }
+bool PickleGraph::IsCallOf(const PickleValue& value, absl::string_view name) const {
+  return value.kind == Kind::kCall && values_[value.callee].text == name;
+}
 
 std::string PickleGraph::Described(const PickleValue& value) const {
-  constexpr const char* kKinds[] = {"None", "a truth value", "a whole number", "a number", "a text", "a tuple", "a list", "a dictionary"};
+  constexpr const char* kKinds[] = {"None",   "a truth value", "a whole number", "a number",
+                                    "a text", "a tuple",       "a list",         "a dictionary"};
   if (value.kind == Kind::kGlobal) return std::string(value.text);
   if (value.kind == Kind::kCall) return absl::StrCat(values_[value.callee].text, "(...)");
   if (value.kind == Kind::kPersistent) return "a storage";

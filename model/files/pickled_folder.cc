@@ -10,7 +10,8 @@
 namespace moonring::model {
 namespace {
 
-// The elements of `tensor`, and those from its first to its last in the storage. Nothing where 64 bits do not hold them.
+// The elements of `tensor`, and those from its first to its last in the storage. Nothing where 64
+// bits do not hold them.
 struct Extent {
   int64_t elements = 1, span = 1;
 };
@@ -21,7 +22,8 @@ bool Measure(const PickledTensor& tensor, Extent* extent) {
       return true;
     }
     int64_t leap;
-    if (__builtin_mul_overflow(extent->elements, tensor.shape[i], &extent->elements) || __builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i], &leap) ||
+    if (__builtin_mul_overflow(extent->elements, tensor.shape[i], &extent->elements) ||
+        __builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i], &leap) ||
         __builtin_add_overflow(extent->span, leap, &extent->span)) {
       return false;
     }
@@ -39,21 +41,28 @@ bool IsContiguous(const PickledTensor& tensor) {
 }
 
 // `tensor` in its storage, the record that lies at `record`.
-absl::StatusOr<PickledFile::Entry> Place(const PickledTensor& tensor, const TorchArchive::Record& record) {
+absl::StatusOr<PickledFile::Entry> Place(const PickledTensor& tensor,
+                                         const TorchArchive::Record& record) {
   const uint64_t element_size = c10::elementSize(tensor.dtype);
   if (static_cast<uint64_t>(tensor.storage_size) > record.size / element_size) {
-    return absl::InvalidArgumentError(absl::StrCat("its storage has ", tensor.storage_size, " elements of ", element_size, " bytes, but the record data/",
-                                                   Shown(tensor.storage, 20), " has ", record.size, " bytes (truncated?)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("its storage has ", tensor.storage_size, " elements of ", element_size,
+                     " bytes, but the record data/", Shown(tensor.storage, 20), " has ",
+                     record.size, " bytes (truncated?)"));
   }
   PickledFile::Entry entry{tensor.dtype, tensor.shape, tensor.strides};
   Extent extent;
-  if (!Measure(tensor, &extent) || tensor.offset > tensor.storage_size || extent.span > tensor.storage_size - tensor.offset) {
-    return absl::InvalidArgumentError(absl::StrCat(ShapeText(tensor.shape), " with strides ", ShapeText(tensor.strides), " from element ", tensor.offset,
-                                                   " on goes beyond its storage, which has ", tensor.storage_size, " elements"));
+  if (!Measure(tensor, &extent) || tensor.offset > tensor.storage_size ||
+      extent.span > tensor.storage_size - tensor.offset) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(ShapeText(tensor.shape), " with strides ", ShapeText(tensor.strides),
+                     " from element ", tensor.offset, " on goes beyond its storage, which has ",
+                     tensor.storage_size, " elements"));
   }
   if (extent.elements > tensor.storage_size) {
     return absl::InvalidArgumentError(
-        absl::StrCat(ShapeText(tensor.shape), " has more elements than its storage (", tensor.storage_size, "), an expanded view: save it contiguous"));
+        absl::StrCat(ShapeText(tensor.shape), " has more elements than its storage (",
+                     tensor.storage_size, "), an expanded view: save it contiguous"));
   }
   entry.begin = record.offset + static_cast<uint64_t>(tensor.offset) * element_size;
   entry.span = extent.span;
@@ -82,16 +91,22 @@ absl::StatusOr<std::shared_ptr<const PickledFile>> PickledFile::Open(const std::
 
 absl::StatusOr<at::Tensor> PickledFile::Read(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) return absl::NotFoundError(absl::StrCat(path(), ": no tensor '", name, "'"));
+  if (found == entries_.end())
+    return absl::NotFoundError(absl::StrCat(path(), ": no tensor '", name, "'"));
   const Entry& entry = found->second;
   if (entry.contiguous) return ViewOf(file_, entry.begin, entry.shape, entry.dtype);
-  return ViewOf(file_, entry.begin, {entry.span}, entry.dtype).as_strided(entry.shape, entry.strides).contiguous();
+  return ViewOf(file_, entry.begin, {entry.span}, entry.dtype)
+      .as_strided(entry.shape, entry.strides)
+      .contiguous();
 }
 
 StoredWeight PickledFile::Describe(const std::string& name) const {
   const Entry& entry = entries_.at(name);
   return {path(), entry.shape, std::string(SafetensorsDtype(entry.dtype)),
-          IsWeightDtype(entry.dtype) ? "" : absl::StrCat("dtype ", c10::toString(entry.dtype), " is not supported as a weight (F32, BF16, F16, F64 are)")};
+          IsWeightDtype(entry.dtype)
+              ? ""
+              : absl::StrCat("dtype ", c10::toString(entry.dtype),
+                             " is not supported as a weight (F32, BF16, F16, F64 are)")};
 }
 
 }  // namespace moonring::model

@@ -1,11 +1,13 @@
 #ifndef MOONRING_MODEL_FILES_SAFETENSORS_H_
 #define MOONRING_MODEL_FILES_SAFETENSORS_H_
 
-// Safetensors: 8 bytes (little-endian length n), n bytes of JSON {name: {dtype, shape, data_offsets: [begin, end]}}, then the data.
+// Safetensors: 8 bytes (little-endian length n), n bytes of JSON {name: {dtype, shape,
+// data_offsets: [begin, end]}}, then the data.
 //
-// Open checks the header whole before any tensor is read: the length, the JSON, unknown dtypes, ranges that are outside the file,
-// overlap, leave holes or are not shape x size, and names that come twice. Each failure is INVALID_ARGUMENT naming file and tensor.
-// Tensors are views of the mapped file. Little-endian hosts only.
+// Open checks the header whole before any tensor is read: the length, the JSON, unknown dtypes,
+// ranges that are outside the file, overlap, leave holes or are not shape x size, and names that
+// come twice. Each failure is INVALID_ARGUMENT naming file and tensor. Tensors are views of the
+// mapped file. Little-endian hosts only.
 
 #include <cstdint>
 #include <map>
@@ -25,7 +27,8 @@ namespace moonring::model {
 
 class SafetensorsFile {
  public:
-  static constexpr char kFileName[] = "model.safetensors", kIndexName[] = "model.safetensors.index.json";
+  static constexpr char kFileName[] = "model.safetensors",
+                        kIndexName[] = "model.safetensors.index.json";
 
   struct Entry {
     at::ScalarType dtype;
@@ -53,10 +56,12 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// The weights of a Hugging Face folder: model.safetensors, or the shards that model.safetensors.index.json names.
+// The weights of a Hugging Face folder: model.safetensors, or the shards that
+// model.safetensors.index.json names.
 using SafetensorsFolder = TensorFolder<SafetensorsFile>;
 
-// The format's name of a dtype ("BF16"), both ways. The name is empty where the format has none; an unknown name gives nothing.
+// The format's name of a dtype ("BF16"), both ways. The name is empty where the format has none; an
+// unknown name gives nothing.
 absl::string_view SafetensorsDtype(at::ScalarType dtype);
 std::optional<at::ScalarType> DtypeOfSafetensors(absl::string_view name);
 

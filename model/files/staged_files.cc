@@ -21,33 +21,45 @@ absl::StatusOr<StagedFiles> StagedFiles::Create(const std::string& dir, Flush fl
   RETURN_IF_ERROR(comm::CheckWriting(dir));
   std::error_code error;
   std::filesystem::create_directories(dir, error);
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(dir, ": the folder cannot be made"));
+  if (error)
+    return absl::ErrnoToStatus(error.value(), absl::StrCat(dir, ": the folder cannot be made"));
   return StagedFiles(dir, flush);
 }
 
 StagedFiles::StagedFiles(StagedFiles&& other) noexcept
-    : dir_(std::move(other.dir_)), flush_(other.flush_), names_(std::exchange(other.names_, {})), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : dir_(std::move(other.dir_)),
+      flush_(other.flush_),
+      names_(std::exchange(other.names_, {})),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 StagedFiles::~StagedFiles() {
   if (descriptor_ >= 0) close(descriptor_);
   for (const std::string& name : names_) unlink(TemporaryPath(name).c_str());
 }
 
-std::string StagedFiles::TemporaryPath(const std::string& name) const { return absl::StrCat(dir_, "/.", name, ".", getpid(), ".part"); }
+std::string StagedFiles::TemporaryPath(const std::string& name) const {
+  return absl::StrCat(dir_, "/.", name, ".", getpid(), ".part");
+}
 
 absl::Status StagedFiles::Failure(int error, absl::string_view name) const {
   return absl::ErrnoToStatus(error, absl::StrCat(dir_, "/", name, ": cannot be written"));
 }
 
 absl::Status StagedFiles::Begin(const std::string& name) {
-  if (descriptor_ >= 0) return absl::FailedPreconditionError(absl::StrCat(names_.back(), " is still open"));
+  if (descriptor_ >= 0)
+    return absl::FailedPreconditionError(absl::StrCat(names_.back(), " is still open"));
   if (name.empty() || absl::StrContains(name, '/') || name == "." || name == "..")
     return absl::InvalidArgumentError(absl::StrCat("not a plain file name: '", name, "'"));
-  if (std::find(names_.begin(), names_.end(), name) != names_.end()) return absl::InvalidArgumentError(absl::StrCat(name, ": written twice"));
+  if (std::find(names_.begin(), names_.end(), name) != names_.end())
+    return absl::InvalidArgumentError(absl::StrCat(name, ": written twice"));
   std::error_code unknown;
-  const std::filesystem::file_status target = std::filesystem::status(absl::StrCat(dir_, "/", name), unknown);
-  if (std::filesystem::exists(target) && !std::filesystem::is_regular_file(target)) {  // Commit would put a plain file in a device's place
-    return absl::FailedPreconditionError(absl::StrCat(dir_, "/", name, ": cannot be written: it is there and not a regular file"));
+  const std::filesystem::file_status target =
+      std::filesystem::status(absl::StrCat(dir_, "/", name), unknown);
+  if (std::filesystem::exists(target) &&
+      !std::filesystem::is_regular_file(
+          target)) {  // Commit would put a plain file in a device's place
+    return absl::FailedPreconditionError(
+        absl::StrCat(dir_, "/", name, ": cannot be written: it is there and not a regular file"));
   }
   descriptor_ = open(TemporaryPath(name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) return Failure(errno, name);
@@ -80,10 +92,12 @@ absl::Status StagedFiles::Write(const std::string& name, absl::string_view conte
 }
 
 absl::Status StagedFiles::Commit() {
-  if (descriptor_ >= 0) return absl::FailedPreconditionError(absl::StrCat(names_.back(), " is still open"));
+  if (descriptor_ >= 0)
+    return absl::FailedPreconditionError(absl::StrCat(names_.back(), " is still open"));
   while (!names_.empty()) {
     const std::string& name = names_.front();
-    if (rename(TemporaryPath(name).c_str(), absl::StrCat(dir_, "/", name).c_str()) != 0) return Failure(errno, name);
+    if (rename(TemporaryPath(name).c_str(), absl::StrCat(dir_, "/", name).c_str()) != 0)
+      return Failure(errno, name);
     names_.erase(names_.begin());
   }
   return flush_ == Flush::kLater ? absl::OkStatus() : comm::FlushFolder(dir_);

@@ -1,9 +1,10 @@
 #ifndef MOONRING_MODEL_FILES_STAGED_FILES_H_
 #define MOONRING_MODEL_FILES_STAGED_FILES_H_
 
-// Files of one folder that appear together or not at all: each is written and flushed to the disk beside its place under a temporary
-// name, and Commit renames them, in the order in which they were begun. Until then, and after a failure (a full disk, say), the
-// folder holds what it held before. A crash between two renames can leave new files beside old ones, never half a file.
+// Files of one folder that appear together or not at all: each is written and flushed to the disk
+// beside its place under a temporary name, and Commit renames them, in the order in which they were
+// begun. Until then, and after a failure (a full disk, say), the folder holds what it held before.
+// A crash between two renames can leave new files beside old ones, never half a file.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +16,8 @@
 
 namespace moonring::model {
 
-// Who brings the bytes from the kernel's cache to the disk: Commit's caller can then rely on them, or does it (kLater), as a checkpoint's publisher.
+// Who brings the bytes from the kernel's cache to the disk: Commit's caller can then rely on them,
+// or does it (kLater), as a checkpoint's publisher.
 enum class Flush { kNow, kLater };
 
 class StagedFiles {
@@ -27,7 +29,8 @@ class StagedFiles {
   StagedFiles(const StagedFiles&) = delete;
   StagedFiles& operator=(const StagedFiles&) = delete;
 
-  // `name` is a plain name without folders. One file is written at a time: Begin, Append as often as wanted, End.
+  // `name` is a plain name without folders. One file is written at a time: Begin, Append as often
+  // as wanted, End.
   absl::Status Begin(const std::string& name);
   absl::Status Append(absl::string_view bytes);
   absl::Status End();

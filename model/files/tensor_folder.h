@@ -1,10 +1,11 @@
 #ifndef MOONRING_MODEL_FILES_TENSOR_FOLDER_H_
 #define MOONRING_MODEL_FILES_TENSOR_FOLDER_H_
 
-// The weights of a Hugging Face folder in one kind of file: a single one, or the shards that an index names.
+// The weights of a Hugging Face folder in one kind of file: a single one, or the shards that an
+// index names.
 //
-// What a File is: kFileName and kIndexName, static Open(path), entries() by tensor, Describe(name) and Read(name). SafetensorsFile and
-// PickledFile are.
+// What a File is: kFileName and kIndexName, static Open(path), entries() by tensor, Describe(name)
+// and Read(name). SafetensorsFile and PickledFile are.
 
 #include <filesystem>
 #include <map>
@@ -26,9 +27,12 @@ namespace moonring::model {
 template <typename File>
 class TensorFolder : public WeightStore {
  public:
-  static bool IsIn(const std::string& dir) { return Exists(dir, File::kFileName) || Exists(dir, File::kIndexName); }
+  static bool IsIn(const std::string& dir) {
+    return Exists(dir, File::kFileName) || Exists(dir, File::kIndexName);
+  }
 
-  // NOT_FOUND where there is neither, or a shard is missing; INVALID_ARGUMENT where index and shards disagree.
+  // NOT_FOUND where there is neither, or a shard is missing; INVALID_ARGUMENT where index and
+  // shards disagree.
   static absl::StatusOr<std::unique_ptr<TensorFolder>> Open(const std::string& dir) {
     auto folder = std::make_unique<TensorFolder>();
     if (Exists(dir, File::kFileName)) {
@@ -36,7 +40,9 @@ class TensorFolder : public WeightStore {
       for (const auto& [name, entry] : file->entries()) folder->Add(name, file);
       return folder;
     }
-    if (!IsIn(dir)) return absl::NotFoundError(absl::StrCat(dir, ": no ", File::kFileName, " and no ", File::kIndexName));
+    if (!IsIn(dir))
+      return absl::NotFoundError(
+          absl::StrCat(dir, ": no ", File::kFileName, " and no ", File::kIndexName));
     RETURN_IF_ERROR(folder->OpenShards(dir));
     return folder;
   }
@@ -67,7 +73,8 @@ class TensorFolder : public WeightStore {
       }
       if (!file->entries().contains(name)) {
         return absl::InvalidArgumentError(
-            absl::StrCat(dir, "/", File::kIndexName, ": weight_map: ", Shown(name), ": the shard ", shard, " has no such tensor"));
+            absl::StrCat(dir, "/", File::kIndexName, ": weight_map: ", Shown(name), ": the shard ",
+                         shard, " has no such tensor"));
       }
       Add(name, file);
     }

@@ -1,9 +1,10 @@
 #ifndef MOONRING_MODEL_FILES_TORCH_ARCHIVE_H_
 #define MOONRING_MODEL_FILES_TORCH_ARCHIVE_H_
 
-// A file of torch.save: a zip archive of records stored as they are (NAME/data.pkl, NAME/data/0, NAME/byteorder, ...), so that a record is
-// a range of the file. The archive's directory is read here and not by LibTorch, which allocates what the directory says that a record has before it looks
-// whether the file has it. Cost: the directory's bytes, several times over.
+// A file of torch.save: a zip archive of records stored as they are (NAME/data.pkl, NAME/data/0,
+// NAME/byteorder, ...), so that a record is a range of the file. The archive's directory is read
+// here and not by LibTorch, which allocates what the directory says that a record has before it
+// looks whether the file has it. Cost: the directory's bytes, several times over.
 
 #include <cstdint>
 #include <map>
@@ -23,16 +24,18 @@ class TorchArchive {
     uint64_t offset = 0, size = 0;  // bytes of the file
   };
 
-  // INVALID_ARGUMENT naming the file where it is not such an archive (cut off, another kind of zip), was saved by torch before 1.6, or by a
-  // machine of another byte order.
+  // INVALID_ARGUMENT naming the file where it is not such an archive (cut off, another kind of
+  // zip), was saved by torch before 1.6, or by a machine of another byte order.
   static absl::StatusOr<std::unique_ptr<TorchArchive>> Open(std::shared_ptr<const MappedFile> file);
 
   const std::string& path() const { return file_->path(); }
   bool Has(const std::string& name) const { return entries_.contains(name); }
 
-  // By its name in the archive: "data.pkl". INVALID_ARGUMENT naming file and record where it is missing, compressed, or outside of the file.
+  // By its name in the archive: "data.pkl". INVALID_ARGUMENT naming file and record where it is
+  // missing, compressed, or outside of the file.
   absl::StatusOr<Record> Find(const std::string& name) const;
-  absl::StatusOr<absl::string_view> Bytes(const std::string& name) const;  // a view of the mapped file
+  absl::StatusOr<absl::string_view> Bytes(
+      const std::string& name) const;  // a view of the mapped file
 
  private:
   struct Entry {

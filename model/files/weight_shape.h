@@ -18,7 +18,9 @@ struct WeightShape {
   std::vector<int64_t> shape;
 };
 
-inline std::string ShapeText(absl::Span<const int64_t> shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+inline std::string ShapeText(absl::Span<const int64_t> shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
 
 }  // namespace moonring::model
 

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_FILES_WEIGHT_STORE_H_
 #define MOONRING_MODEL_FILES_WEIGHT_STORE_H_
 
-// Where weights lie, whatever the file format: named tensors that are read one at a time. A store knows no model: which names and
-// shapes are wanted is the checkpoint's business.
+// Where weights lie, whatever the file format: named tensors that are read one at a time. A store
+// knows no model: which names and shapes are wanted is the checkpoint's business.
 
 #include <cstdint>
 #include <map>
@@ -18,17 +18,22 @@ struct StoredWeight {
   std::string file;  // for messages
   std::vector<int64_t> shape;
   std::string dtype;       // as the format calls it: "BF16", "Q4_K"
-  std::string unreadable;  // why Read would refuse it ("type IQ2_XS is not supported yet ..."); empty where it can be read
+  std::string unreadable;  // why Read would refuse it ("type IQ2_XS is not supported yet ...");
+                           // empty where it can be read
 };
 
 // Whether a model's weights may be stored so.
-inline bool IsWeightDtype(at::ScalarType dtype) { return dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf || dtype == at::kDouble; }
+inline bool IsWeightDtype(at::ScalarType dtype) {
+  return dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf ||
+         dtype == at::kDouble;
+}
 
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
   virtual const std::map<std::string, StoredWeight>& weights() const = 0;  // by Hugging Face name
-  // The tensor in the dtype that costs least (that of the file, or fp32 where it is dequantised). May look into the mapped file.
+  // The tensor in the dtype that costs least (that of the file, or fp32 where it is dequantised).
+  // May look into the mapped file.
   virtual absl::StatusOr<at::Tensor> Read(const std::string& name) const = 0;
 };
 

@@ -21,18 +21,22 @@ static_assert(std::endian::native == std::endian::little);
 // Walks the header; never looks past its end.
 class Cursor {
  public:
-  Cursor(absl::string_view bytes, const std::string& path) : all_(bytes), rest_(bytes), path_(path) {}
+  Cursor(absl::string_view bytes, const std::string& path)
+      : all_(bytes), rest_(bytes), path_(path) {}
 
   uint64_t position() const { return all_.size() - rest_.size(); }
   uint64_t left() const { return rest_.size(); }
 
   template <typename... Pieces>
   absl::Status Lying(const Pieces&... pieces) const {
-    return absl::InvalidArgumentError(absl::StrCat(path_, ": not a valid GGUF file: at byte ", position(), " of ", all_.size(), ": ", pieces...));
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": not a valid GGUF file: at byte ",
+                                                   position(), " of ", all_.size(), ": ",
+                                                   pieces...));
   }
 
   absl::StatusOr<absl::string_view> Take(uint64_t bytes, absl::string_view what) {
-    if (bytes > rest_.size()) return Lying(what, " wants ", bytes, " bytes, ", rest_.size(), " are left (truncated?)");
+    if (bytes > rest_.size())
+      return Lying(what, " wants ", bytes, " bytes, ", rest_.size(), " are left (truncated?)");
     const absl::string_view taken = rest_.substr(0, bytes);
     rest_.remove_prefix(bytes);
     return taken;
@@ -54,7 +58,9 @@ class Cursor {
   // A count of things that take at least `least` bytes each: more cannot be there.
   absl::StatusOr<uint64_t> ReadCount(uint64_t least, absl::string_view what) {
     ASSIGN_OR_RETURN(const uint64_t count, Read<uint64_t>(what));
-    if (count > rest_.size() / least) return Lying(what, " is ", count, ", too many for the ", rest_.size(), " bytes left (truncated?)");
+    if (count > rest_.size() / least)
+      return Lying(what, " is ", count, ", too many for the ", rest_.size(),
+                   " bytes left (truncated?)");
     return count;
   }
 
@@ -125,7 +131,8 @@ GgufFile::Value ScalarOf(GgufValueType type, absl::string_view bytes) {
 
 absl::StatusOr<GgufFile::Value> ReadValue(Cursor& cursor, const std::string& key) {
   ASSIGN_OR_RETURN(const uint32_t number, cursor.Read<uint32_t>(key));
-  if (number > static_cast<uint32_t>(GgufValueType::kFloat64)) return cursor.Lying(key, " has the unknown value type ", number);
+  if (number > static_cast<uint32_t>(GgufValueType::kFloat64))
+    return cursor.Lying(key, " has the unknown value type ", number);
   const GgufValueType type = static_cast<GgufValueType>(number);
   if (type == GgufValueType::kString) {
     ASSIGN_OR_RETURN(const absl::string_view text, cursor.ReadString(key));
@@ -137,18 +144,21 @@ absl::StatusOr<GgufFile::Value> ReadValue(Cursor& cursor, const std::string& key
   }
   ASSIGN_OR_RETURN(const uint32_t element_number, cursor.Read<uint32_t>(key));
   const GgufValueType element = static_cast<GgufValueType>(element_number);
-  if (element_number > static_cast<uint32_t>(GgufValueType::kFloat64) || element == GgufValueType::kArray) {
+  if (element_number > static_cast<uint32_t>(GgufValueType::kFloat64) ||
+      element == GgufValueType::kArray) {
     return cursor.Lying(key, " is an array of the unknown value type ", element_number);
   }
   const bool strings = element == GgufValueType::kString;
-  ASSIGN_OR_RETURN(const uint64_t count, cursor.ReadCount(strings ? 8 : SizeOf(element), absl::StrCat("the length of ", key)));
+  ASSIGN_OR_RETURN(const uint64_t count, cursor.ReadCount(strings ? 8 : SizeOf(element),
+                                                          absl::StrCat("the length of ", key)));
   if (!strings) {
     ASSIGN_OR_RETURN(const absl::string_view bytes, cursor.Take(count * SizeOf(element), key));
     return GgufFile::Value(GgufFile::Array{element, count, bytes});
   }
   Cursor walker = cursor;
   for (uint64_t i = 0; i < count; ++i) RETURN_IF_ERROR(walker.ReadString(key).status());
-  ASSIGN_OR_RETURN(const absl::string_view bytes, cursor.Take(walker.position() - cursor.position(), key));
+  ASSIGN_OR_RETURN(const absl::string_view bytes,
+                   cursor.Take(walker.position() - cursor.position(), key));
   return GgufFile::Value(GgufFile::Array{element, count, bytes});
 }
 
@@ -160,7 +170,8 @@ absl::StatusOr<GgufFile::Tensor> ReadTensor(Cursor& cursor, const std::string& n
   uint64_t elements = 1;
   for (uint32_t i = 0; i < dims; ++i) {
     ASSIGN_OR_RETURN(const uint64_t size, cursor.Read<uint64_t>(name));
-    if (size < 1 || __builtin_mul_overflow(elements, size, &elements) || elements > (uint64_t{1} << 56))
+    if (size < 1 || __builtin_mul_overflow(elements, size, &elements) ||
+        elements > (uint64_t{1} << 56))
       return cursor.Lying(name, " has an impossible size ", size);
     tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(size));
   }
@@ -168,8 +179,10 @@ absl::StatusOr<GgufFile::Tensor> ReadTensor(Cursor& cursor, const std::string& n
   const GgufType* type = FindGgufType(tensor.type);
   if (type == nullptr) return cursor.Lying(name, " has the unknown type ", tensor.type);
   if (tensor.shape.back() % type->elements != 0)
-    return cursor.Lying(name, " is ", type->name, " with rows of ", tensor.shape.back(), ", not a multiple of ", type->elements);
-  tensor.bytes = elements / static_cast<uint64_t>(type->elements) * static_cast<uint64_t>(type->bytes);
+    return cursor.Lying(name, " is ", type->name, " with rows of ", tensor.shape.back(),
+                        ", not a multiple of ", type->elements);
+  tensor.bytes =
+      elements / static_cast<uint64_t>(type->elements) * static_cast<uint64_t>(type->bytes);
   ASSIGN_OR_RETURN(tensor.offset, cursor.Read<uint64_t>(name));
   return tensor;
 }
@@ -179,7 +192,8 @@ absl::Status CheckPreamble(Cursor& cursor) {
   if (magic != "GGUF") return cursor.Lying("it does not begin with GGUF");
   ASSIGN_OR_RETURN(const uint32_t version, cursor.Read<uint32_t>("the version"));
   if (version != 0 && version % 65536 == 0) return cursor.Lying("it is a big-endian file");
-  if (version != 2 && version != 3) return cursor.Lying("version ", version, " is not supported (2 and 3 are)");
+  if (version != 2 && version != 3)
+    return cursor.Lying("version ", version, " is not supported (2 and 3 are)");
   return absl::OkStatus();
 }
 
@@ -197,47 +211,57 @@ absl::Status GgufFile::ReadHeader() {
   RETURN_IF_ERROR(CheckPreamble(cursor));
   constexpr uint64_t kLeastTensor = 8 + 4 + 8 + 4 + 8, kLeastPair = 8 + 4 + 1;
   ASSIGN_OR_RETURN(const uint64_t tensors, cursor.ReadCount(kLeastTensor, "the number of tensors"));
-  ASSIGN_OR_RETURN(const uint64_t pairs, cursor.ReadCount(kLeastPair, "the number of metadata values"));
+  ASSIGN_OR_RETURN(const uint64_t pairs,
+                   cursor.ReadCount(kLeastPair, "the number of metadata values"));
   for (uint64_t i = 0; i < pairs; ++i) {
     ASSIGN_OR_RETURN(const absl::string_view key, cursor.ReadString("a metadata key"));
     ASSIGN_OR_RETURN(const Value value, ReadValue(cursor, Shown(key)));
-    if (!metadata_.emplace(std::string(key), value).second) return cursor.Lying("the key ", Shown(key), " is there twice");
+    if (!metadata_.emplace(std::string(key), value).second)
+      return cursor.Lying("the key ", Shown(key), " is there twice");
   }
   RETURN_IF_ERROR(CheckWhole());
   for (uint64_t i = 0; i < tensors; ++i) {
     ASSIGN_OR_RETURN(const absl::string_view name, cursor.ReadString("a tensor's name"));
     ASSIGN_OR_RETURN(Tensor tensor, ReadTensor(cursor, Shown(name)));
-    if (!tensors_.emplace(std::string(name), std::move(tensor)).second) return cursor.Lying("the tensor ", Shown(name), " is there twice");
+    if (!tensors_.emplace(std::string(name), std::move(tensor)).second)
+      return cursor.Lying("the tensor ", Shown(name), " is there twice");
   }
   int64_t alignment = 32;
   if (Has("general.alignment")) {
     ASSIGN_OR_RETURN(alignment, Int("general.alignment"));
   }
-  if (alignment < 1 || alignment > (1 << 30) || !std::has_single_bit(static_cast<uint64_t>(alignment))) return Wrong("general.alignment", "a power of 2");
-  const uint64_t unit = static_cast<uint64_t>(alignment), data_begin = (cursor.position() + unit - 1) / unit * unit;
+  if (alignment < 1 || alignment > (1 << 30) ||
+      !std::has_single_bit(static_cast<uint64_t>(alignment)))
+    return Wrong("general.alignment", "a power of 2");
+  const uint64_t unit = static_cast<uint64_t>(alignment),
+                 data_begin = (cursor.position() + unit - 1) / unit * unit;
   for (auto& [name, tensor] : tensors_) {
     const uint64_t room = file_->size() < data_begin ? 0 : file_->size() - data_begin;
     if (tensor.offset % unit != 0 || tensor.offset > room || tensor.bytes > room - tensor.offset) {
-      return absl::InvalidArgumentError(absl::StrCat(path(), ": ", Shown(name), ": ", tensor.bytes, " bytes at offset ", tensor.offset,
-                                                     " of the data, which has ", room, " bytes in units of ", unit, " (truncated?)"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          path(), ": ", Shown(name), ": ", tensor.bytes, " bytes at offset ", tensor.offset,
+          " of the data, which has ", room, " bytes in units of ", unit, " (truncated?)"));
     }
     tensor.offset += data_begin;
   }
   return absl::OkStatus();
 }
 
-// "model-00001-of-00002.gguf" and its kin: each part has some of the tensors, and the first alone the rest of the metadata.
+// "model-00001-of-00002.gguf" and its kin: each part has some of the tensors, and the first alone
+// the rest of the metadata.
 absl::Status GgufFile::CheckWhole() const {
   if (!Has("split.count")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int64_t parts, Int("split.count"));
   if (parts < 2) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat(path(), ": one of ", parts, " parts of a model (split.count): merge them into one file first (llama-gguf-split --merge)"));
+  return absl::UnimplementedError(absl::StrCat(path(), ": one of ", parts,
+                                               " parts of a model (split.count): merge them into "
+                                               "one file first (llama-gguf-split --merge)"));
 }
 
 absl::StatusOr<const GgufFile::Value*> GgufFile::Find(const std::string& key) const {
   const auto found = metadata_.find(key);
-  if (found == metadata_.end()) return absl::NotFoundError(absl::StrCat(path(), ": ", key, ": missing"));
+  if (found == metadata_.end())
+    return absl::NotFoundError(absl::StrCat(path(), ": ", key, ": missing"));
   return &found->second;
 }
 
@@ -273,7 +297,8 @@ absl::StatusOr<absl::string_view> GgufFile::String(const std::string& key) const
 absl::StatusOr<std::vector<absl::string_view>> GgufFile::Strings(const std::string& key) const {
   ASSIGN_OR_RETURN(const Value* value, Find(key));
   const Array* array = std::get_if<Array>(value);
-  if (array == nullptr || array->type != GgufValueType::kString) return Wrong(key, "an array of strings");
+  if (array == nullptr || array->type != GgufValueType::kString)
+    return Wrong(key, "an array of strings");
   std::vector<absl::string_view> texts;
   texts.reserve(array->count);
   Cursor cursor(array->bytes, path());
@@ -288,7 +313,8 @@ absl::StatusOr<std::vector<int64_t>> GgufFile::Ints(const std::string& key) cons
   ASSIGN_OR_RETURN(const Value* value, Find(key));
   const Array* array = std::get_if<Array>(value);
   std::vector<int64_t> numbers;
-  if (array == nullptr || array->type == GgufValueType::kString) return Wrong(key, "an array of whole numbers");
+  if (array == nullptr || array->type == GgufValueType::kString)
+    return Wrong(key, "an array of whole numbers");
   const uint64_t size = SizeOf(array->type);
   for (uint64_t i = 0; i < array->count; ++i) {
     const Value element = ScalarOf(array->type, array->bytes.substr(i * size, size));
@@ -303,7 +329,8 @@ absl::StatusOr<std::vector<double>> GgufFile::Numbers(const std::string& key) co
   ASSIGN_OR_RETURN(const Value* value, Find(key));
   const Array* array = std::get_if<Array>(value);
   std::vector<double> numbers;
-  if (array == nullptr || array->type == GgufValueType::kString) return Wrong(key, "an array of numbers");
+  if (array == nullptr || array->type == GgufValueType::kString)
+    return Wrong(key, "an array of numbers");
   const uint64_t size = SizeOf(array->type);
   for (uint64_t i = 0; i < array->count; ++i) {
     const Value element = ScalarOf(array->type, array->bytes.substr(i * size, size));
@@ -320,13 +347,18 @@ absl::StatusOr<std::vector<double>> GgufFile::Numbers(const std::string& key) co
 
 absl::StatusOr<at::Tensor> GgufFile::Read(const std::string& name) const {
   const auto found = tensors_.find(name);
-  if (found == tensors_.end()) return absl::NotFoundError(absl::StrCat(path(), ": no tensor '", name, "'"));
+  if (found == tensors_.end())
+    return absl::NotFoundError(absl::StrCat(path(), ": no tensor '", name, "'"));
   const Tensor& tensor = found->second;
   const GgufType& type = *FindGgufType(tensor.type);
-  if (!type.readable()) return absl::UnimplementedError(absl::StrCat(path(), ": ", name, ": ", UnreadableGgufType(type)));
-  if (type.elements == 1 && type.bytes == sizeof(float)) return ViewOf(file_, tensor.offset, tensor.shape, at::kFloat);
+  if (!type.readable())
+    return absl::UnimplementedError(
+        absl::StrCat(path(), ": ", name, ": ", UnreadableGgufType(type)));
+  if (type.elements == 1 && type.bytes == sizeof(float))
+    return ViewOf(file_, tensor.offset, tensor.shape, at::kFloat);
   at::Tensor out = at::empty(tensor.shape, at::kFloat);
-  Dequantise(type, file_->bytes().data() + tensor.offset, out.numel() / type.elements, out.mutable_data_ptr<float>());
+  Dequantise(type, file_->bytes().data() + tensor.offset, out.numel() / type.elements,
+             out.mutable_data_ptr<float>());
   return out;
 }
 

@@ -1,13 +1,15 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_H_
 #define MOONRING_MODEL_GGUF_GGUF_H_
 
-// GGUF, versions 2 and 3: magic "GGUF", version, counts, metadata (key, type, value), tensor descriptions (name, sizes, type, offset),
-// then the data, aligned. Everything is little-endian and lies in the mapped file.
+// GGUF, versions 2 and 3: magic "GGUF", version, counts, metadata (key, type, value), tensor
+// descriptions (name, sizes, type, offset), then the data, aligned. Everything is little-endian and
+// lies in the mapped file.
 //
-// Open walks the header once, with every length checked against what is left of the file, and every tensor's range against the
-// file's end; a truncated or lying file is INVALID_ARGUMENT naming the place. Cost: the header's bytes (the vocabulary, mostly).
-// Tensors are read as fp32: F32 as a view, others dequantised (gguf_types.h); a type that is not readable is UNIMPLEMENTED, by name, and
-// so is a file that is one part of several.
+// Open walks the header once, with every length checked against what is left of the file, and every
+// tensor's range against the file's end; a truncated or lying file is INVALID_ARGUMENT naming the
+// place. Cost: the header's bytes (the vocabulary, mostly). Tensors are read as fp32: F32 as a
+// view, others dequantised (gguf_types.h); a type that is not readable is UNIMPLEMENTED, by name,
+// and so is a file that is one part of several.
 
 #include <cstdint>
 #include <map>
@@ -23,7 +25,21 @@
 
 namespace moonring::model {
 
-enum class GgufValueType : uint32_t { kUint8, kInt8, kUint16, kInt16, kUint32, kInt32, kFloat32, kBool, kString, kArray, kUint64, kInt64, kFloat64 };
+enum class GgufValueType : uint32_t {
+  kUint8,
+  kInt8,
+  kUint16,
+  kInt16,
+  kUint32,
+  kInt32,
+  kFloat32,
+  kBool,
+  kString,
+  kArray,
+  kUint64,
+  kInt64,
+  kFloat64
+};
 
 class GgufFile {
  public:
@@ -47,12 +63,14 @@ class GgufFile {
   const std::map<std::string, Value>& metadata() const { return metadata_; }
   bool Has(const std::string& key) const { return metadata_.contains(key); }
 
-  // Metadata by type. A missing key is NOT_FOUND, another type INVALID_ARGUMENT; both name file and key.
+  // Metadata by type. A missing key is NOT_FOUND, another type INVALID_ARGUMENT; both name file and
+  // key.
   absl::StatusOr<int64_t> Int(const std::string& key) const;
   absl::StatusOr<double> Number(const std::string& key) const;
   absl::StatusOr<bool> Bool(const std::string& key) const;
   absl::StatusOr<absl::string_view> String(const std::string& key) const;
-  absl::StatusOr<std::vector<absl::string_view>> Strings(const std::string& key) const;  // views of the file
+  absl::StatusOr<std::vector<absl::string_view>> Strings(
+      const std::string& key) const;  // views of the file
   absl::StatusOr<std::vector<int64_t>> Ints(const std::string& key) const;
   absl::StatusOr<std::vector<double>> Numbers(const std::string& key) const;
 

@@ -14,7 +14,8 @@ static_assert(std::endian::native == std::endian::little);
 constexpr int kRun = 32, kHalfRun = 16;
 
 // The non-linear steps of IQ4_NL and IQ4_XS.
-constexpr float kSteps[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr float kSteps[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                              1,    13,   25,  38,  53,  69,  89,  113};
 
 template <typename T>
 T At(const char* in) {
@@ -23,7 +24,9 @@ T At(const char* in) {
   return value;
 }
 
-float HalfAt(const char* in) { return static_cast<float>(c10::Half(At<uint16_t>(in), c10::Half::from_bits())); }
+float HalfAt(const char* in) {
+  return static_cast<float>(c10::Half(At<uint16_t>(in), c10::Half::from_bits()));
+}
 
 const uint8_t* Bytes(const char* in) { return reinterpret_cast<const uint8_t*>(in); }
 
@@ -34,7 +37,9 @@ void Nibbles(const uint8_t* in, float* out, const Value& value) {
   for (int i = 0; i < kHalfRun; ++i) out[kHalfRun + i] = value(in[i] >> 4, kHalfRun + i);
 }
 
-int WithBit(int nibble, uint32_t bits, int place) { return nibble | static_cast<int>(bits >> place & 1) << 4; }
+int WithBit(int nibble, uint32_t bits, int place) {
+  return nibble | static_cast<int>(bits >> place & 1) << 4;
+}
 
 // Scale and least value of `part` 0..7 of a Q4_K or Q5_K block, 6 bits each, in the 12 bytes `in`.
 struct ScaleAndMin {
@@ -59,9 +64,12 @@ void DequantiseFourOrFive(const char* in, const uint8_t* high, const uint8_t* lo
     const uint8_t* bytes = low + kRun * (part / 2);
     const int shift = 4 * (part % 2);
     if (high == nullptr) {
-      for (int l = 0; l < kRun; ++l) out[l] = scale * static_cast<float>(bytes[l] >> shift & 15) - min;
+      for (int l = 0; l < kRun; ++l)
+        out[l] = scale * static_cast<float>(bytes[l] >> shift & 15) - min;
     } else {
-      for (int l = 0; l < kRun; ++l) out[l] = scale * static_cast<float>((bytes[l] >> shift & 15) | (high[l] >> part & 1) << 4) - min;
+      for (int l = 0; l < kRun; ++l)
+        out[l] =
+            scale * static_cast<float>((bytes[l] >> shift & 15) | (high[l] >> part & 1) << 4) - min;
     }
   }
 }
@@ -81,13 +89,17 @@ void DequantiseQ4_1(const char* in, float* out) {
 void DequantiseQ5_0(const char* in, float* out) {
   const float d = HalfAt(in);
   const uint32_t high = At<uint32_t>(in + 2);
-  Nibbles(Bytes(in + 6), out, [d, high](int q, int place) { return d * static_cast<float>(WithBit(q, high, place) - 16); });
+  Nibbles(Bytes(in + 6), out, [d, high](int q, int place) {
+    return d * static_cast<float>(WithBit(q, high, place) - 16);
+  });
 }
 
 void DequantiseQ5_1(const char* in, float* out) {
   const float d = HalfAt(in), m = HalfAt(in + 2);
   const uint32_t high = At<uint32_t>(in + 4);
-  Nibbles(Bytes(in + 8), out, [d, m, high](int q, int place) { return d * static_cast<float>(WithBit(q, high, place)) + m; });
+  Nibbles(Bytes(in + 8), out, [d, m, high](int q, int place) {
+    return d * static_cast<float>(WithBit(q, high, place)) + m;
+  });
 }
 
 void DequantiseQ8_0(const char* in, float* out) {
@@ -105,10 +117,12 @@ void DequantiseQ2_K(const char* in, float* out) {
   const uint8_t *scales = Bytes(in), *quants = Bytes(in + 16);
   const float d = HalfAt(in + 80), m = HalfAt(in + 82);
   for (int run = 0; run < 16; ++run, out += kHalfRun) {
-    const float scale = d * static_cast<float>(scales[run] & 15), min = m * static_cast<float>(scales[run] >> 4);
+    const float scale = d * static_cast<float>(scales[run] & 15),
+                min = m * static_cast<float>(scales[run] >> 4);
     const uint8_t* bytes = quants + 32 * (run / 8) + kHalfRun * (run % 2);
     const int shift = 2 * (run / 2 % 4);
-    for (int l = 0; l < kHalfRun; ++l) out[l] = scale * static_cast<float>(bytes[l] >> shift & 3) - min;
+    for (int l = 0; l < kHalfRun; ++l)
+      out[l] = scale * static_cast<float>(bytes[l] >> shift & 3) - min;
   }
 }
 
@@ -117,15 +131,22 @@ void DequantiseQ3_K(const char* in, float* out) {
   const float d = HalfAt(in + 108);
   for (int run = 0; run < 16; ++run, out += kHalfRun) {
     const float scale = d * static_cast<float>(Q3Scale(scales, run));
-    const uint8_t *bytes = quants + 32 * (run / 8) + kHalfRun * (run % 2), *bits = high + kHalfRun * (run % 2);
+    const uint8_t *bytes = quants + 32 * (run / 8) + kHalfRun * (run % 2),
+                  *bits = high + kHalfRun * (run % 2);
     const int shift = 2 * (run / 2 % 4), bit = run / 2;
-    for (int l = 0; l < kHalfRun; ++l) out[l] = scale * static_cast<float>((bytes[l] >> shift & 3) - ((bits[l] >> bit & 1) != 0 ? 0 : 4));
+    for (int l = 0; l < kHalfRun; ++l)
+      out[l] =
+          scale * static_cast<float>((bytes[l] >> shift & 3) - ((bits[l] >> bit & 1) != 0 ? 0 : 4));
   }
 }
 
-void DequantiseQ4_K(const char* in, float* out) { DequantiseFourOrFive(in, nullptr, Bytes(in + 16), out); }
+void DequantiseQ4_K(const char* in, float* out) {
+  DequantiseFourOrFive(in, nullptr, Bytes(in + 16), out);
+}
 
-void DequantiseQ5_K(const char* in, float* out) { DequantiseFourOrFive(in, Bytes(in + 16), Bytes(in + 48), out); }
+void DequantiseQ5_K(const char* in, float* out) {
+  DequantiseFourOrFive(in, Bytes(in + 16), Bytes(in + 48), out);
+}
 
 void DequantiseQ6_K(const char* in, float* out) {
   const uint8_t *low = Bytes(in), *high = Bytes(in + 128);
@@ -133,9 +154,12 @@ void DequantiseQ6_K(const char* in, float* out) {
   const float d = HalfAt(in + 208);
   for (int run = 0; run < 16; ++run, out += kHalfRun) {
     const float scale = d * static_cast<float>(scales[run]);
-    const uint8_t *bytes = low + 64 * (run / 8) + kHalfRun * (run % 4), *bits = high + 32 * (run / 8) + kHalfRun * (run % 2);
+    const uint8_t *bytes = low + 64 * (run / 8) + kHalfRun * (run % 4),
+                  *bits = high + 32 * (run / 8) + kHalfRun * (run % 2);
     const int shift = 4 * (run / 4 % 2), bit = 2 * (run / 2 % 4);
-    for (int l = 0; l < kHalfRun; ++l) out[l] = scale * static_cast<float>(((bytes[l] >> shift & 15) | (bits[l] >> bit & 3) << 4) - 32);
+    for (int l = 0; l < kHalfRun; ++l)
+      out[l] =
+          scale * static_cast<float>(((bytes[l] >> shift & 15) | (bits[l] >> bit & 3) << 4) - 32);
   }
 }
 

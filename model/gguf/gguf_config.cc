@@ -27,7 +27,8 @@ using nlohmann::ordered_json;
 // The file's metadata under its architecture's prefix.
 class Metadata {
  public:
-  Metadata(const GgufFile& file, std::string architecture) : file_(file), architecture_(std::move(architecture)) {}
+  Metadata(const GgufFile& file, std::string architecture)
+      : file_(file), architecture_(std::move(architecture)) {}
 
   const GgufFile& file() const { return file_; }
   const std::string& architecture() const { return architecture_; }
@@ -76,32 +77,44 @@ absl::StatusOr<const Family*> FindFamily(const GgufFile& file) {
   std::vector<std::string> known;
   for (const Family& family : Families()) {
     if (family.gguf.architecture.empty()) continue;
-    if (std::find(known.begin(), known.end(), family.gguf.architecture) == known.end()) known.push_back(family.gguf.architecture);
-    if (family.gguf.architecture == name && family.names.expert.empty() == (experts == 0)) return &family;
+    if (std::find(known.begin(), known.end(), family.gguf.architecture) == known.end())
+      known.push_back(family.gguf.architecture);
+    if (family.gguf.architecture == name && family.names.expert.empty() == (experts == 0))
+      return &family;
   }
-  return absl::UnimplementedError(absl::StrCat(file.path(), ": general.architecture: '", Shown(name), "'", experts > 0 ? " with experts" : "",
-                                               " is not supported; supported: ", absl::StrJoin(known, ", "), comm::DidYouMean(std::string(name), known)));
+  return absl::UnimplementedError(
+      absl::StrCat(file.path(), ": general.architecture: '", Shown(name), "'",
+                   experts > 0 ? " with experts" : "", " is not supported; supported: ",
+                   absl::StrJoin(known, ", "), comm::DidYouMean(std::string(name), known)));
 }
 
-// Rows of the embedding: what is really there. The metadata's counts must agree with it; a tokenizer may have fewer tokens (padding).
+// Rows of the embedding: what is really there. The metadata's counts must agree with it; a
+// tokenizer may have fewer tokens (padding).
 absl::StatusOr<int64_t> VocabularySize(const Metadata& metadata) {
   const GgufFile& file = metadata.file();
   const auto embedding = file.tensors().find("token_embd.weight");
-  if (embedding == file.tensors().end()) return absl::InvalidArgumentError(absl::StrCat(file.path(), ": the tensor token_embd.weight is missing"));
+  if (embedding == file.tensors().end())
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": the tensor token_embd.weight is missing"));
   if (embedding->second.shape.size() != 2) {
-    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": token_embd.weight: wanted [vocab, hidden], got ", ShapeText(embedding->second.shape)));
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": token_embd.weight: wanted [vocab, hidden], got ",
+                     ShapeText(embedding->second.shape)));
   }
   const int64_t rows = embedding->second.shape[0];
   ASSIGN_OR_RETURN(const int64_t said, metadata.IntOr("vocab_size", rows));
   if (said != rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file.path(), ": ", metadata.Key("vocab_size"), " is ", said, " but token_embd.weight has ", rows, " rows"));
+    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", metadata.Key("vocab_size"),
+                                                   " is ", said, " but token_embd.weight has ",
+                                                   rows, " rows"));
   }
-  if (const auto tokens = file.metadata().find("tokenizer.ggml.tokens"); tokens != file.metadata().end()) {
+  if (const auto tokens = file.metadata().find("tokenizer.ggml.tokens");
+      tokens != file.metadata().end()) {
     const GgufFile::Array* array = std::get_if<GgufFile::Array>(&tokens->second);
     if (array != nullptr && array->count > static_cast<uint64_t>(rows)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(file.path(), ": tokenizer.ggml.tokens has ", array->count, " tokens but token_embd.weight only ", rows, " rows"));
+          absl::StrCat(file.path(), ": tokenizer.ggml.tokens has ", array->count,
+                       " tokens but token_embd.weight only ", rows, " rows"));
     }
   }
   return rows;
@@ -112,8 +125,9 @@ absl::Status AddSizes(const Metadata& metadata, const Family& family, ordered_js
   ASSIGN_OR_RETURN(const int64_t hidden, metadata.Int("embedding_length"));
   ASSIGN_OR_RETURN(const int64_t heads, metadata.Int("attention.head_count"));
   if (hidden < 1 || heads < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", metadata.Key("embedding_length"), " ", hidden, " and ",
-                                                   metadata.Key("attention.head_count"), " ", heads, ": wanted positive numbers"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": ", metadata.Key("embedding_length"), " ", hidden, " and ",
+        metadata.Key("attention.head_count"), " ", heads, ": wanted positive numbers"));
   }
   ASSIGN_OR_RETURN(const int64_t kv_heads, metadata.IntOr("attention.head_count_kv", heads));
   ASSIGN_OR_RETURN(const int64_t head_dim, metadata.IntOr("attention.key_length", hidden / heads));
@@ -122,20 +136,25 @@ absl::Status AddSizes(const Metadata& metadata, const Family& family, ordered_js
   const bool partial = metadata.architecture() == "phi3" || metadata.architecture() == "glm4";
   if (value_dim != head_dim || (rotary_dim != head_dim && !partial)) {
     return absl::UnimplementedError(
-        absl::StrCat(path, ": heads of ", head_dim, " for keys, ", value_dim, " for values, ", rotary_dim, " of them rotary: unequal sizes are not supported"));
+        absl::StrCat(path, ": heads of ", head_dim, " for keys, ", value_dim, " for values, ",
+                     rotary_dim, " of them rotary: unequal sizes are not supported"));
   }
   config["hidden_size"] = hidden;
   ASSIGN_OR_RETURN(config["intermediate_size"], metadata.Int("feed_forward_length"));
   ASSIGN_OR_RETURN(config["num_hidden_layers"], metadata.Int("block_count"));
   config["num_attention_heads"] = heads;
   config["num_key_value_heads"] = kv_heads;
-  if (metadata.architecture() != "phi3" || head_dim * heads != hidden) config["head_dim"] = head_dim;
-  if (partial) config["partial_rotary_factor"] = static_cast<double>(rotary_dim) / static_cast<double>(head_dim);
+  if (metadata.architecture() != "phi3" || head_dim * heads != hidden)
+    config["head_dim"] = head_dim;
+  if (partial)
+    config["partial_rotary_factor"] =
+        static_cast<double>(rotary_dim) / static_cast<double>(head_dim);
   ASSIGN_OR_RETURN(config["max_position_embeddings"], metadata.Int("context_length"));
   ASSIGN_OR_RETURN(config["rms_norm_eps"], metadata.Decimal("attention.layer_norm_rms_epsilon"));
   ASSIGN_OR_RETURN(config["rope_theta"], metadata.DecimalOr("rope.freq_base", 10000.0));
   config["rope_scaling"] = nullptr;
-  config["initializer_range"] = family.names.expert.empty() ? 1.0 / std::sqrt(static_cast<double>(hidden)) : 0.02;
+  config["initializer_range"] =
+      family.names.expert.empty() ? 1.0 / std::sqrt(static_cast<double>(hidden)) : 0.02;
   return absl::OkStatus();
 }
 
@@ -143,24 +162,34 @@ absl::Status AddSizes(const Metadata& metadata, const Family& family, ordered_js
 absl::StatusOr<std::vector<float>> Factors(const GgufFile& file, const std::string& tensor) {
   ASSIGN_OR_RETURN(const at::Tensor stored, file.Read(tensor));
   const at::Tensor factors = stored.to(at::kFloat).contiguous();
-  return std::vector<float>(factors.const_data_ptr<float>(), factors.const_data_ptr<float>() + factors.numel());
+  return std::vector<float>(factors.const_data_ptr<float>(),
+                            factors.const_data_ptr<float>() + factors.numel());
 }
 
-// The file has llama3's factors and not what they were made of: of the constants that Llama 3.1 to 3.3 were published with, the ones that
-// give these.
+// The file has llama3's factors and not what they were made of: of the constants that Llama 3.1
+// to 3.3 were published with, the ones that give these.
 absl::Status AddLlama3(const Metadata& metadata, ordered_json& config) {
   const GgufFile& file = metadata.file();
   ASSIGN_OR_RETURN(const std::vector<float> found, Factors(file, "rope_freqs.weight"));
-  RotaryRule rule{.kind = RopeKind::kLlama3, .theta = config["rope_theta"], .dim = 2 * static_cast<int64_t>(found.size()), .original_length = 8192};
+  RotaryRule rule{.kind = RopeKind::kLlama3,
+                  .theta = config["rope_theta"],
+                  .dim = 2 * static_cast<int64_t>(found.size()),
+                  .original_length = 8192};
   for (const float factor : found) rule.factor = std::max(rule.factor, static_cast<double>(factor));
   const RotaryRule plain{.theta = rule.theta, .dim = rule.dim};
-  const at::Tensor wanted = InverseFrequencies(plain, 0, at::kDouble) / InverseFrequencies(rule, 0, at::kDouble);
+  const at::Tensor wanted =
+      InverseFrequencies(plain, 0, at::kDouble) / InverseFrequencies(rule, 0, at::kDouble);
   for (size_t f = 0; f < found.size(); ++f) {
-    if (std::abs(wanted[static_cast<int64_t>(f)].item<double>() - found[f]) <= 1e-3 * found[f]) continue;
+    if (std::abs(wanted[static_cast<int64_t>(f)].item<double>() - found[f]) <= 1e-3 * found[f])
+      continue;
     return absl::UnimplementedError(
-        absl::StrCat(file.path(), ": rope_freqs.weight: factors that are not llama3's with factor ", rule.factor, " over 8192 positions are not supported"));
+        absl::StrCat(file.path(), ": rope_freqs.weight: factors that are not llama3's with factor ",
+                     rule.factor, " over 8192 positions are not supported"));
   }
-  config["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", rule.factor}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0},
+  config["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", rule.factor},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
                             {"original_max_position_embeddings", 8192}};
   return absl::OkStatus();
 }
@@ -171,21 +200,28 @@ absl::Status AddRopeScaling(const Metadata& metadata, ordered_json& config) {
   if (metadata.HasTensor("rope_factors_long.weight")) {
     ASSIGN_OR_RETURN(const std::vector<float> longer, Factors(file, "rope_factors_long.weight"));
     ASSIGN_OR_RETURN(const std::vector<float> shorter, Factors(file, "rope_factors_short.weight"));
-    ordered_json scaling = {{"type", "longrope"}, {"short_factor", ordered_json::array()}, {"long_factor", ordered_json::array()}};
+    ordered_json scaling = {{"type", "longrope"},
+                            {"short_factor", ordered_json::array()},
+                            {"long_factor", ordered_json::array()}};
     for (const float factor : shorter) scaling["short_factor"].push_back(ShortestDecimal(factor));
     for (const float factor : longer) scaling["long_factor"].push_back(ShortestDecimal(factor));
     config["rope_scaling"] = scaling;
-    return metadata.CopyInt("rope.scaling.original_context_length", "original_max_position_embeddings", config);
+    return metadata.CopyInt("rope.scaling.original_context_length",
+                            "original_max_position_embeddings", config);
   }
   if (!metadata.Has("rope.scaling.type")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const absl::string_view type, file.String(metadata.Key("rope.scaling.type")));
   if (type == "none") return absl::OkStatus();
   if (type != "linear" && type != "yarn") {
-    return absl::UnimplementedError(absl::StrCat(file.path(), ": ", metadata.Key("rope.scaling.type"), ": '", Shown(type), "' is not supported (none, linear, yarn)"));
+    return absl::UnimplementedError(
+        absl::StrCat(file.path(), ": ", metadata.Key("rope.scaling.type"), ": '", Shown(type),
+                     "' is not supported (none, linear, yarn)"));
   }
   ordered_json scaling = {{"rope_type", std::string(type)}};
   ASSIGN_OR_RETURN(scaling["factor"], metadata.Decimal("rope.scaling.factor"));
-  if (type == "yarn") RETURN_IF_ERROR(metadata.CopyInt("rope.scaling.original_context_length", "original_max_position_embeddings", scaling));
+  if (type == "yarn")
+    RETURN_IF_ERROR(metadata.CopyInt("rope.scaling.original_context_length",
+                                     "original_max_position_embeddings", scaling));
   config["rope_scaling"] = scaling;
   return absl::OkStatus();
 }
@@ -198,13 +234,17 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, order
   if (name == "gemma2" || name == "gemma3_text") {
     config["hidden_activation"] = "gelu_pytorch_tanh";
     config.erase("hidden_act");
-    // Not in the file: head_dim, but for the two models that llama.cpp itself tells apart by their depth.
-    const bool by_width = (name == "gemma2" && config["num_hidden_layers"] == 46) || (name == "gemma3_text" && config["num_hidden_layers"] == 62);
+    // Not in the file: head_dim, but for the two models that llama.cpp itself tells apart by their
+    // depth.
+    const bool by_width = (name == "gemma2" && config["num_hidden_layers"] == 46) ||
+                          (name == "gemma3_text" && config["num_hidden_layers"] == 62);
     const int64_t width = config["hidden_size"], heads = config["num_attention_heads"];
     config["query_pre_attn_scalar"] = by_width ? width / heads : config["head_dim"].get<int64_t>();
     config["attn_logit_softcapping"] = config["final_logit_softcapping"] = nullptr;
-    RETURN_IF_ERROR(metadata.CopyDecimal("attn_logit_softcapping", "attn_logit_softcapping", config));
-    RETURN_IF_ERROR(metadata.CopyDecimal("final_logit_softcapping", "final_logit_softcapping", config));
+    RETURN_IF_ERROR(
+        metadata.CopyDecimal("attn_logit_softcapping", "attn_logit_softcapping", config));
+    RETURN_IF_ERROR(
+        metadata.CopyDecimal("final_logit_softcapping", "final_logit_softcapping", config));
   }
   if (name == "gemma3_text") {
     config["sliding_window_pattern"] = 6;
@@ -219,16 +259,19 @@ absl::Status AddFamilyKeys(const Metadata& metadata, const Family& family, order
   }
   if (family.names.expert.empty()) return absl::OkStatus();
   const bool mixtral = name == "mixtral";
-  RETURN_IF_ERROR(metadata.CopyInt("expert_count", mixtral ? "num_local_experts" : "num_experts", config));
+  RETURN_IF_ERROR(
+      metadata.CopyInt("expert_count", mixtral ? "num_local_experts" : "num_experts", config));
   RETURN_IF_ERROR(metadata.CopyInt("expert_used_count", "num_experts_per_tok", config));
   RETURN_IF_ERROR(metadata.CopyInt("expert_feed_forward_length", "moe_intermediate_size", config));
-  RETURN_IF_ERROR(metadata.CopyInt("expert_shared_feed_forward_length", "shared_expert_intermediate_size", config));
+  RETURN_IF_ERROR(metadata.CopyInt("expert_shared_feed_forward_length",
+                                   "shared_expert_intermediate_size", config));
   if (name == "qwen3_moe") config["norm_topk_prob"] = true;
   return absl::OkStatus();
 }
 
 absl::Status AddTokens(const Metadata& metadata, int64_t vocabulary, ordered_json& config) {
-  constexpr std::pair<const char*, const char*> kKeys[] = {{"bos_token_id", "bos"}, {"eos_token_id", "eos"}, {"pad_token_id", "padding"}};
+  constexpr std::pair<const char*, const char*> kKeys[] = {
+      {"bos_token_id", "bos"}, {"eos_token_id", "eos"}, {"pad_token_id", "padding"}};
   const GgufFile& file = metadata.file();
   for (const auto& [name, gguf] : kKeys) {
     const std::string key = absl::StrCat("tokenizer.ggml.", gguf, "_token_id");
@@ -236,7 +279,8 @@ absl::Status AddTokens(const Metadata& metadata, int64_t vocabulary, ordered_jso
     if (!file.Has(key)) continue;
     ASSIGN_OR_RETURN(const int64_t id, file.Int(key));
     if (id >= vocabulary) {
-      return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", key, " ", id, " is not below the vocabulary's size ", vocabulary));
+      return absl::InvalidArgumentError(absl::StrCat(
+          file.path(), ": ", key, " ", id, " is not below the vocabulary's size ", vocabulary));
     }
     if (id >= 0) config[name] = id;
   }
@@ -258,9 +302,12 @@ absl::StatusOr<std::string> ConfigFromGguf(const GgufFile& file) {
   ASSIGN_OR_RETURN(const Family* family, FindFamily(file));
   const Metadata metadata(file, family->gguf.architecture);
   ASSIGN_OR_RETURN(const int64_t vocabulary, VocabularySize(metadata));
-  ordered_json config = {{"architectures", {family->architecture}}, {"model_type", family->model_type}};
+  ordered_json config = {{"architectures", {family->architecture}},
+                         {"model_type", family->model_type}};
   const bool bias = file.tensors().contains("blk.0.attn_q.bias");
-  const char* const qkv_bias = family->model_type == "internlm2" ? "bias" : family->model_type == "qwen2_moe" ? "qkv_bias" : "attention_bias";
+  const char* const qkv_bias = family->model_type == "internlm2"   ? "bias"
+                               : family->model_type == "qwen2_moe" ? "qkv_bias"
+                                                                   : "attention_bias";
   config[qkv_bias] = bias;
   config["attention_dropout"] = 0.0;
   config["mlp_bias"] = file.tensors().contains("blk.0.ffn_gate.bias");

@@ -1,8 +1,8 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_CONFIG_H_
 #define MOONRING_MODEL_GGUF_GGUF_CONFIG_H_
 
-// The metadata of a GGUF file, and the shapes and names of its tensors, as a config.json that Transformers 4 and 5 both read (rope_theta
-// and rope_scaling at the top level).
+// The metadata of a GGUF file, and the shapes and names of its tensors, as a config.json that
+// Transformers 4 and 5 both read (rope_theta and rope_scaling at the top level).
 
 #include <string>
 
@@ -11,11 +11,12 @@
 
 namespace moonring::model {
 
-// UNIMPLEMENTED for an architecture that is not known, or a scaling that cannot be told from the file; INVALID_ARGUMENT where the
-// metadata contradict themselves or the tensors.
+// UNIMPLEMENTED for an architecture that is not known, or a scaling that cannot be told from the
+// file; INVALID_ARGUMENT where the metadata contradict themselves or the tensors.
 absl::StatusOr<std::string> ConfigFromGguf(const GgufFile& file);
 
-// The shortest decimal that an fp32 value can have come from: 9.99999975e-06, stored as fp32, is 1e-05.
+// The shortest decimal that an fp32 value can have come from: 9.99999975e-06, stored as fp32, is
+// 1e-05.
 double ShortestDecimal(float value);
 
 }  // namespace moonring::model

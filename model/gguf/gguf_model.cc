@@ -71,7 +71,8 @@ constexpr const char* kExperts[kExpertWeights] = {"ffn_gate_exps", "ffn_up_exps"
 
 // Tensors that the config was made of.
 bool IsOfConfig(const std::string& tensor) {
-  return tensor == "rope_freqs.weight" || tensor == "rope_factors_long.weight" || tensor == "rope_factors_short.weight";
+  return tensor == "rope_freqs.weight" || tensor == "rope_factors_long.weight" ||
+         tensor == "rope_factors_short.weight";
 }
 
 }  // namespace
@@ -79,12 +80,17 @@ bool IsOfConfig(const std::string& tensor) {
 GgufModel::Source GgufModel::SourceOf(int64_t layer, int place) const {
   const std::string block = absl::StrCat("blk.", layer, ".");
   if (place >= kBlockWeights) {
-    return {{absl::StrCat(block, kExperts[(place - kBlockWeights) % kExpertWeights], ".weight")}, (place - kBlockWeights) / kExpertWeights, false, {0}};
+    return {{absl::StrCat(block, kExperts[(place - kBlockWeights) % kExpertWeights], ".weight")},
+            (place - kBlockWeights) / kExpertWeights,
+            false,
+            {0}};
   }
   const int named = IsBias(place) ? MapOfBias(place) : place;
   const char* const kind = IsBias(place) ? ".bias" : ".weight";
   const bool interleaved = config_.family->gguf.interleaved_heads;
-  const auto heads = [&](int map) { return !interleaved ? 0 : map == kQuery ? config_.heads : map == kKey ? config_.kv_heads : 0; };
+  const auto heads = [&](int map) {
+    return !interleaved ? 0 : map == kQuery ? config_.heads : map == kKey ? config_.kv_heads : 0;
+  };
   if (named == kQueryKeyValue && config_.family->qkv_rows == QkvRows::kGrouped) {
     Source source;
     for (const int map : {kQuery, kKey, kValue}) {
@@ -111,8 +117,10 @@ void GgufModel::Add(const std::string& name, Source source) {
       stored.shape[0] += found->second.shape[0];
     }
   }
-  if (source.expert >= 0 && stored.shape.size() == 3 && source.expert < stored.shape[0]) stored.shape.erase(stored.shape.begin());
-  if (absl::EndsWith(source.tensors[0], "ffn_gate_inp_shexp.weight") && stored.shape.size() == 1) stored.shape.insert(stored.shape.begin(), 1);
+  if (source.expert >= 0 && stored.shape.size() == 3 && source.expert < stored.shape[0])
+    stored.shape.erase(stored.shape.begin());
+  if (absl::EndsWith(source.tensors[0], "ffn_gate_inp_shexp.weight") && stored.shape.size() == 1)
+    stored.shape.insert(stored.shape.begin(), 1);
   weights_[name] = std::move(stored);
   sources_[name] = std::move(source);
 }
@@ -132,9 +140,12 @@ absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(std::shared_ptr<const
     }
   }
   std::set<std::string> used;
-  for (const auto& [name, source] : model->sources_) used.insert(source.tensors.begin(), source.tensors.end());
-  for (const auto& [tensor, entry] : model->file().tensors()) {  // an unknown tensor shows up as an extra one
-    if (!used.contains(tensor) && !IsOfConfig(tensor)) model->Add(tensor, {{tensor}, -1, false, {0}});
+  for (const auto& [name, source] : model->sources_)
+    used.insert(source.tensors.begin(), source.tensors.end());
+  for (const auto& [tensor, entry] :
+       model->file().tensors()) {  // an unknown tensor shows up as an extra one
+    if (!used.contains(tensor) && !IsOfConfig(tensor))
+      model->Add(tensor, {{tensor}, -1, false, {0}});
   }
   return model;
 }
@@ -143,23 +154,29 @@ absl::StatusOr<at::Tensor> GgufModel::ReadTensor(const std::string& name, int64_
   ASSIGN_OR_RETURN(const at::Tensor stored, file_->Read(name));
   if (heads == 0) return stored;
   if (stored.size(0) % (2 * heads) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": ", name, ": ", stored.size(0), " rows for ", heads, " heads of an even size"));
+    return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": ", name, ": ", stored.size(0),
+                                                   " rows for ", heads, " heads of an even size"));
   }
   // Row (head, pair, half) goes to (head, half, pair).
-  return stored.reshape({heads, stored.size(0) / heads / 2, 2, -1}).transpose(1, 2).reshape(stored.sizes());
+  return stored.reshape({heads, stored.size(0) / heads / 2, 2, -1})
+      .transpose(1, 2)
+      .reshape(stored.sizes());
 }
 
 absl::StatusOr<at::Tensor> GgufModel::Read(const std::string& name) const {
   const auto found = sources_.find(name);
-  if (found == sources_.end()) return absl::NotFoundError(absl::StrCat(file_->path(), ": no tensor '", name, "'"));
+  if (found == sources_.end())
+    return absl::NotFoundError(absl::StrCat(file_->path(), ": no tensor '", name, "'"));
   const Source& source = found->second;
   std::vector<at::Tensor> tensors;
   for (size_t i = 0; i < source.tensors.size(); ++i) {
     ASSIGN_OR_RETURN(at::Tensor tensor, ReadTensor(source.tensors[i], source.interleaved_heads[i]));
     tensors.push_back(std::move(tensor));
   }
-  if (tensors.size() > 1) {  // [K, g, head_dim, ..], [K, 1, ..], [K, 1, ..]: the rows of a kv head together
-    for (at::Tensor& tensor : tensors) tensor = tensor.reshape({config_.kv_heads, tensor.size(0) / config_.kv_heads, -1});
+  if (tensors.size() >
+      1) {  // [K, g, head_dim, ..], [K, 1, ..], [K, 1, ..]: the rows of a kv head together
+    for (at::Tensor& tensor : tensors)
+      tensor = tensor.reshape({config_.kv_heads, tensor.size(0) / config_.kv_heads, -1});
     return at::cat(tensors, 1).reshape(weights_.at(name).shape);
   }
   at::Tensor tensor = source.expert < 0 ? tensors[0] : tensors[0].select(0, source.expert);

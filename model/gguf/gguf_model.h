@@ -1,9 +1,11 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_MODEL_H_
 #define MOONRING_MODEL_GGUF_GGUF_MODEL_H_
 
-// A GGUF file as a Hugging Face model: its weights under their published names, and with their rows in the published order:
+// A GGUF file as a Hugging Face model: its weights under their published names, and with their rows
+// in the published order:
 //
-//   interleaved heads   rows (2i, 2i + 1) of a head turn as a pair there, rows (i, i + head_dim / 2) here: the rows of q and k are put in
+//   interleaved heads   rows (2i, 2i + 1) of a head turn as a pair there, rows (i, i + head_dim /
+//   2) here: the rows of q and k are put in
 //                       that order (llama, granite, internlm2)
 //   norms with one      the file has 1 + w (gemma)
 //   experts             all of a layer's lie in one tensor
@@ -23,8 +25,8 @@ namespace moonring::model {
 
 class GgufModel : public WeightStore {
  public:
-  // UNIMPLEMENTED for another architecture, rope scaling or element type; INVALID_ARGUMENT where the metadata contradict themselves or
-  // the tensors.
+  // UNIMPLEMENTED for another architecture, rope scaling or element type; INVALID_ARGUMENT where
+  // the metadata contradict themselves or the tensors.
   static absl::StatusOr<std::unique_ptr<GgufModel>> Open(std::shared_ptr<const GgufFile> file);
 
   const ModelConfig& config() const { return config_; }
@@ -33,7 +35,8 @@ class GgufModel : public WeightStore {
   absl::StatusOr<at::Tensor> Read(const std::string& name) const override;
 
  private:
-  // Where a weight comes from: tensors of the file whose rows follow one another, or a slice of one.
+  // Where a weight comes from: tensors of the file whose rows follow one another, or a slice of
+  // one.
   struct Source {
     std::vector<std::string> tensors;
     int expert = -1;  // of the first dim; -1: the whole tensor

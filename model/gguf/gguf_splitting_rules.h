@@ -1,9 +1,11 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_SPLITTING_RULES_H_
 #define MOONRING_MODEL_GGUF_GGUF_SPLITTING_RULES_H_
 
-// How byte-level tokenizers cut a text before merging. A GGUF file only names the rule (tokenizer.ggml.pre); a tokenizer.json spells it out.
+// How byte-level tokenizers cut a text before merging. A GGUF file only names the rule
+// (tokenizer.ggml.pre); a tokenizer.json spells it out.
 //
-// Each rule is that of the published tokenizer.json of the models that carry the name. No rule is here whose source was not seen.
+// Each rule is that of the published tokenizer.json of the models that carry the name. No rule is
+// here whose source was not seen.
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -14,8 +16,9 @@ namespace moonring::model {
 
 struct GgufSplittingRule {
   const char* name;
-  absl::Span<const char* const> patterns;  // one Split after another; none: ByteLevel's own (GPT-2's)
-  bool single_digits = false;              // Digits, after them
+  absl::Span<const char* const>
+      patterns;                // one Split after another; none: ByteLevel's own (GPT-2's)
+  bool single_digits = false;  // Digits, after them
   bool nfc = false, ignore_merges = false, bos_by_default = false;
 };
 

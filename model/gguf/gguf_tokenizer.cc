@@ -39,7 +39,8 @@ struct Vocabulary {
 };
 
 absl::Status Lying(const GgufFile& file, const std::string& key, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(file.path(), ": tokenizer.ggml.", key, ": ", what));
+  return absl::InvalidArgumentError(
+      absl::StrCat(file.path(), ": tokenizer.ggml.", key, ": ", what));
 }
 
 absl::StatusOr<const GgufSplittingRule*> FindRule(const GgufFile& file) {
@@ -48,7 +49,8 @@ absl::StatusOr<const GgufSplittingRule*> FindRule(const GgufFile& file) {
     ASSIGN_OR_RETURN(name, file.String("tokenizer.ggml.pre"));
   }
   auto rule = FindGgufSplittingRule(name);
-  if (!rule.ok()) return comm::WithContext(rule.status(), absl::StrCat(file.path(), ": tokenizer.ggml.pre"));
+  if (!rule.ok())
+    return comm::WithContext(rule.status(), absl::StrCat(file.path(), ": tokenizer.ggml.pre"));
   return rule;
 }
 
@@ -57,23 +59,32 @@ absl::Status ReadTokens(const GgufFile& file, Vocabulary& vocabulary) {
   if (!file.Has("tokenizer.ggml.token_type")) return absl::OkStatus();
   ASSIGN_OR_RETURN(vocabulary.types, file.Ints("tokenizer.ggml.token_type"));
   if (vocabulary.types.size() == vocabulary.tokens.size()) return absl::OkStatus();
-  return Lying(file, "token_type", absl::StrCat(vocabulary.types.size(), " types for ", vocabulary.tokens.size(), " tokens"));
+  return Lying(
+      file, "token_type",
+      absl::StrCat(vocabulary.types.size(), " types for ", vocabulary.tokens.size(), " tokens"));
 }
 
-absl::Status CheckDistinct(const GgufFile& file, const absl::flat_hash_set<absl::string_view>& known, const Vocabulary& vocabulary) {
+absl::Status CheckDistinct(const GgufFile& file,
+                           const absl::flat_hash_set<absl::string_view>& known,
+                           const Vocabulary& vocabulary) {
   if (known.size() == vocabulary.tokens.size()) return absl::OkStatus();
   return Lying(file, "tokens", "two tokens have the same text");
 }
 
 absl::Status ReadMerges(const GgufFile& file, Vocabulary& vocabulary) {
-  const absl::flat_hash_set<absl::string_view> known(vocabulary.tokens.begin(), vocabulary.tokens.end());
+  const absl::flat_hash_set<absl::string_view> known(vocabulary.tokens.begin(),
+                                                     vocabulary.tokens.end());
   RETURN_IF_ERROR(CheckDistinct(file, known, vocabulary));
-  ASSIGN_OR_RETURN(const std::vector<absl::string_view> merges, file.Strings("tokenizer.ggml.merges"));
+  ASSIGN_OR_RETURN(const std::vector<absl::string_view> merges,
+                   file.Strings("tokenizer.ggml.merges"));
   vocabulary.merges.reserve(merges.size());
   for (size_t i = 0; i < merges.size(); ++i) {
     const std::vector<absl::string_view> parts = absl::StrSplit(merges[i], ' ');
-    if (parts.size() != 2 || !known.contains(parts[0]) || !known.contains(parts[1]) || !known.contains(absl::StrCat(parts[0], parts[1]))) {
-      return Lying(file, "merges", absl::StrCat("number ", i, ", '", Shown(merges[i]), "', does not join two tokens to a third"));
+    if (parts.size() != 2 || !known.contains(parts[0]) || !known.contains(parts[1]) ||
+        !known.contains(absl::StrCat(parts[0], parts[1]))) {
+      return Lying(file, "merges",
+                   absl::StrCat("number ", i, ", '", Shown(merges[i]),
+                                "', does not join two tokens to a third"));
     }
     vocabulary.merges.emplace_back(parts[0], parts[1]);
   }
@@ -83,18 +94,23 @@ absl::Status ReadMerges(const GgufFile& file, Vocabulary& vocabulary) {
 absl::Status MakeMerges(const GgufFile& file, Vocabulary& vocabulary) {
   ASSIGN_OR_RETURN(const std::vector<double> scores, file.Numbers("tokenizer.ggml.scores"));
   if (scores.size() != vocabulary.tokens.size()) {
-    return Lying(file, "scores", absl::StrCat(scores.size(), " scores for ", vocabulary.tokens.size(), " tokens"));
+    return Lying(file, "scores",
+                 absl::StrCat(scores.size(), " scores for ", vocabulary.tokens.size(), " tokens"));
   }
   std::vector<SentencePiece> pieces(vocabulary.tokens.size());
   for (size_t id = 0; id < pieces.size(); ++id) {
     absl::string_view& text = vocabulary.tokens[id];
     const int64_t type = vocabulary.types.empty() ? 1 : vocabulary.types[id];
     const bool user_defined = type == kUserDefined;
-    if (user_defined && absl::StrContains(text, ' ')) text = vocabulary.rewritten.emplace_back(absl::StrReplaceAll(text, {{" ", kSpace}}));
-    if (!std::isfinite(scores[id])) return Lying(file, "scores", absl::StrCat("that of token ", id, " is not finite"));
-    pieces[id] = {text, user_defined ? 0 : scores[id], type != kUnknown && type != kControl && type != kByte};
+    if (user_defined && absl::StrContains(text, ' '))
+      text = vocabulary.rewritten.emplace_back(absl::StrReplaceAll(text, {{" ", kSpace}}));
+    if (!std::isfinite(scores[id]))
+      return Lying(file, "scores", absl::StrCat("that of token ", id, " is not finite"));
+    pieces[id] = {text, user_defined ? 0 : scores[id],
+                  type != kUnknown && type != kControl && type != kByte};
   }
-  RETURN_IF_ERROR(CheckDistinct(file, {vocabulary.tokens.begin(), vocabulary.tokens.end()}, vocabulary));
+  RETURN_IF_ERROR(
+      CheckDistinct(file, {vocabulary.tokens.begin(), vocabulary.tokens.end()}, vocabulary));
   vocabulary.merges = SentencePieceMerges(pieces);
   return absl::OkStatus();
 }
@@ -114,30 +130,39 @@ absl::StatusOr<Vocabulary> ReadVocabulary(const GgufFile& file) {
     return vocabulary;
   }
   if (model == "llama") {
-    ASSIGN_OR_RETURN(vocabulary.space_prefix, BoolOr(file, "tokenizer.ggml.add_space_prefix", true));
+    ASSIGN_OR_RETURN(vocabulary.space_prefix,
+                     BoolOr(file, "tokenizer.ggml.add_space_prefix", true));
     RETURN_IF_ERROR(ReadTokens(file, vocabulary));
     RETURN_IF_ERROR(MakeMerges(file, vocabulary));
     return vocabulary;
   }
-  return absl::UnimplementedError(
-      absl::StrCat(file.path(), ": tokenizer.ggml.model: '", Shown(model), "' is not supported yet; supported: gpt2 (byte-level BPE), llama (sentencepiece)"));
+  return absl::UnimplementedError(absl::StrCat(
+      file.path(), ": tokenizer.ggml.model: '", Shown(model),
+      "' is not supported yet; supported: gpt2 (byte-level BPE), llama (sentencepiece)"));
 }
 
 // A JSON string. Bytes that are not UTF-8, which no byte-level vocabulary has, become U+FFFD.
-std::string Quoted(absl::string_view text) { return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+std::string Quoted(absl::string_view text) {
+  return nlohmann::json(std::string(text))
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
-// The text of a special token by its metadata key ("bos" for tokenizer.ggml.bos_token_id); nothing where there is none.
-absl::StatusOr<std::optional<int64_t>> TokenId(const GgufFile& file, const Vocabulary& vocabulary, absl::string_view kind) {
+// The text of a special token by its metadata key ("bos" for tokenizer.ggml.bos_token_id); nothing
+// where there is none.
+absl::StatusOr<std::optional<int64_t>> TokenId(const GgufFile& file, const Vocabulary& vocabulary,
+                                               absl::string_view kind) {
   const std::string key = absl::StrCat("tokenizer.ggml.", kind, "_token_id");
   if (!file.Has(key)) return std::nullopt;
   ASSIGN_OR_RETURN(const int64_t id, file.Int(key));
   if (id < 0 || id >= static_cast<int64_t>(vocabulary.tokens.size()))
-    return Lying(file, absl::StrCat(kind, "_token_id"), absl::StrCat(id, " is not one of the ", vocabulary.tokens.size(), " tokens"));
+    return Lying(file, absl::StrCat(kind, "_token_id"),
+                 absl::StrCat(id, " is not one of the ", vocabulary.tokens.size(), " tokens"));
   return id;
 }
 
 // The unknown token: as the file names it, else the one of that type.
-absl::StatusOr<std::optional<int64_t>> UnknownId(const GgufFile& file, const Vocabulary& vocabulary) {
+absl::StatusOr<std::optional<int64_t>> UnknownId(const GgufFile& file,
+                                                 const Vocabulary& vocabulary) {
   ASSIGN_OR_RETURN(const std::optional<int64_t> named, TokenId(file, vocabulary, "unknown"));
   const auto found = std::find(vocabulary.types.begin(), vocabulary.types.end(), kUnknown);
   if (named.has_value() || found == vocabulary.types.end()) return named;
@@ -152,37 +177,56 @@ struct Stages {
 Stages ByteLevelStages(const GgufSplittingRule& rule) {
   return {.normalizer = rule.nfc ? ordered_json{{"type", "NFC"}} : ordered_json(nullptr),
           .pre_tokenizer = PreTokenizerOf(rule),
-          .decoder = {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}};
+          .decoder = {{"type", "ByteLevel"},
+                      {"add_prefix_space", true},
+                      {"trim_offsets", true},
+                      {"use_regex", true}}};
 }
 
 Stages SentencePieceStages(bool space_prefix) {
-  const ordered_json to_space = {{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}};
-  const ordered_json from_space = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
-  ordered_json decoders = ordered_json::array({to_space, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
+  const ordered_json to_space = {
+      {"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}};
+  const ordered_json from_space = {
+      {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
+  ordered_json decoders =
+      ordered_json::array({to_space, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
   ordered_json normalizer = from_space;
   if (space_prefix) {
     decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-    normalizer = {{"type", "Sequence"}, {"normalizers", ordered_json::array({{{"type", "Prepend"}, {"prepend", kSpace}}, from_space})}};
+    normalizer = {{"type", "Sequence"},
+                  {"normalizers",
+                   ordered_json::array({{{"type", "Prepend"}, {"prepend", kSpace}}, from_space})}};
   }
-  return {.normalizer = normalizer, .pre_tokenizer = nullptr, .decoder = {{"type", "Sequence"}, {"decoders", decoders}}};
+  return {.normalizer = normalizer,
+          .pre_tokenizer = nullptr,
+          .decoder = {{"type", "Sequence"}, {"decoders", decoders}}};
 }
 
-bool BosByDefault(const Vocabulary& vocabulary) { return vocabulary.rule == nullptr || vocabulary.rule->bos_by_default; }
+bool BosByDefault(const Vocabulary& vocabulary) {
+  return vocabulary.rule == nullptr || vocabulary.rule->bos_by_default;
+}
 
 // What puts BOS in front of a text whose special tokens are asked for.
 absl::StatusOr<ordered_json> PostProcessor(const GgufFile& file, const Vocabulary& vocabulary) {
-  ASSIGN_OR_RETURN(const bool add_bos, BoolOr(file, "tokenizer.ggml.add_bos_token", BosByDefault(vocabulary)));
+  ASSIGN_OR_RETURN(const bool add_bos,
+                   BoolOr(file, "tokenizer.ggml.add_bos_token", BosByDefault(vocabulary)));
   ASSIGN_OR_RETURN(const std::optional<int64_t> id, TokenId(file, vocabulary, "bos"));
   if (!add_bos || !id.has_value()) return ordered_json(nullptr);
   const std::string bos(vocabulary.tokens[*id]);
-  const auto special = [&bos](int type) { return ordered_json{{"SpecialToken", {{"id", bos}, {"type_id", type}}}}; };
-  const auto sequence = [](const char* name, int type) { return ordered_json{{"Sequence", {{"id", name}, {"type_id", type}}}}; };
+  const auto special = [&bos](int type) {
+    return ordered_json{{"SpecialToken", {{"id", bos}, {"type_id", type}}}};
+  };
+  const auto sequence = [](const char* name, int type) {
+    return ordered_json{{"Sequence", {{"id", name}, {"type_id", type}}}};
+  };
   ordered_json special_tokens = ordered_json::object();
-  special_tokens[bos] = {{"id", bos}, {"ids", ordered_json::array({*id})}, {"tokens", ordered_json::array({bos})}};
-  return ordered_json{{"type", "TemplateProcessing"},
-                      {"single", ordered_json::array({special(0), sequence("A", 0)})},
-                      {"pair", ordered_json::array({special(0), sequence("A", 0), special(1), sequence("B", 1)})},
-                      {"special_tokens", special_tokens}};
+  special_tokens[bos] = {
+      {"id", bos}, {"ids", ordered_json::array({*id})}, {"tokens", ordered_json::array({bos})}};
+  return ordered_json{
+      {"type", "TemplateProcessing"},
+      {"single", ordered_json::array({special(0), sequence("A", 0)})},
+      {"pair", ordered_json::array({special(0), sequence("A", 0), special(1), sequence("B", 1)})},
+      {"special_tokens", special_tokens}};
 }
 
 ordered_json AddedTokens(const Vocabulary& vocabulary) {
@@ -201,15 +245,21 @@ ordered_json AddedTokens(const Vocabulary& vocabulary) {
   return added;
 }
 
-// Vocabulary and merges are written by hand: an ordered_json object of this size takes quadratic time.
+// Vocabulary and merges are written by hand: an ordered_json object of this size takes quadratic
+// time.
 std::string ModelText(const Vocabulary& vocabulary, std::optional<int64_t> unknown) {
   const bool bytes = vocabulary.rule == nullptr;
   const auto boolean = [](bool value) { return value ? "true" : "false"; };
   std::string text = R"({"type":"BPE","dropout":null,"unk_token":)";
-  absl::StrAppend(&text, bytes && unknown.has_value() ? Quoted(vocabulary.tokens[*unknown]) : "null");
-  absl::StrAppend(&text, R"(,"continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":)", boolean(bytes), R"(,"byte_fallback":)", boolean(bytes));
-  absl::StrAppend(&text, R"(,"ignore_merges":)", boolean(!bytes && vocabulary.rule->ignore_merges), R"(,"vocab":{)");
-  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) absl::StrAppend(&text, id == 0 ? "" : ",", Quoted(vocabulary.tokens[id]), ":", id);
+  absl::StrAppend(&text,
+                  bytes && unknown.has_value() ? Quoted(vocabulary.tokens[*unknown]) : "null");
+  absl::StrAppend(&text,
+                  R"(,"continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":)",
+                  boolean(bytes), R"(,"byte_fallback":)", boolean(bytes));
+  absl::StrAppend(&text, R"(,"ignore_merges":)", boolean(!bytes && vocabulary.rule->ignore_merges),
+                  R"(,"vocab":{)");
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id)
+    absl::StrAppend(&text, id == 0 ? "" : ",", Quoted(vocabulary.tokens[id]), ":", id);
   text += R"(},"merges":[)";
   const char* comma = "";
   for (const auto& [left, right] : vocabulary.merges) {
@@ -222,11 +272,16 @@ std::string ModelText(const Vocabulary& vocabulary, std::optional<int64_t> unkno
 absl::StatusOr<std::string> TokenizerJson(const GgufFile& file, const Vocabulary& vocabulary) {
   ASSIGN_OR_RETURN(const ordered_json post_processor, PostProcessor(file, vocabulary));
   ASSIGN_OR_RETURN(const std::optional<int64_t> unknown, UnknownId(file, vocabulary));
-  const Stages stages = vocabulary.rule == nullptr ? SentencePieceStages(vocabulary.space_prefix) : ByteLevelStages(*vocabulary.rule);
-  const auto text = [](const ordered_json& value) { return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace); };
-  return absl::StrCat(R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":)", text(AddedTokens(vocabulary)), R"(,"normalizer":)",
-                      text(stages.normalizer), R"(,"pre_tokenizer":)", text(stages.pre_tokenizer), R"(,"post_processor":)", text(post_processor),
-                      R"(,"decoder":)", text(stages.decoder), R"(,"model":)", ModelText(vocabulary, unknown), "}");
+  const Stages stages = vocabulary.rule == nullptr ? SentencePieceStages(vocabulary.space_prefix)
+                                                   : ByteLevelStages(*vocabulary.rule);
+  const auto text = [](const ordered_json& value) {
+    return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  };
+  return absl::StrCat(R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":)",
+                      text(AddedTokens(vocabulary)), R"(,"normalizer":)", text(stages.normalizer),
+                      R"(,"pre_tokenizer":)", text(stages.pre_tokenizer), R"(,"post_processor":)",
+                      text(post_processor), R"(,"decoder":)", text(stages.decoder), R"(,"model":)",
+                      ModelText(vocabulary, unknown), "}");
 }
 
 // Transformers' class: of sentencepiece's the one that puts BOS before a text by add_bos_token.
@@ -244,21 +299,25 @@ absl::StatusOr<std::map<std::string, std::string>> TokenizerFilesFromGguf(const 
   ASSIGN_OR_RETURN(files["tokenizer.json"], TokenizerJson(file, vocabulary));
 
   ordered_json map = ordered_json::object(), generation = ordered_json::object();
-  constexpr std::pair<const char*, const char*> kKinds[] = {{"bos", "bos"}, {"eos", "eos"}, {"pad", "padding"}, {"unk", "unknown"}};
+  constexpr std::pair<const char*, const char*> kKinds[] = {
+      {"bos", "bos"}, {"eos", "eos"}, {"pad", "padding"}, {"unk", "unknown"}};
   for (const auto& [name, gguf] : kKinds) {
     const bool is_unknown = std::string_view(name) == "unk";
-    ASSIGN_OR_RETURN(const std::optional<int64_t> id, is_unknown ? UnknownId(file, vocabulary) : TokenId(file, vocabulary, gguf));
+    ASSIGN_OR_RETURN(const std::optional<int64_t> id,
+                     is_unknown ? UnknownId(file, vocabulary) : TokenId(file, vocabulary, gguf));
     if (!id.has_value()) continue;
     map[absl::StrCat(name, "_token")] = std::string(vocabulary.tokens[*id]);
     if (!is_unknown) generation[absl::StrCat(name, "_token_id")] = *id;
   }
   ASSIGN_OR_RETURN(const std::optional<int64_t> end_of_turn, TokenId(file, vocabulary, "eot"));
-  if (end_of_turn.has_value() && generation.contains("eos_token_id") && generation["eos_token_id"] != *end_of_turn) {
+  if (end_of_turn.has_value() && generation.contains("eos_token_id") &&
+      generation["eos_token_id"] != *end_of_turn) {
     generation["eos_token_id"] = ordered_json::array({generation["eos_token_id"], *end_of_turn});
   }
   ordered_json config = {{"tokenizer_class", ClassOf(vocabulary)}};
   if (vocabulary.rule == nullptr) {
-    ASSIGN_OR_RETURN(config["add_bos_token"], BoolOr(file, "tokenizer.ggml.add_bos_token", BosByDefault(vocabulary)));
+    ASSIGN_OR_RETURN(config["add_bos_token"],
+                     BoolOr(file, "tokenizer.ggml.add_bos_token", BosByDefault(vocabulary)));
     ASSIGN_OR_RETURN(config["add_eos_token"], BoolOr(file, "tokenizer.ggml.add_eos_token", false));
   }
   config.update(map);
@@ -274,7 +333,9 @@ absl::StatusOr<std::map<std::string, std::string>> TokenizerFilesFromGguf(const 
     ASSIGN_OR_RETURN(const absl::string_view chat_template, file.String("tokenizer.chat_template"));
     config["chat_template"] = std::string(chat_template);
   }
-  const auto text = [](const ordered_json& value) { return value.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n"; };
+  const auto text = [](const ordered_json& value) {
+    return value.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  };
   files["tokenizer_config.json"] = text(config);
   files["special_tokens_map.json"] = text(map);
   files["generation_config.json"] = text(generation);

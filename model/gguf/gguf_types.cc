@@ -20,8 +20,12 @@ T At(const char* in) {
 }
 
 void F32(const char* in, float* out) { *out = At<float>(in); }
-void F16(const char* in, float* out) { *out = static_cast<float>(c10::Half(At<uint16_t>(in), c10::Half::from_bits())); }
-void BF16(const char* in, float* out) { *out = static_cast<float>(c10::BFloat16(At<uint16_t>(in), c10::BFloat16::from_bits())); }
+void F16(const char* in, float* out) {
+  *out = static_cast<float>(c10::Half(At<uint16_t>(in), c10::Half::from_bits()));
+}
+void BF16(const char* in, float* out) {
+  *out = static_cast<float>(c10::BFloat16(At<uint16_t>(in), c10::BFloat16::from_bits()));
+}
 
 template <gguf::BlockFunction block>
 void Each(const GgufType& type, const char* in, int64_t blocks, float* out) {
@@ -73,8 +77,9 @@ std::string UnreadableGgufType(const GgufType& type) {
 void Dequantise(const GgufType& type, const char* in, int64_t blocks, float* out) {
   TORCH_INTERNAL_ASSERT(type.readable(), "GGUF type ", type.name, " is not readable");
   constexpr int64_t kElementsAThread = 1 << 18;
-  at::parallel_for(0, blocks, kElementsAThread / type.elements,
-                   [&](int64_t begin, int64_t end) { type.dequantise(type, in + begin * type.bytes, end - begin, out + begin * type.elements); });
+  at::parallel_for(0, blocks, kElementsAThread / type.elements, [&](int64_t begin, int64_t end) {
+    type.dequantise(type, in + begin * type.bytes, end - begin, out + begin * type.elements);
+  });
 }
 
 }  // namespace moonring::model

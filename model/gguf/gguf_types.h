@@ -1,14 +1,15 @@
 #ifndef MOONRING_MODEL_GGUF_GGUF_TYPES_H_
 #define MOONRING_MODEL_GGUF_GGUF_TYPES_H_
 
-// The element types of GGUF tensors. A row is cut into blocks of `elements`, each stored in `bytes`:
+// The element types of GGUF tensors. A row is cut into blocks of `elements`, each stored in
+// `bytes`:
 //
 //   F32, F16, BF16                                  one element
-//   Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL            32 elements    what a block holds is in gguf_blocks.h
-//   Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS            256 elements
+//   Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL            32 elements    what a block holds is in
+//   gguf_blocks.h Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS            256 elements
 //
-// The other types are known by name and size only, so that a file that has them can be checked and the type named. (Q8_1 and Q8_K are how
-// inference holds activations: no file has them.)
+// The other types are known by name and size only, so that a file that has them can be checked and
+// the type named. (Q8_1 and Q8_K are how inference holds activations: no file has them.)
 
 #include <cstdint>
 #include <string>
@@ -19,7 +20,8 @@ struct GgufType {
   uint32_t id;
   const char* name;
   int64_t elements, bytes;  // of a block
-  // Dequantises `blocks` blocks of this type, of any alignment. Null where the type is not readable.
+  // Dequantises `blocks` blocks of this type, of any alignment. Null where the type is not
+  // readable.
   void (*dequantise)(const GgufType& type, const char* in, int64_t blocks, float* out);
 
   bool readable() const { return dequantise != nullptr; }
@@ -30,7 +32,8 @@ const GgufType* FindGgufType(uint32_t id);  // null where the number is unknown
 // "type IQ2_XS is not supported yet (F32, F16, ... are)"
 std::string UnreadableGgufType(const GgufType& type);
 
-// Dequantises `blocks` blocks at `in` (any alignment) to fp32 at `out`. `type` must be readable. Threads: ATen's.
+// Dequantises `blocks` blocks at `in` (any alignment) to fp32 at `out`. `type` must be readable.
+// Threads: ATen's.
 void Dequantise(const GgufType& type, const char* in, int64_t blocks, float* out);
 
 }  // namespace moonring::model

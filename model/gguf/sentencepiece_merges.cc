@@ -18,20 +18,23 @@ struct Split {
 
 }  // namespace
 
-std::vector<std::pair<absl::string_view, absl::string_view>> SentencePieceMerges(const std::vector<SentencePiece>& pieces) {
+std::vector<std::pair<absl::string_view, absl::string_view>> SentencePieceMerges(
+    const std::vector<SentencePiece>& pieces) {
   absl::flat_hash_set<absl::string_view> known;
   known.reserve(pieces.size());
   for (const SentencePiece& piece : pieces) known.insert(piece.text);
   std::vector<Split> splits;
   for (const SentencePiece& piece : pieces) {
     if (!piece.made) continue;
-    const auto size = static_cast<int32_t>(std::count_if(piece.text.begin(), piece.text.end(), BeginsCharacter));
+    const auto size =
+        static_cast<int32_t>(std::count_if(piece.text.begin(), piece.text.end(), BeginsCharacter));
     int32_t left_size = 0;
     for (size_t at = 1; at < piece.text.size(); ++at) {
       if (!BeginsCharacter(piece.text[at])) continue;
       ++left_size;
       const absl::string_view left = piece.text.substr(0, at), right = piece.text.substr(at);
-      if (known.contains(left) && known.contains(right)) splits.push_back({piece.score, left_size, size - left_size, left, right});
+      if (known.contains(left) && known.contains(right))
+        splits.push_back({piece.score, left_size, size - left_size, left, right});
     }
   }
   std::stable_sort(splits.begin(), splits.end(), [](const Split& a, const Split& b) {

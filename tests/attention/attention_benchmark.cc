@@ -1,10 +1,13 @@
-// Attention measured: its kernel beside matmul, one rank beside LibTorch's own operator, and every strategy beside what its plan says.
+// Attention measured: its kernel beside matmul, one rank beside LibTorch's own operator, and every
+// strategy beside what its plan says.
 //
 //   bazel run //tests/attention:attention_benchmark -- [--quick] [--filter=SUBSTRING] [--json=FILE]
 //
-// Three tables, each line printed when it is measured; above each stands what its columns are. A line's name for --filter is its
-// table's name and its first columns, as in strategies/4096/bf16/4/ring. --quick leaves out the longest and takes fewer turns.
-// --json writes all values by name too. Times are the best of a few turns, and worth as much as the machine is idle.
+// Three tables, each line printed when it is measured; above each stands what its columns are. A
+// line's name for --filter is its table's name and its first columns, as in
+// strategies/4096/bf16/4/ring. --quick leaves out the longest and takes fewer turns.
+// --json writes all values by name too. Times are the best of a few turns, and worth as much as the
+// machine is idle.
 
 #include <cstdio>
 #include <fstream>
@@ -39,7 +42,9 @@ bool Parse(int argc, char** argv, Flags& flags) {
     } else if (absl::ConsumePrefix(&argument, "--json=")) {
       flags.json = std::string(argument);
     } else {
-      absl::FPrintF(stderr, "unknown argument %s; known are --quick, --filter=SUBSTRING, --json=FILE\n", argument);
+      absl::FPrintF(stderr,
+                    "unknown argument %s; known are --quick, --filter=SUBSTRING, --json=FILE\n",
+                    argument);
       return false;
     }
   }
@@ -56,7 +61,9 @@ int main(int argc, char** argv) {
   nlohmann::ordered_json results;
   results["threads"] = at::get_num_threads();
   results["cpu_capability"] = at::get_cpu_capability();
-  const auto keep = [&](const moonring::testing::ResultTable& table) { results[table.name()] = table.lines(); };
+  const auto keep = [&](const moonring::testing::ResultTable& table) {
+    results[table.name()] = table.lines();
+  };
   keep(moonring::attention::MeasureRoofline(flags.filter, flags.quick));
   keep(moonring::attention::MeasureDense(flags.filter, flags.quick));
   keep(moonring::attention::MeasureStrategies(flags.filter, flags.quick));

@@ -1,5 +1,5 @@
-// What auto chooses by is what the plans cost, and asking costs little: allocations are counted, so that
-// no clock has a say.
+// What auto chooses by is what the plans cost, and asking costs little: allocations are counted, so
+// that no clock has a say.
 
 #include "attention/auto_attention.h"
 
@@ -43,7 +43,8 @@ constexpr AttentionShape kShape{.heads = 32, .kv_heads = 8, .head_dim = 128};
 // What auto chooses among (strategies.cc), over so many ranks.
 std::vector<Strategy> Candidates(int ranks, int ranks_per_machine) {
   std::vector<StrategyOptions> wanted;
-  for (const char* name : {"ulysses", "zigzag-ring", "all-gather"}) wanted.push_back({.name = name});
+  for (const char* name : {"ulysses", "zigzag-ring", "all-gather"})
+    wanted.push_back({.name = name});
   for (int heads = 2; heads < ranks; ++heads) {
     if (ranks % heads == 0) wanted.push_back({.name = "usp", .ulysses_degree = heads});
   }
@@ -81,8 +82,9 @@ TEST(AutoAttention, CountsExactlyUpTo32Ranks) {
     for (const Strategy& strategy : Candidates(ranks, 2)) {
       for (const Lengths& lengths : Packs()) {
         for (const int64_t window : {0, 1000}) {
-          SCOPED_TRACE(::testing::Message() << DescribeStrategy(strategy) << " over " << ranks << ", "
-                                            << lengths.size() << " documents, window " << window);
+          SCOPED_TRACE(::testing::Message()
+                       << DescribeStrategy(strategy) << " over " << ranks << ", " << lengths.size()
+                       << " documents, window " << window);
           const Costs costs = CostsOf(strategy, lengths, 2, window);
           ASSERT_EQ(costs.exact.size(), costs.estimate.size());
           for (size_t rank = 0; rank < costs.exact.size(); ++rank) {
@@ -106,8 +108,8 @@ TEST(AutoAttention, EstimatesTheSlowestOfMoreRanks) {
     for (const Strategy& strategy : Candidates(ranks, 8)) {
       for (const Lengths& lengths : Packs()) {
         for (const MachineModel& machine : {MachineModel(), kGpuMachine}) {
-          SCOPED_TRACE(::testing::Message() << DescribeStrategy(strategy) << " over " << ranks << ", "
-                                            << lengths.size() << " documents");
+          SCOPED_TRACE(::testing::Message() << DescribeStrategy(strategy) << " over " << ranks
+                                            << ", " << lengths.size() << " documents");
           const Costs costs = CostsOf(strategy, lengths, 8, 0);
           const double exact = EstimateSeconds(costs.exact, strategy, kShape, machine);
           const double estimate = EstimateSeconds(costs.estimate, strategy, kShape, machine);
@@ -134,7 +136,8 @@ int64_t AllocationsOfAChoice(int ranks, const Lengths& lengths) {
   return first;
 }
 
-// Twice the ranks: twice the work, and one candidate more. A quadratic count would be 4 times as many.
+// Twice the ranks: twice the work, and one candidate more. A quadratic count would be 4 times as
+// many.
 TEST(AutoAttention, AChoiceTakesWorkInProportionToTheRanks) {
   Lengths packed = {1 << 20};
   for (int64_t d = 0; d < 100; ++d) packed.push_back(100 + 29 * d);

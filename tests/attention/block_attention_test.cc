@@ -39,17 +39,21 @@ struct Shape {
 };
 
 const std::vector<Shape> kShapes = {
-    {1, 1, 1, 1, 8, TileKind::kCausal},      {1, 7, 4, 2, 8, TileKind::kFull},           {3, 65, 9, 3, 16, TileKind::kFull},
-    {64, 64, 6, 1, 7, TileKind::kCausal},    {1, 1, 4, 2, 8, TileKind::kWindowEdge},     {99, 99, 6, 2, 16, TileKind::kWindowEdge},
-    {200, 200, 4, 4, 16, TileKind::kCausal}, {130, 513, 2, 2, 64, TileKind::kFull},      {515, 1100, 3, 1, 8, TileKind::kFull},
-    {600, 600, 4, 2, 16, TileKind::kCausal}, {600, 600, 2, 1, 7, TileKind::kWindowEdge},
+    {1, 1, 1, 1, 8, TileKind::kCausal},         {1, 7, 4, 2, 8, TileKind::kFull},
+    {3, 65, 9, 3, 16, TileKind::kFull},         {64, 64, 6, 1, 7, TileKind::kCausal},
+    {1, 1, 4, 2, 8, TileKind::kWindowEdge},     {99, 99, 6, 2, 16, TileKind::kWindowEdge},
+    {200, 200, 4, 4, 16, TileKind::kCausal},    {130, 513, 2, 2, 64, TileKind::kFull},
+    {515, 1100, 3, 1, 8, TileKind::kFull},      {600, 600, 4, 2, 16, TileKind::kCausal},
+    {600, 600, 2, 1, 7, TileKind::kWindowEdge},
 };
 
 // None, one that bends scores of about 1, and Gemma 2's, which hardly does.
 constexpr double kSoftcaps[] = {0.0, 1.5, 50.0};
 
 Tile RandomTile(const Shape& shape, at::ScalarType type, double softcap = 0.0) {
-  const auto random = [&](int64_t rows, int64_t heads) { return at::randn({rows, heads, shape.head_dim}, at::kDouble).to(type); };
+  const auto random = [&](int64_t rows, int64_t heads) {
+    return at::randn({rows, heads, shape.head_dim}, at::kDouble).to(type);
+  };
   return {random(shape.queries, shape.heads),
           random(shape.keys, shape.kv_heads),
           random(shape.keys, shape.kv_heads),
@@ -57,9 +61,13 @@ Tile RandomTile(const Shape& shape, at::ScalarType type, double softcap = 0.0) {
           {1.0 / std::sqrt(static_cast<double>(shape.head_dim)), softcap}};
 }
 
-Tile InDouble(const Tile& tile) { return {tile.q_MHD.to(at::kDouble), tile.k_NKD.to(at::kDouble), tile.v_NKD.to(at::kDouble), tile.kind, tile.score}; }
+Tile InDouble(const Tile& tile) {
+  return {tile.q_MHD.to(at::kDouble), tile.k_NKD.to(at::kDouble), tile.v_NKD.to(at::kDouble),
+          tile.kind, tile.score};
+}
 
-// fp32 kernels are 3e-7 from fp64 at these lengths, fp64 ones 1e-15: an order of magnitude of room for other machines' GEMMs.
+// fp32 kernels are 3e-7 from fp64 at these lengths, fp64 ones 1e-15: an order of magnitude of room
+// for other machines' GEMMs.
 double Bound(at::ScalarType type) { return type == at::kDouble ? 1e-14 : 2e-6; }
 
 class BlockAttentionTest : public ::testing::Test {
@@ -68,18 +76,23 @@ class BlockAttentionTest : public ::testing::Test {
 };
 
 void ExpectCpuEqualsReference(const Shape& shape, at::ScalarType type, double softcap) {
-  SCOPED_TRACE(::testing::Message() << shape.queries << " x " << shape.keys << " " << type << ", softcap " << softcap);
+  SCOPED_TRACE(::testing::Message()
+               << shape.queries << " x " << shape.keys << " " << type << ", softcap " << softcap);
   const Tile tile = RandomTile(shape, type, softcap);
-  const PartialAttention part = CpuBlockAttention().Forward(tile), want = ReferenceBlockAttention().Forward(InDouble(tile));
+  const PartialAttention part = CpuBlockAttention().Forward(tile),
+                         want = ReferenceBlockAttention().Forward(InDouble(tile));
   EXPECT_EQ(part.out_MHD.scalar_type(), AccumulateType(type));
   EXPECT_EQ(part.lse_MH.scalar_type(), AccumulateType(type));
   EXPECT_TRUE(RelativeError(part.out_MHD, want.out_MHD, Bound(type)));
-  EXPECT_LT((part.lse_MH - want.lse_MH).abs().max().item<double>(), Bound(type));  // absolute: an lse may be near 0
+  EXPECT_LT((part.lse_MH - want.lse_MH).abs().max().item<double>(),
+            Bound(type));  // absolute: an lse may be near 0
 
   const at::Tensor dout = at::randn_like(want.out_MHD).to(type);
   const TileGradients got = CpuBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
-  const TileGradients ideal = ReferenceBlockAttention().Backward(InDouble(tile), dout.to(at::kDouble), want.out_MHD, want.lse_MH);
-  EXPECT_TRUE(RelativeError(got.dq_MHD, ideal.dq_MHD, Bound(type)) || shape.keys == 1);  // one key: dq is 0 but for rounding
+  const TileGradients ideal = ReferenceBlockAttention().Backward(
+      InDouble(tile), dout.to(at::kDouble), want.out_MHD, want.lse_MH);
+  EXPECT_TRUE(RelativeError(got.dq_MHD, ideal.dq_MHD, Bound(type)) ||
+              shape.keys == 1);  // one key: dq is 0 but for rounding
   EXPECT_TRUE(RelativeError(got.dk_NKD, ideal.dk_NKD, Bound(type)) || shape.keys == 1);
   EXPECT_TRUE(RelativeError(got.dv_NKD, ideal.dv_NKD, Bound(type)));
 }
@@ -92,7 +105,8 @@ TEST_F(BlockAttentionTest, CpuEqualsReferenceForwardAndBackward) {
   }
 }
 
-// The kernel is compiled for several kinds of CPU: each that this one can run, and the plain one that all can.
+// The kernel is compiled for several kinds of CPU: each that this one can run, and the plain one
+// that all can.
 TEST_F(BlockAttentionTest, VectorsOfEveryWidthEqualTheReference) {
   const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
   for (const int64_t target : targets) {
@@ -110,8 +124,12 @@ TEST_F(BlockAttentionTest, VectorsOfEveryWidthEqualTheReference) {
 // Attention of one tile by its definition, over all keys at once.
 at::Tensor WrittenOut(const Tile& tile) {
   const int64_t repeats = tile.q_MHD.size(1) / tile.k_NKD.size(1);
-  const auto by_head = [](const at::Tensor& rows, int64_t times) { return rows.repeat_interleave(times, 1).transpose(0, 1); };
-  at::Tensor scores = at::matmul(by_head(tile.q_MHD, 1), by_head(tile.k_NKD, repeats).transpose(1, 2)) * tile.score.scale;
+  const auto by_head = [](const at::Tensor& rows, int64_t times) {
+    return rows.repeat_interleave(times, 1).transpose(0, 1);
+  };
+  at::Tensor scores =
+      at::matmul(by_head(tile.q_MHD, 1), by_head(tile.k_NKD, repeats).transpose(1, 2)) *
+      tile.score.scale;
   if (tile.score.softcap > 0) scores = (scores / tile.score.softcap).tanh() * tile.score.softcap;
   const at::Tensor all = at::ones({scores.size(1), scores.size(2)}, at::kBool);
   if (tile.kind == TileKind::kCausal) scores = scores.masked_fill(all.triu(1), -kInfinity);
@@ -128,7 +146,8 @@ TEST_F(BlockAttentionTest, ReferenceEqualsAutogradOfSoftmax) {
                                                {530, 530, 2, 1, 8, TileKind::kCausal},
                                                {530, 530, 2, 1, 8, TileKind::kWindowEdge}}) {
     for (const double softcap : kSoftcaps) {
-      SCOPED_TRACE(::testing::Message() << shape.queries << " x " << shape.keys << ", softcap " << softcap);
+      SCOPED_TRACE(::testing::Message()
+                   << shape.queries << " x " << shape.keys << ", softcap " << softcap);
       Tile tile = RandomTile(shape, at::kDouble, softcap);
       for (at::Tensor* leaf : {&tile.q_MHD, &tile.k_NKD, &tile.v_NKD}) leaf->requires_grad_();
       const at::Tensor out = WrittenOut(tile), dout = at::randn_like(out);
@@ -136,7 +155,8 @@ TEST_F(BlockAttentionTest, ReferenceEqualsAutogradOfSoftmax) {
 
       at::NoGradGuard no_grad;
       const PartialAttention part = ReferenceBlockAttention().Forward(tile);
-      const TileGradients gradients = ReferenceBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
+      const TileGradients gradients =
+          ReferenceBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
       EXPECT_TRUE(RelativeError(part.out_MHD, out, 1e-14));
       EXPECT_TRUE(RelativeError(gradients.dq_MHD, tile.q_MHD.grad(), 1e-13));
       EXPECT_TRUE(RelativeError(gradients.dk_NKD, tile.k_NKD.grad(), 1e-13));
@@ -152,7 +172,8 @@ TEST_F(BlockAttentionTest, SoftcappedGradientsEqualFiniteDifferences) {
     const Tile tile = RandomTile({40, 40, 6, 2, 8, kind}, at::kDouble, /*softcap=*/1.5);
     const at::Tensor dout = at::randn_like(tile.q_MHD);
     const PartialAttention part = ReferenceBlockAttention().Forward(tile);
-    const TileGradients gradients = ReferenceBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
+    const TileGradients gradients =
+        ReferenceBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
     const auto expect = [&](at::Tensor Tile::*leaf, const at::Tensor& gradient) {
       const at::Tensor direction = at::randn_like(tile.*leaf);
       const auto loss = [&](double step) {
@@ -162,7 +183,8 @@ TEST_F(BlockAttentionTest, SoftcappedGradientsEqualFiniteDifferences) {
       };
       const double want = (gradient * direction).sum().item<double>();
       // Truncation is O(step^2) = 1e-10 of third derivatives, rounding 1e-16 |loss| / step.
-      EXPECT_NEAR((loss(kStep) - loss(-kStep)) / (2 * kStep), want, 1e-6 * std::max(1.0, std::abs(want)));
+      EXPECT_NEAR((loss(kStep) - loss(-kStep)) / (2 * kStep), want,
+                  1e-6 * std::max(1.0, std::abs(want)));
     };
     expect(&Tile::q_MHD, gradients.dq_MHD);
     expect(&Tile::k_NKD, gradients.dk_NKD);
@@ -171,23 +193,34 @@ TEST_F(BlockAttentionTest, SoftcappedGradientsEqualFiniteDifferences) {
 }
 
 TEST_F(BlockAttentionTest, AnyStridesGiveTheSameBits) {
-  const auto head_major = [](const at::Tensor& rows) { return rows.transpose(0, 1).contiguous().transpose(0, 1); };
-  const auto dim_first = [](const at::Tensor& rows) { return rows.transpose(0, 2).contiguous().transpose(0, 2); };  // last stride is not 1
-  const auto cut_out = [](const at::Tensor& rows) {
-    return at::constant_pad_nd(rows, {3, 5, 1, 2, 4, 1}, NAN).slice(0, 4, -1).slice(1, 1, -2).slice(2, 3, -5);
+  const auto head_major = [](const at::Tensor& rows) {
+    return rows.transpose(0, 1).contiguous().transpose(0, 1);
   };
-  const std::vector<std::function<at::Tensor(const at::Tensor&)>> forms = {head_major, dim_first, cut_out};
+  const auto dim_first = [](const at::Tensor& rows) {
+    return rows.transpose(0, 2).contiguous().transpose(0, 2);
+  };  // last stride is not 1
+  const auto cut_out = [](const at::Tensor& rows) {
+    return at::constant_pad_nd(rows, {3, 5, 1, 2, 4, 1}, NAN)
+        .slice(0, 4, -1)
+        .slice(1, 1, -2)
+        .slice(2, 3, -5);
+  };
+  const std::vector<std::function<at::Tensor(const at::Tensor&)>> forms = {head_major, dim_first,
+                                                                           cut_out};
   for (const double softcap : kSoftcaps) {
     const Tile tile = RandomTile({70, 90, 4, 2, 16, TileKind::kFull}, at::kFloat, softcap);
     const at::Tensor dout = at::randn_like(tile.q_MHD);
     const PartialAttention part = CpuBlockAttention().Forward(tile);
-    const TileGradients gradients = CpuBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
+    const TileGradients gradients =
+        CpuBlockAttention().Backward(tile, dout, part.out_MHD, part.lse_MH);
     for (const auto& form : forms) {
-      const Tile strided{form(tile.q_MHD), form(tile.k_NKD), form(tile.v_NKD), tile.kind, tile.score};
+      const Tile strided{form(tile.q_MHD), form(tile.k_NKD), form(tile.v_NKD), tile.kind,
+                         tile.score};
       const PartialAttention again = CpuBlockAttention().Forward(strided);
       EXPECT_TRUE(BitEqual(again.out_MHD, part.out_MHD));
       EXPECT_TRUE(BitEqual(again.lse_MH, part.lse_MH));
-      const TileGradients back = CpuBlockAttention().Backward(strided, form(dout), form(part.out_MHD), part.lse_MH.t().contiguous().t());
+      const TileGradients back = CpuBlockAttention().Backward(
+          strided, form(dout), form(part.out_MHD), part.lse_MH.t().contiguous().t());
       EXPECT_TRUE(BitEqual(back.dq_MHD, gradients.dq_MHD));
       EXPECT_TRUE(BitEqual(back.dk_NKD, gradients.dk_NKD));
       EXPECT_TRUE(BitEqual(back.dv_NKD, gradients.dv_NKD));
@@ -201,16 +234,21 @@ TEST_F(BlockAttentionTest, HeadsAloneGiveTheBitsOfAllHeads) {
     for (const int64_t rows : {1, 2, 3, 33, 64, 65, 129, 200, 256, 515}) {
       for (const TileKind kind : {TileKind::kCausal, TileKind::kFull}) {
         for (const double softcap : {0.0, 1.5}) {
-          const Tile tile = RandomTile({rows, kind == TileKind::kFull ? rows + 100 : rows, 9, 3, head_dim, kind}, at::kFloat, softcap);
+          const Tile tile =
+              RandomTile({rows, kind == TileKind::kFull ? rows + 100 : rows, 9, 3, head_dim, kind},
+                         at::kFloat, softcap);
           const PartialAttention all = CpuBlockAttention().Forward(tile);
           for (int64_t head = 0; head < 9; ++head) {
             for (int64_t count = 1; count <= 3 - head % 3; ++count) {
-              const Tile some{tile.q_MHD.narrow(1, head, count), tile.k_NKD.narrow(1, head / 3, 1), tile.v_NKD.narrow(1, head / 3, 1), tile.kind, tile.score};
+              const Tile some{tile.q_MHD.narrow(1, head, count), tile.k_NKD.narrow(1, head / 3, 1),
+                              tile.v_NKD.narrow(1, head / 3, 1), tile.kind, tile.score};
               const PartialAttention part = CpuBlockAttention().Forward(some);
               EXPECT_TRUE(BitEqual(part.out_MHD, all.out_MHD.narrow(1, head, count)))
-                  << rows << " rows, " << count << " heads from " << head << ", D " << head_dim << ", softcap " << softcap;
+                  << rows << " rows, " << count << " heads from " << head << ", D " << head_dim
+                  << ", softcap " << softcap;
               EXPECT_TRUE(BitEqual(part.lse_MH, all.lse_MH.narrow(1, head, count)))
-                  << rows << " rows, " << count << " heads from " << head << ", D " << head_dim << ", softcap " << softcap;
+                  << rows << " rows, " << count << " heads from " << head << ", D " << head_dim
+                  << ", softcap " << softcap;
             }
           }
         }
@@ -219,7 +257,8 @@ TEST_F(BlockAttentionTest, HeadsAloneGiveTheBitsOfAllHeads) {
   }
 }
 
-// A step that went wrong must show: fp32 kernels that skip NaN (a maximum, an exponential that is 0 below) would hide it.
+// A step that went wrong must show: fp32 kernels that skip NaN (a maximum, an exponential that is 0
+// below) would hide it.
 TEST_F(BlockAttentionTest, NaNOfARowComesOutOfIt) {
   for (const double softcap : {0.0, 1.5}) {
     for (at::Tensor Tile::*input : {&Tile::q_MHD, &Tile::k_NKD, &Tile::v_NKD}) {
@@ -232,8 +271,10 @@ TEST_F(BlockAttentionTest, NaNOfARowComesOutOfIt) {
       EXPECT_TRUE(part.out_MHD[50][0].isnan().any().item<bool>());
       EXPECT_EQ(part.out_MHD[69][0].isnan().any().item<bool>(), !is_query);  // it sees key 50
       EXPECT_EQ(part.lse_MH[50][0].isnan().item<bool>(), !is_value);
-      const TileGradients gradients = CpuBlockAttention().Backward(tile, dout, sound.out_MHD, sound.lse_MH);
-      for (const at::Tensor& gradient : {gradients.dq_MHD, gradients.dk_NKD}) EXPECT_TRUE(gradient.isnan().any().item<bool>());
+      const TileGradients gradients =
+          CpuBlockAttention().Backward(tile, dout, sound.out_MHD, sound.lse_MH);
+      for (const at::Tensor& gradient : {gradients.dq_MHD, gradients.dk_NKD})
+        EXPECT_TRUE(gradient.isnan().any().item<bool>());
     }
   }
 }
@@ -249,27 +290,42 @@ std::string MessageOf(const Call& call) {
 }
 
 TEST_F(BlockAttentionTest, RefusesWhatKernelsDoNotCheck) {
-  const auto run = [](const Shape& shape) { return MessageOf([&] { CpuBlockAttention().Forward(RandomTile(shape, at::kFloat)); }); };
+  const auto run = [](const Shape& shape) {
+    return MessageOf([&] { CpuBlockAttention().Forward(RandomTile(shape, at::kFloat)); });
+  };
   EXPECT_THAT(run({0, 4, 2, 1, 8, TileKind::kFull}), HasSubstr("an empty tile"));
   EXPECT_THAT(run({4, 0, 2, 1, 8, TileKind::kFull}), HasSubstr("an empty tile"));
-  EXPECT_THAT(run({4, 4, 5, 2, 8, TileKind::kFull}), HasSubstr("5 query heads are no multiple of 2 kv heads"));
+  EXPECT_THAT(run({4, 4, 5, 2, 8, TileKind::kFull}),
+              HasSubstr("5 query heads are no multiple of 2 kv heads"));
   EXPECT_THAT(run({4, 5, 2, 1, 8, TileKind::kCausal}), HasSubstr("got 4 queries and 5 keys"));
   const Tile tile = RandomTile({4, 4, 2, 1, 8, TileKind::kFull}, at::kFloat);
   const PartialAttention part = CpuBlockAttention().Forward(tile);
-  EXPECT_THAT(MessageOf([&] { CpuBlockAttention().Backward(tile, part.out_MHD, part.out_MHD, part.lse_MH.narrow(0, 0, 3)); }), HasSubstr("want lse [4, 2]"));
-  EXPECT_THAT(MessageOf([&] { CpuBlockAttention().Backward(tile, part.out_MHD, part.out_MHD, part.lse_MH.to(at::kDouble)); }), HasSubstr("lse must be"));
+  EXPECT_THAT(MessageOf([&] {
+                CpuBlockAttention().Backward(tile, part.out_MHD, part.out_MHD,
+                                             part.lse_MH.narrow(0, 0, 3));
+              }),
+              HasSubstr("want lse [4, 2]"));
+  EXPECT_THAT(MessageOf([&] {
+                CpuBlockAttention().Backward(tile, part.out_MHD, part.out_MHD,
+                                             part.lse_MH.to(at::kDouble));
+              }),
+              HasSubstr("lse must be"));
 }
 
 // ---- softmax_merge
 
-SoftmaxState EmptyLike(const at::Tensor& out) { return SoftmaxState::Empty(out.size(0), out.size(1), out.size(2), out.options()); }
+SoftmaxState EmptyLike(const at::Tensor& out) {
+  return SoftmaxState::Empty(out.size(0), out.size(1), out.size(2), out.options());
+}
 
 TEST_F(BlockAttentionTest, SixtyFourPartsMergeToTheWhole) {
   const Tile tile = RandomTile({40, 64 * 16, 2, 2, 32, TileKind::kFull}, at::kFloat);
   const PartialAttention want = ReferenceBlockAttention().Forward(InDouble(tile));
   SoftmaxState state = EmptyLike(tile.q_MHD);
   for (int64_t i = 0; i < 64; ++i) {
-    Merge(CpuBlockAttention().Forward({tile.q_MHD, tile.k_NKD.narrow(0, 16 * i, 16), tile.v_NKD.narrow(0, 16 * i, 16), tile.kind, tile.score}), state);
+    Merge(CpuBlockAttention().Forward({tile.q_MHD, tile.k_NKD.narrow(0, 16 * i, 16),
+                                       tile.v_NKD.narrow(0, 16 * i, 16), tile.kind, tile.score}),
+          state);
   }
   const PartialAttention whole = Finish(state);
   EXPECT_TRUE(RelativeError(whole.out_MHD, want.out_MHD, 1e-6));
@@ -277,7 +333,8 @@ TEST_F(BlockAttentionTest, SixtyFourPartsMergeToTheWhole) {
 }
 
 TEST_F(BlockAttentionTest, OnePartComesBackBitForBit) {
-  const PartialAttention part = CpuBlockAttention().Forward(RandomTile({33, 65, 4, 2, 16, TileKind::kFull}, at::kFloat));
+  const PartialAttention part =
+      CpuBlockAttention().Forward(RandomTile({33, 65, 4, 2, 16, TileKind::kFull}, at::kFloat));
   SoftmaxState state = EmptyLike(part.out_MHD);
   Merge(part, state);
   const PartialAttention whole = Finish(state);
@@ -286,9 +343,10 @@ TEST_F(BlockAttentionTest, OnePartComesBackBitForBit) {
 }
 
 TEST_F(BlockAttentionTest, ExtremeScoresNeitherOverflowNorVanish) {
-  // out = sum e^(lse_i - max) out_i / sum e^(lse_i - max), by hand, for parts whose lse are 1e4 apart or 1e4 large.
-  for (const std::vector<double>& lses :
-       std::vector<std::vector<double>>{{1e4, 1e4 + 2, 1e4 - 1}, {-1e4, 1e4, 0}, {-1e4, -1e4 - 1, -1e4 + 3}, {3e38, 0, -3e38}}) {
+  // out = sum e^(lse_i - max) out_i / sum e^(lse_i - max), by hand, for parts whose lse are 1e4
+  // apart or 1e4 large.
+  for (const std::vector<double>& lses : std::vector<std::vector<double>>{
+           {1e4, 1e4 + 2, 1e4 - 1}, {-1e4, 1e4, 0}, {-1e4, -1e4 - 1, -1e4 + 3}, {3e38, 0, -3e38}}) {
     double max = -kInfinity, sum = 0, mean = 0;
     for (const double lse : lses) max = std::max(max, lse);
     SoftmaxState state = EmptyLike(at::empty({2, 1, 4}));
@@ -299,13 +357,16 @@ TEST_F(BlockAttentionTest, ExtremeScoresNeitherOverflowNorVanish) {
     }
     const PartialAttention whole = Finish(state);
     EXPECT_TRUE(RelativeError(whole.out_MHD, at::full({2, 1, 4}, mean / sum), 1e-6)) << lses[0];
-    EXPECT_TRUE(RelativeError(whole.lse_MH, at::full({2, 1}, max + std::log(sum)), 1e-6)) << lses[0];
+    EXPECT_TRUE(RelativeError(whole.lse_MH, at::full({2, 1}, max + std::log(sum)), 1e-6))
+        << lses[0];
   }
 }
 
 TEST_F(BlockAttentionTest, TheEmptyPartIsTheIdentity) {
-  const PartialAttention empty{at::zeros({2, 1, 4}), at::full({2, 1}, -kInfinity)}, part{at::randn({2, 1, 4}), at::randn({2, 1})};
-  SoftmaxState before = EmptyLike(part.out_MHD), after = EmptyLike(part.out_MHD), none = EmptyLike(part.out_MHD);
+  const PartialAttention empty{at::zeros({2, 1, 4}), at::full({2, 1}, -kInfinity)},
+      part{at::randn({2, 1, 4}), at::randn({2, 1})};
+  SoftmaxState before = EmptyLike(part.out_MHD), after = EmptyLike(part.out_MHD),
+               none = EmptyLike(part.out_MHD);
   Merge(empty, before), Merge(part, before);
   Merge(part, after), Merge(empty, after);
   Merge(empty, none), Merge(empty, none);
@@ -325,14 +386,18 @@ struct RunResult {
   QueryKeyValue gradients;
 };
 
-RunResult RunPlan(const TilePlan& plan, const ScoreFunction& score, const QueryKeyValue& rows, const at::Tensor& dout) {
+RunResult RunPlan(const TilePlan& plan, const ScoreFunction& score, const QueryKeyValue& rows,
+                  const at::Tensor& dout) {
   const int64_t heads = rows.q_THD.size(1), kv_heads = rows.k_SKD.size(1);
   const ThreadedTileRunner runner(std::make_shared<CpuBlockAttention>());
   const RunHeads run_heads{GroupHeads({{0, heads}, {0, kv_heads}}, heads / kv_heads), score};
   const SoftmaxState state = EmptyLike(rows.q_THD);
   runner.Forward(run_heads, plan, rows, state);
-  RunResult result{Finish(state), {at::zeros_like(rows.q_THD), at::zeros_like(rows.k_SKD), at::zeros_like(rows.v_SKD)}};
-  runner.Backward(run_heads, plan, rows, {dout, result.whole.out_MHD, result.whole.lse_MH}, result.gradients);
+  RunResult result{
+      Finish(state),
+      {at::zeros_like(rows.q_THD), at::zeros_like(rows.k_SKD), at::zeros_like(rows.v_SKD)}};
+  runner.Backward(run_heads, plan, rows, {dout, result.whole.out_MHD, result.whole.lse_MH},
+                  result.gradients);
   return result;
 }
 
@@ -340,19 +405,23 @@ TEST_F(BlockAttentionTest, ThreadsDoNotChangeTheForwardAndBarelyTheBackward) {
   const int threads = at::get_num_threads();
   const std::vector<int64_t> lengths = {700, 30, 1};
   const std::vector<comm::Span> spans = {{0, 0, 700}, {1, 0, 30}, {2, 0, 1}};
-  const TilePlan plan = PlanTiles(lengths, spans, {{spans[0], 0}, {spans[1], 700}, {spans[2], 730}}, {.window = 300});
-  const QueryKeyValue rows{at::randn({731, 2, 16}), at::randn({731, 1, 16}), at::randn({731, 1, 16})};
+  const TilePlan plan =
+      PlanTiles(lengths, spans, {{spans[0], 0}, {spans[1], 700}, {spans[2], 730}}, {.window = 300});
+  const QueryKeyValue rows{at::randn({731, 2, 16}), at::randn({731, 1, 16}),
+                           at::randn({731, 1, 16})};
   const at::Tensor dout = at::randn({731, 2, 16});
   for (const ScoreFunction& score : {ScoreFunction{0.25}, ScoreFunction{0.25, 1.5}}) {
     at::set_num_threads(1);
     const RunResult one = RunPlan(plan, score, rows, dout);
     for (const int n : {2, 3, 5}) {
       at::set_num_threads(n);
-      const RunResult many = RunPlan(plan, score, rows, dout), again = RunPlan(plan, score, rows, dout);
+      const RunResult many = RunPlan(plan, score, rows, dout),
+                      again = RunPlan(plan, score, rows, dout);
       EXPECT_TRUE(BitEqual(many.whole.out_MHD, one.whole.out_MHD));
       EXPECT_TRUE(BitEqual(many.whole.lse_MH, one.whole.lse_MH));
       EXPECT_TRUE(BitEqual(many.gradients.q_THD, one.gradients.q_THD));
-      // Lanes add in another order: 1e-6 as between any two orders in fp32. Two runs agree to the bit.
+      // Lanes add in another order: 1e-6 as between any two orders in fp32. Two runs agree to the
+      // bit.
       EXPECT_TRUE(RelativeError(many.gradients.k_SKD, one.gradients.k_SKD, 1e-6));
       EXPECT_TRUE(RelativeError(many.gradients.v_SKD, one.gradients.v_SKD, 1e-6));
       EXPECT_TRUE(BitEqual(many.gradients.k_SKD, again.gradients.k_SKD));

@@ -31,10 +31,12 @@ const std::vector<Candidate> kStrategies = {
 
 std::string NameOf(const Case& value) {
   const StrategyOptions& s = value.strategy;
-  std::string name = s.name + (s.ulysses_degree > 0 ? "_heads" + std::to_string(s.ulysses_degree) : "") +
-                     (s.ring_degree > 0 ? "_contexts" + std::to_string(s.ring_degree) : "") +
-                     (s.double_ring_window > 0 ? "_window" + std::to_string(s.double_ring_window) : "") +
-                     (s.placement == Placement::kContextFirst ? "_context_first" : "") + "_on_" + std::to_string(value.ranks);
+  std::string name =
+      s.name + (s.ulysses_degree > 0 ? "_heads" + std::to_string(s.ulysses_degree) : "") +
+      (s.ring_degree > 0 ? "_contexts" + std::to_string(s.ring_degree) : "") +
+      (s.double_ring_window > 0 ? "_window" + std::to_string(s.double_ring_window) : "") +
+      (s.placement == Placement::kContextFirst ? "_context_first" : "") + "_on_" +
+      std::to_string(value.ranks);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
@@ -44,7 +46,8 @@ void PrintTo(const Case& value, std::ostream* out) { *out << NameOf(value); }
 std::vector<Case> AllCases() {
   std::vector<Case> cases = {{{.name = "dense"}}};
   for (const Candidate& candidate : kStrategies) {
-    for (const int ranks : candidate.ranks) cases.push_back({candidate.options, ranks, candidate.bit_exact});
+    for (const int ranks : candidate.ranks)
+      cases.push_back({candidate.options, ranks, candidate.bit_exact});
   }
   return cases;
 }

@@ -1,7 +1,8 @@
 #ifndef MOONRING_TESTS_ATTENTION_CANDIDATES_H_
 #define MOONRING_TESTS_ATTENTION_CANDIDATES_H_
 
-// The strategies that conformance tests accept, each on any number of ranks. A new one is accepted by one line in kStrategies.
+// The strategies that conformance tests accept, each on any number of ranks. A new one is accepted
+// by one line in kStrategies.
 
 #include <iosfwd>
 #include <string>

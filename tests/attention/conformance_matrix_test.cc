@@ -1,11 +1,11 @@
-// The conformance suite at length: every strategy on 1, 2, 3, 4 and 8 ranks against attention written out in fp64, tensor by
-// tensor and rank by rank (each rank's own rows, not only the stream joined), over
+// The conformance suite at length: every strategy on 1, 2, 3, 4 and 8 ranks against attention
+// written out in fp64, tensor by tensor and rank by rank (each rank's own rows, not only the stream
+// joined), over
 //
-//   lengths    1, 2, 3, 7, 33, 257, 1024, 2999; [5 1 120 33 7], 64 documents of one token, [1000 24], empty documents between
-//   heads      4/4, 8/2, 6/3, 7/1, 28/4, 40/8, each with each of these; head dims 7, 16, 64, 128 take turns over them
-//   windows    none; 50 tokens
-//   softcaps   none; 1.5 for a third of them
-//   tensors    out, lse, dq, dk, dv
+//   lengths    1, 2, 3, 7, 33, 257, 1024, 2999; [5 1 120 33 7], 64 documents of one token, [1000
+//   24], empty documents between heads      4/4, 8/2, 6/3, 7/1, 28/4, 40/8, each with each of
+//   these; head dims 7, 16, 64, 128 take turns over them windows    none; 50 tokens softcaps
+//   none; 1.5 for a third of them tensors    out, lse, dq, dk, dv
 //
 // and prints the worst error of each tensor by strategy, ranks and dtype. Many minutes:
 //
@@ -40,17 +40,29 @@ using moonring::testing::ConnectedRanks;
 
 constexpr int kTensors = std::size(kMembersAndLse);
 
-const std::vector<std::vector<int64_t>> kLengths = {
-    {1}, {2}, {3}, {7}, {33}, {257}, {1024}, {2999}, {5, 1, 120, 33, 7}, std::vector<int64_t>(64, 1), {1000, 24}, {0, 65, 0, 0, 130, 1, 0}};
+const std::vector<std::vector<int64_t>> kLengths = {{1},
+                                                    {2},
+                                                    {3},
+                                                    {7},
+                                                    {33},
+                                                    {257},
+                                                    {1024},
+                                                    {2999},
+                                                    {5, 1, 120, 33, 7},
+                                                    std::vector<int64_t>(64, 1),
+                                                    {1000, 24},
+                                                    {0, 65, 0, 0, 130, 1, 0}};
 const std::vector<Heads> kHeads = {{4, 4}, {8, 2}, {6, 3}, {7, 1}, {28, 4}, {40, 8}};
 constexpr std::array<int64_t, 4> kHeadDims = {7, 16, 64, 128};
 
-// Products of a problem, forward and backward, as written out. A head dim that costs more than this gives way to the next lower.
+// Products of a problem, forward and backward, as written out. A head dim that costs more than this
+// gives way to the next lower.
 constexpr double kMostFlops = 2e9;
 
 double Flops(const std::vector<int64_t>& lengths, const Heads& heads) {
   double flops = 0;
-  for (const int64_t length : lengths) flops += 14.0 * static_cast<double>(length * length * heads.heads * heads.head_dim);
+  for (const int64_t length : lengths)
+    flops += 14.0 * static_cast<double>(length * length * heads.heads * heads.head_dim);
   return flops;
 }
 
@@ -62,8 +74,10 @@ std::vector<Problem> AllProblems(at::ScalarType type) {
       for (const int64_t window : {0, 50}) {
         size_t turn = (l + h + (window > 0 ? 2 : 0)) % kHeadDims.size();
         Heads heads{kHeads[h].heads, kHeads[h].kv_heads, kHeadDims[turn]};
-        while (turn > 0 && Flops(kLengths[l], heads) > kMostFlops) heads.head_dim = kHeadDims[--turn];
-        problems.push_back(RandomProblem(kLengths[l], heads, type, window, problems.size() % 3 == 2 ? 1.5 : 0.0));
+        while (turn > 0 && Flops(kLengths[l], heads) > kMostFlops)
+          heads.head_dim = kHeadDims[--turn];
+        problems.push_back(
+            RandomProblem(kLengths[l], heads, type, window, problems.size() % 3 == 2 ? 1.5 : 0.0));
       }
     }
   }
@@ -82,7 +96,8 @@ void Print(const Row& row) {
   std::fflush(stdout);
 }
 
-// In fp64 written out; else that of one rank in fp64, which the fp64 problems compare with what is written out.
+// In fp64 written out; else that of one rank in fp64, which the fp64 problems compare with what is
+// written out.
 struct Worked {
   std::vector<Problem> problems;
   std::vector<Solution> want, alone;  // `alone`: of one rank in the problem's dtype
@@ -97,7 +112,9 @@ const Worked& WorkedIn(at::ScalarType type) {
     const auto dense = *CreateAttention({{.name = "dense"}, world->communicator()});
     for (const Problem& problem : worked.problems) {
       const auto layout = MakeLayout(*dense, problem.lengths);
-      const auto by_one = [&](const Problem& of) { return SolveWithLse(**dense->Plan(layout), *layout, 0, of); };
+      const auto by_one = [&](const Problem& of) {
+        return SolveWithLse(**dense->Plan(layout), *layout, 0, of);
+      };
       worked.want.push_back(type == at::kDouble ? Written(problem) : by_one(InDouble(problem)));
       worked.alone.push_back(by_one(problem));
     }
@@ -114,9 +131,11 @@ class ConformanceMatrixTest : public ::testing::TestWithParam<std::tuple<Case, a
     for (const Row& row : rows_) Print(row);
   }
 
-  // fp64 and fp32: rule 5 of the design, in units of what scores are sums of where the result is near 0. bf16: as one rank's,
-  // doubled for out, trebled for gradients, though for no less than half a unit in the last place; lse is in fp32 throughout.
-  static double BoundOf(const Problem& problem, int tensor, const at::Tensor& alone, const at::Tensor& want) {
+  // fp64 and fp32: rule 5 of the design, in units of what scores are sums of where the result is
+  // near 0. bf16: as one rank's, doubled for out, trebled for gradients, though for no less than
+  // half a unit in the last place; lse is in fp32 throughout.
+  static double BoundOf(const Problem& problem, int tensor, const at::Tensor& alone,
+                        const at::Tensor& want) {
     const double terms = IsNearZero(want) ? std::sqrt(static_cast<double>(problem.q.size(2))) : 1;
     if (problem.q.scalar_type() == at::kDouble) return 1e-12 * terms;
     if (problem.q.scalar_type() == at::kFloat || kMembersAndLse[tensor] == &Solution::lse)
@@ -133,36 +152,46 @@ TEST_P(ConformanceMatrixTest, EveryRankEqualsAttentionWrittenOut) {
   const Worked& worked = WorkedIn(type);
   std::vector<std::array<double, kTensors>> worst_of_rank(value.ranks);
   std::vector<std::string> wrong(value.ranks);
-  ConnectedRanks(value.ranks).Run([&, &strategy = value.strategy](std::shared_ptr<comm::World> world) {
-    const int rank = world->rank();
-    const auto attention = *CreateAttention({strategy, world->communicator()});
-    for (size_t i = 0; i < worked.problems.size(); ++i) {
-      const Problem& problem = worked.problems[i];
-      const auto layout = MakeLayout(*attention, problem.lengths);
-      const Solution got = SolveWithLse(**attention->Plan(layout), *layout, rank, problem);
-      const Solution want = RowsOf(worked.want[i], *layout, rank, problem), alone = RowsOf(worked.alone[i], *layout, rank, problem);
-      for (int m = 0; m < kTensors; ++m) {
-        const double error = ErrorOf(got.*kMembersAndLse[m], want.*kMembersAndLse[m]),
-                     bound = BoundOf(problem, m, alone.*kMembersAndLse[m], want.*kMembersAndLse[m]);
-        worst_of_rank[rank][m] = std::max(worst_of_rank[rank][m], error);
-        if (!(error <= bound))
-          wrong[rank] += c10::str("\n  ", kNamesAndLse[m], " ", (want.*kMembersAndLse[m]).sizes(),
-                                  ": ", error, ", wanted ", bound, "; ", Said(problem));
-      }
-    }
-  });
+  ConnectedRanks(value.ranks)
+      .Run([&, &strategy = value.strategy](std::shared_ptr<comm::World> world) {
+        const int rank = world->rank();
+        const auto attention = *CreateAttention({strategy, world->communicator()});
+        for (size_t i = 0; i < worked.problems.size(); ++i) {
+          const Problem& problem = worked.problems[i];
+          const auto layout = MakeLayout(*attention, problem.lengths);
+          const Solution got = SolveWithLse(**attention->Plan(layout), *layout, rank, problem);
+          const Solution want = RowsOf(worked.want[i], *layout, rank, problem),
+                         alone = RowsOf(worked.alone[i], *layout, rank, problem);
+          for (int m = 0; m < kTensors; ++m) {
+            const double error = ErrorOf(got.*kMembersAndLse[m], want.*kMembersAndLse[m]),
+                         bound =
+                             BoundOf(problem, m, alone.*kMembersAndLse[m], want.*kMembersAndLse[m]);
+            worst_of_rank[rank][m] = std::max(worst_of_rank[rank][m], error);
+            if (!(error <= bound))
+              wrong[rank] +=
+                  c10::str("\n  ", kNamesAndLse[m], " ", (want.*kMembersAndLse[m]).sizes(), ": ",
+                           error, ", wanted ", bound, "; ", Said(problem));
+          }
+        }
+      });
   Row row{NameOf(value) + " " + at::toString(type)};
   for (int rank = 0; rank < value.ranks; ++rank) {
     EXPECT_EQ(wrong[rank], "") << "on rank " << rank;
-    for (int m = 0; m < kTensors; ++m) row.worst[m] = std::max(row.worst[m], worst_of_rank[rank][m]);
+    for (int m = 0; m < kTensors; ++m)
+      row.worst[m] = std::max(row.worst[m], worst_of_rank[rank][m]);
   }
   Print(row);
   rows_.push_back(std::move(row));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ConformanceMatrixTest,
-                         ::testing::Combine(::testing::ValuesIn(AllCases()), ::testing::Values(at::kDouble, at::kFloat, at::kBFloat16)),
-                         [](const auto& info) { return NameOf(std::get<0>(info.param)) + "_" + at::toString(std::get<1>(info.param)); });
+                         ::testing::Combine(::testing::ValuesIn(AllCases()),
+                                            ::testing::Values(at::kDouble, at::kFloat,
+                                                              at::kBFloat16)),
+                         [](const auto& info) {
+                           return NameOf(std::get<0>(info.param)) + "_" +
+                                  at::toString(std::get<1>(info.param));
+                         });
 
 }  // namespace
 }  // namespace moonring::attention

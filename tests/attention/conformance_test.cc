@@ -62,14 +62,18 @@ const std::vector<int64_t> kMany = {1, 2, 63, 0, 330, 64, 65, 0, 130}, kFew = {6
 // Scores are about 1: it bends them.
 constexpr double kSoftcap = 1.5;
 
-// Every shape of heads and head dims over documents of many lengths, streams of one length, windows, and softcaps with each of these.
+// Every shape of heads and head dims over documents of many lengths, streams of one length,
+// windows, and softcaps with each of these.
 std::vector<Problem> AllProblems(at::ScalarType type) {
   std::vector<Problem> problems;
-  const auto add = [&](std::vector<int64_t> lengths, Heads heads, int64_t window = 0, double softcap = 0.0) {
+  const auto add = [&](std::vector<int64_t> lengths, Heads heads, int64_t window = 0,
+                       double softcap = 0.0) {
     problems.push_back(RandomProblem(std::move(lengths), heads, type, window, softcap));
   };
-  for (const Heads& heads : std::vector<Heads>{{4, 4, 7}, {7, 1, 16}, {28, 4, 8}, {9, 3, 16}}) add(kMany, heads);
-  for (const Heads& heads : std::vector<Heads>{{8, 2, 16}, {6, 3, 64}, {40, 8, 8}, {5, 5, 128}}) add(kFew, heads);
+  for (const Heads& heads : std::vector<Heads>{{4, 4, 7}, {7, 1, 16}, {28, 4, 8}, {9, 3, 16}})
+    add(kMany, heads);
+  for (const Heads& heads : std::vector<Heads>{{8, 2, 16}, {6, 3, 64}, {40, 8, 8}, {5, 5, 128}})
+    add(kFew, heads);
   for (const int64_t length : {1, 2, 7, 33, 257, 1024}) add({length}, {4, 2, 16});
   add({5, 1, 120, 33, 7}, {4, 2, 16});
   add(std::vector<int64_t>(64, 1), {4, 2, 16});
@@ -79,7 +83,8 @@ std::vector<Problem> AllProblems(at::ScalarType type) {
   add(kMany, {4, 2, 16}, 100);
   add({700}, {4, 2, 16}, 500);
   add({1500}, {2, 1, 16}, 130);
-  for (const Heads& heads : std::vector<Heads>{{9, 3, 16}, {4, 4, 7}}) add(kMany, heads, 0, kSoftcap);
+  for (const Heads& heads : std::vector<Heads>{{9, 3, 16}, {4, 4, 7}})
+    add(kMany, heads, 0, kSoftcap);
   for (const int64_t window : {1, 65, 100}) add(kMany, {28, 4, 8}, window, kSoftcap);
   add({1000, 24}, {6, 3, 16}, 130, kSoftcap);
   add({1500}, {2, 1, 16}, 0, 50.0);
@@ -87,8 +92,8 @@ std::vector<Problem> AllProblems(at::ScalarType type) {
   return problems;
 }
 
-// In fp64 written out; in fp32 and bf16 that of one rank in fp64, which the fp64 problems compare with what is written out: at
-// 1e-12 it is as good, and quicker. Worked once for all.
+// In fp64 written out; in fp32 and bf16 that of one rank in fp64, which the fp64 problems compare
+// with what is written out: at 1e-12 it is as good, and quicker. Worked once for all.
 const Worked& WorkedIn(at::ScalarType type) {
   static std::map<at::ScalarType, Worked> of_type;
   Worked& worked = of_type[type];
@@ -173,7 +178,8 @@ TEST_P(ConformanceTest, Bf16IsAsExactAsOnOneRank) {
       EXPECT_EQ(tensor.scalar_type(), at::kBFloat16);
       if (IsNearZero(exact)) continue;
       const double error = RelativeErrorOf(alone.*kMembers[m], exact);
-      EXPECT_LT(error, 3e-3) << "one rank computes in fp32 and rounds once: 2^-9 at most, " << kNames[m];
+      EXPECT_LT(error, 3e-3) << "one rank computes in fp32 and rounds once: 2^-9 at most, "
+                             << kNames[m];
       EXPECT_TRUE(RelativeError(tensor, exact, (m == 0 ? 2 : 3) * std::max(error, 1e-3)))
           << kNames[m];
     }
@@ -203,7 +209,8 @@ TEST_P(ConformanceTest, DocumentsDoNotSeeOneAnother) {
   }
 }
 
-// Central differences of L = sum(out * dout) along random directions: a second source for the gradients, in fp64.
+// Central differences of L = sum(out * dout) along random directions: a second source for the
+// gradients, in fp64.
 TEST_P(ConformanceTest, GradientsEqualFiniteDifferences) {
   const Problem direction = RandomProblem({3, 130}, {6, 3}, at::kDouble);
   constexpr double kStep = 1e-5;
@@ -217,35 +224,47 @@ TEST_P(ConformanceTest, GradientsEqualFiniteDifferences) {
       }
     }
     const std::vector<Solution> solutions = SolvedOnRanks(shifted);
-    const auto loss = [&](size_t i) { return (solutions[i].out * problem.dout).sum().item<double>(); };
-    const auto along = [&](const at::Tensor& gradient, const at::Tensor& to) { return (gradient * to).sum().item<double>(); };
-    const double want[] = {along(solutions[0].dq, direction.q), along(solutions[0].dk, direction.k), along(solutions[0].dv, direction.v)};
+    const auto loss = [&](size_t i) {
+      return (solutions[i].out * problem.dout).sum().item<double>();
+    };
+    const auto along = [&](const at::Tensor& gradient, const at::Tensor& to) {
+      return (gradient * to).sum().item<double>();
+    };
+    const double want[] = {along(solutions[0].dq, direction.q), along(solutions[0].dk, direction.k),
+                           along(solutions[0].dv, direction.v)};
     // Truncation is O(step^2) = 1e-10 of third derivatives, rounding 1e-16 |L| / step.
     for (int leaf = 0; leaf < 3; ++leaf)
-      EXPECT_NEAR((loss(1 + 2 * leaf) - loss(2 + 2 * leaf)) / (2 * kStep), want[leaf], 1e-6 * std::max(1.0, std::abs(want[leaf])));
+      EXPECT_NEAR((loss(1 + 2 * leaf) - loss(2 + 2 * leaf)) / (2 * kStep), want[leaf],
+                  1e-6 * std::max(1.0, std::abs(want[leaf])));
   }
 }
 
 TEST_P(ConformanceTest, RanksWithoutTokensTakePart) {
-  const std::vector<Problem> problems = {RandomProblem({1}, {}, at::kDouble), RandomProblem({2, 1}, {9, 3}, at::kDouble),
-                                         RandomProblem({}, {4, 4}, at::kDouble), RandomProblem({0, 0}, {4, 4}, at::kDouble)};
+  const std::vector<Problem> problems = {
+      RandomProblem({1}, {}, at::kDouble), RandomProblem({2, 1}, {9, 3}, at::kDouble),
+      RandomProblem({}, {4, 4}, at::kDouble), RandomProblem({0, 0}, {4, 4}, at::kDouble)};
   const std::vector<Solution> solutions = SolvedOnRanks(problems);
-  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(RelativeError(solutions[i].out, Written(problems[i]).out, 1e-12));
-  for (size_t i = 2; i < 4; ++i) EXPECT_EQ(solutions[i].out.sizes(), (std::vector<int64_t>{0, 4, 16}));
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_TRUE(RelativeError(solutions[i].out, Written(problems[i]).out, 1e-12));
+  for (size_t i = 2; i < 4; ++i)
+    EXPECT_EQ(solutions[i].out.sizes(), (std::vector<int64_t>{0, 4, 16}));
 }
 
 // A forward from what an earlier one kept gives the same bits, and no keys travel for it.
 TEST_P(ConformanceTest, ResumesFromWhatWasKept) {
-  for (const Problem& problem : {RandomProblem(kMany, {9, 3}, at::kFloat), RandomProblem(kMany, {9, 3}, at::kBFloat16),
-                                 RandomProblem(kMany, {9, 3}, at::kFloat, /*window=*/70, kSoftcap)}) {
+  for (const Problem& problem :
+       {RandomProblem(kMany, {9, 3}, at::kFloat), RandomProblem(kMany, {9, 3}, at::kBFloat16),
+        RandomProblem(kMany, {9, 3}, at::kFloat, /*window=*/70, kSoftcap)}) {
     ranks().Run([&](std::shared_ptr<comm::World> world) {
-      ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Attention> attention, CreateAttention({strategy(), world->communicator()}));
+      ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Attention> attention,
+                           CreateAttention({strategy(), world->communicator()}));
       const auto bytes = [&] { return world->communicator()->counters().bytes_sent; };
       const int64_t start = bytes();
       const Solution once = Solve(*attention, world->rank(), problem);
       const int64_t middle = bytes();
       const Solution again = Solve(*attention, world->rank(), problem, /*resumed=*/true);
-      for (int m = 0; m < 4; ++m) EXPECT_TRUE(BitEqual(again.*kMembers[m], once.*kMembers[m])) << kNames[m];
+      for (int m = 0; m < 4; ++m)
+        EXPECT_TRUE(BitEqual(again.*kMembers[m], once.*kMembers[m])) << kNames[m];
       const comm::Division division = attention->Divide(problem.lengths);
       const int64_t more = bytes() - middle - (middle - start);
       if (division.heads == 1) {
@@ -261,14 +280,17 @@ TEST_P(ConformanceTest, StepsAndBytesAreThoseOfItsCost) {
   if (strategy().name == "auto") return;
   std::vector<Problem> problems = {RandomProblem({3, 1030}, {}, at::kFloat)};
   for (const Heads& heads : std::vector<Heads>{{4, 4}, {9, 3}, {6, 1}, {5, 5}}) {
-    for (const int64_t window : {0, 100}) problems.push_back(RandomProblem(kMany, heads, at::kBFloat16, window));
+    for (const int64_t window : {0, 100})
+      problems.push_back(RandomProblem(kMany, heads, at::kBFloat16, window));
   }
   ranks().Run([&](std::shared_ptr<comm::World> world) {
     ASSERT_OK_AND_ASSIGN(const Strategy resolved, ResolveStrategy(strategy(), world->size()));
-    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Attention> attention, CreateAttention({strategy(), world->communicator()}));
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Attention> attention,
+                         CreateAttention({strategy(), world->communicator()}));
     for (const Problem& problem : problems) {
       SCOPED_TRACE(Said(problem));
-      const RankCost mine = CostOfAttention(resolved, *MakeLayout(*attention, problem.lengths), problem.shape())[world->rank()];
+      const RankCost mine = CostOfAttention(resolved, *MakeLayout(*attention, problem.lengths),
+                                            problem.shape())[world->rank()];
       const comm::Communicator::Counters before = world->communicator()->counters();
       Solve(*attention, world->rank(), problem);
       const comm::Communicator::Counters after = world->communicator()->counters();
@@ -278,7 +300,8 @@ TEST_P(ConformanceTest, StepsAndBytesAreThoseOfItsCost) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ConformanceTest, ::testing::ValuesIn(AllCases()), [](const auto& info) { return NameOf(info.param); });
+INSTANTIATE_TEST_SUITE_P(All, ConformanceTest, ::testing::ValuesIn(AllCases()),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace moonring::attention

@@ -20,13 +20,16 @@ struct Mask {
 
 // Which query row sees which key row, [M, N].
 at::Tensor Seen(const at::Tensor& query_offsets, const at::Tensor& key_offsets, const Mask& mask) {
-  TORCH_CHECK(query_offsets.scalar_type() == at::kInt && key_offsets.scalar_type() == at::kInt && query_offsets.sizes() == key_offsets.sizes());
-  const int32_t *q = query_offsets.const_data_ptr<int32_t>(), *k = key_offsets.const_data_ptr<int32_t>();
+  TORCH_CHECK(query_offsets.scalar_type() == at::kInt && key_offsets.scalar_type() == at::kInt &&
+              query_offsets.sizes() == key_offsets.sizes());
+  const int32_t *q = query_offsets.const_data_ptr<int32_t>(),
+                *k = key_offsets.const_data_ptr<int32_t>();
   const int64_t n = query_offsets.size(0) - 1;
   const at::Tensor seen = at::zeros({q[n], k[n]}, at::kBool);
   for (int64_t i = 0; i < n; ++i) {
     const int64_t rows = q[i + 1] - q[i], keys = k[i + 1] - k[i];
-    const at::Tensor row = at::arange(rows).unsqueeze(1) + (mask.bottom_right ? keys - rows : 0), column = at::arange(keys).unsqueeze(0);
+    const at::Tensor row = at::arange(rows).unsqueeze(1) + (mask.bottom_right ? keys - rows : 0),
+                     column = at::arange(keys).unsqueeze(0);
     at::Tensor of_tile = at::ones({rows, keys}, at::kBool);
     if (mask.causal) of_tile = of_tile.logical_and(column <= row);
     if (mask.left >= 0) of_tile = of_tile.logical_and(column >= row - mask.left);
@@ -36,116 +39,156 @@ at::Tensor Seen(const at::Tensor& query_offsets, const at::Tensor& key_offsets, 
 }
 
 // [rows, heads, D] -> fp64 [heads, rows, D].
-at::Tensor ByHead(const at::Tensor& rows, int64_t repeats = 1) { return rows.to(at::kDouble).repeat_interleave(repeats, 1).transpose(0, 1); }
+at::Tensor ByHead(const at::Tensor& rows, int64_t repeats = 1) {
+  return rows.to(at::kDouble).repeat_interleave(repeats, 1).transpose(0, 1);
+}
 
 at::Tensor Scores(const at::Tensor& q, const at::Tensor& k, const at::Tensor& seen, double scale) {
-  return at::matmul(ByHead(q), ByHead(k, q.size(1) / k.size(1)).transpose(1, 2)).mul(scale).masked_fill(seen.logical_not(), -INFINITY);
+  return at::matmul(ByHead(q), ByHead(k, q.size(1) / k.size(1)).transpose(1, 2))
+      .mul(scale)
+      .masked_fill(seen.logical_not(), -INFINITY);
 }
 
 struct Attended {
   at::Tensor out_MHD, lse_HM;
 };
 
-Attended Attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& seen, double scale) {
+Attended Attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                const at::Tensor& seen, double scale) {
   const at::Tensor scores = Scores(q, k, seen, scale);
-  return {at::matmul(scores.softmax(2), ByHead(v, q.size(1) / k.size(1))).transpose(0, 1).to(q.scalar_type()), at::logsumexp(scores, {2}).to(at::kFloat)};
+  return {at::matmul(scores.softmax(2), ByHead(v, q.size(1) / k.size(1)))
+              .transpose(0, 1)
+              .to(q.scalar_type()),
+          at::logsumexp(scores, {2}).to(at::kFloat)};
 }
 
 using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-Gradients AttendBackward(const at::Tensor& dout, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse_HM,
+Gradients AttendBackward(const at::Tensor& dout, const at::Tensor& q, const at::Tensor& k,
+                         const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse_HM,
                          const at::Tensor& seen, double scale) {
   const int64_t repeats = q.size(1) / k.size(1);
   const at::Tensor p = at::exp(Scores(q, k, seen, scale) - lse_HM.to(at::kDouble).unsqueeze(2));
   const at::Tensor delta = (ByHead(dout) * ByHead(out)).sum(2, true);
-  const at::Tensor ds = p * (at::matmul(ByHead(dout), ByHead(v, repeats).transpose(1, 2)) - delta) * scale;
-  const auto sum = [&](const at::Tensor& of_heads) { return of_heads.unflatten(0, {-1, repeats}).sum(1).transpose(0, 1).to(q.scalar_type()); };
-  return {at::matmul(ds, ByHead(k, repeats)).transpose(0, 1).to(q.scalar_type()), sum(at::matmul(ds.transpose(1, 2), ByHead(q))),
+  const at::Tensor ds =
+      p * (at::matmul(ByHead(dout), ByHead(v, repeats).transpose(1, 2)) - delta) * scale;
+  const auto sum = [&](const at::Tensor& of_heads) {
+    return of_heads.unflatten(0, {-1, repeats}).sum(1).transpose(0, 1).to(q.scalar_type());
+  };
+  return {at::matmul(ds, ByHead(k, repeats)).transpose(0, 1).to(q.scalar_type()),
+          sum(at::matmul(ds.transpose(1, 2), ByHead(q))),
           sum(at::matmul(p.transpose(1, 2), ByHead(dout)))};
 }
 
 int64_t Longest(const at::Tensor& offsets) { return offsets.diff().max().item<int64_t>(); }
 
 void CheckRows(const at::Tensor& rows, at::IntArrayRef sizes = {}) {
-  TORCH_CHECK(rows.stride(-1) == 1 && rows.size(-1) % 8 == 0, "rows of ", rows.sizes(), " in strides of ", rows.strides());
-  for (int64_t dim = 0; dim + 1 < rows.dim(); ++dim) TORCH_CHECK(rows.size(dim) == 1 || rows.stride(dim) % 8 == 0, "strides ", rows.strides());
-  TORCH_CHECK(rows.storage_offset() % 8 == 0 && (sizes.empty() || (rows.sizes() == sizes && rows.is_contiguous())));
+  TORCH_CHECK(rows.stride(-1) == 1 && rows.size(-1) % 8 == 0, "rows of ", rows.sizes(),
+              " in strides of ", rows.strides());
+  for (int64_t dim = 0; dim + 1 < rows.dim(); ++dim)
+    TORCH_CHECK(rows.size(dim) == 1 || rows.stride(dim) % 8 == 0, "strides ", rows.strides());
+  TORCH_CHECK(rows.storage_offset() % 8 == 0 &&
+              (sizes.empty() || (rows.sizes() == sizes && rows.is_contiguous())));
 }
 
-Mask FlashMask(const at::Tensor& q, const at::Tensor& cu_q, const at::Tensor& cu_k, int64_t max_q, int64_t max_k, bool causal, int64_t left, int64_t right) {
-  TORCH_CHECK((q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf) && q.dim() == 3 && q.size(2) <= 256);
-  TORCH_CHECK(max_q >= std::max<int64_t>(2, Longest(cu_q)) && max_k == Longest(cu_k) && right == -1 && !(causal && left >= 0));
+Mask FlashMask(const at::Tensor& q, const at::Tensor& cu_q, const at::Tensor& cu_k, int64_t max_q,
+               int64_t max_k, bool causal, int64_t left, int64_t right) {
+  TORCH_CHECK((q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf) && q.dim() == 3 &&
+              q.size(2) <= 256);
+  TORCH_CHECK(max_q >= std::max<int64_t>(2, Longest(cu_q)) && max_k == Longest(cu_k) &&
+              right == -1 && !(causal && left >= 0));
   return {causal, /*bottom_right=*/true, left};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> FlashForward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                                                                    const OptionalTensor& cu_q, const OptionalTensor& cu_k, int64_t max_q,
-                                                                                    int64_t max_k, double dropout, bool causal, bool debug,
-                                                                                    std::optional<double> scale, std::optional<int64_t> left,
-                                                                                    std::optional<int64_t> right, const OptionalTensor& seqused_k,
-                                                                                    const OptionalTensor& alibi) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> FlashForward(
+    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& cu_q,
+    const OptionalTensor& cu_k, int64_t max_q, int64_t max_k, double dropout, bool causal,
+    bool debug, std::optional<double> scale, std::optional<int64_t> left,
+    std::optional<int64_t> right, const OptionalTensor& seqused_k, const OptionalTensor& alibi) {
   TORCH_CHECK(dropout == 0 && !debug && !seqused_k && !alibi);
   for (const at::Tensor& rows : {q, k, v}) CheckRows(rows);
-  const Attended attended = Attend(q, k, v, Seen(*cu_q, *cu_k, FlashMask(q, *cu_q, *cu_k, max_q, max_k, causal, *left, *right)), *scale);
+  const Attended attended = Attend(
+      q, k, v, Seen(*cu_q, *cu_k, FlashMask(q, *cu_q, *cu_k, max_q, max_k, causal, *left, *right)),
+      *scale);
   return {attended.out_MHD.contiguous(), attended.lse_HM, at::Tensor(), at::Tensor(), at::Tensor()};
 }
 
-Gradients FlashBackward(const at::Tensor& dout, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
-                        const at::Tensor& cu_q, const at::Tensor& cu_k, int64_t max_q, int64_t max_k, double dropout, bool causal, const at::Tensor&,
-                        const at::Tensor&, std::optional<double> scale, std::optional<int64_t> left, std::optional<int64_t> right) {
+Gradients FlashBackward(const at::Tensor& dout, const at::Tensor& q, const at::Tensor& k,
+                        const at::Tensor& v, const at::Tensor& out, const at::Tensor& lse,
+                        const at::Tensor& cu_q, const at::Tensor& cu_k, int64_t max_q,
+                        int64_t max_k, double dropout, bool causal, const at::Tensor&,
+                        const at::Tensor&, std::optional<double> scale, std::optional<int64_t> left,
+                        std::optional<int64_t> right) {
   for (const at::Tensor& rows : {q, k, v}) CheckRows(rows);
   for (const at::Tensor& rows : {dout, out}) CheckRows(rows, q.sizes());
-  TORCH_CHECK(dropout == 0 && out.scalar_type() == q.scalar_type() && dout.scalar_type() == q.scalar_type());
-  TORCH_CHECK(lse.is_contiguous() && lse.scalar_type() == at::kFloat && lse.sizes() == at::IntArrayRef({q.size(1), q.size(0)}));
-  return AttendBackward(dout, q, k, v, out, lse, Seen(cu_q, cu_k, FlashMask(q, cu_q, cu_k, max_q, max_k, causal, *left, *right)), *scale);
+  TORCH_CHECK(dropout == 0 && out.scalar_type() == q.scalar_type() &&
+              dout.scalar_type() == q.scalar_type());
+  TORCH_CHECK(lse.is_contiguous() && lse.scalar_type() == at::kFloat &&
+              lse.sizes() == at::IntArrayRef({q.size(1), q.size(0)}));
+  return AttendBackward(
+      dout, q, k, v, out, lse,
+      Seen(cu_q, cu_k, FlashMask(q, cu_q, cu_k, max_q, max_k, causal, *left, *right)), *scale);
 }
 
-void CheckEfficient(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cu_q, const at::Tensor& cu_k, int64_t max_q, int64_t max_k) {
-  TORCH_CHECK(q.scalar_type() == at::kFloat && q.dim() == 4 && q.size(0) == 1 && q.size(2) == k.size(2));
+void CheckEfficient(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cu_q,
+                    const at::Tensor& cu_k, int64_t max_q, int64_t max_k) {
+  TORCH_CHECK(q.scalar_type() == at::kFloat && q.dim() == 4 && q.size(0) == 1 &&
+              q.size(2) == k.size(2));
   TORCH_CHECK(max_q == Longest(cu_q) && max_k == Longest(cu_k));
 }
 
-// lse [tiles, H, longest rounded up to 32]: rows of each tile, +inf up to a multiple of 32, and what lies there.
+// lse [tiles, H, longest rounded up to 32]: rows of each tile, +inf up to a multiple of 32, and
+// what lies there.
 template <typename Visit>
 void EachLse(const at::Tensor& cu_q, const Visit& visit) {
   const int32_t* q = cu_q.const_data_ptr<int32_t>();
-  for (int64_t i = 0; i + 1 < cu_q.size(0); ++i) visit(i, q[i], q[i + 1] - q[i], (q[i + 1] - q[i] + 31) / 32 * 32);
+  for (int64_t i = 0; i + 1 < cu_q.size(0); ++i)
+    visit(i, q[i], q[i + 1] - q[i], (q[i + 1] - q[i] + 31) / 32 * 32);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt> EfficientForward(
-    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& bias, const OptionalTensor& cu_q, const OptionalTensor& cu_k,
-    std::optional<c10::SymInt> longest_q, std::optional<c10::SymInt> longest_k, double dropout, int64_t mask, bool with_lse, std::optional<double> scale,
-    const OptionalTensor& seqlen_k, std::optional<int64_t> window) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt>
+EfficientForward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                 const OptionalTensor& bias, const OptionalTensor& cu_q, const OptionalTensor& cu_k,
+                 std::optional<c10::SymInt> longest_q, std::optional<c10::SymInt> longest_k,
+                 double dropout, int64_t mask, bool with_lse, std::optional<double> scale,
+                 const OptionalTensor& seqlen_k, std::optional<int64_t> window) {
   const int64_t max_q = longest_q->expect_int(), max_k = longest_k->expect_int();
-  TORCH_CHECK(!bias && dropout == 0 && with_lse && !seqlen_k && !window && (mask == 0 || mask == 1));
+  TORCH_CHECK(!bias && dropout == 0 && with_lse && !seqlen_k && !window &&
+              (mask == 0 || mask == 1));
   CheckEfficient(q, k, *cu_q, *cu_k, max_q, max_k);
   for (const at::Tensor& rows : {q, k, v}) CheckRows(rows);
   const Attended attended = Attend(q[0], k[0], v[0], Seen(*cu_q, *cu_k, {mask == 1}), *scale);
-  const at::Tensor lse = at::full({cu_q->size(0) - 1, q.size(2), (max_q + 31) / 32 * 32}, NAN, at::kFloat);
+  const at::Tensor lse =
+      at::full({cu_q->size(0) - 1, q.size(2), (max_q + 31) / 32 * 32}, NAN, at::kFloat);
   EachLse(*cu_q, [&](int64_t i, int64_t row, int64_t rows, int64_t padded) {
     lse[i].narrow(1, 0, padded).fill_(INFINITY);
     lse[i].narrow(1, 0, rows).copy_(attended.lse_HM.narrow(1, row, rows));
   });
-  return {attended.out_MHD.contiguous().unsqueeze(0), lse, at::Tensor(), at::Tensor(), max_q, max_k};
+  return {
+      attended.out_MHD.contiguous().unsqueeze(0), lse, at::Tensor(), at::Tensor(), max_q, max_k};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> EfficientBackward(const at::Tensor& dout, const at::Tensor& q, const at::Tensor& k,
-                                                                             const at::Tensor& v, const OptionalTensor& bias, const at::Tensor& out,
-                                                                             const OptionalTensor& cu_q, const OptionalTensor& cu_k, int64_t max_q,
-                                                                             int64_t max_k, const at::Tensor& lse, double dropout, const at::Tensor&,
-                                                                             const at::Tensor&, int64_t mask, bool bias_gradient, std::optional<double> scale,
-                                                                             std::optional<int64_t> splits, std::optional<int64_t> window, bool shared) {
-  TORCH_CHECK(!bias && dropout == 0 && !bias_gradient && !splits && !window && !shared && (mask == 0 || mask == 1));
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> EfficientBackward(
+    const at::Tensor& dout, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+    const OptionalTensor& bias, const at::Tensor& out, const OptionalTensor& cu_q,
+    const OptionalTensor& cu_k, int64_t max_q, int64_t max_k, const at::Tensor& lse, double dropout,
+    const at::Tensor&, const at::Tensor&, int64_t mask, bool bias_gradient,
+    std::optional<double> scale, std::optional<int64_t> splits, std::optional<int64_t> window,
+    bool shared) {
+  TORCH_CHECK(!bias && dropout == 0 && !bias_gradient && !splits && !window && !shared &&
+              (mask == 0 || mask == 1));
   CheckEfficient(q, k, *cu_q, *cu_k, max_q, max_k);
   for (const at::Tensor& rows : {q, k, v}) CheckRows(rows);
   for (const at::Tensor& rows : {dout, out}) CheckRows(rows, q.sizes());
   TORCH_CHECK(lse.stride(2) == 1 && lse.size(2) == (max_q + 31) / 32 * 32);
   const at::Tensor lse_HM = at::empty({q.size(2), q.size(1)}, at::kFloat);
   EachLse(*cu_q, [&](int64_t i, int64_t row, int64_t rows, int64_t padded) {
-    TORCH_CHECK(lse[i].narrow(1, rows, padded - rows).eq(INFINITY).all().item<bool>(), "padding of lse");
+    TORCH_CHECK(lse[i].narrow(1, rows, padded - rows).eq(INFINITY).all().item<bool>(),
+                "padding of lse");
     lse_HM.narrow(1, row, rows).copy_(lse[i].narrow(1, 0, rows));
   });
-  const auto [dq, dk, dv] = AttendBackward(dout[0], q[0], k[0], v[0], out[0], lse_HM, Seen(*cu_q, *cu_k, {mask == 1}), *scale);
+  const auto [dq, dk, dv] = AttendBackward(dout[0], q[0], k[0], v[0], out[0], lse_HM,
+                                           Seen(*cu_q, *cu_k, {mask == 1}), *scale);
   return {dq.unsqueeze(0), dk.unsqueeze(0), dv.unsqueeze(0), at::Tensor()};
 }
 

@@ -18,36 +18,59 @@ namespace moonring::attention {
 double Problem::scale() const { return 1.0 / std::sqrt(static_cast<double>(q.size(2))); }
 
 AttentionShape Problem::shape() const {
-  return {q.size(1), k.size(1), q.size(2), window, static_cast<int64_t>(q.element_size()), q.scalar_type() == at::kDouble ? 8 : 4};
+  return {q.size(1),
+          k.size(1),
+          q.size(2),
+          window,
+          static_cast<int64_t>(q.element_size()),
+          q.scalar_type() == at::kDouble ? 8 : 4};
 }
 
-Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type, int64_t window, double softcap) {
+Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type,
+                      int64_t window, double softcap) {
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-  const auto random = [&](int64_t of) { return at::randn({tokens, of, heads.head_dim}, at::kDouble).to(type); };
-  return {std::move(lengths), random(heads.heads), random(heads.kv_heads), random(heads.kv_heads), random(heads.heads), window, softcap};
+  const auto random = [&](int64_t of) {
+    return at::randn({tokens, of, heads.head_dim}, at::kDouble).to(type);
+  };
+  return {std::move(lengths),
+          random(heads.heads),
+          random(heads.kv_heads),
+          random(heads.kv_heads),
+          random(heads.heads),
+          window,
+          softcap};
 }
 
 std::string Said(const Problem& problem) {
-  std::string said = "heads " + std::to_string(problem.q.size(1)) + "/" + std::to_string(problem.k.size(1)) + "x" + std::to_string(problem.q.size(2)) +
-                     " window " + std::to_string(problem.window) + (problem.softcap > 0 ? " softcap " + std::to_string(problem.softcap) : "") + " lengths";
+  std::string said =
+      "heads " + std::to_string(problem.q.size(1)) + "/" + std::to_string(problem.k.size(1)) + "x" +
+      std::to_string(problem.q.size(2)) + " window " + std::to_string(problem.window) +
+      (problem.softcap > 0 ? " softcap " + std::to_string(problem.softcap) : "") + " lengths";
   for (const int64_t length : problem.lengths) said += " " + std::to_string(length);
   return said;
 }
 
 Problem InDouble(const Problem& problem) {
-  return {problem.lengths, problem.q.to(at::kDouble), problem.k.to(at::kDouble), problem.v.to(at::kDouble), problem.dout.to(at::kDouble), problem.window,
+  return {problem.lengths,
+          problem.q.to(at::kDouble),
+          problem.k.to(at::kDouble),
+          problem.v.to(at::kDouble),
+          problem.dout.to(at::kDouble),
+          problem.window,
           problem.softcap};
 }
 
 Solution Written(const Problem& given) {
   const Problem problem = InDouble(given);
-  const at::Tensor q = problem.q.detach().requires_grad_(), k = problem.k.detach().requires_grad_(), v = problem.v.detach().requires_grad_();
+  const at::Tensor q = problem.q.detach().requires_grad_(), k = problem.k.detach().requires_grad_(),
+                   v = problem.v.detach().requires_grad_();
   const int64_t group = q.size(1) / k.size(1);
   constexpr int64_t kRows = 256;
   std::vector<at::Tensor> outs, lses;
   int64_t offset = 0;
   for (const int64_t length : problem.lengths) {
-    // One kv head and some queries at a time: whole scores would be mapped and unmapped at each step.
+    // One kv head and some queries at a time: whole scores would be mapped and unmapped at each
+    // step.
     for (int64_t begin = 0; begin < length; begin += kRows) {
       const int64_t end = std::min(length, begin + kRows);
       const at::Tensor all = at::ones({end - begin, end}, at::kBool);
@@ -55,10 +78,12 @@ Solution Written(const Problem& given) {
       if (problem.window > 0) hidden = hidden.logical_or(all.tril(begin - problem.window));
       std::vector<at::Tensor> out_of_head, lse_of_head;
       for (int64_t head = 0; head < k.size(1); ++head) {
-        const auto by_head = [&](const at::Tensor& rows, int64_t from, int64_t to, int64_t first, int64_t heads) {
+        const auto by_head = [&](const at::Tensor& rows, int64_t from, int64_t to, int64_t first,
+                                 int64_t heads) {
           return rows.narrow(0, offset + from, to - from).narrow(1, first, heads).transpose(0, 1);
         };
-        const at::Tensor q_HTD = by_head(q, begin, end, head * group, group), k_HSD = by_head(k, 0, end, head, 1), v_HSD = by_head(v, 0, end, head, 1);
+        const at::Tensor q_HTD = by_head(q, begin, end, head * group, group),
+                         k_HSD = by_head(k, 0, end, head, 1), v_HSD = by_head(v, 0, end, head, 1);
         at::Tensor scores = at::matmul(q_HTD, k_HSD.transpose(1, 2)).mul(problem.scale());
         if (problem.softcap > 0) scores = (scores / problem.softcap).tanh() * problem.softcap;
         scores = scores.masked_fill(hidden, -INFINITY);
@@ -70,12 +95,15 @@ Solution Written(const Problem& given) {
     }
     offset += length;
   }
-  const at::Tensor out = outs.empty() ? at::zeros_like(q) + 0 * q : at::cat(outs), lse = lses.empty() ? at::zeros({0, q.size(1)}, at::kDouble) : at::cat(lses);
-  const auto gradients = torch::autograd::grad({out}, {q, k, v}, {problem.dout}, {}, false, /*allow_unused=*/true);
+  const at::Tensor out = outs.empty() ? at::zeros_like(q) + 0 * q : at::cat(outs),
+                   lse = lses.empty() ? at::zeros({0, q.size(1)}, at::kDouble) : at::cat(lses);
+  const auto gradients =
+      torch::autograd::grad({out}, {q, k, v}, {problem.dout}, {}, false, /*allow_unused=*/true);
   return {out.detach(), gradients[0], gradients[1], gradients[2], lse};
 }
 
-std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention, const std::vector<int64_t>& lengths) {
+std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention,
+                                               const std::vector<int64_t>& lengths) {
   auto layout = comm::Layout::Create(lengths, attention.Divide(lengths), CausalTileArea);
   EXPECT_OK(layout);
   return *layout;
@@ -120,8 +148,11 @@ Solution SolveWithLse(PlannedAttention& plan, const comm::Layout& layout, int ra
   return {out.detach(), gradients[0], gradients[1], gradients[2], kept.tensors().at(1)};
 }
 
-Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAttention& plan, int rank, const Problem& problem, bool resumed) {
-  const auto leaf = [&](const at::Tensor& stream) { return layout.Cut(stream, rank).clone().requires_grad_(); };
+Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAttention& plan,
+               int rank, const Problem& problem, bool resumed) {
+  const auto leaf = [&](const at::Tensor& stream) {
+    return layout.Cut(stream, rank).clone().requires_grad_();
+  };
   const at::Tensor q = leaf(problem.q), k = leaf(problem.k), v = leaf(problem.v);
   KeptAttention kept;
   const ScoreRule rule = problem.rule();
@@ -141,9 +172,11 @@ Solution Solve(const Attention& attention, int rank, const Problem& problem, boo
   return Solve(attention, *layout, **plan, rank, problem, resumed);
 }
 
-Parts SolveParts(testing::ConnectedRanks& ranks, const StrategyOptions& strategy, const std::vector<Problem>& problems, const TileRunners& runners) {
-  Parts parts{std::vector<std::shared_ptr<const comm::Layout>>(problems.size()),
-              std::vector<std::vector<Solution>>(ranks.size(), std::vector<Solution>(problems.size()))};
+Parts SolveParts(testing::ConnectedRanks& ranks, const StrategyOptions& strategy,
+                 const std::vector<Problem>& problems, const TileRunners& runners) {
+  Parts parts{
+      std::vector<std::shared_ptr<const comm::Layout>>(problems.size()),
+      std::vector<std::vector<Solution>>(ranks.size(), std::vector<Solution>(problems.size()))};
   ranks.Run([&](std::shared_ptr<comm::World> world) {
     auto attention = CreateAttention({strategy, world->communicator(), runners});
     ASSERT_OK(attention);
@@ -158,8 +191,8 @@ Parts SolveParts(testing::ConnectedRanks& ranks, const StrategyOptions& strategy
   return parts;
 }
 
-std::vector<Solution> SolveAll(testing::ConnectedRanks& ranks, const StrategyOptions& strategy, const std::vector<Problem>& problems,
-                               const TileRunners& runners) {
+std::vector<Solution> SolveAll(testing::ConnectedRanks& ranks, const StrategyOptions& strategy,
+                               const std::vector<Problem>& problems, const TileRunners& runners) {
   const Parts parts = SolveParts(ranks, strategy, problems, runners);
   std::vector<Solution> solutions;
   for (size_t i = 0; i < problems.size(); ++i) {
@@ -168,12 +201,14 @@ std::vector<Solution> SolveAll(testing::ConnectedRanks& ranks, const StrategyOpt
       for (const std::vector<Solution>& rank : parts.of_rank) locals.push_back(rank[i].*member);
       return parts.layouts[i]->Join(locals);
     };
-    solutions.push_back({join(&Solution::out), join(&Solution::dq), join(&Solution::dk), join(&Solution::dv)});
+    solutions.push_back(
+        {join(&Solution::out), join(&Solution::dq), join(&Solution::dk), join(&Solution::dv)});
   }
   return solutions;
 }
 
-std::vector<Solution> SolveAll(const StrategyOptions& strategy, int ranks, const std::vector<Problem>& problems, const TileRunners& runners) {
+std::vector<Solution> SolveAll(const StrategyOptions& strategy, int ranks,
+                               const std::vector<Problem>& problems, const TileRunners& runners) {
   testing::ConnectedRanks connected(ranks);
   return SolveAll(connected, strategy, problems, runners);
 }

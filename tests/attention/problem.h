@@ -1,9 +1,11 @@
 #ifndef MOONRING_TESTS_ATTENTION_PROBLEM_H_
 #define MOONRING_TESTS_ATTENTION_PROBLEM_H_
 
-// Problems over a whole stream for tests of strategies, solved by the definition of attention and by ranks as threads.
+// Problems over a whole stream for tests of strategies, solved by the definition of attention and
+// by ranks as threads.
 //
-// Every head of every token is random by itself, so a row or a head in the wrong place is an error of the size of the result.
+// Every head of every token is random by itself, so a row or a head in the wrong place is an error
+// of the size of the result.
 
 #include <cstdint>
 #include <memory>
@@ -42,21 +44,25 @@ struct Solution {
   at::Tensor lse = {};
 };
 
-inline constexpr at::Tensor Solution::*kMembers[] = {&Solution::out, &Solution::dq, &Solution::dk, &Solution::dv};
+inline constexpr at::Tensor Solution::*kMembers[] = {&Solution::out, &Solution::dq, &Solution::dk,
+                                                     &Solution::dv};
 inline constexpr const char* kNames[] = {"out", "dq", "dk", "dv"};
 
 inline constexpr at::Tensor Solution::*kMembersAndLse[] = {
     &Solution::out, &Solution::lse, &Solution::dq, &Solution::dk, &Solution::dv};
 inline constexpr const char* kNamesAndLse[] = {"out", "lse", "dq", "dk", "dv"};
 
-Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type, int64_t window = 0, double softcap = 0.0);
+Problem RandomProblem(std::vector<int64_t> lengths, const Heads& heads, at::ScalarType type,
+                      int64_t window = 0, double softcap = 0.0);
 Problem InDouble(const Problem& problem);
 std::string Said(const Problem& problem);  // its shape, in words
 
-// Softmax by document through LibTorch's own autograd, in fp64 whatever the problem's dtype; lse too.
+// Softmax by document through LibTorch's own autograd, in fp64 whatever the problem's dtype; lse
+// too.
 Solution Written(const Problem& problem);
 
-std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention, const std::vector<int64_t>& lengths);
+std::shared_ptr<const comm::Layout> MakeLayout(const Attention& attention,
+                                               const std::vector<int64_t>& lengths);
 
 // A rank's rows of a solution of the whole stream. Of lse its heads, and the rows of all ranks of
 // its context place.
@@ -68,9 +74,11 @@ Solution RowsOf(const Solution& stream, const comm::Layout& layout, int rank,
 double ErrorOf(const at::Tensor& got, const at::Tensor& want);
 bool IsNearZero(const at::Tensor& want);
 
-// This rank's part of a problem, forward and backward; gives its rows of the solution. With `resumed` the forward runs twice,
-// the second time from what the first kept, and the gradients are those of the second.
-Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAttention& plan, int rank, const Problem& problem, bool resumed = false);
+// This rank's part of a problem, forward and backward; gives its rows of the solution. With
+// `resumed` the forward runs twice, the second time from what the first kept, and the gradients are
+// those of the second.
+Solution Solve(const Attention& attention, const comm::Layout& layout, PlannedAttention& plan,
+               int rank, const Problem& problem, bool resumed = false);
 Solution Solve(const Attention& attention, int rank, const Problem& problem, bool resumed = false);
 
 // The same, with the lse that a forward keeps.
@@ -82,13 +90,17 @@ struct Parts {
   std::vector<std::shared_ptr<const comm::Layout>> layouts;  // by problem
   std::vector<std::vector<Solution>> of_rank;                // by rank, by problem
 };
-Parts SolveParts(testing::ConnectedRanks& ranks, const StrategyOptions& strategy, const std::vector<Problem>& problems,
+Parts SolveParts(testing::ConnectedRanks& ranks, const StrategyOptions& strategy,
+                 const std::vector<Problem>& problems,
                  const TileRunners& runners = DeviceTileRunner);
 
 // The same, joined, without lse.
-std::vector<Solution> SolveAll(testing::ConnectedRanks& ranks, const StrategyOptions& strategy, const std::vector<Problem>& problems,
+std::vector<Solution> SolveAll(testing::ConnectedRanks& ranks, const StrategyOptions& strategy,
+                               const std::vector<Problem>& problems,
                                const TileRunners& runners = DeviceTileRunner);
-std::vector<Solution> SolveAll(const StrategyOptions& strategy, int ranks, const std::vector<Problem>& problems, const TileRunners& runners = DeviceTileRunner);
+std::vector<Solution> SolveAll(const StrategyOptions& strategy, int ranks,
+                               const std::vector<Problem>& problems,
+                               const TileRunners& runners = DeviceTileRunner);
 
 }  // namespace moonring::attention
 

@@ -16,15 +16,24 @@ Cell Text(const std::string& text) { return {text, text}; }
 Cell Whole(int64_t value) { return {value, absl::StrCat(value)}; }
 Cell Real(double value, int decimals) { return {value, absl::StrFormat("%.*f", decimals, value)}; }
 Cell Scientific(double value) { return {value, absl::StrFormat("%.1e", value)}; }
-Cell Megabytes(int64_t bytes) { return {bytes, absl::StrFormat("%.3f", static_cast<double>(bytes) / 1e6)}; }
+Cell Megabytes(int64_t bytes) {
+  return {bytes, absl::StrFormat("%.3f", static_cast<double>(bytes) / 1e6)};
+}
 
-ResultTable::ResultTable(std::string name, std::string filter, std::string title, std::vector<Column> columns)
-    : name_(std::move(name)), filter_(std::move(filter)), title_(std::move(title)), columns_(std::move(columns)) {}
+ResultTable::ResultTable(std::string name, std::string filter, std::string title,
+                         std::vector<Column> columns)
+    : name_(std::move(name)),
+      filter_(std::move(filter)),
+      title_(std::move(title)),
+      columns_(std::move(columns)) {}
 
-bool ResultTable::Wants(const std::vector<std::string>& line) const { return absl::StrContains(absl::StrCat(name_, "/", absl::StrJoin(line, "/")), filter_); }
+bool ResultTable::Wants(const std::vector<std::string>& line) const {
+  return absl::StrContains(absl::StrCat(name_, "/", absl::StrJoin(line, "/")), filter_);
+}
 
 void ResultTable::Add(const std::vector<Cell>& cells) {
-  TORCH_CHECK(cells.size() == columns_.size(), "table ", name_, ": ", columns_.size(), " columns, got ", cells.size(), " cells");
+  TORCH_CHECK(cells.size() == columns_.size(), "table ", name_, ": ", columns_.size(),
+              " columns, got ", cells.size(), " cells");
   std::vector<std::string> texts;
   nlohmann::ordered_json line;
   for (size_t c = 0; c < cells.size(); ++c) {
@@ -43,7 +52,9 @@ void ResultTable::Add(const std::vector<Cell>& cells) {
 
 void ResultTable::Print(const std::vector<std::string>& texts) const {
   std::string line;
-  for (size_t c = 0; c < texts.size(); ++c) absl::StrAppendFormat(&line, "%*s%s", columns_[c].width, texts[c], c + 1 < texts.size() ? " " : "");
+  for (size_t c = 0; c < texts.size(); ++c)
+    absl::StrAppendFormat(&line, "%*s%s", columns_[c].width, texts[c],
+                          c + 1 < texts.size() ? " " : "");
   absl::PrintF("%s\n", line);
   std::fflush(stdout);
 }

@@ -1,5 +1,6 @@
-// What must not change a bit of any strategy's results: other models and micro-batches beside it, late messages, memory that
-// nobody wrote, another run; of Ulysses' and all-gather's forward, the number of ranks. What a rank that dies does to the others.
+// What must not change a bit of any strategy's results: other models and micro-batches beside it,
+// late messages, memory that nobody wrote, another run; of Ulysses' and all-gather's forward, the
+// number of ranks. What a rank that dies does to the others.
 
 #include <csignal>
 #include <functional>
@@ -67,11 +68,15 @@ struct OpenCall {
   }
 };
 
-// The parts of one rank in several micro-batches. Those of the same lengths share a plan, whatever their heads.
+// The parts of one rank in several micro-batches. Those of the same lengths share a plan, whatever
+// their heads.
 class RankProblems {
  public:
-  RankProblems(const StrategyOptions& strategy, std::shared_ptr<comm::Communicator> group, const std::vector<Problem>& problems, TileRunners runners)
-      : rank_(group->rank()), problems_(problems), attention_(*CreateAttention({strategy, std::move(group), std::move(runners)})) {
+  RankProblems(const StrategyOptions& strategy, std::shared_ptr<comm::Communicator> group,
+               const std::vector<Problem>& problems, TileRunners runners)
+      : rank_(group->rank()),
+        problems_(problems),
+        attention_(*CreateAttention({strategy, std::move(group), std::move(runners)})) {
     for (size_t i = 0; i < problems.size(); ++i) {
       size_t same = 0;
       while (problems[same].lengths != problems[i].lengths) ++same;
@@ -81,8 +86,14 @@ class RankProblems {
   }
 
   OpenCall Forward(size_t i, KeptAttention* kept = nullptr) {
-    const auto leaf = [&](const at::Tensor& stream) { return layouts_[i]->Cut(stream, rank_).clone().requires_grad_(); };
-    OpenCall call{leaf(problems_[i].q), leaf(problems_[i].k), leaf(problems_[i].v), layouts_[i]->Cut(problems_[i].dout, rank_), {}};
+    const auto leaf = [&](const at::Tensor& stream) {
+      return layouts_[i]->Cut(stream, rank_).clone().requires_grad_();
+    };
+    OpenCall call{leaf(problems_[i].q),
+                  leaf(problems_[i].k),
+                  leaf(problems_[i].v),
+                  layouts_[i]->Cut(problems_[i].dout, rank_),
+                  {}};
     call.out = plans_[i]->Forward(call.q, call.k, call.v, problems_[i].rule(), kept);
     return call;
   }
@@ -132,8 +143,10 @@ void ExpectBitEqual(const Solutions& got, const Solutions& want) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) {
     for (int m = 0; m < 4; ++m) {
-      EXPECT_TRUE(BitEqual(got[i].*kMembers[m], want[i].*kMembers[m])) << "problem " << i << ", " << kNames[m];
-      EXPECT_FALSE((want[i].*kMembers[m]).isnan().any().item<bool>()) << "problem " << i << ", " << kNames[m];
+      EXPECT_TRUE(BitEqual(got[i].*kMembers[m], want[i].*kMembers[m]))
+          << "problem " << i << ", " << kNames[m];
+      EXPECT_FALSE((want[i].*kMembers[m]).isnan().any().item<bool>())
+          << "problem " << i << ", " << kNames[m];
     }
   }
 }
@@ -143,7 +156,8 @@ class RobustnessTest : public ::testing::TestWithParam<Case> {
   void SetUp() override { at::manual_seed(7); }
 
   // What `solve` gives on each rank, over a group of its own.
-  static std::vector<Solutions> OnRanks(const std::vector<Problem>& problems, const std::function<Solutions(RankProblems&)>& solve) {
+  static std::vector<Solutions> OnRanks(const std::vector<Problem>& problems,
+                                        const std::function<Solutions(RankProblems&)>& solve) {
     std::vector<Solutions> of_rank(kRanks);
     RunRanks(kRanks, [&](std::shared_ptr<World> world) {
       RankProblems mine(GetParam().strategy, world->communicator(), problems, DeviceTileRunner);
@@ -174,17 +188,25 @@ std::vector<Problem> Several() {
 
 // One layout, one plan, two layers of each model: what belongs to a call must lie with the call.
 TEST_P(RobustnessTest, ModelsWithOtherHeadsTakeTurns) {
-  const std::vector<Problem> problems = {RandomProblem(kLengths, kNine, at::kFloat), RandomProblem(kLengths, kTwentyEight, at::kFloat),
-                                         RandomProblem(kLengths, kNine, at::kFloat, /*window=*/70), RandomProblem(kLengths, kTwentyEight, at::kFloat)};
-  const std::vector<Solutions> nine = OnRanks({problems[0], problems[2]}, OneByOne), twenty_eight = OnRanks({problems[1], problems[3]}, OneByOne);
+  const std::vector<Problem> problems = {RandomProblem(kLengths, kNine, at::kFloat),
+                                         RandomProblem(kLengths, kTwentyEight, at::kFloat),
+                                         RandomProblem(kLengths, kNine, at::kFloat, /*window=*/70),
+                                         RandomProblem(kLengths, kTwentyEight, at::kFloat)};
+  const std::vector<Solutions> nine = OnRanks({problems[0], problems[2]}, OneByOne),
+                               twenty_eight = OnRanks({problems[1], problems[3]}, OneByOne);
   std::vector<Solutions> alone(kRanks);
-  for (int rank = 0; rank < kRanks; ++rank) alone[rank] = {nine[rank][0], twenty_eight[rank][0], nine[rank][1], twenty_eight[rank][1]};
-  ExpectSame(OnRanks(problems, [](RankProblems& mine) { return mine.AllLive(/*last_first=*/true); }), alone);
+  for (int rank = 0; rank < kRanks; ++rank)
+    alone[rank] = {nine[rank][0], twenty_eight[rank][0], nine[rank][1], twenty_eight[rank][1]};
+  ExpectSame(
+      OnRanks(problems, [](RankProblems& mine) { return mine.AllLive(/*last_first=*/true); }),
+      alone);
 }
 
 TEST_P(RobustnessTest, MicroBatchesMayBeLiveAtOnce) {
   const std::vector<Problem> problems = Several();
-  ExpectSame(OnRanks(problems, [](RankProblems& mine) { return mine.AllLive(/*last_first=*/false); }), OnRanks(problems, OneByOne));
+  ExpectSame(
+      OnRanks(problems, [](RankProblems& mine) { return mine.AllLive(/*last_first=*/false); }),
+      OnRanks(problems, OneByOne));
 }
 
 // Two intra-op threads take tiles as they come.
@@ -205,7 +227,8 @@ TEST_P(RobustnessTest, LateMessagesChangeNothing) {
   std::vector<int64_t> delays(kRanks);
   const auto store = c10::make_intrusive<c10d::HashStore>();
   RunRanks(kRanks, [&](std::shared_ptr<World> world) {
-    const testing::DelayedGroup late = testing::ConnectDelayed(store, world->rank(), kRanks, /*seed=*/100 + world->rank());
+    const testing::DelayedGroup late =
+        testing::ConnectDelayed(store, world->rank(), kRanks, /*seed=*/100 + world->rank());
     RankProblems mine(GetParam().strategy, late.communicator, problems, DeviceTileRunner);
     got[world->rank()] = mine.OneByOne();
     delays[world->rank()] = late.backend->delays();
@@ -219,7 +242,9 @@ TEST_P(RobustnessTest, PoisonedMemoryChangesNothing) {
   const std::vector<Problem> problems = Several();
   const std::vector<Solutions> want = OnRanks(problems, OneByOne);
   const AllocatorWatch watch({.poison = true});
-  const std::vector<Solutions> once = OnRanks(problems, OneByOne), resumed = OnRanks(problems, [](RankProblems&mine) { return mine.Resumed(); });
+  const std::vector<Solutions> once = OnRanks(problems, OneByOne),
+                               resumed = OnRanks(problems,
+                                                 [](RankProblems&mine) { return mine.Resumed(); });
   EXPECT_GT(watch.peak_bytes(), 0);
   ExpectSame(once, want);
   ExpectSame(resumed, want);
@@ -230,15 +255,19 @@ TEST_P(RobustnessTest, PoisonedMemoryChangesNothing) {
 // The kernels of a rank, which fail at the n-th plan of a forward (n > 0) or of a backward.
 class FailingRunner final : public TileRunner {
  public:
-  FailingRunner(std::shared_ptr<const TileRunner> inner, int forward, int backward) : inner_(std::move(inner)), forward_(forward), backward_(backward) {}
+  FailingRunner(std::shared_ptr<const TileRunner> inner, int forward, int backward)
+      : inner_(std::move(inner)), forward_(forward), backward_(backward) {}
   TileGrid grid() const override { return inner_->grid(); }
-  at::ScalarType ComputeType(at::ScalarType input) const override { return inner_->ComputeType(input); }
-  void Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const SoftmaxState& state) const override {
+  at::ScalarType ComputeType(at::ScalarType input) const override {
+    return inner_->ComputeType(input);
+  }
+  void Forward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs,
+               const SoftmaxState& state) const override {
     if (--forward_ == 0) throw std::runtime_error("a kernel fails for the test");
     inner_->Forward(heads, plan, inputs, state);
   }
-  void Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs, const QueryResults& results,
-                const QueryKeyValue& gradients) const override {
+  void Backward(const RunHeads& heads, const TilePlan& plan, const QueryKeyValue& inputs,
+                const QueryResults& results, const QueryKeyValue& gradients) const override {
     if (--backward_ == 0) throw std::runtime_error("a kernel fails for the test");
     inner_->Backward(heads, plan, inputs, results, gradients);
   }
@@ -256,12 +285,15 @@ std::vector<std::string> Die(const StrategyOptions& strategy, const std::vector<
                              Death death) {
   constexpr int kVictim = 1;
   std::vector<std::string> words(kRanks);
-  const auto before = signal(SIGPIPE, SIG_IGN);  // Gloo writes to connections that the dead rank has closed
+  const auto before =
+      signal(SIGPIPE, SIG_IGN);  // Gloo writes to connections that the dead rank has closed
   RunRanks(kRanks, [&](std::shared_ptr<World> world) {
     const bool dies = world->rank() == kVictim;
     const TileRunners runners = [&](const at::Device& device) -> std::shared_ptr<const TileRunner> {
       if (!dies) return DeviceTileRunner(device);
-      return std::make_shared<FailingRunner>(DeviceTileRunner(device), death == Death::kInForward ? 2 : 0, death == Death::kInBackward ? 1 : 0);
+      return std::make_shared<FailingRunner>(DeviceTileRunner(device),
+                                             death == Death::kInForward ? 2 : 0,
+                                             death == Death::kInBackward ? 1 : 0);
     };
     RankProblems mine(strategy, world->communicator(), problems, runners);
     ASSERT_OK(world->communicator()->Barrier());  // all are connected
@@ -284,7 +316,8 @@ std::vector<std::string> Die(const StrategyOptions& strategy, const std::vector<
 // By name, not by the group's deadline (ten minutes), which would have other words.
 TEST_P(RobustnessTest, ADeadRankEndsTheOthersByName) {
   const std::vector<Problem> problems = {RandomProblem({1100}, {4, 4, 16}, at::kFloat)};
-  for (const Death death : {Death::kBeforeForward, Death::kInForward, Death::kBeforeBackward, Death::kInBackward}) {
+  for (const Death death :
+       {Death::kBeforeForward, Death::kInForward, Death::kBeforeBackward, Death::kInBackward}) {
     SCOPED_TRACE("death " + std::to_string(static_cast<int>(death)));
     const std::vector<std::string> words = Die(GetParam().strategy, problems, death);
     for (const int rank : {0, 2, 3}) {
@@ -306,13 +339,16 @@ at::Tensor ForwardOf(const StrategyOptions& strategy, int ranks, const Problem& 
     const auto attention = *CreateAttention({strategy, world->communicator()});
     const auto mine = MakeLayout(*attention, problem.lengths);
     const auto cut = [&](const at::Tensor& stream) { return mine->Cut(stream, world->rank()); };
-    outs[world->rank()] = (*attention->Plan(mine))->Forward(cut(problem.q), cut(problem.k), cut(problem.v), problem.rule(), nullptr);
+    outs[world->rank()] =
+        (*attention->Plan(mine))
+            ->Forward(cut(problem.q), cut(problem.k), cut(problem.v), problem.rule(), nullptr);
     if (world->rank() == 0) layout = mine;
   });
   return layout->Join(outs);
 }
 
-// Rule 5 of the design. Blocks are of 64 tokens, from 8192 tokens on of 128; the last of a document is short, down to one row.
+// Rule 5 of the design. Blocks are of 64 tokens, from 8192 tokens on of 128; the last of a document
+// is short, down to one row.
 TEST(RankCountTest, UlyssesAndAllGatherAreBitEqualToOneRank) {
   at::manual_seed(9);
   struct Shape {
@@ -340,20 +376,23 @@ TEST(RankCountTest, UlyssesAndAllGatherAreBitEqualToOneRank) {
   };
   for (const Shape& shape : shapes) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      const Problem problem = RandomProblem(shape.lengths, shape.heads, type, shape.window, shape.softcap);
+      const Problem problem =
+          RandomProblem(shape.lengths, shape.heads, type, shape.window, shape.softcap);
       const at::Tensor want = ForwardOf({.name = "dense"}, 1, problem);
       for (const int ranks : {2, 3, 4, 8}) {
         for (const char* name : {"ulysses", "all-gather"}) {
           EXPECT_TRUE(BitEqual(ForwardOf({.name = name}, ranks, problem), want))
-              << name << " on " << ranks << " ranks, " << type << ", heads " << shape.heads.heads << "/" << shape.heads.kv_heads << "x" << shape.heads.head_dim
-              << ", lengths from " << shape.lengths[0] << ", window " << shape.window << ", softcap " << shape.softcap;
+              << name << " on " << ranks << " ranks, " << type << ", heads " << shape.heads.heads
+              << "/" << shape.heads.kv_heads << "x" << shape.heads.head_dim << ", lengths from "
+              << shape.lengths[0] << ", window " << shape.window << ", softcap " << shape.softcap;
         }
       }
     }
   }
 }
 
-// Partial results are merged in fp32 however many there are: without that the error grows with each, to twice this on 8 ranks.
+// Partial results are merged in fp32 however many there are: without that the error grows with
+// each, to twice this on 8 ranks.
 TEST(RankCountTest, TheErrorInBf16DoesNotGrowWithTheRing) {
   at::manual_seed(10);
   const Problem problem = RandomProblem({1100}, {4, 2, 64}, at::kBFloat16);
@@ -362,13 +401,15 @@ TEST(RankCountTest, TheErrorInBf16DoesNotGrowWithTheRing) {
     for (const int ranks : {2, 4, 8}) {
       const Solution got = SolveAll({.name = name}, ranks, {problem})[0];
       for (int m = 0; m < 4; ++m)
-        EXPECT_TRUE(RelativeError(got.*kMembers[m], want.*kMembers[m], 1.1 * RelativeErrorOf(alone.*kMembers[m], want.*kMembers[m])))
+        EXPECT_TRUE(RelativeError(got.*kMembers[m], want.*kMembers[m],
+                                  1.1 * RelativeErrorOf(alone.*kMembers[m], want.*kMembers[m])))
             << name << " on " << ranks << ", " << kNames[m];
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RobustnessTest, ::testing::ValuesIn(kCases), [](const auto& info) { return NameOf(info.param); });
+INSTANTIATE_TEST_SUITE_P(All, RobustnessTest, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace moonring::attention

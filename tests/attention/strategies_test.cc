@@ -1,4 +1,5 @@
-// Strategies by name: what they resolve to, what they cost, what they refuse, and how "auto" chooses.
+// Strategies by name: what they resolve to, what they cost, what they refuse, and how "auto"
+// chooses.
 
 #include "attention/strategies.h"
 
@@ -35,26 +36,35 @@ using moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::vector<std::string> kNamesOfAll = {"ulysses", "ring", "zigzag-ring", "double-ring", "all-gather", "usp"};
+const std::vector<std::string> kNamesOfAll = {"ulysses",     "ring",       "zigzag-ring",
+                                              "double-ring", "all-gather", "usp"};
 
 TEST(StrategiesTest, RunOnTheReferenceKernelsToo) {
   at::manual_seed(3);
-  const Problem problem = RandomProblem({65, 7}, {6, 3}, at::kFloat, /*window=*/40, /*softcap=*/1.5);
+  const Problem problem =
+      RandomProblem({65, 7}, {6, 3}, at::kFloat, /*window=*/40, /*softcap=*/1.5);
   const Solution want = Written(problem);
-  const TileRunners reference = [](const at::Device&) { return std::make_shared<ThreadedTileRunner>(std::make_shared<ReferenceBlockAttention>()); };
+  const TileRunners reference = [](const at::Device&) {
+    return std::make_shared<ThreadedTileRunner>(std::make_shared<ReferenceBlockAttention>());
+  };
   for (const std::string& name : kNamesOfAll) {
     const Solution got = SolveAll({.name = name}, 2, {problem}, reference)[0];
-    for (int m = 0; m < 4; ++m) EXPECT_TRUE(RelativeError(got.*kMembers[m], want.*kMembers[m], 2e-6)) << name << " " << kNames[m];
+    for (int m = 0; m < 4; ++m)
+      EXPECT_TRUE(RelativeError(got.*kMembers[m], want.*kMembers[m], 2e-6))
+          << name << " " << kNames[m];
   }
 }
 
 TEST(StrategiesTest, SixteenRanks) {
   at::manual_seed(5);
-  const std::vector<Problem> problems = {RandomProblem({700, 3, 65}, {4, 2}, at::kDouble), RandomProblem({1500}, {6, 3}, at::kDouble, /*window=*/100)};
+  const std::vector<Problem> problems = {
+      RandomProblem({700, 3, 65}, {4, 2}, at::kDouble),
+      RandomProblem({1500}, {6, 3}, at::kDouble, /*window=*/100)};
   const std::vector<Solution> want = {Written(problems[0]), Written(problems[1])};
   RunRanks(16, [&](std::shared_ptr<comm::World> world) {
     for (const std::string& name : kNamesOfAll) {
-      ASSERT_OK_AND_ASSIGN(const auto attention, CreateAttention({{.name = name}, world->communicator()}));
+      ASSERT_OK_AND_ASSIGN(const auto attention,
+                           CreateAttention({{.name = name}, world->communicator()}));
       for (size_t i = 0; i < problems.size(); ++i) {
         const Solution got = Solve(*attention, world->rank(), problems[i]);
         const auto layout = MakeLayout(*attention, problems[i].lengths);
@@ -62,7 +72,8 @@ TEST(StrategiesTest, SixteenRanks) {
           const at::Tensor of_rank = layout->Cut(want[i].*kMembers[m], world->rank());
           // Of the whole result's size: a rank with a few rows has gradients near 0.
           const double bound = 1e-12 * (want[i].*kMembers[m]).norm().item<double>();
-          EXPECT_LE((got.*kMembers[m] - of_rank).norm().item<double>(), bound) << name << " " << kNames[m];
+          EXPECT_LE((got.*kMembers[m] - of_rank).norm().item<double>(), bound)
+              << name << " " << kNames[m];
         }
       }
     }
@@ -75,7 +86,8 @@ struct Bytes {
   friend bool operator==(const Bytes&, const Bytes&) = default;
 };
 
-Bytes BytesOf(const StrategyOptions& options, const std::vector<int64_t>& lengths, int ranks, const AttentionShape& shape, int ranks_per_machine = 0) {
+Bytes BytesOf(const StrategyOptions& options, const std::vector<int64_t>& lengths, int ranks,
+              const AttentionShape& shape, int ranks_per_machine = 0) {
   const Strategy strategy = *ResolveStrategy(options, ranks);
   const auto layout = *comm::Layout::Create(lengths, strategy.division, CausalTileArea);
   Bytes bytes;
@@ -89,85 +101,113 @@ Bytes BytesOf(const StrategyOptions& options, const std::vector<int64_t>& length
 
 // The formulas of the literature, for one document that divides evenly. bf16, P = 4, S = 8192.
 TEST(StrategiesTest, BytesAgainstTheFormulas) {
-  const AttentionShape shape{.heads = 16, .kv_heads = 4, .head_dim = 64, .element_bytes = 2, .accumulate_bytes = 4};
+  const AttentionShape shape{
+      .heads = 16, .kv_heads = 4, .head_dim = 64, .element_bytes = 2, .accumulate_bytes = 4};
   const int64_t ranks = 4, n = 8192 * 16 * 64 * 2, nk = 8192 * 4 * 64 * 2;
-  const auto bytes = [&](const StrategyOptions& options) { return BytesOf(options, {8192}, ranks, shape); };
+  const auto bytes = [&](const StrategyOptions& options) {
+    return BytesOf(options, {8192}, ranks, shape);
+  };
   // Ulysses, each rank: (P-1)/P^2 (2N + 2Nk), both ways.
   const int64_t ulysses = (ranks - 1) * (2 * n + 2 * nk) / ranks;
   EXPECT_EQ(bytes({.name = "ulysses"}), (Bytes{ulysses, ulysses}));
-  // A relaying ring sends 2Nk (P-1)/P a rank, back as much and 2Nk (P-1)/P 4/e. Contiguous: only the half that goes forwards.
-  // Zigzag: both chunks to earlier ranks, the front one to later ranks: 3/4.
+  // A relaying ring sends 2Nk (P-1)/P a rank, back as much and 2Nk (P-1)/P 4/e. Contiguous: only
+  // the half that goes forwards. Zigzag: both chunks to earlier ranks, the front one to later
+  // ranks: 3/4.
   const int64_t relay = 2 * nk * (ranks - 1);
   EXPECT_EQ(bytes({.name = "ring"}), (Bytes{relay / 2, relay / 2 + relay}));
   EXPECT_EQ(bytes({.name = "zigzag-ring"}), (Bytes{relay / 4 * 3, relay / 4 * 3 * 3}));
-  // All-gather: 2Nk (P-1)/P a rank if all were gathered; of a causal document in zigzag, as the ring.
+  // All-gather: 2Nk (P-1)/P a rank if all were gathered; of a causal document in zigzag, as the
+  // ring.
   EXPECT_EQ(bytes({.name = "all-gather"}), (Bytes{relay / 4 * 3, relay / 4 * 3 * 3}));
   // usp 2 x 2: (Pu-1)/Pu/P (2N + 2Nk) a rank for heads, 3/4 of 2Nk (Pr-1)/P for keys.
   const int64_t heads = (2 * n + 2 * nk) / 2, keys = 2 * nk / 4 * 3;
   EXPECT_EQ(bytes({.name = "usp", .ulysses_degree = 2}), (Bytes{heads + keys, heads + 3 * keys}));
-  // The example of 1.6 in the literature's survey, H=32, Hk=8, D=128, S=128k, P=8, forward and backward: Ulysses 0.59 GB a rank.
-  const AttentionShape large{.heads = 32, .kv_heads = 8, .head_dim = 128, .element_bytes = 2, .accumulate_bytes = 4};
+  // The example of 1.6 in the literature's survey, H=32, Hk=8, D=128, S=128k, P=8, forward and
+  // backward: Ulysses 0.59 GB a rank.
+  const AttentionShape large{
+      .heads = 32, .kv_heads = 8, .head_dim = 128, .element_bytes = 2, .accumulate_bytes = 4};
   const Bytes of_eight = BytesOf({.name = "ulysses"}, {131072}, 8, large);
   EXPECT_NEAR(static_cast<double>(of_eight.forward + of_eight.backward) / 8, 0.59e9, 0.01e9);
 }
 
 TEST(StrategiesTest, ADoubleRingSendsLessBetweenMachines) {
-  const AttentionShape shape{.heads = 8, .kv_heads = 8, .head_dim = 64, .element_bytes = 2, .accumulate_bytes = 4};
+  const AttentionShape shape{
+      .heads = 8, .kv_heads = 8, .head_dim = 64, .element_bytes = 2, .accumulate_bytes = 4};
   const Bytes single = BytesOf({.name = "zigzag-ring"}, {16384}, 8, shape, 4);
-  const Bytes windows = BytesOf({.name = "double-ring", .ranks_per_machine = 4}, {16384}, 8, shape, 4);
+  const Bytes windows =
+      BytesOf({.name = "double-ring", .ranks_per_machine = 4}, {16384}, 8, shape, 4);
   EXPECT_EQ(windows.far * 4, single.far);
-  EXPECT_EQ(BytesOf({.name = "ulysses"}, {16384}, 8, shape).far, 0) << "on one machine nothing is far";
+  EXPECT_EQ(BytesOf({.name = "ulysses"}, {16384}, 8, shape).far, 0)
+      << "on one machine nothing is far";
 }
 
 TEST(StrategiesTest, NothingIsSentForWholeDocuments) {
   const AttentionShape shape{.heads = 8, .kv_heads = 8, .head_dim = 64};
   const std::vector<int64_t> lengths(64, 100);
-  for (const std::string name : {"zigzag-ring", "all-gather", "double-ring"}) EXPECT_EQ(BytesOf({.name = name}, lengths, 8, shape), Bytes()) << name;
+  for (const std::string name : {"zigzag-ring", "all-gather", "double-ring"})
+    EXPECT_EQ(BytesOf({.name = name}, lengths, 8, shape), Bytes()) << name;
 }
 
 TEST(StrategiesTest, AxesAreChosenOrGiven) {
-  const auto of = [](const StrategyOptions& options, int ranks) { return ResolveStrategy(options, ranks)->division; };
+  const auto of = [](const StrategyOptions& options, int ranks) {
+    return ResolveStrategy(options, ranks)->division;
+  };
   EXPECT_EQ(of({.name = "ulysses"}, 6), (Division{1, Ownership::kContiguous, 6}));
   EXPECT_EQ(of({.name = "usp"}, 8), (Division{4, Ownership::kZigzag, 2}));
-  EXPECT_EQ(of({.name = "usp", .shape = {.heads = 8, .kv_heads = 4}}, 8), (Division{2, Ownership::kZigzag, 4}));
+  EXPECT_EQ(of({.name = "usp", .shape = {.heads = 8, .kv_heads = 4}}, 8),
+            (Division{2, Ownership::kZigzag, 4}));
   EXPECT_EQ(of({.name = "usp"}, 7), (Division{7, Ownership::kZigzag, 1}));
   EXPECT_EQ(of({.name = "usp", .ulysses_degree = 4}, 8), (Division{2, Ownership::kZigzag, 4}));
   EXPECT_EQ(of({.name = "usp", .ring_degree = 8}, 8), (Division{8, Ownership::kZigzag, 1}));
-  EXPECT_EQ(of({.name = "usp", .ulysses_degree = 2, .placement = Placement::kContextFirst}, 4).placement, Placement::kContextFirst);
-  EXPECT_EQ(of({.name = "usp", .ulysses_degree = 2, .ring_degree = 2}, 4), (Division{2, Ownership::kZigzag, 2}));
+  EXPECT_EQ(
+      of({.name = "usp", .ulysses_degree = 2, .placement = Placement::kContextFirst}, 4).placement,
+      Placement::kContextFirst);
+  EXPECT_EQ(of({.name = "usp", .ulysses_degree = 2, .ring_degree = 2}, 4),
+            (Division{2, Ownership::kZigzag, 2}));
   EXPECT_EQ(ResolveStrategy({.name = "double-ring"}, 8)->ring_window, 4);
   EXPECT_EQ(ResolveStrategy({.name = "double-ring", .ranks_per_machine = 2}, 8)->ring_window, 2);
   EXPECT_EQ(ResolveStrategy({.name = "double-ring", .double_ring_window = 8}, 8)->ring_window, 8);
   EXPECT_EQ(ResolveStrategy({.name = "llama3"}, 4)->name, "all-gather");
-  EXPECT_EQ(ResolveStrategy({.name = "ring"}, 1)->name, "dense") << "one rank runs the dense plan under any name";
-  EXPECT_EQ(DescribeStrategy(*ResolveStrategy({.name = "usp"}, 8)), "usp of 4 contexts x 2 heads, head first");
-  EXPECT_EQ(DescribeStrategy(*ResolveStrategy({.name = "double-ring"}, 8)), "double-ring in windows of 4");
+  EXPECT_EQ(ResolveStrategy({.name = "ring"}, 1)->name, "dense")
+      << "one rank runs the dense plan under any name";
+  EXPECT_EQ(DescribeStrategy(*ResolveStrategy({.name = "usp"}, 8)),
+            "usp of 4 contexts x 2 heads, head first");
+  EXPECT_EQ(DescribeStrategy(*ResolveStrategy({.name = "double-ring"}, 8)),
+            "double-ring in windows of 4");
 }
 
 TEST(StrategiesTest, AutoChoosesByHeadsLengthsAndLinks) {
-  const auto chosen = [](int ranks, const std::vector<int64_t>& lengths, AttentionShape shape, MachineModel machine, int ranks_per_machine = 0) {
+  const auto chosen = [](int ranks, const std::vector<int64_t>& lengths, AttentionShape shape,
+                         MachineModel machine, int ranks_per_machine = 0) {
     std::string said;
     RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
       const auto attention = CreateAttention(
-          {.strategy = {.name = "auto", .ranks_per_machine = ranks_per_machine, .shape = shape}, .group = world->communicator(), .machine = machine});
+          {.strategy = {.name = "auto", .ranks_per_machine = ranks_per_machine, .shape = shape},
+           .group = world->communicator(),
+           .machine = machine});
       ASSERT_OK(attention);
       EXPECT_EQ((*attention)->Divide(lengths), MakeLayout(**attention, lengths)->division());
       if (world->rank() == 0) said = (*attention)->Describe(lengths);
     });
     return said;
   };
-  const AttentionShape grouped{.heads = 32, .kv_heads = 8, .head_dim = 128}, few{.heads = 2, .kv_heads = 1, .head_dim = 128};
+  const AttentionShape grouped{.heads = 32, .kv_heads = 8, .head_dim = 128},
+      few{.heads = 2, .kv_heads = 1, .head_dim = 128};
   const std::string said = chosen(4, {4096}, grouped, kGpuMachine);
-  EXPECT_THAT(said, HasSubstr("auto chose ulysses for 1 document of 4096 tokens;")) << "bytes decide where balance is equal";
+  EXPECT_THAT(said, HasSubstr("auto chose ulysses for 1 document of 4096 tokens;"))
+      << "bytes decide where balance is equal";
   EXPECT_THAT(said, HasSubstr("; all-gather ")) << "it says what the others would cost";
   EXPECT_THAT(chosen(4, {4096}, grouped, {}), HasSubstr("auto chose ulysses"));
-  EXPECT_THAT(chosen(4, {32768}, few, kGpuMachine), Not(HasSubstr("auto chose ulysses"))) << "more ranks than heads: two would be idle";
+  EXPECT_THAT(chosen(4, {32768}, few, kGpuMachine), Not(HasSubstr("auto chose ulysses")))
+      << "more ranks than heads: two would be idle";
   EXPECT_THAT(chosen(4, {32768}, few, {}), Not(HasSubstr("auto chose ulysses")));
-  EXPECT_THAT(chosen(4, std::vector<int64_t>(64, 256), grouped, kGpuMachine), HasSubstr("auto chose zigzag-ring for 64 documents of 16384 tokens"))
+  EXPECT_THAT(chosen(4, std::vector<int64_t>(64, 256), grouped, kGpuMachine),
+              HasSubstr("auto chose zigzag-ring for 64 documents of 16384 tokens"))
       << "whole documents: nothing is sent";
   MachineModel slow_network = kGpuMachine;
   slow_network.far_bytes = 2e9;
-  EXPECT_THAT(chosen(4, {262144}, {.heads = 2, .kv_heads = 2, .head_dim = 64}, slow_network, 2), HasSubstr("auto chose usp of 2 contexts x 2 heads"))
+  EXPECT_THAT(chosen(4, {262144}, {.heads = 2, .kv_heads = 2, .head_dim = 64}, slow_network, 2),
+              HasSubstr("auto chose usp of 2 contexts x 2 heads"))
       << "heads inside a machine, keys between machines";
 }
 
@@ -175,32 +215,42 @@ TEST(StrategiesTest, BadOptionsAreStatuses) {
   const auto alone = comm::Communicator::Alone();
   EXPECT_THAT(CreateAttention({{.name = "flash"}, alone}),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("unknown attention \"flash\"; known are dense, ulysses, ring, zigzag-ring, double-ring, all-gather, usp, auto")));
-  EXPECT_THAT(CreateAttention({{.name = "ring"}, nullptr}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no group")));
-  EXPECT_THAT(ResolveStrategy({.name = "usp", .ulysses_degree = 3}, 4), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted a product of 4")));
+                       HasSubstr("unknown attention \"flash\"; known are dense, ulysses, ring, "
+                                 "zigzag-ring, double-ring, all-gather, usp, auto")));
+  EXPECT_THAT(CreateAttention({{.name = "ring"}, nullptr}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no group")));
+  EXPECT_THAT(ResolveStrategy({.name = "usp", .ulysses_degree = 3}, 4),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted a product of 4")));
   EXPECT_THAT(ResolveStrategy({.name = "usp", .ulysses_degree = 1, .ring_degree = 1}, 4),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted a product of 4")));
   EXPECT_THAT(ResolveStrategy({.name = "double-ring", .double_ring_window = 3}, 4),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("double_ring_window 3 does not divide 4 ranks")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("double_ring_window 3 does not divide 4 ranks")));
   const std::unique_ptr<Attention> dense = *CreateAttention({{.name = "ring"}, alone});
   EXPECT_EQ(dense->name(), "dense");
-  EXPECT_THAT(dense->Plan(*comm::Layout::Create({5}, {2})).status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("got a layout of 2 x 1")));
+  EXPECT_THAT(dense->Plan(*comm::Layout::Create({5}, {2})).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("got a layout of 2 x 1")));
   RunRanks(2, [](std::shared_ptr<comm::World> world) {
-    EXPECT_THAT(CreateAttention({{.name = "dense"}, world->communicator()}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the group has 2")));
-    EXPECT_THAT(CreateAttention({{.name = "auto"}, world->communicator()}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("was not told them")));
+    EXPECT_THAT(CreateAttention({{.name = "dense"}, world->communicator()}),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the group has 2")));
+    EXPECT_THAT(CreateAttention({{.name = "auto"}, world->communicator()}),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("was not told them")));
     for (const std::string& name : kNamesOfAll) {
       const auto attention = *CreateAttention({{.name = name}, world->communicator()});
       EXPECT_EQ(attention->name(), name);
-      EXPECT_THAT(attention->Plan(*comm::Layout::Create({5}, {3, Ownership::kZigzag})).status(),
-                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("got a layout of 3 x 1, zigzag")));
+      EXPECT_THAT(
+          attention->Plan(*comm::Layout::Create({5}, {3, Ownership::kZigzag})).status(),
+          StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("got a layout of 3 x 1, zigzag")));
     }
   });
 }
 
 TEST(StrategiesTest, WrongTensorsThrowBeforeAnythingIsSent) {
-  const std::unique_ptr<Attention> attention = *CreateAttention({{.name = "dense"}, comm::Communicator::Alone()});
+  const std::unique_ptr<Attention> attention =
+      *CreateAttention({{.name = "dense"}, comm::Communicator::Alone()});
   const std::unique_ptr<PlannedAttention> plan = *attention->Plan(*comm::Layout::Create({5}, {1}));
-  const auto message = [&](const at::Tensor& q, const at::Tensor& k, int64_t window = 0, double softcap = 0.0) -> std::string {
+  const auto message = [&](const at::Tensor& q, const at::Tensor& k, int64_t window = 0,
+                           double softcap = 0.0) -> std::string {
     try {
       plan->Forward(q, k, k, {1.0, window, softcap}, nullptr);
     } catch (const c10::Error& error) {
@@ -208,14 +258,22 @@ TEST(StrategiesTest, WrongTensorsThrowBeforeAnythingIsSent) {
     }
     return "no error";
   };
-  EXPECT_THAT(message(at::randn({4, 2, 8}), at::randn({4, 2, 8})), HasSubstr("gives this rank 5 tokens, got q [4, 2, 8]"));
-  EXPECT_THAT(message(at::randn({5, 3, 8}), at::randn({5, 2, 8})), HasSubstr("3 query heads are no multiple of 2 kv heads"));
-  EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 4})), HasSubstr("head dim of q is 8, of k 4"));
-  EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}, at::kDouble)), HasSubstr("dtypes differ"));
-  EXPECT_THAT(message(at::randn({5, 2, 8}).to(at::kHalf), at::randn({5, 2, 8}).to(at::kHalf)), HasSubstr("want fp32, bf16 or fp64, got Half"));
-  EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}), -3), HasSubstr("a window of -3 tokens"));
-  for (const double softcap : {-30.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
-    EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}), 0, softcap), HasSubstr("a softcap of "));
+  EXPECT_THAT(message(at::randn({4, 2, 8}), at::randn({4, 2, 8})),
+              HasSubstr("gives this rank 5 tokens, got q [4, 2, 8]"));
+  EXPECT_THAT(message(at::randn({5, 3, 8}), at::randn({5, 2, 8})),
+              HasSubstr("3 query heads are no multiple of 2 kv heads"));
+  EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 4})),
+              HasSubstr("head dim of q is 8, of k 4"));
+  EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}, at::kDouble)),
+              HasSubstr("dtypes differ"));
+  EXPECT_THAT(message(at::randn({5, 2, 8}).to(at::kHalf), at::randn({5, 2, 8}).to(at::kHalf)),
+              HasSubstr("want fp32, bf16 or fp64, got Half"));
+  EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}), -3),
+              HasSubstr("a window of -3 tokens"));
+  for (const double softcap :
+       {-30.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_THAT(message(at::randn({5, 2, 8}), at::randn({5, 2, 8}), 0, softcap),
+                HasSubstr("a softcap of "));
   }
 }
 

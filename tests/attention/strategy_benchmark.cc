@@ -40,19 +40,27 @@ using testing::Text;
 using testing::Whole;
 
 constexpr Heads kHeads = {8, 4, 64};
-// Up to here the definition written out is the reference: it holds several matrices of heads x length^2 in fp64.
+// Up to here the definition written out is the reference: it holds several matrices of heads x
+// length^2 in fp64.
 constexpr int64_t kLongestWritten = 1024;
 
 // ---- What the plan says.
 
 // The strategy that runs: that of the name, or the one that auto chose.
 Strategy Resolved(const StrategyOptions& options, int ranks, const std::string& described) {
-  if (options.name != "auto" || ranks == 1) return *ResolveStrategy({.name = options.name == "auto" ? "dense" : options.name, .shape = options.shape}, ranks);
-  std::vector<StrategyOptions> candidates = {{.name = "ulysses"}, {.name = "zigzag-ring"}, {.name = "all-gather"}};
-  for (int heads = 2; heads < ranks; ++heads) candidates.push_back({.name = "usp", .ulysses_degree = heads});
+  if (options.name != "auto" || ranks == 1)
+    return *ResolveStrategy(
+        {.name = options.name == "auto" ? "dense" : options.name, .shape = options.shape}, ranks);
+  std::vector<StrategyOptions> candidates = {
+      {.name = "ulysses"}, {.name = "zigzag-ring"}, {.name = "all-gather"}};
+  for (int heads = 2; heads < ranks; ++heads)
+    candidates.push_back({.name = "usp", .ulysses_degree = heads});
   for (const StrategyOptions& candidate : candidates) {
     const auto strategy = ResolveStrategy(candidate, ranks);
-    if (strategy.ok() && absl::StartsWith(described, absl::StrCat("auto chose ", DescribeStrategy(*strategy), " for "))) return *strategy;
+    if (strategy.ok() &&
+        absl::StartsWith(described,
+                         absl::StrCat("auto chose ", DescribeStrategy(*strategy), " for ")))
+      return *strategy;
   }
   TORCH_CHECK(false, "the benchmark does not know the strategy of: ", described);
 }
@@ -62,14 +70,17 @@ struct Predicted {
   double balance = 1;
 };
 
-Predicted Predict(const Strategy& strategy, const comm::Layout& layout, const AttentionShape& shape) {
+Predicted Predict(const Strategy& strategy, const comm::Layout& layout,
+                  const AttentionShape& shape) {
   const AttentionCost cost = CostOfAttention(strategy, layout, shape);
   Predicted predicted{.balance = Balance(cost)};
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     predicted.bytes += cost[rank].forward().bytes + cost[rank].backward().bytes;
-    predicted.steps = std::max(predicted.steps, cost[rank].forward().steps + cost[rank].backward().steps);
+    predicted.steps =
+        std::max(predicted.steps, cost[rank].forward().steps + cost[rank].backward().steps);
     // out, dq and dk, dv come out.
-    const int64_t results = layout.local_tokens(rank) * 2 * (shape.heads + shape.kv_heads) * shape.head_dim * shape.element_bytes;
+    const int64_t results = layout.local_tokens(rank) * 2 * (shape.heads + shape.kv_heads) *
+                            shape.head_dim * shape.element_bytes;
     predicted.peak_bytes += results + cost[rank].saved_bytes + cost[rank].peak_bytes;
   }
   return predicted;
@@ -93,7 +104,8 @@ struct RankTurn {
 
 class OnRanks {
  public:
-  OnRanks(StrategyOptions strategy, int ranks, const Problem& problem, const AllocatorWatch& watch, double turns_seconds)
+  OnRanks(StrategyOptions strategy, int ranks, const Problem& problem, const AllocatorWatch& watch,
+          double turns_seconds)
       : strategy_(std::move(strategy)),
         ranks_(ranks),
         problem_(problem),
@@ -104,14 +116,19 @@ class OnRanks {
 
   Measured Run() && {
     testing::RunRanks(
-        ranks_, [&](std::shared_ptr<comm::World> world) { RunRank(*world->communicator(), world->communicator()); }, absl::Minutes(10));
+        ranks_,
+        [&](std::shared_ptr<comm::World> world) {
+          RunRank(*world->communicator(), world->communicator());
+        },
+        absl::Minutes(10));
     if (measured_.layout == nullptr) return std::move(measured_);  // a rank failed, and has said so
     const auto join = [&](at::Tensor Solution::*member) {
       std::vector<at::Tensor> locals;
       for (const Solution& solution : solutions_) locals.push_back(solution.*member);
       return measured_.layout->Join(locals);
     };
-    measured_.solution = {join(&Solution::out), join(&Solution::dq), join(&Solution::dk), join(&Solution::dv)};
+    measured_.solution = {join(&Solution::out), join(&Solution::dq), join(&Solution::dk),
+                          join(&Solution::dv)};
     return std::move(measured_);
   }
 
@@ -122,7 +139,11 @@ class OnRanks {
     const auto layout = MakeLayout(*attention, problem_.lengths);
     const auto plan = comm::ValueOrThrow(attention->Plan(layout));
     const auto local = [&](const at::Tensor& stream) { return layout->Cut(stream, rank).clone(); };
-    const Problem mine{{}, local(problem_.q).requires_grad_(), local(problem_.k).requires_grad_(), local(problem_.v).requires_grad_(), local(problem_.dout)};
+    const Problem mine{{},
+                       local(problem_.q).requires_grad_(),
+                       local(problem_.k).requires_grad_(),
+                       local(problem_.v).requires_grad_(),
+                       local(problem_.dout)};
     const auto meet = [&] { comm::ThrowIfError(group.Barrier()); };
     for (int turn = 0; turn < turns_; ++turn) {
       solutions_[rank] = {};
@@ -143,7 +164,8 @@ class OnRanks {
   }
 
   // A forward and a backward, each begun together.
-  RankTurn Turn(comm::Communicator& group, PlannedAttention& plan, const Problem& mine, Solution& solution) const {
+  RankTurn Turn(comm::Communicator& group, PlannedAttention& plan, const Problem& mine,
+                Solution& solution) const {
     RankTurn turn;
     const auto timed = [&](double& cpu, double& wall, const auto& body) {
       comm::ThrowIfError(group.Barrier());
@@ -156,9 +178,12 @@ class OnRanks {
       turn.spent.bytes_sent += group.counters().bytes_sent - before.bytes_sent;
     };
     at::Tensor out;
-    timed(turn.cpu.forward, turn.wall.forward, [&] { out = plan.Forward(mine.q, mine.k, mine.v, {mine.scale()}, nullptr); });
+    timed(turn.cpu.forward, turn.wall.forward,
+          [&] { out = plan.Forward(mine.q, mine.k, mine.v, {mine.scale()}, nullptr); });
     std::vector<at::Tensor> gradients;
-    timed(turn.cpu.backward, turn.wall.backward, [&] { gradients = torch::autograd::grad({out}, {mine.q, mine.k, mine.v}, {mine.dout}); });
+    timed(turn.cpu.backward, turn.wall.backward, [&] {
+      gradients = torch::autograd::grad({out}, {mine.q, mine.k, mine.v}, {mine.dout});
+    });
     solution = {out.detach(), gradients[0], gradients[1], gradients[2]};
     return turn;
   }
@@ -172,7 +197,8 @@ class OnRanks {
       measured_.bytes += rank.spent.bytes_sent;
       measured_.steps = std::max(measured_.steps, rank.spent.steps);
       cpu = {std::max(cpu.forward, rank.cpu.forward), std::max(cpu.backward, rank.cpu.backward)};
-      wall = {std::max(wall.forward, rank.wall.forward), std::max(wall.backward, rank.wall.backward)};
+      wall = {std::max(wall.forward, rank.wall.forward),
+              std::max(wall.backward, rank.wall.backward)};
     }
     measured_.cpu.KeepLeast(cpu);
     measured_.wall.KeepLeast(wall);
@@ -202,14 +228,16 @@ std::vector<Case> Cases(bool quick) {
   std::lognormal_distribution<double> tokens(std::log(100.0) - 0.5, 1.0);  // mean 100
   std::vector<int64_t> many(200);
   for (int64_t& length : many) length = std::max<int64_t>(1, std::llround(tokens(random)));
-  const Case small = {"1024", {1024}}, pack = {"pack", {3000, 500, 300, 200, 64, 30, 1, 1}}, docs = {"200-docs", many};
+  const Case small = {"1024", {1024}}, pack = {"pack", {3000, 500, 300, 200, 64, 30, 1, 1}},
+             docs = {"200-docs", many};
   if (quick) return {small, pack, docs};
   return {small, {"4096", {4096}}, pack, docs, {"16384", {16384}}};
 }
 
 // In fp64: written out, or by dense attention on all threads.
 Solution Reference(const Problem& problem) {
-  if (*std::max_element(problem.lengths.begin(), problem.lengths.end()) <= kLongestWritten) return Written(problem);
+  if (*std::max_element(problem.lengths.begin(), problem.lengths.end()) <= kLongestWritten)
+    return Written(problem);
   const auto dense = *CreateAttention({{.name = "dense"}, comm::Communicator::Alone()});
   return Solve(*dense, 0, InDouble(problem));
 }
@@ -235,12 +263,17 @@ std::vector<std::string> NamesOn(int ranks) {
 class CaseRunner {
  public:
   CaseRunner(testing::ResultTable& table, const Case& of, at::ScalarType type, double turns_seconds)
-      : table_(table), case_(of), type_name_(type == at::kFloat ? "fp32" : "bf16"), type_(type), turns_seconds_(turns_seconds) {}
+      : table_(table),
+        case_(of),
+        type_name_(type == at::kFloat ? "fp32" : "bf16"),
+        type_(type),
+        turns_seconds_(turns_seconds) {}
 
   // `rounded` is the problem in bf16, `want` its solution, made where it is needed first.
   void Run(const Problem& rounded, Solution& want, const AllocatorWatch& watch) {
     const auto in_type = [&](const at::Tensor& stream) { return stream.to(type_); };
-    const Problem problem{rounded.lengths, in_type(rounded.q), in_type(rounded.k), in_type(rounded.v), in_type(rounded.dout)};
+    const Problem problem{rounded.lengths, in_type(rounded.q), in_type(rounded.k),
+                          in_type(rounded.v), in_type(rounded.dout)};
     double dense_seconds = 0;
     for (const int ranks : {1, 2, 4}) {
       for (const std::string& name : NamesOn(ranks)) {
@@ -251,20 +284,26 @@ class CaseRunner {
         if (measured.layout == nullptr) continue;
         if (ranks == 1) dense_seconds = measured.cpu.both();
         const Strategy resolved = Resolved(strategy, ranks, measured.described);
-        Add(name == "auto" ? absl::StrCat("auto=", resolved.name) : name, ranks, measured, Predict(resolved, *measured.layout, problem.shape()),
-            ErrorOf(measured.solution, want), dense_seconds / ranks / measured.cpu.both());
+        Add(name == "auto" ? absl::StrCat("auto=", resolved.name) : name, ranks, measured,
+            Predict(resolved, *measured.layout, problem.shape()), ErrorOf(measured.solution, want),
+            dense_seconds / ranks / measured.cpu.both());
       }
     }
   }
 
  private:
-  void Add(const std::string& name, int ranks, const Measured& measured, const Predicted& predicted, double error, double efficiency) {
+  void Add(const std::string& name, int ranks, const Measured& measured, const Predicted& predicted,
+           double error, double efficiency) {
     const auto milliseconds = [](double seconds) { return Real(seconds * 1e3, 1); };
     const double peak = static_cast<double>(measured.peak_bytes);
-    table_.Add({Text(case_.name), Text(type_name_), Whole(ranks), Text(name), milliseconds(measured.cpu.forward), milliseconds(measured.cpu.backward),
-                milliseconds(measured.wall.forward), milliseconds(measured.wall.backward), efficiency > 0 ? Real(efficiency, 2) : Text("-"),
-                Megabytes(measured.bytes), Megabytes(predicted.bytes), Whole(measured.steps), Whole(predicted.steps), Real(predicted.balance, 3),
-                Megabytes(measured.peak_bytes), Megabytes(predicted.peak_bytes), Real(peak / static_cast<double>(predicted.peak_bytes), 2), Scientific(error)});
+    table_.Add({Text(case_.name), Text(type_name_), Whole(ranks), Text(name),
+                milliseconds(measured.cpu.forward), milliseconds(measured.cpu.backward),
+                milliseconds(measured.wall.forward), milliseconds(measured.wall.backward),
+                efficiency > 0 ? Real(efficiency, 2) : Text("-"), Megabytes(measured.bytes),
+                Megabytes(predicted.bytes), Whole(measured.steps), Whole(predicted.steps),
+                Real(predicted.balance, 3), Megabytes(measured.peak_bytes),
+                Megabytes(predicted.peak_bytes),
+                Real(peak / static_cast<double>(predicted.peak_bytes), 2), Scientific(error)});
   }
 
   testing::ResultTable& table_;
@@ -275,14 +314,20 @@ class CaseRunner {
 };
 
 constexpr char kTitle[] =
-    "3. Strategies on sp ranks, threads of this process with one intra-op thread each, over loopback. Heads 8/4x64.\n"
-    "cpu     ms of the slowest rank's own thread, forward and backward: without Gloo's threads, and without what it waits\n"
-    "wall    ms of the slowest rank: with more ranks than cores they share these, and it is about ranks / cores times what it were on cores of their own\n"
+    "3. Strategies on sp ranks, threads of this process with one intra-op thread each, over "
+    "loopback. Heads 8/4x64.\n"
+    "cpu     ms of the slowest rank's own thread, forward and backward: without Gloo's threads, "
+    "and without what it waits\n"
+    "wall    ms of the slowest rank: with more ranks than cores they share these, and it is about "
+    "ranks / cores times what it were on cores of their own\n"
     "eff     dense's cpu time / (sp x this one's)\n"
-    "sent    MB by all ranks, forward and backward; steps: those of the rank with the most; plan: what CostOfAttention says of the column before it\n"
+    "sent    MB by all ranks, forward and backward; steps: those of the rank with the most; plan: "
+    "what CostOfAttention says of the column before it\n"
     "balance the plan's tile area, greatest over mean\n"
-    "peak    MB of tensors of all ranks together above what goes in; its plan: the ranks' own peaks added, with results and what is saved for the backward\n"
-    "error   relative, the worst of out, dq, dk, dv, against fp64: written out where documents are of 1024 tokens at most, else our dense attention in fp64\n"
+    "peak    MB of tensors of all ranks together above what goes in; its plan: the ranks' own "
+    "peaks added, with results and what is saved for the backward\n"
+    "error   relative, the worst of out, dq, dk, dv, against fp64: written out where documents are "
+    "of 1024 tokens at most, else our dense attention in fp64\n"
     "On 2 ranks double-ring and usp are zigzag-ring.";
 
 }  // namespace

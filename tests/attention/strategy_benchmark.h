@@ -1,7 +1,8 @@
 #ifndef MOONRING_TESTS_ATTENTION_STRATEGY_BENCHMARK_H_
 #define MOONRING_TESTS_ATTENTION_STRATEGY_BENCHMARK_H_
 
-// Every strategy on ranks that are threads of this process, beside what its plan says: time, bytes, steps, balance, memory, error.
+// Every strategy on ranks that are threads of this process, beside what its plan says: time, bytes,
+// steps, balance, memory, error.
 
 #include <string>
 

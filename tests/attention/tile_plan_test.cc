@@ -20,14 +20,16 @@ namespace {
 using comm::Layout;
 using comm::Ownership;
 
-const std::vector<std::vector<int64_t>> kPacks = {{1}, {64}, {65}, {2, 1}, {1, 2, 63, 64, 65, 200}, {700, 3}, {2100}, {130, 1, 1, 513}};
+const std::vector<std::vector<int64_t>> kPacks = {
+    {1}, {64}, {65}, {2, 1}, {1, 2, 63, 64, 65, 200}, {700, 3}, {2100}, {130, 1, 1, 513}};
 
 // The pairs (query, key) of the stream that tiles meet, counted: times[query * T + key].
 class Pairs {
  public:
   explicit Pairs(int64_t tokens) : tokens_(tokens), times_(tokens * tokens, 0) {}
 
-  void Add(const TilePlan& plan, const std::vector<int64_t>& query_row, const std::vector<int64_t>& key_row) {
+  void Add(const TilePlan& plan, const std::vector<int64_t>& query_row,
+           const std::vector<int64_t>& key_row) {
     ASSERT_EQ(plan.query_rows, static_cast<int64_t>(query_row.size()));
     ASSERT_EQ(plan.key_rows, static_cast<int64_t>(key_row.size()));
     for (const QueryBlock& block : plan.blocks) {
@@ -35,12 +37,15 @@ class Pairs {
       for (const TileRows& tile : block.tiles) {
         ASSERT_GT(tile.queries.rows(), 0);
         ASSERT_GT(tile.keys.rows(), 0);
-        ASSERT_TRUE(block.queries.begin <= tile.queries.begin && tile.queries.end <= block.queries.end);
+        ASSERT_TRUE(block.queries.begin <= tile.queries.begin &&
+                    tile.queries.end <= block.queries.end);
         ASSERT_TRUE(tile.kind == TileKind::kFull || tile.keys.rows() == tile.queries.rows());
         double met = 0;
         for (int64_t i = 0; i < tile.queries.rows(); ++i) {
-          const int64_t first = tile.kind == TileKind::kWindowEdge ? i : 0, end = tile.kind == TileKind::kCausal ? i + 1 : tile.keys.rows();
-          for (int64_t j = first; j < end; ++j) ++times_[query_row[tile.queries.begin + i] * tokens_ + key_row[tile.keys.begin + j]];
+          const int64_t first = tile.kind == TileKind::kWindowEdge ? i : 0,
+                        end = tile.kind == TileKind::kCausal ? i + 1 : tile.keys.rows();
+          for (int64_t j = first; j < end; ++j)
+            ++times_[query_row[tile.queries.begin + i] * tokens_ + key_row[tile.keys.begin + j]];
           met += static_cast<double>(end - first);
         }
         EXPECT_EQ(tile.area(), met);
@@ -48,13 +53,15 @@ class Pairs {
     }
   }
 
-  // Each query has met each token of its document up to itself once, the last `window` of them if there is one, and no other.
+  // Each query has met each token of its document up to itself once, the last `window` of them if
+  // there is one, and no other.
   void ExpectCausal(const std::vector<int64_t>& lengths, int64_t window) const {
     int64_t offset = 0, wrong = 0;
     for (const int64_t length : lengths) {
       for (int64_t query = offset; query < offset + length; ++query) {
         const int64_t first = window > 0 ? std::max(offset, query - window + 1) : offset;
-        for (int64_t key = 0; key < tokens_; ++key) wrong += times_[query * tokens_ + key] != (key >= first && key <= query);
+        for (int64_t key = 0; key < tokens_; ++key)
+          wrong += times_[query * tokens_ + key] != (key >= first && key <= query);
       }
       offset += length;
     }
@@ -69,13 +76,15 @@ class Pairs {
 std::vector<int64_t> RowsOfSpans(const Layout& layout, const std::vector<comm::Span>& spans) {
   std::vector<int64_t> rows;
   for (const comm::Span& span : spans) {
-    for (int64_t t = span.begin; t < span.end; ++t) rows.push_back(layout.document_offset(span.document) + t);
+    for (int64_t t = span.begin; t < span.end; ++t)
+      rows.push_back(layout.document_offset(span.document) + t);
   }
   return rows;
 }
 
 // Dense: one place, its own rows.
-TilePlan PlanWhole(const std::vector<int64_t>& lengths, int64_t window = 0, TileGrid grid = TileGrid::kBlocks) {
+TilePlan PlanWhole(const std::vector<int64_t>& lengths, int64_t window = 0,
+                   TileGrid grid = TileGrid::kBlocks) {
   const auto layout = *Layout::Create(lengths, {1});
   return PlanRing(*layout, 0, 1, {window, grid}).steps.at(0).tiles;
 }
@@ -84,7 +93,8 @@ TEST(TilePlanTest, WholeDocumentsMeetEachPairOnce) {
   for (const std::vector<int64_t>& lengths : kPacks) {
     for (const int64_t window : {0, 1, 2, 3, 63, 64, 65, 100, 600}) {
       for (const TileGrid grid : {TileGrid::kBlocks, TileGrid::kSpans}) {
-        SCOPED_TRACE(::testing::Message() << lengths.size() << " documents, the first of " << lengths[0] << ", window " << window);
+        SCOPED_TRACE(::testing::Message() << lengths.size() << " documents, the first of "
+                                          << lengths[0] << ", window " << window);
         std::vector<int64_t> rows(std::accumulate(lengths.begin(), lengths.end(), int64_t{0}));
         std::iota(rows.begin(), rows.end(), 0);
         const TilePlan plan = PlanWhole(lengths, window, grid);
@@ -101,18 +111,24 @@ TEST(TilePlanTest, ABlockIsItsPrefixAndThenItsDiagonal) {
   ASSERT_EQ(plan.blocks.size(), 4u);
   EXPECT_EQ(plan.blocks[0].tiles, (std::vector<TileRows>{{{0, 10}, {0, 10}, TileKind::kCausal}}));
   EXPECT_EQ(plan.blocks[1].tiles, (std::vector<TileRows>{{{10, 74}, {10, 74}, TileKind::kCausal}}));
-  EXPECT_EQ(plan.blocks[2].tiles, (std::vector<TileRows>{{{74, 138}, {10, 74}, TileKind::kFull}, {{74, 138}, {74, 138}, TileKind::kCausal}}));
+  EXPECT_EQ(plan.blocks[2].tiles,
+            (std::vector<TileRows>{{{74, 138}, {10, 74}, TileKind::kFull},
+                                   {{74, 138}, {74, 138}, TileKind::kCausal}}));
   EXPECT_EQ(plan.blocks[3].queries, (RowRange{138, 140}));
-  EXPECT_EQ(plan.blocks[3].tiles, (std::vector<TileRows>{{{138, 140}, {10, 138}, TileKind::kFull}, {{138, 140}, {138, 140}, TileKind::kCausal}}));
+  EXPECT_EQ(plan.blocks[3].tiles,
+            (std::vector<TileRows>{{{138, 140}, {10, 138}, TileKind::kFull},
+                                   {{138, 140}, {138, 140}, TileKind::kCausal}}));
 }
 
 TEST(TilePlanTest, ABandIsItsEdgeItsMiddleAndItsDiagonal) {
   const TilePlan plan = PlanWhole({192}, /*window=*/70);  // blocks end at 64, 70, 128, 192
   ASSERT_EQ(plan.blocks.size(), 4u);
-  EXPECT_EQ(plan.blocks[1].tiles, (std::vector<TileRows>{{{64, 70}, {0, 64}, TileKind::kFull}, {{64, 70}, {64, 70}, TileKind::kCausal}}));
+  EXPECT_EQ(plan.blocks[1].tiles, (std::vector<TileRows>{{{64, 70}, {0, 64}, TileKind::kFull},
+                                                         {{64, 70}, {64, 70}, TileKind::kCausal}}));
   EXPECT_EQ(plan.blocks[3].tiles,
-            (std::vector<TileRows>{
-                {{128, 191}, {59, 122}, TileKind::kWindowEdge}, {{128, 192}, {122, 128}, TileKind::kFull}, {{128, 192}, {128, 192}, TileKind::kCausal}}));
+            (std::vector<TileRows>{{{128, 191}, {59, 122}, TileKind::kWindowEdge},
+                                   {{128, 192}, {122, 128}, TileKind::kFull},
+                                   {{128, 192}, {128, 192}, TileKind::kCausal}}));
 }
 
 struct Movement {
@@ -120,35 +136,51 @@ struct Movement {
   std::function<ContextPlan(const Layout&, int place, const TileOptions&)> plan;
 };
 const std::vector<Movement> kMovements = {
-    {"ring", [](const Layout& layout, int place, const TileOptions& options) { return PlanRing(layout, place, layout.division().contexts, options); }},
-    {"windows of one", [](const Layout& layout, int place, const TileOptions& options) { return PlanRing(layout, place, 1, options); }},
+    {"ring",
+     [](const Layout& layout, int place, const TileOptions& options) {
+       return PlanRing(layout, place, layout.division().contexts, options);
+     }},
+    {"windows of one",
+     [](const Layout& layout, int place, const TileOptions& options) {
+       return PlanRing(layout, place, 1, options);
+     }},
     {"windows of two",
-     [](const Layout& layout, int place, const TileOptions& options) { return PlanRing(layout, place, layout.division().contexts % 2 == 0 ? 2 : 1, options); }},
+     [](const Layout& layout, int place, const TileOptions& options) {
+       return PlanRing(layout, place, layout.division().contexts % 2 == 0 ? 2 : 1, options);
+     }},
     {"gather", PlanGather},
 };
 
-// The stream's rows that each step's keys are, followed from their owners through the moves of all places.
-std::vector<std::vector<std::vector<int64_t>>> Travel(const Layout& layout, const std::vector<ContextPlan>& plans) {
+// The stream's rows that each step's keys are, followed from their owners through the moves of all
+// places.
+std::vector<std::vector<std::vector<int64_t>>> Travel(const Layout& layout,
+                                                      const std::vector<ContextPlan>& plans) {
   const int places = static_cast<int>(plans.size());
   std::vector<std::vector<std::vector<int64_t>>> keys(places);
   for (size_t s = 0; s < plans[0].steps.size(); ++s) {
     for (int place = 0; place < places; ++place) {
       const ContextStep& step = plans[place].steps[s];
-      keys[place].push_back(step.own ? RowsOfSpans(layout, layout.context_spans(place)) : std::vector<int64_t>(step.tiles.key_rows, -1));
+      keys[place].push_back(step.own ? RowsOfSpans(layout, layout.context_spans(place))
+                                     : std::vector<int64_t>(step.tiles.key_rows, -1));
     }
     for (int place = 0; place < places; ++place) {
       for (const KeyMove& receive : plans[place].steps[s].receive) {
         const ContextStep& sender = plans[receive.place].steps[s];
-        const auto send = std::find_if(sender.send.begin(), sender.send.end(), [&](const KeyMove& move) { return move.place == place; });
+        const auto send = std::find_if(sender.send.begin(), sender.send.end(),
+                                       [&](const KeyMove& move) { return move.place == place; });
         if (send == sender.send.end()) {
           ADD_FAILURE() << "place " << place << " waits for " << receive.place << " in step " << s;
           continue;
         }
         EXPECT_EQ(send->count(), receive.count());
-        const bool from_own = sender.source == static_cast<int>(s) || plans[receive.place].steps[sender.source].own;
-        const std::vector<int64_t> source = from_own ? RowsOfSpans(layout, layout.context_spans(receive.place)) : keys[receive.place][sender.source];
+        const bool from_own =
+            sender.source == static_cast<int>(s) || plans[receive.place].steps[sender.source].own;
+        const std::vector<int64_t> source =
+            from_own ? RowsOfSpans(layout, layout.context_spans(receive.place))
+                     : keys[receive.place][sender.source];
         std::vector<int64_t> sent;
-        for (const RowRange& range : send->rows) sent.insert(sent.end(), source.begin() + range.begin, source.begin() + range.end);
+        for (const RowRange& range : send->rows)
+          sent.insert(sent.end(), source.begin() + range.begin, source.begin() + range.end);
         size_t i = 0;
         for (const RowRange& range : receive.rows) {
           for (int64_t row = range.begin; row < range.end; ++row) keys[place][s][row] = sent[i++];
@@ -162,20 +194,28 @@ std::vector<std::vector<std::vector<int64_t>>> Travel(const Layout& layout, cons
 TEST(TilePlanTest, EveryMovementMeetsEachPairOnce) {
   for (const std::vector<int64_t>& lengths : kPacks) {
     for (const int ranks : {1, 2, 3, 4, 8}) {
-      for (const Ownership ownership : {Ownership::kContiguous, Ownership::kZigzag, Ownership::kWholeDocuments}) {
-        ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout, Layout::Create(lengths, {ranks, ownership}, CausalTileArea));
+      for (const Ownership ownership :
+           {Ownership::kContiguous, Ownership::kZigzag, Ownership::kWholeDocuments}) {
+        ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
+                             Layout::Create(lengths, {ranks, ownership}, CausalTileArea));
         for (const Movement& movement : kMovements) {
-          for (const TileOptions& options : std::vector<TileOptions>{{0}, {100}, {63}, {0, TileGrid::kSpans}, {100, TileGrid::kSpans}}) {
-            SCOPED_TRACE(::testing::Message() << lengths.size() << " documents, the first of " << lengths[0] << ", " << ranks << " ranks, "
-                                              << comm::OwnershipName(ownership) << ", " << movement.name << ", window " << options.window);
+          for (const TileOptions& options : std::vector<TileOptions>{
+                   {0}, {100}, {63}, {0, TileGrid::kSpans}, {100, TileGrid::kSpans}}) {
+            SCOPED_TRACE(::testing::Message()
+                         << lengths.size() << " documents, the first of " << lengths[0] << ", "
+                         << ranks << " ranks, " << comm::OwnershipName(ownership) << ", "
+                         << movement.name << ", window " << options.window);
             std::vector<ContextPlan> plans;
-            for (int place = 0; place < ranks; ++place) plans.push_back(movement.plan(*layout, place, options));
+            for (int place = 0; place < ranks; ++place)
+              plans.push_back(movement.plan(*layout, place, options));
             const auto keys = Travel(*layout, plans);
             Pairs pairs(layout->tokens());
             for (int place = 0; place < ranks; ++place) {
-              ASSERT_EQ(plans[place].steps.size(), plans[0].steps.size()) << "steps are the same on all places";
+              ASSERT_EQ(plans[place].steps.size(), plans[0].steps.size())
+                  << "steps are the same on all places";
               for (size_t s = 0; s < plans[place].steps.size(); ++s) {
-                pairs.Add(plans[place].steps[s].tiles, RowsOfSpans(*layout, layout->context_spans(place)), keys[place][s]);
+                pairs.Add(plans[place].steps[s].tiles,
+                          RowsOfSpans(*layout, layout->context_spans(place)), keys[place][s]);
               }
             }
             pairs.ExpectCausal(lengths, options.window);
@@ -187,7 +227,8 @@ TEST(TilePlanTest, EveryMovementMeetsEachPairOnce) {
 }
 
 TEST(TilePlanTest, NothingTravelsWithoutACommonDocument) {
-  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout, Layout::Create({100, 100, 100}, {3, Ownership::kWholeDocuments}));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
+                       Layout::Create({100, 100, 100}, {3, Ownership::kWholeDocuments}));
   for (int place = 0; place < 3; ++place) {
     EXPECT_EQ(PlanRing(*layout, place, 3, {}).steps.size(), 1u);
     const ContextPlan gather = PlanGather(*layout, place, {});
@@ -197,7 +238,8 @@ TEST(TilePlanTest, NothingTravelsWithoutACommonDocument) {
 
 TEST(TilePlanTest, NothingTravelsBeyondAWindow) {
   // Four runs of 512 tokens: under a window of 65 a place needs the 64 tokens before its own.
-  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout, Layout::Create({2048}, {4, Ownership::kContiguous}));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
+                       Layout::Create({2048}, {4, Ownership::kContiguous}));
   for (int place = 0; place < 4; ++place) {
     const ContextPlan plan = PlanRing(*layout, place, 4, {.window = 65});
     ASSERT_EQ(plan.steps.size(), 2u);
@@ -206,26 +248,31 @@ TEST(TilePlanTest, NothingTravelsBeyondAWindow) {
 }
 
 TEST(TilePlanTest, OfADoubleRingOneCopyCrossesWindows) {
-  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout, Layout::Create({16384}, {8, Ownership::kZigzag}, CausalTileArea));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
+                       Layout::Create({16384}, {8, Ownership::kZigzag}, CausalTileArea));
   // Rows that go from one half of the places to the other.
   const auto crossing = [&](int window) {
     int64_t rows = 0;
     for (int place = 0; place < 8; ++place) {
       const ContextPlan plan = PlanRing(*layout, place, window, {});
       for (const ContextStep& step : plan.steps) {
-        for (const KeyMove& move : step.send) rows += move.place / 4 != place / 4 ? move.count() : 0;
+        for (const KeyMove& move : step.send)
+          rows += move.place / 4 != place / 4 ? move.count() : 0;
       }
     }
     return rows;
   };
-  // The outer half's places own the first and the last quarter of the document; the inner half never sees the last.
+  // The outer half's places own the first and the last quarter of the document; the inner half
+  // never sees the last.
   EXPECT_EQ(crossing(4), 16384 / 4 * 3);
   EXPECT_EQ(crossing(8), 4 * crossing(4));
 }
 
 TEST(TilePlanTest, ZigzagIsBalanced) {
-  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout, Layout::Create({8192}, {4, Ownership::kZigzag}, CausalTileArea));
-  for (int place = 0; place < 4; ++place) EXPECT_NEAR(PlanRing(*layout, place, 4, {}).area() / CausalTileArea(0, 0, 8192), 0.25, 1e-12);
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Layout> layout,
+                       Layout::Create({8192}, {4, Ownership::kZigzag}, CausalTileArea));
+  for (int place = 0; place < 4; ++place)
+    EXPECT_NEAR(PlanRing(*layout, place, 4, {}).area() / CausalTileArea(0, 0, 8192), 0.25, 1e-12);
 }
 
 TEST(TilePlanTest, CausalTileAreaIsTheSumOverRows) {
@@ -236,7 +283,8 @@ TEST(TilePlanTest, CausalTileAreaIsTheSumOverRows) {
 }
 
 TEST(HeadSplitTest, EveryQueryHeadIsOnOneRankWithItsKvHead) {
-  for (const auto& [heads, kv_heads] : std::vector<std::pair<int64_t, int64_t>>{{4, 4}, {4, 2}, {9, 3}, {6, 1}, {5, 5}, {32, 8}}) {
+  for (const auto& [heads, kv_heads] :
+       std::vector<std::pair<int64_t, int64_t>>{{4, 4}, {4, 2}, {9, 3}, {6, 1}, {5, 5}, {32, 8}}) {
     for (const int ranks : {1, 2, 3, 4, 7, 8, 40}) {
       const int64_t group = heads / kv_heads;
       const std::vector<RankHeads> split = SplitHeads(heads, kv_heads, ranks);

@@ -1,7 +1,8 @@
 #ifndef MOONRING_TESTS_ATTENTION_TURNS_H_
 #define MOONRING_TESTS_ATTENTION_TURNS_H_
 
-// Timing on a machine that others use too: what is compared takes turns, and the best of each counts.
+// Timing on a machine that others use too: what is compared takes turns, and the best of each
+// counts.
 
 #include <algorithm>
 #include <ctime>
@@ -18,7 +19,8 @@ inline double Now(clockid_t clock) {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Of the wall; of this thread's own work where it is the only one, so that a busy machine does not matter.
+// Of the wall; of this thread's own work where it is the only one, so that a busy machine does not
+// matter.
 inline double SecondsOf(const std::function<void()>& body) {
   const clockid_t clock = at::get_num_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
   const double start = Now(clock);
@@ -31,7 +33,9 @@ struct Seconds {
   double forward = std::numeric_limits<double>::infinity(), backward = forward;
 
   double both() const { return forward + backward; }
-  void KeepLeast(const Seconds& now) { forward = std::min(forward, now.forward), backward = std::min(backward, now.backward); }
+  void KeepLeast(const Seconds& now) {
+    forward = std::min(forward, now.forward), backward = std::min(backward, now.backward);
+  }
 };
 
 // Turns until the seconds are over, two at least.

@@ -1,4 +1,5 @@
-// Ragged calls: VarlenAttention, and whole strategies through VarlenTileRunner, on the CPU. A GPU's kernels have stand-ins there.
+// Ragged calls: VarlenAttention, and whole strategies through VarlenTileRunner, on the CPU. A GPU's
+// kernels have stand-ins there.
 
 #include <array>
 #include <cmath>
@@ -37,17 +38,26 @@ using moonring::testing::RelativeErrorOf;
 using ::testing::HasSubstr;
 
 // [rows, heads, D] -> [heads, rows, D].
-at::Tensor ByHead(const at::Tensor& rows, int64_t repeats = 1) { return rows.repeat_interleave(repeats, 1).transpose(0, 1); }
+at::Tensor ByHead(const at::Tensor& rows, int64_t repeats = 1) {
+  return rows.repeat_interleave(repeats, 1).transpose(0, 1);
+}
 
 // ---- VarlenAttention
 
-VarlenTiles RandomTiles(TileKind kind, const Heads& heads, at::ScalarType type, const std::vector<int64_t>& queries = {33, 1, 64, 7}, double softcap = 0.0,
+VarlenTiles RandomTiles(TileKind kind, const Heads& heads, at::ScalarType type,
+                        const std::vector<int64_t>& queries = {33, 1, 64, 7}, double softcap = 0.0,
                         const std::vector<int64_t>& keys_of_full = {5, 40, 1, 64}) {
   const std::vector<int64_t> keys = kind == TileKind::kFull ? keys_of_full : queries;
-  VarlenTiles tiles{.query_offsets = {0}, .key_offsets = {0}, .kind = kind, .score = {1.0 / std::sqrt(static_cast<double>(heads.head_dim)), softcap}};
-  for (const int64_t rows : queries) tiles.query_offsets.push_back(tiles.query_offsets.back() + rows);
+  VarlenTiles tiles{.query_offsets = {0},
+                    .key_offsets = {0},
+                    .kind = kind,
+                    .score = {1.0 / std::sqrt(static_cast<double>(heads.head_dim)), softcap}};
+  for (const int64_t rows : queries)
+    tiles.query_offsets.push_back(tiles.query_offsets.back() + rows);
   for (const int64_t rows : keys) tiles.key_offsets.push_back(tiles.key_offsets.back() + rows);
-  const auto random = [&](int64_t rows, int64_t of) { return at::randn({rows, of, heads.head_dim}, at::kDouble).to(type); };
+  const auto random = [&](int64_t rows, int64_t of) {
+    return at::randn({rows, of, heads.head_dim}, at::kDouble).to(type);
+  };
   tiles.q_MHD = random(tiles.query_offsets.back(), heads.heads);
   tiles.k_NKD = random(tiles.key_offsets.back(), heads.kv_heads);
   tiles.v_NKD = random(tiles.key_offsets.back(), heads.kv_heads);
@@ -61,16 +71,26 @@ struct Answer {
 
 // Softmax over whole rows, tile by tile, through LibTorch's autograd in fp64.
 Answer ByAutograd(const VarlenTiles& tiles, const at::Tensor& dout) {
-  const auto leaf = [](const at::Tensor& rows) { return rows.to(at::kDouble).clone().requires_grad_(); };
+  const auto leaf = [](const at::Tensor& rows) {
+    return rows.to(at::kDouble).clone().requires_grad_();
+  };
   const at::Tensor q = leaf(tiles.q_MHD), k = leaf(tiles.k_NKD), v = leaf(tiles.v_NKD);
   std::vector<at::Tensor> outs, lses;
   for (size_t i = 0; i + 1 < tiles.query_offsets.size(); ++i) {
-    const int64_t rows = tiles.query_offsets[i + 1] - tiles.query_offsets[i], keys = tiles.key_offsets[i + 1] - tiles.key_offsets[i];
-    const auto of_keys = [&](const at::Tensor& all) { return ByHead(all.narrow(0, tiles.key_offsets[i], keys), q.size(1) / k.size(1)); };
-    at::Tensor scores = at::matmul(ByHead(q.narrow(0, tiles.query_offsets[i], rows)), of_keys(k).transpose(1, 2)).mul(tiles.score.scale);
-    if (tiles.score.softcap > 0) scores = (scores / tiles.score.softcap).tanh() * tiles.score.softcap;
+    const int64_t rows = tiles.query_offsets[i + 1] - tiles.query_offsets[i],
+                  keys = tiles.key_offsets[i + 1] - tiles.key_offsets[i];
+    const auto of_keys = [&](const at::Tensor& all) {
+      return ByHead(all.narrow(0, tiles.key_offsets[i], keys), q.size(1) / k.size(1));
+    };
+    at::Tensor scores =
+        at::matmul(ByHead(q.narrow(0, tiles.query_offsets[i], rows)), of_keys(k).transpose(1, 2))
+            .mul(tiles.score.scale);
+    if (tiles.score.softcap > 0)
+      scores = (scores / tiles.score.softcap).tanh() * tiles.score.softcap;
     const at::Tensor all = at::ones({rows, keys}, at::kBool);
-    if (tiles.kind != TileKind::kFull) scores = scores.masked_fill(tiles.kind == TileKind::kCausal ? all.triu(1) : all.tril(-1), -INFINITY);
+    if (tiles.kind != TileKind::kFull)
+      scores = scores.masked_fill(tiles.kind == TileKind::kCausal ? all.triu(1) : all.tril(-1),
+                                  -INFINITY);
     outs.push_back(at::matmul(scores.softmax(2), of_keys(v)).transpose(0, 1));
     lses.push_back(at::logsumexp(scores, {2}).t());
   }
@@ -78,7 +98,8 @@ Answer ByAutograd(const VarlenTiles& tiles, const at::Tensor& dout) {
   return {at::cat(outs).detach(), at::cat(lses).detach(), gradients[0], gradients[1], gradients[2]};
 }
 
-Answer AnswerOf(const VarlenAttention& attention, const VarlenTiles& tiles, const at::Tensor& dout) {
+Answer AnswerOf(const VarlenAttention& attention, const VarlenTiles& tiles,
+                const at::Tensor& dout) {
   const PartialAttention part = attention.Forward(tiles);
   const TileGradients gradients = attention.Backward(tiles, dout, part.out_MHD, part.lse_MH);
   return {part.out_MHD, part.lse_MH, gradients.dq_MHD, gradients.dk_NKD, gradients.dv_NKD};
@@ -90,8 +111,10 @@ class VarlenTest : public ::testing::Test {
 
   torch::Library kernels_ = CudaStandIns();
 
-  // 1e-14 and 2e-6 as between block attentions. bf16: a rounding of out, and of it and p's factors in gradients, is 2e-3 each.
-  static void ExpectDefinition(const VarlenAttention& attention, at::ScalarType type, const Heads& heads, double softcap = 0.0) {
+  // 1e-14 and 2e-6 as between block attentions. bf16: a rounding of out, and of it and p's factors
+  // in gradients, is 2e-3 each.
+  static void ExpectDefinition(const VarlenAttention& attention, at::ScalarType type,
+                               const Heads& heads, double softcap = 0.0) {
     const double bound = type == at::kDouble ? 1e-14 : type == at::kFloat ? 2e-6 : 8e-3;
     for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
       const VarlenTiles tiles = RandomTiles(kind, heads, type, {33, 1, 64, 7}, softcap);
@@ -99,7 +122,8 @@ class VarlenTest : public ::testing::Test {
       const auto got = AnswerOf(attention, tiles, dout).all(), want = ByAutograd(tiles, dout).all();
       for (size_t i = 0; i < got.size(); ++i) {
         EXPECT_TRUE(RelativeError(got[i], want[i], bound))
-            << "result " << i << " of kind " << static_cast<int>(kind) << ", " << type << ", D " << heads.head_dim << ", softcap " << softcap;
+            << "result " << i << " of kind " << static_cast<int>(kind) << ", " << type << ", D "
+            << heads.head_dim << ", softcap " << softcap;
         EXPECT_EQ(got[i].scalar_type(), AccumulateType(type));
       }
     }
@@ -109,8 +133,10 @@ class VarlenTest : public ::testing::Test {
 TEST_F(VarlenTest, LoopedEqualsTheDefinition) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
     for (const double softcap : {0.0, 1.5}) {
-      ExpectDefinition(LoopedVarlenAttention(std::make_shared<ReferenceBlockAttention>()), type, {6, 2, 16}, softcap);
-      ExpectDefinition(LoopedVarlenAttention(std::make_shared<CpuBlockAttention>()), type, {6, 2, 16}, softcap);
+      ExpectDefinition(LoopedVarlenAttention(std::make_shared<ReferenceBlockAttention>()), type,
+                       {6, 2, 16}, softcap);
+      ExpectDefinition(LoopedVarlenAttention(std::make_shared<CpuBlockAttention>()), type,
+                       {6, 2, 16}, softcap);
     }
   }
 }
@@ -118,24 +144,31 @@ TEST_F(VarlenTest, LoopedEqualsTheDefinition) {
 TEST_F(VarlenTest, CudaAroundItsKernelsEqualsTheDefinition) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
     for (const Heads& heads : std::vector<Heads>{{6, 2, 16}, {4, 4, 7}, {3, 1, 64}, {2, 2, 260}}) {
-      // The kernels know no softcap: with one these are not called, or the answer would be without it.
-      for (const double softcap : {0.0, 1.5}) ExpectDefinition(CudaVarlenAttention(), type, heads, softcap);
+      // The kernels know no softcap: with one these are not called, or the answer would be without
+      // it.
+      for (const double softcap : {0.0, 1.5})
+        ExpectDefinition(CudaVarlenAttention(), type, heads, softcap);
     }
   }
 }
 
-// Tiles of many lengths, and others of one; together as they are, some cut, nearly each by itself. 1e-14 and 2e-6 as above.
+// Tiles of many lengths, and others of one; together as they are, some cut, nearly each by itself.
+// 1e-14 and 2e-6 as above.
 TEST_F(VarlenTest, ExplicitEqualsTheDefinitionInBatchesOfAnySize) {
   struct Lengths {
     std::vector<int64_t> queries, keys_of_full;
   };
-  const std::vector<Lengths> all = {
-      {{33, 1, 150, 64, 7, 200, 30}, {5, 40, 170, 64, 1, 3, 300}}, {{16, 16, 16}, {8, 8, 8}}, {{16, 16, 9, 16}, {8, 8, 8, 8}}, {{300}, {1}}, {{1}, {400}}};
+  const std::vector<Lengths> all = {{{33, 1, 150, 64, 7, 200, 30}, {5, 40, 170, 64, 1, 3, 300}},
+                                    {{16, 16, 16}, {8, 8, 8}},
+                                    {{16, 16, 9, 16}, {8, 8, 8, 8}},
+                                    {{300}, {1}},
+                                    {{1}, {400}}};
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
     for (const TileKind kind : {TileKind::kFull, TileKind::kCausal, TileKind::kWindowEdge}) {
       for (const Lengths& lengths : all) {
         for (const double softcap : {0.0, 1.5}) {
-          const VarlenTiles tiles = RandomTiles(kind, {6, 2, 16}, type, lengths.queries, softcap, lengths.keys_of_full);
+          const VarlenTiles tiles =
+              RandomTiles(kind, {6, 2, 16}, type, lengths.queries, softcap, lengths.keys_of_full);
           const at::Tensor dout = at::randn_like(tiles.q_MHD);
           const auto want = ByAutograd(tiles, dout).all();
           for (const int64_t score_bytes : {int64_t{1} << 30, int64_t{1} << 20, int64_t{1} << 10}) {
@@ -143,9 +176,11 @@ TEST_F(VarlenTest, ExplicitEqualsTheDefinitionInBatchesOfAnySize) {
             for (size_t i = 0; i < got.size(); ++i) {
               // With one key there is nothing to choose: dq and dk are 0 but for rounding.
               const bool is_rounding = i >= 2 && i <= 3 && want[i].norm().item<double>() < 1e-12;
-              EXPECT_TRUE(is_rounding || RelativeError(got[i], want[i], type == at::kDouble ? 1e-14 : 2e-6))
-                  << "result " << i << " of kind " << static_cast<int>(kind) << ", " << type << ", " << lengths.queries.size() << " tiles, softcap " << softcap
-                  << ", " << score_bytes << " bytes";
+              EXPECT_TRUE(is_rounding ||
+                          RelativeError(got[i], want[i], type == at::kDouble ? 1e-14 : 2e-6))
+                  << "result " << i << " of kind " << static_cast<int>(kind) << ", " << type << ", "
+                  << lengths.queries.size() << " tiles, softcap " << softcap << ", " << score_bytes
+                  << " bytes";
               EXPECT_TRUE(got[i].isfinite().all().item<bool>());
             }
           }
@@ -159,7 +194,8 @@ TEST_F(VarlenTest, ExplicitEqualsTheDefinitionInBatchesOfAnySize) {
 TEST_F(VarlenTest, CudaTakesOneQueryATile) {
   const VarlenTiles tiles = RandomTiles(TileKind::kFull, {6, 2, 16}, at::kBFloat16, {1, 1, 1, 1});
   const at::Tensor dout = at::randn_like(tiles.q_MHD);
-  const auto got = AnswerOf(CudaVarlenAttention(), tiles, dout).all(), want = ByAutograd(tiles, dout).all();
+  const auto got = AnswerOf(CudaVarlenAttention(), tiles, dout).all(),
+             want = ByAutograd(tiles, dout).all();
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(RelativeError(got[i], want[i], 8e-3)) << i;
 }
 
@@ -167,10 +203,15 @@ TEST_F(VarlenTest, CudaTakesAnyStrides) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const VarlenTiles tiles = RandomTiles(TileKind::kWindowEdge, {6, 2, 16}, type);
     const at::Tensor dout = at::randn_like(tiles.q_MHD);
-    const auto cut_out = [](const at::Tensor& rows) { return at::constant_pad_nd(rows, {3, 5, 1, 2}, NAN).slice(1, 1, -2).slice(2, 3, -5); };
+    const auto cut_out = [](const at::Tensor& rows) {
+      return at::constant_pad_nd(rows, {3, 5, 1, 2}, NAN).slice(1, 1, -2).slice(2, 3, -5);
+    };
     VarlenTiles strided = tiles;
-    for (at::Tensor VarlenTiles::*rows : {&VarlenTiles::q_MHD, &VarlenTiles::k_NKD, &VarlenTiles::v_NKD}) strided.*rows = cut_out(tiles.*rows);
-    const auto got = AnswerOf(CudaVarlenAttention(), strided, cut_out(dout)).all(), want = AnswerOf(CudaVarlenAttention(), tiles, dout).all();
+    for (at::Tensor VarlenTiles::*rows :
+         {&VarlenTiles::q_MHD, &VarlenTiles::k_NKD, &VarlenTiles::v_NKD})
+      strided.*rows = cut_out(tiles.*rows);
+    const auto got = AnswerOf(CudaVarlenAttention(), strided, cut_out(dout)).all(),
+               want = AnswerOf(CudaVarlenAttention(), tiles, dout).all();
     for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(BitEqual(got[i], want[i]));
   }
 }
@@ -194,8 +235,10 @@ TEST_F(VarlenTest, RefusesWhatKernelsDoNotCheck) {
   tiles.query_offsets.pop_back();
   EXPECT_THAT(message(tiles), HasSubstr("4 offsets of queries, 5 of keys"));
   tiles.key_offsets.pop_back();
-  EXPECT_THAT(message(tiles), HasSubstr("from 0 to 98 and from 0 to 46 for 105 queries and 110 keys"));
-  EXPECT_THAT(message(RandomTiles(TileKind::kFull, {5, 2, 8}, at::kFloat)), HasSubstr("5 query heads are no multiple of 2"));
+  EXPECT_THAT(message(tiles),
+              HasSubstr("from 0 to 98 and from 0 to 46 for 105 queries and 110 keys"));
+  EXPECT_THAT(message(RandomTiles(TileKind::kFull, {5, 2, 8}, at::kFloat)),
+              HasSubstr("5 query heads are no multiple of 2"));
 }
 
 // ---- VarlenTileRunner
@@ -206,15 +249,22 @@ std::shared_ptr<const TileRunner> Looped(at::ScalarType type) {
   return std::make_shared<VarlenTileRunner>(std::make_shared<LoopedVarlenAttention>(block));
 }
 
-const std::vector<std::string> kNamesOfAll = {"ulysses", "ring", "zigzag-ring", "double-ring", "all-gather", "usp"};
+const std::vector<std::string> kNamesOfAll = {"ulysses",     "ring",       "zigzag-ring",
+                                              "double-ring", "all-gather", "usp"};
 
-// Heads that 2 and 3 ranks do not divide, empty documents, ranks without tokens, windows within, at and beyond documents' lengths,
-// softcaps.
+// Heads that 2 and 3 ranks do not divide, empty documents, ranks without tokens, windows within, at
+// and beyond documents' lengths, softcaps.
 std::vector<Problem> ManyProblems(at::ScalarType type) {
   const std::vector<int64_t> many = {1, 2, 63, 0, 200, 64, 65, 0, 30};
-  return {RandomProblem(many, {9, 3, 16}, type),          RandomProblem(many, {7, 1, 8}, type),       RandomProblem(many, {4, 2, 16}, type, 50),
-          RandomProblem({300}, {6, 3, 8}, type, 1),       RandomProblem({300}, {9, 3, 8}, type, 129), RandomProblem({97, 100}, {4, 4, 7}, type, 4),
-          RandomProblem({200, 33}, {7, 1, 8}, type, 90),  RandomProblem({3}, {4, 2, 8}, type),        RandomProblem(many, {9, 3, 16}, type, 0, 1.5),
+  return {RandomProblem(many, {9, 3, 16}, type),
+          RandomProblem(many, {7, 1, 8}, type),
+          RandomProblem(many, {4, 2, 16}, type, 50),
+          RandomProblem({300}, {6, 3, 8}, type, 1),
+          RandomProblem({300}, {9, 3, 8}, type, 129),
+          RandomProblem({97, 100}, {4, 4, 7}, type, 4),
+          RandomProblem({200, 33}, {7, 1, 8}, type, 90),
+          RandomProblem({3}, {4, 2, 8}, type),
+          RandomProblem(many, {9, 3, 16}, type, 0, 1.5),
           RandomProblem({300}, {7, 1, 8}, type, 129, 1.5)};
 }
 
@@ -229,9 +279,11 @@ void ExpectAll(const TileRunners& runners, at::ScalarType type, double bound) {
         for (int m = 0; m < 4; ++m) {
           const at::Tensor &a = got[i].*kMembers[m], &b = want[i].*kMembers[m];
           if (problems[i].window != 1) {
-            EXPECT_TRUE(RelativeError(a, b, bound)) << name << " on " << ranks << ", problem " << i << ", " << kNames[m];
+            EXPECT_TRUE(RelativeError(a, b, bound))
+                << name << " on " << ranks << ", problem " << i << ", " << kNames[m];
           } else {
-            EXPECT_LT((a - b).abs().max().item<double>(), bound) << name << " on " << ranks << ", " << kNames[m];  // one key: dq and dk are 0
+            EXPECT_LT((a - b).abs().max().item<double>(), bound)
+                << name << " on " << ranks << ", " << kNames[m];  // one key: dq and dk are 0
           }
         }
       }
@@ -247,14 +299,20 @@ TEST_F(VarlenTest, EveryStrategyInFloat) {
   ExpectAll([](const at::Device&) { return Looped(at::kFloat); }, at::kFloat, 2e-6);
 }
 
-std::shared_ptr<const TileRunner> CudaRunner(const at::Device&) { return std::make_shared<VarlenTileRunner>(std::make_shared<CudaVarlenAttention>()); }
+std::shared_ptr<const TileRunner> CudaRunner(const at::Device&) {
+  return std::make_shared<VarlenTileRunner>(std::make_shared<CudaVarlenAttention>());
+}
 
-TEST_F(VarlenTest, EveryStrategyAroundTheKernelsOfAGpuInFloat) { ExpectAll(CudaRunner, at::kFloat, 2e-6); }
+TEST_F(VarlenTest, EveryStrategyAroundTheKernelsOfAGpuInFloat) {
+  ExpectAll(CudaRunner, at::kFloat, 2e-6);
+}
 
 // No further from fp64 than twice (out) and three times (gradients) what one rank is.
 TEST_F(VarlenTest, StrategiesAroundTheKernelsOfAGpuInBfloat16) {
-  const std::vector<Problem> problems = {RandomProblem({300, 33, 0, 5}, {9, 3, 16}, at::kBFloat16), RandomProblem({400}, {4, 2, 20}, at::kBFloat16, 70),
-                                         RandomProblem({300, 33, 0, 5}, {9, 3, 16}, at::kBFloat16, 70, 1.5)};
+  const std::vector<Problem> problems = {
+      RandomProblem({300, 33, 0, 5}, {9, 3, 16}, at::kBFloat16),
+      RandomProblem({400}, {4, 2, 20}, at::kBFloat16, 70),
+      RandomProblem({300, 33, 0, 5}, {9, 3, 16}, at::kBFloat16, 70, 1.5)};
   const std::vector<Solution> alone = SolveAll({.name = "dense"}, 1, problems, CudaRunner);
   for (size_t i = 0; i < problems.size(); ++i) {
     const Solution want = Written(problems[i]);
@@ -263,13 +321,16 @@ TEST_F(VarlenTest, StrategiesAroundTheKernelsOfAGpuInBfloat16) {
       for (int m = 0; m < 4; ++m) {
         const double of_one = RelativeErrorOf(alone[i].*kMembers[m], want.*kMembers[m]);
         EXPECT_LT(of_one, 8e-3) << kNames[m];
-        EXPECT_TRUE(RelativeError(got.*kMembers[m], want.*kMembers[m], (m == 0 ? 2 : 3) * of_one)) << name << " " << kNames[m];
+        EXPECT_TRUE(RelativeError(got.*kMembers[m], want.*kMembers[m], (m == 0 ? 2 : 3) * of_one))
+            << name << " " << kNames[m];
       }
     }
   }
 }
 
-TEST_F(VarlenTest, GpusRunRaggedCalls) { EXPECT_EQ(DeviceTileRunner(at::Device(at::kCUDA, 0))->grid(), TileGrid::kSpans); }
+TEST_F(VarlenTest, GpusRunRaggedCalls) {
+  EXPECT_EQ(DeviceTileRunner(at::Device(at::kCUDA, 0))->grid(), TileGrid::kSpans);
+}
 
 // What is asked of another VarlenAttention.
 class Recorder final : public VarlenAttention {
@@ -282,7 +343,8 @@ class Recorder final : public VarlenAttention {
     calls.push_back(tiles);
     return looped_.Forward(tiles);
   }
-  TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout, const at::Tensor& out, const at::Tensor& lse) const override {
+  TileGradients RunBackward(const VarlenTiles& tiles, const at::Tensor& dout, const at::Tensor& out,
+                            const at::Tensor& lse) const override {
     calls.push_back(tiles);
     return looped_.Backward(tiles, dout, out, lse);
   }
@@ -294,26 +356,36 @@ struct RunResult {
   QueryKeyValue gradients;
 };
 
-RunResult RunPlan(const TileRunner& runner, const std::vector<HeadGroup>& groups, const TilePlan& plan, const QueryKeyValue& rows, const at::Tensor& dout) {
+RunResult RunPlan(const TileRunner& runner, const std::vector<HeadGroup>& groups,
+                  const TilePlan& plan, const QueryKeyValue& rows, const at::Tensor& dout) {
   const RunHeads heads{groups, 0.25};
-  const SoftmaxState state = SoftmaxState::Empty(rows.q_THD.size(0), rows.q_THD.size(1), rows.q_THD.size(2), rows.q_THD.options());
+  const SoftmaxState state = SoftmaxState::Empty(rows.q_THD.size(0), rows.q_THD.size(1),
+                                                 rows.q_THD.size(2), rows.q_THD.options());
   runner.Forward(heads, plan, rows, state);
-  RunResult result{Finish(state), {at::zeros_like(rows.q_THD), at::zeros_like(rows.k_SKD), at::zeros_like(rows.v_SKD)}};
-  runner.Backward(heads, plan, rows, {dout, result.whole.out_MHD, result.whole.lse_MH}, result.gradients);
+  RunResult result{
+      Finish(state),
+      {at::zeros_like(rows.q_THD), at::zeros_like(rows.k_SKD), at::zeros_like(rows.v_SKD)}};
+  runner.Backward(heads, plan, rows, {dout, result.whole.out_MHD, result.whole.lse_MH},
+                  result.gradients);
   return result;
 }
 
 QueryKeyValue RandomRows(const TilePlan& plan, int64_t heads, int64_t kv_heads) {
-  const auto random = [](int64_t rows, int64_t of) { return at::randn({rows, of, 8}, at::kDouble); };
-  return {random(plan.query_rows, heads), random(plan.key_rows, kv_heads), random(plan.key_rows, kv_heads)};
+  const auto random = [](int64_t rows, int64_t of) {
+    return at::randn({rows, of, 8}, at::kDouble);
+  };
+  return {random(plan.query_rows, heads), random(plan.key_rows, kv_heads),
+          random(plan.key_rows, kv_heads)};
 }
 
 TEST_F(VarlenTest, AtMostOneCallForEachKindOfTile) {
   for (const std::string& name : kNamesOfAll) {
     const Strategy strategy = *ResolveStrategy({.name = name}, 4);
-    const auto layout = *comm::Layout::Create({5, 1, 120, 0, 33, 700, 7}, strategy.division, CausalTileArea);
+    const auto layout =
+        *comm::Layout::Create({5, 1, 120, 0, 33, 700, 7}, strategy.division, CausalTileArea);
     for (int context = 0; context < strategy.division.contexts; ++context) {
-      for (const ContextStep& step : PlanContext(strategy, *layout, context, {.grid = TileGrid::kSpans}).steps) {
+      for (const ContextStep& step :
+           PlanContext(strategy, *layout, context, {.grid = TileGrid::kSpans}).steps) {
         std::array<size_t, 3> kinds = {0, 0, 0};
         for (const QueryBlock& block : step.tiles.blocks) {
           for (const TileRows& tile : block.tiles) kinds[static_cast<int>(tile.kind)] = 1;
@@ -325,8 +397,10 @@ TEST_F(VarlenTest, AtMostOneCallForEachKindOfTile) {
           RunPlan(VarlenTileRunner(recorder), groups, step.tiles, rows, at::randn_like(rows.q_THD));
           return recorder->calls.size();
         };
-        EXPECT_EQ(calls({{{0, 3}, 0}, {{3, 6}, 1}}), 2 * occurring) << name << ": one forward, one backward";
-        EXPECT_EQ(calls({{{0, 4}, 0}, {{4, 6}, 1}}), 4 * occurring) << name << ": not equally many query heads";
+        EXPECT_EQ(calls({{{0, 3}, 0}, {{3, 6}, 1}}), 2 * occurring)
+            << name << ": one forward, one backward";
+        EXPECT_EQ(calls({{{0, 4}, 0}, {{4, 6}, 1}}), 4 * occurring)
+            << name << ": not equally many query heads";
       }
     }
   }
@@ -334,21 +408,26 @@ TEST_F(VarlenTest, AtMostOneCallForEachKindOfTile) {
 
 TEST_F(VarlenTest, WholeSpansAreNotCopied) {
   const std::vector<comm::Span> spans = {{0, 0, 40}, {1, 0, 1}, {2, 0, 30}};
-  const TilePlan plan = PlanTiles({40, 1, 30}, spans, {{spans[0], 0}, {spans[1], 40}, {spans[2], 41}}, {.grid = TileGrid::kSpans});
+  const TilePlan plan =
+      PlanTiles({40, 1, 30}, spans, {{spans[0], 0}, {spans[1], 40}, {spans[2], 41}},
+                {.grid = TileGrid::kSpans});
   const QueryKeyValue rows = RandomRows(plan, 4, 2);
   const auto recorder = std::make_shared<Recorder>();
-  RunPlan(VarlenTileRunner(recorder), {{{0, 2}, 0}, {{2, 4}, 1}}, plan, rows, at::randn_like(rows.q_THD));
+  RunPlan(VarlenTileRunner(recorder), {{{0, 2}, 0}, {{2, 4}, 1}}, plan, rows,
+          at::randn_like(rows.q_THD));
   ASSERT_EQ(recorder->calls.size(), 2);
   for (const VarlenTiles& call : recorder->calls) {
     EXPECT_EQ(call.query_offsets, (std::vector<int64_t>{0, 40, 41, 71}));
-    EXPECT_TRUE(call.q_MHD.is_alias_of(rows.q_THD) && call.k_NKD.is_alias_of(rows.k_SKD) && call.v_NKD.is_alias_of(rows.v_SKD));
+    EXPECT_TRUE(call.q_MHD.is_alias_of(rows.q_THD) && call.k_NKD.is_alias_of(rows.k_SKD) &&
+                call.v_NKD.is_alias_of(rows.v_SKD));
   }
 }
 
 // Keys in pieces, out of order, seen by several spans of queries and cut by the window's edge.
 TEST_F(VarlenTest, OverlappingTilesAddUp) {
   const std::vector<comm::Span> queries = {{0, 40, 100}, {0, 130, 200}, {1, 0, 9}};
-  const std::vector<KeySegment> keys = {{{0, 25, 40}, 0}, {{0, 0, 10}, 15}, {{0, 100, 130}, 25}, {{1, 0, 9}, 55}, {{0, 10, 25}, 64}, {{0, 40, 100}, 79}};
+  const std::vector<KeySegment> keys = {{{0, 25, 40}, 0}, {{0, 0, 10}, 15},  {{0, 100, 130}, 25},
+                                        {{1, 0, 9}, 55},  {{0, 10, 25}, 64}, {{0, 40, 100}, 79}};
   for (const int64_t window : {0, 3, 30, 75, 110}) {
     const TilePlan plan = PlanTiles({200, 9}, queries, keys, {window, TileGrid::kSpans});
     const QueryKeyValue rows = RandomRows(plan, 5, 2);
@@ -357,12 +436,15 @@ TEST_F(VarlenTest, OverlappingTilesAddUp) {
     const auto recorder = std::make_shared<Recorder>();
     const RunResult got = RunPlan(VarlenTileRunner(recorder), groups, plan, rows, dout);
     if (window == 0) {
-      EXPECT_EQ(recorder->calls.size(), 8);  // full and causal, forward and backward, for 2 and for 3 query heads
+      EXPECT_EQ(recorder->calls.size(),
+                8);  // full and causal, forward and backward, for 2 and for 3 query heads
       EXPECT_EQ(recorder->calls[0].key_offsets, (std::vector<int64_t>{0, 40, 40 + 130}));
     }
-    const RunResult want = RunPlan(ThreadedTileRunner(std::make_shared<ReferenceBlockAttention>()), groups, plan, rows, dout);
+    const RunResult want = RunPlan(ThreadedTileRunner(std::make_shared<ReferenceBlockAttention>()),
+                                   groups, plan, rows, dout);
     EXPECT_TRUE(RelativeError(got.whole.out_MHD, want.whole.out_MHD, 1e-13)) << window;
-    EXPECT_TRUE(at::allclose(got.whole.lse_MH, want.whole.lse_MH, 1e-13, 1e-13)) << window;  // some queries see nothing: -inf
+    EXPECT_TRUE(at::allclose(got.whole.lse_MH, want.whole.lse_MH, 1e-13, 1e-13))
+        << window;  // some queries see nothing: -inf
     EXPECT_TRUE(RelativeError(got.gradients.q_THD, want.gradients.q_THD, 1e-13)) << window;
     EXPECT_TRUE(RelativeError(got.gradients.k_SKD, want.gradients.k_SKD, 1e-13)) << window;
     EXPECT_TRUE(RelativeError(got.gradients.v_SKD, want.gradients.v_SKD, 1e-13)) << window;

@@ -63,7 +63,8 @@ class Bounded : public ::testing::Test {
  protected:
   ~Bounded() override { server_->Set(false); }
   c10::intrusive_ptr<BoundedStore> Open(milliseconds timeout) {
-    return c10::make_intrusive<BoundedStore>("rank 0", timeout, [server = server_] { return c10::make_intrusive<Connection>(server); });
+    return c10::make_intrusive<BoundedStore>(
+        "rank 0", timeout, [server = server_] { return c10::make_intrusive<Connection>(server); });
   }
   const std::shared_ptr<Server> server_ = std::make_shared<Server>();
 };
@@ -95,7 +96,11 @@ TEST_F(Bounded, HasTheStoresOwnErrors) {
   const auto store = Open(milliseconds(60000));
   EXPECT_EQ(TryTorch([&] { store->get(kRefused); }).message(), "the store's own words");
   EXPECT_EQ(store->add("n", 1), 1);
-  const absl::Status opened = TryTorch([] { BoundedStore("rank 0", milliseconds(60000), []() -> c10::intrusive_ptr<c10d::Store> { throw std::runtime_error("no such host"); }); });
+  const absl::Status opened = TryTorch([] {
+    BoundedStore("rank 0", milliseconds(60000), []() -> c10::intrusive_ptr<c10d::Store> {
+      throw std::runtime_error("no such host");
+    });
+  });
   EXPECT_EQ(opened.message(), "no such host");
 }
 
@@ -106,12 +111,15 @@ TEST_F(Bounded, FailsWhileTheServerIsStopped) {
   for (int i = 0; i < 2; ++i) {
     const absl::Status status = TryTorch([&] { store->check({"a"}); });
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0 is stopped or out of reach")) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0 is stopped or out of reach"))
+        << status;
   }
-  EXPECT_TRUE(absl::IsDeadlineExceeded(TryTorch([&] { store->set("a", "1"); })));  // behind the first
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(TryTorch([&] { store->set("a", "1"); })));  // behind the first
   server_->Set(false);
   store->setTimeout(milliseconds(60000));
-  while (!TryTorch([&] { EXPECT_EQ(store->add("n", 1), 1); }).ok()) std::this_thread::sleep_for(milliseconds(1));
+  while (!TryTorch([&] { EXPECT_EQ(store->add("n", 1), 1); }).ok())
+    std::this_thread::sleep_for(milliseconds(1));
   EXPECT_FALSE(store->check({"a"}));  // what was given up before it began is not done
 }
 

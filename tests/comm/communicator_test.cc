@@ -32,10 +32,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int kSizes[] = {1, 2, 3, 5, 8};
-constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kInt, at::kByte};
+constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf,
+                                      at::kLong,  at::kInt,    at::kByte};
 
 // Distinct small integers of a rank, exact in every dtype here.
-at::Tensor Mine(int rank, int64_t numel, at::ScalarType dtype) { return ((at::arange(numel, at::kLong) * 3 + rank) % 7).to(dtype); }
+at::Tensor Mine(int rank, int64_t numel, at::ScalarType dtype) {
+  return ((at::arange(numel, at::kLong) * 3 + rank) % 7).to(dtype);
+}
 
 TEST(CommunicatorTest, AllReduceOfEachDtypeAndSize) {
   for (const int size : kSizes) {
@@ -104,7 +107,8 @@ TEST(CommunicatorTest, BroadcastFromEachRoot) {
 // Rows of a rank in a sum that is parted: uneven, some of them none.
 std::vector<int64_t> UnevenRows(int size, int round) {
   std::vector<int64_t> rows;
-  for (int r = 0; r < size; ++r) rows.push_back((r + round) % 3 == 0 ? 0 : (r * 7 + round * 5) % 11);
+  for (int r = 0; r < size; ++r)
+    rows.push_back((r + round) % 3 == 0 ? 0 : (r * 7 + round * 5) % 11);
   return rows;
 }
 
@@ -115,20 +119,27 @@ TEST(CommunicatorTest, ReduceScatterOfUnevenRows) {
       for (const at::ScalarType dtype : kDtypes) {
         for (int round = 0; round < 4; ++round) {
           const std::vector<int64_t> rows = UnevenRows(size, round);
-          const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0}), before = std::accumulate(rows.begin(), rows.begin() + comm.rank(), int64_t{0});
-          const at::Tensor mine = Mine(comm.rank(), 3 * all, dtype).view({all, 3}), untouched = mine.clone();
+          const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0}),
+                        before =
+                            std::accumulate(rows.begin(), rows.begin() + comm.rank(), int64_t{0});
+          const at::Tensor mine = Mine(comm.rank(), 3 * all, dtype).view({all, 3}),
+                           untouched = mine.clone();
           at::Tensor want = at::zeros({all, 3}, dtype);
           for (int r = 0; r < size; ++r) want += Mine(r, 3 * all, dtype).view({all, 3});
           const Communicator::Counters counted = comm.counters();
           auto sum = comm.ReduceScatterSum(mine, rows);
           ASSERT_OK(sum);
-          ASSERT_TRUE(BitEqual(*sum, want.narrow(0, before, rows[comm.rank()]))) << dtype << " " << round;
+          ASSERT_TRUE(BitEqual(*sum, want.narrow(0, before, rows[comm.rank()])))
+              << dtype << " " << round;
           ASSERT_TRUE(BitEqual(mine, untouched));
           const int64_t row_bytes = 3 * static_cast<int64_t>(c10::elementSize(dtype));
-          EXPECT_EQ(comm.counters().bytes_sent - counted.bytes_sent, size == 1 ? 0 : (all - rows[comm.rank()]) * row_bytes);
+          EXPECT_EQ(comm.counters().bytes_sent - counted.bytes_sent,
+                    size == 1 ? 0 : (all - rows[comm.rank()]) * row_bytes);
         }
       }
-      EXPECT_THROW(comm.ReduceScatterSum(at::ones({size + 1}), std::vector<int64_t>(size, 1)).IgnoreError(), c10::Error);
+      EXPECT_THROW(
+          comm.ReduceScatterSum(at::ones({size + 1}), std::vector<int64_t>(size, 1)).IgnoreError(),
+          c10::Error);
     });
   }
 }
@@ -144,10 +155,14 @@ TEST(CommunicatorTest, AllGathersUnderWay) {
       int64_t bytes = 0;
       for (int round = 0; round < 4; ++round) {
         const std::vector<int64_t> rows = UnevenRows(size, round);
-        const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0}), before = std::accumulate(rows.begin(), rows.begin() + comm.rank(), int64_t{0});
+        const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0}),
+                      before =
+                          std::accumulate(rows.begin(), rows.begin() + comm.rank(), int64_t{0});
         wanted.push_back(at::arange(all) + 100 * round);
         wholes.push_back(at::full({all}, -1, at::kLong));
-        wholes.back().narrow(0, before, rows[comm.rank()]).copy_(wanted.back().narrow(0, before, rows[comm.rank()]));
+        wholes.back()
+            .narrow(0, before, rows[comm.rank()])
+            .copy_(wanted.back().narrow(0, before, rows[comm.rank()]));
         auto transfer = comm.StartAllGather({{wholes.back(), rows}});
         ASSERT_OK(transfer);
         transfers.push_back(*std::move(transfer));
@@ -165,7 +180,9 @@ TEST(CommunicatorTest, AllGathersUnderWay) {
 }
 
 // Rows that rank `from` sends to rank `to`: uneven, some of them none.
-int64_t RowsBetween(int from, int to, int round) { return (from * 5 + to * 3 + round) % 4 == 0 ? 0 : (from * 7 + to * 11 + round) % 6; }
+int64_t RowsBetween(int from, int to, int round) {
+  return (from * 5 + to * 3 + round) % 4 == 0 ? 0 : (from * 7 + to * 11 + round) % 6;
+}
 
 TEST(CommunicatorTest, AllToAllOfUnevenRows) {
   for (const int size : kSizes) {
@@ -178,7 +195,8 @@ TEST(CommunicatorTest, AllToAllOfUnevenRows) {
           // Row i from a to b holds (a, b, i) in its three columns.
           const auto rows = [&](int from, int to, int64_t count) {
             at::Tensor t = at::zeros({count, 3}, at::kLong);
-            t.select(1, 0).fill_(from), t.select(1, 1).fill_(to), t.select(1, 2).copy_(at::arange(count, at::kLong));
+            t.select(1, 0).fill_(from), t.select(1, 1).fill_(to),
+                t.select(1, 2).copy_(at::arange(count, at::kLong));
             return t.to(dtype);
           };
           for (int r = 0; r < size; ++r) {
@@ -213,7 +231,8 @@ TEST(CommunicatorTest, AllGatherOfUnevenRows) {
       for (int r = 0; r < size; ++r) rows[r] = (r * 5) % 4;
       auto all = comm.AllGather(at::full({rows[comm.rank()], 2}, comm.rank(), at::kDouble), rows);
       ASSERT_OK(all);
-      for (int r = 0; r < size; ++r) EXPECT_TRUE(BitEqual((*all)[r], at::full({rows[r], 2}, r, at::kDouble)));
+      for (int r = 0; r < size; ++r)
+        EXPECT_TRUE(BitEqual((*all)[r], at::full({rows[r], 2}, r, at::kDouble)));
       EXPECT_EQ(comm.counters().bytes_sent, (size - 1) * rows[comm.rank()] * 16);
     });
   }
@@ -227,8 +246,11 @@ TEST(CommunicatorTest, ExchangeGoesRoundARing) {
       // Sizes differ from rank to rank; the second of three is empty on all.
       const auto key = [](int r) { return Mine(r, 1000 + r, at::kFloat); };
       const auto value = [](int r) { return Mine(r + 1, 500 + 2 * r, at::kBFloat16); };
-      at::Tensor k = at::empty({1000 + before}), v = at::empty({500 + 2 * before}, at::kBFloat16), none = at::empty({0});
-      auto transfer = comm.Exchange({{key(comm.rank()), next}, {at::empty({0}), next}, {value(comm.rank()), next}}, {{k, before}, {none, before}, {v, before}});
+      at::Tensor k = at::empty({1000 + before}), v = at::empty({500 + 2 * before}, at::kBFloat16),
+                 none = at::empty({0});
+      auto transfer = comm.Exchange(
+          {{key(comm.rank()), next}, {at::empty({0}), next}, {value(comm.rank()), next}},
+          {{k, before}, {none, before}, {v, before}});
       ASSERT_OK(transfer);
       ASSERT_OK(transfer->Wait());
       ASSERT_OK(transfer->Wait());  // nothing is left to wait for
@@ -289,8 +311,10 @@ TEST(CommunicatorTest, LargeTransfersAtOnceDoNotBlockEachOther) {
     const int next = (comm.rank() + 1) % 3, before = (comm.rank() + 2) % 3;
     constexpr int64_t kNumel = 4 << 20;  // 16 MiB: more than a socket buffers
     at::Tensor forth = at::empty({kNumel}), back = at::empty({kNumel});
-    auto a = comm.Exchange({{at::full({kNumel}, comm.rank(), at::kFloat), next}}, {{forth, before}});
-    auto b = comm.Exchange({{at::full({kNumel}, -comm.rank(), at::kFloat), before}}, {{back, next}});
+    auto a =
+        comm.Exchange({{at::full({kNumel}, comm.rank(), at::kFloat), next}}, {{forth, before}});
+    auto b =
+        comm.Exchange({{at::full({kNumel}, -comm.rank(), at::kFloat), before}}, {{back, next}});
     ASSERT_OK(a);
     ASSERT_OK(b);
     ASSERT_OK(b->Wait());
@@ -334,10 +358,12 @@ TEST(CommunicatorTest, AgreeTellsAllRanksOfOnesFailure) {
       EXPECT_THAT(agreed, StatusIs(absl::StatusCode::kNotFound, "rank 2: weights.bin is missing"));
     }
     EXPECT_OK(comm.Agree(absl::OkStatus()));  // and the group goes on
-    const absl::Status long_one = comm.Agree(comm.rank() == 0 ? absl::InternalError(std::string(5000, 'x')) : absl::OkStatus());
+    const absl::Status long_one = comm.Agree(
+        comm.rank() == 0 ? absl::InternalError(std::string(5000, 'x')) : absl::OkStatus());
     EXPECT_EQ(long_one.message().size(), comm.rank() == 0 ? 5000 : 1024 + 8);
   });
-  EXPECT_THAT(Communicator::Alone()->Agree(absl::NotFoundError("x")), StatusIs(absl::StatusCode::kNotFound, "x"));
+  EXPECT_THAT(Communicator::Alone()->Agree(absl::NotFoundError("x")),
+              StatusIs(absl::StatusCode::kNotFound, "x"));
 }
 
 TEST(CommunicatorTest, AGroupOfOneDoesNothing) {
@@ -365,7 +391,8 @@ TEST(CommunicatorTest, RefusesTheCallersMistakesBeforeAnythingIsSent) {
     EXPECT_THROW(comm.AllToAll(at::zeros({2}), {2}, {2}).IgnoreError(), c10::Error);
     EXPECT_THROW(comm.AllGather(at::zeros({3}), {1, 1}).IgnoreError(), c10::Error);
     EXPECT_THROW(comm.Exchange({{flags, 2}}, {}).IgnoreError(), c10::Error);
-    EXPECT_THROW(comm.Exchange({}, {{at::zeros({2, 2}).t(), 1 - comm.rank()}}).IgnoreError(), c10::Error);
+    EXPECT_THROW(comm.Exchange({}, {{at::zeros({2, 2}).t(), 1 - comm.rank()}}).IgnoreError(),
+                 c10::Error);
     at::Tensor t = at::ones({2});
     EXPECT_THROW(comm.Broadcast(t, 5).IgnoreError(), c10::Error);
     EXPECT_OK(comm.AllReduceSum(t));
@@ -386,7 +413,8 @@ TEST(CommunicatorTest, ALateRankEndsTheCallAtTheDeadline) {
           while (gave_up < 2 && !::testing::Test::HasFailure())
             absl::SleepFor(absl::Milliseconds(10));
           const absl::Status late = comm.AllReduceSum(t);
-          EXPECT_THAT(late, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("all_reduce_sum on group 'world', rank ")));
+          EXPECT_THAT(late, StatusIs(absl::StatusCode::kUnavailable,
+                                     HasSubstr("all_reduce_sum on group 'world', rank ")));
           return;
         }
         const absl::Status status = comm.AllReduceSum(t);
@@ -424,12 +452,14 @@ TEST(CommunicatorTest, WhatARankWaitsInCallsIsCounted) {
 }
 
 TEST(CommunicatorTest, ARankThatEndsWhileConnectionsAreMadeIsNamed) {
-  // Rank 1 says in the store that it is there, and is no more: nothing answers where it said, and it shows no heartbeat.
+  // Rank 1 says in the store that it is there, and is no more: nothing answers where it said, and
+  // it shows no heartbeat.
   const auto store = c10::make_intrusive<c10d::HashStore>();
   store->c10d::Store::set("join the world/1", "127.0.0.1");
   store->c10d::Store::set("make group 0 'world'/1", "");
   const auto world = World::ConnectThreads(store, 0, 2, absl::Minutes(10));
-  EXPECT_THAT(world.status(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rank 1 is stopped or out of reach")));
+  EXPECT_THAT(world.status(), StatusIs(absl::StatusCode::kUnavailable,
+                                       HasSubstr("rank 1 is stopped or out of reach")));
 }
 
 // Where the process is the library's own; else its signals are left alone.
@@ -439,7 +469,11 @@ TEST(CommunicatorTest, OutlivesABrokenPipe) {
     sigaction(SIGPIPE, nullptr, &standing);
     return standing.sa_handler;
   };
-  RendezvousOptions options{.rank = 1, .world_size = 2, .port = 1, .deadline = absl::Milliseconds(100), .own_process = false};  // nobody serves there
+  RendezvousOptions options{.rank = 1,
+                            .world_size = 2,
+                            .port = 1,
+                            .deadline = absl::Milliseconds(100),
+                            .own_process = false};  // nobody serves there
   const auto before = handler();
   EXPECT_FALSE(World::Connect(options).ok());
   EXPECT_EQ(handler(), before);
@@ -467,7 +501,8 @@ TEST(CommunicatorTest, AnAbortEndsTheOthersPendingCalls) {
     auto transfer = comm.Exchange({}, {{t, comm.rank() + 1}});
     ASSERT_OK(transfer);
     ++waiting;
-    EXPECT_THAT(transfer->Wait(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rank 3 has failed: the disk is full")));
+    EXPECT_THAT(transfer->Wait(), StatusIs(absl::StatusCode::kUnavailable,
+                                           HasSubstr("rank 3 has failed: the disk is full")));
     EXPECT_THAT(comm.Barrier(),
                 StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the disk is full")));
   });
@@ -479,7 +514,8 @@ TEST(CommunicatorTest, AClosedWorldSaysSo) {
     world->Close();
     world->Close();
     at::Tensor t = at::ones({1});
-    EXPECT_THAT(comm->AllReduceSum(t), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("group 'world' is closed")));
+    EXPECT_THAT(comm->AllReduceSum(t), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                HasSubstr("group 'world' is closed")));
     EXPECT_FALSE(world->Split({0, 1}, "more").ok());
   });
 }

@@ -37,7 +37,9 @@ class ConfinementTest : public ::testing::Test {
     std::ofstream(root_ / "file") << "f";
   }
   std::shared_ptr<Confinement> Confined(int64_t memory = 0) {
-    return *Confinement::Create({.roots = {root_.string()}, .readable = {(base_ / "outside" / "secret").string(), "/nowhere"}, .memory = memory});
+    return *Confinement::Create({.roots = {root_.string()},
+                                 .readable = {(base_ / "outside" / "secret").string(), "/nowhere"},
+                                 .memory = memory});
   }
   const fs::path base_ = fs::path(testing::TempDir()) / "confinement";
   const fs::path root_ = base_ / "root";
@@ -45,17 +47,23 @@ class ConfinementTest : public ::testing::Test {
 
 TEST_F(ConfinementTest, IsWhatLiesBelowARoot) {
   const auto confined = Confined();
-  for (const fs::path& path : {root_, root_ / "file", root_ / "none" / "yet", root_ / "inner" / ".." / "file", fs::path(root_.string() + "/./inner//")}) {
+  for (const fs::path& path :
+       {root_, root_ / "file", root_ / "none" / "yet", root_ / "inner" / ".." / "file",
+        fs::path(root_.string() + "/./inner//")}) {
     EXPECT_TRUE(confined->CheckReading(path).ok()) << path;
     EXPECT_TRUE(confined->CheckWriting(path).ok()) << path;
   }
-  for (const fs::path& path : {base_, base_ / "root2", fs::path(root_.string() + "2"), root_ / ".." / "outside", root_ / "none" / ".." / ".." / "x", fs::path("/"), fs::path("/etc/passwd"), fs::path("relative")}) {
+  for (const fs::path& path : {base_, base_ / "root2", fs::path(root_.string() + "2"),
+                               root_ / ".." / "outside", root_ / "none" / ".." / ".." / "x",
+                               fs::path("/"), fs::path("/etc/passwd"), fs::path("relative")}) {
     EXPECT_EQ(confined->CheckReading(path).code(), absl::StatusCode::kPermissionDenied) << path;
     EXPECT_EQ(confined->CheckWriting(path).code(), absl::StatusCode::kPermissionDenied) << path;
   }
   EXPECT_FALSE(confined->CheckReading("").ok());
   EXPECT_FALSE(confined->CheckReading((root_ / "file").string() + std::string("\0x", 2)).ok());
-  EXPECT_THAT(std::string(confined->CheckReading("/etc/passwd").message()), testing::StrEq("--sandbox: /etc/passwd is outside of the roots (" + root_.string() + ")"));
+  EXPECT_THAT(
+      std::string(confined->CheckReading("/etc/passwd").message()),
+      testing::StrEq("--sandbox: /etc/passwd is outside of the roots (" + root_.string() + ")"));
 }
 
 // Opened, a pipe would wait for a writer.
@@ -79,18 +87,22 @@ TEST_F(ConfinementTest, WhatIsOpenedIsAFile) {
 
 TEST_F(ConfinementTest, FollowsLinks) {
   fs::create_symlink("/etc/passwd", root_ / "out");
-  fs::create_symlink(base_ / "outside" / "new", root_ / "dangling");  // a file made by this name would lie outside
+  fs::create_symlink(base_ / "outside" / "new",
+                     root_ / "dangling");  // a file made by this name would lie outside
   fs::create_directory_symlink(base_ / "outside", root_ / "folder");
   fs::create_symlink("inner/../file", root_ / "in");
   fs::create_symlink("../root/file", root_ / "around");
   fs::create_symlink("loop", root_ / "loop");
   const auto confined = Confined();
-  for (const char* name : {"out", "dangling", "folder/x", "folder/../root/../x", "loop", "inner/../folder"}) {
+  for (const char* name :
+       {"out", "dangling", "folder/x", "folder/../root/../x", "loop", "inner/../folder"}) {
     EXPECT_FALSE(confined->CheckReading(root_ / name).ok()) << name;
     EXPECT_FALSE(confined->CheckWriting(root_ / name).ok()) << name;
   }
-  for (const char* name : {"in", "around"}) EXPECT_TRUE(confined->CheckWriting(root_ / name).ok()) << name;
-  EXPECT_THAT(std::string(confined->CheckReading(root_ / "out").message()), HasSubstr("out (/etc/passwd) is outside"));
+  for (const char* name : {"in", "around"})
+    EXPECT_TRUE(confined->CheckWriting(root_ / name).ok()) << name;
+  EXPECT_THAT(std::string(confined->CheckReading(root_ / "out").message()),
+              HasSubstr("out (/etc/passwd) is outside"));
   EXPECT_FALSE(confined->CheckReading("/proc/self/root/etc/passwd").ok());
   EXPECT_FALSE(confined->CheckReading("/proc/self/cwd/x").ok());
 }
@@ -103,7 +115,8 @@ TEST_F(ConfinementTest, MayLetMoreBeRead) {
 }
 
 TEST_F(ConfinementTest, NamesARootThatIsNone) {
-  EXPECT_EQ(Confinement::Create({.roots = {"/nowhere"}}).status().message(), "--sandbox-root: no folder '/nowhere'");
+  EXPECT_EQ(Confinement::Create({.roots = {"/nowhere"}}).status().message(),
+            "--sandbox-root: no folder '/nowhere'");
   EXPECT_TRUE((*Confinement::Create({.any_file = true}))->CheckWriting("/etc/passwd").ok());
   EXPECT_FALSE((*Confinement::Create({}))->CheckReading(".").ok());
 }
@@ -115,7 +128,9 @@ TEST_F(ConfinementTest, IsTheThreadsThatOpensFiles) {
     EXPECT_EQ(WriteWhole(outside, "x").code(), absl::StatusCode::kPermissionDenied);
     EXPECT_LT(OpenNamelessFile(base_ / "outside"), 0);
     EXPECT_TRUE(WriteWhole(root_ / "written", "x").ok());
-    std::thread([&] { EXPECT_TRUE(CheckReading("/etc/passwd").ok()); }).join();  // a scope is not handed on by itself
+    std::thread([&] {
+      EXPECT_TRUE(CheckReading("/etc/passwd").ok());
+    }).join();  // a scope is not handed on by itself
     {
       const ConfinedScope none(nullptr);
       EXPECT_TRUE(CheckReading("/etc/passwd").ok());
@@ -139,13 +154,15 @@ TEST_F(ConfinementTest, HasSoManyBytesForTensors) {
           try {
             at::zeros({1 << 18});
           } catch (const c10::OutOfMemoryError& error) {
-            EXPECT_THAT(error.what_without_backtrace(), HasSubstr("more than --sandbox-memory allows"));
+            EXPECT_THAT(error.what_without_backtrace(),
+                        HasSubstr("more than --sandbox-memory allows"));
             throw;
           }
         },
         c10::OutOfMemoryError);
     EXPECT_EQ(confined->charged(), 1 << 19);
-    RunParallelTasks({1, 1}, [](int64_t) { EXPECT_THROW(at::zeros({1 << 18}), c10::OutOfMemoryError); });
+    RunParallelTasks({1, 1},
+                     [](int64_t) { EXPECT_THROW(at::zeros({1 << 18}), c10::OutOfMemoryError); });
     outlives = at::zeros({1 << 10});
   }
   EXPECT_EQ(confined->charged(), 1 << 12);

@@ -13,7 +13,9 @@ namespace moonring::comm {
 namespace {
 
 // What the engine asks before it gives a node of a GPU to another thread.
-bool MayUseOtherThreads() { return c10::AutogradState::get_tls_state().get_multithreading_enabled(); }
+bool MayUseOtherThreads() {
+  return c10::AutogradState::get_tls_state().get_multithreading_enabled();
+}
 
 // y = 2 x; `seen` runs in its backward.
 at::Tensor Doubled(const at::Tensor& x, std::function<void()> seen) {
@@ -39,12 +41,15 @@ TEST(CustomFunctionTest, BackwardStaysOnTheCallingThread) {
     check();
     const at::AutoGradMode enable(true);
     const at::Tensor inner = at::ones({1}).requires_grad_();
-    EXPECT_EQ(Differentiate({Doubled(inner, check)}, {inner}, {at::ones({1})})[0].item<float>(), 2.0F);
+    EXPECT_EQ(Differentiate({Doubled(inner, check)}, {inner}, {at::ones({1})})[0].item<float>(),
+              2.0F);
     check();
   };
   ASSERT_TRUE(MayUseOtherThreads());
   const at::Tensor x = at::ones({1}).requires_grad_();
-  EXPECT_EQ(Differentiate({Doubled(Doubled(x, check), nested)}, {x}, {at::ones({1})})[0].item<float>(), 4.0F);
+  EXPECT_EQ(
+      Differentiate({Doubled(Doubled(x, check), nested)}, {x}, {at::ones({1})})[0].item<float>(),
+      4.0F);
   EXPECT_EQ(calls, 4);
   EXPECT_TRUE(MayUseOtherThreads());  // as it was
   Backpropagate({Doubled(x, check)}, {at::ones({1})});

@@ -68,15 +68,14 @@ TEST(DeviceAccountTest, ATensorsBlockBecomesAnothersPart) {
 TEST(DeviceAccountTest, FollowsBackwardAndNoOtherThread) {
   WatchDevice();
   const at::Tensor x = at::ones({2}).requires_grad_(true);
-  const at::Tensor y = ApplyToOne(
-      {.name = "test",
-       .forward = [&](Tensors*) -> Tensors { return {x.detach() * 2}; },
-       .backward = [](BackwardCall& call) -> Tensors {
-         const MemoryScope scope(MemoryPart::kLogits);
-         Report(4096, 300);
-         return {call.gradients[0] * 2};
-       }},
-      {x});
+  const at::Tensor y = ApplyToOne({.name = "test",
+                                   .forward = [&](Tensors*) -> Tensors { return {x.detach() * 2}; },
+                                   .backward = [](BackwardCall& call) -> Tensors {
+                                     const MemoryScope scope(MemoryPart::kLogits);
+                                     Report(4096, 300);
+                                     return {call.gradients[0] * 2};
+                                   }},
+                                  {x});
   y.sum().backward();
   EXPECT_EQ(LiveDeviceMemory()[MemoryPart::kLogits], 300);
   std::thread([] { Report(8192, 1); }).join();

@@ -9,11 +9,13 @@ namespace moonring::comm {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kSlack = 2 * kMiB;  // what the kernel has not counted yet, and what else the process does
+constexpr int64_t kSlack =
+    2 * kMiB;  // what the kernel has not counted yet, and what else the process does
 
 using trainer::AnonymousBytes;
 
-// Small pieces, which malloc keeps when they are freed. Of sixteen one stays: the heap's end stays where it is.
+// Small pieces, which malloc keeps when they are freed. Of sixteen one stays: the heap's end stays
+// where it is.
 class Pieces {
  public:
   static constexpr int64_t kPiece = 64 << 10;

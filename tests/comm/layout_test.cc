@@ -15,7 +15,9 @@
 
 namespace moonring::comm {
 
-void PrintTo(const Span& span, std::ostream* out) { *out << "document " << span.document << " [" << span.begin << ", " << span.end << ")"; }
+void PrintTo(const Span& span, std::ostream* out) {
+  *out << "document " << span.document << " [" << span.begin << ", " << span.end << ")";
+}
 
 namespace {
 
@@ -24,12 +26,16 @@ using ::moonring::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr Ownership kAll[] = {Ownership::kContiguous, Ownership::kZigzag, Ownership::kWholeDocuments};
+constexpr Ownership kAll[] = {Ownership::kContiguous, Ownership::kZigzag,
+                              Ownership::kWholeDocuments};
 
 // Keys seen by rows [begin, end) of a causal document: t + 1 by row t.
-double CausalArea(int64_t, int64_t begin, int64_t end) { return 0.5 * (static_cast<double>(end) * (end + 1) - static_cast<double>(begin) * (begin + 1)); }
+double CausalArea(int64_t, int64_t begin, int64_t end) {
+  return 0.5 * (static_cast<double>(end) * (end + 1) - static_cast<double>(begin) * (begin + 1));
+}
 
-std::shared_ptr<const Layout> Make(std::vector<int64_t> lengths, int ranks, Ownership ownership, SpanCost cost = nullptr) {
+std::shared_ptr<const Layout> Make(std::vector<int64_t> lengths, int ranks, Ownership ownership,
+                                   SpanCost cost = nullptr) {
   auto layout = Layout::Create(std::move(lengths), {ranks, ownership}, std::move(cost));
   EXPECT_OK(layout);
   return layout.ok() ? *layout : nullptr;
@@ -46,7 +52,8 @@ std::vector<double> Loads(const Layout& layout, const SpanCost& cost) {
 // The greatest load over the mean one: 1 is perfect.
 double Imbalance(const Layout& layout, const SpanCost& cost) {
   const std::vector<double> loads = Loads(layout, cost);
-  return *std::max_element(loads.begin(), loads.end()) * layout.ranks() / std::accumulate(loads.begin(), loads.end(), 0.0);
+  return *std::max_element(loads.begin(), loads.end()) * layout.ranks() /
+         std::accumulate(loads.begin(), loads.end(), 0.0);
 }
 
 void ExpectIsAPartition(const Layout& layout) {
@@ -59,13 +66,17 @@ void ExpectIsAPartition(const Layout& layout) {
       const int64_t length = layout.lengths().at(span.document), block = BlockSize(length);
       ASSERT_LT(span.begin, span.end);
       ASSERT_EQ(span.begin % block, 0) << "rank " << r;
-      ASSERT_TRUE(span.end % block == 0 || span.end == length) << "rank " << r << " span " << span.begin << ".." << span.end << " of " << length;
+      ASSERT_TRUE(span.end % block == 0 || span.end == length)
+          << "rank " << r << " span " << span.begin << ".." << span.end << " of " << length;
       if (before != nullptr) {
-        ASSERT_TRUE(before->document < span.document || (before->document == span.document && before->end < span.begin)) << "unsorted or unmerged";
+        ASSERT_TRUE(before->document < span.document ||
+                    (before->document == span.document && before->end < span.begin))
+            << "unsorted or unmerged";
       }
       before = &span;
       tokens += span.tokens();
-      for (int64_t t = span.begin; t < span.end; ++t) ++count[layout.document_offset(span.document) + t];
+      for (int64_t t = span.begin; t < span.end; ++t)
+        ++count[layout.document_offset(span.document) + t];
     }
     ASSERT_EQ(tokens, layout.local_tokens(r));
   }
@@ -98,7 +109,8 @@ TEST(LayoutTest, AnyLengthsOnAnyRanksArePartitionedOnTheGrid) {
     const int ranks = 1 + static_cast<int>(random() % 16);
     for (const Ownership ownership : kAll) {
       for (const SpanCost& cost : {SpanCost(), SpanCost(CausalArea)}) {
-        SCOPED_TRACE(c10::str(OwnershipName(ownership).data(), " over ", ranks, " ranks, round ", round, ", lengths ", lengths));
+        SCOPED_TRACE(c10::str(OwnershipName(ownership).data(), " over ", ranks, " ranks, round ",
+                              round, ", lengths ", lengths));
         const auto layout = Make(lengths, ranks, ownership, cost);
         ASSERT_NO_FATAL_FAILURE(ExpectIsAPartition(*layout));
         ASSERT_NO_FATAL_FAILURE(ExpectCutAndJoinInvert(*layout));
@@ -112,14 +124,21 @@ TEST(LayoutTest, AnyLengthsOnAnyRanksArePartitionedOnTheGrid) {
 TEST(LayoutTest, OneRankOwnsTheStreamInItsOrder) {
   for (const Ownership ownership : kAll) {
     const auto layout = Make({5, 1, 3000, 64}, 1, ownership);
-    EXPECT_THAT(layout->spans(0), ElementsAre(Span{0, 0, 5}, Span{1, 0, 1}, Span{2, 0, 3000}, Span{3, 0, 64}));
+    EXPECT_THAT(layout->spans(0),
+                ElementsAre(Span{0, 0, 5}, Span{1, 0, 1}, Span{2, 0, 3000}, Span{3, 0, 64}));
     EXPECT_TRUE(BitEqual(layout->Index(0), at::arange(3070, at::kLong)));
   }
 }
 
 TEST(LayoutTest, BlocksGrowWithTheDocument) {
-  for (const auto& [length, block] :
-       std::vector<std::pair<int64_t, int64_t>>{{0, 64}, {1, 64}, {64, 64}, {8191, 64}, {8192, 128}, {16383, 128}, {16384, 256}, {1 << 20, 256}}) {
+  for (const auto& [length, block] : std::vector<std::pair<int64_t, int64_t>>{{0, 64},
+                                                                              {1, 64},
+                                                                              {64, 64},
+                                                                              {8191, 64},
+                                                                              {8192, 128},
+                                                                              {16383, 128},
+                                                                              {16384, 256},
+                                                                              {1 << 20, 256}}) {
     EXPECT_EQ(BlockSize(length), block) << length;
   }
 }
@@ -133,10 +152,13 @@ TEST(LayoutTest, ContiguousPartsAreEqualToABlock) {
     int64_t block = 0, row = 0;
     for (const int64_t length : lengths) block = std::max(block, BlockSize(length));
     for (int r = 0; r < ranks; ++r) {
-      // Each of the two borders is off by half a block at most, and the wanted ones are whole tokens.
-      EXPECT_LE(std::abs(layout->local_tokens(r) - static_cast<double>(layout->tokens()) / ranks), block + 1)
+      // Each of the two borders is off by half a block at most, and the wanted ones are whole
+      // tokens.
+      EXPECT_LE(std::abs(layout->local_tokens(r) - static_cast<double>(layout->tokens()) / ranks),
+                block + 1)
           << "rank " << r << " of " << ranks << ", lengths " << lengths;
-      EXPECT_TRUE(BitEqual(layout->Index(r), at::arange(row, row + layout->local_tokens(r), at::kLong)));
+      EXPECT_TRUE(
+          BitEqual(layout->Index(r), at::arange(row, row + layout->local_tokens(r), at::kLong)));
       row += layout->local_tokens(r);
     }
   }
@@ -145,8 +167,10 @@ TEST(LayoutTest, ContiguousPartsAreEqualToABlock) {
 }
 
 TEST(LayoutTest, ContiguousLeavesRanksWithoutRowsWhereBlocksRunOut) {
-  const auto layout = Make({70}, 4, Ownership::kContiguous);  // borders wanted at 17, 35, 52; possible at 0, 64, 70
-  EXPECT_THAT((std::vector<int64_t>{layout->local_tokens(0), layout->local_tokens(1), layout->local_tokens(2), layout->local_tokens(3)}),
+  const auto layout =
+      Make({70}, 4, Ownership::kContiguous);  // borders wanted at 17, 35, 52; possible at 0, 64, 70
+  EXPECT_THAT((std::vector<int64_t>{layout->local_tokens(0), layout->local_tokens(1),
+                                    layout->local_tokens(2), layout->local_tokens(3)}),
               ElementsAre(0, 64, 0, 6));
   EXPECT_EQ(layout->Cut(at::zeros({70, 2}), 0).size(0), 0);
 }
@@ -174,14 +198,19 @@ TEST(LayoutTest, ZigzagIsBalancedForDocumentsOfAnyLength) {
     for (int round = 0; round < 100; ++round) {
       const int64_t length = 4096 + random() % (round < 50 ? 12288 : 200000);
       const auto layout = Make({length}, ranks, Ownership::kZigzag, CausalArea);
-      EXPECT_LE(Imbalance(*layout, CausalArea), ranks <= 8 ? 1.02 : 1.1) << length << " over " << ranks;
+      EXPECT_LE(Imbalance(*layout, CausalArea), ranks <= 8 ? 1.02 : 1.1)
+          << length << " over " << ranks;
       for (int r = 0; r < ranks; ++r) {
-        EXPECT_NEAR(layout->local_tokens(r), static_cast<double>(length) / ranks, 0.2 * length / ranks + 2 * BlockSize(length)) << length << " over " << ranks;
+        EXPECT_NEAR(layout->local_tokens(r), static_cast<double>(length) / ranks,
+                    0.2 * length / ranks + 2 * BlockSize(length))
+            << length << " over " << ranks;
       }
     }
   }
   // From half as many blocks on up to 4 ranks.
-  for (int64_t length = 2048; length < 4096; length += 61) EXPECT_LE(Imbalance(*Make({length}, 4, Ownership::kZigzag, CausalArea), CausalArea), 1.02) << length;
+  for (int64_t length = 2048; length < 4096; length += 61)
+    EXPECT_LE(Imbalance(*Make({length}, 4, Ownership::kZigzag, CausalArea), CausalArea), 1.02)
+        << length;
 }
 
 TEST(LayoutTest, ZigzagKeepsShortDocumentsWholeWhereThatBalances) {
@@ -201,7 +230,9 @@ TEST(LayoutTest, ZigzagSpreadsAShortDocumentThatWouldOutweighTheRest) {
   std::vector<int64_t> lengths(120, 60);
   lengths.push_back(640);
   const auto packed = Make(lengths, 8, Ownership::kZigzag);
-  EXPECT_LT(Imbalance(*packed, [](int64_t, int64_t begin, int64_t end) { return static_cast<double>(end - begin); }), 1.05);
+  EXPECT_LT(Imbalance(*packed, [](int64_t, int64_t begin,
+                                  int64_t end) { return static_cast<double>(end - begin); }),
+            1.05);
 }
 
 TEST(LayoutTest, ZigzagIsBalancedForMixedPacks) {
@@ -212,8 +243,10 @@ TEST(LayoutTest, ZigzagIsBalancedForMixedPacks) {
     // 32768 tokens of chats (log-uniform lengths in 32 .. 8191) over 4 ranks.
     std::vector<int64_t> lengths;
     for (int64_t left = 32768; left > 0; left -= lengths.back())
-      lengths.push_back(std::min<int64_t>(left, (1 << (5 + random() % 8)) + random() % 4096 % (1 << (5 + random() % 8))));
-    const double imbalance = Imbalance(*Make(lengths, 4, Ownership::kZigzag, CausalArea), CausalArea);
+      lengths.push_back(std::min<int64_t>(
+          left, (1 << (5 + random() % 8)) + random() % 4096 % (1 << (5 + random() % 8))));
+    const double imbalance =
+        Imbalance(*Make(lengths, 4, Ownership::kZigzag, CausalArea), CausalArea);
     worst = std::max(worst, imbalance);
     sum += imbalance;
   }
@@ -249,7 +282,10 @@ TEST(LayoutTest, WholeDocumentsGoToTheLeastLoadedTheCostliestFirst) {
   for (int round = 0; round < 100; ++round) {
     std::vector<int64_t> lengths(64);
     for (int64_t& length : lengths) length = 1 + random() % 1000;
-    EXPECT_LT(Imbalance(*Make(lengths, 1 + static_cast<int>(random() % 8), Ownership::kWholeDocuments, CausalArea), CausalArea), 4.0 / 3);
+    EXPECT_LT(Imbalance(*Make(lengths, 1 + static_cast<int>(random() % 8),
+                              Ownership::kWholeDocuments, CausalArea),
+                        CausalArea),
+              4.0 / 3);
   }
 }
 
@@ -267,7 +303,8 @@ TEST(LayoutTest, DocumentsOfOneTokenAndNoDocumentsAtAll) {
 TEST(LayoutTest, EmptyDocumentsBelongToNobody) {
   for (const Ownership ownership : kAll) {
     for (const int ranks : {1, 3, 8}) {
-      const auto layout = Make({0, 700, 0, 0, 5, 64, 0}, ranks, ownership, CausalArea), without = Make({700, 5, 64}, ranks, ownership, CausalArea);
+      const auto layout = Make({0, 700, 0, 0, 5, 64, 0}, ranks, ownership, CausalArea),
+                 without = Make({700, 5, 64}, ranks, ownership, CausalArea);
       ASSERT_NO_FATAL_FAILURE(ExpectIsAPartition(*layout));
       for (int r = 0; r < ranks; ++r) EXPECT_TRUE(BitEqual(layout->Index(r), without->Index(r)));
     }
@@ -279,7 +316,8 @@ TEST(LayoutTest, TheHeadsAxisCutsAContextPlaceInEvenRuns) {
   std::mt19937 random(23);
   for (int round = 0; round < 60; ++round) {
     const std::vector<int64_t> lengths = RandomLengths(random);
-    const int contexts = 1 + static_cast<int>(random() % 4), heads = 1 + static_cast<int>(random() % 4);
+    const int contexts = 1 + static_cast<int>(random() % 4),
+              heads = 1 + static_cast<int>(random() % 4);
     for (const Placement placement : {Placement::kHeadFirst, Placement::kContextFirst}) {
       const Division division{contexts, Ownership::kZigzag, heads, placement};
       const auto layout = *Layout::Create(lengths, division, CausalArea);
@@ -296,10 +334,13 @@ TEST(LayoutTest, TheHeadsAxisCutsAContextPlaceInEvenRuns) {
           const int rank = division.Rank(c, h);
           EXPECT_EQ(division.ContextOf(rank), c);
           EXPECT_EQ(division.HeadOf(rank), h);
-          EXPECT_LE(std::abs(layout->local_tokens(rank) - static_cast<double>(layout->context_tokens(c)) / heads), block + 1);
+          EXPECT_LE(std::abs(layout->local_tokens(rank) -
+                             static_cast<double>(layout->context_tokens(c)) / heads),
+                    block + 1);
           runs.push_back(layout->Index(rank));
         }
-        EXPECT_TRUE(BitEqual(at::cat(runs), over_contexts->Index(c))) << "the runs of a context place, one after another, are its rows";
+        EXPECT_TRUE(BitEqual(at::cat(runs), over_contexts->Index(c)))
+            << "the runs of a context place, one after another, are its rows";
       }
     }
   }
@@ -311,12 +352,15 @@ TEST(LayoutTest, CutAndJoinCarryGradients) {
   std::vector<at::Tensor> locals;
   for (int r = 0; r < 3; ++r) locals.push_back(layout->Cut(stream, r) * (r + 1));
   layout->Join(locals).sum().backward();
-  for (int r = 0; r < 3; ++r) EXPECT_TRUE(layout->Cut(stream.grad(), r).eq(r + 1).all().item<bool>());
+  for (int r = 0; r < 3; ++r)
+    EXPECT_TRUE(layout->Cut(stream.grad(), r).eq(r + 1).all().item<bool>());
 }
 
 TEST(LayoutTest, RefusesWhatIsNoLayout) {
-  EXPECT_THAT(Layout::Create({4, -1, 2}, {2, Ownership::kZigzag}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("document 1 has -1 tokens")));
-  EXPECT_THAT(Layout::Create({4}, {0, Ownership::kZigzag}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ranks=0")));
+  EXPECT_THAT(Layout::Create({4, -1, 2}, {2, Ownership::kZigzag}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("document 1 has -1 tokens")));
+  EXPECT_THAT(Layout::Create({4}, {0, Ownership::kZigzag}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ranks=0")));
   const auto layout = Make({100, 28}, 2, Ownership::kContiguous);
   EXPECT_THROW(layout->Cut(at::zeros({127}), 0), c10::Error);
   EXPECT_THROW(layout->Join({at::zeros({128})}), c10::Error);

@@ -93,7 +93,8 @@ TEST_F(MemoryAccountTest, CountAsLeavesForeignMemoryAlone) {
 
 TEST_F(MemoryAccountTest, AMappingCountsFromItsFirstWriteUntilItIsFreed) {
   constexpr int64_t kBytes = 1 << 16;
-  void* const pages = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const pages =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(pages, MAP_FAILED);
   bool freed = false;
   const auto unmap = [&freed](void* memory) {
@@ -134,7 +135,8 @@ TEST_F(MemoryAccountTest, ParallelTasksAllocateAsTheirCaller) {
   at::set_num_threads(4);
   const MemoryScope scope(MemoryPart::kAttention);
   std::vector<at::Tensor> made(64);
-  RunParallelTasks(std::vector<double>(made.size(), 1.0), [&](int64_t task) { made[task] = at::empty({1000 + task}); });
+  RunParallelTasks(std::vector<double>(made.size(), 1.0),
+                   [&](int64_t task) { made[task] = at::empty({1000 + task}); });
   EXPECT_EQ(Now(MemoryPart::kAttention), 4 * (64 * 1000 + 63 * 64 / 2));
   EXPECT_EQ(Now(MemoryPart::kOther), 0);
   at::set_num_threads(threads);
@@ -204,13 +206,16 @@ TEST_F(MemoryAccountTest, AFailedAllocationNamesThePartTheSizeAndWhatLives) {
   const MemoryScope attention(MemoryPart::kAttention);
   const absl::Status status = TryTorch([] { at::empty({int64_t{1} << 52}, at::kByte); });
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()), MatchesRegex("out of memory: 4194304\\.0 GiB for attention \\(weights 12\\.0 MiB.* live\\)"));
+  EXPECT_THAT(
+      std::string(status.message()),
+      MatchesRegex("out of memory: 4194304\\.0 GiB for attention \\(weights 12\\.0 MiB.* live\\)"));
   EXPECT_EQ(Now(MemoryPart::kAttention), 0);
   EXPECT_NO_THROW(at::empty({16})) << "the next one that fits succeeds";
 }
 
 TEST_F(MemoryAccountTest, AnAllocationOfUnknownSizeIsToldToo) {
-  EXPECT_THAT(OutOfMemory("data and libraries", 0), StartsWith("out of memory: no more for data and libraries"));
+  EXPECT_THAT(OutOfMemory("data and libraries", 0),
+              StartsWith("out of memory: no more for data and libraries"));
 }
 
 }  // namespace

@@ -25,14 +25,16 @@ using ::moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
 TEST(MeshTest, SpIsTheFastestAxis) {
-  for (const auto& [size, sp] : std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {2, 2}, {6, 1}, {6, 2}, {6, 3}, {6, 6}}) {
+  for (const auto& [size, sp] :
+       std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {2, 2}, {6, 1}, {6, 2}, {6, 3}, {6, 6}}) {
     RunRanks(size, [sp = sp](std::shared_ptr<World> world) {
       ASSERT_OK_AND_ASSIGN(std::shared_ptr<Mesh> mesh, Mesh::Create(world, sp));
       EXPECT_EQ(mesh->sp_size(), sp);
       EXPECT_EQ(mesh->dp_size(), world->size() / sp);
       EXPECT_EQ(mesh->dp_rank() * sp + mesh->sp_rank(), world->rank());
       // The sums of world ranks over a group say who is in it.
-      at::Tensor over_sp = at::full({1}, world->rank(), at::kLong), over_dp = over_sp.clone(), over_world = over_sp.clone();
+      at::Tensor over_sp = at::full({1}, world->rank(), at::kLong), over_dp = over_sp.clone(),
+                 over_world = over_sp.clone();
       ASSERT_OK(mesh->sp().AllReduceSum(over_sp));
       ASSERT_OK(mesh->dp().AllReduceSum(over_dp));
       ASSERT_OK(mesh->world().AllReduceSum(over_world));
@@ -46,29 +48,36 @@ TEST(MeshTest, SpIsTheFastestAxis) {
 
 TEST(MeshTest, RefusesAnSpThatDoesNotDivide) {
   RunRanks(4, [](std::shared_ptr<World> world) {
-    EXPECT_THAT(Mesh::Create(world, 3), StatusIs(absl::StatusCode::kInvalidArgument, "sp=3 does not divide world size 4"));
-    EXPECT_THAT(Mesh::Create(world, 0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("sp=0")));
-    EXPECT_THAT(Mesh::Create(world, 8), StatusIs(absl::StatusCode::kInvalidArgument, "sp=8 does not divide world size 4"));
+    EXPECT_THAT(Mesh::Create(world, 3),
+                StatusIs(absl::StatusCode::kInvalidArgument, "sp=3 does not divide world size 4"));
+    EXPECT_THAT(Mesh::Create(world, 0),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("sp=0")));
+    EXPECT_THAT(Mesh::Create(world, 8),
+                StatusIs(absl::StatusCode::kInvalidArgument, "sp=8 does not divide world size 4"));
   });
 }
 
 TEST(MeshTest, LayoutsAreOfItsSpGroup) {
   RunRanks(4, [](std::shared_ptr<World> world) {
     ASSERT_OK_AND_ASSIGN(std::shared_ptr<Mesh> mesh, Mesh::Create(world, 2));
-    ASSERT_OK_AND_ASSIGN(auto layout, mesh->MakeLayout({300, 7, 900}, {mesh->sp_size(), Ownership::kZigzag}));
+    ASSERT_OK_AND_ASSIGN(auto layout,
+                         mesh->MakeLayout({300, 7, 900}, {mesh->sp_size(), Ownership::kZigzag}));
     EXPECT_EQ(layout->ranks(), 2);
     // The whole stream is found again from what the group's ranks cut.
     const at::Tensor stream = at::arange(1207, at::kLong);
     ASSERT_OK_AND_ASSIGN(std::vector<at::Tensor> parts,
-                         mesh->sp().AllGather(layout->Cut(stream, mesh->sp_rank()), {layout->local_tokens(0), layout->local_tokens(1)}));
+                         mesh->sp().AllGather(layout->Cut(stream, mesh->sp_rank()),
+                                              {layout->local_tokens(0), layout->local_tokens(1)}));
     EXPECT_TRUE(BitEqual(layout->Join(parts), stream));
   });
 }
 
 TEST(WorldTest, SplitRefusesWhatIsNoGroup) {
   RunRanks(3, [](std::shared_ptr<World> world) {
-    EXPECT_THAT(world->Split({0, 3}, "x"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rank 3 in a world of 3")));
-    EXPECT_THAT(world->Split({1, 1}, "x"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rank 1 twice")));
+    EXPECT_THAT(world->Split({0, 3}, "x"),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rank 3 in a world of 3")));
+    EXPECT_THAT(world->Split({1, 1}, "x"),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rank 1 twice")));
     // Groups in an order of their own.
     ASSERT_OK_AND_ASSIGN(auto backwards, world->Split({2, 0}, "backwards"));
     EXPECT_EQ(backwards == nullptr, world->rank() == 1);
@@ -82,10 +91,13 @@ TEST(WorldTest, SplitRefusesWhatIsNoGroup) {
 int64_t RowsBetween(int from, int to) { return (from + 2 * to) % 3 == 0 ? 0 : from + to + 1; }
 
 // What row i of those is multiplied by in the loss: distinct for each.
-at::Tensor WeightsOf(int from, int to, int64_t rows) { return (at::arange(rows * 2, at::kDouble).view({rows, 2}) + 10 * from + 100 * to + 1) / 7; }
+at::Tensor WeightsOf(int from, int to, int64_t rows) {
+  return (at::arange(rows * 2, at::kDouble).view({rows, 2}) + 10 * from + 100 * to + 1) / 7;
+}
 
 TEST(AutogradCollectivesTest, AllToAllRowsSendsGradientsBack) {
-  // loss_b = sum over received rows of w (x^2): dloss/dx = 2 w x for the weight of the place that x went to.
+  // loss_b = sum over received rows of w (x^2): dloss/dx = 2 w x for the weight of the place that x
+  // went to.
   for (const int size : {1, 2, 3, 4}) {
     RunRanks(size, [size](std::shared_ptr<World> world) {
       const auto comm = world->communicator();
@@ -102,7 +114,9 @@ TEST(AutogradCollectivesTest, AllToAllRowsSendsGradientsBack) {
       at::Tensor x = (at::arange(w.numel(), at::kDouble).view_as(w) + rank).sin().requires_grad_();
       const at::Tensor received = AllToAllRows(x, send, receive, comm);
       // Also through a tensor that is not contiguous, and twice through the same node's kind.
-      const at::Tensor back = AllToAllRows((received * received * at::cat(weights_received)).t().contiguous().t(), receive, send, comm);
+      const at::Tensor back =
+          AllToAllRows((received * received * at::cat(weights_received)).t().contiguous().t(),
+                       receive, send, comm);
       EXPECT_TRUE(RelativeError(back, w * x * x, 1e-15));
       back.sum().backward();
       EXPECT_TRUE(RelativeError(x.grad(), 2 * w * x, 1e-15));
@@ -111,7 +125,8 @@ TEST(AutogradCollectivesTest, AllToAllRowsSendsGradientsBack) {
 }
 
 TEST(AutogradCollectivesTest, AllReduceSumHasTheGradientOfOneLoss) {
-  // Each rank holds x_r; s = sum_r x_r; every rank evaluates the same f(s) = sum(logsigmoid(s)), so df/dx_r = 1 - sigmoid(s).
+  // Each rank holds x_r; s = sum_r x_r; every rank evaluates the same f(s) = sum(logsigmoid(s)), so
+  // df/dx_r = 1 - sigmoid(s).
   for (const int size : {1, 2, 4}) {
     RunRanks(size, [size](std::shared_ptr<World> world) {
       const auto comm = world->communicator();

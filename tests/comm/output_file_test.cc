@@ -25,11 +25,16 @@ using ::testing::HasSubstr;
 
 class OutputFileTest : public ::testing::Test {
  protected:
-  OutputFileTest() : folder_(fs::path(::testing::TempDir()) / ("output_file_" + std::to_string(getpid()))) { fs::create_directories(folder_); }
+  OutputFileTest()
+      : folder_(fs::path(::testing::TempDir()) / ("output_file_" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+  }
   ~OutputFileTest() override { fs::remove_all(folder_); }
 
   std::string Path(const std::string& name) const { return folder_ / name; }
-  size_t Files() const { return std::distance(fs::directory_iterator(folder_), fs::directory_iterator()); }
+  size_t Files() const {
+    return std::distance(fs::directory_iterator(folder_), fs::directory_iterator());
+  }
   static std::string Read(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -98,7 +103,9 @@ TEST_F(OutputFileTest, WritesToWhatIsNoRegularFile) {
   EXPECT_TRUE(fs::is_symlink(Path("null")));
   EXPECT_TRUE(fs::is_character_file(Path("null")));
   fs::create_symlink("/dev/full", Path("full"));
-  EXPECT_THAT(WriteWhole(Path("full"), "text"), StatusIs(absl::StatusCode::kResourceExhausted, EndsWith("full: cannot be written: No space left on device")));
+  EXPECT_THAT(WriteWhole(Path("full"), "text"),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       EndsWith("full: cannot be written: No space left on device")));
   EXPECT_TRUE(fs::is_symlink(Path("full")));
 
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
@@ -110,10 +117,14 @@ TEST_F(OutputFileTest, WritesToWhatIsNoRegularFile) {
 }
 
 TEST_F(OutputFileTest, SaysWhyItCannot) {
-  EXPECT_THAT(WriteWhole(Path("none/a"), ""), StatusIs(absl::StatusCode::kNotFound, EndsWith("none/a: cannot be written: No such file or directory")));
+  EXPECT_THAT(WriteWhole(Path("none/a"), ""),
+              StatusIs(absl::StatusCode::kNotFound,
+                       EndsWith("none/a: cannot be written: No such file or directory")));
   ASSERT_OK(WriteWhole(Path("a"), ""));
-  EXPECT_THAT(WriteWhole(Path("a/b"), ""), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("Not a directory")));
-  EXPECT_THAT(WriteWhole(folder_.string(), ""), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("Is a directory")));
+  EXPECT_THAT(WriteWhole(Path("a/b"), ""),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("Not a directory")));
+  EXPECT_THAT(WriteWhole(folder_.string(), ""),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("Is a directory")));
 }
 
 }  // namespace

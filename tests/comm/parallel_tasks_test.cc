@@ -35,7 +35,8 @@ TEST_P(ParallelTasksTest, EachRunsOnce) {
   for (const int64_t tasks : {0, 1, 2, 3, 100}) {
     std::vector<std::atomic<int>> runs(tasks);
     RunParallelTasks(std::vector<double>(tasks, 1.0), [&](int64_t task) { ++runs[task]; });
-    for (int64_t task = 0; task < tasks; ++task) EXPECT_EQ(runs[task], 1) << task << " of " << tasks;
+    for (int64_t task = 0; task < tasks; ++task)
+      EXPECT_EQ(runs[task], 1) << task << " of " << tasks;
   }
 }
 
@@ -101,7 +102,8 @@ TEST_P(ParallelTasksTest, ExceptionsComeThrough) {
   EXPECT_EQ(runs, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, ParallelTasksTest, ::testing::Values(1, 2), [](const auto& info) { return std::to_string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Threads, ParallelTasksTest, ::testing::Values(1, 2),
+                         [](const auto& info) { return std::to_string(info.param); });
 
 }  // namespace
 }  // namespace moonring::comm

@@ -85,9 +85,13 @@ TEST(SequenceTest, AnEmptyStreamGoesOnFromTheChecksumBefore) {
   EXPECT_NE(Checksum(empty, 17), Checksum(empty, 18));
   EXPECT_NE(Checksum(empty), Checksum(empty, Checksum(empty)));
   // Numbers that go from the end of one row to the beginning of the next.
-  EXPECT_NE(Checksum({.lengths = {1}, .ids_T = Longs({2}), .positions_T = Longs({3}),
+  EXPECT_NE(Checksum({.lengths = {1},
+                      .ids_T = Longs({2}),
+                      .positions_T = Longs({3}),
                       .targets_T = Longs({4})}),
-            Checksum({.lengths = {1, 2}, .ids_T = Longs({3}), .positions_T = Longs({4}),
+            Checksum({.lengths = {1, 2},
+                      .ids_T = Longs({3}),
+                      .positions_T = Longs({4}),
                       .targets_T = Longs({})}));
 }
 

@@ -16,7 +16,8 @@ TEST(SmallWorkTest, RunsInOneThreadWhatIsSmall) {
   const int before = at::get_num_threads();
   at::set_num_threads(4);
   EXPECT_EQ(ThreadsWithin(/*rows=*/64, /*elements=*/30'000), 1);
-  EXPECT_EQ(ThreadsWithin(/*rows=*/64, /*elements=*/3'500'000), 4) << "large matrices take long to read";
+  EXPECT_EQ(ThreadsWithin(/*rows=*/64, /*elements=*/3'500'000), 4)
+      << "large matrices take long to read";
   EXPECT_EQ(ThreadsWithin(/*rows=*/8'192, /*elements=*/30'000), 4) << "many rows are work";
   EXPECT_EQ(at::get_num_threads(), 4);
   {

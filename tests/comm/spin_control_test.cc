@@ -18,7 +18,8 @@ namespace moonring::comm {
 namespace {
 
 int64_t Threads() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                       std::filesystem::directory_iterator());
 }
 
 // As long as the test's time limit is: a thread that has ended leaves the list a moment later.
@@ -32,7 +33,8 @@ TEST(SpinControlTest, KeepsATeamAsleepWhileThreadsWaitForCores) {
   std::atomic<bool> busy = false;
   const auto start = std::chrono::steady_clock::now();
   const auto waited = [&busy, start]() -> int64_t {
-    return busy ? 2 * std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count() : 0;
+    return busy ? 2 * std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count()
+                : 0;
   };
   const std::shared_ptr<SpinControl> control = SpinControl::Start(/*threads=*/2, waited);
   if (control == nullptr) GTEST_SKIP() << "this kernel does not count how long threads wait";
@@ -46,7 +48,8 @@ TEST(SpinControlTest, KeepsATeamAsleepWhileThreadsWaitForCores) {
 
 // The kernel's own count: threads that want more cores than there are wait for them.
 TEST(SpinControlTest, ReadsHowLongThreadsWait) {
-  if (access("/proc/self/schedstat", R_OK) != 0) GTEST_SKIP() << "this kernel does not count how long threads wait";
+  if (access("/proc/self/schedstat", R_OK) != 0)
+    GTEST_SKIP() << "this kernel does not count how long threads wait";
   const int64_t before = SpinControl::WaitedForCores();
   std::atomic<bool> busy = true;
   std::vector<std::thread> spinners;

@@ -1,4 +1,5 @@
-// numpy's generator and datasets' train_test_split: values printed by numpy 2.4.6 and datasets 4.0.0.
+// numpy's generator and datasets' train_test_split: values printed by numpy 2.4.6 and
+// datasets 4.0.0.
 #include "data/dataset_split.h"
 
 #include <c10/util/Exception.h>
@@ -37,7 +38,8 @@ TEST(NumpyRandomTest, DrawsNumpysBits) {
 TEST(NumpyRandomTest, PermutesAsNumpy) {
   EXPECT_THAT(NumpyRandom(42).Permutation(10), ElementsAre(5, 6, 0, 7, 3, 2, 4, 9, 1, 8));
   EXPECT_THAT(NumpyRandom(0).Permutation(5), ElementsAre(2, 4, 3, 0, 1));
-  EXPECT_THAT(NumpyRandom((uint64_t{1} << 32) + 5).Permutation(8), ElementsAre(4, 2, 5, 0, 7, 6, 3, 1));
+  EXPECT_THAT(NumpyRandom((uint64_t{1} << 32) + 5).Permutation(8),
+              ElementsAre(4, 2, 5, 0, 7, 6, 3, 1));
   EXPECT_THAT(NumpyRandom(1).Permutation(1), ElementsAre(0));
   EXPECT_THAT(NumpyRandom(1).Permutation(0), ElementsAre());
   EXPECT_EQ(Digest(NumpyRandom(42).Permutation(1000)), 17967772281488453026ull);
@@ -60,12 +62,17 @@ TEST(DatasetSplitTest, PartsAsDatasets) {
 
 TEST(DatasetSplitTest, RefusesWhatPartsNothing) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
-  EXPECT_THAT(SplitRows(11, 0.95, 0), StatusIs(invalid, "val_size 0.95 holds out 11 of 11 rows and leaves none to learn"));
+  EXPECT_THAT(SplitRows(11, 0.95, 0),
+              StatusIs(invalid, "val_size 0.95 holds out 11 of 11 rows and leaves none to learn"));
   EXPECT_THAT(SplitRows(11, 11, 0), StatusIs(invalid, HasSubstr("holds out 11 of 11")));
   for (const double val_size : {1.0, 0.0, -0.5}) {
-    EXPECT_THAT(SplitRows(11, val_size, 0), StatusIs(invalid, HasSubstr("val_size must be a part of the rows between 0 and 1, or a number of rows above 1")));
+    EXPECT_THAT(SplitRows(11, val_size, 0),
+                StatusIs(invalid, HasSubstr("val_size must be a part of the rows between 0 and 1, "
+                                            "or a number of rows above 1")));
   }
-  EXPECT_THAT(SplitRows(11, 0.5, -1), StatusIs(invalid, HasSubstr("seed must be 0 or more where val_size is given, got -1")));
+  EXPECT_THAT(
+      SplitRows(11, 0.5, -1),
+      StatusIs(invalid, HasSubstr("seed must be 0 or more where val_size is given, got -1")));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Whole preparation: token for token what LLaMA-Factory 0.9.5 prepares (tests/golden/preprocess, on SmolLM2's tokenizer), reports, bad input.
+// Whole preparation: token for token what LLaMA-Factory 0.9.5 prepares (tests/golden/preprocess, on
+// SmolLM2's tokenizer), reports, bad input.
 #include "data/dataset.h"
 #include "data/example_digest.h"
 
@@ -49,7 +50,8 @@ std::string Lines(const std::vector<Example>& examples) {
 }
 
 // {to learn, to evaluate on (empty where the case has none)}
-absl::StatusOr<std::pair<std::vector<Example>, std::vector<Example>>> PrepareCase(const json& config, int64_t threads) {
+absl::StatusOr<std::pair<std::vector<Example>, std::vector<Example>>> PrepareCase(
+    const json& config, int64_t threads) {
   DatasetOptions options = OptionsOf(config, std::string(kGolden) + "data");
   options.threads = threads;
   if (config.contains("val_size")) {
@@ -63,7 +65,8 @@ absl::StatusOr<std::pair<std::vector<Example>, std::vector<Example>>> PrepareCas
   return std::pair(train.examples, evaluated.examples);
 }
 
-// Every case; where the cut leaves nothing to learn ours refuses what LLaMA-Factory writes, and the ids are compared below.
+// Every case; where the cut leaves nothing to learn ours refuses what LLaMA-Factory writes, and the
+// ids are compared below.
 TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
   const json cases = json::parse(TemporaryFolder::Read(std::string(kGolden) + "cases.json"));
   ASSERT_GE(cases.size(), 89);
@@ -73,17 +76,24 @@ TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
     threads = threads % 4 + 1;
     const auto prepared = PrepareCase(golden["config"], threads);
     if (name == "own_tiny_1" || name == "own_tiny_2") {
-      EXPECT_THAT(prepared.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is too small: it leaves no token to learn in any of 8 examples")))
+      EXPECT_THAT(
+          prepared.status(),
+          StatusIs(absl::StatusCode::kInvalidArgument,
+                   HasSubstr("is too small: it leaves no token to learn in any of 8 examples")))
           << name;
       continue;
     }
     ASSERT_OK(prepared) << name;
     const auto& [train, evaluated] = *prepared;
     EXPECT_EQ(train.size(), golden["examples"]) << name;
-    EXPECT_EQ(Lines(train), TemporaryFolder::Read(std::string(kGolden) + golden["file"].get<std::string>())) << name;
+    EXPECT_EQ(Lines(train),
+              TemporaryFolder::Read(std::string(kGolden) + golden["file"].get<std::string>()))
+        << name;
     EXPECT_EQ(evaluated.size(), golden.value("eval_examples", 0)) << name;
     if (golden.contains("eval_file")) {
-      EXPECT_EQ(Lines(evaluated), TemporaryFolder::Read(std::string(kGolden) + golden["eval_file"].get<std::string>())) << name;
+      EXPECT_EQ(Lines(evaluated), TemporaryFolder::Read(std::string(kGolden) +
+                                                        golden["eval_file"].get<std::string>()))
+          << name;
     }
   }
 }
@@ -95,10 +105,15 @@ TEST(DatasetTest, CutsToNothingAsLlamaFactoryDoes) {
     const auto source = RowSource::Open(description->front().files);
     std::vector<Example> examples;
     for (int row = 0; row < 8; ++row) {
-      const auto converted = ConvertAlpaca((*(*source)->Next())->value, description->front(), Stage::kSupervised);
-      examples.push_back({.documents = {BuildConversation(*chat.EncodeTurns(converted->conversation), {.cutoff_len = cutoff_len}).document}});
+      const auto converted =
+          ConvertAlpaca((*(*source)->Next())->value, description->front(), Stage::kSupervised);
+      examples.push_back(
+          {.documents = {BuildConversation(*chat.EncodeTurns(converted->conversation),
+                                           {.cutoff_len = cutoff_len})
+                             .document}});
     }
-    EXPECT_EQ(Lines(examples), TemporaryFolder::Read(std::string(kGolden) + "golden/own_tiny_" + std::to_string(cutoff_len) + ".jsonl"));
+    EXPECT_EQ(Lines(examples), TemporaryFolder::Read(std::string(kGolden) + "golden/own_tiny_" +
+                                                     std::to_string(cutoff_len) + ".jsonl"));
   }
 }
 
@@ -119,7 +134,8 @@ class OwnDataTest : public ::testing::Test {
   // The message with the folder's own path taken out.
   std::string ErrorOf(const DatasetOptions& options = {}) {
     std::string message(Prepare(options).status().message());
-    for (size_t at; (at = message.find(folder_.path() + "/")) != std::string::npos;) message.erase(at, folder_.path().size() + 1);
+    for (size_t at; (at = message.find(folder_.path() + "/")) != std::string::npos;)
+      message.erase(at, folder_.path().size() + 1);
     return message;
   }
   TemporaryFolder folder_;
@@ -128,7 +144,9 @@ class OwnDataTest : public ::testing::Test {
 
 TEST_F(OwnDataTest, NamesTheColumnThatAParquetFileLacks) {
   folder_.Write("d.parquet", TemporaryFolder::Read("tests/golden/files/data/flat.parquet"));
-  folder_.Write("dataset_info.json", R"({"d": {"file_name": "d.parquet", "columns": {"prompt": "txt", "response": "large"}}})");
+  folder_.Write(
+      "dataset_info.json",
+      R"({"d": {"file_name": "d.parquet", "columns": {"prompt": "txt", "response": "large"}}})");
   EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': d.parquet: no row has the key 'txt', which is to "
                                    "be its prompt (did you mean 'text'?); rows have large, text"));
 }
@@ -142,7 +160,9 @@ TEST_F(OwnDataTest, CountsAndReports) {
   const DatasetReport& report = prepared.report;
   EXPECT_EQ(report.rows, 4);
   EXPECT_EQ(report.examples, 2);
-  EXPECT_EQ(report.tokens, 13 + 16);  // <|im_start|> user \n a <|im_end|> \n <|im_start|> ass istant \n, b <|im_end|> \n
+  EXPECT_EQ(
+      report.tokens,
+      13 + 16);  // <|im_start|> user \n a <|im_end|> \n <|im_start|> ass istant \n, b <|im_end|> \n
   EXPECT_EQ(report.learnt, 6);
   EXPECT_EQ(report.truncated, 1);
   EXPECT_EQ(report.nothing_learnt, 0);
@@ -151,7 +171,9 @@ TEST_F(OwnDataTest, CountsAndReports) {
   EXPECT_EQ(report.skipped[0].what, "no 'output'");
   EXPECT_THAT(report.skipped[0].first, EndsWith("d.json:2 (row 2)"));
   json told = json::parse(report.Json());
-  EXPECT_EQ(told["lengths"], json::parse(R"([{"from": 8, "to": 15, "rows": 1}, {"from": 32, "to": 63, "rows": 1}])"));
+  EXPECT_EQ(
+      told["lengths"],
+      json::parse(R"([{"from": 8, "to": 15, "rows": 1}, {"from": 32, "to": 63, "rows": 1}])"));
   EXPECT_EQ(told["skipped"][0]["what"], "no 'output'");
   for (const char* gone : {"lengths", "skipped"}) told.erase(gone);
   EXPECT_EQ(
@@ -176,14 +198,18 @@ TEST_F(OwnDataTest, CountsAndReports) {
                 bar + "\n");
 }
 
-// 700 rows of uneven lengths, some left out and some noted, are the same examples and the same report on any number of threads; and of two rows that are
-// wrong, or a wrong row before broken JSON, the first is named.
+// 700 rows of uneven lengths, some left out and some noted, are the same examples and the same
+// report on any number of threads; and of two rows that are wrong, or a wrong row before broken
+// JSON, the first is named.
 TEST_F(OwnDataTest, ThreadsChangeNothing) {
   std::string rows;
   for (int row = 0; row < 700; ++row) {
     std::string words;
     for (int word = 0; word < row * 37 % 90; ++word) words += " word" + std::to_string(row + word);
-    rows += json{{"instruction", words}, {"output", row % 11 == 3 ? json() : json(row % 7 == 0 ? "" : words)}}.dump() + "\n";
+    rows += json{{"instruction", words},
+                 {"output", row % 11 == 3 ? json() : json(row % 7 == 0 ? "" : words)}}
+                .dump() +
+            "\n";
   }
   const auto write = [&](const std::string& more) {
     folder_.Write("d.jsonl", rows + more);
@@ -201,35 +227,47 @@ TEST_F(OwnDataTest, ThreadsChangeNothing) {
     EXPECT_EQ(prepared.report.Text(), text) << threads;
     EXPECT_EQ(prepared.report.skipped[0].first, folder_.path() + "/d.jsonl:4 (row 4)");
     write(wrong + rows + "{\"instruction\": 2, \"output\": \"b\"}\n");
-    EXPECT_EQ(ErrorOf(), "data set 'd': d.jsonl:701 (row 701): 'instruction' must be a string, got array") << threads;
+    EXPECT_EQ(ErrorOf(),
+              "data set 'd': d.jsonl:701 (row 701): 'instruction' must be a string, got array")
+        << threads;
     write(wrong + "{");
-    EXPECT_EQ(ErrorOf(), "data set 'd': d.jsonl:701 (row 701): 'instruction' must be a string, got array") << threads;
+    EXPECT_EQ(ErrorOf(),
+              "data set 'd': d.jsonl:701 (row 701): 'instruction' must be a string, got array")
+        << threads;
     write("{");
-    EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': d.jsonl:701:2 (row 701): syntax error")) << threads;
+    EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': d.jsonl:701:2 (row 701): syntax error"))
+        << threads;
   }
   threads_ = 0;
   EXPECT_EQ(ErrorOf(), "preprocessing_num_workers must be at least 1, got 0");
 }
 
 TEST_F(OwnDataTest, OverlongIsCutDroppedOrAnError) {
-  Describe(R"([{"instruction": "a", "output": "b"}, {"instruction": "a b c d e f g h i j k l m n o p", "output": "b"}])");
+  Describe(
+      R"([{"instruction": "a", "output": "b"}, {"instruction": "a b c d e f g h i j k l m n o p", "output": "b"}])");
   EXPECT_EQ(Prepare({.cutoff_len = 16})->examples.size(), 2);
-  ASSERT_OK_AND_ASSIGN(const PreparedDataset dropped, Prepare({.cutoff_len = 16, .overlong = Overlong::kDrop}));
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset dropped,
+                       Prepare({.cutoff_len = 16, .overlong = Overlong::kDrop}));
   EXPECT_EQ(dropped.examples.size(), 1);
   EXPECT_EQ(dropped.report.skipped[0].what, "longer than cutoff_len 16");
-  EXPECT_EQ(ErrorOf({.cutoff_len = 16, .overlong = Overlong::kError}),
-            "data set 'd': d.json:1 (row 2): has 28 tokens, cutoff_len is 16, and overlong is error");
+  EXPECT_EQ(
+      ErrorOf({.cutoff_len = 16, .overlong = Overlong::kError}),
+      "data set 'd': d.json:1 (row 2): has 28 tokens, cutoff_len is 16, and overlong is error");
   EXPECT_OK(Prepare({.cutoff_len = 28, .overlong = Overlong::kError}));
   EXPECT_THAT(ErrorOf({.cutoff_len = 4, .overlong = Overlong::kDrop}),
-              "dataset: none of 2 rows gives an example; 2 longer than cutoff_len 4, first at d.json:1 (row 1)");
+              "dataset: none of 2 rows gives an example; 2 longer than cutoff_len 4, first at "
+              "d.json:1 (row 1)");
   EXPECT_EQ(*ParseOverlong("drop"), Overlong::kDrop);
-  EXPECT_THAT(ParseOverlong("cut"), StatusIs(absl::StatusCode::kInvalidArgument, "overlong must be truncate, drop or error, got 'cut'"));
+  EXPECT_THAT(ParseOverlong("cut"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "overlong must be truncate, drop or error, got 'cut'"));
 }
 
 // Slices of the split, in their order; num_samples and max_samples are of what they leave.
 TEST_F(OwnDataTest, TakesSlicesOfTheSplit) {
   std::string rows = "[";
-  for (int i = 0; i < 20; ++i) absl::StrAppend(&rows, i > 0 ? "," : "", R"({"instruction": "a", "output": ")", i, "\"}");
+  for (int i = 0; i < 20; ++i)
+    absl::StrAppend(&rows, i > 0 ? "," : "", R"({"instruction": "a", "output": ")", i, "\"}");
   const auto answers = [&](const std::string& more, DatasetOptions options = {}) {
     Describe(rows + "]", more);
     std::string told;
@@ -240,7 +278,8 @@ TEST_F(OwnDataTest, TakesSlicesOfTheSplit) {
       for (const int32_t label : example.documents[0].labels) {
         if (label >= 0) learnt.push_back(label);
       }
-      absl::StrAppend(&told, absl::StripAsciiWhitespace(SmolLM2()->Decode(learnt, /*skip_special=*/true)), " ");
+      absl::StrAppend(
+          &told, absl::StripAsciiWhitespace(SmolLM2()->Decode(learnt, /*skip_special=*/true)), " ");
     }
     return told;
   };
@@ -260,31 +299,48 @@ TEST_F(OwnDataTest, NamesWhatIsWrong) {
   EXPECT_EQ(ErrorOf(), "data set 'd': is empty: d.json has no row");
   Describe("");
   EXPECT_EQ(ErrorOf(), "data set 'd': is empty: d.json has no row");
-  Describe("[{\"instruction\": \"a\",\n \"output\": \"b\"},\n {\"instruction\": \"a\" \"output\"}]");
+  Describe(
+      "[{\"instruction\": \"a\",\n \"output\": \"b\"},\n {\"instruction\": \"a\" \"output\"}]");
   EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': d.json:3:29 (row 2): syntax error"));
-  Describe("[{\"instruction\": \"a\", \"output\": \"b\"},\n\n {\"instruction\": [\"a\"], \"output\": \"b\"}]");
+  Describe(
+      "[{\"instruction\": \"a\", \"output\": \"b\"},\n\n {\"instruction\": [\"a\"], \"output\": "
+      "\"b\"}]");
   EXPECT_EQ(ErrorOf(), "data set 'd': d.json:3 (row 2): 'instruction' must be a string, got array");
   Describe("[{\"instruction\": \"a\", \"output\": null}]");
-  EXPECT_EQ(ErrorOf(), "dataset: none of 1 rows gives an example; 1 no 'output', first at d.json:1 (row 1)");
+  EXPECT_EQ(ErrorOf(),
+            "dataset: none of 1 rows gives an example; 1 no 'output', first at d.json:1 (row 1)");
   Describe("[{\"question\": \"a\", \"output\": \"b\"}]");
   EXPECT_THAT(ErrorOf(),
               HasSubstr("data set 'd': d.json: no row has the key 'instruction', which is to be "
                         "its prompt; rows have output, question; 'columns' in the description"));
-  Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]", R"(, "columns": {"prompt": "instruction", "response": "output", "system": "sistem"})");
+  Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]",
+           R"(, "columns": {"prompt": "instruction", "response": "output", "system": "sistem"})");
   EXPECT_THAT(ErrorOf(), HasSubstr("no row has the key 'sistem', which is to be its system"));
   EXPECT_OK(Prepare({.max_samples = 1}));  // the rows not read may have it
-  Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]", R"(, "columns": {"prompt": "instruktion", "response": "output"})");
-  EXPECT_THAT(ErrorOf({.max_samples = 1}), HasSubstr("no row has the key 'instruktion', which is to be its prompt (did you mean 'instruction'?)"));
+  Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]",
+           R"(, "columns": {"prompt": "instruktion", "response": "output"})");
+  EXPECT_THAT(ErrorOf({.max_samples = 1}),
+              HasSubstr("no row has the key 'instruktion', which is to be its prompt (did you mean "
+                        "'instruction'?)"));
   Describe("[{\"instruction\": \"a\", \"output\": \"b\"}]");
-  EXPECT_THAT(ErrorOf({.cutoff_len = 2}), "cutoff_len 2 is too small: it leaves no token to learn in any of 1 examples (the longest has 13 tokens)");
+  EXPECT_THAT(ErrorOf({.cutoff_len = 2}),
+              "cutoff_len 2 is too small: it leaves no token to learn in any of 1 examples (the "
+              "longest has 13 tokens)");
   EXPECT_EQ(ErrorOf({.cutoff_len = 0}), "cutoff_len must be at least 1, got 0");
   EXPECT_EQ(ErrorOf({.max_samples = 0}), "max_samples must be at least 1, got 0");
-  EXPECT_EQ(ErrorOf({.train_on_prompt = true, .mask_history = true}), "train_on_prompt and mask_history exclude one another");
+  EXPECT_EQ(ErrorOf({.train_on_prompt = true, .mask_history = true}),
+            "train_on_prompt and mask_history exclude one another");
   const auto named = [&](std::vector<std::string> names) {
-    return PrepareDataset({.names = std::move(names), .dataset_dir = folder_.path(), .chat_template = NamedTemplate("chatml")}, SmolLM2()).status();
+    return PrepareDataset({.names = std::move(names),
+                           .dataset_dir = folder_.path(),
+                           .chat_template = NamedTemplate("chatml")},
+                          SmolLM2())
+        .status();
   };
-  EXPECT_THAT(named({}), StatusIs(absl::StatusCode::kInvalidArgument, "dataset: names no data set"));
-  EXPECT_THAT(named({"d", "d"}), StatusIs(absl::StatusCode::kInvalidArgument, "dataset: names 'd' twice"));
+  EXPECT_THAT(named({}),
+              StatusIs(absl::StatusCode::kInvalidArgument, "dataset: names no data set"));
+  EXPECT_THAT(named({"d", "d"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, "dataset: names 'd' twice"));
   EXPECT_THAT(named({"dd"}), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no data set 'dd'")));
 }
 
@@ -311,79 +367,113 @@ TEST_F(OwnDataTest, MismatchesAnswersOfTheRowBefore) {
   EXPECT_EQ(answer(prepared.examples[1].documents[1]), "two");  // the third row has none to lend
   EXPECT_EQ(answer(prepared.examples[2].documents[1]), "four");
   EXPECT_EQ(prepared.examples[2].desirable, true);  // though its answer is empty
-  EXPECT_EQ(prepared.report.tokens,
-            prepared.examples[0].documents[0].size() + prepared.examples[1].documents[0].size() + prepared.examples[2].documents[0].size());
-  ASSERT_OK_AND_ASSIGN(const PreparedDataset pairwise, Prepare({.stage = Stage::kFeedback, .preprocessing_batch_size = 2}));
+  EXPECT_EQ(prepared.report.tokens, prepared.examples[0].documents[0].size() +
+                                        prepared.examples[1].documents[0].size() +
+                                        prepared.examples[2].documents[0].size());
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset pairwise,
+                       Prepare({.stage = Stage::kFeedback, .preprocessing_batch_size = 2}));
   EXPECT_EQ(answer(pairwise.examples[0].documents[1]), "two");
   EXPECT_EQ(answer(pairwise.examples[1].documents[1]), "four");  // its own: the batch has no other
   EXPECT_EQ(answer(pairwise.examples[2].documents[1]), "");
-  EXPECT_THAT(prepared.report.Text(),
-              AllOf(HasSubstr("rows left out, no 't': 1"), HasSubstr("rows left out, no 'output': 1"), HasSubstr("rows with an empty answer: 1;")));
-  ASSERT_OK_AND_ASSIGN(const PreparedDataset one_kind, Prepare({.stage = Stage::kFeedback, .max_samples = 1}));
-  EXPECT_THAT(one_kind.report.Text(), HasSubstr("rows desired, and none undesired (kto learns from both kinds): 1; the first is "));
+  EXPECT_THAT(prepared.report.Text(), AllOf(HasSubstr("rows left out, no 't': 1"),
+                                            HasSubstr("rows left out, no 'output': 1"),
+                                            HasSubstr("rows with an empty answer: 1;")));
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset one_kind,
+                       Prepare({.stage = Stage::kFeedback, .max_samples = 1}));
+  EXPECT_THAT(
+      one_kind.report.Text(),
+      HasSubstr("rows desired, and none undesired (kto learns from both kinds): 1; the first is "));
 }
 
 TEST_F(OwnDataTest, ReportsPairs) {
-  Describe(R"([{"instruction": "q", "chosen": "yes", "rejected": "no"},
+  Describe(
+      R"([{"instruction": "q", "chosen": "yes", "rejected": "no"},
                {"instruction": "q", "chosen": "same", "rejected": "same"},
                {"instruction": "q", "chosen": "", "rejected": "something else, and longer"},
                {"instruction": "q", "chosen": null, "rejected": "b"}])",
-           R"(, "ranking": true, "columns": {"prompt": "instruction", "chosen": "chosen", "rejected": "rejected"})");
+      R"(, "ranking": true, "columns": {"prompt": "instruction", "chosen": "chosen", "rejected": "rejected"})");
   ASSERT_OK_AND_ASSIGN(const PreparedDataset prepared, Prepare({.stage = Stage::kPairs}));
   EXPECT_EQ(prepared.examples.size(), 3);
-  EXPECT_THAT(prepared.report.Text(),
-              AllOf(HasSubstr("examples: 3 of 4 rows"), HasSubstr("rows left out, no 'chosen': 1"), HasSubstr("rows with an empty answer: 1; the first is"),
-                    HasSubstr("rows whose chosen answer equals the rejected one: 1; the first is")));
-  ASSERT_OK_AND_ASSIGN(const PreparedDataset cut, Prepare({.stage = Stage::kPairs, .cutoff_len = 14}));
+  EXPECT_THAT(
+      prepared.report.Text(),
+      AllOf(HasSubstr("examples: 3 of 4 rows"), HasSubstr("rows left out, no 'chosen': 1"),
+            HasSubstr("rows with an empty answer: 1; the first is"),
+            HasSubstr("rows whose chosen answer equals the rejected one: 1; the first is")));
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset cut,
+                       Prepare({.stage = Stage::kPairs, .cutoff_len = 14}));
   EXPECT_EQ(cut.report.truncated, 1);
   // Both documents of a pair keep the same part of the prompt.
   for (const Example& example : cut.examples) {
-    const auto prompt = [](const Document& document) { return std::count(document.labels.begin(), document.labels.end(), kNotLearnt); };
+    const auto prompt = [](const Document& document) {
+      return std::count(document.labels.begin(), document.labels.end(), kNotLearnt);
+    };
     EXPECT_EQ(prompt(example.documents[0]), prompt(example.documents[1]));
     for (const Document& document : example.documents) EXPECT_LE(document.size(), 14);
   }
   EXPECT_EQ(ErrorOf({.stage = Stage::kPairs, .cutoff_len = 2}),
-            "cutoff_len 2 is too small: it leaves no token to learn in any of 3 examples (the longest has 17 tokens)");
+            "cutoff_len 2 is too small: it leaves no token to learn in any of 3 examples (the "
+            "longest has 17 tokens)");
   EXPECT_THAT(ErrorOf(), HasSubstr("data set 'd': is a ranking data set"));
-  ASSERT_OK_AND_ASSIGN(const PreparedDataset dropped, Prepare({.stage = Stage::kPairs, .cutoff_len = 14, .overlong = Overlong::kDrop}));
+  ASSERT_OK_AND_ASSIGN(
+      const PreparedDataset dropped,
+      Prepare({.stage = Stage::kPairs, .cutoff_len = 14, .overlong = Overlong::kDrop}));
   EXPECT_EQ(dropped.examples.size(), 2);
 }
 
 TEST_F(OwnDataTest, PacksTextsOrCutsThem) {
-  Describe(R"([{"text": "one two three"}, {"text": null}, {"text": "four five six seven"}])", R"(, "columns": {"prompt": "text"})");
-  ASSERT_OK_AND_ASSIGN(const PreparedDataset packed, Prepare({.stage = Stage::kPretraining, .cutoff_len = 4}));  // 4 + 1 + 5 tokens, an eos after each text
+  Describe(R"([{"text": "one two three"}, {"text": null}, {"text": "four five six seven"}])",
+           R"(, "columns": {"prompt": "text"})");
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset packed,
+                       Prepare({.stage = Stage::kPretraining,
+                                .cutoff_len = 4}));  // 4 + 1 + 5 tokens, an eos after each text
   ASSERT_EQ(packed.examples.size(), 2);
   EXPECT_EQ(packed.report.left_over, 2);
-  EXPECT_THAT(packed.report.Text(), AllOf(HasSubstr("tokens left out because they fill no block of cutoff_len: 2"), HasSubstr("rows with an empty text: 1;")));
+  EXPECT_THAT(packed.report.Text(),
+              AllOf(HasSubstr("tokens left out because they fill no block of cutoff_len: 2"),
+                    HasSubstr("rows with an empty text: 1;")));
   const Document& block = packed.examples[0].documents[0];
   EXPECT_EQ(block.ids.back(), SmolLM2()->eos());
   EXPECT_EQ(block.labels.back(), kNotLearnt);  // eos is the pad as well
-  ASSERT_OK_AND_ASSIGN(const PreparedDataset apart, Prepare({.stage = Stage::kPretraining, .cutoff_len = 4, .packing = false}));
+  ASSERT_OK_AND_ASSIGN(const PreparedDataset apart,
+                       Prepare({.stage = Stage::kPretraining, .cutoff_len = 4, .packing = false}));
   ASSERT_EQ(apart.examples.size(), 3);
   EXPECT_EQ(apart.report.truncated, 1);
   EXPECT_EQ(apart.examples[1].documents[0].size(), 1);
   EXPECT_EQ(apart.examples[2].documents[0].size(), 4);
-  EXPECT_THAT(ErrorOf({.stage = Stage::kPretraining, .cutoff_len = 40}),
-              "dataset: none of 3 rows gives an example; their 10 tokens fill no block of cutoff_len 40");
-  EXPECT_EQ(ErrorOf({.stage = Stage::kPairs, .packing = true}), "packing is for stages pt and sft alone; here micro-batches are packed without it, exactly");
-  EXPECT_EQ(ErrorOf({.stage = Stage::kPretraining, .neat_packing = true}), "neat_packing is for stage sft alone");
-  EXPECT_EQ(ErrorOf({.stage = Stage::kPretraining, .train_on_prompt = true}), "train_on_prompt is for stage sft alone");
+  EXPECT_THAT(
+      ErrorOf({.stage = Stage::kPretraining, .cutoff_len = 40}),
+      "dataset: none of 3 rows gives an example; their 10 tokens fill no block of cutoff_len 40");
+  EXPECT_EQ(
+      ErrorOf({.stage = Stage::kPairs, .packing = true}),
+      "packing is for stages pt and sft alone; here micro-batches are packed without it, exactly");
+  EXPECT_EQ(ErrorOf({.stage = Stage::kPretraining, .neat_packing = true}),
+            "neat_packing is for stage sft alone");
+  EXPECT_EQ(ErrorOf({.stage = Stage::kPretraining, .train_on_prompt = true}),
+            "train_on_prompt is for stage sft alone");
 }
 
-// Where the tokenizer adds a bos: the first id of each block is replaced by it; a text alone gets one before it.
+// Where the tokenizer adds a bos: the first id of each block is replaced by it; a text alone gets
+// one before it.
 TEST_F(OwnDataTest, PutsABosWhereTheTokenizerAddsOne) {
   const auto file = model::GgufFile::Open("external/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
   const auto files = model::TokenizerFilesFromGguf(**file);
   json config = json::parse(files->at("tokenizer_config.json"));
   config["tokenizer_class"] = "LlamaTokenizerFast";
-  const auto tokenizer = *Tokenizer::FromJson(files->at("tokenizer.json"), config.dump(), "SmolLM2");
+  const auto tokenizer =
+      *Tokenizer::FromJson(files->at("tokenizer.json"), config.dump(), "SmolLM2");
   EXPECT_TRUE(tokenizer->adds_bos());
   EXPECT_FALSE(SmolLM2()->adds_bos());
-  Describe(R"([{"text": "one two three"}, {"text": "four five six seven"}])", R"(, "columns": {"prompt": "text"})");
-  DatasetOptions options{
-      .names = {"d"}, .dataset_dir = folder_.path(), .stage = Stage::kPretraining, .chat_template = NamedTemplate("default"), .cutoff_len = 4};
+  Describe(R"([{"text": "one two three"}, {"text": "four five six seven"}])",
+           R"(, "columns": {"prompt": "text"})");
+  DatasetOptions options{.names = {"d"},
+                         .dataset_dir = folder_.path(),
+                         .stage = Stage::kPretraining,
+                         .chat_template = NamedTemplate("default"),
+                         .cutoff_len = 4};
   const std::vector<int32_t> second = SmolLM2()->Encode("four five six seven");
-  const auto ids = [&](int64_t example) { return PrepareDataset(options, tokenizer)->examples[example].documents[0].ids; };
+  const auto ids = [&](int64_t example) {
+    return PrepareDataset(options, tokenizer)->examples[example].documents[0].ids;
+  };
   EXPECT_EQ(ids(1), (std::vector<int32_t>{*tokenizer->bos(), second[1], second[2], second[3]}));
   options.packing = false;
   EXPECT_EQ(ids(1), (std::vector<int32_t>{*tokenizer->bos(), second[0], second[1], second[2]}));
@@ -395,14 +485,15 @@ TEST_F(OwnDataTest, DigestsAreOfIdsLabelsAndTags) {
   EXPECT_EQ(digest.size(), 40);
   EXPECT_EQ(digest.find_first_not_of("0123456789abcdef"), std::string::npos);
   EXPECT_EQ(DigestOf({{.documents = {{{1, 2}, {-100, 2}}}}}), digest);
-  const std::vector<std::vector<Example>> others = {{},
-                                                    {{.documents = {{{1, 2}, {1, 2}}}}},
-                                                    {{.documents = {{{1, 3}, {-100, 2}}}}},
-                                                    {{.documents = {{{1, 2}, {-100, 2}}}, .desirable = true}},
-                                                    {{.documents = {{{1, 2}, {-100, 2}}}, .desirable = false}},
-                                                    {{.documents = {{{1}, {-100}}, {{2}, {2}}}}},
-                                                    {{.documents = {{{1}, {-100}}}}, {.documents = {{{2}, {2}}}}},
-                                                    {one[0], one[0]}};
+  const std::vector<std::vector<Example>> others = {
+      {},
+      {{.documents = {{{1, 2}, {1, 2}}}}},
+      {{.documents = {{{1, 3}, {-100, 2}}}}},
+      {{.documents = {{{1, 2}, {-100, 2}}}, .desirable = true}},
+      {{.documents = {{{1, 2}, {-100, 2}}}, .desirable = false}},
+      {{.documents = {{{1}, {-100}}, {{2}, {2}}}}},
+      {{.documents = {{{1}, {-100}}}}, {.documents = {{{2}, {2}}}}},
+      {one[0], one[0]}};
   std::set<std::string> all = {digest};
   for (const std::vector<Example>& other : others) all.insert(DigestOf(other));
   EXPECT_EQ(all.size(), others.size() + 1);
@@ -410,18 +501,27 @@ TEST_F(OwnDataTest, DigestsAreOfIdsLabelsAndTags) {
 
 TEST_F(OwnDataTest, WritesWholeFilesOrNone) {
   const std::string path = folder_.Path("out.jsonl");
-  ASSERT_OK(WritePreprocessed(path, {{.documents = {{{1, 4093, 198}, {-100, -100, 198}}}}, {.documents = {{{7}, {7}}}}}));
-  EXPECT_EQ(TemporaryFolder::Read(path), "{\"input_ids\": [1, 4093, 198], \"labels\": [-100, -100, 198]}\n{\"input_ids\": [7], \"labels\": [7]}\n");
+  ASSERT_OK(WritePreprocessed(
+      path, {{.documents = {{{1, 4093, 198}, {-100, -100, 198}}}}, {.documents = {{{7}, {7}}}}}));
+  EXPECT_EQ(TemporaryFolder::Read(path),
+            "{\"input_ids\": [1, 4093, 198], \"labels\": [-100, -100, 198]}\n{\"input_ids\": [7], "
+            "\"labels\": [7]}\n");
   ASSERT_OK(WritePreprocessed(path, {{.documents = {{{1, 2}, {-100, 2}}, {{1}, {1}}}}}));
   EXPECT_EQ(TemporaryFolder::Read(path),
-            "{\"chosen_input_ids\": [1, 2], \"chosen_labels\": [-100, 2], \"rejected_input_ids\": [1], \"rejected_labels\": [1]}\n");
-  ASSERT_OK(WritePreprocessed(path, {{.documents = {{{1, 2}, {-100, 2}}, {{1}, {1}}}, .desirable = false}}));
-  EXPECT_EQ(TemporaryFolder::Read(path), "{\"input_ids\": [1, 2], \"labels\": [-100, 2], \"kl_input_ids\": [1], \"kl_labels\": [1], \"kto_tag\": false}\n");
+            "{\"chosen_input_ids\": [1, 2], \"chosen_labels\": [-100, 2], \"rejected_input_ids\": "
+            "[1], \"rejected_labels\": [1]}\n");
+  ASSERT_OK(WritePreprocessed(
+      path, {{.documents = {{{1, 2}, {-100, 2}}, {{1}, {1}}}, .desirable = false}}));
+  EXPECT_EQ(TemporaryFolder::Read(path),
+            "{\"input_ids\": [1, 2], \"labels\": [-100, 2], \"kl_input_ids\": [1], \"kl_labels\": "
+            "[1], \"kto_tag\": false}\n");
   ASSERT_OK(WritePreprocessed(path, {}));
   EXPECT_EQ(TemporaryFolder::Read(path), "");
   EXPECT_THAT(WritePreprocessed(folder_.Path("none/out.jsonl"), {}),
-              StatusIs(absl::StatusCode::kNotFound, EndsWith("none/out.jsonl: cannot be written: No such file or directory")));
-  EXPECT_THAT(WritePreprocessed("/dev/full/x", {}), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("cannot be written")));
+              StatusIs(absl::StatusCode::kNotFound,
+                       EndsWith("none/out.jsonl: cannot be written: No such file or directory")));
+  EXPECT_THAT(WritePreprocessed("/dev/full/x", {}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("cannot be written")));
 }
 
 }  // namespace

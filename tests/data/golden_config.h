@@ -1,4 +1,5 @@
-// Configurations of tests/golden, as LLaMA-Factory took them, and the tokenizer that they were prepared with.
+// Configurations of tests/golden, as LLaMA-Factory took them, and the tokenizer that they were
+// prepared with.
 #ifndef MOONRING_TESTS_DATA_GOLDEN_CONFIG_H_
 #define MOONRING_TESTS_DATA_GOLDEN_CONFIG_H_
 
@@ -27,7 +28,8 @@ inline std::shared_ptr<const data::Tokenizer> SmolLM2() {
     EXPECT_OK(file);
     const auto files = model::TokenizerFilesFromGguf(**file);
     EXPECT_OK(files);
-    return *data::Tokenizer::FromJson(files->at("tokenizer.json"), files->at("tokenizer_config.json"), "SmolLM2");
+    return *data::Tokenizer::FromJson(files->at("tokenizer.json"),
+                                      files->at("tokenizer_config.json"), "SmolLM2");
   }();
   return tokenizer;
 }
@@ -39,8 +41,10 @@ inline std::vector<std::string> Names(const nlohmann::json& list) {
   return names;
 }
 
-inline data::DatasetOptions OptionsOf(const nlohmann::json& config, const std::string& dataset_dir) {
-  data::DatasetOptions options{.dataset_dir = dataset_dir, .chat_template = NamedTemplate(config["template"])};
+inline data::DatasetOptions OptionsOf(const nlohmann::json& config,
+                                      const std::string& dataset_dir) {
+  data::DatasetOptions options{.dataset_dir = dataset_dir,
+                               .chat_template = NamedTemplate(config["template"])};
   for (const auto& [key, value] : config.items()) {
     if (key == "dataset") {
       options.names = Names(value);
@@ -67,9 +71,11 @@ inline data::DatasetOptions OptionsOf(const nlohmann::json& config, const std::s
     } else if (key == "mix_strategy") {
       options.mix.strategy = *data::ParseMixStrategy(value.get<std::string>());
     } else if (key == "interleave_probs") {
-      for (const std::string& probability : Names(value)) options.mix.probabilities.push_back(std::stod(probability));
+      for (const std::string& probability : Names(value))
+        options.mix.probabilities.push_back(std::stod(probability));
     } else {
-      EXPECT_THAT(key, ::testing::AnyOf("template", "val_size", "eval_dataset", "buffer_size", "dataloader_num_workers", "per_device_train_batch_size"));
+      EXPECT_THAT(key, ::testing::AnyOf("template", "val_size", "eval_dataset", "buffer_size",
+                                        "dataloader_num_workers", "per_device_train_batch_size"));
     }
   }
   if (options.packs_rows()) --options.cutoff_len;

@@ -12,12 +12,15 @@ namespace {
 using ::moonring::testing::TemporaryFolder;
 
 TEST(SplitSlicesTest, TakeTheRowsThatDatasetsTakes) {
-  const nlohmann::json golden = nlohmann::json::parse(TemporaryFolder::Read("tests/golden/mix/slices.json"));
+  const nlohmann::json golden =
+      nlohmann::json::parse(TemporaryFolder::Read("tests/golden/mix/slices.json"));
   ASSERT_EQ(golden["cases"].size(), 200);
   for (const nlohmann::json& each : golden["cases"]) {
     const int64_t n = each["rows"];
     const auto slices = ParseSplit(each["split"].get<std::string>());
-    const auto rows = slices.ok() ? SliceRows(slices->empty() ? std::vector<SplitSlice>(1) : *slices, n) : slices.status();
+    const auto rows = slices.ok()
+                          ? SliceRows(slices->empty() ? std::vector<SplitSlice>(1) : *slices, n)
+                          : slices.status();
     ASSERT_EQ(rows.ok(), !each["taken"].is_null()) << each << rows.status();
     if (!rows.ok()) continue;
     EXPECT_EQ(*rows, each["taken"].get<std::vector<int64_t>>()) << each["split"] << " of " << n;

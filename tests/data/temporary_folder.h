@@ -17,7 +17,9 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    path_ = std::filesystem::path(::testing::TempDir()) / (std::string(test->test_suite_name()) + "_" + test->name() + "_" + std::to_string(getpid()));
+    path_ = std::filesystem::path(::testing::TempDir()) /
+            (std::string(test->test_suite_name()) + "_" + test->name() + "_" +
+             std::to_string(getpid()));
     std::filesystem::create_directories(path_);
   }
   ~TemporaryFolder() {

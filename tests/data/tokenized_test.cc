@@ -1,5 +1,6 @@
-// Prepared data on disk: folders that LLaMA-Factory 0.9.5 wrote (tests/golden/tokenized) hold what is prepared here, what is written is read again, and
-// folders that are none are refused in one line.
+// Prepared data on disk: folders that LLaMA-Factory 0.9.5 wrote (tests/golden/tokenized) hold what
+// is prepared here, what is written is read again, and folders that are none are refused in one
+// line.
 #include "data/tokenized_folder.h"
 
 #include <filesystem>
@@ -34,13 +35,19 @@ constexpr char kFolders[] = "tests/golden/tokenized/";
 
 // As make.py has them; val_size aside.
 const std::map<std::string, json>& Cases() {
-  static const auto& cases =
-      *new std::map<std::string, json>{{"sft", {{"dataset", "own"}, {"template", "chatml"}, {"cutoff_len", 64}}},
-                                       {"rows", {{"dataset", "own"}, {"template", "chatml"}, {"cutoff_len", 128}, {"packing", true}}},
-                                       {"neat_rows", {{"dataset", "chats"}, {"template", "smollm2"}, {"cutoff_len", 100}, {"neat_packing", true}}},
-                                       {"pt", {{"stage", "pt"}, {"dataset", "texts"}, {"template", "default"}, {"cutoff_len", 32}}},
-                                       {"dpo", {{"stage", "dpo"}, {"dataset", "pairs"}, {"template", "chatml"}, {"cutoff_len", 60}}},
-                                       {"kto", {{"stage", "kto"}, {"dataset", "judged"}, {"template", "chatml"}, {"cutoff_len", 60}}}};
+  static const auto& cases = *new std::map<std::string, json>{
+      {"sft", {{"dataset", "own"}, {"template", "chatml"}, {"cutoff_len", 64}}},
+      {"rows",
+       {{"dataset", "own"}, {"template", "chatml"}, {"cutoff_len", 128}, {"packing", true}}},
+      {"neat_rows",
+       {{"dataset", "chats"},
+        {"template", "smollm2"},
+        {"cutoff_len", 100},
+        {"neat_packing", true}}},
+      {"pt", {{"stage", "pt"}, {"dataset", "texts"}, {"template", "default"}, {"cutoff_len", 32}}},
+      {"dpo", {{"stage", "dpo"}, {"dataset", "pairs"}, {"template", "chatml"}, {"cutoff_len", 60}}},
+      {"kto",
+       {{"stage", "kto"}, {"dataset", "judged"}, {"template", "chatml"}, {"cutoff_len", 60}}}};
   return cases;
 }
 
@@ -50,12 +57,15 @@ std::vector<std::string> Lines(const std::vector<Example>& examples) {
   return lines;
 }
 
-int32_t PadOf(const DatasetOptions& options) { return ChatTemplate::Create(options.chat_template, SmolLM2())->pad(); }
+int32_t PadOf(const DatasetOptions& options) {
+  return ChatTemplate::Create(options.chat_template, SmolLM2())->pad();
+}
 
 TEST(TokenizedTest, ReadsLlamaFactorysFolders) {
   for (const auto& [name, config] : Cases()) {
     const DatasetOptions options = OptionsOf(config, "tests/golden/preprocess/data");
-    ASSERT_OK_AND_ASSIGN(auto loaded, LoadTokenized(kFolders + name, options.stage, PadOf(options)));
+    ASSERT_OK_AND_ASSIGN(auto loaded,
+                         LoadTokenized(kFolders + name, options.stage, PadOf(options)));
     PreparedDataset prepared;
     if (name == "sft") {
       ASSERT_OK_AND_ASSIGN(auto parts, PrepareSplit(options, SmolLM2(), 5));
@@ -71,7 +81,8 @@ TEST(TokenizedTest, ReadsLlamaFactorysFolders) {
     EXPECT_EQ(train.report.tokens, prepared.report.tokens);
     EXPECT_EQ(train.report.learnt, prepared.report.learnt);
   }
-  ASSERT_OK_AND_ASSIGN(const auto each, LoadTokenized(std::string(kFolders) + "each", Stage::kSupervised, 0));
+  ASSERT_OK_AND_ASSIGN(const auto each,
+                       LoadTokenized(std::string(kFolders) + "each", Stage::kSupervised, 0));
   std::vector<std::string> splits;
   for (const auto& [name, prepared] : each) splits.push_back(name);
   EXPECT_THAT(splits, ::testing::ElementsAre("train", "validation_chats", "validation_renamed"));
@@ -86,7 +97,8 @@ TEST(TokenizedTest, ReadsWhatItWrites) {
     EXPECT_FALSE(HasTokenized(path));
     const std::vector<Example> few(prepared.examples.begin(), prepared.examples.begin() + 2);
     fs::create_directories(path);  // an empty one is as good as none
-    ASSERT_OK(SaveTokenized(path, {{"train", &prepared.examples}, {"validation", &few}}, options.stage));
+    ASSERT_OK(
+        SaveTokenized(path, {{"train", &prepared.examples}, {"validation", &few}}, options.stage));
     EXPECT_TRUE(HasTokenized(path));
     ASSERT_OK_AND_ASSIGN(const auto loaded, LoadTokenized(path, options.stage, PadOf(options)));
     EXPECT_EQ(loaded.size(), 2);
@@ -95,8 +107,10 @@ TEST(TokenizedTest, ReadsWhatItWrites) {
     EXPECT_EQ(DigestOf(loaded.at("train").examples), DigestOf(prepared.examples)) << name;
   }
   std::vector<std::string> left;
-  for (const auto& entry : fs::directory_iterator(folder.path())) left.push_back(entry.path().filename());
-  EXPECT_THAT(left, ::testing::UnorderedElementsAre("dpo", "kto", "neat_rows", "pt", "rows", "sft"));
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    left.push_back(entry.path().filename());
+  EXPECT_THAT(left,
+              ::testing::UnorderedElementsAre("dpo", "kto", "neat_rows", "pt", "rows", "sft"));
 }
 
 TEST(TokenizedTest, RefusesFoldersThatAreNone) {
@@ -106,16 +120,19 @@ TEST(TokenizedTest, RefusesFoldersThatAreNone) {
   };
   const auto copy = [&](const std::string& name, const std::string& as) {
     fs::create_directories(folder.path() + "/" + as);
-    fs::copy(kFolders + name, folder.path() + "/" + as, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    fs::copy(kFolders + name, folder.path() + "/" + as,
+             fs::copy_options::recursive | fs::copy_options::copy_symlinks);
   };
   copy("sft", "a");
   EXPECT_THAT(error("a", Stage::kPairs),
-              HasSubstr("(row 1): its columns (input_ids, attention_mask, labels, images, videos, audios) are not those of stage rm or dpo, but of sft"));
+              HasSubstr("(row 1): its columns (input_ids, attention_mask, labels, images, videos, "
+                        "audios) are not those of stage rm or dpo, but of sft"));
   EXPECT_THAT(error("a", Stage::kPretraining), HasSubstr("are not those of stage pt, but of sft"));
   copy("kto", "b");
   EXPECT_THAT(error("b"), HasSubstr("are not those of stage sft, but of kto"));
   folder.Write("c/file.txt", "x");
-  EXPECT_THAT(error("c"), HasSubstr("c/dataset_dict.json: no such file: this is no folder of prepared data"));
+  EXPECT_THAT(error("c"),
+              HasSubstr("c/dataset_dict.json: no such file: this is no folder of prepared data"));
   folder.Write("c/dataset_dict.json", "{\"splits\": [\"test\"]}");
   EXPECT_THAT(error("c"), HasSubstr("c/dataset_dict.json: has no split 'train'"));
   folder.Write("c/dataset_dict.json", "{\"splits\": [\"train\"");
@@ -126,7 +143,8 @@ TEST(TokenizedTest, RefusesFoldersThatAreNone) {
   EXPECT_THAT(error("c"), HasSubstr("c/train/state.json: names no files"));
   folder.Write("c/train/state.json", R"({"_data_files": [{"filename": "data.arrow"}]})");
   EXPECT_THAT(error("c"), HasSubstr("c/train/data.arrow: "));
-  const std::string arrow = TemporaryFolder::Read(std::string(kFolders) + "sft/train/data-00000-of-00001.arrow");
+  const std::string arrow =
+      TemporaryFolder::Read(std::string(kFolders) + "sft/train/data-00000-of-00001.arrow");
   folder.Write("c/train/data.arrow", arrow.substr(0, arrow.size() / 2));
   EXPECT_THAT(error("c"), HasSubstr("c/train/data.arrow"));
   folder.Write("c/train/data.arrow", "no arrow");
@@ -134,7 +152,8 @@ TEST(TokenizedTest, RefusesFoldersThatAreNone) {
   const std::vector<Example> one = {{.documents = {{{1}, {1}}}}};
   EXPECT_THAT(SaveTokenized(folder.path() + "/c", {{"train", &one}}, Stage::kSupervised),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("/c: cannot be written")));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 3);  // and no draft is left
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()),
+            3);  // and no draft is left
 }
 
 }  // namespace

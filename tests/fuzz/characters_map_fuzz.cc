@@ -1,4 +1,5 @@
-// Sentencepiece's map of characters, which lies in its model files and, in base64, in tokenizer.json.
+// Sentencepiece's map of characters, which lies in its model files and, in base64, in
+// tokenizer.json.
 #include <cstdint>
 
 #include "data/tokenizer/characters_map.h"
@@ -7,7 +8,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using moonring::data::CharactersMap;
   const auto map = CharactersMap::Parse({reinterpret_cast<const char*>(data), size});
   if (!map.ok()) return 0;
-  for (const absl::string_view text : {"a", "\u00c5ngstr\u00f6m", "\uff21\uff22", "\t ", "\u3000x", "\u00bd"}) {
+  for (const absl::string_view text :
+       {"a", "\u00c5ngstr\u00f6m", "\uff21\uff22", "\t ", "\u3000x", "\u00bd"}) {
     for (size_t at = 0; at < text.size(); ++at) {
       (void)map->Find(text.substr(at), CharactersMap::Prefer::kShortest);
       (void)map->Find(text.substr(at), CharactersMap::Prefer::kLongest);

@@ -11,12 +11,13 @@ namespace {
 
 using namespace moonring::data;
 
-// Less than what a rendering may take elsewhere, so that a template that takes all of it does not take the fuzzer's time. The depth is the real one: it
-// stands for the stack.
+// Less than what a rendering may take elsewhere, so that a template that takes all of it does not
+// take the fuzzer's time. The depth is the real one: it stands for the stack.
 constexpr jinja::Limits kLimits = {.steps = 50'000, .bytes = 1 << 22};
 
 OrderedJson Context() {
-  return OrderedJson::parse(R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi \u00e9\ud83d\ude00"},
+  return OrderedJson::parse(
+      R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi \u00e9\ud83d\ude00"},
       {"role": "assistant", "content": "<think>so</think>Hello", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": [1, 2.5, null]}}}]},
       {"role": "tool", "content": "3"}, {"role": "user", "content": [{"type": "text", "text": "?"}]}],
       "tools": [{"type": "function", "function": {"name": "f", "description": "<d> & 'q'", "parameters": {"type": "object", "properties": {"x": {"type": "number"}}}}}],

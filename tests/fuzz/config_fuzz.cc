@@ -1,12 +1,16 @@
-// config.json, and GGUF's way to the same: what is accepted keeps its promises to those who make a model of it.
+// config.json, and GGUF's way to the same: what is accepted keeps its promises to those who make a
+// model of it.
 #include <cstdint>
 
 #include "model/config/parse_config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto config = moonring::model::ParseConfig({reinterpret_cast<const char*>(data), size}, "config.json");
+  const auto config =
+      moonring::model::ParseConfig({reinterpret_cast<const char*>(data), size}, "config.json");
   if (!config.ok()) return 0;
-  if (config->vocab_size < 1 || config->heads < 1 || config->kv_heads < 1 || config->heads % config->kv_heads != 0) __builtin_trap();
+  if (config->vocab_size < 1 || config->heads < 1 || config->kv_heads < 1 ||
+      config->heads % config->kv_heads != 0)
+    __builtin_trap();
   if (config->layers != static_cast<int64_t>(config->layer_rules.size())) __builtin_trap();
   for (const int64_t id : config->eos_token_ids) {
     if (id < 0 || id >= config->vocab_size) __builtin_trap();

@@ -1,4 +1,5 @@
-// One row of a data set: converted by each format for each stage, and what came of it encoded by templates with tools and thoughts.
+// One row of a data set: converted by each format for each stage, and what came of it encoded by
+// templates with tools and thoughts.
 #include <cstdint>
 #include <string>
 
@@ -14,15 +15,20 @@ namespace {
 
 using namespace moonring::data;
 
-constexpr const char* kToolFormats[] = {"default", "gemma4",   "glm4",     "glm4_moe", "lfm2", "ling",    "llama3",
-                                        "mistral", "minimax1", "minimax2", "qwen",     "qwen3_5", "seed_oss"};
+constexpr const char* kToolFormats[] = {"default", "gemma4",  "glm4",    "glm4_moe", "lfm2",
+                                        "ling",    "llama3",  "mistral", "minimax1", "minimax2",
+                                        "qwen",    "qwen3_5", "seed_oss"};
 
 std::vector<ChatTemplate> Templates() {
   const auto tokenizer = moonring::fuzz::SmallTokenizer();
   std::vector<ChatTemplate> templates;
   for (const char* tool_format : kToolFormats) {
-    TemplateSpec spec{.name = tool_format, .kind = TemplateSpec::Kind::kReasoning, .tool_format = tool_format, .date = "26 Jul 2024"};
-    spec.system = spec.user = spec.assistant = spec.function_call = spec.observation = {{Slot::Kind::kText, "<{{content}}>"}};
+    TemplateSpec spec{.name = tool_format,
+                      .kind = TemplateSpec::Kind::kReasoning,
+                      .tool_format = tool_format,
+                      .date = "26 Jul 2024"};
+    spec.system = spec.user = spec.assistant = spec.function_call =
+        spec.observation = {{Slot::Kind::kText, "<{{content}}>"}};
     auto made = ChatTemplate::Create(std::move(spec), tokenizer);
     if (!made.ok()) __builtin_trap();
     templates.push_back(*std::move(made));
@@ -56,7 +62,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                              .chosen = "chosen",
                                              .rejected = "rejected",
                                              .kto_tag = "kto_tag"}};
-  for (const Stage stage : {Stage::kPretraining, Stage::kSupervised, Stage::kPairs, Stage::kFeedback}) {
+  for (const Stage stage :
+       {Stage::kPretraining, Stage::kSupervised, Stage::kPairs, Stage::kFeedback}) {
     description.ranking = stage == Stage::kPairs;
     for (const auto convert : {&ConvertAlpaca, &ConvertSharegpt, &ConvertOpenai}) {
       const auto converted = convert(*row, description, stage);

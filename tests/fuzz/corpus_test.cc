@@ -1,4 +1,5 @@
-// Gives each file of a folder to a fuzz target, as libFuzzer does with one input: seeds, and what was once found to break a reader.
+// Gives each file of a folder to a fuzz target, as libFuzzer does with one input: seeds, and what
+// was once found to break a reader.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -33,7 +34,8 @@ int main(int argc, char** argv) {
   int inputs = 0;
   for (const auto& entry : std::filesystem::directory_iterator(argv[1])) {
     const std::filesystem::path path = entry.path();
-    testing::RegisterTest("Corpus", path.filename().c_str(), nullptr, nullptr, path.c_str(), 1, [path] { return new Input(path); });
+    testing::RegisterTest("Corpus", path.filename().c_str(), nullptr, nullptr, path.c_str(), 1,
+                          [path] { return new Input(path); });
     ++inputs;
   }
   if (inputs == 0) return std::fprintf(stderr, "%s: no inputs\n", argv[1]), 1;

@@ -23,7 +23,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const std::string& name : names) {
     const auto descriptions = ReadDatasetInfo(folder.path(), {name});
     if (!descriptions.ok()) continue;
-    for (const Stage stage : {Stage::kPretraining, Stage::kSupervised, Stage::kPairs, Stage::kFeedback}) (void)CheckStage(descriptions->front(), stage);
+    for (const Stage stage :
+         {Stage::kPretraining, Stage::kSupervised, Stage::kPairs, Stage::kFeedback})
+      (void)CheckStage(descriptions->front(), stage);
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-// A GGUF file whole: its header, its metadata as config.json and tokenizer files, and its tensors dequantised.
+// A GGUF file whole: its header, its metadata as config.json and tokenizer files, and its tensors
+// dequantised.
 #include <cstdint>
 
 #include "model/gguf/gguf.h"

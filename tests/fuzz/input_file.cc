@@ -12,7 +12,8 @@ namespace moonring::fuzz {
 
 InputFile::InputFile(absl::string_view bytes) : descriptor_(memfd_create("input", MFD_CLOEXEC)) {
   // An input that cannot be laid down is nobody's finding, but must not pass for a good run either.
-  if (descriptor_ < 0 || write(descriptor_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
+  if (descriptor_ < 0 ||
+      write(descriptor_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
     std::perror("the fuzzer's input as a file in memory");
     std::exit(2);
   }

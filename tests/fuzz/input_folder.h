@@ -1,4 +1,5 @@
-// A folder of this process for readers that want one, in memory where the machine has such a place; its files are written anew for each input.
+// A folder of this process for readers that want one, in memory where the machine has such a place;
+// its files are written anew for each input.
 #ifndef MOONRING_TESTS_FUZZ_INPUT_FOLDER_H_
 #define MOONRING_TESTS_FUZZ_INPUT_FOLDER_H_
 
@@ -14,7 +15,9 @@ class InputFolder {
   InputFolder() {
     std::error_code code;
     const std::filesystem::path memory = "/dev/shm";
-    path_ = (std::filesystem::is_directory(memory, code) ? memory : std::filesystem::temp_directory_path()) / "moonring_fuzz_XXXXXX";
+    path_ = (std::filesystem::is_directory(memory, code) ? memory
+                                                         : std::filesystem::temp_directory_path()) /
+            "moonring_fuzz_XXXXXX";
     std::string name = path_;  // (No number of the process: sandboxes number theirs alike.)
     if (mkdtemp(name.data()) == nullptr) std::abort();
     path_ = name;

@@ -1,4 +1,5 @@
-// JSON texts by each of the readers that there are, and what is done with any value: shown in messages, written as Python does, spliced.
+// JSON texts by each of the readers that there are, and what is done with any value: shown in
+// messages, written as Python does, spliced.
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
@@ -10,7 +11,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
-  if (const auto value = moonring::model::ParseJson(text, "input"); value.ok()) moonring::model::ShownJson(*value);
+  if (const auto value = moonring::model::ParseJson(text, "input"); value.ok())
+    moonring::model::ShownJson(*value);
   if (const auto value = moonring::data::ParseJson(text, "input"); value.ok()) {
     const nlohmann::json copy = *value;
     (void)moonring::data::WrongType(copy, "something else", "input");
@@ -18,7 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       // A splice leaves JSON that says the same but for the field.
       nlohmann::json wanted = copy;
       wanted["added_tokens"] = nlohmann::json::array({1});
-      const auto spliced = moonring::data::ParseJson(moonring::data::WithField(text, "added_tokens", "[1]"), "spliced");
+      const auto spliced = moonring::data::ParseJson(
+          moonring::data::WithField(text, "added_tokens", "[1]"), "spliced");
       if (!spliced.ok() || *spliced != wanted) __builtin_trap();
     }
   }
@@ -27,7 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     moonring::data::PythonTruth(*value);
     moonring::data::PythonJson(*value, 2);
     // What json.dumps writes json.loads reads.
-    if (!moonring::data::ParseOrderedJson(moonring::data::PythonJson(*value)).ok()) __builtin_trap();
+    if (!moonring::data::ParseOrderedJson(moonring::data::PythonJson(*value)).ok())
+      __builtin_trap();
   }
   return 0;
 }

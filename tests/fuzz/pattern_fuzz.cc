@@ -14,7 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text = ReplaceMalformedUtf8(parts[1]);
   std::string joined;
   try {
-    (*regex)->Split(text, [&](absl::string_view piece, bool) { joined.append(piece.data(), piece.size()); });
+    (*regex)->Split(
+        text, [&](absl::string_view piece, bool) { joined.append(piece.data(), piece.size()); });
   } catch (const std::runtime_error&) {  // the matcher gave up, as it may
     return 0;
   }

@@ -1,4 +1,5 @@
-// A data file of each textual kind, plain or compressed, read twice: from its beginning, and again from the places of the first rows.
+// A data file of each textual kind, plain or compressed, read twice: from its beginning, and again
+// from the places of the first rows.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,7 +14,8 @@ namespace {
 using moonring::data::RowReader;
 
 // The value of the row after `state` must be the same on a reader that went straight there.
-void ReadAll(const std::string& path, absl::StatusOr<std::unique_ptr<RowReader>> (*open)(const std::string&)) {
+void ReadAll(const std::string& path,
+             absl::StatusOr<std::unique_ptr<RowReader>> (*open)(const std::string&)) {
   auto reader = open(path);
   if (!reader.ok()) return;
   for (int rows = 0; rows < 3; ++rows) {
@@ -24,7 +26,8 @@ void ReadAll(const std::string& path, absl::StatusOr<std::unique_ptr<RowReader>>
     const auto again = (*other)->Next();
     if (row.ok() != again.ok()) __builtin_trap();
     if (!row.ok() || !row->has_value()) return;
-    if (!again->has_value() || (*row)->value != (*again)->value || (*row)->line != (*again)->line) __builtin_trap();
+    if (!again->has_value() || (*row)->value != (*again)->value || (*row)->line != (*again)->line)
+      __builtin_trap();
   }
 }
 

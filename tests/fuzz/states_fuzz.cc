@@ -1,4 +1,5 @@
-// What a checkpoint keeps of the data's place and of the objective, as a run that goes on loads it. (The tensors beside it are safetensors.)
+// What a checkpoint keeps of the data's place and of the objective, as a run that goes on loads it.
+// (The tensors beside it are safetensors.)
 #include <cstdint>
 #include <string>
 
@@ -12,18 +13,23 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace moonring;
   static const fuzz::InputFolder folder;
-  static const std::string rows = folder.Write("rows.jsonl", "{\"a\": 1}\n{\"a\": 2}\n{\"a\": 3}\n");
+  static const std::string rows =
+      folder.Write("rows.jsonl", "{\"a\": 1}\n{\"a\": 2}\n{\"a\": 3}\n");
   const std::string text(reinterpret_cast<const char*>(data), size);
 
   const auto batches = data::StepBatches::Create({.examples = 10, .examples_per_step = 4});
   if (!batches.ok()) __builtin_trap();
   if ((*batches)->LoadState(text).ok()) {
     const auto batch = (*batches)->Next();
-    if (!batch.ok() || !batch->has_value() || (*batch)->examples.empty() || (*batch)->examples.size() > 4) __builtin_trap();
+    if (!batch.ok() || !batch->has_value() || (*batch)->examples.empty() ||
+        (*batch)->examples.size() > 4)
+      __builtin_trap();
   }
 
   const auto preference = objectives::Preference::Create({.loss = "kto_pair"});
-  if (preference.ok() && (*preference)->LoadState(text).ok() && !(*preference)->LoadState((*preference)->State()).ok()) __builtin_trap();
+  if (preference.ok() && (*preference)->LoadState(text).ok() &&
+      !(*preference)->LoadState((*preference)->State()).ok())
+    __builtin_trap();
 
   // A state of rows says of which files it is, and they lie elsewhere in each process.
   nlohmann::json state = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -31,7 +37,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   state["files"] = {rows};
   const auto source = data::RowSource::Open({rows});
   if (!source.ok()) __builtin_trap();
-  if (!(*source)->LoadState(state.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)).ok()) return 0;
+  if (!(*source)
+           ->LoadState(state.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))
+           .ok())
+    return 0;
   for (int i = 0; i < 4; ++i) {
     const auto row = (*source)->Next();
     if (!row.ok() || !row->has_value()) return 0;

@@ -1,5 +1,6 @@
-// The files of a tokenizer, a text encoded and decoded by it, and what is written of it where it got a new token. The input: tokenizer.json, the text,
-// tokenizer_config.json, special_tokens_map.json, added_tokens.json.
+// The files of a tokenizer, a text encoded and decoded by it, and what is written of it where it
+// got a new token. The input: tokenizer.json, the text, tokenizer_config.json,
+// special_tokens_map.json, added_tokens.json.
 #include <cstdint>
 
 #include "data/tokenizer/tokenizer_files.h"
@@ -9,7 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace moonring::data;
   const std::vector<std::string> parts = moonring::fuzz::PartsOfInput(data, size, 5);
   TokenizerFiles files;
-  const char* kNames[] = {"tokenizer.json", nullptr, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"};
+  const char* kNames[] = {"tokenizer.json", nullptr, "tokenizer_config.json",
+                          "special_tokens_map.json", "added_tokens.json"};
   for (size_t i = 0; i < parts.size(); ++i) {
     if (kNames[i] != nullptr && (i == 0 || !parts[i].empty())) files[kNames[i]] = parts[i];
   }
@@ -23,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     (*tokenizer)->Decode(ids);
     (*tokenizer)->Decode(ids, /*skip_special=*/true);
   }
-  const auto changed = ChangedFiles(files, *Tokenizer::WithStopWords(*tokenizer, "<end>", {"<stop>"}));
+  const auto changed =
+      ChangedFiles(files, *Tokenizer::WithStopWords(*tokenizer, "<end>", {"<stop>"}));
   if (!changed.ok()) return 0;
   // What is written of it is a tokenizer again.
   for (const auto& [name, contents] : *changed) files[name] = contents;

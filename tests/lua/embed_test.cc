@@ -44,7 +44,10 @@ struct Told {
 
 void TakeLine(void* told, moonring_log_kind kind, const char* line) {
   auto* all = static_cast<Told*>(told);
-  (kind == MOONRING_LOG_OUTPUT ? all->output : kind == MOONRING_LOG_NOTE ? all->notes : all->warnings).push_back(line);
+  (kind == MOONRING_LOG_OUTPUT ? all->output
+   : kind == MOONRING_LOG_NOTE ? all->notes
+                               : all->warnings)
+      .push_back(line);
 }
 
 void TakeProgress(void* told, const char* text) {
@@ -56,7 +59,8 @@ void TakeProgress(void* told, const char* text) {
 // A runtime, its options, and what it told; confined to `root` unless "".
 class Runtime {
  public:
-  explicit Runtime(const std::string& root, const std::function<void(moonring_options&)>& change = nullptr) {
+  explicit Runtime(const std::string& root,
+                   const std::function<void(moonring_options&)>& change = nullptr) {
     const char* roots[] = {root.c_str()};
     moonring_options options = {};
     options.size = sizeof(options);
@@ -75,7 +79,9 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  moonring_code Script(const std::string& text) { return moonring_run_string(runtime, text.c_str(), "own.lua", 0, nullptr); }
+  moonring_code Script(const std::string& text) {
+    return moonring_run_string(runtime, text.c_str(), "own.lua", 0, nullptr);
+  }
   moonring_code Command(const char* name, const std::vector<std::string>& words) {
     std::vector<const char*> argv;
     for (const std::string& word : words) argv.push_back(word.c_str());
@@ -91,14 +97,17 @@ class Embed : public Workplace {
  protected:
   // With absolute paths: an embedded runtime changes no folder.
   void WriteConfig(const std::string& more = "") const {
-    Workplace::WriteConfig("model_name_or_path: " + Path("model") + "\ndataset_dir: " + Path("data") + "\noutput_dir: " + Path("out") + "\n" + more);
+    Workplace::WriteConfig("model_name_or_path: " + Path("model") + "\ndataset_dir: " +
+                           Path("data") + "\noutput_dir: " + Path("out") + "\n" + more);
   }
 };
 
 // What the process wrote to a descriptor while this lives.
 class Captured {
  public:
-  explicit Captured(int descriptor) : descriptor_(descriptor), path_(::testing::TempDir() + "/captured-" + std::to_string(descriptor)) {
+  explicit Captured(int descriptor)
+      : descriptor_(descriptor),
+        path_(::testing::TempDir() + "/captured-" + std::to_string(descriptor)) {
     std::fflush(nullptr);
     before_ = dup(descriptor);
     const int file = open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -121,7 +130,8 @@ class Captured {
   int before_;
 };
 
-// The library ----------------------------------------------------------------------------------------------------------------------------
+// The library
+// ----------------------------------------------------------------------------------------------------------------------------
 
 TEST(EmbedLibrary, ShowsItsOwnNamesAlone) {
   FILE* pipe = popen("nm -D --defined-only lua/libmoonring.so", "r");
@@ -133,7 +143,9 @@ TEST(EmbedLibrary, ShowsItsOwnNamesAlone) {
     const std::string name = text.substr(text.rfind(' ') + 1);
     const char kind = text[text.rfind(' ') - 1];
     if (kind >= 'a' && kind <= 'z' && kind != 'u') continue;  // not for others
-    if (kind == 'W' && (name.rfind("_ZNSt7__cxx1112basic_string", 0) == 0 || name.rfind("_ZNKSt7__cxx1112basic_string", 0) == 0)) continue;  // libstdc++'s own, which gold shows whatever the script says
+    if (kind == 'W' && (name.rfind("_ZNSt7__cxx1112basic_string", 0) == 0 ||
+                        name.rfind("_ZNKSt7__cxx1112basic_string", 0) == 0))
+      continue;  // libstdc++'s own, which gold shows whatever the script says
     EXPECT_TRUE(name.rfind("moonring_", 0) == 0 || name.rfind("MOONRING_0", 0) == 0) << text;
     names += name.rfind("moonring_", 0) == 0;
   }
@@ -158,7 +170,8 @@ TEST(EmbedLibrary, RefusesWrongOptions) {
   EXPECT_EQ(create([](moonring_options& o) { o.device = "tpu"; }), MOONRING_INVALID_ARGUMENT);
   EXPECT_EQ(create([](moonring_options& o) { o.root_count = 1; }), MOONRING_INVALID_ARGUMENT);
   const char* nowhere[] = {"/nowhere"};
-  EXPECT_EQ(create([&](moonring_options& o) { o.roots = nowhere, o.root_count = 1; }), MOONRING_INVALID_ARGUMENT);
+  EXPECT_EQ(create([&](moonring_options& o) { o.roots = nowhere, o.root_count = 1; }),
+            MOONRING_INVALID_ARGUMENT);
   EXPECT_STREQ(why, "INVALID_ARGUMENT: --sandbox-root: no folder '/nowhere'");
   EXPECT_EQ(moonring_create(nullptr, nullptr, nullptr, 0), MOONRING_INVALID_ARGUMENT);
   EXPECT_EQ(moonring_run_string(nullptr, "", "", 0, nullptr), MOONRING_INVALID_ARGUMENT);
@@ -168,18 +181,23 @@ TEST(EmbedLibrary, RefusesWrongOptions) {
   EXPECT_STREQ(moonring_version(), MOONRING_VERSION);
 }
 
-// Scripts --------------------------------------------------------------------------------------------------------------------------------
+// Scripts
+// --------------------------------------------------------------------------------------------------------------------------------
 
 TEST_F(Embed, RunsTextAndFiles) {
   Runtime runtime(folder_);
   EXPECT_EQ(runtime.Script("print('hello', 1, nil) print 'two\\nlines'"), MOONRING_OK);
   EXPECT_THAT(runtime.told.output, ElementsAre("hello\t1\tnil", "two", "lines"));
   const char* words[] = {"a", "b=1"};
-  EXPECT_EQ(moonring_run_file(runtime.runtime, Write("own.lua", "print(arg[1], arg[2], ...)").c_str(), 2, words), MOONRING_OK);
+  EXPECT_EQ(moonring_run_file(runtime.runtime,
+                              Write("own.lua", "print(arg[1], arg[2], ...)").c_str(), 2, words),
+            MOONRING_OK);
   EXPECT_EQ(runtime.told.output.back(), "a\tb=1\ta\tb=1");
-  EXPECT_EQ(moonring_run_file(runtime.runtime, Path("none.lua").c_str(), 0, nullptr), MOONRING_NOT_FOUND);
+  EXPECT_EQ(moonring_run_file(runtime.runtime, Path("none.lua").c_str(), 0, nullptr),
+            MOONRING_NOT_FOUND);
   EXPECT_THAT(runtime.error(), HasSubstr("none.lua"));
-  EXPECT_EQ(moonring_run_file(runtime.runtime, folder_.c_str(), 0, nullptr), MOONRING_INVALID_ARGUMENT);
+  EXPECT_EQ(moonring_run_file(runtime.runtime, folder_.c_str(), 0, nullptr),
+            MOONRING_INVALID_ARGUMENT);
   EXPECT_EQ(moonring_run_file(runtime.runtime, nullptr, 0, nullptr), MOONRING_INVALID_ARGUMENT);
   EXPECT_EQ(moonring_run_string(runtime.runtime, "", "", 1, nullptr), MOONRING_INVALID_ARGUMENT);
   EXPECT_EQ(runtime.Script(""), MOONRING_OK);
@@ -194,13 +212,18 @@ TEST_F(Embed, HasACodeAndWordsForWhatFails) {
   EXPECT_EQ(runtime.error(), "own.lua:1: oh");
   EXPECT_EQ(runtime.Script("error('INVALID_ARGUMENT: oh', 0)"), MOONRING_INVALID_ARGUMENT);
   EXPECT_EQ(runtime.Script("io.open 'x'"), MOONRING_PERMISSION_DENIED);
-  EXPECT_EQ(runtime.Script("require 'moonring'.model.open '/etc/passwd'"), MOONRING_PERMISSION_DENIED);
+  EXPECT_EQ(runtime.Script("require 'moonring'.model.open '/etc/passwd'"),
+            MOONRING_PERMISSION_DENIED);
   EXPECT_THAT(runtime.error(), HasSubstr("/etc/passwd is outside of the roots (" + folder_));
-  EXPECT_EQ(runtime.Script("require 'moonring'.model.open 'none'"), MOONRING_PERMISSION_DENIED);  // of the current folder
-  EXPECT_EQ(runtime.Script("require 'moonring'.model.open '" + Path("none") + "'"), MOONRING_NOT_FOUND);
+  EXPECT_EQ(runtime.Script("require 'moonring'.model.open 'none'"),
+            MOONRING_PERMISSION_DENIED);  // of the current folder
+  EXPECT_EQ(runtime.Script("require 'moonring'.model.open '" + Path("none") + "'"),
+            MOONRING_NOT_FOUND);
   EXPECT_EQ(runtime.Command("trian", {}), MOONRING_NOT_FOUND);
   EXPECT_THAT(runtime.error(), HasSubstr("did you mean 'train'?"));
-  EXPECT_EQ(runtime.Script("error(setmetatable({}, { __tostring = function() error 'again' end }))"), MOONRING_FAILED);
+  EXPECT_EQ(
+      runtime.Script("error(setmetatable({}, { __tostring = function() error 'again' end }))"),
+      MOONRING_FAILED);
   EXPECT_EQ(runtime.Script("local function f() return 1 + f() end f()"), MOONRING_FAILED);
   EXPECT_THAT(runtime.error(), HasSubstr("stack overflow"));
 }
@@ -208,7 +231,8 @@ TEST_F(Embed, HasACodeAndWordsForWhatFails) {
 // One line for whoever called; the calls that led there, of the script's own alone, in the log.
 TEST_F(Embed, TellsWhereAnErrorCameFrom) {
   Runtime runtime(folder_);
-  EXPECT_EQ(runtime.Script("local function f()\n  error { message = 'oh' }\nend\nf()"), MOONRING_FAILED);
+  EXPECT_EQ(runtime.Script("local function f()\n  error { message = 'oh' }\nend\nf()"),
+            MOONRING_FAILED);
   EXPECT_EQ(runtime.error(), "oh");
   EXPECT_THAT(runtime.told.notes,
               ElementsAre("  own.lua:2: in function 'f'", "  own.lua:4: in main chunk"));
@@ -216,7 +240,8 @@ TEST_F(Embed, TellsWhereAnErrorCameFrom) {
 
 TEST_F(Embed, CallsWhatAScriptDefined) {
   Runtime runtime(folder_);
-  ASSERT_EQ(runtime.Script("function add(t) return { sum = t.a + t.b, list = { 1, 'x', true } } end function nothing() end function wrong() return print end n = 0 "
+  ASSERT_EQ(runtime.Script("function add(t) return { sum = t.a + t.b, list = { 1, 'x', true } } "
+                           "end function nothing() end function wrong() return print end n = 0 "
                            "function count() n = n + 1 return n end"),
             MOONRING_OK);
   char* result = nullptr;
@@ -240,7 +265,10 @@ TEST_F(Embed, CallsWhatAScriptDefined) {
 
 TEST_F(Embed, MayLeaveAScriptAllOfLua) {
   Runtime runtime("");
-  EXPECT_EQ(runtime.Script("assert(io.open('/etc/passwd')):close() io.write('a', 1, '\\n') io.stderr:write 'note\\n'"), MOONRING_OK) << runtime.error();
+  EXPECT_EQ(runtime.Script("assert(io.open('/etc/passwd')):close() io.write('a', 1, '\\n') "
+                           "io.stderr:write 'note\\n'"),
+            MOONRING_OK)
+      << runtime.error();
   EXPECT_THAT(runtime.told.output, ElementsAre("a1"));
   EXPECT_THAT(runtime.told.notes, ElementsAre("note"));
   EXPECT_EQ(runtime.Script("os.exit(1)"), MOONRING_PERMISSION_DENIED);
@@ -250,7 +278,8 @@ TEST_F(Embed, MayLeaveAScriptAllOfLua) {
 
 TEST_F(Embed, HasLimits) {
   Runtime loops(folder_, [](moonring_options& options) { options.instructions = 1'000'000; });
-  EXPECT_EQ(loops.Script("while true do pcall(function() while true do end end) end"), MOONRING_EXHAUSTED);
+  EXPECT_EQ(loops.Script("while true do pcall(function() while true do end end) end"),
+            MOONRING_EXHAUSTED);
   EXPECT_EQ(loops.Script("return 1"), MOONRING_OK);
   char why[256];
   moonring_runtime* none = nullptr;
@@ -265,7 +294,9 @@ TEST_F(Embed, ACallbackMayNotCallTheRuntime) {
   Runtime runtime(folder_);
   moonring_code inner = MOONRING_OK;
   runtime.told.on_progress = [&](const json&) { inner = runtime.Script("x = 1"); };
-  EXPECT_EQ(runtime.Script("require 'moonring'.system.tell_progress { mine = { 1, 0/0 } }"), MOONRING_OK) << runtime.error();
+  EXPECT_EQ(runtime.Script("require 'moonring'.system.tell_progress { mine = { 1, 0/0 } }"),
+            MOONRING_OK)
+      << runtime.error();
   EXPECT_EQ(inner, MOONRING_INVALID_ARGUMENT);
   EXPECT_EQ(runtime.told.progress[0]["mine"][0], 1);
 }
@@ -276,15 +307,19 @@ TEST_F(Embed, IsCancelledFromAnotherThread) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     moonring_cancel(runtime.runtime, 0);
   });
-  EXPECT_EQ(runtime.Script("while true do pcall(function() while true do end end) end"), MOONRING_CANCELLED);
+  EXPECT_EQ(runtime.Script("while true do pcall(function() while true do end end) end"),
+            MOONRING_CANCELLED);
   other.join();
   EXPECT_EQ(runtime.Script("return 1"), MOONRING_CANCELLED);  // it stays so
   EXPECT_EQ(runtime.error(), "CANCELLED: the run was cancelled");
 }
 
-// Training -------------------------------------------------------------------------------------------------------------------------------
+// Training
+// -------------------------------------------------------------------------------------------------------------------------------
 
-constexpr char kSteps[] = "max_steps: 4\nlogging_steps: 1\nsave_steps: 2\nval_size: 2\neval_strategy: steps\neval_steps: 2\n";
+constexpr char kSteps[] =
+    "max_steps: 4\nlogging_steps: 1\nsave_steps: 2\nval_size: 2\neval_strategy: steps\neval_steps: "
+    "2\n";
 
 TEST_F(Embed, TrainsAndLeavesTheProcessAlone) {
   WriteModel("model");
@@ -303,9 +338,11 @@ TEST_F(Embed, TrainsAndLeavesTheProcessAlone) {
     EXPECT_EQ(before[signal].sa_handler, after[signal].sa_handler) << signal;
   }
   EXPECT_EQ(fs::current_path(), here);
-  EXPECT_TRUE(fs::exists(Path("out/model.safetensors")) || fs::exists(Path("out/adapter_model.safetensors")));
+  EXPECT_TRUE(fs::exists(Path("out/model.safetensors")) ||
+              fs::exists(Path("out/adapter_model.safetensors")));
   std::vector<int> steps, evaluations;
-  for (const json& told : runtime.told.progress) (told["event"] == "step" ? steps : evaluations).push_back(told["step"]);
+  for (const json& told : runtime.told.progress)
+    (told["event"] == "step" ? steps : evaluations).push_back(told["step"]);
   EXPECT_THAT(steps, ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(evaluations, Contains(2));
   EXPECT_EQ(runtime.told.progress[0]["total_steps"], 4);
@@ -317,7 +354,8 @@ TEST_F(Embed, IsOneRank) {
   WriteModel("model");
   WriteConfig();
   Runtime runtime(folder_);
-  EXPECT_EQ(runtime.Command("train", {Path("config.yaml"), "sequence_parallel_size=2"}), MOONRING_FAILED);
+  EXPECT_EQ(runtime.Command("train", {Path("config.yaml"), "sequence_parallel_size=2"}),
+            MOONRING_FAILED);
   EXPECT_THAT(runtime.error(), HasSubstr("2 ranks are wanted, and an embedded runtime is one"));
 }
 
@@ -325,17 +363,23 @@ TEST_F(Embed, AJobStaysInItsRoot) {
   WriteModel("model");
   WriteConfig();
   Runtime runtime(folder_);
-  for (const char* word : {"output_dir=/tmp/moonring-out", "model_name_or_path=/etc", "dataset_dir=/etc", "resume_from_checkpoint=/etc", "template=/etc/x.lua", "tokenized_path=/tmp/moonring-tokenized",
-                           "adapter_name_or_path=/etc"}) {
+  for (const char* word : {"output_dir=/tmp/moonring-out", "model_name_or_path=/etc",
+                           "dataset_dir=/etc", "resume_from_checkpoint=/etc", "template=/etc/x.lua",
+                           "tokenized_path=/tmp/moonring-tokenized", "adapter_name_or_path=/etc"}) {
     const bool lora = std::string(word).rfind("adapter", 0) == 0;
-    EXPECT_EQ(runtime.Command("train", {Path("config.yaml"), word, lora ? "finetuning_type=lora" : "finetuning_type=full"}), MOONRING_PERMISSION_DENIED) << word << ": " << runtime.error();
+    EXPECT_EQ(runtime.Command("train", {Path("config.yaml"), word,
+                                        lora ? "finetuning_type=lora" : "finetuning_type=full"}),
+              MOONRING_PERMISSION_DENIED)
+        << word << ": " << runtime.error();
     EXPECT_THAT(runtime.error(), HasSubstr("is outside of the roots")) << word;
   }
   EXPECT_FALSE(fs::exists("/tmp/moonring-out"));
 }
 
 // Words after config.yaml by which four runs differ.
-std::vector<std::string> RunOf(int i, const std::string& output) { return {"seed=" + std::to_string(i), "data_seed=" + std::to_string(i), "output_dir=" + output}; }
+std::vector<std::string> RunOf(int i, const std::string& output) {
+  return {"seed=" + std::to_string(i), "data_seed=" + std::to_string(i), "output_dir=" + output};
+}
 
 TEST_F(Embed, FourAtOnceAreEachAsIfAlone) {
   WriteModel("model");
@@ -360,12 +404,18 @@ TEST_F(Embed, FourAtOnceAreEachAsIfAlone) {
   for (std::thread& thread : threads) thread.join();
   ASSERT_EQ(done, 4);
   for (int i = 0; i < 4; ++i) {
-    const std::string alone = "alone" + std::to_string(i), together = "together" + std::to_string(i);
-    EXPECT_EQ(ReadText(Path(alone + "/model.safetensors")), ReadText(Path(together + "/model.safetensors"))) << i;
-    const std::vector<json> a = ReadJsonLines(Path(alone + "/trainer_log.jsonl")), b = ReadJsonLines(Path(together + "/trainer_log.jsonl"));
+    const std::string alone = "alone" + std::to_string(i),
+                      together = "together" + std::to_string(i);
+    EXPECT_EQ(ReadText(Path(alone + "/model.safetensors")),
+              ReadText(Path(together + "/model.safetensors")))
+        << i;
+    const std::vector<json> a = ReadJsonLines(Path(alone + "/trainer_log.jsonl")),
+                            b = ReadJsonLines(Path(together + "/trainer_log.jsonl"));
     ASSERT_EQ(a.size(), b.size());
-    for (size_t line = 0; line < a.size(); ++line) EXPECT_EQ(a[line].value("loss", -1.0), b[line].value("loss", -1.0)) << i << " " << line;
-    EXPECT_NE(ReadText(Path(alone + "/model.safetensors")), ReadText(Path("alone" + std::to_string((i + 1) % 4) + "/model.safetensors")));
+    for (size_t line = 0; line < a.size(); ++line)
+      EXPECT_EQ(a[line].value("loss", -1.0), b[line].value("loss", -1.0)) << i << " " << line;
+    EXPECT_NE(ReadText(Path(alone + "/model.safetensors")),
+              ReadText(Path("alone" + std::to_string((i + 1) % 4) + "/model.safetensors")));
   }
 }
 
@@ -393,30 +443,39 @@ TEST_F(Embed, ACancelThatSavesCanBeGoneOnFrom) {
     runtime.told.on_progress = [&](const json& told) {
       if (told["step"] == 3) moonring_cancel(runtime.runtime, 1);
     };
-    EXPECT_EQ(runtime.Command("train", {Path("config.yaml")}), MOONRING_CANCELLED) << runtime.error();
+    EXPECT_EQ(runtime.Command("train", {Path("config.yaml")}), MOONRING_CANCELLED)
+        << runtime.error();
     EXPECT_TRUE(fs::exists(Path("out/checkpoint-3/manifest.json")));
   }
   Runtime runtime(folder_);
-  EXPECT_EQ(runtime.Command("train", {Path("config.yaml"), "resume_from_checkpoint=true"}), MOONRING_OK) << runtime.error();
+  EXPECT_EQ(runtime.Command("train", {Path("config.yaml"), "resume_from_checkpoint=true"}),
+            MOONRING_OK)
+      << runtime.error();
   EXPECT_EQ(runtime.told.progress[0]["step"], 4);
 }
 
-// Programs -------------------------------------------------------------------------------------------------------------------------------
+// Programs
+// -------------------------------------------------------------------------------------------------------------------------------
 
 TEST_F(Embed, TheCProgramFineTunes) {
   WriteModel("model");
   WriteConfig(kSteps);
   const auto run = [&](const std::string& words, int& code) {
-    FILE* pipe = popen(("cd " + folder_ + " && exec " + Runfile("lua/examples/fine_tune") + " . config.yaml " + words + " 2>&1").c_str(), "r");
+    FILE* pipe = popen(("cd " + folder_ + " && exec " + Runfile("lua/examples/fine_tune") +
+                        " . config.yaml " + words + " 2>&1")
+                           .c_str(),
+                       "r");
     std::string text;
     char buffer[4096];
-    for (size_t size; (size = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) text.append(buffer, size);
+    for (size_t size; (size = fread(buffer, 1, sizeof(buffer), pipe)) > 0;)
+      text.append(buffer, size);
     const int status = pclose(pipe);
     code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     return text;
   };
   int code = -1;
-  EXPECT_THAT(run("max_steps=2", code), AllOf(HasSubstr("\"step\":1"), HasSubstr("\"step\":2"), HasSubstr("2 steps of ")));
+  EXPECT_THAT(run("max_steps=2", code),
+              AllOf(HasSubstr("\"step\":1"), HasSubstr("\"step\":2"), HasSubstr("2 steps of ")));
   EXPECT_EQ(code, 0);
   EXPECT_THAT(run("output_dir=/tmp/x", code), HasSubstr("/tmp/x is outside of the roots"));
   EXPECT_EQ(code, MOONRING_PERMISSION_DENIED);

@@ -1,7 +1,8 @@
 #ifndef MOONRING_TESTS_LUA_FIXTURE_H_
 #define MOONRING_TESTS_LUA_FIXTURE_H_
 
-// A virtual machine to run short scripts in. A script's own assertions are errors, so one that passes has no message:
+// A virtual machine to run short scripts in. A script's own assertions are errors, so one that
+// passes has no message:
 //
 //   EXPECT_EQ(Run("assert(1 + 1 == 2)").message, "");
 

@@ -29,11 +29,14 @@ Ended Moonring(const std::string& words) {
   const std::string binary = absl::StrCat(std::getenv("TEST_SRCDIR"), "/moonring/moonring");
   const std::string folder = testing::TempDir() + "/host";
   std::filesystem::create_directories(folder);
-  const std::string command = absl::StrCat("cd ", folder, " && env -i PATH=\"$PATH\" OMP_NUM_THREADS=1 ", binary, " ", words, " 2>&1 </dev/null");
+  const std::string command =
+      absl::StrCat("cd ", folder, " && env -i PATH=\"$PATH\" OMP_NUM_THREADS=1 ", binary, " ",
+                   words, " 2>&1 </dev/null");
   FILE* pipe = popen(command.c_str(), "r");
   Ended ended;
   char buffer[4096];
-  for (size_t size; (size = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) ended.output.append(buffer, size);
+  for (size_t size; (size = fread(buffer, 1, sizeof(buffer), pipe)) > 0;)
+    ended.output.append(buffer, size);
   const int status = pclose(pipe);
   ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return ended;
@@ -48,7 +51,9 @@ std::string Script(const std::string& name, const std::string& text) {
 TEST(Host, RefusesWhatItDoesNotKnowWithTheNearest) {
   Ended ended = Moonring("trian x.yaml");
   EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.output, StartsWith("moonring: no file and no command 'trian' (did you mean 'train'?); commands: "));
+  EXPECT_THAT(
+      ended.output,
+      StartsWith("moonring: no file and no command 'trian' (did you mean 'train'?); commands: "));
   ended = Moonring("--sandbx script.lua");
   EXPECT_EQ(ended.code, 2);
   EXPECT_EQ(ended.output, "moonring: unknown option '--sandbx' (did you mean '--sandbox'?)\n");
@@ -65,12 +70,16 @@ TEST(Host, RunsACommandAndAScript) {
 }
 
 TEST(Host, EndsWithTheCodeOfTheScriptsError) {
-  Ended ended = Moonring(Script("usage.lua", "require 'moonring'.flags { model = require 'moonring'.required }"));
+  Ended ended = Moonring(
+      Script("usage.lua", "require 'moonring'.flags { model = require 'moonring'.required }"));
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.output, StartsWith("moonring: model= is missing"));
-  ended = Moonring(Script("late.lua", "local m = require 'moonring' m.system.started() m.system.read 'nothing'"));
+  ended = Moonring(Script(
+      "late.lua", "local m = require 'moonring' m.system.started() m.system.read 'nothing'"));
   EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.output, AllOf(HasSubstr("late.lua:1: "), HasSubstr("moonring.system.read: NOT_FOUND: cannot read nothing")));
+  EXPECT_THAT(ended.output,
+              AllOf(HasSubstr("late.lua:1: "),
+                    HasSubstr("moonring.system.read: NOT_FOUND: cannot read nothing")));
 }
 
 TEST(Host, StartsRanksThatFindOneAnother) {
@@ -92,22 +101,29 @@ TEST(Host, ARankThatFailsEndsTheOthersAndIsNamedFirst) {
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.output, HasSubstr("moonring: rank 1 of 2: mine\n"));
   const size_t victim = ended.output.find("rank 0 of 2: ");
-  EXPECT_TRUE(victim == std::string::npos || victim > ended.output.find("rank 1 of 2: mine")) << ended.output;
+  EXPECT_TRUE(victim == std::string::npos || victim > ended.output.find("rank 1 of 2: mine"))
+      << ended.output;
 }
 
 TEST(Host, ConfinesAUsersScript) {
-  const std::string script = Script("confined.lua", "print(rawget(_G, 'io')) os.execute 'touch escaped'");
-  EXPECT_EQ(Moonring(script).code, 0);  // prints io and runs touch: without the option a script may do all
+  const std::string script =
+      Script("confined.lua", "print(rawget(_G, 'io')) os.execute 'touch escaped'");
+  EXPECT_EQ(Moonring(script).code,
+            0);  // prints io and runs touch: without the option a script may do all
   EXPECT_TRUE(std::filesystem::remove(testing::TempDir() + "/host/escaped"));
   const Ended ended = Moonring("--sandbox " + script);
   EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.output, AllOf(HasSubstr("nil\n"), HasSubstr("moonring: --sandbox: there is no os.execute\n")));
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("nil\n"),
+                                  HasSubstr("moonring: --sandbox: there is no os.execute\n")));
   EXPECT_FALSE(std::filesystem::exists(testing::TempDir() + "/host/escaped"));
 }
 
 TEST(Host, ConfinesEveryRank) {
-  const Ended ended = Moonring("-n 2 --sandbox " + Script("ranks.lua", "local mesh = require 'moonring'.comm.mesh { deadline = 600 } "
-                                                                       "local sum = mesh:sum(rawget(_G, 'io') and 100 or 1) if mesh:rank() == 0 then print(sum) end"));
+  const Ended ended = Moonring(
+      "-n 2 --sandbox " + Script("ranks.lua",
+                                 "local mesh = require 'moonring'.comm.mesh { deadline = 600 } "
+                                 "local sum = mesh:sum(rawget(_G, 'io') and 100 or 1) if "
+                                 "mesh:rank() == 0 then print(sum) end"));
   EXPECT_EQ(ended.code, 0) << ended.output;
   EXPECT_EQ(ended.output, "2\n");
 }
@@ -116,10 +132,16 @@ TEST(Host, ConfinesFilesToRoots) {
   const std::string read = Script("read.lua", "require 'moonring'.safetensors.read(arg[1])");
   Ended ended = Moonring("--sandbox " + read + " /etc/passwd");
   EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.output, HasSubstr("PERMISSION_DENIED: --sandbox: /etc/passwd is outside of the roots (" + std::filesystem::weakly_canonical(testing::TempDir() + "/host").string() + ")"));
-  EXPECT_THAT(Moonring("--sandbox " + read + " none.safetensors").output, HasSubstr("NOT_FOUND"));  // the current folder is the root
-  EXPECT_THAT(Moonring("--sandbox-root / " + read + " /etc/passwd").output, testing::Not(HasSubstr("PERMISSION_DENIED")));
-  EXPECT_THAT(Moonring("--sandbox-root /usr --sandbox-root /bin " + read + " /etc/passwd").output, HasSubstr("outside of the roots (/usr, "));
+  EXPECT_THAT(
+      ended.output,
+      HasSubstr("PERMISSION_DENIED: --sandbox: /etc/passwd is outside of the roots (" +
+                std::filesystem::weakly_canonical(testing::TempDir() + "/host").string() + ")"));
+  EXPECT_THAT(Moonring("--sandbox " + read + " none.safetensors").output,
+              HasSubstr("NOT_FOUND"));  // the current folder is the root
+  EXPECT_THAT(Moonring("--sandbox-root / " + read + " /etc/passwd").output,
+              testing::Not(HasSubstr("PERMISSION_DENIED")));
+  EXPECT_THAT(Moonring("--sandbox-root /usr --sandbox-root /bin " + read + " /etc/passwd").output,
+              HasSubstr("outside of the roots (/usr, "));
   ended = Moonring("--sandbox-root /nowhere " + read);
   EXPECT_EQ(ended.code, 2);
   EXPECT_EQ(ended.output, "moonring: --sandbox-root: no folder '/nowhere'\n");
@@ -130,16 +152,21 @@ TEST(Host, ConfinesFilesToRoots) {
 }
 
 TEST(Host, LimitsAScript) {
-  const std::string loop = Script("loop.lua", "while true do pcall(error) end"), grow = Script("grow.lua", "local s = ('x'):rep(1e9)");
+  const std::string loop = Script("loop.lua", "while true do pcall(error) end"),
+                    grow = Script("grow.lua", "local s = ('x'):rep(1e9)");
   Ended ended = Moonring("--sandbox-instructions 100000 " + loop);
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.output, HasSubstr("--sandbox-instructions: the script took more than 100000"));
   ended = Moonring("--sandbox-memory 64MiB " + grow);
   EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.output, HasSubstr("out of memory: no more for scripts, as --sandbox-memory allows 67108864 bytes"));
+  EXPECT_THAT(
+      ended.output,
+      HasSubstr("out of memory: no more for scripts, as --sandbox-memory allows 67108864 bytes"));
   EXPECT_EQ(Moonring("--sandbox-memory 64 " + grow).code, 1);  // too little for a state
-  EXPECT_EQ(Moonring("--sandbox-memory lots " + grow).output, "moonring: --sandbox-memory: wanted a size such as 2GiB or 500MB, got 'lots'\n");
-  EXPECT_EQ(Moonring("--sandbox-instructions 0 " + grow).output, "moonring: --sandbox-instructions: wanted a number from 1, got '0'\n");
+  EXPECT_EQ(Moonring("--sandbox-memory lots " + grow).output,
+            "moonring: --sandbox-memory: wanted a size such as 2GiB or 500MB, got 'lots'\n");
+  EXPECT_EQ(Moonring("--sandbox-instructions 0 " + grow).output,
+            "moonring: --sandbox-instructions: wanted a number from 1, got '0'\n");
 }
 
 }  // namespace

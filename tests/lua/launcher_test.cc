@@ -1,5 +1,5 @@
-// Ranks as processes: this program starts itself as ranks ("--rank SCENARIO") under LaunchRanks, in a process of its own whose output
-// and end are looked at.
+// Ranks as processes: this program starts itself as ranks ("--rank SCENARIO") under LaunchRanks, in
+// a process of its own whose output and end are looked at.
 
 #include "lua/launcher.h"
 
@@ -40,11 +40,13 @@ using ::testing::SizeIs;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
-// What a rank does ---------------------------------------------------------------------------------------------------------------------------
+// What a rank does
+// ---------------------------------------------------------------------------------------------------------------------------
 
 void Say(const std::string& line) {
   const std::string text = line + "\n";
-  (void)!write(STDERR_FILENO, text.data(), text.size());  // one write a line: nothing is buffered at an _exit
+  (void)!write(STDERR_FILENO, text.data(),
+               text.size());  // one write a line: nothing is buffered at an _exit
 }
 
 [[noreturn]] void Fail(int code, const std::string& message) {
@@ -152,7 +154,7 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
          if (rank == 0) return;
          if (rank == 2) Sleep();
          usleep(300'000);  // rank 0 is most likely gone; what is said is the same where it is not
-         raise(SIGKILL);  // as the kernel does where memory is short
+         raise(SIGKILL);   // as the kernel does where memory is short
        }},
       {"fails twice, then ends well",
        [](int rank) {
@@ -207,7 +209,8 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
   return *scenarios;
 }
 
-// What is looked at --------------------------------------------------------------------------------------------------------------------------
+// What is looked at
+// --------------------------------------------------------------------------------------------------------------------------
 
 struct Launch {
   int status = 0;  // of the launcher, as waitpid gives it
@@ -262,7 +265,9 @@ Launch LaunchScenario(const std::string& scenario, int ranks,
       once_ready ? std::vector<Stage>{{"ready\n", once_ready}} : std::vector<Stage>{}, before);
 }
 
-int ExitCodeOf(const Launch& launch) { return WIFEXITED(launch.status) ? WEXITSTATUS(launch.status) : -1; }
+int ExitCodeOf(const Launch& launch) {
+  return WIFEXITED(launch.status) ? WEXITSTATUS(launch.status) : -1;
+}
 
 TEST(Launcher, GivesEachRankTorchrunsEnvironmentAndPrefixesAllButRankZero) {
   const Launch launch = LaunchScenario("environment", 3);
@@ -278,7 +283,9 @@ TEST(Launcher, ConnectsEachRankWithRankZero) {
                                                    "[rank 2] hears 0", "[rank 3] hears 0"));
 }
 
-TEST(Launcher, PrintsALineWithoutItsEnd) { EXPECT_THAT(LaunchScenario("no line feed", 2).output, "[rank 1] half a line\n"); }
+TEST(Launcher, PrintsALineWithoutItsEnd) {
+  EXPECT_THAT(LaunchScenario("no line feed", 2).output, "[rank 1] half a line\n");
+}
 
 TEST(Launcher, NamesTheRankThatFailedByItselfFirst) {
   const Launch launch = LaunchScenario("victims first", 4);
@@ -303,17 +310,20 @@ TEST(Launcher, ReportsARankThatEndsWithoutWords) {
 TEST(Launcher, ReportsASignalAndEndsTheOthers) {
   const Launch launch = LaunchScenario("a signal", 2);
   EXPECT_EQ(ExitCodeOf(launch), 1);
-  EXPECT_THAT(launch.lines(), ElementsAre(StartsWith("moonring: rank 1 of 2: ended by signal 6 (Aborted")));
+  EXPECT_THAT(launch.lines(),
+              ElementsAre(StartsWith("moonring: rank 1 of 2: ended by signal 6 (Aborted")));
 }
 
 // Waits out the 3 s to TERM and the 5 s to KILL.
 TEST(Launcher, EndsRanksThatHangWithoutBlamingThem) {
   const Launch launch = LaunchScenario("one hangs, one ignores TERM", 3);
   EXPECT_EQ(ExitCodeOf(launch), 1);
-  EXPECT_EQ(launch.output, "[rank 1] asked to end\nmoonring: rank 0 of 3: the gradient's norm is nan\n");
+  EXPECT_EQ(launch.output,
+            "[rank 1] asked to end\nmoonring: rank 0 of 3: the gradient's norm is nan\n");
 }
 
-// The rank that something else kills is the culprit, though the launcher sends signals afterwards and others ended earlier.
+// The rank that something else kills is the culprit, though the launcher sends signals afterwards
+// and others ended earlier.
 TEST(Launcher, BlamesARankThatWasKilledFromOutside) {
   const Launch launch = LaunchScenario("killed after another is done", 3);
   EXPECT_EQ(ExitCodeOf(launch), 1);
@@ -323,8 +333,11 @@ TEST(Launcher, BlamesARankThatWasKilledFromOutside) {
 TEST(Launcher, StartsTheRanksAgainAsOftenAsTheyOffered) {
   const Launch well = LaunchScenario("fails twice, then ends well", 2);
   EXPECT_EQ(ExitCodeOf(well), 0) << well.output;
-  EXPECT_THAT(well.lines(), ElementsAre("attempt 0", "moonring: rank 1 of 2: ended by signal 9 (Killed)", "moonring: starts again (1 of 3)", "attempt 1",
-                                        "moonring: rank 1 of 2: the network is down", "moonring: starts again (2 of 3)", "attempt 2"));
+  EXPECT_THAT(well.lines(),
+              ElementsAre("attempt 0", "moonring: rank 1 of 2: ended by signal 9 (Killed)",
+                          "moonring: starts again (1 of 3)", "attempt 1",
+                          "moonring: rank 1 of 2: the network is down",
+                          "moonring: starts again (2 of 3)", "attempt 2"));
   const Launch never = LaunchScenario("always fails", 2);
   EXPECT_EQ(ExitCodeOf(never), 1);
   EXPECT_EQ(Count(never.output, "the disk is broken\n"), 3);
@@ -341,8 +354,10 @@ TEST(Launcher, DoesNotStartAgainWhatWouldFailAgainOrWasAskedToEnd) {
 
 TEST(Launcher, ForwardsSignalsAndEndsByThem) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    const Launch launch = LaunchScenario("wait", 2, [&](pid_t pid) { kill(pid, signal); });  // to the launcher alone
-    EXPECT_TRUE(WIFSIGNALED(launch.status) && WTERMSIG(launch.status) == signal) << strsignal(signal) << ": status " << launch.status;
+    const Launch launch =
+        LaunchScenario("wait", 2, [&](pid_t pid) { kill(pid, signal); });  // to the launcher alone
+    EXPECT_TRUE(WIFSIGNALED(launch.status) && WTERMSIG(launch.status) == signal)
+        << strsignal(signal) << ": status " << launch.status;
   }
 }
 
@@ -353,7 +368,8 @@ TEST(Launcher, ForwardsUsr1AndGoesOn) {
 }
 
 TEST(Launcher, IsDoneWhereAllRanksAreWhateverSignalCame) {
-  EXPECT_EQ(ExitCodeOf(LaunchScenario("end well at TERM", 2, [](pid_t pid) { kill(pid, SIGTERM); })), 0);
+  EXPECT_EQ(
+      ExitCodeOf(LaunchScenario("end well at TERM", 2, [](pid_t pid) { kill(pid, SIGTERM); })), 0);
 }
 
 // As where LibTorch's threads are there before the ranks: a signal to the process may be any
@@ -432,7 +448,8 @@ TEST(Launcher, TheSecondCtrlCEndsNow) {
   }
 }
 
-// nohup moonring -n 2 ...: the terminal's end must not end the run, nor take the place of its exit code.
+// nohup moonring -n 2 ...: the terminal's end must not end the run, nor take the place of its exit
+// code.
 TEST(Launcher, LeavesASignalIgnoredThatWasIgnored) {
   const Launch launch = LaunchScenario(
       "fail at USR1", 2,
@@ -488,7 +505,8 @@ TEST(Launcher, SaysWhichLimitKeepsARankFromStarting) {
                                        "may have 24 open files (ulimit -n)\n"));
 }
 
-// LaunchScenario returns once no process holds the pipe: a rank that outlived its launcher would make this test hang until its deadline.
+// LaunchScenario returns once no process holds the pipe: a rank that outlived its launcher would
+// make this test hang until its deadline.
 TEST(Launcher, TakesItsRanksWithIt) {
   const Launch launch = LaunchScenario("wait", 3, [](pid_t pid) { kill(pid, SIGKILL); });
   EXPECT_TRUE(WIFSIGNALED(launch.status) && WTERMSIG(launch.status) == SIGKILL);
@@ -498,7 +516,9 @@ TEST(ReportError, IsForTheTerminalWithoutALauncher) {
   testing::internal::CaptureStderr();
   ReportError("INVALID_ARGUMENT: train.yaml:1: unknown key");
   ReportError("script.lua:1: comm.mesh: INVALID_ARGUMENT: sp=3");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "moonring: train.yaml:1: unknown key\nmoonring: script.lua:1: comm.mesh: INVALID_ARGUMENT: sp=3\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "moonring: train.yaml:1: unknown key\nmoonring: script.lua:1: comm.mesh: "
+            "INVALID_ARGUMENT: sp=3\n");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What memory.lua and its neighbours foretell: one test a section of memory_test.lua, which says what each looks at.
+// What memory.lua and its neighbours foretell: one test a section of memory_test.lua, which says
+// what each looks at.
 
 #include <filesystem>
 #include <string>
@@ -19,14 +20,17 @@ TEST_P(Memory, IsForetold) {
   ASSERT_TRUE(assets.ok()) << assets.status();
   const fs::path root = assets->root();
   Vm vm(Host{.assets = *assets});
-  const ScriptError error = vm.Run((root / "tests/lua/memory_test.lua").string(), "@memory_test.lua", {GetParam(), (root / "tests/golden/model/gqa_tied").string()});
+  const ScriptError error =
+      vm.Run((root / "tests/lua/memory_test.lua").string(), "@memory_test.lua",
+             {GetParam(), (root / "tests/golden/model/gqa_tied").string()});
   EXPECT_EQ(error.message, "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Sections, Memory,
-                         ::testing::Values("attention", "gpu", "gpus", "report", "states", "moments", "blocks", "activations",
-                                           "automatic", "growth", "longest", "facts", "offload",
-                                           "plans", "judgements", "published", "sizes"),
+                         ::testing::Values("attention", "gpu", "gpus", "report", "states",
+                                           "moments", "blocks", "activations", "automatic",
+                                           "growth", "longest", "facts", "offload", "plans",
+                                           "judgements", "published", "sizes"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

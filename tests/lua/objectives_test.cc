@@ -21,11 +21,15 @@ class Objectives : public VmTest {
   Objectives() {
     Define("leaf", Bind<[](at::Tensor tensor) { return tensor.clone().requires_grad_(true); }>);
     Define("gradient", Bind<[](at::Tensor tensor) { return tensor.grad(); }>);
-    Define("weight", Bind<[](at::Tensor tensor) { return std::make_shared<comm::Parameter>("weight", tensor.clone()); }>);
+    Define("weight", Bind<[](at::Tensor tensor) {
+             return std::make_shared<comm::Parameter>("weight", tensor.clone());
+           }>);
     Define("head", Bind<[](at::Tensor tensor, double scale, double softcap) {
-      return std::make_shared<Head>(Head{std::make_shared<comm::Parameter>("head", tensor.clone()), scale, softcap});
-    }>);
-    Define("weight_gradient", Bind<[](comm::Parameter& parameter) { return parameter.gradient(); }>);
+             return std::make_shared<Head>(
+                 Head{std::make_shared<comm::Parameter>("head", tensor.clone()), scale, softcap});
+           }>);
+    Define("weight_gradient",
+           Bind<[](comm::Parameter& parameter) { return parameter.gradient(); }>);
   }
   std::string Check(const std::string& text) {
     return Run(R"lua(

@@ -1,4 +1,5 @@
-// A script that wants out: what it may try, and that it comes to nothing. (What a sandboxed script can do is in vm_test.cc.)
+// A script that wants out: what it may try, and that it comes to nothing. (What a sandboxed script
+// can do is in vm_test.cc.)
 
 #include <pthread.h>
 
@@ -44,7 +45,8 @@ class Confined : public VmTest {
   }
   void WriteModel() {
     fs::copy("tests/golden/model/gqa_tied", root_ / "model", fs::copy_options::recursive);
-    fs::copy_file("tests/golden/tokenizer/tiny/smollm2.tokenizer.json", root_ / "model/tokenizer.json");
+    fs::copy_file("tests/golden/tokenizer/tiny/smollm2.tokenizer.json",
+                  root_ / "model/tokenizer.json");
   }
   static constexpr char kRefused[] = R"lua(
     local moonring = require "moonring"
@@ -58,12 +60,14 @@ class Confined : public VmTest {
   const fs::path root_ = fs::path(testing::TempDir()) / "sandbox_root";
 };
 
-// Files ----------------------------------------------------------------------------------------------------------------------------------
+// Files
+// ----------------------------------------------------------------------------------------------------------------------------------
 
 TEST_F(Confined, EveryFunctionThatTakesAPathAsksForTheRoots) {
   WriteModel();
   Write("dataset_info.json", R"({"own": {"file_name": "own.json"}})");
-  Write("own.json", R"([{"instruction": "a", "output": "b"}, {"instruction": "c", "output": "d"}])");
+  Write("own.json",
+        R"([{"instruction": "a", "output": "b"}, {"instruction": "c", "output": "d"}])");
   EXPECT_EQ(Try(R"lua(
     local PASSWD, ETC = "/etc/passwd", "/etc"
     local mesh = moonring.comm.mesh {}
@@ -120,16 +124,22 @@ TEST_F(Confined, EveryFunctionThatTakesAPathAsksForTheRoots) {
 
 TEST_F(Confined, NamesInsideOfFilesLeadNowhere) {
   WriteModel();
-  Write("dataset_info.json", R"({"up": {"file_name": "../../../../../../../../etc/passwd.json"}, "absolute": {"file_name": "/etc/x.json"},
+  Write(
+      "dataset_info.json",
+      R"({"up": {"file_name": "../../../../../../../../etc/passwd.json"}, "absolute": {"file_name": "/etc/x.json"},
                                  "folder": {"file_name": "/etc"}, "link": {"file_name": "link.json"}, "linked_folder": {"file_name": "linked"}})");
   fs::create_symlink("/etc/passwd", root_ / "link.json");
   fs::create_symlink("/etc", root_ / "linked");
   Write("indexed/config.json", "{}");
-  fs::copy_file(root_ / "model/config.json", root_ / "indexed/config.json", fs::copy_options::overwrite_existing);
-  Write("indexed/model.safetensors.index.json", R"({"weight_map": {"model.embed_tokens.weight": "../../../../../../../etc/passwd"}})");
+  fs::copy_file(root_ / "model/config.json", root_ / "indexed/config.json",
+                fs::copy_options::overwrite_existing);
+  Write("indexed/model.safetensors.index.json",
+        R"({"weight_map": {"model.embed_tokens.weight": "../../../../../../../etc/passwd"}})");
   fs::create_directories(root_ / "linked_model");
   fs::create_symlink("/etc/passwd", root_ / "linked_model/config.json");
-  Write("mine.yaml", "model_name_or_path: /etc\nstage: sft\ndo_train: true\ndataset: own\ntemplate: empty\noutput_dir: /tmp/out\n");
+  Write("mine.yaml",
+        "model_name_or_path: /etc\nstage: sft\ndo_train: true\ndataset: own\ntemplate: "
+        "empty\noutput_dir: /tmp/out\n");
   Write("tokenized/dataset_dict.json", R"({"splits": ["train", "../../../../../etc"]})");
   EXPECT_EQ(Try(R"lua(
     local tokenizer = moonring.data.tokenizer(moonring.model.open(ROOT .. "/model"))
@@ -147,13 +157,17 @@ TEST_F(Confined, NamesInsideOfFilesLeadNowhere) {
     config.resume_from_checkpoint, config.activation_offload, config.activation_dir = "/etc", "disk", "/tmp"
     refused(OUT, moonring.resume.find, config, moonring.comm.mesh {})
     refused(OUT, moonring.checks.train, config)
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
   EXPECT_FALSE(fs::exists("/tmp/out"));
 }
 
 TEST_F(Confined, ThatIsSaidWithTheExitCodeOfAConfiguration) {
   const ScriptError error = Run("require 'moonring'.model.open '/etc/passwd'");
-  EXPECT_EQ(error.message, absl::StrCat("script.lua:1: moonring.model.open: PERMISSION_DENIED: --sandbox: /etc/passwd is outside of the roots (", root_.string(), ")"));
+  EXPECT_EQ(error.message, absl::StrCat("script.lua:1: moonring.model.open: PERMISSION_DENIED: "
+                                        "--sandbox: /etc/passwd is outside of the roots (",
+                                        root_.string(), ")"));
   EXPECT_EQ(error.exit_code, 2);
 }
 
@@ -162,10 +176,13 @@ TEST_F(Confined, MoonringsOwnFilesAreThere) {
     assert(#moonring.templates.names() > 100)
     assert(moonring.help.text "train":find "learning_rate")
     assert(moonring.machine.host_memory().total > 0)
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
-// The language ---------------------------------------------------------------------------------------------------------------------------
+// The language
+// ---------------------------------------------------------------------------------------------------------------------------
 
 TEST_F(Confined, NothingLeadsToTheHostsOwnLua) {
   EXPECT_EQ(Try(R"lua(
@@ -230,7 +247,8 @@ TEST_F(Confined, TheHostItselfHasLostWhatLeadsToTheMachine) {
   EXPECT_EQ(vm().Run(path, std::string(kOwnChunk) + "scripts/own", {}).message, "");
 }
 
-// Limits ---------------------------------------------------------------------------------------------------------------------------------
+// Limits
+// ---------------------------------------------------------------------------------------------------------------------------------
 
 class FewInstructions : public Confined {
  protected:
@@ -244,22 +262,32 @@ TEST_F(FewInstructions, NoLoopGoesOn) {
            "local function f() return f() end f()",
            "while true do pcall(function() while true do end end) end",
            "local function again() while true do pcall(again) end end again()",
-           "local function again() while true do coroutine.resume(coroutine.create(again)) pcall(again) end end again()",
+           "local function again() while true do coroutine.resume(coroutine.create(again)) "
+           "pcall(again) end end again()",
            "local function again() while true do load(function() again() end) end end again()",
            "local function again() while true do xpcall(again, again) end end again()",
-           "local m = require 'moonring' local function again() while true do pcall(m.scope, again) m.run.check_attention(setmetatable({}, { __index = again })) end end again()",
-           "while true do xpcall(function() while true do end end, function() while true do end end) end",
+           "local m = require 'moonring' local function again() while true do pcall(m.scope, "
+           "again) m.run.check_attention(setmetatable({}, { __index = again })) end end again()",
+           "while true do xpcall(function() while true do end end, function() while true do end "
+           "end) end",
            "coroutine.wrap(function() while true do end end)()",
-           "while true do coroutine.resume(coroutine.create(function() while true do pcall(error) end end)) end",
-           "while true do select(2, pcall(coroutine.wrap(function() while true do coroutine.yield() end end))) end",
-           "local t = setmetatable({}, { __index = function(t, k) while true do end end }) while true do pcall(function() return t.x end) end",
-           "while true do pcall(string.gsub, ('x'):rep(100), 'x', function() while true do end end) end",
+           "while true do coroutine.resume(coroutine.create(function() while true do pcall(error) "
+           "end end)) end",
+           "while true do select(2, pcall(coroutine.wrap(function() while true do "
+           "coroutine.yield() end end))) end",
+           "local t = setmetatable({}, { __index = function(t, k) while true do end end }) while "
+           "true do pcall(function() return t.x end) end",
+           "while true do pcall(string.gsub, ('x'):rep(100), 'x', function() while true do end "
+           "end) end",
            "while true do pcall(table.sort, { 3, 2, 1 }, function() while true do end end) end",
            "while true do pcall(load, function() while true do end end) end",
-           "while true do pcall(error, setmetatable({}, { __tostring = function() while true do end end })) end",
+           "while true do pcall(error, setmetatable({}, { __tostring = function() while true do "
+           "end end })) end",
            "error(setmetatable({}, { __tostring = function() while true do end end }))",
-           "local m = require 'moonring' while true do pcall(m.scope, function() while true do end end) end",
-           "local m = require 'moonring' while true do pcall(m.no_grad, function() while true do end end) end",
+           "local m = require 'moonring' while true do pcall(m.scope, function() while true do end "
+           "end) end",
+           "local m = require 'moonring' while true do pcall(m.no_grad, function() while true do "
+           "end end) end",
            "for i = 1, 1e9 do require 'moonring'.tensor { 1 } end",
            "string.find(('a'):rep(1e4), '.-.-.-.-.-b')",
            "return (('a'):rep(40)):match(('a?'):rep(40) .. ('a'):rep(40))",
@@ -268,19 +296,26 @@ TEST_F(FewInstructions, NoLoopGoesOn) {
            "('a'):rep(1e4):gsub('(.*)(.*)%1%2b', {})",
            "return ('x'):rep(1e6):find(('.'):rep(1e6) .. 'b')",
            "return ('a'):rep(1e5):gsub('[' .. ('b'):rep(1e6) .. ']', '')",
-           "while true do require 'moonring'.system.did_you_mean(('a'):rep(2e5), { ('b'):rep(2e5) }) end",
+           "while true do require 'moonring'.system.did_you_mean(('a'):rep(2e5), { ('b'):rep(2e5) "
+           "}) end",
            "local t = {} for i = 1, 1e5 do t[i] = i % 1000 end table.sort(t)",
        }) {
     const ScriptError error = Run(script);
     EXPECT_NE(error.exit_code, 0) << script;
-    if (!absl::StartsWith(script, "error(")) {  // which ends by itself, with words that take too long
-      EXPECT_THAT(error.message, HasSubstr("RESOURCE_EXHAUSTED: --sandbox-instructions: the script took more than 200000")) << script;
+    if (!absl::StartsWith(script,
+                          "error(")) {  // which ends by itself, with words that take too long
+      EXPECT_THAT(
+          error.message,
+          HasSubstr("RESOURCE_EXHAUSTED: --sandbox-instructions: the script took more than 200000"))
+          << script;
     }
   }
-  EXPECT_EQ(Run("local n = 0 for i = 1, 1e4 do n = n + i end assert(n == 50005000)").message, "");  // each run counts from zero
+  EXPECT_EQ(Run("local n = 0 for i = 1, 1e4 do n = n + i end assert(n == 50005000)").message,
+            "");  // each run counts from zero
 }
 
-// A handle may be closed while it is in use, by a callback or by a metamethod of an options table: the object lives until the call is over.
+// A handle may be closed while it is in use, by a callback or by a metamethod of an options table:
+// the object lives until the call is over.
 TEST_F(Confined, WhatIsClosedInUseLivesOn) {
   WriteModel();
   EXPECT_EQ(Try(R"lua(
@@ -308,7 +343,9 @@ TEST_F(Confined, WhatIsClosedInUseLivesOn) {
     states:clip(closing(states, mesh))
     local log = moonring.trainer.log { dir = ROOT, total_steps = 1 }
     log:write(setmetatable({ step = 1, epoch = 1, loss = 1, tokens = 1 }, getmetatable(closing(log))))
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
 TEST_F(Confined, DeepTablesAreNoTensors) {
@@ -317,12 +354,16 @@ TEST_F(Confined, DeepTablesAreNoTensors) {
     whole[1] = whole
     for _ = 1, 1e5 do deep = { deep } end
     for _, value in ipairs { whole, deep } do refused("nested more than 64 deep, or holds itself", moonring.tensor, value) end
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
-// What is parsed and written counts before malloc is asked: the limit is far below what these would take.
+// What is parsed and written counts before malloc is asked: the limit is far below what these would
+// take.
 TEST_F(Confined, TextsThatGrowWithoutMeasureAreRefused) {
-  host().limits.confinement = *ConfineTo({.roots = {root_.string()}, .memory = 100'000'000}, host().assets);
+  host().limits.confinement =
+      *ConfineTo({.roots = {root_.string()}, .memory = 100'000'000}, host().assets);
   EXPECT_EQ(Try(R"lua(
     local system, NO_ROOM = moonring.system, "RESOURCE_EXHAUSTED: --sandbox-memory: no room for "
     local long, list = ("x"):rep(1e6), {}
@@ -335,7 +376,9 @@ TEST_F(Confined, TextsThatGrowWithoutMeasureAreRefused) {
     refused(NO_ROOM, system.yaml_decode, "[" .. ("1,"):rep(1e6) .. "1]")
     local small = { a = { 1, 2, "three" }, b = long:sub(1, 1e5) }
     for _ = 1, 100 do assert(system.json_decode(system.json_encode(small)).a[3] == "three") end -- what was charged is given back
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
 // What takes the place of LuaJIT's own under a limit gives the same.
@@ -358,7 +401,9 @@ TEST_F(FewInstructions, LongTextsAndListsAreFoundAndSorted) {
     table.sort(words)
     for i = 2, #words do assert(words[i - 1] < words[i]) end
     assert(not pcall(table.sort, words, function() error "no" end) and #words == 3001)
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
 // Lua and C in turn, without end, on threads of small stacks.
@@ -381,10 +426,14 @@ TEST_F(Confined, NestingEndsInAnError) {
     std::string message;
     std::function<void()> task = [&] { message = Run(kScript).message; };
     pthread_t thread;
-    ASSERT_EQ(pthread_create(&thread, &attributes, [](void* given) -> void* {
-      (*static_cast<std::function<void()>*>(given))();
-      return nullptr;
-    }, &task), 0);
+    ASSERT_EQ(pthread_create(
+                  &thread, &attributes,
+                  [](void* given) -> void* {
+                    (*static_cast<std::function<void()>*>(given))();
+                    return nullptr;
+                  },
+                  &task),
+              0);
     pthread_join(thread, nullptr);
     pthread_attr_destroy(&attributes);
     EXPECT_EQ(message, "") << kilobytes << " KiB";
@@ -470,22 +519,30 @@ TEST_F(LittleMemory, NothingGrowsBeyondIt) {
            "local t = {} for i = 1, 1e9 do t[i] = assert(load 'return 1') end",
            "string.format(('%s'):rep(100), ('x'):rep(1e6), ('x'):rep(1e6))",
            "return (('x'):rep(1e6):gsub('x', ('y'):rep(1000)))",
-           "local m = require 'moonring' local t = {} for i = 1, 1e9 do t[i] = m.tensor { 1, 2, 3 } end",
-           "local m = require 'moonring' local x = m.tensor { 1 } while true do x = m.cat { x, x } end",
+           "local m = require 'moonring' local t = {} for i = 1, 1e9 do t[i] = m.tensor { 1, 2, 3 "
+           "} end",
+           "local m = require 'moonring' local x = m.tensor { 1 } while true do x = m.cat { x, x } "
+           "end",
            "return require 'moonring'.system.json_decode(('['):rep(1e7))",
        }) {
     const ScriptError error = Run(script);
     EXPECT_NE(error.exit_code, 0) << script;
-    EXPECT_LT(confinement_->charged(), 4 << 20) << script;  // and a run leaves nothing but what it made global
+    EXPECT_LT(confinement_->charged(), 4 << 20)
+        << script;  // and a run leaves nothing but what it made global
   }
-  EXPECT_THAT(Run("local s = ('x'):rep(1e9)").message, AllOf(HasSubstr("out of memory"), HasSubstr("--sandbox-memory allows 67108864 bytes")));
+  EXPECT_THAT(
+      Run("local s = ('x'):rep(1e9)").message,
+      AllOf(HasSubstr("out of memory"), HasSubstr("--sandbox-memory allows 67108864 bytes")));
   EXPECT_THAT(Run(R"lua(
     local moonring = require "moonring"
     local row, rows = moonring.tensor { 1 }, {}
     for i = 1, 20 do row = moonring.cat { row, row } end -- 4 MiB
     for i = 1, 32 do rows[i] = row end
     moonring.cat(rows)
-  )lua").message, AllOf(HasSubstr("out of memory: 128.0 MiB for other"), HasSubstr("more than --sandbox-memory allows")));
+  )lua")
+                  .message,
+              AllOf(HasSubstr("out of memory: 128.0 MiB for other"),
+                    HasSubstr("more than --sandbox-memory allows")));
 }
 
 TEST_F(LittleMemory, WhatIsDroppedDoesNotCount) {
@@ -496,10 +553,13 @@ TEST_F(LittleMemory, WhatIsDroppedDoesNotCount) {
     local row = moonring.tensor { 1 }
     for i = 1, 20 do row = moonring.cat { row, row } end -- 4 MiB
     for i = 1, 200 do local more = row * 2 end
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
-// Cancelling -----------------------------------------------------------------------------------------------------------------------------
+// Cancelling
+// -----------------------------------------------------------------------------------------------------------------------------
 
 TEST_F(Confined, ALoopEndsOnceItIsCancelled) {
   auto cancel = std::make_shared<CancelFlag>(Cancel::kNone);
@@ -509,7 +569,8 @@ TEST_F(Confined, ALoopEndsOnceItIsCancelled) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     *cancel = Cancel::kNow;
   });
-  EXPECT_EQ(Run("while true do pcall(function() while true do end end) end").message, "CANCELLED: the run was cancelled");
+  EXPECT_EQ(Run("while true do pcall(function() while true do end end) end").message,
+            "CANCELLED: the run was cancelled");
   other.join();
   EXPECT_EQ(Run("return").message, "CANCELLED: the run was cancelled");
 }

@@ -89,7 +89,9 @@ class Service : public Workplace {
     EXPECT_EQ(connect(caller, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     return caller;
   }
-  Answered Post(const json& configuration) { return Take(client_->Post("/jobs", configuration.dump(), "application/json")); }
+  Answered Post(const json& configuration) {
+    return Take(client_->Post("/jobs", configuration.dump(), "application/json"));
+  }
   Answered Get(const std::string& path) { return Take(client_->Get(path.c_str())); }
   // Until the job is `status`, or has ended in another way.
   json Wait(const std::string& id, const std::string& status) {
@@ -105,9 +107,22 @@ class Service : public Workplace {
     }
   }
   static json Configuration(const json& more = json::object()) {
-    json whole = {{"stage", "sft"}, {"do_train", true}, {"finetuning_type", "full"}, {"model_name_or_path", "model"}, {"dataset", "rows"}, {"dataset_dir", "data"},
-                  {"template", "smollm2"}, {"cutoff_len", 256}, {"per_device_train_batch_size", 2}, {"learning_rate", 2e-3}, {"max_steps", 3}, {"logging_steps", 1},
-                  {"val_size", 2}, {"eval_strategy", "steps"}, {"eval_steps", 2}, {"report_to", "none"}};
+    json whole = {{"stage", "sft"},
+                  {"do_train", true},
+                  {"finetuning_type", "full"},
+                  {"model_name_or_path", "model"},
+                  {"dataset", "rows"},
+                  {"dataset_dir", "data"},
+                  {"template", "smollm2"},
+                  {"cutoff_len", 256},
+                  {"per_device_train_batch_size", 2},
+                  {"learning_rate", 2e-3},
+                  {"max_steps", 3},
+                  {"logging_steps", 1},
+                  {"val_size", 2},
+                  {"eval_strategy", "steps"},
+                  {"eval_steps", 2},
+                  {"report_to", "none"}};
     whole.update(more);
     return whole;
   }
@@ -160,13 +175,15 @@ TEST_F(Service, RefusesWhatIsWrong) {
   EXPECT_EQ(Post(json::array()).status, 400);
   const Answered unknown = Post(Configuration({{"learning_rat", 1}}));
   EXPECT_EQ(unknown.status, 400);
-  EXPECT_THAT(unknown.body["error"].get<std::string>(), HasSubstr("unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
+  EXPECT_THAT(unknown.body["error"].get<std::string>(),
+              HasSubstr("unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
   EXPECT_EQ(Post(Configuration({{"model_name_or_path", "none"}})).status, 400);
   for (const char* key : {"model_name_or_path", "output_dir"}) {
     for (const char* path : {"/etc", "../../../../../../../../../../etc"}) {
       const Answered outside = Post(Configuration({{key, path}}));
       EXPECT_EQ(outside.status, 403) << key << outside.body;
-      EXPECT_THAT(outside.body["error"].get<std::string>(), HasSubstr("is outside of the roots")) << key;
+      EXPECT_THAT(outside.body["error"].get<std::string>(), HasSubstr("is outside of the roots"))
+          << key;
     }
   }
   std::string deep = "{\"model_name_or_path\": \"model\", \"lr_scheduler_kwargs\": ";
@@ -174,14 +191,16 @@ TEST_F(Service, RefusesWhatIsWrong) {
   const Answered nested = Take(client_->Post("/jobs", deep + "}", "application/json"));
   EXPECT_EQ(nested.status, 400);
   EXPECT_THAT(nested.body["error"].get<std::string>(), HasSubstr("nested too deeply"));
-  EXPECT_EQ(Take(client_->Post("/jobs", std::string(2 << 20, ' '), "application/json")).status, 413);
+  EXPECT_EQ(Take(client_->Post("/jobs", std::string(2 << 20, ' '), "application/json")).status,
+            413);
   const Answered ranks = Post(Configuration({{"sequence_parallel_size", 2}}));
   EXPECT_EQ(ranks.status, 400) << ranks.body;
   EXPECT_THAT(ranks.body["error"].get<std::string>(), HasSubstr("an embedded runtime is one"));
   // What only the run can see ends the job, not the service.
   const Answered data = Post(Configuration({{"dataset_dir", "/etc"}}));
   ASSERT_EQ(data.status, 202) << data.body;
-  EXPECT_THAT(Wait(data.body["id"], "failed")["error"].get<std::string>(), HasSubstr("is outside of the roots"));
+  EXPECT_THAT(Wait(data.body["id"], "failed")["error"].get<std::string>(),
+              HasSubstr("is outside of the roots"));
   EXPECT_EQ(Get("/jobs/99").status, 404);
   EXPECT_EQ(Take(client_->Delete("/jobs/99")).status, 404);
 }

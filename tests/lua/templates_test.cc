@@ -1,4 +1,5 @@
-// Chat templates as scripts use them: one test a section of templates_test.lua, which says what each looks at.
+// Chat templates as scripts use them: one test a section of templates_test.lua, which says what
+// each looks at.
 
 #include <filesystem>
 #include <string>
@@ -19,12 +20,15 @@ TEST_P(Templates, AreLlamaFactorys) {
   ASSERT_TRUE(assets.ok()) << assets.status();
   const fs::path root = assets->root();
   Vm vm(Host{.assets = *assets});
-  const ScriptError error = vm.Run((root / "tests/lua/templates_test.lua").string(), "@templates_test.lua",
-                                   {GetParam(), (root / "tests/golden/templates").string(), ::testing::TempDir()});
+  const ScriptError error =
+      vm.Run((root / "tests/lua/templates_test.lua").string(), "@templates_test.lua",
+             {GetParam(), (root / "tests/golden/templates").string(), ::testing::TempDir()});
   EXPECT_EQ(error.message, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Sections, Templates, ::testing::Values("equal", "own", "settled", "jinja", "errors"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Sections, Templates,
+                         ::testing::Values("equal", "own", "settled", "jinja", "errors"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace moonring::lua

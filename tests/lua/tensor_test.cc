@@ -22,14 +22,21 @@ class Tensors : public VmTest {
   Tensors() {
     g_held.reset();
     // Written to, so that the bytes are resident.
-    Define("big", Bind<[](double megabytes) { return at::ones({static_cast<int64_t>(megabytes * 1e6 / 4)}); }>);
+    Define("big", Bind<[](double megabytes) {
+             return at::ones({static_cast<int64_t>(megabytes * 1e6 / 4)});
+           }>);
     Define("hold", Bind<[](at::Tensor tensor) { g_held = tensor; }>);
     Define("recording", Bind<[] { return at::GradMode::is_enabled(); }>);
     Define("resident", Bind<[] { return trainer::ResidentBytes(); }>);
     Define("weight", Bind<[] { return at::ones({2}, at::kDouble).requires_grad_(true); }>);
     Define("gradient", Bind<[](at::Tensor tensor) { return tensor.grad(); }>);
   }
-  std::string Check(const std::string& text) { return Run("local moonring = require 'moonring' local tensor, scope = moonring.tensor, moonring.scope\n" + text).message; }
+  std::string Check(const std::string& text) {
+    return Run("local moonring = require 'moonring' local tensor, scope = moonring.tensor, "
+               "moonring.scope\n" +
+               text)
+        .message;
+  }
 };
 
 TEST_F(Tensors, AreFreedAtAScopesEnd) {
@@ -42,7 +49,8 @@ TEST_F(Tensors, AreFreedAtAScopesEnd) {
     leaked:close() -- as often as one likes
     local done = pcall(function() return leaked + 1 end)
     assert(not done)
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 // Which a reader of PyTorch would expect to mean something.
@@ -84,8 +92,12 @@ TEST_F(Tensors, AreWrittenInPlace) {
 }
 
 TEST_F(Tensors, OfOutsideStayOpen) {
-  EXPECT_EQ(Check("local x = tensor { 1 } scope(function() local y = x * 2 end) assert(x:item() == 1)"), "");
-  EXPECT_EQ(Check("local x = tensor { 1 } assert(scope(function() return x end) == x) assert(x:item() == 1)"), "");
+  EXPECT_EQ(
+      Check("local x = tensor { 1 } scope(function() local y = x * 2 end) assert(x:item() == 1)"),
+      "");
+  EXPECT_EQ(Check("local x = tensor { 1 } assert(scope(function() return x end) == x) "
+                  "assert(x:item() == 1)"),
+            "");
 }
 
 TEST_F(Tensors, ThatAreReturnedOrKeptSurvive) {
@@ -100,7 +112,8 @@ TEST_F(Tensors, ThatAreReturnedOrKeptSurvive) {
     assert(not pcall(lost.item, lost))
     local inside = scope(function() return { tensor { 1 } } end)[1]
     assert(not pcall(inside.item, inside), "inside a table it is not returned by itself")
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 TEST_F(Tensors, BelongToTheNextScopeOnceMovedOut) {
@@ -117,7 +130,8 @@ TEST_F(Tensors, BelongToTheNextScopeOnceMovedOut) {
     end)
     assert(outer:item() == 2)
     assert(not pcall(inner.item, inner), "the outer scope has it, and has ended")
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 TEST_F(Tensors, AreFreedWhenAScopeEndsByAnError) {
@@ -132,7 +146,8 @@ TEST_F(Tensors, AreFreedWhenAScopeEndsByAnError) {
     assert(x:item() == 1)
     scope(function() end)
     assert(x:item() == 1)
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 TEST_F(Tensors, LiveWhileCppHoldsThem) {
@@ -151,7 +166,8 @@ TEST_F(Tensors, LiveWhileAutogradHoldsThem) {
     loss:backward()
     local g = gradient(w):tolist()
     assert(g[1] == 9 and g[2] == 25, table.concat(g, " "))
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 TEST_F(Tensors, NoGradRecordsNothingAndIsLeftByAnError) {
@@ -163,7 +179,8 @@ TEST_F(Tensors, NoGradRecordsNothingAndIsLeftByAnError) {
     assert(not loss:requires_grad() and gradient(w) == nil)
     assert(not pcall(moonring.no_grad, function() error "x" end))
     assert(recording(), "an error must not leave recording off")
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 // A loss that depends on nothing would train nothing, and in silence; what is joined goes backward
@@ -187,7 +204,8 @@ TEST_F(Tensors, BackwardOfNothingIsAnErrorUnlessAForwardIsJoined) {
     ;(log_probs:select(0) * 5):backward(log_probs) -- joined, it adds nothing
     g = gradient(w):tolist()
     assert(g[1] == 15 and g[2] == 0, table.concat(g, " "))
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 TEST_F(Tensors, ArithmeticPromotesAsPyTorch) {
@@ -200,7 +218,8 @@ TEST_F(Tensors, ArithmeticPromotesAsPyTorch) {
     assert((tensor { 1 } * 0.1):dtype() == "fp32" and (-ints):tolist()[1] == -1)
     local done, text = pcall(function() return ints + "x" end)
     assert(not done)
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 TEST_F(Tensors, OperationsOfALossOfOnesOwn) {
@@ -234,7 +253,8 @@ TEST_F(Tensors, OperationsOfALossOfOnesOwn) {
     local w = weight()
     ;(w:square():sum() + w:index({ 0 }):sum()):backward()
     same(gradient(w), 3, 2)
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 TEST_F(Tensors, ReadAndWriteNestedLists) {
@@ -252,12 +272,13 @@ TEST_F(Tensors, ReadAndWriteNestedLists) {
     done, text = pcall(x.item, x)
     assert(not done and text:find("item: wanted a tensor of one element, got shape [2, 3]", 1, true), text)
     assert(tostring(x) == "Tensor fp32 [2, 3] on cpu" and tostring(x:sum()) == "Tensor fp32 [] on cpu 21")
-  )lua"), "");
+  )lua"),
+            "");
 }
 
-// 24 x 100 MB, each dropped at once. LuaJIT sees 24 small handles; the book of bytes makes it collect each GiB, so about 11 are resident
-// at the most. Without it all 2.4 GB would be.
-// Each as tolist gives it, numbers of any dtype and shape; nothing of nothing.
+// 24 x 100 MB, each dropped at once. LuaJIT sees 24 small handles; the book of bytes makes it
+// collect each GiB, so about 11 are resident at the most. Without it all 2.4 GB would be. Each as
+// tolist gives it, numbers of any dtype and shape; nothing of nothing.
 TEST_F(Tensors, AreFetchedTogether) {
   EXPECT_EQ(Check(R"lua(
     local native = require "moonring.native.tensor"
@@ -267,10 +288,12 @@ TEST_F(Tensors, AreFetchedTogether) {
     assert(#all == 5 and all[1][2][1] == 3 and all[2] == 10 and all[3][2] == 8 and #all[4] == 0 and all[5][1] == 3)
     x:close()
     assert(not pcall(native.fetch, { x }))
-  )lua"), "");
+  )lua"),
+            "");
 }
 
-// What micro-batches leave is read once, at the end, in the order in which it was wanted, and outlives their scopes.
+// What micro-batches leave is read once, at the end, in the order in which it was wanted, and
+// outlives their scopes.
 TEST_F(Tensors, AreReadLater) {
   EXPECT_EQ(Check(R"lua(
     local native, readings, metrics = require "moonring.native.tensor", require "moonring.readings", moonring.metrics
@@ -294,7 +317,8 @@ TEST_F(Tensors, AreReadLater) {
     local ok, why = pcall(metrics.add, {}, { x = { 1 } })
     assert(not ok and tostring(why):find("metric x: wanted { sum, count }", 1, true), why)
     native.fetch = fetch
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 TEST_F(Tensors, ThatAreDroppedDoNotPileUp) {
@@ -306,7 +330,8 @@ TEST_F(Tensors, ThatAreDroppedDoNotPileUp) {
     end
     assert(peak > 50e6, "this test measures nothing")
     assert(peak < 1.6e9, ("%.2f GB resident"):format(peak / 1e9))
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 // The results of operations are charged as well.
@@ -319,7 +344,8 @@ TEST_F(Tensors, MadeByOperationsDoNotPileUp) {
       peak = math.max(peak, resident() - before)
     end
     assert(peak < 1.6e9, ("%.2f GB resident"):format(peak / 1e9))
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 // A scope waits for no collector.
@@ -332,7 +358,8 @@ TEST_F(Tensors, OfAScopeAreGoneAtItsEnd) {
       peak = math.max(peak, resident() - before)
     end
     assert(peak < 150e6, ("%.2f GB resident"):format(peak / 1e9))
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 TEST_F(Tensors, ManySmallOnesInALongScopeAreForgotten) {
@@ -346,7 +373,8 @@ TEST_F(Tensors, ManySmallOnesInALongScopeAreForgotten) {
       end
     end)
     assert(resident() - before < 300e6, ("%.0f MB resident"):format((resident() - before) / 1e6))
-  )lua"), "");
+  )lua"),
+            "");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// lua/types against the live API: one test a section of types_test.lua, which says what each looks at.
+// lua/types against the live API: one test a section of types_test.lua, which says what each looks
+// at.
 
 #include <cstdlib>
 #include <filesystem>
@@ -18,7 +19,9 @@ namespace fs = std::filesystem;
 std::string ModelFolder(const fs::path& root, const fs::path& scratch) {
   const fs::path folder = scratch / "model";
   fs::create_directories(folder);
-  const auto copy = [&](const char* from, const char* to) { fs::copy_file(root / from, folder / to, fs::copy_options::overwrite_existing); };
+  const auto copy = [&](const char* from, const char* to) {
+    fs::copy_file(root / from, folder / to, fs::copy_options::overwrite_existing);
+  };
   copy("tests/golden/model/gqa_tied/config.json", "config.json");
   copy("tests/golden/model/gqa_tied/model.safetensors", "model.safetensors");
   copy("tests/golden/tokenizer/tiny/smollm2.tokenizer.json", "tokenizer.json");
@@ -35,12 +38,16 @@ TEST_P(Types, AreWhatThereIs) {
   const fs::path scratch = fs::path(::testing::TempDir()) / GetParam();
   fs::create_directories(scratch);
   Vm vm(Host{.assets = *assets});
-  const ScriptError error = vm.Run((root / "tests/lua/types_test.lua").string(), "@types_test.lua",
-                                   {GetParam(), (root / "lua/types").string(), ModelFolder(root, scratch), (root / "tests/golden/preprocess/data").string(), scratch.string()});
+  const ScriptError error =
+      vm.Run((root / "tests/lua/types_test.lua").string(), "@types_test.lua",
+             {GetParam(), (root / "lua/types").string(), ModelFolder(root, scratch),
+              (root / "tests/golden/preprocess/data").string(), scratch.string()});
   EXPECT_EQ(error.message, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Sections, Types, ::testing::Values("documented", "exists", "parameters", "options", "records", "closed"),
+INSTANTIATE_TEST_SUITE_P(Sections, Types,
+                         ::testing::Values("documented", "exists", "parameters", "options",
+                                           "records", "closed"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

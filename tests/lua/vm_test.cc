@@ -1,4 +1,5 @@
-// What a script sees of the host: errors and their text, exit codes, modules, options, handles, the sandbox.
+// What a script sees of the host: errors and their text, exit codes, modules, options, handles, the
+// sandbox.
 
 #include "lua/vm.h"
 
@@ -30,7 +31,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// The guard ------------------------------------------------------------------------------------------------------------------------------
+// The guard
+// ------------------------------------------------------------------------------------------------------------------------------
 
 // Counts its ends: a longjmp over it, or an exception that nobody unwinds, leaves it alive.
 int g_ended = 0;
@@ -83,7 +85,9 @@ class Guard : public VmTest {
 TEST_F(Guard, KeepsTheTextOfAnException) {
   EXPECT_EQ(Run("\n\nruntime()").message, "script.lua:3: test.runtime: INTERNAL: boom");
   EXPECT_EQ(Run("status()").message, "script.lua:1: test.status: NOT_FOUND: no such thing");
-  EXPECT_EQ(Run("memory()").message, "script.lua:1: test.memory: RESOURCE_EXHAUSTED: out of memory: no more for data and libraries");
+  EXPECT_EQ(Run("memory()").message,
+            "script.lua:1: test.memory: RESOURCE_EXHAUSTED: out of memory: no more for data and "
+            "libraries");
 }
 
 TEST_F(Guard, KeepsLibTorchsWordsWithoutItsStack) {
@@ -115,7 +119,9 @@ TEST_F(Guard, LetsLuasErrorsPass) {
     assert(text == "script.lua:5: words", text)
     local _, text = pcall(callback, function() error("bare", 0) end)
     assert(text == "bare", text)
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
   EXPECT_EQ(Run("raise()").message, "script.lua:1: raised in C");
 }
 
@@ -131,24 +137,30 @@ TEST_F(Guard, WorksInsidePcallCoroutinesAndLoops) {
     end
     local _, handled = xpcall(function() value() end, function(words) return "seen " .. words end)
     assert(handled == "seen script.lua:10: test.value: INVALID_ARGUMENT: wanted 3, got 4", handled)
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
 TEST_F(Guard, SaysTheMessageAloneWhereNoScriptOfTheUsersIsRunning) {
   const std::string path = ::testing::TempDir() + "/own.lua";
   std::ofstream(path) << "status()";
-  EXPECT_EQ(vm().Run(path, std::string(kOwnChunk) + "scripts/own", {}).message, "NOT_FOUND: no such thing");
+  EXPECT_EQ(vm().Run(path, std::string(kOwnChunk) + "scripts/own", {}).message,
+            "NOT_FOUND: no such thing");
 }
 
-// Exit codes -----------------------------------------------------------------------------------------------------------------------------
+// Exit codes
+// -----------------------------------------------------------------------------------------------------------------------------
 
 TEST(ExitCodes, AreTheStatusCodesBeforeTheFirstStep) {
-  for (const char* known : {"INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "UNIMPLEMENTED", "OUT_OF_RANGE", "PERMISSION_DENIED", "DATA_LOSS"}) {
+  for (const char* known : {"INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "UNIMPLEMENTED",
+                            "OUT_OF_RANGE", "PERMISSION_DENIED", "DATA_LOSS"}) {
     const std::string message = std::string("a.lua:1: comm.mesh: ") + known + ": words";
     EXPECT_EQ(ExitCode(message, /*started=*/false), 2) << known;
     EXPECT_EQ(ExitCode(message, /*started=*/true), 1) << known;
   }
-  for (const char* later : {"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "ALREADY_EXISTS", "INTERNAL", "RESOURCE_EXHAUSTED"}) {
+  for (const char* later : {"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "ALREADY_EXISTS",
+                            "INTERNAL", "RESOURCE_EXHAUSTED"}) {
     EXPECT_EQ(ExitCode(std::string(later) + ": words", /*started=*/false), 1) << later;
     EXPECT_EQ(ExitCode(std::string(later) + ": words", /*started=*/true), 1) << later;
   }
@@ -164,7 +176,10 @@ TEST_F(Scripts, EndWithTheCodeOfTheirError) {
   EXPECT_EQ(Run("error('oh')").exit_code, 1);
   EXPECT_EQ(Run("error('INVALID_ARGUMENT: oh', 0)").exit_code, 2);
   EXPECT_EQ(Run("require 'moonring'.system.read '/nowhere'").exit_code, 2);
-  EXPECT_EQ(Run("local moonring = require 'moonring' moonring.system.started() moonring.system.read '/nowhere'").exit_code, 1);
+  EXPECT_EQ(Run("local moonring = require 'moonring' moonring.system.started() "
+                "moonring.system.read '/nowhere'")
+                .exit_code,
+            1);
 }
 
 TEST_F(Scripts, ThatAreNotThereAreNamed) {
@@ -174,7 +189,8 @@ TEST_F(Scripts, ThatAreNotThereAreNamed) {
 }
 
 TEST_F(Scripts, HaveTheirArgumentsAndMayBeginForTheShell) {
-  EXPECT_EQ(Run("#!/usr/bin/env moonring\nassert(#arg == 2 and arg[1] == 'a=1' and arg[2] == '' and arg[0]:find 'script.lua$'); assert(... == 'a=1')",
+  EXPECT_EQ(Run("#!/usr/bin/env moonring\nassert(#arg == 2 and arg[1] == 'a=1' and arg[2] == '' "
+                "and arg[0]:find 'script.lua$'); assert(... == 'a=1')",
                 {"a=1", ""})
                 .message,
             "");
@@ -195,7 +211,9 @@ TEST_F(Scripts, MayRaiseATable) {
   EXPECT_EQ(Run("error(setmetatable({ code = 3 }, { __tostring = function() error 'again' end }))")
                 .message,
             "the script raised { code = 3 }");
-  EXPECT_EQ(Run("error(setmetatable({}, { __tostring = function() return 'NOT_FOUND: mine' end }))").message, "NOT_FOUND: mine");
+  EXPECT_EQ(Run("error(setmetatable({}, { __tostring = function() return 'NOT_FOUND: mine' end }))")
+                .message,
+            "NOT_FOUND: mine");
   EXPECT_EQ(Run("error()").message, "the script raised nil");
 }
 
@@ -366,17 +384,21 @@ TEST_F(Scripts, FindMoonringsModules) {
     assert(rawget(_G, "moonring") == nil, "nothing is global")
     local done, text = pcall(require, "moonring.nothing")
     assert(not done and text:find("no module 'moonring.nothing' among Moonring's own", 1, true), text)
-  )lua").message, "");
-}
-
-TEST_F(Scripts, NothingIsGlobalButLuasOwn) {
-  EXPECT_EQ(Run("local before = {} for name in pairs(_G) do before[name] = true end require 'moonring' "
-                "for name in pairs(_G) do assert(before[name], name .. ' is a new global') end")
+  )lua")
                 .message,
             "");
 }
 
-// Options --------------------------------------------------------------------------------------------------------------------------------
+TEST_F(Scripts, NothingIsGlobalButLuasOwn) {
+  EXPECT_EQ(
+      Run("local before = {} for name in pairs(_G) do before[name] = true end require 'moonring' "
+          "for name in pairs(_G) do assert(before[name], name .. ' is a new global') end")
+          .message,
+      "");
+}
+
+// Options
+// --------------------------------------------------------------------------------------------------------------------------------
 
 struct Thing {
   int value = 0;
@@ -397,7 +419,9 @@ class OptionTables : public VmTest {
              const auto names = options.Get<std::vector<std::string>>("names", {});
              const auto object = options.Find<std::shared_ptr<Thing>>("object");
              options.Finish();
-             return std::make_tuple(steps, rate, name, quick, small + static_cast<int>(names.size()) + (object ? (*object)->value : 0));
+             return std::make_tuple(
+                 steps, rate, name, quick,
+                 small + static_cast<int>(names.size()) + (object ? (*object)->value : 0));
            }>);
   }
   std::string ErrorOf(const std::string& table) {
@@ -414,34 +438,49 @@ TEST_F(OptionTables, GiveTheirValuesAndDefaults) {
     assert(steps == 3 and rate == 0.5 and name == "none" and quick == false and sum == 1)
     steps, rate, name, quick, sum = use { total_steps = -2^40, rate = 2, name = "n", quick = true, small = 2, names = { "a", "b" }, object = thing() }
     assert(steps == -2^40 and rate == 2 and name == "n" and quick == true and sum == 11)
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
 TEST_F(OptionTables, RefuseAnUnknownKeyWithTheNearest) {
-  EXPECT_THAT(ErrorOf("{ total_steps = 1, raet = 1 }"), StartsWith("unknown option 'raet' (did you mean 'rate'?); known: total_steps, rate"));
-  EXPECT_THAT(ErrorOf("{ total_steps = 1, zzzzzz = 1 }"), StartsWith("unknown option 'zzzzzz'; known: "));
+  EXPECT_THAT(ErrorOf("{ total_steps = 1, raet = 1 }"),
+              StartsWith("unknown option 'raet' (did you mean 'rate'?); known: total_steps, rate"));
+  EXPECT_THAT(ErrorOf("{ total_steps = 1, zzzzzz = 1 }"),
+              StartsWith("unknown option 'zzzzzz'; known: "));
   EXPECT_THAT(ErrorOf("{ total_steps = 1, 5 }"), StartsWith("unknown option '1'"));
 }
 
 TEST_F(OptionTables, SayWhichKeyIsMissingAndWhatIsNearIt) {
   EXPECT_EQ(ErrorOf("{}"), "option 'total_steps' is missing");
   EXPECT_EQ(ErrorOf(""), "option 'total_steps' is missing");
-  EXPECT_EQ(ErrorOf("{ total_step = 1, name = 'x' }"), "option 'total_steps' is missing; there is 'total_step'");
+  EXPECT_EQ(ErrorOf("{ total_step = 1, name = 'x' }"),
+            "option 'total_steps' is missing; there is 'total_step'");
 }
 
 TEST_F(OptionTables, SayWhatWasWantedAndWhatCame) {
-  EXPECT_EQ(ErrorOf("{ total_steps = '3' }"), "option 'total_steps': wanted a number, got a string");
+  EXPECT_EQ(ErrorOf("{ total_steps = '3' }"),
+            "option 'total_steps': wanted a number, got a string");
   EXPECT_EQ(ErrorOf("{ total_steps = 1.5 }"), "option 'total_steps': wanted an integer, got 1.5");
   EXPECT_EQ(ErrorOf("{ total_steps = 0/0 }"), "option 'total_steps': wanted an integer, got nan");
-  EXPECT_EQ(ErrorOf("{ total_steps = 1, small = 2^31 }"), "option 'small': wanted an integer in range, got 2147483648");
-  EXPECT_EQ(ErrorOf("{ total_steps = 1, quick = 1 }"), "option 'quick': wanted a boolean, got a number");
-  EXPECT_EQ(ErrorOf("{ total_steps = 1, names = 'a' }"), "option 'names': wanted a table, got a string");
-  EXPECT_EQ(ErrorOf("{ total_steps = 1, object = {} }"), "option 'object': wanted a Thing, got table");
-  EXPECT_EQ(ErrorOf("{ total_steps = 1, object = require 'moonring'.tensor { 1, 2 } }"), "option 'object': wanted a Thing, got Tensor fp32 [2] on cpu");
-  EXPECT_EQ(ErrorOf("(function() local t = thing() t:close() return { total_steps = 1, object = t } end)()"), "option 'object': wanted a Thing, got Thing (closed)");
+  EXPECT_EQ(ErrorOf("{ total_steps = 1, small = 2^31 }"),
+            "option 'small': wanted an integer in range, got 2147483648");
+  EXPECT_EQ(ErrorOf("{ total_steps = 1, quick = 1 }"),
+            "option 'quick': wanted a boolean, got a number");
+  EXPECT_EQ(ErrorOf("{ total_steps = 1, names = 'a' }"),
+            "option 'names': wanted a table, got a string");
+  EXPECT_EQ(ErrorOf("{ total_steps = 1, object = {} }"),
+            "option 'object': wanted a Thing, got table");
+  EXPECT_EQ(ErrorOf("{ total_steps = 1, object = require 'moonring'.tensor { 1, 2 } }"),
+            "option 'object': wanted a Thing, got Tensor fp32 [2] on cpu");
+  EXPECT_EQ(
+      ErrorOf(
+          "(function() local t = thing() t:close() return { total_steps = 1, object = t } end)()"),
+      "option 'object': wanted a Thing, got Thing (closed)");
 }
 
-// Arguments and handles ------------------------------------------------------------------------------------------------------------------
+// Arguments and handles
+// ------------------------------------------------------------------------------------------------------------------
 
 class Handles : public VmTest {
  protected:
@@ -451,8 +490,11 @@ class Handles : public VmTest {
     static inline int count = 0;
   };
   Handles() {
-    Class<Live>::Register(vm().state(), "Live", {{"ping", Bind<[](Live&) { return 1; }>}, {"__tostring", Bind<[](Live&) { return std::string("Live one"); }>}});
-    Class<Thing>::Register(vm().state(), "Thing", {{"value", Bind<[](Thing& thing) { return thing.value; }>}});
+    Class<Live>::Register(vm().state(), "Live",
+                          {{"ping", Bind<[](Live&) { return 1; }>},
+                           {"__tostring", Bind<[](Live&) { return std::string("Live one"); }>}});
+    Class<Thing>::Register(vm().state(), "Thing",
+                           {{"value", Bind<[](Thing& thing) { return thing.value; }>}});
     Define("live", Bind<[] { return std::make_shared<Live>(); }>);
     Define("none", Bind<[] { return std::shared_ptr<Live>(); }>);
     Define("thing", Bind<[] { return std::make_shared<Thing>(); }>);
@@ -471,11 +513,16 @@ TEST_F(Handles, LetGoOnceClosedAndRefuseUse) {
     assert(tostring(x) == "Live (closed)")
     local done, text = pcall(x.ping, x)
     assert(not done and text:find("this Live is closed", 1, true), text)
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
 TEST_F(Handles, AreCollectedAndNilWhereThereIsNothing) {
-  EXPECT_EQ(Run("for i = 1, 10 do live() end collectgarbage() assert(count() == 0); assert(none() == nil)").message, "");
+  EXPECT_EQ(Run("for i = 1, 10 do live() end collectgarbage() assert(count() == 0); assert(none() "
+                "== nil)")
+                .message,
+            "");
 }
 
 TEST_F(Handles, OfAnotherClassAreRefused) {
@@ -487,21 +534,29 @@ TEST_F(Handles, OfAnotherClassAreRefused) {
       assert(not done and text:find("Live expected", 1, true), text)
     end
     assert(not pcall(live().ping))
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
 TEST_F(Handles, SurviveTheirFinalizerBeingCalled) {  // a script can reach it
-  EXPECT_EQ(Run("local x = live() local gc = getmetatable(x).__gc gc(x) gc(x) gc {} gc() assert(count() == 0); assert(not pcall(x.ping, x))").message, "");
+  EXPECT_EQ(Run("local x = live() local gc = getmetatable(x).__gc gc(x) gc(x) gc {} gc() "
+                "assert(count() == 0); assert(not pcall(x.ping, x))")
+                .message,
+            "");
 }
 
 TEST_F(Handles, IntegersAreChecked) {
   EXPECT_EQ(Run(R"lua(
     assert(narrow(-2^31) == -2^31)
     for _, bad in ipairs { 2^31, -2^31 - 1, 0.5, 0/0, 1/0 } do assert(not pcall(narrow, bad), bad) end
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
-// The sandbox ----------------------------------------------------------------------------------------------------------------------------
+// The sandbox
+// ----------------------------------------------------------------------------------------------------------------------------
 
 class Sandbox : public VmTest {
  protected:
@@ -517,7 +572,10 @@ TEST_F(Sandbox, HasLuaAndMoonring) {
     assert(load("return 1 + ...")(2) == 3 and loadstring("return _G")() == _G)
     assert(moonring.system.json_encode { a = 1 } == '{"a":1}')
     assert(pcall(error) == false and select("#", moonring.comm.mesh {}:traffic()) == 2)
-  )lua", {"k=2"}).message, "");
+  )lua",
+                {"k=2"})
+                .message,
+            "");
 }
 
 TEST_F(Sandbox, LacksWhatReachesTheMachine) {
@@ -533,15 +591,19 @@ TEST_F(Sandbox, LacksWhatReachesTheMachine) {
       assert(not done and text:find "^PERMISSION_DENIED: %-%-sandbox", tostring(name) .. ": " .. tostring(text))
     end
     assert(not rawget(string, "dump") and not getmetatable(""))
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
 }
 
 TEST_F(Sandbox, SaysWhatIsMissing) {
   const ScriptError error = Run("io.open 'x'");
   EXPECT_EQ(error.message, "PERMISSION_DENIED: --sandbox: there is no io");
   EXPECT_EQ(error.exit_code, 2);
-  EXPECT_EQ(Run("os.execute 'true'").message, "PERMISSION_DENIED: --sandbox: there is no os.execute");
-  EXPECT_EQ(Run("require 'moonring'.system.read 'x'").message, "PERMISSION_DENIED: --sandbox: there is no moonring.system.read");
+  EXPECT_EQ(Run("os.execute 'true'").message,
+            "PERMISSION_DENIED: --sandbox: there is no os.execute");
+  EXPECT_EQ(Run("require 'moonring'.system.read 'x'").message,
+            "PERMISSION_DENIED: --sandbox: there is no moonring.system.read");
 }
 
 TEST_F(Sandbox, TakesNoBytecode) {
@@ -551,7 +613,9 @@ TEST_F(Sandbox, TakesNoBytecode) {
     assert(f == nil and text:find "attempt to load", text)
     f, text = loadstring("\27LJ\2\0", "x", "b")
     assert(f == nil and text:find "attempt to load", text)
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
   EXPECT_THAT(Run("\x1bLJ").message, HasSubstr("attempt to load"));
 }
 
@@ -562,7 +626,9 @@ TEST_F(Sandbox, IsNotLeftThroughAnEnvironmentOrAMetatable) {
     assert(("%d"):format(3) == "3", "the host's string functions are its own")
     getmetatable(_G) -- hidden
     assert(getmetatable(_G) == false and not pcall(setmetatable, _G, {}))
-  )lua").message, "");
+  )lua")
+                .message,
+            "");
   lua_getglobal(vm().state(), "leak");
   EXPECT_TRUE(lua_isnil(vm().state(), -1));
   lua_pop(vm().state(), 1);

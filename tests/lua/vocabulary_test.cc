@@ -1,4 +1,5 @@
-// Tokenizers with added tokens beside LLaMA-Factory's: one test a section of vocabulary_test.lua, which says what each looks at.
+// Tokenizers with added tokens beside LLaMA-Factory's: one test a section of vocabulary_test.lua,
+// which says what each looks at.
 
 #include <filesystem>
 #include <string>
@@ -19,11 +20,14 @@ TEST_P(Vocabulary, IsLlamaFactorys) {
   ASSERT_TRUE(assets.ok()) << assets.status();
   const fs::path root = assets->root();
   Vm vm(Host{.assets = *assets});
-  const ScriptError error = vm.Run((root / "tests/lua/vocabulary_test.lua").string(), "@vocabulary_test.lua", {GetParam(), (root / "tests/golden").string()});
+  const ScriptError error =
+      vm.Run((root / "tests/lua/vocabulary_test.lua").string(), "@vocabulary_test.lua",
+             {GetParam(), (root / "tests/golden").string()});
   EXPECT_EQ(error.message, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Sections, Vocabulary, ::testing::Values("equal", "files"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Sections, Vocabulary, ::testing::Values("equal", "files"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace moonring::lua

@@ -20,7 +20,8 @@
 namespace moonring::model {
 
 inline ModelConfig SmallConfig(bool tied = true, int64_t layers = 2) {
-  return testing::ParsedConfig(testing::SmallJson({{"tie_word_embeddings", tied}, {"num_hidden_layers", layers}}));
+  return testing::ParsedConfig(
+      testing::SmallJson({{"tie_word_embeddings", tied}, {"num_hidden_layers", layers}}));
 }
 
 inline comm::Parameters RandomWeights(const ModelConfig& config, at::ScalarType dtype) {
@@ -53,7 +54,9 @@ inline Stream RandomStream(const std::vector<int64_t>& lengths, int64_t vocabula
   return stream;
 }
 
-inline Noise NoiseOf(const Stream& stream) { return {3, 4, stream.identity, 5.0, stream.document_lengths}; }
+inline Noise NoiseOf(const Stream& stream) {
+  return {3, 4, stream.identity, 5.0, stream.document_lengths};
+}
 
 // A frozen base and an adapter over it whose B is no longer 0.
 struct Models {
@@ -61,10 +64,12 @@ struct Models {
   std::shared_ptr<Adapter> adapter;
 };
 
-inline Models MakeModels(const ModelConfig& config, const AdapterOptions& options, at::ScalarType dtype = at::kDouble, Recompute recompute = Recompute::kBlock,
-                  bool moved = true) {
+inline Models MakeModels(const ModelConfig& config, const AdapterOptions& options,
+                         at::ScalarType dtype = at::kDouble,
+                         Recompute recompute = Recompute::kBlock, bool moved = true) {
   Models models;
-  const TransformerOptions held{.weight_dtype = dtype, .matmul_dtype = dtype, .recompute = recompute, .frozen = true};
+  const TransformerOptions held{
+      .weight_dtype = dtype, .matmul_dtype = dtype, .recompute = recompute, .frozen = true};
   auto base = Transformer::Create(config, RandomWeights(config, dtype), held);
   EXPECT_OK(base);
   models.base = *std::move(base);
@@ -74,7 +79,9 @@ inline Models MakeModels(const ModelConfig& config, const AdapterOptions& option
   at::manual_seed(6);
   for (const auto& parameter : models.adapter->parameters) {
     const at::Tensor change = at::randn(parameter->weight().sizes(), at::kDouble).to(dtype);
-    if (moved) parameter->weight().add_(change, parameter->name().find("lora_B") != std::string::npos ? 0.2 : 0.05);
+    if (moved)
+      parameter->weight().add_(change,
+                               parameter->name().find("lora_B") != std::string::npos ? 0.2 : 0.05);
   }
   auto adapted = Transformer::Adapt(*models.base, models.adapter);
   EXPECT_OK(adapted);
@@ -85,7 +92,10 @@ inline Models MakeModels(const ModelConfig& config, const AdapterOptions& option
 inline at::Tensor HiddenOf(Transformer& model, const Stream& stream, const Noise* noise = nullptr) {
   ForwardOptions options;
   if (noise != nullptr) options.noise = *noise;
-  return model.Forward(stream.ids, stream.positions, std::make_shared<testing::MaskedAttention>(stream.lengths), options).hidden_TD;
+  return model
+      .Forward(stream.ids, stream.positions,
+               std::make_shared<testing::MaskedAttention>(stream.lengths), options)
+      .hidden_TD;
 }
 
 // A loss of the hidden states and of the head's logits, each by fixed weights.
@@ -95,7 +105,9 @@ inline double Loss(Transformer& model, const Stream& stream, const Noise* noise,
   if (model.head()->trainable()) head.requires_grad_();
   at::manual_seed(20);
   const at::Tensor logits = at::linear(hidden, head);
-  const at::Tensor loss = (logits * at::randn(logits.sizes(), at::kDouble).to(logits.scalar_type())).sum() + hidden.pow(2).sum();
+  const at::Tensor loss =
+      (logits * at::randn(logits.sizes(), at::kDouble).to(logits.scalar_type())).sum() +
+      hidden.pow(2).sum();
   if (backward) {
     for (const auto& parameter : model.adapter()->parameters) parameter->ClearGradient();
     loss.backward();
@@ -114,9 +126,22 @@ inline std::vector<Kind> Kinds() {
   return {Kind{"Lora", {.rank = 2, .alpha = 3}, false},
           Kind{"RsLoraDropout", {.rank = 3, .alpha = 2.5, .dropout = 0.3, .rslora = true}, true},
           Kind{"Dora", {.rank = 2, .alpha = 4, .dora = true}, false},
-          Kind{"DoraDropout", {.rank = 2, .alpha = 4, .dropout = 0.25, .dora = true, .targets = {"q_proj", "down_proj"}}, true},
-          Kind{"Whole", {.rank = 2, .alpha = 4, .targets = {"v_proj"}, .saved = {"embed_tokens", "lm_head", "norm", "k_proj"}}, true},
-          Kind{"EmbeddingAlone", {.rank = 1, .alpha = 1, .targets = {"o_proj"}, .saved = {"embed_tokens"}}, true}};
+          Kind{"DoraDropout",
+               {.rank = 2,
+                .alpha = 4,
+                .dropout = 0.25,
+                .dora = true,
+                .targets = {"q_proj", "down_proj"}},
+               true},
+          Kind{"Whole",
+               {.rank = 2,
+                .alpha = 4,
+                .targets = {"v_proj"},
+                .saved = {"embed_tokens", "lm_head", "norm", "k_proj"}},
+               true},
+          Kind{"EmbeddingAlone",
+               {.rank = 1, .alpha = 1, .targets = {"o_proj"}, .saved = {"embed_tokens"}},
+               true}};
 }
 
 inline std::string NameOf(const ::testing::TestParamInfo<Kind>& info) { return info.param.name; }

@@ -37,17 +37,23 @@ using ::testing::HasSubstr;
 
 class FolderKindTest : public ::testing::TestWithParam<Kind> {};
 
-// Written, read, and merged into the base: each as the adapted model. fp64: the same sums in another order. fp32: some tens of
-// roundings of 6e-8, in random models whose adapters are as large as they are.
+// Written, read, and merged into the base: each as the adapted model. fp64: the same sums in
+// another order. fp32: some tens of roundings of 6e-8, in random models whose adapters are as large
+// as they are.
 TEST_P(FolderKindTest, FolderAndMerge) {
-  for (const auto& [tied, dtype, bound] : {std::tuple(true, at::kDouble, 1e-13), std::tuple(false, at::kDouble, 1e-13), std::tuple(true, at::kFloat, 2e-6)}) {
+  for (const auto& [tied, dtype, bound] :
+       {std::tuple(true, at::kDouble, 1e-13), std::tuple(false, at::kDouble, 1e-13),
+        std::tuple(true, at::kFloat, 2e-6)}) {
     const ModelConfig config = SmallConfig(tied);
     const Stream stream = RandomStream({9, 4}, config.vocab_size);
     Models models = MakeModels(config, GetParam().options, dtype);
-    const at::Tensor hidden = HiddenOf(*models.adapted, stream), logits = at::linear(hidden, models.adapted->head()->weight());
+    const at::Tensor hidden = HiddenOf(*models.adapted, stream),
+                     logits = at::linear(hidden, models.adapted->head()->weight());
     const ScratchFolder scratch;
-    ASSERT_OK(SaveAdapter(scratch / "adapter", *models.adapter, "some/base", {{"tokenizer.json", "{}"}}));
-    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> read, ReadAdapter(scratch / "adapter", config, dtype, at::kCPU));
+    ASSERT_OK(
+        SaveAdapter(scratch / "adapter", *models.adapter, "some/base", {{"tokenizer.json", "{}"}}));
+    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> read,
+                         ReadAdapter(scratch / "adapter", config, dtype, at::kCPU));
     ASSERT_EQ(read->parameters.size(), models.adapter->parameters.size());
     for (size_t i = 0; i < read->parameters.size(); ++i) {
       EXPECT_EQ(read->parameters[i]->name(), models.adapter->parameters[i]->name());
@@ -64,11 +70,16 @@ TEST_P(FolderKindTest, FolderAndMerge) {
     for (const WeightShape& weight : WantedWeights(parted)) {
       at::Tensor base;
       for (const auto& parameter : models.base->parameters()) {
-        if (parameter->name() == weight.name || (tied && weight.name == "lm_head.weight" && !base.defined())) base = parameter->weight();
+        if (parameter->name() == weight.name ||
+            (tied && weight.name == "lm_head.weight" && !base.defined()))
+          base = parameter->weight();
       }
-      merged.push_back(std::make_shared<comm::Parameter>(weight.name, read->Merged(weight.name, base)));
+      merged.push_back(
+          std::make_shared<comm::Parameter>(weight.name, read->Merged(weight.name, base)));
     }
-    ASSERT_OK_AND_ASSIGN(const auto whole, Transformer::Create(parted, merged, {.weight_dtype = dtype, .matmul_dtype = dtype}));
+    ASSERT_OK_AND_ASSIGN(
+        const auto whole,
+        Transformer::Create(parted, merged, {.weight_dtype = dtype, .matmul_dtype = dtype}));
     const at::Tensor merged_hidden = HiddenOf(*whole, stream);
     EXPECT_TRUE(RelativeError(merged_hidden, hidden, bound));
     EXPECT_TRUE(RelativeError(at::linear(merged_hidden, whole->head()->weight()), logits, bound));
@@ -83,7 +94,9 @@ class AdapterFolderTest : public ::testing::Test {
     models_ = MakeModels(config_, {.rank = 2, .targets = {"q_proj", "v_proj"}}, at::kFloat);
     EXPECT_OK(SaveAdapter(folder_, *models_.adapter, "some/base", {}));
   }
-  nlohmann::json Json() const { return nlohmann::json::parse(std::ifstream(folder_ + "/adapter_config.json")); }
+  nlohmann::json Json() const {
+    return nlohmann::json::parse(std::ifstream(folder_ + "/adapter_config.json"));
+  }
   auto Read() const { return ReadAdapter(folder_, config_, at::kFloat, at::kCPU); }
   auto With(const std::string& key, const nlohmann::json& value) const {
     nlohmann::json json = Json();
@@ -113,19 +126,25 @@ TEST_F(AdapterFolderTest, WhatItWrites) {
 }
 
 TEST_F(AdapterFolderTest, TargetsInEveryForm) {
-  for (const nlohmann::json& targets : {nlohmann::json({"v_proj", "q_proj"}), nlohmann::json({"self_attn.q_proj", "v_proj"}), nlohmann::json(".*\\.(q|v)_proj")}) {
+  for (const nlohmann::json& targets :
+       {nlohmann::json({"v_proj", "q_proj"}), nlohmann::json({"self_attn.q_proj", "v_proj"}),
+        nlohmann::json(".*\\.(q|v)_proj")}) {
     auto read = With("target_modules", targets);
     ASSERT_OK(read);
     EXPECT_EQ((*read)->maps.size(), 4u);
   }
-  EXPECT_THAT(With("target_modules", "all-linear"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("self_attn.k_proj.lora_A.weight [2, 16] is missing")));
+  EXPECT_THAT(With("target_modules", "all-linear"),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("self_attn.k_proj.lora_A.weight [2, 16] is missing")));
 }
 
 TEST_F(AdapterFolderTest, RefusesByName) {
-  const auto refused = [&](const std::string& key, const nlohmann::json& value, absl::StatusCode code, const std::string& words) {
+  const auto refused = [&](const std::string& key, const nlohmann::json& value,
+                           absl::StatusCode code, const std::string& words) {
     EXPECT_THAT(With(key, value), StatusIs(code, HasSubstr(words))) << key;
   };
-  const auto unsupported = absl::StatusCode::kUnimplemented, invalid = absl::StatusCode::kInvalidArgument;
+  const auto unsupported = absl::StatusCode::kUnimplemented,
+             invalid = absl::StatusCode::kInvalidArgument;
   refused("rank_pattern", {{"q_proj", 4}}, unsupported, "adapter_config.json: rank_pattern");
   refused("alpha_pattern", {{"q_proj", 4}}, unsupported, "alpha_pattern");
   refused("bias", "all", unsupported, "bias: \"all\"");
@@ -139,10 +158,12 @@ TEST_F(AdapterFolderTest, RefusesByName) {
   refused("r", "many", invalid, "r: wanted a whole number");
   refused("r", nullptr, invalid, "r");
   refused("target_modules", nullptr, invalid, "target_modules");
-  refused("target_modules", {"q_proj"}, invalid, "v_proj.lora_A.weight is no weight of this adapter over this base");
+  refused("target_modules", {"q_proj"}, invalid,
+          "v_proj.lora_A.weight is no weight of this adapter over this base");
   refused("target_modules", {"query"}, invalid, "no linear module is called 'query'");
   refused("use_dora", true, absl::StatusCode::kNotFound, "lora_magnitude_vector [16] is missing");
-  refused("modules_to_save", {"lm_head"}, absl::StatusCode::kNotFound, "base_model.model.lm_head.weight [13, 16] is missing");
+  refused("modules_to_save", {"lm_head"}, absl::StatusCode::kNotFound,
+          "base_model.model.lm_head.weight [13, 16] is missing");
   EXPECT_OK(With("init_lora_weights", "gaussian"));
 }
 
@@ -162,26 +183,39 @@ TEST_F(AdapterFolderTest, NumbersThatAreNoneAreRefusedByFileAndName) {
 }
 
 TEST_F(AdapterFolderTest, MissingFilesAndOtherBases) {
-  EXPECT_THAT(ReadAdapter(scratch_ / "none", config_, at::kFloat, at::kCPU), StatusIs(absl::StatusCode::kNotFound, HasSubstr("adapter_name_or_path: no folder '")));
-  EXPECT_THAT(ReadAdapter(scratch_.path(), config_, at::kFloat, at::kCPU), StatusIs(absl::StatusCode::kNotFound, HasSubstr("has no adapter_config.json")));
+  EXPECT_THAT(
+      ReadAdapter(scratch_ / "none", config_, at::kFloat, at::kCPU),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("adapter_name_or_path: no folder '")));
+  EXPECT_THAT(ReadAdapter(scratch_.path(), config_, at::kFloat, at::kCPU),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("has no adapter_config.json")));
   ModelConfig other = config_;
   other.hidden_size = 32;
-  EXPECT_THAT(ReadAdapter(folder_, other, at::kFloat, at::kCPU), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("this base wants [2, 32]")));
-  EXPECT_THAT(ReadAdapter(folder_, SmallConfig(true, 3), at::kFloat, at::kCPU), StatusIs(absl::StatusCode::kNotFound, HasSubstr("model.layers.2.")));
-  EXPECT_THAT(ReadAdapter(folder_, SmallConfig(true, 1), at::kFloat, at::kCPU), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("model.layers.1.")));
+  EXPECT_THAT(ReadAdapter(folder_, other, at::kFloat, at::kCPU),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("this base wants [2, 32]")));
+  EXPECT_THAT(ReadAdapter(folder_, SmallConfig(true, 3), at::kFloat, at::kCPU),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("model.layers.2.")));
+  EXPECT_THAT(ReadAdapter(folder_, SmallConfig(true, 1), at::kFloat, at::kCPU),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("model.layers.1.")));
   std::filesystem::remove(folder_ + "/adapter_model.safetensors");
-  EXPECT_THAT(Read(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("has no adapter_model.safetensors")));
+  EXPECT_THAT(Read(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("has no adapter_model.safetensors")));
 }
 
 TEST(MergeTest, LoadMergesInOrderAndRoundsOnce) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open("tests/golden/model/gqa_tied"));
   const ModelConfig& config = checkpoint->config();
-  ASSERT_OK_AND_ASSIGN(const auto base, Transformer::Load(checkpoint, {.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble, .frozen = true}));
+  ASSERT_OK_AND_ASSIGN(const auto base, Transformer::Load(checkpoint, {.weight_dtype = at::kDouble,
+                                                                       .matmul_dtype = at::kDouble,
+                                                                       .frozen = true}));
   std::vector<std::shared_ptr<const Adapter>> adapters;
-  for (const AdapterOptions& options : {AdapterOptions{.rank = 2}, AdapterOptions{.rank = 3, .dora = true, .saved = {"lm_head"}}}) {
-    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> adapter, Adapter::Create(config, options, base->parameters(), adapters.size(), at::kDouble));
+  for (const AdapterOptions& options :
+       {AdapterOptions{.rank = 2}, AdapterOptions{.rank = 3, .dora = true, .saved = {"lm_head"}}}) {
+    ASSERT_OK_AND_ASSIGN(
+        const std::shared_ptr<Adapter> adapter,
+        Adapter::Create(config, options, base->parameters(), adapters.size(), at::kDouble));
     at::manual_seed(6);
-    for (const auto& parameter : adapter->parameters) parameter->weight().add_(at::randn(parameter->weight().sizes(), at::kDouble), 0.1);
+    for (const auto& parameter : adapter->parameters)
+      parameter->weight().add_(at::randn(parameter->weight().sizes(), at::kDouble), 0.1);
     adapters.push_back(adapter);
   }
   const std::string name = "model.layers.1.mlp.gate_proj.weight";
@@ -191,15 +225,24 @@ TEST(MergeTest, LoadMergesInOrderAndRoundsOnce) {
     }
     return at::Tensor();
   };
-  const at::Tensor wanted = adapters[1]->Merged(name, adapters[0]->Merged(name, weight(*base, name)));
+  const at::Tensor wanted =
+      adapters[1]->Merged(name, adapters[0]->Merged(name, weight(*base, name)));
   for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16}) {
-    ASSERT_OK_AND_ASSIGN(const auto merged, Transformer::Load(checkpoint, {.weight_dtype = dtype, .matmul_dtype = dtype}, adapters));
-    EXPECT_TRUE(RelativeError(weight(*merged, name), wanted, dtype == at::kDouble ? 1e-15 : dtype == at::kFloat ? 1e-7 : 3e-3));
+    ASSERT_OK_AND_ASSIGN(
+        const auto merged,
+        Transformer::Load(checkpoint, {.weight_dtype = dtype, .matmul_dtype = dtype}, adapters));
+    EXPECT_TRUE(RelativeError(weight(*merged, name), wanted,
+                              dtype == at::kDouble  ? 1e-15
+                              : dtype == at::kFloat ? 1e-7
+                                                    : 3e-3));
     EXPECT_FALSE(merged->config().tie_word_embeddings);
-    EXPECT_TRUE(BitEqual(weight(*merged, "lm_head.weight"), adapters[1]->saved.at("lm_head.weight")->weight().to(dtype)));
-    EXPECT_TRUE(BitEqual(weight(*merged, "model.embed_tokens.weight"), weight(*base, "model.embed_tokens.weight").to(dtype)));
+    EXPECT_TRUE(BitEqual(weight(*merged, "lm_head.weight"),
+                         adapters[1]->saved.at("lm_head.weight")->weight().to(dtype)));
+    EXPECT_TRUE(BitEqual(weight(*merged, "model.embed_tokens.weight"),
+                         weight(*base, "model.embed_tokens.weight").to(dtype)));
     const ScratchFolder scratch;
-    ASSERT_OK(SaveFolder(scratch.path(), merged->config(), merged->parameters(), dtype, {}, 1 << 30));
+    ASSERT_OK(
+        SaveFolder(scratch.path(), merged->config(), merged->parameters(), dtype, {}, 1 << 30));
     ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(scratch.path()));
     EXPECT_FALSE(again->config().tie_word_embeddings);
     EXPECT_TRUE(BitEqual(*again->Load("lm_head.weight", dtype), weight(*merged, "lm_head.weight")));
@@ -208,9 +251,13 @@ TEST(MergeTest, LoadMergesInOrderAndRoundsOnce) {
 
 constexpr char kGolden[] = "tests/golden/lora/", kModels[] = "tests/golden/model/";
 
-nlohmann::json GoldenCases() { return nlohmann::json::parse(std::ifstream(std::string(kGolden) + "golden.json"))["cases"]; }
+nlohmann::json GoldenCases() {
+  return nlohmann::json::parse(std::ifstream(std::string(kGolden) + "golden.json"))["cases"];
+}
 
-at::Tensor Longs(const nlohmann::json& values) { return at::tensor(values.get<std::vector<int64_t>>(), at::kLong); }
+at::Tensor Longs(const nlohmann::json& values) {
+  return at::tensor(values.get<std::vector<int64_t>>(), at::kLong);
+}
 
 struct Outcome {
   double loss;
@@ -220,10 +267,17 @@ struct Outcome {
 Outcome Evaluate(Transformer& model, const nlohmann::json& input, bool backward) {
   const auto lengths = input["lengths"].get<std::vector<int64_t>>();
   const at::Tensor targets = comm::ShiftLabels(Longs(input["labels"]), lengths);
-  const at::Tensor hidden = model.Forward(Longs(input["input_ids"]), comm::PositionsInDocuments(lengths), std::make_shared<MaskedAttention>(lengths)).hidden_TD;
-  at::Tensor head = model.head()->Lease(hidden.scalar_type()).requires_grad_(model.head()->trainable());
-  const at::Tensor nll = at::cross_entropy_loss(at::linear(hidden, head), targets, {}, at::Reduction::None, comm::kIgnore);
-  const at::Tensor nll_P = nll.index_select(0, targets.ne(comm::kIgnore).nonzero().flatten()), loss = nll_P.mean();
+  const at::Tensor hidden =
+      model
+          .Forward(Longs(input["input_ids"]), comm::PositionsInDocuments(lengths),
+                   std::make_shared<MaskedAttention>(lengths))
+          .hidden_TD;
+  at::Tensor head =
+      model.head()->Lease(hidden.scalar_type()).requires_grad_(model.head()->trainable());
+  const at::Tensor nll = at::cross_entropy_loss(at::linear(hidden, head), targets, {},
+                                                at::Reduction::None, comm::kIgnore);
+  const at::Tensor nll_P = nll.index_select(0, targets.ne(comm::kIgnore).nonzero().flatten()),
+                   loss = nll_P.mean();
   if (backward) loss.backward();
   if (head.grad().defined()) model.head()->AddGradient(head.grad());
   return {loss.item<double>(), nll_P.detach()};
@@ -240,7 +294,9 @@ at::Tensor WantedNll(const nlohmann::json& golden) {
 class PeftTest : public ::testing::TestWithParam<at::ScalarType> {
  protected:
   double Bound() const { return GetParam() == at::kDouble ? 1e-10 : 1e-5; }
-  TransformerOptions Options(bool frozen) const { return {.weight_dtype = GetParam(), .matmul_dtype = GetParam(), .frozen = frozen}; }
+  TransformerOptions Options(bool frozen) const {
+    return {.weight_dtype = GetParam(), .matmul_dtype = GetParam(), .frozen = frozen};
+  }
 };
 
 // PEFT in fp64; its gradients are stored in fp32.
@@ -248,70 +304,91 @@ TEST_P(PeftTest, ItsAdaptersGiveItsNumbers) {
   const nlohmann::json cases = GoldenCases();
   EXPECT_EQ(cases.size(), 8u);
   for (const nlohmann::json& golden : cases) {
-    const std::string folder = kGolden + golden["adapter"].get<std::string>(), base_folder = kModels + golden["base"].get<std::string>();
+    const std::string folder = kGolden + golden["adapter"].get<std::string>(),
+                      base_folder = kModels + golden["base"].get<std::string>();
     SCOPED_TRACE(folder);
     ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(base_folder));
     ASSERT_OK_AND_ASSIGN(const auto base, Transformer::Load(checkpoint, Options(/*frozen=*/true)));
-    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> adapter, ReadAdapter(folder, checkpoint->config(), GetParam(), at::kCPU));
+    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> adapter,
+                         ReadAdapter(folder, checkpoint->config(), GetParam(), at::kCPU));
     ASSERT_OK_AND_ASSIGN(const auto adapted, Transformer::Adapt(*base, adapter));
     const Outcome outcome = Evaluate(*adapted, golden["input"], /*backward=*/true);
     EXPECT_NEAR(outcome.loss, golden["loss"].get<double>(), Bound() * outcome.loss);
     EXPECT_TRUE(RelativeError(outcome.nll_P, WantedNll(golden), Bound()));
     const double off = Evaluate(*base, golden["input"], false).loss;
     EXPECT_NEAR(off, golden["loss_base"].get<double>(), Bound() * off);
-    ASSERT_OK_AND_ASSIGN(const auto gradients, SafetensorsFile::Open(folder + "/gradients.safetensors"));
+    ASSERT_OK_AND_ASSIGN(const auto gradients,
+                         SafetensorsFile::Open(folder + "/gradients.safetensors"));
     EXPECT_EQ(gradients->entries().size(), adapter->parameters.size());
     for (const auto& parameter : adapter->parameters) {
       ASSERT_OK_AND_ASSIGN(const at::Tensor wanted, gradients->Read(parameter->name()));
       ASSERT_TRUE(parameter->gradient().defined()) << parameter->name();
-      EXPECT_TRUE(RelativeError(parameter->gradient(), wanted, std::max(Bound(), 1e-7))) << parameter->name();
+      EXPECT_TRUE(RelativeError(parameter->gradient(), wanted, std::max(Bound(), 1e-7)))
+          << parameter->name();
     }
     // Merged into the base as it is loaded, the same numbers.
-    ASSERT_OK_AND_ASSIGN(const auto merged, Transformer::Load(checkpoint, Options(/*frozen=*/false), {adapter}));
+    ASSERT_OK_AND_ASSIGN(const auto merged,
+                         Transformer::Load(checkpoint, Options(/*frozen=*/false), {adapter}));
     const Outcome whole = Evaluate(*merged, golden["input"], false);
-    EXPECT_TRUE(RelativeError(whole.nll_P, outcome.nll_P, GetParam() == at::kDouble ? 1e-13 : 1e-6));
+    EXPECT_TRUE(
+        RelativeError(whole.nll_P, outcome.nll_P, GetParam() == at::kDouble ? 1e-13 : 1e-6));
   }
 }
 
-// bf16: true. The base is held in bf16, A and B in fp32. PEFT itself, so held and under autocast, is on these cases up to 3e-3 off in the
-// loss and 20% in a gradient.
+// bf16: true. The base is held in bf16, A and B in fp32. PEFT itself, so held and under autocast,
+// is on these cases up to 3e-3 off in the loss and 20% in a gradient.
 TEST(PeftPrecisionTest, Bf16) {
   for (const nlohmann::json& golden : GoldenCases()) {
     const std::string folder = kGolden + golden["adapter"].get<std::string>();
     SCOPED_TRACE(folder);
-    ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(kModels + golden["base"].get<std::string>()));
-    ASSERT_OK_AND_ASSIGN(const auto base, Transformer::Load(checkpoint, {.matmul_dtype = at::kBFloat16, .frozen = true}));
-    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> adapter, ReadAdapter(folder, checkpoint->config(), at::kFloat, at::kCPU));
+    ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                         Checkpoint::Open(kModels + golden["base"].get<std::string>()));
+    ASSERT_OK_AND_ASSIGN(
+        const auto base,
+        Transformer::Load(checkpoint, {.matmul_dtype = at::kBFloat16, .frozen = true}));
+    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> adapter,
+                         ReadAdapter(folder, checkpoint->config(), at::kFloat, at::kCPU));
     ASSERT_OK_AND_ASSIGN(const auto adapted, Transformer::Adapt(*base, adapter));
     const Outcome outcome = Evaluate(*adapted, golden["input"], /*backward=*/true);
     EXPECT_NEAR(outcome.loss, golden["loss"].get<double>(), 4e-3 * outcome.loss);
-    ASSERT_OK_AND_ASSIGN(const auto gradients, SafetensorsFile::Open(folder + "/gradients.safetensors"));
+    ASSERT_OK_AND_ASSIGN(const auto gradients,
+                         SafetensorsFile::Open(folder + "/gradients.safetensors"));
     for (const auto& parameter : adapter->parameters) {
       EXPECT_EQ(parameter->gradient().scalar_type(), at::kFloat);
-      EXPECT_TRUE(RelativeError(parameter->gradient(), *gradients->Read(parameter->name()), 0.2)) << parameter->name();
+      EXPECT_TRUE(RelativeError(parameter->gradient(), *gradients->Read(parameter->name()), 0.2))
+          << parameter->name();
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, PeftTest, ::testing::Values(at::kDouble, at::kFloat), [](const auto& info) { return info.param == at::kDouble ? "Fp64" : "Fp32"; });
+INSTANTIATE_TEST_SUITE_P(Dtypes, PeftTest, ::testing::Values(at::kDouble, at::kFloat),
+                         [](const auto& info) {
+                           return info.param == at::kDouble ? "Fp64" : "Fp32";
+                         });
 
 // The same tensors are read and written, and adapter_config.json has PEFT's keys and their values.
 TEST(PeftFolderTest, FoldersAreWrittenAsPeftWritesThem) {
   for (const nlohmann::json& golden : GoldenCases()) {
     const std::string folder = kGolden + golden["adapter"].get<std::string>();
     SCOPED_TRACE(folder);
-    ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(kModels + golden["base"].get<std::string>()));
-    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> adapter, ReadAdapter(folder, checkpoint->config(), at::kFloat, at::kCPU));
+    ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                         Checkpoint::Open(kModels + golden["base"].get<std::string>()));
+    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Adapter> adapter,
+                         ReadAdapter(folder, checkpoint->config(), at::kFloat, at::kCPU));
     const ScratchFolder scratch;
     ASSERT_OK(SaveAdapter(scratch.path(), *adapter, checkpoint->path(), {}));
     nlohmann::json ours = nlohmann::json::parse(std::ifstream(scratch / "adapter_config.json"));
     nlohmann::json theirs = nlohmann::json::parse(std::ifstream(folder + "/adapter_config.json"));
-    std::sort(theirs["target_modules"].begin(), theirs["target_modules"].end());  // PEFT writes a set
+    std::sort(theirs["target_modules"].begin(),
+              theirs["target_modules"].end());  // PEFT writes a set
     EXPECT_EQ(ours, theirs);
-    ASSERT_OK_AND_ASSIGN(const auto written, SafetensorsFile::Open(scratch / "adapter_model.safetensors"));
-    ASSERT_OK_AND_ASSIGN(const auto read, SafetensorsFile::Open(folder + "/adapter_model.safetensors"));
+    ASSERT_OK_AND_ASSIGN(const auto written,
+                         SafetensorsFile::Open(scratch / "adapter_model.safetensors"));
+    ASSERT_OK_AND_ASSIGN(const auto read,
+                         SafetensorsFile::Open(folder + "/adapter_model.safetensors"));
     ASSERT_EQ(written->entries().size(), read->entries().size());
-    for (const auto& [name, entry] : read->entries()) EXPECT_TRUE(BitEqual(*written->Read(name), *read->Read(name))) << name;
+    for (const auto& [name, entry] : read->entries())
+      EXPECT_TRUE(BitEqual(*written->Read(name), *read->Read(name))) << name;
   }
 }
 

@@ -31,33 +31,42 @@ using ::moonring::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const std::vector<std::string> kAll = {"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};
+const std::vector<std::string> kAll = {"down_proj", "gate_proj", "k_proj", "o_proj",
+                                       "q_proj",    "up_proj",   "v_proj"};
 
 TEST(AdapterPlanTest, TargetsByName) {
   const ModelConfig config = SmallConfig();
   ASSERT_OK_AND_ASSIGN(const AdapterPlan all, PlanAdapter(config, {}));
   EXPECT_EQ(all.targets, kAll);
   EXPECT_EQ(all.maps.size(), 14u);
-  ASSERT_OK_AND_ASSIGN(const AdapterPlan two, PlanAdapter(config, {.targets = {"v_proj", "layers.1.self_attn.q_proj"}}));
+  ASSERT_OK_AND_ASSIGN(const AdapterPlan two,
+                       PlanAdapter(config, {.targets = {"v_proj", "layers.1.self_attn.q_proj"}}));
   std::vector<std::string> modules;
   for (const auto& map : two.maps) modules.push_back(map.module);
-  EXPECT_THAT(modules, ElementsAre("model.layers.0.self_attn.v_proj", "model.layers.1.self_attn.q_proj", "model.layers.1.self_attn.v_proj"));
+  EXPECT_THAT(modules,
+              ElementsAre("model.layers.0.self_attn.v_proj", "model.layers.1.self_attn.q_proj",
+                          "model.layers.1.self_attn.v_proj"));
   EXPECT_EQ(two.maps[0].out, 8);
   EXPECT_EQ(two.maps[0].in, 16);
 }
 
 TEST(AdapterPlanTest, WholeModules) {
   const auto saved = [](const std::vector<std::string>& names) {
-    const absl::StatusOr<AdapterPlan> plan = PlanAdapter(SmallConfig(true, 1), {.targets = {"q_proj"}, .saved = names});
+    const absl::StatusOr<AdapterPlan> plan =
+        PlanAdapter(SmallConfig(true, 1), {.targets = {"q_proj"}, .saved = names});
     EXPECT_OK(plan);
     std::vector<std::string> weights;
     for (const WeightShape& weight : plan->saved) weights.push_back(weight.name);
     return weights;
   };
-  EXPECT_THAT(saved({"embed_tokens", "lm_head"}), ElementsAre("model.embed_tokens.weight", "lm_head.weight"));
+  EXPECT_THAT(saved({"embed_tokens", "lm_head"}),
+              ElementsAre("model.embed_tokens.weight", "lm_head.weight"));
   EXPECT_THAT(saved({"norm"}),
-              ElementsAre("model.layers.0.input_layernorm.weight", "model.layers.0.post_attention_layernorm.weight", "model.norm.weight"));
-  EXPECT_THAT(saved({"mlp"}), ElementsAre("model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.down_proj.weight"));
+              ElementsAre("model.layers.0.input_layernorm.weight",
+                          "model.layers.0.post_attention_layernorm.weight", "model.norm.weight"));
+  EXPECT_THAT(saved({"mlp"}), ElementsAre("model.layers.0.mlp.gate_proj.weight",
+                                          "model.layers.0.mlp.up_proj.weight",
+                                          "model.layers.0.mlp.down_proj.weight"));
   ASSERT_OK_AND_ASSIGN(const AdapterPlan plan, PlanAdapter(SmallConfig(), {.saved = {"mlp"}}));
   EXPECT_EQ(plan.maps.size(), 8u);
 }
@@ -65,13 +74,17 @@ TEST(AdapterPlanTest, WholeModules) {
 TEST(AdapterPlanTest, Refuses) {
   const ModelConfig config = SmallConfig();
   const auto refused = [&](const AdapterOptions& options, const std::string& words) {
-    EXPECT_THAT(PlanAdapter(config, options), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
+    EXPECT_THAT(PlanAdapter(config, options),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
   };
-  refused({.targets = {"q_pro"}}, "lora_target: no linear module is called 'q_pro', there are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj");
+  refused({.targets = {"q_pro"}},
+          "lora_target: no linear module is called 'q_pro', there are q_proj, k_proj, v_proj, "
+          "o_proj, gate_proj, up_proj, down_proj");
   refused({.targets = {"q_proj", "proj"}}, "'proj'");
   refused({.targets = {"lm_head"}}, "additional_target: lm_head trains it whole");
   refused({.targets = {"embed_tokens"}}, "additional_target: embed_tokens trains it whole");
-  refused({.saved = {"wte"}}, "additional_target: no module is called 'wte', there are down_proj, embed_tokens");
+  refused({.saved = {"wte"}},
+          "additional_target: no module is called 'wte', there are down_proj, embed_tokens");
   refused({.targets = {"q_proj"}, .saved = {"self_attn"}}, "none is left");
   refused({.rank = 0}, "lora_rank: 0");
   refused({.alpha = -1}, "lora_alpha: -1");
@@ -80,7 +93,8 @@ TEST(AdapterPlanTest, Refuses) {
 
 TEST(AdapterTest, FirstValues) {
   const ModelConfig config = SmallConfig();
-  const Models models = MakeModels(config, {.rank = 64, .dora = true, .saved = {"embed_tokens"}}, at::kFloat, Recompute::kBlock, /*moved=*/false);
+  const Models models = MakeModels(config, {.rank = 64, .dora = true, .saved = {"embed_tokens"}},
+                                   at::kFloat, Recompute::kBlock, /*moved=*/false);
   const auto& map = models.adapter->maps.at("model.layers.1.mlp.down_proj");
   EXPECT_EQ(map.a->name(), "base_model.model.model.layers.1.mlp.down_proj.lora_A.weight");
   const double bound = 1 / std::sqrt(24.0);
@@ -90,15 +104,19 @@ TEST(AdapterTest, FirstValues) {
   const auto down = models.base->parameters()[18];
   ASSERT_EQ(down->name(), "model.layers.1.mlp.down_proj.weight");
   EXPECT_TRUE(RelativeError(map.magnitude->weight(), down->weight().norm(2, {1}), 1e-6));
-  EXPECT_TRUE(BitEqual(models.adapter->saved.at("model.embed_tokens.weight")->weight(), models.base->parameters()[0]->weight()));
-  const Models again = MakeModels(config, {.rank = 64}, at::kFloat, Recompute::kBlock, /*moved=*/false);
-  EXPECT_TRUE(BitEqual(again.adapter->maps.at("model.layers.1.mlp.down_proj").a->weight(), map.a->weight()));
+  EXPECT_TRUE(BitEqual(models.adapter->saved.at("model.embed_tokens.weight")->weight(),
+                       models.base->parameters()[0]->weight()));
+  const Models again =
+      MakeModels(config, {.rank = 64}, at::kFloat, Recompute::kBlock, /*moved=*/false);
+  EXPECT_TRUE(BitEqual(again.adapter->maps.at("model.layers.1.mlp.down_proj").a->weight(),
+                       map.a->weight()));
 }
 
 TEST(AdapterTest, ANewOneIsTheBase) {
   const ModelConfig config = SmallConfig();
   const Stream stream = RandomStream({9, 4}, config.vocab_size);
-  Models lora = MakeModels(config, {.saved = {"embed_tokens"}}, at::kFloat, Recompute::kBlock, /*moved=*/false);
+  Models lora = MakeModels(config, {.saved = {"embed_tokens"}}, at::kFloat, Recompute::kBlock,
+                           /*moved=*/false);
   EXPECT_TRUE(BitEqual(HiddenOf(*lora.adapted, stream), HiddenOf(*lora.base, stream)));
   // DoRA's m / n is 1 up to a rounding.
   Models dora = MakeModels(config, {.dora = true}, at::kDouble, Recompute::kBlock, /*moved=*/false);
@@ -109,12 +127,14 @@ TEST(AdapterTest, TheBaseStaysAsItIs) {
   const ModelConfig config = SmallConfig();
   const Stream stream = RandomStream({9, 4}, config.vocab_size);
   Models models = MakeModels(config, {.saved = {"embed_tokens", "norm", "lm_head"}});
-  auto alone = *Transformer::Create(config, RandomWeights(config, at::kDouble), {.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble});
+  auto alone = *Transformer::Create(config, RandomWeights(config, at::kDouble),
+                                    {.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble});
   const std::string digest = Digest(models.base->parameters());
   Loss(*models.adapted, stream, nullptr, /*backward=*/true);
   EXPECT_TRUE(BitEqual(HiddenOf(*models.base, stream), HiddenOf(*alone, stream)));
   EXPECT_EQ(Digest(models.base->parameters()), digest);
-  for (const auto& parameter : models.base->parameters()) EXPECT_FALSE(parameter->gradient().defined()) << parameter->name();
+  for (const auto& parameter : models.base->parameters())
+    EXPECT_FALSE(parameter->gradient().defined()) << parameter->name();
   EXPECT_EQ(models.adapted->head()->name(), "base_model.model.lm_head.weight");
   EXPECT_EQ(models.base->head()->name(), "model.embed_tokens.weight");
   EXPECT_FALSE(BitEqual(HiddenOf(*models.adapted, stream), HiddenOf(*models.base, stream)));
@@ -122,7 +142,8 @@ TEST(AdapterTest, TheBaseStaysAsItIs) {
 
 class AdapterKindTest : public ::testing::TestWithParam<Kind> {};
 
-// Every element of every weight that learns, but DoRA's A and B, whose norm is a constant to the backward (projection_test.cc).
+// Every element of every weight that learns, but DoRA's A and B, whose norm is a constant to the
+// backward (projection_test.cc).
 TEST_P(AdapterKindTest, GradientsByFiniteDifferences) {
   const ModelConfig config = SmallConfig();
   const Stream stream = RandomStream({5, 1, 3}, config.vocab_size);
@@ -133,9 +154,11 @@ TEST_P(AdapterKindTest, GradientsByFiniteDifferences) {
   for (const auto& parameter : models.adapter->parameters) {
     if (GetParam().options.dora && parameter->name().find(".lora_A") != std::string::npos) continue;
     if (GetParam().options.dora && parameter->name().find(".lora_B") != std::string::npos) continue;
-    const at::Tensor wanted = FiniteDifferences([&] { return Loss(*models.adapted, stream, given, false); }, parameter->weight());
+    const at::Tensor wanted = FiniteDifferences(
+        [&] { return Loss(*models.adapted, stream, given, false); }, parameter->weight());
     ASSERT_TRUE(parameter->gradient().defined()) << parameter->name();
-    EXPECT_TRUE(RelativeError(parameter->gradient(), wanted, 10 * kDifferenceBound)) << parameter->name();
+    EXPECT_TRUE(RelativeError(parameter->gradient(), wanted, 10 * kDifferenceBound))
+        << parameter->name();
   }
 }
 
@@ -149,15 +172,19 @@ TEST_P(AdapterKindTest, RecomputeChangesNoBit) {
     Models models = MakeModels(config, GetParam().options, at::kFloat, recompute);
     EXPECT_EQ(Loss(*models.adapted, stream, &noise, true), loss);
     for (size_t i = 0; i < models.adapter->parameters.size(); ++i) {
-      EXPECT_TRUE(BitEqual(models.adapter->parameters[i]->gradient(), keeping.adapter->parameters[i]->gradient())) << models.adapter->parameters[i]->name();
+      EXPECT_TRUE(BitEqual(models.adapter->parameters[i]->gradient(),
+                           keeping.adapter->parameters[i]->gradient()))
+          << models.adapter->parameters[i]->name();
     }
   }
 }
 
-// A packed stream over 2 and 4 ranks, one of them without a row, by several strategies: hidden states, and gradients summed over the ranks.
+// A packed stream over 2 and 4 ranks, one of them without a row, by several strategies: hidden
+// states, and gradients summed over the ranks.
 TEST_P(AdapterKindTest, RanksTogetherAreOne) {
   const ModelConfig config = SmallConfig();
-  for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{200, 1, 70, 9}, std::vector<int64_t>{5, 3}}) {
+  for (const std::vector<int64_t>& lengths :
+       {std::vector<int64_t>{200, 1, 70, 9}, std::vector<int64_t>{5, 3}}) {
     const Stream stream = RandomStream(lengths, config.vocab_size);
     const Noise noise = NoiseOf(stream);
     Models one = MakeModels(config, GetParam().options);
@@ -167,20 +194,31 @@ TEST_P(AdapterKindTest, RanksTogetherAreOne) {
     (hidden * weights).sum().backward();
     for (const std::string strategy : {"zigzag-ring", "ulysses", "all-gather", "usp"}) {
       for (const int ranks : {2, 4}) {
-        SCOPED_TRACE(strategy + " on " + std::to_string(ranks) + " ranks, " + std::to_string(lengths.size()) + " documents");
+        SCOPED_TRACE(strategy + " on " + std::to_string(ranks) + " ranks, " +
+                     std::to_string(lengths.size()) + " documents");
         std::vector<at::Tensor> locals(ranks);
         std::vector<std::vector<at::Tensor>> gradients(ranks);
         std::vector<Models> models;
-        for (int rank = 0; rank < ranks; ++rank) models.push_back(MakeModels(config, GetParam().options));
+        for (int rank = 0; rank < ranks; ++rank)
+          models.push_back(MakeModels(config, GetParam().options));
         std::shared_ptr<const comm::Layout> joined;
         testing::RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
           const int rank = world->rank();
-          ASSERT_OK_AND_ASSIGN(const auto attention, attention::CreateAttention({{.name = strategy}, world->communicator()}));
-          ASSERT_OK_AND_ASSIGN(const auto layout, comm::Layout::Create(lengths, attention->Divide(lengths), attention::CausalTileArea));
-          ASSERT_OK_AND_ASSIGN(std::shared_ptr<attention::PlannedAttention> plan, attention->Plan(layout));
+          ASSERT_OK_AND_ASSIGN(
+              const auto attention,
+              attention::CreateAttention({{.name = strategy}, world->communicator()}));
+          ASSERT_OK_AND_ASSIGN(
+              const auto layout,
+              comm::Layout::Create(lengths, attention->Divide(lengths), attention::CausalTileArea));
+          ASSERT_OK_AND_ASSIGN(std::shared_ptr<attention::PlannedAttention> plan,
+                               attention->Plan(layout));
           const auto cut = [&](const at::Tensor& tensor) { return layout->Cut(tensor, rank); };
-          const Noise local{noise.seed, noise.step, cut(noise.identity_T), noise.neftune_alpha, cut(noise.lengths_T)};
-          const at::Tensor mine = models[rank].adapted->Forward(cut(stream.ids), cut(stream.positions), plan, {.noise = local}).hidden_TD;
+          const Noise local{noise.seed, noise.step, cut(noise.identity_T), noise.neftune_alpha,
+                            cut(noise.lengths_T)};
+          const at::Tensor mine =
+              models[rank]
+                  .adapted->Forward(cut(stream.ids), cut(stream.positions), plan, {.noise = local})
+                  .hidden_TD;
           (mine * cut(weights)).sum().backward();
           locals[rank] = mine.detach();
           if (rank == 0) joined = layout;
@@ -188,12 +226,15 @@ TEST_P(AdapterKindTest, RanksTogetherAreOne) {
         ASSERT_NE(joined, nullptr);
         EXPECT_TRUE(RelativeError(joined->Join(locals), hidden, 1e-10));
         for (size_t i = 0; i < one.adapter->parameters.size(); ++i) {
-          if (!one.adapter->parameters[i]->gradient().defined()) continue;  // a head, which no forward uses
+          if (!one.adapter->parameters[i]->gradient().defined())
+            continue;  // a head, which no forward uses
           at::Tensor sum = at::zeros_like(one.adapter->parameters[i]->weight());
           for (const Models& model : models) {
-            if (model.adapter->parameters[i]->gradient().defined()) sum += model.adapter->parameters[i]->gradient();
+            if (model.adapter->parameters[i]->gradient().defined())
+              sum += model.adapter->parameters[i]->gradient();
           }
-          EXPECT_TRUE(RelativeError(sum, one.adapter->parameters[i]->gradient(), 1e-10)) << one.adapter->parameters[i]->name();
+          EXPECT_TRUE(RelativeError(sum, one.adapter->parameters[i]->gradient(), 1e-10))
+              << one.adapter->parameters[i]->name();
         }
       }
     }
@@ -207,7 +248,8 @@ TEST(AdapterTest, NoiseActsOnlyWhereGivenAndByItsKey) {
   const Stream stream = RandomStream({9, 4}, config.vocab_size);
   Models models = MakeModels(config, {.dropout = 0.5});
   Noise noise = NoiseOf(stream);
-  const at::Tensor plain = HiddenOf(*models.adapted, stream), noisy = HiddenOf(*models.adapted, stream, &noise);
+  const at::Tensor plain = HiddenOf(*models.adapted, stream),
+                   noisy = HiddenOf(*models.adapted, stream, &noise);
   EXPECT_FALSE(BitEqual(plain, noisy));
   EXPECT_TRUE(BitEqual(noisy, HiddenOf(*models.adapted, stream, &noise)));
   noise.step += 1;
@@ -215,10 +257,14 @@ TEST(AdapterTest, NoiseActsOnlyWhereGivenAndByItsKey) {
   // Documents in another order have the noise of their own tokens.
   noise = NoiseOf(stream);
   const at::Tensor order = at::cat({at::arange(9, 13, at::kLong), at::arange(9, at::kLong)});
-  const Stream turned{{4, 9}, stream.ids.index_select(0, order), stream.positions.index_select(0, order), stream.identity.index_select(0, order),
+  const Stream turned{{4, 9},
+                      stream.ids.index_select(0, order),
+                      stream.positions.index_select(0, order),
+                      stream.identity.index_select(0, order),
                       stream.document_lengths.index_select(0, order)};
   const Noise turned_noise = NoiseOf(turned);
-  EXPECT_TRUE(RelativeError(HiddenOf(*models.adapted, turned, &turned_noise), noisy.index_select(0, order), 1e-12));
+  EXPECT_TRUE(RelativeError(HiddenOf(*models.adapted, turned, &turned_noise),
+                            noisy.index_select(0, order), 1e-12));
 }
 
 TEST(AdapterTest, NeftuneIsUniformInItsRange) {
@@ -226,15 +272,18 @@ TEST(AdapterTest, NeftuneIsUniformInItsRange) {
   config.layers = 0;  // the embedding and the norm alone
   config.layer_rules.clear();
   config.hidden_size = 64;
-  auto model = *Transformer::Create(config, RandomWeights(config, at::kDouble), {.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble});
-  for (const auto& parameter : model->parameters()) parameter->weight().fill_(parameter->name() == "model.norm.weight" ? 1.0 : 1e4);
+  auto model = *Transformer::Create(config, RandomWeights(config, at::kDouble),
+                                    {.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble});
+  for (const auto& parameter : model->parameters())
+    parameter->weight().fill_(parameter->name() == "model.norm.weight" ? 1.0 : 1e4);
   const Stream stream = RandomStream({100, 25}, config.vocab_size);
   const Noise noise{1, 2, stream.identity, 5.0, stream.document_lengths};
   // A row of 1e4 with small noise: norm(x) - norm(1e4) is the noise less its mean, over 1e4.
   const at::Tensor change = (HiddenOf(*model, stream, &noise) - HiddenOf(*model, stream)) * 1e4;
   const double first = 5 / std::sqrt(100.0 * 64), second = 5 / std::sqrt(25.0 * 64);
   EXPECT_NEAR(change.narrow(0, 0, 100).std().item<double>(), first / std::sqrt(3.0), 0.03 * first);
-  EXPECT_NEAR(change.narrow(0, 100, 25).std().item<double>(), second / std::sqrt(3.0), 0.05 * second);
+  EXPECT_NEAR(change.narrow(0, 100, 25).std().item<double>(), second / std::sqrt(3.0),
+              0.05 * second);
   EXPECT_LT(change.narrow(0, 0, 100).abs().max().item<double>(), 1.5 * first);
   const Noise without{1, 2, stream.identity, 5.0, {}};
   EXPECT_THROW(HiddenOf(*model, stream, &without), c10::Error);
@@ -244,9 +293,12 @@ TEST(AdapterTest, TheBaseMustBeFrozen) {
   const ModelConfig config = SmallConfig();
   const auto base = *Transformer::Create(config, RandomWeights(config, at::kFloat), {});
   const auto adapter = *Adapter::Create(config, {}, base->parameters(), 0, at::kFloat);
-  EXPECT_THAT(Transformer::Adapt(*base, adapter), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be frozen, model.embed_tokens.weight learns")));
+  EXPECT_THAT(Transformer::Adapt(*base, adapter),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("must be frozen, model.embed_tokens.weight learns")));
   const Models models = MakeModels(config, {});
-  EXPECT_THAT(Transformer::Adapt(*models.adapted, adapter), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has one already")));
+  EXPECT_THAT(Transformer::Adapt(*models.adapted, adapter),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has one already")));
 }
 
 TEST(DigestTest, SaysWhatDiffers) {

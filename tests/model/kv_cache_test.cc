@@ -1,4 +1,5 @@
-// The key-value cache's attention, rows given in parts, against attention of the whole document by its definition.
+// The key-value cache's attention, rows given in parts, against attention of the whole document by
+// its definition.
 
 #include "model/kv_cache.h"
 
@@ -32,19 +33,26 @@ TEST(KvCacheTest, PartsGiveWhatTheWholeGives) {
   at::NoGradGuard no_grad;
   at::manual_seed(4);
   // fp64 and fp32: reordered sums. bf16: the operator rounds probabilities too, to 2^-9.
-  for (const auto& [dtype, bound] : {std::pair{at::kDouble, 1e-14}, std::pair{at::kFloat, 2e-6}, std::pair{at::kBFloat16, 1e-2}}) {
-    const auto random = [&, type = dtype](int64_t heads) { return at::randn({kTokens, heads, 8}, at::kDouble).to(type); };
+  for (const auto& [dtype, bound] : {std::pair{at::kDouble, 1e-14}, std::pair{at::kFloat, 2e-6},
+                                     std::pair{at::kBFloat16, 1e-2}}) {
+    const auto random = [&, type = dtype](int64_t heads) {
+      return at::randn({kTokens, heads, 8}, at::kDouble).to(type);
+    };
     const at::Tensor q = random(6), k = random(2), v = random(2);
     for (const int64_t window : {0, 3, 64, 500}) {
       for (const double softcap : {0.0, 1.5, 50.0}) {
-        SCOPED_TRACE(::testing::Message() << dtype << ", window " << window << ", softcap " << softcap);
+        SCOPED_TRACE(::testing::Message()
+                     << dtype << ", window " << window << ", softcap " << softcap);
         const ScoreRule rule{0.35, window, softcap};
         KvCache cache(/*layers=*/2);
         std::vector<at::Tensor> first, second;
         for (const int64_t rows : kParts) {
-          const auto part = [&](const at::Tensor& stream) { return stream.narrow(0, cache.tokens(), rows); };
+          const auto part = [&](const at::Tensor& stream) {
+            return stream.narrow(0, cache.tokens(), rows);
+          };
           first.push_back(cache.Forward(part(q), part(k), part(v), rule, nullptr));
-          second.push_back(cache.Forward(part(q), part(v), part(k), rule, nullptr));  // another layer, of other keys
+          second.push_back(cache.Forward(part(q), part(v), part(k), rule,
+                                         nullptr));  // another layer, of other keys
         }
         MaskedAttention whole({kTokens});
         EXPECT_TRUE(RelativeError(at::cat(first), whole.Forward(q, k, v, rule, nullptr), bound));

@@ -47,13 +47,19 @@ comm::Sequence Packed() {
 }
 
 RotaryRule Dynamic() {
-  return {.kind = RopeKind::kDynamic, .theta = 1e4, .dim = 8, .factor = 4.0,
+  return {.kind = RopeKind::kDynamic,
+          .theta = 1e4,
+          .dim = 8,
+          .factor = 4.0,
           .original_length = static_cast<double>(kContext)};
 }
 
 RotaryRule LongRope() {
-  return {.kind = RopeKind::kLongRope, .theta = 1e4, .dim = 8,
-          .original_length = static_cast<double>(kContext), .short_factor = {1.0, 1.1, 1.2, 1.3},
+  return {.kind = RopeKind::kLongRope,
+          .theta = 1e4,
+          .dim = 8,
+          .original_length = static_cast<double>(kContext),
+          .short_factor = {1.0, 1.1, 1.2, 1.3},
           .long_factor = {2.0, 3.0, 5.0, 7.0}};
 }
 
@@ -65,8 +71,8 @@ RotaryRule Fixed(const RotaryRule& rule, int64_t length) {
     return {.theta = rule.theta * std::pow(stretch, 8.0 / 6.0), .dim = rule.dim};
   }
   RotaryRule fixed = rule;
-  fixed.short_factor = static_cast<double>(length) > rule.original_length ? rule.long_factor
-                                                                          : rule.short_factor;
+  fixed.short_factor =
+      static_cast<double>(length) > rule.original_length ? rule.long_factor : rule.short_factor;
   fixed.long_factor = fixed.short_factor;
   return fixed;
 }
@@ -79,8 +85,8 @@ std::unique_ptr<Transformer> Make(const RotaryRule& rule) {
   for (const WeightShape& weight : WantedWeights(config)) {
     at::Tensor numbers = at::empty(weight.shape, at::kDouble);
     const double phase = static_cast<double>(parameters.size());
-    numbers.copy_(at::arange(numbers.numel(), at::kDouble).mul(1.7).add(phase).sin()
-                      .view(weight.shape));
+    numbers.copy_(
+        at::arange(numbers.numel(), at::kDouble).mul(1.7).add(phase).sin().view(weight.shape));
     if (weight.shape.size() > 1) numbers.mul_(0.3);
     parameters.push_back(std::make_shared<comm::Parameter>(weight.name, numbers, true));
   }
@@ -137,9 +143,8 @@ Outcome OverRanks(const RotaryRule& rule, const comm::Sequence& sequence, int ra
   std::shared_ptr<const comm::Layout> joined;
   testing::RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
     const int rank = world->rank();
-    ASSERT_OK_AND_ASSIGN(
-        const auto attention,
-        attention::CreateAttention({{.name = "zigzag-ring"}, world->communicator()}));
+    ASSERT_OK_AND_ASSIGN(const auto attention, attention::CreateAttention({{.name = "zigzag-ring"},
+                                                                           world->communicator()}));
     ASSERT_OK_AND_ASSIGN(const auto layout,
                          comm::Layout::Create(sequence.lengths, attention->Divide(sequence.lengths),
                                               attention::CausalTileArea));

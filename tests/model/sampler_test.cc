@@ -30,7 +30,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::unique_ptr<Transformer> RandomModel(at::ScalarType dtype, int64_t positions = 2048, int64_t window = 0) {
+std::unique_ptr<Transformer> RandomModel(at::ScalarType dtype, int64_t positions = 2048,
+                                         int64_t window = 0) {
   ModelConfig config = ParsedConfig(SmallJson({{"vocab_size", 61},
                                                {"hidden_size", 32},
                                                {"intermediate_size", 48},
@@ -41,10 +42,13 @@ std::unique_ptr<Transformer> RandomModel(at::ScalarType dtype, int64_t positions
   at::manual_seed(9);
   comm::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
-    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, (at::randn(weight.shape, at::kDouble) * 0.4).to(dtype)));
+    parameters.push_back(std::make_shared<comm::Parameter>(
+        weight.name, (at::randn(weight.shape, at::kDouble) * 0.4).to(dtype)));
   }
   const at::ScalarType weights = dtype;
-  return Transformer::Create(config, std::move(parameters), {.weight_dtype = weights, .matmul_dtype = dtype}).value();
+  return Transformer::Create(config, std::move(parameters),
+                             {.weight_dtype = weights, .matmul_dtype = dtype})
+      .value();
 }
 
 std::vector<int64_t> RandomIds(int64_t count) {
@@ -57,19 +61,23 @@ at::Tensor Anew(Transformer& model, const std::vector<int64_t>& ids) {
   at::NoGradGuard no_grad;
   const auto count = static_cast<int64_t>(ids.size());
   const auto attention = std::make_shared<MaskedAttention>(std::vector<int64_t>{count});
-  const at::Tensor hidden = model.Forward(at::tensor(ids, at::kLong), at::arange(count, at::kLong), attention).hidden_TD;
+  const at::Tensor hidden =
+      model.Forward(at::tensor(ids, at::kLong), at::arange(count, at::kLong), attention).hidden_TD;
   const at::ScalarType dtype = model.options().matmul_dtype;
-  return at::linear(hidden[count - 1].to(dtype), model.head()->Lease(dtype)).to(hidden.scalar_type());
+  return at::linear(hidden[count - 1].to(dtype), model.head()->Lease(dtype))
+      .to(hidden.scalar_type());
 }
 
 TEST(SamplerTest, TheCacheGivesWhatAForwardGives) {
   // fp64 and fp32: reordered sums. bf16: keys and values are rounded alike, the softmax is not.
-  for (const auto& [dtype, bound] : {std::pair{at::kDouble, 1e-13}, std::pair{at::kFloat, 1e-5}, std::pair{at::kBFloat16, 3e-2}}) {
+  for (const auto& [dtype, bound] : {std::pair{at::kDouble, 1e-13}, std::pair{at::kFloat, 1e-5},
+                                     std::pair{at::kBFloat16, 3e-2}}) {
     SCOPED_TRACE(dtype);
     const auto model = RandomModel(dtype);
     Sampler sampler(*model);
     std::vector<int64_t> ids = RandomIds(5);
-    // A prompt, token by token past a growth of the cache, a jump (rows that see held keys), a branch, a prefix, the same again.
+    // A prompt, token by token past a growth of the cache, a jump (rows that see held keys), a
+    // branch, a prefix, the same again.
     for (const int64_t length : {5, 6, 7, 8, 40, 41, 300, 301}) {
       const std::vector<int64_t> more = RandomIds(length - static_cast<int64_t>(ids.size()));
       ids.insert(ids.end(), more.begin(), more.end());
@@ -108,7 +116,8 @@ TEST(SamplerTest, ForgetSeesChangedWeights) {
 TEST(SamplerTest, GreedyIsTheArgmaxOfEachForward) {
   const auto model = RandomModel(at::kDouble);
   std::vector<int64_t> ids = RandomIds(7), wanted, seen;
-  ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> made, Sampler(*model).Generate(ids, {.max_new_tokens = 12}, [&](int64_t id) {
+  ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> made,
+                       Sampler(*model).Generate(ids, {.max_new_tokens = 12}, [&](int64_t id) {
                          seen.push_back(id);
                          return true;
                        }));
@@ -124,17 +133,24 @@ TEST(SamplerTest, WhatEndsIt) {
   const auto model = RandomModel(at::kDouble, /*positions=*/20);
   Sampler sampler(*model);
   const std::vector<int64_t> prompt = RandomIds(7);
-  ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> all, sampler.Generate(prompt, {.max_new_tokens = 100, .temperature = 5.0}));
+  ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> all,
+                       sampler.Generate(prompt, {.max_new_tokens = 100, .temperature = 5.0}));
   EXPECT_EQ(all.size(), 14);  // 13 fill the positions, and one is predicted from the last
   int calls = 0;
-  ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> stopped,
-                       sampler.Generate(prompt, {.max_new_tokens = 100, .temperature = 5.0, .stop_ids = {999, all[3]}}, [&](int64_t) { return ++calls > 0; }));
+  ASSERT_OK_AND_ASSIGN(
+      const std::vector<int64_t> stopped,
+      sampler.Generate(prompt,
+                       {.max_new_tokens = 100, .temperature = 5.0, .stop_ids = {999, all[3]}},
+                       [&](int64_t) { return ++calls > 0; }));
   const auto first = std::find(all.begin(), all.end(), all[3]);
   EXPECT_EQ(stopped, std::vector<int64_t>(all.begin(), first + 1));
   EXPECT_EQ(calls, first - all.begin());
-  ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> broken, sampler.Generate(prompt, {.max_new_tokens = 9, .temperature = 5.0}, [](int64_t) { return false; }));
+  ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> broken,
+                       sampler.Generate(prompt, {.max_new_tokens = 9, .temperature = 5.0},
+                                        [](int64_t) { return false; }));
   EXPECT_THAT(broken, ElementsAre(all[0]));
-  ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> none, sampler.Generate(prompt, {.max_new_tokens = 0}));
+  ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> none,
+                       sampler.Generate(prompt, {.max_new_tokens = 0}));
   EXPECT_THAT(none, IsEmpty());
 }
 
@@ -142,7 +158,8 @@ TEST(SamplerTest, DrawsDependOnTheSeedAlone) {
   const auto model = RandomModel(at::kDouble);
   const std::vector<int64_t> prompt = RandomIds(7);
   const auto draw = [&](Sampler& sampler, uint64_t seed) {
-    return sampler.Generate(prompt, {.max_new_tokens = 20, .temperature = 3.0, .seed = seed}).value();
+    return sampler.Generate(prompt, {.max_new_tokens = 20, .temperature = 3.0, .seed = seed})
+        .value();
   };
   Sampler one(*model), other(*model);
   const auto first = draw(one, 1);
@@ -154,21 +171,29 @@ TEST(SamplerTest, DrawsDependOnTheSeedAlone) {
 TEST(SamplerTest, BadInput) {
   const auto model = RandomModel(at::kFloat, /*positions=*/20);
   Sampler sampler(*model);
-  const auto status = [&](const std::vector<int64_t>& prompt, const SamplingOptions& options) { return sampler.Generate(prompt, options).status(); };
+  const auto status = [&](const std::vector<int64_t>& prompt, const SamplingOptions& options) {
+    return sampler.Generate(prompt, options).status();
+  };
   const auto invalid = absl::StatusCode::kInvalidArgument;
   EXPECT_THAT(status({}, {}), StatusIs(invalid, HasSubstr("no tokens")));
   EXPECT_THAT(status({61}, {}), StatusIs(invalid, HasSubstr("token id 61, the vocabulary has 61")));
-  EXPECT_THAT(status(RandomIds(21), {}), StatusIs(invalid, HasSubstr("21 tokens, the model has positions for 20")));
-  EXPECT_THAT(status({1}, {.max_new_tokens = -1}), StatusIs(invalid, HasSubstr("max_new_tokens is -1")));
-  EXPECT_THAT(status({1}, {.temperature = -0.5}), StatusIs(invalid, HasSubstr("temperature is -0.5")));
-  EXPECT_THAT(status({1}, {.temperature = std::nan("")}), StatusIs(invalid, HasSubstr("temperature")));
+  EXPECT_THAT(status(RandomIds(21), {}),
+              StatusIs(invalid, HasSubstr("21 tokens, the model has positions for 20")));
+  EXPECT_THAT(status({1}, {.max_new_tokens = -1}),
+              StatusIs(invalid, HasSubstr("max_new_tokens is -1")));
+  EXPECT_THAT(status({1}, {.temperature = -0.5}),
+              StatusIs(invalid, HasSubstr("temperature is -0.5")));
+  EXPECT_THAT(status({1}, {.temperature = std::nan("")}),
+              StatusIs(invalid, HasSubstr("temperature")));
   EXPECT_THAT(status({1}, {.top_k = -1}), StatusIs(invalid, HasSubstr("top_k is -1")));
   EXPECT_THAT(status({1}, {.top_p = 0.0}), StatusIs(invalid, HasSubstr("top_p is 0")));
-  EXPECT_THAT(status({1}, {.repetition_penalty = 0.0}), StatusIs(invalid, HasSubstr("repetition_penalty is 0")));
+  EXPECT_THAT(status({1}, {.repetition_penalty = 0.0}),
+              StatusIs(invalid, HasSubstr("repetition_penalty is 0")));
 }
 
 // How often each id is drawn from these logits, in 20000 draws.
-std::map<int64_t, double> Shares(const std::vector<double>& logits, SamplingOptions options, const std::vector<int64_t>& ids = {}) {
+std::map<int64_t, double> Shares(const std::vector<double>& logits, SamplingOptions options,
+                                 const std::vector<int64_t>& ids = {}) {
   constexpr int kDraws = 20000;
   const at::Tensor row = at::tensor(logits, at::kDouble);
   std::map<int64_t, double> shares;
@@ -180,7 +205,8 @@ std::map<int64_t, double> Shares(const std::vector<double>& logits, SamplingOpti
 constexpr double kStray = 0.0145;
 const std::vector<double> kLogits = {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
 
-void ExpectShares(const std::map<int64_t, double>& shares, const std::map<int64_t, double>& wanted) {
+void ExpectShares(const std::map<int64_t, double>& shares,
+                  const std::map<int64_t, double>& wanted) {
   for (const auto& [id, share] : shares) {
     ASSERT_TRUE(wanted.count(id)) << "id " << id;
     EXPECT_NEAR(share, wanted.at(id), kStray) << "id " << id;
@@ -190,13 +216,16 @@ void ExpectShares(const std::map<int64_t, double>& shares, const std::map<int64_
 
 TEST(ChooseTokenTest, Temperature) {
   ExpectShares(Shares(kLogits, {.temperature = 1.0}), {{0, 0.1}, {1, 0.4}, {2, 0.2}, {3, 0.3}});
-  ExpectShares(Shares(kLogits, {.temperature = 0.5}), {{0, 1 / 30.0}, {1, 16 / 30.0}, {2, 4 / 30.0}, {3, 9 / 30.0}});
+  ExpectShares(Shares(kLogits, {.temperature = 0.5}),
+               {{0, 1 / 30.0}, {1, 16 / 30.0}, {2, 4 / 30.0}, {3, 9 / 30.0}});
 }
 
 TEST(ChooseTokenTest, TopKAndTopP) {
   ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_k = 2}), {{1, 4 / 7.0}, {3, 3 / 7.0}});
-  ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_k = 99}), {{0, 0.1}, {1, 0.4}, {2, 0.2}, {3, 0.3}});
-  ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_p = 0.75}), {{1, 4 / 9.0}, {2, 2 / 9.0}, {3, 3 / 9.0}});
+  ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_k = 99}),
+               {{0, 0.1}, {1, 0.4}, {2, 0.2}, {3, 0.3}});
+  ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_p = 0.75}),
+               {{1, 4 / 9.0}, {2, 2 / 9.0}, {3, 3 / 9.0}});
   ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_p = 0.01}), {{1, 1.0}});
   // top_k first: of 0.4 and 0.3, the first alone is 4/7 of the rest.
   ExpectShares(Shares(kLogits, {.temperature = 1.0, .top_k = 2, .top_p = 0.5}), {{1, 1.0}});
@@ -204,7 +233,9 @@ TEST(ChooseTokenTest, TopKAndTopP) {
 
 TEST(ChooseTokenTest, RepetitionPenalty) {
   const at::Tensor row = at::tensor({1.0, 1.2, -0.5, -0.6}, at::kDouble);
-  const auto choose = [&](const std::vector<int64_t>& ids) { return ChooseToken(row, ids, {.repetition_penalty = 1.5}, 0); };
+  const auto choose = [&](const std::vector<int64_t>& ids) {
+    return ChooseToken(row, ids, {.repetition_penalty = 1.5}, 0);
+  };
   EXPECT_EQ(choose({}), 1);
   EXPECT_EQ(choose({1, 1}), 0);  // 0.8, once
   EXPECT_EQ(choose({0, 1}), 1);
@@ -212,9 +243,13 @@ TEST(ChooseTokenTest, RepetitionPenalty) {
   EXPECT_EQ(ChooseToken(negative, {{0}}, {.repetition_penalty = 1.5}, 0), 1);
 }
 
-TEST(ChooseTokenTest, TiesGoToTheFirst) { EXPECT_EQ(ChooseToken(at::tensor({0.5f, 2.0f, 2.0f}), {}, {}, 0), 1); }
+TEST(ChooseTokenTest, TiesGoToTheFirst) {
+  EXPECT_EQ(ChooseToken(at::tensor({0.5f, 2.0f, 2.0f}), {}, {}, 0), 1);
+}
 
-TEST(ChooseTokenTest, NaNIsAnError) { EXPECT_THROW(ChooseToken(at::tensor({0.0, std::nan("")}, at::kDouble), {}, {}, 0), c10::Error); }
+TEST(ChooseTokenTest, NaNIsAnError) {
+  EXPECT_THROW(ChooseToken(at::tensor({0.0, std::nan("")}, at::kDouble), {}, {}, 0), c10::Error);
+}
 
 }  // namespace
 }  // namespace moonring::model

@@ -20,7 +20,8 @@ class ScratchFolder {
  public:
   ScratchFolder() {
     static int count = 0;
-    path_ = std::filesystem::path(::testing::TempDir()) / ("scratch_" + std::to_string(getpid()) + "_" + std::to_string(count++));
+    path_ = std::filesystem::path(::testing::TempDir()) /
+            ("scratch_" + std::to_string(getpid()) + "_" + std::to_string(count++));
     std::filesystem::create_directories(path_);
   }
   ~ScratchFolder() {

@@ -16,8 +16,14 @@ namespace moonring::testing {
 
 // A small Llama with `changes` merged in; a null there removes the key.
 inline nlohmann::json SmallJson(const nlohmann::json& changes = nlohmann::json::object()) {
-  nlohmann::json config = {{"architectures", {"LlamaForCausalLM"}}, {"model_type", "llama"}, {"vocab_size", 13},          {"hidden_size", 16},
-                           {"intermediate_size", 24},               {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+  nlohmann::json config = {{"architectures", {"LlamaForCausalLM"}},
+                           {"model_type", "llama"},
+                           {"vocab_size", 13},
+                           {"hidden_size", 16},
+                           {"intermediate_size", 24},
+                           {"num_hidden_layers", 2},
+                           {"num_attention_heads", 4},
+                           {"num_key_value_heads", 2},
                            {"tie_word_embeddings", true}};
   config.merge_patch(changes);
   return config;

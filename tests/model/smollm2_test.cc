@@ -42,7 +42,9 @@ class SmolLm2Test : public ::testing::Test {
 nlohmann::json SmolLm2Test::golden_;
 std::unique_ptr<Transformer> SmolLm2Test::model_;
 
-at::Tensor Longs(const nlohmann::json& values) { return at::tensor(values.get<std::vector<int64_t>>(), at::kLong); }
+at::Tensor Longs(const nlohmann::json& values) {
+  return at::tensor(values.get<std::vector<int64_t>>(), at::kLong);
+}
 
 TEST_F(SmolLm2Test, LossesAndGradients) {
   for (const nlohmann::json& golden : golden_["cases"]) {
@@ -50,15 +52,19 @@ TEST_F(SmolLm2Test, LossesAndGradients) {
     const auto lengths = golden["input"]["lengths"].get<std::vector<int64_t>>();
     for (const auto& parameter : model_->parameters()) parameter->ClearGradient();
     const auto attention = std::make_shared<MaskedAttention>(lengths);
-    const at::Tensor hidden = model_->Forward(Longs(golden["input"]["input_ids"]), comm::PositionsInDocuments(lengths), attention).hidden_TD;
+    const at::Tensor hidden = model_
+                                  ->Forward(Longs(golden["input"]["input_ids"]),
+                                            comm::PositionsInDocuments(lengths), attention)
+                                  .hidden_TD;
     at::Tensor head = model_->head()->Lease(at::kFloat).requires_grad_();
     const at::Tensor logits = at::linear(hidden, head);
     const at::Tensor targets = comm::ShiftLabels(Longs(golden["input"]["labels"]), lengths);
-    const at::Tensor loss = at::cross_entropy_loss(logits, targets, {}, at::Reduction::Mean, comm::kIgnore);
+    const at::Tensor loss =
+        at::cross_entropy_loss(logits, targets, {}, at::Reduction::Mean, comm::kIgnore);
     loss.backward();
     model_->head()->AddGradient(head.grad());
-    // Against fp64. Stock fp32 is up to 3e-6 (losses) and 2e-4 (gradients) from it, and as far from ours: the angles'
-    // frequencies are powers in fp32, whose last bit goes by the processor.
+    // Against fp64. Stock fp32 is up to 3e-6 (losses) and 2e-4 (gradients) from it, and as far from
+    // ours: the angles' frequencies are powers in fp32, whose last bit goes by the processor.
     const double wanted = golden["output"]["loss"].get<double>();
     EXPECT_NEAR(loss.item<double>(), wanted, 1e-5 * wanted);
     const at::Tensor places = logits.index_select(0, Longs(golden["input"]["positions"]));
@@ -67,7 +73,8 @@ TEST_F(SmolLm2Test, LossesAndGradients) {
     // The norm is taken in fp64: at::norm in fp32 loses 1e-4 on a million numbers.
     for (const auto& parameter : model_->parameters()) {
       const double norm = golden["output"]["grad_norm"][parameter->name()].get<double>();
-      EXPECT_NEAR(parameter->gradient().to(at::kDouble).norm().item<double>(), norm, 5e-4 * norm) << parameter->name();
+      EXPECT_NEAR(parameter->gradient().to(at::kDouble).norm().item<double>(), norm, 5e-4 * norm)
+          << parameter->name();
     }
   }
 }
@@ -76,7 +83,9 @@ TEST_F(SmolLm2Test, AnswersGreedily) {
   const nlohmann::json& chat = golden_["chat"];
   const auto answer = chat["answer_ids"].get<std::vector<int64_t>>();
   Sampler sampler(*model_);
-  ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> made, sampler.Generate(chat["prompt_ids"].get<std::vector<int64_t>>(), {.stop_ids = {answer.back()}}));
+  ASSERT_OK_AND_ASSIGN(const std::vector<int64_t> made,
+                       sampler.Generate(chat["prompt_ids"].get<std::vector<int64_t>>(),
+                                        {.stop_ids = {answer.back()}}));
   EXPECT_EQ(made, answer);
 }
 

@@ -1,4 +1,5 @@
-// What a forward and backward take beside weights, as transformer.h says it: counted over all threads, in units of the stream, T D numbers of 4 bytes.
+// What a forward and backward take beside weights, as transformer.h says it: counted over all
+// threads, in units of the stream, T D numbers of 4 bytes.
 
 #include <memory>
 #include <string>
@@ -27,7 +28,8 @@
 namespace moonring::model {
 namespace {
 
-constexpr int64_t kLayers = 6, kWidth = 72, kDocuments = 64, kLength = 128, kTokens = kDocuments * kLength;
+constexpr int64_t kLayers = 6, kWidth = 72, kDocuments = 64, kLength = 128,
+                  kTokens = kDocuments * kLength;
 
 using ::moonring::testing::AllocatorWatch;
 using ::moonring::testing::BitEqual;
@@ -36,8 +38,11 @@ using ::moonring::testing::ScratchFolder;
 
 // SmolLM2's shape, an eighth as wide: 9 query heads, 3 kv heads.
 nlohmann::json Shape(const nlohmann::json& changes = nlohmann::json::object()) {
-  nlohmann::json json = moonring::testing::SmallJson(
-      {{"hidden_size", kWidth}, {"intermediate_size", 192}, {"num_hidden_layers", kLayers}, {"num_attention_heads", 9}, {"num_key_value_heads", 3}});
+  nlohmann::json json = moonring::testing::SmallJson({{"hidden_size", kWidth},
+                                                      {"intermediate_size", 192},
+                                                      {"num_hidden_layers", kLayers},
+                                                      {"num_attention_heads", 9},
+                                                      {"num_key_value_heads", 3}});
   json.merge_patch(changes);
   return json;
 }
@@ -52,14 +57,21 @@ Step RunStep(const nlohmann::json& shape, TransformerOptions options, bool route
   at::manual_seed(5);
   comm::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
-    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, at::randn(weight.shape).mul_(0.1).to(options.weight_dtype)));
+    parameters.push_back(std::make_shared<comm::Parameter>(
+        weight.name, at::randn(weight.shape).mul_(0.1).to(options.weight_dtype)));
   }
   const auto model = Transformer::Create(config, parameters, options).value();
   const std::vector<int64_t> lengths(kDocuments, kLength);
-  const at::Tensor ids = at::randint(config.vocab_size, {kTokens}, at::kLong), positions = comm::PositionsInDocuments(lengths);
-  const attention::TileRunners runners = [](const at::Device&) { return std::make_shared<attention::ThreadedTileRunner>(std::make_shared<attention::CpuBlockAttention>()); };
-  const auto strategy = attention::CreateAttention({{.name = "dense"}, comm::Communicator::Alone(), runners}).value();
-  const auto layout = comm::Layout::Create(lengths, strategy->Divide(lengths), attention::CausalTileArea).value();
+  const at::Tensor ids = at::randint(config.vocab_size, {kTokens}, at::kLong),
+                   positions = comm::PositionsInDocuments(lengths);
+  const attention::TileRunners runners = [](const at::Device&) {
+    return std::make_shared<attention::ThreadedTileRunner>(
+        std::make_shared<attention::CpuBlockAttention>());
+  };
+  const auto strategy =
+      attention::CreateAttention({{.name = "dense"}, comm::Communicator::Alone(), runners}).value();
+  const auto layout =
+      comm::Layout::Create(lengths, strategy->Divide(lengths), attention::CausalTileArea).value();
   const std::shared_ptr<attention::PlannedAttention> plan = strategy->Plan(layout).value();
   ForwardOptions forward;
   if (routed) forward.router_groups = {at::arange(kTokens).remainder_(3), 3};
@@ -79,37 +91,48 @@ Step RunStep(const nlohmann::json& shape, TransformerOptions options, bool route
   return step;
 }
 
-// The least that a backward of attention can hold is 5 1/3 streams: q, k, v and their gradients (1 2/3 each), its result and the gradient of that; and the block's
-// own gradient. Threads that share a document's keys add dk and dv of their own (2/3).
+// The least that a backward of attention can hold is 5 1/3 streams: q, k, v and their gradients (1
+// 2/3 each), its result and the gradient of that; and the block's own gradient. Threads that share
+// a document's keys add dk and dv of their own (2/3).
 TEST(StepMemoryTest, BlocksInputsAndOneBlocksWork) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto disk, DiskStore::Create(folder.path()));
-  const Step tiled = RunStep(Shape(), {.tile_bytes = 1}), whole = RunStep(Shape(), {.tile_bytes = 0});
+  const Step tiled = RunStep(Shape(), {.tile_bytes = 1}),
+             whole = RunStep(Shape(), {.tile_bytes = 0});
   EXPECT_LE(tiled.forward, kLayers + 4.0);
   EXPECT_LE(tiled.backward, kLayers + 7.3);
   EXPECT_GE(whole.backward, kLayers + 15.0);
-  for (size_t i = 0; i < whole.gradients.size(); ++i) EXPECT_TRUE(RelativeError(tiled.gradients[i], whole.gradients[i], 2e-6)) << i;
+  for (size_t i = 0; i < whole.gradients.size(); ++i)
+    EXPECT_TRUE(RelativeError(tiled.gradients[i], whole.gradients[i], 2e-6)) << i;
 
   const Step away = RunStep(Shape(), {.tile_bytes = 1, .activation_store = disk});
   EXPECT_LE(away.forward, 6.0);
   EXPECT_LE(away.backward, 8.0);  // of any number of layers
-  const Step selective = RunStep(Shape(), {.recompute = Recompute::kSelective, .tile_bytes = 1, .activation_store = disk});
+  const Step selective = RunStep(
+      Shape(), {.recompute = Recompute::kSelective, .tile_bytes = 1, .activation_store = disk});
   EXPECT_LE(selective.forward, 6.5);
   EXPECT_LE(selective.backward, 8.0);
   for (size_t i = 0; i < away.gradients.size(); ++i) {
     EXPECT_TRUE(BitEqual(away.gradients[i], tiled.gradients[i])) << i;
     EXPECT_TRUE(BitEqual(selective.gradients[i], tiled.gradients[i])) << i;
   }
-  EXPECT_LE(RunStep(Shape(), {.matmul_dtype = at::kBFloat16, .tile_bytes = 1, .activation_store = disk}).backward, 9.5);
+  EXPECT_LE(
+      RunStep(Shape(), {.matmul_dtype = at::kBFloat16, .tile_bytes = 1, .activation_store = disk})
+          .backward,
+      9.5);
 }
 
-// Layers that keep more than the others: each costs what it keeps, and no bit changes but the order of a tile's sums.
+// Layers that keep more than the others: each costs what it keeps, and no bit changes but the order
+// of a tile's sums.
 TEST(StepMemoryTest, SomeLayersKeepMore) {
-  const Step block = RunStep(Shape(), {.tile_bytes = 1}), selective = RunStep(Shape(), {.selective_layers = 4, .tile_bytes = 1}),
+  const Step block = RunStep(Shape(), {.tile_bytes = 1}),
+             selective = RunStep(Shape(), {.selective_layers = 4, .tile_bytes = 1}),
              mixed = RunStep(Shape(), {.whole_layers = 1, .selective_layers = 3, .tile_bytes = 1});
-  const double attention = 1.0 + 9.0 / kWidth;  // its result and the logarithms, of the stream's width here
+  const double attention =
+      1.0 + 9.0 / kWidth;  // its result and the logarithms, of the stream's width here
   EXPECT_NEAR(selective.backward, block.backward + 4 * attention, 1.0);
-  const double graph = 3.0 + 2 * 192.0 / kWidth + 15.0 / 9 + attention;  // the stream twice and normed; gate and up; q, k and v
+  const double graph = 3.0 + 2 * 192.0 / kWidth + 15.0 / 9 +
+                       attention;  // the stream twice and normed; gate and up; q, k and v
   EXPECT_NEAR(mixed.backward, block.backward + graph - 1 + 3 * attention, 1.2);
   for (size_t i = 0; i < block.gradients.size(); ++i) {
     EXPECT_TRUE(BitEqual(selective.gradients[i], block.gradients[i])) << i;
@@ -117,26 +140,36 @@ TEST(StepMemoryTest, SomeLayersKeepMore) {
   }
 }
 
-// In fp64, over families whose blocks differ after attention: maps that are one, norms on both sides, biases, experts with a tally.
+// In fp64, over families whose blocks differ after attention: maps that are one, norms on both
+// sides, biases, experts with a tally.
 TEST(StepMemoryTest, TilesChangeNoGradient) {
   struct Case {
     nlohmann::json changes;
     bool routed = false;
   };
-  for (const Case& each : std::vector<Case>{
-           {{{"architectures", {"LlamaForCausalLM"}}, {"model_type", "llama"}, {"mlp_bias", true}, {"attention_bias", true}}},
-           {{{"architectures", {"Phi3ForCausalLM"}}, {"model_type", "phi3"}}},
-           {{{"architectures", {"Olmo2ForCausalLM"}}, {"model_type", "olmo2"}}},
-           {{{"architectures", {"MixtralForCausalLM"}}, {"model_type", "mixtral"}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}}, true}}) {
+  for (const Case& each :
+       std::vector<Case>{{{{"architectures", {"LlamaForCausalLM"}},
+                           {"model_type", "llama"},
+                           {"mlp_bias", true},
+                           {"attention_bias", true}}},
+                         {{{"architectures", {"Phi3ForCausalLM"}}, {"model_type", "phi3"}}},
+                         {{{"architectures", {"Olmo2ForCausalLM"}}, {"model_type", "olmo2"}}},
+                         {{{"architectures", {"MixtralForCausalLM"}},
+                           {"model_type", "mixtral"},
+                           {"num_local_experts", 4},
+                           {"num_experts_per_tok", 2}},
+                          true}}) {
     SCOPED_TRACE(each.changes.dump());
     nlohmann::json shape = Shape(each.changes);
     shape["num_hidden_layers"] = 2;
-    TransformerOptions options{.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble, .tile_bytes = 0};
+    TransformerOptions options{
+        .weight_dtype = at::kDouble, .matmul_dtype = at::kDouble, .tile_bytes = 0};
     const Step whole = RunStep(shape, options, each.routed);
     options.tile_bytes = 1;
     const Step tiled = RunStep(shape, options, each.routed);
     EXPECT_LT(tiled.backward, 0.8 * whole.backward);  // there were several tiles
-    for (size_t i = 0; i < whole.gradients.size(); ++i) EXPECT_TRUE(RelativeError(tiled.gradients[i], whole.gradients[i], 1e-12)) << i;
+    for (size_t i = 0; i < whole.gradients.size(); ++i)
+      EXPECT_TRUE(RelativeError(tiled.gradients[i], whole.gradients[i], 1e-12)) << i;
   }
 }
 

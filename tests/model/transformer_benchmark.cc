@@ -1,5 +1,7 @@
-// Seconds and peak memory of one training step's forward and backward (no optimizer): SmolLM2-135M's shape with random weights, one
-// document, a target in every row, dense attention, chunked log-probs; all weights learn, or an adapter's. transformer_benchmark.py does the same with Transformers.
+// Seconds and peak memory of one training step's forward and backward (no optimizer):
+// SmolLM2-135M's shape with random weights, one document, a target in every row, dense attention,
+// chunked log-probs; all weights learn, or an adapter's. transformer_benchmark.py does the same
+// with Transformers.
 //
 //   bazel run -c opt //tests/model:transformer_benchmark -- --benchmark_min_time=10
 
@@ -32,14 +34,19 @@ ModelConfig SmolLm2() {
                                                    {"max_position_embeddings", 8192}}));
 }
 
-std::unique_ptr<Transformer> RandomModel(at::ScalarType matmul_dtype, Recompute recompute, bool frozen) {
+std::unique_ptr<Transformer> RandomModel(at::ScalarType matmul_dtype, Recompute recompute,
+                                         bool frozen) {
   const ModelConfig config = SmolLm2();
   comm::Parameters parameters;
   for (const WeightShape& weight : WantedWeights(config)) {
-    at::Tensor value = weight.shape.size() == 1 ? at::ones(weight.shape) : at::randn(weight.shape) * 0.04;
+    at::Tensor value =
+        weight.shape.size() == 1 ? at::ones(weight.shape) : at::randn(weight.shape) * 0.04;
     parameters.push_back(std::make_shared<comm::Parameter>(weight.name, value));
   }
-  return Transformer::Create(config, std::move(parameters), {.matmul_dtype = matmul_dtype, .recompute = recompute, .frozen = frozen}).value();
+  return Transformer::Create(
+             config, std::move(parameters),
+             {.matmul_dtype = matmul_dtype, .recompute = recompute, .frozen = frozen})
+      .value();
 }
 
 // What learns.
@@ -50,24 +57,35 @@ std::unique_ptr<Transformer> Adapted(const Transformer& base, int64_t learner) {
   AdapterOptions options;
   options.dropout = learner == kLoraDropout ? 0.1 : 0.0;
   options.dora = learner == kDora;
-  return Transformer::Adapt(base, Adapter::Create(base.config(), options, base.parameters(), /*seed=*/1, at::kFloat).value()).value();
+  return Transformer::Adapt(base, Adapter::Create(base.config(), options, base.parameters(),
+                                                  /*seed=*/1, at::kFloat)
+                                      .value())
+      .value();
 }
 
-// Arguments: tokens, 1 for bf16, 1 for keeping every activation, 1 for the forward pass alone, the Learner.
+// Arguments: tokens, 1 for bf16, 1 for keeping every activation, 1 for the forward pass alone, the
+// Learner.
 void Step(benchmark::State& state) {
   const int64_t tokens = state.range(0), learner = state.range(4);
   const at::ScalarType dtype = state.range(1) != 0 ? at::kBFloat16 : at::kFloat;
   const bool forward_alone = state.range(3) != 0;
-  const auto base = RandomModel(dtype, state.range(2) != 0 ? Recompute::kNone : Recompute::kBlock, /*frozen=*/learner != kFull);
+  const auto base = RandomModel(dtype, state.range(2) != 0 ? Recompute::kNone : Recompute::kBlock,
+                                /*frozen=*/learner != kFull);
   const auto adapted = learner == kFull ? nullptr : Adapted(*base, learner);
   Transformer* model = adapted == nullptr ? base.get() : adapted.get();
-  const comm::Parameters& learning = adapted == nullptr ? base->parameters() : adapted->adapter()->parameters;
+  const comm::Parameters& learning =
+      adapted == nullptr ? base->parameters() : adapted->adapter()->parameters;
   const at::Tensor identity = at::arange(tokens, at::kLong);
   ForwardOptions options;
   options.noise = Noise{1, 0, identity, 0.0, {}};
-  const at::Tensor ids = at::randint(49152, {tokens}, at::kLong), positions = at::arange(tokens, at::kLong), targets = comm::ShiftLabels(ids, {tokens});
-  const auto dense = attention::CreateAttention({.strategy = {.name = "dense"}, .group = comm::Communicator::Alone()}).value();
-  const std::shared_ptr<attention::PlannedAttention> plan = dense->Plan(comm::Layout::Create({tokens}, {1}).value()).value();
+  const at::Tensor ids = at::randint(49152, {tokens}, at::kLong),
+                   positions = at::arange(tokens, at::kLong),
+                   targets = comm::ShiftLabels(ids, {tokens});
+  const auto dense = attention::CreateAttention(
+                         {.strategy = {.name = "dense"}, .group = comm::Communicator::Alone()})
+                         .value();
+  const std::shared_ptr<attention::PlannedAttention> plan =
+      dense->Plan(comm::Layout::Create({tokens}, {1}).value()).value();
   objectives::LogProbOptions log_prob;
   log_prob.matmul_dtype = dtype;
   testing::LiveBytes live;
@@ -75,12 +93,16 @@ void Step(benchmark::State& state) {
     at::AutoGradMode mode(!forward_alone);
     options.noise->step += 1;
     const at::Tensor hidden = model->Forward(ids, positions, plan, options).hidden_TD;
-    const at::Tensor loss = -objectives::TokenLogProb(hidden, model->head(), targets, log_prob).sum() / static_cast<double>(tokens - 1);
+    const at::Tensor loss =
+        -objectives::TokenLogProb(hidden, model->head(), targets, log_prob).sum() /
+        static_cast<double>(tokens - 1);
     if (!forward_alone) loss.backward();
     for (const auto& parameter : learning) parameter->ClearGradient();
   }
-  state.counters["tokens/s"] = benchmark::Counter(static_cast<double>(tokens), benchmark::Counter::kIsIterationInvariantRate);
-  state.counters["peak MB"] = static_cast<double>(live.peak()) / 1e6;  // above the weights, on the calling thread
+  state.counters["tokens/s"] = benchmark::Counter(static_cast<double>(tokens),
+                                                  benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["peak MB"] =
+      static_cast<double>(live.peak()) / 1e6;  // above the weights, on the calling thread
 }
 
 BENCHMARK(Step)

@@ -43,7 +43,8 @@ using ::testing::HasSubstr;
 
 constexpr char kGolden[] = "tests/golden/model/";
 
-TransformerOptions In(at::ScalarType weight, at::ScalarType matmul, Recompute recompute = Recompute::kBlock) {
+TransformerOptions In(at::ScalarType weight, at::ScalarType matmul,
+                      Recompute recompute = Recompute::kBlock) {
   return {.weight_dtype = weight, .matmul_dtype = matmul, .recompute = recompute};
 }
 
@@ -53,7 +54,8 @@ struct Stream {
 };
 
 Stream MakeStream(std::vector<int64_t> lengths, const at::Tensor& ids, const at::Tensor& labels) {
-  const at::Tensor positions = comm::PositionsInDocuments(lengths), targets = comm::ShiftLabels(labels, lengths);
+  const at::Tensor positions = comm::PositionsInDocuments(lengths),
+                   targets = comm::ShiftLabels(labels, lengths);
   return {std::move(lengths), ids, positions, targets};
 }
 
@@ -63,7 +65,8 @@ struct Outcome {
   std::map<std::string, at::Tensor> gradients;
 };
 
-// Forward, mean loss over targets by plain operators, backward with the head's gradient put into its Parameter.
+// Forward, mean loss over targets by plain operators, backward with the head's gradient put into
+// its Parameter.
 Outcome RunModel(Transformer& model, const Stream& stream) {
   for (const auto& parameter : model.parameters()) parameter->ClearGradient();
   const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
@@ -72,12 +75,14 @@ Outcome RunModel(Transformer& model, const Stream& stream) {
   at::Tensor head = model.head()->Lease(wide).requires_grad_();
   Outcome outcome;
   const at::Tensor logits = at::linear(hidden, head);
-  const at::Tensor loss = at::cross_entropy_loss(logits, stream.targets, {}, at::Reduction::Mean, comm::kIgnore);
+  const at::Tensor loss =
+      at::cross_entropy_loss(logits, stream.targets, {}, at::Reduction::Mean, comm::kIgnore);
   loss.backward();
   model.head()->AddGradient(head.grad());
   outcome.loss = loss.item<double>();
   outcome.logits = logits.detach();
-  for (const auto& parameter : model.parameters()) outcome.gradients[parameter->name()] = parameter->gradient();
+  for (const auto& parameter : model.parameters())
+    outcome.gradients[parameter->name()] = parameter->gradient();
   return outcome;
 }
 
@@ -95,10 +100,13 @@ nlohmann::json ReadJson(const std::string& path) {
   return nlohmann::json::parse(file);
 }
 
-at::Tensor Longs(const nlohmann::json& values) { return at::tensor(values.get<std::vector<int64_t>>(), at::kLong); }
+at::Tensor Longs(const nlohmann::json& values) {
+  return at::tensor(values.get<std::vector<int64_t>>(), at::kLong);
+}
 
 Stream StreamOf(const nlohmann::json& input) {
-  return MakeStream(input["lengths"].get<std::vector<int64_t>>(), Longs(input["input_ids"]), Longs(input["labels"]));
+  return MakeStream(input["lengths"].get<std::vector<int64_t>>(), Longs(input["input_ids"]),
+                    Longs(input["labels"]));
 }
 
 class GoldenTest : public ::testing::TestWithParam<std::string> {
@@ -117,16 +125,23 @@ TEST_P(GoldenTest, Fp64) {
     EXPECT_NEAR(outcome.loss, wanted, 1e-12 * wanted);
     const at::Tensor places = outcome.logits.index_select(0, Longs(golden["input"]["positions"]));
     std::vector<at::Tensor> logits;
-    for (const nlohmann::json& row : output["logits"]) logits.push_back(at::tensor(row.get<std::vector<double>>(), at::kDouble));
+    for (const nlohmann::json& row : output["logits"])
+      logits.push_back(at::tensor(row.get<std::vector<double>>(), at::kDouble));
     EXPECT_TRUE(RelativeError(places.narrow(1, 0, 8), at::stack(logits), 1e-10));
-    EXPECT_TRUE(RelativeError(places.logsumexp({1}), at::tensor(output["logsumexp"].get<std::vector<double>>(), at::kDouble), 1e-10));
+    EXPECT_TRUE(RelativeError(
+        places.logsumexp({1}),
+        at::tensor(output["logsumexp"].get<std::vector<double>>(), at::kDouble), 1e-10));
     for (const auto& [name, norm] : output["grad_norm"].items()) {
       ASSERT_TRUE(outcome.gradients.count(name)) << name;
-      EXPECT_NEAR(outcome.gradients.at(name).norm().item<double>(), norm.get<double>(), 1e-10 * norm.get<double>()) << name;
+      EXPECT_NEAR(outcome.gradients.at(name).norm().item<double>(), norm.get<double>(),
+                  1e-10 * norm.get<double>())
+          << name;
     }
     EXPECT_EQ(output["grad_norm"].size(), outcome.gradients.size());
     if (!golden.contains("grads") || golden["grads"].is_null()) continue;
-    ASSERT_OK_AND_ASSIGN(const auto file, SafetensorsFile::Open(kGolden + GetParam() + "/" + golden["grads"].get<std::string>()));
+    ASSERT_OK_AND_ASSIGN(
+        const auto file,
+        SafetensorsFile::Open(kGolden + GetParam() + "/" + golden["grads"].get<std::string>()));
     for (const auto& [name, gradient] : outcome.gradients) {
       ASSERT_OK_AND_ASSIGN(const at::Tensor stored, file->Read(name));
       EXPECT_TRUE(RelativeError(gradient, stored, 1e-10)) << name;
@@ -135,14 +150,16 @@ TEST_P(GoldenTest, Fp64) {
 }
 
 TEST_P(GoldenTest, Fp32) {
-  const auto exact = LoadGolden(GetParam(), In(at::kDouble, at::kDouble)), model = LoadGolden(GetParam(), In(at::kFloat, at::kFloat));
+  const auto exact = LoadGolden(GetParam(), In(at::kDouble, at::kDouble)),
+             model = LoadGolden(GetParam(), In(at::kFloat, at::kFloat));
   for (const nlohmann::json& golden : Cases()) {
     SCOPED_TRACE(golden["name"].get<std::string>());
     const Stream stream = StreamOf(golden["input"]);
     const Outcome outcome = RunModel(*model, stream), wanted = RunModel(*exact, stream);
     // Stock Transformers in fp32: both are a few roundings from the truth.
     EXPECT_NEAR(outcome.loss, golden["loss_fp32"].get<double>(), 1e-6 * outcome.loss);
-    for (const auto& [name, gradient] : outcome.gradients) EXPECT_TRUE(RelativeError(gradient, wanted.gradients.at(name), 1e-5)) << name;
+    for (const auto& [name, gradient] : outcome.gradients)
+      EXPECT_TRUE(RelativeError(gradient, wanted.gradients.at(name), 1e-5)) << name;
   }
 }
 
@@ -153,13 +170,15 @@ TEST_P(GoldenTest, RecomputeChangesNoBit) {
     for (const Recompute other : {Recompute::kSelective, Recompute::kNone}) {
       const Outcome b = RunModel(*LoadGolden(GetParam(), In(at::kFloat, dtype, other)), stream);
       EXPECT_EQ(a.loss, b.loss);
-      for (const auto& [name, gradient] : a.gradients) EXPECT_TRUE(BitEqual(gradient, b.gradients.at(name))) << name;
+      for (const auto& [name, gradient] : a.gradients)
+        EXPECT_TRUE(BitEqual(gradient, b.gradients.at(name))) << name;
     }
   }
 }
 
-// bf16 keeps 8 bits: 2^-9 a rounding, some twenty on the way of each number, and these random models are not smooth. The worst
-// gradients of Transformers under autocast are 4.3% to 9.4% off on the same rows, its losses 5e-5 to 1.1e-3.
+// bf16 keeps 8 bits: 2^-9 a rounding, some twenty on the way of each number, and these random
+// models are not smooth. The worst gradients of Transformers under autocast are 4.3% to 9.4% off on
+// the same rows, its losses 5e-5 to 1.1e-3.
 TEST_P(GoldenTest, Bf16) {
   const auto exact = LoadGolden(GetParam(), In(at::kDouble, at::kDouble));
   const Stream stream = StreamOf(Cases()[2]["input"]);
@@ -187,14 +206,16 @@ TEST_P(GoldenTest, AFrozenModelComputesTheSame) {
     const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
     const at::Tensor hidden = frozen->Forward(stream.ids, stream.positions, attention).hidden_TD;
     EXPECT_FALSE(hidden.requires_grad());
-    EXPECT_TRUE(BitEqual(hidden, model->Forward(stream.ids, stream.positions, attention).hidden_TD));
+    EXPECT_TRUE(
+        BitEqual(hidden, model->Forward(stream.ids, stream.positions, attention).hidden_TD));
     EXPECT_EQ(frozen->head()->weight().scalar_type(), dtype);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenTest,
-                         ::testing::Values("bf16", "gqa_tied", "head_dim", "mha_untied", "mistral_window", "mqa_5_1", "rope_parameters", "sharded",
-                                           "uneven_6_3"),
+                         ::testing::Values("bf16", "gqa_tied", "head_dim", "mha_untied",
+                                           "mistral_window", "mqa_5_1", "rope_parameters",
+                                           "sharded", "uneven_6_3"),
                          [](const auto& info) { return info.param; });
 
 ModelConfig SmallConfig(bool bias = false, int64_t layers = 2, int64_t hidden = 32) {
@@ -227,12 +248,14 @@ Stream RandomStream(const std::vector<int64_t>& lengths, int64_t vocabulary) {
 TEST(TransformerTest, BiasesAreUsedAndLearnt) {
   const ModelConfig config = SmallConfig(/*bias=*/true);
   const comm::Parameters parameters = RandomWeights(config, at::kDouble);
-  ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Create(config, parameters, In(at::kDouble, at::kDouble)));
+  ASSERT_OK_AND_ASSIGN(const auto model,
+                       Transformer::Create(config, parameters, In(at::kDouble, at::kDouble)));
   const Stream stream = RandomStream({9, 4}, config.vocab_size);
   const Outcome outcome = RunModel(*model, stream);
   for (const auto& parameter : model->parameters()) {
     if (parameter->name().find(".bias") == std::string::npos) continue;
-    // One element by central differences: the change of a loss near 1 is known to 1e-16 / 1e-5, of a gradient of 1e-4 or more.
+    // One element by central differences: the change of a loss near 1 is known to 1e-16 / 1e-5, of
+    // a gradient of 1e-4 or more.
     at::Tensor place = parameter->weight()[1];
     const double gradient = parameter->gradient()[1].item<double>();
     const at::Tensor kept = place.clone();
@@ -250,20 +273,28 @@ TEST(TransformerTest, BiasesAreUsedAndLearnt) {
 TEST(TransformerTest, NoRows) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     const ModelConfig config = SmallConfig(/*bias=*/true);
-    ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Create(config, RandomWeights(config, at::kFloat), In(at::kFloat, dtype)));
+    ASSERT_OK_AND_ASSIGN(
+        const auto model,
+        Transformer::Create(config, RandomWeights(config, at::kFloat), In(at::kFloat, dtype)));
     const auto attention = std::make_shared<MaskedAttention>(std::vector<int64_t>());
     const at::Tensor none = at::empty({0}, at::kLong);
     const at::Tensor hidden = model->Forward(none, none, attention).hidden_TD;
     EXPECT_EQ(hidden.sizes(), at::IntArrayRef({0, config.hidden_size}));
     hidden.sum().backward();
-    EXPECT_EQ(attention->calls, 2 * config.layers);  // in the recomputation too: a collective inside must not be missed
-    for (const auto& parameter : model->parameters()) EXPECT_TRUE(BitEqual(parameter->gradient(), at::zeros_like(parameter->weight()))) << parameter->name();
+    EXPECT_EQ(
+        attention->calls,
+        2 * config.layers);  // in the recomputation too: a collective inside must not be missed
+    for (const auto& parameter : model->parameters())
+      EXPECT_TRUE(BitEqual(parameter->gradient(), at::zeros_like(parameter->weight())))
+          << parameter->name();
   }
 }
 
 TEST(TransformerTest, OnlyWhatIsTrainableTakesAGradient) {
   const ModelConfig config = SmallConfig();
-  ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Create(config, RandomWeights(config, at::kFloat), In(at::kFloat, at::kFloat)));
+  ASSERT_OK_AND_ASSIGN(
+      const auto model,
+      Transformer::Create(config, RandomWeights(config, at::kFloat), In(at::kFloat, at::kFloat)));
   const Stream stream = RandomStream({9, 4}, config.vocab_size);
   const Outcome all = RunModel(*model, stream);
   for (const auto& parameter : model->parameters()) {
@@ -271,11 +302,15 @@ TEST(TransformerTest, OnlyWhatIsTrainableTakesAGradient) {
     parameter->ClearGradient();
   }
   const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
-  const at::Tensor logits = at::linear(model->Forward(stream.ids, stream.positions, attention).hidden_TD, model->head()->Lease(at::kFloat));
+  const at::Tensor logits =
+      at::linear(model->Forward(stream.ids, stream.positions, attention).hidden_TD,
+                 model->head()->Lease(at::kFloat));
   at::cross_entropy_loss(logits, stream.targets, {}, at::Reduction::Mean, comm::kIgnore).backward();
   EXPECT_EQ(attention->calls, config.layers + 1);  // the block below needs no backward
   for (const auto& parameter : model->parameters()) {
-    if (parameter->trainable()) EXPECT_TRUE(BitEqual(parameter->gradient(), all.gradients.at(parameter->name()))) << parameter->name();
+    if (parameter->trainable())
+      EXPECT_TRUE(BitEqual(parameter->gradient(), all.gradients.at(parameter->name())))
+          << parameter->name();
     else EXPECT_FALSE(parameter->gradient().defined()) << parameter->name();
   }
 }
@@ -285,7 +320,8 @@ TEST(TransformerTest, RecomputeKeepsOneStreamALayer) {
   const Stream stream = RandomStream({100, 28}, config.vocab_size);
   const int64_t stream_bytes = 128 * 64 * 4;
   const auto kept = [&](Recompute recompute) {
-    auto model = Transformer::Create(config, RandomWeights(config, at::kFloat), In(at::kFloat, at::kFloat, recompute));
+    auto model = Transformer::Create(config, RandomWeights(config, at::kFloat),
+                                     In(at::kFloat, at::kFloat, recompute));
     const auto attention = std::make_shared<MaskedAttention>(stream.lengths);
     LiveBytes live;
     const at::Tensor hidden = (*model)->Forward(stream.ids, stream.positions, attention).hidden_TD;
@@ -303,19 +339,25 @@ class CountedBlock : public attention::BlockAttention {
   mutable std::atomic<int> forwards = 0, backwards = 0;
 
  private:
-  attention::PartialAttention RunForward(const attention::Tile& tile) const override { return ++forwards, cpu_.Forward(tile); }
-  attention::TileGradients RunBackward(const attention::Tile& tile, const at::Tensor& dout, const at::Tensor& out, const at::Tensor& lse) const override {
+  attention::PartialAttention RunForward(const attention::Tile& tile) const override {
+    return ++forwards, cpu_.Forward(tile);
+  }
+  attention::TileGradients RunBackward(const attention::Tile& tile, const at::Tensor& dout,
+                                       const at::Tensor& out,
+                                       const at::Tensor& lse) const override {
     return ++backwards, cpu_.Backward(tile, dout, out, lse);
   }
   attention::CpuBlockAttention cpu_;
 };
 
-// On ranks: as much work and as many bytes in the backward of attention's keys as without any recompute, and the same bits. Two
-// forwards are live at once, as of a policy and its rejected answer.
+// On ranks: as much work and as many bytes in the backward of attention's keys as without any
+// recompute, and the same bits. Two forwards are live at once, as of a policy and its rejected
+// answer.
 TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
   const ModelConfig config = SmallConfig(/*bias=*/false, /*layers=*/3);
   const comm::Parameters weights = RandomWeights(config, at::kFloat);
-  const std::vector<Stream> streams = {RandomStream({130, 70}, config.vocab_size), RandomStream({90, 5}, config.vocab_size)};
+  const std::vector<Stream> streams = {RandomStream({130, 70}, config.vocab_size),
+                                       RandomStream({90, 5}, config.vocab_size)};
   struct Run {
     int forwards = 0, backwards = 0;
     int64_t bytes = 0;
@@ -326,16 +368,28 @@ TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
     const auto counted = std::make_shared<CountedBlock>();
     testing::RunRanks(2, [&](std::shared_ptr<comm::World> world) {
       comm::Parameters own;
-      for (const auto& weight : weights) own.push_back(std::make_shared<comm::Parameter>(weight->name(), weight->weight().clone()));
-      ASSERT_OK_AND_ASSIGN(const auto model, Transformer::Create(config, own, In(at::kFloat, at::kFloat, recompute)));
-      const attention::TileRunners runners = [&](const at::Device&) { return std::make_shared<attention::ThreadedTileRunner>(counted); };
-      ASSERT_OK_AND_ASSIGN(const auto attention, attention::CreateAttention({{.name = strategy}, world->communicator(), runners}));
+      for (const auto& weight : weights)
+        own.push_back(std::make_shared<comm::Parameter>(weight->name(), weight->weight().clone()));
+      ASSERT_OK_AND_ASSIGN(const auto model,
+                           Transformer::Create(config, own, In(at::kFloat, at::kFloat, recompute)));
+      const attention::TileRunners runners = [&](const at::Device&) {
+        return std::make_shared<attention::ThreadedTileRunner>(counted);
+      };
+      ASSERT_OK_AND_ASSIGN(
+          const auto attention,
+          attention::CreateAttention({{.name = strategy}, world->communicator(), runners}));
       std::vector<at::Tensor> losses;
       for (const Stream& stream : streams) {
-        ASSERT_OK_AND_ASSIGN(const auto layout, comm::Layout::Create(stream.lengths, attention->Divide(stream.lengths), attention::CausalTileArea));
-        ASSERT_OK_AND_ASSIGN(std::shared_ptr<attention::PlannedAttention> plan, attention->Plan(layout));
+        ASSERT_OK_AND_ASSIGN(const auto layout,
+                             comm::Layout::Create(stream.lengths, attention->Divide(stream.lengths),
+                                                  attention::CausalTileArea));
+        ASSERT_OK_AND_ASSIGN(std::shared_ptr<attention::PlannedAttention> plan,
+                             attention->Plan(layout));
         const int rank = world->rank();
-        losses.push_back(model->Forward(layout->Cut(stream.ids, rank), layout->Cut(stream.positions, rank), plan).hidden_TD.pow(2).sum());
+        losses.push_back(
+            model->Forward(layout->Cut(stream.ids, rank), layout->Cut(stream.positions, rank), plan)
+                .hidden_TD.pow(2)
+                .sum());
       }
       for (const at::Tensor& loss : losses) loss.backward();
       if (world->rank() != 0) return;
@@ -350,7 +404,9 @@ TEST(TransformerTest, SelectiveRecomputeRunsNoAttentionTwice) {
   };
   for (const std::string strategy : {"zigzag-ring", "all-gather", "ulysses"}) {
     SCOPED_TRACE(strategy);
-    const Run keeping = run(strategy, Recompute::kNone), selective = run(strategy, Recompute::kSelective), block = run(strategy, Recompute::kBlock);
+    const Run keeping = run(strategy, Recompute::kNone),
+              selective = run(strategy, Recompute::kSelective),
+              block = run(strategy, Recompute::kBlock);
     EXPECT_EQ(selective.forwards, keeping.forwards);
     EXPECT_EQ(block.forwards, 2 * keeping.forwards);
     EXPECT_EQ(selective.backwards, keeping.backwards);
@@ -375,17 +431,23 @@ TEST(TransformerTest, RefusesWhatIsNotTheModel) {
   comm::Parameters parameters = RandomWeights(config, at::kFloat);
   EXPECT_OK(create({parameters.rbegin(), parameters.rend()}));
   EXPECT_THAT(create({parameters.begin() + 1, parameters.end()}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("model.embed_tokens.weight: missing")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("model.embed_tokens.weight: missing")));
   comm::Parameters twice = parameters;
   twice.push_back(parameters[3]);
-  EXPECT_THAT(create(twice), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("model.layers.0.self_attn.k_proj.weight: given twice")));
+  EXPECT_THAT(create(twice),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("model.layers.0.self_attn.k_proj.weight: given twice")));
   comm::Parameters other = parameters;
   other.push_back(std::make_shared<comm::Parameter>("lm_head.weight", at::zeros({61, 32})));
-  EXPECT_THAT(create(other), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("lm_head.weight: not a weight of this model")));
+  EXPECT_THAT(create(other), StatusIs(absl::StatusCode::kInvalidArgument,
+                                      HasSubstr("lm_head.weight: not a weight of this model")));
   other = parameters;
   other[2] = std::make_shared<comm::Parameter>(parameters[2]->name(), at::zeros({32, 31}));
-  EXPECT_THAT(create(other), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("shape [32, 31], wanted [32, 32]")));
-  EXPECT_THAT(create(parameters, In(at::kBFloat16, at::kFloat)), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("BFloat16")));
+  EXPECT_THAT(create(other), StatusIs(absl::StatusCode::kInvalidArgument,
+                                      HasSubstr("shape [32, 31], wanted [32, 32]")));
+  EXPECT_THAT(create(parameters, In(at::kBFloat16, at::kFloat)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("BFloat16")));
 }
 
 }  // namespace

@@ -23,27 +23,32 @@ using ::testing::StartsWith;
 TEST(ValueHeadTest, NewSavedAndRead) {
   const ScratchFolder scratch;
   ModelConfig config = SmallConfig();
-  ASSERT_OK_AND_ASSIGN(const auto fresh, ValueHead::Open(scratch.path(), config, 3, at::kFloat, at::kCPU));
+  ASSERT_OK_AND_ASSIGN(const auto fresh,
+                       ValueHead::Open(scratch.path(), config, 3, at::kFloat, at::kCPU));
   EXPECT_FALSE(fresh->found);
   EXPECT_EQ(fresh->dropout, 0.1);
   EXPECT_EQ(fresh->weight_1D->weight().sizes(), at::IntArrayRef({1, 16}));
   EXPECT_LE(fresh->weight_1D->weight().abs().max().item<double>(), 0.25);
   EXPECT_GT(fresh->weight_1D->weight().abs().max().item<double>(), 0.1);
-  EXPECT_FALSE(BitEqual(fresh->weight_1D->weight(), (*ValueHead::Open(scratch.path(), config, 4, at::kFloat, at::kCPU))->weight_1D->weight()));
+  EXPECT_FALSE(BitEqual(
+      fresh->weight_1D->weight(),
+      (*ValueHead::Open(scratch.path(), config, 4, at::kFloat, at::kCPU))->weight_1D->weight()));
   ASSERT_OK(fresh->Save(scratch.path()));
   config.json = R"({"summary_dropout_prob": 0})";
-  ASSERT_OK_AND_ASSIGN(const auto read, ValueHead::Open(scratch.path(), config, 4, at::kDouble, at::kCPU));
+  ASSERT_OK_AND_ASSIGN(const auto read,
+                       ValueHead::Open(scratch.path(), config, 4, at::kDouble, at::kCPU));
   EXPECT_TRUE(read->found);
   EXPECT_EQ(read->dropout, 0.0);
   EXPECT_TRUE(BitEqual(read->weight_1D->weight(), fresh->weight_1D->weight().to(at::kDouble)));
   EXPECT_TRUE(BitEqual(read->bias_1->weight(), fresh->bias_1->weight().to(at::kDouble)));
   config.hidden_size = 8;
   EXPECT_THAT(ValueHead::Open(scratch.path(), config, 4, at::kFloat, at::kCPU),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("v_head.summary.weight: shape [1, 16], this model wants [1, 8]")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("v_head.summary.weight: shape [1, 16], this model wants [1, 8]")));
 }
 
-// The configuration's text is the model's: in its folder, in a .gguf file, or, of an adapter, in the
-// folder of another model.
+// The configuration's text is the model's: in its folder, in a .gguf file, or, of an adapter, in
+// the folder of another model.
 TEST(ValueHeadTest, NamesWhereTheRateIs) {
   const ScratchFolder scratch;
   ModelConfig config = SmallConfig();

@@ -63,15 +63,22 @@ TEST(DocumentsTest, TargetsOfEach) {
 
 TEST(DocumentsTest, DesensitizedBeyondTheShorterAnswer) {
   // Predictions: 1 and 3; 2 and 2; 0 and 1. A token weighs for the prediction that it makes.
-  const comm::Sequence sequence = SequenceOf({{kNone, kNone, 1}, {kNone, 1, 2, 3}, {0, 1, 2}, {kNone, kNone, 3, 4}, {kNone, kNone}, {kNone, kNone, 5}});
-  const at::Tensor wanted = Numbers({1., 1., 1., /**/ 1., .25, .25, 1., /**/ 1., 1., 1., /**/ 1., 1., 1., 1., /**/ 1., 1., /**/ 1., .25, 1.});
+  const comm::Sequence sequence = SequenceOf({{kNone, kNone, 1},
+                                              {kNone, 1, 2, 3},
+                                              {0, 1, 2},
+                                              {kNone, kNone, 3, 4},
+                                              {kNone, kNone},
+                                              {kNone, kNone, 5}});
+  const at::Tensor wanted = Numbers({1., 1., 1., /**/ 1., .25, .25, 1., /**/ 1., 1., 1., /**/ 1.,
+                                     1., 1., 1., /**/ 1., 1., /**/ 1., .25, 1.});
   EXPECT_TRUE(at::equal(Desensitized(sequence, 0.25), wanted)) << Desensitized(sequence, 0.25);
   EXPECT_TRUE(Desensitized(sequence, 1.0).eq(1).all().item<bool>());
   EXPECT_THROW(Desensitized(SequenceOf({{1}}), 0.5), c10::Error);
   EXPECT_THROW(Desensitized(sequence, 1.5), c10::Error);
 }
 
-// What every rank has before the cut: documents long enough to lie on several ranks, and some that are not.
+// What every rank has before the cut: documents long enough to lie on several ranks, and some that
+// are not.
 struct Batch {
   comm::Sequence sequence;
   at::Tensor hidden_TD, head_VD, reference, value_D, identity_T;
@@ -79,27 +86,33 @@ struct Batch {
 
 Batch MakeBatch(const std::vector<int64_t>& lengths) {
   auto generator = at::detail::createCPUGenerator(11);
-  const auto normal = [&](at::IntArrayRef sizes) { return at::randn(sizes, generator, at::kDouble); };
+  const auto normal = [&](at::IntArrayRef sizes) {
+    return at::randn(sizes, generator, at::kDouble);
+  };
   std::vector<std::vector<int64_t>> labels;
   for (const int64_t length : lengths) {
     std::vector<int64_t> document(length);
-    for (int64_t t = 0; t < length; ++t) document[t] = 3 * t < length ? kNone : (7 * t + length) % kVocab;  // a third is prompt
+    for (int64_t t = 0; t < length; ++t)
+      document[t] = 3 * t < length ? kNone : (7 * t + length) % kVocab;  // a third is prompt
     labels.push_back(document);
   }
   Batch batch{SequenceOf(labels), {}, normal({kVocab, kHidden}), {}, normal({1, kHidden}), {}};
   const int64_t tokens = batch.sequence.ids_T.size(0);
   batch.hidden_TD = normal({tokens, kHidden});
-  batch.reference = DocumentTargets(batch.sequence) * -2.5 + normal({static_cast<int64_t>(lengths.size())});
+  batch.reference =
+      DocumentTargets(batch.sequence) * -2.5 + normal({static_cast<int64_t>(lengths.size())});
   batch.identity_T = at::arange(tokens, at::kLong) * 1000;
   return batch;
 }
 
 // One objective over the batch on one rank: the loss that it reports.
-using Objective = std::function<at::Tensor(const Batch&, const comm::Layout&, const std::shared_ptr<comm::Communicator>&, const at::Tensor& hidden,
-                                           const std::shared_ptr<comm::Parameter>& head, const std::shared_ptr<comm::Parameter>& value,
-                                           const std::shared_ptr<comm::Parameter>& bias)>;
+using Objective = std::function<at::Tensor(
+    const Batch&, const comm::Layout&, const std::shared_ptr<comm::Communicator>&,
+    const at::Tensor& hidden, const std::shared_ptr<comm::Parameter>& head,
+    const std::shared_ptr<comm::Parameter>& value, const std::shared_ptr<comm::Parameter>& bias)>;
 
-at::Tensor LogProb(const Batch& batch, const comm::Layout& layout, int rank, const at::Tensor& hidden, const std::shared_ptr<comm::Parameter>& head) {
+at::Tensor LogProb(const Batch& batch, const comm::Layout& layout, int rank,
+                   const at::Tensor& hidden, const std::shared_ptr<comm::Parameter>& head) {
   return TokenLogProb(hidden, head, layout.Cut(batch.sequence.targets_T, rank));
 }
 
@@ -109,44 +122,66 @@ std::vector<int64_t> Places(int64_t n) {
   return places;
 }
 
-std::map<std::string, std::pair<bool, Objective>> Objectives() {  // name -> whether its sums are sharded, and the objective
+std::map<std::string, std::pair<bool, Objective>>
+Objectives() {  // name -> whether its sums are sharded, and the objective
   std::map<std::string, std::pair<bool, Objective>> all;
   for (const PreferenceLoss& loss : PreferenceLosses()) {
     all[loss.name] = {
-        false,
-        [&loss](const Batch& batch, const comm::Layout& layout, const auto& group, const at::Tensor& hidden, const auto& head, const auto&, const auto&) {
-          const auto preference = *Preference::Create({.loss = loss.name, .beta = 0.3, .ftx = 0.2, .bco_weight = loss.needs_reference ? 0.4 : 0.0});
+        false, [&loss](const Batch& batch, const comm::Layout& layout, const auto& group,
+                       const at::Tensor& hidden, const auto& head, const auto&, const auto&) {
+          const auto preference =
+              *Preference::Create({.loss = loss.name,
+                                   .beta = 0.3,
+                                   .ftx = 0.2,
+                                   .bco_weight = loss.needs_reference ? 0.4 : 0.0});
           const at::Tensor targets = DocumentTargets(batch.sequence);
           const at::Tensor weights = layout.Cut(Desensitized(batch.sequence, 0.5), group->rank());
-          const at::Tensor policy = DocumentSums(LogProb(batch, layout, group->rank(), hidden, head) * weights, layout, group);
+          const at::Tensor policy = DocumentSums(
+              LogProb(batch, layout, group->rank(), hidden, head) * weights, layout, group);
           const int64_t pairs = targets.size(0) / 2;
-          const auto reversed = [&](const at::Tensor& t) { return t.view({-1, 2}).flip({0}).reshape({-1}); };  // places run backwards
-          if (preference->needs_survey()) preference->Survey(reversed(policy.detach()), reversed(batch.reference), reversed(targets), 2);
+          const auto reversed = [&](const at::Tensor& t) {
+            return t.view({-1, 2}).flip({0}).reshape({-1});
+          };  // places run backwards
+          if (preference->needs_survey())
+            preference->Survey(reversed(policy.detach()), reversed(batch.reference),
+                               reversed(targets), 2);
           return preference->Loss({policy, batch.reference, targets, {}, Places(pairs)}).loss;
         }};
   }
-  all["kto"] = {false,
-                [](const Batch& batch, const comm::Layout& layout, const auto& group, const at::Tensor& hidden, const auto& head, const auto&, const auto&) {
+  all["kto"] = {false, [](const Batch& batch, const comm::Layout& layout, const auto& group,
+                          const at::Tensor& hidden, const auto& head, const auto&, const auto&) {
                   const auto kto = *Kto::Create({.beta = 0.3, .chosen_weight = 1.5, .ftx = 0.2});
-                  const at::Tensor policy = DocumentSums(LogProb(batch, layout, group->rank(), hidden, head), layout, group);
+                  const at::Tensor policy = DocumentSums(
+                      LogProb(batch, layout, group->rank(), hidden, head), layout, group);
                   const int64_t n = policy.size(0);
                   kto->Survey(batch.reference * 1.1, batch.reference * 1.2, 3);
                   std::vector<bool> desirable(n);
                   for (int64_t i = 0; i < n; ++i) desirable[i] = i % 3 == 0;
-                  return kto->Loss({policy, batch.reference, DocumentTargets(batch.sequence), {}, desirable, Places(n)}).loss;
+                  return kto
+                      ->Loss({policy,
+                              batch.reference,
+                              DocumentTargets(batch.sequence),
+                              {},
+                              desirable,
+                              Places(n)})
+                      .loss;
                 }};
   for (const double dropout : {0.0, 0.4}) {
-    all[dropout == 0.0 ? "reward" : "reward, dropout"] = {false, [dropout](const Batch& batch, const comm::Layout& layout, const auto& group,
-                                                                           const at::Tensor& hidden, const auto&, const auto& value, const auto& bias) {
-                                                            const ScoreDropout drop{dropout, 7, 3, layout.Cut(batch.identity_T, group->rank())};
-                                                            const at::Tensor scores = DocumentScores(hidden, value, bias, layout, group, drop);
-                                                            return RewardLoss(scores).loss + 0.1 * scores.square().sum();  // the bias cancels in the loss alone
-                                                          }};
+    all[dropout == 0.0 ? "reward" : "reward, dropout"] = {
+        false,
+        [dropout](const Batch& batch, const comm::Layout& layout, const auto& group,
+                  const at::Tensor& hidden, const auto&, const auto& value, const auto& bias) {
+          const ScoreDropout drop{dropout, 7, 3, layout.Cut(batch.identity_T, group->rank())};
+          const at::Tensor scores = DocumentScores(hidden, value, bias, layout, group, drop);
+          return RewardLoss(scores).loss +
+                 0.1 * scores.square().sum();  // the bias cancels in the loss alone
+        }};
   }
-  all["sft"] = {true,
-                [](const Batch& batch, const comm::Layout& layout, const auto& group, const at::Tensor& hidden, const auto& head, const auto&, const auto&) {
+  all["sft"] = {true, [](const Batch& batch, const comm::Layout& layout, const auto& group,
+                         const at::Tensor& hidden, const auto& head, const auto&, const auto&) {
                   return Sft({.weight = SftOptions::Weight::kDft})
-                      .Loss(LogProb(batch, layout, group->rank(), hidden, head), layout.Cut(batch.sequence.targets_T, group->rank()))
+                      .Loss(LogProb(batch, layout, group->rank(), hidden, head),
+                            layout.Cut(batch.sequence.targets_T, group->rank()))
                       .loss;
                 }};
   return all;
@@ -169,15 +204,20 @@ std::map<std::string, Result> RunAll(const Batch& batch, int ranks, const Divisi
     const int rank = group->rank();
     for (const auto& [name, each] : Objectives()) {
       at::Tensor hidden = layout->Cut(batch.hidden_TD, rank).clone().requires_grad_();
-      const auto head = ParameterOf(batch.head_VD.clone()), value = ParameterOf(batch.value_D.clone()), bias = ParameterOf(at::full({1}, 0.3, at::kDouble));
+      const auto head = ParameterOf(batch.head_VD.clone()),
+                 value = ParameterOf(batch.value_D.clone()),
+                 bias = ParameterOf(at::full({1}, 0.3, at::kDouble));
       const at::Tensor loss = each.second(batch, *layout, group, hidden, head, value, bias);
       loss.backward();
       const std::lock_guard<std::mutex> lock(mutex);
       Result& result = results[name];
-      hidden_gradients[name][rank] = hidden.grad().defined() ? hidden.grad() : at::zeros_like(hidden);
+      hidden_gradients[name][rank] =
+          hidden.grad().defined() ? hidden.grad() : at::zeros_like(hidden);
       if (each.first || rank == 0) result.loss += loss.item<double>();
-      const auto add = [](at::Tensor& total, const comm::Parameter& one) {  // gradients are summed over ranks
-        const at::Tensor gradient = one.gradient().defined() ? one.gradient() : at::zeros_like(one.weight());
+      const auto add = [](at::Tensor& total,
+                          const comm::Parameter& one) {  // gradients are summed over ranks
+        const at::Tensor gradient =
+            one.gradient().defined() ? one.gradient() : at::zeros_like(one.weight());
         total = total.defined() ? total + gradient : gradient;
       };
       add(result.head_gradient, *head);
@@ -185,21 +225,28 @@ std::map<std::string, Result> RunAll(const Batch& batch, int ranks, const Divisi
       add(result.bias_gradient, *bias);
     }
   });
-  for (auto& [name, result] : results) result.hidden_gradient = layout->Join(hidden_gradients[name]);
+  for (auto& [name, result] : results)
+    result.hidden_gradient = layout->Join(hidden_gradients[name]);
   return results;
 }
 
-// Documents cut over ranks, whole ones, an empty one, ranks without rows: the same numbers, values and gradients, as on one rank.
+// Documents cut over ranks, whole ones, an empty one, ranks without rows: the same numbers, values
+// and gradients, as on one rank.
 TEST(DocumentsTest, RanksAndLayoutsDoNotMatter) {
-  const std::vector<std::vector<int64_t>> shapes = {{300, 130, 3, 70, 1, 90}, {260, 5}, {4, 3}, {0, 66, 129, 2}, {}};
+  const std::vector<std::vector<int64_t>> shapes = {
+      {300, 130, 3, 70, 1, 90}, {260, 5}, {4, 3}, {0, 66, 129, 2}, {}};
   for (const std::vector<int64_t>& lengths : shapes) {
     const Batch batch = MakeBatch(lengths);
     const std::map<std::string, Result> one = RunAll(batch, 1, {});
     ASSERT_EQ(one.size(), PreferenceLosses().size() + 4);
     for (const int ranks : {2, 4}) {
-      for (const Ownership ownership : {Ownership::kContiguous, Ownership::kZigzag, Ownership::kWholeDocuments}) {
-        for (const auto& [name, many] : RunAll(batch, ranks, {.contexts = ranks, .ownership = ownership})) {
-          SCOPED_TRACE(::testing::Message() << name << ", " << lengths.size() << " documents over " << ranks << " ranks, " << comm::OwnershipName(ownership));
+      for (const Ownership ownership :
+           {Ownership::kContiguous, Ownership::kZigzag, Ownership::kWholeDocuments}) {
+        for (const auto& [name, many] :
+             RunAll(batch, ranks, {.contexts = ranks, .ownership = ownership})) {
+          SCOPED_TRACE(::testing::Message()
+                       << name << ", " << lengths.size() << " documents over " << ranks
+                       << " ranks, " << comm::OwnershipName(ownership));
           const Result& wanted = one.at(name);
           ASSERT_TRUE(std::isfinite(wanted.loss));
           EXPECT_NEAR(many.loss, wanted.loss, 1e-12 * std::abs(wanted.loss));
@@ -218,13 +265,16 @@ TEST(DocumentsTest, SumsInFp64AndRefusals) {
   const auto alone = comm::Communicator::Alone();
   at::Tensor values = at::full({(1 << 16) + 2}, -0.1f).requires_grad_();
   const at::Tensor sums = DocumentSums(values, *layout, alone);
-  EXPECT_NEAR(sums[0].item<double>(), static_cast<double>(-0.1f) * (1 << 16), 1e-9);  // in fp32 it would be off by far more
+  EXPECT_NEAR(sums[0].item<double>(), static_cast<double>(-0.1f) * (1 << 16),
+              1e-9);  // in fp32 it would be off by far more
   EXPECT_EQ(sums[1].item<double>(), 0.0);
   sums.select(0, 2).backward();
   EXPECT_EQ(values.grad().sum().item<float>(), 2.0f);
   EXPECT_THROW(DocumentSums(values.slice(0, 1), *layout, alone), c10::Error);
   EXPECT_THROW(DocumentSums(values.to(at::kLong), *layout, alone), c10::Error);
-  EXPECT_THROW(DocumentSums(values, **comm::Layout::Create({1 << 16, 0, 2}, {.contexts = 2}), alone), c10::Error);
+  EXPECT_THROW(
+      DocumentSums(values, **comm::Layout::Create({1 << 16, 0, 2}, {.contexts = 2}), alone),
+      c10::Error);
   EXPECT_EQ(DocumentSums(at::empty({0}), **comm::Layout::Create({}, {}), alone).numel(), 0);
 }
 
@@ -232,7 +282,8 @@ TEST(RewardTest, ScoreOfTheLastToken) {
   const auto layout = *comm::Layout::Create({3, 0, 2}, {});
   const auto alone = comm::Communicator::Alone();
   const at::Tensor hidden = at::arange(10, at::kDouble).view({5, 2}).requires_grad_();
-  const auto weight = ParameterOf(Numbers({2.0, -1.0}).unsqueeze(0)), bias = ParameterOf(Numbers({0.5}));
+  const auto weight = ParameterOf(Numbers({2.0, -1.0}).unsqueeze(0)),
+             bias = ParameterOf(Numbers({0.5}));
   const at::Tensor scores = DocumentScores(hidden, weight, bias, *layout, alone);
   EXPECT_TRUE(at::equal(scores, Numbers({2 * 4.0 - 5 + 0.5, 0.0, 2 * 8.0 - 9 + 0.5})));
   (scores[0] + 10 * scores[2]).backward();
@@ -241,7 +292,8 @@ TEST(RewardTest, ScoreOfTheLastToken) {
   EXPECT_TRUE(at::equal(hidden.grad(), Numbers({0, 0, 0, 0, 2, -1, 0, 0, 20, -10}).view({5, 2})));
 
   // A frozen head leaves the hidden states' gradient; frozen hidden states leave the head's.
-  const auto frozen = ParameterOf(weight->weight().clone(), false), frozen_bias = ParameterOf(bias->weight().clone(), false);
+  const auto frozen = ParameterOf(weight->weight().clone(), false),
+             frozen_bias = ParameterOf(bias->weight().clone(), false);
   hidden.mutable_grad().zero_();
   DocumentScores(hidden, frozen, frozen_bias, *layout, alone).sum().backward();
   EXPECT_FALSE(frozen->gradient().defined() || frozen_bias->gradient().defined());
@@ -256,13 +308,16 @@ TEST(RewardTest, DropoutOfTokens) {
   constexpr int64_t kWidth = 4000;
   const auto layout = *comm::Layout::Create({1, 1}, {});
   const auto alone = comm::Communicator::Alone();
-  const auto weight = ParameterOf(at::ones({1, kWidth}, at::kDouble)), bias = ParameterOf(at::zeros({1}, at::kDouble));
+  const auto weight = ParameterOf(at::ones({1, kWidth}, at::kDouble)),
+             bias = ParameterOf(at::zeros({1}, at::kDouble));
   const at::Tensor hidden = at::ones({2, kWidth}, at::kDouble);
   const auto scores = [&](double probability, uint64_t step, std::vector<int64_t> identity) {
-    return DocumentScores(hidden, weight, bias, *layout, alone, ScoreDropout{probability, 1, step, at::tensor(identity, at::kLong)});
+    return DocumentScores(hidden, weight, bias, *layout, alone,
+                          ScoreDropout{probability, 1, step, at::tensor(identity, at::kLong)});
   };
   const at::Tensor some = scores(0.25, 5, {8, 9});
-  EXPECT_NEAR(some[0].item<double>() / kWidth, 1.0, 0.05);  // its deviation is sqrt(0.25 / 0.75 / 4000) = 0.009
+  EXPECT_NEAR(some[0].item<double>() / kWidth, 1.0,
+              0.05);  // its deviation is sqrt(0.25 / 0.75 / 4000) = 0.009
   EXPECT_NE(some[0].item<double>(), some[1].item<double>());
   EXPECT_TRUE(RelativeError(scores(0.25, 5, {9, 8}), some.flip({0}), 1e-12));
   EXPECT_FALSE(at::equal(scores(0.25, 6, {8, 9}), some));

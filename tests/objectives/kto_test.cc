@@ -16,10 +16,12 @@ using moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 
 constexpr int64_t kExamples = 7, kGroup = 3;
-const std::vector<double> kPolicy = {-3.0, -5.5, -2.0, -8.0, -1.0, -4.0, -6.5}, kReference = {-3.5, -4.0, -2.5, -7.0, -1.5, -4.25, -6.0};
+const std::vector<double> kPolicy = {-3.0, -5.5, -2.0, -8.0, -1.0, -4.0, -6.5},
+                          kReference = {-3.5, -4.0, -2.5, -7.0, -1.5, -4.25, -6.0};
 const std::vector<double> kTargets = {3, 4, 2, 9, 1, 5, 6};
 // Groups whose mean ratio is above, below and above 0.
-const std::vector<double> kOther = {-2.0, -3.0, -4.0, -9.0, -8.0, -7.5, -1.0}, kOtherReference = {-3.0, -2.5, -5.0, -8.0, -7.0, -8.0, -1.75};
+const std::vector<double> kOther = {-2.0, -3.0, -4.0, -9.0, -8.0, -7.5, -1.0},
+                          kOtherReference = {-3.0, -2.5, -5.0, -8.0, -7.0, -8.0, -1.75};
 const std::vector<bool> kDesirable = {true, false, false, true, false, true, true};
 
 at::Tensor Numbers(const std::vector<double>& numbers) { return at::tensor(numbers, at::kDouble); }
@@ -37,7 +39,8 @@ double ClosedForm(const KtoOptions& o, const std::vector<double>& policy) {
   double total = 0;
   for (int64_t i = 0; i < kExamples; ++i) {
     const double ratio = policy[i] - kReference[i], kl = Divergence(i / kGroup);
-    total += kDesirable[i] ? o.chosen_weight * (1 - Sigmoid(o.beta * (ratio - kl))) - o.ftx * policy[i] / kTargets[i]
+    total += kDesirable[i] ? o.chosen_weight * (1 - Sigmoid(o.beta * (ratio - kl))) -
+                                 o.ftx * policy[i] / kTargets[i]
                            : o.rejected_weight * (1 - Sigmoid(o.beta * (kl - ratio)));
   }
   return total;
@@ -56,8 +59,11 @@ Outcome RunStep(const KtoOptions& options, const std::vector<std::vector<int64_t
   at::Tensor policy = Numbers(kPolicy).requires_grad_();
   for (const std::vector<int64_t>& places : micro_batches) {
     const at::Tensor rows = at::tensor(places, at::kLong);
-    const auto of = [&](const std::vector<double>& all) { return Numbers(all).index_select(0, rows); };
-    KtoBatch batch{policy.index_select(0, rows), of(kReference), of(kTargets), 2.0 * of(kTargets), {}, places};
+    const auto of = [&](const std::vector<double>& all) {
+      return Numbers(all).index_select(0, rows);
+    };
+    KtoBatch batch{
+        policy.index_select(0, rows), of(kReference), of(kTargets), 2.0 * of(kTargets), {}, places};
     for (const int64_t place : places) batch.desirable.push_back(kDesirable[place]);
     const Sums sums = kto->Loss(batch);
     sums.loss.backward();
@@ -71,7 +77,8 @@ Outcome RunStep(const KtoOptions& options, const std::vector<std::vector<int64_t
   return outcome;
 }
 
-const std::vector<KtoOptions> kCases = {{}, {.beta = 0.9}, {.beta = 0.4, .chosen_weight = 1.3, .rejected_weight = 0.5}, {.ftx = 0.6}};
+const std::vector<KtoOptions> kCases = {
+    {}, {.beta = 0.9}, {.beta = 0.4, .chosen_weight = 1.3, .rejected_weight = 0.5}, {.ftx = 0.6}};
 
 // Doubles throughout: 1e-13 is some hundred roundings; differences of 1e-5 are off by 1e-10.
 TEST(KtoTest, EqualsTheClosedFormAndItsDifferences) {
@@ -83,7 +90,9 @@ TEST(KtoTest, EqualsTheClosedFormAndItsDifferences) {
       std::vector<double> up = kPolicy, down = kPolicy;
       up[i] += kStep;
       down[i] -= kStep;
-      EXPECT_NEAR(ours.gradient[i].item<double>(), (ClosedForm(options, up) - ClosedForm(options, down)) / (2 * kStep), 1e-9) << i;
+      EXPECT_NEAR(ours.gradient[i].item<double>(),
+                  (ClosedForm(options, up) - ClosedForm(options, down)) / (2 * kStep), 1e-9)
+          << i;
     }
   }
 }
@@ -92,7 +101,8 @@ TEST(KtoTest, TheSplitDoesNotMatter) {
   for (const KtoOptions& options : kCases) {
     const Outcome whole = RunStep(options, {{0, 1, 2, 3, 4, 5, 6}});
     for (const std::vector<std::vector<int64_t>>& split :
-         std::vector<std::vector<std::vector<int64_t>>>{{{6, 0}, {}, {4, 1, 2, 5}, {3}}, {{0}, {1}, {2}, {3}, {4}, {5}, {6}}}) {
+         std::vector<std::vector<std::vector<int64_t>>>{{{6, 0}, {}, {4, 1, 2, 5}, {3}},
+                                                        {{0}, {1}, {2}, {3}, {4}, {5}, {6}}}) {
       const Outcome parts = RunStep(options, split);
       EXPECT_NEAR(parts.loss, whole.loss, 1e-13);
       EXPECT_TRUE(at::equal(parts.gradient, whole.gradient));
@@ -120,7 +130,8 @@ TEST(KtoTest, MetricsOfEachSide) {
 
 TEST(KtoTest, NothingAndNoTargets) {
   const auto kto = *Kto::Create({.ftx = 0.5});
-  EXPECT_EQ(kto->Survey(at::empty({0}, at::kDouble), at::empty({0}, at::kDouble), 4).at("kl").count, 0);
+  EXPECT_EQ(kto->Survey(at::empty({0}, at::kDouble), at::empty({0}, at::kDouble), 4).at("kl").count,
+            0);
   at::Tensor policy = at::empty({0}, at::kDouble).requires_grad_();
   const Sums none = kto->Loss({policy, policy.detach(), policy.detach(), {}, {}, {}});
   none.loss.backward();
@@ -138,7 +149,8 @@ TEST(KtoTest, NothingAndNoTargets) {
 
 TEST(KtoTest, OptionsAndBatchesAreChecked) {
   const auto refused = [](KtoOptions options, const std::string& words) {
-    EXPECT_THAT(Kto::Create(options).status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
+    EXPECT_THAT(Kto::Create(options).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
   };
   refused({.beta = -0.1}, "objectives.kto: beta is -0.1, wanted more than 0");
   refused({.rejected_weight = -1}, "rejected_weight is -1, wanted 0 or more");

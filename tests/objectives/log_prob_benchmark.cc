@@ -1,7 +1,8 @@
-// TokenLogProb beside a plain linear + log-softmax + pick by LibTorch's autograd, forward and backward: CPU time and memory. Then what label smoothing and
-// the statistics add to it.
+// TokenLogProb beside a plain linear + log-softmax + pick by LibTorch's autograd, forward and
+// backward: CPU time and memory. Then what label smoothing and the statistics add to it.
 //
-//   bazel run //tests/objectives:log_prob_benchmark -- [rows] [vocab] [hidden] [fp32|bf16] [threads]
+//   bazel run //tests/objectives:log_prob_benchmark -- [rows] [vocab] [hidden] [fp32|bf16]
+//   [threads]
 //
 // Each runs in a process of its own (a fork), because a peak is a process's.
 
@@ -47,11 +48,13 @@ double PeakMebibytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
-// The process's own, on all its threads: unlike the wall's it does not count what else the machine does.
+// The process's own, on all its threads: unlike the wall's it does not count what else the machine
+// does.
 double CpuSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + 1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
 Measured InChild(int threads, const std::function<Measured()>& measure) {
@@ -86,8 +89,12 @@ Measured Measure(const Shape& shape, bool ours, int64_t chunk_bytes, const Extra
     const double start = CpuSeconds();
     if (ours) {
       moonring::objectives::LogProbOptions options{
-          .label_smoothing = extra.label_smoothing, .matmul_dtype = shape.bf16 ? at::kBFloat16 : at::kFloat, .chunk_bytes = chunk_bytes};
-      moonring::objectives::TokenLogProb(hidden, head, targets, options, extra.statistics).log_prob_T.sum().backward();
+          .label_smoothing = extra.label_smoothing,
+          .matmul_dtype = shape.bf16 ? at::kBFloat16 : at::kFloat,
+          .chunk_bytes = chunk_bytes};
+      moonring::objectives::TokenLogProb(hidden, head, targets, options, extra.statistics)
+          .log_prob_T.sum()
+          .backward();
     } else {
       const at::ScalarType dtype = shape.bf16 ? at::kBFloat16 : at::kFloat;
       const at::Tensor logits = hidden.to(dtype).matmul(plain_weight.to(dtype).t()).to(at::kFloat);
@@ -101,22 +108,30 @@ Measured Measure(const Shape& shape, bool ours, int64_t chunk_bytes, const Extra
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto argument = [&](int index, const char* otherwise) { return std::string(argc > index ? argv[index] : otherwise); };
-  const Shape shape{std::stoll(argument(1, "2048")), std::stoll(argument(2, "49152")), std::stoll(argument(3, "576")), argument(4, "fp32") == "bf16"};
+  const auto argument = [&](int index, const char* otherwise) {
+    return std::string(argc > index ? argv[index] : otherwise);
+  };
+  const Shape shape{std::stoll(argument(1, "2048")), std::stoll(argument(2, "49152")),
+                    std::stoll(argument(3, "576")), argument(4, "fp32") == "bf16"};
   const int threads = std::stoi(argument(5, "1"));
   const Measured plain = InChild(threads, [&] { return Measure(shape, false, 0); });
-  std::printf("%ld rows, vocabulary %ld, hidden %ld, %s, %d threads\n", static_cast<long>(shape.rows), static_cast<long>(shape.vocab),
+  std::printf("%ld rows, vocabulary %ld, hidden %ld, %s, %d threads\n",
+              static_cast<long>(shape.rows), static_cast<long>(shape.vocab),
               static_cast<long>(shape.hidden), shape.bf16 ? "bf16" : "fp32", threads);
   std::printf("plain                  %.3f s  %.0f MiB\n", plain.seconds, plain.mebibytes);
   for (const int64_t mebibytes : {16, 32, 64, 128}) {
     const Measured ours = InChild(threads, [&] { return Measure(shape, true, mebibytes << 20); });
-    std::printf("chunks of %4ld MiB     %.3f s  %.0f MiB   time x %.2f  memory x %.2f\n", static_cast<long>(mebibytes), ours.seconds, ours.mebibytes,
+    std::printf("chunks of %4ld MiB     %.3f s  %.0f MiB   time x %.2f  memory x %.2f\n",
+                static_cast<long>(mebibytes), ours.seconds, ours.mebibytes,
                 ours.seconds / plain.seconds, ours.mebibytes / plain.mebibytes);
   }
   double alone = 0.0;
-  for (const Extra& extra : {Extra{"no extra", 0.0, {}}, Extra{"label_smoothing", 0.1, {}}, Extra{"mean_logit", 0.0, {.mean_logit = true}},
-                             Extra{"greedy", 0.0, {.greedy = true}}, Extra{"top_entropy", 0.0, {.top_entropy = true}}}) {
-    const Measured ours = InChild(threads, [&] { return Measure(shape, true, int64_t{64} << 20, extra); });
+  for (const Extra& extra :
+       {Extra{"no extra", 0.0, {}}, Extra{"label_smoothing", 0.1, {}},
+        Extra{"mean_logit", 0.0, {.mean_logit = true}}, Extra{"greedy", 0.0, {.greedy = true}},
+        Extra{"top_entropy", 0.0, {.top_entropy = true}}}) {
+    const Measured ours =
+        InChild(threads, [&] { return Measure(shape, true, int64_t{64} << 20, extra); });
     if (alone == 0.0) alone = ours.seconds;
     std::printf("%-20s   %.3f s  time x %.2f\n", extra.name, ours.seconds, ours.seconds / alone);
   }

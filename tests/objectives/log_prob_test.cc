@@ -31,10 +31,13 @@ struct Inputs {
 
 Inputs MakeInputs(const Case& c) {
   auto generator = at::detail::createCPUGenerator(7);
-  const auto normal = [&](at::IntArrayRef sizes) { return at::randn(sizes, generator, at::kDouble).to(c.dtype); };
-  Inputs in{normal({c.tokens, c.hidden}), normal({c.vocab, c.hidden}), normal({c.vocab}), at::randint(0, c.vocab, {c.tokens}, generator, at::kLong),
-            normal({c.tokens})};
-  in.targets.masked_fill_(at::rand({c.tokens}, generator, at::kDouble).lt(c.ignored), comm::kIgnore);
+  const auto normal = [&](at::IntArrayRef sizes) {
+    return at::randn(sizes, generator, at::kDouble).to(c.dtype);
+  };
+  Inputs in{normal({c.tokens, c.hidden}), normal({c.vocab, c.hidden}), normal({c.vocab}),
+            at::randint(0, c.vocab, {c.tokens}, generator, at::kLong), normal({c.tokens})};
+  in.targets.masked_fill_(at::rand({c.tokens}, generator, at::kDouble).lt(c.ignored),
+                          comm::kIgnore);
   return in;
 }
 
@@ -57,12 +60,14 @@ Result Ours(const Case& c, const Inputs& in, LogProbOptions options) {
   at::Tensor hidden = in.hidden.clone().requires_grad_();
   at::Tensor log_prob = TokenLogProb(hidden, head, in.targets, options);
   (log_prob * in.upstream).sum().backward();
-  return {log_prob.detach(), hidden.grad(), head->gradient(), c.bias ? options.head.bias_V->gradient() : at::Tensor()};
+  return {log_prob.detach(), hidden.grad(), head->gradient(),
+          c.bias ? options.head.bias_V->gradient() : at::Tensor()};
 }
 
 // The same by LibTorch's autograd over the whole [tokens, vocab].
 Result Plain(const Case& c, const Inputs& in) {
-  at::Tensor hidden = in.hidden.clone().requires_grad_(), weight = in.weight.clone().requires_grad_(), bias = in.bias.clone().requires_grad_();
+  at::Tensor hidden = in.hidden.clone().requires_grad_(),
+             weight = in.weight.clone().requires_grad_(), bias = in.bias.clone().requires_grad_();
   at::Tensor logits = hidden.matmul(weight.t());
   if (c.bias) logits = logits + bias;
   logits = logits * c.scale;
@@ -77,7 +82,8 @@ Result Plain(const Case& c, const Inputs& in) {
 }
 
 double Distance(const at::Tensor& a, const at::Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).norm().item<double>() / std::max(1e-300, b.to(at::kDouble).norm().item<double>());
+  return (a.to(at::kDouble) - b.to(at::kDouble)).norm().item<double>() /
+         std::max(1e-300, b.to(at::kDouble).norm().item<double>());
 }
 
 void ExpectClose(const Result& ours, const Result& wanted, double bound) {
@@ -96,9 +102,14 @@ TEST(LogProbTest, EqualsPlainAutogradInFp64) {
       for (const double scale : {1.0, 0.25}) {
         for (const bool bias : {false, true}) {
           for (const double smoothing : {0.0, 0.15}) {
-            SCOPED_TRACE(testing::Message() << "rows " << chunk_rows << " softcap " << softcap << " scale " << scale << " bias " << bias << " smoothing "
-                                            << smoothing);
-            const Case c{.scale = scale, .softcap = softcap, .bias = bias, .chunk_rows = chunk_rows, .smoothing = smoothing};
+            SCOPED_TRACE(testing::Message()
+                         << "rows " << chunk_rows << " softcap " << softcap << " scale " << scale
+                         << " bias " << bias << " smoothing " << smoothing);
+            const Case c{.scale = scale,
+                         .softcap = softcap,
+                         .bias = bias,
+                         .chunk_rows = chunk_rows,
+                         .smoothing = smoothing};
             const Inputs in = MakeInputs(c);
             ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
           }
@@ -114,7 +125,8 @@ TEST(LogProbTest, EveryRowATarget) {
   ExpectClose(Ours(c, in, OptionsOf(c)), Plain(c, in), 1e-12);
 }
 
-// fp32: a vocabulary of some thousands, rows over several blocks and chunks; 2e-6 as for attention outputs.
+// fp32: a vocabulary of some thousands, rows over several blocks and chunks; 2e-6 as for attention
+// outputs.
 TEST(LogProbTest, Fp32WithinBoundsOfFp64) {
   for (const double softcap : {0.0, 20.0}) {
     const Case c{.tokens = 300,
@@ -128,16 +140,23 @@ TEST(LogProbTest, Fp32WithinBoundsOfFp64) {
                  .smoothing = softcap == 0.0 ? 0.1 : 0.0};
     const Inputs in = MakeInputs(c);
     Inputs exact = in;
-    for (at::Tensor* t : {&exact.hidden, &exact.weight, &exact.bias, &exact.upstream}) *t = t->to(at::kDouble);
+    for (at::Tensor* t : {&exact.hidden, &exact.weight, &exact.bias, &exact.upstream})
+      *t = t->to(at::kDouble);
     const Result ours = Ours(c, in, OptionsOf(c));
     EXPECT_EQ(ours.log_prob.scalar_type(), at::kFloat);
     ExpectClose(ours, Plain(c, exact), 2e-6);
   }
 }
 
-// The matmul in bf16, all else in fp32: no further from exact than autocast's own linear and cross entropy, within a half.
+// The matmul in bf16, all else in fp32: no further from exact than autocast's own linear and cross
+// entropy, within a half.
 TEST(LogProbTest, Bf16MatmulNoWorseThanAutocast) {
-  const Case c{.tokens = 300, .hidden = 64, .vocab = 5000, .scale = 1.0, .chunk_rows = 70, .dtype = at::kFloat};
+  const Case c{.tokens = 300,
+               .hidden = 64,
+               .vocab = 5000,
+               .scale = 1.0,
+               .chunk_rows = 70,
+               .dtype = at::kFloat};
   Inputs in = MakeInputs(c);
   in.weight.mul_(0.2);
   Inputs exact = in;
@@ -147,27 +166,40 @@ TEST(LogProbTest, Bf16MatmulNoWorseThanAutocast) {
   options.matmul_dtype = at::kBFloat16;
   const Result ours = Ours(c, in, options);
 
-  at::Tensor hidden = in.hidden.clone().requires_grad_(), weight = in.weight.clone().requires_grad_();
-  const at::Tensor logits = hidden.to(at::kBFloat16).matmul(weight.to(at::kBFloat16).t()).to(at::kFloat);
-  const at::Tensor picked = at::log_softmax(logits, 1).gather(1, in.targets.clamp_min(0).unsqueeze(1)).squeeze(1);
-  const at::Tensor log_prob = at::where(in.targets.ne(comm::kIgnore), picked, at::zeros_like(picked));
+  at::Tensor hidden = in.hidden.clone().requires_grad_(),
+             weight = in.weight.clone().requires_grad_();
+  const at::Tensor logits =
+      hidden.to(at::kBFloat16).matmul(weight.to(at::kBFloat16).t()).to(at::kFloat);
+  const at::Tensor picked =
+      at::log_softmax(logits, 1).gather(1, in.targets.clamp_min(0).unsqueeze(1)).squeeze(1);
+  const at::Tensor log_prob =
+      at::where(in.targets.ne(comm::kIgnore), picked, at::zeros_like(picked));
   (log_prob * in.upstream).sum().backward();
   EXPECT_LE(Distance(ours.log_prob, wanted.log_prob), 1.5 * Distance(log_prob, wanted.log_prob));
-  EXPECT_LE(Distance(ours.hidden_gradient, wanted.hidden_gradient), 1.5 * Distance(hidden.grad(), wanted.hidden_gradient));
-  EXPECT_LE(Distance(ours.weight_gradient, wanted.weight_gradient), 1.5 * Distance(weight.grad(), wanted.weight_gradient));
+  EXPECT_LE(Distance(ours.hidden_gradient, wanted.hidden_gradient),
+            1.5 * Distance(hidden.grad(), wanted.hidden_gradient));
+  EXPECT_LE(Distance(ours.weight_gradient, wanted.weight_gradient),
+            1.5 * Distance(weight.grad(), wanted.weight_gradient));
   EXPECT_EQ(ours.weight_gradient.scalar_type(), at::kFloat);
 }
 
-// A sharded stream: each rank's rows alone give the whole stream's log-probs bit for bit (rows are independent; 64 or more of
-// them, so that the matmul takes the same path), and the weight gradients add up.
+// A sharded stream: each rank's rows alone give the whole stream's log-probs bit for bit (rows are
+// independent; 64 or more of them, so that the matmul takes the same path), and the weight
+// gradients add up.
 TEST(LogProbTest, RowsOfRanksGiveTheWhole) {
-  const Case c{.tokens = 256, .hidden = 64, .vocab = 3000, .chunk_rows = 1000, .ignored = 0.0, .dtype = at::kFloat};
+  const Case c{.tokens = 256,
+               .hidden = 64,
+               .vocab = 3000,
+               .chunk_rows = 1000,
+               .ignored = 0.0,
+               .dtype = at::kFloat};
   const Inputs in = MakeInputs(c);
   const Result whole = Ours(c, in, OptionsOf(c));
   at::Tensor weight_gradient = at::zeros_like(whole.weight_gradient);
   for (const int64_t begin : {0, 64, 160}) {
     const int64_t end = begin == 0 ? 64 : begin == 64 ? 160 : 256;
-    const Inputs part{in.hidden.slice(0, begin, end), in.weight, in.bias, in.targets.slice(0, begin, end), in.upstream.slice(0, begin, end)};
+    const Inputs part{in.hidden.slice(0, begin, end), in.weight, in.bias,
+                      in.targets.slice(0, begin, end), in.upstream.slice(0, begin, end)};
     const Result ours = Ours(c, part, OptionsOf(c));
     EXPECT_TRUE(at::equal(ours.log_prob, whole.log_prob.slice(0, begin, end)));
     weight_gradient += ours.weight_gradient;
@@ -193,7 +225,8 @@ TEST(LogProbTest, GradientsAddUpInTheSink) {
   const Inputs in = MakeInputs(c);
   auto head = std::make_shared<Parameter>("lm_head.weight", in.weight.clone());
   at::Tensor hidden = in.hidden.clone().requires_grad_();
-  for (int micro = 0; micro < 3; ++micro) (TokenLogProb(hidden, head, in.targets) * in.upstream).sum().backward();
+  for (int micro = 0; micro < 3; ++micro)
+    (TokenLogProb(hidden, head, in.targets) * in.upstream).sum().backward();
   EXPECT_LE(Distance(head->gradient(), Plain(c, in).weight_gradient * 3), 1e-12);
 }
 
@@ -214,7 +247,8 @@ TEST(LogProbTest, FrozenHeadAndFrozenHidden) {
   const Case c;
   const Inputs in = MakeInputs(c);
   const Result wanted = Plain(c, in);
-  auto frozen = std::make_shared<Parameter>("lm_head.weight", in.weight.clone(), /*trainable=*/false);
+  auto frozen =
+      std::make_shared<Parameter>("lm_head.weight", in.weight.clone(), /*trainable=*/false);
   at::Tensor hidden = in.hidden.clone().requires_grad_();
   (TokenLogProb(hidden, frozen, in.targets) * in.upstream).sum().backward();
   EXPECT_FALSE(frozen->gradient().defined());
@@ -229,13 +263,15 @@ TEST(LogProbTest, FrozenHeadAndFrozenHidden) {
   EXPECT_FALSE(TokenLogProb(hidden, head, in.targets).requires_grad());
 }
 
-// Logits of thousands: exp would overflow without the peak taken out, and the wrong tokens' probabilities are all zero.
+// Logits of thousands: exp would overflow without the peak taken out, and the wrong tokens'
+// probabilities are all zero.
 TEST(LogProbTest, LargeLogits) {
   Case c{.dtype = at::kFloat};
   Inputs in = MakeInputs(c);
   in.hidden.mul_(1000);
   Inputs exact = in;
-  for (at::Tensor* t : {&exact.hidden, &exact.weight, &exact.bias, &exact.upstream}) *t = t->to(at::kDouble);
+  for (at::Tensor* t : {&exact.hidden, &exact.weight, &exact.bias, &exact.upstream})
+    *t = t->to(at::kDouble);
   const Result ours = Ours(c, in, OptionsOf(c));
   EXPECT_TRUE(at::isfinite(ours.weight_gradient).all().item<bool>());
   EXPECT_LE(Distance(ours.log_prob, Plain(c, exact).log_prob), 2e-6);
@@ -248,14 +284,17 @@ TEST(LogProbTest, FiniteDifferencesOfTheHead) {
   const auto value = [&](const at::Tensor& weight) {
     at::NoGradGuard no_grad;
     auto head = std::make_shared<Parameter>("lm_head.weight", weight);
-    return (TokenLogProb(in.hidden, head, in.targets, OptionsOf(c)) * in.upstream).sum().item<double>();
+    return (TokenLogProb(in.hidden, head, in.targets, OptionsOf(c)) * in.upstream)
+        .sum()
+        .item<double>();
   };
   constexpr double kStep = 1e-5;  // central differences: error about 1e-10
   for (int64_t i = 0; i < in.weight.numel(); ++i) {
     at::Tensor up = in.weight.clone(), down = in.weight.clone();
     up.view({-1})[i] += kStep;
     down.view({-1})[i] -= kStep;
-    EXPECT_NEAR(ours.weight_gradient.reshape({-1})[i].item<double>(), (value(up) - value(down)) / (2 * kStep), 1e-8);
+    EXPECT_NEAR(ours.weight_gradient.reshape({-1})[i].item<double>(),
+                (value(up) - value(down)) / (2 * kStep), 1e-8);
   }
 }
 
@@ -264,19 +303,29 @@ TEST(LogProbTest, StatisticsOfRows) {
   for (const int64_t vocab : {7, 29}) {
     for (const int64_t chunk_rows : {1, 5, 1000}) {
       for (const double softcap : {0.0, 3.0}) {
-        const Case c{.vocab = vocab, .scale = 0.5, .softcap = softcap, .bias = true, .chunk_rows = chunk_rows};
+        const Case c{.vocab = vocab,
+                     .scale = 0.5,
+                     .softcap = softcap,
+                     .bias = true,
+                     .chunk_rows = chunk_rows};
         const Inputs in = MakeInputs(c);
         LogProbOptions options = OptionsOf(c);
         options.head.bias_V = std::make_shared<Parameter>("lm_head.bias", in.bias);
         const auto head = std::make_shared<Parameter>("lm_head.weight", in.weight);
-        const LogProbs result = TokenLogProb(in.hidden, head, in.targets, options, {.mean_logit = true, .greedy = true, .top_entropy = true});
-        EXPECT_TRUE(at::equal(result.log_prob_T.detach(), TokenLogProb(in.hidden, head, in.targets, options).detach()));
-        EXPECT_FALSE(result.statistics.mean_logit_T.requires_grad() || result.statistics.top_entropy_T.requires_grad());
+        const LogProbs result =
+            TokenLogProb(in.hidden, head, in.targets, options,
+                         {.mean_logit = true, .greedy = true, .top_entropy = true});
+        EXPECT_TRUE(at::equal(result.log_prob_T.detach(),
+                              TokenLogProb(in.hidden, head, in.targets, options).detach()));
+        EXPECT_FALSE(result.statistics.mean_logit_T.requires_grad() ||
+                     result.statistics.top_entropy_T.requires_grad());
 
         at::Tensor logits = (in.hidden.matmul(in.weight.t()) + in.bias) * 0.5;
         if (softcap != 0.0) logits = (logits / softcap).tanh() * softcap;
         const at::Tensor learnt = in.targets.ne(comm::kIgnore);
-        const at::Tensor p = at::softmax(std::get<0>(logits.sort(1, /*descending=*/true)).narrow(1, 0, std::min<int64_t>(20, vocab)), 1);
+        const at::Tensor p = at::softmax(std::get<0>(logits.sort(1, /*descending=*/true))
+                                             .narrow(1, 0, std::min<int64_t>(20, vocab)),
+                                         1);
         EXPECT_LE(Distance(result.statistics.mean_logit_T, logits.mean(1) * learnt), 1e-14);
         EXPECT_LE(Distance(result.statistics.top_entropy_T, -(p * p.log()).sum(1) * learnt), 1e-14);
         EXPECT_TRUE(at::equal(result.statistics.greedy_T, at::where(learnt, logits.argmax(1), -1)));
@@ -285,7 +334,10 @@ TEST(LogProbTest, StatisticsOfRows) {
   }
   const Case none{.tokens = 0};
   const Inputs in = MakeInputs(none);
-  const TokenStatistics empty = TokenLogProb(in.hidden, std::make_shared<Parameter>("lm_head.weight", in.weight), in.targets, {}, {.greedy = true}).statistics;
+  const TokenStatistics empty =
+      TokenLogProb(in.hidden, std::make_shared<Parameter>("lm_head.weight", in.weight), in.targets,
+                   {}, {.greedy = true})
+          .statistics;
   EXPECT_EQ(empty.greedy_T.numel(), 0);
   EXPECT_FALSE(empty.mean_logit_T.defined());
 }
@@ -297,7 +349,9 @@ TEST(LogProbTest, LogitsOfRows) {
   const at::Tensor logits = (in.hidden.matmul(in.weight.t()) * (0.5 / 4.0)).tanh() * 4.0;
   EXPECT_LE(Distance(rows.logits_NK, logits.narrow(1, 0, 8)), 1e-14);
   EXPECT_LE(Distance(rows.logsumexp_N, logits.logsumexp(1)), 1e-14);
-  EXPECT_EQ(Logits(in.hidden.narrow(0, 0, 0), Parameter("lm_head.weight", in.weight), 8).logsumexp_N.numel(), 0);
+  EXPECT_EQ(Logits(in.hidden.narrow(0, 0, 0), Parameter("lm_head.weight", in.weight), 8)
+                .logsumexp_N.numel(),
+            0);
 }
 
 void ExpectRefused(const std::function<void()>& call, const std::string& words) {
@@ -305,7 +359,8 @@ void ExpectRefused(const std::function<void()>& call, const std::string& words) 
     call();
     FAIL() << "nothing was thrown; wanted: " << words;
   } catch (const c10::Error& error) {
-    EXPECT_NE(std::string(error.what_without_backtrace()).find(words), std::string::npos) << error.what_without_backtrace();
+    EXPECT_NE(std::string(error.what_without_backtrace()).find(words), std::string::npos)
+        << error.what_without_backtrace();
   }
 }
 
@@ -313,14 +368,19 @@ TEST(LogProbTest, WrongCalls) {
   const Case c{.ignored = 0.0};
   const Inputs in = MakeInputs(c);
   auto head = std::make_shared<Parameter>("lm_head.weight", in.weight);
-  ExpectRefused([&] { TokenLogProb(in.hidden.narrow(1, 0, 5), head, in.targets); }, "hidden states of shape [37, 5], head lm_head.weight of shape [29, 12]");
-  ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets.narrow(0, 0, 3)); }, "wanted int64 [37]");
-  ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets + 20); }, "the vocabulary has 29 ids");
+  ExpectRefused([&] { TokenLogProb(in.hidden.narrow(1, 0, 5), head, in.targets); },
+                "hidden states of shape [37, 5], head lm_head.weight of shape [29, 12]");
+  ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets.narrow(0, 0, 3)); },
+                "wanted int64 [37]");
+  ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets + 20); },
+                "the vocabulary has 29 ids");
   ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets - 1000); }, "a target is -");
-  ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets, {.label_smoothing = 1.0}); }, "label_smoothing is 1, wanted 0 to less than 1");
+  ExpectRefused([&] { TokenLogProb(in.hidden, head, in.targets, {.label_smoothing = 1.0}); },
+                "label_smoothing is 1, wanted 0 to less than 1");
   at::Tensor hidden = in.hidden.clone().requires_grad_();
   const at::Tensor sum = TokenLogProb(hidden, head, in.targets).sum();
-  ExpectRefused([&] { sum.backward({}, /*retain_graph=*/true, /*create_graph=*/true); }, "a second derivative");
+  ExpectRefused([&] { sum.backward({}, /*retain_graph=*/true, /*create_graph=*/true); },
+                "a second derivative");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Whole chains, from logits to loss, against the peers' own trainers (tests/golden/objectives/make.py).
+// Whole chains, from logits to loss, against the peers' own trainers
+// (tests/golden/objectives/make.py).
 
 #include <algorithm>
 #include <fstream>
@@ -28,7 +29,8 @@ using moonring::testing::RelativeError;
 using nlohmann::json;
 
 const json& Peers() {
-  static const json& peers = *new json(json::parse(std::ifstream("tests/golden/objectives/peers.json")));
+  static const json& peers =
+      *new json(json::parse(std::ifstream("tests/golden/objectives/peers.json")));
   return peers;
 }
 
@@ -39,7 +41,8 @@ at::Tensor Rows(const json& rows) {
   return at::stack(tensors);
 }
 
-// The first n documents of a set of the golden file, packed; a head that is the identity makes logits of hidden states.
+// The first n documents of a set of the golden file, packed; a head that is the identity makes
+// logits of hidden states.
 struct Packed {
   comm::Sequence sequence;
   at::Tensor policy_TV, reference_TV;
@@ -60,11 +63,14 @@ Packed Pack(const json& set, int64_t n) {
   return packed;
 }
 
-at::Tensor Sums(const Packed& packed, const at::Tensor& logits_TV, const at::Tensor& weights_T = {}) {
-  const auto head = std::make_shared<comm::Parameter>("head", at::eye(logits_TV.size(1), at::kDouble), /*trainable=*/false);
+at::Tensor Sums(const Packed& packed, const at::Tensor& logits_TV,
+                const at::Tensor& weights_T = {}) {
+  const auto head = std::make_shared<comm::Parameter>(
+      "head", at::eye(logits_TV.size(1), at::kDouble), /*trainable=*/false);
   at::Tensor log_prob_T = TokenLogProb(logits_TV, head, packed.sequence.targets_T);
   if (weights_T.defined()) log_prob_T = log_prob_T * weights_T;
-  return DocumentSums(log_prob_T, **comm::Layout::Create(packed.sequence.lengths, {}), comm::Communicator::Alone());
+  return DocumentSums(log_prob_T, **comm::Layout::Create(packed.sequence.lengths, {}),
+                      comm::Communicator::Alone());
 }
 
 at::Tensor Gradient(const json& golden) {
@@ -76,7 +82,9 @@ at::Tensor Gradient(const json& golden) {
 void ExpectMetrics(const Metrics& ours, const json& golden, double bound) {
   for (const auto& [name, wanted] : golden.items()) {
     ASSERT_TRUE(ours.contains(name)) << name;
-    EXPECT_NEAR(ours.at(name).sum / ours.at(name).count, wanted.get<double>(), bound * (1 + std::abs(wanted.get<double>()))) << name;
+    EXPECT_NEAR(ours.at(name).sum / ours.at(name).count, wanted.get<double>(),
+                bound * (1 + std::abs(wanted.get<double>())))
+        << name;
   }
 }
 
@@ -91,8 +99,10 @@ TEST(PeersTest, Preference) {
                                                  .label_smoothing = o.value("label_smoothing", 0.0),
                                                  .bco_weight = o.value("bco_weight", 0.0)});
     const Packed packed = Pack(Peers()["pairs"], 6);
-    const at::Tensor weights = o.contains("ld_alpha") ? Desensitized(packed.sequence, o["ld_alpha"]) : at::Tensor();
-    const at::Tensor policy = Sums(packed, packed.policy_TV, weights), reference = Sums(packed, packed.reference_TV);
+    const at::Tensor weights =
+        o.contains("ld_alpha") ? Desensitized(packed.sequence, o["ld_alpha"]) : at::Tensor();
+    const at::Tensor policy = Sums(packed, packed.policy_TV, weights),
+                     reference = Sums(packed, packed.reference_TV);
     const at::Tensor targets = DocumentTargets(packed.sequence);
     if (preference->needs_survey()) preference->Survey(policy, reference, targets, 3);
     const auto sums = preference->Loss({policy, reference, targets, {}, {0, 1, 2}});
@@ -115,7 +125,8 @@ TEST(PeersTest, Kto) {
                                    .ftx = o.value("ftx", 0.0)});
     const int64_t n = golden["examples"];
     const Packed packed = Pack(Peers()["pairs"], n), other = Pack(Peers()["mismatched"], n);
-    at::Tensor other_policy = Sums(other, other.policy_TV), other_reference = Sums(other, other.reference_TV);
+    at::Tensor other_policy = Sums(other, other.policy_TV),
+               other_reference = Sums(other, other.reference_TV);
     if (golden.contains("swapped")) std::swap(other_policy, other_reference);
     Metrics metrics = kto->Survey(other_policy, other_reference, n);
     std::vector<int64_t> places(n);
@@ -127,7 +138,8 @@ TEST(PeersTest, Kto) {
                                  golden["desirable"].get<std::vector<bool>>(),
                                  places});
     (sums.loss / static_cast<double>(n)).backward();
-    EXPECT_NEAR(sums.loss.item<double>() / static_cast<double>(n), golden["value"].get<double>(), 1e-12);
+    EXPECT_NEAR(sums.loss.item<double>() / static_cast<double>(n), golden["value"].get<double>(),
+                1e-12);
     EXPECT_TRUE(RelativeError(packed.policy_TV.grad(), Gradient(golden), 1e-12));
     metrics.insert(sums.metrics.begin(), sums.metrics.end());
     ExpectMetrics(metrics, golden["metrics"], 1e-12);
@@ -140,7 +152,8 @@ TEST(PeersTest, Reward) {
   std::vector<int64_t> lengths;
   std::vector<double> values, gradient;
   for (size_t d = 0; d < golden["values"].size(); ++d) {
-    const auto of_document = golden["values"][d].get<std::vector<double>>(), its_gradient = golden["gradient"][d].get<std::vector<double>>();
+    const auto of_document = golden["values"][d].get<std::vector<double>>(),
+               its_gradient = golden["gradient"][d].get<std::vector<double>>();
     lengths.push_back(static_cast<int64_t>(of_document.size()));
     values.insert(values.end(), of_document.begin(), of_document.end());
     gradient.insert(gradient.end(), its_gradient.begin(), its_gradient.end());
@@ -148,7 +161,8 @@ TEST(PeersTest, Reward) {
   at::Tensor hidden = at::tensor(values, at::kDouble).unsqueeze(1).requires_grad_();
   const auto weight = std::make_shared<comm::Parameter>("v", at::ones({1, 1}, at::kDouble)),
              bias = std::make_shared<comm::Parameter>("b", at::zeros({1}, at::kDouble));
-  const at::Tensor scores = DocumentScores(hidden, weight, bias, **comm::Layout::Create(lengths, {}), comm::Communicator::Alone());
+  const at::Tensor scores = DocumentScores(
+      hidden, weight, bias, **comm::Layout::Create(lengths, {}), comm::Communicator::Alone());
   const auto sums = RewardLoss(scores);
   (sums.loss / 3).backward();
   EXPECT_NEAR(sums.loss.item<double>() / 3, golden["value"].get<double>(), 1e-6);
@@ -164,7 +178,8 @@ TEST(PeersTest, Sft) {
   for (const auto& [name, wanted] : golden["cases"].items()) {
     SCOPED_TRACE(name);
     at::Tensor logits = Rows(golden["logits"]).requires_grad_();
-    const auto head = std::make_shared<comm::Parameter>("head", at::eye(logits.size(1), at::kDouble), /*trainable=*/false);
+    const auto head = std::make_shared<comm::Parameter>(
+        "head", at::eye(logits.size(1), at::kDouble), /*trainable=*/false);
     LogProbOptions options;
     if (name == "label_smoothing") options.label_smoothing = golden["epsilon"];
     const LogProbs result = TokenLogProb(logits, head, targets, options, {.top_entropy = true});
@@ -172,9 +187,11 @@ TEST(PeersTest, Sft) {
     if (name == "dft") sft.weight = SftOptions::Weight::kDft;
     if (name.rfind("eaft", 0) == 0) sft.weight = SftOptions::Weight::kEaft;
     if (name == "eaft_half") sft.eaft_alpha = 0.5;
-    const auto sums = Sft(sft).Loss(result.log_prob_T, targets, {}, result.statistics.top_entropy_T);
+    const auto sums =
+        Sft(sft).Loss(result.log_prob_T, targets, {}, result.statistics.top_entropy_T);
     (sums.loss / count).backward();
-    EXPECT_NEAR(sums.loss.item<double>() / count, wanted["value"].get<double>(), 1e-6 * wanted["value"].get<double>());
+    EXPECT_NEAR(sums.loss.item<double>() / count, wanted["value"].get<double>(),
+                1e-6 * wanted["value"].get<double>());
     EXPECT_TRUE(RelativeError(logits.grad(), Rows(wanted["gradient"]), 1e-6));
   }
 }

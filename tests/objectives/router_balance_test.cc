@@ -14,13 +14,15 @@ namespace {
 using ::moonring::testing::BitEqual;
 using ::moonring::testing::RelativeError;
 
-// Transformers' load_balancing_loss_func (4.57, modeling_mixtral.py) without a mask, in its own steps, times the coefficient: gate_logits of all layers.
-at::Tensor LoadBalancingLoss(const std::vector<at::Tensor>& gate_logits, int64_t experts, int64_t top_k, double coefficient) {
+// Transformers' load_balancing_loss_func (4.57, modeling_mixtral.py) without a mask, in its own
+// steps, times the coefficient: gate_logits of all layers.
+at::Tensor LoadBalancingLoss(const std::vector<at::Tensor>& gate_logits, int64_t experts,
+                             int64_t top_k, double coefficient) {
   const at::Tensor routing_weights = at::cat(gate_logits).softmax(-1);
   const at::Tensor selected_experts = std::get<1>(at::topk(routing_weights, top_k, -1));
-  const at::Tensor expert_mask = at::one_hot(selected_experts, experts);                      // [tokens, k, E]
-  const at::Tensor tokens_per_expert = expert_mask.to(at::kDouble).mean(0);                   // [k, E]
-  const at::Tensor router_prob_per_expert = routing_weights.mean(0);                          // [E]
+  const at::Tensor expert_mask = at::one_hot(selected_experts, experts);     // [tokens, k, E]
+  const at::Tensor tokens_per_expert = expert_mask.to(at::kDouble).mean(0);  // [k, E]
+  const at::Tensor router_prob_per_expert = routing_weights.mean(0);         // [E]
   return (tokens_per_expert * router_prob_per_expert.unsqueeze(0)).sum() * experts * coefficient;
 }
 
@@ -30,7 +32,9 @@ struct Tally {
 
 Tally TallyOf(const at::Tensor& logits, int64_t top_k) {
   const at::Tensor p = logits.softmax(-1);
-  return {p.sum(0, true), at::one_hot(std::get<1>(at::topk(p, top_k, -1)), p.size(1)).view({-1, p.size(1)}).sum(0, true)};
+  return {p.sum(0, true), at::one_hot(std::get<1>(at::topk(p, top_k, -1)), p.size(1))
+                              .view({-1, p.size(1)})
+                              .sum(0, true)};
 }
 
 // Of layers of unlike numbers of tokens, in pieces: their tallies are summed first.
@@ -38,7 +42,8 @@ TEST(RouterBalanceTest, IsTransformersLoss) {
   at::manual_seed(3);
   for (const auto& [experts, top_k] : {std::pair<int64_t, int64_t>{4, 2}, {8, 1}, {6, 5}, {5, 3}}) {
     std::vector<at::Tensor> layers;
-    for (const int64_t tokens : {31, 31, 31}) layers.push_back(at::randn({tokens, experts}, at::kDouble).requires_grad_());
+    for (const int64_t tokens : {31, 31, 31})
+      layers.push_back(at::randn({tokens, experts}, at::kDouble).requires_grad_());
     const at::Tensor wanted = LoadBalancingLoss(layers, experts, top_k, 0.02);
     at::Tensor probability, chosen;
     for (const at::Tensor& layer : layers) {
@@ -50,8 +55,10 @@ TEST(RouterBalanceTest, IsTransformersLoss) {
     }
     const at::Tensor loss = (RouterWeights(chosen, top_k, 0.02) * probability).sum();
     EXPECT_TRUE(RelativeError(loss, wanted, 1e-14));  // sums of some hundred terms in another order
-    const auto ours = torch::autograd::grad({loss}, layers), theirs = torch::autograd::grad({wanted}, layers);
-    for (size_t i = 0; i < layers.size(); ++i) EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-13)) << i;
+    const auto ours = torch::autograd::grad({loss}, layers),
+               theirs = torch::autograd::grad({wanted}, layers);
+    for (size_t i = 0; i < layers.size(); ++i)
+      EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-13)) << i;
   }
 }
 
@@ -63,13 +70,15 @@ TEST(RouterBalanceTest, EachGroupIsALossOfItsOwn) {
   EXPECT_EQ(weights.scalar_type(), at::kDouble);
   for (const int64_t g : {0, 2}) {
     const double tokens = counts[g].sum().item<double>() / 2;
-    EXPECT_TRUE(RelativeError(weights[g], counts[g].to(at::kDouble) * (0.5 * 4) / (tokens * tokens), 1e-15));
+    EXPECT_TRUE(RelativeError(weights[g], counts[g].to(at::kDouble) * (0.5 * 4) / (tokens * tokens),
+                              1e-15));
     EXPECT_TRUE(BitEqual(weights.narrow(0, g, 1), RouterWeights(counts.narrow(0, g, 1), 2, 0.5)));
   }
   EXPECT_TRUE(BitEqual(weights[1], at::zeros({4}, at::kDouble)));
   EXPECT_TRUE(BitEqual(RouterWeights(counts.to(at::kFloat), 2, 0.5), weights));
   // Choices spread evenly: E sum_e (K / E) (1 / E) is K, the least that there is.
-  const double even = (RouterWeights(at::full({1, 8}, 30, at::kLong), 2, 1.0) * (120.0 / 8)).sum().item<double>();
+  const double even =
+      (RouterWeights(at::full({1, 8}, 30, at::kLong), 2, 1.0) * (120.0 / 8)).sum().item<double>();
   EXPECT_DOUBLE_EQ(even, 2.0);
 }
 

@@ -16,7 +16,8 @@ constexpr int64_t kNone = comm::kIgnore;
 
 at::Tensor Ids(const std::vector<int64_t>& ids) { return at::tensor(ids, at::kLong); }
 
-// Two documents; the second begins with a label (as with train_on_prompt), which is counted by labels and is no prediction.
+// Two documents; the second begins with a label (as with train_on_prompt), which is counted by
+// labels and is no prediction.
 TEST(SftTest, CountsLabelsOrTargets) {
   const at::Tensor labels = Ids({kNone, 4, 5, 6, 7, kNone, 8});
   const std::vector<int64_t> lengths = {4, 3};
@@ -30,14 +31,16 @@ TEST(SftTest, CountsNothingInNothing) {
   for (const auto count : {SftOptions::CountBy::kLabels, SftOptions::CountBy::kTargets}) {
     EXPECT_EQ(Sft({count}).Count(at::empty({0}, at::kLong), {}), 0);
     EXPECT_EQ(Sft({count}).Count(Ids({kNone}), std::vector<int64_t>{0, 1, 0}), 0);
-    EXPECT_EQ(Sft({count}).Count(Ids({3}), std::vector<int64_t>{1}), count == SftOptions::CountBy::kLabels ? 1 : 0);
+    EXPECT_EQ(Sft({count}).Count(Ids({3}), std::vector<int64_t>{1}),
+              count == SftOptions::CountBy::kLabels ? 1 : 0);
   }
   EXPECT_THROW(Sft({}).Count(at::zeros({3}, at::kLong), std::vector<int64_t>{2}), c10::Error);
   EXPECT_THROW(Sft({}).Count(at::zeros({3}), std::vector<int64_t>{3}), c10::Error);
 }
 
 TEST(SftTest, LossIsTheSumAndItsGradientMinusOne) {
-  at::Tensor log_prob = at::tensor(std::vector<double>{-0.5, 0.0, -2.0, -0.25}, at::kFloat).requires_grad_();
+  at::Tensor log_prob =
+      at::tensor(std::vector<double>{-0.5, 0.0, -2.0, -0.25}, at::kFloat).requires_grad_();
   const at::Tensor targets = Ids({3, kNone, 9, 1});
   const Sums sums = Sft({}).Loss(log_prob, targets);
   EXPECT_EQ(sums.loss.scalar_type(), at::kDouble);
@@ -61,7 +64,8 @@ TEST(SftTest, ARankWithoutTokens) {
 // Many equal terms: an fp32 sum would be off by more than its last bit, an fp64 one is exact.
 TEST(SftTest, SumsInFp64) {
   const at::Tensor log_prob = at::full({1 << 20}, -0.1f);
-  EXPECT_EQ(Sft({}).Loss(log_prob, at::zeros({1 << 20}, at::kLong)).loss.item<double>(), static_cast<double>(0.1f) * (1 << 20));
+  EXPECT_EQ(Sft({}).Loss(log_prob, at::zeros({1 << 20}, at::kLong)).loss.item<double>(),
+            static_cast<double>(0.1f) * (1 << 20));
 }
 
 // The weights are outside the graph: a token's gradient is its weight alone.
@@ -80,7 +84,8 @@ TEST(SftTest, WeightsOfTokens) {
     EXPECT_NEAR(sums.loss.item<double>(), wanted, 1e-15);
     EXPECT_EQ(sums.metrics.at("nll").sum, 2.75);
   };
-  weighted({.weight = SftOptions::Weight::kDft}, {std::exp(-0.5), 1.0, std::exp(-2.0), std::exp(-0.25)});
+  weighted({.weight = SftOptions::Weight::kDft},
+           {std::exp(-0.5), 1.0, std::exp(-2.0), std::exp(-0.25)});
   weighted({.weight = SftOptions::Weight::kEaft}, {0.5, 0.0, 0.0, 1.0});
   weighted({.weight = SftOptions::Weight::kEaft, .eaft_alpha = 2.0}, {0.25, 0.0, 0.0, 1.0});
   EXPECT_THROW(Sft({.weight = SftOptions::Weight::kEaft}).Loss(entropy, targets), c10::Error);

@@ -1,5 +1,6 @@
-// Training with tokens that the model's vocabulary lacks, from the configuration to what is written, read again and answered from. The numbers beside
-// LLaMA-Factory's are in stages_test (grown*), the ids in tests/lua/vocabulary_test.
+// Training with tokens that the model's vocabulary lacks, from the configuration to what is
+// written, read again and answered from. The numbers beside LLaMA-Factory's are in stages_test
+// (grown*), the ids in tests/lua/vocabulary_test.
 
 #include <cmath>
 #include <string>
@@ -42,7 +43,9 @@ class AddedTokensTest : public Workplace {
     }
     return words;
   }
-  json TokenizerConfig(const std::string& folder) const { return ReadJson(Path(folder + "/tokenizer_config.json")); }
+  json TokenizerConfig(const std::string& folder) const {
+    return ReadJson(Path(folder + "/tokenizer_config.json"));
+  }
   StoredTensors Weights(const std::string& file) const { return ReadSafetensors(Path(file)); }
 
   const std::string model_ = Runfile("tests/golden/stages/model");
@@ -51,30 +54,38 @@ class AddedTokensTest : public Workplace {
 TEST_F(AddedTokensTest, RowsAreMadeForWhatTheDataHolds) {
   const CommandResult grown = Run(Train("grown", {"template=llama3"}));
   EXPECT_THAT(grown, Succeeds());
-  EXPECT_THAT(grown.out + grown.err, HasSubstr("dataset: the model's vocabulary has 672 rows, none for '<|eot_id|>' (672): resize_vocab is true"));
+  EXPECT_THAT(grown.out + grown.err, HasSubstr("dataset: the model's vocabulary has 672 rows, none "
+                                               "for '<|eot_id|>' (672): resize_vocab is true"));
   EXPECT_EQ(ReadJson(Path("grown/config.json")).at("vocab_size"), kGrown);
   EXPECT_EQ(ReadJson(Path("grown/config.json")).at("eos_token_id"), 672);
   ASSERT_THAT(Run(Train("asked", {"template=llama3", "resize_vocab=true"})), Succeeds());
-  EXPECT_EQ(Weights("asked/model.safetensors").at(kEmbedding).values, Weights("grown/model.safetensors").at(kEmbedding).values);
+  EXPECT_EQ(Weights("asked/model.safetensors").at(kEmbedding).values,
+            Weights("grown/model.safetensors").at(kEmbedding).values);
   EXPECT_THAT(Run(Train("out", {"template=llama3", "resize_vocab=false"})),
-              FailsWith(2, HasSubstr("dataset: the model's vocabulary has 672 rows, none for '<|eot_id|>' (672); resize_vocab: true makes them")));
+              FailsWith(2, HasSubstr("dataset: the model's vocabulary has 672 rows, none for "
+                                     "'<|eot_id|>' (672); resize_vocab: true makes them")));
   std::vector<std::string> words = Train("out", {"template=llama3", "out=rows.jsonl"});
   words[0] = "preprocess";
   EXPECT_THAT(Run(words), Succeeds());
   EXPECT_EQ(ReadJsonLines(Path("rows.jsonl")).front().at("input_ids").back(), 672);
 }
 
-// A template's stop word that no text holds needs no row, and its config no eos that the model lacks.
+// A template's stop word that no text holds needs no row, and its config no eos that the model
+// lacks.
 TEST_F(AddedTokensTest, WordsThatNoTextHoldsNeedNone) {
   Write("rare.lua", R"(return { like = "chatml", stop_words = { "<|im_end|>", "<rare>" } })");
   const CommandResult result = Run(Train("out", {"template=" + Path("rare.lua")}));
   EXPECT_THAT(result, Succeeds());
-  EXPECT_THAT(result.out + result.err, HasSubstr("the template adds tokens that the model has no rows for: '<rare>' (672); resize_vocab: true makes them"));
+  EXPECT_THAT(result.out + result.err,
+              HasSubstr("the template adds tokens that the model has no rows for: '<rare>' (672); "
+                        "resize_vocab: true makes them"));
   EXPECT_EQ(ReadJson(Path("out/config.json")).at("vocab_size"), kRows);
 }
 
 TEST_F(AddedTokensTest, AFullModelCarriesThemOn) {
-  ASSERT_THAT(Run(Train("out", {"template=llama3", "add_tokens=lantern", "new_special_tokens=<note>, <end>"})), Succeeds());  // which turn resize_vocab on
+  ASSERT_THAT(Run(Train("out", {"template=llama3", "add_tokens=lantern",
+                                "new_special_tokens=<note>, <end>"})),
+              Succeeds());  // which turn resize_vocab on
   const json config = ReadJson(Path("out/config.json")), tokens = TokenizerConfig("out");
   EXPECT_EQ(config.at("vocab_size"), kGrown);
   EXPECT_EQ(config.at("eos_token_id"), 675);
@@ -82,9 +93,11 @@ TEST_F(AddedTokensTest, AFullModelCarriesThemOn) {
   EXPECT_EQ(tokens.at("additional_special_tokens"), json({"<|eom_id|>"}));
   EXPECT_EQ(tokens.at("added_tokens_decoder").at("672").at("content"), "lantern");
   EXPECT_EQ(tokens.at("added_tokens_decoder").at("674").at("content"), "<end>");
-  EXPECT_EQ(Weights("out/model.safetensors").at(kEmbedding).shape, (std::vector<int64_t>{kGrown, kWidth}));
+  EXPECT_EQ(Weights("out/model.safetensors").at(kEmbedding).shape,
+            (std::vector<int64_t>{kGrown, kWidth}));
 
-  ASSERT_THAT(Run(Train("again", {"template=llama3", "model_name_or_path=out"})), Succeeds());  // no key: the folder says it all
+  ASSERT_THAT(Run(Train("again", {"template=llama3", "model_name_or_path=out"})),
+              Succeeds());  // no key: the folder says it all
   EXPECT_EQ(ReadJson(Path("again/config.json")).at("vocab_size"), kGrown);
   EXPECT_EQ(TokenizerConfig("again"), tokens);
   CommandOptions chat = Options({"chat", "out", "template=llama3", "max_new_tokens=3"});
@@ -94,14 +107,20 @@ TEST_F(AddedTokensTest, AFullModelCarriesThemOn) {
 
 TEST_F(AddedTokensTest, AFileOfTokens) {
   Write("tokens.yaml", "\"<z>\": \"the last\"\n\"<a>\": \"the first\"\n");
-  ASSERT_THAT(Run(Train("out", {"new_special_tokens_config=tokens.yaml", "add_special_tokens=<never>"})), Succeeds());
+  ASSERT_THAT(
+      Run(Train("out", {"new_special_tokens_config=tokens.yaml", "add_special_tokens=<never>"})),
+      Succeeds());
   EXPECT_EQ(TokenizerConfig("out").at("added_tokens_decoder").at("672").at("content"), "<z>");
   EXPECT_EQ(TokenizerConfig("out").at("added_tokens_decoder").at("673").at("content"), "<a>");
   EXPECT_FALSE(TokenizerConfig("out").at("added_tokens_decoder").contains("674"));
-  EXPECT_THAT(Run(Train("none", {"new_special_tokens_config=tokens.yaml", "init_special_tokens=desc_init"})),
+  EXPECT_THAT(Run(Train("none", {"new_special_tokens_config=tokens.yaml",
+                                 "init_special_tokens=desc_init"})),
               FailsWith(2, HasSubstr("not supported yet: init_special_tokens: desc_init")));
   Write("list.yaml", "- <z>\n");
-  EXPECT_THAT(Run(Train("none", {"new_special_tokens_config=list.yaml"})), FailsWith(2, HasSubstr("list.yaml: wanted a line \"TOKEN\": \"description\" for each token")));
+  EXPECT_THAT(
+      Run(Train("none", {"new_special_tokens_config=list.yaml"})),
+      FailsWith(2,
+                HasSubstr("list.yaml: wanted a line \"TOKEN\": \"description\" for each token")));
 }
 
 // The first values are a function of the seed, not of the ranks.
@@ -117,46 +136,62 @@ TEST_F(AddedTokensTest, TheSameRowsOnTwoRanks) {
   other.push_back("seed=1");
   ASSERT_THAT(Run(other), Succeeds());
   const StoredTensor reseeded = Weights("other/model.safetensors").at(kEmbedding);
-  EXPECT_TRUE(std::equal(one.values.begin(), one.values.begin() + kRows * kWidth, reseeded.values.begin()));
+  EXPECT_TRUE(
+      std::equal(one.values.begin(), one.values.begin() + kRows * kWidth, reseeded.values.begin()));
   EXPECT_NE(one.values, reseeded.values);
 }
 
-// An adapter takes embedding and head with it; whoever loads it adds the same tokens, as with LLaMA-Factory.
+// An adapter takes embedding and head with it; whoever loads it adds the same tokens, as with
+// LLaMA-Factory.
 TEST_F(AddedTokensTest, AnAdapterTakesTheTablesWithIt) {
   const std::string tokens = "add_special_tokens=<note>";
   ASSERT_THAT(Run(Train("adapter", {"finetuning_type=lora", tokens})), Succeeds());
-  EXPECT_THAT(ReadJson(Path("adapter/adapter_config.json")).at("modules_to_save").get<std::vector<std::string>>(),
+  EXPECT_THAT(ReadJson(Path("adapter/adapter_config.json"))
+                  .at("modules_to_save")
+                  .get<std::vector<std::string>>(),
               UnorderedElementsAre("embed_tokens", "lm_head"));
   const StoredTensors adapter = Weights("adapter/adapter_model.safetensors");
-  for (const char* table : {"base_model.model.model.embed_tokens.weight", "base_model.model.lm_head.weight"}) {
+  for (const char* table :
+       {"base_model.model.model.embed_tokens.weight", "base_model.model.lm_head.weight"}) {
     EXPECT_EQ(adapter.at(table).shape, (std::vector<int64_t>{kGrown, kWidth})) << table;
   }
-  EXPECT_EQ(TokenizerConfig("adapter").at("added_tokens_decoder").at("672").at("content"), "<note>");
+  EXPECT_EQ(TokenizerConfig("adapter").at("added_tokens_decoder").at("672").at("content"),
+            "<note>");
 
-  EXPECT_THAT(Run(Train("on", {"finetuning_type=lora", "adapter_name_or_path=adapter", tokens})), Succeeds());
+  EXPECT_THAT(Run(Train("on", {"finetuning_type=lora", "adapter_name_or_path=adapter", tokens})),
+              Succeeds());
   EXPECT_THAT(
       Run(Train("off", {"finetuning_type=lora", "adapter_name_or_path=adapter"})),
-      FailsWith(2,
-                HasSubstr("embed_tokens.weight: shape [704, 48], this base wants [672, 48]; where tokens were added when it was trained, add them again, with "
-                          "resize_vocab: true")));
-  ASSERT_THAT(Run({"export", "model_name_or_path=" + model_, "adapter_name_or_path=adapter", "export_dir=merged", tokens}), Succeeds());
+      FailsWith(2, HasSubstr("embed_tokens.weight: shape [704, 48], this base wants [672, 48]; "
+                             "where tokens were added when it was trained, add them again, with "
+                             "resize_vocab: true")));
+  ASSERT_THAT(Run({"export", "model_name_or_path=" + model_, "adapter_name_or_path=adapter",
+                   "export_dir=merged", tokens}),
+              Succeeds());
   EXPECT_EQ(ReadJson(Path("merged/config.json")).at("vocab_size"), kGrown);
   EXPECT_EQ(ReadJson(Path("merged/config.json")).at("tie_word_embeddings"), false);
   EXPECT_EQ(TokenizerConfig("merged").at("added_tokens_decoder").at("672").at("content"), "<note>");
-  EXPECT_EQ(Weights("merged/model.safetensors").at(kEmbedding).values, adapter.at("base_model.model.model.embed_tokens.weight").values);
-  CommandOptions chat = Options({"chat", model_, "adapter_name_or_path=adapter", "template=chatml", "max_new_tokens=3", tokens});
+  EXPECT_EQ(Weights("merged/model.safetensors").at(kEmbedding).values,
+            adapter.at("base_model.model.model.embed_tokens.weight").values);
+  CommandOptions chat = Options({"chat", model_, "adapter_name_or_path=adapter", "template=chatml",
+                                 "max_new_tokens=3", tokens});
   chat.input = "Hi <note>\n";
   EXPECT_THAT(RunMoonring(chat), Succeeds());
-  EXPECT_THAT(Run(Train("else", {"finetuning_type=lora", "additional_target=norm", tokens})), Succeeds());
+  EXPECT_THAT(Run(Train("else", {"finetuning_type=lora", "additional_target=norm", tokens})),
+              Succeeds());
   EXPECT_EQ(ReadJson(Path("else/adapter_config.json")).at("modules_to_save"), json({"norm"}));
 }
 
-// Policy and reference begin with the same rows: the first loss is ln 2. (LLaMA-Factory gives each a noise of its own, or fails here.)
+// Policy and reference begin with the same rows: the first loss is ln 2. (LLaMA-Factory gives each
+// a noise of its own, or fails here.)
 TEST_F(AddedTokensTest, AReferenceGrowsAlike) {
   for (const std::string& reference : {std::string("resize_vocab=true"), "ref_model=" + model_}) {
     SCOPED_TRACE(reference);
-    ASSERT_THAT(Run(Train("out", {"stage=dpo", "dataset=pairs", "template=llama3", "resize_vocab=true", "overwrite_output_dir=true", reference})), Succeeds());
-    EXPECT_NEAR(ReadJsonLines(Path("out/trainer_log.jsonl")).front().at("loss").get<double>(), std::log(2.0), 1e-6);
+    ASSERT_THAT(Run(Train("out", {"stage=dpo", "dataset=pairs", "template=llama3",
+                                  "resize_vocab=true", "overwrite_output_dir=true", reference})),
+                Succeeds());
+    EXPECT_NEAR(ReadJsonLines(Path("out/trainer_log.jsonl")).front().at("loss").get<double>(),
+                std::log(2.0), 1e-6);
   }
 }
 

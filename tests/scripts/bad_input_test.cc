@@ -1,5 +1,5 @@
-// What is wrong in a model, a data set, a configuration or a probe's input is said in one line that names the place, before
-// the first step (exit code 2), without anything of C++ in it.
+// What is wrong in a model, a data set, a configuration or a probe's input is said in one line that
+// names the place, before the first step (exit code 2), without anything of C++ in it.
 
 #include <sys/stat.h>
 
@@ -26,7 +26,9 @@ class BadModelTest : public Workplace {
  protected:
   BadModelTest() { Write("in.json", R"({"input_ids": [1, 2, 3], "labels": [1, 2, 3]})"); }
 
-  CommandResult Probe(const std::string& model) const { return Run({"probe", "model_name_or_path=" + model, "input=in.json", "out=out.json"}); }
+  CommandResult Probe(const std::string& model) const {
+    return Run({"probe", "model_name_or_path=" + model, "input=in.json", "out=out.json"});
+  }
 
   CommandResult ProbeWithFile(const std::string& file) const {
     WriteModel("bad");
@@ -46,12 +48,15 @@ class BadModelTest : public Workplace {
 TEST_F(BadModelTest, MissingFiles) {
   EXPECT_THAT(Probe("nowhere"), FailsWith(2, HasSubstr("no folder or file 'nowhere'")));
   EXPECT_THAT(Run({"chat", "nowhere"}), FailsWith(2, HasSubstr("no folder or file 'nowhere'")));
-  EXPECT_THAT(Probe("builtin:smollm3"), FailsWith(2, HasSubstr("no built-in model 'smollm3'; there is: smollm2")));
+  EXPECT_THAT(Probe("builtin:smollm3"),
+              FailsWith(2, HasSubstr("no built-in model 'smollm3'; there is: smollm2")));
   std::filesystem::create_directory(Path("empty"));
-  EXPECT_THAT(Probe("empty"), FailsWith(2, HasSubstr("empty: neither config.json nor a .gguf file")));
+  EXPECT_THAT(Probe("empty"),
+              FailsWith(2, HasSubstr("empty: neither config.json nor a .gguf file")));
   WriteModel("bad");
   std::filesystem::remove(Path("bad/model.safetensors"));
-  EXPECT_THAT(Probe("bad"), FailsWith(2, HasSubstr("bad: no model.safetensors and no pytorch_model.bin")));
+  EXPECT_THAT(Probe("bad"),
+              FailsWith(2, HasSubstr("bad: no model.safetensors and no pytorch_model.bin")));
   WriteModel("bad");
   WriteConfig("model_name_or_path: bad");
   std::filesystem::remove(Path("bad/tokenizer.json"));
@@ -68,30 +73,60 @@ TEST_F(BadModelTest, Safetensors) {
   };
   const std::string place = "bad/model.safetensors: ";
   EXPECT_THAT(ProbeWithFile(""), FailsWith(2, StartsWith(place)));
-  EXPECT_THAT(ProbeWithFile(whole.substr(0, 5)), FailsWith(2, AllOf(StartsWith(place), HasSubstr("truncated?"))));
+  EXPECT_THAT(ProbeWithFile(whole.substr(0, 5)),
+              FailsWith(2, AllOf(StartsWith(place), HasSubstr("truncated?"))));
   EXPECT_THAT(ProbeWithFile(whole.substr(0, 500)), FailsWith(2, StartsWith(place)));
-  EXPECT_THAT(ProbeWithFile(whole.substr(0, whole.size() - 100)), FailsWith(2, AllOf(StartsWith(place), HasSubstr("truncated?"))));
+  EXPECT_THAT(ProbeWithFile(whole.substr(0, whole.size() - 100)),
+              FailsWith(2, AllOf(StartsWith(place), HasSubstr("truncated?"))));
   EXPECT_THAT(ProbeWithFile(long_header(whole.size())), FailsWith(2, StartsWith(place)));
-  EXPECT_THAT(ProbeWithFile(long_header(uint64_t{1} << 40)), FailsWith(2, AllOf(StartsWith(place), HasSubstr("1099511627776 bytes"))));
+  EXPECT_THAT(ProbeWithFile(long_header(uint64_t{1} << 40)),
+              FailsWith(2, AllOf(StartsWith(place), HasSubstr("1099511627776 bytes"))));
   EXPECT_THAT(ProbeWithFile(long_header(~uint64_t{0})), FailsWith(2, StartsWith(place)));
-  EXPECT_THAT(ProbeWithFile(SafetensorsFile("hello", weights)), FailsWith(2, AllOf(StartsWith(place), HasSubstr("line 1, column 1"))));
-  EXPECT_THAT(ProbeWithFile(SafetensorsFile("[1]", weights)), FailsWith(2, AllOf(StartsWith(place), HasSubstr("wanted an object"))));
-  EXPECT_THAT(ProbeWithFile(SafetensorsFile("{\"a\":" + std::string(200'000, '['), weights)), FailsWith(2, StartsWith(place)));
+  EXPECT_THAT(ProbeWithFile(SafetensorsFile("hello", weights)),
+              FailsWith(2, AllOf(StartsWith(place), HasSubstr("line 1, column 1"))));
+  EXPECT_THAT(ProbeWithFile(SafetensorsFile("[1]", weights)),
+              FailsWith(2, AllOf(StartsWith(place), HasSubstr("wanted an object"))));
+  EXPECT_THAT(ProbeWithFile(SafetensorsFile("{\"a\":" + std::string(200'000, '['), weights)),
+              FailsWith(2, StartsWith(place)));
 
-  const auto of_weight = [&](const char* words) { return FailsWith(2, AllOf(StartsWith(place + kWeight + ": "), HasSubstr(words))); };
-  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["data_offsets"] = {-8, 100}; }), of_weight("none negative, got [-8,100]"));
-  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["data_offsets"] = {8, 0}; }), of_weight("wanted [begin, end], got [8,0]"));
-  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["data_offsets"] = h["model.layers.0.mlp.gate_proj.weight"]["data_offsets"]; }),
+  const auto of_weight = [&](const char* words) {
+    return FailsWith(2, AllOf(StartsWith(place + kWeight + ": "), HasSubstr(words)));
+  };
+  EXPECT_THAT(ProbeWithHeader([](json& h) {
+                h[kWeight]["data_offsets"] = {-8, 100};
+              }),
+              of_weight("none negative, got [-8,100]"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) {
+                h[kWeight]["data_offsets"] = {8, 0};
+              }),
+              of_weight("wanted [begin, end], got [8,0]"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) {
+                h[kWeight]["data_offsets"] =
+                    h["model.layers.0.mlp.gate_proj.weight"]["data_offsets"];
+              }),
               FailsWith(2, HasSubstr("inside another tensor")));
-  EXPECT_THAT(ProbeWithHeader([](json& h) { h["model.norm.weight"]["data_offsets"] = {1'000'000'000, 1'000'000'128}; }), FailsWith(2, StartsWith(place)));
-  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["dtype"] = "F16"; }), of_weight("takes 4096 bytes, but data_offsets give 8192"));
-  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["dtype"] = "Q7"; }), of_weight("unknown dtype 'Q7'"));
-  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight] = 3; }), of_weight("wanted an object, got 3"));
-  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["shape"] = {32, 64}; }), of_weight("wanted shape [64, 32], found [32, 64]"));
-  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["shape"] = {int64_t{1} << 40, int64_t{1} << 40}; }), of_weight("more than 2^64 bytes"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) {
+                h["model.norm.weight"]["data_offsets"] = {1'000'000'000, 1'000'000'128};
+              }),
+              FailsWith(2, StartsWith(place)));
+  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["dtype"] = "F16"; }),
+              of_weight("takes 4096 bytes, but data_offsets give 8192"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight]["dtype"] = "Q7"; }),
+              of_weight("unknown dtype 'Q7'"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) { h[kWeight] = 3; }),
+              of_weight("wanted an object, got 3"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) {
+                h[kWeight]["shape"] = {32, 64};
+              }),
+              of_weight("wanted shape [64, 32], found [32, 64]"));
+  EXPECT_THAT(ProbeWithHeader([](json& h) {
+                h[kWeight]["shape"] = {int64_t{1} << 40, int64_t{1} << 40};
+              }),
+              of_weight("more than 2^64 bytes"));
   StoredTensors lacking = TinyWeights();
   lacking.erase(kWeight);
-  EXPECT_THAT(ProbeWithFile(SafetensorsFile(SafetensorsHeader(lacking), lacking)), FailsWith(2, HasSubstr(kWeight)));
+  EXPECT_THAT(ProbeWithFile(SafetensorsFile(SafetensorsHeader(lacking), lacking)),
+              FailsWith(2, HasSubstr(kWeight)));
 }
 
 TEST_F(BadModelTest, Config) {
@@ -105,15 +140,23 @@ TEST_F(BadModelTest, Config) {
     return Probe("bad");
   };
   EXPECT_THAT(with({{"architectures", {"GPTJForCausalLM"}}}),
-              FailsWith(2, HasSubstr("bad/config.json: architectures: 'GPTJForCausalLM' is not supported; supported: LlamaForCausalLM, ")));
-  EXPECT_THAT(with({{"architectures", {"Qwen3ForCasualLM"}}}), FailsWith(2, HasSubstr("did you mean 'Qwen3ForCausalLM'?")));
-  EXPECT_THAT(with({{"rope_scaling", {{"rope_type", "yran"}, {"factor", 2.0}}}}), FailsWith(2, HasSubstr("rope_type: 'yran' is not known")));
-  EXPECT_THAT(with({{"quantization_config", {{"quant_method", "awq"}}}}), FailsWith(2, HasSubstr("bad/config.json: quantization_config (awq): ")));
-  EXPECT_THAT(with({{"hidden_size", "x"}}), FailsWith(2, HasSubstr("bad/config.json: hidden_size: wanted a whole number, got \"x\"")));
-  EXPECT_THAT(with({{"hidden_size", 33}}), FailsWith(2, HasSubstr("wanted shape [675, 33], found [675, 32]")));
+              FailsWith(2, HasSubstr("bad/config.json: architectures: 'GPTJForCausalLM' is not "
+                                     "supported; supported: LlamaForCausalLM, ")));
+  EXPECT_THAT(with({{"architectures", {"Qwen3ForCasualLM"}}}),
+              FailsWith(2, HasSubstr("did you mean 'Qwen3ForCausalLM'?")));
+  EXPECT_THAT(with({{"rope_scaling", {{"rope_type", "yran"}, {"factor", 2.0}}}}),
+              FailsWith(2, HasSubstr("rope_type: 'yran' is not known")));
+  EXPECT_THAT(with({{"quantization_config", {{"quant_method", "awq"}}}}),
+              FailsWith(2, HasSubstr("bad/config.json: quantization_config (awq): ")));
+  EXPECT_THAT(
+      with({{"hidden_size", "x"}}),
+      FailsWith(2, HasSubstr("bad/config.json: hidden_size: wanted a whole number, got \"x\"")));
+  EXPECT_THAT(with({{"hidden_size", 33}}),
+              FailsWith(2, HasSubstr("wanted shape [675, 33], found [675, 32]")));
   EXPECT_THAT(with({{"num_hidden_layers", 3}}), FailsWith(2, HasSubstr("model.layers.2.")));
   EXPECT_THAT(with({{"num_key_value_heads", 3}}), FailsWith(2, StartsWith("bad/config.json: ")));
-  EXPECT_THAT(with_text("{\n \"hidden_size\": 32\n \"x\": 1}\n"), FailsWith(2, AllOf(StartsWith("bad/config.json: "), HasSubstr("line 3"))));
+  EXPECT_THAT(with_text("{\n \"hidden_size\": 32\n \"x\": 1}\n"),
+              FailsWith(2, AllOf(StartsWith("bad/config.json: "), HasSubstr("line 3"))));
   EXPECT_THAT(with_text("{}"), FailsWith(2, StartsWith("bad/config.json: ")));
   EXPECT_THAT(with_text(""), FailsWith(2, StartsWith("bad/config.json: ")));
 }
@@ -125,15 +168,20 @@ TEST_F(BadModelTest, NumbersThatAreNone) {
   weights.at(kWeight).values[3] = std::numeric_limits<double>::infinity();
   weights.at("model.norm.weight").values[0] = std::numeric_limits<double>::quiet_NaN();
   WriteModel("bad", weights);
-  EXPECT_THAT(Probe("bad"), FailsWith(2, AllOf(HasSubstr("bad: 2 tensors have numbers that are NaN or infinite: "), HasSubstr(std::string(kWeight) + " (2 of "),
-                                               HasSubstr("model.norm.weight (1 of 32)"))));
+  EXPECT_THAT(
+      Probe("bad"),
+      FailsWith(2, AllOf(HasSubstr("bad: 2 tensors have numbers that are NaN or infinite: "),
+                         HasSubstr(std::string(kWeight) + " (2 of "),
+                         HasSubstr("model.norm.weight (1 of 32)"))));
 }
 
 TEST_F(BadModelTest, MissingTensors) {
   StoredTensors weights = TinyWeights();
   weights.erase(kWeight);
   WriteModel("bad", weights);
-  EXPECT_THAT(Probe("bad"), FailsWith(2, AllOf(StartsWith("bad: the tensor " + std::string(kWeight) + " ["), HasSubstr("] is missing"))));
+  EXPECT_THAT(Probe("bad"),
+              FailsWith(2, AllOf(StartsWith("bad: the tensor " + std::string(kWeight) + " ["),
+                                 HasSubstr("] is missing"))));
   weights.erase("model.norm.weight");
   weights.erase("model.layers.1.input_layernorm.weight");
   WriteModel("bad", weights);
@@ -148,8 +196,10 @@ TEST_F(BadModelTest, Tokenizer) {
     return Run({"train", "config.yaml"});
   };
   EXPECT_THAT(with("tokenizer.json", "{\n"), FailsWith(2, StartsWith("bad/tokenizer.json:2:1: ")));
-  EXPECT_THAT(with("tokenizer.json", "{\"a\": 1}"), FailsWith(2, StartsWith("bad/tokenizer.json: model: ")));
-  EXPECT_THAT(with("tokenizer_config.json", "{\n\"a\" 1}"), FailsWith(2, StartsWith("bad/tokenizer_config.json:2:")));
+  EXPECT_THAT(with("tokenizer.json", "{\"a\": 1}"),
+              FailsWith(2, StartsWith("bad/tokenizer.json: model: ")));
+  EXPECT_THAT(with("tokenizer_config.json", "{\n\"a\" 1}"),
+              FailsWith(2, StartsWith("bad/tokenizer_config.json:2:")));
   EXPECT_THAT(
       with("tokenizer_config.json", R"({"added_tokens_decoder": 7})"),
       FailsWith(2,
@@ -157,7 +207,8 @@ TEST_F(BadModelTest, Tokenizer) {
 }
 
 TEST_F(BadModelTest, Gguf) {
-  const std::string begin = ReadText("external/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf").substr(0, 3'000'000);
+  const std::string begin =
+      ReadText("external/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf").substr(0, 3'000'000);
   const auto with = [&](const std::string& text) {
     Write("bad.gguf", text);
     return Probe("bad.gguf");
@@ -168,16 +219,22 @@ TEST_F(BadModelTest, Gguf) {
     return text;
   };
   EXPECT_THAT(with(""), FailsWith(2, StartsWith("bad.gguf: not a valid GGUF file")));
-  EXPECT_THAT(with(begin.substr(0, 20)), FailsWith(2, AllOf(StartsWith("bad.gguf: "), HasSubstr("truncated?"))));
-  EXPECT_THAT(with(begin.substr(0, 1000)), FailsWith(2, AllOf(StartsWith("bad.gguf: "), HasSubstr("truncated?"))));
+  EXPECT_THAT(with(begin.substr(0, 20)),
+              FailsWith(2, AllOf(StartsWith("bad.gguf: "), HasSubstr("truncated?"))));
+  EXPECT_THAT(with(begin.substr(0, 1000)),
+              FailsWith(2, AllOf(StartsWith("bad.gguf: "), HasSubstr("truncated?"))));
   EXPECT_THAT(with(begin), FailsWith(2, AllOf(StartsWith("bad.gguf: "), HasSubstr("truncated?"))));
   EXPECT_THAT(with("GGML" + begin.substr(4)), FailsWith(2, HasSubstr("does not begin with GGUF")));
-  EXPECT_THAT(with(number(8, uint64_t{1} << 62)), FailsWith(2, HasSubstr("number of tensors is 4611686018427387904")));
-  EXPECT_THAT(with(number(16, uint64_t{1} << 62)), FailsWith(2, HasSubstr("number of metadata values is 4611686018427387904")));
+  EXPECT_THAT(with(number(8, uint64_t{1} << 62)),
+              FailsWith(2, HasSubstr("number of tensors is 4611686018427387904")));
+  EXPECT_THAT(with(number(16, uint64_t{1} << 62)),
+              FailsWith(2, HasSubstr("number of metadata values is 4611686018427387904")));
   EXPECT_THAT(with(number(24, ~uint64_t{0})), FailsWith(2, StartsWith("bad.gguf: ")));
   const size_t query = begin.find("blk.0.attn_q.weight") + std::strlen("blk.0.attn_q.weight");
-  EXPECT_THAT(with(number(query + 4, uint64_t{1} << 60)), FailsWith(2, HasSubstr("blk.0.attn_q.weight has an impossible size")));
-  EXPECT_THAT(with(number(query + 20, 999)), FailsWith(2, HasSubstr("blk.0.attn_q.weight has the unknown type 999")));
+  EXPECT_THAT(with(number(query + 4, uint64_t{1} << 60)),
+              FailsWith(2, HasSubstr("blk.0.attn_q.weight has an impossible size")));
+  EXPECT_THAT(with(number(query + 20, 999)),
+              FailsWith(2, HasSubstr("blk.0.attn_q.weight has the unknown type 999")));
 }
 
 TEST_F(BadModelTest, ProbeInput) {
@@ -188,20 +245,33 @@ TEST_F(BadModelTest, ProbeInput) {
   };
   EXPECT_THAT(with("{\"input_ids\": [1, 2,\n 3 4]}"), FailsWith(2, StartsWith("in.json:2:4: ")));
   EXPECT_THAT(with(""), FailsWith(2, StartsWith("in.json:1:1: ")));
-  EXPECT_THAT(with("[1]"), FailsWith(2, "in.json: wanted an object {...} with input_ids and labels"));
-  EXPECT_THAT(with("{}"), FailsWith(2, HasSubstr("in.json: input_ids: wanted a list of integers, got nothing")));
-  EXPECT_THAT(with(R"({"input_ids": [], "labels": []})"), FailsWith(2, HasSubstr("in.json: input_ids is empty")));
-  EXPECT_THAT(with(R"({"input_ids": [1, 2], "labels": [1]})"), FailsWith(2, "in.json: 1 labels for 2 input_ids"));
-  EXPECT_THAT(with(R"({"input_ids": [1, 675], "labels": [1, 1]})"), FailsWith(2, "in.json: input_ids[1]: wanted 0 to 674, got 675"));
-  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [-1, 1]})"), FailsWith(2, "in.json: labels[0]: wanted 0 to 674 or -100, got -1"));
-  EXPECT_THAT(with(R"({"input_ids": [1, 1.5], "labels": [1, 1]})"), FailsWith(2, "in.json: input_ids[1]: wanted an integer, got 1.5"));
-  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, null]})"), FailsWith(2, "in.json: labels[1]: wanted an integer, got null"));
-  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [1]})"), FailsWith(2, "in.json: lengths sum to 1, there are 2 input_ids"));
+  EXPECT_THAT(with("[1]"),
+              FailsWith(2, "in.json: wanted an object {...} with input_ids and labels"));
+  EXPECT_THAT(
+      with("{}"),
+      FailsWith(2, HasSubstr("in.json: input_ids: wanted a list of integers, got nothing")));
+  EXPECT_THAT(with(R"({"input_ids": [], "labels": []})"),
+              FailsWith(2, HasSubstr("in.json: input_ids is empty")));
+  EXPECT_THAT(with(R"({"input_ids": [1, 2], "labels": [1]})"),
+              FailsWith(2, "in.json: 1 labels for 2 input_ids"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 675], "labels": [1, 1]})"),
+              FailsWith(2, "in.json: input_ids[1]: wanted 0 to 674, got 675"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [-1, 1]})"),
+              FailsWith(2, "in.json: labels[0]: wanted 0 to 674 or -100, got -1"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1.5], "labels": [1, 1]})"),
+              FailsWith(2, "in.json: input_ids[1]: wanted an integer, got 1.5"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, null]})"),
+              FailsWith(2, "in.json: labels[1]: wanted an integer, got null"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [1]})"),
+              FailsWith(2, "in.json: lengths sum to 1, there are 2 input_ids"));
   EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "lengths": [3, -1]})"),
               FailsWith(2, HasSubstr("in.json: lengths[1]: wanted at least 0, got -1")));
-  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "positions": [2]})"), FailsWith(2, "in.json: positions[0]: wanted 0 to 1, got 2"));
-  EXPECT_THAT(with(R"({"input_ids": [1, 1], "label": [1, 1]})"), FailsWith(2, "in.json: unknown key 'label' (did you mean 'labels'?)"));
-  EXPECT_THAT(Run({"probe", "model_name_or_path=model", "input=none.json", "out=out.json"}), FailsWith(2, HasSubstr("none.json")));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "labels": [1, 1], "positions": [2]})"),
+              FailsWith(2, "in.json: positions[0]: wanted 0 to 1, got 2"));
+  EXPECT_THAT(with(R"({"input_ids": [1, 1], "label": [1, 1]})"),
+              FailsWith(2, "in.json: unknown key 'label' (did you mean 'labels'?)"));
+  EXPECT_THAT(Run({"probe", "model_name_or_path=model", "input=none.json", "out=out.json"}),
+              FailsWith(2, HasSubstr("none.json")));
 }
 
 class BadDataTest : public Workplace {
@@ -211,7 +281,8 @@ class BadDataTest : public Workplace {
     WriteConfig("dataset: d");
   }
 
-  CommandResult With(const std::string& rows, std::vector<std::string> more = {}, const char* info = R"({"d": {"file_name": "d.json"}})") const {
+  CommandResult With(const std::string& rows, std::vector<std::string> more = {},
+                     const char* info = R"({"d": {"file_name": "d.json"}})") const {
     Write("data/dataset_info.json", info);
     Write("data/d.json", rows);
     more.insert(more.begin(), {"train", "config.yaml"});
@@ -221,44 +292,69 @@ class BadDataTest : public Workplace {
 
 TEST_F(BadDataTest, Rows) {
   const std::string row = R"({"instruction": "a", "output": "b"})";
-  EXPECT_THAT(With("[" + row + ",\n{\"instruction\" 1}]"), FailsWith(2, AllOf(HasSubstr("data set 'd': data/d.json:2:16 (row 2): "))));
-  EXPECT_THAT(With(row + "\n" + row + "\n{\"instruction\":\n"), FailsWith(2, HasSubstr("data/d.json:3:")));
-  EXPECT_THAT(With("[" + row), FailsWith(2, HasSubstr("data/d.json:1:37 (row 2): the file ends inside the array")));
-  EXPECT_THAT(With("[{\"instruction\": \"\xff\", \"output\": \"b\"}]"), FailsWith(2, AllOf(HasSubstr("data/d.json:1:"), HasSubstr("UTF-8"))));
+  EXPECT_THAT(With("[" + row + ",\n{\"instruction\" 1}]"),
+              FailsWith(2, AllOf(HasSubstr("data set 'd': data/d.json:2:16 (row 2): "))));
+  EXPECT_THAT(With(row + "\n" + row + "\n{\"instruction\":\n"),
+              FailsWith(2, HasSubstr("data/d.json:3:")));
+  EXPECT_THAT(With("[" + row),
+              FailsWith(2, HasSubstr("data/d.json:1:37 (row 2): the file ends inside the array")));
+  EXPECT_THAT(With("[{\"instruction\": \"\xff\", \"output\": \"b\"}]"),
+              FailsWith(2, AllOf(HasSubstr("data/d.json:1:"), HasSubstr("UTF-8"))));
   EXPECT_THAT(With("[]"), FailsWith(2, "data set 'd': is empty: data/d.json has no row"));
   EXPECT_THAT(With(""), FailsWith(2, "data set 'd': is empty: data/d.json has no row"));
-  EXPECT_THAT(With("[1]"), FailsWith(2, "data set 'd': data/d.json:1 (row 1): a row must be an object, got number"));
-  EXPECT_THAT(With("[" + row + ",\n{\"instruction\": 1, \"output\": \"b\"}]"),
-              FailsWith(2, "data set 'd': data/d.json:2 (row 2): 'instruction' must be a string, got number"));
-  EXPECT_THAT(With(R"([{"instruction": "a", "output": ["b"]}])"), FailsWith(2, HasSubstr("(row 1): 'output' must be a string, got array")));
-  EXPECT_THAT(With(R"([{"instruction": "a", "output": "b", "h": "x"}])", {},
-                   R"({"d": {"file_name": "d.json", "columns": {"prompt": "instruction", "response": "output", "history": "h"}}})"),
-              FailsWith(2, HasSubstr("(row 1): 'h' must be ")));
-  EXPECT_THAT(With(R"([{"instruction": "a", "output": null}])"),
-              FailsWith(2, HasSubstr("none of 1 rows gives an example; 1 no 'output', first at data/d.json:1")));
-  EXPECT_THAT(With(R"([{"question": "a", "answer": "b"}])"), FailsWith(2, HasSubstr("no row has the key 'instruction'")));
+  EXPECT_THAT(
+      With("[1]"),
+      FailsWith(2, "data set 'd': data/d.json:1 (row 1): a row must be an object, got number"));
+  EXPECT_THAT(
+      With("[" + row + ",\n{\"instruction\": 1, \"output\": \"b\"}]"),
+      FailsWith(2,
+                "data set 'd': data/d.json:2 (row 2): 'instruction' must be a string, got number"));
+  EXPECT_THAT(With(R"([{"instruction": "a", "output": ["b"]}])"),
+              FailsWith(2, HasSubstr("(row 1): 'output' must be a string, got array")));
+  EXPECT_THAT(
+      With(
+          R"([{"instruction": "a", "output": "b", "h": "x"}])", {},
+          R"({"d": {"file_name": "d.json", "columns": {"prompt": "instruction", "response": "output", "history": "h"}}})"),
+      FailsWith(2, HasSubstr("(row 1): 'h' must be ")));
+  EXPECT_THAT(
+      With(R"([{"instruction": "a", "output": null}])"),
+      FailsWith(
+          2, HasSubstr("none of 1 rows gives an example; 1 no 'output', first at data/d.json:1")));
+  EXPECT_THAT(With(R"([{"question": "a", "answer": "b"}])"),
+              FailsWith(2, HasSubstr("no row has the key 'instruction'")));
   EXPECT_THAT(With(row, {"cutoff_len=2"}), FailsWith(2, HasSubstr("cutoff_len 2 is too small")));
   EXPECT_THAT(With(row, {"cutoff_len=0"}), FailsWith(2, "cutoff_len: wanted at least 1, got 0"));
-  EXPECT_THAT(With(row, {"overlong=error", "cutoff_len=9"}), FailsWith(2, HasSubstr("data/d.json:1 (row 1): has ")));
+  EXPECT_THAT(With(row, {"overlong=error", "cutoff_len=9"}),
+              FailsWith(2, HasSubstr("data/d.json:1 (row 1): has ")));
   EXPECT_THAT(With(row, {"max_samples=0"}), FailsWith(2, HasSubstr("max_samples")));
-  EXPECT_THAT(With(row, {"template=smolm2"}), FailsWith(2, HasSubstr("no 'smolm2' (did you mean 'smollm2'?)")));
+  EXPECT_THAT(With(row, {"template=smolm2"}),
+              FailsWith(2, HasSubstr("no 'smolm2' (did you mean 'smollm2'?)")));
 }
 
 TEST_F(BadDataTest, DatasetInfo) {
   const std::string row = R"({"instruction": "a", "output": "b"})";
   const auto info = [&](const char* text) { return With(row, {}, text); };
-  EXPECT_THAT(info("{\"d\":\n {\"file_name\" 1}}"), FailsWith(2, StartsWith("data/dataset_info.json:2:15: ")));
+  EXPECT_THAT(info("{\"d\":\n {\"file_name\" 1}}"),
+              FailsWith(2, StartsWith("data/dataset_info.json:2:15: ")));
   EXPECT_THAT(info("[]"), FailsWith(2, HasSubstr("data/dataset_info.json: wanted an object")));
   EXPECT_THAT(info(R"({"dd": {"file_name": "d.json"}, "other": {}})"),
-              FailsWith(2, AllOf(HasSubstr("data/dataset_info.json: no data set 'd'"), HasSubstr("other"))));
-  EXPECT_THAT(info(R"({"d": {"file_name": "e.json"}})"), FailsWith(2, HasSubstr("data set 'd': data/e.json: no such file")));
-  EXPECT_THAT(info(R"({"d": {"file_nam": "d.json"}})"), FailsWith(2, HasSubstr("unknown key 'file_nam' (did you mean 'file_name'?)")));
-  EXPECT_THAT(info(R"({"d": {"hf_hub_url": "a/b"}})"), FailsWith(2, HasSubstr("'hf_hub_url' \"a/b\" is on the network")));
-  EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "formatting": "sharegpt"}})"), FailsWith(2, HasSubstr("no row has the key 'conversations'")));
-  EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "ranking": true}})"), FailsWith(2, HasSubstr("data set 'd': is a ranking data set")));
-  EXPECT_THAT(With(row, {"dataset=alpaca_en_dem"}, R"({"alpaca_en_demo": {"file_name": "d.json"}})"),
-              FailsWith(2, HasSubstr("(did you mean 'alpaca_en_demo'?)")));
-  EXPECT_THAT(With(row, {"dataset_dir=nowhere"}), FailsWith(2, StartsWith("nowhere/dataset_info.json: no such file")));
+              FailsWith(2, AllOf(HasSubstr("data/dataset_info.json: no data set 'd'"),
+                                 HasSubstr("other"))));
+  EXPECT_THAT(info(R"({"d": {"file_name": "e.json"}})"),
+              FailsWith(2, HasSubstr("data set 'd': data/e.json: no such file")));
+  EXPECT_THAT(info(R"({"d": {"file_nam": "d.json"}})"),
+              FailsWith(2, HasSubstr("unknown key 'file_nam' (did you mean 'file_name'?)")));
+  EXPECT_THAT(info(R"({"d": {"hf_hub_url": "a/b"}})"),
+              FailsWith(2, HasSubstr("'hf_hub_url' \"a/b\" is on the network")));
+  EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "formatting": "sharegpt"}})"),
+              FailsWith(2, HasSubstr("no row has the key 'conversations'")));
+  EXPECT_THAT(info(R"({"d": {"file_name": "d.json", "ranking": true}})"),
+              FailsWith(2, HasSubstr("data set 'd': is a ranking data set")));
+  EXPECT_THAT(
+      With(row, {"dataset=alpaca_en_dem"}, R"({"alpaca_en_demo": {"file_name": "d.json"}})"),
+      FailsWith(2, HasSubstr("(did you mean 'alpaca_en_demo'?)")));
+  EXPECT_THAT(With(row, {"dataset_dir=nowhere"}),
+              FailsWith(2, StartsWith("nowhere/dataset_info.json: no such file")));
 }
 
 // Opened, a pipe would hold the run up until somebody writes into it, and a device may have no end.
@@ -307,18 +403,38 @@ class BadConfigurationTest : public Workplace {
 };
 
 TEST_F(BadConfigurationTest, Keys) {
-  EXPECT_THAT(Line("learning_rat: 1"), FailsWith(2, "line.yaml:17: unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
-  EXPECT_THAT(Word("learning_rat=1"), FailsWith(2, "learning_rat=1: unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
-  EXPECT_THAT(Line("use_galore: true"), FailsWith(2, "line.yaml:17: not supported yet: use_galore: true (finetuning_type lora or freeze has fewer states)"));
-  EXPECT_THAT(Line("galore_rank: 8\nuse_galore: true"), FailsWith(2, HasSubstr("line.yaml:18: not supported yet: use_galore: true")));
-  EXPECT_THAT(Word("quantization_bit=4"), FailsWith(2, HasSubstr("not supported yet: quantization_bit: 4 (weights are trained in fp32 or bf16")));
-  EXPECT_THAT(Line("cp_size: 2\nsequence_parallel_size: 2"), FailsWith(2, "line.yaml:17: cp_size is another name of sequence_parallel_size, which is given too"));
-  EXPECT_THAT(Run({"train", "config.yaml", "neat_packing=true", "stage=pt"}), FailsWith(2, HasSubstr("neat_packing is for stage sft alone")));
-  EXPECT_THAT(Run({"train", "config.yaml", "packing=true", "stage=rm"}), FailsWith(2, HasSubstr("packing is for stages pt and sft alone")));
+  EXPECT_THAT(
+      Line("learning_rat: 1"),
+      FailsWith(2, "line.yaml:17: unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
+  EXPECT_THAT(
+      Word("learning_rat=1"),
+      FailsWith(2, "learning_rat=1: unknown key 'learning_rat' (did you mean 'learning_rate'?)"));
+  EXPECT_THAT(Line("use_galore: true"),
+              FailsWith(2,
+                        "line.yaml:17: not supported yet: use_galore: true (finetuning_type lora "
+                        "or freeze has fewer states)"));
+  EXPECT_THAT(Line("galore_rank: 8\nuse_galore: true"),
+              FailsWith(2, HasSubstr("line.yaml:18: not supported yet: use_galore: true")));
+  EXPECT_THAT(
+      Word("quantization_bit=4"),
+      FailsWith(
+          2, HasSubstr(
+                 "not supported yet: quantization_bit: 4 (weights are trained in fp32 or bf16")));
+  EXPECT_THAT(
+      Line("cp_size: 2\nsequence_parallel_size: 2"),
+      FailsWith(
+          2,
+          "line.yaml:17: cp_size is another name of sequence_parallel_size, which is given too"));
+  EXPECT_THAT(Run({"train", "config.yaml", "neat_packing=true", "stage=pt"}),
+              FailsWith(2, HasSubstr("neat_packing is for stage sft alone")));
+  EXPECT_THAT(Run({"train", "config.yaml", "packing=true", "stage=rm"}),
+              FailsWith(2, HasSubstr("packing is for stages pt and sft alone")));
   EXPECT_THAT(Word("stage=ppo"), FailsWith(2, HasSubstr("not supported yet: stage: ppo")));
-  EXPECT_THAT(Word("finetuning_type=oft"), FailsWith(2, HasSubstr("not supported yet: finetuning_type: oft")));
+  EXPECT_THAT(Word("finetuning_type=oft"),
+              FailsWith(2, HasSubstr("not supported yet: finetuning_type: oft")));
   EXPECT_THAT(Word("stray"), FailsWith(2, "wanted key=value, got 'stray'"));
-  EXPECT_THAT(Word("model_name_or_path="), FailsWith(2, "config.yaml: model_name_or_path is missing"));
+  EXPECT_THAT(Word("model_name_or_path="),
+              FailsWith(2, "config.yaml: model_name_or_path is missing"));
   EXPECT_THAT(Word("output_dir="), FailsWith(2, "config.yaml: output_dir is missing"));
 }
 
@@ -329,64 +445,115 @@ TEST_F(BadConfigurationTest, DeepSpeed) {
   };
   EXPECT_THAT(Word("deepspeed=none.json"), FailsWith(2, HasSubstr("none.json")));
   WriteConfig("deepspeed: 3\n");
-  EXPECT_THAT(Run({"train", "config.yaml"}), FailsWith(2, HasSubstr("deepspeed: wanted a file or an object of settings, got 3")));
+  EXPECT_THAT(Run({"train", "config.yaml"}),
+              FailsWith(2, HasSubstr("deepspeed: wanted a file or an object of settings, got 3")));
   WriteConfig();
-  EXPECT_THAT(with("{\"zero_optimization\": {\"stage\": 3},"), FailsWith(2, HasSubstr("ds.json:1:")));
+  EXPECT_THAT(with("{\"zero_optimization\": {\"stage\": 3},"),
+              FailsWith(2, HasSubstr("ds.json:1:")));
   EXPECT_THAT(with("[1]"), FailsWith(2, HasSubstr("ds.json: wanted an object of settings")));
-  EXPECT_THAT(with(R"({"zero_optimization": {"stage": 4}})"), FailsWith(2, HasSubstr("deepspeed: ds.json: zero_optimization.stage: wanted 0, 1, 2 or 3, got 4")));
+  EXPECT_THAT(
+      with(R"({"zero_optimization": {"stage": 4}})"),
+      FailsWith(
+          2, HasSubstr("deepspeed: ds.json: zero_optimization.stage: wanted 0, 1, 2 or 3, got 4")));
   EXPECT_THAT(with(R"({"gradient_clipping": 0.5})"),
-              FailsWith(2, HasSubstr("deepspeed: ds.json: gradient_clipping is 0.5, but max_grad_norm is 1; wanted \"auto\" or the same")));
-  EXPECT_THAT(with(R"({"bf16": {"enabled": true}})"), FailsWith(2, HasSubstr("bf16.enabled is true, but bf16 is false")));
-  const auto zero = [&](const std::string& settings, const std::string& word = "seed=1") { return with("{\"zero_optimization\": {" + settings + "}}", word); };
-  EXPECT_THAT(zero(R"("stage": 3)", "zero_stage=2"), FailsWith(2, HasSubstr("ds.json: zero_optimization.stage is 3, but zero_stage is 2; wanted the same, or one of them alone")));
-  EXPECT_THAT(zero(R"("stage": 2, "offload_optimizer": {"device": "nvme"})", "offload_optimizer=cpu"),
-              FailsWith(2, HasSubstr("zero_optimization.offload_optimizer.device is nvme, but offload_optimizer is cpu")));
-  EXPECT_THAT(zero(R"("stage": 2, "offload_optimizer": {"device": "moon"})"), FailsWith(2, HasSubstr("offload_optimizer.device: wanted none, cpu or nvme, got moon")));
-  EXPECT_THAT(zero(R"("stage": 3, "offload_param": {"device": "cpu"})"), FailsWith(2, HasSubstr("wanted stage 3 and offload_optimizer beside it")));
-  EXPECT_THAT(zero(R"("stage": 3, "offload_param": {"device": "nvme"})"), FailsWith(2, HasSubstr("weights on a disk are not supported")));
-  EXPECT_THAT(zero(R"("stage": 3, "zero_hpz_partition_size": 8)"), FailsWith(2, HasSubstr("zero_hpz_partition_size is 8: a second copy")));
-  EXPECT_THAT(zero(R"("stage": 3, "mics_shard_size": 5)"), FailsWith(2, HasSubstr("mics_shard_size is 5: wanted sequence_parallel_size (1)")));
-  EXPECT_THAT(with(R"({"tensor_parallel": {"autotp_size": 2}})"), FailsWith(2, HasSubstr("tensor_parallel.autotp_size is 2: tensor parallelism is not supported")));
-  EXPECT_THAT(zero(R"("stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "none"})"), FailsWith(2, HasSubstr("offload_dir: none is no folder")));
+              FailsWith(2, HasSubstr("deepspeed: ds.json: gradient_clipping is 0.5, but "
+                                     "max_grad_norm is 1; wanted \"auto\" or the same")));
+  EXPECT_THAT(with(R"({"bf16": {"enabled": true}})"),
+              FailsWith(2, HasSubstr("bf16.enabled is true, but bf16 is false")));
+  const auto zero = [&](const std::string& settings, const std::string& word = "seed=1") {
+    return with("{\"zero_optimization\": {" + settings + "}}", word);
+  };
+  EXPECT_THAT(zero(R"("stage": 3)", "zero_stage=2"),
+              FailsWith(2, HasSubstr("ds.json: zero_optimization.stage is 3, but zero_stage is 2; "
+                                     "wanted the same, or one of them alone")));
+  EXPECT_THAT(
+      zero(R"("stage": 2, "offload_optimizer": {"device": "nvme"})", "offload_optimizer=cpu"),
+      FailsWith(
+          2,
+          HasSubstr(
+              "zero_optimization.offload_optimizer.device is nvme, but offload_optimizer is cpu")));
+  EXPECT_THAT(
+      zero(R"("stage": 2, "offload_optimizer": {"device": "moon"})"),
+      FailsWith(2, HasSubstr("offload_optimizer.device: wanted none, cpu or nvme, got moon")));
+  EXPECT_THAT(zero(R"("stage": 3, "offload_param": {"device": "cpu"})"),
+              FailsWith(2, HasSubstr("wanted stage 3 and offload_optimizer beside it")));
+  EXPECT_THAT(zero(R"("stage": 3, "offload_param": {"device": "nvme"})"),
+              FailsWith(2, HasSubstr("weights on a disk are not supported")));
+  EXPECT_THAT(zero(R"("stage": 3, "zero_hpz_partition_size": 8)"),
+              FailsWith(2, HasSubstr("zero_hpz_partition_size is 8: a second copy")));
+  EXPECT_THAT(zero(R"("stage": 3, "mics_shard_size": 5)"),
+              FailsWith(2, HasSubstr("mics_shard_size is 5: wanted sequence_parallel_size (1)")));
+  EXPECT_THAT(
+      with(R"({"tensor_parallel": {"autotp_size": 2}})"),
+      FailsWith(
+          2, HasSubstr("tensor_parallel.autotp_size is 2: tensor parallelism is not supported")));
+  EXPECT_THAT(zero(R"("stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "none"})"),
+              FailsWith(2, HasSubstr("offload_dir: none is no folder")));
   // What agrees is accepted: the model is looked for next.
-  EXPECT_THAT(zero(R"("stage": 3, "zero_hpz_partition_size": 1, "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"})", "zero_stage=3"), FailsWith(2, HasSubstr("nothing")));
-  EXPECT_THAT(with(R"({"gradient_clipping": 0.5, "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2}})", "max_grad_norm=0.5"),
-              FailsWith(2, HasSubstr("nothing")));
+  EXPECT_THAT(
+      zero(
+          R"("stage": 3, "zero_hpz_partition_size": 1, "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"})",
+          "zero_stage=3"),
+      FailsWith(2, HasSubstr("nothing")));
+  EXPECT_THAT(
+      with(
+          R"({"gradient_clipping": 0.5, "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2}})",
+          "max_grad_norm=0.5"),
+      FailsWith(2, HasSubstr("nothing")));
 }
 
 TEST_F(BadConfigurationTest, Zero) {
   EXPECT_THAT(Word("zero_stage=4"), FailsWith(2, "zero_stage: wanted 0 to 3, got 4"));
   EXPECT_THAT(Word("zero_stage=x"), FailsWith(2, HasSubstr("zero_stage: wanted int, got 'x'")));
-  EXPECT_THAT(Word("zero_group=rack"), FailsWith(2, HasSubstr("zero_group: wanted world | sp | node, got 'rack'")));
-  EXPECT_THAT(Word("offload_optimizer=gpu"), FailsWith(2, HasSubstr("offload_optimizer: wanted cpu | disk, got 'gpu'")));
-  EXPECT_THAT(Word("offload_dir=data"), FailsWith(2, "offload_dir is for offload_optimizer: disk alone"));
-  EXPECT_THAT(Run({"train", "config.yaml", "offload_optimizer=disk", "offload_dir=nowhere"}), FailsWith(2, "offload_dir: nowhere is no folder"));
-  EXPECT_THAT(Run({"train", "config.yaml", "offload_optimizer=cpu", "optim=sgd"}), FailsWith(2, "offload_optimizer: optim sgd has no state"));
+  EXPECT_THAT(Word("zero_group=rack"),
+              FailsWith(2, HasSubstr("zero_group: wanted world | sp | node, got 'rack'")));
+  EXPECT_THAT(Word("offload_optimizer=gpu"),
+              FailsWith(2, HasSubstr("offload_optimizer: wanted cpu | disk, got 'gpu'")));
+  EXPECT_THAT(Word("offload_dir=data"),
+              FailsWith(2, "offload_dir is for offload_optimizer: disk alone"));
+  EXPECT_THAT(Run({"train", "config.yaml", "offload_optimizer=disk", "offload_dir=nowhere"}),
+              FailsWith(2, "offload_dir: nowhere is no folder"));
+  EXPECT_THAT(Run({"train", "config.yaml", "offload_optimizer=cpu", "optim=sgd"}),
+              FailsWith(2, "offload_optimizer: optim sgd has no state"));
 }
 
 TEST_F(BadConfigurationTest, Values) {
   EXPECT_THAT(Line("seed: abc"), FailsWith(2, "line.yaml:17: seed: wanted int, got 'abc'"));
-  EXPECT_THAT(Line("warmup_steps: 1.5"), FailsWith(2, "line.yaml:17: warmup_steps: wanted int, got '1.5'"));
+  EXPECT_THAT(Line("warmup_steps: 1.5"),
+              FailsWith(2, "line.yaml:17: warmup_steps: wanted int, got '1.5'"));
   EXPECT_THAT(Line("bf16: maybe"), FailsWith(2, "line.yaml:17: bf16: wanted bool, got 'maybe'"));
-  EXPECT_THAT(Line("max_grad_norm: [1]"), FailsWith(2, StartsWith("line.yaml:17: max_grad_norm: wanted float, got ")));
-  EXPECT_THAT(Line("seed: 1\nseed: 2"), FailsWith(2, "line.yaml:18: key 'seed' a second time, first on line 17"));
-  EXPECT_THAT(Word("learning_rate=fast"), FailsWith(2, HasSubstr("learning_rate: wanted float, got 'fast'")));
+  EXPECT_THAT(Line("max_grad_norm: [1]"),
+              FailsWith(2, StartsWith("line.yaml:17: max_grad_norm: wanted float, got ")));
+  EXPECT_THAT(Line("seed: 1\nseed: 2"),
+              FailsWith(2, "line.yaml:18: key 'seed' a second time, first on line 17"));
+  EXPECT_THAT(Word("learning_rate=fast"),
+              FailsWith(2, HasSubstr("learning_rate: wanted float, got 'fast'")));
   EXPECT_THAT(Word("learning_rate=-1"), FailsWith(2, "learning_rate: wanted 0 or more, got -1"));
   EXPECT_THAT(Word("learning_rate=nan"), FailsWith(2, "learning_rate: wanted 0 or more, got nan"));
   EXPECT_THAT(Word("lr_scheduler_type=cosin"), FailsWith(2, HasSubstr("(did you mean 'cosine'?)")));
-  EXPECT_THAT(Word("lr_scheduler_type=reduce_lr_on_plateau"), FailsWith(2, HasSubstr("not supported yet: lr_scheduler_type: reduce_lr_on_plateau")));
-  EXPECT_THAT(Word("lr_scheduler_type=cosine_with_min_lr"), FailsWith(2, HasSubstr("cosine_with_min_lr wants one of min_lr and min_lr_rate")));
+  EXPECT_THAT(
+      Word("lr_scheduler_type=reduce_lr_on_plateau"),
+      FailsWith(2, HasSubstr("not supported yet: lr_scheduler_type: reduce_lr_on_plateau")));
+  EXPECT_THAT(Word("lr_scheduler_type=cosine_with_min_lr"),
+              FailsWith(2, HasSubstr("cosine_with_min_lr wants one of min_lr and min_lr_rate")));
   EXPECT_THAT(Word("lr_scheduler_kwargs={min_l: 1}"), FailsWith(2, HasSubstr("min_l")));
-  EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=4", "sequence_parallel_mode=usp", "sequence_parallel_ulysses_degree=3"}),
-              FailsWith(2, HasSubstr("sequence_parallel_ulysses_degree 3 x sequence_parallel_ring_degree 0, wanted a product of 4")));
-  EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=4", "sequence_parallel_mode=double-ring", "double_ring_window=3"}),
+  EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=4", "sequence_parallel_mode=usp",
+                   "sequence_parallel_ulysses_degree=3"}),
+              FailsWith(2, HasSubstr("sequence_parallel_ulysses_degree 3 x "
+                                     "sequence_parallel_ring_degree 0, wanted a product of 4")));
+  EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=4",
+                   "sequence_parallel_mode=double-ring", "double_ring_window=3"}),
               FailsWith(2, HasSubstr("double_ring_window 3 does not divide 4 ranks")));
-  EXPECT_THAT(Word("sequence_parallel_mode=zigzag-rin"), FailsWith(2, HasSubstr("(did you mean 'zigzag-ring'?)")));
+  EXPECT_THAT(Word("sequence_parallel_mode=zigzag-rin"),
+              FailsWith(2, HasSubstr("(did you mean 'zigzag-ring'?)")));
   EXPECT_THAT(Word("placement=outside"), FailsWith(2, HasSubstr("head_first")));
-  EXPECT_THAT(Word("sequence_parallel_size=0"), FailsWith(2, "sequence_parallel_size: wanted at least 1, got 0"));
-  EXPECT_THAT(Word("per_device_train_batch_size=0"), FailsWith(2, "per_device_train_batch_size: wanted at least 1, got 0"));
+  EXPECT_THAT(Word("sequence_parallel_size=0"),
+              FailsWith(2, "sequence_parallel_size: wanted at least 1, got 0"));
+  EXPECT_THAT(Word("per_device_train_batch_size=0"),
+              FailsWith(2, "per_device_train_batch_size: wanted at least 1, got 0"));
   EXPECT_THAT(Word("adam_beta1=2"), FailsWith(2, HasSubstr("adam_beta1 is 2")));
-  EXPECT_THAT(Run({"train", "config.yaml", "bf16=true", "pure_bf16=true"}), FailsWith(2, "bf16 and pure_bf16 exclude one another"));
+  EXPECT_THAT(Run({"train", "config.yaml", "bf16=true", "pure_bf16=true"}),
+              FailsWith(2, "bf16 and pure_bf16 exclude one another"));
 }
 
 TEST_F(BadConfigurationTest, File) {
@@ -409,18 +576,28 @@ TEST_F(BadConfigurationTest, Outputs) {
   Write("file", "");
   Write("full/kept", "");
   EXPECT_THAT(Word("output_dir=file"), FailsWith(2, "output_dir: file is a file, wanted a folder"));
-  EXPECT_THAT(Word("output_dir=file/below"), FailsWith(2, HasSubstr("file/below: Not a directory")));
+  EXPECT_THAT(Word("output_dir=file/below"),
+              FailsWith(2, HasSubstr("file/below: Not a directory")));
   EXPECT_THAT(Word("output_dir=/proc/below"), FailsWith(2, HasSubstr("/proc/below")));
-  EXPECT_THAT(Word("output_dir=full"), FailsWith(2, "output_dir: full is not empty; overwrite_output_dir: true writes into it"));
+  EXPECT_THAT(
+      Word("output_dir=full"),
+      FailsWith(2, "output_dir: full is not empty; overwrite_output_dir: true writes into it"));
   EXPECT_THAT(Run({"preprocess", "config.yaml"}), FailsWith(2, "config.yaml: out is missing"));
-  EXPECT_THAT(Run({"preprocess", "config.yaml", "out=nowhere/rows.jsonl"}), FailsWith(2, HasSubstr("out: no folder 'nowhere'")));
-  EXPECT_THAT(Run({"preprocess", "config.yaml", "out=file/rows.jsonl"}), FailsWith(2, HasSubstr("out: no folder 'file'")));
-  // A full disk. Through links of this folder's own: a fault would replace the link, not the device.
+  EXPECT_THAT(Run({"preprocess", "config.yaml", "out=nowhere/rows.jsonl"}),
+              FailsWith(2, HasSubstr("out: no folder 'nowhere'")));
+  EXPECT_THAT(Run({"preprocess", "config.yaml", "out=file/rows.jsonl"}),
+              FailsWith(2, HasSubstr("out: no folder 'file'")));
+  // A full disk. Through links of this folder's own: a fault would replace the link, not the
+  // device.
   std::filesystem::create_symlink("/dev/full", Path("disk"));
-  EXPECT_THAT(Run({"preprocess", "config.yaml", "out=disk"}), FailsWith(1, "disk: cannot be written: No space left on device"));
+  EXPECT_THAT(Run({"preprocess", "config.yaml", "out=disk"}),
+              FailsWith(1, "disk: cannot be written: No space left on device"));
   Write("in.json", R"({"input_ids": [1, 2, 3], "labels": [1, 2, 3]})");
-  EXPECT_THAT(Run({"probe", "model_name_or_path=model", "input=in.json", "out=disk"}), FailsWith(1, "disk: cannot be written: No space left on device"));
-  EXPECT_THAT(Run({"probe", "model_name_or_path=model", "input=in.json", "out=out.json", "grads=disk"}), FailsWith(2, HasSubstr("disk: cannot be written")));
+  EXPECT_THAT(Run({"probe", "model_name_or_path=model", "input=in.json", "out=disk"}),
+              FailsWith(1, "disk: cannot be written: No space left on device"));
+  EXPECT_THAT(
+      Run({"probe", "model_name_or_path=model", "input=in.json", "out=out.json", "grads=disk"}),
+      FailsWith(2, HasSubstr("disk: cannot be written")));
   EXPECT_TRUE(std::filesystem::is_symlink(Path("disk")));
 }
 

@@ -39,7 +39,8 @@ TEST_F(CommandsTest, Help) {
     EXPECT_THAT(help.out, StartsWith(HeadComment(name))) << name;
   }
   std::istringstream lines(usage.out);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120) << line;  // nothing is cut off or wraps
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_LE(line.size(), 120) << line;  // nothing is cut off or wraps
   EXPECT_EQ(Run({"--help"}).out, usage.out);
   // It lists what is there: a command to come is neither promised nor known.
   EXPECT_THAT(usage.out, ::testing::Not(HasSubstr("repl")));
@@ -62,12 +63,51 @@ TEST_F(CommandsTest, HelpTrainListsEveryKey) {
     EXPECT_TRUE(listed.insert(name).second) << name << " twice";
     EXPECT_THAT(type, ::testing::AnyOf("string", "int", "float", "bool", "list", "any")) << name;
   }
-  for (const char* key : {"model_name_or_path", "dataset", "dataset_dir", "template", "cutoff_len", "sequence_parallel_size", "sequence_parallel_mode", "stage",
-                          "finetuning_type", "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate", "num_train_epochs", "max_steps",
-                          "lr_scheduler_type", "warmup_ratio", "warmup_steps", "weight_decay", "optim", "max_grad_norm", "bf16", "pure_bf16", "seed", "logging_steps",
-                          "output_dir", "overwrite_output_dir", "plot_loss", "report_to", "save_strategy", "ddp_timeout", "micro_batch_tokens", "count", "overlong",
-                          "recompute", "max_samples", "train_on_prompt", "mask_history", "disable_shuffling", "flash_attn", "packing", "deepspeed",
-                          "zero_stage", "zero_group", "offload_optimizer", "offload_dir"}) {
+  for (const char* key : {"model_name_or_path",
+                          "dataset",
+                          "dataset_dir",
+                          "template",
+                          "cutoff_len",
+                          "sequence_parallel_size",
+                          "sequence_parallel_mode",
+                          "stage",
+                          "finetuning_type",
+                          "per_device_train_batch_size",
+                          "gradient_accumulation_steps",
+                          "learning_rate",
+                          "num_train_epochs",
+                          "max_steps",
+                          "lr_scheduler_type",
+                          "warmup_ratio",
+                          "warmup_steps",
+                          "weight_decay",
+                          "optim",
+                          "max_grad_norm",
+                          "bf16",
+                          "pure_bf16",
+                          "seed",
+                          "logging_steps",
+                          "output_dir",
+                          "overwrite_output_dir",
+                          "plot_loss",
+                          "report_to",
+                          "save_strategy",
+                          "ddp_timeout",
+                          "micro_batch_tokens",
+                          "count",
+                          "overlong",
+                          "recompute",
+                          "max_samples",
+                          "train_on_prompt",
+                          "mask_history",
+                          "disable_shuffling",
+                          "flash_attn",
+                          "packing",
+                          "deepspeed",
+                          "zero_stage",
+                          "zero_group",
+                          "offload_optimizer",
+                          "offload_dir"}) {
     EXPECT_TRUE(listed.contains(key)) << key;
   }
 }
@@ -127,7 +167,8 @@ TEST_F(CommandsTest, TheBoundsOfKeysAreKept) {
 TEST_F(CommandsTest, AListIsOfNames) {
   WriteModel("model");
   WriteConfig();
-  EXPECT_THAT(Run({"train", "config.yaml", "dataset=[1, 2]"}), FailsWith(2, HasSubstr("no data set '1'")));
+  EXPECT_THAT(Run({"train", "config.yaml", "dataset=[1, 2]"}),
+              FailsWith(2, HasSubstr("no data set '1'")));
   EXPECT_THAT(Run({"train", "config.yaml", "adapter_name_or_path=[1, 2]", "finetuning_type=lora"}),
               FailsWith(2, "adapter_name_or_path: no folder '1'"));
   for (const char* value : {"[[docs]]", "[null]", "{docs: 1}"}) {
@@ -159,25 +200,36 @@ TEST_F(CommandsTest, InspectAConfiguration) {
 TEST_F(CommandsTest, Version) {
   const CommandResult version = Run({"version"});
   ASSERT_THAT(version, Succeeds());
-  EXPECT_THAT(version.out, ::testing::MatchesRegex("moonring [0-9.]+ \\(LibTorch 2\\.11\\.[0-9]+\\)\n"));
+  EXPECT_THAT(version.out,
+              ::testing::MatchesRegex("moonring [0-9.]+ \\(LibTorch 2\\.11\\.[0-9]+\\)\n"));
   EXPECT_EQ(Run({"--version"}).out, version.out);
 }
 
 TEST_F(CommandsTest, WhatIsNoCommand) {
-  EXPECT_THAT(Run({"trian"}), FailsWith(2, AllOf(HasSubstr("'trian' (did you mean 'train'?)"), HasSubstr("preprocess, probe, sft, train"))));
+  EXPECT_THAT(Run({"trian"}), FailsWith(2, AllOf(HasSubstr("'trian' (did you mean 'train'?)"),
+                                                 HasSubstr("preprocess, probe, sft, train"))));
   EXPECT_THAT(Run({"help", "trian"}), FailsWith(2, HasSubstr("(did you mean 'train'?)")));
   EXPECT_THAT(Run({"script.lua"}), FailsWith(2, HasSubstr("no file and no command 'script.lua'")));
-  EXPECT_THAT(Run({"--devise", "cpu", "version"}), FailsWith(2, HasSubstr("(did you mean '--device'?)")));
-  EXPECT_THAT(Run({"-n", "zero", "version"}), FailsWith(2, "-n: wanted a number of ranks from 1, got 'zero'"));
+  EXPECT_THAT(Run({"--devise", "cpu", "version"}),
+              FailsWith(2, HasSubstr("(did you mean '--device'?)")));
+  EXPECT_THAT(Run({"-n", "zero", "version"}),
+              FailsWith(2, "-n: wanted a number of ranks from 1, got 'zero'"));
   EXPECT_THAT(Run({"-n"}), FailsWith(2, "-n needs a value"));
-  EXPECT_THAT(Run({"--device", "gpu", "version"}), FailsWith(2, HasSubstr("wanted cpu or cuda, got 'gpu'")));
-  for (const char* name : {"train", "preprocess", "probe", "chat"}) EXPECT_THAT(Run({name}), FailsWith(2, StartsWith(std::string("usage: moonring ") + name + " ")));
-  EXPECT_THAT(Run({"sft"}), FailsWith(2, StartsWith("data= and model= are missing; keys: batch, cutoff,")));
+  EXPECT_THAT(Run({"--device", "gpu", "version"}),
+              FailsWith(2, HasSubstr("wanted cpu or cuda, got 'gpu'")));
+  for (const char* name : {"train", "preprocess", "probe", "chat"})
+    EXPECT_THAT(Run({name}),
+                FailsWith(2, StartsWith(std::string("usage: moonring ") + name + " ")));
+  EXPECT_THAT(Run({"sft"}),
+              FailsWith(2, StartsWith("data= and model= are missing; keys: batch, cutoff,")));
 }
 
-// Token by token what LLaMA-Factory prepares; a case of each kind (all of them are data's own test), and all with added tokens.
+// Token by token what LLaMA-Factory prepares; a case of each kind (all of them are data's own
+// test), and all with added tokens.
 TEST_F(CommandsTest, Preprocess) {
-  const std::set<std::string> wanted = {"own_smollm2_64", "own_chatml_16_prompt", "own_default_2048_last", "renamed", "two_sets", "long", "max_samples", "default_system"};
+  const std::set<std::string> wanted = {
+      "own_smollm2_64", "own_chatml_16_prompt", "own_default_2048_last", "renamed", "two_sets",
+      "long",           "max_samples",          "default_system"};
   json cases = ReadJson("tests/golden/preprocess/cases.json");
   const json added = ReadJson("tests/golden/preprocess/added.json");
   cases.insert(cases.end(), added.begin(), added.end());
@@ -185,12 +237,18 @@ TEST_F(CommandsTest, Preprocess) {
   for (const json& each : cases) {
     const std::string name = each.at("name");
     if (!wanted.contains(name) && name.rfind("added_", 0) != 0) continue;
-    std::vector<std::string> words = {"preprocess", "model_name_or_path=builtin:smollm2", "out=rows.jsonl", "dataset_dir=" + Runfile("tests/golden/preprocess/data")};
-    for (const auto& [key, value] : each.at("config").items()) words.push_back(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
+    std::vector<std::string> words = {"preprocess", "model_name_or_path=builtin:smollm2",
+                                      "out=rows.jsonl",
+                                      "dataset_dir=" + Runfile("tests/golden/preprocess/data")};
+    for (const auto& [key, value] : each.at("config").items())
+      words.push_back(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
     const CommandResult result = Run(words);
     ASSERT_THAT(result, Succeeds());
-    EXPECT_EQ(result.out, std::to_string(each.at("examples").get<int>()) + " examples in rows.jsonl\n");
-    EXPECT_EQ(ReadText(Path("rows.jsonl")), ReadText("tests/golden/preprocess/" + each.at("file").get<std::string>())) << each.at("name");
+    EXPECT_EQ(result.out,
+              std::to_string(each.at("examples").get<int>()) + " examples in rows.jsonl\n");
+    EXPECT_EQ(ReadText(Path("rows.jsonl")),
+              ReadText("tests/golden/preprocess/" + each.at("file").get<std::string>()))
+        << each.at("name");
     ++compared;
   }
   EXPECT_EQ(compared, wanted.size() + added.size());
@@ -265,8 +323,11 @@ TEST_F(CommandsTest, Chat) {
   options.input = "Hello\n\nAnd again?\nclear\nHello\nexit\nnever read\n";
   const CommandResult result = RunMoonring(options);
   ASSERT_THAT(result, Succeeds());
-  EXPECT_EQ(result.err, "template: none is given and the model carries none: `empty` is taken, texts as they are\n");  // no prompt where stderr is no terminal
-  // Greedy: the first and the third answer come from the same conversation. An untrained model's may hold line feeds.
+  EXPECT_EQ(result.err,
+            "template: none is given and the model carries none: `empty` is taken, texts as they "
+            "are\n");  // no prompt where stderr is no terminal
+  // Greedy: the first and the third answer come from the same conversation. An untrained model's
+  // may hold line feeds.
   const size_t half = result.out.size() / 2;
   EXPECT_GT(half, 0);
   options.input = "Hello\n";
@@ -315,26 +376,34 @@ TEST_F(CommandsTest, ChatWithAnAdapter) {
               FailsWith(2, HasSubstr("model_name_or_path is missing")));
 }
 
-// A configuration that names no template takes the one that the model carries: to train on, LLaMA-Factory's way; to talk by, whole.
+// A configuration that names no template takes the one that the model carries: to train on,
+// LLaMA-Factory's way; to talk by, whole.
 TEST_F(CommandsTest, AModelsOwnTemplate) {
   WriteModel("model");
   WriteConfig();
-  const std::vector<std::string> preprocess = {"preprocess", "config.yaml", "out=rows.jsonl", "template=null"};
+  const std::vector<std::string> preprocess = {"preprocess", "config.yaml", "out=rows.jsonl",
+                                               "template=null"};
   CommandResult result = Run(preprocess);
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, StartsWith("template: none is given and the model carries none: `empty` is taken"));
+  EXPECT_THAT(result.err,
+              StartsWith("template: none is given and the model carries none: `empty` is taken"));
   const std::string empty = ReadText(Path("rows.jsonl"));
   const std::string chatml =
-      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% "
+      "if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
   Write("model/chat_template.jinja", chatml);
   result = Run(preprocess);
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, StartsWith("template: none is given: taken from the model's chat_template\n"));
+  EXPECT_THAT(result.err,
+              StartsWith("template: none is given: taken from the model's chat_template\n"));
   const std::string own = ReadText(Path("rows.jsonl"));
   EXPECT_NE(own, empty);
-  Write("chatml.lua", R"(return { user = "<|im_start|>user\n{{content}}<|im_end|>\n<|im_start|>assistant\n", assistant = "{{content}}<|im_end|>\n",
+  Write(
+      "chatml.lua",
+      R"(return { user = "<|im_start|>user\n{{content}}<|im_end|>\n<|im_start|>assistant\n", assistant = "{{content}}<|im_end|>\n",
     system = "<|im_start|>system\n{{content}}<|im_end|>\n" })");
-  ASSERT_THAT(Run({"preprocess", "config.yaml", "out=rows.jsonl", "template=chatml.lua"}), Succeeds());
+  ASSERT_THAT(Run({"preprocess", "config.yaml", "out=rows.jsonl", "template=chatml.lua"}),
+              Succeeds());
   EXPECT_EQ(ReadText(Path("rows.jsonl")), own);
 
   CommandOptions options = Options({"chat", "model", "max_new_tokens=4"});
@@ -344,11 +413,15 @@ TEST_F(CommandsTest, AModelsOwnTemplate) {
   EXPECT_EQ(chat.err, "");
 
   Write("model/chat_template.jinja", "\n{{ raise_exception('Not today') }}");
-  EXPECT_THAT(Run(preprocess), FailsWith(2, AllOf(HasSubstr("the model's chat_template cannot be used: "), HasSubstr("chat_template.jinja:2: Not today; name one: template: NAME"))));
+  EXPECT_THAT(
+      Run(preprocess),
+      FailsWith(2, AllOf(HasSubstr("the model's chat_template cannot be used: "),
+                         HasSubstr("chat_template.jinja:2: Not today; name one: template: NAME"))));
   EXPECT_THAT(RunMoonring(options), ::testing::Not(Succeeds()));
 }
 
-// Counted without running anything, for ranks that are not there. Bytes of Ulysses: (P-1)/P^2 (2N + 2Nk).
+// Counted without running anything, for ranks that are not there. Bytes of Ulysses: (P-1)/P^2 (2N +
+// 2Nk).
 TEST_F(CommandsTest, AScriptAsksWhatAttentionWouldCost) {
   Write("cost.lua", R"(
     local attention = require("moonring").attention
@@ -365,7 +438,8 @@ TEST_F(CommandsTest, AScriptAsksWhatAttentionWouldCost) {
   ASSERT_THAT(result, Succeeds());
   const int64_t n = 4096 * 16 * 64 * 2, nk = 4096 * 4 * 64 * 2;
   const std::string bytes = std::to_string(3 * (2 * n + 2 * nk) / 16);
-  EXPECT_THAT(result.out, StartsWith("ulysses\t4\t1\t" + bytes + "\t" + bytes + "\t1024\ttrue\nzigzag-ring\t4\t1\t"));
+  EXPECT_THAT(result.out, StartsWith("ulysses\t4\t1\t" + bytes + "\t" + bytes +
+                                     "\t1024\ttrue\nzigzag-ring\t4\t1\t"));
   EXPECT_THAT(result.out, HasSubstr("\nusp of 2 contexts x 4 heads, head first\nfalse\t"));
   EXPECT_THAT(result.out, HasSubstr("heads, kv_heads and head_dim: wanted, to count bytes"));
 }
@@ -374,7 +448,9 @@ TEST_F(CommandsTest, AScriptAsksWhatAttentionWouldCost) {
 TEST_F(CommandsTest, Sft) {
   WriteModel("model");
   WriteConfig();
-  const std::vector<std::string> flags = {"sft", "model=model", "data=rows", "dir=data", "template=smollm2", "batch=5", "epochs=2", "lr=1e-3", "cutoff=200"};
+  const std::vector<std::string> flags = {"sft",      "model=model",      "data=rows",
+                                          "dir=data", "template=smollm2", "batch=5",
+                                          "epochs=2", "lr=1e-3",          "cutoff=200"};
   const auto run = [&](std::vector<std::string> options, std::vector<std::string> more) {
     options.insert(options.end(), flags.begin(), flags.end());
     options.insert(options.end(), more.begin(), more.end());
@@ -382,7 +458,8 @@ TEST_F(CommandsTest, Sft) {
     EXPECT_THAT(result, Succeeds());
     return result.out;
   };
-  const std::string alone = run({}, {"out=one"}), shared = run({"-n", "2"}, {"sp=2", "out=two", "strategy=ulysses"});
+  const std::string alone = run({}, {"out=one"}),
+                    shared = run({"-n", "2"}, {"sp=2", "out=two", "strategy=ulysses"});
   EXPECT_THAT(alone, AllOf(StartsWith("step 1/4  loss "), HasSubstr("step 4/4  loss ")));
   std::istringstream one(alone), two(shared);
   std::string line_one, line_two, word;
@@ -399,8 +476,10 @@ TEST_F(CommandsTest, Sft) {
   EXPECT_EQ(ReadSafetensors(Path("two/model.safetensors")).size(), TinyWeights().size());
   EXPECT_TRUE(std::filesystem::exists(Path("two/tokenizer.json")));
 
-  EXPECT_THAT(Run({"sft", "model=model", "data=rows", "dat=3"}), FailsWith(2, HasSubstr("unknown key 'dat' (did you mean 'data'?)")));
-  EXPECT_THAT(Run({"sft", "model=model", "data=rows", "sp=two"}), FailsWith(2, "sp: wanted a number, got 'two'"));
+  EXPECT_THAT(Run({"sft", "model=model", "data=rows", "dat=3"}),
+              FailsWith(2, HasSubstr("unknown key 'dat' (did you mean 'data'?)")));
+  EXPECT_THAT(Run({"sft", "model=model", "data=rows", "sp=two"}),
+              FailsWith(2, "sp: wanted a number, got 'two'"));
   EXPECT_THAT(Run({"sft", "model=nowhere", "data=rows"}), FailsWith(2, HasSubstr("'nowhere'")));
 }
 
@@ -409,7 +488,8 @@ TEST_F(CommandsTest, AScriptOfOnesOwn) {
   WriteModel("model");
   WriteConfig();
   Write("mine.lua", ReadText("scripts/sft.lua"));
-  const CommandResult result = Run({"-n", "2", "mine.lua", "model=model", "data=rows", "sp=2", "batch=10", "epochs=1", "out=mine"});
+  const CommandResult result = Run({"-n", "2", "mine.lua", "model=model", "data=rows", "sp=2",
+                                    "batch=10", "epochs=1", "out=mine"});
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(result.out, StartsWith("step 1/1  loss "));
 }

@@ -1,7 +1,7 @@
-// What a step of training asks of a GPU, counted on the pretend device: how often the host waits for
-// it, and what it copies with a wait. A step's counts are the difference between a run of six steps
-// and one of two, a micro-batch's that between steps of four micro-batches and of two; so what a run
-// does at its start and end is in neither.
+// What a step of training asks of a GPU, counted on the pretend device: how often the host waits
+// for it, and what it copies with a wait. A step's counts are the difference between a run of six
+// steps and one of two, a micro-batch's that between steps of four micro-batches and of two; so
+// what a run does at its start and end is in neither.
 
 #include <string>
 

@@ -20,7 +20,8 @@ StoredTensor Counted(std::vector<int64_t> shape, double step) {
   StoredTensor tensor{.shape = std::move(shape)};
   int64_t numel = 1;
   for (const int64_t size : tensor.shape) numel *= size;
-  for (int64_t i = 0; i < numel; ++i) tensor.values.push_back(static_cast<float>(step * ((i * 37) % 23 - 11)));
+  for (int64_t i = 0; i < numel; ++i)
+    tensor.values.push_back(static_cast<float>(step * ((i * 37) % 23 - 11)));
   return tensor;
 }
 
@@ -32,28 +33,39 @@ class ExportTest : public Workplace {
   StoredTensors WriteAdapter(const std::string& name, bool head, const json& changed = {}) const {
     StoredTensors tensors;
     for (const char* layer : {"0", "1"}) {
-      const std::string module = std::string("base_model.model.model.layers.") + layer + ".self_attn.q_proj.";
+      const std::string module =
+          std::string("base_model.model.model.layers.") + layer + ".self_attn.q_proj.";
       tensors[module + "lora_A.weight"] = Counted({2, 32}, 0.01);
       tensors[module + "lora_B.weight"] = Counted({32, 2}, 0.015625);
     }
-    if (head) tensors["base_model.model.lm_head.weight"] = Counted(TinyWeights().at("model.embed_tokens.weight").shape, 0.005);
-    json config = {{"peft_type", "LORA"}, {"r", 2}, {"lora_alpha", 6}, {"target_modules", {"q_proj"}}, {"modules_to_save", nullptr}};
+    if (head)
+      tensors["base_model.model.lm_head.weight"] =
+          Counted(TinyWeights().at("model.embed_tokens.weight").shape, 0.005);
+    json config = {{"peft_type", "LORA"},
+                   {"r", 2},
+                   {"lora_alpha", 6},
+                   {"target_modules", {"q_proj"}},
+                   {"modules_to_save", nullptr}};
     if (head) config["modules_to_save"] = {"lm_head"};
     if (!changed.is_null()) config.update(changed);
     Write(name + "/adapter_config.json", config.dump());
-    Write(name + "/adapter_model.safetensors", SafetensorsFile(SafetensorsHeader(tensors), tensors));
+    Write(name + "/adapter_model.safetensors",
+          SafetensorsFile(SafetensorsHeader(tensors), tensors));
     return tensors;
   }
 
   // W + s B A, `times` over.
-  static std::vector<float> Merged(const StoredTensor& weight, const StoredTensors& adapter, const std::string& layer, int times = 1) {
+  static std::vector<float> Merged(const StoredTensor& weight, const StoredTensors& adapter,
+                                   const std::string& layer, int times = 1) {
     const std::string module = "base_model.model.model.layers." + layer + ".self_attn.q_proj.";
-    const StoredTensor &a = adapter.at(module + "lora_A.weight"), &b = adapter.at(module + "lora_B.weight");
+    const StoredTensor &a = adapter.at(module + "lora_A.weight"),
+                       &b = adapter.at(module + "lora_B.weight");
     std::vector<float> merged;
     for (int64_t o = 0; o < 32; ++o) {
       for (int64_t i = 0; i < 32; ++i) {
         double sum = 0;
-        for (int64_t r = 0; r < 2; ++r) sum += static_cast<double>(b.values[o * 2 + r]) * a.values[r * 32 + i];
+        for (int64_t r = 0; r < 2; ++r)
+          sum += static_cast<double>(b.values[o * 2 + r]) * a.values[r * 32 + i];
         merged.push_back(static_cast<float>(weight.values[o * 32 + i] + times * kScale * sum));
       }
     }
@@ -64,16 +76,20 @@ class ExportTest : public Workplace {
 TEST_F(ExportTest, MergesAnAdapter) {
   const StoredTensors adapter = WriteAdapter("adapter", /*head=*/false);
   Write("merge.yaml",
-        "model_name_or_path: model\nadapter_name_or_path: adapter\ntemplate: default\ntrust_remote_code: true\nexport_dir: merged\nexport_size: 5\n"
+        "model_name_or_path: model\nadapter_name_or_path: adapter\ntemplate: "
+        "default\ntrust_remote_code: true\nexport_dir: merged\nexport_size: 5\n"
         "export_device: cpu\nexport_legacy_format: false\n");
   const CommandResult result = Run({"export", "merge.yaml"});
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.out, AllOf(HasSubstr("merged: Model LlamaForCausalLM"), HasSubstr("1 adapters merged")));
-  const StoredTensors before = TinyWeights(), after = ReadSafetensors(Path("merged/model.safetensors"));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("merged: Model LlamaForCausalLM"), HasSubstr("1 adapters merged")));
+  const StoredTensors before = TinyWeights(),
+                      after = ReadSafetensors(Path("merged/model.safetensors"));
   ASSERT_EQ(after.size(), before.size());
   for (const auto& [name, weight] : before) {
     const bool adapted = name.find("q_proj") != std::string::npos;
-    const std::vector<float> wanted = adapted ? Merged(weight, adapter, name.substr(13, 1)) : weight.values;
+    const std::vector<float> wanted =
+        adapted ? Merged(weight, adapter, name.substr(13, 1)) : weight.values;
     EXPECT_LE(RelativeDistance(after.at(name).values, wanted), adapted ? 1e-7 : 0.0) << name;
   }
   EXPECT_EQ(ReadJson(Path("merged/config.json")).at("tie_word_embeddings"), true);
@@ -83,13 +99,19 @@ TEST_F(ExportTest, MergesAnAdapter) {
 TEST_F(ExportTest, AHeadTrainedWholeUntiesAndSeveralAdaptersAdd) {
   const StoredTensors adapter = WriteAdapter("adapter", /*head=*/true);
   WriteAdapter("second", /*head=*/false);
-  ASSERT_THAT(Run({"export", "model_name_or_path=model", "adapter_name_or_path=adapter,second", "export_dir=merged"}), Succeeds());
-  const StoredTensors before = TinyWeights(), after = ReadSafetensors(Path("merged/model.safetensors"));
+  ASSERT_THAT(Run({"export", "model_name_or_path=model", "adapter_name_or_path=adapter,second",
+                   "export_dir=merged"}),
+              Succeeds());
+  const StoredTensors before = TinyWeights(),
+                      after = ReadSafetensors(Path("merged/model.safetensors"));
   EXPECT_EQ(ReadJson(Path("merged/config.json")).at("tie_word_embeddings"), false);
-  EXPECT_EQ(after.at("lm_head.weight").values, adapter.at("base_model.model.lm_head.weight").values);
-  EXPECT_EQ(after.at("model.embed_tokens.weight").values, before.at("model.embed_tokens.weight").values);
+  EXPECT_EQ(after.at("lm_head.weight").values,
+            adapter.at("base_model.model.lm_head.weight").values);
+  EXPECT_EQ(after.at("model.embed_tokens.weight").values,
+            before.at("model.embed_tokens.weight").values);
   const std::string name = "model.layers.1.self_attn.q_proj.weight";
-  EXPECT_LE(RelativeDistance(after.at(name).values, Merged(before.at(name), adapter, "1", 2)), 1e-7);
+  EXPECT_LE(RelativeDistance(after.at(name).values, Merged(before.at(name), adapter, "1", 2)),
+            1e-7);
   // What was exported can be exported again, as it is.
   ASSERT_THAT(Run({"export", "model_name_or_path=merged", "export_dir=again"}), Succeeds());
   EXPECT_EQ(ReadText(Path("again/model.safetensors")), ReadText(Path("merged/model.safetensors")));
@@ -98,18 +120,24 @@ TEST_F(ExportTest, AHeadTrainedWholeUntiesAndSeveralAdaptersAdd) {
 TEST_F(ExportTest, KeepsTheDtypeOrTakesTheOneNamed) {
   WriteModel("half", TinyWeights(), {{"torch_dtype", "bfloat16"}});
   WriteAdapter("adapter", /*head=*/false);
-  ASSERT_THAT(Run({"export", "model_name_or_path=half", "adapter_name_or_path=adapter", "export_dir=merged"}), Succeeds());
+  ASSERT_THAT(Run({"export", "model_name_or_path=half", "adapter_name_or_path=adapter",
+                   "export_dir=merged"}),
+              Succeeds());
   EXPECT_THAT(ReadText(Path("merged/model.safetensors")), HasSubstr("\"BF16\""));
   EXPECT_EQ(ReadJson(Path("merged/config.json")).at("torch_dtype"), "bfloat16");
-  ASSERT_THAT(Run({"export", "model_name_or_path=half", "export_dir=f16", "infer_dtype=float16"}), Succeeds());
+  ASSERT_THAT(Run({"export", "model_name_or_path=half", "export_dir=f16", "infer_dtype=float16"}),
+              Succeeds());
   EXPECT_THAT(ReadText(Path("f16/model.safetensors")), HasSubstr("\"F16\""));
 }
 
 TEST_F(ExportTest, ARewardModelsValueHeadComesAlong) {
-  const StoredTensors head = {{"v_head.summary.weight", Counted({1, 32}, 0.01)}, {"v_head.summary.bias", Counted({1}, 0.5)}};
+  const StoredTensors head = {{"v_head.summary.weight", Counted({1, 32}, 0.01)},
+                              {"v_head.summary.bias", Counted({1}, 0.5)}};
   WriteAdapter("adapter", /*head=*/false);
   Write("adapter/value_head.safetensors", SafetensorsFile(SafetensorsHeader(head), head));
-  ASSERT_THAT(Run({"export", "model_name_or_path=model", "adapter_name_or_path=adapter", "export_dir=merged", "stage=rm"}), Succeeds());
+  ASSERT_THAT(Run({"export", "model_name_or_path=model", "adapter_name_or_path=adapter",
+                   "export_dir=merged", "stage=rm"}),
+              Succeeds());
   const StoredTensors written = ReadSafetensors(Path("merged/value_head.safetensors"));
   ASSERT_EQ(written.size(), 2u);
   for (const auto& [name, tensor] : head) EXPECT_EQ(written.at(name).values, tensor.values) << name;
@@ -123,16 +151,21 @@ TEST_F(ExportTest, Refuses) {
     EXPECT_THAT(Run(words), FailsWith(2, HasSubstr(message)));
   };
   refused({}, "export_dir is missing");
-  refused({"export_dir=out", "adapter_name_or_path=none"}, "adapter_name_or_path: no folder 'none'");
+  refused({"export_dir=out", "adapter_name_or_path=none"},
+          "adapter_name_or_path: no folder 'none'");
   refused({"export_dir=out", "adapter_name_or_path=model"}, "model has no adapter_config.json");
-  refused({"export_dir=out", "adapter_name_or_path=wide"}, "lora_A.weight: shape [2, 32], this base wants [4, 32]");
-  refused({"export_dir=out", "adapter_name_or_path=pattern"}, "adapter_config.json: rank_pattern: {\"q_proj\":4} is not supported");
+  refused({"export_dir=out", "adapter_name_or_path=wide"},
+          "lora_A.weight: shape [2, 32], this base wants [4, 32]");
+  refused({"export_dir=out", "adapter_name_or_path=pattern"},
+          "adapter_config.json: rank_pattern: {\"q_proj\":4} is not supported");
   refused({"export_dir=out", "export_size=0"}, "export_size: 0, wanted 1 or more");
   refused({"export_dir=model"}, "export_dir: model is what is to be exported");
-  refused({"export_dir=out", "infer_dtype=int8"}, "infer_dtype: wanted auto | float32 | bfloat16 | float16");
+  refused({"export_dir=out", "infer_dtype=int8"},
+          "infer_dtype: wanted auto | float32 | bfloat16 | float16");
 }
 
-// What a script does with an adapter: trains it a step, saves it, goes on from the folder, switches it off, merges it.
+// What a script does with an adapter: trains it a step, saves it, goes on from the folder, switches
+// it off, merges it.
 TEST_F(ExportTest, AdaptersFromAScript) {
   Write("adapt.lua", R"(
     local moonring = require "moonring"
@@ -186,7 +219,9 @@ TEST_F(ExportTest, AdaptersFromAScript) {
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(result.out, HasSubstr("LoRA rank 4, scale 2 on down_proj q_proj, whole lm_head"));
   EXPECT_THAT(result.out, HasSubstr("must be frozen"));
-  EXPECT_THAT(result.out, HasSubstr("lora_target: no linear module is called 'qproj', there are q_proj, k_proj"));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("lora_target: no linear module is called 'qproj', there are q_proj, k_proj"));
   const json config = ReadJson(Path("adapter/adapter_config.json"));
   EXPECT_EQ(config.at("base_model_name_or_path"), "model");
   EXPECT_EQ(config.at("target_modules"), json({"down_proj", "q_proj"}));

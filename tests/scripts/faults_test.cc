@@ -57,7 +57,8 @@ std::set<std::string> SharedMemory() {
 
 class FaultsTest : public Workplace, public ::testing::WithParamInterface<Fault> {
  protected:
-  CommandOptions Training(const Fault& fault, const std::string& struck, const std::string& port) const {
+  CommandOptions Training(const Fault& fault, const std::string& struck,
+                          const std::string& port) const {
     const std::string home = Runfile("tests/golden/stages");
     std::vector<std::string> words = {
         Runfile("tests/scripts/faulty_rank.lua"), fault.phase, fault.kind,
@@ -76,12 +77,17 @@ class FaultsTest : public Workplace, public ::testing::WithParamInterface<Fault>
     return options;
   }
 
-  static double Since(const fs::file_time_type& then) { return std::chrono::duration<double>(fs::file_time_type::clock::now() - then).count(); }
+  static double Since(const fs::file_time_type& then) {
+    return std::chrono::duration<double>(fs::file_time_type::clock::now() - then).count();
+  }
 
   // What others say of the rank: its number, by world or by the group that noticed.
   static auto Names(int rank) {
     const std::string number = std::to_string(rank);
-    return AnyOf(HasSubstr("rank " + number + " has"), HasSubstr("rank " + number + " is stopped or out of reach"), HasSubstr("rank " + number + " of 4 did not come"), HasSubstr("rank " + number + " did not"));
+    return AnyOf(HasSubstr("rank " + number + " has"),
+                 HasSubstr("rank " + number + " is stopped or out of reach"),
+                 HasSubstr("rank " + number + " of 4 did not come"),
+                 HasSubstr("rank " + number + " did not"));
   }
 
   void Strike(const Fault& fault) const {
@@ -90,7 +96,9 @@ class FaultsTest : public Workplace, public ::testing::WithParamInterface<Fault>
     std::vector<std::unique_ptr<Command>> commands;
     for (int rank = 0; rank < (fault.launcher ? 1 : kRanks); ++rank) {
       CommandOptions options = Training(fault, struck, port);
-      if (!fault.launcher) options.environment.merge(std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "127.0.0.1"}});
+      if (!fault.launcher)
+        options.environment.merge(std::map<std::string, std::string>{
+            {"RANK", std::to_string(rank)}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "127.0.0.1"}});
       commands.push_back(std::make_unique<Command>(options));
     }
     Await([&] { return fs::exists(struck) || !Alive(commands[0]->pid()); });
@@ -114,17 +122,22 @@ class FaultsTest : public Workplace, public ::testing::WithParamInterface<Fault>
       ASSERT_NE(message, std::string::npos) << result.Describe();
       first = result.err.substr(message + 10, result.err.find('\n', message) - message - 10);
       if (!fault.launcher) {
-        if (fault.rank == 0) {  // it served the store: where it died before anyone came there is nobody to ask
-          EXPECT_THAT(first, AnyOf(HasSubstr("rank 0"), HasSubstr("nobody answers"))) << "rank " << rank;
+        if (fault.rank ==
+            0) {  // it served the store: where it died before anyone came there is nobody to ask
+          EXPECT_THAT(first, AnyOf(HasSubstr("rank 0"), HasSubstr("nobody answers")))
+              << "rank " << rank;
         } else {
           EXPECT_THAT(first, Names(fault.rank)) << "rank " << rank;
         }
       } else if (fault.kind == "kill") {
-        EXPECT_THAT(first, StartsWith("rank " + std::to_string(fault.rank) + " of 4: ended by signal 9"));
+        EXPECT_THAT(first,
+                    StartsWith("rank " + std::to_string(fault.rank) + " of 4: ended by signal 9"));
       } else if (fault.kind == "throw") {
-        EXPECT_THAT(first, StartsWith("rank " + std::to_string(fault.rank) + " of 4: a fault of its own"));
+        EXPECT_THAT(first,
+                    StartsWith("rank " + std::to_string(fault.rank) + " of 4: a fault of its own"));
       } else {  // rank 0 serves the store
-        EXPECT_THAT(first, AnyOf(Names(fault.rank), HasSubstr(fault.rank == 0 ? "nobody answers" : "no such words")));
+        EXPECT_THAT(first, AnyOf(Names(fault.rank),
+                                 HasSubstr(fault.rank == 0 ? "nobody answers" : "no such words")));
       }
     }
     if (!fault.launcher) {
@@ -133,7 +146,8 @@ class FaultsTest : public Workplace, public ::testing::WithParamInterface<Fault>
       commands[fault.rank]->Wait();
     }
     std::printf("| %-44s | %5.1f s | %.110s\n", fault.Name().c_str(), took, first.c_str());
-    for (const std::string& name : SharedMemory()) EXPECT_TRUE(shared.contains(name)) << "/dev/shm/" << name << " is left";
+    for (const std::string& name : SharedMemory())
+      EXPECT_TRUE(shared.contains(name)) << "/dev/shm/" << name << " is left";
   }
 };
 
@@ -145,7 +159,8 @@ std::vector<Fault> Faults() {
   int turn = 0;
   for (const char* kind : {"kill", "throw", "stop"}) {
     if (!wanted.empty() && wanted != "all" && wanted != kind) continue;
-    for (const char* phase : {"birth", "start", "forward", "backward", "sum", "save", "evaluation"}) {
+    for (const char* phase :
+         {"birth", "start", "forward", "backward", "sum", "save", "evaluation"}) {
       if (!wanted.empty()) {
         for (int rank = 0; rank < kRanks; ++rank) {
           for (const bool launcher : {true, false}) faults.push_back({phase, kind, rank, launcher});

@@ -75,8 +75,8 @@ class IdleStepsTest : public Workplace {
     for (const int step : {1, 4}) {
       EXPECT_NEAR(StepLine(out, step).at("lr").get<double>(), 1e-3 * (1 - (step - 1) / 4.0), 1e-12);
     }
-    const double mean = (StepLine(out, 1).at("loss").get<double>() +
-                         StepLine(out, 4).at("loss").get<double>()) / 2;
+    const double mean =
+        (StepLine(out, 1).at("loss").get<double>() + StepLine(out, 4).at("loss").get<double>()) / 2;
     EXPECT_NEAR(ReadJson(Path(out + "/train_results.json")).at("train_loss").get<double>(), mean,
                 1e-12);
   }

@@ -30,7 +30,8 @@ double Difference(const std::vector<double>& a, const std::vector<double>& b) {
 
 // All numbers of nested lists.
 void Flatten(const json& numbers, std::vector<double>* flat) {
-  if (!numbers.is_array()) return flat->push_back(numbers.is_number() ? numbers.get<double>() : std::nan(""));
+  if (!numbers.is_array())
+    return flat->push_back(numbers.is_number() ? numbers.get<double>() : std::nan(""));
   for (const json& each : numbers) Flatten(each, flat);
 }
 
@@ -66,86 +67,102 @@ json TwoSteps() { return {{"max_steps", 2}, {"learning_rate", 0.1}}; }
 json TwoGroups() { return {{"accumulation", 2}}; }
 
 // The reference of a policy with an adapter is the model without it.
-json Lora(const std::string& golden) { return {{"finetuning_type", "lora"}, {"adapter_name_or_path", golden + "adapter"}}; }
+json Lora(const std::string& golden) {
+  return {{"finetuning_type", "lora"}, {"adapter_name_or_path", golden + "adapter"}};
+}
 
 // A reference that differs from the policy, so that rewards are not 0.
-json Other(const std::string& golden) { return {{"ref_model", golden + "model"}, {"ref_model_adapters", golden + "adapter"}}; }
+json Other(const std::string& golden) {
+  return {{"ref_model", golden + "model"}, {"ref_model_adapters", golden + "adapter"}};
+}
 
 std::vector<InvarianceCase> TokenCases(const std::string& golden) {
-  const json lora = With(Lora(golden), {{"lora_dropout", 0.1}}), dora = With(lora, {{"adapter_name_or_path", golden + "adapter_dora"}});
-  return {{"sft", Sft()},
-          {"sft_prompt", With(Sft(), {{"train_on_prompt", true}})},
-          {"sft_targets", With(Sft(), {{"count", "targets"}})},
-          {"sft_own", With(Sft(), {{"count", "targets"}}), {{"objective", "token"}}},
-          {"sft_dft", With(Sft(), {{"use_dft_loss", true}})},
-          {"sft_eaft", With(Sft(), {{"use_eaft_loss", true}, {"eaft_alpha", 1.5}})},
-          {"sft_smoothing", With(Sft(), {{"label_smoothing_factor", 0.1}})},
-          {"sft_neftune", With(With(Sft(), {{"neftune_noise_alpha", 5}}), TwoSteps())},
-          {"sft_freeze", With(Sft(), {{"finetuning_type", "freeze"}, {"freeze_trainable_layers", 1}})},
-          {"sft_lora", With(With(Sft(), lora), TwoSteps())},
-          {"sft_dora", With(Sft(), dora)},
-          {"pt", With(Pt(), {{"packing", false}})},
-          {"pt_blocks", Pt()}};
+  const json lora = With(Lora(golden), {{"lora_dropout", 0.1}}),
+             dora = With(lora, {{"adapter_name_or_path", golden + "adapter_dora"}});
+  return {
+      {"sft", Sft()},
+      {"sft_prompt", With(Sft(), {{"train_on_prompt", true}})},
+      {"sft_targets", With(Sft(), {{"count", "targets"}})},
+      {"sft_own", With(Sft(), {{"count", "targets"}}), {{"objective", "token"}}},
+      {"sft_dft", With(Sft(), {{"use_dft_loss", true}})},
+      {"sft_eaft", With(Sft(), {{"use_eaft_loss", true}, {"eaft_alpha", 1.5}})},
+      {"sft_smoothing", With(Sft(), {{"label_smoothing_factor", 0.1}})},
+      {"sft_neftune", With(With(Sft(), {{"neftune_noise_alpha", 5}}), TwoSteps())},
+      {"sft_freeze", With(Sft(), {{"finetuning_type", "freeze"}, {"freeze_trainable_layers", 1}})},
+      {"sft_lora", With(With(Sft(), lora), TwoSteps())},
+      {"sft_dora", With(Sft(), dora)},
+      {"pt", With(Pt(), {{"packing", false}})},
+      {"pt_blocks", Pt()}};
 }
 
 std::vector<InvarianceCase> PairCases(const std::string& golden, const std::string& cache) {
   const json dpo = With(Dpo(), Other(golden)), lora = With(Dpo(), Lora(golden));
   const json cached = With(dpo, {{"precompute_ref_log_probs", true}});
-  std::vector<InvarianceCase> cases = {{"dpo_first", Dpo()},
-                                       {"dpo_own", dpo, {{"objective", "sequence"}}},
-                                       {"dpo_cached", cached},
-                                       {"dpo_cached_by_another", With(cached, {{"output_dir", cache}})},
-                                       {"dpo_gradient_descent", dpo, {{"save", true}}},
-                                       {"cdpo", With(dpo, {{"dpo_label_smoothing", 0.1}})},
-                                       {"ftx", With(dpo, {{"pref_ftx", 0.5}})},
-                                       {"ld_alpha", With(dpo, {{"ld_alpha", 0.3}})},
-                                       {"bco", With(With(dpo, {{"pref_bco_weight", 0.5}}), TwoSteps()), TwoGroups()},
-                                       {"kto_pair_lora", With(lora, {{"pref_loss", "kto_pair"}}), TwoGroups()},
-                                       {"robust", With(dpo, {{"pref_loss", "robust"}, {"dpo_label_smoothing", 0.2}})},
-                                       {"orpo", With(Dpo(), {{"pref_loss", "orpo"}})},
-                                       {"simpo", With(Dpo(), {{"pref_loss", "simpo"}, {"pref_beta", 2.0}})}};
-  for (const char* loss : {"sigmoid", "hinge", "ipo", "kto_pair", "nca_pair"}) cases.push_back({loss, With(dpo, {{"pref_loss", loss}})});
+  std::vector<InvarianceCase> cases = {
+      {"dpo_first", Dpo()},
+      {"dpo_own", dpo, {{"objective", "sequence"}}},
+      {"dpo_cached", cached},
+      {"dpo_cached_by_another", With(cached, {{"output_dir", cache}})},
+      {"dpo_gradient_descent", dpo, {{"save", true}}},
+      {"cdpo", With(dpo, {{"dpo_label_smoothing", 0.1}})},
+      {"ftx", With(dpo, {{"pref_ftx", 0.5}})},
+      {"ld_alpha", With(dpo, {{"ld_alpha", 0.3}})},
+      {"bco", With(With(dpo, {{"pref_bco_weight", 0.5}}), TwoSteps()), TwoGroups()},
+      {"kto_pair_lora", With(lora, {{"pref_loss", "kto_pair"}}), TwoGroups()},
+      {"robust", With(dpo, {{"pref_loss", "robust"}, {"dpo_label_smoothing", 0.2}})},
+      {"orpo", With(Dpo(), {{"pref_loss", "orpo"}})},
+      {"simpo", With(Dpo(), {{"pref_loss", "simpo"}, {"pref_beta", 2.0}})}};
+  for (const char* loss : {"sigmoid", "hinge", "ipo", "kto_pair", "nca_pair"})
+    cases.push_back({loss, With(dpo, {{"pref_loss", loss}})});
   return cases;
 }
 
 // `dropping`: the model, with dropout before its value head.
 std::vector<InvarianceCase> ScoreCases(const std::string& golden, const std::string& dropping) {
-  return {{"rm", Rm()},
-          {"rm_dropout", With(With(Rm(), {{"model_name_or_path", dropping}}), TwoSteps())},
-          {"kto", With(With(Kto(), Other(golden)), {{"kto_chosen_weight", 0.7}, {"pref_ftx", 0.2}})},
-          {"kto_lora", With(Kto(), Lora(golden)), TwoGroups()}};
+  return {
+      {"rm", Rm()},
+      {"rm_dropout", With(With(Rm(), {{"model_name_or_path", dropping}}), TwoSteps())},
+      {"kto", With(With(Kto(), Other(golden)), {{"kto_chosen_weight", 0.7}, {"pref_ftx", 0.2}})},
+      {"kto_lora", With(Kto(), Lora(golden)), TwoGroups()}};
 }
 
 // An odd number of examples, in batches of two.
 std::vector<InvarianceCase> EvaluatedCases(const std::string& golden) {
-  const json seven = {{"max_samples", 7}, {"per_device_eval_batch_size", 2}}, evaluate = {{"evaluate", true}};
-  const auto on = [&](const json& keys, const json& more) { return With(With(keys, seven), With({{"eval_dataset", keys.at("dataset")}}, more)); };
+  const json seven = {{"max_samples", 7}, {"per_device_eval_batch_size", 2}},
+             evaluate = {{"evaluate", true}};
+  const auto on = [&](const json& keys, const json& more) {
+    return With(With(keys, seven), With({{"eval_dataset", keys.at("dataset")}}, more));
+  };
   return {{"sft_evaluated", on(Sft(), {{"count", "targets"}}), With(evaluate, TwoGroups())},
           {"rm_evaluated", on(Rm(), json::object()), evaluate},
           {"kto_evaluated", on(With(Kto(), Lora(golden)), json::object()), evaluate},
           {"bco_evaluated", on(With(Dpo(), Other(golden)), {{"pref_bco_weight", 0.5}}), evaluate}};
 }
 
-// Steps of one example, fewer than ranks; documents without a target, with nothing but a first token to learn, and of one token, among others; and nothing to
-// learn at all.
+// Steps of one example, fewer than ranks; documents without a target, with nothing but a first
+// token to learn, and of one token, among others; and nothing to learn at all.
 std::vector<InvarianceCase> LackingCases(const std::string& golden) {
-  const json dpo = With(Dpo(), Other(golden)), kto = With(Kto(), Lora(golden)), bco = With(dpo, {{"pref_bco_weight", 0.5}});
+  const json dpo = With(Dpo(), Other(golden)), kto = With(Kto(), Lora(golden)),
+             bco = With(dpo, {{"pref_bco_weight", 0.5}});
   std::vector<InvarianceCase> cases;
-  for (const auto& [name, keys] : std::map<std::string, json>{{"sft", Sft()}, {"rm", Rm()}, {"kto", kto}, {"sigmoid", dpo}, {"bco", bco}}) {
+  for (const auto& [name, keys] : std::map<std::string, json>{
+           {"sft", Sft()}, {"rm", Rm()}, {"kto", kto}, {"sigmoid", dpo}, {"bco", bco}}) {
     cases.push_back({"one_" + name, With(keys, {{"max_samples", 1}})});
   }
   const json tags = {{"desirable", {true, false, true, false, true, false}}};
-  const json some = With(OwnDocuments({{70, 0}, {90, 30}, {150, 100}, {1, 1}, {130, 130}, {40, 39}}), tags);
+  const json some =
+      With(OwnDocuments({{70, 0}, {90, 30}, {150, 100}, {1, 1}, {130, 130}, {40, 39}}), tags);
   const json none = With(OwnDocuments({{70, 0}, {1, 1}, {1, 0}, {90, 0}}), tags);
-  for (const auto& [name, keys] : std::map<std::string, json>{{"sft", Sft()},
-                                                              {"eaft", With(Sft(), {{"use_eaft_loss", true}})},
-                                                              {"sigmoid", dpo},
-                                                              {"ipo", With(dpo, {{"pref_loss", "ipo"}})},
-                                                              {"kto_pair", With(With(Dpo(), Lora(golden)), {{"pref_loss", "kto_pair"}})},
-                                                              {"bco", bco},
-                                                              {"orpo", With(Dpo(), {{"pref_loss", "orpo"}, {"pref_ftx", 0.5}})},
-                                                              {"simpo", With(Dpo(), {{"pref_loss", "simpo"}})},
-                                                              {"kto", With(kto, {{"pref_ftx", 0.5}})}}) {
+  for (const auto& [name, keys] : std::map<std::string, json>{
+           {"sft", Sft()},
+           {"eaft", With(Sft(), {{"use_eaft_loss", true}})},
+           {"sigmoid", dpo},
+           {"ipo", With(dpo, {{"pref_loss", "ipo"}})},
+           {"kto_pair", With(With(Dpo(), Lora(golden)), {{"pref_loss", "kto_pair"}})},
+           {"bco", bco},
+           {"orpo", With(Dpo(), {{"pref_loss", "orpo"}, {"pref_ftx", 0.5}})},
+           {"simpo", With(Dpo(), {{"pref_loss", "simpo"}})},
+           {"kto", With(kto, {{"pref_ftx", 0.5}})}}) {
     cases.push_back({"some_" + name, keys, some});
     cases.push_back({"none_" + name, keys, none});
   }
@@ -161,30 +178,36 @@ InvarianceTest::InvarianceTest() : golden_(Runfile("tests/golden/stages/")) {
   for (const json& row : texts) text += row.at("text").get<std::string>() + " ";
   const std::string prompt = text.substr(0, 1150);
   for (json& row : pairs) row["conversations"] = json::array({row["conversations"].back()});
-  for (json& row : talks) row["conversations"] = json::array({row["conversations"][0], row["conversations"][1]});
-  pairs[1]["conversations"][0]["value"] = judged[1]["messages"][0]["content"] = talks[1]["conversations"][0]["value"] = prompt;
+  for (json& row : talks)
+    row["conversations"] = json::array({row["conversations"][0], row["conversations"][1]});
+  pairs[1]["conversations"][0]["value"] = judged[1]["messages"][0]["content"] =
+      talks[1]["conversations"][0]["value"] = prompt;
   texts[1]["text"] = text.substr(0, 1500);
-  for (const auto& [name, all] : std::map<std::string, json>{{"pairs", pairs}, {"judged", judged}, {"talks", talks}, {"texts", texts}}) {
+  for (const auto& [name, all] : std::map<std::string, json>{
+           {"pairs", pairs}, {"judged", judged}, {"talks", talks}, {"texts", texts}}) {
     Write("data/" + name + ".json", all.dump());
   }
   Write("data/dataset_info.json", ReadText(golden_ + "data/dataset_info.json"));
   json config = ReadJson(golden_ + "model/config.json");
   config.erase("summary_dropout_prob");  // a value head's dropout is 0.1 then
   Write("dropping/config.json", config.dump());
-  for (const char* name : {"model.safetensors", "value_head.safetensors", "tokenizer.json", "tokenizer_config.json"}) {
+  for (const char* name :
+       {"model.safetensors", "value_head.safetensors", "tokenizer.json", "tokenizer_config.json"}) {
     Write(std::string("dropping/") + name, ReadText(golden_ + "model/" + name));
   }
 }
 
 std::vector<InvarianceCase> InvarianceTest::Cases() const {
   std::vector<InvarianceCase> cases = TokenCases(golden_);
-  for (const auto& more : {PairCases(golden_, Path("cache")), ScoreCases(golden_, Path("dropping")), EvaluatedCases(golden_), LackingCases(golden_)}) {
+  for (const auto& more : {PairCases(golden_, Path("cache")), ScoreCases(golden_, Path("dropping")),
+                           EvaluatedCases(golden_), LackingCases(golden_)}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
   return cases;
 }
 
-InvarianceRun InvarianceTest::RunOf(const InvarianceCase& of, const std::string& strategy, bool packed, const std::string& precision) const {
+InvarianceRun InvarianceTest::RunOf(const InvarianceCase& of, const std::string& strategy,
+                                    bool packed, const std::string& precision) const {
   const std::string name = of.name + "." + strategy + (packed ? ".packed" : ".single");
   json keys = {{"model_name_or_path", golden_ + "model"},
                {"dataset_dir", Path("data")},
@@ -207,18 +230,21 @@ InvarianceRun InvarianceTest::RunOf(const InvarianceCase& of, const std::string&
   return {name, of.name, entry};
 }
 
-json InvarianceTest::Launch(const Ranks& ranks, const std::vector<InvarianceRun>& plan, const std::string& folder) const {
+json InvarianceTest::Launch(const Ranks& ranks, const std::vector<InvarianceRun>& plan,
+                            const std::string& folder) const {
   json entries = json::array();
   for (const InvarianceRun& run : plan) {
     entries.push_back(run.entry);
     // A cache of its own, but where the case shares one.
     json& keys = entries.back()["keys"];
-    if (keys["output_dir"] == Path("out")) keys["output_dir"] = Path(folder + "/" + run.name + ".run");
+    if (keys["output_dir"] == Path("out"))
+      keys["output_dir"] = Path(folder + "/" + run.name + ".run");
     fs::create_directories(keys["output_dir"].get<std::string>());
   }
   Write(folder + "/plan.json", entries.dump());
-  const CommandResult result = Run({"-n", std::to_string(ranks.ranks), Runfile("tests/scripts/invariance.lua"), "sp=" + std::to_string(ranks.sp),
-                                    "plan=" + folder + "/plan.json", "out=" + folder});
+  const CommandResult result =
+      Run({"-n", std::to_string(ranks.ranks), Runfile("tests/scripts/invariance.lua"),
+           "sp=" + std::to_string(ranks.sp), "plan=" + folder + "/plan.json", "out=" + folder});
   EXPECT_THAT(result, Succeeds());
   return result.exit_code == 0 ? ReadJson(Path(folder + "/results.json")) : json();
 }
@@ -232,9 +258,11 @@ InvarianceTest::Tensors InvarianceTest::ReadDoubles(const std::string& path) con
   const json header = json::parse(file.substr(8, size));
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
-    const size_t begin = 8 + size + entry.at("data_offsets")[0].get<size_t>(), end = 8 + size + entry.at("data_offsets")[1].get<size_t>();
+    const size_t begin = 8 + size + entry.at("data_offsets")[0].get<size_t>(),
+                 end = 8 + size + entry.at("data_offsets")[1].get<size_t>();
     const bool wide = entry.at("dtype") == "F64";
-    EXPECT_TRUE(wide || entry.at("dtype") == "F32") << path << ": " << name << " is " << entry.at("dtype");
+    EXPECT_TRUE(wide || entry.at("dtype") == "F32")
+        << path << ": " << name << " is " << entry.at("dtype");
     std::vector<double>& values = tensors[name];
     for (size_t at = begin; at < end; at += wide ? 8 : 4) {
       float narrow = 0;
@@ -246,26 +274,32 @@ InvarianceTest::Tensors InvarianceTest::ReadDoubles(const std::string& path) con
   return tensors;
 }
 
-void InvarianceTest::MakeReference(const std::vector<InvarianceCase>& cases, const std::string& precision) {
+void InvarianceTest::MakeReference(const std::vector<InvarianceCase>& cases,
+                                   const std::string& precision) {
   std::vector<InvarianceRun> plan;
-  for (const InvarianceCase& each : cases) plan.push_back(RunOf(each, kStrategies[0], true, precision));
+  for (const InvarianceCase& each : cases)
+    plan.push_back(RunOf(each, kStrategies[0], true, precision));
   const json results = Launch({1, 1}, plan, "reference");
   ASSERT_TRUE(results.is_object());
   for (const InvarianceRun& run : plan) {
     reference_[run.of] = results.at(run.name);
     reference_gradients_[run.of] = ReadDoubles(Path("reference/" + run.name + ".safetensors"));
     for (const json& step : results.at(run.name).at("steps")) {
-      const double loss = step.at("loss").is_number() ? step.at("loss").get<double>() : std::nan("");
+      const double loss =
+          step.at("loss").is_number() ? step.at("loss").get<double>() : std::nan("");
       EXPECT_TRUE(std::isfinite(loss)) << run.name;
       const bool nothing = run.of.rfind("none_", 0) == 0;
       EXPECT_EQ(step.at("grad_norm") == 0.0, nothing) << run.name;
       EXPECT_EQ(step.contains("idle"), nothing) << run.name;
-      if (run.of == "kto_lora") { EXPECT_GT(step.at("metrics").at("kl")[0].get<double>(), 0.1); }  // else it would be cut off at 0
+      if (run.of == "kto_lora") {
+        EXPECT_GT(step.at("metrics").at("kl")[0].get<double>(), 0.1);
+      }  // else it would be cut off at 0
     }
   }
 }
 
-void InvarianceTest::CompareSteps(const json& ours, const json& theirs, double tolerance, Worst* worst) const {
+void InvarianceTest::CompareSteps(const json& ours, const json& theirs, double tolerance,
+                                  Worst* worst) const {
   ASSERT_EQ(ours.at("steps").size(), theirs.at("steps").size());
   for (size_t k = 0; k < theirs.at("steps").size(); ++k) {
     const json &a = ours.at("steps")[k], &b = theirs.at("steps")[k];
@@ -278,7 +312,9 @@ void InvarianceTest::CompareSteps(const json& ours, const json& theirs, double t
     for (const auto& [name, pair] : b.at("metrics").items()) {
       ASSERT_TRUE(a.at("metrics").contains(name)) << name;
       EXPECT_EQ(a.at("metrics").at(name)[1], pair[1]) << name;
-      const double sum = pair[0], apart = std::fabs(a.at("metrics").at(name)[0].get<double>() - sum) / std::max(std::fabs(sum), 1.0);
+      const double sum = pair[0],
+                   apart = std::fabs(a.at("metrics").at(name)[0].get<double>() - sum) /
+                           std::max(std::fabs(sum), 1.0);
       worst->metric = std::max(worst->metric, apart);
       EXPECT_LE(apart, tolerance) << name << " of step " << k + 1;
     }
@@ -287,17 +323,20 @@ void InvarianceTest::CompareSteps(const json& ours, const json& theirs, double t
   const json &a = ours.at("evaluation"), &b = theirs.at("evaluation");
   ASSERT_EQ(a.size(), b.size()) << a << "\n" << b;
   for (const auto& [name, value] : b.items()) {
-    const double wanted = value, apart = std::fabs(a.at(name).get<double>() - wanted) / std::max(std::fabs(wanted), 1.0);
+    const double wanted = value, apart = std::fabs(a.at(name).get<double>() - wanted) /
+                                         std::max(std::fabs(wanted), 1.0);
     worst->metric = std::max(worst->metric, apart);
     EXPECT_LE(apart, tolerance) << "evaluation's " << name;
   }
 }
 
-void InvarianceTest::CompareGradients(const json& ours, const std::string& path, const std::string& of, double tolerance, Worst* worst) const {
+void InvarianceTest::CompareGradients(const json& ours, const std::string& path,
+                                      const std::string& of, double tolerance, Worst* worst) const {
   Tensors gradients = ReadDoubles(path), wanted = reference_gradients_.at(of);
   for (auto* numbers : {&ours, &reference_.at(of)}) {  // a value head's are beside the model's
     if (!numbers->at("value_head").is_object()) continue;
-    for (const auto& [name, values] : numbers->at("value_head").items()) Flatten(values, &(numbers == &ours ? gradients : wanted)[name]);
+    for (const auto& [name, values] : numbers->at("value_head").items())
+      Flatten(values, &(numbers == &ours ? gradients : wanted)[name]);
   }
   ASSERT_EQ(gradients.size(), wanted.size());
   const double least = tolerance > 1e-8 ? 1e-2 : 1e-5;  // single precision, double
@@ -307,47 +346,62 @@ void InvarianceTest::CompareGradients(const json& ours, const std::string& path,
     ASSERT_TRUE(gradients.contains(name)) << name;
     // Where the terms of a gradient cancel (a reward's bias: chosen less rejected), what is left is
     // their rounding, which goes by their size: the whole gradient's.
-    const double distance = Difference(gradients.at(name), values), size = std::max(Norm(values), least * whole);
+    const double distance = Difference(gradients.at(name), values),
+                 size = std::max(Norm(values), least * whole);
     if (size > 0) worst->gradient = std::max(worst->gradient, distance / size);
     EXPECT_LE(distance, tolerance * size) << name;
   }
 }
 
-void InvarianceTest::CompareWithin(const json& results, const std::vector<InvarianceRun>& plan, const std::string& folder, double tolerance) const {
-  const auto near = [&](const json& a, const json& b) { EXPECT_NEAR(a.get<double>(), b.get<double>(), tolerance * std::fabs(b.get<double>())); };
+void InvarianceTest::CompareWithin(const json& results, const std::vector<InvarianceRun>& plan,
+                                   const std::string& folder, double tolerance) const {
+  const auto near = [&](const json& a, const json& b) {
+    EXPECT_NEAR(a.get<double>(), b.get<double>(), tolerance * std::fabs(b.get<double>()));
+  };
   for (const InvarianceRun& run : plan) {
     SCOPED_TRACE(run.name);
     const json &result = results.at(run.name), &step = result.at("steps")[0];
     const std::string rest = run.name.substr(run.of.size());
-    if (run.of == "dpo_first") { EXPECT_NEAR(step.at("loss").get<double>(), std::log(2.0), 1e-6); }
+    if (run.of == "dpo_first") {
+      EXPECT_NEAR(step.at("loss").get<double>(), std::log(2.0), 1e-6);
+    }
     // A loss of one's own, and the built-in one.
-    if (run.of == "sft_own") near(step.at("loss"), reference_.at("sft_targets").at("steps")[0].at("loss"));
-    if (run.of == "dpo_own") near(step.at("loss"), reference_.at("sigmoid").at("steps")[0].at("loss"));
+    if (run.of == "sft_own")
+      near(step.at("loss"), reference_.at("sft_targets").at("steps")[0].at("loss"));
+    if (run.of == "dpo_own")
+      near(step.at("loss"), reference_.at("sigmoid").at("steps")[0].at("loss"));
     if (run.of == "sft_own" || run.of == "dpo_own") {
       Worst ignored;
-      CompareGradients(result, Path(folder + "/" + run.name + ".safetensors"), run.of == "sft_own" ? "sft_targets" : "sigmoid", tolerance, &ignored);
+      CompareGradients(result, Path(folder + "/" + run.name + ".safetensors"),
+                       run.of == "sft_own" ? "sft_targets" : "sigmoid", tolerance, &ignored);
     }
     if (run.of == "dpo_cached") {  // and a live reference on the same plan: bit for bit
       ASSERT_TRUE(results.contains("sigmoid" + rest));
       EXPECT_EQ(result.at("steps"), results.at("sigmoid" + rest).at("steps"));
-      EXPECT_EQ(ReadText(Path(folder + "/" + run.name + ".safetensors")), ReadText(Path(folder + "/sigmoid" + rest + ".safetensors")));
+      EXPECT_EQ(ReadText(Path(folder + "/" + run.name + ".safetensors")),
+                ReadText(Path(folder + "/sigmoid" + rest + ".safetensors")));
     }
     // The step is the whole text, that is evaluated.
-    if (run.of == "sft_evaluated") near(result.at("evaluation").at("loss_per_token"), step.at("loss"));
+    if (run.of == "sft_evaluated")
+      near(result.at("evaluation").at("loss_per_token"), step.at("loss"));
     if (run.of == "dpo_gradient_descent") {
-      const Tensors before = ReadDoubles(golden_ + "model/model.safetensors"), gradients = reference_gradients_.at(run.of);
+      const Tensors before = ReadDoubles(golden_ + "model/model.safetensors"),
+                    gradients = reference_gradients_.at(run.of);
       const Tensors after = ReadDoubles(Path(folder + "/" + run.name + "/model.safetensors"));
       for (const auto& [name, gradient] : gradients) {
         std::vector<double> change;
-        for (size_t i = 0; i < gradient.size(); ++i) change.push_back(before.at(name)[i] - after.at(name)[i]);
+        for (size_t i = 0; i < gradient.size(); ++i)
+          change.push_back(before.at(name)[i] - after.at(name)[i]);
         EXPECT_LE(Difference(change, gradient), tolerance * Norm(gradient)) << name;
       }
     }
   }
 }
 
-void InvarianceTest::Compare(const Ranks& ranks, const std::vector<InvarianceRun>& plan, double tolerance) {
-  const std::string folder = "ranks" + std::to_string(ranks.ranks) + "_sp" + std::to_string(ranks.sp);
+void InvarianceTest::Compare(const Ranks& ranks, const std::vector<InvarianceRun>& plan,
+                             double tolerance) {
+  const std::string folder =
+      "ranks" + std::to_string(ranks.ranks) + "_sp" + std::to_string(ranks.sp);
   SCOPED_TRACE(folder);
   const json results = Launch(ranks, plan, folder);
   ASSERT_TRUE(results.is_object());
@@ -357,12 +411,13 @@ void InvarianceTest::Compare(const Ranks& ranks, const std::vector<InvarianceRun
     SCOPED_TRACE(run.name);
     const json& result = results.at(run.name);
     CompareSteps(result, reference_.at(run.of), tolerance, &worst);
-    CompareGradients(result, Path(folder + "/" + run.name + ".safetensors"), run.of, tolerance, &worst);
+    CompareGradients(result, Path(folder + "/" + run.name + ".safetensors"), run.of, tolerance,
+                     &worst);
     seconds += result.at("seconds").get<double>();
   }
   CompareWithin(results, plan, folder, tolerance);
-  std::printf("%s: %zu runs in %.1f s; worst distances: loss %.1e, metrics %.1e, gradients %.1e\n", folder.c_str(), plan.size(), seconds, worst.loss,
-              worst.metric, worst.gradient);
+  std::printf("%s: %zu runs in %.1f s; worst distances: loss %.1e, metrics %.1e, gradients %.1e\n",
+              folder.c_str(), plan.size(), seconds, worst.loss, worst.metric, worst.gradient);
   std::fflush(stdout);  // the matrix takes its time
   fs::remove_all(Path(folder));
 }

@@ -1,5 +1,6 @@
-// Ranks, strategies, packing and accumulation change nothing, whatever the objective: every case of invariance.h on several ranks and sp, each time under
-// another strategy and packing, and one of each kind of objective under all strategies. The whole product is in invariance_matrix_test.cc.
+// Ranks, strategies, packing and accumulation change nothing, whatever the objective: every case of
+// invariance.h on several ranks and sp, each time under another strategy and packing, and one of
+// each kind of objective under all strategies. The whole product is in invariance_matrix_test.cc.
 
 #include <algorithm>
 #include <initializer_list>
@@ -12,14 +13,20 @@
 namespace moonring::testing {
 namespace {
 
-bool IsAmong(const std::string& name, std::initializer_list<const char*> names) { return std::count(names.begin(), names.end(), name) > 0; }
-
-const InvarianceCase& CaseOf(const std::vector<InvarianceCase>& cases, const std::string& name) {
-  return *std::find_if(cases.begin(), cases.end(), [&](const auto& each) { return each.name == name; });
+bool IsAmong(const std::string& name, std::initializer_list<const char*> names) {
+  return std::count(names.begin(), names.end(), name) > 0;
 }
 
-// One of each kind: sums over tokens and over documents (of a script's own, held against the built-in ones too), scores, surveys.
-bool IsRepresentative(const std::string& name) { return IsAmong(name, {"sft_own", "dpo_own", "rm", "kto_lora"}); }
+const InvarianceCase& CaseOf(const std::vector<InvarianceCase>& cases, const std::string& name) {
+  return *std::find_if(cases.begin(), cases.end(),
+                       [&](const auto& each) { return each.name == name; });
+}
+
+// One of each kind: sums over tokens and over documents (of a script's own, held against the
+// built-in ones too), scores, surveys.
+bool IsRepresentative(const std::string& name) {
+  return IsAmong(name, {"sft_own", "dpo_own", "rm", "kto_lora"});
+}
 
 TEST_F(InvarianceTest, OfEveryObjective) {
   const std::vector<InvarianceCase> cases = Cases();
@@ -47,10 +54,13 @@ TEST_F(InvarianceTest, OfEveryObjective) {
   }
 }
 
-// KTO's KL term is of a group of examples, wherever they lie; a step may have fewer examples than groups of ranks.
+// KTO's KL term is of a group of examples, wherever they lie; a step may have fewer examples than
+// groups of ranks.
 TEST_F(InvarianceTest, OfKtoOnFourRanks) {
   std::vector<InvarianceCase> cases = Cases();
-  std::erase_if(cases, [](const auto& each) { return each.name.find("kto") == std::string::npos && each.name.rfind("one_", 0) != 0; });
+  std::erase_if(cases, [](const auto& each) {
+    return each.name.find("kto") == std::string::npos && each.name.rfind("one_", 0) != 0;
+  });
   ASSERT_NO_FATAL_FAILURE(MakeReference(cases));
   for (const int sp : {1, 2, 4}) {
     std::vector<InvarianceRun> plan;
@@ -59,19 +69,23 @@ TEST_F(InvarianceTest, OfKtoOnFourRanks) {
   }
 }
 
-// The first step of DPO under every strategy too: ln 2, as policy and reference are the same to the bit.
+// The first step of DPO under every strategy too: ln 2, as policy and reference are the same to the
+// bit.
 TEST_F(InvarianceTest, InSinglePrecision) {
   std::vector<InvarianceCase> cases = Cases();
   std::erase_if(cases, [](const auto& each) {
-    return !IsRepresentative(each.name) && !IsAmong(each.name, {"sft_targets", "sft_lora", "sigmoid", "dpo_cached", "dpo_first"});
+    return !IsRepresentative(each.name) &&
+           !IsAmong(each.name, {"sft_targets", "sft_lora", "sigmoid", "dpo_cached", "dpo_first"});
   });
   ASSERT_NO_FATAL_FAILURE(MakeReference(cases, "fp32"));
   for (const Ranks& ranks : {Ranks{2, 2}, Ranks{4, 4}}) {
     std::vector<InvarianceRun> plan;
     for (const InvarianceCase& each : cases) {
-      if (each.name != "dpo_first") plan.push_back(RunOf(each, ranks.sp == 2 ? "zigzag-ring" : "usp", ranks.sp == 4, "fp32"));
+      if (each.name != "dpo_first")
+        plan.push_back(RunOf(each, ranks.sp == 2 ? "zigzag-ring" : "usp", ranks.sp == 4, "fp32"));
     }
-    for (const char* strategy : kStrategies) plan.push_back(RunOf(CaseOf(cases, "dpo_first"), strategy, ranks.sp == 4, "fp32"));
+    for (const char* strategy : kStrategies)
+      plan.push_back(RunOf(CaseOf(cases, "dpo_first"), strategy, ranks.sp == 4, "fp32"));
     Compare(ranks, plan, 1e-5);
   }
 }

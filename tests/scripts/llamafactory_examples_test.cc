@@ -1,5 +1,6 @@
-// Every training configuration of LLaMA-Factory's examples/, by outcome: those on text are accepted and train a step, those that ask for what Moonring does
-// not have are refused by the key's name, and none is left out of the lists.
+// Every training configuration of LLaMA-Factory's examples/, by outcome: those on text are accepted
+// and train a step, those that ask for what Moonring does not have are refused by the key's name,
+// and none is left out of the lists.
 
 #include <map>
 #include <set>
@@ -49,20 +50,34 @@ class LlamaFactoryExamplesTest : public Workplace {
  protected:
   LlamaFactoryExamplesTest() {
     WriteModel("model");
-    Write("data/rows.json", R"([{"instruction": "Q", "output": "good"}, {"instruction": "R", "output": "better"}])");
-    Write("data/pairs.json", R"([{"instruction": "Q one", "chosen": "yes", "rejected": "no"}, {"instruction": "Q two", "chosen": "a", "rejected": "b"}])");
-    Write("data/judged.json", R"([{"instruction": "Q", "output": "good", "tag": true}, {"instruction": "R", "output": "bad", "tag": false}])");
+    Write("data/rows.json",
+          R"([{"instruction": "Q", "output": "good"}, {"instruction": "R", "output": "better"}])");
+    Write(
+        "data/pairs.json",
+        R"([{"instruction": "Q one", "chosen": "yes", "rejected": "no"}, {"instruction": "Q two", "chosen": "a", "rejected": "b"}])");
+    Write(
+        "data/judged.json",
+        R"([{"instruction": "Q", "output": "good", "tag": true}, {"instruction": "R", "output": "bad", "tag": false}])");
     Write("data/texts.json", R"([{"text": "one text"}, {"text": "another text"}])");
-    const json info = {{"sft", {{"file_name", "rows.json"}}},
-                       {"dpo", {{"file_name", "pairs.json"}, {"ranking", true}, {"columns", {{"prompt", "instruction"}, {"chosen", "chosen"}, {"rejected", "rejected"}}}}},
-                       {"kto", {{"file_name", "judged.json"}, {"columns", {{"prompt", "instruction"}, {"response", "output"}, {"kto_tag", "tag"}}}}},
-                       {"pt", {{"file_name", "texts.json"}, {"columns", {{"prompt", "text"}}}}}};
+    const json info = {
+        {"sft", {{"file_name", "rows.json"}}},
+        {"dpo",
+         {{"file_name", "pairs.json"},
+          {"ranking", true},
+          {"columns",
+           {{"prompt", "instruction"}, {"chosen", "chosen"}, {"rejected", "rejected"}}}}},
+        {"kto",
+         {{"file_name", "judged.json"},
+          {"columns", {{"prompt", "instruction"}, {"response", "output"}, {"kto_tag", "tag"}}}}},
+        {"pt", {{"file_name", "texts.json"}, {"columns", {{"prompt", "text"}}}}}};
     Write("data/dataset_info.json", info.dump());
     Write("examples/deepspeed/ds_z0_config.json", R"({"zero_optimization": {"stage": 0}})");
-    Write("examples/deepspeed/ds_z3_config.json", R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3}})");
+    Write("examples/deepspeed/ds_z3_config.json",
+          R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3}})");
   }
 
-  // The configuration, its template too, with this test's model and data: a file, since its keys stand in files.
+  // The configuration, its template too, with this test's model and data: a file, since its keys
+  // stand in files.
   CommandResult Train(json keys) const {
     const std::string stage = keys["stage"];
     keys.update({{"model_name_or_path", "model"},
@@ -72,7 +87,8 @@ class LlamaFactoryExamplesTest : public Workplace {
                  {"overwrite_output_dir", true},
                  {"max_steps", 1},
                  {"save_strategy", "no"}});
-    for (const char* gone : {"eval_dataset", "val_size", "eval_strategy", "eval_steps"}) keys.erase(gone);
+    for (const char* gone : {"eval_dataset", "val_size", "eval_strategy", "eval_steps"})
+      keys.erase(gone);
     if (stage == "pt") keys["cutoff_len"] = 4;
     Write("example.yaml", keys.dump());
     return Run({"train", "example.yaml"});
@@ -80,7 +96,8 @@ class LlamaFactoryExamplesTest : public Workplace {
 };
 
 TEST_F(LlamaFactoryExamplesTest, AreTrainedOrRefusedByName) {
-  const json examples = json::parse(ReadText(Runfile("tests/golden/llamafactory_examples/examples.json")));
+  const json examples =
+      json::parse(ReadText(Runfile("tests/golden/llamafactory_examples/examples.json")));
   int trained = 0;
   std::set<std::string> refused;
   for (const auto& [name, keys] : examples.items()) {

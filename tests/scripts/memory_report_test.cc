@@ -1,4 +1,5 @@
-// What memory_report says, against closed forms and against the kernel; and what a run says that is not given the memory it wants.
+// What memory_report says, against closed forms and against the kernel; and what a run says that is
+// not given the memory it wants.
 
 #include <sys/resource.h>
 
@@ -12,11 +13,11 @@
 namespace moonring::testing {
 namespace {
 
+using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-using nlohmann::json;
 
 constexpr int64_t kHidden = 384, kInner = 1536, kLayers = 6, kVocabulary = 675;
 constexpr int64_t kMiB = 1 << 20;
@@ -38,7 +39,8 @@ class AddressSpaceLimit {
 
 class MemoryReportTest : public Workplace {
  protected:
-  // A model of 14 million parameters, 57 MB: what is not tensors (some MB, whatever the model) is little beside it.
+  // A model of 14 million parameters, 57 MB: what is not tensors (some MB, whatever the model) is
+  // little beside it.
   MemoryReportTest() {
     uint32_t state = 1;
     StoredTensors weights;
@@ -47,7 +49,8 @@ class MemoryReportTest : public Workplace {
       tensor.shape = shape;
       for (int64_t i = 0, n = shape[0] * (shape.size() == 2 ? shape[1] : 1); i < n; ++i) {
         state = state * 1664525u + 1013904223u;
-        tensor.values.push_back(ones ? 1.0f : 0.05f * (static_cast<float>(state >> 8) / (1 << 23) - 1));
+        tensor.values.push_back(ones ? 1.0f
+                                     : 0.05f * (static_cast<float>(state >> 8) / (1 << 23) - 1));
       }
       parameters_ += static_cast<int64_t>(tensor.values.size());
     };
@@ -55,19 +58,29 @@ class MemoryReportTest : public Workplace {
     add("model.norm.weight", {kHidden}, true);
     for (int layer = 0; layer < kLayers; ++layer) {
       const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-      for (const char* norm : {"input_layernorm", "post_attention_layernorm"}) add(prefix + norm + ".weight", {kHidden}, true);
-      for (const char* map : {"q_proj", "o_proj"}) add(prefix + "self_attn." + map + ".weight", {kHidden, kHidden});
-      for (const char* map : {"k_proj", "v_proj"}) add(prefix + "self_attn." + map + ".weight", {kHidden / 2, kHidden});
-      for (const char* map : {"gate_proj", "up_proj"}) add(prefix + "mlp." + map + ".weight", {kInner, kHidden});
+      for (const char* norm : {"input_layernorm", "post_attention_layernorm"})
+        add(prefix + norm + ".weight", {kHidden}, true);
+      for (const char* map : {"q_proj", "o_proj"})
+        add(prefix + "self_attn." + map + ".weight", {kHidden, kHidden});
+      for (const char* map : {"k_proj", "v_proj"})
+        add(prefix + "self_attn." + map + ".weight", {kHidden / 2, kHidden});
+      for (const char* map : {"gate_proj", "up_proj"})
+        add(prefix + "mlp." + map + ".weight", {kInner, kHidden});
       add(prefix + "mlp.down_proj.weight", {kHidden, kInner});
     }
     tensors_ = static_cast<int64_t>(weights.size());
-    WriteModel("model", weights, {{"hidden_size", kHidden}, {"intermediate_size", kInner}, {"num_hidden_layers", kLayers}, {"head_dim", kHidden / 4}});
+    WriteModel("model", weights,
+               {{"hidden_size", kHidden},
+                {"intermediate_size", kInner},
+                {"num_hidden_layers", kLayers},
+                {"head_dim", kHidden / 4}});
   }
 
   // What the host maps before it does anything, and the model's file (once whole, once by tensors).
   int64_t MappedBytes() const {
-    Write("size.lua", "for line in io.lines '/proc/self/status' do local kib = line:match 'VmSize:%s*(%d+)' if kib then print(kib) end end");
+    Write("size.lua",
+          "for line in io.lines '/proc/self/status' do local kib = line:match 'VmSize:%s*(%d+)' if "
+          "kib then print(kib) end end");
     const CommandResult result = Run({"size.lua"});
     EXPECT_THAT(result, Succeeds());
     return std::stoll(result.out) * 1024 + 2 * 4 * parameters_;
@@ -93,8 +106,10 @@ TEST_F(MemoryReportTest, ThePartsHaveTheirClosedForms) {
   EXPECT_EQ(at["loaded"]["weights"], 0) << "they are a file's pages";
   const int64_t input = kTokens * kHidden * 4;
   for (const std::string step : {"1", "2"}) {
-    const json &forward = at["forward " + step], &loss = at["loss " + step], &backward = at["backward " + step], &end = at["step " + step];
-    EXPECT_EQ(forward["checkpoint_inputs"], (kLayers + 1) * input) << "the blocks' and the last norm's";
+    const json &forward = at["forward " + step], &loss = at["loss " + step],
+               &backward = at["backward " + step], &end = at["step " + step];
+    EXPECT_EQ(forward["checkpoint_inputs"], (kLayers + 1) * input)
+        << "the blocks' and the last norm's";
     EXPECT_GE(forward["activations"], input) << "the last hidden states";
     EXPECT_LE(forward["activations"], 2 * input) << "and the rotary tables";
     EXPECT_EQ(forward["attention"], 0) << "backward makes it again";
@@ -107,18 +122,24 @@ TEST_F(MemoryReportTest, ThePartsHaveTheirClosedForms) {
     EXPECT_EQ(backward["optimizer"], step == "1" ? 0 : 8 * parameters_ + 4 * tensors_);
     EXPECT_EQ(end["optimizer"], 8 * parameters_ + 4 * tensors_);
     EXPECT_EQ(end["optimizer"], end["state_bytes"]);
-    EXPECT_EQ(end["weights"], 4 * parameters_) << "the optimizer wrote them: they are the process's own now";
+    EXPECT_EQ(end["weights"], 4 * parameters_)
+        << "the optimizer wrote them: they are the process's own now";
   }
   EXPECT_EQ(at["end"]["gradients"], 0);
-  for (const char* part : {"activations", "attention", "logits", "communication"}) EXPECT_EQ(at["end"][part], 0) << part;
+  for (const char* part : {"activations", "attention", "logits", "communication"})
+    EXPECT_EQ(at["end"][part], 0) << part;
 }
 
 TEST_F(MemoryReportTest, TheReportExplainsWhatTheKernelCounts) {
   WriteConfig("memory_report: true");
   const CommandResult result = Run({"train", "config.yaml"});
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, AllOf(HasSubstr("memory after the first step, at the peak of rank 0; MiB"), HasSubstr("memory at the end, at the peak of rank 0; MiB"),
-                                ContainsRegex("  optimizer +[0-9]+\\.[0-9] +[0-9]+\\.[0-9] % +[0-9]+\\.[0-9]\n"), HasSubstr("  checkpoint inputs "), HasSubstr("  held by allocator ")));
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("memory after the first step, at the peak of rank 0; MiB"),
+            HasSubstr("memory at the end, at the peak of rank 0; MiB"),
+            ContainsRegex("  optimizer +[0-9]+\\.[0-9] +[0-9]+\\.[0-9] % +[0-9]+\\.[0-9]\n"),
+            HasSubstr("  checkpoint inputs "), HasSubstr("  held by allocator ")));
   const json report = ReadJson(Path("out/memory_report.json"));
   ASSERT_EQ(report.at("ranks").size(), 1u);
   const json &parts = report.at("worst").at("parts"), &totals = report.at("worst").at("totals");
@@ -127,7 +148,8 @@ TEST_F(MemoryReportTest, TheReportExplainsWhatTheKernelCounts) {
   EXPECT_GE(explained, 0.95 * kernel) << report.dump(1);
   EXPECT_LE(explained, 1.05 * kernel) << report.dump(1);
   const json& plan = report.at("plan");
-  EXPECT_NEAR(plan.at("total").get<double>(), kernel, 0.15 * kernel) << "what was foretold; its own error is said to be a tenth";
+  EXPECT_NEAR(plan.at("total").get<double>(), kernel, 0.15 * kernel)
+      << "what was foretold; its own error is said to be a tenth";
   EXPECT_EQ(plan.at("weights"), 4 * parameters_);
   EXPECT_EQ(plan.at("optimizer"), 8 * parameters_);
   EXPECT_LE(parts.at("held_by_allocator"), 0.25 * kernel) << "most of it is for something";
@@ -143,7 +165,8 @@ TEST_F(MemoryReportTest, TheReportExplainsWhatTheKernelCounts) {
   double greatest = 0;
   for (int step = 0; step < 3; ++step) {
     EXPECT_TRUE(lines[step].at("allocator_held_bytes").is_number_integer());
-    EXPECT_GT(lines[step].at("peak_memory_bytes"), lines[step].at("peak_anonymous_bytes")) << "all that is resident, files too";
+    EXPECT_GT(lines[step].at("peak_memory_bytes"), lines[step].at("peak_anonymous_bytes"))
+        << "all that is resident, files too";
     greatest = std::max(greatest, lines[step].at("peak_anonymous_bytes").get<double>());
   }
   EXPECT_NEAR(greatest, kernel + totals.at("start_level").get<double>(), 8 * kMiB);
@@ -153,12 +176,14 @@ TEST_F(MemoryReportTest, TheWorstOfSeveralRanksIsShown) {
   WriteConfig("memory_report: true\nsequence_parallel_size: 2\nmax_steps: 1");
   const CommandResult result = Run({"train", "config.yaml"});
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, ContainsRegex("memory at the end, at the peak of rank [01], the greatest of 2; MiB"));
+  EXPECT_THAT(result.err,
+              ContainsRegex("memory at the end, at the peak of rank [01], the greatest of 2; MiB"));
   const json report = ReadJson(Path("out/memory_report.json"));
   ASSERT_EQ(report.at("ranks").size(), 2u);
   for (const json& rank : report["ranks"]) {
     EXPECT_LE(rank["totals"]["kernel"], report["worst"]["totals"]["kernel"]);
-    EXPECT_GE(rank["totals"]["explained"], 0.95 * rank["totals"]["kernel"].get<double>()) << report.dump(1);
+    EXPECT_GE(rank["totals"]["explained"], 0.95 * rank["totals"]["kernel"].get<double>())
+        << report.dump(1);
   }
 }
 
@@ -181,10 +206,12 @@ TEST_F(MemoryReportTest, AModelThatDoesNotFitIsToldBeforeTheFirstStep) {
 
 TEST_F(MemoryReportTest, AStepThatDoesNotFitNamesThePartAndWhatLives) {
   WriteConfig("");
-  const AddressSpaceLimit limit(MappedBytes() + 8 * parameters_);  // gradients fit, the optimizer's states do not
+  const AddressSpaceLimit limit(MappedBytes() +
+                                8 * parameters_);  // gradients fit, the optimizer's states do not
   const CommandResult result = Run({"train", "config.yaml"});
   EXPECT_EQ(result.exit_code, 1) << result.Describe();
-  EXPECT_THAT(result.err, ContainsRegex(std::string("moonring: ") + kOutOfMemory + "optimizer \\(gradients [0-9.]+ MiB, .*live\\)\n$"));
+  EXPECT_THAT(result.err, ContainsRegex(std::string("moonring: ") + kOutOfMemory +
+                                        "optimizer \\(gradients [0-9.]+ MiB, .*live\\)\n$"));
 }
 
 TEST_F(MemoryReportTest, TheOtherRanksEndToo) {
@@ -192,7 +219,10 @@ TEST_F(MemoryReportTest, TheOtherRanksEndToo) {
   const std::string port = FreePort();
   const auto rank = [&](int number) {
     CommandOptions options = Options({"train", "config.yaml"});
-    options.environment.insert({{"RANK", std::to_string(number)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
+    options.environment.insert({{"RANK", std::to_string(number)},
+                                {"WORLD_SIZE", "2"},
+                                {"MASTER_ADDR", "127.0.0.1"},
+                                {"MASTER_PORT", port}});
     return options;
   };
   const int64_t bytes = MappedBytes() + 8 * parameters_;

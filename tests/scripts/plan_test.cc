@@ -1,4 +1,5 @@
-// moonring plan: from a config.json alone, figures against closed forms made here; proposals that fit; and a run that would not fit, which ends before it trains.
+// moonring plan: from a config.json alone, figures against closed forms made here; proposals that
+// fit; and a run that would not fit, which ends before it trains.
 
 #include <cstdio>
 #include <filesystem>
@@ -27,7 +28,8 @@ std::string Shown(double bytes) {
   const double gib = bytes / kGiB;
   const bool small = gib < 1;
   const double number = small ? gib * 1024 : gib;
-  std::snprintf(text, sizeof text, number < 100 ? "%.1f %s" : "%.0f %s", number, small ? "MiB" : "GiB");
+  std::snprintf(text, sizeof text, number < 100 ? "%.1f %s" : "%.0f %s", number,
+                small ? "MiB" : "GiB");
   return text;
 }
 
@@ -35,19 +37,33 @@ class PlanTest : public Workplace {
  protected:
   // A folder with a config.json and nothing else: Qwen2.5-7B's shape, and a configuration of it.
   void WriteQwen() const {
-    const json config = {{"architectures", {"Qwen2ForCausalLM"}}, {"model_type", "qwen2"},     {"hidden_act", "silu"},       {"hidden_size", 3584},
-                         {"intermediate_size", 18944},            {"num_hidden_layers", 28},   {"num_attention_heads", 28},  {"num_key_value_heads", 4},
-                         {"max_position_embeddings", 131072},     {"rms_norm_eps", 1e-6},      {"rope_theta", 1000000.0},    {"tie_word_embeddings", false},
+    const json config = {{"architectures", {"Qwen2ForCausalLM"}},
+                         {"model_type", "qwen2"},
+                         {"hidden_act", "silu"},
+                         {"hidden_size", 3584},
+                         {"intermediate_size", 18944},
+                         {"num_hidden_layers", 28},
+                         {"num_attention_heads", 28},
+                         {"num_key_value_heads", 4},
+                         {"max_position_embeddings", 131072},
+                         {"rms_norm_eps", 1e-6},
+                         {"rope_theta", 1000000.0},
+                         {"tie_word_embeddings", false},
                          {"vocab_size", 152064}};
     Write("qwen/config.json", config.dump());
-    Write("qwen.yaml", "model_name_or_path: qwen\nstage: sft\nfinetuning_type: full\nbf16: true\ncutoff_len: 131072\nper_device_train_batch_size: 1\n"
-                       "gradient_accumulation_steps: 1\nsequence_parallel_size: 8\nsequence_parallel_mode: ulysses\n");
+    Write("qwen.yaml",
+          "model_name_or_path: qwen\nstage: sft\nfinetuning_type: full\nbf16: true\ncutoff_len: "
+          "131072\nper_device_train_batch_size: 1\n"
+          "gradient_accumulation_steps: 1\nsequence_parallel_size: 8\nsequence_parallel_mode: "
+          "ulysses\n");
   }
 
   // The size on the line of a part.
   static std::string Part(const std::string& text, const std::string& part) {
     std::smatch found;
-    return std::regex_search(text, found, std::regex("\n  " + part + " +([0-9.]+ [MG]iB)  ")) ? found[1].str() : "none";
+    return std::regex_search(text, found, std::regex("\n  " + part + " +([0-9.]+ [MG]iB)  "))
+               ? found[1].str()
+               : "none";
   }
 };
 
@@ -55,25 +71,38 @@ TEST_F(PlanTest, OfAConfigAlone) {
   WriteQwen();
   const CommandResult result = Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8"});
   ASSERT_THAT(result, Succeeds());
-  const double head = 152064.0 * 3584, block = 3584.0 * (28 + 2 * 4) * 128 + (28 + 2 * 4) * 128 + 28.0 * 128 * 3584 + 3.0 * 3584 * 18944 + 2 * 3584;
+  const double head = 152064.0 * 3584, block = 3584.0 * (28 + 2 * 4) * 128 + (28 + 2 * 4) * 128 +
+                                               28.0 * 128 * 3584 + 3.0 * 3584 * 18944 + 2 * 3584;
   const double parameters = 2 * head + 28 * block + 3584;
-  EXPECT_THAT(result.out, StartsWith("qwen: 7,615,616,512 parameters, all of them learn; bf16, recompute: block\n8 ranks (cuda) of 80.0 GiB, sp 8 by ulysses"));
+  EXPECT_THAT(result.out,
+              StartsWith("qwen: 7,615,616,512 parameters, all of them learn; bf16, recompute: "
+                         "block\n8 ranks (cuda) of 80.0 GiB, sp 8 by ulysses"));
   EXPECT_EQ(parameters, 7615616512.0);
-  EXPECT_THAT(result.out, HasSubstr("an example of 131,072 tokens: 131,072 go through one forward, 16,384 on each rank"));
-  EXPECT_THAT(result.out, ContainsRegex("as configured [0-9.]+ GiB a rank, the most in the first block's backward: it does not fit"));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr(
+          "an example of 131,072 tokens: 131,072 go through one forward, 16,384 on each rank"));
+  EXPECT_THAT(result.out, ContainsRegex("as configured [0-9.]+ GiB a rank, the most in the first "
+                                        "block's backward: it does not fit"));
   EXPECT_EQ(Part(result.out, "weights"), Shown(4 * parameters));
   EXPECT_EQ(Part(result.out, "optimizer"), Shown(8 * parameters));
-  EXPECT_EQ(Part(result.out, "gradients"), Shown(4 * (parameters - head - (28 * block + 3584) / 28)));  // all but the embedding's and this block's
-  EXPECT_EQ(Part(result.out, "checkpoints"), Shown(131072.0 / 8 * 3584 * 4));                         // one block's input, in fp32
+  EXPECT_EQ(Part(result.out, "gradients"),
+            Shown(4 * (parameters - head -
+                       (28 * block + 3584) / 28)));  // all but the embedding's and this block's
+  EXPECT_EQ(Part(result.out, "checkpoints"),
+            Shown(131072.0 / 8 * 3584 * 4));  // one block's input, in fp32
   // The file by its own name, and a machine with less.
-  const CommandResult file = Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "model_name_or_path=qwen/config.json"});
+  const CommandResult file =
+      Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "model_name_or_path=qwen/config.json"});
   ASSERT_THAT(file, Succeeds());
   EXPECT_EQ(file.out.substr(file.out.find('\n')), result.out.substr(result.out.find('\n')));
   const CommandResult tiny = Run({"plan", "qwen.yaml", "memory=2GiB", "ranks=8"});
   ASSERT_THAT(tiny, Succeeds());
-  EXPECT_THAT(tiny.out, AllOf(HasSubstr("nothing above fits in 2.0 GiB a rank"), Not(HasSubstr("to write:"))));
+  EXPECT_THAT(tiny.out, AllOf(HasSubstr("nothing above fits in 2.0 GiB a rank"),
+                              Not(HasSubstr("to write:"))));
   // A long sequence's peak is where every checkpoint waits.
-  const CommandResult longer = Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "tokens=1000000"});
+  const CommandResult longer =
+      Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "tokens=1000000"});
   ASSERT_THAT(longer, Succeeds());
   EXPECT_THAT(longer.out, HasSubstr("the most in the last block's backward"));
   EXPECT_EQ(Part(longer.out, "checkpoints"), Shown(1000000.0 / 8 * 3584 * 4 * 28));
@@ -83,24 +112,30 @@ TEST_F(PlanTest, TheTable) {
   WriteQwen();
   const CommandResult result = Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "link=pcie"});
   ASSERT_THAT(result, Succeeds());
-  for (const char* sp : {"1", "2", "4", "8"}) EXPECT_THAT(result.out, ContainsRegex(std::string("\n. +") + sp + " +[a-z-]+ +as configured ")) << sp;
+  for (const char* sp : {"1", "2", "4", "8"})
+    EXPECT_THAT(result.out, ContainsRegex(std::string("\n. +") + sp + " +[a-z-]+ +as configured "))
+        << sp;
   EXPECT_THAT(result.out, Not(ContainsRegex("\n. +3 +ulysses")));
-  EXPECT_THAT(result.out, AllOf(HasSubstr("zero 3, activations on cpu, optimizer on cpu"), HasSubstr("a step's bytes over pcie and, between machines, ib")));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("zero 3, activations on cpu, optimizer on cpu"),
+                                HasSubstr("a step's bytes over pcie and, between machines, ib")));
   EXPECT_THAT(result.out, Not(HasSubstr("all-gather  as configured")));
   const CommandResult all = Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", "all=true"});
   ASSERT_THAT(all, Succeeds());
-  for (const char* strategy : {"ulysses", "zigzag-ring", "all-gather", "usp"}) EXPECT_THAT(all.out, ContainsRegex(std::string("\n. +8  ") + strategy + " +as configured"));
+  for (const char* strategy : {"ulysses", "zigzag-ring", "all-gather", "usp"})
+    EXPECT_THAT(all.out, ContainsRegex(std::string("\n. +8  ") + strategy + " +as configured"));
   // A file that exists is a machine that exists: what this one has.
   const CommandResult here = Run({"plan", "qwen.yaml", "tokens=1024", "device=cpu"});
   ASSERT_THAT(here, Succeeds());
   EXPECT_THAT(here.out, HasSubstr("8 ranks (cpu) of "));
 }
 
-// The keys that it says to write give a run that it says fits. On few layers a second rank saves more than any offload.
+// The keys that it says to write give a run that it says fits. On few layers a second rank saves
+// more than any offload.
 TEST_F(PlanTest, WhatItProposesFits) {
   WriteModel("model");
   std::filesystem::remove(Path("model/model.safetensors"));
-  WriteConfig("cutoff_len: 4000000\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 1");
+  WriteConfig(
+      "cutoff_len: 4000000\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 1");
   const auto plan = [&](std::vector<std::string> more) {
     std::vector<std::string> words = {"plan", "config.yaml", "ranks=2", "device=cpu"};
     words.insert(words.end(), more.begin(), more.end());
@@ -110,26 +145,39 @@ TEST_F(PlanTest, WhatItProposesFits) {
   };
   std::smatch size;
   const std::string two = plan({"memory=1TiB", "sequence_parallel_size=2"});
-  ASSERT_TRUE(std::regex_search(two, size, std::regex("as configured ([0-9.]+) ([MG])iB a rank, [^\n]*it fits")));
-  const std::string memory = "memory=" + std::to_string(std::stod(size[1]) * 1.05) + size[2].str() + "iB";
+  ASSERT_TRUE(std::regex_search(
+      two, size, std::regex("as configured ([0-9.]+) ([MG])iB a rank, [^\n]*it fits")));
+  const std::string memory =
+      "memory=" + std::to_string(std::stod(size[1]) * 1.05) + size[2].str() + "iB";
   const std::string proposed = plan({memory});
-  EXPECT_THAT(proposed, AllOf(HasSubstr("it does not fit"), HasSubstr("the smallest sp that fits: 2, "), HasSubstr("to write:\n  sequence_parallel_size: 2\n")));
-  EXPECT_THAT(plan({memory, "sequence_parallel_size=2"}), AllOf(HasSubstr("it fits"), HasSubstr("nothing to change")));
+  EXPECT_THAT(proposed,
+              AllOf(HasSubstr("it does not fit"), HasSubstr("the smallest sp that fits: 2, "),
+                    HasSubstr("to write:\n  sequence_parallel_size: 2\n")));
+  EXPECT_THAT(plan({memory, "sequence_parallel_size=2"}),
+              AllOf(HasSubstr("it fits"), HasSubstr("nothing to change")));
 }
 
 TEST_F(PlanTest, WhatIsWrong) {
   WriteQwen();
-  const auto plan = [&](const std::string& word) { return Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", word}); };
+  const auto plan = [&](const std::string& word) {
+    return Run({"plan", "qwen.yaml", "memory=80GiB", "ranks=8", word});
+  };
   EXPECT_THAT(plan("memory=abc"), FailsWith(2, HasSubstr("memory: wanted a size such as 80GiB")));
-  EXPECT_THAT(plan("link=nvlnk"), FailsWith(2, AllOf(StartsWith("link: wanted GB/s or one of "), HasSubstr("(did you mean 'nvlink'?)"))));
+  EXPECT_THAT(plan("link=nvlnk"), FailsWith(2, AllOf(StartsWith("link: wanted GB/s or one of "),
+                                                     HasSubstr("(did you mean 'nvlink'?)"))));
   EXPECT_THAT(plan("far_link=0"), FailsWith(2, StartsWith("far_link: wanted GB/s or one of ")));
-  EXPECT_THAT(plan("sequence_parallel_size=3"), FailsWith(2, HasSubstr("sequence_parallel_size: 3 does not divide the number of ranks, 8")));
+  EXPECT_THAT(
+      plan("sequence_parallel_size=3"),
+      FailsWith(2, HasSubstr("sequence_parallel_size: 3 does not divide the number of ranks, 8")));
   EXPECT_THAT(plan("ranks=0"), FailsWith(2, "ranks: wanted at least 1, got 0"));
   EXPECT_THAT(plan("tokens=-5"), FailsWith(2, "tokens: wanted at least 1, got -5"));
   EXPECT_THAT(plan("device=gpu"), FailsWith(2, HasSubstr("device: wanted cpu | cuda, got 'gpu'")));
   EXPECT_THAT(plan("memmory=1GiB"), FailsWith(2, HasSubstr("(did you mean 'memory'?)")));
-  EXPECT_THAT(plan("model_name_or_path=nowhere"), FailsWith(2, HasSubstr("no folder or file 'nowhere'")));
-  EXPECT_THAT(Run({"plan", "qwen.yaml", "memory=80GiB", "sequence_parallel_mode=usp", "sequence_parallel_ulysses_degree=3"}), FailsWith(2, HasSubstr("wanted a product of 8")));
+  EXPECT_THAT(plan("model_name_or_path=nowhere"),
+              FailsWith(2, HasSubstr("no folder or file 'nowhere'")));
+  EXPECT_THAT(Run({"plan", "qwen.yaml", "memory=80GiB", "sequence_parallel_mode=usp",
+                   "sequence_parallel_ulysses_degree=3"}),
+              FailsWith(2, HasSubstr("wanted a product of 8")));
   EXPECT_THAT(Run({"plan"}), FailsWith(2, StartsWith("usage: moonring plan ")));
   EXPECT_THAT(Run({"plan", "nowhere.yaml"}), FailsWith(2, HasSubstr("nowhere.yaml")));
 }
@@ -137,12 +185,15 @@ TEST_F(PlanTest, WhatIsWrong) {
 TEST_F(PlanTest, PublishedTables) {
   const CommandResult result = Run({"plan", "tables"});
   ASSERT_THAT(result, Succeeds());
-  for (const char* row : {"Qwen2\\.5-7B +8 +8 - +210k", "Qwen2\\.5-72B +32 +16 - +86k", "Llama-3\\.1-8B +8 +8 logits\\+mlp\\+offload +3\\.70M"}) {
-    EXPECT_THAT(result.out, ContainsRegex(std::string("\n  ") + row + " +[0-9.]+[kM] +[0-9.]+ +[0-9.]+[kM] +[0-9.]+ "));
+  for (const char* row : {"Qwen2\\.5-7B +8 +8 - +210k", "Qwen2\\.5-72B +32 +16 - +86k",
+                          "Llama-3\\.1-8B +8 +8 logits\\+mlp\\+offload +3\\.70M"}) {
+    EXPECT_THAT(result.out, ContainsRegex(std::string("\n  ") + row +
+                                          " +[0-9.]+[kM] +[0-9.]+ +[0-9.]+[kM] +[0-9.]+ "));
   }
 }
 
-// Before training: refused with what is foretold, what there is and what to change; or warned of; or not looked at.
+// Before training: refused with what is foretold, what there is and what to change; or warned of;
+// or not looked at.
 TEST_F(PlanTest, ARunThatWouldNotFit) {
   WriteModel("model");
   WriteConfig();
@@ -151,26 +202,33 @@ TEST_F(PlanTest, ARunThatWouldNotFit) {
     before.insert(before.end(), more.begin(), more.end());
     return Run(before);
   };
-  const auto refusal = AllOf(HasSubstr("memory: this run is foretold to take "), ContainsRegex("other [0-9.]+ MiB"), HasSubstr("and there are 47.7 MiB"),
-                             HasSubstr("(memory_check: warn goes on all the same)"));
+  const auto refusal = AllOf(
+      HasSubstr("memory: this run is foretold to take "), ContainsRegex("other [0-9.]+ MiB"),
+      HasSubstr("and there are 47.7 MiB"), HasSubstr("(memory_check: warn goes on all the same)"));
   EXPECT_THAT(train({}, {"memory_limit=50MB"}), FailsWith(2, refusal));
   EXPECT_FALSE(std::filesystem::exists(Path("out/model.safetensors")));
   EXPECT_FALSE(std::filesystem::exists(Path("out/trainer_log.jsonl")));
-  EXPECT_THAT(train({"-n", "2"}, {"memory_limit=50MB", "sequence_parallel_size=2"}), FailsWith(2, refusal));
-  EXPECT_THAT(train({}, {"memory_limit=lots"}), FailsWith(2, HasSubstr("memory_limit: wanted a size such as 80GiB")));
-  EXPECT_THAT(train({}, {"memory_check=maybe"}), FailsWith(2, HasSubstr("memory_check: wanted refuse | warn | off")));
+  EXPECT_THAT(train({"-n", "2"}, {"memory_limit=50MB", "sequence_parallel_size=2"}),
+              FailsWith(2, refusal));
+  EXPECT_THAT(train({}, {"memory_limit=lots"}),
+              FailsWith(2, HasSubstr("memory_limit: wanted a size such as 80GiB")));
+  EXPECT_THAT(train({}, {"memory_check=maybe"}),
+              FailsWith(2, HasSubstr("memory_check: wanted refuse | warn | off")));
   const CommandResult warned = train({}, {"memory_limit=50MB", "memory_check=warn", "max_steps=1"});
   ASSERT_THAT(warned, Succeeds());
   EXPECT_THAT(warned.out + warned.err, HasSubstr("memory: this run is foretold to take "));
-  const CommandResult off = train({}, {"memory_limit=50MB", "memory_check=off", "max_steps=1", "overwrite_output_dir=true"});
+  const CommandResult off = train(
+      {}, {"memory_limit=50MB", "memory_check=off", "max_steps=1", "overwrite_output_dir=true"});
   ASSERT_THAT(off, Succeeds());
   EXPECT_THAT(off.out + off.err, Not(HasSubstr("foretold")));
-  const CommandResult fits = train({}, {"memory_limit=1GB", "max_steps=1", "overwrite_output_dir=true"});
+  const CommandResult fits =
+      train({}, {"memory_limit=1GB", "max_steps=1", "overwrite_output_dir=true"});
   ASSERT_THAT(fits, Succeeds());
   EXPECT_THAT(fits.out + fits.err, Not(HasSubstr("foretold")));
 }
 
-// What is proposed in a refusal does fit: documents of a few dozen tokens, forty of them in one forward.
+// What is proposed in a refusal does fit: documents of a few dozen tokens, forty of them in one
+// forward.
 TEST_F(PlanTest, ARefusalSaysWhatFits) {
   WriteModel("model");
   std::string rows;
@@ -179,10 +237,14 @@ TEST_F(PlanTest, ARefusalSaysWhatFits) {
     for (int word = 0; word < 1500; ++word) answer += " moon";
     rows += json{{"instruction", "Go on"}, {"input", ""}, {"output", answer}}.dump() + "\n";
   }
-  WriteConfig("cutoff_len: 2000\nper_device_train_batch_size: 40\ngradient_accumulation_steps: 1\nmax_steps: 1");
+  WriteConfig(
+      "cutoff_len: 2000\nper_device_train_batch_size: 40\ngradient_accumulation_steps: "
+      "1\nmax_steps: 1");
   Write("data/rows.jsonl", rows);
   const CommandResult refused = Run({"train", "config.yaml", "memory_limit=210MB"});
-  EXPECT_THAT(refused, FailsWith(2, ContainsRegex("what is foretold to fit: micro_batch_tokens: [0-9]+[;, (]")));
+  EXPECT_THAT(
+      refused,
+      FailsWith(2, ContainsRegex("what is foretold to fit: micro_batch_tokens: [0-9]+[;, (]")));
   std::smatch found;
   ASSERT_TRUE(std::regex_search(refused.err, found, std::regex("micro_batch_tokens: ([0-9]+)")));
   const CommandResult taken =

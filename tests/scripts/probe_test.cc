@@ -1,7 +1,9 @@
-// `moonring probe` against Transformers' numbers in fp64 (tests/golden/model), alone and over ranks that share the sequence.
+// `moonring probe` against Transformers' numbers in fp64 (tests/golden/model), alone and over ranks
+// that share the sequence.
 //
-// Bounds: fp64 differs from Transformers' fp64 by the order of sums alone (1e-10 relative); fp32 by the rounding of a small
-// model (2e-5 relative, 1e-5 in the loss, as wide as Transformers' own fp32 lies from its fp64).
+// Bounds: fp64 differs from Transformers' fp64 by the order of sums alone (1e-10 relative); fp32 by
+// the rounding of a small model (2e-5 relative, 1e-5 in the loss, as wide as Transformers' own fp32
+// lies from its fp64).
 
 #include <cmath>
 #include <string>
@@ -15,7 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kModes[] = {"ulysses", "ring", "zigzag-ring", "all-gather", "usp", "double-ring", "auto"};
+constexpr const char* kModes[] = {"ulysses", "ring",        "zigzag-ring", "all-gather",
+                                  "usp",     "double-ring", "auto"};
 
 struct Ranks {
   int sp = 1;
@@ -24,7 +27,9 @@ struct Ranks {
 
 // Largest distance of two lists of numbers, relative to the second's largest.
 double Distance(const json& a, const json& b) {
-  if (!a.is_structured()) return std::fabs(a.get<double>() - b.get<double>()) / std::max(1e-300, std::fabs(b.get<double>()));
+  if (!a.is_structured())
+    return std::fabs(a.get<double>() - b.get<double>()) /
+           std::max(1e-300, std::fabs(b.get<double>()));
   if (a.size() != b.size()) return 1e300;
   double difference = 0, largest = 1e-300;
   const json flat_a = a.flatten(), flat_b = b.flatten();
@@ -49,15 +54,19 @@ class ProbeTest : public Workplace {
 
   json Probe(const std::string& model, const json& input, std::vector<std::string> more) const {
     Write("in.json", input.dump());
-    std::vector<std::string> words = {"probe", "model_name_or_path=" + Runfile("tests/golden/model/" + model), "input=in.json", "out=out.json"};
+    std::vector<std::string> words = {
+        "probe", "model_name_or_path=" + Runfile("tests/golden/model/" + model), "input=in.json",
+        "out=out.json"};
     words.insert(words.end(), more.begin(), more.end());
     const CommandResult result = Run(words);
     EXPECT_THAT(result, Succeeds());
     return ReadJson(Path("out.json"));
   }
 
-  void Compare(const std::string& model, const std::string& name, const Ranks& ranks, bool fp64) const {
-    SCOPED_TRACE(model + "/" + name + " sp=" + std::to_string(ranks.sp) + " " + ranks.mode + (fp64 ? " fp64" : " fp32"));
+  void Compare(const std::string& model, const std::string& name, const Ranks& ranks,
+               bool fp64) const {
+    SCOPED_TRACE(model + "/" + name + " sp=" + std::to_string(ranks.sp) + " " + ranks.mode +
+                 (fp64 ? " fp64" : " fp32"));
     const json golden = Golden(model, name), wanted = golden.at("output");
     std::vector<std::string> more = {"sequence_parallel_size=" + std::to_string(ranks.sp)};
     if (!ranks.mode.empty()) more.push_back("sequence_parallel_mode=" + ranks.mode);
@@ -77,7 +86,8 @@ class ProbeTest : public Workplace {
 };
 
 TEST_F(ProbeTest, EveryModelOnOneRank) {
-  for (const char* model : {"gqa_tied", "mha_untied", "uneven_6_3", "mqa_5_1", "head_dim", "sharded", "rope_parameters", "bf16", "mistral_window"}) {
+  for (const char* model : {"gqa_tied", "mha_untied", "uneven_6_3", "mqa_5_1", "head_dim",
+                            "sharded", "rope_parameters", "bf16", "mistral_window"}) {
     for (const char* name : {"masked", "packed"}) Compare(model, name, {}, /*fp64=*/true);
   }
   for (const char* model : {"gqa_tied", "uneven_6_3", "mistral_window"}) {
@@ -86,7 +96,8 @@ TEST_F(ProbeTest, EveryModelOnOneRank) {
   }
 }
 
-// packed: its second document has no target; with documents this short and 3 ranks, a rank without any is among them.
+// packed: its second document has no target; with documents this short and 3 ranks, a rank without
+// any is among them.
 TEST_F(ProbeTest, EveryStrategyOnSeveralRanks) {
   for (const char* mode : kModes) {
     Compare("gqa_tied", "packed", {2, mode}, /*fp64=*/true);
@@ -105,11 +116,14 @@ TEST_F(ProbeTest, EveryStrategyOnSeveralRanks) {
 TEST_F(ProbeTest, RanksBesideTheGroupChangeNothing) {
   const json golden = Golden("gqa_tied", "packed");
   Write("in.json", golden.at("input").dump());
-  const CommandResult result = Run({"-n", "4", "probe", "model_name_or_path=" + Runfile("tests/golden/model/gqa_tied"), "input=in.json", "out=out.json",
-                                    "sequence_parallel_size=2", "fp64=true"});
+  const CommandResult result =
+      Run({"-n", "4", "probe", "model_name_or_path=" + Runfile("tests/golden/model/gqa_tied"),
+           "input=in.json", "out=out.json", "sequence_parallel_size=2", "fp64=true"});
   ASSERT_THAT(result, Succeeds());
   EXPECT_LE(Distance(ReadJson(Path("out.json")).at("loss"), golden.at("output").at("loss")), 1e-12);
-  EXPECT_LE(Distance(ReadJson(Path("out.json")).at("grad_norm"), golden.at("output").at("grad_norm")), 1e-10);
+  EXPECT_LE(
+      Distance(ReadJson(Path("out.json")).at("grad_norm"), golden.at("output").at("grad_norm")),
+      1e-10);
 }
 
 // One target in all, in the last document: all ranks but one have none.
@@ -119,7 +133,9 @@ TEST_F(ProbeTest, RanksWithoutATarget) {
   input.at("labels").back() = 5;
   const json alone = Probe("gqa_tied", input, {"fp64=true"});
   for (const char* mode : {"ulysses", "zigzag-ring", "all-gather"}) {
-    const json shared = Probe("gqa_tied", input, {"fp64=true", "sequence_parallel_size=3", std::string("sequence_parallel_mode=") + mode});
+    const json shared = Probe(
+        "gqa_tied", input,
+        {"fp64=true", "sequence_parallel_size=3", std::string("sequence_parallel_mode=") + mode});
     EXPECT_LE(Distance(shared.at("loss"), alone.at("loss")), 1e-12) << mode;
     EXPECT_LE(Distance(shared.at("grad_norm"), alone.at("grad_norm")), 1e-10) << mode;
   }
@@ -132,15 +148,20 @@ TEST_F(ProbeTest, RanksWithoutATarget) {
 // The file holds fp64 gradients, compared here as floats: 1e-6 is their rounding.
 TEST_F(ProbeTest, WritesTheGradientsThemselves) {
   for (const auto& [model, name, file] :
-       {std::tuple("uneven_6_3", "packed", "grads_packed.safetensors"), std::tuple("gqa_tied", "packed_long", "grads_packed_long.safetensors")}) {
+       {std::tuple("uneven_6_3", "packed", "grads_packed.safetensors"),
+        std::tuple("gqa_tied", "packed_long", "grads_packed_long.safetensors")}) {
     const json golden = Golden(model, name);
-    Probe(model, golden.at("input"), {"fp64=true", "sequence_parallel_size=2", "grads=grads.safetensors"});
-    const StoredTensors found = ReadSafetensors(Path("grads.safetensors")), wanted = ReadSafetensors(std::string("tests/golden/model/") + model + "/" + file);
+    Probe(model, golden.at("input"),
+          {"fp64=true", "sequence_parallel_size=2", "grads=grads.safetensors"});
+    const StoredTensors found = ReadSafetensors(Path("grads.safetensors")),
+                        wanted = ReadSafetensors(std::string("tests/golden/model/") + model + "/" +
+                                                 file);
     ASSERT_EQ(found.size(), wanted.size());
     for (const auto& [parameter, gradient] : wanted) {
       ASSERT_TRUE(found.contains(parameter)) << parameter;
       EXPECT_EQ(found.at(parameter).shape, gradient.shape) << parameter;
-      EXPECT_LE(RelativeDistance(found.at(parameter).values, gradient.values), 1e-6) << model << " " << parameter;
+      EXPECT_LE(RelativeDistance(found.at(parameter).values, gradient.values), 1e-6)
+          << model << " " << parameter;
     }
   }
 }
@@ -151,8 +172,11 @@ TEST_F(ProbeTest, Bf16IsNearFp32) {
   for (const char* precision : {"bf16=true", "pure_bf16=true"}) {
     for (const char* ranks : {"sequence_parallel_size=1", "sequence_parallel_size=2"}) {
       const json found = Probe("gqa_tied", golden.at("input"), {precision, ranks});
-      EXPECT_LE(Distance(found.at("loss"), golden.at("output").at("loss")), 2e-3) << precision << " " << ranks;
-      EXPECT_LE(Distance(found.at("grad_norm_total"), golden.at("output").at("grad_norm_total")), 2e-2) << precision << " " << ranks;
+      EXPECT_LE(Distance(found.at("loss"), golden.at("output").at("loss")), 2e-3)
+          << precision << " " << ranks;
+      EXPECT_LE(Distance(found.at("grad_norm_total"), golden.at("output").at("grad_norm_total")),
+                2e-2)
+          << precision << " " << ranks;
     }
   }
 }

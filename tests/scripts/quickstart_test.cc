@@ -1,5 +1,5 @@
-// The quickstart, cut to one short step: SmolLM2 from the build, over two ranks, with an answer before and after. And a
-// conversation with it.
+// The quickstart, cut to one short step: SmolLM2 from the build, over two ranks, with an answer
+// before and after. And a conversation with it.
 
 #include <string>
 
@@ -19,8 +19,10 @@ TEST_F(QuickstartTest, OneStep) {
   options.folder = "";  // its paths are from the repository's root
   const CommandResult result = RunMoonring(options);
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.out, AllOf(HasSubstr("before training  Who are you?"), HasSubstr("after training  Who are you?")));
-  EXPECT_THAT(result.err, AllOf(HasSubstr("1 steps of 1 examples; Mesh dp=1 x sp=2"), HasSubstr(Path("out/training_loss.png"))));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("before training  Who are you?"),
+                                HasSubstr("after training  Who are you?")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("1 steps of 1 examples; Mesh dp=1 x sp=2"),
+                                HasSubstr(Path("out/training_loss.png"))));
   EXPECT_EQ(ReadJsonLines(Path("out/trainer_log.jsonl")).size(), 2);
 }
 

@@ -44,7 +44,8 @@ class RanksTest : public Workplace {
     return messages;
   }
 
-  CommandResult WithEnvironment(std::map<std::string, std::string> environment, std::vector<std::string> more = {}) const {
+  CommandResult WithEnvironment(std::map<std::string, std::string> environment,
+                                std::vector<std::string> more = {}) const {
     more.insert(more.begin(), {"train", "config.yaml"});
     CommandOptions options = Options(more);
     options.environment.merge(environment);
@@ -79,7 +80,8 @@ TEST_F(RanksTest, ADeadRankEndsTheRun) {
     int rank, signal;
     const char* words;
   };
-  for (const Death& death : {Death{0, SIGKILL, "rank 0 of 2: ended by signal 9"}, Death{1, SIGKILL, "rank 1 of 2: ended by signal 9"},
+  for (const Death& death : {Death{0, SIGKILL, "rank 0 of 2: ended by signal 9"},
+                             Death{1, SIGKILL, "rank 1 of 2: ended by signal 9"},
                              Death{1, SIGABRT, "rank 1 of 2: ended by signal 6"}}) {
     Command command(Options({"-n", "2", "train", "config.yaml", "sequence_parallel_size=2"}));
     ASSERT_TRUE(command.WaitForOutput(kTraining));
@@ -118,7 +120,9 @@ TEST_F(RanksTest, RanksDieWithTheLauncher) {
 
 TEST_F(RanksTest, ABusyPort) {
   const BusyPort busy;
-  const auto says = HasSubstr("port " + busy.port() + " on this machine: Address already in use; set MASTER_PORT to a free port");
+  const auto says =
+      HasSubstr("port " + busy.port() +
+                " on this machine: Address already in use; set MASTER_PORT to a free port");
   EXPECT_THAT(WithEnvironment({{"RANK", "0"},
                                {"WORLD_SIZE", "2"},
                                {"MASTER_ADDR", "127.0.0.1"},
@@ -128,11 +132,19 @@ TEST_F(RanksTest, ABusyPort) {
 
 TEST_F(RanksTest, AnEnvironmentThatContradictsItself) {
   EXPECT_THAT(WithEnvironment({{"RANK", "0"}}), FailsWith(2, "RANK is set, but WORLD_SIZE is not"));
-  EXPECT_THAT(WithEnvironment({{"WORLD_SIZE", "2"}}), FailsWith(2, "WORLD_SIZE is set, but RANK is not"));
-  EXPECT_THAT(WithEnvironment({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), FailsWith(2, HasSubstr("RANK='2': wanted a number from 0 to 1")));
-  EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "two"}}), FailsWith(2, HasSubstr("WORLD_SIZE='two': wanted a number")));
-  EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), FailsWith(2, HasSubstr("MASTER_ADDR is not")));
-  EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "99999"}}), FailsWith(2, HasSubstr("MASTER_PORT='99999'")));
+  EXPECT_THAT(WithEnvironment({{"WORLD_SIZE", "2"}}),
+              FailsWith(2, "WORLD_SIZE is set, but RANK is not"));
+  EXPECT_THAT(WithEnvironment({{"RANK", "2"}, {"WORLD_SIZE", "2"}}),
+              FailsWith(2, HasSubstr("RANK='2': wanted a number from 0 to 1")));
+  EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "two"}}),
+              FailsWith(2, HasSubstr("WORLD_SIZE='two': wanted a number")));
+  EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "2"}}),
+              FailsWith(2, HasSubstr("MASTER_ADDR is not")));
+  EXPECT_THAT(WithEnvironment({{"RANK", "0"},
+                               {"WORLD_SIZE", "2"},
+                               {"MASTER_ADDR", "127.0.0.1"},
+                               {"MASTER_PORT", "99999"}}),
+              FailsWith(2, HasSubstr("MASTER_PORT='99999'")));
 }
 
 // The one who waits says whom for. Each waits alone, both at once: the deadline is long, since
@@ -153,7 +165,8 @@ TEST_F(RanksTest, ARankThatDoesNotCome) {
   EXPECT_THAT(ranks[1]->Wait(), FailsWith(1, HasSubstr("nobody answers at 127.0.0.1:" + ports[1])));
 }
 
-// Whoever fails says so at once, also rank 0, which the others need until they have learnt of it, and also where another is busy and has not.
+// Whoever fails says so at once, also rank 0, which the others need until they have learnt of it,
+// and also where another is busy and has not.
 TEST_F(RanksTest, ABusyRankHidesNoFailure) {
   Write("busy.lua", R"(
     local moonring = require "moonring"
@@ -184,7 +197,8 @@ TEST_F(RanksTest, ARankThatLivesAndDoesNotComeToACallIsNamed) {
   std::vector<std::unique_ptr<Command>> ranks;
   for (const char* rank : {"0", "1", "2"}) {
     CommandOptions options = Options({"elsewhere.lua"});
-    options.environment.merge(std::map<std::string, std::string>{{"RANK", rank}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
+    options.environment.merge(std::map<std::string, std::string>{
+        {"RANK", rank}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
     ranks.push_back(std::make_unique<Command>(options));
   }
   for (const int rank : {0, 2}) {
@@ -197,36 +211,52 @@ TEST_F(RanksTest, ARankThatLivesAndDoesNotComeToACallIsNamed) {
 
 TEST_F(RanksTest, RanksWithOtherConfigurations) {
   const std::string port = FreePort();
-  const auto expect_refused = [&](const std::string& first, const std::string& second, const std::string& words) {
+  const auto expect_refused = [&](const std::string& first, const std::string& second,
+                                  const std::string& words) {
     SCOPED_TRACE(words);
     std::vector<std::unique_ptr<Command>> ranks;
     for (const int rank : {0, 1}) {
       CommandOptions options = Options({"train", "config.yaml", rank == 0 ? first : second});
-      options.environment.merge(
-          std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
+      options.environment.merge(std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
+                                                                   {"WORLD_SIZE", "2"},
+                                                                   {"MASTER_ADDR", "127.0.0.1"},
+                                                                   {"MASTER_PORT", port}});
       ranks.push_back(std::make_unique<Command>(options));
     }
     for (const auto& rank : ranks) EXPECT_THAT(rank->Wait(), FailsWith(2, HasSubstr(words)));
   };
-  expect_refused("learning_rate=0.001", "learning_rate=0.002", "ranks were given other configurations: learning_rate is 0.001 on rank 0, 0.002 on rank 1");
-  expect_refused("finetuning_type=full", "finetuning_type=lora", "finetuning_type is full on rank 0, lora on rank 1");
-  expect_refused("sequence_parallel_size=1", "sequence_parallel_size=2", "sp is 1 on a rank, and 2 on another");
+  expect_refused(
+      "learning_rate=0.001", "learning_rate=0.002",
+      "ranks were given other configurations: learning_rate is 0.001 on rank 0, 0.002 on rank 1");
+  expect_refused("finetuning_type=full", "finetuning_type=lora",
+                 "finetuning_type is full on rank 0, lora on rank 1");
+  expect_refused("sequence_parallel_size=1", "sequence_parallel_size=2",
+                 "sp is 1 on a rank, and 2 on another");
 }
 
 TEST_F(RanksTest, RanksThatTheGroupsDoNotDivide) {
   const auto says = [](int sp, int ranks) {
-    return FailsWith(2, "sequence_parallel_size: " + std::to_string(sp) + " does not divide the number of ranks, " + std::to_string(ranks));
+    return FailsWith(2, "sequence_parallel_size: " + std::to_string(sp) +
+                            " does not divide the number of ranks, " + std::to_string(ranks));
   };
   EXPECT_THAT(Run({"-n", "3", "train", "config.yaml", "sequence_parallel_size=2"}), says(2, 3));
   EXPECT_THAT(Run({"-n", "2", "train", "config.yaml", "sequence_parallel_size=4"}), says(4, 2));
-  EXPECT_THAT(WithEnvironment({{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29999"}}, {"sequence_parallel_size=2"}), says(2, 3));
+  EXPECT_THAT(WithEnvironment({{"RANK", "0"},
+                               {"WORLD_SIZE", "3"},
+                               {"MASTER_ADDR", "127.0.0.1"},
+                               {"MASTER_PORT", "29999"}},
+                              {"sequence_parallel_size=2"}),
+              says(2, 3));
 }
 
 // What every rank finds is said once; what one finds, under its number.
 TEST_F(RanksTest, EachMessageOnce) {
   WriteConfig("template: smolm2");
-  EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=2"}), FailsWith(2, HasSubstr("no 'smolm2'")));
-  Write("one.lua", "local moonring = require 'moonring'\nif moonring.comm.mesh {}:rank() == 1 then error 'my own' end\n");
+  EXPECT_THAT(Run({"train", "config.yaml", "sequence_parallel_size=2"}),
+              FailsWith(2, HasSubstr("no 'smolm2'")));
+  Write("one.lua",
+        "local moonring = require 'moonring'\nif moonring.comm.mesh {}:rank() == 1 then error 'my "
+        "own' end\n");
   EXPECT_THAT(Run({"-n", "2", "one.lua"}), FailsWith(1, "rank 1 of 2: one.lua:2: my own"));
 }
 

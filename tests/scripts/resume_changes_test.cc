@@ -1,5 +1,6 @@
-// Runs that go on although something is other than it was: how the configuration is written, where the folder is, which of its checkpoints is taken, what ranks
-// and batches there are; what such a change settles is refused, and what the run had decided (the best, the end) stays so.
+// Runs that go on although something is other than it was: how the configuration is written, where
+// the folder is, which of its checkpoints is taken, what ranks and batches there are; what such a
+// change settles is refused, and what the run had decided (the best, the end) stays so.
 
 #include <signal.h>
 
@@ -23,7 +24,8 @@ using ::testing::Not;
 class ResumeChangesTest : public ResumedRuns {
  protected:
   static ::testing::Matcher<const CommandResult&> Refuses(const std::string& why) {
-    return FailsWith(2, AllOf(HasSubstr(" is of another run: "), HasSubstr(why), HasSubstr("ignore_data_skip: true goes on all the same")));
+    return FailsWith(2, AllOf(HasSubstr(" is of another run: "), HasSubstr(why),
+                              HasSubstr("ignore_data_skip: true goes on all the same")));
   }
   std::vector<int> StepNumbers(const std::string& out) const {
     std::vector<int> numbers;
@@ -32,7 +34,8 @@ class ResumeChangesTest : public ResumedRuns {
   }
   bool Has(const std::string& path) const { return fs::exists(Path(path)); }
   // A worse loss is the better one: the first evaluation is the best, and stays it.
-  const Words first_is_best_ = {"val_size=6", "eval_strategy=steps", "eval_steps=1", "metric_for_best_model=loss", "greater_is_better=true"};
+  const Words first_is_best_ = {"val_size=6", "eval_strategy=steps", "eval_steps=1",
+                                "metric_for_best_model=loss", "greater_is_better=true"};
 };
 
 // training_args.yaml is the same run again, in every kind.
@@ -41,12 +44,15 @@ TEST_F(ResumeChangesTest, TheRunsOwnConfigurationGoesOn) {
     std::string name;
     Words words, options;
   };
-  const std::vector<Kind> kinds = {{"full", {}, {}},
-                                   {"untold", {"template="}, {}},
-                                   {"grown", {"template=llama3"}, {}},
-                                   {"lora", {"finetuning_type=lora", "lora_target=q_proj,v_proj"}, {}},
-                                   {"dpo", {"stage=dpo", "dataset=pairs", "pref_loss=ipo"}, {"-n", "2"}},
-                                   {"schedule", {"lr_scheduler_type=cosine_with_min_lr", "lr_scheduler_kwargs={min_lr_rate: 0.1}"}, {}}};
+  const std::vector<Kind> kinds = {
+      {"full", {}, {}},
+      {"untold", {"template="}, {}},
+      {"grown", {"template=llama3"}, {}},
+      {"lora", {"finetuning_type=lora", "lora_target=q_proj,v_proj"}, {}},
+      {"dpo", {"stage=dpo", "dataset=pairs", "pref_loss=ipo"}, {"-n", "2"}},
+      {"schedule",
+       {"lr_scheduler_type=cosine_with_min_lr", "lr_scheduler_kwargs={min_lr_rate: 0.1}"},
+       {}}};
   for (const Kind& kind : kinds) {
     SCOPED_TRACE(kind.name);
     const std::string again = kind.name + "_again";
@@ -70,8 +76,12 @@ TEST_F(ResumeChangesTest, AGrownVocabularyGoesOn) {
 TEST_F(ResumeChangesTest, TheSamePathsAndSeedMayBeWrittenOtherwise) {
   fs::copy(Runfile("tests/golden/stages/model"), Path("model"), fs::copy_options::recursive);
   ASSERT_THAT(Train("out", {"model_name_or_path=model", "max_steps=1"}), Succeeds());
-  EXPECT_THAT(Train("out", {"model_name_or_path=" + Path("./model"), "data_seed=42", "max_steps=2", "resume_from_checkpoint=true"}), Succeeds());
-  EXPECT_THAT(Train("out", {"model_name_or_path=model", "data_seed=7", "max_steps=3", "resume_from_checkpoint=true"}), Refuses("data_seed was 42, is 7"));
+  EXPECT_THAT(Train("out", {"model_name_or_path=" + Path("./model"), "data_seed=42", "max_steps=2",
+                            "resume_from_checkpoint=true"}),
+              Succeeds());
+  EXPECT_THAT(Train("out", {"model_name_or_path=model", "data_seed=7", "max_steps=3",
+                            "resume_from_checkpoint=true"}),
+              Refuses("data_seed was 42, is 7"));
 }
 
 // The folder is moved: the best checkpoint is found, and kept, where it is now.
@@ -82,13 +92,17 @@ TEST_F(ResumeChangesTest, TheBestIsFoundWhereTheFolderIsNow) {
   EXPECT_TRUE(ReadText(Path("out/model.safetensors")) == best);
   fs::rename(Path("out"), Path("moved"));
   fs::remove(Path("moved/model.safetensors"));
-  ASSERT_THAT(Train("moved", words + Words{"max_steps=5", "resume_from_checkpoint=true"}), Succeeds());
+  ASSERT_THAT(Train("moved", words + Words{"max_steps=5", "resume_from_checkpoint=true"}),
+              Succeeds());
   EXPECT_TRUE(Has("moved/checkpoint-1/manifest.json") && Has("moved/checkpoint-5/manifest.json"));
   EXPECT_TRUE(ReadText(Path("moved/model.safetensors")) == best);
   // Into another folder: the best is where it was.
-  ASSERT_THAT(Train("other", words + Words{"max_steps=6", "resume_from_checkpoint=moved/checkpoint-5"}), Succeeds());
+  ASSERT_THAT(
+      Train("other", words + Words{"max_steps=6", "resume_from_checkpoint=moved/checkpoint-5"}),
+      Succeeds());
   EXPECT_TRUE(ReadText(Path("other/model.safetensors")) == best);
-  EXPECT_EQ(StepNumbers("other"), (std::vector<int>{1, 2, 3, 4, 5, 6}));  // with what was logged before
+  EXPECT_EQ(StepNumbers("other"),
+            (std::vector<int>{1, 2, 3, 4, 5, 6}));  // with what was logged before
 }
 
 // The best checkpoint is not there: the last model is written all the same.
@@ -97,10 +111,14 @@ TEST_F(ResumeChangesTest, ABestThatIsGoneCostsNoModel) {
   ASSERT_THAT(Train("out", words + Words{"max_steps=2"}), Succeeds());
   fs::remove_all(Path("out/checkpoint-1"));
   fs::remove(Path("out/model.safetensors"));
-  const CommandResult gone = Train("out", words + Words{"max_steps=3", "resume_from_checkpoint=true"});
+  const CommandResult gone =
+      Train("out", words + Words{"max_steps=3", "resume_from_checkpoint=true"});
   ASSERT_THAT(gone, Succeeds());
-  EXPECT_THAT(gone.err, HasSubstr("the best model is that of step 1, and out/checkpoint-1 cannot be loaded: it was not saved, or is not there any more; the one after the last"));
-  EXPECT_TRUE(ReadText(Path("out/model.safetensors")) == ReadText(Path("out/checkpoint-3/model.safetensors")));
+  EXPECT_THAT(gone.err,
+              HasSubstr("the best model is that of step 1, and out/checkpoint-1 cannot be loaded: "
+                        "it was not saved, or is not there any more; the one after the last"));
+  EXPECT_TRUE(ReadText(Path("out/model.safetensors")) ==
+              ReadText(Path("out/checkpoint-3/model.safetensors")));
   // Nor does a disk that is too full for any checkpoint, but not for the model.
   CommandOptions options = Options(CommandOf("full", words + Words{"max_steps=2"}));
   options.largest_file = 600'000;
@@ -113,26 +131,32 @@ TEST_F(ResumeChangesTest, ABestThatIsGoneCostsNoModel) {
 // An evaluation that is no number is never the best, and a run that had one goes on.
 TEST_F(ResumeChangesTest, AnEvaluationThatIsNoNumberIsNeverTheBest) {
   StoredTensors weights = TinyWeights();
-  for (float& value : weights.at("model.norm.weight").values) value = 3e38f;  // so that logits are infinite
+  for (float& value : weights.at("model.norm.weight").values)
+    value = 3e38f;  // so that logits are infinite
   WriteModel("model", weights);
-  const Words words = {"model_name_or_path=model",     "on_nonfinite=skip",           "val_size=6", "eval_strategy=steps", "eval_steps=1", "early_stopping_steps=9",
+  const Words words = {"model_name_or_path=model",   "on_nonfinite=skip", "val_size=6",
+                       "eval_strategy=steps",        "eval_steps=1",      "early_stopping_steps=9",
                        "load_best_model_at_end=true"};
   ASSERT_THAT(Train("out", words + Words{"max_steps=3"}), Succeeds());
   EXPECT_TRUE(ReadJson(Path("out/trainer_state.json")).at("best_metric").is_null());
-  ASSERT_THAT(Train("out", words + Words{"max_steps=5", "resume_from_checkpoint=true"}), Succeeds());
+  ASSERT_THAT(Train("out", words + Words{"max_steps=5", "resume_from_checkpoint=true"}),
+              Succeeds());
   EXPECT_EQ(ReadJson(Path("out/trainer_state.json")).at("global_step"), 5);
 }
 
 TEST_F(ResumeChangesTest, TheStepsEndWhereTheyWould) {
   ASSERT_THAT(Train("out", {"max_steps=4"}), Succeeds());
-  ASSERT_THAT(Train("out", {"max_steps=6", "resume_from_checkpoint=true", "ignore_data_skip=true"}), Succeeds());
+  ASSERT_THAT(Train("out", {"max_steps=6", "resume_from_checkpoint=true", "ignore_data_skip=true"}),
+              Succeeds());
   EXPECT_EQ(StepNumbers("out"), (std::vector<int>{1, 2, 3, 4, 5, 6}));
   // From there on it is a run like any other.
   ASSERT_THAT(Train("out", {"max_steps=8", "resume_from_checkpoint=true"}), Succeeds());
   EXPECT_EQ(StepNumbers("out"), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8}));
   const Words stream = {"streaming=true", "buffer_size=7"};
   ASSERT_THAT(Train("stream", stream + Words{"max_steps=3"}), Succeeds());
-  ASSERT_THAT(Train("stream", stream + Words{"max_steps=5", "resume_from_checkpoint=true", "ignore_data_skip=true"}), Succeeds());
+  ASSERT_THAT(Train("stream", stream + Words{"max_steps=5", "resume_from_checkpoint=true",
+                                             "ignore_data_skip=true"}),
+              Succeeds());
   EXPECT_EQ(StepNumbers("stream"), (std::vector<int>{1, 2, 3, 4, 5}));
   // What was stopped early has its end too.
   const Words early = first_is_best_ + Words{"early_stopping_steps=2", "max_steps=9"};
@@ -146,15 +170,23 @@ TEST_F(ResumeChangesTest, TheStepsEndWhereTheyWould) {
 // Back to an earlier checkpoint: what was made after it is another run's from there on.
 TEST_F(ResumeChangesTest, GoingBackLeavesTheLaterCheckpointsBehind) {
   ASSERT_THAT(Train("out", {"max_steps=6"}), Succeeds());
-  ASSERT_THAT(Train("out", {"max_steps=4", "learning_rate=1e-4", "resume_from_checkpoint=out/checkpoint-2"}), Succeeds());
+  ASSERT_THAT(Train("out", {"max_steps=4", "learning_rate=1e-4",
+                            "resume_from_checkpoint=out/checkpoint-2"}),
+              Succeeds());
   const std::string model = ReadText(Path("out/model.safetensors"));
-  const CommandResult on = Train("out", {"max_steps=5", "learning_rate=1e-4", "resume_from_checkpoint=true"});
+  const CommandResult on =
+      Train("out", {"max_steps=5", "learning_rate=1e-4", "resume_from_checkpoint=true"});
   ASSERT_THAT(on, Succeeds());
-  EXPECT_THAT(on.err, AllOf(HasSubstr("passed over: out/checkpoint-6: of an earlier run"), HasSubstr("goes on after step 4, from out/checkpoint-4")));
+  EXPECT_THAT(on.err, AllOf(HasSubstr("passed over: out/checkpoint-6: of an earlier run"),
+                            HasSubstr("goes on after step 4, from out/checkpoint-4")));
   EXPECT_TRUE(ReadText(Path("out/checkpoint-4/model.safetensors")) == model);
   // What is refused leaves everything as it was.
-  EXPECT_THAT(Train("out", {"max_samples=9", "max_steps=4", "learning_rate=1e-4", "resume_from_checkpoint=out/checkpoint-1"}), Refuses("max_samples was nothing, is 9"));
-  EXPECT_THAT(Train("out", {"max_steps=6", "learning_rate=1e-4", "resume_from_checkpoint=true"}).err, HasSubstr("goes on after step 5, from out/checkpoint-5"));
+  EXPECT_THAT(Train("out", {"max_samples=9", "max_steps=4", "learning_rate=1e-4",
+                            "resume_from_checkpoint=out/checkpoint-1"}),
+              Refuses("max_samples was nothing, is 9"));
+  EXPECT_THAT(
+      Train("out", {"max_steps=6", "learning_rate=1e-4", "resume_from_checkpoint=true"}).err,
+      HasSubstr("goes on after step 5, from out/checkpoint-5"));
   // Started again: not from the abandoned ones either.
   ASSERT_THAT(Train("killed", {"max_steps=4"}), Succeeds());
   const Words started = CommandOf("killed", {"max_steps=12", "save_steps=30", "max_restarts=1",
@@ -166,40 +198,58 @@ TEST_F(ResumeChangesTest, GoingBackLeavesTheLaterCheckpointsBehind) {
   LetGo(10);
   const CommandResult restarted = command.Wait();
   ASSERT_THAT(restarted, Succeeds());
-  EXPECT_THAT(restarted.err, AllOf(HasSubstr("starts again (1 of 1)"), HasSubstr("passed over: killed/checkpoint-4: of an earlier run"), HasSubstr("goes on after step 1, from killed/checkpoint-1")));
+  EXPECT_THAT(restarted.err, AllOf(HasSubstr("starts again (1 of 1)"),
+                                   HasSubstr("passed over: killed/checkpoint-4: of an earlier run"),
+                                   HasSubstr("goes on after step 1, from killed/checkpoint-1")));
   EXPECT_EQ(StepNumbers("killed").size(), 12u);
   // Broken off before it saved anything: what both share is its own.
   ASSERT_THAT(Train("short", {"max_steps=5"}), Succeeds());
-  ASSERT_THAT(Train("short", {"max_steps=4", "save_strategy=no", "resume_from_checkpoint=short/checkpoint-3"}), Succeeds());
+  ASSERT_THAT(Train("short", {"max_steps=4", "save_strategy=no",
+                              "resume_from_checkpoint=short/checkpoint-3"}),
+              Succeeds());
   const CommandResult again = Train("short", {"max_steps=4", "resume_from_checkpoint=true"});
   ASSERT_THAT(again, Succeeds());
-  EXPECT_THAT(again.err, AllOf(HasSubstr("passed over: short/checkpoint-5"), HasSubstr("passed over: short/checkpoint-4"), HasSubstr("goes on after step 3")));
+  EXPECT_THAT(again.err, AllOf(HasSubstr("passed over: short/checkpoint-5"),
+                               HasSubstr("passed over: short/checkpoint-4"),
+                               HasSubstr("goes on after step 3")));
 }
 
 // A loss with a term over a group of examples: how a step is cut into batches settles its numbers.
 TEST_F(ResumeChangesTest, GroupsOfALossStayWhatTheyWere) {
   const Words kto = {"stage=kto", "dataset=judged"};
   ASSERT_THAT(Train("kto", kto + Words{"max_steps=2"}), Succeeds());
-  const Words other = {"per_device_train_batch_size=4", "gradient_accumulation_steps=1", "max_steps=3", "resume_from_checkpoint=true"};
-  EXPECT_THAT(Train("kto", kto + other), Refuses("its loss has a term over each 4 examples (per_device_train_batch_size, in stage kto x dp), which was over 2"));
-  EXPECT_THAT(Train("kto", kto + Words{"per_device_train_batch_size=1", "max_steps=3", "resume_from_checkpoint=true"}, {"-n", "2"}), Succeeds());
-  const Words moe = {"model_name_or_path=" + Runfile("tests/golden/stages/model_moe"), "moe_aux_loss_coef=0.5"};
+  const Words other = {"per_device_train_batch_size=4", "gradient_accumulation_steps=1",
+                       "max_steps=3", "resume_from_checkpoint=true"};
+  EXPECT_THAT(Train("kto", kto + other),
+              Refuses("its loss has a term over each 4 examples (per_device_train_batch_size, in "
+                      "stage kto x dp), which was over 2"));
+  EXPECT_THAT(Train("kto",
+                    kto + Words{"per_device_train_batch_size=1", "max_steps=3",
+                                "resume_from_checkpoint=true"},
+                    {"-n", "2"}),
+              Succeeds());
+  const Words moe = {"model_name_or_path=" + Runfile("tests/golden/stages/model_moe"),
+                     "moe_aux_loss_coef=0.5"};
   ASSERT_THAT(Train("moe", moe + Words{"max_steps=2"}), Succeeds());
   EXPECT_THAT(Train("moe", moe + other), Refuses("over each 4 examples"));
   ASSERT_THAT(Train("sft", {"max_steps=2"}), Succeeds());
   EXPECT_THAT(Train("sft", other), Succeeds());
 }
 
-// A stream over other ranks has the same examples in the same order; its rows and its template are those that were read.
+// A stream over other ranks has the same examples in the same order; its rows and its template are
+// those that were read.
 TEST_F(ResumeChangesTest, AStreamGoesOnOverOtherRanks) {
-  const Words words = {"streaming=true", "buffer_size=7", "preprocessing_batch_size=5", "max_steps=12"};
+  const Words words = {"streaming=true", "buffer_size=7", "preprocessing_batch_size=5",
+                       "max_steps=12"};
   const Words two = {"per_device_train_batch_size=1", "resume_from_checkpoint=true"};
   ASSERT_THAT(Train("whole", words), Succeeds());
   const auto expect_same_losses = [&](const std::string& out) {
     const json whole = Steps("whole"), found = Steps(out);
     ASSERT_EQ(found.size(), whole.size());
     for (size_t i = 0; i < whole.size(); ++i) {
-      EXPECT_NEAR(found[i]["loss"].get<double>(), whole[i]["loss"].get<double>(), 1e-5 * whole[i]["loss"].get<double>()) << out << " step " << i + 1;
+      EXPECT_NEAR(found[i]["loss"].get<double>(), whole[i]["loss"].get<double>(),
+                  1e-5 * whole[i]["loss"].get<double>())
+          << out << " step " << i + 1;
     }
   };
   KeepUpTo("whole", 7, "dp2");
@@ -211,7 +261,8 @@ TEST_F(ResumeChangesTest, AStreamGoesOnOverOtherRanks) {
   // With several lanes batches take turns: their size settles the order.
   const Words lanes = words + Words{"dataloader_num_workers=2", "max_steps=2"};
   ASSERT_THAT(Train("lanes", lanes), Succeeds());
-  EXPECT_THAT(Train("lanes", lanes + two + Words{"max_steps=3"}, {"-n", "2"}), Refuses("per_device_train_batch_size was 2, is 1: with dataloader_num_workers 2"));
+  EXPECT_THAT(Train("lanes", lanes + two + Words{"max_steps=3"}, {"-n", "2"}),
+              Refuses("per_device_train_batch_size was 2, is 1: with dataloader_num_workers 2"));
 }
 
 TEST_F(ResumeChangesTest, AStreamsRowsAndTemplateAreThoseThatWereRead) {
@@ -228,7 +279,8 @@ TEST_F(ResumeChangesTest, AStreamsRowsAndTemplateAreThoseThatWereRead) {
   json turned = rows;
   std::reverse(turned.begin(), turned.end());
   write(turned);
-  EXPECT_THAT(Train("out", on), Refuses("data sets talks: their rows give other examples than they gave: a file or the template has changed"));
+  EXPECT_THAT(Train("out", on), Refuses("data sets talks: their rows give other examples than they "
+                                        "gave: a file or the template has changed"));
   write(rows);
   Write("own.lua", "return { like = \"chatml\", default_system = \"Be long.\" }\n");
   EXPECT_THAT(Train("out", on), Refuses("a file or the template has changed"));
@@ -237,12 +289,18 @@ TEST_F(ResumeChangesTest, AStreamsRowsAndTemplateAreThoseThatWereRead) {
   EXPECT_THAT(Train("out", on + Words{"dataset_dir=elsewhere"}), Succeeds());
 }
 
-// save_strategy: best saves where an evaluation is the best so far; parts of all steps must be multiples of one another.
+// save_strategy: best saves where an evaluation is the best so far; parts of all steps must be
+// multiples of one another.
 TEST_F(ResumeChangesTest, SavesTheBest) {
-  const Words words = {"val_size=6", "eval_strategy=steps", "eval_steps=1", "save_strategy=best", "load_best_model_at_end=true", "max_steps=4"};
-  ASSERT_THAT(Train("rising", words + Words{"greater_is_better=true", "metric_for_best_model=loss"}), Succeeds());
-  EXPECT_TRUE(Has("rising/checkpoint-1") && !Has("rising/checkpoint-2") && !Has("rising/checkpoint-4"));
-  EXPECT_TRUE(ReadText(Path("rising/model.safetensors")) == ReadText(Path("rising/checkpoint-1/model.safetensors")));
+  const Words words = {"val_size=6",         "eval_strategy=steps",         "eval_steps=1",
+                       "save_strategy=best", "load_best_model_at_end=true", "max_steps=4"};
+  ASSERT_THAT(
+      Train("rising", words + Words{"greater_is_better=true", "metric_for_best_model=loss"}),
+      Succeeds());
+  EXPECT_TRUE(Has("rising/checkpoint-1") && !Has("rising/checkpoint-2") &&
+              !Has("rising/checkpoint-4"));
+  EXPECT_TRUE(ReadText(Path("rising/model.safetensors")) ==
+              ReadText(Path("rising/checkpoint-1/model.safetensors")));
   ASSERT_THAT(Train("falling", words), Succeeds());
   const json state = ReadJson(Path("falling/trainer_state.json"));
   double best = std::numeric_limits<double>::infinity();
@@ -253,16 +311,21 @@ TEST_F(ResumeChangesTest, SavesTheBest) {
     best = std::min(best, loss);
   }
   EXPECT_EQ(state.at("best_metric"), best);
-  EXPECT_THAT(Train("none", {"save_strategy=best", "max_steps=1"}), FailsWith(2, HasSubstr("save_strategy: best: wanted an eval_strategy beside it")));
+  EXPECT_THAT(Train("none", {"save_strategy=best", "max_steps=1"}),
+              FailsWith(2, HasSubstr("save_strategy: best: wanted an eval_strategy beside it")));
 
-  const Words parts = {"val_size=6", "eval_strategy=steps", "load_best_model_at_end=true", "max_steps=8"};
+  const Words parts = {"val_size=6", "eval_strategy=steps", "load_best_model_at_end=true",
+                       "max_steps=8"};
   ASSERT_THAT(Train("parts", parts + Words{"eval_steps=0.25", "save_steps=0.5"}), Succeeds());
   EXPECT_TRUE(Has("parts/checkpoint-4") && Has("parts/checkpoint-8") && !Has("parts/checkpoint-2"));
-  EXPECT_THAT(Train("mixed", parts + Words{"eval_steps=2", "save_steps=0.5"}), FailsWith(2, HasSubstr("save_steps 0.5 must be a multiple of eval_steps 2")));
-  EXPECT_THAT(Train("mixed", parts + Words{"eval_steps=0.3", "save_steps=0.5"}), FailsWith(2, HasSubstr("save_steps 0.5 must be a multiple of eval_steps 0.3")));
+  EXPECT_THAT(Train("mixed", parts + Words{"eval_steps=2", "save_steps=0.5"}),
+              FailsWith(2, HasSubstr("save_steps 0.5 must be a multiple of eval_steps 2")));
+  EXPECT_THAT(Train("mixed", parts + Words{"eval_steps=0.3", "save_steps=0.5"}),
+              FailsWith(2, HasSubstr("save_steps 0.5 must be a multiple of eval_steps 0.3")));
 }
 
-// A scheduler's signal reaches the process group (each rank twice then), or one rank alone; or it comes before there is anything to save.
+// A scheduler's signal reaches the process group (each rank twice then), or one rank alone; or it
+// comes before there is anything to save.
 TEST_F(ResumeChangesTest, SignalsComeInSeveralWays) {
   const Words words = {"max_steps=100000", "save_strategy=no", "per_device_train_batch_size=1"};
   for (const bool group : {true, false}) {
@@ -273,7 +336,8 @@ TEST_F(ResumeChangesTest, SignalsComeInSeveralWays) {
     group ? kill(-command.pid(), SIGTERM) : kill(command.Children().back(), SIGTERM);
     const CommandResult ended = command.Wait();
     EXPECT_EQ(ended.exit_code, 128 + SIGTERM) << ended.Describe();
-    EXPECT_THAT(ended.err, AllOf(HasSubstr("SIGTERM: saved after step"), Not(HasSubstr("ended by signal"))));
+    EXPECT_THAT(ended.err,
+                AllOf(HasSubstr("SIGTERM: saved after step"), Not(HasSubstr("ended by signal"))));
   }
   for (const Words& options : {Words{}, Words{"-n", "2"}}) {
     const std::string out = options.empty() ? "early" : "early_ranks";
@@ -295,8 +359,11 @@ TEST_F(ResumeChangesTest, SignalsComeInSeveralWays) {
   command.Signal(SIGTERM);
   const CommandResult ended = command.Wait();
   EXPECT_EQ(ended.exit_code, 128 + SIGTERM) << ended.Describe();
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("with save_only_model no run can go on from it"), Not(HasSubstr("goes on from there"))));
-  EXPECT_THAT(Train("alone", {"max_steps=2"}), FailsWith(2, AllOf(HasSubstr("alone is not empty"), Not(HasSubstr("resume_from_checkpoint")))));
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("with save_only_model no run can go on from it"),
+                               Not(HasSubstr("goes on from there"))));
+  EXPECT_THAT(Train("alone", {"max_steps=2"}),
+              FailsWith(2, AllOf(HasSubstr("alone is not empty"),
+                                 Not(HasSubstr("resume_from_checkpoint")))));
 }
 
 // Log-probs of the reference that are not what was written are not trained on.
@@ -306,8 +373,10 @@ TEST_F(ResumeChangesTest, KeptReferencesAreThoseThatWereWritten) {
   json kept = ReadJson(Path("out/reference_log_probs.json"));
   kept["log_probs"][0][0] = kept["log_probs"][0][0].get<double>() + 1e-6;
   Write("out/reference_log_probs.json", kept.dump());
-  EXPECT_THAT(Train("out", words + Words{"max_steps=2", "resume_from_checkpoint=true"}),
-              FailsWith(2, HasSubstr("out/reference_log_probs.json: its log-probs are not those that were written; overwrite_cache: true computes them again")));
+  EXPECT_THAT(
+      Train("out", words + Words{"max_steps=2", "resume_from_checkpoint=true"}),
+      FailsWith(2, HasSubstr("out/reference_log_probs.json: its log-probs are not those that were "
+                             "written; overwrite_cache: true computes them again")));
 }
 
 }  // namespace

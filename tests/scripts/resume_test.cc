@@ -1,4 +1,5 @@
-// Runs that go on from a checkpoint, against the same runs unbroken: weights bit for bit, every line of the log, the evaluations; and what is refused.
+// Runs that go on from a checkpoint, against the same runs unbroken: weights bit for bit, every
+// line of the log, the evaluations; and what is refused.
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -28,30 +29,37 @@ class ResumeTest : public ResumedRuns {};
 
 // In the first and the second epoch, evaluated in between, the best one kept.
 TEST_F(ResumeTest, FullFineTuningGoesOnBitForBit) {
-  ExpectGoesOn("full", {"val_size=6", "num_train_epochs=2", "eval_strategy=steps", "eval_steps=1", "load_best_model_at_end=true", "neftune_noise_alpha=5"},
+  ExpectGoesOn("full",
+               {"val_size=6", "num_train_epochs=2", "eval_strategy=steps", "eval_steps=1",
+                "load_best_model_at_end=true", "neftune_noise_alpha=5"},
                {1, 4, 9});
 }
 
 TEST_F(ResumeTest, EveryKindGoesOnBitForBit) {
   ExpectGoesOn("lora", {"finetuning_type=lora", "lora_dropout=0.1", "max_steps=4"}, {2});
-  ExpectGoesOn("freeze", {"finetuning_type=freeze", "freeze_trainable_layers=1", "max_steps=3"}, {1});
+  ExpectGoesOn("freeze", {"finetuning_type=freeze", "freeze_trainable_layers=1", "max_steps=3"},
+               {1});
   ExpectGoesOn("bf16", {"bf16=true", "max_steps=4"}, {2});
   ExpectGoesOn("pure", {"pure_bf16=true", "max_steps=4"}, {2});
-  ExpectGoesOn("packed", {"neat_packing=true", "max_steps=4"}, {2, 4});  // 4: it died between its last step and its end
+  ExpectGoesOn("packed", {"neat_packing=true", "max_steps=4"},
+               {2, 4});  // 4: it died between its last step and its end
   ExpectGoesOn("sgd", {"optim=sgd", "max_steps=3"}, {1});
 }
 
 TEST_F(ResumeTest, EveryStageGoesOnBitForBit) {
   ExpectGoesOn("rm", {"stage=rm", "dataset=pairs", "max_steps=4"}, {2});
   ExpectGoesOn("dpo", {"stage=dpo", "dataset=pairs", "max_steps=4"}, {2});
-  ExpectGoesOn("dpo_lora", {"stage=dpo", "dataset=pairs", "finetuning_type=lora", "max_steps=4"}, {2});
-  ExpectGoesOn("dpo_cached", {"stage=dpo", "dataset=pairs", "precompute_ref_log_probs=true", "max_steps=4"}, {2});
+  ExpectGoesOn("dpo_lora", {"stage=dpo", "dataset=pairs", "finetuning_type=lora", "max_steps=4"},
+               {2});
+  ExpectGoesOn("dpo_cached",
+               {"stage=dpo", "dataset=pairs", "precompute_ref_log_probs=true", "max_steps=4"}, {2});
   ExpectGoesOn("bco", {"stage=dpo", "dataset=pairs", "pref_bco_weight=0.5", "max_steps=4"}, {2});
   ExpectGoesOn("kto", {"stage=kto", "dataset=judged", "max_steps=4"}, {2});
 }
 
 TEST_F(ResumeTest, StreamsGoOnBitForBit) {
-  const Words stream = {"streaming=true", "buffer_size=7", "max_steps=8", "preprocessing_batch_size=5"};
+  const Words stream = {"streaming=true", "buffer_size=7", "max_steps=8",
+                        "preprocessing_batch_size=5"};
   ExpectGoesOn("stream", stream, {3, 7});
   fs::create_directories(Path("two"));
   json info;
@@ -59,21 +67,26 @@ TEST_F(ResumeTest, StreamsGoOnBitForBit) {
     json rows = json::array();
     for (int i = 0; i < 30; ++i) {
       std::string answer;
-      for (int word = 0; word <= (name == "long" ? 20 : 2) + i % 5; ++word) answer += " moon " + std::to_string(i * word);
-      rows.push_back({{"instruction", "Count " + std::to_string(i) + "."}, {"input", ""}, {"output", answer}});
+      for (int word = 0; word <= (name == "long" ? 20 : 2) + i % 5; ++word)
+        answer += " moon " + std::to_string(i * word);
+      rows.push_back(
+          {{"instruction", "Count " + std::to_string(i) + "."}, {"input", ""}, {"output", answer}});
     }
     Write("two/" + name + ".json", rows.dump());
     info[name] = {{"file_name", name + ".json"}};
   }
   Write("two/dataset_info.json", info.dump());
-  ExpectGoesOn("mixed",
-               stream + Words{"dataset_dir=two", "dataset=short,long", "mix_strategy=interleave_over", "interleave_probs=0.7,0.3", "neat_packing=true"},
-               {3, 7});
+  ExpectGoesOn(
+      "mixed",
+      stream + Words{"dataset_dir=two", "dataset=short,long", "mix_strategy=interleave_over",
+                     "interleave_probs=0.7,0.3", "neat_packing=true"},
+      {3, 7});
 }
 
 TEST_F(ResumeTest, RanksGoOnBitForBit) {
   ExpectGoesOn("sp2", {"sequence_parallel_size=2", "max_steps=4"}, {2});
-  ExpectGoesOn("zero3", {"zero_stage=3", "max_steps=4", "per_device_train_batch_size=1"}, {2}, {"-n", "2"});
+  ExpectGoesOn("zero3", {"zero_stage=3", "max_steps=4", "per_device_train_batch_size=1"}, {2},
+               {"-n", "2"});
 }
 
 // The same examples in the same order, reduced in another order: rounding alone.
@@ -87,19 +100,27 @@ TEST_F(ResumeTest, GoesOnOverOtherRanks) {
   const std::vector<Shape> shapes = {
       {"sp2", {"sequence_parallel_size=2"}, {}},
       {"dp2", {"per_device_train_batch_size=1", "zero_stage=2"}, {"-n", "2"}},
-      {"dp2sp2", {"per_device_train_batch_size=1", "sequence_parallel_size=2", "zero_stage=3", "sequence_parallel_mode=ulysses"}, {"-n", "4"}}};
+      {"dp2sp2",
+       {"per_device_train_batch_size=1", "sequence_parallel_size=2", "zero_stage=3",
+        "sequence_parallel_mode=ulysses"},
+       {"-n", "4"}}};
   const auto expect_lines = [&](const std::string& out) {
     const json found = Steps(out);
     ASSERT_EQ(found.size(), lines.size());
     for (size_t i = 0; i < lines.size(); ++i) {
-      EXPECT_NEAR(found[i]["loss"].get<double>(), lines[i]["loss"].get<double>(), 1e-5 * lines[i]["loss"].get<double>()) << out << " step " << i + 1;
-      EXPECT_NEAR(found[i]["grad_norm"].get<double>(), lines[i]["grad_norm"].get<double>(), 1e-4 * lines[i]["grad_norm"].get<double>())
+      EXPECT_NEAR(found[i]["loss"].get<double>(), lines[i]["loss"].get<double>(),
+                  1e-5 * lines[i]["loss"].get<double>())
+          << out << " step " << i + 1;
+      EXPECT_NEAR(found[i]["grad_norm"].get<double>(), lines[i]["grad_norm"].get<double>(),
+                  1e-4 * lines[i]["grad_norm"].get<double>())
           << out << " step " << i + 1;
     }
   };
   for (const Shape& shape : shapes) {
     KeepUpTo("whole", 2, shape.name);
-    ASSERT_THAT(Train(shape.name, Words{"max_steps=4", "resume_from_checkpoint=true"} + shape.words, shape.options), Succeeds());
+    ASSERT_THAT(Train(shape.name, Words{"max_steps=4", "resume_from_checkpoint=true"} + shape.words,
+                      shape.options),
+                Succeeds());
     expect_lines(shape.name);
     const std::string back = std::string(shape.name) + "_back";
     KeepUpTo(shape.name, 3, back);
@@ -117,20 +138,28 @@ TEST_F(ResumeTest, TakesTheNewestThatIsWhole) {
   fs::create_directories(Path("out/checkpoint-5.partial"));
   const CommandResult result = Train("out", {"max_steps=4", "resume_from_checkpoint=true"});
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, AllOf(HasSubstr("passed over: out/checkpoint-4: model.safetensors has 100 bytes, wanted"),
-                                HasSubstr("passed over: out/checkpoint-3: no manifest.json"), HasSubstr("goes on after step 2, from out/checkpoint-2")));
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("passed over: out/checkpoint-4: model.safetensors has 100 bytes, wanted"),
+            HasSubstr("passed over: out/checkpoint-3: no manifest.json"),
+            HasSubstr("goes on after step 2, from out/checkpoint-2")));
   EXPECT_TRUE(ReadText(Path("out/checkpoint-4/model.safetensors")) == model);
   // Nothing more to do: what is beyond a lower limit goes all the same.
-  ASSERT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=true", "save_total_limit=1"}), Succeeds());
+  ASSERT_THAT(Train("out", {"max_steps=4", "resume_from_checkpoint=true", "save_total_limit=1"}),
+              Succeeds());
   EXPECT_TRUE(fs::exists(Path("out/checkpoint-4")));
   EXPECT_FALSE(fs::exists(Path("out/checkpoint-2")) || fs::exists(Path("out/checkpoint-3")));
 }
 
-// A run over an older one's folder that ended before its first checkpoint: the older one's are not its own.
+// A run over an older one's folder that ended before its first checkpoint: the older one's are not
+// its own.
 TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
   ASSERT_THAT(Train("out", {"max_steps=2"}), Succeeds());
-  ASSERT_THAT(Train("out", {"max_steps=1", "save_strategy=no", "overwrite_output_dir=true"}), Succeeds());
-  EXPECT_THAT(Train("out", {"max_steps=3", "resume_from_checkpoint=true"}), FailsWith(2, HasSubstr("passed over: out/checkpoint-2: of an earlier run in this folder")));
+  ASSERT_THAT(Train("out", {"max_steps=1", "save_strategy=no", "overwrite_output_dir=true"}),
+              Succeeds());
+  EXPECT_THAT(
+      Train("out", {"max_steps=3", "resume_from_checkpoint=true"}),
+      FailsWith(2, HasSubstr("passed over: out/checkpoint-2: of an earlier run in this folder")));
   const CommandResult anew = Train("out", {"max_steps=3", "resume_from_checkpoint=auto"});
   ASSERT_THAT(anew, Succeeds());
   EXPECT_THAT(anew.err, AllOf(HasSubstr("passed over: out/checkpoint-2"), HasSubstr("step 1/3")));
@@ -138,10 +167,14 @@ TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
   EXPECT_EQ(Steps("out").size(), 4);
   // A limit counts the run's own.
   ASSERT_THAT(Train("limit", {"max_steps=3", "save_steps=3"}), Succeeds());
-  ASSERT_THAT(Train("limit", {"max_steps=2", "save_steps=2", "overwrite_output_dir=true"}), Succeeds());
+  ASSERT_THAT(Train("limit", {"max_steps=2", "save_steps=2", "overwrite_output_dir=true"}),
+              Succeeds());
   for (const char* steps : {"max_steps=4", "max_steps=4", "max_steps=6"}) {
-    ASSERT_THAT(Train("limit", {steps, "save_steps=2", "save_total_limit=2", "resume_from_checkpoint=true"}), Succeeds());
-    for (const char* kept : {"checkpoint-3", "checkpoint-4"}) EXPECT_TRUE(fs::exists(Path(std::string("limit/") + kept))) << kept << " after " << steps;
+    ASSERT_THAT(Train("limit",
+                      {steps, "save_steps=2", "save_total_limit=2", "resume_from_checkpoint=true"}),
+                Succeeds());
+    for (const char* kept : {"checkpoint-3", "checkpoint-4"})
+      EXPECT_TRUE(fs::exists(Path(std::string("limit/") + kept))) << kept << " after " << steps;
     EXPECT_EQ(fs::exists(Path("limit/checkpoint-2")), steps == std::string("max_steps=4"));
   }
   // What is refused leaves an empty folder empty.
@@ -151,39 +184,51 @@ TEST_F(ResumeTest, LeavesWhatIsOfAnEarlierRun) {
 
 TEST_F(ResumeTest, SaysWhatIsWrong) {
   ASSERT_THAT(Train("out", {"max_steps=2", "save_total_limit=1"}), Succeeds());
-  EXPECT_THAT(Train("out", {"max_steps=2"}),
-              FailsWith(2, AllOf(HasSubstr("output_dir: out is not empty"), HasSubstr("resume_from_checkpoint: true goes on from its checkpoint-2"))));
-  const auto resumed = [&](const Words& more) { return Train("out", Words{"max_steps=3", "resume_from_checkpoint=true"} + more); };
+  EXPECT_THAT(
+      Train("out", {"max_steps=2"}),
+      FailsWith(2, AllOf(HasSubstr("output_dir: out is not empty"),
+                         HasSubstr("resume_from_checkpoint: true goes on from its checkpoint-2"))));
+  const auto resumed = [&](const Words& more) {
+    return Train("out", Words{"max_steps=3", "resume_from_checkpoint=true"} + more);
+  };
   const auto refused = [](const std::string& why) {
-    return FailsWith(2, AllOf(HasSubstr("out/checkpoint-2 is of another run: "), HasSubstr(why), HasSubstr("ignore_data_skip: true")));
+    return FailsWith(2, AllOf(HasSubstr("out/checkpoint-2 is of another run: "), HasSubstr(why),
+                              HasSubstr("ignore_data_skip: true")));
   };
   EXPECT_THAT(resumed({"seed=7"}), refused("seed was 42, is 7"));
-  EXPECT_THAT(resumed({"template=smollm2", "cutoff_len=150"}), refused("cutoff_len was 160, is 150; template was chatml, is smollm2"));
+  EXPECT_THAT(resumed({"template=smollm2", "cutoff_len=150"}),
+              refused("cutoff_len was 160, is 150; template was chatml, is smollm2"));
   EXPECT_THAT(resumed({"max_samples=5"}), refused("max_samples was nothing, is 5"));
   EXPECT_THAT(resumed({"gradient_accumulation_steps=1"}), refused("a step of 2 examples"));
-  EXPECT_THAT(resumed({"resume_from_checkpoint=nowhere"}), FailsWith(2, HasSubstr("resume_from_checkpoint: nowhere: no such folder")));
+  EXPECT_THAT(resumed({"resume_from_checkpoint=nowhere"}),
+              FailsWith(2, HasSubstr("resume_from_checkpoint: nowhere: no such folder")));
   const CommandResult told = resumed({"save_steps=2", "learning_rate=2e-3"});
   ASSERT_THAT(told, Succeeds());
-  EXPECT_THAT(told.err,
-              AllOf(HasSubstr("goes on with a change: learning_rate was 0.001, is 0.002"), HasSubstr("max_steps was 2, is 3"), Not(HasSubstr("save_steps"))));
+  EXPECT_THAT(told.err, AllOf(HasSubstr("goes on with a change: learning_rate was 0.001, is 0.002"),
+                              HasSubstr("max_steps was 2, is 3"), Not(HasSubstr("save_steps"))));
   const CommandResult all_the_same = resumed({"seed=7", "ignore_data_skip=true", "max_steps=4"});
   ASSERT_THAT(all_the_same, Succeeds());
   EXPECT_THAT(all_the_same.err, HasSubstr("goes on with a change: seed was 42, is 7"));
   ASSERT_THAT(Train("alone", {"max_steps=1", "save_only_model=true"}), Succeeds());
   EXPECT_THAT(Train("alone", {"max_steps=2", "resume_from_checkpoint=true"}),
-              FailsWith(2, HasSubstr("no whole checkpoint in alone: passed over: alone/checkpoint-1: it holds a model alone")));
+              FailsWith(2, HasSubstr("no whole checkpoint in alone: passed over: "
+                                     "alone/checkpoint-1: it holds a model alone")));
   const CommandResult anew = Train("alone", {"max_steps=2", "resume_from_checkpoint=auto"});
   ASSERT_THAT(anew, Succeeds());
   EXPECT_EQ(Steps("alone").size(), 2);
 }
 
-// max_restarts: ranks that are killed are started again, by a launcher that a single rank has too; a sandbox does not keep them from learning of it.
+// max_restarts: ranks that are killed are started again, by a launcher that a single rank has too;
+// a sandbox does not keep them from learning of it.
 TEST_F(ResumeTest, RanksThatFailAreStartedAgain) {
-  fs::copy(Runfile("tests/golden/stages"), Path("stages"), fs::copy_options::recursive);  // a sandbox follows links, and runfiles are links
-  const Words words = {"model_name_or_path=stages/model", "dataset_dir=stages/data", "max_steps=60", "save_steps=5", "save_total_limit=2"};
-  const std::vector<std::tuple<std::string, Words, Words>> kinds = {{"one", {}, {}},
-                                                                    {"two", {"sequence_parallel_size=2"}, {}},
-                                                                    {"boxed", {"sequence_parallel_size=2"}, {"--sandbox", "--sandbox-root", folder_}}};
+  fs::copy(Runfile("tests/golden/stages"), Path("stages"),
+           fs::copy_options::recursive);  // a sandbox follows links, and runfiles are links
+  const Words words = {"model_name_or_path=stages/model", "dataset_dir=stages/data", "max_steps=60",
+                       "save_steps=5", "save_total_limit=2"};
+  const std::vector<std::tuple<std::string, Words, Words>> kinds = {
+      {"one", {}, {}},
+      {"two", {"sequence_parallel_size=2"}, {}},
+      {"boxed", {"sequence_parallel_size=2"}, {"--sandbox", "--sandbox-root", folder_}}};
   for (const auto& [name, more, options] : kinds) {
     SCOPED_TRACE(name);
     const std::string again = name + "_again";
@@ -199,14 +244,18 @@ TEST_F(ResumeTest, RanksThatFailAreStartedAgain) {
       LetGo(step + 1);
     }
     const CommandResult result = command.Wait();
-    for (const int step : {8, 32}) fs::remove(Path("go" + std::to_string(step)));  // for the next kind
+    for (const int step : {8, 32})
+      fs::remove(Path("go" + std::to_string(step)));  // for the next kind
     ASSERT_THAT(result, Succeeds());
-    EXPECT_THAT(result.err, AllOf(HasSubstr("ended by signal 9"), HasSubstr("starts again (1 of 2)"), HasSubstr("starts again (2 of 2)"), HasSubstr("goes on after step ")));
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr("ended by signal 9"), HasSubstr("starts again (1 of 2)"),
+                      HasSubstr("starts again (2 of 2)"), HasSubstr("goes on after step ")));
     ExpectSameRun(name, again);
   }
 }
 
-// Over an older run's folder: its checkpoints are not taken for those of the run that is started again. Under torchrun it is torchrun that starts it again, and says so.
+// Over an older run's folder: its checkpoints are not taken for those of the run that is started
+// again. Under torchrun it is torchrun that starts it again, and says so.
 TEST_F(ResumeTest, StartedAgainItTakesItsOwnCheckpointsAlone) {
   const Words words = {"max_steps=20", "save_strategy=no", "max_restarts=1"};
   ASSERT_THAT(Train("out", {"max_steps=2"}), Succeeds());
@@ -218,7 +267,9 @@ TEST_F(ResumeTest, StartedAgainItTakesItsOwnCheckpointsAlone) {
   LetGo(8);
   const CommandResult result = command.Wait();
   ASSERT_THAT(result, Succeeds());
-  EXPECT_THAT(result.err, AllOf(HasSubstr("passed over: out/checkpoint-2: of an earlier run in this folder"), Not(HasSubstr("goes on after step"))));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("passed over: out/checkpoint-2: of an earlier run in this folder"),
+                    Not(HasSubstr("goes on after step"))));
   ASSERT_THAT(Train("unbroken", words), Succeeds());
   ExpectSameRun("unbroken", "out");
 
@@ -230,39 +281,46 @@ TEST_F(ResumeTest, StartedAgainItTakesItsOwnCheckpointsAlone) {
   EXPECT_THAT(second.err, HasSubstr("goes on after step 2, from torchrun/checkpoint-2"));
 }
 
-// kill -9 at random moments, of the command or of one of its ranks, in training and in saving: each time the run goes on from what is whole. Saves come at each
-// step, so that many kills fall into one. MOONRING_KILLS: how many of each kind.
+// kill -9 at random moments, of the command or of one of its ranks, in training and in saving: each
+// time the run goes on from what is whole. Saves come at each step, so that many kills fall into
+// one. MOONRING_KILLS: how many of each kind.
 TEST_F(ResumeTest, KilledAtRandomMomentsTheRunEndsAsIfItHadNotBeen) {
   const char* asked = std::getenv("MOONRING_KILLS");
   const int wanted = asked != nullptr ? std::atoi(asked) : 2;
   const Words stream = {"streaming=true", "buffer_size=7", "preprocessing_batch_size=5"};
-  const std::vector<std::pair<std::string, Words>> kinds = {{"full", {"neat_packing=true"}},
-                                                            {"dpo", {"stage=dpo", "dataset=pairs", "precompute_ref_log_probs=true"}},
-                                                            {"lora", {"finetuning_type=lora", "lora_dropout=0.1"}},
-                                                            {"stream", stream},
-                                                            {"sp2", {"sequence_parallel_size=2"}}};
+  const std::vector<std::pair<std::string, Words>> kinds = {
+      {"full", {"neat_packing=true"}},
+      {"dpo", {"stage=dpo", "dataset=pairs", "precompute_ref_log_probs=true"}},
+      {"lora", {"finetuning_type=lora", "lora_dropout=0.1"}},
+      {"stream", stream},
+      {"sp2", {"sequence_parallel_size=2"}}};
   for (size_t kind = 0; kind < kinds.size(); ++kind) {
     const auto& [name, more] = kinds[kind];
     const Words words = more + Words{"max_steps=8", "save_total_limit=2"};
     SCOPED_TRACE(name);
     const auto begin = std::chrono::steady_clock::now();
     ASSERT_THAT(Train(name, words), Succeeds());
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     std::mt19937 random(static_cast<unsigned>(kind));
     const std::string again = name + "_again";
     for (int kills = 0; kills < wanted;) {
       Command command(Options(CommandOf(again, words + Words{"resume_from_checkpoint=auto"})));
-      std::this_thread::sleep_for(std::chrono::duration<double>(std::uniform_real_distribution<double>(0.2, 1.0)(random) * seconds));
+      std::this_thread::sleep_for(std::chrono::duration<double>(
+          std::uniform_real_distribution<double>(0.2, 1.0)(random) * seconds));
       const std::vector<pid_t> ranks = command.Children();
-      const pid_t victim = ranks.empty() || random() % 2 == 0 ? command.pid() : ranks[random() % ranks.size()];
+      const pid_t victim =
+          ranks.empty() || random() % 2 == 0 ? command.pid() : ranks[random() % ranks.size()];
       if (Alive(victim)) ++kills, kill(victim, SIGKILL);
       command.Wait();
       if (!fs::exists(Path(again))) continue;  // it had not come so far
       for (const auto& entry : fs::directory_iterator(Path(again))) {
-        const bool is_good = entry.path().filename().string().rfind("checkpoint-", 0) == 0 && !entry.path().has_extension();
+        const bool is_good = entry.path().filename().string().rfind("checkpoint-", 0) == 0 &&
+                             !entry.path().has_extension();
         EXPECT_TRUE(!is_good || fs::exists(entry.path() / "manifest.json")) << entry.path();
       }
-      if (fs::exists(Path(again + "/train_results.json"))) fs::remove_all(Path(again));  // it was through before its turn came
+      if (fs::exists(Path(again + "/train_results.json")))
+        fs::remove_all(Path(again));  // it was through before its turn came
     }
     const CommandResult result = Train(again, words + Words{"resume_from_checkpoint=auto"});
     ASSERT_THAT(result, Succeeds());
@@ -271,7 +329,8 @@ TEST_F(ResumeTest, KilledAtRandomMomentsTheRunEndsAsIfItHadNotBeen) {
   }
 }
 
-// A disk that is full for some files: the model of 382 KB finds room, its states of 1.1 MB do not; or nothing of it does, on ranks that share the weights.
+// A disk that is full for some files: the model of 382 KB finds room, its states of 1.1 MB do not;
+// or nothing of it does, on ranks that share the weights.
 TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
   CommandOptions options = Options(CommandOf("out", {"max_steps=3", "save_steps=2"}));
   options.largest_file = 600'000;
@@ -279,13 +338,18 @@ TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(
       result.err,
-      HasSubstr("checkpoint-2 was not saved: out/checkpoint-2.partial/states-00001-of-00001.safetensors: cannot be written: File too large; there is none yet; "
-                "training goes on"));
+      HasSubstr(
+          "checkpoint-2 was not saved: out/checkpoint-2.partial/states-00001-of-00001.safetensors: "
+          "cannot be written: File too large; there is none yet; "
+          "training goes on"));
   EXPECT_EQ(Steps("out").size(), 3);
   for (const auto& entry : fs::directory_iterator(Path("out")))
-    EXPECT_EQ(entry.path().filename().string().find("checkpoint-"), std::string::npos) << entry.path();
+    EXPECT_EQ(entry.path().filename().string().find("checkpoint-"), std::string::npos)
+        << entry.path();
 
-  ASSERT_THAT(Train("shared", {"max_steps=1", "zero_stage=3", "per_device_train_batch_size=1"}, {"-n", "2"}), Succeeds());
+  ASSERT_THAT(Train("shared", {"max_steps=1", "zero_stage=3", "per_device_train_batch_size=1"},
+                    {"-n", "2"}),
+              Succeeds());
   options = Options(CommandOf("shared",
                               {"max_steps=3", "zero_stage=3", "per_device_train_batch_size=1",
                                "resume_from_checkpoint=true"},
@@ -298,7 +362,8 @@ TEST_F(ResumeTest, AFullDiskCostsTheCheckpointAlone) {
       shared.err,
       AllOf(
           HasSubstr(
-              "checkpoint-2 was not saved: rank 0: shared/checkpoint-2.partial/model.safetensors: cannot be written: File too large; checkpoint-1 is the last "
+              "checkpoint-2 was not saved: rank 0: shared/checkpoint-2.partial/model.safetensors: "
+              "cannot be written: File too large; checkpoint-1 is the last "
               "good one; training goes on"),
           HasSubstr("shared/model.safetensors: cannot be written: File too large")));
   EXPECT_TRUE(fs::exists(Path("shared/checkpoint-1/manifest.json")));

@@ -60,18 +60,24 @@ class ResumedRuns : public Workplace {
   static nlohmann::json WithoutClocks(const nlohmann::json& entries) {
     nlohmann::json kept = nlohmann::json::array();
     for (nlohmann::json entry : entries) {
-      for (const char* clock : {"elapsed_time", "remaining_time", "peak_memory_bytes", "allocator_held_bytes",
-                                "peak_device_allocated_bytes", "peak_device_reserved_bytes"}) {
+      for (const char* clock :
+           {"elapsed_time", "remaining_time", "peak_memory_bytes", "allocator_held_bytes",
+            "peak_device_allocated_bytes", "peak_device_reserved_bytes"}) {
         entry.erase(clock);
       }
       for (auto each = entry.begin(); each != entry.end();)
-        each = each.key().find("_per_second") != std::string::npos || each.key().find("runtime") != std::string::npos ? entry.erase(each) : ++each;
+        each = each.key().find("_per_second") != std::string::npos ||
+                       each.key().find("runtime") != std::string::npos
+                   ? entry.erase(each)
+                   : ++each;
       kept.push_back(entry);
     }
     return kept;
   }
 
-  nlohmann::json Lines(const std::string& out) const { return WithoutClocks(ReadJsonLines(Path(out + "/trainer_log.jsonl"))); }
+  nlohmann::json Lines(const std::string& out) const {
+    return WithoutClocks(ReadJsonLines(Path(out + "/trainer_log.jsonl")));
+  }
 
   nlohmann::json Steps(const std::string& out) const {
     nlohmann::json steps = nlohmann::json::array();
@@ -82,14 +88,20 @@ class ResumedRuns : public Workplace {
   }
 
   void ExpectSameRun(const std::string& a, const std::string& b) const {
-    for (const char* name : {"model.safetensors", "adapter_model.safetensors", "value_head.safetensors"}) {
-      ASSERT_EQ(std::filesystem::exists(Path(a + "/" + name)), std::filesystem::exists(Path(b + "/" + name))) << name;
+    for (const char* name :
+         {"model.safetensors", "adapter_model.safetensors", "value_head.safetensors"}) {
+      ASSERT_EQ(std::filesystem::exists(Path(a + "/" + name)),
+                std::filesystem::exists(Path(b + "/" + name)))
+          << name;
       if (!std::filesystem::exists(Path(a + "/" + name))) continue;
-      EXPECT_TRUE(ReadText(Path(a + "/" + name)) == ReadText(Path(b + "/" + name))) << a << "/" << name << " differs";
+      EXPECT_TRUE(ReadText(Path(a + "/" + name)) == ReadText(Path(b + "/" + name)))
+          << a << "/" << name << " differs";
     }
     EXPECT_EQ(Lines(a), Lines(b));
-    EXPECT_EQ(ReadJson(Path(a + "/train_results.json")).at("train_loss"), ReadJson(Path(b + "/train_results.json")).at("train_loss"));
-    const nlohmann::json state_a = ReadJson(Path(a + "/trainer_state.json")), state_b = ReadJson(Path(b + "/trainer_state.json"));
+    EXPECT_EQ(ReadJson(Path(a + "/train_results.json")).at("train_loss"),
+              ReadJson(Path(b + "/train_results.json")).at("train_loss"));
+    const nlohmann::json state_a = ReadJson(Path(a + "/trainer_state.json")),
+                         state_b = ReadJson(Path(b + "/trainer_state.json"));
     EXPECT_EQ(state_a.at("best_metric"), state_b.at("best_metric"));
     EXPECT_EQ(state_a.at("global_step"), state_b.at("global_step"));
     EXPECT_EQ(WithoutClocks(state_a.at("log_history")), WithoutClocks(state_b.at("log_history")));
@@ -101,21 +113,28 @@ class ResumedRuns : public Workplace {
     for (const auto& entry : std::filesystem::directory_iterator(Path(from))) {
       const std::string name = entry.path().filename();
       const bool later = name.rfind("checkpoint-", 0) == 0 && std::stoi(name.substr(11)) > step;
-      if (entry.is_directory() ? !later : name == "trainer_log.jsonl") std::filesystem::copy(entry.path(), Path(to + "/" + name), std::filesystem::copy_options::recursive);
+      if (entry.is_directory() ? !later : name == "trainer_log.jsonl")
+        std::filesystem::copy(entry.path(), Path(to + "/" + name),
+                              std::filesystem::copy_options::recursive);
     }
-    Write(to + "/trainer_log.jsonl", ReadText(Path(to + "/trainer_log.jsonl")) + "{\"current_st");  // died in the middle of a line
+    Write(to + "/trainer_log.jsonl", ReadText(Path(to + "/trainer_log.jsonl")) +
+                                         "{\"current_st");  // died in the middle of a line
   }
 
-  void ExpectGoesOn(const std::string& name, const Words& words, const std::vector<int>& steps, const Words& options = {}) const {
+  void ExpectGoesOn(const std::string& name, const Words& words, const std::vector<int>& steps,
+                    const Words& options = {}) const {
     SCOPED_TRACE(name);
     ASSERT_THAT(Train(name, words, options), Succeeds());
     for (const int step : steps) {
       SCOPED_TRACE(step);
       const std::string again = name + "_" + std::to_string(step);
       KeepUpTo(name, step, again);
-      const CommandResult result = Train(again, words + Words{"resume_from_checkpoint=true"}, options);
+      const CommandResult result =
+          Train(again, words + Words{"resume_from_checkpoint=true"}, options);
       ASSERT_THAT(result, Succeeds());
-      EXPECT_THAT(result.err, ::testing::HasSubstr("goes on after step " + std::to_string(step) + ", from " + again + "/checkpoint-" + std::to_string(step)));
+      EXPECT_THAT(result.err,
+                  ::testing::HasSubstr("goes on after step " + std::to_string(step) + ", from " +
+                                       again + "/checkpoint-" + std::to_string(step)));
       ExpectSameRun(name, again);
     }
   }

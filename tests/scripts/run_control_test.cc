@@ -1,4 +1,5 @@
-// What steers a run besides its steps: the cached reference, evaluations, the best checkpoint, early stopping, and the stop at numbers that are none.
+// What steers a run besides its steps: the cached reference, evaluations, the best checkpoint,
+// early stopping, and the stop at numbers that are none.
 
 #include <filesystem>
 #include <string>
@@ -17,14 +18,30 @@ using ::testing::Not;
 class RunControlTest : public Workplace {
  protected:
   // The small model and data whose numbers LLaMA-Factory's are beside it.
-  std::vector<std::string> Words(const std::string& stage, const std::string& dataset, const std::string& out) const {
+  std::vector<std::string> Words(const std::string& stage, const std::string& dataset,
+                                 const std::string& out) const {
     const std::string home = Runfile("tests/golden/stages");
-    return {"train", "model_name_or_path=" + home + "/model", "dataset_dir=" + home + "/data", "stage=" + stage, "dataset=" + dataset, "output_dir=" + out,
-            "finetuning_type=full", "template=chatml", "cutoff_len=160", "per_device_train_batch_size=2", "gradient_accumulation_steps=2", "learning_rate=1e-3",
-            "lr_scheduler_type=constant", "logging_steps=1", "max_steps=4", "save_strategy=no", "overwrite_output_dir=true"};
+    return {"train",
+            "model_name_or_path=" + home + "/model",
+            "dataset_dir=" + home + "/data",
+            "stage=" + stage,
+            "dataset=" + dataset,
+            "output_dir=" + out,
+            "finetuning_type=full",
+            "template=chatml",
+            "cutoff_len=160",
+            "per_device_train_batch_size=2",
+            "gradient_accumulation_steps=2",
+            "learning_rate=1e-3",
+            "lr_scheduler_type=constant",
+            "logging_steps=1",
+            "max_steps=4",
+            "save_strategy=no",
+            "overwrite_output_dir=true"};
   }
 
-  CommandResult Train(const std::string& stage, const std::string& dataset, const std::string& out, std::vector<std::string> more, std::vector<std::string> options = {}) const {
+  CommandResult Train(const std::string& stage, const std::string& dataset, const std::string& out,
+                      std::vector<std::string> more, std::vector<std::string> options = {}) const {
     std::vector<std::string> words = std::move(options);
     for (std::string& word : Words(stage, dataset, out)) words.push_back(std::move(word));
     words.insert(words.end(), more.begin(), more.end());
@@ -40,7 +57,9 @@ class RunControlTest : public Workplace {
   }
 
   // Of the evaluation after the training.
-  double Final(const std::string& out, const std::string& key) const { return ReadJson(Path(out + "/eval_results.json")).at(key); }
+  double Final(const std::string& out, const std::string& key) const {
+    return ReadJson(Path(out + "/eval_results.json")).at(key);
+  }
 
   bool Exists(const std::string& name) const { return std::filesystem::exists(Path(name)); }
 };
@@ -49,17 +68,22 @@ class RunControlTest : public Workplace {
 TEST_F(RunControlTest, CachedReferenceGivesTheNumbersOfALiveOne) {
   for (const auto& [stage, dataset] : {std::pair{"dpo", "pairs"}, {"kto", "judged"}}) {
     for (const std::string sp : {"1", "2"}) {
-      const std::string live = std::string(stage) + "_live" + sp, cached = std::string(stage) + "_cached" + sp;
+      const std::string live = std::string(stage) + "_live" + sp,
+                        cached = std::string(stage) + "_cached" + sp;
       ASSERT_THAT(Train(stage, dataset, live, {"sequence_parallel_size=" + sp}), Succeeds());
-      ASSERT_THAT(Train(stage, dataset, cached, {"sequence_parallel_size=" + sp, "precompute_ref_log_probs=true"}), Succeeds());
-      for (const char* key : {"loss", "grad_norm", "rewards/chosen", "rewards/rejected"}) EXPECT_EQ(Numbers(cached, key), Numbers(live, key)) << stage << " sp " << sp << " " << key;
+      ASSERT_THAT(Train(stage, dataset, cached,
+                        {"sequence_parallel_size=" + sp, "precompute_ref_log_probs=true"}),
+                  Succeeds());
+      for (const char* key : {"loss", "grad_norm", "rewards/chosen", "rewards/rejected"})
+        EXPECT_EQ(Numbers(cached, key), Numbers(live, key)) << stage << " sp " << sp << " " << key;
       EXPECT_EQ(Numbers(cached, "loss").size(), 4);
     }
   }
 }
 
 TEST_F(RunControlTest, CacheIsReadAgainAndRefusedWhereItIsStale) {
-  const std::vector<std::string> cache = {"precompute_ref_log_probs=true", "max_steps=1", "val_size=4", "eval_strategy=steps", "eval_steps=1"};
+  const std::vector<std::string> cache = {"precompute_ref_log_probs=true", "max_steps=1",
+                                          "val_size=4", "eval_strategy=steps", "eval_steps=1"};
   const auto with = [&](std::vector<std::string> more) {
     std::vector<std::string> words = cache;
     words.insert(words.end(), more.begin(), more.end());
@@ -67,32 +91,51 @@ TEST_F(RunControlTest, CacheIsReadAgainAndRefusedWhereItIsStale) {
   };
   const CommandResult first = Train("dpo", "pairs", "out", cache);
   ASSERT_THAT(first, Succeeds());
-  EXPECT_THAT(first.err, AllOf(HasSubstr("reference log-probs: computing those of 36 examples"), HasSubstr("computing those of 4 examples")));
+  EXPECT_THAT(first.err, AllOf(HasSubstr("reference log-probs: computing those of 36 examples"),
+                               HasSubstr("computing those of 4 examples")));
   const std::vector<double> evaluated = Numbers("out", "eval_loss");
   const CommandResult again = Train("dpo", "pairs", "out", cache);
   ASSERT_THAT(again, Succeeds());
-  EXPECT_THAT(again.err, AllOf(HasSubstr("reference log-probs: read from out/reference_log_probs.json"), Not(HasSubstr("computing"))));
+  EXPECT_THAT(again.err,
+              AllOf(HasSubstr("reference log-probs: read from out/reference_log_probs.json"),
+                    Not(HasSubstr("computing"))));
   EXPECT_EQ(Numbers("out", "eval_loss"), evaluated);
-  EXPECT_THAT(Train("dpo", "pairs", "out", with({"pref_beta=0.2"})), Succeeds());  // acts after the log-probs
-  const auto refused = [](const std::string& why) { return FailsWith(2, AllOf(HasSubstr("out/reference_log_probs.json: these reference log-probs are of another run: "), HasSubstr(why))); };
-  EXPECT_THAT(Train("dpo", "pairs", "out", with({"cutoff_len=150"})), refused("cutoff_len was 160, is 150"));
-  EXPECT_THAT(Train("dpo", "pairs", "out", with({"template=smollm2"})), refused("template was chatml, is smollm2"));
+  EXPECT_THAT(Train("dpo", "pairs", "out", with({"pref_beta=0.2"})),
+              Succeeds());  // acts after the log-probs
+  const auto refused = [](const std::string& why) {
+    return FailsWith(
+        2,
+        AllOf(HasSubstr(
+                  "out/reference_log_probs.json: these reference log-probs are of another run: "),
+              HasSubstr(why)));
+  };
+  EXPECT_THAT(Train("dpo", "pairs", "out", with({"cutoff_len=150"})),
+              refused("cutoff_len was 160, is 150"));
+  EXPECT_THAT(Train("dpo", "pairs", "out", with({"template=smollm2"})),
+              refused("template was chatml, is smollm2"));
   EXPECT_THAT(Train("dpo", "pairs", "out", with({"max_samples=20"})), refused("data was "));
-  EXPECT_THAT(Train("dpo", "pairs", "out", with({"ld_alpha=0.5"})), refused("ld_alpha was none, is 0.5"));
-  EXPECT_THAT(Train("dpo", "pairs", "out", with({"pref_loss=ipo"})), refused("pref_loss was sigmoid, is ipo"));
-  EXPECT_THAT(Train("dpo", "pairs", "out", with({"bf16=true"})), refused("precision was fp32, is bf16"));
+  EXPECT_THAT(Train("dpo", "pairs", "out", with({"ld_alpha=0.5"})),
+              refused("ld_alpha was none, is 0.5"));
+  EXPECT_THAT(Train("dpo", "pairs", "out", with({"pref_loss=ipo"})),
+              refused("pref_loss was sigmoid, is ipo"));
+  EXPECT_THAT(Train("dpo", "pairs", "out", with({"bf16=true"})),
+              refused("precision was fp32, is bf16"));
   ASSERT_THAT(Train("dpo", "pairs", "other", {"max_steps=1"}), Succeeds());
   EXPECT_THAT(Train("dpo", "pairs", "out", with({"ref_model=other"})), refused("reference was "));
-  EXPECT_THAT(Train("dpo", "pairs", "out", with({"ref_model=other", "overwrite_cache=true"})).err, HasSubstr("computing those of 36 examples"));
+  EXPECT_THAT(Train("dpo", "pairs", "out", with({"ref_model=other", "overwrite_cache=true"})).err,
+              HasSubstr("computing those of 36 examples"));
   Write("out/reference_log_probs.json", "{\"key\": ");
-  EXPECT_THAT(Train("dpo", "pairs", "out", cache), FailsWith(2, HasSubstr("not a file of reference log-probs")));
+  EXPECT_THAT(Train("dpo", "pairs", "out", cache),
+              FailsWith(2, HasSubstr("not a file of reference log-probs")));
 }
 
-// The loss rises where the rate is far too large: the first checkpoint is the best, and what the run ends with.
+// The loss rises where the rate is far too large: the first checkpoint is the best, and what the
+// run ends with.
 TEST_F(RunControlTest, EndsWithTheBestCheckpoint) {
-  const CommandResult result = Train("sft", "talks", "out",
-                                     {"val_size=6", "eval_strategy=steps", "eval_steps=1", "save_strategy=steps", "save_steps=1", "save_total_limit=1", "load_best_model_at_end=true",
-                                      "learning_rate=3", "plot_loss=true"});
+  const CommandResult result = Train(
+      "sft", "talks", "out",
+      {"val_size=6", "eval_strategy=steps", "eval_steps=1", "save_strategy=steps", "save_steps=1",
+       "save_total_limit=1", "load_best_model_at_end=true", "learning_rate=3", "plot_loss=true"});
   ASSERT_THAT(result, Succeeds());
   const std::vector<double> losses = Numbers("out", "eval_loss");
   ASSERT_EQ(losses.size(), 4);
@@ -100,7 +143,8 @@ TEST_F(RunControlTest, EndsWithTheBestCheckpoint) {
   EXPECT_NEAR(Final("out", "eval_loss"), losses[0], 1e-6 * losses[0]);
   EXPECT_TRUE(Exists("out/checkpoint-1") && Exists("out/checkpoint-4"));
   EXPECT_FALSE(Exists("out/checkpoint-2") || Exists("out/checkpoint-3"));
-  const StoredTensors best = ReadSafetensors(Path("out/checkpoint-1/model.safetensors")), left = ReadSafetensors(Path("out/model.safetensors"));
+  const StoredTensors best = ReadSafetensors(Path("out/checkpoint-1/model.safetensors")),
+                      left = ReadSafetensors(Path("out/model.safetensors"));
   for (const auto& [name, tensor] : best) EXPECT_EQ(left.at(name).values, tensor.values) << name;
   const json state = ReadJson(Path("out/trainer_state.json"));
   EXPECT_EQ(state.at("best_global_step"), 1);
@@ -111,54 +155,81 @@ TEST_F(RunControlTest, EndsWithTheBestCheckpoint) {
 
 TEST_F(RunControlTest, TheBestAdapterAndValueHeadComeBack) {
   for (const std::string kind : {"lora", "full"}) {
-    ASSERT_THAT(Train("rm", "pairs", kind, {"finetuning_type=" + kind, "val_size=6", "eval_strategy=steps", "eval_steps=1", "save_strategy=steps", "save_steps=1",
-                                            "load_best_model_at_end=true", "metric_for_best_model=loss", "learning_rate=1", "max_steps=3"}),
-                Succeeds());
+    ASSERT_THAT(
+        Train("rm", "pairs", kind,
+              {"finetuning_type=" + kind, "val_size=6", "eval_strategy=steps", "eval_steps=1",
+               "save_strategy=steps", "save_steps=1", "load_best_model_at_end=true",
+               "metric_for_best_model=loss", "learning_rate=1", "max_steps=3"}),
+        Succeeds());
     const std::vector<double> losses = Numbers(kind, "eval_loss");
     ASSERT_EQ(losses.size(), 3);
     EXPECT_NEAR(Final(kind, "eval_loss"), *std::min_element(losses.begin(), losses.end()), 1e-6);
-    EXPECT_TRUE(Exists(kind + "/value_head.safetensors") && Exists(kind + "/checkpoint-1/value_head.safetensors"));
+    EXPECT_TRUE(Exists(kind + "/value_head.safetensors") &&
+                Exists(kind + "/checkpoint-1/value_head.safetensors"));
     EXPECT_EQ(Exists(kind + "/adapter_model.safetensors"), kind == "lora");
   }
 }
 
 TEST_F(RunControlTest, StopsWhereEvaluationDoesNotImprove) {
-  ASSERT_THAT(Train("sft", "talks", "out", {"val_size=6", "eval_strategy=steps", "eval_steps=1", "early_stopping_steps=2", "learning_rate=3", "max_steps=9"}), Succeeds());
+  ASSERT_THAT(Train("sft", "talks", "out",
+                    {"val_size=6", "eval_strategy=steps", "eval_steps=1", "early_stopping_steps=2",
+                     "learning_rate=3", "max_steps=9"}),
+              Succeeds());
   EXPECT_EQ(Numbers("out", "loss").size(), 3);
 }
 
 TEST_F(RunControlTest, EvaluatesAndSavesAtTheEndOfEpochs) {
-  ASSERT_THAT(Train("sft", "talks", "out", {"max_samples=10", "eval_dataset=talks", "eval_strategy=epoch", "save_strategy=epoch", "max_steps=-1", "num_train_epochs=2", "eval_on_start=true"}),
-              Succeeds());
+  ASSERT_THAT(
+      Train("sft", "talks", "out",
+            {"max_samples=10", "eval_dataset=talks", "eval_strategy=epoch", "save_strategy=epoch",
+             "max_steps=-1", "num_train_epochs=2", "eval_on_start=true"}),
+      Succeeds());
   EXPECT_EQ(Numbers("out", "loss").size(), 6);       // ceil(10 / 4) steps an epoch
   EXPECT_EQ(Numbers("out", "eval_loss").size(), 3);  // at the start and after each epoch
   EXPECT_TRUE(Exists("out/checkpoint-3") && Exists("out/checkpoint-6"));
 }
 
-// Scripts find Transformers' and LLaMA-Factory's names in the files beside the model and in a checkpoint.
+// Scripts find Transformers' and LLaMA-Factory's names in the files beside the model and in a
+// checkpoint.
 TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {
-  const std::vector<std::string> more = {"val_size=6", "eval_strategy=steps", "eval_steps=0.5", "save_strategy=steps", "save_steps=3", "weight_decay=0.1"};
+  const std::vector<std::string> more = {"val_size=6",     "eval_strategy=steps",
+                                         "eval_steps=0.5", "save_strategy=steps",
+                                         "save_steps=3",   "weight_decay=0.1"};
   ASSERT_THAT(Train("sft", "talks", "out", more, {"-n", "2"}), Succeeds());
   ASSERT_THAT(Run({"-n", "2", "train", "out/training_args.yaml", "output_dir=again"}), Succeeds());
   EXPECT_EQ(ReadText(Path("again/model.safetensors")), ReadText(Path("out/model.safetensors")));
-  EXPECT_THAT(ReadText(Path("out/training_args.yaml")), AllOf(HasSubstr("# Again: moonring -n 2 train "), HasSubstr("\nweight_decay: 0.1\n"), HasSubstr("\neval_steps: 0.5\n"), Not(HasSubstr("report_to"))));
+  EXPECT_THAT(ReadText(Path("out/training_args.yaml")),
+              AllOf(HasSubstr("# Again: moonring -n 2 train "), HasSubstr("\nweight_decay: 0.1\n"),
+                    HasSubstr("\neval_steps: 0.5\n"), Not(HasSubstr("report_to"))));
 
-  const json state = ReadJson(Path("out/trainer_state.json")), earlier = ReadJson(Path("out/checkpoint-3/trainer_state.json"));
+  const json state = ReadJson(Path("out/trainer_state.json")),
+             earlier = ReadJson(Path("out/checkpoint-3/trainer_state.json"));
   EXPECT_EQ(state.at("eval_steps"), 2);
   EXPECT_EQ(state.at("save_steps"), 3);
   EXPECT_EQ(earlier.at("global_step"), 3);
   EXPECT_EQ(earlier.at("log_history").size(), 4);  // three steps and an evaluation
-  const double tokens = state.at("num_input_tokens_seen"), flos = ReadJson(Path("out/train_results.json")).at("total_flos");
+  const double tokens = state.at("num_input_tokens_seen"),
+               flos = ReadJson(Path("out/train_results.json")).at("total_flos");
   const json config = ReadJson(Path("out/config.json"));
-  const double hidden = config.at("hidden_size"), rows = config.at("head_dim").get<double>() * (2 * config.at("num_attention_heads").get<double>() + 2 * config.at("num_key_value_heads").get<double>());
+  const double hidden = config.at("hidden_size"),
+               rows = config.at("head_dim").get<double>() *
+                      (2 * config.at("num_attention_heads").get<double>() +
+                       2 * config.at("num_key_value_heads").get<double>());
   const double layer = hidden * (rows + 3 * config.at("intermediate_size").get<double>() + 2);
-  EXPECT_DOUBLE_EQ(flos, 6 * tokens * (config.at("num_hidden_layers").get<double>() * layer + hidden));  // the head is the embedding
+  EXPECT_DOUBLE_EQ(flos, 6 * tokens *
+                             (config.at("num_hidden_layers").get<double>() * layer +
+                              hidden));  // the head is the embedding
 
   const std::string card = ReadText(Path("out/README.md"));
   const std::string home = Runfile("tests/golden/stages");
-  EXPECT_THAT(card, ::testing::StartsWith("---\nlibrary_name: transformers\nlicense: other\nbase_model: \"" + home + "/model\"\ntags:\n- moonring\n- full\n"));
-  EXPECT_THAT(card, AllOf(HasSubstr("\n# out\n"), HasSubstr("\n- total_train_batch_size: 8\n"), HasSubstr("\n- training_steps: 4\n"), HasSubstr("| Training Loss | Epoch | Step | Validation Loss |")));
-  const std::vector<double> losses = Numbers("out", "loss"), evaluated = Numbers("out", "eval_loss");
+  EXPECT_THAT(card, ::testing::StartsWith(
+                        "---\nlibrary_name: transformers\nlicense: other\nbase_model: \"" + home +
+                        "/model\"\ntags:\n- moonring\n- full\n"));
+  EXPECT_THAT(card, AllOf(HasSubstr("\n# out\n"), HasSubstr("\n- total_train_batch_size: 8\n"),
+                          HasSubstr("\n- training_steps: 4\n"),
+                          HasSubstr("| Training Loss | Epoch | Step | Validation Loss |")));
+  const std::vector<double> losses = Numbers("out", "loss"),
+                            evaluated = Numbers("out", "eval_loss");
   char row[80];
   std::snprintf(row, sizeof(row), "| %.4f", losses[1]);
   EXPECT_THAT(card, HasSubstr(std::string(row).substr(0, 7)));
@@ -171,10 +242,14 @@ TEST_F(RunControlTest, LeavesItsArgumentsAStateACheckpointAndACard) {
 TEST_F(RunControlTest, StopsAtALossThatIsNoNumber) {
   for (const std::string sp : {"1", "2"}) {
     const std::string out = "nan" + sp;
-    const CommandResult result = Train("sft", "talks", out, {"learning_rate=1e20", "optim=sgd", "max_grad_norm=0", "save_strategy=steps", "save_steps=1", "disable_shuffling=true",
-                                                             "sequence_parallel_size=" + sp});
+    const CommandResult result =
+        Train("sft", "talks", out,
+              {"learning_rate=1e20", "optim=sgd", "max_grad_norm=0", "save_strategy=steps",
+               "save_steps=1", "disable_shuffling=true", "sequence_parallel_size=" + sp});
     EXPECT_EQ(result.exit_code, 1) << result.Describe();
-    EXPECT_THAT(result.err, AllOf(HasSubstr("step 2: the loss is "), HasSubstr("examples 4, 5, 6, 7 of the data set"), HasSubstr("stopped before the update")));
+    EXPECT_THAT(result.err, AllOf(HasSubstr("step 2: the loss is "),
+                                  HasSubstr("examples 4, 5, 6, 7 of the data set"),
+                                  HasSubstr("stopped before the update")));
     EXPECT_TRUE(Exists(out + "/checkpoint-1/model.safetensors"));
     EXPECT_FALSE(Exists(out + "/checkpoint-2") || Exists(out + "/model.safetensors"));
   }

@@ -18,7 +18,8 @@ class SameOnBothDevicesTest : public Workplace {
   struct Case {
     std::string name;
     json keys;
-    double tolerance = 2e-5;  // relative, of losses and gradient norms: fp32 that is added in other orders
+    double tolerance =
+        2e-5;  // relative, of losses and gradient norms: fp32 that is added in other orders
   };
 
   // The lines of a run of three steps.
@@ -61,7 +62,10 @@ class SameOnBothDevicesTest : public Workplace {
 
 TEST_F(SameOnBothDevicesTest, RandomNumbers) {
   Compare({"dropout",
-           {{"finetuning_type", "lora"}, {"lora_dropout", 0.2}, {"neftune_noise_alpha", 5}, {"seed", 7}}});
+           {{"finetuning_type", "lora"},
+            {"lora_dropout", 0.2},
+            {"neftune_noise_alpha", 5},
+            {"seed", 7}}});
 }
 
 TEST_F(SameOnBothDevicesTest, WhatLiesElsewhere) {
@@ -75,7 +79,9 @@ TEST_F(SameOnBothDevicesTest, WhatIsKept) {
   for (const char* kept : {"none", "selective"}) Compare({kept, {{"recompute", kept}}});
 }
 
-TEST_F(SameOnBothDevicesTest, Deterministic) { Compare({"deterministic", {{"full_determinism", true}}}); }
+TEST_F(SameOnBothDevicesTest, Deterministic) {
+  Compare({"deterministic", {{"full_determinism", true}}});
+}
 
 // Products round to 3 digits, in places that each device chooses.
 TEST_F(SameOnBothDevicesTest, InBf16) {

@@ -26,7 +26,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-
 enum class To { kStarted, kRank, kGroup };
 
 struct Way {

@@ -1,11 +1,15 @@
-// `moonring train` beside LLaMA-Factory's own runs of the same keys (tests/golden/stages): every stage, loss and kind of fine-tuning.
+// `moonring train` beside LLaMA-Factory's own runs of the same keys (tests/golden/stages): every
+// stage, loss and kind of fine-tuning.
 //
-// Both are fp32 and add in other orders. A step's loss and gradient norm: 2e-5 relative, where AdamW carries the rounding of one step (1e-7) into the
-// next and divides by gradients that may be near zero; 1.1e-5 is seen after eight steps, 1e-6 after one. Rewards are beta times differences of log-probs of
-// several hundred, whose last bit in fp32 is 3e-5; beta is 2 at most, there with means of single digits: 5e-5.
+// Both are fp32 and add in other orders. A step's loss and gradient norm: 2e-5 relative, where
+// AdamW carries the rounding of one step (1e-7) into the next and divides by gradients that may be
+// near zero; 1.1e-5 is seen after eight steps, 1e-6 after one. Rewards are beta times differences
+// of log-probs of several hundred, whose last bit in fp32 is 3e-5; beta is 2 at most, there with
+// means of single digits: 5e-5.
 //
-// What differs by intent, and is not compared: logits/* (LLaMA-Factory's are over prompt, padding and vocabulary). kl is compared by a rule: theirs is
-// the sum over the window's micro-batches, ours the mean over as many groups.
+// What differs by intent, and is not compared: logits/* (LLaMA-Factory's are over prompt, padding
+// and vocabulary). kl is compared by a rule: theirs is the sum over the window's micro-batches,
+// ours the mean over as many groups.
 
 #include <algorithm>
 #include <cmath>
@@ -37,7 +41,8 @@ class StagesTest : public Workplace {
   }
 
   // Trains the case and compares its log, step by step and evaluation by evaluation.
-  void Compare(const std::string& name, int steps, const json& more = json::object(), std::vector<std::string> options = {}) const {
+  void Compare(const std::string& name, int steps, const json& more = json::object(),
+               std::vector<std::string> options = {}) const {
     json keys = Keys(name, "out");
     keys.update(more);
     keys["max_steps"] = steps;
@@ -50,11 +55,13 @@ class StagesTest : public Workplace {
     for (const json& line : ReadJsonLines(Path("out/trainer_log.jsonl"))) {
       if (line.contains("loss")) {
         ASSERT_LT(step, golden.at("steps").size());
-        CompareNumbers(line, golden.at("steps")[step], accumulation, "step " + std::to_string(step + 1));
+        CompareNumbers(line, golden.at("steps")[step], accumulation,
+                       "step " + std::to_string(step + 1));
         ++step;
       } else if (line.contains("eval_loss")) {
         ASSERT_LT(evaluation, golden.at("evaluations").size());
-        CompareNumbers(line, golden.at("evaluations")[evaluation], accumulation, "evaluation " + std::to_string(evaluation + 1));
+        CompareNumbers(line, golden.at("evaluations")[evaluation], accumulation,
+                       "evaluation " + std::to_string(evaluation + 1));
         ++evaluation;
       }
     }
@@ -62,14 +69,17 @@ class StagesTest : public Workplace {
     if (!golden.contains("evaluations")) return;
     const int all = static_cast<int>(golden.at("evaluations").size());
     EXPECT_EQ(evaluation, steps < kSteps ? 1 : all - 1);
-    if (steps == kSteps) CompareNumbers(ReadJson(Path("out/eval_results.json")), golden.at("evaluations")[all - 1], accumulation, "the evaluation after the training");
+    if (steps == kSteps)
+      CompareNumbers(ReadJson(Path("out/eval_results.json")), golden.at("evaluations")[all - 1],
+                     accumulation, "the evaluation after the training");
   }
 
   static constexpr char kFolder[] = "tests/golden/stages/";
   const json spec_ = ReadJson(Runfile(kFolder + std::string("cases.json")));
 
  private:
-  static void CompareNumbers(const json& ours, const json& theirs, int accumulation, const std::string& where) {
+  static void CompareNumbers(const json& ours, const json& theirs, int accumulation,
+                             const std::string& where) {
     for (const auto& [key, value] : theirs.items()) {
       if (key.find("logits/") != std::string::npos || key == "epoch") continue;
       ASSERT_TRUE(ours.contains(key)) << where << ": no " << key << " in " << ours;
@@ -89,9 +99,11 @@ TEST_F(StagesTest, TrainAsLlamaFactory) {
   }
 }
 
-// Four steps, with an evaluation after the last where there is one. Two groups of one rank take half a batch each, so that a step has the same examples.
+// Four steps, with an evaluation after the last where there is one. Two groups of one rank take
+// half a batch each, so that a step has the same examples.
 TEST_F(StagesTest, TrainAsLlamaFactoryOnTwoRanks) {
-  for (const char* name : {"pt", "sft_eval", "sft_dora", "rm_eval", "kto_weights", "sigmoid_eval", "bco", "orpo", "grown"}) {
+  for (const char* name : {"pt", "sft_eval", "sft_dora", "rm_eval", "kto_weights", "sigmoid_eval",
+                           "bco", "orpo", "grown"}) {
     SCOPED_TRACE(name);
     {
       SCOPED_TRACE("sp 2");

@@ -1,4 +1,5 @@
-// `moonring train` and `preprocess` with streaming: true: the examples of a pass, the same losses on any ranks, what is refused.
+// `moonring train` and `preprocess` with streaming: true: the examples of a pass, the same losses
+// on any ranks, what is refused.
 
 #include <cmath>
 #include <cstdint>
@@ -23,7 +24,8 @@ class StreamingTest : public Workplace {
     WriteConfig("streaming: true\nbuffer_size: 4\nmax_steps: 5\nlogging_steps: 1");
   }
 
-  std::vector<json> Train(const std::string& out, std::vector<std::string> more, std::vector<std::string> options = {}) const {
+  std::vector<json> Train(const std::string& out, std::vector<std::string> more,
+                          std::vector<std::string> options = {}) const {
     std::vector<std::string> words = options;
     words.insert(words.end(), {"train", "config.yaml", "output_dir=" + out});
     words.insert(words.end(), more.begin(), more.end());
@@ -34,35 +36,46 @@ class StreamingTest : public Workplace {
   }
 };
 
-// Ten rows in steps of four: a pass is three steps, and the fourth begins the next one; an epoch is max_steps, as the Trainer counts.
+// Ten rows in steps of four: a pass is three steps, and the fourth begins the next one; an epoch is
+// max_steps, as the Trainer counts.
 TEST_F(StreamingTest, RanksChangeNothing) {
   const std::vector<json> alone = Train("alone", {});
   ASSERT_EQ(alone.size(), 5);
   const double epochs[] = {0.2, 0.4, 0.6, 1.2, 1.4};
   for (int k = 0; k < 5; ++k) EXPECT_DOUBLE_EQ(alone[k].at("epoch").get<double>(), epochs[k]) << k;
-  EXPECT_GE(ReadJson(Path("alone/data_report.json")).at("rows"), 18);  // what five steps take, and what was read ahead
+  EXPECT_GE(ReadJson(Path("alone/data_report.json")).at("rows"),
+            18);  // what five steps take, and what was read ahead
   struct Split {
     int ranks, sp, accumulation;
   };
   for (const Split& split : {Split{2, 2, 2}, Split{2, 1, 1}, Split{4, 2, 1}}) {
     const std::string name = std::to_string(split.ranks) + "_" + std::to_string(split.sp);
     const std::vector<json> shared =
-        Train(name, {"sequence_parallel_size=" + std::to_string(split.sp), "gradient_accumulation_steps=" + std::to_string(split.accumulation)},
+        Train(name,
+              {"sequence_parallel_size=" + std::to_string(split.sp),
+               "gradient_accumulation_steps=" + std::to_string(split.accumulation)},
               {"-n", std::to_string(split.ranks)});
     ASSERT_EQ(shared.size(), alone.size()) << name;
     for (size_t k = 0; k < alone.size(); ++k) {
-      EXPECT_NEAR(shared[k].at("loss").get<double>() / alone[k].at("loss").get<double>(), 1, 1e-5) << name << " " << k;
+      EXPECT_NEAR(shared[k].at("loss").get<double>() / alone[k].at("loss").get<double>(), 1, 1e-5)
+          << name << " " << k;
       EXPECT_EQ(shared[k].at("tokens"), alone[k].at("tokens")) << name << " " << k;
     }
   }
 }
 
-// What preprocess writes of a stream is what it writes of the data set, in another order; the rows held out are left out of it.
+// What preprocess writes of a stream is what it writes of the data set, in another order; the rows
+// held out are left out of it.
 TEST_F(StreamingTest, PreprocessWritesAPass) {
-  ASSERT_THAT(Run({"preprocess", "config.yaml", "out=whole.jsonl", "streaming=false", "preprocessing_num_workers=3"}), Succeeds());
+  ASSERT_THAT(Run({"preprocess", "config.yaml", "out=whole.jsonl", "streaming=false",
+                   "preprocessing_num_workers=3"}),
+              Succeeds());
   ASSERT_THAT(Run({"preprocess", "config.yaml", "out=pass.jsonl"}), Succeeds());
-  ASSERT_THAT(Run({"preprocess", "config.yaml", "out=part.jsonl", "val_size=3", "preprocessing_num_workers=2"}), Succeeds());
-  const std::vector<json> whole = ReadJsonLines(Path("whole.jsonl")), pass = ReadJsonLines(Path("pass.jsonl"));
+  ASSERT_THAT(Run({"preprocess", "config.yaml", "out=part.jsonl", "val_size=3",
+                   "preprocessing_num_workers=2"}),
+              Succeeds());
+  const std::vector<json> whole = ReadJsonLines(Path("whole.jsonl")),
+                          pass = ReadJsonLines(Path("pass.jsonl"));
   std::vector<json> part = ReadJsonLines(Path("part.eval.jsonl"));
   EXPECT_EQ(part.size(), 3);
   for (const json& line : ReadJsonLines(Path("part.jsonl"))) part.push_back(line);
@@ -86,9 +99,11 @@ TEST_F(StreamingTest, RefusesWhatNeedsTheWholeDataSet) {
   };
   refused("max_steps=-1", "streaming: wanted max_steps beside it");
   refused("max_samples=3", "max_samples and streaming exclude one another");
-  refused("val_size=0.1", "val_size: wanted a number of rows with streaming, not a part of them, got 0.1");
+  refused("val_size=0.1",
+          "val_size: wanted a number of rows with streaming, not a part of them, got 0.1");
   refused("buffer_size=0", "buffer_size: wanted at least 1, got 0");
-  refused("dataloader_num_workers=11", "its 10 rows cannot be cut in dataloader_num_workers 11 parts");
+  refused("dataloader_num_workers=11",
+          "its 10 rows cannot be cut in dataloader_num_workers 11 parts");
   EXPECT_THAT(Run({"train", "config.yaml", "stage=dpo", "precompute_ref_log_probs=true"}),
               FailsWith(2, HasSubstr("precompute_ref_log_probs: a stream has no end")));
 }
@@ -115,12 +130,18 @@ TEST_F(StreamingTest, NamesABadRow) {
   json info = ReadJson(Path("data/dataset_info.json"));
   info["late"] = {{"file_name", "late.jsonl"}};
   Write("data/dataset_info.json", info.dump());
-  EXPECT_THAT(Run({"train", "config.yaml", "dataset=late", "preprocessing_batch_size=2", "preprocessing_num_workers=2"}),
-              ::testing::AllOf(::testing::Field(&CommandResult::exit_code, ::testing::Ne(0)),
-                               ::testing::Field(&CommandResult::err, HasSubstr("late.jsonl:10 (row 10): 'instruction' must be a string, got number"))));
+  EXPECT_THAT(
+      Run({"train", "config.yaml", "dataset=late", "preprocessing_batch_size=2",
+           "preprocessing_num_workers=2"}),
+      ::testing::AllOf(
+          ::testing::Field(&CommandResult::exit_code, ::testing::Ne(0)),
+          ::testing::Field(
+              &CommandResult::err,
+              HasSubstr("late.jsonl:10 (row 10): 'instruction' must be a string, got number"))));
 }
 
-// MOONRING_STREAM_MB of them: the rest of the pass and the beginning of the next one are what an unbroken reader has, and no row is read twice to find the place.
+// MOONRING_STREAM_MB of them: the rest of the pass and the beginning of the next one are what an
+// unbroken reader has, and no row is read twice to find the place.
 TEST_F(StreamingTest, GoesOnAtNineTenthsOfAFile) {
   const char* asked = std::getenv("MOONRING_STREAM_MB");
   const int64_t bytes = (asked != nullptr ? std::atoll(asked) : 2) * 1'000'000;
@@ -130,15 +151,19 @@ TEST_F(StreamingTest, GoesOnAtNineTenthsOfAFile) {
     std::ofstream file(Path("big.jsonl"));
     for (; file.tellp() < bytes; ++rows) {
       std::string text;
-      for (int64_t word = 0; word < 40; ++word) text += " " + std::to_string((rows * 7919 + word * 104729) % 9973);
-      file << R"({"instruction": "row )" << rows << R"(", "input": "", "output": ")" << text << "\"}\n";
+      for (int64_t word = 0; word < 40; ++word)
+        text += " " + std::to_string((rows * 7919 + word * 104729) % 9973);
+      file << R"({"instruction": "row )" << rows << R"(", "input": "", "output": ")" << text
+           << "\"}\n";
     }
   }
   constexpr int64_t kBatch = 64;
   const int64_t pass = rows / kBatch;
-  const std::vector<std::string> place = {std::to_string(kBatch), std::to_string(pass + 20), std::to_string(pass * 9 / 10)};
+  const std::vector<std::string> place = {std::to_string(kBatch), std::to_string(pass + 20),
+                                          std::to_string(pass * 9 / 10)};
   for (const std::string mode : {"whole", "rest"}) {
-    std::vector<std::string> words = {Runfile("tests/scripts/stream_place.lua"), mode, "model", "state", mode + ".txt"};
+    std::vector<std::string> words = {Runfile("tests/scripts/stream_place.lua"), mode, "model",
+                                      "state", mode + ".txt"};
     words.insert(words.end(), place.begin(), place.end());
     const CommandResult result = Run(words);
     ASSERT_THAT(result, Succeeds());

@@ -1,4 +1,5 @@
-// What is looked at in each step: a loss or gradient that is no number, spikes of the gradient's norm, ranks that read other data, a rank that is slow.
+// What is looked at in each step: a loss or gradient that is no number, spikes of the gradient's
+// norm, ranks that read other data, a rank that is slow.
 
 #include <cmath>
 #include <filesystem>
@@ -23,11 +24,27 @@ using Words = std::vector<std::string>;
 class UpdatesTest : public Workplace {
  protected:
   // Examples in the order of the data set, four a step; each step saved.
-  CommandResult Train(const std::string& fault, int example, const std::string& out, const Words& more) const {
+  CommandResult Train(const std::string& fault, int example, const std::string& out,
+                      const Words& more) const {
     const std::string home = Runfile("tests/golden/stages");
-    Words words = {Runfile("tests/scripts/faulty_example.lua"), fault, std::to_string(example), "model_name_or_path=" + home + "/model", "dataset_dir=" + home + "/data",
-                   "stage=sft", "dataset=talks", "output_dir=" + out, "finetuning_type=full", "template=chatml", "cutoff_len=160", "per_device_train_batch_size=2",
-                   "gradient_accumulation_steps=2", "learning_rate=1e-3", "lr_scheduler_type=constant", "logging_steps=1", "disable_shuffling=true", "save_steps=1"};
+    Words words = {Runfile("tests/scripts/faulty_example.lua"),
+                   fault,
+                   std::to_string(example),
+                   "model_name_or_path=" + home + "/model",
+                   "dataset_dir=" + home + "/data",
+                   "stage=sft",
+                   "dataset=talks",
+                   "output_dir=" + out,
+                   "finetuning_type=full",
+                   "template=chatml",
+                   "cutoff_len=160",
+                   "per_device_train_batch_size=2",
+                   "gradient_accumulation_steps=2",
+                   "learning_rate=1e-3",
+                   "lr_scheduler_type=constant",
+                   "logging_steps=1",
+                   "disable_shuffling=true",
+                   "save_steps=1"};
     words.insert(words.end(), more.begin(), more.end());
     return Run(words);
   }
@@ -39,7 +56,9 @@ class UpdatesTest : public Workplace {
     return json();
   }
 
-  std::string Saved(const std::string& out, int step, const std::string& file) const { return ReadText(Path(out + "/checkpoint-" + std::to_string(step) + "/" + file)); }
+  std::string Saved(const std::string& out, int step, const std::string& file) const {
+    return ReadText(Path(out + "/checkpoint-" + std::to_string(step) + "/" + file));
+  }
 
   // Two ranks that share each sequence, started one by one, in `folders` for dataset_dir: each ends
   // with `message`.
@@ -65,11 +84,10 @@ class UpdatesTest : public Workplace {
       Words words = command;
       words.push_back("dataset_dir=" + folders[rank]);
       CommandOptions options = Options(words);
-      options.environment.merge(
-          std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
-                                             {"WORLD_SIZE", "2"},
-                                             {"MASTER_ADDR", "127.0.0.1"},
-                                             {"MASTER_PORT", port}});
+      options.environment.merge(std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
+                                                                   {"WORLD_SIZE", "2"},
+                                                                   {"MASTER_ADDR", "127.0.0.1"},
+                                                                   {"MASTER_PORT", port}});
       ranks.push_back(std::make_unique<Command>(options));
     }
     for (const auto& rank : ranks) {
@@ -92,8 +110,13 @@ TEST_F(UpdatesTest, ASkippedStepLeavesNoTrace) {
       const Words words = {"max_steps=4", "on_nonfinite=skip", "sequence_parallel_size=" + sp};
       const CommandResult result = Train(fault, 5, out, words);  // of step 2
       ASSERT_THAT(result, Succeeds());
-      EXPECT_THAT(result.err, AllOf(HasSubstr("step 2"), HasSubstr("of the data set (counted from 0)"), HasSubstr("; the step is left out"), Not(HasSubstr("step 3:"))));
-      EXPECT_THAT(result.err, fault == "loss" ? HasSubstr("the layers' results are finite, the loss of them is not") : HasSubstr("in the order of backward"));
+      EXPECT_THAT(result.err,
+                  AllOf(HasSubstr("step 2"), HasSubstr("of the data set (counted from 0)"),
+                        HasSubstr("; the step is left out"), Not(HasSubstr("step 3:"))));
+      EXPECT_THAT(result.err,
+                  fault == "loss"
+                      ? HasSubstr("the layers' results are finite, the loss of them is not")
+                      : HasSubstr("in the order of backward"));
       // Weights and AdamW's state are those of step 1, and the run went on.
       const std::string states = "states-00001-of-00001.safetensors";
       EXPECT_TRUE(Saved(out, 1, "model.safetensors") == Saved(out, 2, "model.safetensors"));
@@ -103,30 +126,44 @@ TEST_F(UpdatesTest, ASkippedStepLeavesNoTrace) {
       EXPECT_EQ(StepLine(out, 2).at("skipped_steps"), 1);
       double mean = 0;
       for (const int step : {1, 3, 4}) mean += StepLine(out, step).at("loss").get<double>() / 3;
-      EXPECT_NEAR(ReadJson(Path(out + "/train_results.json")).at("train_loss").get<double>(), mean, 1e-12);
+      EXPECT_NEAR(ReadJson(Path(out + "/train_results.json")).at("train_loss").get<double>(), mean,
+                  1e-12);
     }
   }
 }
 
 TEST_F(UpdatesTest, StopsByDefaultAndNamesWhatItWas) {
-  const CommandResult loss = Train("loss", 5, "loss", {"max_steps=4", "micro_batch_tokens=1"});  // each example alone
+  const CommandResult loss =
+      Train("loss", 5, "loss", {"max_steps=4", "micro_batch_tokens=1"});  // each example alone
   EXPECT_EQ(loss.exit_code, 1) << loss.Describe();
-  EXPECT_THAT(loss.err, AllOf(HasSubstr("step 2: the loss is "), HasSubstr("with the examples 5 of the data set"), HasSubstr("stopped before the update")));
+  EXPECT_THAT(loss.err, AllOf(HasSubstr("step 2: the loss is "),
+                              HasSubstr("with the examples 5 of the data set"),
+                              HasSubstr("stopped before the update")));
   const CommandResult gradient = Train("gradient", 5, "gradient", {"max_steps=4"});
   EXPECT_EQ(gradient.exit_code, 1) << gradient.Describe();
-  EXPECT_THAT(gradient.err, AllOf(HasSubstr("the gradient's norm is "), HasSubstr(" parameters (model.norm.weight, "), HasSubstr("step 2, examples 4, 5, 6, 7 of the data set")));
+  EXPECT_THAT(gradient.err, AllOf(HasSubstr("the gradient's norm is "),
+                                  HasSubstr(" parameters (model.norm.weight, "),
+                                  HasSubstr("step 2, examples 4, 5, 6, 7 of the data set")));
 }
 
-// Weights that are no numbers are beyond help: the first step that blows them up is followed by ten that are left out.
+// Weights that are no numbers are beyond help: the first step that blows them up is followed by ten
+// that are left out.
 TEST_F(UpdatesTest, TenInARowEndTheRun) {
-  const CommandResult result = Train("none", -1, "out", {"max_steps=30", "on_nonfinite=skip", "learning_rate=1e20", "optim=sgd", "max_grad_norm=0", "save_strategy=no"});
+  const CommandResult result = Train("none", -1, "out",
+                                     {"max_steps=30", "on_nonfinite=skip", "learning_rate=1e20",
+                                      "optim=sgd", "max_grad_norm=0", "save_strategy=no"});
   EXPECT_EQ(result.exit_code, 1) << result.Describe();
-  EXPECT_THAT(result.err, AllOf(HasSubstr("step 2: the loss is "), HasSubstr("first after model."), HasSubstr("step 11: "), HasSubstr("10 steps in a row were left out: stopped"), Not(HasSubstr("step 12"))));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("step 2: the loss is "), HasSubstr("first after model."),
+                    HasSubstr("step 11: "), HasSubstr("10 steps in a row were left out: stopped"),
+                    Not(HasSubstr("step 12"))));
 }
 
-// Plain gradient descent moves the weights by the clipped norm times the rate; goes on from a checkpoint with its history.
+// Plain gradient descent moves the weights by the clipped norm times the rate; goes on from a
+// checkpoint with its history.
 TEST_F(UpdatesTest, ASpikeIsClippedByTheHistoryOfNorms) {
-  const Words words = {"max_steps=32", "spike_clip=zclip", "max_grad_norm=1e9", "optim=sgd", "weight_decay=0", "save_steps=1", "num_train_epochs=100"};
+  const Words words = {"max_steps=32",   "spike_clip=zclip", "max_grad_norm=1e9",   "optim=sgd",
+                       "weight_decay=0", "save_steps=1",     "num_train_epochs=100"};
   const int faulty = 1;  // read again in each epoch
   ASSERT_THAT(Train("spike", faulty, "out", words), Succeeds());
   trainer::ZClip history;
@@ -136,18 +173,23 @@ TEST_F(UpdatesTest, ASpikeIsClippedByTheHistoryOfNorms) {
     const double limit = history.Limit(norm);
     if (limit > norm) continue;
     ++spikes;
-    const StoredTensors before = ReadSafetensors(Path("out/checkpoint-" + std::to_string(step - 1) + "/model.safetensors"));
-    const StoredTensors after = ReadSafetensors(Path("out/checkpoint-" + std::to_string(step) + "/model.safetensors"));
+    const StoredTensors before =
+        ReadSafetensors(Path("out/checkpoint-" + std::to_string(step - 1) + "/model.safetensors"));
+    const StoredTensors after =
+        ReadSafetensors(Path("out/checkpoint-" + std::to_string(step) + "/model.safetensors"));
     double moved = 0;
     for (const auto& [name, tensor] : after) {
-      for (size_t i = 0; i < tensor.values.size(); ++i) moved += std::pow(static_cast<double>(tensor.values[i]) - before.at(name).values[i], 2);
+      for (size_t i = 0; i < tensor.values.size(); ++i)
+        moved += std::pow(static_cast<double>(tensor.values[i]) - before.at(name).values[i], 2);
     }
-    EXPECT_NEAR(std::sqrt(moved) / 1e-3 / limit, 1.0, 1e-2) << "step " << step;  // weights are rounded to fp32 after moving by some 1e-6
+    EXPECT_NEAR(std::sqrt(moved) / 1e-3 / limit, 1.0, 1e-2)
+        << "step " << step;  // weights are rounded to fp32 after moving by some 1e-6
   }
   EXPECT_GE(spikes, 1);
 }
 
-// Two machines whose files differ: by a word, by whether answers are desired, in what is evaluated alone.
+// Two machines whose files differ: by a word, by whether answers are desired, in what is evaluated
+// alone.
 TEST_F(UpdatesTest, RanksOfASequenceThatReadOtherDataAreNamed) {
   const std::string home = Runfile("tests/golden/stages");
   std::filesystem::create_directories(Path("data"));
@@ -244,8 +286,11 @@ TEST_F(UpdatesTest, ASlowRankIsToldOf) {
     end
     dofile(moonring.system.script_path "train"))");
   const std::string home = Runfile("tests/golden/stages");
-  const CommandResult result = Run({"-n", "4", "slow.lua", "model_name_or_path=" + home + "/model", "dataset_dir=" + home + "/data", "stage=sft", "dataset=talks", "output_dir=out",
-                                    "finetuning_type=full", "template=chatml", "cutoff_len=64", "sequence_parallel_size=2", "max_steps=12", "save_strategy=no", "logging_steps=100"});
+  const CommandResult result =
+      Run({"-n", "4", "slow.lua", "model_name_or_path=" + home + "/model",
+           "dataset_dir=" + home + "/data", "stage=sft", "dataset=talks", "output_dir=out",
+           "finetuning_type=full", "template=chatml", "cutoff_len=64", "sequence_parallel_size=2",
+           "max_steps=12", "save_strategy=no", "logging_steps=100"});
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(result.err, HasSubstr("rank 2 of 4 is slow: 3 s of its own work a step, over 10 "
                                     "steps in a row; the ranks' median is 1 s"));

@@ -25,7 +25,8 @@ StoredTensor Uniform(std::vector<int64_t> shape, double scale, uint64_t* state) 
   for (const int64_t size : tensor.shape) numel *= size;
   for (int64_t i = 0; i < numel; ++i) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
-    tensor.values.push_back(static_cast<float>(scale * (static_cast<double>(*state >> 33) / (1u << 30) - 1)));
+    tensor.values.push_back(
+        static_cast<float>(scale * (static_cast<double>(*state >> 33) / (1u << 30) - 1)));
   }
   return tensor;
 }
@@ -39,8 +40,11 @@ StoredTensors TinyWeights(int heads, int kv_heads) {
   weights["model.norm.weight"] = {.shape = {kHidden}, .values = std::vector<float>(kHidden, 1)};
   for (int layer = 0; layer < kLayers; ++layer) {
     const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-    for (const char* norm : {"input_layernorm.weight", "post_attention_layernorm.weight"}) weights[prefix + norm] = weights["model.norm.weight"];
-    const auto add = [&](const char* name, int64_t rows, int64_t columns) { weights[prefix + name + ".weight"] = Uniform({rows, columns}, 0.2, &state); };
+    for (const char* norm : {"input_layernorm.weight", "post_attention_layernorm.weight"})
+      weights[prefix + norm] = weights["model.norm.weight"];
+    const auto add = [&](const char* name, int64_t rows, int64_t columns) {
+      weights[prefix + name + ".weight"] = Uniform({rows, columns}, 0.2, &state);
+    };
     add("self_attn.q_proj", heads * kHeadDim, kHidden);
     add("self_attn.k_proj", kv_heads * kHeadDim, kHidden);
     add("self_attn.v_proj", kv_heads * kHeadDim, kHidden);
@@ -67,7 +71,8 @@ std::string SafetensorsFile(const std::string& header, const StoredTensors& tens
   const uint64_t size = header.size();
   std::string file(reinterpret_cast<const char*>(&size), 8);
   file += header;
-  for (const auto& [name, tensor] : tensors) file.append(reinterpret_cast<const char*>(tensor.values.data()), 4 * tensor.values.size());
+  for (const auto& [name, tensor] : tensors)
+    file.append(reinterpret_cast<const char*>(tensor.values.data()), 4 * tensor.values.size());
   return file;
 }
 
@@ -80,7 +85,8 @@ StoredTensors ReadSafetensors(const std::string& path) {
   const json header = json::parse(file.substr(8, size));
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
-    const size_t begin = 8 + size + entry.at("data_offsets")[0].get<size_t>(), end = 8 + size + entry.at("data_offsets")[1].get<size_t>();
+    const size_t begin = 8 + size + entry.at("data_offsets")[0].get<size_t>(),
+                 end = 8 + size + entry.at("data_offsets")[1].get<size_t>();
     StoredTensor& tensor = tensors[name];
     tensor.shape = entry.at("shape").get<std::vector<int64_t>>();
     const std::string dtype = entry.at("dtype");
@@ -104,12 +110,15 @@ std::string ReadText(const std::string& path) {
   return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
 }
 
-json ReadJson(const std::string& path) { return json::parse(ReadText(path), nullptr, /*allow_exceptions=*/false); }
+json ReadJson(const std::string& path) {
+  return json::parse(ReadText(path), nullptr, /*allow_exceptions=*/false);
+}
 
 std::vector<json> ReadJsonLines(const std::string& path) {
   std::istringstream text(ReadText(path));
   std::vector<json> lines;
-  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line, nullptr, /*allow_exceptions=*/false));
+  for (std::string line; std::getline(text, line);)
+    lines.push_back(json::parse(line, nullptr, /*allow_exceptions=*/false));
   return lines;
 }
 
@@ -122,12 +131,15 @@ double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b
     difference += std::pow(static_cast<double>(a[i]) - b[i], 2);
     norm += std::pow(static_cast<double>(b[i]), 2);
   }
-  return norm > 0 ? std::sqrt(difference / norm) : difference > 0 ? std::numeric_limits<double>::infinity() : 0;
+  return norm > 0         ? std::sqrt(difference / norm)
+         : difference > 0 ? std::numeric_limits<double>::infinity()
+                          : 0;
 }
 
 Workplace::Workplace() {
   const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  std::string name = std::string(test->test_suite_name()) + "_" + test->name() + "_" + std::to_string(getpid());
+  std::string name =
+      std::string(test->test_suite_name()) + "_" + test->name() + "_" + std::to_string(getpid());
   for (char& letter : name) letter = letter == '/' ? '_' : letter;
   folder_ = fs::path(::testing::TempDir()) / name;
   fs::create_directories(folder_);
@@ -146,7 +158,8 @@ std::string Workplace::Write(const std::string& name, const std::string& text) c
   return Path(name);
 }
 
-void Workplace::WriteModel(const std::string& name, const StoredTensors& weights, const json& changed_config) const {
+void Workplace::WriteModel(const std::string& name, const StoredTensors& weights,
+                           const json& changed_config) const {
   json config = {{"architectures", {"LlamaForCausalLM"}},
                  {"model_type", "llama"},
                  {"attention_bias", false},
@@ -169,7 +182,8 @@ void Workplace::WriteModel(const std::string& name, const StoredTensors& weights
   Write(name + "/config.json", config.dump(1) + "\n");
   Write(name + "/model.safetensors", SafetensorsFile(SafetensorsHeader(weights), weights));
   Write(name + "/tokenizer.json", ReadText("tests/golden/tokenizer/tiny/smollm2.tokenizer.json"));
-  Write(name + "/tokenizer_config.json", R"({"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "pad_token": "<|im_end|>"})");
+  Write(name + "/tokenizer_config.json",
+        R"({"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "pad_token": "<|im_end|>"})");
   Write(name + "/generation_config.json", R"({"eos_token_id": 2, "max_new_tokens": 40})");
 }
 
@@ -177,8 +191,13 @@ void Workplace::WriteConfig(const std::string& more) const {
   std::string rows;
   for (int i = 0; i < 10; ++i) {
     std::string answer;
-    for (int word = 0; word < 1 + (i * i * 7) % 60; ++word) answer += " moon " + std::to_string(word * i);
-    rows += json{{"instruction", "Tell me of number " + std::to_string(i)}, {"input", i % 3 == 0 ? "briefly" : ""}, {"output", answer}}.dump() + "\n";
+    for (int word = 0; word < 1 + (i * i * 7) % 60; ++word)
+      answer += " moon " + std::to_string(word * i);
+    rows += json{{"instruction", "Tell me of number " + std::to_string(i)},
+                 {"input", i % 3 == 0 ? "briefly" : ""},
+                 {"output", answer}}
+                .dump() +
+            "\n";
   }
   Write("data/rows.jsonl", rows);
   Write("data/dataset_info.json", R"({"rows": {"file_name": "rows.jsonl"}})");
@@ -199,7 +218,8 @@ void Workplace::WriteConfig(const std::string& more) const {
                                              {"logging_steps", "1"},
                                              {"report_to", "none"}};
   std::istringstream lines(more);
-  for (std::string line; std::getline(lines, line);) keys[line.substr(0, line.find(": "))] = line.substr(line.find(": ") + 2);
+  for (std::string line; std::getline(lines, line);)
+    keys[line.substr(0, line.find(": "))] = line.substr(line.find(": ") + 2);
   std::string text;
   for (const auto& [key, value] : keys) text += key + ": " + value + "\n";
   Write("config.yaml", text);

@@ -1,11 +1,13 @@
 #ifndef MOONRING_TESTS_SCRIPTS_WORKPLACE_H_
 #define MOONRING_TESTS_SCRIPTS_WORKPLACE_H_
 
-// What a user of the commands has: a folder with a model, data and a configuration. Each test's own, gone with it.
+// What a user of the commands has: a folder with a model, data and a configuration. Each test's
+// own, gone with it.
 //
-// The model is tiny (2 layers, hidden 32, 4 heads over 2 key-value heads, 675 ids) so that a command takes a second; its
-// numbers come from a counter, its file is written here byte by byte, and files of the host are read here, so that
-// neither a fault of our writer nor one of our reader can hide behind the other.
+// The model is tiny (2 layers, hidden 32, 4 heads over 2 key-value heads, 675 ids) so that a
+// command takes a second; its numbers come from a counter, its file is written here byte by byte,
+// and files of the host are read here, so that neither a fault of our writer nor one of our reader
+// can hide behind the other.
 
 #include <cstdint>
 #include <map>
@@ -47,7 +49,8 @@ class Workplace : public ::testing::Test {
   std::string Path(const std::string& name) const;
   std::string Write(const std::string& name, const std::string& text) const;  // -> its path
   // `name`/: config.json, model.safetensors and a tokenizer with the chat tokens.
-  void WriteModel(const std::string& name, const StoredTensors& weights = TinyWeights(), const nlohmann::json& changed_config = {}) const;
+  void WriteModel(const std::string& name, const StoredTensors& weights = TinyWeights(),
+                  const nlohmann::json& changed_config = {}) const;
   // config.yaml: ten documents of uneven lengths, model/, output out/; `more` lines win.
   void WriteConfig(const std::string& more = "") const;
 
@@ -58,15 +61,18 @@ class Workplace : public ::testing::Test {
   std::string folder_;
 };
 
-// Exit code `code`, nothing on stdout, and one line on stderr: "moonring: " and then what `matcher` wants; no C++ innards.
+// Exit code `code`, nothing on stdout, and one line on stderr: "moonring: " and then what `matcher`
+// wants; no C++ innards.
 MATCHER_P2(FailsWith, code, message, "") {
   *result_listener << arg.Describe();
   const std::string& text = arg.err;
   const bool one_line = !text.empty() && text.find('\n') == text.size() - 1;
-  for (const char* innards : {"frame #", "Exception raised", "c10::", "std::", "terminate called", "/pytorch/"}) {
+  for (const char* innards :
+       {"frame #", "Exception raised", "c10::", "std::", "terminate called", "/pytorch/"}) {
     if (text.find(innards) != std::string::npos) return false;
   }
-  return !arg.timed_out && arg.exit_code == code && one_line && text.rfind("moonring: ", 0) == 0 && arg.out.empty() &&
+  return !arg.timed_out && arg.exit_code == code && one_line && text.rfind("moonring: ", 0) == 0 &&
+         arg.out.empty() &&
          ::testing::ExplainMatchResult(message, text.substr(10, text.size() - 11), result_listener);
 }
 

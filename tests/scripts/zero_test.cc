@@ -1,4 +1,5 @@
-// ZeRO through the commands: the weights that a run saves, and every objective's numbers, with states parted over ranks in each way.
+// ZeRO through the commands: the weights that a run saves, and every objective's numbers, with
+// states parted over ranks in each way.
 
 #include <algorithm>
 #include <cmath>
@@ -26,10 +27,14 @@ class ZeroTest : public InvarianceTest {
       return Run(std::move(arguments));
     }
     CommandOptions options = Options(std::move(arguments));
-    options.environment.insert({{"WORLD_SIZE", "4"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", FreePort()}, {"LOCAL_WORLD_SIZE", "2"}});
+    options.environment.insert({{"WORLD_SIZE", "4"},
+                                {"MASTER_ADDR", "127.0.0.1"},
+                                {"MASTER_PORT", FreePort()},
+                                {"LOCAL_WORLD_SIZE", "2"}});
     std::vector<std::unique_ptr<Command>> ranks;
     for (int rank = 0; rank < 4; ++rank) {
-      options.environment["RANK"] = std::to_string(rank), options.environment["LOCAL_RANK"] = std::to_string(rank % 2);
+      options.environment["RANK"] = std::to_string(rank),
+      options.environment["LOCAL_RANK"] = std::to_string(rank % 2);
       ranks.push_back(std::make_unique<Command>(options));
     }
     const CommandResult first = ranks[0]->Wait();
@@ -38,7 +43,8 @@ class ZeroTest : public InvarianceTest {
   }
 
   // Trains five steps on four ranks; the weights that are saved.
-  StoredTensors Weights(const std::string& out, const json& keys, const std::vector<std::string>& words) {
+  StoredTensors Weights(const std::string& out, const json& keys,
+                        const std::vector<std::string>& words) {
     json all = {{"model_name_or_path", golden_ + "model"},
                 {"dataset_dir", Path("data")},
                 {"template", "chatml"},
@@ -55,27 +61,39 @@ class ZeroTest : public InvarianceTest {
     std::filesystem::remove_all(Path(out));
     std::vector<std::string> arguments = {"train", "zero.yaml", "output_dir=" + out};
     arguments.insert(arguments.end(), words.begin(), words.end());
-    const bool node = std::count(words.begin(), words.end(), "zero_group=node") > 0, sp = std::count(words.begin(), words.end(), "zero_group=sp") > 0;
+    const bool node = std::count(words.begin(), words.end(), "zero_group=node") > 0,
+               sp = std::count(words.begin(), words.end(), "zero_group=sp") > 0;
     const CommandResult result = RunFour(arguments, node);
     EXPECT_THAT(result, Succeeds());
-    if (node) { EXPECT_THAT(result.err, HasSubstr("parted over 2 of 4 ranks")); }
-    if (sp) { EXPECT_THAT(result.err, HasSubstr("parted over " + std::to_string(all.value("sequence_parallel_size", 1)) + " of 4 ranks")); }
+    if (node) {
+      EXPECT_THAT(result.err, HasSubstr("parted over 2 of 4 ranks"));
+    }
+    if (sp) {
+      EXPECT_THAT(result.err, HasSubstr("parted over " +
+                                        std::to_string(all.value("sequence_parallel_size", 1)) +
+                                        " of 4 ranks"));
+    }
     if (result.exit_code != 0) return {};
-    const std::string file = std::filesystem::exists(Path(out + "/adapter_model.safetensors")) ? "/adapter_model.safetensors" : "/model.safetensors";
+    const std::string file = std::filesystem::exists(Path(out + "/adapter_model.safetensors"))
+                                 ? "/adapter_model.safetensors"
+                                 : "/model.safetensors";
     return ReadSafetensors(Path(out + file));
   }
 
-  // 1e-6 of each tensor, and for one element 1 % of what five steps of AdamW at 1e-4 can move it: where its gradient is
-  // near 0, rounding has a say in which way they go. A tensor that began at 0 is a few updates, each by a gradient of
-  // fp32's precision and not by the weight's: `began_at_0`.
-  static void ExpectSame(const StoredTensors& ours, const StoredTensors& plain, bool began_at_0 = false) {
+  // 1e-6 of each tensor, and for one element 1 % of what five steps of AdamW at 1e-4 can move it:
+  // where its gradient is near 0, rounding has a say in which way they go. A tensor that began at 0
+  // is a few updates, each by a gradient of fp32's precision and not by the weight's: `began_at_0`.
+  static void ExpectSame(const StoredTensors& ours, const StoredTensors& plain,
+                         bool began_at_0 = false) {
     ASSERT_FALSE(plain.empty());
     ASSERT_EQ(ours.size(), plain.size());
     double relative = 0, absolute = 0;
     for (const auto& [name, tensor] : plain) {
       ASSERT_EQ(ours.at(name).shape, tensor.shape) << name;
       relative = std::max(relative, RelativeDistance(ours.at(name).values, tensor.values));
-      for (size_t i = 0; i < tensor.values.size(); ++i) absolute = std::max<double>(absolute, std::fabs(ours.at(name).values[i] - tensor.values[i]));
+      for (size_t i = 0; i < tensor.values.size(); ++i)
+        absolute =
+            std::max<double>(absolute, std::fabs(ours.at(name).values[i] - tensor.values[i]));
     }
     EXPECT_LE(relative, began_at_0 ? 1e-5 : 1e-6);
     EXPECT_LE(absolute, 5e-6);
@@ -134,29 +152,51 @@ TEST_P(ZeroWeightsTest, AreThoseOfStage0) {
 INSTANTIATE_TEST_SUITE_P(All, ZeroWeightsTest, ::testing::ValuesIn(Combinations()),
                          [](const auto& info) { return info.param.Name(); });
 
-// bf16: what is held and gathered in bf16 is what leases would have cast to; the fp32 masters are what is saved.
+// bf16: what is held and gathered in bf16 is what leases would have cast to; the fp32 masters are
+// what is saved.
 TEST_F(ZeroTest, InBf16) {
-  const json keys = {{"stage", "sft"}, {"dataset", "talks"}, {"bf16", true}, {"sequence_parallel_size", 2}};
+  const json keys = {
+      {"stage", "sft"}, {"dataset", "talks"}, {"bf16", true}, {"sequence_parallel_size", 2}};
   const StoredTensors plain = Weights("plain", keys, {});
-  for (const char* stage : {"zero_stage=1", "zero_stage=2", "zero_stage=3"}) ExpectSame(Weights(std::string("parted_") + stage, keys, {stage}), plain);
+  for (const char* stage : {"zero_stage=1", "zero_stage=2", "zero_stage=3"})
+    ExpectSame(Weights(std::string("parted_") + stage, keys, {stage}), plain);
   ExpectSame(Weights("on_disk", keys, {"zero_stage=3", "offload_optimizer=disk"}), plain);
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr("optimizer_state")));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_))
+    EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr("optimizer_state")));
 }
 
-// A run with all that forwards are made for: evaluations on uneven rounds, checkpoints and the best one again, answers, noise; and DeepSpeed's file.
+// A run with all that forwards are made for: evaluations on uneven rounds, checkpoints and the best
+// one again, answers, noise; and DeepSpeed's file.
 TEST_F(ZeroTest, OfAWholeRun) {
-  Write("ds.json", R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}})");
-  const json keys = {{"stage", "rm"},       {"dataset", "pairs"}, {"val_size", 5},           {"per_device_eval_batch_size", 2},  {"eval_strategy", "steps"}, {"eval_steps", 2},
-                     {"save_strategy", "steps"}, {"save_steps", 2},    {"micro_batch_tokens", 200}, {"load_best_model_at_end", true}, {"sample_prompt", "hello"},  {"neftune_noise_alpha", 5}};
+  Write(
+      "ds.json",
+      R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}})");
+  const json keys = {{"stage", "rm"},
+                     {"dataset", "pairs"},
+                     {"val_size", 5},
+                     {"per_device_eval_batch_size", 2},
+                     {"eval_strategy", "steps"},
+                     {"eval_steps", 2},
+                     {"save_strategy", "steps"},
+                     {"save_steps", 2},
+                     {"micro_batch_tokens", 200},
+                     {"load_best_model_at_end", true},
+                     {"sample_prompt", "hello"},
+                     {"neftune_noise_alpha", 5}};
   const StoredTensors plain = Weights("plain", keys, {});
   ExpectSame(Weights("parted", keys, {"deepspeed=ds.json"}), plain);
-  ExpectSame(ReadSafetensors(Path("parted/value_head.safetensors")), ReadSafetensors(Path("plain/value_head.safetensors")));
-  ExpectSame(ReadSafetensors(Path("parted/checkpoint-4/model.safetensors")), ReadSafetensors(Path("plain/checkpoint-4/model.safetensors")));
-  const json ours = ReadJson(Path("parted/eval_results.json")), theirs = ReadJson(Path("plain/eval_results.json"));
-  for (const char* name : {"eval_loss", "eval_accuracy"}) EXPECT_NEAR(ours.at(name).get<double>(), theirs.at(name).get<double>(), 1e-6) << name;
+  ExpectSame(ReadSafetensors(Path("parted/value_head.safetensors")),
+             ReadSafetensors(Path("plain/value_head.safetensors")));
+  ExpectSame(ReadSafetensors(Path("parted/checkpoint-4/model.safetensors")),
+             ReadSafetensors(Path("plain/checkpoint-4/model.safetensors")));
+  const json ours = ReadJson(Path("parted/eval_results.json")),
+             theirs = ReadJson(Path("plain/eval_results.json"));
+  for (const char* name : {"eval_loss", "eval_accuracy"})
+    EXPECT_NEAR(ours.at(name).get<double>(), theirs.at(name).get<double>(), 1e-6) << name;
 }
 
-// Every objective of the invariance tests, in fp64: losses, metrics, evaluations and gradients of one rank. Some steps lack examples for some ranks.
+// Every objective of the invariance tests, in fp64: losses, metrics, evaluations and gradients of
+// one rank. Some steps lack examples for some ranks.
 TEST_F(ZeroTest, EveryObjectivesNumbers) {
   const std::vector<InvarianceCase> cases = Cases();
   ASSERT_NO_FATAL_FAILURE(MakeReference(cases));
@@ -167,7 +207,8 @@ TEST_F(ZeroTest, EveryObjectivesNumbers) {
       plan.back().entry["keys"]["zero_stage"] = stage;
       plan.back().entry["keys"]["zero_group"] = group;
     }
-    SCOPED_TRACE(::testing::Message() << ranks.ranks << " ranks, sp " << ranks.sp << ", stage " << stage << ", " << group);
+    SCOPED_TRACE(::testing::Message() << ranks.ranks << " ranks, sp " << ranks.sp << ", stage "
+                                      << stage << ", " << group);
     Compare(ranks, plan, 1e-10);
   };
   compare({1, 1}, 3, "world", true);

@@ -11,10 +11,12 @@
 
 namespace moonring::testing {
 
-// ||a - b||_F / ||b||_F in fp64. Where b is all zero: 0 if a is too, else infinity. NaN anywhere gives NaN.
+// ||a - b||_F / ||b||_F in fp64. Where b is all zero: 0 if a is too, else infinity. NaN anywhere
+// gives NaN.
 double RelativeErrorOf(const at::Tensor& a, const at::Tensor& b);
 
-// Success where the shapes agree and RelativeErrorOf(a, b) <= bound; a NaN fails. The dtypes may differ.
+// Success where the shapes agree and RelativeErrorOf(a, b) <= bound; a NaN fails. The dtypes may
+// differ.
 ::testing::AssertionResult RelativeError(const at::Tensor& a, const at::Tensor& b, double bound);
 
 // Same dtype, shape and bits: NaNs of one pattern are equal, 0 and -0 are not.

@@ -24,7 +24,8 @@ struct Count {
   }
 };
 
-// Before each piece of memory. As large as LibTorch's alignment, so that the memory behind it keeps that.
+// Before each piece of memory. As large as LibTorch's alignment, so that the memory behind it keeps
+// that.
 struct alignas(c10::gAlignment) Header {
   int64_t bytes;
   int64_t watch;  // its number; memory of an earlier one is not this one's
@@ -72,7 +73,9 @@ class WatchedAllocator final : public c10::Allocator {
     return {memory, memory, Free, host};
   }
   c10::DeleterFnPtr raw_deleter() const override { return Free; }
-  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
 };
 
 // Storages keep a pointer to their allocator and may grow by it after the watch: it lives for ever.

@@ -43,7 +43,8 @@ const std::string& Host() {
   return path;
 }
 
-[[noreturn]] void Become(const CommandOptions& options, const int (&input)[2], const int (&out)[2], const int (&err)[2]) {
+[[noreturn]] void Become(const CommandOptions& options, const int (&input)[2], const int (&out)[2],
+                         const int (&err)[2]) {
   setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -102,13 +103,15 @@ std::vector<Process> Processes() {
 }  // namespace
 
 std::string CommandResult::Describe() const {
-  return (timed_out ? std::string("timed out") : "exit code " + std::to_string(exit_code)) + "\n--- stdout\n" + out + "--- stderr\n" + err + "---\n";
+  return (timed_out ? std::string("timed out") : "exit code " + std::to_string(exit_code)) +
+         "\n--- stdout\n" + out + "--- stderr\n" + err + "---\n";
 }
 
 Command::Command(CommandOptions options) {
   TimeIsOver();  // counts from the first command
   int input[2], out[2], err[2];
-  if (pipe2(input, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) throw std::runtime_error(std::strerror(errno));
+  if (pipe2(input, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0)
+    throw std::runtime_error(std::strerror(errno));
   Host();
   pid_ = fork();
   if (pid_ == 0) Become(options, input, out, err);
@@ -136,7 +139,8 @@ Command::~Command() {
 
 void Command::Drain(int fd, std::string* text) {
   char buffer[4096];
-  for (ssize_t size; (size = read(fd, buffer, sizeof(buffer))) > 0 || (size < 0 && errno == EINTR);) {
+  for (ssize_t size;
+       (size = read(fd, buffer, sizeof(buffer))) > 0 || (size < 0 && errno == EINTR);) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (size > 0) text->append(buffer, size);
   }
@@ -201,7 +205,9 @@ CommandResult Command::Wait() {
 
 CommandResult RunMoonring(CommandOptions options) { return Command(std::move(options)).Wait(); }
 
-CommandResult RunMoonring(std::vector<std::string> arguments) { return RunMoonring(CommandOptions{.arguments = std::move(arguments)}); }
+CommandResult RunMoonring(std::vector<std::string> arguments) {
+  return RunMoonring(CommandOptions{.arguments = std::move(arguments)});
+}
 
 bool Await(const std::function<bool()>& condition) {
   while (!condition()) {

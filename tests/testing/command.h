@@ -23,9 +23,10 @@ namespace moonring::testing {
 
 struct CommandOptions {
   std::vector<std::string> arguments;
-  std::map<std::string, std::string> environment;  // besides this process's own, without torchrun's and Slurm's variables
-  std::string folder;                              // to run in; "": this one
-  std::string input;                               // stdin; at most what a pipe holds
+  std::map<std::string, std::string>
+      environment;           // besides this process's own, without torchrun's and Slurm's variables
+  std::string folder;        // to run in; "": this one
+  std::string input;         // stdin; at most what a pipe holds
   int64_t largest_file = 0;  // bytes, beyond which a write fails as on a full disk; 0: none
 };
 
@@ -45,7 +46,7 @@ class Command {
   Command& operator=(const Command&) = delete;
 
   pid_t pid() const { return pid_; }
-  std::vector<pid_t> Children() const;          // in the order of their start
+  std::vector<pid_t> Children() const;  // in the order of their start
   bool WaitForOutput(
       const std::string& text);  // on stdout or stderr; false where it ended without, or hangs
   void Signal(int signal) const;

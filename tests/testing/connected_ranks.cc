@@ -20,7 +20,8 @@ void OnThreads(int ranks, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      const ::testing::ScopedTrace trace(__FILE__, __LINE__, absl::StrCat("on rank ", rank, " of ", ranks));
+      const ::testing::ScopedTrace trace(__FILE__, __LINE__,
+                                         absl::StrCat("on rank ", rank, " of ", ranks));
       at::set_num_threads(1);
       body(rank);
     });

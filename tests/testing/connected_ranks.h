@@ -1,14 +1,15 @@
 #ifndef MOONRING_TESTS_TESTING_CONNECTED_RANKS_H_
 #define MOONRING_TESTS_TESTING_CONNECTED_RANKS_H_
 
-// Ranks as threads (run_ranks.h), over connections that stay: for tests that run many bodies on as many ranks.
+// Ranks as threads (run_ranks.h), over connections that stay: for tests that run many bodies on as
+// many ranks.
 //
 //   ConnectedRanks four(4);
 //   four.Run([](std::shared_ptr<comm::World> world) { ... });
 //   four.Run([](std::shared_ptr<comm::World> world) { ... });
 //
-// Connecting costs P^2 / 2 pairs of sockets, a run P threads. A run that fails on any rank ends the others' calls; the next
-// one connects anew.
+// Connecting costs P^2 / 2 pairs of sockets, a run P threads. A run that fails on any rank ends the
+// others' calls; the next one connects anew.
 
 #include <functional>
 #include <memory>

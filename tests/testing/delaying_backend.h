@@ -3,11 +3,12 @@
 
 // A c10d backend whose messages come late, and which tells a caller that does not wait for them:
 //
-//   receive    its buffer is NaN (0xFF) from the start until wait() has slept a random 0 to 20 ms; only then is the message in it
-//   send       wait() fails where the buffer was written since the start
-//   others     wait() sleeps as long
+//   receive    its buffer is NaN (0xFF) from the start until wait() has slept a random 0 to 20 ms;
+//   only then is the message in it send       wait() fails where the buffer was written since the
+//   start others     wait() sleeps as long
 //
-// The delays are a function of the seed and of the order of calls. It forwards to another backend what comm::Communicator calls.
+// The delays are a function of the seed and of the order of calls. It forwards to another backend
+// what comm::Communicator calls.
 
 #include <cstdint>
 #include <memory>
@@ -29,14 +30,20 @@ class DelayingBackend final : public c10d::Backend {
 
   DelayingBackend(c10::intrusive_ptr<c10d::Backend> inner, uint32_t seed);
 
-  const std::string getBackendName() const override { return "delaying " + inner_->getBackendName(); }
+  const std::string getBackendName() const override {
+    return "delaying " + inner_->getBackendName();
+  }
 
   c10::intrusive_ptr<Work> send(std::vector<at::Tensor>& tensors, int to, int tag) override;
   c10::intrusive_ptr<Work> recv(std::vector<at::Tensor>& tensors, int from, int tag) override;
-  c10::intrusive_ptr<Work> alltoall_base(at::Tensor& received, at::Tensor& sent, std::vector<int64_t>& receive_rows, std::vector<int64_t>& send_rows,
+  c10::intrusive_ptr<Work> alltoall_base(at::Tensor& received, at::Tensor& sent,
+                                         std::vector<int64_t>& receive_rows,
+                                         std::vector<int64_t>& send_rows,
                                          const c10d::AllToAllOptions& options) override;
-  c10::intrusive_ptr<Work> allreduce(std::vector<at::Tensor>& tensors, const c10d::AllreduceOptions& options) override;
-  c10::intrusive_ptr<Work> broadcast(std::vector<at::Tensor>& tensors, const c10d::BroadcastOptions& options) override;
+  c10::intrusive_ptr<Work> allreduce(std::vector<at::Tensor>& tensors,
+                                     const c10d::AllreduceOptions& options) override;
+  c10::intrusive_ptr<Work> broadcast(std::vector<at::Tensor>& tensors,
+                                     const c10d::BroadcastOptions& options) override;
   c10::intrusive_ptr<Work> barrier(const c10d::BarrierOptions& options) override;
 
   int64_t delays() const { return delays_; }  // how many so far
@@ -49,12 +56,14 @@ class DelayingBackend final : public c10d::Backend {
   int64_t delays_ = 0;
 };
 
-// A group of ranks that are threads, over Gloo and such a backend: each rank calls it with the same store and its own seed.
+// A group of ranks that are threads, over Gloo and such a backend: each rank calls it with the same
+// store and its own seed.
 struct DelayedGroup {
   std::shared_ptr<comm::Communicator> communicator;
   c10::intrusive_ptr<DelayingBackend> backend;
 };
-DelayedGroup ConnectDelayed(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, uint32_t seed);
+DelayedGroup ConnectDelayed(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                            uint32_t seed);
 
 }  // namespace moonring::testing
 

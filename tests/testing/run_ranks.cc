@@ -21,14 +21,17 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 // Connects, together with the other ranks or not at all. On a busy machine Gloo now and then finds
 // a connection of a mesh closed that it has just opened, on one rank alone, or a short deadline of
 // the test passes: then all connect once more.
-absl::StatusOr<std::shared_ptr<comm::World>> Connect(const StorePtr& store, int rank, int ranks, absl::Duration deadline) {
+absl::StatusOr<std::shared_ptr<comm::World>> Connect(const StorePtr& store, int rank, int ranks,
+                                                     absl::Duration deadline) {
   constexpr int kAttempts = 20;
   for (int attempt = 1;; ++attempt) {
     const std::string name = absl::StrCat("attempt ", attempt);
-    auto world = comm::World::ConnectThreads(c10::make_intrusive<c10d::PrefixStore>(name, store), rank, ranks, deadline);
+    auto world = comm::World::ConnectThreads(c10::make_intrusive<c10d::PrefixStore>(name, store),
+                                             rank, ranks, deadline);
     store->set(absl::StrCat(name, " of ", rank), std::vector<uint8_t>{world.ok()});
     bool all = true;
-    for (int other = 0; other < ranks; ++other) all = store->get(absl::StrCat(name, " of ", other)).front() != 0 && all;
+    for (int other = 0; other < ranks; ++other)
+      all = store->get(absl::StrCat(name, " of ", other)).front() != 0 && all;
     if (all || attempt == kAttempts) return world;
     if (world.ok()) {
       (*world)->Abort("another rank is not connected");
@@ -38,9 +41,11 @@ absl::StatusOr<std::shared_ptr<comm::World>> Connect(const StorePtr& store, int 
 }
 
 // One rank's thread. Its failures are said at once, with its rank by way of gtest's trace.
-void RunRank(const StorePtr& store, int rank, int ranks, const std::function<void(std::shared_ptr<comm::World>)>& body,
+void RunRank(const StorePtr& store, int rank, int ranks,
+             const std::function<void(std::shared_ptr<comm::World>)>& body,
              absl::Duration deadline) {
-  const ::testing::ScopedTrace trace(__FILE__, __LINE__, absl::StrCat("on rank ", rank, " of ", ranks));
+  const ::testing::ScopedTrace trace(__FILE__, __LINE__,
+                                     absl::StrCat("on rank ", rank, " of ", ranks));
   at::set_num_threads(1);
   auto world = Connect(store, rank, ranks, deadline);
   if (!world.ok()) {
@@ -61,13 +66,15 @@ void RunRank(const StorePtr& store, int rank, int ranks, const std::function<voi
 
 }  // namespace
 
-void RunRanks(int ranks, const std::function<void(std::shared_ptr<comm::World>)>& body, absl::Duration deadline) {
-  // c10d's flight recorder is one a process and writes its table of groups outside its lock (LibTorch 2.11): with a rank a
-  // thread that is a race. Read once, at the first collective.
+void RunRanks(int ranks, const std::function<void(std::shared_ptr<comm::World>)>& body,
+              absl::Duration deadline) {
+  // c10d's flight recorder is one a process and writes its table of groups outside its lock
+  // (LibTorch 2.11): with a rank a thread that is a race. Read once, at the first collective.
   setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back([&, rank] { RunRank(store, rank, ranks, body, deadline); });
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] { RunRank(store, rank, ranks, body, deadline); });
   for (std::thread& thread : threads) thread.join();
 }
 

@@ -21,7 +21,8 @@
 
 namespace moonring::testing {
 
-// Runs `body` once a rank. Each thread has one intra-op thread, as a rank's process of its own would under OMP_NUM_THREADS=1.
+// Runs `body` once a rank. Each thread has one intra-op thread, as a rank's process of its own
+// would under OMP_NUM_THREADS=1.
 void RunRanks(int ranks, const std::function<void(std::shared_ptr<comm::World>)>& body,
               absl::Duration deadline = absl::Minutes(10));
 

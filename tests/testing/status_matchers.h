@@ -30,10 +30,13 @@ MATCHER(IsOk, negation ? "is not OK" : "is OK") {
 }
 
 MATCHER_P2(StatusIs, code, message,
-           std::string(negation ? "does not have" : "has") + " code " + absl::StatusCodeToString(code) + " and a message that " +
+           std::string(negation ? "does not have" : "has") + " code " +
+               absl::StatusCodeToString(code) + " and a message that " +
                ::testing::DescribeMatcher<std::string>(message, negation)) {
   *result_listener << "which is " << GetStatus(arg).ToString();
-  return GetStatus(arg).code() == code && ::testing::ExplainMatchResult(message, std::string(GetStatus(arg).message()), result_listener);
+  return GetStatus(arg).code() == code &&
+         ::testing::ExplainMatchResult(message, std::string(GetStatus(arg).message()),
+                                       result_listener);
 }
 
 }  // namespace moonring::testing
@@ -43,7 +46,9 @@ MATCHER_P2(StatusIs, code, message,
 
 #define MOONRING_TESTING_CONCAT_INNER(a, b) a##b
 #define MOONRING_TESTING_CONCAT(a, b) MOONRING_TESTING_CONCAT_INNER(a, b)
-#define ASSERT_OK_AND_ASSIGN(target, ...) MOONRING_ASSERT_OK_AND_ASSIGN(MOONRING_TESTING_CONCAT(moonring_result_, __LINE__), target, (__VA_ARGS__))
+#define ASSERT_OK_AND_ASSIGN(target, ...)                                                    \
+  MOONRING_ASSERT_OK_AND_ASSIGN(MOONRING_TESTING_CONCAT(moonring_result_, __LINE__), target, \
+                                (__VA_ARGS__))
 #define MOONRING_ASSERT_OK_AND_ASSIGN(result, target, expression)     \
   auto result = expression;                                           \
   ASSERT_TRUE(result.ok()) << #expression << ": " << result.status(); \

@@ -39,7 +39,9 @@ class CheckpointManifestTest : public ::testing::Test {
   void Publish() { ASSERT_OK(PublishCheckpoint(Draft(), Final(), manifest_)); }
   std::string Draft() const { return folder_ / "checkpoint-7.partial"; }
   std::string Final() const { return folder_ / "checkpoint-7"; }
-  void Rewrite(const std::string& name, const std::string& text) const { folder_.Write("checkpoint-7/" + name, text); }
+  void Rewrite(const std::string& name, const std::string& text) const {
+    folder_.Write("checkpoint-7/" + name, text);
+  }
 
   ScratchFolder folder_;
   CheckpointManifest manifest_;
@@ -54,7 +56,9 @@ TEST_F(CheckpointManifestTest, SumsAreCrc32) {
 }
 
 TEST_F(CheckpointManifestTest, WholeOnceItHasItsName) {
-  EXPECT_THAT(CheckCheckpoint(Draft()).status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("checkpoint-7.partial: no manifest.json")));
+  EXPECT_THAT(
+      CheckCheckpoint(Draft()).status(),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("checkpoint-7.partial: no manifest.json")));
   Publish();
   EXPECT_FALSE(fs::exists(Draft()));
   const auto found = CheckCheckpoint(Final());
@@ -78,9 +82,11 @@ TEST_F(CheckpointManifestTest, TakesThePlaceOfAnOlderOneAndGoesWhole) {
 
 TEST_F(CheckpointManifestTest, EveryHarmIsNamed) {
   Publish();
-  const std::string model = ReadAll(Final() + "/model.safetensors"), manifest = ReadAll(Final() + "/manifest.json");
+  const std::string model = ReadAll(Final() + "/model.safetensors"),
+                    manifest = ReadAll(Final() + "/manifest.json");
   const auto expect = [&](absl::StatusCode code, const std::string& why) {
-    EXPECT_THAT(CheckCheckpoint(Final()).status(), StatusIs(code, AllOf(HasSubstr("checkpoint-7"), HasSubstr(why))));
+    EXPECT_THAT(CheckCheckpoint(Final()).status(),
+                StatusIs(code, AllOf(HasSubstr("checkpoint-7"), HasSubstr(why))));
   };
   for (const size_t at : {size_t{0}, model.size() / 2, model.size() - 1}) {
     std::string flipped = model;
@@ -108,7 +114,9 @@ TEST_F(CheckpointManifestTest, EveryHarmIsNamed) {
   }
   Rewrite("manifest.json", R"({"format": 1, "step": 18446744073709551615, "files": {}})");
   expect(absl::StatusCode::kDataLoss, "no manifest of a checkpoint");
-  Rewrite("manifest.json", R"({"format": 1, "step": 7, "files": {"x": {"bytes": 18446744073709551615, "crc32": "0"}}})");
+  Rewrite(
+      "manifest.json",
+      R"({"format": 1, "step": 7, "files": {"x": {"bytes": 18446744073709551615, "crc32": "0"}}})");
   expect(absl::StatusCode::kDataLoss, "what it says of x is broken");
   Rewrite("manifest.json", R"({"format": 2, "step": 7, "files": {}})");
   expect(absl::StatusCode::kUnimplemented, "a checkpoint of format 2, wanted 1");
@@ -116,11 +124,15 @@ TEST_F(CheckpointManifestTest, EveryHarmIsNamed) {
 
 TEST_F(CheckpointManifestTest, WhatChangedAfterItWasSealedIsNotPublished) {
   folder_.Write("checkpoint-7.partial/model.safetensors", "m");
-  EXPECT_THAT(PublishCheckpoint(Draft(), Final(), manifest_), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("changed after it was written")));
+  EXPECT_THAT(PublishCheckpoint(Draft(), Final(), manifest_),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("changed after it was written")));
   fs::remove(Draft() + "/model.safetensors");
-  EXPECT_THAT(PublishCheckpoint(Draft(), Final(), manifest_), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("is gone")));
+  EXPECT_THAT(PublishCheckpoint(Draft(), Final(), manifest_),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("is gone")));
   EXPECT_FALSE(fs::exists(Final()));
-  EXPECT_THAT(SealFiles(Draft(), {"model.safetensors"}).status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("model.safetensors: cannot be opened")));
+  EXPECT_THAT(
+      SealFiles(Draft(), {"model.safetensors"}).status(),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("model.safetensors: cannot be opened")));
 }
 
 // ---- checkpoint_publisher
@@ -129,31 +141,57 @@ TEST_F(CheckpointManifestTest, RanksMeetInTheFolder) {
   folder_.Write("checkpoint-7.partial/states-1", "one");
   fs::create_directories(Final());
   folder_.Write("checkpoint-7/older", "of another run");
-  CheckpointPublisher first({.draft = Draft(), .folder = Final(), .names = {"model.safetensors", "empty"}, .step = 7, .rank = 0, .ranks = 2});
+  CheckpointPublisher first({.draft = Draft(),
+                             .folder = Final(),
+                             .names = {"model.safetensors", "empty"},
+                             .step = 7,
+                             .rank = 0,
+                             .ranks = 2});
   while (!fs::exists(Draft() + "/sealed-0.json"))
     absl::SleepFor(absl::Milliseconds(1));  // its own part is done
   EXPECT_FALSE(first.done());
-  CheckpointPublisher second({.draft = Draft(), .folder = Final(), .names = {"states-1"}, .step = 7, .rank = 1, .ranks = 2});
+  CheckpointPublisher second({.draft = Draft(),
+                              .folder = Final(),
+                              .names = {"states-1"},
+                              .step = 7,
+                              .rank = 1,
+                              .ranks = 2});
   EXPECT_OK(second.result());
   EXPECT_OK(first.result());
   const auto found = CheckCheckpoint(Final());
   ASSERT_OK(found);
   EXPECT_EQ(found->files.size(), 3);
-  EXPECT_FALSE(fs::exists(Draft()) || fs::exists(Final() + "/older") || fs::exists(Final() + "/sealed-0.json"));
+  EXPECT_FALSE(fs::exists(Draft()) || fs::exists(Final() + "/older") ||
+               fs::exists(Final() + "/sealed-0.json"));
 }
 
 TEST_F(CheckpointManifestTest, ARanksFailureIsEveryones) {
-  CheckpointPublisher second({.draft = Draft(), .folder = Final(), .names = {"nothing"}, .step = 7, .rank = 1, .ranks = 2});
-  EXPECT_THAT(second.result(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("nothing: cannot be opened")));
-  CheckpointPublisher first({.draft = Draft(), .folder = Final(), .names = {"empty"}, .step = 7, .rank = 0, .ranks = 2});
-  EXPECT_THAT(first.result(), StatusIs(absl::StatusCode::kUnavailable, AllOf(HasSubstr("rank 1: "), HasSubstr("nothing: cannot be opened"))));
+  CheckpointPublisher second({.draft = Draft(),
+                              .folder = Final(),
+                              .names = {"nothing"},
+                              .step = 7,
+                              .rank = 1,
+                              .ranks = 2});
+  EXPECT_THAT(second.result(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("nothing: cannot be opened")));
+  CheckpointPublisher first(
+      {.draft = Draft(), .folder = Final(), .names = {"empty"}, .step = 7, .rank = 0, .ranks = 2});
+  EXPECT_THAT(first.result(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr("rank 1: "), HasSubstr("nothing: cannot be opened"))));
   EXPECT_FALSE(fs::exists(Final()));
 }
 
 TEST_F(CheckpointManifestTest, ADeadRankIsNotWaitedForLong) {
-  const CheckpointPublisher patient(
-      {.draft = Draft(), .folder = Final(), .names = {"empty"}, .step = 7, .rank = 0, .ranks = 2, .patience = absl::Milliseconds(200)});
-  EXPECT_THAT(patient.result(), StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("rank 1's files did not reach the disk")));
+  const CheckpointPublisher patient({.draft = Draft(),
+                                     .folder = Final(),
+                                     .names = {"empty"},
+                                     .step = 7,
+                                     .rank = 0,
+                                     .ranks = 2,
+                                     .patience = absl::Milliseconds(200)});
+  EXPECT_THAT(patient.result(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                         HasSubstr("rank 1's files did not reach the disk")));
   {  // with all the patience there is, and still it ends
     const CheckpointPublisher left({.draft = Draft(),
                                     .folder = Final(),

@@ -40,19 +40,22 @@ TEST(DiskMemoryTest, HoldsNumbersOfEachDtype) {
     }
   }
   memory->reset();  // the tensors keep it
-  for (const at::Tensor& tensor : tensors) EXPECT_TRUE(at::equal(tensor, (at::arange(tensor.numel()) % 251).to(tensor.scalar_type())));
+  for (const at::Tensor& tensor : tensors)
+    EXPECT_TRUE(at::equal(tensor, (at::arange(tensor.numel()) % 251).to(tensor.scalar_type())));
   for (const auto& entry : std::filesystem::directory_iterator(::testing::TempDir())) {
     EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr("optimizer_state")));
   }
 }
 
-// 64 MiB, of which pieces of 1 MiB are written one after another: a few of them at a time are resident, and none as memory of the process alone.
+// 64 MiB, of which pieces of 1 MiB are written one after another: a few of them at a time are
+// resident, and none as memory of the process alone.
 TEST(DiskMemoryTest, WhatRestsIsNotResident) {
   auto memory = DiskMemory::Create(::testing::TempDir());
   ASSERT_OK(memory);
   constexpr int64_t kPiece = 1 << 18, kPieces = 64;
   at::Tensor tensor = *(*memory)->Zeros(kPiece * kPieces, at::kFloat);
-  const int64_t anonymous = Resident("RssAnon"), mapped = Resident("RssFile") + Resident("RssShmem");
+  const int64_t anonymous = Resident("RssAnon"),
+                mapped = Resident("RssFile") + Resident("RssShmem");
   for (int64_t i = 0; i < kPieces; ++i) {
     at::Tensor piece = tensor.narrow(0, i * kPiece, kPiece);
     piece.fill_(static_cast<double>(i));
@@ -60,11 +63,13 @@ TEST(DiskMemoryTest, WhatRestsIsNotResident) {
   }
   EXPECT_LE(Resident("RssAnon") - anonymous, 4 << 10);
   EXPECT_LE(Resident("RssFile") + Resident("RssShmem") - mapped, 16 << 10);
-  for (int64_t i = 0; i < kPieces; ++i) EXPECT_EQ(tensor[i * kPiece + 7].item<float>(), static_cast<float>(i));
+  for (int64_t i = 0; i < kPieces; ++i)
+    EXPECT_EQ(tensor[i * kPiece + 7].item<float>(), static_cast<float>(i));
 }
 
 TEST(DiskMemoryTest, ADiskTooSmallIsAnError) {
-  EXPECT_THAT(DiskMemory::Create("/no/such/folder").status().message(), HasSubstr("offload_optimizer: /no/such/folder: a file cannot be made"));
+  EXPECT_THAT(DiskMemory::Create("/no/such/folder").status().message(),
+              HasSubstr("offload_optimizer: /no/such/folder: a file cannot be made"));
   auto memory = DiskMemory::Create(::testing::TempDir());
   ASSERT_OK(memory);
   // A limit of the process is refused as a full disk is, by the same call.
@@ -76,7 +81,8 @@ TEST(DiskMemoryTest, ADiskTooSmallIsAnError) {
   const auto refused = (*memory)->Zeros(1 << 20, at::kFloat);
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted) << refused.status();
-  EXPECT_THAT(refused.status().message(), HasSubstr("4194304 bytes more than 0 cannot be reserved"));
+  EXPECT_THAT(refused.status().message(),
+              HasSubstr("4194304 bytes more than 0 cannot be reserved"));
   EXPECT_OK((*memory)->Zeros(1 << 10, at::kFloat));
 }
 

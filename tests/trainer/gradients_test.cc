@@ -21,7 +21,8 @@ at::Tensor GradientOf(int64_t parameter, int rank, int64_t numel, at::ScalarType
   return (at::arange(numel, at::kDouble) * (parameter + 1) + rank * 1000).to(dtype);
 }
 
-// Sizes that fit a bucket exactly, cross its border, fill several, are empty; the dtypes change in between.
+// Sizes that fit a bucket exactly, cross its border, fill several, are empty; the dtypes change in
+// between.
 TEST(SumGradientsTest, EverySizeOnEveryGroup) {
   const std::vector<int64_t> sizes = {3, 16, 1, 0, 15, 17, 40, 64, 5};
   for (const int ranks : {1, 2, 3, 4}) {
@@ -30,27 +31,37 @@ TEST(SumGradientsTest, EverySizeOnEveryGroup) {
       moonring::testing::RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
         Parameters parameters;
         for (size_t i = 0; i < sizes.size(); ++i) {
-          const at::ScalarType dtype = i % 4 == 2 ? at::kDouble : i % 4 == 3 ? at::kBFloat16 : at::kFloat;
-          parameters.push_back(std::make_shared<Parameter>("p" + std::to_string(i), at::zeros({sizes[i]}, dtype)));
-          parameters[i]->AddGradient(GradientOf(static_cast<int64_t>(i), world->communicator()->rank(), sizes[i], at::kDouble));
+          const at::ScalarType dtype = i % 4 == 2   ? at::kDouble
+                                       : i % 4 == 3 ? at::kBFloat16
+                                                    : at::kFloat;
+          parameters.push_back(
+              std::make_shared<Parameter>("p" + std::to_string(i), at::zeros({sizes[i]}, dtype)));
+          parameters[i]->AddGradient(GradientOf(
+              static_cast<int64_t>(i), world->communicator()->rank(), sizes[i], at::kDouble));
         }
-        const absl::Status status = SumGradients(parameters, *world->communicator(), {.bucket_bytes = bucket_bytes});
+        const absl::Status status =
+            SumGradients(parameters, *world->communicator(), {.bucket_bytes = bucket_bytes});
         ASSERT_TRUE(status.ok()) << status;
         for (size_t i = 0; i < sizes.size(); ++i) {
           at::Tensor wanted = at::zeros({sizes[i]}, at::kDouble);
-          for (int rank = 0; rank < ranks; ++rank) wanted += GradientOf(static_cast<int64_t>(i), rank, sizes[i], at::kDouble);
-          EXPECT_TRUE(at::equal(parameters[i]->gradient().to(at::kDouble), wanted)) << "parameter " << i;
+          for (int rank = 0; rank < ranks; ++rank)
+            wanted += GradientOf(static_cast<int64_t>(i), rank, sizes[i], at::kDouble);
+          EXPECT_TRUE(at::equal(parameters[i]->gradient().to(at::kDouble), wanted))
+              << "parameter " << i;
         }
       });
     }
   }
 }
 
-// A gradient on one rank only reaches all; one on none stays absent; a frozen parameter takes no part.
+// A gradient on one rank only reaches all; one on none stays absent; a frozen parameter takes no
+// part.
 TEST(SumGradientsTest, AbsentGradients) {
   moonring::testing::RunRanks(3, [](std::shared_ptr<comm::World> world) {
-    auto everywhere = std::make_shared<Parameter>("a", at::zeros({2, 3})), once = std::make_shared<Parameter>("b", at::zeros({4})),
-         never = std::make_shared<Parameter>("c", at::zeros({5})), frozen = std::make_shared<Parameter>("d", at::zeros({6}), false);
+    auto everywhere = std::make_shared<Parameter>("a", at::zeros({2, 3})),
+         once = std::make_shared<Parameter>("b", at::zeros({4})),
+         never = std::make_shared<Parameter>("c", at::zeros({5})),
+         frozen = std::make_shared<Parameter>("d", at::zeros({6}), false);
     everywhere->AddGradient(at::ones({2, 3}));
     if (world->communicator()->rank() == 1) once->AddGradient(at::full({4}, 7.0));
     ASSERT_TRUE(SumGradients({everywhere, once, never, frozen}, *world->communicator()).ok());
@@ -69,8 +80,10 @@ TEST(SumGradientsTest, ABucketIsOneCall) {
       parameters.back()->AddGradient(at::ones({100}));
     }
     const auto before = world->communicator()->counters();
-    ASSERT_TRUE(SumGradients(parameters, *world->communicator(), {.bucket_bytes = 1000}).ok());  // 250 numbers each
-    // On two ranks an all-reduce is 2 steps and sends its own bytes once: one call for who has a gradient, four buckets.
+    ASSERT_TRUE(SumGradients(parameters, *world->communicator(), {.bucket_bytes = 1000})
+                    .ok());  // 250 numbers each
+    // On two ranks an all-reduce is 2 steps and sends its own bytes once: one call for who has a
+    // gradient, four buckets.
     EXPECT_EQ(world->communicator()->counters().steps - before.steps, 2 * 5);
     EXPECT_EQ(world->communicator()->counters().bytes_sent - before.bytes_sent, 10 * 8 + 1000 * 4);
   });
@@ -79,7 +92,8 @@ TEST(SumGradientsTest, ABucketIsOneCall) {
 Parameters WithGradients(const std::vector<at::Tensor>& gradients) {
   Parameters parameters;
   for (const at::Tensor& gradient : gradients) {
-    parameters.push_back(std::make_shared<Parameter>("p" + std::to_string(parameters.size()), at::zeros_like(gradient)));
+    parameters.push_back(std::make_shared<Parameter>("p" + std::to_string(parameters.size()),
+                                                     at::zeros_like(gradient)));
     parameters.back()->AddGradient(gradient);
   }
   return parameters;
@@ -87,13 +101,16 @@ Parameters WithGradients(const std::vector<at::Tensor>& gradients) {
 
 TEST(GlobalNormTest, ClosedForms) {
   EXPECT_EQ(GlobalNorm({}), 0.0);
-  EXPECT_EQ(GlobalNorm(WithGradients({at::full({2, 2}, 1.0, at::kDouble), at::full({12}, -1.0)})), 4.0);
+  EXPECT_EQ(GlobalNorm(WithGradients({at::full({2, 2}, 1.0, at::kDouble), at::full({12}, -1.0)})),
+            4.0);
   // fp32 numbers whose squares are beyond fp32 at either end.
-  EXPECT_DOUBLE_EQ(GlobalNorm(WithGradients({at::full({4}, 1e30)})), 2.0 * static_cast<double>(1e30f));
-  EXPECT_DOUBLE_EQ(GlobalNorm(WithGradients({at::full({4}, 1e-30)})), 2.0 * static_cast<double>(1e-30f));
+  EXPECT_DOUBLE_EQ(GlobalNorm(WithGradients({at::full({4}, 1e30)})),
+                   2.0 * static_cast<double>(1e30f));
+  EXPECT_DOUBLE_EQ(GlobalNorm(WithGradients({at::full({4}, 1e-30)})),
+                   2.0 * static_cast<double>(1e-30f));
   // 3 million: an fp32 sum of squares would have lost the 1e-4s behind the large one.
-  EXPECT_NEAR(GlobalNorm(WithGradients({at::full({1}, 1000.0), at::full({3000000}, 0.01)})), std::sqrt(1e6 + 3e6 * std::pow(static_cast<double>(0.01f), 2)),
-              1e-9);
+  EXPECT_NEAR(GlobalNorm(WithGradients({at::full({1}, 1000.0), at::full({3000000}, 0.01)})),
+              std::sqrt(1e6 + 3e6 * std::pow(static_cast<double>(0.01f), 2)), 1e-9);
 }
 
 TEST(GlobalNormTest, ThreadsMoveNoBit) {
@@ -106,19 +123,22 @@ TEST(GlobalNormTest, ThreadsMoveNoBit) {
   at::set_num_threads(threads);
 }
 
-// What the host does not read where it lies (on a device; here, what is no plain run of numbers) goes by LibTorch's lists. The sums
-// are those of the plain numbers, up to the order of fp64 additions.
+// What the host does not read where it lies (on a device; here, what is no plain run of numbers)
+// goes by LibTorch's lists. The sums are those of the plain numbers, up to the order of fp64
+// additions.
 TEST(GlobalNormTest, OfListsAsOfPlainNumbers) {
   std::vector<at::Tensor> numbers;
   for (const int64_t rows : {1, 3, 64, 300}) {
-    for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) numbers.push_back(at::randn({rows, 129}, dtype));
+    for (const at::ScalarType dtype : {at::kFloat, at::kDouble})
+      numbers.push_back(at::randn({rows, 129}, dtype));
   }
   const Parameters plain = WithGradients(numbers);
   Parameters turned = WithGradients(numbers);
   turned.push_back(std::make_shared<Parameter>("frozen", at::zeros({3}), false));
   turned.insert(turned.begin() + 2, std::make_shared<Parameter>("none", at::zeros({3})));
   for (const auto& parameter : turned) {
-    if (parameter->gradient().defined()) parameter->mutable_gradient() = parameter->gradient().t().contiguous().t();
+    if (parameter->gradient().defined())
+      parameter->mutable_gradient() = parameter->gradient().t().contiguous().t();
   }
   turned[0]->mutable_gradient() = numbers[0];  // one of the plain ones among them
   const double wanted = GlobalNorm(plain);
@@ -139,7 +159,8 @@ TEST(GlobalNormTest, OfListsAsOfPlainNumbers) {
 }
 
 TEST(ClipByNormTest, AsTorch) {
-  Parameters parameters = WithGradients({at::full({9}, 2.0, at::kDouble), at::full({16}, 0.0, at::kDouble)});
+  Parameters parameters =
+      WithGradients({at::full({9}, 2.0, at::kDouble), at::full({16}, 0.0, at::kDouble)});
   const double norm = GlobalNorm(parameters);
   EXPECT_EQ(norm, 6.0);
   EXPECT_EQ(ClipByNorm(parameters, norm, 0.0), 1.0);
@@ -153,8 +174,10 @@ TEST(ClipByNormTest, AsTorch) {
 }
 
 TEST(NonFiniteTest, NamesThem) {
-  Parameters parameters = WithGradients({at::ones({3}), at::ones({3}), at::full({3}, 1e300, at::kDouble), at::ones({2})});
-  EXPECT_TRUE(NonFiniteGradients(parameters).empty());  // 1e300 squared overflows, and is finite all the same
+  Parameters parameters = WithGradients(
+      {at::ones({3}), at::ones({3}), at::full({3}, 1e300, at::kDouble), at::ones({2})});
+  EXPECT_TRUE(NonFiniteGradients(parameters)
+                  .empty());  // 1e300 squared overflows, and is finite all the same
   parameters[1]->mutable_gradient()[2] = std::nan("");
   parameters[3]->mutable_gradient()[0] = -std::numeric_limits<double>::infinity();
   EXPECT_EQ(NonFiniteGradients(parameters), (std::vector<std::string>{"p1", "p3"}));

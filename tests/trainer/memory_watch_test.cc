@@ -21,7 +21,8 @@ using comm::MemoryScope;
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kBig = 128 * kMiB;
-constexpr int64_t kSlack = 2 * kMiB;  // what the kernel has not counted yet, and what else the process does
+constexpr int64_t kSlack =
+    2 * kMiB;  // what the kernel has not counted yet, and what else the process does
 
 // Until the watch has seen what there is now.
 void LetItLook(const MemoryWatch& watch) {
@@ -34,7 +35,8 @@ at::Tensor Touched(int64_t bytes) { return at::ones({bytes}, at::kByte); }
 TEST(Resources, AnonymousMemoryIsWhatWasTouchedAndNoFileBacks) {
   const int64_t before = AnonymousBytes();
   ASSERT_GT(before, 0);
-  auto* pages = static_cast<char*>(mmap(nullptr, kBig, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* pages = static_cast<char*>(
+      mmap(nullptr, kBig, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(pages, MAP_FAILED);
   EXPECT_LE(AnonymousBytes(), before + kSlack);
   std::memset(pages, 1, kBig);
@@ -102,7 +104,8 @@ TEST(MemoryWatch, AmongMomentsThatAreAlikeToTheKernelTheOneWithTheMostInUse) {
     LetItLook(watch);
   }
   // To the kernel a little more, though less is in use: pages that no allocator knows of.
-  auto* pages = static_cast<char*>(mmap(nullptr, 2 * kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* pages = static_cast<char*>(
+      mmap(nullptr, 2 * kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   std::memset(pages, 1, 2 * kMiB);
   LetItLook(watch);
   munmap(pages, 2 * kMiB);

@@ -51,18 +51,36 @@ TEST(ClockTimeTest, AsPythonsTimedelta) {
 TEST(MetricsLogTest, WritesALineAStep) {
   const std::string folder = Folder("lines");
   absl::Time now = absl::UnixEpoch();
-  const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 4, .num_train_epochs = 2.0, .clock = [&] { return now; }}).value();
+  const auto log = MetricsLog::Create({.output_dir = folder,
+                                       .total_steps = 4,
+                                       .num_train_epochs = 2.0,
+                                       .clock = [&] { return now; }})
+                       .value();
   now += absl::Seconds(30);
-  ASSERT_TRUE(log->Write({.step = 1, .epoch = 0.5, .loss = 1.0 / 3.0, .learning_rate = 1e-5, .grad_norm = 2.5, .tokens = 3000}).ok());
-  // Read before anything is closed: the line is in the file already. The names in LLaMA-Factory's order.
+  ASSERT_TRUE(log->Write({.step = 1,
+                          .epoch = 0.5,
+                          .loss = 1.0 / 3.0,
+                          .learning_rate = 1e-5,
+                          .grad_norm = 2.5,
+                          .tokens = 3000})
+                  .ok());
+  // Read before anything is closed: the line is in the file already. The names in LLaMA-Factory's
+  // order.
   const std::string first = Contents(folder + "/trainer_log.jsonl");
   EXPECT_TRUE(absl::StartsWith(first,
-                               "{\"current_steps\":1,\"total_steps\":4,\"loss\":0.3333333333333333,\"lr\":1e-05,\"epoch\":0.5,\"percentage\":25.0,"
-                               "\"elapsed_time\":\"0:00:30\",\"remaining_time\":\"0:01:30\",\"grad_norm\":2.5,\"tokens\":3000,\"tokens_per_second\":100.0,"
+                               "{\"current_steps\":1,\"total_steps\":4,\"loss\":0.3333333333333333,"
+                               "\"lr\":1e-05,\"epoch\":0.5,\"percentage\":25.0,"
+                               "\"elapsed_time\":\"0:00:30\",\"remaining_time\":\"0:01:30\",\"grad_"
+                               "norm\":2.5,\"tokens\":3000,\"tokens_per_second\":100.0,"
                                "\"peak_memory_bytes\":"))
       << first;
   now += absl::Seconds(10);
-  ASSERT_TRUE(log->Write({.step = 2, .epoch = 1.0, .loss = std::nan(""), .tokens = 5000, .more = {{"rewards/margins", 0.25}}}).ok());
+  ASSERT_TRUE(log->Write({.step = 2,
+                          .epoch = 1.0,
+                          .loss = std::nan(""),
+                          .tokens = 5000,
+                          .more = {{"rewards/margins", 0.25}}})
+                  .ok());
   const auto lines = Lines(folder);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_TRUE(lines[1]["loss"].is_null());
@@ -78,15 +96,23 @@ TEST(MetricsLogTest, WritesALineAStep) {
 TEST(MetricsLogTest, FinishWritesTheResults) {
   const std::string folder = Folder("finish");
   absl::Time now = absl::UnixEpoch();
-  const auto log =
-      MetricsLog::Create(
-          {.output_dir = folder, .total_steps = 2, .num_train_epochs = 1.0, .eval_steps = 7, .save_steps = 9, .flops_per_token = 6.0, .clock = [&] { return now; }})
-          .value();
+  const auto log = MetricsLog::Create({.output_dir = folder,
+                                       .total_steps = 2,
+                                       .num_train_epochs = 1.0,
+                                       .eval_steps = 7,
+                                       .save_steps = 9,
+                                       .flops_per_token = 6.0,
+                                       .clock = [&] { return now; }})
+                       .value();
   now += absl::Seconds(8);
-  ASSERT_TRUE(log->Write({.step = 2, .epoch = 1.0, .loss = 2.0, .learning_rate = 1e-4, .tokens = 10}).ok());
+  ASSERT_TRUE(
+      log->Write({.step = 2, .epoch = 1.0, .loss = 2.0, .learning_rate = 1e-4, .tokens = 10}).ok());
   ASSERT_TRUE(log->Finish(2.5, 16).ok());
   const json results = json::parse(Contents(folder + "/train_results.json"));
-  EXPECT_EQ(results, json::parse(R"({"epoch":1.0,"total_flos":60.0,"train_loss":2.5,"train_runtime":8.0,"train_samples_per_second":2.0,"train_steps_per_second":0.25})"));
+  EXPECT_EQ(
+      results,
+      json::parse(
+          R"({"epoch":1.0,"total_flos":60.0,"train_loss":2.5,"train_runtime":8.0,"train_samples_per_second":2.0,"train_steps_per_second":0.25})"));
   EXPECT_EQ(json::parse(Contents(folder + "/all_results.json")), results);
   const json state = json::parse(Contents(folder + "/trainer_state.json"));
   EXPECT_EQ(state["global_step"], 2);
@@ -95,7 +121,8 @@ TEST(MetricsLogTest, FinishWritesTheResults) {
   EXPECT_EQ(state["save_steps"], 9);
   EXPECT_EQ(state["total_flos"], 60.0);
   ASSERT_EQ(state["log_history"].size(), 2u);
-  EXPECT_EQ(state["log_history"][0], json::parse(R"({"step":2,"epoch":1.0,"loss":2.0,"learning_rate":1e-4})"));
+  EXPECT_EQ(state["log_history"][0],
+            json::parse(R"({"step":2,"epoch":1.0,"loss":2.0,"learning_rate":1e-4})"));
   EXPECT_EQ(state["log_history"][1]["train_loss"], 2.5);
   EXPECT_EQ(Lines(folder).back()["remaining_time"], "0:00:00");
 }
@@ -164,7 +191,8 @@ TEST(MetricsLogTest, LinesWaitForADiskThatIsFull) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(lines[i]["current_steps"], i + 1);
 }
 
-// An evaluation beside the training: a line of the log, results of its own, and both in all_results.json, whichever comes first.
+// An evaluation beside the training: a line of the log, results of its own, and both in
+// all_results.json, whichever comes first.
 TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
   const std::string folder = Folder("evaluation");
   const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 2}).value();
@@ -175,8 +203,10 @@ TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
   log->SetBest({.metric = 1.5, .step = 1, .checkpoint = "checkpoint-1"});
   ASSERT_TRUE(log->WriteResults("eval", {{"eval_loss", 1.25}}).ok());
   ASSERT_TRUE(log->Finish(2.5, 16).ok());
-  EXPECT_EQ(json::parse(Contents(folder + "/eval_results.json")), json::parse(R"({"eval_loss":1.25})"));
-  const json all = json::parse(Contents(folder + "/all_results.json")), state = json::parse(Contents(folder + "/trainer_state.json"));
+  EXPECT_EQ(json::parse(Contents(folder + "/eval_results.json")),
+            json::parse(R"({"eval_loss":1.25})"));
+  const json all = json::parse(Contents(folder + "/all_results.json")),
+             state = json::parse(Contents(folder + "/trainer_state.json"));
   EXPECT_EQ(all["eval_loss"], 1.25);
   EXPECT_EQ(all["train_loss"], 2.5);
   EXPECT_FALSE(json::parse(Contents(folder + "/train_results.json")).contains("eval_loss"));
@@ -185,16 +215,24 @@ TEST(MetricsLogTest, EvaluationsAndTheBestCheckpoint) {
   EXPECT_EQ(state["best_model_checkpoint"], "checkpoint-1");
 }
 
-// A run that was killed while it wrote, and goes on from step 2: the half line and the lines after step 2 are gone, the rest is kept.
+// A run that was killed while it wrote, and goes on from step 2: the half line and the lines after
+// step 2 are gone, the rest is kept.
 TEST(MetricsLogTest, GoesOn) {
   const std::string folder = Folder("resume");
   {
     const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 4}).value();
-    for (int64_t step = 1; step <= 3; ++step) ASSERT_TRUE(log->Write({.step = step, .loss = static_cast<double>(step), .learning_rate = 0.5}).ok());
+    for (int64_t step = 1; step <= 3; ++step)
+      ASSERT_TRUE(
+          log->Write({.step = step, .loss = static_cast<double>(step), .learning_rate = 0.5}).ok());
   }
   std::ofstream(folder + "/trainer_log.jsonl", std::ios::app) << "{\"current_steps\": 4, \"lo";
   absl::Time now = absl::UnixEpoch();
-  const auto log = MetricsLog::Create({.output_dir = folder, .total_steps = 4, .first_step = 2, .keep = true, .clock = [&] { return now; }}).value();
+  const auto log = MetricsLog::Create({.output_dir = folder,
+                                       .total_steps = 4,
+                                       .first_step = 2,
+                                       .keep = true,
+                                       .clock = [&] { return now; }})
+                       .value();
   now += absl::Seconds(10);
   ASSERT_TRUE(log->Write({.step = 3, .loss = 30.0}).ok());
   const auto lines = Lines(folder);
@@ -207,17 +245,21 @@ TEST(MetricsLogTest, GoesOn) {
 
   std::ofstream(folder + "/trainer_log.jsonl") << "what is this\n";
   EXPECT_TRUE(
-      absl::StrContains(MetricsLog::Create({.output_dir = folder, .keep = true}).status().message(), "a line is not one of a training log: what is this"));
+      absl::StrContains(MetricsLog::Create({.output_dir = folder, .keep = true}).status().message(),
+                        "a line is not one of a training log: what is this"));
   EXPECT_TRUE(MetricsLog::Create({.output_dir = Folder("fresh"), .keep = true}).ok());
 }
 
 TEST(MetricsLogTest, NamesTheFileThatFails) {
   const auto missing = MetricsLog::Create({.output_dir = "/nowhere/at/all"});
-  EXPECT_TRUE(absl::StrContains(missing.status().message(), "/nowhere/at/all/trainer_log.jsonl: cannot open")) << missing.status();
+  EXPECT_TRUE(absl::StrContains(missing.status().message(),
+                                "/nowhere/at/all/trainer_log.jsonl: cannot open"))
+      << missing.status();
   // A device that is always full.
   auto full = LineAppender::Open("/dev/full", false);
   ASSERT_TRUE(full.ok());
-  EXPECT_TRUE(absl::StrContains(full->Append("x").message(), "/dev/full: cannot write: No space left on device"));
+  EXPECT_TRUE(absl::StrContains(full->Append("x").message(),
+                                "/dev/full: cannot write: No space left on device"));
 }
 
 TEST(ResourcesTest, PeakIsAtLeastWhatIsResident) {

@@ -1,4 +1,5 @@
-// AdamW and Sgd against torch.optim's numbers (golden/optimizers.json, by make_golden.py), the plain formula, and themselves after a restart.
+// AdamW and Sgd against torch.optim's numbers (golden/optimizers.json, by make_golden.py), the
+// plain formula, and themselves after a restart.
 
 #include <cmath>
 #include <fstream>
@@ -25,28 +26,40 @@ nlohmann::json Golden(const std::string& file) {
   return nlohmann::json::parse(stream);
 }
 
-at::Tensor Values(const nlohmann::json& numbers, at::ScalarType dtype) { return at::tensor(numbers.get<std::vector<double>>(), at::kDouble).to(dtype); }
+at::Tensor Values(const nlohmann::json& numbers, at::ScalarType dtype) {
+  return at::tensor(numbers.get<std::vector<double>>(), at::kDouble).to(dtype);
+}
 
 std::unique_ptr<Optimizer> Make(const nlohmann::json& wanted, const comm::Parameters& parameters) {
-  if (wanted["name"] == "sgd") return Sgd::Create({.weight_decay = wanted["weight_decay"]}, parameters).value();
-  return AdamW::Create({.beta1 = wanted["beta1"], .beta2 = wanted["beta2"], .epsilon = wanted["epsilon"], .weight_decay = wanted["weight_decay"]}, parameters)
+  if (wanted["name"] == "sgd")
+    return Sgd::Create({.weight_decay = wanted["weight_decay"]}, parameters).value();
+  return AdamW::Create({.beta1 = wanted["beta1"],
+                        .beta2 = wanted["beta2"],
+                        .epsilon = wanted["epsilon"],
+                        .weight_decay = wanted["weight_decay"]},
+                       parameters)
       .value();
 }
 
 double Distance(const at::Tensor& a, const at::Tensor& b) {
-  return (a.to(at::kDouble) - b.to(at::kDouble)).norm().item<double>() / b.to(at::kDouble).norm().item<double>();
+  return (a.to(at::kDouble) - b.to(at::kDouble)).norm().item<double>() /
+         b.to(at::kDouble).norm().item<double>();
 }
 
-// torch's fused AdamW is the same kernel: bit for bit. Its single-tensor form orders the operations otherwise: some roundings a step.
-// SGD with decay: torch adds decay * w to the gradient, we scale the weight; again a rounding.
+// torch's fused AdamW is the same kernel: bit for bit. Its single-tensor form orders the operations
+// otherwise: some roundings a step. SGD with decay: torch adds decay * w to the gradient, we scale
+// the weight; again a rounding.
 TEST(OptimizerTest, EqualsTorch) {
   const nlohmann::json golden = Golden("optimizers.json");
   ASSERT_EQ(golden["cases"].size(), 12u);
   for (const auto& wanted : golden["cases"]) {
     const at::ScalarType dtype = wanted["dtype"] == "float64" ? at::kDouble : at::kFloat;
-    const bool same_bits = wanted["name"] == "adamw" ? wanted["fused"].get<bool>() : wanted["weight_decay"] == 0.0;
+    const bool same_bits =
+        wanted["name"] == "adamw" ? wanted["fused"].get<bool>() : wanted["weight_decay"] == 0.0;
     comm::Parameters parameters;
-    for (int i = 0; i < 2; ++i) parameters.push_back(std::make_shared<Parameter>(wanted["parameters"][i], Values(wanted["start"][i], dtype)));
+    for (int i = 0; i < 2; ++i)
+      parameters.push_back(
+          std::make_shared<Parameter>(wanted["parameters"][i], Values(wanted["start"][i], dtype)));
     const auto optimizer = Make(wanted, parameters);
     for (size_t step = 0; step < wanted["lrs"].size(); ++step) {
       for (int i = 0; i < 2; ++i) {
@@ -55,8 +68,9 @@ TEST(OptimizerTest, EqualsTorch) {
       }
       optimizer->Step(wanted["lrs"][step]);
       for (int i = 0; i < 2; ++i) {
-        SCOPED_TRACE(testing::Message() << wanted["name"] << " " << wanted["dtype"] << " decay " << wanted["weight_decay"] << " step " << step << " parameter "
-                                        << i);
+        SCOPED_TRACE(testing::Message()
+                     << wanted["name"] << " " << wanted["dtype"] << " decay "
+                     << wanted["weight_decay"] << " step " << step << " parameter " << i);
         const at::Tensor after = Values(wanted["weights"][step][i], dtype);
         if (same_bits) {
           EXPECT_TRUE(at::equal(parameters[i]->weight(), after));
@@ -82,16 +96,20 @@ TEST(AdamWTest, EqualsTheFormula) {
     w = w * (1 - lr * decay);
     m = beta1 * m + (1 - beta1) * g;
     v = beta2 * v + (1 - beta2) * g * g;
-    w = w - lr / (1 - std::pow(beta1, t)) * m / (v.sqrt() / std::sqrt(1 - std::pow(beta2, t)) + epsilon);
+    w = w - lr / (1 - std::pow(beta1, t)) * m /
+                (v.sqrt() / std::sqrt(1 - std::pow(beta2, t)) + epsilon);
   }
   EXPECT_LE(Distance(weight->weight(), w), 1e-14);
 }
 
-// A bf16 weight: state and update in fp32, rounded once. Its steps are those of an fp32 weight that is rounded after each.
+// A bf16 weight: state and update in fp32, rounded once. Its steps are those of an fp32 weight that
+// is rounded after each.
 TEST(AdamWTest, Bf16WeightUpdatedInFp32) {
-  auto half = std::make_shared<Parameter>("w", at::linspace(-2, 3, 513, at::kFloat).to(at::kBFloat16));
+  auto half =
+      std::make_shared<Parameter>("w", at::linspace(-2, 3, 513, at::kFloat).to(at::kBFloat16));
   auto full = std::make_shared<Parameter>("w", half->weight().to(at::kFloat));
-  const auto half_adamw = AdamW::Create({.weight_decay = 0.1}, {half}).value(), full_adamw = AdamW::Create({.weight_decay = 0.1}, {full}).value();
+  const auto half_adamw = AdamW::Create({.weight_decay = 0.1}, {half}).value(),
+             full_adamw = AdamW::Create({.weight_decay = 0.1}, {full}).value();
   for (int t = 1; t <= 5; ++t) {
     const at::Tensor g = at::cos(at::arange(513, at::kFloat) * t);
     for (const auto& parameter : {half, full}) {
@@ -108,7 +126,8 @@ TEST(AdamWTest, Bf16WeightUpdatedInFp32) {
 }
 
 TEST(OptimizerTest, LeavesFrozenAndUntouchedAlone) {
-  auto frozen = std::make_shared<Parameter>("a", at::ones({3}), /*trainable=*/false), idle = std::make_shared<Parameter>("b", at::ones({3}));
+  auto frozen = std::make_shared<Parameter>("a", at::ones({3}), /*trainable=*/false),
+       idle = std::make_shared<Parameter>("b", at::ones({3}));
   const auto adamw = AdamW::Create({.weight_decay = 0.5}, {frozen, idle}).value();
   const auto sgd = Sgd::Create({.weight_decay = 0.5}, {frozen, idle}).value();
   adamw->Step(1.0);
@@ -120,24 +139,31 @@ TEST(OptimizerTest, LeavesFrozenAndUntouchedAlone) {
 
 TEST(SgdTest, OneStepAtRateOneIsTheGradient) {
   auto weight = std::make_shared<Parameter>("w", at::linspace(0, 1, 64, at::kDouble));
-  const at::Tensor before = weight->weight().clone(), gradient = at::linspace(5, -5, 64, at::kDouble);
+  const at::Tensor before = weight->weight().clone(),
+                   gradient = at::linspace(5, -5, 64, at::kDouble);
   weight->AddGradient(gradient);
   Sgd::Create({}, {weight}).value()->Step(1.0);
   EXPECT_LE(Distance(before - weight->weight(), gradient), 1e-15);
 }
 
 // Saved, loaded into a new optimizer over equal weights, gone on with: the same bits as unbroken.
-// LoRA+: the step of B and of vectors is ratio times that of A, by the plain optimizer at that rate.
+// LoRA+: the step of B and of vectors is ratio times that of A, by the plain optimizer at that
+// rate.
 TEST(OptimizerTest, LoraPlusMovesBFaster) {
-  const char* names[] = {"base_model.model.q_proj.lora_A.weight", "base_model.model.q_proj.lora_B.weight", "base_model.model.q_proj.lora_magnitude_vector"};
+  const char* names[] = {"base_model.model.q_proj.lora_A.weight",
+                         "base_model.model.q_proj.lora_B.weight",
+                         "base_model.model.q_proj.lora_magnitude_vector"};
   for (const bool adam : {true, false}) {
     comm::Parameters parameters;
-    for (int i = 0; i < 3; ++i) parameters.push_back(std::make_shared<Parameter>(names[i], at::ones(i == 2 ? at::IntArrayRef{3} : at::IntArrayRef{2, 3}, at::kDouble)));
+    for (int i = 0; i < 3; ++i)
+      parameters.push_back(std::make_shared<Parameter>(
+          names[i], at::ones(i == 2 ? at::IntArrayRef{3} : at::IntArrayRef{2, 3}, at::kDouble)));
     const auto make = [&](double ratio, const comm::Parameters& of) -> std::unique_ptr<Optimizer> {
       if (adam) return AdamW::Create({.weight_decay = 0.1, .loraplus_ratio = ratio}, of).value();
       return Sgd::Create({.weight_decay = 0.1, .loraplus_ratio = ratio}, of).value();
     };
-    for (const auto& parameter : parameters) parameter->AddGradient(at::full_like(parameter->weight(), 0.5));
+    for (const auto& parameter : parameters)
+      parameter->AddGradient(at::full_like(parameter->weight(), 0.5));
     make(4.0, parameters)->Step(0.01);
     for (int i = 0; i < 3; ++i) {
       auto alone = std::make_shared<Parameter>(names[i], at::ones_like(parameters[i]->weight()));
@@ -168,7 +194,8 @@ TEST(AdamWTest, GoesOnFromItsState) {
     step(*resumed, *other, t);
   }
   EXPECT_TRUE(at::equal(weight->weight(), other->weight()));
-  EXPECT_EQ(state.at("step/w").item<float>(), 3.0f);  // a copy: going on did not write to what was handed in
+  EXPECT_EQ(state.at("step/w").item<float>(),
+            3.0f);  // a copy: going on did not write to what was handed in
 
   auto bad = state;
   bad.erase("exp_avg/w");
@@ -225,7 +252,8 @@ TEST(AdamWTest, LoadsIntoTheMemoryThatItHas) {
 }
 
 TEST(AdamWTest, RefusesOptionsOutOfRange) {
-  EXPECT_EQ(AdamW::Create({.beta1 = 1.0}, {}).status().message(), "trainer.adamw: adam_beta1 is 1, wanted 0 <= it < 1");
+  EXPECT_EQ(AdamW::Create({.beta1 = 1.0}, {}).status().message(),
+            "trainer.adamw: adam_beta1 is 1, wanted 0 <= it < 1");
   EXPECT_FALSE(AdamW::Create({.beta2 = -0.1}, {}).ok());
   EXPECT_FALSE(AdamW::Create({.epsilon = -1.0}, {}).ok());
   EXPECT_FALSE(AdamW::Create({.weight_decay = std::nan("")}, {}).ok());
@@ -234,7 +262,8 @@ TEST(AdamWTest, RefusesOptionsOutOfRange) {
 
 TEST(WeightDecayTest, NamesAsTransformersHasThem) {
   const nlohmann::json golden = Golden("schedules.json");
-  for (const auto& [name, decays] : golden["decays"].items()) EXPECT_EQ(DecaysWeight(name), decays.get<bool>()) << name;
+  for (const auto& [name, decays] : golden["decays"].items())
+    EXPECT_EQ(DecaysWeight(name), decays.get<bool>()) << name;
 }
 
 }  // namespace

@@ -21,15 +21,19 @@ std::string Path(const std::string& name) {
 
 // The number of pixels that are the smoothed curve's colour, or close to it.
 int64_t CurvePixels(const std::string& path) {
-  const std::unique_ptr<cairo_surface_t, void (*)(cairo_surface_t*)> image(cairo_image_surface_create_from_png(path.c_str()), cairo_surface_destroy);
+  const std::unique_ptr<cairo_surface_t, void (*)(cairo_surface_t*)> image(
+      cairo_image_surface_create_from_png(path.c_str()), cairo_surface_destroy);
   EXPECT_EQ(cairo_surface_status(image.get()), CAIRO_STATUS_SUCCESS);
   EXPECT_EQ(cairo_image_surface_get_width(image.get()), 1600);
   EXPECT_EQ(cairo_image_surface_get_height(image.get()), 1000);
   int64_t count = 0;
   for (int row = 0; row < 1000; ++row) {
-    const auto* pixels = reinterpret_cast<const uint32_t*>(cairo_image_surface_get_data(image.get()) + row * cairo_image_surface_get_stride(image.get()));
+    const auto* pixels =
+        reinterpret_cast<const uint32_t*>(cairo_image_surface_get_data(image.get()) +
+                                          row * cairo_image_surface_get_stride(image.get()));
     for (int column = 0; column < 1600; ++column) {
-      const int red = pixels[column] >> 16 & 255, green = pixels[column] >> 8 & 255, blue = pixels[column] & 255;
+      const int red = pixels[column] >> 16 & 255, green = pixels[column] >> 8 & 255,
+                blue = pixels[column] & 255;
       count += std::abs(red - 31) < 12 && std::abs(green - 120) < 12 && std::abs(blue - 181) < 12;
     }
   }
@@ -38,7 +42,9 @@ int64_t CurvePixels(const std::string& path) {
 
 std::vector<std::pair<double, double>> Falling(int points) {
   std::vector<std::pair<double, double>> series;
-  for (int i = 1; i <= points; ++i) series.emplace_back(i, 0.9 + 1.6 * std::exp(-i / (points / 4.0)) + 0.12 * std::sin(i * 12.9898) * std::cos(i * 4.1));
+  for (int i = 1; i <= points; ++i)
+    series.emplace_back(i, 0.9 + 1.6 * std::exp(-i / (points / 4.0)) +
+                               0.12 * std::sin(i * 12.9898) * std::cos(i * 4.1));
   return series;
 }
 
@@ -51,8 +57,13 @@ TEST(PlotsTest, DrawsWhatComes) {
       {"two", {.title = "Two points", .points = {{5, 2.5}, {10, 2.25}}}},
       {"constant", {.title = "Constant", .points = {{1, 0.693147}, {2, 0.693147}, {3, 0.693147}}}},
       {"zero", {.title = "Zero", .points = {{1, 0.0}, {2, 0.0}}}},
-      {"gaps", {.title = "Gaps", .points = {{1, 3.0}, {2, 2.8}, {3, nan}, {4, 2.5}, {5, infinity}, {6, 2.2}, {7, 2.1}}}},
-      {"tiny", {.title = "Learning rate", .y_label = "learning rate", .points = {{1, 1e-6}, {2, 2e-6}, {3, 5e-6}}}},
+      {"gaps",
+       {.title = "Gaps",
+        .points = {{1, 3.0}, {2, 2.8}, {3, nan}, {4, 2.5}, {5, infinity}, {6, 2.2}, {7, 2.1}}}},
+      {"tiny",
+       {.title = "Learning rate",
+        .y_label = "learning rate",
+        .points = {{1, 1e-6}, {2, 2e-6}, {3, 5e-6}}}},
       {"huge", {.title = "Huge", .points = {{1, 1e9}, {2, 4e9}, {3, -2e9}}}},
   };
   for (const auto& [name, plot] : plots) {
@@ -64,31 +75,45 @@ TEST(PlotsTest, DrawsWhatComes) {
 }
 
 TEST(PlotsTest, RefusesNothingAndNowhere) {
-  EXPECT_EQ(WritePng({.points = {}}, Path("none")).message(), "trainer.plots: " + Path("none") + ": no finite loss to draw among 0 points");
+  EXPECT_EQ(WritePng({.points = {}}, Path("none")).message(),
+            "trainer.plots: " + Path("none") + ": no finite loss to draw among 0 points");
   EXPECT_FALSE(WritePng({.points = {{1, std::nan("")}}}, Path("none")).ok());
   EXPECT_EQ(WritePng({.points = {{1, 1.0}}}, "/nowhere/x.png").code(), absl::StatusCode::kNotFound);
 }
 
-// A box a cell: the middle of each (above its number) has the colour of its share, and one that is no number is white.
+// A box a cell: the middle of each (above its number) has the colour of its share, and one that is
+// no number is white.
 TEST(HeatMapTest, ColoursEachCell) {
   const std::string path = Path("heat_map");
-  ASSERT_TRUE(WritePng(HeatMap{.title = "needle", .x_label = "depth", .y_label = "tokens", .columns = {"0%", "50%", "100%"}, .rows = {"512", "1024"},
+  ASSERT_TRUE(WritePng(HeatMap{.title = "needle",
+                               .x_label = "depth",
+                               .y_label = "tokens",
+                               .columns = {"0%", "50%", "100%"},
+                               .rows = {"512", "1024"},
                                .shares = {{0.0, 0.5, 1.0}, {1.0, std::nan(""), 0.0}}},
                        path)
                   .ok());
-  const std::unique_ptr<cairo_surface_t, void (*)(cairo_surface_t*)> image(cairo_image_surface_create_from_png(path.c_str()), cairo_surface_destroy);
+  const std::unique_ptr<cairo_surface_t, void (*)(cairo_surface_t*)> image(
+      cairo_image_surface_create_from_png(path.c_str()), cairo_surface_destroy);
   ASSERT_EQ(cairo_surface_status(image.get()), CAIRO_STATUS_SUCCESS);
-  const auto at = [&](int row, int column) {  // 800 x 500 units at twice that; the frame is 78 to 776 and 48 to 442
-    const int x = static_cast<int>(2 * (78 + (column + 0.5) * (776 - 78) / 3)), y = static_cast<int>(2 * (48 + (row + 0.2) * (442 - 48) / 2));
-    return reinterpret_cast<const uint32_t*>(cairo_image_surface_get_data(image.get()) + y * cairo_image_surface_get_stride(image.get()))[x] & 0xFFFFFF;
-  };
+  const auto at =
+      [&](int row,
+          int column) {  // 800 x 500 units at twice that; the frame is 78 to 776 and 48 to 442
+        const int x = static_cast<int>(2 * (78 + (column + 0.5) * (776 - 78) / 3)),
+                  y = static_cast<int>(2 * (48 + (row + 0.2) * (442 - 48) / 2));
+        return reinterpret_cast<const uint32_t*>(
+                   cairo_image_surface_get_data(image.get()) +
+                   y * cairo_image_surface_get_stride(image.get()))[x] &
+               0xFFFFFF;
+      };
   EXPECT_EQ(at(0, 0), at(1, 2));
   EXPECT_EQ(at(0, 2), at(1, 0));
   EXPECT_EQ(at(1, 1), 0xFFFFFFu);
-  EXPECT_GT(at(0, 0) >> 16 & 255, 200u);                    // red
-  EXPECT_GT(at(0, 2) >> 8 & 255, at(0, 2) >> 16 & 255);     // green
+  EXPECT_GT(at(0, 0) >> 16 & 255, 200u);                            // red
+  EXPECT_GT(at(0, 2) >> 8 & 255, at(0, 2) >> 16 & 255);             // green
   EXPECT_GT((at(0, 1) >> 16 & 255) + (at(0, 1) >> 8 & 255), 400u);  // yellow
-  EXPECT_FALSE(WritePng(HeatMap{.columns = {"a"}, .rows = {"b"}, .shares = {{0.5, 0.5}}}, path).ok());
+  EXPECT_FALSE(
+      WritePng(HeatMap{.columns = {"a"}, .rows = {"b"}, .shares = {{0.5, 0.5}}}, path).ok());
   EXPECT_FALSE(WritePng(HeatMap{}, path).ok());
 }
 
@@ -107,11 +132,14 @@ TEST(SmoothedTest, IsTheMovingAverage) {
 }
 
 TEST(NiceTicksTest, OneTwoFive) {
-  EXPECT_EQ(NiceTicks(0.0, 1.0, 5, false).labels, (std::vector<std::string>{"0.0", "0.2", "0.4", "0.6", "0.8", "1.0"}));
+  EXPECT_EQ(NiceTicks(0.0, 1.0, 5, false).labels,
+            (std::vector<std::string>{"0.0", "0.2", "0.4", "0.6", "0.8", "1.0"}));
   EXPECT_EQ(NiceTicks(1, 10, 8, true).labels, (std::vector<std::string>{"2", "4", "6", "8", "10"}));
   EXPECT_EQ(NiceTicks(1, 3, 8, true).labels, (std::vector<std::string>{"1", "2", "3"}));
-  EXPECT_EQ(NiceTicks(-0.1, 0.1, 4, false).labels, (std::vector<std::string>{"-0.10", "-0.05", "0.00", "0.05", "0.10"}));
-  EXPECT_EQ(NiceTicks(120, 980, 5, true).labels, (std::vector<std::string>{"200", "400", "600", "800"}));
+  EXPECT_EQ(NiceTicks(-0.1, 0.1, 4, false).labels,
+            (std::vector<std::string>{"-0.10", "-0.05", "0.00", "0.05", "0.10"}));
+  EXPECT_EQ(NiceTicks(120, 980, 5, true).labels,
+            (std::vector<std::string>{"200", "400", "600", "800"}));
 }
 
 }  // namespace

@@ -14,7 +14,11 @@ class ProgressTest : public testing::Test {
   void TearDown() override { close(ends_[0]); }
 
   ProgressOptions Options(bool bar) {
-    return {.total_steps = 4, .file = ends_[1], .bar = bar, .columns = [] { return 70; }, .clock = [this] { return now_; }};
+    return {.total_steps = 4,
+            .file = ends_[1],
+            .bar = bar,
+            .columns = [] { return 70; },
+            .clock = [this] { return now_; }};
   }
   std::string Written() {
     close(ends_[1]);
@@ -52,7 +56,9 @@ TEST_F(ProgressTest, BarFitsItsTerminal) {
   }
   const std::string text = Written();
   EXPECT_EQ(text.find(" 25%"), std::string::npos);
-  EXPECT_NE(text.find(" 75% |██████████████████      | 3/4  0:00:01<0:00:00  2.94 steps/s  "), std::string::npos) << text;
+  EXPECT_NE(text.find(" 75% |██████████████████      | 3/4  0:00:01<0:00:00  2.94 steps/s  "),
+            std::string::npos)
+      << text;
   EXPECT_EQ(text.find("terminal"), std::string::npos);
   EXPECT_NE(text.find("\r\x1b[Kabove\n"), std::string::npos);
   EXPECT_NE(text.find("100% |████████████████████████| 4/4"), std::string::npos);

@@ -1,4 +1,5 @@
-// States that are saved over some ranks and go on over others, against a run that was never interrupted.
+// States that are saved over some ranks and go on over others, against a run that was never
+// interrupted.
 
 #include "trainer/saved_states.h"
 
@@ -46,28 +47,38 @@ struct Outcome {
 // Numbers that three ranks do not divide; one weight has no gradient, so no state.
 comm::Parameters Weights(at::ScalarType dtype) {
   const auto counted = [&](std::vector<int64_t> shape) {
-    return at::arange(c10::multiply_integers(shape), at::kDouble).mul(0.37).sin().mul(0.1).reshape(shape).to(dtype);
+    return at::arange(c10::multiply_integers(shape), at::kDouble)
+        .mul(0.37)
+        .sin()
+        .mul(0.1)
+        .reshape(shape)
+        .to(dtype);
   };
-  return {std::make_shared<comm::Parameter>("a.weight", counted({5, 7})), std::make_shared<comm::Parameter>("b.bias", counted({2})),
+  return {std::make_shared<comm::Parameter>("a.weight", counted({5, 7})),
+          std::make_shared<comm::Parameter>("b.bias", counted({2})),
           std::make_shared<comm::Parameter>("idle.weight", counted({3, 3})),
           std::make_shared<comm::Parameter>("frozen.weight", counted({4}), /*trainable=*/false)};
 }
 
-// Steps [from, to) from the first weights, or from what was saved. Each rank gives the same gradient, so their number is a factor of no consequence.
-Outcome TrainSteps(const Kind& kind, int from, int to, const std::vector<StateTensors>* saved = nullptr) {
+// Steps [from, to) from the first weights, or from what was saved. Each rank gives the same
+// gradient, so their number is a factor of no consequence.
+Outcome TrainSteps(const Kind& kind, int from, int to,
+                   const std::vector<StateTensors>* saved = nullptr) {
   Outcome outcome;
   std::mutex mutex;
   RunRanks(kind.ranks, [&](std::shared_ptr<comm::World> world) {
     auto mesh = comm::Mesh::Create(world, 1);
     ASSERT_OK(mesh);
-    auto zero = Zero::Create({.stage = kind.stage, .offload = kind.offload, .folder = ::testing::TempDir()}, **mesh);
+    auto zero = Zero::Create(
+        {.stage = kind.stage, .offload = kind.offload, .folder = ::testing::TempDir()}, **mesh);
     ASSERT_OK(zero);
     const comm::Parameters parameters = Weights(kind.weights);
     auto states = States::Create(*zero, parameters, kind.held);
     ASSERT_OK(states);
     const std::unique_ptr<Optimizer> optimizer =
         kind.sgd ? std::unique_ptr<Optimizer>(*Sgd::Create({}, (*states)->shards()))
-                 : std::unique_ptr<Optimizer>(*AdamW::Create({.weight_decay = 0.1, .memory = (*zero)->memory()}, (*states)->shards()));
+                 : std::unique_ptr<Optimizer>(*AdamW::Create(
+                       {.weight_decay = 0.1, .memory = (*zero)->memory()}, (*states)->shards()));
     if (saved != nullptr) {
       ASSERT_OK(LoadStates(**states, *optimizer, *saved));
       ASSERT_OK((*states)->Publish());
@@ -76,7 +87,12 @@ Outcome TrainSteps(const Kind& kind, int from, int to, const std::vector<StateTe
       (*states)->ClearGradients();
       for (const auto& parameter : parameters) {
         if (!parameter->trainable() || parameter->name() == "idle.weight") continue;
-        const at::Tensor gradient = at::arange(parameter->numel(), at::kDouble).add(step).mul(1.3).cos().reshape(parameter->shape()).div(kind.ranks);
+        const at::Tensor gradient = at::arange(parameter->numel(), at::kDouble)
+                                        .add(step)
+                                        .mul(1.3)
+                                        .cos()
+                                        .reshape(parameter->shape())
+                                        .div(kind.ranks);
         parameter->AddGradient(gradient.to(parameter->gradient_dtype()));
       }
       ASSERT_OK((*states)->SumGradients());
@@ -85,9 +101,11 @@ Outcome TrainSteps(const Kind& kind, int from, int to, const std::vector<StateTe
     }
     const std::lock_guard<std::mutex> lock(mutex);
     outcome.saved.resize((*zero)->shards()->size());
-    for (auto& [key, tensor] : SaveStates(**states, *optimizer)) outcome.saved[(*zero)->shards()->rank()][key] = tensor.clone();
+    for (auto& [key, tensor] : SaveStates(**states, *optimizer))
+      outcome.saved[(*zero)->shards()->rank()][key] = tensor.clone();
     for (const auto& parameter : parameters) {
-      if (kind.ranks == 1) outcome.weights[parameter->name()] = parameter->Lease(kind.weights).clone();
+      if (kind.ranks == 1)
+        outcome.weights[parameter->name()] = parameter->Lease(kind.weights).clone();
     }
   });
   return outcome;
@@ -108,37 +126,48 @@ void ExpectSame(const Outcome& a, const Outcome& b, bool bit_equal) {
   const auto of_a = Masters(a), of_b = Masters(b);
   ASSERT_EQ(of_a.size(), of_b.size());
   for (const auto& [key, tensor] : of_a) {
-    EXPECT_TRUE(bit_equal ? BitEqual(tensor, of_b.at(key)) : RelativeError(tensor, of_b.at(key), 1e-6)) << key;
+    EXPECT_TRUE(bit_equal ? BitEqual(tensor, of_b.at(key))
+                          : RelativeError(tensor, of_b.at(key), 1e-6))
+        << key;
   }
 }
 
 TEST(SavedStatesTest, GoOnBitForBitOverTheSameRanks) {
-  for (const Kind& kind : std::vector<Kind>{{},
-                                            {.weights = at::kBFloat16},
-                                            {.weights = at::kDouble},
-                                            {.sgd = true},
-                                            {.offload = Offload::kDisk},
-                                            {.ranks = 3, .stage = 1},
-                                            {.ranks = 3, .stage = 2, .held = at::kBFloat16},
-                                            {.ranks = 3, .stage = 3},
-                                            {.ranks = 3, .stage = 3, .held = at::kBFloat16, .offload = Offload::kDisk}}) {
-    SCOPED_TRACE(::testing::Message() << kind.ranks << " ranks, stage " << kind.stage << ", " << kind.weights);
-    const Outcome half = TrainSteps(kind, 0, 3), whole = TrainSteps(kind, 0, 5), resumed = TrainSteps(kind, 3, 5, &half.saved);
+  for (const Kind& kind : std::vector<Kind>{
+           {},
+           {.weights = at::kBFloat16},
+           {.weights = at::kDouble},
+           {.sgd = true},
+           {.offload = Offload::kDisk},
+           {.ranks = 3, .stage = 1},
+           {.ranks = 3, .stage = 2, .held = at::kBFloat16},
+           {.ranks = 3, .stage = 3},
+           {.ranks = 3, .stage = 3, .held = at::kBFloat16, .offload = Offload::kDisk}}) {
+    SCOPED_TRACE(::testing::Message()
+                 << kind.ranks << " ranks, stage " << kind.stage << ", " << kind.weights);
+    const Outcome half = TrainSteps(kind, 0, 3), whole = TrainSteps(kind, 0, 5),
+                  resumed = TrainSteps(kind, 3, 5, &half.saved);
     ExpectSame(resumed, whole, /*bit_equal=*/true);
-    for (const auto& [name, weight] : whole.weights) EXPECT_TRUE(BitEqual(resumed.weights.at(name), weight)) << name;
+    for (const auto& [name, weight] : whole.weights)
+      EXPECT_TRUE(BitEqual(resumed.weights.at(name), weight)) << name;
     EXPECT_EQ(half.saved.size(), kind.stage == 0 ? 1 : kind.ranks);
   }
 }
 
 // Sums of gradients over other numbers of ranks round otherwise.
 TEST(SavedStatesTest, GoOnOverOtherRanksAndStages) {
-  const std::vector<Kind> kinds = {
-      {}, {.ranks = 2}, {.ranks = 3, .stage = 1}, {.ranks = 4, .stage = 2}, {.ranks = 3, .stage = 3}, {.ranks = 2, .stage = 3, .held = at::kBFloat16}};
+  const std::vector<Kind> kinds = {{},
+                                   {.ranks = 2},
+                                   {.ranks = 3, .stage = 1},
+                                   {.ranks = 4, .stage = 2},
+                                   {.ranks = 3, .stage = 3},
+                                   {.ranks = 2, .stage = 3, .held = at::kBFloat16}};
   const Outcome whole = TrainSteps({}, 0, 5);
   for (const Kind& from : kinds) {
     const Outcome half = TrainSteps(from, 0, 3);
     for (const Kind& to : kinds) {
-      SCOPED_TRACE(::testing::Message() << from.ranks << " ranks, stage " << from.stage << " to " << to.ranks << ", stage " << to.stage);
+      SCOPED_TRACE(::testing::Message() << from.ranks << " ranks, stage " << from.stage << " to "
+                                        << to.ranks << ", stage " << to.stage);
       ExpectSame(TrainSteps(to, 3, 5, &half.saved), whole, /*bit_equal=*/false);
     }
   }
@@ -152,7 +181,8 @@ TEST(SavedStatesTest, RefusesStatesOfOtherWeights) {
       auto zero = Zero::Create({}, **mesh);
       auto states = States::Create(*zero, Weights(at::kFloat), std::nullopt);
       auto optimizer = AdamW::Create({}, (*states)->shards());
-      EXPECT_THAT(LoadStates(**states, **optimizer, saved), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
+      EXPECT_THAT(LoadStates(**states, **optimizer, saved),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)));
     });
   };
   const auto changed = [&](const std::function<void(std::vector<StateTensors>&)>& change) {
@@ -160,13 +190,25 @@ TEST(SavedStatesTest, RefusesStatesOfOtherWeights) {
     change(saved);
     return saved;
   };
-  refused(changed([](auto& saved) { saved[1].erase("weight/a.weight"); }), "rank 1's part of weight/a.weight is missing");
-  refused(changed([](auto& saved) { saved[0]["weight/c.weight"] = at::zeros({2}); }), "states of c.weight, which does not learn here");
-  refused(changed([](auto& saved) { saved[0]["exp_avg/a.weight"] = at::zeros({2}); }), "exp_avg/a.weight: rank 0 kept 2 numbers, wanted 18 of 35");
-  refused(changed([](auto& saved) { saved[0]["weight/b.bias"] = at::zeros({1}, at::kDouble), saved[1]["weight/b.bias"] = at::zeros({1}, at::kDouble); }),
+  refused(changed([](auto& saved) { saved[1].erase("weight/a.weight"); }),
+          "rank 1's part of weight/a.weight is missing");
+  refused(changed([](auto& saved) { saved[0]["weight/c.weight"] = at::zeros({2}); }),
+          "states of c.weight, which does not learn here");
+  refused(changed([](auto& saved) { saved[0]["exp_avg/a.weight"] = at::zeros({2}); }),
+          "exp_avg/a.weight: rank 0 kept 2 numbers, wanted 18 of 35");
+  refused(changed([](auto& saved) {
+            saved[0]["weight/b.bias"] = at::zeros({1}, at::kDouble),
+            saved[1]["weight/b.bias"] = at::zeros({1}, at::kDouble);
+          }),
           "was kept in Double");
-  refused(changed([](auto& saved) { saved[0].erase("weight/b.bias"), saved[1].erase("weight/b.bias"); }), "states of 2 of the 3 weights");
-  refused(changed([](auto& saved) { saved[0].erase("step/a.weight"), saved[1].erase("step/a.weight"); }), "the state of a.weight is incomplete");
+  refused(changed([](auto& saved) {
+            saved[0].erase("weight/b.bias"), saved[1].erase("weight/b.bias");
+          }),
+          "states of 2 of the 3 weights");
+  refused(changed([](auto& saved) {
+            saved[0].erase("step/a.weight"), saved[1].erase("step/a.weight");
+          }),
+          "the state of a.weight is incomplete");
 }
 
 }  // namespace

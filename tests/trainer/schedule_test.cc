@@ -18,7 +18,8 @@ ScheduleOptions OptionsOf(const nlohmann::json& wanted) {
                           .warmup_ratio = wanted["warmup_ratio"],
                           .total_steps = wanted["total_steps"]};
   const auto read = [&](const char* name, auto& option) {
-    if (wanted["options"].contains(name)) option = wanted["options"][name].get<typename std::decay_t<decltype(option)>::value_type>();
+    if (wanted["options"].contains(name))
+      option = wanted["options"][name].get<typename std::decay_t<decltype(option)>::value_type>();
   };
   read("num_cycles", options.num_cycles);
   read("min_lr", options.min_lr);
@@ -34,7 +35,8 @@ ScheduleOptions OptionsOf(const nlohmann::json& wanted) {
   return options;
 }
 
-// Every step's rate, and two beyond the end, as Transformers' get_scheduler gives it: the same doubles.
+// Every step's rate, and two beyond the end, as Transformers' get_scheduler gives it: the same
+// doubles.
 TEST(ScheduleTest, EqualsTransformers) {
   std::ifstream stream("tests/trainer/golden/schedules.json");
   const nlohmann::json golden = nlohmann::json::parse(stream);
@@ -43,26 +45,40 @@ TEST(ScheduleTest, EqualsTransformers) {
     const auto schedule = Schedule::Create(OptionsOf(wanted));
     ASSERT_TRUE(schedule.ok()) << schedule.status();
     for (size_t step = 0; step < wanted["lrs"].size(); ++step) {
-      EXPECT_DOUBLE_EQ(schedule->At(step), wanted["lrs"][step].get<double>()) << wanted["kind"] << wanted["options"] << " of " << wanted["total_steps"] << " at " << step;
+      EXPECT_DOUBLE_EQ(schedule->At(step), wanted["lrs"][step].get<double>())
+          << wanted["kind"] << wanted["options"] << " of " << wanted["total_steps"] << " at "
+          << step;
     }
   }
 }
 
-std::string Refusal(const ScheduleOptions& options) { return std::string(Schedule::Create(options).status().message()); }
+std::string Refusal(const ScheduleOptions& options) {
+  return std::string(Schedule::Create(options).status().message());
+}
 
 TEST(ScheduleTest, Refuses) {
-  EXPECT_EQ(Schedule::Create({.kind = "reduce_lr_on_plateau", .total_steps = 1}).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Schedule::Create({.kind = "reduce_lr_on_plateau", .total_steps = 1}).status().code(),
+            absl::StatusCode::kUnimplemented);
   EXPECT_EQ(Refusal({.kind = "cosin", .total_steps = 1}),
-            "trainer.schedule: unknown lr_scheduler_type 'cosin' (did you mean 'cosine'?), wanted linear, cosine, cosine_with_restarts, cosine_with_min_lr, "
-            "cosine_warmup_with_min_lr, polynomial, inverse_sqrt, warmup_stable_decay, constant_with_warmup, constant");
-  EXPECT_EQ(Refusal({.kind = "linear", .total_steps = 1, .num_cycles = 1}), "trainer.schedule: lr_scheduler_kwargs: num_cycles: lr_scheduler_type linear takes none");
+            "trainer.schedule: unknown lr_scheduler_type 'cosin' (did you mean 'cosine'?), wanted "
+            "linear, cosine, cosine_with_restarts, cosine_with_min_lr, "
+            "cosine_warmup_with_min_lr, polynomial, inverse_sqrt, warmup_stable_decay, "
+            "constant_with_warmup, constant");
+  EXPECT_EQ(
+      Refusal({.kind = "linear", .total_steps = 1, .num_cycles = 1}),
+      "trainer.schedule: lr_scheduler_kwargs: num_cycles: lr_scheduler_type linear takes none");
   EXPECT_EQ(Refusal({.kind = "polynomial", .total_steps = 1, .min_lr = 1}),
-            "trainer.schedule: lr_scheduler_kwargs: min_lr: lr_scheduler_type polynomial takes lr_end, power");
-  EXPECT_EQ(Refusal({.kind = "polynomial", .total_steps = 1, .lr_end = 1}),
-            "trainer.schedule: lr_scheduler_kwargs: lr_end is 1, wanted less than learning_rate, 5e-05");
-  EXPECT_EQ(Refusal({.kind = "cosine_with_min_lr", .total_steps = 1}), "trainer.schedule: lr_scheduler_kwargs: cosine_with_min_lr wants one of min_lr and min_lr_rate");
+            "trainer.schedule: lr_scheduler_kwargs: min_lr: lr_scheduler_type polynomial takes "
+            "lr_end, power");
+  EXPECT_EQ(
+      Refusal({.kind = "polynomial", .total_steps = 1, .lr_end = 1}),
+      "trainer.schedule: lr_scheduler_kwargs: lr_end is 1, wanted less than learning_rate, 5e-05");
+  EXPECT_EQ(Refusal({.kind = "cosine_with_min_lr", .total_steps = 1}),
+            "trainer.schedule: lr_scheduler_kwargs: cosine_with_min_lr wants one of min_lr and "
+            "min_lr_rate");
   EXPECT_EQ(Refusal({.kind = "warmup_stable_decay", .total_steps = 1, .decay_type = "sqrt"}),
-            "trainer.schedule: lr_scheduler_kwargs: decay_type: wanted linear, cosine, 1-sqrt, got 'sqrt'");
+            "trainer.schedule: lr_scheduler_kwargs: decay_type: wanted linear, cosine, 1-sqrt, got "
+            "'sqrt'");
   EXPECT_EQ(Refusal({.kind = "warmup_stable_decay", .total_steps = 1, .num_decay_steps = -1}),
             "trainer.schedule: lr_scheduler_kwargs: num_decay_steps is -1, wanted 0 or more");
   EXPECT_FALSE(Schedule::Create({.learning_rate = -1.0}).ok());

@@ -30,7 +30,8 @@ TEST(ZClipTest, EqualsTheAuthorsPackage) {
   int spikes = 0;
   for (size_t i = 0; i < golden["norms"].size(); ++i) {
     const double norm = golden["norms"][i], wanted = golden["clipped"][i];
-    EXPECT_NEAR(Clipped(clip, norm), wanted, 1e-12 * wanted) << "step " << i;  // a dozen roundings of doubles
+    EXPECT_NEAR(Clipped(clip, norm), wanted, 1e-12 * wanted)
+        << "step " << i;  // a dozen roundings of doubles
     spikes += wanted < norm;
   }
   EXPECT_EQ(spikes, 3);  // the spike among the first 25 is only collected
@@ -43,14 +44,18 @@ TEST(ZClipTest, GoesOnFromASavedHistory) {
     ZClip whole, first, second;
     for (size_t i = 0; i < saved_at; ++i) whole.Limit(norms[i]), first.Limit(norms[i]);
     ASSERT_OK(second.LoadState(first.SaveState()));
-    for (size_t i = saved_at; i < norms.size(); ++i) EXPECT_EQ(whole.Limit(norms[i]), second.Limit(norms[i])) << saved_at << ", " << i;
+    for (size_t i = saved_at; i < norms.size(); ++i)
+      EXPECT_EQ(whole.Limit(norms[i]), second.Limit(norms[i])) << saved_at << ", " << i;
   }
 }
 
 TEST(ZClipTest, RefusesWhatIsNoHistory) {
   ZClip clip;
-  for (const char* text : {"", "{}", "[1]", R"({"first": 3, "mean": 0, "variance": 0})", R"({"first": ["a"], "mean": 0, "variance": 0})"}) {
-    EXPECT_THAT(clip.LoadState(text), StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("history"))) << text;
+  for (const char* text : {"", "{}", "[1]", R"({"first": 3, "mean": 0, "variance": 0})",
+                           R"({"first": ["a"], "mean": 0, "variance": 0})"}) {
+    EXPECT_THAT(clip.LoadState(text),
+                StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("history")))
+        << text;
   }
   EXPECT_THROW(clip.Limit(std::numeric_limits<double>::infinity()), c10::Error);
 }

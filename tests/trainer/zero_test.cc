@@ -1,4 +1,5 @@
-// ZeRO against plain data parallelism, on ranks that are threads: the weights after five steps, what travels, what a rank holds.
+// ZeRO against plain data parallelism, on ranks that are threads: the weights after five steps,
+// what travels, what a rank holds.
 
 #include "trainer/zero.h"
 
@@ -58,23 +59,31 @@ struct Outcome {
 
 Parameters Copies(const Parameters& parameters) {
   Parameters copies;
-  for (const auto& each : parameters) copies.push_back(std::make_shared<comm::Parameter>(each->name(), each->weight().clone(), each->trainable()));
+  for (const auto& each : parameters)
+    copies.push_back(
+        std::make_shared<comm::Parameter>(each->name(), each->weight().clone(), each->trainable()));
   return copies;
 }
 
-at::Tensor Ids(int rank, int step, int micro, int64_t tokens) { return (at::arange(tokens, at::kLong) * (3 + rank) + 5 * step + 7 * micro + rank) % 13; }
+at::Tensor Ids(int rank, int step, int micro, int64_t tokens) {
+  return (at::arange(tokens, at::kLong) * (3 + rank) + 5 * step + 7 * micro + rank) % 13;
+}
 
 // Forward and backward of a rank's own tokens, the embedding and the head in use.
 void Backward(model::Transformer& model, int rank, int step, int micro, at::ScalarType matmuls) {
   const int64_t tokens = 3 + (rank + step + micro) % 3;
-  const at::Tensor ids = Ids(rank, step, micro, tokens), targets = Ids(rank, step, micro + 1, tokens);
-  const auto attention = std::make_shared<moonring::testing::MaskedAttention>(std::vector<int64_t>{tokens});
+  const at::Tensor ids = Ids(rank, step, micro, tokens),
+                   targets = Ids(rank, step, micro + 1, tokens);
+  const auto attention =
+      std::make_shared<moonring::testing::MaskedAttention>(std::vector<int64_t>{tokens});
   const at::Tensor hidden = model.Forward(ids, at::arange(tokens, at::kLong), attention).hidden_TD;
-  const at::Tensor log_prob = objectives::TokenLogProb(hidden, model.head(), targets, {.matmul_dtype = matmuls});
+  const at::Tensor log_prob =
+      objectives::TokenLogProb(hidden, model.head(), targets, {.matmul_dtype = matmuls});
   (hidden.pow(2).sum() * 0.01 - log_prob.sum()).backward();
 }
 
-std::unique_ptr<Optimizer> MakeOptimizer(const Training& run, const Zero& zero, const Parameters& shards) {
+std::unique_ptr<Optimizer> MakeOptimizer(const Training& run, const Zero& zero,
+                                         const Parameters& shards) {
   if (run.sgd) return *Sgd::Create({}, shards);
   auto adamw = AdamW::Create({.weight_decay = 0.1, .memory = zero.memory()}, shards);
   EXPECT_OK(adamw);
@@ -84,7 +93,8 @@ std::unique_ptr<Optimizer> MakeOptimizer(const Training& run, const Zero& zero, 
 Outcome Train(const Training& run) {
   const model::ModelConfig config = model::SmallConfig(run.tied, run.layers);
   const Parameters first = model::RandomWeights(config, run.weights);
-  for (const auto& parameter : first) parameter->set_trainable(!run.frozen.contains(parameter->name()));
+  for (const auto& parameter : first)
+    parameter->set_trainable(!run.frozen.contains(parameter->name()));
   Outcome outcome;
   outcome.bytes_sent.resize(run.ranks);
   std::mutex mutex;
@@ -95,7 +105,9 @@ Outcome Train(const Training& run) {
     ASSERT_OK(zero);
     const Parameters parameters = Copies(first);
     for (const auto& parameter : parameters) (*zero)->Part(*parameter);
-    auto model = model::Transformer::Create(config, parameters, {.weight_dtype = run.weights, .matmul_dtype = run.matmuls, .recompute = run.recompute});
+    auto model = model::Transformer::Create(
+        config, parameters,
+        {.weight_dtype = run.weights, .matmul_dtype = run.matmuls, .recompute = run.recompute});
     ASSERT_OK(model);
     for (size_t i = 0; i < first.size(); ++i) parameters[i]->set_trainable(first[i]->trainable());
     auto states = States::Create(*zero, parameters, run.held);
@@ -106,7 +118,8 @@ Outcome Train(const Training& run) {
     for (int step = 0; step < kSteps; ++step) {
       (*states)->ClearGradients();
       const int64_t before = (*zero)->shards()->counters().bytes_sent;
-      for (int micro = 0; micro < kMicroBatches; ++micro) Backward(**model, world->rank(), step, micro, run.matmuls);
+      for (int micro = 0; micro < kMicroBatches; ++micro)
+        Backward(**model, world->rank(), step, micro, run.matmuls);
       ASSERT_OK((*states)->SumGradients());
       auto norm = (*states)->Norm();
       ASSERT_OK(norm);
@@ -128,7 +141,8 @@ Outcome Train(const Training& run) {
       return;
     }
     EXPECT_EQ(outcome.norms, norms);
-    for (const auto& [name, weight] : weights) EXPECT_TRUE(BitEqual(weight, outcome.weights.at(name))) << name;
+    for (const auto& [name, weight] : weights)
+      EXPECT_TRUE(BitEqual(weight, outcome.weights.at(name))) << name;
   });
   return outcome;
 }
@@ -136,14 +150,18 @@ Outcome Train(const Training& run) {
 void ExpectSame(const Outcome& ours, const Outcome& plain, double tolerance) {
   ASSERT_EQ(ours.weights.size(), plain.weights.size());
   ASSERT_EQ(ours.norms.size(), plain.norms.size());
-  for (size_t step = 0; step < plain.norms.size(); ++step) EXPECT_NEAR(ours.norms[step], plain.norms[step], tolerance * plain.norms[step]) << step;
-  for (const auto& [name, weight] : plain.weights) EXPECT_TRUE(RelativeError(ours.weights.at(name), weight, tolerance)) << name;
-  for (const auto& [name, gradient] : plain.gradients) EXPECT_TRUE(RelativeError(ours.gradients.at(name), gradient, 10 * tolerance)) << name;
+  for (size_t step = 0; step < plain.norms.size(); ++step)
+    EXPECT_NEAR(ours.norms[step], plain.norms[step], tolerance * plain.norms[step]) << step;
+  for (const auto& [name, weight] : plain.weights)
+    EXPECT_TRUE(RelativeError(ours.weights.at(name), weight, tolerance)) << name;
+  for (const auto& [name, gradient] : plain.gradients)
+    EXPECT_TRUE(RelativeError(ours.gradients.at(name), gradient, 10 * tolerance)) << name;
 }
 
 std::string Folder() { return ::testing::TempDir(); }
 
-// Every stage over every group, on ranks that divide the weights and on such that do not, in fp64: rounding of the order of sums alone.
+// Every stage over every group, on ranks that divide the weights and on such that do not, in fp64:
+// rounding of the order of sums alone.
 TEST(ZeroTest, EveryStageIsPlainDataParallelism) {
   for (const int ranks : {1, 3, 4}) {
     const Outcome plain = Train({.ranks = ranks});
@@ -160,66 +178,93 @@ TEST(ZeroTest, SubgroupsAreReplicas) {
   const Outcome plain = Train({.ranks = 4});
   for (const int stage : {1, 2, 3}) {
     SCOPED_TRACE(stage);
-    ExpectSame(Train({.ranks = 4, .sp = 2, .zero = {.stage = stage, .group = ZeroGroup::kSp}}), plain, 1e-12);
-    ExpectSame(Train({.ranks = 4, .sp = 4, .zero = {.stage = stage, .group = ZeroGroup::kNode, .ranks_per_machine = 2}}), plain, 1e-12);
-    ExpectSame(Train({.ranks = 4, .zero = {.stage = stage, .group = ZeroGroup::kSp}}), plain, 1e-12);  // of one rank each
+    ExpectSame(Train({.ranks = 4, .sp = 2, .zero = {.stage = stage, .group = ZeroGroup::kSp}}),
+               plain, 1e-12);
+    ExpectSame(Train({.ranks = 4,
+                      .sp = 4,
+                      .zero = {.stage = stage, .group = ZeroGroup::kNode, .ranks_per_machine = 2}}),
+               plain, 1e-12);
+    ExpectSame(Train({.ranks = 4, .zero = {.stage = stage, .group = ZeroGroup::kSp}}), plain,
+               1e-12);  // of one rank each
   }
 }
 
-// Small buckets cut gradients and join them; what is frozen, untied, kept by graphs; plain gradient descent, which shows a factor.
+// Small buckets cut gradients and join them; what is frozen, untied, kept by graphs; plain gradient
+// descent, which shows a factor.
 TEST(ZeroTest, OfEveryKindOfModel) {
-  const std::set<std::string> frozen = {"model.layers.0.self_attn.q_proj.weight", "model.layers.1.mlp.up_proj.weight"};
+  const std::set<std::string> frozen = {"model.layers.0.self_attn.q_proj.weight",
+                                        "model.layers.1.mlp.up_proj.weight"};
   for (const int stage : {1, 2, 3}) {
     for (const int64_t bucket : {100, 4096}) {
       SCOPED_TRACE(::testing::Message() << "stage " << stage << ", buckets of " << bucket);
       const ZeroOptions zero{.stage = stage, .bucket_bytes = bucket};
-      ExpectSame(Train({.ranks = 3, .zero = zero, .sgd = true}), Train({.ranks = 3, .sgd = true}), 1e-12);
+      ExpectSame(Train({.ranks = 3, .zero = zero, .sgd = true}), Train({.ranks = 3, .sgd = true}),
+                 1e-12);
     }
     SCOPED_TRACE(stage);
     const ZeroOptions zero{.stage = stage};
-    ExpectSame(Train({.ranks = 2, .zero = zero, .tied = false, .frozen = frozen}), Train({.ranks = 2, .tied = false, .frozen = frozen}), 1e-12);
-    for (const model::Recompute recompute : {model::Recompute::kNone, model::Recompute::kSelective}) {
-      ExpectSame(Train({.ranks = 2, .zero = zero, .recompute = recompute}), Train({.ranks = 2, .recompute = recompute}), 1e-12);
+    ExpectSame(Train({.ranks = 2, .zero = zero, .tied = false, .frozen = frozen}),
+               Train({.ranks = 2, .tied = false, .frozen = frozen}), 1e-12);
+    for (const model::Recompute recompute :
+         {model::Recompute::kNone, model::Recompute::kSelective}) {
+      ExpectSame(Train({.ranks = 2, .zero = zero, .recompute = recompute}),
+                 Train({.ranks = 2, .recompute = recompute}), 1e-12);
     }
   }
 }
 
-// bf16 matmuls: what is held and gathered in bf16 is what a lease would have cast to. In fp32: within the acceptance's 1e-6.
+// bf16 matmuls: what is held and gathered in bf16 is what a lease would have cast to. In fp32:
+// within the acceptance's 1e-6.
 TEST(ZeroTest, InOtherPrecisions) {
   for (const int stage : {1, 2, 3}) {
     SCOPED_TRACE(stage);
     const ZeroOptions zero{.stage = stage};
-    ExpectSame(Train({.zero = zero, .weights = at::kFloat, .matmuls = at::kFloat}), Train({.weights = at::kFloat, .matmuls = at::kFloat}), 1e-6);
-    const Training mixed{.ranks = 2, .zero = zero, .weights = at::kFloat, .matmuls = at::kBFloat16, .held = at::kBFloat16};
-    const Training pure{.ranks = 2, .zero = zero, .weights = at::kBFloat16, .matmuls = at::kBFloat16};
+    ExpectSame(Train({.zero = zero, .weights = at::kFloat, .matmuls = at::kFloat}),
+               Train({.weights = at::kFloat, .matmuls = at::kFloat}), 1e-6);
+    const Training mixed{.ranks = 2,
+                         .zero = zero,
+                         .weights = at::kFloat,
+                         .matmuls = at::kBFloat16,
+                         .held = at::kBFloat16};
+    const Training pure{
+        .ranks = 2, .zero = zero, .weights = at::kBFloat16, .matmuls = at::kBFloat16};
     // On two ranks a sum has one order, so it is the same to the bit but for the norm's.
-    ExpectSame(Train(mixed), Train({.ranks = 2, .weights = at::kFloat, .matmuls = at::kBFloat16}), 1e-6);
-    ExpectSame(Train(pure), Train({.ranks = 2, .weights = at::kBFloat16, .matmuls = at::kBFloat16}), 1e-6);
+    ExpectSame(Train(mixed), Train({.ranks = 2, .weights = at::kFloat, .matmuls = at::kBFloat16}),
+               1e-6);
+    ExpectSame(Train(pure), Train({.ranks = 2, .weights = at::kBFloat16, .matmuls = at::kBFloat16}),
+               1e-6);
   }
 }
 
 TEST(ZeroTest, StateOnTheHostAndOnADisk) {
   const Outcome plain = Train({.ranks = 2});
-  const Training mixed{.ranks = 2, .weights = at::kFloat, .matmuls = at::kBFloat16, .held = at::kBFloat16};
+  const Training mixed{
+      .ranks = 2, .weights = at::kFloat, .matmuls = at::kBFloat16, .held = at::kBFloat16};
   const Outcome plain_mixed = Train(mixed);
   for (const int stage : {0, 1, 2, 3}) {
     SCOPED_TRACE(stage);
-    ExpectSame(Train({.ranks = 2, .zero = {.stage = stage, .offload = Offload::kHost}}), plain, 1e-12);
-    ExpectSame(Train({.ranks = 2, .zero = {.stage = stage, .offload = Offload::kDisk, .folder = Folder()}}), plain, 1e-12);
+    ExpectSame(Train({.ranks = 2, .zero = {.stage = stage, .offload = Offload::kHost}}), plain,
+               1e-12);
+    ExpectSame(Train({.ranks = 2,
+                      .zero = {.stage = stage, .offload = Offload::kDisk, .folder = Folder()}}),
+               plain, 1e-12);
     Training on_disk = mixed;
     on_disk.zero = {.stage = stage, .offload = Offload::kDisk, .folder = Folder()};
     ExpectSame(Train(on_disk), plain_mixed, 1e-6);
   }
-  for (const auto& entry : std::filesystem::directory_iterator(Folder())) EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr("optimizer_state")));
+  for (const auto& entry : std::filesystem::directory_iterator(Folder()))
+    EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr("optimizer_state")));
 }
 
-// A parameter that nobody uses in a step keeps its weight and state; one that a single rank uses does not.
+// A parameter that nobody uses in a step keeps its weight and state; one that a single rank uses
+// does not.
 TEST(ZeroTest, OfWhatIsNotUsed) {
   for (const int stage : {0, 1, 2, 3}) {
     RunRanks(3, [&](std::shared_ptr<comm::World> world) {
       auto mesh = comm::Mesh::Create(world, 1);
       auto zero = Zero::Create({.stage = stage, .bucket_bytes = 8}, **mesh);
-      auto idle = std::make_shared<comm::Parameter>("idle", at::ones({5})), once = std::make_shared<comm::Parameter>("once", at::ones({2, 2}));
+      auto idle = std::make_shared<comm::Parameter>("idle", at::ones({5})),
+           once = std::make_shared<comm::Parameter>("once", at::ones({2, 2}));
       auto states = States::Create(*zero, {idle, once}, std::nullopt);
       ASSERT_OK(states);
       auto adamw = AdamW::Create({.weight_decay = 0.5}, (*states)->shards());
@@ -241,7 +286,8 @@ TEST(ZeroTest, NamesWhatIsNotFinite) {
     RunRanks(3, [&](std::shared_ptr<comm::World> world) {
       auto mesh = comm::Mesh::Create(world, 1);
       auto zero = Zero::Create({.stage = stage}, **mesh);
-      auto sound = std::make_shared<comm::Parameter>("sound", at::ones({5})), broken = std::make_shared<comm::Parameter>("broken", at::ones({7}));
+      auto sound = std::make_shared<comm::Parameter>("sound", at::ones({5})),
+           broken = std::make_shared<comm::Parameter>("broken", at::ones({7}));
       auto states = States::Create(*zero, {sound, broken}, std::nullopt);
       ASSERT_OK(states);
       at::Tensor gradient = at::ones({7});
@@ -258,10 +304,18 @@ TEST(ZeroTest, NamesWhatIsNotFinite) {
 TEST(ZeroTest, RefusesWhatDoesNotFit) {
   RunRanks(3, [](std::shared_ptr<comm::World> world) {
     auto mesh = comm::Mesh::Create(world, 1);
-    EXPECT_THAT(Zero::Create({.stage = 4}, **mesh).status().message(), HasSubstr("zero_stage: wanted 0 to 3, got 4"));
-    EXPECT_THAT(Zero::Create({.stage = 1, .group = ZeroGroup::kNode, .ranks_per_machine = 2}, **mesh).status().message(),
-                HasSubstr("2 ranks of a machine do not divide world size 3"));
-    EXPECT_THAT(Zero::Create({.stage = 1, .offload = Offload::kDisk, .folder = "/no/such/folder"}, **mesh).status().message(), HasSubstr("/no/such/folder"));
+    EXPECT_THAT(Zero::Create({.stage = 4}, **mesh).status().message(),
+                HasSubstr("zero_stage: wanted 0 to 3, got 4"));
+    EXPECT_THAT(
+        Zero::Create({.stage = 1, .group = ZeroGroup::kNode, .ranks_per_machine = 2}, **mesh)
+            .status()
+            .message(),
+        HasSubstr("2 ranks of a machine do not divide world size 3"));
+    EXPECT_THAT(
+        Zero::Create({.stage = 1, .offload = Offload::kDisk, .folder = "/no/such/folder"}, **mesh)
+            .status()
+            .message(),
+        HasSubstr("/no/such/folder"));
   });
 }
 
@@ -270,7 +324,8 @@ TEST(ZeroTest, AShardIsKnownByItsWholeWeight) {
   RunRanks(2, [](std::shared_ptr<comm::World> world) {
     auto mesh = comm::Mesh::Create(world, 1);
     auto zero = Zero::Create({.stage = 3}, **mesh);
-    auto matrix = std::make_shared<comm::Parameter>("m.lora_A.weight", at::ones({2, 3})), vector = std::make_shared<comm::Parameter>("m.lora_magnitude_vector", at::ones({3}));
+    auto matrix = std::make_shared<comm::Parameter>("m.lora_A.weight", at::ones({2, 3})),
+         vector = std::make_shared<comm::Parameter>("m.lora_magnitude_vector", at::ones({3}));
     auto states = States::Create(*zero, {matrix, vector}, std::nullopt);
     ASSERT_OK(states);
     const Parameters& shards = (*states)->shards();
@@ -291,16 +346,23 @@ TEST(ZeroTest, BytesSentAreTheFormula) {
     for (const int stage : {1, 2, 3}) {
       const Outcome outcome = Train({.ranks = ranks, .zero = {.stage = stage}});
       for (int rank = 0; rank < ranks; ++rank) {
-        int64_t wanted = 2 * (ranks - 1) * static_cast<int64_t>(parameters.size()) * 8 / ranks;  // which have a gradient
-        wanted += 2 * (ranks - 1) * 8 / ranks;                                                   // the norm
+        int64_t wanted = 2 * (ranks - 1) * static_cast<int64_t>(parameters.size()) * 8 /
+                         ranks;                 // which have a gradient
+        wanted += 2 * (ranks - 1) * 8 / ranks;  // the norm
         for (const auto& parameter : parameters) {
           const bool embedding = parameter->name() == "model.embed_tokens.weight";
           const int64_t users = embedding ? 2 : 1, leases = embedding ? 3 : 2;
-          wanted += (stage == 3 ? kMicroBatches * leases : 1) * GatherBytes(parameter->numel(), 8, ranks, rank);
-          wanted += (stage == 1 ? 1 : kMicroBatches * users) * ScatterBytes(parameter->numel(), 8, ranks, rank);
+          wanted += (stage == 3 ? kMicroBatches * leases : 1) *
+                    GatherBytes(parameter->numel(), 8, ranks, rank);
+          wanted += (stage == 1 ? 1 : kMicroBatches * users) *
+                    ScatterBytes(parameter->numel(), 8, ranks, rank);
         }
-        EXPECT_EQ(outcome.bytes_sent[rank], wanted) << "stage " << stage << ", rank " << rank << " of " << ranks;
-        if (ranks == 4 && rank == 0) std::printf("stage %d on 4 ranks: %ld bytes sent by rank 0 in a step, the formula says %ld\n", stage, outcome.bytes_sent[rank], wanted);
+        EXPECT_EQ(outcome.bytes_sent[rank], wanted)
+            << "stage " << stage << ", rank " << rank << " of " << ranks;
+        if (ranks == 4 && rank == 0)
+          std::printf(
+              "stage %d on 4 ranks: %ld bytes sent by rank 0 in a step, the formula says %ld\n",
+              stage, outcome.bytes_sent[rank], wanted);
       }
     }
   }
@@ -340,11 +402,13 @@ Held HeldIn(int stage, int ranks) {
     const States::Bytes bytes = (*states)->bytes();
     held = {bytes.weights, bytes.gradients, (*adamw)->state_bytes(), live.peak()};
   });
-  std::printf("stage %d on %d ranks: weights %ld, gradients %ld, state %ld bytes; peak %ld\n", stage, ranks, held.weights, held.gradients, held.state, held.peak);
+  std::printf("stage %d on %d ranks: weights %ld, gradients %ld, state %ld bytes; peak %ld\n",
+              stage, ranks, held.weights, held.gradients, held.state, held.peak);
   return held;
 }
 
-// A quarter of all that a stage parts; beside it what is at work: two blocks' weights (one fetched ahead), one's gradient, a bucket.
+// A quarter of all that a stage parts; beside it what is at work: two blocks' weights (one fetched
+// ahead), one's gradient, a bucket.
 TEST(ZeroTest, ARankOfFourHoldsAQuarter) {
   const model::ModelConfig config = model::SmallConfig(/*tied=*/true, /*layers=*/16);
   int64_t all = 0, quarter = 0, block = 0, tensors = 0;

@@ -1,4 +1,5 @@
-// What sources that hold tensors but compute nothing with them begin with, parsed once for all of them (cc.bzl).
+// What sources that hold tensors but compute nothing with them begin with, parsed once for all of
+// them (cc.bzl).
 
 #include "third_party/precompiled/base.h"
 

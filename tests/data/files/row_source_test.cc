@@ -1,4 +1,5 @@
-// Rows of every kind of file as datasets reads them (tests/golden/files), their places, bad files, and resuming in the middle.
+// Rows of every kind of file as datasets reads them (tests/golden/files), their places, bad files,
+// and resuming in the middle.
 #include "data/files/row_source.h"
 
 #include <gmock/gmock.h>
@@ -41,16 +42,21 @@ std::string ErrorOf(const std::string& text, const std::string& name = "bad.json
 
 TEST(RowSourceTest, ReadsArraysAndLines) {
   TemporaryFolder folder;
-  EXPECT_THAT(ReadAll({folder.Write("a.json", "\n [ {\"a\": [1, {\"b\": \"]},{\"}]} ,\n{} , \"x,]\" , 3,null]\n\n")}),
+  EXPECT_THAT(ReadAll({folder.Write(
+                  "a.json", "\n [ {\"a\": [1, {\"b\": \"]},{\"}]} ,\n{} , \"x,]\" , 3,null]\n\n")}),
               ElementsAre(R"({"a":[1,{"b":"]},{"}]})", "{}", R"("x,]")", "3", "null"));
-  EXPECT_THAT(ReadAll({folder.Write("b.jsonl", "{\"a\": 1}\r\n\n  {\"a\": \"\\\"}\\\\\"} \n{\"a\":3}")}),
-              ElementsAre(R"({"a":1})", R"({"a":"\"}\\"})", R"({"a":3})"));
-  EXPECT_THAT(ReadAll({folder.Write("c.json", "{\"lines\": 1}\n{\"lines\": 2}\n")}), ElementsAre(R"({"lines":1})", R"({"lines":2})"));
-  EXPECT_THAT(ReadAll({folder.Write("d.jsonl", "[{\"array\": 1}]")}), ElementsAre(R"({"array":1})"));
+  EXPECT_THAT(
+      ReadAll({folder.Write("b.jsonl", "{\"a\": 1}\r\n\n  {\"a\": \"\\\"}\\\\\"} \n{\"a\":3}")}),
+      ElementsAre(R"({"a":1})", R"({"a":"\"}\\"})", R"({"a":3})"));
+  EXPECT_THAT(ReadAll({folder.Write("c.json", "{\"lines\": 1}\n{\"lines\": 2}\n")}),
+              ElementsAre(R"({"lines":1})", R"({"lines":2})"));
+  EXPECT_THAT(ReadAll({folder.Write("d.jsonl", "[{\"array\": 1}]")}),
+              ElementsAre(R"({"array":1})"));
   EXPECT_THAT(ReadAll({folder.Write("e.json", "\xEF\xBB\xBF[1]")}), ElementsAre("1"));
   EXPECT_THAT(ReadAll({folder.Write("f.json", "[]")}), ElementsAre());
   EXPECT_THAT(ReadAll({folder.Write("g.jsonl", "")}), ElementsAre());
-  EXPECT_THAT(ReadAll({folder.Path("a.json"), folder.Path("f.json"), folder.Path("d.jsonl")}).size(), 6);
+  EXPECT_THAT(
+      ReadAll({folder.Path("a.json"), folder.Path("f.json"), folder.Path("d.jsonl")}).size(), 6);
   EXPECT_THAT(ReadAll({}), ElementsAre());
 }
 
@@ -65,29 +71,49 @@ TEST(RowSourceTest, SaysWhereARowIs) {
 }
 
 TEST(RowSourceTest, NamesLineAndColumnOfAFault) {
-  EXPECT_THAT(ErrorOf("[\n {\"a\": 1},\n {\"a\": tru}\n]"), HasSubstr("bad.json:3:11 (row 2): syntax error while parsing value - invalid literal"));
+  EXPECT_THAT(
+      ErrorOf("[\n {\"a\": 1},\n {\"a\": tru}\n]"),
+      HasSubstr("bad.json:3:11 (row 2): syntax error while parsing value - invalid literal"));
   EXPECT_THAT(ErrorOf("[{\"a\" 1}]"), HasSubstr("bad.json:1:7 (row 1): "));
   EXPECT_THAT(ErrorOf("[{\"é\": 1},\n{\"ü\": \"é\" 1}]"), HasSubstr("bad.json:2:11 (row 2): "));
-  EXPECT_THAT(ErrorOf("[{\"a\": 1} {\"a\": 2}]"), EndsWith("bad.json:1:11 (row 2): expected ',' or ']' after an element of the array"));
-  EXPECT_THAT(ErrorOf("[{\"a\": 1},]"), EndsWith("bad.json:1:11 (row 2): expected another element after ','"));
-  EXPECT_THAT(ErrorOf("[{\"a\": 1}]]"), EndsWith("bad.json:1:11 (row 2): more text after the end of the array"));
+  EXPECT_THAT(ErrorOf("[{\"a\": 1} {\"a\": 2}]"),
+              EndsWith("bad.json:1:11 (row 2): expected ',' or ']' after an element of the array"));
+  EXPECT_THAT(ErrorOf("[{\"a\": 1},]"),
+              EndsWith("bad.json:1:11 (row 2): expected another element after ','"));
+  EXPECT_THAT(ErrorOf("[{\"a\": 1}]]"),
+              EndsWith("bad.json:1:11 (row 2): more text after the end of the array"));
   EXPECT_THAT(ErrorOf("[,]"), HasSubstr("bad.json:1:2 (row 1): "));
   EXPECT_THAT(ErrorOf("[}"), HasSubstr("bad.json:1:2 (row 1): "));
-  EXPECT_THAT(ErrorOf("[{\"a\": 1}"), EndsWith("bad.json:1:10 (row 2): the file ends inside the array: it is cut off, or lacks a ']'"));
-  EXPECT_THAT(ErrorOf("["), EndsWith("the file ends inside the array: it is cut off, or lacks a ']'"));
-  EXPECT_THAT(ErrorOf("[{\"a\": \"cut o"), AllOf(HasSubstr("bad.json:1:14 (row 1): "), EndsWith("(the file ends here)")));
-  EXPECT_THAT(ErrorOf("[{\"a\": \"quote missing},\n{\"a\": 2}]"), HasSubstr("bad.json:1:24 (row 1): "));
+  EXPECT_THAT(
+      ErrorOf("[{\"a\": 1}"),
+      EndsWith(
+          "bad.json:1:10 (row 2): the file ends inside the array: it is cut off, or lacks a ']'"));
+  EXPECT_THAT(ErrorOf("["),
+              EndsWith("the file ends inside the array: it is cut off, or lacks a ']'"));
+  EXPECT_THAT(ErrorOf("[{\"a\": \"cut o"),
+              AllOf(HasSubstr("bad.json:1:14 (row 1): "), EndsWith("(the file ends here)")));
+  EXPECT_THAT(ErrorOf("[{\"a\": \"quote missing},\n{\"a\": 2}]"),
+              HasSubstr("bad.json:1:24 (row 1): "));
   EXPECT_THAT(ErrorOf("[{\"a\": \"\xff\"}]"), HasSubstr("bad.json:1:9 (row 1): "));
-  EXPECT_THAT(ErrorOf("{\"a\": 1}\n{\"a\": 1\n{\"a\": 3}\n", "bad.jsonl"), AllOf(HasSubstr("bad.jsonl:2:8 (row 2): "), HasSubstr("one whole JSON value a line")));
-  EXPECT_THAT(ErrorOf("{\"a\": 1}\n{\"a\": 1}}\n", "bad.jsonl"), HasSubstr("bad.jsonl:2:9 (row 2): "));
-  EXPECT_THAT(ErrorOf("{\n \"data\": []\n}"), AllOf(HasSubstr("bad.json:1:2 (row 1): "), HasSubstr("one whole JSON value a line")));
-  EXPECT_THAT(ErrorOf("[{\"a\": 1},\n{\"a\": 1e999}]"), EndsWith("bad.json:2:1 (row 2): number overflow parsing '1e999'"));
-  EXPECT_THAT(ErrorOf("[0, " + std::string(501, '[')), HasSubstr("bad.json:1:5 (row 2): lists and objects more than 500 deep"));
+  EXPECT_THAT(
+      ErrorOf("{\"a\": 1}\n{\"a\": 1\n{\"a\": 3}\n", "bad.jsonl"),
+      AllOf(HasSubstr("bad.jsonl:2:8 (row 2): "), HasSubstr("one whole JSON value a line")));
+  EXPECT_THAT(ErrorOf("{\"a\": 1}\n{\"a\": 1}}\n", "bad.jsonl"),
+              HasSubstr("bad.jsonl:2:9 (row 2): "));
+  EXPECT_THAT(ErrorOf("{\n \"data\": []\n}"),
+              AllOf(HasSubstr("bad.json:1:2 (row 1): "), HasSubstr("one whole JSON value a line")));
+  EXPECT_THAT(ErrorOf("[{\"a\": 1},\n{\"a\": 1e999}]"),
+              EndsWith("bad.json:2:1 (row 2): number overflow parsing '1e999'"));
+  EXPECT_THAT(ErrorOf("[0, " + std::string(501, '[')),
+              HasSubstr("bad.json:1:5 (row 2): lists and objects more than 500 deep"));
   TemporaryFolder folder;
-  EXPECT_THAT(ReadAll({folder.Path("none.json")}), ElementsAre(EndsWith("none.json: cannot be opened: No such file or directory")));
-  EXPECT_THAT(ReadAll({folder.path()}), ElementsAre(HasSubstr(": of unknown kind; .json, .jsonl, .csv and .txt")));
+  EXPECT_THAT(ReadAll({folder.Path("none.json")}),
+              ElementsAre(EndsWith("none.json: cannot be opened: No such file or directory")));
+  EXPECT_THAT(ReadAll({folder.path()}),
+              ElementsAre(HasSubstr(": of unknown kind; .json, .jsonl, .csv and .txt")));
   folder.Write("folder.json/a.json", "[]");
-  EXPECT_THAT(ReadAll({folder.Path("folder.json")}), ElementsAre(EndsWith("folder.json: cannot be read: Is a directory")));
+  EXPECT_THAT(ReadAll({folder.Path("folder.json")}),
+              ElementsAre(EndsWith("folder.json: cannot be read: Is a directory")));
 }
 
 TEST(RowSourceTest, ReadsRowsLongerThanItsBuffer) {
@@ -99,15 +125,19 @@ TEST(RowSourceTest, ReadsRowsLongerThanItsBuffer) {
     array += (i > 0 ? ",\n" : "") + row;
     lines += row + "\n";
   }
-  EXPECT_THAT(ReadAll({folder.Write("a.json", array + "]"), folder.Write("a.jsonl", lines)}).size(), 6);
-  EXPECT_THAT(ReadAll({folder.Write("b.json", array + "!")}).back(), HasSubstr("b.json:3:700010 (row 4): expected ',' or ']'"));
+  EXPECT_THAT(ReadAll({folder.Write("a.json", array + "]"), folder.Write("a.jsonl", lines)}).size(),
+              6);
+  EXPECT_THAT(ReadAll({folder.Write("b.json", array + "!")}).back(),
+              HasSubstr("b.json:3:700010 (row 4): expected ',' or ']'"));
 }
 
-// From every place, in arrays and lines and across files, the rest is the same, errors' places included.
+// From every place, in arrays and lines and across files, the rest is the same, errors' places
+// included.
 TEST(RowSourceTest, ResumesAnywhere) {
   TemporaryFolder folder;
-  const std::vector<std::string> files = {folder.Write("a.json", "[1, {\"a\": 2},\n\n 3\n]"), folder.Write("b.jsonl", "4\n\n5\n"), folder.Write("c.json", "[]"),
-                                          folder.Write("d.json", "[6,\n7,\n x]")};
+  const std::vector<std::string> files = {
+      folder.Write("a.json", "[1, {\"a\": 2},\n\n 3\n]"), folder.Write("b.jsonl", "4\n\n5\n"),
+      folder.Write("c.json", "[]"), folder.Write("d.json", "[6,\n7,\n x]")};
   auto source = RowSource::Open(files);
   ASSERT_TRUE(source.ok());
   std::vector<std::string> states;
@@ -115,7 +145,8 @@ TEST(RowSourceTest, ResumesAnywhere) {
   for (int i = 0; i <= 7; ++i) {
     states.push_back((*source)->SaveState());
     const auto row = (*source)->Next();
-    rest.push_back(row.ok() ? Where(**row) + (*row)->value.dump() : std::string(row.status().message()));
+    rest.push_back(row.ok() ? Where(**row) + (*row)->value.dump()
+                            : std::string(row.status().message()));
   }
   EXPECT_THAT(rest.back(), HasSubstr("d.json:3:2 (row 3): "));
   for (size_t begin = 0; begin < states.size(); ++begin) {
@@ -123,7 +154,10 @@ TEST(RowSourceTest, ResumesAnywhere) {
     ASSERT_TRUE((*resumed)->LoadState(states[begin]).ok());
     for (size_t i = begin; i < rest.size(); ++i) {
       const auto row = (*resumed)->Next();
-      EXPECT_EQ(row.ok() ? Where(**row) + (*row)->value.dump() : std::string(row.status().message()), rest[i]) << begin;
+      EXPECT_EQ(
+          row.ok() ? Where(**row) + (*row)->value.dump() : std::string(row.status().message()),
+          rest[i])
+          << begin;
     }
   }
   auto ended = RowSource::Open({files[0]});
@@ -139,9 +173,13 @@ TEST(RowSourceTest, RefusesStatesThatAreNotItsOwn) {
   const std::string file = folder.Write("a.json", "[1, 2, 3, 4, 5]");
   auto source = RowSource::Open({file});
   auto other = RowSource::Open({folder.Write("b.json", "[1]")});
-  EXPECT_THAT((*source)->LoadState((*other)->SaveState()).message(), HasSubstr("the state was saved for"));
-  for (const char* bad : {"", "{", "[]", "3", "{\"stage\": 3}", "{\"stage\": \"step_batches\"}", "{\"stage\": \"row_source\"}"}) {
-    EXPECT_THAT((*source)->LoadState(bad).message(), HasSubstr("not a state that a source of rows saved")) << bad;
+  EXPECT_THAT((*source)->LoadState((*other)->SaveState()).message(),
+              HasSubstr("the state was saved for"));
+  for (const char* bad : {"", "{", "[]", "3", "{\"stage\": 3}", "{\"stage\": \"step_batches\"}",
+                          "{\"stage\": \"row_source\"}"}) {
+    EXPECT_THAT((*source)->LoadState(bad).message(),
+                HasSubstr("not a state that a source of rows saved"))
+        << bad;
   }
   std::string state = (*source)->SaveState();
   state.replace(state.find("[1,1,2,0,0]"), 11, "[1,1,2,0]");
@@ -150,13 +188,15 @@ TEST(RowSourceTest, RefusesStatesThatAreNotItsOwn) {
   (*source)->Next().IgnoreError();
   folder.Write("a.json", "[1");
   auto shorter = RowSource::Open({file});
-  EXPECT_THAT((*shorter)->LoadState((*source)->SaveState()).message(), HasSubstr("is shorter than when the state was saved"));
+  EXPECT_THAT((*shorter)->LoadState((*source)->SaveState()).message(),
+              HasSubstr("is shorter than when the state was saved"));
 }
 
 constexpr char kGolden[] = "tests/golden/files/";
 
 TEST(RowSourceTest, ReadsEveryKindAsDatasetsDoes) {
-  const auto golden = nlohmann::ordered_json::parse(TemporaryFolder::Read(std::string(kGolden) + "rows.json"));
+  const auto golden =
+      nlohmann::ordered_json::parse(TemporaryFolder::Read(std::string(kGolden) + "rows.json"));
   ASSERT_GE(golden.size(), 15);
   for (const auto& [file, rows] : golden.items()) {
     std::vector<std::string> wanted;
@@ -180,7 +220,8 @@ std::vector<std::string> Rest(RowSource& source) {
 }
 
 TEST(RowSourceTest, ResumesInEveryKind) {
-  const auto golden = nlohmann::json::parse(TemporaryFolder::Read(std::string(kGolden) + "rows.json"));
+  const auto golden =
+      nlohmann::json::parse(TemporaryFolder::Read(std::string(kGolden) + "rows.json"));
   for (const auto& [file, rows] : golden.items()) {
     const std::string path = kGolden + ("data/" + file);
     auto whole = RowSource::Open({path});
@@ -191,7 +232,8 @@ TEST(RowSourceTest, ResumesInEveryKind) {
       auto resumed = RowSource::Open({path});
       const absl::Status loaded = (*resumed)->LoadState((*source)->SaveState());
       ASSERT_TRUE(loaded.ok()) << loaded;
-      EXPECT_THAT(Rest(**resumed), ElementsAreArray(all.begin() + done, all.end())) << file << " after " << done;
+      EXPECT_THAT(Rest(**resumed), ElementsAreArray(all.begin() + done, all.end()))
+          << file << " after " << done;
       (*source)->Next().IgnoreError();
     }
   }
@@ -199,37 +241,54 @@ TEST(RowSourceTest, ResumesInEveryKind) {
 
 TEST(RowSourceTest, TheLastOfTwoEqualKeysCounts) {
   TemporaryFolder folder;
-  EXPECT_THAT(ReadAll({folder.Write("a.jsonl", "{\"a\": 1, \"b\": 2, \"a\": {\"c\": 3, \"c\": 4}}")}), ElementsAre(R"({"a":{"c":4},"b":2})"));
+  EXPECT_THAT(
+      ReadAll({folder.Write("a.jsonl", "{\"a\": 1, \"b\": 2, \"a\": {\"c\": 3, \"c\": 4}}")}),
+      ElementsAre(R"({"a":{"c":4},"b":2})"));
 }
 
 TEST(RowSourceTest, NamesTheRowOfABadCsvFile) {
-  EXPECT_THAT(ErrorOf("a,b\n1,2\n\"x\ny\",2\n1,2,3\n", "bad.csv"), EndsWith("bad.csv:5 (row 3): has 3 cells, and the header names 2"));
-  EXPECT_THAT(ErrorOf("a,b\n1,2\n3,\"x\n4,5\n", "bad.csv"), EndsWith("bad.csv:3 (row 2): a quoted cell never ends: its closing quote is missing"));
-  EXPECT_THAT(ErrorOf("a,\"b\n1,2\n", "bad.csv"), EndsWith("bad.csv:1 (row 0): a quoted cell never ends: its closing quote is missing"));
-  EXPECT_THAT(ErrorOf("a,b\n1,2\n3,ab\xE9t\n", "bad.csv"), EndsWith("bad.csv:3 (row 2): byte 0xE9 after 2 bytes of the text is not UTF-8"));
-  EXPECT_THAT(ErrorOf("a\xFF,b\n1,2\n", "bad.csv"), EndsWith("bad.csv:1 (row 0): byte 0xFF after 1 bytes of the text is not UTF-8"));
+  EXPECT_THAT(ErrorOf("a,b\n1,2\n\"x\ny\",2\n1,2,3\n", "bad.csv"),
+              EndsWith("bad.csv:5 (row 3): has 3 cells, and the header names 2"));
+  EXPECT_THAT(
+      ErrorOf("a,b\n1,2\n3,\"x\n4,5\n", "bad.csv"),
+      EndsWith("bad.csv:3 (row 2): a quoted cell never ends: its closing quote is missing"));
+  EXPECT_THAT(
+      ErrorOf("a,\"b\n1,2\n", "bad.csv"),
+      EndsWith("bad.csv:1 (row 0): a quoted cell never ends: its closing quote is missing"));
+  EXPECT_THAT(ErrorOf("a,b\n1,2\n3,ab\xE9t\n", "bad.csv"),
+              EndsWith("bad.csv:3 (row 2): byte 0xE9 after 2 bytes of the text is not UTF-8"));
+  EXPECT_THAT(ErrorOf("a\xFF,b\n1,2\n", "bad.csv"),
+              EndsWith("bad.csv:1 (row 0): byte 0xFF after 1 bytes of the text is not UTF-8"));
   EXPECT_THAT(ErrorOf("", "empty.csv"), "no row, no error");
   EXPECT_THAT(ErrorOf("a,b\n", "empty.csv"), "no row, no error");
 }
 
 TEST(RowSourceTest, NamesTheRowOfABadTextFile) {
-  EXPECT_THAT(ErrorOf("one\r\ntwo\n\xC3\n", "bad.txt"), EndsWith("bad.txt:3 (row 3): byte 0xC3 after 0 bytes of the text is not UTF-8"));
-  EXPECT_THAT(ErrorOf(std::string("o\0n\0e\0", 6), "nul.txt"), std::string(R"({"text":"o\u0000n\u0000e\u0000"})"));
-  EXPECT_THAT(ErrorOf(std::string("\xFF\xFEo\0n\0e\0", 8), "wide.txt"), EndsWith("wide.txt: is UTF-16; only UTF-8 can be read"));
-  EXPECT_THAT(ErrorOf("[{\"a\": \"\xE9t\xE9\"}]", "latin.json"), HasSubstr("latin.json:1:10 (row 1): syntax error"));
+  EXPECT_THAT(ErrorOf("one\r\ntwo\n\xC3\n", "bad.txt"),
+              EndsWith("bad.txt:3 (row 3): byte 0xC3 after 0 bytes of the text is not UTF-8"));
+  EXPECT_THAT(ErrorOf(std::string("o\0n\0e\0", 6), "nul.txt"),
+              std::string(R"({"text":"o\u0000n\u0000e\u0000"})"));
+  EXPECT_THAT(ErrorOf(std::string("\xFF\xFEo\0n\0e\0", 8), "wide.txt"),
+              EndsWith("wide.txt: is UTF-16; only UTF-8 can be read"));
+  EXPECT_THAT(ErrorOf("[{\"a\": \"\xE9t\xE9\"}]", "latin.json"),
+              HasSubstr("latin.json:1:10 (row 1): syntax error"));
 }
 
 // Cut anywhere, a compressed file gives some of its rows and then one line that says so.
 TEST(RowSourceTest, SaysThatACompressedFileIsCutOff) {
   TemporaryFolder folder;
-  for (const char* file : {"hidden.jsonl", "quotes.csv.gz", "plain.jsonl.gz", "plain.jsonl.zst", "lines.txt.zst"}) {
+  for (const char* file :
+       {"hidden.jsonl", "quotes.csv.gz", "plain.jsonl.gz", "plain.jsonl.zst", "lines.txt.zst"}) {
     const std::string whole = TemporaryFolder::Read(std::string(kGolden) + "data/" + file);
     const std::string format = whole[0] == '\x1F' ? "gzip" : "Zstandard";
     const std::vector<std::string> rows = ReadAll({kGolden + ("data/" + std::string(file))});
     int cut_off = 0;
     for (size_t size = 5; size < whole.size(); ++size) {
       const std::vector<std::string> read = ReadAll({folder.Write(file, whole.substr(0, size))});
-      const bool says_so = !read.empty() && read.back().find("the " + format + " data ends early: the file is cut off") != std::string::npos;
+      const bool says_so =
+          !read.empty() &&
+          read.back().find("the " + format + " data ends early: the file is cut off") !=
+              std::string::npos;
       cut_off += says_so;
       EXPECT_LE(read.size(), rows.size() + 1);
     }
@@ -237,9 +296,12 @@ TEST(RowSourceTest, SaysThatACompressedFileIsCutOff) {
   }
   std::string broken = TemporaryFolder::Read(std::string(kGolden) + "data/hidden.jsonl");
   broken[broken.size() - 6] ^= 1;  // of the checksum
-  EXPECT_THAT(ReadAll({folder.Write("broken.jsonl", broken)}).back(), EndsWith("broken.jsonl: the gzip data is broken: incorrect data check"));
+  EXPECT_THAT(ReadAll({folder.Write("broken.jsonl", broken)}).back(),
+              EndsWith("broken.jsonl: the gzip data is broken: incorrect data check"));
   const std::string zstd = TemporaryFolder::Read(std::string(kGolden) + "data/lines.txt.zst");
-  EXPECT_THAT(ReadAll({folder.Write("broken.txt", zstd.substr(0, 6) + "rubbish" + zstd.substr(6))}).back(), HasSubstr("the Zstandard data is broken: "));
+  EXPECT_THAT(
+      ReadAll({folder.Write("broken.txt", zstd.substr(0, 6) + "rubbish" + zstd.substr(6))}).back(),
+      HasSubstr("the Zstandard data is broken: "));
 }
 
 // Cut or changed anywhere, a Parquet or Arrow file gives rows or one line that says what is wrong.
@@ -256,7 +318,8 @@ TEST(RowSourceTest, SaysThatAParquetOrArrowFileIsBroken) {
       failed += says_so;
       std::string changed = whole;
       changed[at] ^= 0x55;
-      for (const std::string& line : ReadAll({folder.Write(name, changed)})) EXPECT_EQ(line.find('\n'), std::string::npos);
+      for (const std::string& line : ReadAll({folder.Write(name, changed)}))
+        EXPECT_EQ(line.find('\n'), std::string::npos);
     }
     EXPECT_GT(failed, 60) << name;
   }

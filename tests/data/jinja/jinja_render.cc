@@ -1,4 +1,5 @@
-// Renders templates for the scripts in tests/golden/jinja that compare with Jinja2: reads lines of {"template", "context", "now"}, writes lines of {"text"} or
+// Renders templates for the scripts in tests/golden/jinja that compare with Jinja2: reads lines of
+// {"template", "context", "now"}, writes lines of {"text"} or
 // {"code", "error"}.
 
 #include <iostream>
@@ -11,9 +12,11 @@ int main() {
   std::string line;
   while (std::getline(std::cin, line)) {
     const OrderedJson given = OrderedJson::parse(line);
-    const auto parsed = moonring::data::jinja::Template::Parse(given["template"].get<std::string>(), "template");
+    const auto parsed =
+        moonring::data::jinja::Template::Parse(given["template"].get<std::string>(), "template");
     const absl::StatusOr<std::string> text =
-        parsed.ok() ? parsed->Render(given["context"], {.now = given.value("now", int64_t{0})}) : absl::StatusOr<std::string>(parsed.status());
+        parsed.ok() ? parsed->Render(given["context"], {.now = given.value("now", int64_t{0})})
+                    : absl::StatusOr<std::string>(parsed.status());
     OrderedJson said;
     if (text.ok()) {
       said["text"] = *text;

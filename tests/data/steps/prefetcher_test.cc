@@ -21,7 +21,8 @@ using ::testing::HasSubstr;
 class Counting final : public Source<std::unique_ptr<int>> {
  public:
   enum class Ending { kNone, kStatus, kException };
-  explicit Counting(int end, Ending ending = Ending::kNone, std::atomic<int>* made = nullptr) : end_(end), ending_(ending), made_(made) {}
+  explicit Counting(int end, Ending ending = Ending::kNone, std::atomic<int>* made = nullptr)
+      : end_(end), ending_(ending), made_(made) {}
 
   absl::StatusOr<std::optional<std::unique_ptr<int>>> Next() override {
     if (made_ != nullptr) made_->store(next_ + 1);
@@ -79,7 +80,8 @@ TEST(PrefetcherTest, CarriesErrorsInTheirPlace) {
   }
   for (int again = 0; again < 3; ++again) {
     EXPECT_THAT(status.Next(), StatusIs(absl::StatusCode::kUnavailable, "the disk is gone"));
-    EXPECT_THAT(exception.Next(), StatusIs(absl::StatusCode::kInternal, HasSubstr("thrown on the thread")));
+    EXPECT_THAT(exception.Next(),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr("thrown on the thread")));
   }
   EXPECT_EQ(status.SaveState(), "2");
 }
@@ -91,7 +93,8 @@ TEST(PrefetcherTest, ResumesWhereTheConsumerStood) {
   for (int i = 0; i < 10; ++i) prefetcher.Next().IgnoreError();
   ASSERT_OK(prefetcher.LoadState(state));
   EXPECT_EQ(**(*prefetcher.Next()), 10);
-  EXPECT_THAT(prefetcher.LoadState("nonsense"), StatusIs(absl::StatusCode::kInvalidArgument, "not a number"));
+  EXPECT_THAT(prefetcher.LoadState("nonsense"),
+              StatusIs(absl::StatusCode::kInvalidArgument, "not a number"));
   EXPECT_EQ(**(*prefetcher.Next()), 11);  // a refused state changes nothing
   ASSERT_OK(prefetcher.LoadState("99"));
   EXPECT_EQ(**(*prefetcher.Next()), 99);
@@ -108,8 +111,10 @@ TEST(PrefetcherTest, ClosesAtAnyMoment) {
       if (!close) continue;  // the destructor does
       prefetcher.Close();
       prefetcher.Close();
-      EXPECT_THAT(prefetcher.Next(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("closed")));
-      EXPECT_THAT(prefetcher.LoadState("0"), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("closed")));
+      EXPECT_THAT(prefetcher.Next(),
+                  StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("closed")));
+      EXPECT_THAT(prefetcher.LoadState("0"),
+                  StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("closed")));
     }
   }
 }

@@ -1,4 +1,5 @@
-// From lengths and seeds to micro-batches: cutting turns, the order of an epoch, whose steps take what, packing, resuming.
+// From lengths and seeds to micro-batches: cutting turns, the order of an epoch, whose steps take
+// what, packing, resuming.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -23,13 +24,15 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Ints = std::vector<int64_t>;
 
-// One number of a list; the same as in Python: for x in list: h = (h * 1099511628211 + x + 1) % 2**64.
+// One number of a list; the same as in Python: for x in list: h = (h * 1099511628211 + x + 1) %
+// 2**64.
 uint64_t Digest(const Ints& list, uint64_t h = 0) {
   for (const int64_t x : list) h = h * 1099511628211ull + static_cast<uint64_t>(x) + 1;
   return h;
 }
 
-// LLaMA-Factory 0.9.5's infer_seqlen, by hand and as the digest of 168,516 results over a grid of lengths.
+// LLaMA-Factory 0.9.5's infer_seqlen, by hand and as the digest of 168,516 results over a grid of
+// lengths.
 TEST(TruncationTest, FitsTurnsAsLlamaFactory) {
   const auto fit = [](int64_t prompt, int64_t response, int64_t room) {
     const TurnLengths kept = FitTurn(prompt, response, room);
@@ -63,27 +66,35 @@ TEST(TruncationTest, FitsTurnsAsLlamaFactory) {
 TEST(TruncationTest, LearnsWhatItIsAsked) {
   const std::vector<EncodedTurn> turns = {{{1, 2}, {3, 4}}, {{5, 6, 7}, {8, 9}}};
   constexpr int32_t x = kNotLearnt;
-  const auto labels = [&](LearnOptions options) { return BuildConversation(turns, options).document.labels; };
-  const auto ids = [&](LearnOptions options) { return BuildConversation(turns, options).document.ids; };
+  const auto labels = [&](LearnOptions options) {
+    return BuildConversation(turns, options).document.labels;
+  };
+  const auto ids = [&](LearnOptions options) {
+    return BuildConversation(turns, options).document.ids;
+  };
   EXPECT_THAT(ids({}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_THAT(labels({}), ElementsAre(x, x, 3, 4, x, x, x, 8, 9));
   EXPECT_THAT(labels({.train_on_prompt = true}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_THAT(ids({.mask_history = true}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_THAT(labels({.mask_history = true}), ElementsAre(x, x, x, x, x, x, x, 8, 9));
-  // Six tokens: the first turn whole and two of the second, in proportion (2 x 2/5 = 0.8: none of the response); or the second first.
+  // Six tokens: the first turn whole and two of the second, in proportion (2 x 2/5 = 0.8: none of
+  // the response); or the second first.
   EXPECT_THAT(ids({.cutoff_len = 6}), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(labels({.cutoff_len = 6}), ElementsAre(x, x, 3, 4, x, x));
   EXPECT_THAT(ids({.cutoff_len = 6, .mask_history = true}), ElementsAre(1, 5, 6, 7, 8, 9));
   EXPECT_THAT(labels({.cutoff_len = 6, .mask_history = true}), ElementsAre(x, x, x, x, 8, 9));
-  EXPECT_THAT(ids({.cutoff_len = 4}), ElementsAre(1, 2, 3, 4));  // a turn that begins at the limit is left out whole
+  EXPECT_THAT(ids({.cutoff_len = 4}),
+              ElementsAre(1, 2, 3, 4));  // a turn that begins at the limit is left out whole
   EXPECT_EQ(BuildConversation(turns, {}).whole_tokens, 9);
   EXPECT_FALSE(BuildConversation(turns, {.cutoff_len = 9}).truncated());
   EXPECT_TRUE(BuildConversation(turns, {.cutoff_len = 8}).truncated());
-  // One eos (0) of the template's own: it ends the example, and is learnt at the place where each later turn begins.
+  // One eos (0) of the template's own: it ends the example, and is learnt at the place where each
+  // later turn begins.
   EXPECT_THAT(ids({.efficient_eos = 0}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 0));
   EXPECT_THAT(labels({.efficient_eos = 0}), ElementsAre(x, x, 3, 4, 0, x, x, 8, 9, 0));
   EXPECT_THAT(ids({.cutoff_len = 5, .efficient_eos = 0}), ElementsAre(1, 2, 3, 4, 0));
-  EXPECT_THROW(BuildConversation(turns, {.train_on_prompt = true, .mask_history = true}), c10::Error);
+  EXPECT_THROW(BuildConversation(turns, {.train_on_prompt = true, .mask_history = true}),
+               c10::Error);
   EXPECT_THROW(BuildConversation(turns, {.train_on_prompt = true, .efficient_eos = 0}), c10::Error);
 }
 
@@ -94,14 +105,19 @@ TEST(EpochOrderTest, IsTorchsPermutation) {
   EXPECT_THAT(EpochOrder(1, 5, 0, true), ElementsAre(0));
   EXPECT_EQ(Digest(EpochOrder(999, 42, 0, true)), 3225213128885619610ull);
   EXPECT_EQ(Digest(EpochOrder(20000, 5, 2, true)), 7126588517026135146ull);
-  EXPECT_EQ(Digest(EpochOrder(40000, 7, 0, true)), 15357990498306097650ull);  // LibTorch draws large ones differently
+  EXPECT_EQ(Digest(EpochOrder(40000, 7, 0, true)),
+            15357990498306097650ull);  // LibTorch draws large ones differently
   EXPECT_THAT(EpochOrder(4, 42, 1, false), ElementsAre(0, 1, 2, 3));
 }
 
 TEST(StepBatchesTest, NeverCrossesAnEpochAndRepeatsNothing) {
   for (const int64_t n : {1, 2, 7, 8, 9, 24, 25}) {
-    for (const auto& [batch, dp, accumulation] : std::vector<std::array<int64_t, 3>>{{1, 1, 1}, {2, 1, 1}, {2, 2, 3}, {3, 1, 2}, {5, 2, 4}}) {
-      ASSERT_OK_AND_ASSIGN(const auto batches, StepBatches::Create({.examples = n, .examples_per_step = batch * dp * accumulation, .seed = 3}));
+    for (const auto& [batch, dp, accumulation] : std::vector<std::array<int64_t, 3>>{
+             {1, 1, 1}, {2, 1, 1}, {2, 2, 3}, {3, 1, 2}, {5, 2, 4}}) {
+      ASSERT_OK_AND_ASSIGN(
+          const auto batches,
+          StepBatches::Create(
+              {.examples = n, .examples_per_step = batch * dp * accumulation, .seed = 3}));
       const int64_t loader_batches = (n + batch * dp - 1) / (batch * dp);
       const int64_t steps = (loader_batches + accumulation - 1) / accumulation;
       EXPECT_EQ(batches->steps_per_epoch(), steps);
@@ -124,7 +140,8 @@ TEST(StepBatchesTest, NeverCrossesAnEpochAndRepeatsNothing) {
 }
 
 TEST(StepBatchesTest, ResumesInAnyEpoch) {
-  const StepBatchesOptions options{.examples = 10, .examples_per_step = 4, .seed = 11, .total_steps = 8};
+  const StepBatchesOptions options{
+      .examples = 10, .examples_per_step = 4, .seed = 11, .total_steps = 8};
   ASSERT_OK_AND_ASSIGN(const auto unbroken, StepBatches::Create(options));
   std::vector<std::string> states;
   std::vector<Ints> steps;
@@ -144,22 +161,36 @@ TEST(StepBatchesTest, ResumesInAnyEpoch) {
     EXPECT_FALSE((*resumed->Next()).has_value());
   }
   // After 8 examples of epoch 0: a border of steps of 2 as well, not of steps of 3.
-  ASSERT_OK_AND_ASSIGN(const auto twos, StepBatches::Create({.examples = 10, .examples_per_step = 2, .seed = 11}));
+  ASSERT_OK_AND_ASSIGN(const auto twos,
+                       StepBatches::Create({.examples = 10, .examples_per_step = 2, .seed = 11}));
   ASSERT_OK(twos->LoadState(states[2]));
   EXPECT_EQ((*twos->Next())->examples, steps[2]);
-  ASSERT_OK_AND_ASSIGN(const auto threes, StepBatches::Create({.examples = 10, .examples_per_step = 3, .seed = 11}));
-  EXPECT_THAT(threes->LoadState(states[2]),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("after 8 examples of the epoch, which no whole number of steps of 3")));
-  ASSERT_OK_AND_ASSIGN(const auto other, StepBatches::Create({.examples = 10, .examples_per_step = 4, .seed = 12}));
-  EXPECT_THAT(other->LoadState(states[2]), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("seed was 11, is 12: the order of examples would differ")));
-  EXPECT_THAT(other->LoadState("{\"stage\": \"row_source\"}"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a state")));
-  EXPECT_THAT(other->LoadState("{"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a state")));
+  ASSERT_OK_AND_ASSIGN(const auto threes,
+                       StepBatches::Create({.examples = 10, .examples_per_step = 3, .seed = 11}));
+  EXPECT_THAT(
+      threes->LoadState(states[2]),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               HasSubstr("after 8 examples of the epoch, which no whole number of steps of 3")));
+  ASSERT_OK_AND_ASSIGN(const auto other,
+                       StepBatches::Create({.examples = 10, .examples_per_step = 4, .seed = 12}));
+  EXPECT_THAT(other->LoadState(states[2]),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("seed was 11, is 12: the order of examples would differ")));
+  EXPECT_THAT(other->LoadState("{\"stage\": \"row_source\"}"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a state")));
+  EXPECT_THAT(other->LoadState("{"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a state")));
 }
 
-// dataloader_drop_last: n in whole batches of batch x dp, unless there is none; the rest of each epoch, in its order, is left out.
+// dataloader_drop_last: n in whole batches of batch x dp, unless there is none; the rest of each
+// epoch, in its order, is left out.
 TEST(StepBatchesTest, DropsWhatFillsNoBatch) {
-  for (const auto& [n, steps, last_step] : std::vector<std::array<int64_t, 3>>{{10, 2, 3}, {12, 2, 6}, {15, 3, 3}, {3, 1, 3}, {2, 1, 2}}) {
-    ASSERT_OK_AND_ASSIGN(const auto batches, StepBatches::Create({.examples = n, .examples_per_step = 6, .seed = 3, .drop_last = true, .batch = 3}));
+  for (const auto& [n, steps, last_step] : std::vector<std::array<int64_t, 3>>{
+           {10, 2, 3}, {12, 2, 6}, {15, 3, 3}, {3, 1, 3}, {2, 1, 2}}) {
+    ASSERT_OK_AND_ASSIGN(
+        const auto batches,
+        StepBatches::Create(
+            {.examples = n, .examples_per_step = 6, .seed = 3, .drop_last = true, .batch = 3}));
     EXPECT_EQ(batches->steps_per_epoch(), steps) << n;
     for (int64_t epoch = 0; epoch < 2; ++epoch) {
       const Ints order = EpochOrder(n, 3, epoch, true);
@@ -176,7 +207,8 @@ TEST(StepBatchesTest, DropsWhatFillsNoBatch) {
     }
   }
   EXPECT_THAT(StepBatches::Create({.examples = 9, .examples_per_step = 4, .batch = 3}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a step of 4 examples is no number of batches of 3")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("a step of 4 examples is no number of batches of 3")));
 }
 
 TEST(StepBatchesTest, RefusesEmptySteps) {
@@ -188,7 +220,8 @@ TEST(StepBatchesTest, RefusesEmptySteps) {
 
 TEST(PackerTest, PacksByHand) {
   // One rank: 6 alone fills a micro-batch; 5 takes 1; 4 takes 2; a longer one (9) is alone.
-  EXPECT_EQ(PackStep({1, 5, 9, 4, 2, 6}, {.dp = 1, .micro_batch_tokens = 6}), (Packing{{{0, 1}, {2}, {3, 4}, {5}}}));
+  EXPECT_EQ(PackStep({1, 5, 9, 4, 2, 6}, {.dp = 1, .micro_batch_tokens = 6}),
+            (Packing{{{0, 1}, {2}, {3, 4}, {5}}}));
   // All fits: one micro-batch in the step's order.
   EXPECT_EQ(PackStep({3, 1, 2}, {.dp = 1, .micro_batch_tokens = 6}), (Packing{{{0, 1, 2}}}));
   EXPECT_EQ(PackStep({3, 1, 2}, {.dp = 2, .micro_batch_tokens = 6}), (Packing{{{0}}, {{1, 2}}}));
@@ -201,7 +234,11 @@ TEST(PackerTest, PacksByHand) {
 
 TEST(PackerTest, CoversBoundsAndBalances) {
   uint64_t random = 1;
-  const auto next = [&](int64_t below) { return static_cast<int64_t>((random = random * 6364136223846793005ull + 1442695040888963407ull) >> 33) % below; };
+  const auto next = [&](int64_t below) {
+    return static_cast<int64_t>(
+               (random = random * 6364136223846793005ull + 1442695040888963407ull) >> 33) %
+           below;
+  };
   for (int round = 0; round < 200; ++round) {
     Ints lengths(1 + next(40));
     for (int64_t& length : lengths) length = 1 + next(next(2) ? 100 : 2000);
@@ -224,7 +261,8 @@ TEST(PackerTest, CoversBoundsAndBalances) {
     }
     ASSERT_EQ(placed.size(), lengths.size());  // each exactly once
     for (size_t i = 0; i < lengths.size(); ++i) ASSERT_EQ(placed.count(i), 1);
-    // The least laden rank is never more than one example (and its share of the area, here at most 1/8) behind.
+    // The least laden rank is never more than one example (and its share of the area, here at most
+    // 1/8) behind.
     const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());
     EXPECT_LE(*most - *least, longest + *most / 8);
     EXPECT_EQ(PackStep(lengths, options), packing);
@@ -233,21 +271,26 @@ TEST(PackerTest, CoversBoundsAndBalances) {
 
 StepExamples StepOf(const std::vector<Example>& dataset, const Ints& indices) {
   StepExamples step{.batch = {.examples = indices}};
-  for (const int64_t index : indices) step.examples.push_back(std::make_shared<const Example>(dataset[index]));
+  for (const int64_t index : indices)
+    step.examples.push_back(std::make_shared<const Example>(dataset[index]));
   return step;
 }
 
-absl::StatusOr<std::unique_ptr<StepSource>> StepsOf(std::shared_ptr<const std::vector<Example>> dataset, const StepBatchesOptions& order, PackOptions packing,
-                                                    int64_t dp_rank) {
+absl::StatusOr<std::unique_ptr<StepSource>> StepsOf(
+    std::shared_ptr<const std::vector<Example>> dataset, const StepBatchesOptions& order,
+    PackOptions packing, int64_t dp_rank) {
   auto examples = DatasetSteps::Create(std::move(dataset), *StepBatches::Create(order));
   if (!examples.ok()) return examples.status();
   return StepSource::Create(*std::move(examples), packing, dp_rank);
 }
 
-Ints List(const at::Tensor& tensor) { return Ints(tensor.const_data_ptr<int64_t>(), tensor.const_data_ptr<int64_t>() + tensor.numel()); }
+Ints List(const at::Tensor& tensor) {
+  return Ints(tensor.const_data_ptr<int64_t>(), tensor.const_data_ptr<int64_t>() + tensor.numel());
+}
 
 TEST(MicroBatchTest, ShiftsLabelsInsideDocuments) {
-  const std::vector<Example> dataset = {{{{{1, 2, 3}, {-100, 2, 3}}}}, {{{{9}, {9}}}}, {{{{4, 5}, {4, -100}}}}};
+  const std::vector<Example> dataset = {
+      {{{{1, 2, 3}, {-100, 2, 3}}}}, {{{{9}, {9}}}}, {{{{4, 5}, {4, -100}}}}};
   const MicroBatch micro_batch = MakeMicroBatch(StepOf(dataset, {2, 1, 0}), {0, 2, 1});
   EXPECT_OK(comm::Validate(micro_batch.sequence));
   EXPECT_THAT(micro_batch.examples, ElementsAre(2, 0, 1));
@@ -260,12 +303,14 @@ TEST(MicroBatchTest, ShiftsLabelsInsideDocuments) {
   EXPECT_THAT(List(micro_batch.sequence.positions_T), ElementsAre(0, 1, 0, 1, 2, 0));
   EXPECT_THAT(List(micro_batch.sequence.targets_T), ElementsAre(-100, -100, 2, 3, -100, -100));
   const int64_t one = int64_t{1} << 32;
-  EXPECT_THAT(List(micro_batch.sequence.identity_T), ElementsAre(2 * one, 2 * one + 1, 0, 1, 2, one));
+  EXPECT_THAT(List(micro_batch.sequence.identity_T),
+              ElementsAre(2 * one, 2 * one + 1, 0, 1, 2, one));
   EXPECT_THROW(MakeMicroBatch(StepOf(dataset, {2}), {1}), c10::Error);
 }
 
 TEST(MicroBatchTest, KeepsPairsTogetherAndMismatchedDocumentsApart) {
-  const Document a{{1, 2}, {-100, 2}}, b{{3}, {3}}, c{{4, 5, 6}, {-100, 5, 6}}, d{{7, 8}, {-100, 8}};
+  const Document a{{1, 2}, {-100, 2}}, b{{3}, {3}}, c{{4, 5, 6}, {-100, 5, 6}},
+      d{{7, 8}, {-100, 8}};
   const int64_t one = int64_t{1} << 32, second = int64_t{1} << 31;
   const MicroBatch pairs = MakeMicroBatch(StepOf({{{a, b}}, {{c, d}}}, {1, 0}), {0, 1});
   EXPECT_OK(comm::Validate(pairs.sequence));
@@ -273,9 +318,11 @@ TEST(MicroBatchTest, KeepsPairsTogetherAndMismatchedDocumentsApart) {
   EXPECT_THAT(pairs.examples, ElementsAre(1, 0));
   EXPECT_THAT(pairs.sequence.lengths, ElementsAre(3, 2, 2, 1));
   EXPECT_THAT(List(pairs.sequence.ids_T), ElementsAre(4, 5, 6, 7, 8, 1, 2, 3));
-  EXPECT_THAT(List(pairs.sequence.identity_T), ElementsAre(one, one + 1, one + 2, one + second, one + second + 1, 0, 1, second));
+  EXPECT_THAT(List(pairs.sequence.identity_T),
+              ElementsAre(one, one + 1, one + 2, one + second, one + second + 1, 0, 1, second));
   const std::vector<Example> feedback = {{{a, b}, true}, {{c, d}, false}};
-  const MicroBatch answers = MakeMicroBatch(StepOf(feedback, {0, 1}), {0, 1}), mismatched = MakeMicroBatch(StepOf(feedback, {0, 1}), {1}, Part::kMismatched);
+  const MicroBatch answers = MakeMicroBatch(StepOf(feedback, {0, 1}), {0, 1}),
+                   mismatched = MakeMicroBatch(StepOf(feedback, {0, 1}), {1}, Part::kMismatched);
   EXPECT_THAT(answers.documents, Each(1));
   EXPECT_THAT(answers.desirable, ElementsAre(true, false));
   EXPECT_THAT(List(answers.sequence.ids_T), ElementsAre(1, 2, 4, 5, 6));
@@ -284,12 +331,17 @@ TEST(MicroBatchTest, KeepsPairsTogetherAndMismatchedDocumentsApart) {
   EXPECT_THAT(mismatched.desirable, ElementsAre(false));
 }
 
-// Rows of neat_packing have as many documents as they have texts; a row of packing is one, whose positions restart.
+// Rows of neat_packing have as many documents as they have texts; a row of packing is one, whose
+// positions restart.
 TEST(MicroBatchTest, TakesRows) {
-  const Document a{{1, 2}, {-100, 2}}, b{{3}, {3}}, c{{4, 5, 6}, {-100, 5, 6}}, joined{{7, 8, 9, 0}, {-100, 8, 9, -100}, {0, 1, 0, 0}};
+  const Document a{{1, 2}, {-100, 2}}, b{{3}, {3}}, c{{4, 5, 6}, {-100, 5, 6}},
+      joined{{7, 8, 9, 0}, {-100, 8, 9, -100}, {0, 1, 0, 0}};
   const int64_t one = int64_t{1} << 32;
   const RowPadding padding{.count = 2};
-  const MicroBatch rows = MakeMicroBatch(StepOf({{.documents = {a, b, c}, .padding = padding}, {.documents = {b}, .padding = padding}}, {0, 1}), {0, 1});
+  const MicroBatch rows = MakeMicroBatch(
+      StepOf({{.documents = {a, b, c}, .padding = padding}, {.documents = {b}, .padding = padding}},
+             {0, 1}),
+      {0, 1});
   EXPECT_OK(comm::Validate(rows.sequence));
   EXPECT_THAT(rows.documents, ElementsAre(3, 1));
   EXPECT_THAT(rows.sequence.lengths, ElementsAre(2, 1, 3, 1));
@@ -303,12 +355,16 @@ TEST(MicroBatchTest, TakesRows) {
 // Over its dp ranks a step is the batch, each example once, whatever dp is.
 TEST(StepSourceTest, RanksShareTheStep) {
   auto dataset = std::make_shared<std::vector<Example>>();
-  for (int32_t i = 0; i < 11; ++i) dataset->push_back({.documents = {{std::vector<int32_t>(1 + i * 7 % 5, i), std::vector<int32_t>(1 + i * 7 % 5, i)}}});
+  for (int32_t i = 0; i < 11; ++i)
+    dataset->push_back({.documents = {{std::vector<int32_t>(1 + i * 7 % 5, i),
+                                       std::vector<int32_t>(1 + i * 7 % 5, i)}}});
   const auto make = [&](int64_t dp, int64_t rank) {
-    return *StepsOf(dataset, {.examples = 11, .examples_per_step = 4, .seed = 1, .total_steps = 6}, {.dp = dp, .micro_batch_tokens = 6}, rank);
+    return *StepsOf(dataset, {.examples = 11, .examples_per_step = 4, .seed = 1, .total_steps = 6},
+                    {.dp = dp, .micro_batch_tokens = 6}, rank);
   };
   for (const int64_t dp : {1, 2, 3}) {
-    const auto batches = *StepBatches::Create({.examples = 11, .examples_per_step = 4, .seed = 1, .total_steps = 6});
+    const auto batches =
+        *StepBatches::Create({.examples = 11, .examples_per_step = 4, .seed = 1, .total_steps = 6});
     std::vector<std::unique_ptr<StepSource>> sources;
     for (int64_t rank = 0; rank < dp; ++rank) sources.push_back(make(dp, rank));
     for (int step = 0; step < 6; ++step) {
@@ -320,7 +376,8 @@ TEST(StepSourceTest, RanksShareTheStep) {
         said = mine->tokens;
         for (const MicroBatch& micro_batch : mine->micro_batches) {
           got.insert(got.end(), micro_batch.examples.begin(), micro_batch.examples.end());
-          for (size_t i = 0; i < micro_batch.places.size(); ++i) EXPECT_EQ(micro_batch.examples[i], wanted[micro_batch.places[i]]);
+          for (size_t i = 0; i < micro_batch.places.size(); ++i)
+            EXPECT_EQ(micro_batch.examples[i], wanted[micro_batch.places[i]]);
           tokens += micro_batch.sequence.ids_T.numel();
           EXPECT_EQ(micro_batch.sequence.ids_T[0].item<int64_t>(), micro_batch.examples[0]);
         }
@@ -337,23 +394,34 @@ TEST(StepSourceTest, RanksShareTheStep) {
   const auto resumed = make(2, 1);
   ASSERT_OK(resumed->LoadState(source->SaveState()));
   EXPECT_EQ((*resumed->Next())->batch.examples, (*source->Next())->batch.examples);
-  const StepBatchesOptions ten{.examples = 10, .examples_per_step = 4}, eleven{.examples = 11, .examples_per_step = 4};
+  const StepBatchesOptions ten{.examples = 10, .examples_per_step = 4},
+      eleven{.examples = 11, .examples_per_step = 4};
   EXPECT_THAT(StepsOf(dataset, ten, {.micro_batch_tokens = 6}, 0),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("of 10 examples over a data set of 11")));
-  EXPECT_THAT(StepsOf(dataset, eleven, {.dp = 2, .micro_batch_tokens = 6}, 2), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no dp rank 2 of 2")));
-  EXPECT_THAT(StepsOf(dataset, eleven, {}, 0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("micro_batch_tokens must be at least 1")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("of 10 examples over a data set of 11")));
+  EXPECT_THAT(StepsOf(dataset, eleven, {.dp = 2, .micro_batch_tokens = 6}, 2),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no dp rank 2 of 2")));
+  EXPECT_THAT(StepsOf(dataset, eleven, {}, 0),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("micro_batch_tokens must be at least 1")));
 }
 
-// KTO: answers and mismatched documents each cover the step once over the ranks, bounded by micro_batch_tokens each.
+// KTO: answers and mismatched documents each cover the step once over the ranks, bounded by
+// micro_batch_tokens each.
 TEST(StepSourceTest, PacksMismatchedDocumentsApart) {
   auto dataset = std::make_shared<std::vector<Example>>();
-  const auto document = [](int32_t length, int32_t id) { return Document{std::vector<int32_t>(length, id), std::vector<int32_t>(length, id)}; };
-  for (int32_t i = 0; i < 9; ++i) dataset->push_back({{document(1 + i * 7 % 5, i), document(1 + i * 3 % 4, 100 + i)}, i % 2 == 0});
+  const auto document = [](int32_t length, int32_t id) {
+    return Document{std::vector<int32_t>(length, id), std::vector<int32_t>(length, id)};
+  };
+  for (int32_t i = 0; i < 9; ++i)
+    dataset->push_back(
+        {{document(1 + i * 7 % 5, i), document(1 + i * 3 % 4, 100 + i)}, i % 2 == 0});
   for (const int64_t dp : {1, 2, 4}) {
     Ints answers, mismatched;
     int64_t tokens = 0, said = 0;
     for (int64_t rank = 0; rank < dp; ++rank) {
-      const auto source = *StepsOf(dataset, {.examples = 9, .examples_per_step = 9}, {.dp = dp, .micro_batch_tokens = 5}, rank);
+      const auto source = *StepsOf(dataset, {.examples = 9, .examples_per_step = 9},
+                                   {.dp = dp, .micro_batch_tokens = 5}, rank);
       const Step step = **source->Next();
       for (const MicroBatch& batch : step.micro_batches) {
         answers.insert(answers.end(), batch.places.begin(), batch.places.end());
@@ -364,7 +432,8 @@ TEST(StepSourceTest, PacksMismatchedDocumentsApart) {
         mismatched.insert(mismatched.end(), batch.places.begin(), batch.places.end());
         EXPECT_LE(batch.sequence.ids_T.numel(), 5);
         EXPECT_EQ(batch.sequence.ids_T[0].item<int64_t>(), 100 + batch.examples[0]);
-        for (size_t i = 0; i < batch.examples.size(); ++i) EXPECT_EQ(batch.desirable[i], batch.examples[i] % 2 == 0);
+        for (size_t i = 0; i < batch.examples.size(); ++i)
+          EXPECT_EQ(batch.desirable[i], batch.examples[i] % 2 == 0);
       }
       said = step.tokens;
     }

@@ -1,4 +1,5 @@
-// Streams: the orders of datasets' own iterable data sets, the examples that LLaMA-Factory 0.9.5 streams (tests/golden/stream), states, bad input.
+// Streams: the orders of datasets' own iterable data sets, the examples that LLaMA-Factory 0.9.5
+// streams (tests/golden/stream), states, bad input.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -23,7 +24,8 @@ using ::moonring::testing::TemporaryFolder;
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// numpy 2: default_rng(42).integers(0, 7, size=12) after integers(0, 16384, size=8); shuffle(list(range(10))); integers(0, 1 << 63).
+// numpy 2: default_rng(42).integers(0, 7, size=12) after integers(0, 16384, size=8);
+// shuffle(list(range(10))); integers(0, 1 << 63).
 TEST(NumpyRandomTest, DrawsBelowABoundAndShufflesLists) {
   NumpyRandom random(42);
   std::vector<uint32_t> drawn;
@@ -95,7 +97,8 @@ TEST(StreamTest, IsRowForRowLlamaFactorys) {
     StreamOptions options = StreamOf(config, threads);
     ASSERT_OK_AND_ASSIGN(const auto stream, ExampleStream::Create(options, SmolLM2()));
     for (size_t pass = 0; pass < golden["passes"].size(); ++pass) {
-      EXPECT_EQ(Sorted(Batches(*stream, static_cast<int64_t>(pass), config.value("per_device_train_batch_size", 2))),
+      EXPECT_EQ(Sorted(Batches(*stream, static_cast<int64_t>(pass),
+                               config.value("per_device_train_batch_size", 2))),
                 LinesOf(golden["passes"][pass], golden["lines"]))
           << "pass " << pass;
     }
@@ -111,13 +114,17 @@ TEST(StreamTest, IsRowForRowLlamaFactorys) {
 class OrderTest : public ::testing::Test {
  protected:
   DatasetOptions Describe(const std::vector<int64_t>& rows) {
-    DatasetOptions options{.dataset_dir = folder_.path(), .stage = Stage::kPretraining, .chat_template = NamedTemplate("default"), .packing = false};
+    DatasetOptions options{.dataset_dir = folder_.path(),
+                           .stage = Stage::kPretraining,
+                           .chat_template = NamedTemplate("default"),
+                           .packing = false};
     json info;
     for (size_t d = 0; d < rows.size(); ++d) {
       const std::string name = "d" + std::to_string(d);
       options.names.push_back(name);
       std::string text;
-      for (int64_t row = 0; row < rows[d]; ++row) text += json{{"text", std::to_string(d) + " " + std::to_string(row)}}.dump() + "\n";
+      for (int64_t row = 0; row < rows[d]; ++row)
+        text += json{{"text", std::to_string(d) + " " + std::to_string(row)}}.dump() + "\n";
       folder_.Write(name + ".jsonl", text);
       info[name] = {{"file_name", name + ".jsonl"}, {"columns", {{"prompt", "text"}}}};
     }
@@ -125,7 +132,9 @@ class OrderTest : public ::testing::Test {
     return options;
   }
 
-  static std::string PlaceOf(const Example& example) { return SmolLM2()->Decode(example.documents[0].ids, /*skip_special=*/true); }
+  static std::string PlaceOf(const Example& example) {
+    return SmolLM2()->Decode(example.documents[0].ids, /*skip_special=*/true);
+  }
 
   // Of a pass, taking one example of each lane in turn.
   static std::vector<std::string> Order(ExampleStream& stream, int64_t pass) {
@@ -146,7 +155,8 @@ class OrderTest : public ::testing::Test {
       for (const json& lane : lanes) {
         if (i >= lane.size()) continue;
         any = true;
-        order.push_back(std::to_string(lane[i][0].get<int>()) + " " + std::to_string(lane[i][1].get<int>()));
+        order.push_back(std::to_string(lane[i][0].get<int>()) + " " +
+                        std::to_string(lane[i][1].get<int>()));
       }
       if (!any) return order;
     }
@@ -163,13 +173,15 @@ TEST_F(OrderTest, IsThatOfDatasets) {
     StreamOptions options{.dataset = Describe(golden["rows"])};
     options.dataset.seed = golden.value("seed", 42);
     options.dataset.mix.strategy = *ParseMixStrategy(golden.value("mix", "concat"));
-    if (golden.contains("probabilities")) options.dataset.mix.probabilities = golden["probabilities"].get<std::vector<double>>();
+    if (golden.contains("probabilities"))
+      options.dataset.mix.probabilities = golden["probabilities"].get<std::vector<double>>();
     options.buffer_size = golden["buffer"];
     options.lanes = golden.value("workers", 1);
     options.held_out = golden.value("skip", 0);
     ASSERT_OK_AND_ASSIGN(const auto stream, ExampleStream::Create(options, SmolLM2()));
     for (size_t pass = 0; pass < golden["orders"].size(); ++pass) {
-      EXPECT_EQ(Order(*stream, static_cast<int64_t>(pass)), InTurn(golden["orders"][pass])) << "pass " << pass;
+      EXPECT_EQ(Order(*stream, static_cast<int64_t>(pass)), InTurn(golden["orders"][pass]))
+          << "pass " << pass;
     }
     if (!golden.contains("held_out")) continue;
     options.only_held_out = true;
@@ -178,7 +190,8 @@ TEST_F(OrderTest, IsThatOfDatasets) {
   }
 }
 
-// datasets 4.8's all_exhausted_without_replacement; without a buffer, so that the order can be seen.
+// datasets 4.8's all_exhausted_without_replacement; without a buffer, so that the order can be
+// seen.
 TEST_F(OrderTest, InterleavesOnce) {
   StreamOptions options{.dataset = Describe({1, 3, 2}), .shuffle = false};
   options.dataset.mix.strategy = MixStrategy::kInterleaveOnce;
@@ -186,11 +199,14 @@ TEST_F(OrderTest, InterleavesOnce) {
   EXPECT_THAT(Order(*stream, 0), ::testing::ElementsAre("0 0", "1 0", "2 0", "1 1", "2 1", "1 2"));
 }
 
-// A step takes whole batches of the lanes, a pass ends with a short one, and indices count on over the passes.
+// A step takes whole batches of the lanes, a pass ends with a short one, and indices count on over
+// the passes.
 TEST_F(OrderTest, StepsEndWithThePass) {
   StreamOptions options{.dataset = Describe({11}), .buffer_size = 4};
   ASSERT_OK_AND_ASSIGN(auto stream, ExampleStream::Create(options, SmolLM2()));
-  ASSERT_OK_AND_ASSIGN(const auto steps, StreamSteps::Create(std::move(stream), {.batch = 2, .batches = 2, .total_steps = 7}));
+  ASSERT_OK_AND_ASSIGN(
+      const auto steps,
+      StreamSteps::Create(std::move(stream), {.batch = 2, .batches = 2, .total_steps = 7}));
   std::vector<std::vector<int64_t>> indices;
   std::vector<std::array<int64_t, 3>> where;
   while (true) {
@@ -199,21 +215,34 @@ TEST_F(OrderTest, StepsEndWithThePass) {
     indices.push_back(step->batch.examples);
     where.push_back({step->batch.epoch, step->batch.step, step->batch.last});
   }
-  EXPECT_EQ(indices,
-            (std::vector<std::vector<int64_t>>{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10}, {11, 12, 13, 14}, {15, 16, 17, 18}, {19, 20, 21}, {22, 23, 24, 25}}));
-  EXPECT_EQ(where, (std::vector<std::array<int64_t, 3>>{{0, 0, 0}, {0, 1, 0}, {0, 2, 1}, {1, 0, 0}, {1, 1, 0}, {1, 2, 1}, {2, 0, 0}}));
+  EXPECT_EQ(indices, (std::vector<std::vector<int64_t>>{{0, 1, 2, 3},
+                                                        {4, 5, 6, 7},
+                                                        {8, 9, 10},
+                                                        {11, 12, 13, 14},
+                                                        {15, 16, 17, 18},
+                                                        {19, 20, 21},
+                                                        {22, 23, 24, 25}}));
+  EXPECT_EQ(where,
+            (std::vector<std::array<int64_t, 3>>{
+                {0, 0, 0}, {0, 1, 0}, {0, 2, 1}, {1, 0, 0}, {1, 1, 0}, {1, 2, 1}, {2, 0, 0}}));
 }
 
-// From each step's state a new stream goes on as the unbroken one: every mixing, lanes, buffers of all fillings, batches that are packed.
+// From each step's state a new stream goes on as the unbroken one: every mixing, lanes, buffers of
+// all fillings, batches that are packed.
 TEST(StreamStateTest, GoesOnFromAnyStep) {
   const json cases = json::parse(TemporaryFolder::Read("tests/golden/stream/streams.json"));
   for (const json& golden : cases) {
     SCOPED_TRACE(golden["config"].dump());
     StreamOptions options = StreamOf(golden["config"], 2);
-    options.dataset.preprocessing_batch_size = std::min<int64_t>(options.dataset.preprocessing_batch_size, 6);
-    const auto make = [&] { return *StreamSteps::Create(*ExampleStream::Create(options, SmolLM2()), {.batch = 3, .batches = 2, .total_steps = 14}); };
+    options.dataset.preprocessing_batch_size =
+        std::min<int64_t>(options.dataset.preprocessing_batch_size, 6);
+    const auto make = [&] {
+      return *StreamSteps::Create(*ExampleStream::Create(options, SmolLM2()),
+                                  {.batch = 3, .batches = 2, .total_steps = 14});
+    };
     const auto text = [](const StepExamples& step) {
-      std::string all = std::to_string(step.batch.epoch) + " " + std::to_string(step.batch.step) + " " + std::to_string(step.batch.examples[0]);
+      std::string all = std::to_string(step.batch.epoch) + " " + std::to_string(step.batch.step) +
+                        " " + std::to_string(step.batch.examples[0]);
       for (const auto& example : step.examples) all += "\n" + PreprocessedLine(*example);
       return all;
     };
@@ -244,7 +273,8 @@ TEST_F(OrderTest, RefusesOtherStates) {
   const auto make = [&](int64_t seed, int64_t batch = 2, int64_t batches = 1, int64_t lanes = 1) {
     StreamOptions options{.dataset = Describe({20}), .buffer_size = 4, .lanes = lanes};
     options.dataset.seed = seed;
-    return *StreamSteps::Create(*ExampleStream::Create(options, SmolLM2()), {.batch = batch, .batches = batches});
+    return *StreamSteps::Create(*ExampleStream::Create(options, SmolLM2()),
+                                {.batch = batch, .batches = batches});
   };
   const auto make_after = [](std::unique_ptr<StreamSteps> steps, int made) {
     for (int i = 0; i < made; ++i) steps->Next().IgnoreError();
@@ -252,23 +282,34 @@ TEST_F(OrderTest, RefusesOtherStates) {
   };
   const auto steps = make_after(make(1), 3);
   const std::string state = steps->SaveState();
-  EXPECT_THAT(make(2)->LoadState(state), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("saved of another stream")));
-  EXPECT_THAT(make(1, 2, 2)->LoadState(state),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("6 examples of the pass had been taken, which no whole number of steps of 4")));
-  // Six examples are two of threes, which hold the same in the same order; but of two lanes, which take turns by batches.
+  EXPECT_THAT(make(2)->LoadState(state), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                  HasSubstr("saved of another stream")));
+  EXPECT_THAT(
+      make(1, 2, 2)->LoadState(state),
+      StatusIs(
+          absl::StatusCode::kFailedPrecondition,
+          HasSubstr("6 examples of the pass had been taken, which no whole number of steps of 4")));
+  // Six examples are two of threes, which hold the same in the same order; but of two lanes, which
+  // take turns by batches.
   const auto threes = make(1, 3);
   ASSERT_OK(threes->LoadState(state));
-  EXPECT_EQ(PlaceOf(*(*threes->Next())->examples[0]), PlaceOf(*(*make_after(make(1), 3)->Next())->examples[0]));
+  EXPECT_EQ(PlaceOf(*(*threes->Next())->examples[0]),
+            PlaceOf(*(*make_after(make(1), 3)->Next())->examples[0]));
   const auto lanes = make_after(make(1, 2, 1, 2), 3);
-  EXPECT_THAT(make(1, 3, 1, 2)->LoadState(lanes->SaveState()),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("per_device_train_batch_size was 2, is 3: with dataloader_num_workers 2")));
+  EXPECT_THAT(
+      make(1, 3, 1, 2)->LoadState(lanes->SaveState()),
+      StatusIs(
+          absl::StatusCode::kFailedPrecondition,
+          HasSubstr("per_device_train_batch_size was 2, is 3: with dataloader_num_workers 2")));
   for (const std::string& broken :
-       {std::string("{"), std::string("{}"), state.substr(0, state.find('\n')), state.substr(0, state.size() - 9), state + "\n{}"}) {
+       {std::string("{"), std::string("{}"), state.substr(0, state.find('\n')),
+        state.substr(0, state.size() - 9), state + "\n{}"}) {
     EXPECT_EQ(steps->LoadState(broken).code(), absl::StatusCode::kInvalidArgument);
   }
   const auto going_on = make(1);
   ASSERT_OK(going_on->LoadState(state));
-  EXPECT_EQ(PlaceOf(*(*steps->Next())->examples[0]), PlaceOf(*(*going_on->Next())->examples[0]));  // refusals left it where it was
+  EXPECT_EQ(PlaceOf(*(*steps->Next())->examples[0]),
+            PlaceOf(*(*going_on->Next())->examples[0]));  // refusals left it where it was
   folder_.Write("d0.jsonl", "{\"text\": \"0 0\"}\n");
   EXPECT_FALSE(steps->LoadState(state).ok());
 }
@@ -288,8 +329,10 @@ TEST_F(OrderTest, NamesWhatIsWrong) {
   StreamOptions options{.dataset = Describe({3, 2})};
   options.dataset.max_samples = 1;
   EXPECT_EQ(error(options), "max_samples and streaming exclude one another");
-  EXPECT_EQ(error({.dataset = Describe({3, 2}), .buffer_size = 0}), "buffer_size must be 1 to 2^31, got 0");
-  EXPECT_EQ(error({.dataset = Describe({3, 2}), .lanes = 3}), "data set 'd1': its 2 rows cannot be cut in dataloader_num_workers 3 parts");
+  EXPECT_EQ(error({.dataset = Describe({3, 2}), .buffer_size = 0}),
+            "buffer_size must be 1 to 2^31, got 0");
+  EXPECT_EQ(error({.dataset = Describe({3, 2}), .lanes = 3}),
+            "data set 'd1': its 2 rows cannot be cut in dataloader_num_workers 3 parts");
   options = {.dataset = Describe({3, 2})};
   folder_.Write("d1.jsonl", "\n");
   EXPECT_THAT(error(options), HasSubstr("data set 'd1': is empty: "));

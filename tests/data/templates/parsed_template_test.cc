@@ -1,4 +1,5 @@
-// What is told of a chat template that a model carries: slots and ids as LLaMA-Factory's, and whole prompts as Transformers' apply_chat_template.
+// What is told of a chat template that a model carries: slots and ids as LLaMA-Factory's, and whole
+// prompts as Transformers' apply_chat_template.
 
 #include "data/templates/parsed_template.h"
 
@@ -26,8 +27,10 @@ struct Carried {
   std::shared_ptr<const ModelTemplate> found;
 };
 
-absl::StatusOr<Carried> Carry(const std::string& tokenizer, const std::string& config, const std::string& jinja = "") {
-  const std::string contents = ReadRunfile("tests/golden/tokenizer/tiny/" + tokenizer + ".tokenizer.json");
+absl::StatusOr<Carried> Carry(const std::string& tokenizer, const std::string& config,
+                              const std::string& jinja = "") {
+  const std::string contents =
+      ReadRunfile("tests/golden/tokenizer/tiny/" + tokenizer + ".tokenizer.json");
   auto made = Tokenizer::FromJson(contents, config, "tokenizer.json");
   if (!made.ok()) return made.status();
   auto found = ModelTemplate::Find({jinja, config, contents, "model"}, *made);
@@ -37,7 +40,8 @@ absl::StatusOr<Carried> Carry(const std::string& tokenizer, const std::string& c
 
 OrderedJson Messages(const OrderedJson& conversation, size_t count) {
   OrderedJson messages = OrderedJson::array();
-  for (size_t i = 0; i < count; ++i) messages.push_back({{"role", conversation[i][0]}, {"content", conversation[i][1]}});
+  for (size_t i = 0; i < count; ++i)
+    messages.push_back({{"role", conversation[i][0]}, {"content", conversation[i][1]}});
   return messages;
 }
 
@@ -61,11 +65,14 @@ TEST(ParsedTemplateTest, IsWhatLlamaFactoryTells) {
   int parsed = 0, refused = 0;
   for (const OrderedJson& each : golden["cases"]) {
     SCOPED_TRACE(each["name"].get<std::string>());
-    ASSERT_OK_AND_ASSIGN(const Carried carried, Carry(each["tokenizer"].get<std::string>(), each["config"].get<std::string>(), each.value("jinja", "")));
+    ASSERT_OK_AND_ASSIGN(const Carried carried,
+                         Carry(each["tokenizer"].get<std::string>(),
+                               each["config"].get<std::string>(), each.value("jinja", "")));
     ASSERT_NE(carried.found, nullptr);
     for (size_t i = 0; i < golden["conversations"].size(); ++i) {
       const OrderedJson& conversation = golden["conversations"][i];
-      const auto prompt = carried.found->Encode(Messages(conversation, conversation.size() - 1), true);
+      const auto prompt =
+          carried.found->Encode(Messages(conversation, conversation.size() - 1), true);
       EXPECT_EQ(prompt.ok() ? OrderedJson(*prompt) : OrderedJson(), each["prompts"][i]);
     }
     EXPECT_EQ(carried.found->is_one_of_several(), each.contains("empty"));
@@ -85,7 +92,8 @@ TEST(ParsedTemplateTest, IsWhatLlamaFactoryTells) {
     EXPECT_EQ(spec->kind == TemplateSpec::Kind::kReasoning, each["reasoning"].get<bool>());
     ASSERT_OK_AND_ASSIGN(const ChatTemplate chat, ChatTemplate::Create(*spec, carried.tokenizer));
     for (size_t i = 0; i < golden["conversations"].size(); ++i) {
-      ASSERT_OK_AND_ASSIGN(const std::vector<EncodedTurn> turns, chat.EncodeTurns(AsConversation(golden["conversations"][i])));
+      ASSERT_OK_AND_ASSIGN(const std::vector<EncodedTurn> turns,
+                           chat.EncodeTurns(AsConversation(golden["conversations"][i])));
       OrderedJson ids = OrderedJson::array();
       for (const EncodedTurn& turn : turns) ids.push_back({turn.prompt, turn.response});
       EXPECT_EQ(ids, each["turns"][i]);
@@ -101,20 +109,26 @@ TEST(ParsedTemplateTest, ErrorsSayWhy) {
     const auto carried = Carry("smollm2", "{}", jinja);
     return carried.ok() ? ParseTemplate(*carried->found).status() : carried.status();
   };
-  EXPECT_THAT(refusal("\n{{ raise_exception('No system') }}"), StatusIs(absl::StatusCode::kInvalidArgument, "model/chat_template.jinja:2: No system"));
-  EXPECT_THAT(refusal("{% if %}"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("model/chat_template.jinja:1: ")));
-  EXPECT_THAT(refusal("{% include 'x' %}"), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("the tag 'include'")));
+  EXPECT_THAT(
+      refusal("\n{{ raise_exception('No system') }}"),
+      StatusIs(absl::StatusCode::kInvalidArgument, "model/chat_template.jinja:2: No system"));
+  EXPECT_THAT(refusal("{% if %}"), StatusIs(absl::StatusCode::kInvalidArgument,
+                                            HasSubstr("model/chat_template.jinja:1: ")));
+  EXPECT_THAT(refusal("{% include 'x' %}"),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("the tag 'include'")));
   EXPECT_THAT(refusal("{% for m in messages if m.role != 'system' %}{{ m.content }}{% endfor %}"),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the role 'system'")));
 }
 
 TEST(ParsedTemplateTest, WhereAModelCarriesNone) {
-  for (const char* config : {"{}", "", R"({"chat_template": null})", R"({"chat_template": [{"name": "tool_use", "template": "x"}]})"}) {
+  for (const char* config : {"{}", "", R"({"chat_template": null})",
+                             R"({"chat_template": [{"name": "tool_use", "template": "x"}]})"}) {
     ASSERT_OK_AND_ASSIGN(const Carried carried, Carry("smollm2", config));
     EXPECT_EQ(carried.found, nullptr) << config;
   }
   EXPECT_THAT(Carry("smollm2", R"({"chat_template": 3})"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be a text or a list of templates, got number")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("must be a text or a list of templates, got number")));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Byte-pair encoding against merging by definition: scan all neighbours, merge the leftmost of lowest rank, begin again.
+// Byte-pair encoding against merging by definition: scan all neighbours, merge the leftmost of
+// lowest rank, begin again.
 #include "data/tokenizer/bpe.h"
 
 #include <algorithm>
@@ -28,7 +29,8 @@ struct Toy {
 
   BpeOptions Options() const {
     BpeOptions options;
-    for (size_t i = 0; i < tokens.size(); ++i) options.vocabulary.emplace_back(tokens[i], static_cast<int64_t>(i));
+    for (size_t i = 0; i < tokens.size(); ++i)
+      options.vocabulary.emplace_back(tokens[i], static_cast<int64_t>(i));
     for (const auto& [left, right] : merges) options.merges.emplace_back(left, right);
     return options;
   }
@@ -37,11 +39,14 @@ struct Toy {
 Toy RandomToy(std::mt19937& random, int merges) {
   Toy toy;
   while (static_cast<int>(toy.merges.size()) < merges) {
-    const std::string left = toy.tokens[random() % toy.tokens.size()], right = toy.tokens[random() % toy.tokens.size()];
+    const std::string left = toy.tokens[random() % toy.tokens.size()],
+                      right = toy.tokens[random() % toy.tokens.size()];
     const std::pair<std::string, std::string> merge(left, right);
-    if (left.size() + right.size() > 6 || std::count(toy.merges.begin(), toy.merges.end(), merge)) continue;
+    if (left.size() + right.size() > 6 || std::count(toy.merges.begin(), toy.merges.end(), merge))
+      continue;
     toy.merges.push_back(merge);
-    if (!std::count(toy.tokens.begin(), toy.tokens.end(), left + right)) toy.tokens.push_back(left + right);
+    if (!std::count(toy.tokens.begin(), toy.tokens.end(), left + right))
+      toy.tokens.push_back(left + right);
   }
   return toy;
 }
@@ -91,7 +96,8 @@ TEST(Bpe, UnknownBytes) {
   Toy toy{{"a", "b", "?", "ab"}, {{"a", "b"}}};
   BpeOptions options = toy.Options();
   ASSERT_OK_AND_ASSIGN(const auto dropping, Bpe::Create(options));
-  EXPECT_THAT(Encoded(*dropping, "axxb"), ElementsAre(3)) << "without unk_token the library drops the byte, and its neighbours meet";
+  EXPECT_THAT(Encoded(*dropping, "axxb"), ElementsAre(3))
+      << "without unk_token the library drops the byte, and its neighbours meet";
   EXPECT_THAT(Encoded(*dropping, "xx"), ElementsAre());
   options.unknown = "?";
   ASSERT_OK_AND_ASSIGN(const auto each, Bpe::Create(options));
@@ -114,7 +120,8 @@ TEST(Bpe, IgnoreMergesTakesWholeWords) {
 BpeOptions Characters() {
   BpeOptions options;
   options.alphabet = BpeAlphabet::kCharacters;
-  options.vocabulary = {{"?", 0}, {"a", 1}, {"\u6f22", 2}, {"a\u6f22", 3}, {"\u2581", 4}, {"\u2581a", 5}, {"<0xC3>", 6}, {"<0xA9>", 7}};
+  options.vocabulary = {{"?", 0},      {"a", 1},       {"\u6f22", 2}, {"a\u6f22", 3},
+                        {"\u2581", 4}, {"\u2581a", 5}, {"<0xC3>", 6}, {"<0xA9>", 7}};
   options.merges = {{"\u2581", "a"}, {"a", "\u6f22"}};
   return options;
 }
@@ -124,11 +131,13 @@ TEST(Bpe, CharactersFallBackToBytes) {
   options.byte_fallback = true;
   ASSERT_OK_AND_ASSIGN(const auto dropping, Bpe::Create(options));
   EXPECT_THAT(Encoded(*dropping, "a\u6f22\u00e9a"), ElementsAre(3, 6, 7, 1));
-  EXPECT_THAT(Encoded(*dropping, "axa\u6f22"), ElementsAre(1, 3)) << "not all bytes of x have a token, and there is no unk_token";
+  EXPECT_THAT(Encoded(*dropping, "axa\u6f22"), ElementsAre(1, 3))
+      << "not all bytes of x have a token, and there is no unk_token";
   options.unknown = "?";
   ASSERT_OK_AND_ASSIGN(const auto each, Bpe::Create(options));
   EXPECT_THAT(Encoded(*each, "xya"), ElementsAre(0, 0, 1));
-  EXPECT_THAT(Encoded(*each, "x\u00e9a"), ElementsAre(6, 7, 0, 1)) << "the library writes the unknown token late";
+  EXPECT_THAT(Encoded(*each, "x\u00e9a"), ElementsAre(6, 7, 0, 1))
+      << "the library writes the unknown token late";
   options.fuse_unknown = true;
   ASSERT_OK_AND_ASSIGN(const auto fused, Bpe::Create(options));
   EXPECT_THAT(Encoded(*fused, "xy\u00e9za"), ElementsAre(6, 7, 0, 1));
@@ -141,40 +150,53 @@ TEST(Bpe, CharactersFallBackToBytes) {
 TEST(Bpe, SpacesDoNotMatter) {
   BpeOptions options = Characters();
   options.unknown = "?";
-  const auto encoded = [&](absl::string_view word) { return Encoded(**Bpe::Create(options), word); };
+  const auto encoded = [&](absl::string_view word) {
+    return Encoded(**Bpe::Create(options), word);
+  };
   EXPECT_EQ(encoded("a\u2581\u2581a\u6f22\u2581a\u6f22"), (std::vector<int32_t>{1, 4, 5, 2, 5, 2}));
   options.vocabulary.push_back({"\u2581a\u6f22", 8});
   options.ignore_merges = true;
   EXPECT_EQ(encoded("\u2581a\u6f22"), std::vector<int32_t>{8});
-  EXPECT_EQ(encoded("a\u2581a\u6f22"), (std::vector<int32_t>{1, 5, 2})) << "a part of a word is no word";
+  EXPECT_EQ(encoded("a\u2581a\u6f22"), (std::vector<int32_t>{1, 5, 2}))
+      << "a part of a word is no word";
   options.vocabulary.push_back({"a\u2581", 9});
   options.merges.insert(options.merges.begin(), {"a", "\u2581"});
   EXPECT_EQ(encoded("a\u2581a\u6f22"), (std::vector<int32_t>{9, 3}));
   options.vocabulary.push_back({"<0xA9>\u2581", 10});
   options.merges.push_back({"<0xA9>", "\u2581"});
   options.byte_fallback = true;
-  EXPECT_EQ(encoded("a\u00e9\u2581"), (std::vector<int32_t>{1, 6, 10})) << "a byte's token ends with another character than the text";
+  EXPECT_EQ(encoded("a\u00e9\u2581"), (std::vector<int32_t>{1, 6, 10}))
+      << "a byte's token ends with another character than the text";
   options = Characters();
   options.vocabulary.push_back({"\u2581\u2581", 8});
   options.merges.push_back({"\u2581", "\u2581"});
-  EXPECT_EQ(encoded("\u2581x\u2581"), std::vector<int32_t>{8}) << "what is dropped makes neighbours of others";
+  EXPECT_EQ(encoded("\u2581x\u2581"), std::vector<int32_t>{8})
+      << "what is dropped makes neighbours of others";
 }
 
 TEST(Bpe, RefusesBadVocabularies) {
   const auto refusal = [](const Toy& toy) { return Bpe::Create(toy.Options()).status(); };
   EXPECT_THAT(refusal({{"a", "b"}, {{"a", "b"}}}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("merges[0] (\"a\" and \"b\"): \"ab\" is not in the vocabulary")));
-  EXPECT_THAT(refusal({{"a", "b"}, {{"a", "x"}}}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"x\" is not in the vocabulary")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("merges[0] (\"a\" and \"b\"): \"ab\" is not in the vocabulary")));
+  EXPECT_THAT(
+      refusal({{"a", "b"}, {{"a", "x"}}}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"x\" is not in the vocabulary")));
   BpeOptions options;
   options.vocabulary = {{"a", 0}, {"b", 0}};
-  EXPECT_THAT(Bpe::Create(options), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tokens \"a\" and \"b\" both have id 0")));
+  EXPECT_THAT(Bpe::Create(options), StatusIs(absl::StatusCode::kInvalidArgument,
+                                             HasSubstr("tokens \"a\" and \"b\" both have id 0")));
   options.vocabulary = {{"a", -1}};
-  EXPECT_THAT(Bpe::Create(options), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("token \"a\" has id -1")));
+  EXPECT_THAT(Bpe::Create(options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("token \"a\" has id -1")));
   options.vocabulary = {{"a", int64_t{1} << 40}};
-  EXPECT_THAT(Bpe::Create(options), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has id 1099511627776")));
+  EXPECT_THAT(Bpe::Create(options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has id 1099511627776")));
   options.vocabulary = {{"a", 0}};
   options.unknown = "?";
-  EXPECT_THAT(Bpe::Create(options), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("unk_token \"?\" is not in the vocabulary")));
+  EXPECT_THAT(Bpe::Create(options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("unk_token \"?\" is not in the vocabulary")));
 }
 
 // Measured 0.3 s for both passes. A quadratic merge of 2^20 bytes takes an hour: longer than the

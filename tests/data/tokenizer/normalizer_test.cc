@@ -1,4 +1,5 @@
-// Normalizers against the texts that the tokenizers library makes (stages_golden.json), and UTF-8 repair against Python's errors="replace". Exact.
+// Normalizers against the texts that the tokenizers library makes (stages_golden.json), and UTF-8
+// repair against Python's errors="replace". Exact.
 #include "data/tokenizer/normalizer.h"
 
 #include <string>
@@ -20,12 +21,16 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 TEST(Normalizer, RewritesAsTheLibraryDoes) {
-  const json golden = json::parse(ReadRunfile("tests/data/tokenizer/stages_golden.json"))["normalizers"];
+  const json golden =
+      json::parse(ReadRunfile("tests/data/tokenizer/stages_golden.json"))["normalizers"];
   ASSERT_GT(golden.size(), 50);
   for (const json& test_case : golden) {
-    ASSERT_OK_AND_ASSIGN(const auto made, Normalizer::FromJson(test_case["description"], "normalizer"));
+    ASSERT_OK_AND_ASSIGN(const auto made,
+                         Normalizer::FromJson(test_case["description"], "normalizer"));
     std::string storage;
-    EXPECT_EQ(made->Normalize(test_case["text"].get_ref<const std::string&>(), storage), test_case["normalized"].get<std::string>()) << test_case;
+    EXPECT_EQ(made->Normalize(test_case["text"].get_ref<const std::string&>(), storage),
+              test_case["normalized"].get<std::string>())
+        << test_case;
   }
 }
 
@@ -37,22 +42,37 @@ TEST(Normalizer, LeavesWhatNeedsNothingInPlace) {
 }
 
 TEST(Normalizer, RefusesByNameAndPlace) {
-  EXPECT_THAT(Normalizer::FromJson({{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "Unheard"}}}}}, "t.json: normalizer"),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("t.json: normalizer.normalizers[1]: normalizer type \"Unheard\" is not supported")));
+  EXPECT_THAT(
+      Normalizer::FromJson(
+          {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "Unheard"}}}}},
+          "t.json: normalizer"),
+      StatusIs(
+          absl::StatusCode::kUnimplemented,
+          HasSubstr(
+              "t.json: normalizer.normalizers[1]: normalizer type \"Unheard\" is not supported")));
   EXPECT_THAT(Normalizer::FromJson({{"type", "Replace"}, {"content", ""}}, "normalizer"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("normalizer: has no \"pattern\" (an object)")));
-  EXPECT_THAT(Normalizer::FromJson(json::array(), "normalizer"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted an object, found an array")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("normalizer: has no \"pattern\" (an object)")));
+  EXPECT_THAT(
+      Normalizer::FromJson(json::array(), "normalizer"),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wanted an object, found an array")));
 }
 
 // Ten steps, each of which makes ten letters of one.
 TEST(Normalizer, RefusesAChainThatExplodes) {
   json parts = json::array();
-  for (int i = 0; i < 10; ++i) parts.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aaaaaaaaaa"}});
+  for (int i = 0; i < 10; ++i)
+    parts.push_back(
+        {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aaaaaaaaaa"}});
   EXPECT_THAT(Normalizer::FromJson({{"type", "Sequence"}, {"normalizers", parts}}, "normalizer"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("normalizer.normalizers[6]: with this Replace the chain could make a text 1e+07 times longer")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("normalizer.normalizers[6]: with this Replace the chain could "
+                                 "make a text 1e+07 times longer")));
   parts = json::array();  // these do not lengthen
-  for (int i = 0; i < 50; ++i) parts.push_back({{"type", "Replace"}, {"pattern", {{"String", "``"}}}, {"content", "\""}});
-  EXPECT_TRUE(Normalizer::FromJson({{"type", "Sequence"}, {"normalizers", parts}}, "normalizer").ok());
+  for (int i = 0; i < 50; ++i)
+    parts.push_back({{"type", "Replace"}, {"pattern", {{"String", "``"}}}, {"content", "\""}});
+  EXPECT_TRUE(
+      Normalizer::FromJson({{"type", "Sequence"}, {"normalizers", parts}}, "normalizer").ok());
 }
 
 TEST(Utf8, ReplacesEachMaximalMalformedPart) {

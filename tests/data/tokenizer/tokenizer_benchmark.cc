@@ -1,5 +1,6 @@
-// Bytes a second of Encode on English-like text in pieces of 4 KB, by tokenizer: the first pass (no word is remembered) and further ones, and one
-// word of 1 MB. `bazel run -c opt //tests/data/tokenizer:tokenizer_benchmark`; TEXT_FILE=path takes another text.
+// Bytes a second of Encode on English-like text in pieces of 4 KB, by tokenizer: the first pass (no
+// word is remembered) and further ones, and one word of 1 MB. `bazel run -c opt
+// //tests/data/tokenizer:tokenizer_benchmark`; TEXT_FILE=path takes another text.
 #include <cstdlib>
 #include <string>
 
@@ -15,22 +16,27 @@ using moonring::testing::ReadRunfile;
 
 std::shared_ptr<const Tokenizer> Load(int which) {
   if (which == 0) {
-    return *Tokenizer::FromVocabAndMerges(ReadRunfile("external/tokenizers/gpt2/encoder.json"), ReadRunfile("external/tokenizers/gpt2/vocab.bpe"), "", "gpt2");
+    return *Tokenizer::FromVocabAndMerges(ReadRunfile("external/tokenizers/gpt2/encoder.json"),
+                                          ReadRunfile("external/tokenizers/gpt2/vocab.bpe"), "",
+                                          "gpt2");
   }
-  const std::string path = which == 1 ? "external/tokenizers/llama3/tokenizer.json" : "external/tokenizers/qwen3/tokenizer.json";
+  const std::string path = which == 1 ? "external/tokenizers/llama3/tokenizer.json"
+                                      : "external/tokenizers/qwen3/tokenizer.json";
   return *Tokenizer::FromJson(ReadRunfile(path), "", path);
 }
 
 std::string Text() {
   if (const char* file = std::getenv("TEXT_FILE")) return ReadRunfile(file);
   std::string text;  // golden files: mostly digits and punctuation
-  for (const char* name : {"strings.json", "smollm2.json", "llama3.json"}) text += ReadRunfile(std::string("tests/golden/tokenizer/") + name);
+  for (const char* name : {"strings.json", "smollm2.json", "llama3.json"})
+    text += ReadRunfile(std::string("tests/golden/tokenizer/") + name);
   return text;
 }
 
 void EncodeAll(const Tokenizer& tokenizer, absl::string_view text) {
   constexpr size_t kPiece = 4096;
-  for (size_t at = 0; at < text.size(); at += kPiece) benchmark::DoNotOptimize(tokenizer.Encode(text.substr(at, kPiece)));
+  for (size_t at = 0; at < text.size(); at += kPiece)
+    benchmark::DoNotOptimize(tokenizer.Encode(text.substr(at, kPiece)));
 }
 
 void BM_FirstPass(benchmark::State& state) {

@@ -44,7 +44,8 @@ double BestSum(const Pieces& pieces, const std::string& word) {
   if (word.empty()) return 0;
   double best = -std::numeric_limits<double>::infinity();
   for (const auto& [text, score] : pieces) {
-    if (word.compare(0, text.size(), text) == 0) best = std::max(best, score + BestSum(pieces, word.substr(text.size())));
+    if (word.compare(0, text.size(), text) == 0)
+      best = std::max(best, score + BestSum(pieces, word.substr(text.size())));
   }
   return best;
 }
@@ -55,8 +56,10 @@ TEST(Unigram, FindsTheLargestSum) {
     Pieces pieces = {{"a", -5}, {"b", -6}, {"c", -7}};
     while (pieces.size() < 12) {
       std::string text;
-      for (size_t size = 2 + random() % 3; text.size() < size;) text.push_back(static_cast<char>('a' + random() % 3));
-      if (std::none_of(pieces.begin(), pieces.end(), [&](const auto& piece) { return piece.first == text; })) {
+      for (size_t size = 2 + random() % 3; text.size() < size;)
+        text.push_back(static_cast<char>('a' + random() % 3));
+      if (std::none_of(pieces.begin(), pieces.end(),
+                       [&](const auto& piece) { return piece.first == text; })) {
         pieces.emplace_back(text, -static_cast<double>(random() % 1000) / 64);
       }
     }
@@ -64,7 +67,8 @@ TEST(Unigram, FindsTheLargestSum) {
     options.unknown.reset();
     ASSERT_OK_AND_ASSIGN(const auto unigram, Unigram::Create(options));
     std::string word;
-    for (size_t size = random() % 9; word.size() < size;) word.push_back(static_cast<char>('a' + random() % 3));
+    for (size_t size = random() % 9; word.size() < size;)
+      word.push_back(static_cast<char>('a' + random() % 3));
     double sum = 0;
     std::string text;
     for (const int32_t id : Encoded(*unigram, word)) {
@@ -87,24 +91,30 @@ TEST(Unigram, UnknownOnesAreOneToken) {
 }
 
 TEST(Unigram, APieceThatComesAgainHasItsLastId) {
-  ASSERT_OK_AND_ASSIGN(const auto unigram, Unigram::Create(OptionsOf({{"?", 0}, {"a", -1}, {"a", -2}})));
+  ASSERT_OK_AND_ASSIGN(const auto unigram,
+                       Unigram::Create(OptionsOf({{"?", 0}, {"a", -1}, {"a", -2}})));
   EXPECT_THAT(Encoded(*unigram, "a"), ElementsAre(2));
   EXPECT_EQ(*unigram->TokenOf(1), "a");
   EXPECT_EQ(unigram->size(), 3);
 }
 
 TEST(Unigram, Refuses) {
-  const Pieces infinite = {{"a", -1}, {"b", std::numeric_limits<double>::infinity()}}, one = {{"a", -1}};
-  EXPECT_THAT(Unigram::Create(OptionsOf(infinite)), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("vocab[1]: its score is not finite")));
+  const Pieces infinite = {{"a", -1}, {"b", std::numeric_limits<double>::infinity()}},
+               one = {{"a", -1}};
+  EXPECT_THAT(
+      Unigram::Create(OptionsOf(infinite)),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("vocab[1]: its score is not finite")));
   UnigramOptions options = OptionsOf(one);
   for (const int64_t id : {-1, 1}) {
     options.unknown = id;
-    EXPECT_THAT(Unigram::Create(options), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is not one of the 1 pieces")));
+    EXPECT_THAT(Unigram::Create(options), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                   HasSubstr("is not one of the 1 pieces")));
   }
 }
 
 TEST(ByteTrie, FindsKeysAndNothingElse) {
-  const ByteTrie trie({{"ab", 0}, {"a", 1}, {"\xFF", 2}, {"ab", 3}, {absl::string_view("\0x", 2), 4}});
+  const ByteTrie trie(
+      {{"ab", 0}, {"a", 1}, {"\xFF", 2}, {"ab", 3}, {absl::string_view("\0x", 2), 4}});
   const auto value = [&](absl::string_view key) {
     int32_t node = ByteTrie::kRoot;
     for (const char byte : key) {

@@ -25,9 +25,13 @@ using ::moonring::testing::RelativeError;
 
 constexpr int64_t kWidth = 6;
 
-at::Tensor Random(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble) { return at::randn(sizes, at::kDouble).to(dtype); }
+at::Tensor Random(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble) {
+  return at::randn(sizes, at::kDouble).to(dtype);
+}
 
-std::shared_ptr<comm::Parameter> RandomParameter(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble, bool trainable = true) {
+std::shared_ptr<comm::Parameter> RandomParameter(at::IntArrayRef sizes,
+                                                 at::ScalarType dtype = at::kDouble,
+                                                 bool trainable = true) {
   return std::make_shared<comm::Parameter>("w", Random(sizes, dtype), trainable);
 }
 
@@ -36,12 +40,17 @@ at::Tensor Toy(absl::Span<const at::Tensor> weights, const at::Tensor& hidden) {
   return weights[1].defined() ? result + weights[1] : result;
 }
 
-std::vector<at::Tensor> ToyBlock(absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) { return {Toy(weights, hidden)}; }
+std::vector<at::Tensor> ToyBlock(absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                 const BlockRun&) {
+  return {Toy(weights, hidden)};
+}
 
 // What plain autograd says of Toy.
-std::vector<at::Tensor> ToyGradients(const std::vector<at::Tensor>& weights, const at::Tensor& hidden, const at::Tensor& gradient) {
+std::vector<at::Tensor> ToyGradients(const std::vector<at::Tensor>& weights,
+                                     const at::Tensor& hidden, const at::Tensor& gradient) {
   const at::Tensor leaf = hidden.detach().requires_grad_();
-  std::vector<at::Tensor> leaves = {weights[0].detach().requires_grad_(), weights[1].detach().requires_grad_()};
+  std::vector<at::Tensor> leaves = {weights[0].detach().requires_grad_(),
+                                    weights[1].detach().requires_grad_()};
   return torch::autograd::grad({Toy(leaves, leaf)}, {leaf, leaves[0], leaves[1]}, {gradient});
 }
 
@@ -51,15 +60,19 @@ class BlockRunnerTest : public ::testing::TestWithParam<Recompute> {
 
   // Toy, its runs counted.
   BlockFunction Counted() {
-    return [this](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) -> std::vector<at::Tensor> {
+    return [this](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                  const BlockRun&) -> std::vector<at::Tensor> {
       ++runs_;
       return {Toy(weights, hidden)};
     };
   }
-  at::Tensor Run(const at::Tensor& hidden) { return RunBlock(Counted(), {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, {GetParam()})[0]; }
+  at::Tensor Run(const at::Tensor& hidden) {
+    return RunBlock(Counted(), {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, {GetParam()})[0];
+  }
   int Again() const { return GetParam() == Recompute::kNone ? 0 : 1; }
 
-  std::shared_ptr<comm::Parameter> w_ = RandomParameter({kWidth, kWidth}), b_ = RandomParameter({kWidth});
+  std::shared_ptr<comm::Parameter> w_ = RandomParameter({kWidth, kWidth}),
+                                   b_ = RandomParameter({kWidth});
   int runs_ = 0;
 };
 
@@ -79,7 +92,9 @@ TEST_P(BlockRunnerTest, GradientsArePlainAutograds) {
 
 TEST_P(BlockRunnerTest, AbsentWeights) {
   const at::Tensor hidden = Random({5, kWidth}).requires_grad_();
-  RunBlock(ToyBlock, {{w_, at::kDouble}, {nullptr, at::kDouble}}, hidden, {GetParam()})[0].sum().backward();
+  RunBlock(ToyBlock, {{w_, at::kDouble}, {nullptr, at::kDouble}}, hidden, {GetParam()})[0]
+      .sum()
+      .backward();
   EXPECT_EQ(w_->gradient().sizes(), w_->weight().sizes());
 }
 
@@ -102,7 +117,8 @@ TEST_P(BlockRunnerTest, FrozenWeightsTakeNoGradient) {
 TEST_P(BlockRunnerTest, HiddenWithoutGradient) {
   const at::Tensor hidden = Random({5, kWidth}), gradient = Random({5, kWidth});
   Run(hidden).backward(gradient);
-  EXPECT_TRUE(BitEqual(w_->gradient(), ToyGradients({w_->weight(), b_->weight()}, hidden, gradient)[1]));
+  EXPECT_TRUE(
+      BitEqual(w_->gradient(), ToyGradients({w_->weight(), b_->weight()}, hidden, gradient)[1]));
 }
 
 TEST_P(BlockRunnerTest, NothingIsKeptWhereNothingIsLearnt) {
@@ -133,25 +149,31 @@ TEST_P(BlockRunnerTest, ManyForwardsLive) {
   for (int i = 0; i < 4; ++i) {
     const at::Tensor leaf = hiddens[i].detach().requires_grad_();
     const std::vector<at::Tensor> leaves = {w_->weight().detach().requires_grad_(), b_->weight()};
-    const auto parts = torch::autograd::grad({Toy(leaves, Toy(leaves, leaf))}, {leaf, leaves[0]}, {gradients[i]});
+    const auto parts =
+        torch::autograd::grad({Toy(leaves, Toy(leaves, leaf))}, {leaf, leaves[0]}, {gradients[i]});
     EXPECT_TRUE(RelativeError(hiddens[i].grad(), parts[0], 1e-14));
     wanted += parts[1];
   }
   EXPECT_TRUE(RelativeError(w_->gradient(), wanted, 1e-14));  // another order of the same sum
 }
 
-// A router's tally beside the hidden states: a second result that is differentiated, a third that counts and is not.
+// A router's tally beside the hidden states: a second result that is differentiated, a third that
+// counts and is not.
 TEST_P(BlockRunnerTest, SeveralResults) {
-  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) -> std::vector<at::Tensor> {
-    return {Toy(weights, hidden), at::linear(hidden, weights[0]).softmax(1).sum(0), at::linear(hidden, weights[0]).argmax(1)};
+  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                 const BlockRun&) -> std::vector<at::Tensor> {
+    return {Toy(weights, hidden), at::linear(hidden, weights[0]).softmax(1).sum(0),
+            at::linear(hidden, weights[0]).argmax(1)};
   };
-  const at::Tensor hidden = Random({5, kWidth}).requires_grad_(), gradient = Random({5, kWidth}), second = Random({kWidth});
+  const at::Tensor hidden = Random({5, kWidth}).requires_grad_(), gradient = Random({5, kWidth}),
+                   second = Random({kWidth});
   for (const bool first_used : {true, false}) {
     for (const bool second_used : {true, false}) {
       if (!first_used && !second_used) continue;
       hidden.mutable_grad().reset();
       w_->ClearGradient();
-      const std::vector<at::Tensor> results = RunBlock(block, {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, {GetParam()});
+      const std::vector<at::Tensor> results =
+          RunBlock(block, {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, {GetParam()});
       ASSERT_EQ(results.size(), 3u);
       EXPECT_TRUE(results[1].requires_grad());
       EXPECT_FALSE(results[2].requires_grad());
@@ -160,12 +182,15 @@ TEST_P(BlockRunnerTest, SeveralResults) {
       if (first_used) sum = sum + (results[0] * gradient).sum();
       if (second_used) sum = sum + (results[1] * second).sum();
       sum.backward();
-      const at::Tensor leaf = hidden.detach().requires_grad_(), weight = w_->weight().detach().requires_grad_();
+      const at::Tensor leaf = hidden.detach().requires_grad_(),
+                       weight = w_->weight().detach().requires_grad_();
       at::Tensor wanted = at::zeros({}, at::kDouble);
       if (first_used) wanted = wanted + (Toy({{weight, b_->weight()}}, leaf) * gradient).sum();
-      if (second_used) wanted = wanted + (at::linear(leaf, weight).softmax(1).sum(0) * second).sum();
+      if (second_used)
+        wanted = wanted + (at::linear(leaf, weight).softmax(1).sum(0) * second).sum();
       const auto gradients = torch::autograd::grad({wanted}, {leaf, weight});
-      EXPECT_TRUE(RelativeError(hidden.grad(), gradients[0], 1e-14));  // the sum of two gradients, in either order
+      EXPECT_TRUE(RelativeError(hidden.grad(), gradients[0],
+                                1e-14));  // the sum of two gradients, in either order
       EXPECT_TRUE(RelativeError(w_->gradient(), gradients[1], 1e-14));
     }
   }
@@ -182,7 +207,8 @@ TEST_P(BlockRunnerTest, NoRows) {
 
 TEST_P(BlockRunnerTest, WeightsAreSeenInTheDtypeAskedFor) {
   const auto w = RandomParameter({kWidth, kWidth}, at::kFloat);
-  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) -> std::vector<at::Tensor> {
+  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                 const BlockRun&) -> std::vector<at::Tensor> {
     EXPECT_EQ(weights[0].scalar_type(), at::kBFloat16);
     return {at::linear(hidden.to(at::kBFloat16), weights[0]).to(at::kFloat)};
   };
@@ -194,7 +220,8 @@ TEST_P(BlockRunnerTest, WeightsAreSeenInTheDtypeAskedFor) {
 
 TEST_P(BlockRunnerTest, ExceptionsComeThroughAsThrown) {
   bool broken = true;
-  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) -> std::vector<at::Tensor> {
+  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                  const BlockRun&) -> std::vector<at::Tensor> {
     if (broken) throw comm::StatusError(absl::UnavailableError("rank 3 is gone"));
     return {at::linear(hidden, weights[0])};
   };
@@ -216,10 +243,12 @@ TEST_P(BlockRunnerTest, ASecondBackwardNeedsTheGraphRetained) {
   EXPECT_TRUE(BitEqual(w_->gradient(), once * 2));
   EXPECT_THROW(retained.backward(), std::exception);
   const at::Tensor plain = Run(hidden).sum();
-  EXPECT_THROW(torch::autograd::grad({plain}, {hidden}, {}, std::nullopt, /*create_graph=*/true), c10::Error);
+  EXPECT_THROW(torch::autograd::grad({plain}, {hidden}, {}, std::nullopt, /*create_graph=*/true),
+               c10::Error);
 }
 
-// All-reduce of a scalar between threads, forward and backward: each call waits for all ranks, so a rank that stays away hangs.
+// All-reduce of a scalar between threads, forward and backward: each call waits for all ranks, so a
+// rank that stays away hangs.
 class Meeting {
  public:
   explicit Meeting(int ranks) : barrier_(ranks), values_(ranks) {}
@@ -238,22 +267,28 @@ class Meeting {
 
 class SumOverRanks : public torch::autograd::Function<SumOverRanks> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& value, int64_t rank, int64_t meeting) {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& value,
+                            int64_t rank, int64_t meeting) {
     ctx->saved_data["rank"] = rank;
     ctx->saved_data["meeting"] = meeting;
     return reinterpret_cast<Meeting*>(meeting)->Sum(static_cast<int>(rank), value);
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, const torch::autograd::variable_list& gradients) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 const torch::autograd::variable_list& gradients) {
     auto* meeting = reinterpret_cast<Meeting*>(ctx->saved_data["meeting"].toInt());
-    return {meeting->Sum(static_cast<int>(ctx->saved_data["rank"].toInt()), gradients[0]), at::Tensor(), at::Tensor()};
+    return {meeting->Sum(static_cast<int>(ctx->saved_data["rank"].toInt()), gradients[0]),
+            at::Tensor(), at::Tensor()};
   }
 };
 
-// y = x W + (sum of x W over the rows of all ranks). Ranks own 5, 0 and 2 of 7 rows; together they must give what one rank gives.
+// y = x W + (sum of x W over the rows of all ranks). Ranks own 5, 0 and 2 of 7 rows; together they
+// must give what one rank gives.
 TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
   const std::vector<int64_t> rows = {5, 0, 2};
-  const at::Tensor whole = Random({7, kWidth}), gradient = Random({7, kWidth}), weight = w_->weight();
-  const at::Tensor leaf = whole.detach().requires_grad_(), weight_leaf = weight.detach().requires_grad_();
+  const at::Tensor whole = Random({7, kWidth}), gradient = Random({7, kWidth}),
+                   weight = w_->weight();
+  const at::Tensor leaf = whole.detach().requires_grad_(),
+                   weight_leaf = weight.detach().requires_grad_();
   at::Tensor y = leaf;
   for (int layer = 0; layer < 2; ++layer) {
     const at::Tensor product = at::linear(y, weight_leaf).tanh();
@@ -268,9 +303,12 @@ TEST_P(BlockRunnerTest, CollectivesInsideABlock) {
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       const auto w = std::make_shared<comm::Parameter>("w", weight);
-      const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) -> std::vector<at::Tensor> {
+      const BlockFunction block = [&](absl::Span<const at::Tensor> weights,
+                                      const at::Tensor& hidden,
+                                      const BlockRun&) -> std::vector<at::Tensor> {
         const at::Tensor product = at::linear(hidden, weights[0]).tanh();
-        return {product + SumOverRanks::apply(product.sum(0), static_cast<int64_t>(rank), reinterpret_cast<int64_t>(&meeting))};
+        return {product + SumOverRanks::apply(product.sum(0), static_cast<int64_t>(rank),
+                                              reinterpret_cast<int64_t>(&meeting))};
       };
       const at::Tensor hidden = hiddens[rank].detach().requires_grad_();
       const at::Tensor once = RunBlock(block, {{w, at::kDouble}}, hidden, {GetParam()})[0];
@@ -296,7 +334,9 @@ class CloneStore : public ActivationStore {
 
  private:
   struct Stored : public StoredActivation {
-    Stored(at::Tensor kept, CloneStore& counts) : tensor(std::move(kept)), store(counts) { ++store.live; }
+    Stored(at::Tensor kept, CloneStore& counts) : tensor(std::move(kept)), store(counts) {
+      ++store.live;
+    }
     ~Stored() override { --store.live; }
     at::Tensor Get() override { return ++store.gets, tensor; }
     at::Tensor tensor;
@@ -304,10 +344,13 @@ class CloneStore : public ActivationStore {
   };
 };
 
-// What attention would keep goes to the store as well, and comes back; a backward that retains the graph leaves it there.
+// What attention would keep goes to the store as well, and comes back; a backward that retains the
+// graph leaves it there.
 TEST_P(BlockRunnerTest, WhatIsKeptWaitsInTheStore) {
-  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun& run) -> std::vector<at::Tensor> {
-    if (run.kept != nullptr && run.kept->empty()) run.kept->Keep({at::full({2}, 7.0), at::ones({3})});
+  const BlockFunction block = [&](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                  const BlockRun& run) -> std::vector<at::Tensor> {
+    if (run.kept != nullptr && run.kept->empty())
+      run.kept->Keep({at::full({2}, 7.0), at::ones({3})});
     if (run.kept != nullptr) {
       EXPECT_EQ(run.kept->tensors()[0][0].item<double>(), 7.0);
     }
@@ -315,7 +358,8 @@ TEST_P(BlockRunnerTest, WhatIsKeptWaitsInTheStore) {
   };
   const at::Tensor hidden = Random({5, kWidth}).requires_grad_(), gradient = Random({5, kWidth});
   const auto store = std::make_shared<CloneStore>();
-  const at::Tensor result = RunBlock(block, {{w_, at::kDouble}, {b_, at::kDouble}}, hidden, {.recompute = GetParam(), .store = store})[0];
+  const at::Tensor result = RunBlock(block, {{w_, at::kDouble}, {b_, at::kDouble}}, hidden,
+                                     {.recompute = GetParam(), .store = store})[0];
   const int put = GetParam() == Recompute::kNone ? 0 : GetParam() == Recompute::kBlock ? 1 : 3;
   EXPECT_EQ(store->puts, put);
   EXPECT_EQ(store->live, put);
@@ -329,18 +373,22 @@ TEST_P(BlockRunnerTest, WhatIsKeptWaitsInTheStore) {
   EXPECT_TRUE(BitEqual(hidden.grad(), wanted[0] * 2));
 }
 
-// Ten blocks of [64, 256] rows whose inner width is four times that: what is kept is one input a block.
+// Ten blocks of [64, 256] rows whose inner width is four times that: what is kept is one input a
+// block.
 TEST(BlockRunnerMemoryTest, RecomputeKeepsOneInputABlock) {
   const int64_t rows = 64, width = 256, layers = 10, input_bytes = rows * width * 4;
-  const auto up = RandomParameter({4 * width, width}, at::kFloat, /*trainable=*/true), down = RandomParameter({width, 4 * width}, at::kFloat);
-  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden, const BlockRun&) -> std::vector<at::Tensor> {
+  const auto up = RandomParameter({4 * width, width}, at::kFloat, /*trainable=*/true),
+             down = RandomParameter({width, 4 * width}, at::kFloat);
+  const BlockFunction block = [](absl::Span<const at::Tensor> weights, const at::Tensor& hidden,
+                                 const BlockRun&) -> std::vector<at::Tensor> {
     return {hidden + at::linear(at::linear(hidden, weights[0]).tanh(), weights[1])};
   };
   const at::Tensor hidden = Random({rows, width}, at::kFloat).requires_grad_();
   const auto kept = [&](Recompute recompute) {
     LiveBytes live;
     at::Tensor x = hidden;
-    for (int64_t layer = 0; layer < layers; ++layer) x = RunBlock(block, {{up, at::kFloat}, {down, at::kFloat}}, x, {recompute})[0];
+    for (int64_t layer = 0; layer < layers; ++layer)
+      x = RunBlock(block, {{up, at::kFloat}, {down, at::kFloat}}, x, {recompute})[0];
     return live.now();
   };
   EXPECT_LE(kept(Recompute::kBlock), layers * input_bytes + layers * 64);
@@ -374,12 +422,14 @@ TEST(LookUpTest, PadsTakeNoGradient) {
 
 TEST(LookUpTest, RoundsToTheLookUpDtype) {
   const auto embedding = RandomParameter({11, 4}, at::kFloat);
-  const at::Tensor rows = LookUp(embedding, at::tensor({1, 2}, at::kLong), {at::kBFloat16, at::kFloat});
+  const at::Tensor rows =
+      LookUp(embedding, at::tensor({1, 2}, at::kLong), {at::kBFloat16, at::kFloat});
   EXPECT_TRUE(BitEqual(rows, embedding->weight().narrow(0, 1, 2).to(at::kBFloat16).to(at::kFloat)));
 }
 
 TEST(LookUpTest, FrozenAndEmpty) {
-  const auto frozen = RandomParameter({11, 4}, at::kFloat, /*trainable=*/false), embedding = RandomParameter({11, 4}, at::kFloat);
+  const auto frozen = RandomParameter({11, 4}, at::kFloat, /*trainable=*/false),
+             embedding = RandomParameter({11, 4}, at::kFloat);
   EXPECT_FALSE(LookUp(frozen, at::tensor({1}, at::kLong), {}).requires_grad());
   LookUp(embedding, at::empty({0}, at::kLong), {}).sum().backward();
   EXPECT_TRUE(BitEqual(embedding->gradient(), at::zeros({11, 4}, at::kFloat)));
@@ -394,9 +444,14 @@ TEST(LookUpTest, BackwardMakesNoSecondGradient) {
   EXPECT_LE(live.peak(), 16 * 1024);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, BlockRunnerTest, ::testing::Values(Recompute::kBlock, Recompute::kSelective, Recompute::kNone), [](const auto& info) {
-  return info.param == Recompute::kBlock ? "Block" : info.param == Recompute::kNone ? "None" : "Selective";
-});
+INSTANTIATE_TEST_SUITE_P(Modes, BlockRunnerTest,
+                         ::testing::Values(Recompute::kBlock, Recompute::kSelective,
+                                           Recompute::kNone),
+                         [](const auto& info) {
+                           return info.param == Recompute::kBlock  ? "Block"
+                                  : info.param == Recompute::kNone ? "None"
+                                                                   : "Selective";
+                         });
 
 }  // namespace
 }  // namespace moonring::model

@@ -30,8 +30,10 @@ TEST(DiskStoreTest, GivesBackTheBits) {
   at::manual_seed(1);
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto store, DiskStore::Create(folder.path()));
-  std::vector<at::Tensor> wanted = {at::randn({300, 100}), at::randn({1000, 7, 9}).to(at::kBFloat16), at::randn({400, 500}).t(), at::randn({2, 3}), at::zeros({0, 5}),
-                                    at::randint(1 << 20, {70000}, at::kLong)};
+  std::vector<at::Tensor> wanted = {
+      at::randn({300, 100}),     at::randn({1000, 7, 9}).to(at::kBFloat16),
+      at::randn({400, 500}).t(), at::randn({2, 3}),
+      at::zeros({0, 5}),         at::randint(1 << 20, {70000}, at::kLong)};
   std::vector<std::unique_ptr<StoredActivation>> stored;
   for (const at::Tensor& each : wanted) stored.push_back(store->Put(each.clone()));
   for (size_t i = wanted.size(); i-- > 0;) {
@@ -44,19 +46,23 @@ TEST(DiskStoreTest, GivesBackTheBits) {
   EXPECT_EQ(store->stored_bytes(), 0);
 }
 
-// 40 tensors of 8 MiB: the program holds a few of them, the folder shows no file, and the disk's room comes back.
+// 40 tensors of 8 MiB: the program holds a few of them, the folder shows no file, and the disk's
+// room comes back.
 TEST(DiskStoreTest, MemoryAndDisk) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto store, DiskStore::Create(folder.path()));
   constexpr int64_t kBytes = 8 << 20, kCount = 40;
   const moonring::testing::AllocatorWatch memory;
   std::vector<std::unique_ptr<StoredActivation>> stored;
-  for (int64_t i = 0; i < kCount; ++i) stored.push_back(store->Put(at::full({kBytes / 4}, static_cast<double>(i), at::kFloat)));
-  EXPECT_LE(memory.peak_bytes(), (DiskStore::kUnwritten + 2) * kBytes);  // waiting, being written, and the one just made
+  for (int64_t i = 0; i < kCount; ++i)
+    stored.push_back(store->Put(at::full({kBytes / 4}, static_cast<double>(i), at::kFloat)));
+  EXPECT_LE(memory.peak_bytes(),
+            (DiskStore::kUnwritten + 2) * kBytes);  // waiting, being written, and the one just made
   EXPECT_EQ(store->stored_bytes(), kCount * kBytes);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   for (int64_t i = kCount - 1; i >= 0; --i) {
-    EXPECT_EQ(stored[i]->Get().sum(at::kDouble).item<double>(), static_cast<double>(i) * (kBytes / 4));
+    EXPECT_EQ(stored[i]->Get().sum(at::kDouble).item<double>(),
+              static_cast<double>(i) * (kBytes / 4));
     stored[i].reset();
     EXPECT_EQ(store->stored_bytes(), i * kBytes);
   }
@@ -64,13 +70,19 @@ TEST(DiskStoreTest, MemoryAndDisk) {
 }
 
 TEST(DiskStoreTest, SayWhereItFails) {
-  EXPECT_THAT(DiskStore::Create("/nowhere/at/all"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("activation_offload: /nowhere/at/all: wanted a folder on a disk")));
+  EXPECT_THAT(
+      DiskStore::Create("/nowhere/at/all"),
+      StatusIs(absl::StatusCode::kNotFound,
+               HasSubstr("activation_offload: /nowhere/at/all: wanted a folder on a disk")));
   if (std::filesystem::exists("/dev/shm")) {
-    EXPECT_THAT(DiskStore::Create("/dev/shm"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("/dev/shm: is in memory itself")));
+    EXPECT_THAT(
+        DiskStore::Create("/dev/shm"),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("/dev/shm: is in memory itself")));
   }
 }
 
-// A limit on the size of files stands for a full disk: both fail in the writing thread. The program is told at the next call, and goes on living.
+// A limit on the size of files stands for a full disk: both fail in the writing thread. The program
+// is told at the next call, and goes on living.
 TEST(DiskStoreTest, TellsOfAFullDisk) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto store, DiskStore::Create(folder.path()));
@@ -84,7 +96,9 @@ TEST(DiskStoreTest, TellsOfAFullDisk) {
   absl::Status status = comm::TryTorch([&] { stored->Get(); });
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(folder.path()), HasSubstr("writing 4.0 MiB, 4.5 MiB with what is stored")));
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(HasSubstr(folder.path()), HasSubstr("writing 4.0 MiB, 4.5 MiB with what is stored")));
   EXPECT_FALSE(comm::TryTorch([&] { store->Put(at::ones({1 << 20})); }).ok());
 }
 

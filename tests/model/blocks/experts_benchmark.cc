@@ -1,7 +1,9 @@
-// Seconds of a mixture of experts, forward and with its backward, all weights learning; random weights and rows, fp32.
-// tests/peers/experts_vs_transformers.py runs it and Transformers' layer in turn.
+// Seconds of a mixture of experts, forward and with its backward, all weights learning; random
+// weights and rows, fp32. tests/peers/experts_vs_transformers.py runs it and Transformers' layer in
+// turn.
 //
-//   experts_benchmark HIDDEN INNER EXPERTS CHOSEN TOKENS THREADS SECONDS     prints "forward both", the best of SECONDS and of five rounds
+//   experts_benchmark HIDDEN INNER EXPERTS CHOSEN TOKENS THREADS SECONDS     prints "forward both",
+//   the best of SECONDS and of five rounds
 
 #include <algorithm>
 #include <chrono>
@@ -20,7 +22,9 @@ namespace {
 
 constexpr int kRounds = 5;  // at least
 
-double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 int Main(const std::vector<int64_t>& a) {
   const int64_t hidden = a[0], inner = a[1], experts = a[2], chosen = a[3], tokens = a[4];
@@ -33,7 +37,8 @@ int Main(const std::vector<int64_t>& a) {
   };
   ExpertMaps maps;
   maps.router = map(experts, hidden);
-  for (int64_t e = 0; e < experts; ++e) maps.experts.push_back({map(inner, hidden), map(inner, hidden), map(hidden, inner)});
+  for (int64_t e = 0; e < experts; ++e)
+    maps.experts.push_back({map(inner, hidden), map(inner, hidden), map(hidden, inner)});
   const ExpertRule rule{experts, chosen, inner, 0, true};
   leaves.push_back(at::randn({tokens, hidden}).requires_grad_());
   const at::Tensor gradient = at::randn({tokens, hidden});
@@ -44,7 +49,8 @@ int Main(const std::vector<int64_t>& a) {
     const double begin = Now();
     const at::Tensor out = MixExperts(rule, Activation::kSilu, maps, leaves.back(), {}).out_TD;
     const double middle = Now();
-    torch::autograd::grad({out}, leaves, {gradient}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
+    torch::autograd::grad({out}, leaves, {gradient}, /*retain_graph=*/std::nullopt,
+                          /*create_graph=*/false, /*allow_unused=*/true);
     forward = std::min(forward, middle - begin);
     both = std::min(both, Now() - begin);
   }
@@ -59,7 +65,8 @@ int main(int argc, char** argv) {
   std::vector<int64_t> arguments;
   for (int i = 1; i < argc; ++i) arguments.push_back(std::atoll(argv[i]));
   if (arguments.size() != 7) {
-    std::fprintf(stderr, "usage: experts_benchmark HIDDEN INNER EXPERTS CHOSEN TOKENS THREADS SECONDS\n");
+    std::fprintf(stderr,
+                 "usage: experts_benchmark HIDDEN INNER EXPERTS CHOSEN TOKENS THREADS SECONDS\n");
     return 2;
   }
   return moonring::model::Main(arguments);

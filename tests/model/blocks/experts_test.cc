@@ -32,20 +32,29 @@ struct Mixture {
   ExpertMaps maps;
   Activation activation = Activation::kSilu;
 
-  MixtureResult operator()(const at::Tensor& x, const RouterGroups& groups = {}) const { return MixExperts(rule, activation, maps, x, groups); }
+  MixtureResult operator()(const at::Tensor& x, const RouterGroups& groups = {}) const {
+    return MixExperts(rule, activation, maps, x, groups);
+  }
 
   // Every weight that there is.
   std::vector<at::Tensor> weights() const {
     std::vector<at::Tensor> all = {maps.router.weight_OI};
-    for (const GatedMaps& expert : maps.experts) all.insert(all.end(), {expert.gate.weight_OI, expert.up.weight_OI, expert.down.weight_OI});
-    if (rule.shared > 0) all.insert(all.end(), {maps.shared.gate.weight_OI, maps.shared.up.weight_OI, maps.shared.down.weight_OI, maps.shared_switch.weight_OI});
+    for (const GatedMaps& expert : maps.experts)
+      all.insert(all.end(), {expert.gate.weight_OI, expert.up.weight_OI, expert.down.weight_OI});
+    if (rule.shared > 0)
+      all.insert(all.end(), {maps.shared.gate.weight_OI, maps.shared.up.weight_OI,
+                             maps.shared.down.weight_OI, maps.shared_switch.weight_OI});
     return all;
   }
 };
 
 Mixture RandomMixture(int64_t chosen, bool normalised, bool shared) {
   Mixture mixture;
-  mixture.rule = {.count = kExperts, .chosen = chosen, .intermediate = kInner, .shared = shared ? kShared : 0, .normalised = normalised};
+  mixture.rule = {.count = kExperts,
+                  .chosen = chosen,
+                  .intermediate = kInner,
+                  .shared = shared ? kShared : 0,
+                  .normalised = normalised};
   const auto gated = [](int64_t inner) {
     GatedMaps maps;
     maps.gate.weight_OI = Random({inner, kHidden}).requires_grad_();
@@ -62,20 +71,25 @@ Mixture RandomMixture(int64_t chosen, bool normalised, bool shared) {
   return mixture;
 }
 
-// The header's formula, a token, an expert and a feature at a time in plain doubles. `map(which, token, x)` is a linear map of expert e by its number
-// 3 e (gate), 3 e + 1 (up), 3 e + 2 (down); the shared expert's follow.
+// The header's formula, a token, an expert and a feature at a time in plain doubles. `map(which,
+// token, x)` is a linear map of expert e by its number 3 e (gate), 3 e + 1 (up), 3 e + 2 (down);
+// the shared expert's follow.
 using Row = std::vector<double>;
 
 Row Product(const at::Tensor& weight, const Row& x) {
   Row y(weight.size(0), 0.0);
   const at::Tensor w = weight.detach().contiguous();
   for (int64_t o = 0; o < w.size(0); ++o) {
-    for (int64_t i = 0; i < w.size(1); ++i) y[o] += w.const_data_ptr<double>()[o * w.size(1) + i] * x[i];
+    for (int64_t i = 0; i < w.size(1); ++i)
+      y[o] += w.const_data_ptr<double>()[o * w.size(1) + i] * x[i];
   }
   return y;
 }
 
-double Act(double x, Activation activation) { return activation == Activation::kSilu ? x / (1 + std::exp(-x)) : x / 2 * (1 + std::erf(x / std::sqrt(2.0))); }
+double Act(double x, Activation activation) {
+  return activation == Activation::kSilu ? x / (1 + std::exp(-x))
+                                         : x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+}
 
 Row Gated(const GatedMaps& maps, const Row& x, Activation activation) {
   Row gate = Product(maps.gate.weight_OI, x);
@@ -92,7 +106,9 @@ struct ByFormula {
 
 ByFormula Formula(const Mixture& mixture, const at::Tensor& x_TD) {
   const int64_t tokens = x_TD.size(0);
-  ByFormula result{at::zeros({tokens, kHidden}, at::kDouble), at::zeros({tokens, kExperts}, at::kDouble), at::zeros({tokens, kExperts}, at::kLong)};
+  ByFormula result{at::zeros({tokens, kHidden}, at::kDouble),
+                   at::zeros({tokens, kExperts}, at::kDouble),
+                   at::zeros({tokens, kExperts}, at::kLong)};
   for (int64_t t = 0; t < tokens; ++t) {
     const at::Tensor row = x_TD[t].detach().contiguous();
     const Row x(row.const_data_ptr<double>(), row.const_data_ptr<double>() + kHidden);
@@ -138,7 +154,9 @@ TEST_F(ExpertsTest, IsItsFormula) {
       for (const bool shared : {false, true}) {
         for (const Activation activation : {Activation::kSilu, Activation::kGelu}) {
           for (const int64_t tokens : {0, 1, 37}) {
-            SCOPED_TRACE(::testing::Message() << chosen << " chosen, normalised " << normalised << ", shared " << shared << ", " << tokens << " tokens");
+            SCOPED_TRACE(::testing::Message()
+                         << chosen << " chosen, normalised " << normalised << ", shared " << shared
+                         << ", " << tokens << " tokens");
             Mixture mixture = RandomMixture(chosen, normalised, shared);
             mixture.activation = activation;
             const at::Tensor x = Random({tokens, kHidden});
@@ -156,23 +174,29 @@ TEST_F(ExpertsTest, Gradients) {
       const Mixture mixture = RandomMixture(2, normalised, shared);
       // Groups of unequal size, and one without tokens.
       const RouterGroups groups{at::tensor({0, 2, 0, 0, 2, 0, 2}, at::kLong), 3};
-      const at::Tensor x = Random({7, kHidden}).requires_grad_(), dy = Random({7, kHidden}), dp = Random({3, kExperts});
+      const at::Tensor x = Random({7, kHidden}).requires_grad_(), dy = Random({7, kHidden}),
+                       dp = Random({3, kExperts});
       const auto value = [&] {
         const MixtureResult result = mixture(x, groups);
         return (result.out_TD * dy).sum() + (result.tally.probability_GE * dp).sum();
       };
       std::vector<at::Tensor> leaves = mixture.weights();
       leaves.push_back(x);
-      const auto gradients = torch::autograd::grad({value()}, leaves, {}, std::nullopt, false, /*allow_unused=*/true);
+      const auto gradients =
+          torch::autograd::grad({value()}, leaves, {}, std::nullopt, false, /*allow_unused=*/true);
       for (size_t i = 0; i < leaves.size(); ++i) {
-        const at::Tensor wanted = FiniteDifferences([&] { return value().item<double>(); }, leaves[i]);
-        EXPECT_TRUE(RelativeError(gradients[i].defined() ? gradients[i] : at::zeros_like(leaves[i]), wanted, kDifferenceBound)) << "leaf " << i;
+        const at::Tensor wanted =
+            FiniteDifferences([&] { return value().item<double>(); }, leaves[i]);
+        EXPECT_TRUE(RelativeError(gradients[i].defined() ? gradients[i] : at::zeros_like(leaves[i]),
+                                  wanted, kDifferenceBound))
+            << "leaf " << i;
       }
     }
   }
 }
 
-// A router whose logits follow one feature alone: all tokens go to one expert, and the others' weights get no gradient, or zeros.
+// A router whose logits follow one feature alone: all tokens go to one expert, and the others'
+// weights get no gradient, or zeros.
 TEST_F(ExpertsTest, OneExpertTakesAll) {
   for (const int64_t chosen : {1, 2}) {
     Mixture mixture = RandomMixture(chosen, /*normalised=*/false, /*shared=*/false);
@@ -187,7 +211,8 @@ TEST_F(ExpertsTest, OneExpertTakesAll) {
     EXPECT_EQ(result.tally.chosen_GE[0][3].item<int64_t>(), 11);
     EXPECT_EQ(result.tally.chosen_GE[0][1].item<int64_t>(), chosen == 2 ? 11 : 0);
     EXPECT_EQ(result.tally.chosen_GE.sum().item<int64_t>(), 11 * chosen);
-    const auto gradients = torch::autograd::grad({result.out_TD.sum()}, mixture.weights(), {}, std::nullopt, false, /*allow_unused=*/true);
+    const auto gradients = torch::autograd::grad({result.out_TD.sum()}, mixture.weights(), {},
+                                                 std::nullopt, false, /*allow_unused=*/true);
     for (int64_t e = 0; e < kExperts; ++e) {
       for (int64_t map = 0; map < 3; ++map) {
         const at::Tensor& gradient = gradients[1 + 3 * e + map];
@@ -203,15 +228,20 @@ TEST_F(ExpertsTest, NoRowsGiveNoGradients) {
   const at::Tensor x = at::empty({0, kHidden}, at::kDouble).requires_grad_();
   const MixtureResult result = mixture(x, {at::empty({0}, at::kLong), 2});
   EXPECT_EQ(result.out_TD.sizes(), x.sizes());
-  EXPECT_TRUE(BitEqual(result.tally.probability_GE.detach(), at::zeros({2, kExperts}, at::kDouble)));
+  EXPECT_TRUE(
+      BitEqual(result.tally.probability_GE.detach(), at::zeros({2, kExperts}, at::kDouble)));
   EXPECT_TRUE(BitEqual(result.tally.chosen_GE, at::zeros({2, kExperts}, at::kLong)));
   std::vector<at::Tensor> leaves = mixture.weights();
   leaves.push_back(x);
-  const auto gradients = torch::autograd::grad({result.out_TD.sum() + result.tally.probability_GE.sum()}, leaves, {}, std::nullopt, false, /*allow_unused=*/true);
-  for (size_t i = 0; i < leaves.size(); ++i) EXPECT_EQ(gradients[i].defined() ? gradients[i].abs().sum().item<double>() : 0.0, 0.0) << i;
+  const auto gradients =
+      torch::autograd::grad({result.out_TD.sum() + result.tally.probability_GE.sum()}, leaves, {},
+                            std::nullopt, false, /*allow_unused=*/true);
+  for (size_t i = 0; i < leaves.size(); ++i)
+    EXPECT_EQ(gradients[i].defined() ? gradients[i].abs().sum().item<double>() : 0.0, 0.0) << i;
 }
 
-// Experts run side by side on two threads: the same products, cut otherwise where one expert has most of the rows.
+// Experts run side by side on two threads: the same products, cut otherwise where one expert has
+// most of the rows.
 TEST_F(ExpertsTest, ThreadsGiveEqualResults) {
   for (const bool skewed : {false, true}) {
     Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/false);
@@ -228,7 +258,8 @@ TEST_F(ExpertsTest, ThreadsGiveEqualResults) {
     const auto run = [&](int threads) {
       at::set_num_threads(threads);
       const at::Tensor out = mixture(leaf).out_TD;
-      auto results = torch::autograd::grad({out}, leaves, {dy}, std::nullopt, false, /*allow_unused=*/true);
+      auto results =
+          torch::autograd::grad({out}, leaves, {dy}, std::nullopt, false, /*allow_unused=*/true);
       results.push_back(out.detach());
       return results;
     };
@@ -242,14 +273,18 @@ TEST_F(ExpertsTest, ThreadsGiveEqualResults) {
 
 TEST_F(ExpertsTest, TalliesGoByGroup) {
   const Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/true);
-  const at::Tensor x = Random({9, kHidden}), group = at::tensor({1, 0, 1, 3, 3, 1, 0, 0, 3}, at::kLong);
+  const at::Tensor x = Random({9, kHidden}),
+                   group = at::tensor({1, 0, 1, 3, 3, 1, 0, 0, 3}, at::kLong);
   const ByFormula wanted = Formula(mixture, x);
   const MixtureResult result = mixture(x, {group, 4});
   EXPECT_EQ(result.tally.probability_GE.sizes(), at::IntArrayRef({4, kExperts}));
   for (int64_t g = 0; g < 4; ++g) {
     const at::Tensor rows = group.eq(g).nonzero().squeeze(1);
-    EXPECT_TRUE(RelativeError(result.tally.probability_GE[g], wanted.probability.index_select(0, rows).sum(0), kSame)) << g;
-    EXPECT_TRUE(BitEqual(result.tally.chosen_GE[g], wanted.chosen.index_select(0, rows).sum(0))) << g;
+    EXPECT_TRUE(RelativeError(result.tally.probability_GE[g],
+                              wanted.probability.index_select(0, rows).sum(0), kSame))
+        << g;
+    EXPECT_TRUE(BitEqual(result.tally.chosen_GE[g], wanted.chosen.index_select(0, rows).sum(0)))
+        << g;
   }
   const MixtureResult unasked = mixture(x);
   EXPECT_FALSE(unasked.tally.probability_GE.defined());
@@ -257,10 +292,12 @@ TEST_F(ExpertsTest, TalliesGoByGroup) {
   EXPECT_TRUE(BitEqual(unasked.out_TD, result.out_TD));
 }
 
-// Adapters with dropout on maps of two experts, of the shared one and of the router. Any map may have one; what is dropped goes by the token, not by its row.
+// Adapters with dropout on maps of two experts, of the shared one and of the router. Any map may
+// have one; what is dropped goes by the token, not by its row.
 TEST_F(ExpertsTest, AdaptersWithDropout) {
   Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/true);
-  for (at::Tensor& weight : std::vector<at::Tensor>(mixture.weights())) weight.requires_grad_(false);
+  for (at::Tensor& weight : std::vector<at::Tensor>(mixture.weights()))
+    weight.requires_grad_(false);
   const at::Tensor identity = at::arange(13, at::kLong) * 5 + 3;
   uint64_t key = 40;
   std::vector<at::Tensor> leaves;
@@ -278,35 +315,47 @@ TEST_F(ExpertsTest, AdaptersWithDropout) {
   adapt(mixture.maps.shared.up, 0.3);
   adapt(mixture.maps.router, 0.3);
 
-  // Every expert on every token, then what the router did not choose left out: Project is held to its equations by projection_test.cc.
+  // Every expert on every token, then what the router did not choose left out: Project is held to
+  // its equations by projection_test.cc.
   const at::Tensor x = Random({13, kHidden}).requires_grad_(), dy = Random({13, kHidden});
   const at::Tensor p = Project(mixture.maps.router, x).softmax(-1);
   const at::Tensor chosen = std::get<1>(at::topk(p.detach(), 2, -1));
-  const at::Tensor mask = at::zeros_like(p).scatter_(1, chosen, 1.0), weight = p * mask / (p * mask).sum(1, true);
-  const auto gated = [&](const GatedMaps& maps) { return ProjectGated(maps.down, Project(maps.gate, x), Project(maps.up, x), mixture.activation); };
-  at::Tensor wanted = at::sigmoid(Project(mixture.maps.shared_switch, x)) * gated(mixture.maps.shared);
-  for (int64_t e = 0; e < kExperts; ++e) wanted = wanted + weight.narrow(1, e, 1) * gated(mixture.maps.experts[e]);
+  const at::Tensor mask = at::zeros_like(p).scatter_(1, chosen, 1.0),
+                   weight = p * mask / (p * mask).sum(1, true);
+  const auto gated = [&](const GatedMaps& maps) {
+    return ProjectGated(maps.down, Project(maps.gate, x), Project(maps.up, x), mixture.activation);
+  };
+  at::Tensor wanted =
+      at::sigmoid(Project(mixture.maps.shared_switch, x)) * gated(mixture.maps.shared);
+  for (int64_t e = 0; e < kExperts; ++e)
+    wanted = wanted + weight.narrow(1, e, 1) * gated(mixture.maps.experts[e]);
 
   const at::Tensor out = mixture(x).out_TD;
   EXPECT_TRUE(RelativeError(out, wanted, kSame));
   leaves.push_back(x);
-  const auto ours = torch::autograd::grad({out}, leaves, {dy}), theirs = torch::autograd::grad({wanted}, leaves, {dy});
-  for (size_t i = 0; i < leaves.size(); ++i) EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-12)) << i;
+  const auto ours = torch::autograd::grad({out}, leaves, {dy}),
+             theirs = torch::autograd::grad({wanted}, leaves, {dy});
+  for (size_t i = 0; i < leaves.size(); ++i)
+    EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-12)) << i;
   // The tokens in another order, with their identities.
   const at::Tensor order = at::randperm(13, at::kLong);
   for (GatedMaps& maps : mixture.maps.experts) {
     for (Projection* map : {&maps.gate, &maps.up, &maps.down}) {
-      if (map->low_rank.has_value()) map->low_rank->dropout.identity_T = identity.index_select(0, order);
+      if (map->low_rank.has_value())
+        map->low_rank->dropout.identity_T = identity.index_select(0, order);
     }
   }
-  mixture.maps.shared.up.low_rank->dropout.identity_T = mixture.maps.router.low_rank->dropout.identity_T = identity.index_select(0, order);
-  EXPECT_TRUE(RelativeError(mixture(x.index_select(0, order)).out_TD, out.index_select(0, order), kSame));
+  mixture.maps.shared.up.low_rank->dropout.identity_T =
+      mixture.maps.router.low_rank->dropout.identity_T = identity.index_select(0, order);
+  EXPECT_TRUE(
+      RelativeError(mixture(x.index_select(0, order)).out_TD, out.index_select(0, order), kSame));
 }
 
 // An adapted mixture whose experts have no rows at all.
 TEST_F(ExpertsTest, AdaptersWithoutRows) {
   Mixture mixture = RandomMixture(2, /*normalised=*/true, /*shared=*/false);
-  for (at::Tensor& weight : std::vector<at::Tensor>(mixture.weights())) weight.requires_grad_(false);
+  for (at::Tensor& weight : std::vector<at::Tensor>(mixture.weights()))
+    weight.requires_grad_(false);
   LowRank& low = mixture.maps.experts[2].up.low_rank.emplace();
   low.a_RI = Random({2, kHidden}).requires_grad_();
   low.b_OR = Random({kInner, 2}).requires_grad_();

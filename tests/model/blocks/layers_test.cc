@@ -25,16 +25,21 @@ using ::moonring::testing::RelativeError;
 // Two fp64 formulas of the same value, ten or so roundings each.
 constexpr double kSame = 1e-14;
 
-at::Tensor Random(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble) { return at::randn(sizes, at::kDouble).to(dtype); }
+at::Tensor Random(at::IntArrayRef sizes, at::ScalarType dtype = at::kDouble) {
+  return at::randn(sizes, at::kDouble).to(dtype);
+}
 
 // Every gradient of a random linear functional of f(inputs) against central differences.
-void CheckGradients(const std::function<at::Tensor(const std::vector<at::Tensor>&)>& f, std::vector<at::Tensor> inputs) {
+void CheckGradients(const std::function<at::Tensor(const std::vector<at::Tensor>&)>& f,
+                    std::vector<at::Tensor> inputs) {
   for (at::Tensor& input : inputs) input.requires_grad_();
   const at::Tensor output = f(inputs);
   const at::Tensor weights = Random(output.sizes());
   const auto gradients = torch::autograd::grad({output}, {inputs.begin(), inputs.end()}, {weights});
   const auto value = [&] { return (f(inputs) * weights).sum().item<double>(); };
-  for (size_t i = 0; i < inputs.size(); ++i) EXPECT_TRUE(RelativeError(gradients[i], FiniteDifferences(value, inputs[i]), kDifferenceBound)) << "input " << i;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_TRUE(RelativeError(gradients[i], FiniteDifferences(value, inputs[i]), kDifferenceBound))
+        << "input " << i;
 }
 
 class LayersTest : public ::testing::Test {
@@ -47,35 +52,43 @@ TEST_F(LayersTest, RmsNormIsItsFormula) {
   const at::Tensor wanted = w * x / (x.pow(2).sum(1, true) / 12 + 1e-5).sqrt();
   EXPECT_TRUE(RelativeError(RmsNorm(x, w, 1e-5, at::kDouble), wanted, kSame));
   // fp32: a mean of 12 squares and four more roundings.
-  EXPECT_TRUE(RelativeError(RmsNorm(x.to(at::kFloat), w.to(at::kFloat), 1e-5, at::kFloat), wanted, 3e-7));
+  EXPECT_TRUE(
+      RelativeError(RmsNorm(x.to(at::kFloat), w.to(at::kFloat), 1e-5, at::kFloat), wanted, 3e-7));
 }
 
 TEST_F(LayersTest, RmsNormGradients) {
   for (const double eps : {1e-6, 0.5}) {
-    CheckGradients([eps](const auto& in) { return RmsNorm(in[0], in[1], eps, at::kDouble); }, {Random({4, 10}), Random({10})});
+    CheckGradients([eps](const auto& in) { return RmsNorm(in[0], in[1], eps, at::kDouble); },
+                   {Random({4, 10}), Random({10})});
   }
 }
 
 TEST_F(LayersTest, RmsNormGradientsOfFrozenSides) {
-  const at::Tensor x = Random({4, 10}).requires_grad_(), w = Random({10}).requires_grad_(), dy = Random({4, 10});
+  const at::Tensor x = Random({4, 10}).requires_grad_(), w = Random({10}).requires_grad_(),
+                   dy = Random({4, 10});
   const auto both = torch::autograd::grad({RmsNorm(x, w, 1e-5, at::kDouble)}, {x, w}, {dy});
-  EXPECT_TRUE(BitEqual(torch::autograd::grad({RmsNorm(x, w.detach(), 1e-5, at::kDouble)}, {x}, {dy})[0], both[0]));
-  EXPECT_TRUE(BitEqual(torch::autograd::grad({RmsNorm(x.detach(), w, 1e-5, at::kDouble)}, {w}, {dy})[0], both[1]));
+  EXPECT_TRUE(BitEqual(
+      torch::autograd::grad({RmsNorm(x, w.detach(), 1e-5, at::kDouble)}, {x}, {dy})[0], both[0]));
+  EXPECT_TRUE(BitEqual(
+      torch::autograd::grad({RmsNorm(x.detach(), w, 1e-5, at::kDouble)}, {w}, {dy})[0], both[1]));
 }
 
 TEST_F(LayersTest, RmsNormRoundsLast) {
   const at::Tensor x = Random({5, 12}, at::kFloat), w = Random({12}, at::kFloat);
-  EXPECT_TRUE(BitEqual(RmsNorm(x, w, 1e-5, at::kBFloat16), RmsNorm(x, w, 1e-5, at::kFloat).to(at::kBFloat16)));
+  EXPECT_TRUE(BitEqual(RmsNorm(x, w, 1e-5, at::kBFloat16),
+                       RmsNorm(x, w, 1e-5, at::kFloat).to(at::kBFloat16)));
 }
 
 TEST_F(LayersTest, RmsNormKeepsItsInputAndOneNumberARow) {
-  const at::Tensor x = Random({64, 256}, at::kFloat).requires_grad_(), w = Random({256}, at::kFloat).requires_grad_();
+  const at::Tensor x = Random({64, 256}, at::kFloat).requires_grad_(),
+                   w = Random({256}, at::kFloat).requires_grad_();
   LiveBytes live;
   const at::Tensor y = RmsNorm(x, w, 1e-5, at::kFloat);
   EXPECT_LE(live.now() - static_cast<int64_t>(y.nbytes()), 64 * 4 + 1024);
 }
 
-// Each activation by its formula in plain doubles, which knows erf and tanh from the standard library.
+// Each activation by its formula in plain doubles, which knows erf and tanh from the standard
+// library.
 double ByItsFormula(double x, Activation activation) {
   switch (activation) {
     case Activation::kSilu:
@@ -91,15 +104,18 @@ double ByItsFormula(double x, Activation activation) {
 constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh};
 
 TEST_F(LayersTest, ActivationsAreTheirFormulas) {
-  const at::Tensor x = at::cat({Random({200}), at::tensor({-30.0, -5.0, 0.0, 5.0, 30.0}, at::kDouble)});
+  const at::Tensor x =
+      at::cat({Random({200}), at::tensor({-30.0, -5.0, 0.0, 5.0, 30.0}, at::kDouble)});
   for (const Activation activation : kActivations) {
     at::Tensor wanted = at::empty_like(x);
-    for (int64_t i = 0; i < x.numel(); ++i) wanted[i] = ByItsFormula(x[i].item<double>(), activation);
+    for (int64_t i = 0; i < x.numel(); ++i)
+      wanted[i] = ByItsFormula(x[i].item<double>(), activation);
     EXPECT_TRUE(RelativeError(Activate(x, activation), wanted, kSame));
     EXPECT_TRUE(RelativeError(Activate(x.to(at::kFloat), activation), wanted, 3e-7));
     const at::Tensor leaf = x.clone().requires_grad_(), dy = Random({205});
     const auto gradient = [&] { return (Activate(leaf, activation) * dy).sum().item<double>(); };
-    EXPECT_TRUE(RelativeError(ActivateBackward(dy, x, activation), FiniteDifferences(gradient, leaf), kDifferenceBound));
+    EXPECT_TRUE(RelativeError(ActivateBackward(dy, x, activation),
+                              FiniteDifferences(gradient, leaf), kDifferenceBound));
   }
 }
 
@@ -107,22 +123,29 @@ TEST_F(LayersTest, GatedDownIsItsFormula) {
   const at::Tensor gate = Random({4, 7}), up = Random({4, 7}), w = Random({5, 7}), b = Random({5});
   for (const Activation activation : kActivations) {
     const at::Tensor product = Activate(gate, activation) * up;
-    EXPECT_TRUE(RelativeError(GatedDown(gate, up, w, {}, activation), at::matmul(product, w.t()), kSame));
-    EXPECT_TRUE(RelativeError(GatedDown(gate, up, w, b, activation), at::matmul(product, w.t()) + b, kSame));
+    EXPECT_TRUE(
+        RelativeError(GatedDown(gate, up, w, {}, activation), at::matmul(product, w.t()), kSame));
+    EXPECT_TRUE(RelativeError(GatedDown(gate, up, w, b, activation), at::matmul(product, w.t()) + b,
+                              kSame));
   }
 }
 
 TEST_F(LayersTest, GatedDownGradients) {
   for (const Activation activation : kActivations) {
-    CheckGradients([=](const auto& in) { return GatedDown(in[0], in[1], in[2], in[3], activation); }, {Random({4, 7}), Random({4, 7}), Random({5, 7}), Random({5})});
-    CheckGradients([=](const auto& in) { return GatedDown(in[0], in[1], in[2], {}, activation); }, {Random({4, 7}), Random({4, 7}), Random({5, 7})});
+    CheckGradients(
+        [=](const auto& in) { return GatedDown(in[0], in[1], in[2], in[3], activation); },
+        {Random({4, 7}), Random({4, 7}), Random({5, 7}), Random({5})});
+    CheckGradients([=](const auto& in) { return GatedDown(in[0], in[1], in[2], {}, activation); },
+                   {Random({4, 7}), Random({4, 7}), Random({5, 7})});
     const at::Tensor w = Random({5, 7});
-    CheckGradients([&](const auto& in) { return GatedDown(in[0], in[1], w, {}, activation); }, {Random({4, 7}), Random({4, 7})});
+    CheckGradients([&](const auto& in) { return GatedDown(in[0], in[1], w, {}, activation); },
+                   {Random({4, 7}), Random({4, 7})});
   }
 }
 
 TEST_F(LayersTest, GatedDownKeepsNothingOfItsOwn) {
-  const at::Tensor gate = Random({64, 128}, at::kFloat).requires_grad_(), up = Random({64, 128}, at::kFloat).requires_grad_();
+  const at::Tensor gate = Random({64, 128}, at::kFloat).requires_grad_(),
+                   up = Random({64, 128}, at::kFloat).requires_grad_();
   const at::Tensor w = Random({32, 128}, at::kFloat).requires_grad_();
   LiveBytes live;
   const at::Tensor y = GatedDown(gate, up, w, {}, Activation::kSilu);
@@ -130,14 +153,17 @@ TEST_F(LayersTest, GatedDownKeepsNothingOfItsOwn) {
 }
 
 TEST_F(LayersTest, LinearGradients) {
-  CheckGradients([](const auto& in) { return Linear(in[0], in[1], in[2]); }, {Random({4, 7}), Random({5, 7}), Random({5})});
+  CheckGradients([](const auto& in) { return Linear(in[0], in[1], in[2]); },
+                 {Random({4, 7}), Random({5, 7}), Random({5})});
 }
 
 TEST_F(LayersTest, NoRows) {
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16}) {
     const at::ScalarType stream = StreamDtype(dtype);
-    const at::Tensor x = Random({0, 8}, stream).requires_grad_(), norm = Random({8}, stream).requires_grad_();
-    const at::Tensor w = Random({8, 8}, dtype).requires_grad_(), b = Random({8}, dtype).requires_grad_();
+    const at::Tensor x = Random({0, 8}, stream).requires_grad_(),
+                     norm = Random({8}, stream).requires_grad_();
+    const at::Tensor w = Random({8, 8}, dtype).requires_grad_(),
+                     b = Random({8}, dtype).requires_grad_();
     const at::Tensor y = Linear(RmsNorm(x, norm, 1e-5, dtype), w, b);
     const at::Tensor z = GatedDown(y, y, w, b, Activation::kSilu);
     const auto gradients = torch::autograd::grad({z}, {x, norm, w, b}, {at::empty_like(z)});
@@ -153,7 +179,9 @@ TEST_F(LayersTest, RefusesWhatDoesNotFit) {
   EXPECT_THROW(RmsNorm(Random({2, 8}), Random({8}, at::kFloat), 1e-5, at::kDouble), c10::Error);
   const at::Tensor x = Random({2, 8}).requires_grad_();
   const at::Tensor y = RmsNorm(x, at::ones({8}, at::kDouble), 1e-5, at::kDouble);
-  EXPECT_THROW(torch::autograd::grad({y}, {x}, {at::ones_like(y)}, std::nullopt, /*create_graph=*/true), c10::Error);
+  EXPECT_THROW(
+      torch::autograd::grad({y}, {x}, {at::ones_like(y)}, std::nullopt, /*create_graph=*/true),
+      c10::Error);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #ifndef MOONRING_TESTS_MODEL_BLOCKS_LIVE_BYTES_H_
 #define MOONRING_TESTS_MODEL_BLOCKS_LIVE_BYTES_H_
 
-// Counts the bytes that this thread's tensors take on the CPU, from construction on: now, and at the highest.
+// Counts the bytes that this thread's tensors take on the CPU, from construction on: now, and at
+// the highest.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace moonring::testing {
 
 class LiveBytes {
  public:
-  LiveBytes() : count_(std::make_shared<Count>()), guard_(c10::DebugInfoKind::PROFILER_STATE, count_) {}
+  LiveBytes()
+      : count_(std::make_shared<Count>()), guard_(c10::DebugInfoKind::PROFILER_STATE, count_) {}
 
   int64_t now() const { return count_->now; }
   int64_t peak() const { return count_->peak; }

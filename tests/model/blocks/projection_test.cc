@@ -31,7 +31,8 @@ struct Case {
 };
 
 std::string NameOf(const ::testing::TestParamInfo<Case>& info) {
-  return std::string(info.param.dora ? "Dora" : "Lora") + (info.param.dropout ? "Dropout" : "") + (info.param.bias ? "Bias" : "");
+  return std::string(info.param.dora ? "Dora" : "Lora") + (info.param.dropout ? "Dropout" : "") +
+         (info.param.bias ? "Bias" : "");
 }
 
 class ProjectionTest : public ::testing::TestWithParam<Case> {
@@ -52,7 +53,10 @@ class ProjectionTest : public ::testing::TestWithParam<Case> {
 
   Projection In(at::ScalarType dtype) const {
     const auto to = [&](const at::Tensor& tensor, at::ScalarType type) {
-      return tensor.defined() ? tensor.detach().to(type, false, /*copy=*/true).requires_grad_(tensor.requires_grad()) : tensor;
+      return tensor.defined() ? tensor.detach()
+                                    .to(type, false, /*copy=*/true)
+                                    .requires_grad_(tensor.requires_grad())
+                              : tensor;
     };
     Projection map{to(map_.weight_OI, dtype), to(map_.bias_O, dtype), map_.low_rank};
     map.low_rank->a_RI = to(map_.low_rank->a_RI, dtype);
@@ -65,11 +69,15 @@ class ProjectionTest : public ::testing::TestWithParam<Case> {
   at::Tensor ByItsEquations(const at::Tensor& x) const {
     const LowRank& low = *map_.low_rank;
     at::Tensor dropped = x;
-    if (GetParam().dropout) dropped = x * comm::CounterUniform(kKey, low.dropout.identity_T, kIn).ge(kRate).to(at::kDouble) / (1 - kRate);
+    if (GetParam().dropout)
+      dropped = x *
+                comm::CounterUniform(kKey, low.dropout.identity_T, kIn).ge(kRate).to(at::kDouble) /
+                (1 - kRate);
     at::Tensor y = x.matmul(map_.weight_OI.t());
     const at::Tensor low_rank = kScale * dropped.matmul(low.a_RI.t()).matmul(low.b_OR.t());
     if (GetParam().dora) {
-      const at::Tensor norm = (map_.weight_OI + kScale * low.b_OR.matmul(low.a_RI)).detach().pow(2).sum(1).sqrt();
+      const at::Tensor norm =
+          (map_.weight_OI + kScale * low.b_OR.matmul(low.a_RI)).detach().pow(2).sum(1).sqrt();
       const at::Tensor gain = low.magnitude_O / norm, base = dropped.matmul(map_.weight_OI.t());
       y = y + (gain - 1) * base + gain * low_rank;
     } else {
@@ -93,17 +101,23 @@ TEST_P(ProjectionTest, IsItsEquations) {
   const at::Tensor x = at::randn({kRows, kIn}, at::kDouble).requires_grad_();
   const at::Tensor y = Project(map_, x), wanted = ByItsEquations(x);
   EXPECT_TRUE(RelativeError(y, wanted, 1e-14));
-  const auto ours = torch::autograd::grad({y}, Leaves(map_, {x}), {gradient_}), theirs = torch::autograd::grad({wanted}, Leaves(map_, {x}), {gradient_});
-  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-13)) << i;
+  const auto ours = torch::autograd::grad({y}, Leaves(map_, {x}), {gradient_}),
+             theirs = torch::autograd::grad({wanted}, Leaves(map_, {x}), {gradient_});
+  for (size_t i = 0; i < ours.size(); ++i)
+    EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-13)) << i;
 }
 
 TEST_P(ProjectionTest, GatedIsItsEquations) {
-  const at::Tensor gate = at::randn({kRows, kIn}, at::kDouble).requires_grad_(), up = at::randn({kRows, kIn}, at::kDouble).requires_grad_();
-  const at::Tensor y = ProjectGated(map_, gate, up, Activation::kSilu), wanted = ByItsEquations(gate * gate.sigmoid() * up);
+  const at::Tensor gate = at::randn({kRows, kIn}, at::kDouble).requires_grad_(),
+                   up = at::randn({kRows, kIn}, at::kDouble).requires_grad_();
+  const at::Tensor y = ProjectGated(map_, gate, up, Activation::kSilu),
+                   wanted = ByItsEquations(gate * gate.sigmoid() * up);
   EXPECT_TRUE(RelativeError(y, wanted, 1e-14));
   const std::vector<at::Tensor> leaves = Leaves(map_, {gate, up});
-  const auto ours = torch::autograd::grad({y}, leaves, {gradient_}), theirs = torch::autograd::grad({wanted}, leaves, {gradient_});
-  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-13)) << i;
+  const auto ours = torch::autograd::grad({y}, leaves, {gradient_}),
+             theirs = torch::autograd::grad({wanted}, leaves, {gradient_});
+  for (size_t i = 0; i < ours.size(); ++i)
+    EXPECT_TRUE(RelativeError(ours[i], theirs[i], 1e-13)) << i;
 }
 
 // DoRA's A and B are not the derivative's: their norm is a constant to the backward.
@@ -117,7 +131,9 @@ TEST_P(ProjectionTest, FiniteDifferences) {
     leaves = Leaves(map_, {x});
   }
   const auto gradients = torch::autograd::grad({Project(map_, x)}, leaves, {gradient_});
-  for (size_t i = 0; i < leaves.size(); ++i) EXPECT_TRUE(RelativeError(gradients[i], FiniteDifferences(loss, leaves[i]), kDifferenceBound)) << i;
+  for (size_t i = 0; i < leaves.size(); ++i)
+    EXPECT_TRUE(RelativeError(gradients[i], FiniteDifferences(loss, leaves[i]), kDifferenceBound))
+        << i;
 }
 
 // fp32: a few roundings of 6e-8. bf16: of 4e-3.
@@ -134,8 +150,10 @@ TEST_P(ProjectionTest, NarrowDtypes) {
     const at::Tensor narrow = x.detach().to(p.dtype).requires_grad_(), y = Project(map, narrow);
     EXPECT_EQ(y.scalar_type(), p.dtype);
     EXPECT_TRUE(RelativeError(y, exact, p.bound));
-    const auto gradients = torch::autograd::grad({y}, Leaves(map, {narrow}), {gradient_.to(p.dtype)});
-    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(RelativeError(gradients[i], wanted[i], p.bound)) << i;
+    const auto gradients =
+        torch::autograd::grad({y}, Leaves(map, {narrow}), {gradient_.to(p.dtype)});
+    for (size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_TRUE(RelativeError(gradients[i], wanted[i], p.bound)) << i;
   }
 }
 
@@ -145,7 +163,8 @@ TEST_P(ProjectionTest, NoRows) {
   const at::Tensor x = at::empty({0, kIn}, at::kDouble).requires_grad_();
   const at::Tensor y = Project(map, x) + ProjectGated(map, x, x, Activation::kSilu);
   EXPECT_EQ(y.sizes(), at::IntArrayRef({0, kOut}));
-  for (const at::Tensor& gradient : torch::autograd::grad({y.sum()}, Leaves(map, {x}))) EXPECT_EQ(gradient.abs().sum().item<double>(), 0.0);
+  for (const at::Tensor& gradient : torch::autograd::grad({y.sum()}, Leaves(map, {x})))
+    EXPECT_EQ(gradient.abs().sum().item<double>(), 0.0);
 }
 
 TEST_P(ProjectionTest, AFrozenAdapterTakesNoGradient) {
@@ -162,25 +181,36 @@ TEST_P(ProjectionTest, AFrozenAdapterTakesNoGradient) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ProjectionTest,
-                         ::testing::Values(Case{false, false, false}, Case{false, true, true}, Case{true, false, false}, Case{true, false, true},
+                         ::testing::Values(Case{false, false, false}, Case{false, true, true},
+                                           Case{true, false, false}, Case{true, false, true},
                                            Case{true, true, false}, Case{true, true, true}),
                          NameOf);
 
-// Beside y a LoRA map keeps u alone; the gated one not its product. Its backward makes dx and no [O, I].
+// Beside y a LoRA map keeps u alone; the gated one not its product. Its backward makes dx and no
+// [O, I].
 TEST(ProjectionMemoryTest, NoFullWeightGradientAndNoProduct) {
   const int64_t rows = 64, in = 1024, out = 1024, rank = 4;
-  Projection map{at::randn({out, in}), at::Tensor(), LowRank{at::randn({rank, in}).requires_grad_(), at::randn({out, rank}).requires_grad_(), {}, 1.0, {}}};
-  const at::Tensor gate = at::randn({rows, in}).requires_grad_(), up = at::randn({rows, in}).requires_grad_();
+  Projection map{at::randn({out, in}), at::Tensor(),
+                 LowRank{at::randn({rank, in}).requires_grad_(),
+                         at::randn({out, rank}).requires_grad_(),
+                         {},
+                         1.0,
+                         {}}};
+  const at::Tensor gate = at::randn({rows, in}).requires_grad_(),
+                   up = at::randn({rows, in}).requires_grad_();
   const int64_t row_bytes = rows * in * 4;
   LiveBytes live;
   const at::Tensor y = ProjectGated(map, gate, up, Activation::kSilu);
   EXPECT_LE(live.now(), row_bytes + rows * rank * 4 + 256);
-  const auto gradients = torch::autograd::grad({y.sum()}, {gate, up, map.low_rank->a_RI, map.low_rank->b_OR});
-  EXPECT_LT(live.peak(), 9 * row_bytes);  // of 256 KiB each; a weight's gradient alone would be 4 MiB
+  const auto gradients =
+      torch::autograd::grad({y.sum()}, {gate, up, map.low_rank->a_RI, map.low_rank->b_OR});
+  EXPECT_LT(live.peak(),
+            9 * row_bytes);  // of 256 KiB each; a weight's gradient alone would be 4 MiB
 }
 
 TEST(ProjectionErrorTest, Refuses) {
-  Projection map{at::randn({4, 6}), at::Tensor(), LowRank{at::randn({2, 6}), at::randn({4, 2}), {}, 1.0, {}}};
+  Projection map{at::randn({4, 6}), at::Tensor(),
+                 LowRank{at::randn({2, 6}), at::randn({4, 2}), {}, 1.0, {}}};
   const at::Tensor x = at::randn({3, 6});
   EXPECT_NO_THROW(Project(map, x));
   Projection learning = map;

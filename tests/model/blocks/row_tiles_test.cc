@@ -24,45 +24,60 @@ constexpr int64_t kWide = 12, kInner = 20;
 at::Tensor Random(at::IntArrayRef sizes) { return at::randn(sizes, at::kDouble); }
 
 // y = x + tanh(z W^T) V^T, and the sum over the rows of softmax(z W^T), of two inputs with rows.
-std::vector<at::Tensor> Toy(absl::Span<const at::Tensor> weights, absl::Span<const at::Tensor> rows, int64_t) {
+std::vector<at::Tensor> Toy(absl::Span<const at::Tensor> weights, absl::Span<const at::Tensor> rows,
+                            int64_t) {
   const at::Tensor inner = at::linear(rows[1], weights[0]);
   return {rows[0] + at::linear(inner.tanh(), weights[1]), inner.softmax(1).sum(0)};
 }
 
 RowTiles Tiles(int64_t rows, int64_t least) {
-  return {.tile_bytes = 1, .row_bytes = 1, .least_rows = least, .shapes = {StandIn({rows, kWide}, at::kDouble), StandIn({kInner}, at::kDouble)}};
+  return {.tile_bytes = 1,
+          .row_bytes = 1,
+          .least_rows = least,
+          .shapes = {StandIn({rows, kWide}, at::kDouble), StandIn({kInner}, at::kDouble)}};
 }
 
 struct Inputs {
-  explicit Inputs(int64_t rows) : x(Random({rows, kWide})), z(Random({rows, kWide})), w(Random({kInner, kWide})), v(Random({kWide, kInner})) {
+  explicit Inputs(int64_t rows)
+      : x(Random({rows, kWide})),
+        z(Random({rows, kWide})),
+        w(Random({kInner, kWide})),
+        v(Random({kWide, kInner})) {
     for (at::Tensor* each : {&x, &z, &w, &v}) each->requires_grad_();
   }
   std::vector<at::Tensor> All() const { return {x, z, w, v}; }
   at::Tensor x, z, w, v;
 };
 
-// Plain autograd on all rows is the second source. Rows: none, one tile, a short last tile, one so short that it joins the one before.
+// Plain autograd on all rows is the second source. Rows: none, one tile, a short last tile, one so
+// short that it joins the one before.
 TEST(RowTilesTest, IsTheFunctionOfAllRows) {
   at::manual_seed(1);
   for (const int64_t rows : {0, 5, 64, 128, 200, 257, 260}) {
     const Inputs inputs(rows);
     const at::Tensor dy = Random({rows, kWide}), dsum = Random({kInner});
-    const std::vector<at::Tensor> whole = Toy(std::vector{inputs.w, inputs.v}, std::vector{inputs.x, inputs.z}, 0);
+    const std::vector<at::Tensor> whole =
+        Toy(std::vector{inputs.w, inputs.v}, std::vector{inputs.x, inputs.z}, 0);
     const std::vector<at::Tensor> wanted = torch::autograd::grad(whole, inputs.All(), {dy, dsum});
     for (const bool values : {true, false}) {
       RowTiles tiles = Tiles(rows, 64);
       tiles.values = values;
-      const std::vector<at::Tensor> tiled = RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, tiles);
+      const std::vector<at::Tensor> tiled =
+          RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, tiles);
       ASSERT_EQ(tiled[0].sizes(), whole[0].sizes());
       if (values) {
         EXPECT_TRUE(RelativeError(tiled[0], whole[0], 1e-15));
         EXPECT_TRUE(RelativeError(tiled[1], whole[1], 1e-14));
       }
-      const std::vector<at::Tensor> gradients = torch::autograd::grad(tiled, inputs.All(), {dy, dsum});
-      for (size_t i = 0; i < gradients.size(); ++i) EXPECT_TRUE(RelativeError(gradients[i], wanted[i], 1e-14)) << rows << " rows, input " << i;
+      const std::vector<at::Tensor> gradients =
+          torch::autograd::grad(tiled, inputs.All(), {dy, dsum});
+      for (size_t i = 0; i < gradients.size(); ++i)
+        EXPECT_TRUE(RelativeError(gradients[i], wanted[i], 1e-14)) << rows << " rows, input " << i;
     }
     at::NoGradGuard no_grad;
-    EXPECT_TRUE(RelativeError(RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, Tiles(rows, 64))[0], whole[0], 1e-15));
+    EXPECT_TRUE(RelativeError(
+        RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, Tiles(rows, 64))[0], whole[0],
+        1e-15));
   }
 }
 
@@ -70,9 +85,12 @@ TEST(RowTilesTest, OneTileIsBitEqual) {
   at::manual_seed(2);
   const Inputs inputs(100);
   const at::Tensor dy = Random({100, kWide}), dsum = Random({kInner});
-  const auto of = [&](const std::vector<at::Tensor>& results) { return torch::autograd::grad(results, inputs.All(), {dy, dsum}); };
+  const auto of = [&](const std::vector<at::Tensor>& results) {
+    return torch::autograd::grad(results, inputs.All(), {dy, dsum});
+  };
   const auto whole = of(Toy(std::vector{inputs.w, inputs.v}, std::vector{inputs.x, inputs.z}, 0));
-  const auto tiled = of(RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, Tiles(100, 512)));
+  const auto tiled =
+      of(RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, Tiles(100, 512)));
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(BitEqual(tiled[i], whole[i]));
 }
 
@@ -83,28 +101,35 @@ TEST(RowTilesTest, Parts) {
   inputs.w.requires_grad_(false);
   inputs.z.requires_grad_(false);
   const at::Tensor dsum = Random({kInner});
-  const std::vector<at::Tensor> tiled = RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, Tiles(200, 64));
+  const std::vector<at::Tensor> tiled =
+      RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, Tiles(200, 64));
   tiled[0].sum().backward();
   EXPECT_FALSE(inputs.w.grad().defined());
   EXPECT_FALSE(inputs.z.grad().defined());
   EXPECT_TRUE(RelativeError(inputs.x.grad(), at::ones({200, kWide}, at::kDouble), 1e-15));
   const Inputs others(200);
   RunInTiles(Toy, {others.w, others.v}, {others.x, others.z}, Tiles(200, 64))[1].backward(dsum);
-  const auto wanted = torch::autograd::grad({Toy(std::vector{others.w, others.v}, std::vector{others.x, others.z}, 0)[1]}, {others.w, others.z}, {dsum});
+  const auto wanted = torch::autograd::grad(
+      {Toy(std::vector{others.w, others.v}, std::vector{others.x, others.z}, 0)[1]},
+      {others.w, others.z}, {dsum});
   EXPECT_TRUE(RelativeError(others.w.grad(), wanted[0], 1e-14));
   EXPECT_TRUE(RelativeError(others.z.grad(), wanted[1], 1e-14));
 }
 
-// Sums of bf16 gradients over tiles are made in fp32: 64 tiles of a gradient of 1 + 2^-6 are rounded once, not 64 times.
+// Sums of bf16 gradients over tiles are made in fp32: 64 tiles of a gradient of 1 + 2^-6 are
+// rounded once, not 64 times.
 TEST(RowTilesTest, RoundsOnce) {
   const int64_t rows = 64 * 64;
-  const RowFunction scaled = [](absl::Span<const at::Tensor> weights, absl::Span<const at::Tensor> inputs, int64_t) -> std::vector<at::Tensor> {
-    return {inputs[0] * weights[0]};
-  };
+  const RowFunction scaled =
+      [](absl::Span<const at::Tensor> weights, absl::Span<const at::Tensor> inputs,
+         int64_t) -> std::vector<at::Tensor> { return {inputs[0] * weights[0]}; };
   const at::Tensor w = at::ones({1}, at::kBFloat16).requires_grad_();
   at::Tensor x = at::zeros({rows, 1}, at::kBFloat16);
   x.view({64, 64}).select(1, 0).fill_(1.015625);
-  RowTiles tiles{.tile_bytes = 1, .row_bytes = 1, .least_rows = 64, .shapes = {StandIn({rows, 1}, at::kBFloat16)}};
+  RowTiles tiles{.tile_bytes = 1,
+                 .row_bytes = 1,
+                 .least_rows = 64,
+                 .shapes = {StandIn({rows, 1}, at::kBFloat16)}};
   RunInTiles(scaled, {w}, {x}, tiles)[0].backward(at::ones({rows, 1}, at::kBFloat16));
   EXPECT_EQ(w.grad().item<double>(), 65.0);
 }
@@ -116,7 +141,8 @@ TEST(RowTilesTest, ReusesAGradientThatIsFree) {
   const at::Tensor dy = Random({200, kWide}), dsum = Random({kInner});
   RowTiles tiles = Tiles(200, 64);
   const auto of = [&](const at::Tensor& gradient) {
-    return torch::autograd::grad(RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, tiles), inputs.All(), {gradient, dsum});
+    return torch::autograd::grad(RunInTiles(Toy, {inputs.w, inputs.v}, {inputs.x, inputs.z}, tiles),
+                                 inputs.All(), {gradient, dsum});
   };
   const auto wanted = of(dy);
   tiles.gradient_is_free = true;
@@ -128,12 +154,15 @@ TEST(RowTilesTest, ReusesAGradientThatIsFree) {
 
 TEST(RowTilesTest, SeesTheRowsNumbers) {
   std::vector<int64_t> begins;
-  const RowFunction function = [&](absl::Span<const at::Tensor>, absl::Span<const at::Tensor> rows, int64_t begin) -> std::vector<at::Tensor> {
+  const RowFunction function = [&](absl::Span<const at::Tensor>, absl::Span<const at::Tensor> rows,
+                                   int64_t begin) -> std::vector<at::Tensor> {
     begins.push_back(begin);
     return {rows[0] + static_cast<double>(begin)};
   };
   const at::Tensor x = at::zeros({200, 1}, at::kDouble);
-  const at::Tensor y = RunInTiles(function, {}, {x}, {.row_bytes = 1, .least_rows = 64, .shapes = {StandIn({200, 1}, at::kDouble)}})[0];
+  const at::Tensor y =
+      RunInTiles(function, {}, {x},
+                 {.row_bytes = 1, .least_rows = 64, .shapes = {StandIn({200, 1}, at::kDouble)}})[0];
   EXPECT_THAT(begins, ElementsAre(0, 64, 128));  // the last eight rows are no tile of their own
   EXPECT_EQ(y[199].item<double>(), 128.0);
   EXPECT_EQ(y[63].item<double>(), 0.0);
@@ -142,12 +171,17 @@ TEST(RowTilesTest, SeesTheRowsNumbers) {
 // The inner features of one tile, not of all rows.
 TEST(RowTilesTest, Memory) {
   const int64_t rows = 64 * 100, inner = 1000;
-  const at::Tensor x = Random({rows, 1}).requires_grad_(), w = Random({inner, 1}).requires_grad_(), v = Random({1, inner}).requires_grad_();
-  const RowFunction mlp = [](absl::Span<const at::Tensor> weights, absl::Span<const at::Tensor> inputs, int64_t) -> std::vector<at::Tensor> {
+  const at::Tensor x = Random({rows, 1}).requires_grad_(), w = Random({inner, 1}).requires_grad_(),
+                   v = Random({1, inner}).requires_grad_();
+  const RowFunction mlp = [](absl::Span<const at::Tensor> weights,
+                             absl::Span<const at::Tensor> inputs,
+                             int64_t) -> std::vector<at::Tensor> {
     return {at::linear(at::linear(inputs[0], weights[0]).tanh(), weights[1])};
   };
   LiveBytes live;
-  const at::Tensor y = RunInTiles(mlp, {w, v}, {x}, {.row_bytes = 1, .least_rows = 64, .shapes = {StandIn({rows, 1}, at::kDouble)}})[0];
+  const at::Tensor y = RunInTiles(
+      mlp, {w, v}, {x},
+      {.row_bytes = 1, .least_rows = 64, .shapes = {StandIn({rows, 1}, at::kDouble)}})[0];
   y.sum().backward();
   const int64_t tile = 64 * inner * 8;
   EXPECT_LE(live.peak(), 6 * tile + 8 * rows * 8);
@@ -155,9 +189,11 @@ TEST(RowTilesTest, Memory) {
 }
 
 TEST(RowTilesTest, RowsOfTile) {
-  EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 5000), 1024);  // as many as the budget holds, in equal tiles
+  EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 5000),
+            1024);  // as many as the budget holds, in equal tiles
   EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 1100), 576);
-  EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1 << 20}, 5000), 512);  // but no fewer than are fast
+  EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1 << 20}, 5000),
+            512);  // but no fewer than are fast
   EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 7), 7);
   EXPECT_EQ(RowsOfTile({.tile_bytes = 1 << 20, .row_bytes = 1024}, 0), 1);
 }
@@ -173,7 +209,8 @@ TEST(RowTilesTest, RefusesMisfits) {
   const at::Tensor x = Random({4, 2});
   EXPECT_THROW(RunInTiles(Toy, {}, {}, Tiles(4, 64)), c10::Error);
   EXPECT_THROW(RunInTiles(Toy, {}, {x, Random({5, 2})}, Tiles(4, 64)), c10::Error);
-  const RowFunction one = [](absl::Span<const at::Tensor>, absl::Span<const at::Tensor> rows, int64_t) -> std::vector<at::Tensor> { return {rows[0]}; };
+  const RowFunction one = [](absl::Span<const at::Tensor>, absl::Span<const at::Tensor> rows,
+                             int64_t) -> std::vector<at::Tensor> { return {rows[0]}; };
   EXPECT_THROW(RunInTiles(one, {}, {x}, Tiles(4, 64)), c10::Error);
 }
 

@@ -51,8 +51,9 @@ std::vector<int64_t> ShapeOf(int place) {
 }
 
 bool IsLlamas(int place) {
-  return place == kInputNorm || place == kQuery || place == kKey || place == kValue || place == kOutput || place == kMlpInputNorm || place == kGate ||
-         place == kUp || place == kDown;
+  return place == kInputNorm || place == kQuery || place == kKey || place == kValue ||
+         place == kOutput || place == kMlpInputNorm || place == kGate || place == kUp ||
+         place == kDown;
 }
 
 struct Inputs {
@@ -63,7 +64,10 @@ struct Inputs {
     Inputs inputs{hidden.to(StreamDtype(dtype)).requires_grad_(), positions, {}};
     for (int place = 0; place < kBlockWeights; ++place) {
       const at::Tensor& weight = weights[place];
-      inputs.weights.push_back(weight.defined() ? weight.to(WeightDtype(place, dtype), false, /*copy=*/true).requires_grad_() : weight);
+      inputs.weights.push_back(
+          weight.defined()
+              ? weight.to(WeightDtype(place, dtype), false, /*copy=*/true).requires_grad_()
+              : weight);
     }
     return inputs;
   }
@@ -78,25 +82,41 @@ Inputs RandomInputs(bool bias, const std::vector<int64_t>& lengths) {
   inputs.hidden = at::randn({inputs.positions.size(0), kHidden}, at::kDouble);
   for (int place = 0; place < kBlockWeights; ++place) {
     const bool there = IsBias(place) ? bias && place != kQueryKeyValueBias : IsLlamas(place);
-    inputs.weights.push_back(there ? at::randn(ShapeOf(place), at::kDouble) * 0.3 + (IsNorm(place) ? 1.0 : 0.0) : at::Tensor());
+    inputs.weights.push_back(there ? at::randn(ShapeOf(place), at::kDouble) * 0.3 +
+                                         (IsNorm(place) ? 1.0 : 0.0)
+                                   : at::Tensor());
   }
   return inputs;
 }
 
 at::Tensor Block(const Inputs& inputs, const std::vector<int64_t>& lengths, at::ScalarType dtype) {
   MaskedAttention attention(lengths);
-  BlockRule rule{.heads = kHeads, .kv_heads = kKvHeads, .head_dim = kHeadDim, .rms_norm_eps = kEps, .matmul_dtype = dtype};
+  BlockRule rule{.heads = kHeads,
+                 .kv_heads = kKvHeads,
+                 .head_dim = kHeadDim,
+                 .rms_norm_eps = kEps,
+                 .matmul_dtype = dtype};
   rule.scores.scale = 1 / std::sqrt(double{kHeadDim});
-  const Rotary rotary = MakeRotary({.theta = kTheta, .dim = kHeadDim}, inputs.positions, at::Tensor(), StreamDtype(dtype));
-  return TransformerBlock(rule, BlockMaps(inputs.weights), inputs.hidden, {&rotary, {}}, attention, BlockRun()).hidden_TD;
+  const Rotary rotary = MakeRotary({.theta = kTheta, .dim = kHeadDim}, inputs.positions,
+                                   at::Tensor(), StreamDtype(dtype));
+  return TransformerBlock(rule, BlockMaps(inputs.weights), inputs.hidden, {&rotary, {}}, attention,
+                          BlockRun())
+      .hidden_TD;
 }
 
-// The same block from its equations, in plain operators: rotary embedding as complex numbers, attention a document and a head at a time.
-at::Tensor Norm(const at::Tensor& x, const at::Tensor& w) { return w * x / (x.pow(2).mean(1, true) + kEps).sqrt(); }
+// The same block from its equations, in plain operators: rotary embedding as complex numbers,
+// attention a document and a head at a time.
+at::Tensor Norm(const at::Tensor& x, const at::Tensor& w) {
+  return w * x / (x.pow(2).mean(1, true) + kEps).sqrt();
+}
 
 at::Tensor Turn(const at::Tensor& x, const at::Tensor& positions) {
-  const at::Tensor angle = positions.to(at::kDouble).unsqueeze(1) * at::pow(kTheta, at::arange(0, kHeadDim, 2, at::kDouble) * (-1.0 / kHeadDim));
-  const at::Tensor turned = at::complex(x.narrow(1, 0, kHeadDim / 2), x.narrow(1, kHeadDim / 2, kHeadDim / 2)) * at::polar(at::ones_like(angle), angle);
+  const at::Tensor angle =
+      positions.to(at::kDouble).unsqueeze(1) *
+      at::pow(kTheta, at::arange(0, kHeadDim, 2, at::kDouble) * (-1.0 / kHeadDim));
+  const at::Tensor turned =
+      at::complex(x.narrow(1, 0, kHeadDim / 2), x.narrow(1, kHeadDim / 2, kHeadDim / 2)) *
+      at::polar(at::ones_like(angle), angle);
   return at::cat({at::real(turned), at::imag(turned)}, 1);
 }
 
@@ -107,16 +127,21 @@ at::Tensor ByItsEquations(const Inputs& in, const std::vector<int64_t>& lengths)
     return w[bias].defined() ? y + w[bias] : y;
   };
   const at::Tensor n = Norm(in.hidden, w[kInputNorm]);
-  const at::Tensor q = linear(n, kQuery, kQueryBias), k = linear(n, kKey, kKeyBias), v = linear(n, kValue, kValueBias);
+  const at::Tensor q = linear(n, kQuery, kQueryBias), k = linear(n, kKey, kKeyBias),
+                   v = linear(n, kValue, kValueBias);
   std::vector<at::Tensor> documents;
   int64_t begin = 0;
   for (const int64_t length : lengths) {
     std::vector<at::Tensor> heads;
     for (int64_t head = 0; head < kHeads; ++head) {
-      const auto part = [&](const at::Tensor& x, int64_t h) { return x.narrow(0, begin, length).narrow(1, h * kHeadDim, kHeadDim); };
+      const auto part = [&](const at::Tensor& x, int64_t h) {
+        return x.narrow(0, begin, length).narrow(1, h * kHeadDim, kHeadDim);
+      };
       const at::Tensor positions = in.positions.narrow(0, begin, length);
       const int64_t shared = head / (kHeads / kKvHeads);
-      const at::Tensor scores = at::matmul(Turn(part(q, head), positions), Turn(part(k, shared), positions).t()) / std::sqrt(double{kHeadDim});
+      const at::Tensor scores =
+          at::matmul(Turn(part(q, head), positions), Turn(part(k, shared), positions).t()) /
+          std::sqrt(double{kHeadDim});
       const at::Tensor future = at::ones({length, length}, at::kBool).triu(1);
       heads.push_back(at::matmul(scores.masked_fill(future, -1e30).softmax(1), part(v, shared)));
     }
@@ -136,7 +161,8 @@ std::vector<at::Tensor> Gradients(const at::Tensor& output, const Inputs& inputs
     if (weight.defined()) leaves.push_back(weight);
   }
   at::manual_seed(12);
-  return torch::autograd::grad({output}, leaves, {at::randn(output.sizes(), at::kDouble).to(output.scalar_type())});
+  return torch::autograd::grad({output}, leaves,
+                               {at::randn(output.sizes(), at::kDouble).to(output.scalar_type())});
 }
 
 class TransformerBlockTest : public ::testing::TestWithParam<bool> {};
@@ -149,8 +175,11 @@ TEST_P(TransformerBlockTest, IsItsEquations) {
     at::ScalarType dtype;
     double output, gradients;
   };
-  // fp64: the same sums in another order. fp32: some hundred roundings of 6e-8. bf16: matmuls of 4e-3, in an fp32 stream.
-  for (const Precision& p : {Precision{at::kDouble, 1e-14, 1e-13}, Precision{at::kFloat, 1e-6, 5e-6}, Precision{at::kBFloat16, 1e-2, 3e-2}}) {
+  // fp64: the same sums in another order. fp32: some hundred roundings of 6e-8. bf16: matmuls of
+  // 4e-3, in an fp32 stream.
+  for (const Precision& p :
+       {Precision{at::kDouble, 1e-14, 1e-13}, Precision{at::kFloat, 1e-6, 5e-6},
+        Precision{at::kBFloat16, 1e-2, 3e-2}}) {
     SCOPED_TRACE(p.dtype);
     const Inputs inputs = whole.In(p.dtype);
     const at::Tensor output = Block(inputs, kLengths, p.dtype);
@@ -158,7 +187,8 @@ TEST_P(TransformerBlockTest, IsItsEquations) {
     EXPECT_TRUE(RelativeError(output, wanted, p.output));
     const auto gradients = Gradients(output, inputs);
     for (size_t i = 0; i < gradients.size(); ++i) {
-      EXPECT_TRUE(RelativeError(gradients[i], wanted_gradients[i], p.gradients)) << "gradient " << i;
+      EXPECT_TRUE(RelativeError(gradients[i], wanted_gradients[i], p.gradients))
+          << "gradient " << i;
     }
   }
 }
@@ -169,7 +199,8 @@ TEST_P(TransformerBlockTest, NoRows) {
     const at::Tensor output = Block(inputs, {}, dtype);
     EXPECT_EQ(output.sizes(), at::IntArrayRef({0, kHidden}));
     const auto gradients = Gradients(output, inputs);
-    for (const at::Tensor& gradient : gradients) EXPECT_EQ(gradient.abs().sum().item<double>(), 0.0);
+    for (const at::Tensor& gradient : gradients)
+      EXPECT_EQ(gradient.abs().sum().item<double>(), 0.0);
   }
 }
 
@@ -183,7 +214,8 @@ TEST_P(TransformerBlockTest, DocumentsStandAlone) {
   EXPECT_TRUE(RelativeError(Block(last, {5}, at::kDouble), together.narrow(0, 8, 5), 1e-13));
 }
 
-INSTANTIATE_TEST_SUITE_P(Biases, TransformerBlockTest, ::testing::Bool(), [](const auto& info) { return info.param ? "Bias" : "NoBias"; });
+INSTANTIATE_TEST_SUITE_P(Biases, TransformerBlockTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Bias" : "NoBias"; });
 
 }  // namespace
 }  // namespace moonring::model

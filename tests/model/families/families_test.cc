@@ -1,4 +1,5 @@
-// Every family of decoders and every scaled rotary embedding against Transformers' numbers (tests/golden/families), on one rank and several.
+// Every family of decoders and every scaled rotary embedding against Transformers' numbers
+// (tests/golden/families), on one rank and several.
 
 #include <algorithm>
 #include <filesystem>
@@ -48,25 +49,36 @@ constexpr char kGolden[] = "tests/golden/families/";
 std::vector<std::string> Names() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(kGolden)) {
-    if (std::filesystem::exists(entry.path() / "golden.json")) names.push_back(entry.path().filename());
+    if (std::filesystem::exists(entry.path() / "golden.json"))
+      names.push_back(entry.path().filename());
   }
   std::sort(names.begin(), names.end());
   return names;
 }
 
-at::Tensor Longs(const nlohmann::json& values) { return at::tensor(values.get<std::vector<int64_t>>(), at::kLong); }
+at::Tensor Longs(const nlohmann::json& values) {
+  return at::tensor(values.get<std::vector<int64_t>>(), at::kLong);
+}
 
-at::Tensor Doubles(const nlohmann::json& values) { return at::tensor(values.get<std::vector<double>>(), at::kDouble); }
+at::Tensor Doubles(const nlohmann::json& values) {
+  return at::tensor(values.get<std::vector<double>>(), at::kDouble);
+}
 
 // One case: a packed stream, uncut.
 struct Stream {
-  Stream(const std::vector<int64_t>& lengths, const at::Tensor& ids, const at::Tensor& labels, double balance)
-      : lengths(lengths), ids(ids), positions(comm::PositionsInDocuments(lengths)), targets(comm::ShiftLabels(labels, lengths)), balance(balance) {
+  Stream(const std::vector<int64_t>& lengths, const at::Tensor& ids, const at::Tensor& labels,
+         double balance)
+      : lengths(lengths),
+        ids(ids),
+        positions(comm::PositionsInDocuments(lengths)),
+        targets(comm::ShiftLabels(labels, lengths)),
+        balance(balance) {
     document_lengths = comm::LengthsOfTokens({lengths, ids, positions, targets, {}});
     predictions = targets.ne(comm::kIgnore).sum().item<int64_t>();
   }
   explicit Stream(const nlohmann::json& golden)
-      : Stream(golden["input"]["lengths"].get<std::vector<int64_t>>(), Longs(golden["input"]["input_ids"]), Longs(golden["input"]["labels"]),
+      : Stream(golden["input"]["lengths"].get<std::vector<int64_t>>(),
+               Longs(golden["input"]["input_ids"]), Longs(golden["input"]["labels"]),
                golden.value("moe_aux_loss_coef", 0.0)) {}
 
   std::vector<int64_t> lengths;
@@ -78,36 +90,48 @@ struct Stream {
 struct Outcome {
   double loss = 0.0;
   at::Tensor logits;
-  std::map<std::string, at::Tensor> gradients;  // zeros where nothing came: an expert that no token of a rank went to
+  std::map<std::string, at::Tensor>
+      gradients;  // zeros where nothing came: an expert that no token of a rank went to
 };
 
 at::Tensor LogitsOf(const ModelConfig& config, const at::Tensor& hidden, const at::Tensor& head) {
   const at::Tensor logits = at::linear(hidden, head) * config.logit_scale;
-  return config.logit_softcap > 0 ? (logits / config.logit_softcap).tanh() * config.logit_softcap : logits;
+  return config.logit_softcap > 0 ? (logits / config.logit_softcap).tanh() * config.logit_softcap
+                                  : logits;
 }
 
-// This rank's share of a case's loss, and its gradients. The head by plain operators, its gradient put into its Parameter.
-Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention& attention, comm::Communicator& group, std::shared_ptr<const comm::Layout>* used) {
+// This rank's share of a case's loss, and its gradients. The head by plain operators, its gradient
+// put into its Parameter.
+Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention& attention,
+                 comm::Communicator& group, std::shared_ptr<const comm::Layout>* used) {
   const ModelConfig& config = model.config();
-  const comm::Parameters& learning = model.adapter() == nullptr ? model.parameters() : model.adapter()->parameters;
+  const comm::Parameters& learning =
+      model.adapter() == nullptr ? model.parameters() : model.adapter()->parameters;
   for (const auto& parameter : learning) parameter->ClearGradient();
-  const auto layout = comm::Layout::Create(stream.lengths, attention.Divide(stream.lengths), attention::CausalTileArea);
+  const auto layout = comm::Layout::Create(stream.lengths, attention.Divide(stream.lengths),
+                                           attention::CausalTileArea);
   EXPECT_OK(layout);
   auto plan = attention.Plan(*layout);
   EXPECT_OK(plan);
   const auto cut = [&](const at::Tensor& tensor) { return (*layout)->Cut(tensor, group.rank()); };
   ForwardOptions options{.lengths_T = cut(stream.document_lengths)};
   if (stream.balance > 0) options.router_groups = {cut(at::zeros_like(stream.ids)), 1};
-  const Hidden result = model.Forward(cut(stream.ids), cut(stream.positions), *std::move(plan), options);
+  const Hidden result =
+      model.Forward(cut(stream.ids), cut(stream.positions), *std::move(plan), options);
   at::Tensor head = model.head()->Lease(result.hidden_TD.scalar_type());
   if (model.head()->trainable()) head.requires_grad_();
   const at::Tensor logits = LogitsOf(config, result.hidden_TD, head);
-  at::Tensor loss = at::cross_entropy_loss(logits, cut(stream.targets), {}, at::Reduction::Sum, comm::kIgnore) / static_cast<double>(stream.predictions);
+  at::Tensor loss =
+      at::cross_entropy_loss(logits, cut(stream.targets), {}, at::Reduction::Sum, comm::kIgnore) /
+      static_cast<double>(stream.predictions);
   if (stream.balance > 0) {
     at::Tensor chosen = result.tally.chosen_GE.to(at::kDouble);
     EXPECT_OK(group.AllReduceSum(chosen));
-    const at::Tensor weights = objectives::RouterWeights(chosen, config.experts.chosen, stream.balance);
-    loss = loss + (result.tally.probability_GE * weights.to(result.tally.probability_GE.scalar_type())).sum();
+    const at::Tensor weights =
+        objectives::RouterWeights(chosen, config.experts.chosen, stream.balance);
+    loss =
+        loss +
+        (result.tally.probability_GE * weights.to(result.tally.probability_GE.scalar_type())).sum();
   }
   if (loss.requires_grad()) loss.backward();
   if (head.grad().defined()) model.head()->AddGradient(head.grad());
@@ -115,14 +139,17 @@ Outcome RunShare(Transformer& model, const Stream& stream, attention::Attention&
   Outcome outcome{loss.item<double>(), logits.detach(), {}};
   for (const auto& parameter : learning) {
     if (!parameter->trainable()) continue;
-    outcome.gradients[parameter->name()] = parameter->gradient().defined() ? parameter->gradient().clone() : at::zeros_like(parameter->weight());
+    outcome.gradients[parameter->name()] = parameter->gradient().defined()
+                                               ? parameter->gradient().clone()
+                                               : at::zeros_like(parameter->weight());
   }
   return outcome;
 }
 
 Outcome RunAlone(Transformer& model, const Stream& stream) {
   const std::shared_ptr<comm::Communicator> alone = comm::Communicator::Alone();
-  const auto attention = attention::CreateAttention({.strategy = {.name = "dense"}, .group = alone});
+  const auto attention =
+      attention::CreateAttention({.strategy = {.name = "dense"}, .group = alone});
   EXPECT_OK(attention);
   return RunShare(model, stream, **attention, *alone, nullptr);
 }
@@ -152,8 +179,10 @@ class FamilyTest : public ::testing::TestWithParam<std::string> {
   // That with the most kinds of documents, and a router's loss where there are experts.
   Stream Fullest() const { return Stream(Cases().back()); }
 
-  // `grad_norm` is printed in fp64; gradients are stored in fp32, whose rounding of a tensor is 3e-8 of its norm, more where few numbers are large.
-  void ExpectGolden(const nlohmann::json& golden, const Outcome& outcome, double loss, double logits, double gradients, double norms) const {
+  // `grad_norm` is printed in fp64; gradients are stored in fp32, whose rounding of a tensor is
+  // 3e-8 of its norm, more where few numbers are large.
+  void ExpectGolden(const nlohmann::json& golden, const Outcome& outcome, double loss,
+                    double logits, double gradients, double norms) const {
     SCOPED_TRACE(golden["name"].get<std::string>());
     const nlohmann::json& output = golden["output"];
     const double wanted = output["loss"].get<double>();
@@ -166,10 +195,13 @@ class FamilyTest : public ::testing::TestWithParam<std::string> {
     EXPECT_EQ(output["grad_norm"].size(), outcome.gradients.size());
     for (const auto& [name, norm] : output["grad_norm"].items()) {
       ASSERT_TRUE(outcome.gradients.contains(name)) << name;
-      EXPECT_NEAR(outcome.gradients.at(name).norm().item<double>(), norm.get<double>(), norms * norm.get<double>()) << name;
+      EXPECT_NEAR(outcome.gradients.at(name).norm().item<double>(), norm.get<double>(),
+                  norms * norm.get<double>())
+          << name;
     }
     if (!golden.contains("grads") || golden["grads"].is_null()) return;
-    ASSERT_OK_AND_ASSIGN(const auto file, SafetensorsFile::Open(Folder() + "/" + golden["grads"].get<std::string>()));
+    ASSERT_OK_AND_ASSIGN(const auto file, SafetensorsFile::Open(
+                                              Folder() + "/" + golden["grads"].get<std::string>()));
     for (const auto& [name, gradient] : outcome.gradients) {
       ASSERT_OK_AND_ASSIGN(const at::Tensor stored, file->Read(name));
       EXPECT_TRUE(RelativeError(gradient, stored, gradients)) << name;
@@ -180,17 +212,21 @@ class FamilyTest : public ::testing::TestWithParam<std::string> {
 // Transformers in fp64 against ours in fp64: the same sums in another order.
 TEST_P(FamilyTest, Fp64) {
   const auto model = Load(In(at::kDouble));
-  for (const nlohmann::json& golden : Cases()) ExpectGolden(golden, RunAlone(*model, Stream(golden)), 1e-12, 1e-10, 1e-6, 1e-10);
+  for (const nlohmann::json& golden : Cases())
+    ExpectGolden(golden, RunAlone(*model, Stream(golden)), 1e-12, 1e-10, 1e-6, 1e-10);
 }
 
-// Some hundred roundings of 6e-8, grown by the depth; Transformers in fp32 is as far off (gradient_noise_fp32 of the goldens).
+// Some hundred roundings of 6e-8, grown by the depth; Transformers in fp32 is as far off
+// (gradient_noise_fp32 of the goldens).
 TEST_P(FamilyTest, Fp32) {
   const auto model = Load(In(at::kFloat));
-  for (const nlohmann::json& golden : Cases()) ExpectGolden(golden, RunAlone(*model, Stream(golden)), 1e-5, 1e-4, 1e-4, 1e-4);
+  for (const nlohmann::json& golden : Cases())
+    ExpectGolden(golden, RunAlone(*model, Stream(golden)), 1e-5, 1e-4, 1e-4, 1e-4);
 }
 
-// Rule 5 of the design: gradients of a whole small model in fp64 differ by 1e-10 at most from those of one rank. The goldens' documents are mostly
-// shorter than a block of attention's grid, so one more stream has some that a ring cuts.
+// Rule 5 of the design: gradients of a whole small model in fp64 differ by 1e-10 at most from those
+// of one rank. The goldens' documents are mostly shorter than a block of attention's grid, so one
+// more stream has some that a ring cuts.
 TEST_P(FamilyTest, RanksTogetherAreOne) {
   const nlohmann::json cases = Cases();
   const auto whole = Load(In(at::kDouble));
@@ -209,7 +245,9 @@ TEST_P(FamilyTest, RanksTogetherAreOne) {
       testing::RunRanks(ranks, [&](std::shared_ptr<comm::World> world) {
         const int rank = world->rank();
         const auto model = Load(In(at::kDouble));
-        ASSERT_OK_AND_ASSIGN(const auto attention, attention::CreateAttention({{.name = strategy}, world->communicator()}));
+        ASSERT_OK_AND_ASSIGN(
+            const auto attention,
+            attention::CreateAttention({{.name = strategy}, world->communicator()}));
         for (size_t c = 0; c < streams.size(); ++c) {
           std::shared_ptr<const comm::Layout> used;
           shares[rank][c] = RunShare(*model, streams[c], *attention, *world->communicator(), &used);
@@ -233,7 +271,8 @@ TEST_P(FamilyTest, RanksTogetherAreOne) {
         if (c < cases.size()) ExpectGolden(cases[c], sum, 1e-12, 1e-10, 1e-6, 1e-10);
         EXPECT_NEAR(sum.loss, alone[c].loss, 1e-12 * alone[c].loss);
         EXPECT_TRUE(RelativeError(sum.logits, alone[c].logits, 1e-10));
-        for (const auto& [name, gradient] : sum.gradients) EXPECT_TRUE(RelativeError(gradient, alone[c].gradients.at(name), 1e-10)) << name;
+        for (const auto& [name, gradient] : sum.gradients)
+          EXPECT_TRUE(RelativeError(gradient, alone[c].gradients.at(name), 1e-10)) << name;
       }
     }
   }
@@ -250,72 +289,94 @@ TEST_P(FamilyTest, RecomputeChangesNoBit) {
       const Outcome again = RunAlone(*Load(options), stream);
       EXPECT_EQ(again.loss, keeping.loss);
       EXPECT_TRUE(BitEqual(again.logits, keeping.logits));
-      for (const auto& [name, gradient] : keeping.gradients) EXPECT_TRUE(BitEqual(again.gradients.at(name), gradient)) << name;
+      for (const auto& [name, gradient] : keeping.gradients)
+        EXPECT_TRUE(BitEqual(again.gradients.at(name), gradient)) << name;
     }
   }
 }
 
-// What PEFT's `all` is of a family in LLaMA-Factory (find_all_linear_modules): every linear module but the head, a router among them.
+// What PEFT's `all` is of a family in LLaMA-Factory (find_all_linear_modules): every linear module
+// but the head, a router among them.
 std::vector<std::string> AllTargets(const std::string& model_type) {
   if (model_type == "phi3") return {"down_proj", "gate_up_proj", "o_proj", "qkv_proj"};
-  if (model_type == "glm" || model_type == "glm4") return {"down_proj", "gate_up_proj", "k_proj", "o_proj", "q_proj", "v_proj"};
+  if (model_type == "glm" || model_type == "glm4")
+    return {"down_proj", "gate_up_proj", "k_proj", "o_proj", "q_proj", "v_proj"};
   if (model_type == "internlm2") return {"w1", "w2", "w3", "wo", "wqkv"};
-  if (model_type == "mixtral") return {"gate", "k_proj", "o_proj", "q_proj", "v_proj", "w1", "w2", "w3"};
-  if (model_type == "qwen2_moe") return {"down_proj", "gate", "gate_proj", "k_proj", "o_proj", "q_proj", "shared_expert_gate", "up_proj", "v_proj"};
-  if (model_type == "qwen3_moe") return {"down_proj", "gate", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};
+  if (model_type == "mixtral")
+    return {"gate", "k_proj", "o_proj", "q_proj", "v_proj", "w1", "w2", "w3"};
+  if (model_type == "qwen2_moe")
+    return {"down_proj",          "gate",    "gate_proj", "k_proj", "o_proj", "q_proj",
+            "shared_expert_gate", "up_proj", "v_proj"};
+  if (model_type == "qwen3_moe")
+    return {"down_proj", "gate", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};
   return {"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"};
 }
 
-// An adapter on every map. New it changes nothing; with B drawn it is the model whose weights are W + s B A, and so are its gradients:
-// dA = s B^T dW, dB = s dW A^T.
+// An adapter on every map. New it changes nothing; with B drawn it is the model whose weights are W
+// + s B A, and so are its gradients: dA = s B^T dW, dB = s dW A^T.
 TEST_P(FamilyTest, AnAdapterIsItsMergedModel) {
   TransformerOptions frozen = In(at::kDouble);
   frozen.frozen = true;
   const auto base = Load(frozen);
   const Stream stream = Fullest();
-  ASSERT_OK_AND_ASSIGN(const auto adapter, Adapter::Create(base->config(), {.rank = 2, .alpha = 3}, base->parameters(), /*seed=*/7, at::kDouble));
+  ASSERT_OK_AND_ASSIGN(const auto adapter,
+                       Adapter::Create(base->config(), {.rank = 2, .alpha = 3}, base->parameters(),
+                                       /*seed=*/7, at::kDouble));
   EXPECT_THAT(adapter->options.targets, ElementsAreArray(AllTargets(base->config().model_type)));
   size_t matrices = 0;
   for (const auto& parameter : base->parameters()) matrices += parameter->weight().dim() == 2;
   EXPECT_EQ(adapter->maps.size(), matrices - (base->config().tie_word_embeddings ? 1 : 2));
   ASSERT_OK_AND_ASSIGN(const auto adapted, Transformer::Adapt(*base, adapter));
-  EXPECT_TRUE(RelativeError(RunAlone(*adapted, stream).logits, RunAlone(*base, stream).logits, 1e-13));
+  EXPECT_TRUE(
+      RelativeError(RunAlone(*adapted, stream).logits, RunAlone(*base, stream).logits, 1e-13));
 
   at::manual_seed(6);
   for (const auto& parameter : adapter->parameters) {
-    if (absl::StrContains(parameter->name(), "lora_B")) parameter->weight().copy_(at::randn(parameter->weight().sizes(), at::kDouble) * 0.02);
+    if (absl::StrContains(parameter->name(), "lora_B"))
+      parameter->weight().copy_(at::randn(parameter->weight().sizes(), at::kDouble) * 0.02);
   }
   const Outcome outcome = RunAlone(*adapted, stream);
   comm::Parameters merged;
   for (const auto& parameter : base->parameters()) {
-    merged.push_back(std::make_shared<comm::Parameter>(parameter->name(), adapter->Merged(parameter->name(), parameter->weight()).clone()));
+    merged.push_back(std::make_shared<comm::Parameter>(
+        parameter->name(), adapter->Merged(parameter->name(), parameter->weight()).clone()));
   }
-  ASSERT_OK_AND_ASSIGN(const auto whole, Transformer::Create(base->config(), merged, In(at::kDouble)));
+  ASSERT_OK_AND_ASSIGN(const auto whole,
+                       Transformer::Create(base->config(), merged, In(at::kDouble)));
   const Outcome wanted = RunAlone(*whole, stream);
   EXPECT_NEAR(outcome.loss, wanted.loss, 1e-12 * wanted.loss);
   EXPECT_TRUE(RelativeError(outcome.logits, wanted.logits, 1e-10));
   for (const auto& [module, low] : adapter->maps) {
     const at::Tensor dw = wanted.gradients.at(module + ".weight");
-    EXPECT_TRUE(RelativeError(outcome.gradients.at(low.a->name()), at::matmul(low.b->weight().t(), dw) * 1.5, 1e-9)) << module;
-    EXPECT_TRUE(RelativeError(outcome.gradients.at(low.b->name()), at::matmul(dw, low.a->weight().t()) * 1.5, 1e-9)) << module;
+    EXPECT_TRUE(RelativeError(outcome.gradients.at(low.a->name()),
+                              at::matmul(low.b->weight().t(), dw) * 1.5, 1e-9))
+        << module;
+    EXPECT_TRUE(RelativeError(outcome.gradients.at(low.b->name()),
+                              at::matmul(dw, low.a->weight().t()) * 1.5, 1e-9))
+        << module;
   }
 }
 
-// freeze: the last block and the final norm learn, with the gradients that they have where all learn.
+// freeze: the last block and the final norm learn, with the gradients that they have where all
+// learn.
 TEST_P(FamilyTest, SomeLearn) {
   const Stream stream = Fullest();
   const auto all = Load(In(at::kDouble));
-  ASSERT_OK_AND_ASSIGN(const std::set<std::string> names, WeightsThatLearn(all->config(), {1, {"all"}, {"norm"}}));
+  ASSERT_OK_AND_ASSIGN(const std::set<std::string> names,
+                       WeightsThatLearn(all->config(), {1, {"all"}, {"norm"}}));
   const Outcome wanted = RunAlone(*all, stream);
   TransformerOptions options = In(at::kDouble);
   options.learning = names;
   const Outcome outcome = RunAlone(*Load(options), stream);
   EXPECT_EQ(outcome.loss, wanted.loss);
   ASSERT_EQ(outcome.gradients.size(), names.size());
-  for (const auto& [name, gradient] : outcome.gradients) EXPECT_TRUE(RelativeError(gradient, wanted.gradients.at(name), 1e-13)) << name;
+  for (const auto& [name, gradient] : outcome.gradients)
+    EXPECT_TRUE(RelativeError(gradient, wanted.gradients.at(name), 1e-13)) << name;
   for (const WeightShape& weight : WantedWeights(all->config())) {
-    const bool last = absl::StrContains(weight.name, absl::StrCat(".", all->config().layers - 1, "."));
-    EXPECT_EQ(names.contains(weight.name), last || absl::StrContains(weight.name, "norm")) << weight.name;
+    const bool last =
+        absl::StrContains(weight.name, absl::StrCat(".", all->config().layers - 1, "."));
+    EXPECT_EQ(names.contains(weight.name), last || absl::StrContains(weight.name, "norm"))
+        << weight.name;
   }
 }
 
@@ -328,19 +389,25 @@ TEST_P(FamilyTest, SavedItOpensAsItWas) {
     ASSERT_OK_AND_ASSIGN(const at::Tensor weight, checkpoint->Load(name, at::kFloat));
     parameters.push_back(std::make_shared<comm::Parameter>(name, weight.clone()));
   }
-  ASSERT_OK(SaveFolder(folder.path(), checkpoint->config(), parameters, at::kFloat, {}, int64_t{1} << 30));
+  ASSERT_OK(SaveFolder(folder.path(), checkpoint->config(), parameters, at::kFloat, {},
+                       int64_t{1} << 30));
   ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(folder.path()));
   ASSERT_EQ(again->names(), checkpoint->names());
-  for (const auto& parameter : parameters) EXPECT_TRUE(BitEqual(*again->Load(parameter->name(), at::kFloat), parameter->weight())) << parameter->name();
-  EXPECT_EQ(nlohmann::json::parse(again->config().json)["model_type"], checkpoint->config().model_type);
+  for (const auto& parameter : parameters)
+    EXPECT_TRUE(BitEqual(*again->Load(parameter->name(), at::kFloat), parameter->weight()))
+        << parameter->name();
+  EXPECT_EQ(nlohmann::json::parse(again->config().json)["model_type"],
+            checkpoint->config().model_type);
   ASSERT_EQ(again->config().rotaries.size(), checkpoint->config().rotaries.size());
   for (size_t i = 0; i < again->config().rotaries.size(); ++i) {
-    EXPECT_EQ(DescribeRope(again->config().rotaries[i]), DescribeRope(checkpoint->config().rotaries[i]));
+    EXPECT_EQ(DescribeRope(again->config().rotaries[i]),
+              DescribeRope(checkpoint->config().rotaries[i]));
     EXPECT_EQ(again->config().rotaries[i].theta, checkpoint->config().rotaries[i].theta);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FamilyTest, ::testing::ValuesIn(Names()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Models, FamilyTest, ::testing::ValuesIn(Names()),
+                         [](const auto& info) { return info.param; });
 
 // All families that there are have numbers to be held against.
 TEST(FamiliesTest, EachIsTested) {
@@ -349,7 +416,8 @@ TEST(FamiliesTest, EachIsTested) {
     ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(kGolden + name));
     tested.insert(checkpoint->config().model_type);
   }
-  for (const Family& family : Families()) EXPECT_TRUE(tested.contains(family.model_type)) << family.title;
+  for (const Family& family : Families())
+    EXPECT_TRUE(tested.contains(family.model_type)) << family.title;
 }
 
 }  // namespace

@@ -35,7 +35,9 @@ std::string Root(const std::string& pickle) {
   return graph->Described(root);
 }
 
-absl::Status Status(const std::string& pickle) { return PickleGraph::Read(pickle, kAllowed, "x").status(); }
+absl::Status Status(const std::string& pickle) {
+  return PickleGraph::Read(pickle, kAllowed, "x").status();
+}
 
 TEST(PickleGraphTest, ReadsNumbersAndTexts) {
   EXPECT_EQ(Root("K\xff."), "255");
@@ -88,50 +90,76 @@ TEST(PickleGraphTest, FillsDictionariesAndLists) {
 }
 
 TEST(PickleGraphTest, RefusesNamesThatAreNotAllowed) {
-  EXPECT_THAT(Status("cos\nsystem\n."), StatusIs(kInvalid, "x: 'os.system' is not a tensor: refused (only tensors are read from a pickle)"));
-  EXPECT_THAT(Status("ctorch\nsize\n."), StatusIs(kInvalid, HasSubstr("'torch.size' is not a tensor")));
-  EXPECT_THAT(Status("ctorch.Size\n\n."), StatusIs(kInvalid, HasSubstr("'torch.Size.' is not a tensor")));
-  EXPECT_THAT(Status("\x8c\x02os\x8c\x06system\x93."), StatusIs(kInvalid, HasSubstr("'os.system' is not a tensor")));
-  EXPECT_THAT(Status("K\x01\x8c\x06system\x93."), StatusIs(kInvalid, HasSubstr("a function is named by a whole number and a text")));
+  EXPECT_THAT(
+      Status("cos\nsystem\n."),
+      StatusIs(kInvalid,
+               "x: 'os.system' is not a tensor: refused (only tensors are read from a pickle)"));
+  EXPECT_THAT(Status("ctorch\nsize\n."),
+              StatusIs(kInvalid, HasSubstr("'torch.size' is not a tensor")));
+  EXPECT_THAT(Status("ctorch.Size\n\n."),
+              StatusIs(kInvalid, HasSubstr("'torch.Size.' is not a tensor")));
+  EXPECT_THAT(Status("\x8c\x02os\x8c\x06system\x93."),
+              StatusIs(kInvalid, HasSubstr("'os.system' is not a tensor")));
+  EXPECT_THAT(Status("K\x01\x8c\x06system\x93."),
+              StatusIs(kInvalid, HasSubstr("a function is named by a whole number and a text")));
 }
 
 TEST(PickleGraphTest, RefusesOpcodesThatMakeObjects) {
-  for (const char* opcode : {"ios\nsystem\n", "o", "\x81", "\x92", "\x82\x01", "\x97", "P1\n", "\x8f", "S'x'\n", "2"}) {
-    EXPECT_THAT(Status(std::string("(") + opcode + "."), StatusIs(kInvalid, HasSubstr("is not one that data need: refused"))) << opcode;
+  for (const char* opcode :
+       {"ios\nsystem\n", "o", "\x81", "\x92", "\x82\x01", "\x97", "P1\n", "\x8f", "S'x'\n", "2"}) {
+    EXPECT_THAT(Status(std::string("(") + opcode + "."),
+                StatusIs(kInvalid, HasSubstr("is not one that data need: refused")))
+        << opcode;
   }
 }
 
 TEST(PickleGraphTest, RefusesWhatDoesNotFitTogether) {
-  EXPECT_THAT(Status(""), StatusIs(kInvalid, "x: not a valid pickle: at byte 0 of 0: it has no end (truncated?)"));
+  EXPECT_THAT(
+      Status(""),
+      StatusIs(kInvalid, "x: not a valid pickle: at byte 0 of 0: it has no end (truncated?)"));
   EXPECT_THAT(Status("."), StatusIs(kInvalid, HasSubstr("a value is wanted")));
-  EXPECT_THAT(Status("N(."), StatusIs(kInvalid, HasSubstr("a value is wanted"))) << "nothing is taken from below a mark";
+  EXPECT_THAT(Status("N(."), StatusIs(kInvalid, HasSubstr("a value is wanted")))
+      << "nothing is taken from below a mark";
   EXPECT_THAT(Status("N(\x85."), StatusIs(kInvalid, HasSubstr("a value is wanted")));
   EXPECT_THAT(Status("t."), StatusIs(kInvalid, HasSubstr("a mark is wanted")));
-  EXPECT_THAT(Status("h\x07."), StatusIs(kInvalid, HasSubstr("the value 7 is wanted before it is there")));
+  EXPECT_THAT(Status("h\x07."),
+              StatusIs(kInvalid, HasSubstr("the value 7 is wanted before it is there")));
   EXPECT_THAT(Status("q\x01."), StatusIs(kInvalid, HasSubstr("a value is wanted")));
-  EXPECT_THAT(Status("K"), StatusIs(kInvalid, HasSubstr("1 bytes are wanted, 0 are left (truncated?)")));
-  EXPECT_THAT(Status("X\xff\xff\xff\xffhi."), StatusIs(kInvalid, HasSubstr("4294967295 bytes are wanted, 3 are left")));
-  EXPECT_THAT(Status("\x8d\xff\xff\xff\xff\xff\xff\xff\xffhi."), StatusIs(kInvalid, HasSubstr("18446744073709551615 bytes are wanted")));
+  EXPECT_THAT(Status("K"),
+              StatusIs(kInvalid, HasSubstr("1 bytes are wanted, 0 are left (truncated?)")));
+  EXPECT_THAT(Status("X\xff\xff\xff\xffhi."),
+              StatusIs(kInvalid, HasSubstr("4294967295 bytes are wanted, 3 are left")));
+  EXPECT_THAT(Status("\x8d\xff\xff\xff\xff\xff\xff\xff\xffhi."),
+              StatusIs(kInvalid, HasSubstr("18446744073709551615 bytes are wanted")));
   EXPECT_THAT(Status("ctorch"), StatusIs(kInvalid, HasSubstr("a name has no end")));
   EXPECT_THAT(Status("\x8a\x09"
                      "123456789."),
               StatusIs(kInvalid, HasSubstr("a whole number has 9 bytes, wanted 8 at most")));
-  EXPECT_THAT(Status("K\x01)R."), StatusIs(kInvalid, HasSubstr("a whole number is called with a tuple")));
-  EXPECT_THAT(Status("ctorch\nSize\nNR."), StatusIs(kInvalid, HasSubstr("torch.Size is called with None")));
+  EXPECT_THAT(Status("K\x01)R."),
+              StatusIs(kInvalid, HasSubstr("a whole number is called with a tuple")));
+  EXPECT_THAT(Status("ctorch\nSize\nNR."),
+              StatusIs(kInvalid, HasSubstr("torch.Size is called with None")));
   EXPECT_THAT(Status("}NNNu."), StatusIs(kInvalid, HasSubstr("a mark is wanted")));
-  EXPECT_THAT(Status("}(Nu."), StatusIs(kInvalid, HasSubstr("1 keys and values are set in a dictionary")));
+  EXPECT_THAT(Status("}(Nu."),
+              StatusIs(kInvalid, HasSubstr("1 keys and values are set in a dictionary")));
   EXPECT_THAT(Status("NNNs."), StatusIs(kInvalid, HasSubstr("2 keys and values are set in None")));
   EXPECT_THAT(Status("}Na."), StatusIs(kInvalid, HasSubstr("1 values are added to a dictionary")));
 }
 
 TEST(TensorPickleTest, SurvivesCirclesAndDepth) {
-  const auto read = [](const std::string& pickle) { return ReadTensorPickle(pickle, "x").status(); };
-  EXPECT_THAT(read(Raw("}q\x00\x8c\x01"
-                       "ah\x00s.")),
-              StatusIs(kInvalid, HasSubstr("x: 'a' is a dictionary (found 'a'): wanted tensors alone")));
-  EXPECT_THAT(read(")" + std::string(1 << 20, '\x85') + "."), StatusIs(kInvalid, HasSubstr("it holds a tuple")));
-  EXPECT_THAT(read(std::string(1 << 20, '(') + "."), StatusIs(kInvalid, HasSubstr("a value is wanted")));
-  EXPECT_THAT(read(std::string(kLargestPickle + 1, '(')), StatusIs(kInvalid, HasSubstr("x: it has 16777217 bytes, more than the 16777216")));
+  const auto read = [](const std::string& pickle) {
+    return ReadTensorPickle(pickle, "x").status();
+  };
+  EXPECT_THAT(
+      read(Raw("}q\x00\x8c\x01"
+               "ah\x00s.")),
+      StatusIs(kInvalid, HasSubstr("x: 'a' is a dictionary (found 'a'): wanted tensors alone")));
+  EXPECT_THAT(read(")" + std::string(1 << 20, '\x85') + "."),
+              StatusIs(kInvalid, HasSubstr("it holds a tuple")));
+  EXPECT_THAT(read(std::string(1 << 20, '(') + "."),
+              StatusIs(kInvalid, HasSubstr("a value is wanted")));
+  EXPECT_THAT(read(std::string(kLargestPickle + 1, '(')),
+              StatusIs(kInvalid, HasSubstr("x: it has 16777217 bytes, more than the 16777216")));
   const std::string inner = Raw("ctorch._utils\n_rebuild_parameter\nq\x00(NNNtRq\x01");
   EXPECT_THAT(read("}\x8c\x01"
                    "a" +
@@ -144,9 +172,10 @@ TEST(TensorPickleTest, SurvivesCirclesAndDepth) {
 }
 
 TEST(TensorPickleTest, RefusesTensorsThatAreNotPlain) {
-  const std::string tensor = "ctorch._utils\n_rebuild_tensor_v2\n", storage =
-                                                                        Raw("(\x8c\x07storagectorch\nFloatStorage\n\x8c\x01"
-                                                                            "0NK\x04tQ");
+  const std::string tensor = "ctorch._utils\n_rebuild_tensor_v2\n",
+                    storage =
+                        Raw("(\x8c\x07storagectorch\nFloatStorage\n\x8c\x01"
+                            "0NK\x04tQ");
   const auto with = [&](const std::string& arguments) {
     return ReadTensorPickle(
                "}\x8c\x01"
@@ -158,18 +187,27 @@ TEST(TensorPickleTest, RefusesTensorsThatAreNotPlain) {
   const std::string place = Raw("K\x00K\x02\x85K\x01\x85");
   EXPECT_THAT(with(storage + place + "\x89N"), IsOk());
   EXPECT_THAT(with(storage + place + "\x89NN"), IsOk());
-  EXPECT_THAT(with(storage + place + "\x89N}"), StatusIs(kInvalid, HasSubstr("x: a: it is more than a plain tensor")));
-  EXPECT_THAT(with(storage + place), StatusIs(kInvalid, HasSubstr("x: a: a tensor is made from 4 values, wanted 6")));
-  EXPECT_THAT(with("N" + place + "\x89N"), StatusIs(kInvalid, HasSubstr("x: a: its storage is None")));
-  EXPECT_THAT(with("NQ" + place + "\x89N"), StatusIs(kInvalid, HasSubstr("its storage is not described by")));
-  EXPECT_THAT(with(Raw("(\x8c\x07storagectorch.storage\nUntypedStorage\n\x8c\x01"
-                       "0NK\x04tQ") +
-                   place + "\x89N"),
-              StatusIs(kInvalid, HasSubstr("its storage is torch.storage.UntypedStorage: not supported")));
-  EXPECT_THAT(with(storage + Raw("J\xff\xff\xff\xffK\x02\x85K\x01\x85") + "\x89N"), StatusIs(kInvalid, HasSubstr("its offset is a whole number")));
-  EXPECT_THAT(with(storage + Raw("K\x00J\xff\xff\xff\xff\x85K\x01\x85") + "\x89N"), StatusIs(kInvalid, HasSubstr("its shape: wanted whole numbers")));
-  EXPECT_THAT(with(storage + Raw("K\x00K\x02\x85K\x01K\x01\x86") + "\x89N"), StatusIs(kInvalid, HasSubstr("it has 1 sizes and 2 strides")));
-  EXPECT_THAT(with(storage + Raw("K\x00(") + std::string(65, 'N') + "t)" + "\x89N"), StatusIs(kInvalid, HasSubstr("wanted a tuple of at most 64")));
+  EXPECT_THAT(with(storage + place + "\x89N}"),
+              StatusIs(kInvalid, HasSubstr("x: a: it is more than a plain tensor")));
+  EXPECT_THAT(with(storage + place),
+              StatusIs(kInvalid, HasSubstr("x: a: a tensor is made from 4 values, wanted 6")));
+  EXPECT_THAT(with("N" + place + "\x89N"),
+              StatusIs(kInvalid, HasSubstr("x: a: its storage is None")));
+  EXPECT_THAT(with("NQ" + place + "\x89N"),
+              StatusIs(kInvalid, HasSubstr("its storage is not described by")));
+  EXPECT_THAT(
+      with(Raw("(\x8c\x07storagectorch.storage\nUntypedStorage\n\x8c\x01"
+               "0NK\x04tQ") +
+           place + "\x89N"),
+      StatusIs(kInvalid, HasSubstr("its storage is torch.storage.UntypedStorage: not supported")));
+  EXPECT_THAT(with(storage + Raw("J\xff\xff\xff\xffK\x02\x85K\x01\x85") + "\x89N"),
+              StatusIs(kInvalid, HasSubstr("its offset is a whole number")));
+  EXPECT_THAT(with(storage + Raw("K\x00J\xff\xff\xff\xff\x85K\x01\x85") + "\x89N"),
+              StatusIs(kInvalid, HasSubstr("its shape: wanted whole numbers")));
+  EXPECT_THAT(with(storage + Raw("K\x00K\x02\x85K\x01K\x01\x86") + "\x89N"),
+              StatusIs(kInvalid, HasSubstr("it has 1 sizes and 2 strides")));
+  EXPECT_THAT(with(storage + Raw("K\x00(") + std::string(65, 'N') + "t)" + "\x89N"),
+              StatusIs(kInvalid, HasSubstr("wanted a tuple of at most 64")));
 }
 
 }  // namespace

@@ -62,7 +62,8 @@ TEST(PickledFileTest, ReadsWhatTorchSaved) {
       SCOPED_TRACE(absl::StrCat(name, ": ", tensor_name));
       EXPECT_EQ(tensor.sizes(), wanted["shape"].get<std::vector<int64_t>>());
       EXPECT_TRUE(tensor.is_contiguous());
-      EXPECT_TRUE(at::equal(tensor.to(at::kDouble).flatten(), at::tensor(wanted["values"].get<std::vector<double>>(), at::kDouble)));
+      EXPECT_TRUE(at::equal(tensor.to(at::kDouble).flatten(),
+                            at::tensor(wanted["values"].get<std::vector<double>>(), at::kDouble)));
     }
     EXPECT_EQ(file->entries().at("bfloat16").dtype, at::kBFloat16);
     EXPECT_EQ(file->entries().at("float8_e4m3fn").dtype, at::kFloat8_e4m3fn);
@@ -87,38 +88,70 @@ TEST(PickledFileTest, TensorsAreViewsOfTheFile) {
 }
 
 TEST(PickledFileTest, RefusesWhatIsNotATensor) {
-  const auto opened = [](const std::string& name) { return PickledFile::Open(Fixture(name)).status(); };
-  EXPECT_THAT(opened("evil_system.bin"),
-              StatusIs(kInvalid, EndsWith("/evil_system.bin: data.pkl: 'posix.system' is not a tensor: refused (only tensors are read from a pickle)")));
-  EXPECT_THAT(opened("evil_eval.bin"), StatusIs(kInvalid, HasSubstr("evil_eval.bin: data.pkl: '__builtin__.eval' is not a tensor")));
-  EXPECT_THAT(opened("evil_protocol4.bin"), StatusIs(kInvalid, HasSubstr("'builtins.exec' is not a tensor")));
-  EXPECT_THAT(opened("evil_class.bin"), StatusIs(kInvalid, HasSubstr("'collections.Counter' is not a tensor")));
-  EXPECT_THAT(opened("sparse.bin"), StatusIs(kInvalid, HasSubstr("'torch._utils._rebuild_sparse_tensor' is not a tensor")));
-  EXPECT_THAT(opened("list.bin"), StatusIs(kInvalid, HasSubstr("list.bin: data.pkl: it holds a list: wanted a dictionary from names to tensors")));
+  const auto opened = [](const std::string& name) {
+    return PickledFile::Open(Fixture(name)).status();
+  };
+  EXPECT_THAT(
+      opened("evil_system.bin"),
+      StatusIs(kInvalid, EndsWith("/evil_system.bin: data.pkl: 'posix.system' is not a tensor: "
+                                  "refused (only tensors are read from a pickle)")));
+  EXPECT_THAT(
+      opened("evil_eval.bin"),
+      StatusIs(kInvalid, HasSubstr("evil_eval.bin: data.pkl: '__builtin__.eval' is not a tensor")));
+  EXPECT_THAT(opened("evil_protocol4.bin"),
+              StatusIs(kInvalid, HasSubstr("'builtins.exec' is not a tensor")));
+  EXPECT_THAT(opened("evil_class.bin"),
+              StatusIs(kInvalid, HasSubstr("'collections.Counter' is not a tensor")));
+  EXPECT_THAT(
+      opened("sparse.bin"),
+      StatusIs(kInvalid, HasSubstr("'torch._utils._rebuild_sparse_tensor' is not a tensor")));
+  EXPECT_THAT(
+      opened("list.bin"),
+      StatusIs(
+          kInvalid,
+          HasSubstr(
+              "list.bin: data.pkl: it holds a list: wanted a dictionary from names to tensors")));
   EXPECT_THAT(opened("number.bin"),
-              StatusIs(kInvalid, HasSubstr("number.bin: data.pkl: 'step' is a whole number (found 'weight', 'step'): wanted tensors alone")));
+              StatusIs(kInvalid, HasSubstr("number.bin: data.pkl: 'step' is a whole number (found "
+                                           "'weight', 'step'): wanted tensors alone")));
   EXPECT_THAT(opened("checkpoint.bin"),
-              StatusIs(kInvalid, HasSubstr("the tensors are not at the top but in 'state_dict' (found 'epoch', 'state_dict', 'optimizer')")));
-  EXPECT_THAT(opened("expanded.bin"), StatusIs(kInvalid, HasSubstr("expanded.bin: weight: [1000, 3] has more elements than its storage (3)")));
+              StatusIs(kInvalid, HasSubstr("the tensors are not at the top but in 'state_dict' "
+                                           "(found 'epoch', 'state_dict', 'optimizer')")));
+  EXPECT_THAT(
+      opened("expanded.bin"),
+      StatusIs(
+          kInvalid,
+          HasSubstr("expanded.bin: weight: [1000, 3] has more elements than its storage (3)")));
 }
 
 TEST(PickledFileTest, RefusesOtherFiles) {
-  EXPECT_THAT(PickledFile::Open(Fixture("nobody.bin")), StatusIs(kNotFound, HasSubstr("nobody.bin")));
-  EXPECT_THAT(PickledFile::Open(Fixture("before_1_6.bin")), StatusIs(kInvalid, EndsWith("before_1_6.bin: saved by torch before 1.6: open and save it again")));
-  EXPECT_THAT(PickledFile::Open(Fixture("other.zip")), StatusIs(kInvalid, HasSubstr("other.zip: not a whole archive of torch.save")));
-  EXPECT_THAT(PickledFile::Open(Fixture("compressed.bin")), StatusIs(kInvalid, HasSubstr("compressed.bin: the record byteorder is compressed")));
+  EXPECT_THAT(PickledFile::Open(Fixture("nobody.bin")),
+              StatusIs(kNotFound, HasSubstr("nobody.bin")));
+  EXPECT_THAT(
+      PickledFile::Open(Fixture("before_1_6.bin")),
+      StatusIs(kInvalid,
+               EndsWith("before_1_6.bin: saved by torch before 1.6: open and save it again")));
+  EXPECT_THAT(PickledFile::Open(Fixture("other.zip")),
+              StatusIs(kInvalid, HasSubstr("other.zip: not a whole archive of torch.save")));
+  EXPECT_THAT(PickledFile::Open(Fixture("compressed.bin")),
+              StatusIs(kInvalid, HasSubstr("compressed.bin: the record byteorder is compressed")));
   EXPECT_THAT(OpenBytes(""), StatusIs(kInvalid, HasSubstr("x.bin: not a file of torch.save")));
-  EXPECT_THAT(OpenBytes("version https://git-lfs.github.com/spec/v1\n"), StatusIs(kInvalid, HasSubstr("it begins with 'version https://git-lfs.'")));
+  EXPECT_THAT(OpenBytes("version https://git-lfs.github.com/spec/v1\n"),
+              StatusIs(kInvalid, HasSubstr("it begins with 'version https://git-lfs.'")));
   EXPECT_THAT(OpenBytes(std::string("PK\x03\x04", 4)), StatusIs(kInvalid, HasSubstr("truncated?")));
 }
 
 TEST(PickledFileTest, RefusesDamagedArchives) {
   const std::string good = ReadAll(Fixture("plain.bin"));
   ASSERT_THAT(OpenBytes(good), IsOk());
-  EXPECT_THAT(OpenBytes(Replaced(good, "little", "bigbig")), StatusIs(kInvalid, HasSubstr("x.bin: its byte order is 'bigbig', wanted 'little'")));
-  EXPECT_THAT(OpenBytes(good.substr(0, good.size() / 2)), StatusIs(kInvalid, HasSubstr("x.bin: not a whole archive of torch.save (truncated?)")));
+  EXPECT_THAT(OpenBytes(Replaced(good, "little", "bigbig")),
+              StatusIs(kInvalid, HasSubstr("x.bin: its byte order is 'bigbig', wanted 'little'")));
+  EXPECT_THAT(
+      OpenBytes(good.substr(0, good.size() / 2)),
+      StatusIs(kInvalid, HasSubstr("x.bin: not a whole archive of torch.save (truncated?)")));
   const std::string renamed = absl::StrReplaceAll(good, {{"plain/data/0", "plain/data/x"}});
-  EXPECT_THAT(OpenBytes(renamed), StatusIs(kInvalid, HasSubstr("x.bin: the record data/0 is missing")));
+  EXPECT_THAT(OpenBytes(renamed),
+              StatusIs(kInvalid, HasSubstr("x.bin: the record data/0 is missing")));
   // What the directory says that a record has is nothing to allocate by.
   std::string vast = good;
   const size_t version = vast.rfind("plain/version");
@@ -127,45 +160,61 @@ TEST(PickledFileTest, RefusesDamagedArchives) {
   EXPECT_THAT(OpenBytes(vast), IsOk());  // nobody wants that record
   const size_t pickle = vast.rfind("plain/data.pkl");
   vast.replace(pickle - 46 + 24, 4, std::string("\xff\xff\xff\x7f", 4));
-  EXPECT_THAT(OpenBytes(vast), StatusIs(kInvalid, HasSubstr("x.bin: the record data.pkl has 2147483647 bytes from")));
+  EXPECT_THAT(
+      OpenBytes(vast),
+      StatusIs(kInvalid, HasSubstr("x.bin: the record data.pkl has 2147483647 bytes from")));
   const std::string nameless = absl::StrReplaceAll(good, {{"plain/data.pkl", "plain/data.pkx"}});
-  EXPECT_THAT(OpenBytes(nameless), StatusIs(kInvalid, HasSubstr("x.bin: the record data.pkl is missing")));
+  EXPECT_THAT(OpenBytes(nameless),
+              StatusIs(kInvalid, HasSubstr("x.bin: the record data.pkl is missing")));
 }
 
 // single.bin holds weight: (2, 2) with strides (2, 1) from element 0 of a storage of 4.
 TEST(PickledFileTest, RefusesTensorsBeyondTheirStorage) {
-  const std::string good = ReadAll(Fixture("single.bin")), place("QK\0K\x02K\x02\x86q\bK\x02K\x01\x86", 15), size = "K\x04tq\aQ";
+  const std::string good = ReadAll(Fixture("single.bin")),
+                    place("QK\0K\x02K\x02\x86q\bK\x02K\x01\x86", 15), size = "K\x04tq\aQ";
   ASSERT_THAT(OpenBytes(good), IsOk());
   const auto with = [&](uint8_t byte, uint8_t value) {
     std::string changed = place;
     changed[byte] = static_cast<char>(value);
     return OpenBytes(Replaced(good, place, changed));
   };
-  EXPECT_THAT(with(2, 1), StatusIs(kInvalid, HasSubstr("x.bin: weight: [2, 2] with strides [2, 1] from element 1 on goes beyond its storage, which has 4")));
-  EXPECT_THAT(with(4, 3u), StatusIs(kInvalid, HasSubstr("weight: [3, 2] with strides [2, 1] from element 0 on goes beyond")));
-  EXPECT_THAT(with(11, 3u), StatusIs(kInvalid, HasSubstr("weight: [2, 2] with strides [3, 1] from element 0 on goes beyond")));
+  EXPECT_THAT(with(2, 1),
+              StatusIs(kInvalid, HasSubstr("x.bin: weight: [2, 2] with strides [2, 1] from element "
+                                           "1 on goes beyond its storage, which has 4")));
+  EXPECT_THAT(
+      with(4, 3u),
+      StatusIs(kInvalid,
+               HasSubstr("weight: [3, 2] with strides [2, 1] from element 0 on goes beyond")));
+  EXPECT_THAT(
+      with(11, 3u),
+      StatusIs(kInvalid,
+               HasSubstr("weight: [2, 2] with strides [3, 1] from element 0 on goes beyond")));
   EXPECT_THAT(with(13, 2), StatusIs(kInvalid, HasSubstr("goes beyond its storage")));
   EXPECT_THAT(with(13, 0), IsOk()) << "twice the same element, but not more than there are";
   EXPECT_THAT(with(4, 0), IsOk());
   EXPECT_THAT(OpenBytes(Replaced(good, size, "K\x05tq\aQ")),
-              StatusIs(kInvalid, HasSubstr("x.bin: weight: its storage has 5 elements of 4 bytes, but the record data/0 has 16 bytes")));
+              StatusIs(kInvalid, HasSubstr("x.bin: weight: its storage has 5 elements of 4 bytes, "
+                                           "but the record data/0 has 16 bytes")));
 }
 
 // Opens and reads whatever opens; only whether it comes back matters.
 bool Survives(const std::string& path) {
   const auto file = PickledFile::Open(path);
   if (!file.ok()) {
-    EXPECT_THAT(std::string(file.status().message()), AllOf(StartsWith(path), Not(HasSubstr("\n"))));
+    EXPECT_THAT(std::string(file.status().message()),
+                AllOf(StartsWith(path), Not(HasSubstr("\n"))));
     return false;
   }
-  for (const auto& [name, entry] : (*file)->entries()) EXPECT_TRUE((*file)->Read(name)->to(at::kFloat).defined());
+  for (const auto& [name, entry] : (*file)->entries())
+    EXPECT_TRUE((*file)->Read(name)->to(at::kFloat).defined());
   return true;
 }
 
 TEST(PickledFileTest, SurvivesTruncation) {
   const ScratchFolder folder;
   const std::string good = ReadAll(Fixture("single.bin"));
-  for (size_t length = 0; length < good.size(); length += length < 900 ? 7 : 1) EXPECT_FALSE(Survives(folder.Write("x.bin", good.substr(0, length)))) << length;
+  for (size_t length = 0; length < good.size(); length += length < 900 ? 7 : 1)
+    EXPECT_FALSE(Survives(folder.Write("x.bin", good.substr(0, length)))) << length;
 }
 
 // Archive, pickle and storages are damaged, one byte in one of several ways in turn.
@@ -174,7 +223,8 @@ TEST(PickledFileTest, SurvivesDamage) {
   constexpr uint8_t kFlips[] = {0x01, 0x80, 0xff, 0x20, 0x04};
   int opened = 0, trial = 0;
   for (const auto& [name, step] :
-       {std::pair("single.bin", 2u), std::pair("plain.bin", 5u), std::pair("plain_protocol5.bin", 7u), std::pair("evil_system.bin", 7u)}) {
+       {std::pair("single.bin", 2u), std::pair("plain.bin", 5u),
+        std::pair("plain_protocol5.bin", 7u), std::pair("evil_system.bin", 7u)}) {
     const std::string good = ReadAll(Fixture(name));
     for (size_t at = 0; at < good.size(); at += step) {
       std::string damaged = good;
@@ -199,7 +249,8 @@ TEST(PickledFileTest, SurvivesDamagedPickles) {
         ++(ReadTensorPickle(damaged, "x").ok() ? read : refused);
       };
       for (int bit = 0; bit < 8; ++bit) trial(static_cast<char>(good[at] ^ (1 << bit)));
-      for (const char opcode : {'(', 't', ')', 'R', 'b', 'u', 's', '0', '1', 'Q', 'h', '}', '.'}) trial(opcode);
+      for (const char opcode : {'(', 't', ')', 'R', 'b', 'u', 's', '0', '1', 'Q', 'h', '}', '.'})
+        trial(opcode);
       EXPECT_FALSE(ReadTensorPickle(good.substr(0, at), "x").ok());
     }
   }
@@ -215,14 +266,17 @@ TEST(PickledFolderTest, ReadsShards) {
   for (const auto& [name, wanted] : golden.items()) {
     ASSERT_OK_AND_ASSIGN(const at::Tensor weight, checkpoint->Load(name, at::kDouble));
     EXPECT_EQ(weight.sizes(), wanted["shape"].get<std::vector<int64_t>>()) << name;
-    EXPECT_TRUE(at::equal(weight.flatten(), at::tensor(wanted["values"].get<std::vector<double>>(), at::kDouble))) << name;
+    EXPECT_TRUE(at::equal(weight.flatten(),
+                          at::tensor(wanted["values"].get<std::vector<double>>(), at::kDouble)))
+        << name;
   }
   EXPECT_TRUE(checkpoint->extra_names().empty());
 }
 
 TEST(PickledFolderTest, SafetensorsComeFirst) {
   const ScratchFolder folder;
-  for (const auto& entry : std::filesystem::directory_iterator(Fixture("sharded"))) folder.Write(entry.path().filename(), ReadAll(entry.path()));
+  for (const auto& entry : std::filesystem::directory_iterator(Fixture("sharded")))
+    folder.Write(entry.path().filename(), ReadAll(entry.path()));
   std::vector<TensorToWrite> zeros;
   for (const auto& [name, wanted] : Golden()["sharded"].items()) {
     const at::Tensor zero = at::zeros(wanted["shape"].get<std::vector<int64_t>>());
@@ -238,12 +292,21 @@ TEST(PickledFolderTest, SafetensorsComeFirst) {
 TEST(PickledFolderTest, NamesWhatIsMissing) {
   const ScratchFolder folder;
   const auto open = [&] { return PickledFolder::Open(folder.path()); };
-  EXPECT_THAT(open(), StatusIs(kNotFound, HasSubstr("no pytorch_model.bin and no pytorch_model.bin.index.json")));
+  EXPECT_THAT(
+      open(),
+      StatusIs(kNotFound, HasSubstr("no pytorch_model.bin and no pytorch_model.bin.index.json")));
   folder.Write("one.bin", ReadAll(Fixture("single.bin")));
-  folder.Write("pytorch_model.bin.index.json", R"({"weight_map": {"weight": "one.bin", "x": "two.bin"}})");
-  EXPECT_THAT(open(), StatusIs(kNotFound, HasSubstr("the shard two.bin, which pytorch_model.bin.index.json names, is missing")));
-  folder.Write("pytorch_model.bin.index.json", R"({"weight_map": {"weight": "one.bin", "x": "one.bin"}})");
-  EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("pytorch_model.bin.index.json: weight_map: x: the shard one.bin has no such tensor")));
+  folder.Write("pytorch_model.bin.index.json",
+               R"({"weight_map": {"weight": "one.bin", "x": "two.bin"}})");
+  EXPECT_THAT(
+      open(),
+      StatusIs(
+          kNotFound,
+          HasSubstr("the shard two.bin, which pytorch_model.bin.index.json names, is missing")));
+  folder.Write("pytorch_model.bin.index.json",
+               R"({"weight_map": {"weight": "one.bin", "x": "one.bin"}})");
+  EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("pytorch_model.bin.index.json: weight_map: x: "
+                                                   "the shard one.bin has no such tensor")));
   folder.Write("pytorch_model.bin.index.json", R"({"weight_map": {"weight": "../one.bin"}})");
   EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("not a plain file name")));
   folder.Write("pytorch_model.bin.index.json", R"({"weight_map": {"weight": "one.bin"}})");
@@ -253,7 +316,8 @@ TEST(PickledFolderTest, NamesWhatIsMissing) {
   folder.Write("pytorch_model.bin", ReadAll(Fixture("plain.bin")));
   ASSERT_OK_AND_ASSIGN(const auto single, open());
   EXPECT_EQ(single->weights().at("bfloat16").unreadable, "");
-  EXPECT_THAT(single->weights().at("int64").unreadable, HasSubstr("dtype Long is not supported as a weight"));
+  EXPECT_THAT(single->weights().at("int64").unreadable,
+              HasSubstr("dtype Long is not supported as a weight"));
 }
 
 }  // namespace

@@ -40,7 +40,9 @@ absl::Status Open(const std::string& contents) {
   return SafetensorsFile::Open(folder.Write("x.safetensors", contents)).status();
 }
 
-absl::Status OpenHeader(const std::string& header, size_t data_bytes) { return Open(File(header, std::string(data_bytes, '\0'))); }
+absl::Status OpenHeader(const std::string& header, size_t data_bytes) {
+  return Open(File(header, std::string(data_bytes, '\0')));
+}
 
 TEST(SafetensorsTest, ReadsEveryDtype) {
   const ScratchFolder folder;
@@ -49,9 +51,11 @@ TEST(SafetensorsTest, ReadsEveryDtype) {
       R"("c":{"dtype":"F16","shape":[1,1,2],"data_offsets":[28,32]},"d":{"dtype":"F64","shape":[],"data_offsets":[32,40]},)"
       R"("e":{"dtype":"I64","shape":[1],"data_offsets":[40,48]},"f":{"dtype":"BOOL","shape":[2],"data_offsets":[48,50]},)"
       R"("g":{"dtype":"U8","shape":[1],"data_offsets":[50,51]},"z":{"dtype":"F32","shape":[0,4],"data_offsets":[51,51]}})";
-  const std::string data = Bytes<float>({1, 2, 3, 4, 5, 6}) + Bytes<uint16_t>({0x3f80, 0xc000}) + Bytes<uint16_t>({0x3c00, 0x3800}) + Bytes<double>({0.1}) +
+  const std::string data = Bytes<float>({1, 2, 3, 4, 5, 6}) + Bytes<uint16_t>({0x3f80, 0xc000}) +
+                           Bytes<uint16_t>({0x3c00, 0x3800}) + Bytes<double>({0.1}) +
                            Bytes<int64_t>({-7}) + Bytes<uint8_t>({1, 0}) + Bytes<uint8_t>({200});
-  ASSERT_OK_AND_ASSIGN(const auto file, SafetensorsFile::Open(folder.Write("x.safetensors", File(header, data))));
+  ASSERT_OK_AND_ASSIGN(const auto file,
+                       SafetensorsFile::Open(folder.Write("x.safetensors", File(header, data))));
   EXPECT_EQ(file->metadata().at("format"), "pt");
   EXPECT_EQ(file->entries().size(), 8);
   EXPECT_TRUE(at::equal(*file->Read("a"), at::tensor({1.f, 2.f, 3.f, 4.f, 5.f, 6.f}).view({2, 3})));
@@ -62,14 +66,17 @@ TEST(SafetensorsTest, ReadsEveryDtype) {
   EXPECT_TRUE(at::equal(*file->Read("f"), at::tensor({1, 0}).to(at::kBool)));
   EXPECT_EQ(file->Read("g")->item<uint8_t>(), 200);
   EXPECT_EQ(file->Read("z")->sizes(), (std::vector<int64_t>{0, 4}));
-  EXPECT_THAT(file->Read("nobody"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no tensor 'nobody'")));
+  EXPECT_THAT(file->Read("nobody"),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no tensor 'nobody'")));
 }
 
 // A tensor keeps the mapping alive, and writing to it changes neither the file nor another view.
 TEST(SafetensorsTest, ViewsOutliveTheFileAndAreWritable) {
   const ScratchFolder folder;
   // 8 + 56 bytes: the data are aligned.
-  const std::string path = folder.Write("x.safetensors", File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  )", Bytes<float>({1, 2})));
+  const std::string path = folder.Write(
+      "x.safetensors",
+      File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  )", Bytes<float>({1, 2})));
   at::Tensor kept;
   {
     ASSERT_OK_AND_ASSIGN(const auto file, SafetensorsFile::Open(path));
@@ -85,7 +92,9 @@ TEST(SafetensorsTest, ViewsOutliveTheFileAndAreWritable) {
 TEST(SafetensorsTest, CopiesWhatIsNotAligned) {
   const ScratchFolder folder;
   ASSERT_OK_AND_ASSIGN(const auto file,
-                       SafetensorsFile::Open(folder.Write("x", File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} )", Bytes<float>({1, 2})))));
+                       SafetensorsFile::Open(folder.Write(
+                           "x", File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}} )",
+                                     Bytes<float>({1, 2})))));
   EXPECT_TRUE(at::equal(*file->Read("a"), at::tensor({1.f, 2.f})));
 }
 
@@ -93,39 +102,66 @@ TEST(SafetensorsTest, RefusesLyingHeaders) {
   const std::string good = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   EXPECT_THAT(OpenHeader(good, 8), IsOk());
   EXPECT_THAT(Open(""), StatusIs(kInvalid, HasSubstr("0 bytes")));
-  EXPECT_THAT(Open("1234567"), StatusIs(kInvalid, AllOf(HasSubstr("x.safetensors"), HasSubstr("7 bytes"))));
-  EXPECT_THAT(Open(std::string(8, '\xff') + "{}"), StatusIs(kInvalid, HasSubstr("header has 18446744073709551615 bytes")));
-  EXPECT_THAT(Open(std::string("\x40\0\0\0\0\0\0\0{}", 10)), StatusIs(kInvalid, AllOf(HasSubstr("header has 64 bytes, but 2 follow"), HasSubstr("truncated"))));
-  EXPECT_THAT(OpenHeader(R"({"a":)", 8), StatusIs(kInvalid, HasSubstr("x.safetensors: header: line 1")));
+  EXPECT_THAT(Open("1234567"),
+              StatusIs(kInvalid, AllOf(HasSubstr("x.safetensors"), HasSubstr("7 bytes"))));
+  EXPECT_THAT(Open(std::string(8, '\xff') + "{}"),
+              StatusIs(kInvalid, HasSubstr("header has 18446744073709551615 bytes")));
+  EXPECT_THAT(Open(std::string("\x40\0\0\0\0\0\0\0{}", 10)),
+              StatusIs(kInvalid, AllOf(HasSubstr("header has 64 bytes, but 2 follow"),
+                                       HasSubstr("truncated"))));
+  EXPECT_THAT(OpenHeader(R"({"a":)", 8),
+              StatusIs(kInvalid, HasSubstr("x.safetensors: header: line 1")));
   EXPECT_THAT(OpenHeader("[]", 0), StatusIs(kInvalid, HasSubstr("wanted an object")));
-  EXPECT_THAT(OpenHeader(R"({"a":5})", 0), StatusIs(kInvalid, HasSubstr("a: wanted an object, got 5")));
-  EXPECT_THAT(OpenHeader(R"({"__metadata__":{"n":5}})", 0), StatusIs(kInvalid, HasSubstr("wanted a string")));
-  EXPECT_THAT(OpenHeader(good, 7),
-              StatusIs(kInvalid, AllOf(HasSubstr("x.safetensors: a: its data ends at byte 8, but the file has 7"), HasSubstr("truncated"))));
+  EXPECT_THAT(OpenHeader(R"({"a":5})", 0),
+              StatusIs(kInvalid, HasSubstr("a: wanted an object, got 5")));
+  EXPECT_THAT(OpenHeader(R"({"__metadata__":{"n":5}})", 0),
+              StatusIs(kInvalid, HasSubstr("wanted a string")));
+  EXPECT_THAT(
+      OpenHeader(good, 7),
+      StatusIs(kInvalid,
+               AllOf(HasSubstr("x.safetensors: a: its data ends at byte 8, but the file has 7"),
+                     HasSubstr("truncated"))));
   EXPECT_THAT(OpenHeader(good, 9), StatusIs(kInvalid, HasSubstr("1 bytes after the last tensor")));
 }
 
 TEST(SafetensorsTest, RefusesLyingEntries) {
-  const auto open = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
-    return OpenHeader(absl::StrCat(R"({"w.weight":{"dtype":")", dtype, R"(","shape":)", shape, R"(,"data_offsets":)", offsets, "}}"), 8);
+  const auto open = [](const std::string& dtype, const std::string& shape,
+                       const std::string& offsets) {
+    return OpenHeader(absl::StrCat(R"({"w.weight":{"dtype":")", dtype, R"(","shape":)", shape,
+                                   R"(,"data_offsets":)", offsets, "}}"),
+                      8);
   };
   EXPECT_THAT(open("F32", "[2]", "[0,8]"), IsOk());
-  EXPECT_THAT(open("F4", "[2]", "[0,8]"), StatusIs(kInvalid, HasSubstr("x.safetensors: w.weight: unknown dtype 'F4'")));
-  EXPECT_THAT(open("F32", "[3]", "[0,8]"), StatusIs(kInvalid, HasSubstr("w.weight: F32 [3] takes 12 bytes, but data_offsets give 8")));
-  EXPECT_THAT(open("F32", "[4294967296,4294967296]", "[0,8]"), StatusIs(kInvalid, HasSubstr("w.weight")));
-  EXPECT_THAT(open("F32", "[9223372036854775807,3]", "[0,8]"), StatusIs(kInvalid, HasSubstr("w.weight")));
-  EXPECT_THAT(open("F32", "[-2]", "[0,8]"), StatusIs(kInvalid, HasSubstr("w.weight: shape: wanted a list of whole numbers")));
+  EXPECT_THAT(open("F4", "[2]", "[0,8]"),
+              StatusIs(kInvalid, HasSubstr("x.safetensors: w.weight: unknown dtype 'F4'")));
+  EXPECT_THAT(
+      open("F32", "[3]", "[0,8]"),
+      StatusIs(kInvalid, HasSubstr("w.weight: F32 [3] takes 12 bytes, but data_offsets give 8")));
+  EXPECT_THAT(open("F32", "[4294967296,4294967296]", "[0,8]"),
+              StatusIs(kInvalid, HasSubstr("w.weight")));
+  EXPECT_THAT(open("F32", "[9223372036854775807,3]", "[0,8]"),
+              StatusIs(kInvalid, HasSubstr("w.weight")));
+  EXPECT_THAT(open("F32", "[-2]", "[0,8]"),
+              StatusIs(kInvalid, HasSubstr("w.weight: shape: wanted a list of whole numbers")));
   EXPECT_THAT(open("F32", "2", "[0,8]"), StatusIs(kInvalid, HasSubstr("shape")));
   EXPECT_THAT(open("F32", "[2.0]", "[0,8]"), StatusIs(kInvalid, HasSubstr("shape")));
   EXPECT_THAT(open("F32", "[2]", "[8,0]"), StatusIs(kInvalid, HasSubstr("data_offsets")));
   EXPECT_THAT(open("F32", "[2]", "[0]"), StatusIs(kInvalid, HasSubstr("data_offsets")));
-  EXPECT_THAT(open("F32", "[2]", "[8,16]"), StatusIs(kInvalid, HasSubstr("w.weight: its data ends at byte 16")));
+  EXPECT_THAT(open("F32", "[2]", "[8,16]"),
+              StatusIs(kInvalid, HasSubstr("w.weight: its data ends at byte 16")));
   EXPECT_THAT(open("F32", "[1]", "[4,8]"), StatusIs(kInvalid, HasSubstr("leaving a hole after 0")));
-  EXPECT_THAT(OpenHeader(R"({"a":{"dtype":"F32","shape":[1]}})", 4), StatusIs(kInvalid, HasSubstr("a: data_offsets: missing")));
-  EXPECT_THAT(OpenHeader(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12),
-              StatusIs(kInvalid, HasSubstr("b: its data begins at byte 4, inside another tensor")));
-  EXPECT_THAT(OpenHeader(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", 2),
-              StatusIs(kInvalid, HasSubstr("'a' is there twice")));
+  EXPECT_THAT(OpenHeader(R"({"a":{"dtype":"F32","shape":[1]}})", 4),
+              StatusIs(kInvalid, HasSubstr("a: data_offsets: missing")));
+  EXPECT_THAT(
+      OpenHeader(
+          R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+          12),
+      StatusIs(kInvalid, HasSubstr("b: its data begins at byte 4, inside another tensor")));
+  EXPECT_THAT(
+      OpenHeader(
+          R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+          2),
+      StatusIs(kInvalid, HasSubstr("'a' is there twice")));
 }
 
 // Whatever is cut off or flipped, the file is refused or read, never more.
@@ -134,7 +170,8 @@ TEST(SafetensorsTest, SurvivesDamage) {
   const std::string good = File(
       R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})",
       std::string(22, 'x'));
-  for (size_t length = 0; length < good.size(); ++length) EXPECT_THAT(Open(good.substr(0, length)), Not(IsOk())) << length;
+  for (size_t length = 0; length < good.size(); ++length)
+    EXPECT_THAT(Open(good.substr(0, length)), Not(IsOk())) << length;
   int opened = 0;
   for (size_t at = 0; at < good.size(); ++at) {
     for (const int bit : {0, 3, 7}) {
@@ -143,13 +180,15 @@ TEST(SafetensorsTest, SurvivesDamage) {
       const auto file = SafetensorsFile::Open(folder.Write("x.safetensors", damaged));
       if (!file.ok()) continue;
       ++opened;
-      for (const auto& [name, entry] : (*file)->entries()) EXPECT_TRUE((*file)->Read(name)->to(at::kFloat).defined());
+      for (const auto& [name, entry] : (*file)->entries())
+        EXPECT_TRUE((*file)->Read(name)->to(at::kFloat).defined());
     }
   }
   EXPECT_GT(opened, 0);
 }
 
-TensorToWrite ToWrite(const std::string& name, const at::Tensor& tensor, at::ScalarType dtype = at::kFloat) {
+TensorToWrite ToWrite(const std::string& name, const at::Tensor& tensor,
+                      at::ScalarType dtype = at::kFloat) {
   return {name, tensor.sizes().vec(), dtype, [tensor] { return tensor; }};
 }
 
@@ -158,10 +197,14 @@ TEST(SafetensorsWriterTest, WhatIsWrittenIsRead) {
   const at::Tensor a = at::randn({5, 3}), b = at::randn({7});
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
     ASSERT_OK_AND_ASSIGN(StagedFiles files, StagedFiles::Create(folder / "deep/er"));
-    ASSERT_OK(StageShards(files, {ToWrite("a", a, dtype), ToWrite("b.\"quoted\"", b, at::kFloat)}, 1 << 30));
-    EXPECT_FALSE(std::filesystem::exists(folder / "deep/er/model.safetensors") && dtype == at::kFloat) << "nothing appears before Commit";
+    ASSERT_OK(StageShards(files, {ToWrite("a", a, dtype), ToWrite("b.\"quoted\"", b, at::kFloat)},
+                          1 << 30));
+    EXPECT_FALSE(std::filesystem::exists(folder / "deep/er/model.safetensors") &&
+                 dtype == at::kFloat)
+        << "nothing appears before Commit";
     ASSERT_OK(files.Commit());
-    ASSERT_OK_AND_ASSIGN(const auto file, SafetensorsFile::Open(folder / "deep/er/model.safetensors"));
+    ASSERT_OK_AND_ASSIGN(const auto file,
+                         SafetensorsFile::Open(folder / "deep/er/model.safetensors"));
     EXPECT_TRUE(at::equal(*file->Read("a"), a.to(dtype)));
     EXPECT_TRUE(at::equal(*file->Read("b.\"quoted\""), b));  // each in its own
     EXPECT_EQ(file->metadata().at("format"), "pt");
@@ -171,7 +214,8 @@ TEST(SafetensorsWriterTest, WhatIsWrittenIsRead) {
 TEST(SafetensorsWriterTest, ShardsBySize) {
   const ScratchFolder folder;
   std::vector<TensorToWrite> tensors;
-  for (int i = 0; i < 5; ++i) tensors.push_back(ToWrite(absl::StrCat("t", i), at::full({10}, i)));  // 40 bytes each
+  for (int i = 0; i < 5; ++i)
+    tensors.push_back(ToWrite(absl::StrCat("t", i), at::full({10}, i)));  // 40 bytes each
   tensors.push_back(ToWrite("large", at::full({100}, 9)));
   ASSERT_OK_AND_ASSIGN(StagedFiles files, StagedFiles::Create(folder.path()));
   ASSERT_OK(StageShards(files, tensors, 100));
@@ -190,7 +234,8 @@ TEST(SafetensorsWriterTest, RefusesATensorTwiceAndLeavesNothing) {
   {
     ASSERT_OK_AND_ASSIGN(StagedFiles files, StagedFiles::Create(folder.path()));
     ASSERT_OK(StageSafetensors(files, "fine.safetensors", {ToWrite("a", at::ones({1}))}));
-    EXPECT_THAT(StageSafetensors(files, "x.safetensors", {ToWrite("a", at::ones({1})), ToWrite("a", at::ones({1}))}),
+    EXPECT_THAT(StageSafetensors(files, "x.safetensors",
+                                 {ToWrite("a", at::ones({1})), ToWrite("a", at::ones({1}))}),
                 StatusIs(kInvalid, "x.safetensors: tensor 'a' is there twice"));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
@@ -199,13 +244,21 @@ TEST(SafetensorsWriterTest, RefusesATensorTwiceAndLeavesNothing) {
 TEST(SafetensorsFolderTest, NamesWhatIsMissing) {
   const ScratchFolder folder;
   const auto open = [&] { return SafetensorsFolder::Open(folder.path()); };
-  EXPECT_THAT(open(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no model.safetensors and no model.safetensors.index.json")));
-  folder.Write("model.safetensors.index.json", R"({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})");
-  folder.Write("one.safetensors", File(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", Bytes<float>({1})));
-  EXPECT_THAT(open(), StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("two.safetensors"), HasSubstr("is missing"))));
-  folder.Write("two.safetensors", File(R"({"c":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", Bytes<int64_t>({1})));
-  EXPECT_THAT(open(), StatusIs(kInvalid, HasSubstr("b: the shard two.safetensors has no such tensor")));
-  folder.Write("model.safetensors.index.json", R"({"weight_map": {"a": "one.safetensors", "c": "two.safetensors"}})");
+  EXPECT_THAT(open(),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("no model.safetensors and no model.safetensors.index.json")));
+  folder.Write("model.safetensors.index.json",
+               R"({"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}})");
+  folder.Write("one.safetensors", File(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                                       Bytes<float>({1})));
+  EXPECT_THAT(open(), StatusIs(absl::StatusCode::kNotFound,
+                               AllOf(HasSubstr("two.safetensors"), HasSubstr("is missing"))));
+  folder.Write("two.safetensors", File(R"({"c":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})",
+                                       Bytes<int64_t>({1})));
+  EXPECT_THAT(open(),
+              StatusIs(kInvalid, HasSubstr("b: the shard two.safetensors has no such tensor")));
+  folder.Write("model.safetensors.index.json",
+               R"({"weight_map": {"a": "one.safetensors", "c": "two.safetensors"}})");
   ASSERT_OK_AND_ASSIGN(const auto good, open());
   EXPECT_EQ(good->Read("a")->item<float>(), 1);
   EXPECT_EQ(good->weights().at("a").unreadable, "");

@@ -70,8 +70,10 @@ TEST(GgufTest, ReadsMetadata) {
     EXPECT_THAT(*file->Numbers("ints"), ElementsAre(-1, 2));
     EXPECT_THAT(*file->Numbers("floats"), ElementsAre(0.5, -2));
     EXPECT_THAT(file->Numbers("list"), StatusIs(kInvalid, HasSubstr("an array of numbers")));
-    EXPECT_THAT(file->Int("nobody"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("x.gguf: nobody: missing")));
-    EXPECT_THAT(file->Int("s"), StatusIs(kInvalid, HasSubstr("x.gguf: s: wanted one whole number")));
+    EXPECT_THAT(file->Int("nobody"),
+                StatusIs(absl::StatusCode::kNotFound, HasSubstr("x.gguf: nobody: missing")));
+    EXPECT_THAT(file->Int("s"),
+                StatusIs(kInvalid, HasSubstr("x.gguf: s: wanted one whole number")));
     EXPECT_THAT(file->Int("big"), StatusIs(kInvalid, HasSubstr("big")));
     EXPECT_THAT(file->Strings("ints"), StatusIs(kInvalid, HasSubstr("an array of strings")));
     EXPECT_THAT(file->Ints("list"), StatusIs(kInvalid, HasSubstr("an array of whole numbers")));
@@ -81,9 +83,12 @@ TEST(GgufTest, ReadsMetadata) {
 TEST(GgufTest, DequantisesPlainTypes) {
   GgufWriter writer;
   writer.FloatTensor("f32", {2, 2}, {1, -2, 3, 0.1f});
-  writer.Tensor("f16", {3}, 1, Raw<uint16_t>(0x3c00) + Raw<uint16_t>(0xb800) + Raw<uint16_t>(0x0001));  // 1, -0.5, 2^-24
-  writer.Tensor("bf16", {2}, 30, Raw<uint16_t>(0x3f80) + Raw<uint16_t>(0xc040));                        // 1, -3
-  std::string q8 = Raw<uint16_t>(0x3800), q4 = Raw<uint16_t>(0x3800) + Raw<uint16_t>(0xbc00);           // d = 0.5; d = 0.5, m = -1
+  writer.Tensor(
+      "f16", {3}, 1,
+      Raw<uint16_t>(0x3c00) + Raw<uint16_t>(0xb800) + Raw<uint16_t>(0x0001));     // 1, -0.5, 2^-24
+  writer.Tensor("bf16", {2}, 30, Raw<uint16_t>(0x3f80) + Raw<uint16_t>(0xc040));  // 1, -3
+  std::string q8 = Raw<uint16_t>(0x3800),
+              q4 = Raw<uint16_t>(0x3800) + Raw<uint16_t>(0xbc00);  // d = 0.5; d = 0.5, m = -1
   for (int i = 0; i < 32; ++i) q8 += static_cast<char>(i - 16);
   for (int i = 0; i < 16; ++i) q4 += static_cast<char>(i | (15 - i) << 4);
   writer.Tensor("q8_0", {1, 32}, 8, q8);
@@ -93,23 +98,31 @@ TEST(GgufTest, DequantisesPlainTypes) {
   EXPECT_TRUE(at::equal(*file->Read("f32"), at::tensor({1.f, -2.f, 3.f, 0.1f}).view({2, 2})));
   EXPECT_TRUE(at::equal(*file->Read("f16"), at::tensor({1.f, -0.5f, 0x1p-24f})));
   EXPECT_TRUE(at::equal(*file->Read("bf16"), at::tensor({1.f, -3.f})));
-  EXPECT_TRUE(at::equal(*file->Read("q8_0"), (at::arange(32, at::kFloat) - 16).mul(0.5).view({1, 32})));
+  EXPECT_TRUE(
+      at::equal(*file->Read("q8_0"), (at::arange(32, at::kFloat) - 16).mul(0.5).view({1, 32})));
   const at::Tensor up = at::arange(16, at::kFloat) * 0.5 - 1;
   EXPECT_TRUE(at::equal(*file->Read("q4_1"), at::cat({up, up.flip(0)}).expand({2, 32})));
-  EXPECT_THAT(file->Read("iq2_xs"), StatusIs(kUnimplemented, HasSubstr("x.gguf: iq2_xs: type IQ2_XS is not supported yet (F32, F16, BF16, Q4_0, Q4_1, Q5_0, "
-                                                                       "Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS are)")));
+  EXPECT_THAT(
+      file->Read("iq2_xs"),
+      StatusIs(
+          kUnimplemented,
+          HasSubstr(
+              "x.gguf: iq2_xs: type IQ2_XS is not supported yet (F32, F16, BF16, Q4_0, Q4_1, Q5_0, "
+              "Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS are)")));
 }
 
-// Against gguf-py (make_gguf_golden.py): every bit of every element is the same. The blocks are repeated so often that several threads
-// take a share of them.
+// Against gguf-py (make_gguf_golden.py): every bit of every element is the same. The blocks are
+// repeated so often that several threads take a share of them.
 TEST(GgufTest, QuantisedTypesAreTheReferences) {
-  const json golden = json::parse(moonring::testing::ReadAll("tests/model/gguf/gguf_types_golden.json"));
+  const json golden =
+      json::parse(moonring::testing::ReadAll("tests/model/gguf/gguf_types_golden.json"));
   EXPECT_EQ(golden.size(), 12);
   for (const auto& [name, wanted] : golden.items()) {
     SCOPED_TRACE(name);
     const std::string blocks = absl::HexStringToBytes(wanted["blocks"].get<std::string>()),
                       values = absl::HexStringToBytes(wanted["values"].get<std::string>());
-    const uint64_t elements = values.size() / sizeof(float), repeats = (uint64_t{1} << 20) / elements;
+    const uint64_t elements = values.size() / sizeof(float),
+                   repeats = (uint64_t{1} << 20) / elements;
     std::string many;
     for (uint64_t i = 0; i < repeats; ++i) many += blocks;
     GgufWriter writer;
@@ -118,7 +131,8 @@ TEST(GgufTest, QuantisedTypesAreTheReferences) {
     ASSERT_OK_AND_ASSIGN(const at::Tensor read, file->Read("w"));
     const char* bytes = static_cast<const char*>(read.const_data_ptr());
     for (const uint64_t row : {uint64_t{0}, uint64_t{1}, repeats / 2, repeats - 1}) {
-      ASSERT_EQ(std::memcmp(bytes + row * values.size(), values.data(), values.size()), 0) << "row " << row;
+      ASSERT_EQ(std::memcmp(bytes + row * values.size(), values.data(), values.size()), 0)
+          << "row " << row;
     }
     EXPECT_TRUE(at::equal(read, read.narrow(0, 0, 1).expand_as(read)));
   }
@@ -127,7 +141,12 @@ TEST(GgufTest, QuantisedTypesAreTheReferences) {
 TEST(GgufTest, RefusesOnePartOfSeveral) {
   GgufWriter writer;
   writer.Add("split.count", GgufWriter::kU16, Raw<uint16_t>(2));
-  EXPECT_THAT(Open(writer.Bytes()), StatusIs(kUnimplemented, HasSubstr("x.gguf: one of 2 parts of a model (split.count): merge them into one file first")));
+  EXPECT_THAT(
+      Open(writer.Bytes()),
+      StatusIs(
+          kUnimplemented,
+          HasSubstr(
+              "x.gguf: one of 2 parts of a model (split.count): merge them into one file first")));
   GgufWriter whole;
   whole.Add("split.count", GgufWriter::kU16, Raw<uint16_t>(1));
   EXPECT_THAT(Open(whole.Bytes()), IsOk());
@@ -138,21 +157,35 @@ TEST(GgufTest, RefusesLyingHeaders) {
   writer.FloatTensor("w", {2, 4}, std::vector<float>(8));
   const std::string good = writer.Bytes();
   ASSERT_THAT(Open(good), IsOk());
-  const auto with = [&](size_t at, const std::string& bytes) { return Open(std::string(good).replace(at, bytes.size(), bytes)); };
-  constexpr size_t kTensors = 8, kPairs = 16, kName = 24, kDims = 33, kSizes = 37, kType = 53, kOffset = 57;
-  EXPECT_THAT(Open(""), StatusIs(kInvalid, AllOf(HasSubstr("x.gguf: not a valid GGUF file: at byte 0 of 0"), HasSubstr("truncated"))));
+  const auto with = [&](size_t at, const std::string& bytes) {
+    return Open(std::string(good).replace(at, bytes.size(), bytes));
+  };
+  constexpr size_t kTensors = 8, kPairs = 16, kName = 24, kDims = 33, kSizes = 37, kType = 53,
+                   kOffset = 57;
+  EXPECT_THAT(Open(""),
+              StatusIs(kInvalid, AllOf(HasSubstr("x.gguf: not a valid GGUF file: at byte 0 of 0"),
+                                       HasSubstr("truncated"))));
   EXPECT_THAT(with(0, "GGML"), StatusIs(kInvalid, HasSubstr("does not begin with GGUF")));
-  EXPECT_THAT(with(4, Raw<uint32_t>(1)), StatusIs(kInvalid, HasSubstr("version 1 is not supported")));
+  EXPECT_THAT(with(4, Raw<uint32_t>(1)),
+              StatusIs(kInvalid, HasSubstr("version 1 is not supported")));
   EXPECT_THAT(with(4, Raw<uint32_t>(0x03000000)), StatusIs(kInvalid, HasSubstr("big-endian")));
-  EXPECT_THAT(with(kTensors, Raw<uint64_t>(~0ull)), StatusIs(kInvalid, HasSubstr("the number of tensors is 18446744073709551615")));
-  EXPECT_THAT(with(kPairs, Raw<uint64_t>(1ull << 40)), StatusIs(kInvalid, HasSubstr("the number of metadata values")));
-  EXPECT_THAT(with(kName, Raw<uint64_t>(~0ull)), StatusIs(kInvalid, HasSubstr("a tensor's name wants 18446744073709551615 bytes")));
+  EXPECT_THAT(with(kTensors, Raw<uint64_t>(~0ull)),
+              StatusIs(kInvalid, HasSubstr("the number of tensors is 18446744073709551615")));
+  EXPECT_THAT(with(kPairs, Raw<uint64_t>(1ull << 40)),
+              StatusIs(kInvalid, HasSubstr("the number of metadata values")));
+  EXPECT_THAT(with(kName, Raw<uint64_t>(~0ull)),
+              StatusIs(kInvalid, HasSubstr("a tensor's name wants 18446744073709551615 bytes")));
   EXPECT_THAT(with(kDims, Raw<uint32_t>(5)), StatusIs(kInvalid, HasSubstr("w has 5 dims")));
   EXPECT_THAT(with(kSizes, Raw<uint64_t>(0)), StatusIs(kInvalid, HasSubstr("impossible size 0")));
   EXPECT_THAT(with(kSizes, Raw<uint64_t>(~0ull)), StatusIs(kInvalid, HasSubstr("impossible size")));
-  EXPECT_THAT(with(kSizes, Raw<uint64_t>(6)), StatusIs(kInvalid, HasSubstr("x.gguf: w: 48 bytes at offset 0 of the data, which has 32 bytes")));
-  EXPECT_THAT(with(kType, Raw<uint32_t>(77)), StatusIs(kInvalid, HasSubstr("w has the unknown type 77")));
-  EXPECT_THAT(with(kType, Raw<uint32_t>(8)), StatusIs(kInvalid, HasSubstr("w is Q8_0 with rows of 4, not a multiple of 32")));
+  EXPECT_THAT(
+      with(kSizes, Raw<uint64_t>(6)),
+      StatusIs(kInvalid,
+               HasSubstr("x.gguf: w: 48 bytes at offset 0 of the data, which has 32 bytes")));
+  EXPECT_THAT(with(kType, Raw<uint32_t>(77)),
+              StatusIs(kInvalid, HasSubstr("w has the unknown type 77")));
+  EXPECT_THAT(with(kType, Raw<uint32_t>(8)),
+              StatusIs(kInvalid, HasSubstr("w is Q8_0 with rows of 4, not a multiple of 32")));
   EXPECT_THAT(with(kOffset, Raw<uint64_t>(4)), StatusIs(kInvalid, HasSubstr("offset 4")));
   EXPECT_THAT(with(kOffset, Raw<uint64_t>(~0ull - 31)), StatusIs(kInvalid, HasSubstr("x.gguf: w")));
 
@@ -160,17 +193,20 @@ TEST(GgufTest, RefusesLyingHeaders) {
   EXPECT_THAT(Open(writer.Bytes()), StatusIs(kInvalid, HasSubstr("the tensor w is there twice")));
   GgufWriter pairs;
   pairs.Add("k", 99, "");
-  EXPECT_THAT(Open(pairs.Bytes()), StatusIs(kInvalid, HasSubstr("k has the unknown value type 99")));
+  EXPECT_THAT(Open(pairs.Bytes()),
+              StatusIs(kInvalid, HasSubstr("k has the unknown value type 99")));
   GgufWriter nested;
   nested.Add("k", GgufWriter::kArray, Raw<uint32_t>(GgufWriter::kArray) + Raw<uint64_t>(1));
-  EXPECT_THAT(Open(nested.Bytes() + std::string(64, '\0')), StatusIs(kInvalid, HasSubstr("k is an array of the unknown value type 9")));
+  EXPECT_THAT(Open(nested.Bytes() + std::string(64, '\0')),
+              StatusIs(kInvalid, HasSubstr("k is an array of the unknown value type 9")));
   GgufWriter twice;
   twice.U32("k", 1);
   twice.U32("k", 2);
   EXPECT_THAT(Open(twice.Bytes()), StatusIs(kInvalid, HasSubstr("the key k is there twice")));
   GgufWriter odd;
   odd.U32("general.alignment", 24);
-  EXPECT_THAT(Open(odd.Bytes()), StatusIs(kInvalid, HasSubstr("general.alignment: wanted a power of 2")));
+  EXPECT_THAT(Open(odd.Bytes()),
+              StatusIs(kInvalid, HasSubstr("general.alignment: wanted a power of 2")));
 }
 
 // Reads everything that an open file offers; only whether it comes back matters.
@@ -218,13 +254,17 @@ TEST(GgufModelTest, NamesWeightsAndOrdersRowsAsPublished) {
   ASSERT_OK_AND_ASSIGN(const auto model, OpenModel(TinyGguf()));
   EXPECT_EQ(model->weights().size(), 11);
   EXPECT_EQ(model->weights().at("model.embed_tokens.weight").shape, (std::vector<int64_t>{12, 8}));
-  EXPECT_EQ(model->weights().at("model.layers.0.mlp.down_proj.weight").shape, (std::vector<int64_t>{8, 16}));
+  EXPECT_EQ(model->weights().at("model.layers.0.mlp.down_proj.weight").shape,
+            (std::vector<int64_t>{8, 16}));
   const at::Tensor stored_q = at::arange(64, at::kFloat).div(64).add(3).view({8, 8});
   // Heads of 4 rows: stored a0 b0 a1 b1, published a0 a1 b0 b1.
-  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.q_proj.weight"), stored_q.index_select(0, at::tensor({0, 2, 1, 3, 4, 6, 5, 7}, at::kLong))));
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.q_proj.weight"),
+                        stored_q.index_select(0, at::tensor({0, 2, 1, 3, 4, 6, 5, 7}, at::kLong))));
   const at::Tensor stored_k = at::arange(32, at::kFloat).div(64).add(4).view({4, 8});
-  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.k_proj.weight"), stored_k.index_select(0, at::tensor({0, 2, 1, 3}, at::kLong))));
-  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.v_proj.weight"), at::arange(32, at::kFloat).div(64).add(5).view({4, 8})));
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.k_proj.weight"),
+                        stored_k.index_select(0, at::tensor({0, 2, 1, 3}, at::kLong))));
+  EXPECT_TRUE(at::equal(*model->Read("model.layers.0.self_attn.v_proj.weight"),
+                        at::arange(32, at::kFloat).div(64).add(5).view({4, 8})));
 }
 
 TEST(GgufModelTest, ConfigIsHuggingFaces) {
@@ -262,17 +302,27 @@ TEST(GgufModelTest, RefusesWhatItCannotMean) {
     return OpenModel(writer).status();
   };
   EXPECT_THAT(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "longrope"); }),
-              StatusIs(kUnimplemented, HasSubstr("x.gguf: llama.rope.scaling.type: 'longrope' is not supported (none, linear, yarn)")));
-  EXPECT_THAT(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "yarn"); }), StatusIs(kNotFound, HasSubstr("llama.rope.scaling.factor: missing")));
+              StatusIs(kUnimplemented, HasSubstr("x.gguf: llama.rope.scaling.type: 'longrope' is "
+                                                 "not supported (none, linear, yarn)")));
+  EXPECT_THAT(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "yarn"); }),
+              StatusIs(kNotFound, HasSubstr("llama.rope.scaling.factor: missing")));
   EXPECT_OK(with([](GgufWriter& f) { f.String("llama.rope.scaling.type", "none"); }));
-  EXPECT_THAT(with([](GgufWriter& f) { f.FloatTensor("rope_freqs.weight", {2}, {1, 8}); }), StatusIs(kUnimplemented, HasSubstr("rope_freqs.weight: factors that are not llama3's")));
-  EXPECT_THAT(with([](GgufWriter& f) { f.U32("llama.attention.value_length", 8); }), StatusIs(kUnimplemented, HasSubstr("unequal sizes")));
-  EXPECT_THAT(with([](GgufWriter& f) { f.U32("tokenizer.ggml.padding_token_id", 12); }),
-              StatusIs(kInvalid, HasSubstr("padding_token_id 12 is not below the vocabulary's size 12")));
+  EXPECT_THAT(
+      with([](GgufWriter& f) {
+        f.FloatTensor("rope_freqs.weight", {2}, {1, 8});
+      }),
+      StatusIs(kUnimplemented, HasSubstr("rope_freqs.weight: factors that are not llama3's")));
+  EXPECT_THAT(with([](GgufWriter& f) { f.U32("llama.attention.value_length", 8); }),
+              StatusIs(kUnimplemented, HasSubstr("unequal sizes")));
+  EXPECT_THAT(
+      with([](GgufWriter& f) { f.U32("tokenizer.ggml.padding_token_id", 12); }),
+      StatusIs(kInvalid, HasSubstr("padding_token_id 12 is not below the vocabulary's size 12")));
 
   GgufWriter other;
   other.String("general.architecture", "bloom");
-  EXPECT_THAT(OpenModel(other), StatusIs(kUnimplemented, HasSubstr("x.gguf: general.architecture: 'bloom' is not supported; supported: llama, smollm3, ")));
+  EXPECT_THAT(OpenModel(other),
+              StatusIs(kUnimplemented, HasSubstr("x.gguf: general.architecture: 'bloom' is not "
+                                                 "supported; supported: llama, smollm3, ")));
   GgufWriter empty;
   EXPECT_THAT(OpenModel(empty), StatusIs(kNotFound, HasSubstr("general.architecture: missing")));
   empty.String("general.architecture", "llama");
@@ -280,12 +330,17 @@ TEST(GgufModelTest, RefusesWhatItCannotMean) {
   empty.FloatTensor("token_embd.weight", {4, 2}, std::vector<float>(8));
   EXPECT_THAT(OpenModel(empty), StatusIs(kNotFound, HasSubstr("llama.embedding_length: missing")));
   empty.U32("llama.vocab_size", 5);
-  EXPECT_THAT(OpenModel(empty), StatusIs(kInvalid, HasSubstr("llama.vocab_size is 5 but token_embd.weight has 4 rows")));
+  EXPECT_THAT(
+      OpenModel(empty),
+      StatusIs(kInvalid, HasSubstr("llama.vocab_size is 5 but token_embd.weight has 4 rows")));
   GgufWriter crowded;
   crowded.String("general.architecture", "llama");
   crowded.FloatTensor("token_embd.weight", {2, 2}, std::vector<float>(4));
   crowded.Strings("tokenizer.ggml.tokens", {"a", "b", "c"});
-  EXPECT_THAT(OpenModel(crowded), StatusIs(kInvalid, HasSubstr("tokenizer.ggml.tokens has 3 tokens but token_embd.weight only 2 rows")));
+  EXPECT_THAT(
+      OpenModel(crowded),
+      StatusIs(kInvalid,
+               HasSubstr("tokenizer.ggml.tokens has 3 tokens but token_embd.weight only 2 rows")));
 }
 
 }  // namespace

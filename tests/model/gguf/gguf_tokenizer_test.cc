@@ -57,16 +57,24 @@ TEST(GgufTokenizerTest, WritesHuggingFacesFiles) {
   EXPECT_EQ(model["vocab"]["abc"], 5);
   EXPECT_EQ(model["vocab"]["\""], 8);
   EXPECT_EQ(model["merges"], json::parse(R"([["a","b"],["ab","c"],["Ġ","a"]])"));
-  EXPECT_EQ(files["tokenizer.json"]["added_tokens"],
-            json::parse(R"([{"id":0,"content":"<|end|>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
+  EXPECT_EQ(
+      files["tokenizer.json"]["added_tokens"],
+      json::parse(
+          R"([{"id":0,"content":"<|end|>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
                             {"id":9,"content":"<tool>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":false}])"));
-  EXPECT_EQ(files["tokenizer.json"]["pre_tokenizer"], json::parse(R"({"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},
+  EXPECT_EQ(
+      files["tokenizer.json"]["pre_tokenizer"],
+      json::parse(R"({"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},
                             {"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}]})"));
   EXPECT_EQ(files["tokenizer.json"]["decoder"]["type"], "ByteLevel");
   EXPECT_TRUE(files["tokenizer.json"]["post_processor"].is_null());
-  EXPECT_EQ(files["tokenizer_config.json"], json::parse(R"({"tokenizer_class":"PreTrainedTokenizerFast","bos_token":"<|end|>","eos_token":"<|end|>",
+  EXPECT_EQ(
+      files["tokenizer_config.json"],
+      json::parse(
+          R"({"tokenizer_class":"PreTrainedTokenizerFast","bos_token":"<|end|>","eos_token":"<|end|>",
                             "model_max_length":64,"clean_up_tokenization_spaces":false,"chat_template":"{{ messages }}\n"})"));
-  EXPECT_EQ(files["special_tokens_map.json"], json::parse(R"({"bos_token":"<|end|>","eos_token":"<|end|>"})"));
+  EXPECT_EQ(files["special_tokens_map.json"],
+            json::parse(R"({"bos_token":"<|end|>","eos_token":"<|end|>"})"));
   EXPECT_EQ(files["generation_config.json"], json::parse(R"({"bos_token_id":0,"eos_token_id":0})"));
 }
 
@@ -85,11 +93,15 @@ GgufWriter Splitting(const std::string& pre) {
 // The stages of the published tokenizers of each kind, as in tests/golden/tokenizer/tiny.
 TEST(GgufTokenizerTest, KnowsSplittingRules) {
   for (const char* pre : {"gpt-2", "default", "phi-2", ""}) {
-    EXPECT_EQ(TokenizerOf(Splitting(pre))["tokenizer.json"]["pre_tokenizer"],
-              json::parse(R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})"));
+    EXPECT_EQ(
+        TokenizerOf(Splitting(pre))["tokenizer.json"]["pre_tokenizer"],
+        json::parse(
+            R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})"));
   }
-  for (const auto& [pre, peer] : {std::pair("llama-bpe", "llama3"), std::pair("qwen2", "qwen3"), std::pair("deepseek-r1-qwen", "qwen3")}) {
-    const json published = json::parse(moonring::testing::ReadAll(absl::StrCat("tests/golden/tokenizer/tiny/", peer, ".tokenizer.json")));
+  for (const auto& [pre, peer] : {std::pair("llama-bpe", "llama3"), std::pair("qwen2", "qwen3"),
+                                  std::pair("deepseek-r1-qwen", "qwen3")}) {
+    const json published = json::parse(moonring::testing::ReadAll(
+        absl::StrCat("tests/golden/tokenizer/tiny/", peer, ".tokenizer.json")));
     const json ours = TokenizerOf(Splitting(pre))["tokenizer.json"];
     EXPECT_EQ(ours["pre_tokenizer"], published["pre_tokenizer"]) << pre;
     EXPECT_EQ(ours["normalizer"], published["normalizer"]) << pre;
@@ -98,27 +110,41 @@ TEST(GgufTokenizerTest, KnowsSplittingRules) {
     EXPECT_EQ(ours["post_processor"].is_null(), published["post_processor"].is_null()) << pre;
   }
   const json llama3 = TokenizerOf(Splitting("llama-bpe"))["tokenizer.json"];
-  for (const char* pre : {"glm4", "chatglm-bpe", "dbrx"}) EXPECT_EQ(TokenizerOf(Splitting(pre))["tokenizer.json"]["pre_tokenizer"], llama3["pre_tokenizer"]);
+  for (const char* pre : {"glm4", "chatglm-bpe", "dbrx"})
+    EXPECT_EQ(TokenizerOf(Splitting(pre))["tokenizer.json"]["pre_tokenizer"],
+              llama3["pre_tokenizer"]);
   for (const char* pre : {"starcoder", "refact"}) {
-    EXPECT_EQ(TokenizerOf(Splitting(pre))["tokenizer.json"], TokenizerOf(Splitting("smollm"))["tokenizer.json"]) << pre;
+    EXPECT_EQ(TokenizerOf(Splitting(pre))["tokenizer.json"],
+              TokenizerOf(Splitting("smollm"))["tokenizer.json"])
+        << pre;
   }
   auto llama = TokenizerOf(Splitting("llama-bpe"));
-  EXPECT_EQ(llama["tokenizer.json"]["post_processor"]["single"],
-            json::parse(R"([{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}])"));
-  EXPECT_EQ(llama["tokenizer.json"]["post_processor"]["special_tokens"], json::parse(R"({"<s>":{"id":"<s>","ids":[2],"tokens":["<s>"]}})"));
+  EXPECT_EQ(
+      llama["tokenizer.json"]["post_processor"]["single"],
+      json::parse(
+          R"([{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}])"));
+  EXPECT_EQ(llama["tokenizer.json"]["post_processor"]["special_tokens"],
+            json::parse(R"({"<s>":{"id":"<s>","ids":[2],"tokens":["<s>"]}})"));
   EXPECT_EQ(llama["generation_config.json"]["eos_token_id"], json::parse("[3,4]"));
 }
 
 TEST(GgufTokenizerTest, RefusesWhatDoesNotFitTogether) {
-  const auto status = [](const GgufWriter& writer) { return TokenizerFilesFromGguf(**Open(writer.Bytes())).status(); };
+  const auto status = [](const GgufWriter& writer) {
+    return TokenizerFilesFromGguf(**Open(writer.Bytes())).status();
+  };
   EXPECT_THAT(
       status(Splitting("chameleon")),
-      StatusIs(kUnimplemented, HasSubstr("tokenizer.ggml.pre: 'chameleon' is not supported yet; supported: smollm, starcoder, refact, gpt-2, phi-2, ")));
+      StatusIs(kUnimplemented, HasSubstr("tokenizer.ggml.pre: 'chameleon' is not supported yet; "
+                                         "supported: smollm, starcoder, refact, gpt-2, phi-2, ")));
   GgufWriter unigram;
   unigram.String("tokenizer.ggml.model", "t5");
-  EXPECT_THAT(status(unigram), StatusIs(kUnimplemented, HasSubstr("tokenizer.ggml.model: 't5' is not supported yet; supported: gpt2 (byte-level BPE), llama")));
+  EXPECT_THAT(status(unigram),
+              StatusIs(kUnimplemented, HasSubstr("tokenizer.ggml.model: 't5' is not supported yet; "
+                                                 "supported: gpt2 (byte-level BPE), llama")));
   EXPECT_OK(status(GgufWriter()));
-  const auto parts = [&](const std::vector<std::string>& tokens, const std::vector<std::string>& merges, const std::vector<int32_t>& types, uint32_t eos) {
+  const auto parts = [&](const std::vector<std::string>& tokens,
+                         const std::vector<std::string>& merges, const std::vector<int32_t>& types,
+                         uint32_t eos) {
     GgufWriter file;
     file.String("tokenizer.ggml.model", "gpt2");
     file.Strings("tokenizer.ggml.tokens", tokens);
@@ -128,12 +154,19 @@ TEST(GgufTokenizerTest, RefusesWhatDoesNotFitTogether) {
     return status(file);
   };
   EXPECT_OK(parts({"a", "b", "ab"}, {"a b"}, {1, 1, 1}, 2));
-  EXPECT_THAT(parts({"a", "b", "ab"}, {"ab"}, {1, 1, 1}, 2), StatusIs(kInvalid, HasSubstr("tokenizer.ggml.merges: number 0, 'ab', does not join")));
-  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b", "b a"}, {1, 1, 1}, 2), StatusIs(kInvalid, HasSubstr("number 1")));
-  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b"}, {1, 1}, 2), StatusIs(kInvalid, HasSubstr("token_type: 2 types for 3 tokens")));
-  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b"}, {1, 1, 1}, 3), StatusIs(kInvalid, HasSubstr("eos_token_id: 3 is not one of the 3 tokens")));
-  EXPECT_THAT(parts({"a", "b", "a"}, {}, {1, 1, 1}, 2), StatusIs(kInvalid, HasSubstr("two tokens have the same text")));
-  const auto pieces = [&](const std::vector<std::string>& tokens, const std::vector<float>& scores) {
+  EXPECT_THAT(
+      parts({"a", "b", "ab"}, {"ab"}, {1, 1, 1}, 2),
+      StatusIs(kInvalid, HasSubstr("tokenizer.ggml.merges: number 0, 'ab', does not join")));
+  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b", "b a"}, {1, 1, 1}, 2),
+              StatusIs(kInvalid, HasSubstr("number 1")));
+  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b"}, {1, 1}, 2),
+              StatusIs(kInvalid, HasSubstr("token_type: 2 types for 3 tokens")));
+  EXPECT_THAT(parts({"a", "b", "ab"}, {"a b"}, {1, 1, 1}, 3),
+              StatusIs(kInvalid, HasSubstr("eos_token_id: 3 is not one of the 3 tokens")));
+  EXPECT_THAT(parts({"a", "b", "a"}, {}, {1, 1, 1}, 2),
+              StatusIs(kInvalid, HasSubstr("two tokens have the same text")));
+  const auto pieces = [&](const std::vector<std::string>& tokens,
+                          const std::vector<float>& scores) {
     GgufWriter file;
     file.String("tokenizer.ggml.model", "llama");
     file.Strings("tokenizer.ggml.tokens", tokens);
@@ -141,18 +174,25 @@ TEST(GgufTokenizerTest, RefusesWhatDoesNotFitTogether) {
     return status(file);
   };
   EXPECT_OK(pieces({"a", "b"}, {0, -1}));
-  EXPECT_THAT(pieces({"a", "b"}, {0}), StatusIs(kInvalid, HasSubstr("tokenizer.ggml.scores: 1 scores for 2 tokens")));
-  EXPECT_THAT(pieces({"a", "b"}, {0, std::nanf("")}), StatusIs(kInvalid, HasSubstr("that of token 1 is not finite")));
-  EXPECT_THAT(pieces({"a", "a"}, {0, 0}), StatusIs(kInvalid, HasSubstr("two tokens have the same text")));
+  EXPECT_THAT(pieces({"a", "b"}, {0}),
+              StatusIs(kInvalid, HasSubstr("tokenizer.ggml.scores: 1 scores for 2 tokens")));
+  EXPECT_THAT(pieces({"a", "b"}, {0, std::nanf("")}),
+              StatusIs(kInvalid, HasSubstr("that of token 1 is not finite")));
+  EXPECT_THAT(pieces({"a", "a"}, {0, 0}),
+              StatusIs(kInvalid, HasSubstr("two tokens have the same text")));
   GgufWriter scoreless;
   scoreless.String("tokenizer.ggml.model", "llama");
   scoreless.Strings("tokenizer.ggml.tokens", {"a"});
-  EXPECT_THAT(status(scoreless), StatusIs(absl::StatusCode::kNotFound, HasSubstr("tokenizer.ggml.scores: missing")));
+  EXPECT_THAT(status(scoreless),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("tokenizer.ggml.scores: missing")));
 }
 
-json Golden(const std::string& name) { return json::parse(moonring::testing::ReadAll("tests/golden/tokenizer/" + name)); }
+json Golden(const std::string& name) {
+  return json::parse(moonring::testing::ReadAll("tests/golden/tokenizer/" + name));
+}
 
-// A file as the usual converter writes it from sentencepiece's model: scores of control and user-defined tokens are lost, and spaces in the latter.
+// A file as the usual converter writes it from sentencepiece's model: scores of control and
+// user-defined tokens are lost, and spaces in the latter.
 GgufWriter SentencePieces(const std::string& name, bool space_prefix) {
   constexpr int kControl = 3, kUserDefined = 4;
   std::vector<std::string> tokens;
@@ -162,10 +202,13 @@ GgufWriter SentencePieces(const std::string& name, bool space_prefix) {
     types.push_back(piece[2].get<int32_t>());
     const bool kept = types.back() != kControl && types.back() != kUserDefined;
     tokens.push_back(piece[0].get<std::string>());
-    if (types.back() == kUserDefined) tokens.back() = absl::StrReplaceAll(tokens.back(), {{"\u2581", " "}});
+    if (types.back() == kUserDefined)
+      tokens.back() = absl::StrReplaceAll(tokens.back(), {{"\u2581", " "}});
     scores.push_back(kept ? piece[1].get<float>() : -1000);
   }
-  const auto id_of = [&](const std::string& token) { return static_cast<uint32_t>(std::find(tokens.begin(), tokens.end(), token) - tokens.begin()); };
+  const auto id_of = [&](const std::string& token) {
+    return static_cast<uint32_t>(std::find(tokens.begin(), tokens.end(), token) - tokens.begin());
+  };
   GgufWriter file;
   file.String("tokenizer.ggml.model", "llama");
   file.String("tokenizer.ggml.pre", "default");
@@ -186,7 +229,9 @@ TEST_P(SentencePieceTest, EncodesAsTheLibraryDoes) {
   const auto file = Open(SentencePieces(name, llama).Bytes());
   ASSERT_THAT(file, IsOk());
   ASSERT_OK_AND_ASSIGN(const auto files, TokenizerFilesFromGguf(**file));
-  ASSERT_OK_AND_ASSIGN(const auto tokenizer, data::Tokenizer::FromJson(files.at("tokenizer.json"), files.at("tokenizer_config.json"), name));
+  ASSERT_OK_AND_ASSIGN(const auto tokenizer,
+                       data::Tokenizer::FromJson(files.at("tokenizer.json"),
+                                                 files.at("tokenizer_config.json"), name));
   EXPECT_EQ(tokenizer->bos(), llama ? 1 : 2);
   EXPECT_EQ(tokenizer->unk(), llama ? 0 : 3);
   EXPECT_TRUE(tokenizer->adds_bos());
@@ -196,7 +241,9 @@ TEST_P(SentencePieceTest, EncodesAsTheLibraryDoes) {
     const auto ids = golden["ids"][i].get<std::vector<int32_t>>();
     EXPECT_EQ(tokenizer->Encode(strings[i].get<std::string>()), ids) << strings[i];
     EXPECT_EQ(tokenizer->Decode(ids), golden["decoded"][i].get<std::string>()) << strings[i];
-    EXPECT_EQ(tokenizer->Decode(ids, /*skip_special=*/true), golden["decoded_skip_special"][i].get<std::string>()) << strings[i];
+    EXPECT_EQ(tokenizer->Decode(ids, /*skip_special=*/true),
+              golden["decoded_skip_special"][i].get<std::string>())
+        << strings[i];
   }
 }
 
@@ -206,8 +253,10 @@ TEST_P(SentencePieceTest, WritesThePublishedStages) {
   auto files = TokenizerOf(SentencePieces(name, name == "llama2"));
   const json& ours = files["tokenizer.json"];
   const json peer = Golden("tiny/" + name + ".tokenizer.json");
-  for (const char* key : {"normalizer", "decoder", "added_tokens"}) EXPECT_EQ(ours[key], peer[key]) << key;
-  for (const char* key : {"vocab", "unk_token", "fuse_unk", "byte_fallback", "ignore_merges"}) EXPECT_EQ(ours["model"][key], peer["model"][key]) << key;
+  for (const char* key : {"normalizer", "decoder", "added_tokens"})
+    EXPECT_EQ(ours[key], peer[key]) << key;
+  for (const char* key : {"vocab", "unk_token", "fuse_unk", "byte_fallback", "ignore_merges"})
+    EXPECT_EQ(ours["model"][key], peer["model"][key]) << key;
   EXPECT_TRUE(ours["pre_tokenizer"].is_null()) << "Gemma's cuts at spaces, of which there are none";
   EXPECT_EQ(files["tokenizer_config.json"]["add_bos_token"], true);
 }
@@ -215,10 +264,14 @@ TEST_P(SentencePieceTest, WritesThePublishedStages) {
 INSTANTIATE_TEST_SUITE_P(Kinds, SentencePieceTest, ::testing::Values("llama2", "gemma"));
 
 TEST(SentencePieceMergesTest, OrdersByScoreThenByLeftThenByRight) {
-  const std::vector<SentencePiece> pieces = {{"a", -9},  {"\u6f22", -9}, {"a\u6f22", -2}, {"\u6f22a", -1}, {"a\u6f22a", -2}, {"aa", -3, /*made=*/false},
+  const std::vector<SentencePiece> pieces = {{"a", -9},        {"\u6f22", -9},
+                                             {"a\u6f22", -2},  {"\u6f22a", -1},
+                                             {"a\u6f22a", -2}, {"aa", -3, /*made=*/false},
                                              {"aaa", -2}};
-  EXPECT_THAT(SentencePieceMerges(pieces), ElementsAre(std::pair("\u6f22", "a"), std::pair("a\u6f22", "a"), std::pair("aa", "a"), std::pair("a", "\u6f22a"),
-                                                       std::pair("a", "aa"), std::pair("a", "\u6f22")));
+  EXPECT_THAT(
+      SentencePieceMerges(pieces),
+      ElementsAre(std::pair("\u6f22", "a"), std::pair("a\u6f22", "a"), std::pair("aa", "a"),
+                  std::pair("a", "\u6f22a"), std::pair("a", "aa"), std::pair("a", "\u6f22")));
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #ifndef MOONRING_TESTS_MODEL_GGUF_GGUF_WRITER_H_
 #define MOONRING_TESTS_MODEL_GGUF_GGUF_WRITER_H_
 
-// Puts GGUF files together byte by byte, right ones and lying ones, after the format's own description (not by our reader).
+// Puts GGUF files together byte by byte, right ones and lying ones, after the format's own
+// description (not by our reader).
 
 #include <cstdint>
 #include <cstring>
@@ -20,13 +21,26 @@ inline std::string GgufString(const std::string& text) { return Raw<uint64_t>(te
 
 class GgufWriter {
  public:
-  enum : uint32_t { kU16 = 2, kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9, kU64 = 10 };
+  enum : uint32_t {
+    kU16 = 2,
+    kU32 = 4,
+    kI32 = 5,
+    kF32 = 6,
+    kBool = 7,
+    kString = 8,
+    kArray = 9,
+    kU64 = 10
+  };
 
-  void Add(const std::string& key, uint32_t type, const std::string& value) { pairs_.push_back(GgufString(key) + Raw(type) + value); }
+  void Add(const std::string& key, uint32_t type, const std::string& value) {
+    pairs_.push_back(GgufString(key) + Raw(type) + value);
+  }
   void U32(const std::string& key, uint32_t value) { Add(key, kU32, Raw(value)); }
   void F32(const std::string& key, float value) { Add(key, kF32, Raw(value)); }
   void Bool(const std::string& key, bool value) { Add(key, kBool, Raw<uint8_t>(value)); }
-  void String(const std::string& key, const std::string& value) { Add(key, kString, GgufString(value)); }
+  void String(const std::string& key, const std::string& value) {
+    Add(key, kString, GgufString(value));
+  }
   void Strings(const std::string& key, const std::vector<std::string>& values) {
     std::string bytes = Raw<uint32_t>(kString) + Raw<uint64_t>(values.size());
     for (const std::string& value : values) bytes += GgufString(value);
@@ -44,15 +58,19 @@ class GgufWriter {
   }
 
   // `shape` as Hugging Face has it, rows last; GGUF lists it the other way round.
-  void Tensor(const std::string& name, const std::vector<uint64_t>& shape, uint32_t type, const std::string& data) {
+  void Tensor(const std::string& name, const std::vector<uint64_t>& shape, uint32_t type,
+              const std::string& data) {
     while (data_.size() % alignment_ != 0) data_ += '\0';
     std::string info = GgufString(name) + Raw<uint32_t>(static_cast<uint32_t>(shape.size()));
     for (size_t i = shape.size(); i-- > 0;) info += Raw(shape[i]);
     tensors_.push_back(info + Raw(type) + Raw<uint64_t>(data_.size()));
     data_ += data;
   }
-  void FloatTensor(const std::string& name, const std::vector<uint64_t>& shape, const std::vector<float>& values) {
-    Tensor(name, shape, 0, std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
+  void FloatTensor(const std::string& name, const std::vector<uint64_t>& shape,
+                   const std::vector<float>& values) {
+    Tensor(
+        name, shape, 0,
+        std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)));
   }
 
   void set_version(uint32_t version) { version_ = version; }
@@ -62,7 +80,8 @@ class GgufWriter {
   }
 
   std::string Bytes() const {
-    std::string bytes = "GGUF" + Raw(version_) + Raw<uint64_t>(tensors_.size()) + Raw<uint64_t>(pairs_.size());
+    std::string bytes =
+        "GGUF" + Raw(version_) + Raw<uint64_t>(tensors_.size()) + Raw<uint64_t>(pairs_.size());
     for (const std::string& pair : pairs_) bytes += pair;
     for (const std::string& tensor : tensors_) bytes += tensor;
     while (bytes.size() % alignment_ != 0) bytes += '\0';
@@ -76,8 +95,8 @@ class GgufWriter {
   std::string data_;
 };
 
-// A whole Llama model: 1 layer, width 8, 2 heads of 4 over 1 key head, feed-forward 16, a byte-level vocabulary of 12. Weight number n
-// of the model holds n, n + 1/64, n + 2/64, ...
+// A whole Llama model: 1 layer, width 8, 2 heads of 4 over 1 key head, feed-forward 16, a
+// byte-level vocabulary of 12. Weight number n of the model holds n, n + 1/64, n + 2/64, ...
 inline GgufWriter TinyGguf() {
   GgufWriter file;
   file.String("general.architecture", "llama");
@@ -106,9 +125,12 @@ inline GgufWriter TinyGguf() {
   int number = 0;
   const auto add = [&](const std::string& name, uint64_t rows, uint64_t columns) {
     std::vector<float> values(rows * (columns == 0 ? 1 : columns));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(number) + static_cast<float>(i) / 64;
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(number) + static_cast<float>(i) / 64;
     ++number;
-    file.FloatTensor(name, columns == 0 ? std::vector<uint64_t>{rows} : std::vector<uint64_t>{rows, columns}, values);
+    file.FloatTensor(
+        name, columns == 0 ? std::vector<uint64_t>{rows} : std::vector<uint64_t>{rows, columns},
+        values);
   };
   add("token_embd.weight", 12, 8);
   add("output_norm.weight", 8, 0);

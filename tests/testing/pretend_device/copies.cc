@@ -41,7 +41,8 @@ std::vector<char> BytesOf(const at::Tensor& run) {
 
 void Within(const at::Tensor& to, const at::Tensor& from) {
   Kernel kernel("copy_");
-  const at::Tensor seen_from = kernel.Sees(from, /*writes=*/false), seen_to = kernel.Sees(to, /*writes=*/true);
+  const at::Tensor seen_from = kernel.Sees(from, /*writes=*/false),
+                   seen_to = kernel.Sees(to, /*writes=*/true);
   kernel.Launch();
   seen_to.copy_(seen_from);
 }
@@ -60,7 +61,9 @@ void RunToDevice(const at::Tensor& to, const at::Tensor& from, bool non_blocking
   }
   WhenReached(StreamOf(to), from.const_data_ptr(), from.nbytes(), [from, was = BytesOf(from)] {
     if (BytesOf(from) == was) return;
-    std::fprintf(stderr, "pretend device: pinned memory of %zu bytes was written while it was copied to the device\n",
+    std::fprintf(stderr,
+                 "pretend device: pinned memory of %zu bytes was written while it was copied to "
+                 "the device\n",
                  was.size());
     std::abort();
   });
@@ -85,7 +88,9 @@ void RunToHost(const at::Tensor& to, const at::Tensor& from, bool non_blocking) 
   });
 }
 
-at::Tensor Contiguous(const at::Tensor& tensor, at::ScalarType dtype) { return tensor.to(dtype).contiguous(); }
+at::Tensor Contiguous(const at::Tensor& tensor, at::ScalarType dtype) {
+  return tensor.to(dtype).contiguous();
+}
 
 // Between host and device, where a copy engine cannot do it alone: through a run of the target's
 // dtype. The conversion is made where the source is; what it makes there is not pinned.

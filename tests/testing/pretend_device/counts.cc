@@ -39,7 +39,8 @@ nlohmann::json AsJson(const Copies& copies) {
 // The largest first.
 nlohmann::json AsJson(const std::map<std::string, HeldBlocks>& held) {
   std::vector<std::pair<std::string, HeldBlocks>> sorted(held.begin(), held.end());
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
   nlohmann::json list = nlohmann::json::array();
   for (const auto& [what, blocks] : sorted) {
     list.push_back({{"what", what}, {"count", blocks.count}, {"bytes", blocks.bytes}});

@@ -3,9 +3,9 @@
 
 // What a program asked of the pretend device (device.h).
 //
-// With PRETEND_DEVICE_REPORT=FILE in the environment a process that ends by _Exit, as the host does,
-// writes its counts, as JSON, into FILE.RANK (RANK: the variable, else 0), and what lay in the
-// device's memory when it held most (at_peak).
+// With PRETEND_DEVICE_REPORT=FILE in the environment a process that ends by _Exit, as the host
+// does, writes its counts, as JSON, into FILE.RANK (RANK: the variable, else 0), and what lay in
+// the device's memory when it held most (at_peak).
 
 #include <cstdint>
 #include <map>

@@ -1,5 +1,5 @@
-// The pretend device under LibTorch's CUDA key: guard, hooks, and the allocators of its memory and of
-// pinned memory. Linked into a program (alwayslink) that has no libtorch_cuda.
+// The pretend device under LibTorch's CUDA key: guard, hooks, and the allocators of its memory and
+// of pinned memory. Linked into a program (alwayslink) that has no libtorch_cuda.
 
 #include "tests/testing/pretend_device/device.h"
 
@@ -45,7 +45,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   Device getDevice() const override { return {c10::kCUDA, current}; }
   void setDevice(Device device) const override {
-    TORCH_CHECK(device.is_cuda() && device.index() < deviceCount(), "no device ", device, ": the pretend device shows ", int{deviceCount()});
+    TORCH_CHECK(device.is_cuda() && device.index() < deviceCount(), "no device ", device,
+                ": the pretend device shows ", int{deviceCount()});
     if (device.index() >= 0) current = device.index();
   }
   void uncheckedSetDevice(Device device) const noexcept override {
@@ -54,7 +55,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   DeviceIndex deviceCount() const noexcept override { return Devices(); }
 
   Stream Of(Device device, c10::StreamId id) const {
-    return Stream(Stream::UNSAFE, Device(c10::kCUDA, device.index() < 0 ? current : device.index()), id);
+    return Stream(Stream::UNSAFE, Device(c10::kCUDA, device.index() < 0 ? current : device.index()),
+                  id);
   }
   Stream getStream(Device device) const override {
     return Of(device, current_stream[device.index() < 0 ? current : device.index()]);
@@ -64,7 +66,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     static std::atomic<c10::StreamId> made = 0;
     return Of(device, ++made);
   }
-  Stream getStreamFromGlobalPool(Device device, bool) const override { return getNewStream(device, 0); }
+  Stream getStreamFromGlobalPool(Device device, bool) const override {
+    return getNewStream(device, 0);
+  }
   Stream exchangeStream(Stream stream) const override {
     const Stream old = getStream(stream.device());
     current_stream[stream.device_index()] = stream.id();
@@ -98,7 +102,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     CountSynchronization("event");
     if (event != nullptr) HostWaits(*static_cast<Clock*>(event));
   }
-  void destroyEvent(void* event, DeviceIndex) const noexcept override { delete static_cast<Clock*>(event); }
+  void destroyEvent(void* event, DeviceIndex) const noexcept override {
+    delete static_cast<Clock*>(event);
+  }
   double elapsedTime(void*, void*, DeviceIndex) const override { return 0; }
 
   void recordDataPtrOnStream(const c10::DataPtr& data, const Stream& stream) const override {
@@ -120,7 +126,8 @@ struct DeviceMemory final : c10::DeviceAllocator {
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex) override {
     const Counts counts = CountsNow();
     c10::CachingDeviceAllocator::DeviceStats stats;
-    for (auto* bytes : {&stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes, &stats.requested_bytes}) {
+    for (auto* bytes : {&stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes,
+                        &stats.requested_bytes}) {
       (*bytes)[0].current = counts.held_bytes;
       (*bytes)[0].peak = counts.peak_bytes;
     }
@@ -140,9 +147,12 @@ class PinnedMemory final : public at::HostAllocator {
     auto* const address = new char[std::max<size_t>(bytes, 1)];
     const std::lock_guard<std::mutex> lock(mutex_);
     sizes_[address] = bytes;
-    return {address, address, [](void* gone) { Pinned().Free(static_cast<char*>(gone)); }, c10::kCPU};
+    return {address, address, [](void* gone) { Pinned().Free(static_cast<char*>(gone)); },
+            c10::kCPU};
   }
-  void copy_data(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
   bool record_event(void*, void*, Stream) override { return true; }
   void empty_cache() override {}
   at::HostStats get_stats() override { return {}; }
@@ -185,9 +195,15 @@ struct Hooks final : at::CUDAHooksInterface {
   DeviceIndex deviceCount() const override { return Devices(); }
   DeviceIndex current_device() const override { return current; }
   DeviceIndex getCurrentDevice() const override { return current; }
-  void setCurrentDevice(DeviceIndex device) const override { Guard().setDevice({c10::kCUDA, device}); }
-  DeviceIndex exchangeDevice(DeviceIndex device) const override { return Guard().exchangeDevice({c10::kCUDA, device}).index(); }
-  DeviceIndex maybeExchangeDevice(DeviceIndex device) const override { return exchangeDevice(device); }
+  void setCurrentDevice(DeviceIndex device) const override {
+    Guard().setDevice({c10::kCUDA, device});
+  }
+  DeviceIndex exchangeDevice(DeviceIndex device) const override {
+    return Guard().exchangeDevice({c10::kCUDA, device}).index();
+  }
+  DeviceIndex maybeExchangeDevice(DeviceIndex device) const override {
+    return exchangeDevice(device);
+  }
   bool isPinnedPtr(const void* data) const override { return PinnedMemory::Pinned().Has(data); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return &PinnedMemory::Pinned(); }
   c10::Allocator* getCUDADeviceAllocator() const override { return c10::GetAllocator(c10::kCUDA); }
@@ -201,9 +217,10 @@ const bool registered = [] {
   c10::SetAllocator(c10::kCUDA, &memory);
   c10::impl::registerDeviceGuard(c10::kCUDA, &guard);
   at::setHostAllocator(c10::kCUDA, &PinnedMemory::Pinned());
-  at::CUDAHooksRegistry()->Register("CUDAHooks", [](at::CUDAHooksArgs args) -> std::unique_ptr<at::CUDAHooksInterface> {
-    return std::make_unique<Hooks>(args);
-  });
+  at::CUDAHooksRegistry()->Register(
+      "CUDAHooks", [](at::CUDAHooksArgs args) -> std::unique_ptr<at::CUDAHooksInterface> {
+        return std::make_unique<Hooks>(args);
+      });
   return true;
 }();
 

@@ -31,19 +31,25 @@ TEST(PretendDevice, IsAGpuToLibTorch) {
 // A forward and a backward of what models are made of, against the CPU's, in fp64. (The CPU has
 // operators of its own for some of it, so that the last bits may differ.)
 TEST(PretendDevice, ComputesForwardAndBackward) {
-  const at::Tensor x = at::randn({5, 8}, at::kDouble), w = at::randn({7, 8}, at::kDouble), bias = at::randn({7}, at::kDouble);
+  const at::Tensor x = at::randn({5, 8}, at::kDouble), w = at::randn({7, 8}, at::kDouble),
+                   bias = at::randn({7}, at::kDouble);
   const auto gradients = [&](c10::Device device) {
-    const auto leaf = [&](const at::Tensor& t) { return t.to(device).detach().set_requires_grad(true); };
+    const auto leaf = [&](const at::Tensor& t) {
+      return t.to(device).detach().set_requires_grad(true);
+    };
     const at::Tensor a = leaf(x), b = leaf(w), c = leaf(bias);
-    const at::Tensor hidden = at::silu(at::linear(a, b, c)).mul(2).slice(0, 1).transpose(0, 1).contiguous();
-    const at::Tensor loss = at::log_softmax(hidden.view({2, -1}), 1).square().sum() + at::cat({a, a}).index_select(0, at::arange(3, device)).sum();
+    const at::Tensor hidden =
+        at::silu(at::linear(a, b, c)).mul(2).slice(0, 1).transpose(0, 1).contiguous();
+    const at::Tensor loss = at::log_softmax(hidden.view({2, -1}), 1).square().sum() +
+                            at::cat({a, a}).index_select(0, at::arange(3, device)).sum();
     std::vector<at::Tensor> results = torch::autograd::grad({loss}, {a, b, c});
     results.push_back(loss.detach());
     for (at::Tensor& result : results) result = OnHost(result);
     return results;
   };
   const std::vector<at::Tensor> want = gradients(at::kCPU), got = gradients(kDevice);
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_LE((got[i] - want[i]).norm().item<double>(), 1e-13 * want[i].norm().item<double>()) << i;
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_LE((got[i] - want[i]).norm().item<double>(), 1e-13 * want[i].norm().item<double>()) << i;
 }
 
 TEST(PretendDevice, ManyTensorsAreOneKernel) {
@@ -61,7 +67,9 @@ TEST(PretendDevice, OutputsGrow) {
   EXPECT_EQ(OnHost(out).sum().item<double>(), 8);
 }
 
-TEST(PretendDevice, NewMemoryIsNaN) { EXPECT_TRUE(OnHost(at::empty({4}, kDevice)).isnan().all().item<bool>()); }
+TEST(PretendDevice, NewMemoryIsNaN) {
+  EXPECT_TRUE(OnHost(at::empty({4}, kDevice)).isnan().all().item<bool>());
+}
 
 TEST(PretendDevice, CountsCopiesAndWaits) {
   const at::Tensor x = at::ones({256}), pinned = x.pin_memory(), there = at::empty({256}, kDevice);
@@ -83,7 +91,8 @@ TEST(PretendDevice, CountsBytes) {
   ResetCounts();
   const int64_t before = CountsNow().held_bytes;
   {
-    const at::Tensor x = at::empty({1024}, kDevice), y = x.view({32, 32}), z = at::empty({1}, kDevice);
+    const at::Tensor x = at::empty({1024}, kDevice), y = x.view({32, 32}),
+                     z = at::empty({1}, kDevice);
     EXPECT_EQ(CountsNow().held_bytes - before, 4096 + 512);
   }
   EXPECT_EQ(CountsNow().held_bytes, before);
@@ -94,34 +103,39 @@ TEST(PretendDevice, CountsBytes) {
 at::Tensor Offsets() { return at::tensor({0, 40, 96}, at::kInt).to(kDevice); }
 
 TEST(PretendDevice, FlashAttentionTakesWhatItsKernelDoes) {
-  const auto rows = [](int64_t heads) { return at::ones({96, heads, 24}, kDevice).to(at::kBFloat16); };
+  const auto rows = [](int64_t heads) {
+    return at::ones({96, heads, 24}, kDevice).to(at::kBFloat16);
+  };
   const at::Tensor q = rows(4), k = rows(2), v = rows(2), dout = rows(4), offsets = Offsets();
   const auto [out, lse, state, unused, mask] = at::_flash_attention_forward(
       q, k, v, offsets, offsets, 56, 56, /*dropout_p=*/0.0, /*is_causal=*/true, false, 1.0, -1, -1);
   const auto peak = [&, out = out, lse = lse] {
     ResetCounts();
     const int64_t before = CountsNow().held_bytes;
-    at::_flash_attention_backward(dout, q, k, v, out, lse, offsets, offsets, 56, 56, 0.0, true, offsets,
-                                  offsets, 1.0, -1, -1);
+    at::_flash_attention_backward(dout, q, k, v, out, lse, offsets, offsets, 56, 56, 0.0, true,
+                                  offsets, offsets, 1.0, -1, -1);
     return CountsNow().peak_bytes - before;
   };
   const int64_t sums = 4 * (96 + 2 * 128) * 4 * 32, of_rows = 4 * 4 * (96 + 2 * 128);
   const int64_t results = 2 * 96 * 24 * (4 + 2 + 2), of_each_head = 2 * 2 * 96 * 24 * 4;
   EXPECT_EQ(peak(), sums + of_rows + of_each_head + results);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  EXPECT_EQ(peak(), 17 * sums + of_rows + of_each_head + results) << "132 multiprocessors over 2 x 4 heads";
+  EXPECT_EQ(peak(), 17 * sums + of_rows + of_each_head + results)
+      << "132 multiprocessors over 2 x 4 heads";
   at::globalContext().setDeterministicAlgorithms(false, false);
 }
 
 TEST(PretendDevice, EfficientAttentionTakesWhatItsKernelDoes) {
   const at::Tensor q = at::ones({1, 96, 4, 24}, kDevice), offsets = Offsets();
-  const auto forward = at::_efficient_attention_forward(q, q, q, std::nullopt, offsets, offsets, 56, 56,
-                                                        0.0, /*custom_mask_type=*/1, true, 1.0);
+  const auto forward = at::_efficient_attention_forward(q, q, q, std::nullopt, offsets, offsets, 56,
+                                                        56, 0.0, /*custom_mask_type=*/1, true, 1.0);
   ResetCounts();
   const int64_t before = CountsNow().held_bytes;
-  at::_efficient_attention_backward(q, q, q, q, std::nullopt, std::get<0>(forward), offsets, offsets, 56,
-                                    56, std::get<1>(forward), 0.0, offsets, offsets, 1, false, 1.0);
-  // The results; sums of dout out; a tile of 64 x 64 sums of dq with its lock for each head and sequence.
+  at::_efficient_attention_backward(q, q, q, q, std::nullopt, std::get<0>(forward), offsets,
+                                    offsets, 56, 56, std::get<1>(forward), 0.0, offsets, offsets, 1,
+                                    false, 1.0);
+  // The results; sums of dout out; a tile of 64 x 64 sums of dq with its lock for each head and
+  // sequence.
   const int64_t workspace = 4 * 96 * 4 + 2 * 4 * (4 * 64 * 64 + 16);
   EXPECT_EQ(CountsNow().peak_bytes - before, 3 * 4 * 96 * 4 * 24 + (workspace + 511) / 512 * 512);
 }
@@ -135,22 +149,25 @@ TEST(PretendDevice, HasAnEnd) {
 
 TEST(PretendDeviceDeathTest, TheHostReadsItsMemory) {
   const at::Tensor x = at::ones({3, 5}, kDevice);
-  EXPECT_EXIT(std::printf("%f", static_cast<const float*>(x.const_data_ptr())[2]), ::testing::KilledBySignal(SIGSEGV),
-              R"(byte 8 of a tensor Float \[3, 5\])");
+  EXPECT_EXIT(std::printf("%f", static_cast<const float*>(x.const_data_ptr())[2]),
+              ::testing::KilledBySignal(SIGSEGV), R"(byte 8 of a tensor Float \[3, 5\])");
 }
 
 TEST(PretendDevice, AKernelIsGivenTheHostsMemory) {
   const at::Tensor x = at::ones({3}, kDevice);
-  EXPECT_THAT([&] { at::add(x, at::ones({3})); }, ThrowsMessage<c10::Error>(HasSubstr("on the same device")));
+  EXPECT_THAT([&] { at::add(x, at::ones({3})); },
+              ThrowsMessage<c10::Error>(HasSubstr("on the same device")));
   EXPECT_NO_THROW(at::add(x, at::ones({})));
   float host[3] = {};
   const at::Tensor false_claim = at::from_blob(host, {3}, at::TensorOptions().device(at::kCPU));
-  EXPECT_THAT([&] { at::index_select(x, 0, false_claim.to(at::kLong)); }, ThrowsMessage<c10::Error>(HasSubstr("device")));
+  EXPECT_THAT([&] { at::index_select(x, 0, false_claim.to(at::kLong)); },
+              ThrowsMessage<c10::Error>(HasSubstr("device")));
 }
 
 TEST(PretendDevice, ProductsAreOfFloats) {
   const at::Tensor x = at::ones({3, 3}, at::TensorOptions(kDevice).dtype(at::kLong));
-  EXPECT_THAT([&] { at::mm(x, x); }, ThrowsMessage<c10::Error>(HasSubstr("not implemented for 'Long'")));
+  EXPECT_THAT([&] { at::mm(x, x); },
+              ThrowsMessage<c10::Error>(HasSubstr("not implemented for 'Long'")));
 }
 
 TEST(PretendDevice, AStreamDoesNotWaitForAnother) {
@@ -158,7 +175,8 @@ TEST(PretendDevice, AStreamDoesNotWaitForAnother) {
   const c10::Stream other = Guard().getStreamFromGlobalPool(kDevice);
   {
     const c10::StreamGuard guard(other);
-    EXPECT_THAT([&] { at::add(x, 1); }, ThrowsMessage<c10::Error>(HasSubstr("an event is missing")));
+    EXPECT_THAT([&] { at::add(x, 1); },
+                ThrowsMessage<c10::Error>(HasSubstr("an event is missing")));
   }
   c10::Event event(c10::kCUDA);
   event.record(Guard().getStream(kDevice));
@@ -172,7 +190,8 @@ TEST(PretendDevice, AStreamDoesNotWaitForAnother) {
 
 TEST(PretendDevice, StreamsMayShareATensorByParts) {
   const at::Tensor x = at::zeros({4, 3}, kDevice);
-  const c10::Stream home = Guard().getStream(kDevice), other = Guard().getStreamFromGlobalPool(kDevice);
+  const c10::Stream home = Guard().getStream(kDevice),
+                    other = Guard().getStreamFromGlobalPool(kDevice);
   c10::Event ready(c10::kCUDA), done(c10::kCUDA);
   ready.record(home);
   ready.block(other);
@@ -182,7 +201,8 @@ TEST(PretendDevice, StreamsMayShareATensorByParts) {
     done.record(other);
   }
   EXPECT_NO_THROW(x.narrow(0, 0, 2).fill_(2));
-  EXPECT_THAT([&] { x.narrow(0, 1, 2).fill_(2); }, ThrowsMessage<c10::Error>(HasSubstr("an event is missing")));
+  EXPECT_THAT([&] { x.narrow(0, 1, 2).fill_(2); },
+              ThrowsMessage<c10::Error>(HasSubstr("an event is missing")));
   EXPECT_THAT([&] { x.sum(); }, ThrowsMessage<c10::Error>(HasSubstr("an event is missing")));
   done.block(home);
   EXPECT_EQ(x.sum().item<double>(), 18);
@@ -202,11 +222,13 @@ TEST(PretendDeviceDeathTest, MemoryIsFreedUnderAStream) {
     std::exit(0);
   };
   EXPECT_EXIT(use(true), ::testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(use(false), ::testing::KilledBySignal(SIGABRT), "record_stream or an event is missing");
+  EXPECT_EXIT(use(false), ::testing::KilledBySignal(SIGABRT),
+              "record_stream or an event is missing");
 }
 
 TEST(PretendDevice, TheHostDoesNotWaitForACopy) {
-  const at::Tensor x = at::ones({3}, kDevice), pinned = at::empty({3}, at::TensorOptions().pinned_memory(true));
+  const at::Tensor x = at::ones({3}, kDevice),
+                   pinned = at::empty({3}, at::TensorOptions().pinned_memory(true));
   pinned.copy_(x, /*non_blocking=*/true);
   EXPECT_TRUE(pinned.isnan().all().item<bool>());
   Guard().synchronizeStream(Guard().getStream(kDevice));
@@ -215,8 +237,10 @@ TEST(PretendDevice, TheHostDoesNotWaitForACopy) {
 
 // To the host and back on two streams, with no wait of the host: an event is enough.
 TEST(PretendDevice, WhatLeavesComesBack) {
-  const at::Tensor x = at::ones({3}, kDevice), pinned = at::empty({3}, at::TensorOptions().pinned_memory(true));
-  const c10::Stream home = Guard().getStream(kDevice), other = Guard().getStreamFromGlobalPool(kDevice);
+  const at::Tensor x = at::ones({3}, kDevice),
+                   pinned = at::empty({3}, at::TensorOptions().pinned_memory(true));
+  const c10::Stream home = Guard().getStream(kDevice),
+                    other = Guard().getStreamFromGlobalPool(kDevice);
   pinned.copy_(x, /*non_blocking=*/true);
   const c10::StreamGuard guard(other);
   const at::Tensor back = at::empty({3}, kDevice);

@@ -34,7 +34,8 @@ at::Tensor Kernel::Sees(const at::Tensor& tensor, bool writes) {
     int64_t last = tensor.storage_offset();  // element
     for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
     const int64_t element = tensor.element_size();
-    accesses_.push_back({&block->uses, tensor.storage_offset() * element, (last + 1) * element, writes});
+    accesses_.push_back(
+        {&block->uses, tensor.storage_offset() * element, (last + 1) * element, writes});
   }
   at::Tensor seen = at::detail::make_tensor<c10::TensorImpl>(
       SeenStorage(tensor.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
@@ -59,13 +60,15 @@ at::Tensor ToDevice(const at::Tensor& made, c10::Device device) {
       c10::DispatchKeySet(c10::DispatchKey::CUDA), made.scalar_type());
   Kernel kernel("result");
   const at::Tensor seen = kernel.Sees(there, /*writes=*/true);
-  if (made.numel() > 0) std::memcpy(seen.mutable_data_ptr(), made.const_data_ptr(), there.storage().nbytes());
+  if (made.numel() > 0)
+    std::memcpy(seen.mutable_data_ptr(), made.const_data_ptr(), there.storage().nbytes());
   return there;
 }
 
 at::Tensor Workspace(int64_t bytes) {
   return at::detail::empty_generic({bytes}, c10::GetAllocator(c10::kCUDA),
-                                   c10::DispatchKeySet(c10::DispatchKey::CUDA), at::kByte, std::nullopt);
+                                   c10::DispatchKeySet(c10::DispatchKey::CUDA), at::kByte,
+                                   std::nullopt);
 }
 
 }  // namespace moonring::pretend

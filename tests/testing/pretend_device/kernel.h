@@ -30,7 +30,8 @@ class Kernel {
 // An operator's result on the CPU, which the kernel has just made, as a tensor of `device`.
 at::Tensor ToDevice(const at::Tensor& made, c10::Device device);
 
-// Memory that a kernel takes for itself while it runs, as the real ones do; freed by the result's end.
+// Memory that a kernel takes for itself while it runs, as the real ones do; freed by the result's
+// end.
 at::Tensor Workspace(int64_t bytes);
 
 }  // namespace moonring::pretend

@@ -44,21 +44,22 @@ at::Tensor Named(at::Tensor made, const std::string& maker = "") {
   return made;
 }
 
-at::Tensor Empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
-                 std::optional<c10::Device> device, std::optional<bool> pinned,
-                 std::optional<at::MemoryFormat> format) {
+at::Tensor Empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
+                 std::optional<at::Layout>, std::optional<c10::Device> device,
+                 std::optional<bool> pinned, std::optional<at::MemoryFormat> format) {
   TORCH_CHECK(!pinned.value_or(false), "Only dense CPU tensors can be pinned");
   const c10::DeviceGuard guard(DeviceOf(device));
   return Named(at::detail::empty_generic(sizes, c10::GetAllocator(c10::kCUDA), kDeviceKeys,
                                          c10::dtype_or_default(dtype), format));
 }
 
-at::Tensor EmptyStrided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
-                        std::optional<at::Layout>, std::optional<c10::Device> device, std::optional<bool> pinned) {
+at::Tensor EmptyStrided(at::IntArrayRef sizes, at::IntArrayRef strides,
+                        std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                        std::optional<c10::Device> device, std::optional<bool> pinned) {
   TORCH_CHECK(!pinned.value_or(false), "Only dense CPU tensors can be pinned");
   const c10::DeviceGuard guard(DeviceOf(device));
-  return Named(at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(c10::kCUDA), kDeviceKeys,
-                                                 c10::dtype_or_default(dtype)));
+  return Named(at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(c10::kCUDA),
+                                                 kDeviceKeys, c10::dtype_or_default(dtype)));
 }
 
 // The storage gets `bytes` at least; what it held comes along.
@@ -74,7 +75,8 @@ void Grow(const at::Tensor& tensor, size_t bytes) {
   storage->set_nbytes(bytes);
 }
 
-const at::Tensor& Resize(const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::MemoryFormat>) {
+const at::Tensor& Resize(const at::Tensor& self, at::IntArrayRef sizes,
+                         std::optional<at::MemoryFormat>) {
   int64_t numel = self.storage_offset();
   numel += c10::multiply_integers(sizes);
   Grow(self, static_cast<size_t>(numel) * self.itemsize());
@@ -90,7 +92,8 @@ at::Tensor& SetWholeStorage(at::Tensor& self, at::Storage source) {
   return at::native::set_(self, std::move(source));
 }
 at::Tensor& SetTensor(at::Tensor& self, const at::Tensor& source) {
-  return at::native::set_storage_cpu_(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+  return at::native::set_storage_cpu_(self, source.storage(), source.storage_offset(),
+                                      source.sizes(), source.strides());
 }
 at::Tensor& SetNothing(at::Tensor& self) {
   const c10::Storage none(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, self.device()),
@@ -118,8 +121,8 @@ void RecordStream(at::Tensor& self, c10::Stream stream) {
 // Those whose result's size, or whole answer, the host must know: CUDA's kernels wait for it.
 bool HostMustKnow(const std::string& name, const std::string& overload) {
   static const std::vector<std::string> always = {
-      "aten::nonzero", "aten::masked_select", "aten::equal", "aten::_unique2", "aten::unique_dim",
-      "aten::unique_consecutive", "aten::bincount", "aten::_unique"};
+      "aten::nonzero",    "aten::masked_select",      "aten::equal",    "aten::_unique2",
+      "aten::unique_dim", "aten::unique_consecutive", "aten::bincount", "aten::_unique"};
   if (name == "aten::repeat_interleave") return overload == "Tensor";
   return std::find(always.begin(), always.end(), name) != always.end();
 }
@@ -127,24 +130,31 @@ bool HostMustKnow(const std::string& name, const std::string& overload) {
 // Products of matrices are cuBLAS's: no integers, and a workspace for each stream, as LibTorch
 // 2.11 sets it up for compute capability 9.0 (32 MiB).
 bool IsProduct(const std::string& name) {
-  static const std::vector<std::string> products = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm",
-                                                    "aten::addmv", "aten::addbmm", "aten::_addmm_activation", "aten::dot"};
+  static const std::vector<std::string> products = {"aten::mm",
+                                                    "aten::addmm",
+                                                    "aten::bmm",
+                                                    "aten::baddbmm",
+                                                    "aten::addmv",
+                                                    "aten::addbmm",
+                                                    "aten::_addmm_activation",
+                                                    "aten::dot"};
   return std::find(products.begin(), products.end(), name) != products.end();
 }
 
 void PrepareProduct(const std::string& name, const at::Tensor& first) {
-  TORCH_CHECK(first.is_floating_point() || first.is_complex(), "\"", name, "_cuda\" not implemented for '",
-              first.scalar_type(), "'");
+  TORCH_CHECK(first.is_floating_point() || first.is_complex(), "\"", name,
+              "_cuda\" not implemented for '", first.scalar_type(), "'");
   constexpr int64_t kWorkspace = int64_t{32} << 20;
   static std::mutex mutex;
   static auto* const of_stream = new std::map<StreamKey, at::Tensor>;
   const std::lock_guard<std::mutex> lock(mutex);
-  at::Tensor& workspace = (*of_stream)[KeyOf(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(first.device()))];
+  at::Tensor& workspace =
+      (*of_stream)[KeyOf(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(first.device()))];
   if (!workspace.defined()) workspace = Workspace(kWorkspace);
 }
 
-// With products left out: an output that is there already, as it is for all that LibTorch's own code
-// calls, gets what is added to the product, or zeros. False: there is none.
+// With products left out: an output that is there already, as it is for all that LibTorch's own
+// code calls, gets what is added to the product, or zeros. False: there is none.
 bool PutZeros(const c10::FunctionSchema& schema, torch::jit::Stack* stack) {
   const size_t arguments = schema.arguments().size(), first = stack->size() - arguments;
   const std::optional<int> beta = schema.argumentIndexWithName("beta");  // of what is added
@@ -166,14 +176,19 @@ bool PutZeros(const c10::FunctionSchema& schema, torch::jit::Stack* stack) {
 class Call {
  public:
   Call(const c10::OperatorHandle& op, torch::jit::Stack* stack)
-      : schema_(op.schema()), name_(schema_.name()), kernel_(Short(op)), stack_(*stack),
-        arguments_(schema_.arguments().size()), first_(stack->size() - arguments_) {}
+      : schema_(op.schema()),
+        name_(schema_.name()),
+        kernel_(Short(op)),
+        stack_(*stack),
+        arguments_(schema_.arguments().size()),
+        first_(stack->size() - arguments_) {}
 
   // `run` calls the CPU's kernel.
   template <typename Run>
   void Through(const Run& run) {
     given_.assign(stack_.begin() + static_cast<std::ptrdiff_t>(first_), stack_.end());
-    for (size_t i = 0; i < arguments_; ++i) stack_[first_ + i] = Seen(given_[i], schema_.arguments()[i]);
+    for (size_t i = 0; i < arguments_; ++i)
+      stack_[first_ + i] = Seen(given_[i], schema_.arguments()[i]);
     if (!device_.has_value()) device_ = c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice();
     CheckHostTensors();
     const c10::DeviceGuard guard(*device_);
@@ -185,7 +200,8 @@ class Call {
     }
     if (!(IsProduct(name_) && ProductsAreLeftOut() && PutZeros(schema_, &stack_))) run();
     const size_t returns = schema_.returns().size(), begin = stack_.size() - returns;
-    for (size_t i = 0; i < returns; ++i) stack_[begin + i] = Returned(stack_[begin + i], schema_.returns()[i]);
+    for (size_t i = 0; i < returns; ++i)
+      stack_[begin + i] = Returned(stack_[begin + i], schema_.returns()[i]);
     for (const auto& [there, seen] : written_) BringBack(there, seen);
   }
 
@@ -219,7 +235,8 @@ class Call {
     if (value.isOptionalTensorList()) {
       c10::List<std::optional<at::Tensor>> seen;
       for (std::optional<at::Tensor> tensor : value.toOptionalTensorList()) {
-        seen.push_back(tensor.has_value() ? std::optional(SeenTensor(*tensor, writes)) : std::nullopt);
+        seen.push_back(tensor.has_value() ? std::optional(SeenTensor(*tensor, writes))
+                                          : std::nullopt);
       }
       return seen;
     }
@@ -234,9 +251,12 @@ class Call {
   void CheckHostTensors() const {
     for (const at::Tensor& tensor : on_host_) {
       if (tensor.dim() == 0) continue;
-      TORCH_CHECK(name_ == "aten::index" || name_ == "aten::index_put_" || name_ == "aten::_index_put_impl_", name_,
-                  ": Expected all tensors to be on the same device, but found at least two devices, ",
-                  *device_, " and cpu!");
+      TORCH_CHECK(
+          name_ == "aten::index" || name_ == "aten::index_put_" ||
+              name_ == "aten::_index_put_impl_",
+          name_,
+          ": Expected all tensors to be on the same device, but found at least two devices, ",
+          *device_, " and cpu!");
       CountToDevice(static_cast<int64_t>(tensor.nbytes()), /*blocking=*/true);
       CountSynchronization(name_ + " with an index of the host");
     }
@@ -245,15 +265,19 @@ class Call {
   // The argument that a result is, if its schema says so.
   c10::IValue Returned(const c10::IValue& value, const c10::Argument& result) const {
     if (result.alias_info() != nullptr) {
-      TORCH_CHECK(result.alias_info()->isWrite(), name_, ": a view that the pretend device has no kernel for");
+      TORCH_CHECK(result.alias_info()->isWrite(), name_,
+                  ": a view that the pretend device has no kernel for");
       for (size_t i = 0; i < arguments_; ++i) {
         const c10::AliasInfo* const of = schema_.arguments()[i].alias_info();
-        if (of != nullptr && of->isWrite() && of->beforeSets() == result.alias_info()->beforeSets()) return given_[i];
+        if (of != nullptr && of->isWrite() && of->beforeSets() == result.alias_info()->beforeSets())
+          return given_[i];
       }
       TORCH_CHECK(false, name_, ": a result of none of its arguments");
     }
     const auto there = [&](const at::Tensor& made) {
-      return made.defined() ? Named(ToDevice(made, *device_), " of " + name_.substr(name_.find("::") + 2)) : made;
+      return made.defined()
+                 ? Named(ToDevice(made, *device_), " of " + name_.substr(name_.find("::") + 2))
+                 : made;
     };
     if (value.isTensor()) return there(value.toTensor());
     if (value.isTensorList()) {
@@ -271,7 +295,8 @@ class Call {
     const void* const own = block == nullptr ? nullptr : ForKernels(there.storage().mutable_data());
     if (seen.storage().data() != own) {
       Grow(there, seen.storage().nbytes());
-      std::memcpy(ForKernels(there.storage().mutable_data()), seen.storage().data(), seen.storage().nbytes());
+      std::memcpy(ForKernels(there.storage().mutable_data()), seen.storage().data(),
+                  seen.storage().nbytes());
     }
     if (seen.sizes() != there.sizes() || seen.strides() != there.strides()) {
       impl->set_sizes_and_strides(seen.sizes(), seen.strides());
@@ -302,22 +327,25 @@ bool ProductsAreLeftOut() {
 
 void OnCpu(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView below;
-  Call(op, stack).Through([&] { op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack); });
+  Call(op, stack).Through(
+      [&] { op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack); });
 }
 
 namespace {
 
-// Lists of tensors are one kernel on a GPU; and what has a kernel on the CPU beside other ways has one
-// there too.
+// Lists of tensors are one kernel on a GPU; and what has a kernel on the CPU beside other ways has
+// one there too.
 bool HasOwnKernel(const c10::OperatorName& name) {
   if (name.name.rfind("aten::_foreach_", 0) == 0) return true;
   const auto op = c10::Dispatcher::singleton().findOp(name);
   const auto has = [&](c10::DispatchKey key) { return op->hasKernelForDispatchKey(key); };
-  return op.has_value() && has(c10::DispatchKey::CPU) && has(c10::DispatchKey::CompositeImplicitAutograd) &&
-         !has(c10::DispatchKey::CUDA);
+  return op.has_value() && has(c10::DispatchKey::CPU) &&
+         has(c10::DispatchKey::CompositeImplicitAutograd) && !has(c10::DispatchKey::CUDA);
 }
 
-TORCH_LIBRARY_IMPL(_, CUDA, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&OnCpu>()); }
+TORCH_LIBRARY_IMPL(_, CUDA, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&OnCpu>());
+}
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("empty.memory_format", TORCH_FN(Empty));
@@ -333,10 +361,12 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("set_", TORCH_FN(SetNothing));
   library.impl("_local_scalar_dense", TORCH_FN(LocalScalar));
   library.impl("record_stream", TORCH_FN(RecordStream));
-  // Where CUDA has a kernel and LibTorch another way, of several operators, for devices that have none.
+  // Where CUDA has a kernel and LibTorch another way, of several operators, for devices that have
+  // none.
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0 || !HasOwnKernel(name)) continue;
-    const std::string full = name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
+    const std::string full =
+        name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
     library.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&OnCpu>());
   }
 }

@@ -92,11 +92,15 @@ class Memory {
     auto found = live_.upper_bound(const_cast<std::byte*>(byte));
     const Block* const block = found == live_.begin() ? nullptr : (--found)->second;
     if (block == nullptr || byte >= block->address + block->bytes) {
-      std::fprintf(stderr, "pretend device: the host uses a device's address, of no tensor that lives\n");
+      std::fprintf(stderr,
+                   "pretend device: the host uses a device's address, of no tensor that lives\n");
       return;
     }
-    std::fprintf(stderr, "pretend device: the host reads or writes byte %zd of %s (%zu bytes), memory of the device\n",
-                 byte - block->address, block->what.empty() ? "a tensor" : block->what.c_str(), block->bytes);
+    std::fprintf(stderr,
+                 "pretend device: the host reads or writes byte %zd of %s (%zu bytes), memory of "
+                 "the device\n",
+                 byte - block->address, block->what.empty() ? "a tensor" : block->what.c_str(),
+                 block->bytes);
   }
 
  private:
@@ -104,7 +108,8 @@ class Memory {
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t begin = (block.address - device_ + page - 1) / page * page;
     const size_t end = (block.address - device_ + block.bytes) / page * page;
-    if (end > begin) fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);
+    if (end > begin)
+      fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);
   }
 
   // What lives, by what it is.
@@ -152,7 +157,8 @@ void Memory::Watch() {
 // LibTorch's observers of memory, as its caching allocator does.
 void Tell(const Block& block, int64_t change) {
   const auto held = static_cast<size_t>(All().held());
-  c10::reportMemoryUsageToProfiler(block.address, change, held, held, c10::Device(c10::kCUDA, block.device));
+  c10::reportMemoryUsageToProfiler(block.address, change, held, held,
+                                   c10::Device(c10::kCUDA, block.device));
 }
 
 void Free(void* context) {

@@ -4,8 +4,9 @@
 // Bytes go by Gloo. As with NCCL: tensors of the host are refused, and two ranks on one device; a
 // group has a stream of its own, behind the current one when a call is made, and the current one
 // waits for it in wait(), the host does not; sends and receives between startCoalescing and
-// endCoalescing are one call, which is null where there were none. Unlike NCCL, which hangs or mixes
-// bytes up, ranks that do not make the same call find out: each call begins with its description.
+// endCoalescing are one call, which is null where there were none. Unlike NCCL, which hangs or
+// mixes bytes up, ranks that do not make the same call find out: each call begins with its
+// description.
 
 #include "comm/nccl_group.h"
 
@@ -54,7 +55,8 @@ class Done final : public Work {
 
 class PretendNccl final : public c10d::Backend {
  public:
-  PretendNccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout)
+  PretendNccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+              std::chrono::milliseconds timeout)
       : c10d::Backend(rank, size), stream_(Guard().getNewStream(Guard().getDevice())) {
     auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
@@ -65,17 +67,25 @@ class PretendNccl final : public c10d::Backend {
   const std::string getBackendName() const override { return "pretend nccl"; }
   bool supportsCoalescing() const override { return true; }
 
-  c10::intrusive_ptr<Work> allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
-    return Collective("allreduce", {}, {tensors[0]}, [&](Tensors, Tensors to) { return gloo_->allreduce(to, options); });
+  c10::intrusive_ptr<Work> allreduce(Tensors& tensors,
+                                     const c10d::AllreduceOptions& options) override {
+    return Collective("allreduce", {}, {tensors[0]},
+                      [&](Tensors, Tensors to) { return gloo_->allreduce(to, options); });
   }
-  c10::intrusive_ptr<Work> broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
-    return Collective("broadcast", {}, {tensors[0]}, [&](Tensors, Tensors to) { return gloo_->broadcast(to, options); });
+  c10::intrusive_ptr<Work> broadcast(Tensors& tensors,
+                                     const c10d::BroadcastOptions& options) override {
+    return Collective("broadcast", {}, {tensors[0]},
+                      [&](Tensors, Tensors to) { return gloo_->broadcast(to, options); });
   }
-  c10::intrusive_ptr<Work> alltoall_base(at::Tensor& to, at::Tensor& from, std::vector<int64_t>& out, std::vector<int64_t>& in,
+  c10::intrusive_ptr<Work> alltoall_base(at::Tensor& to, at::Tensor& from,
+                                         std::vector<int64_t>& out, std::vector<int64_t>& in,
                                          const c10d::AllToAllOptions& options) override {
-    return Collective("alltoall", {from}, {to}, [&](Tensors given, Tensors made) {
-      return gloo_->alltoall_base(made[0], given[0], out, in, options);
-    }, /*same_sizes=*/false);
+    return Collective(
+        "alltoall", {from}, {to},
+        [&](Tensors given, Tensors made) {
+          return gloo_->alltoall_base(made[0], given[0], out, in, options);
+        },
+        /*same_sizes=*/false);
   }
 
   void startCoalescing() override { coalescing_ = true; }
@@ -86,8 +96,12 @@ class PretendNccl final : public c10d::Backend {
     pending_.clear();
     return Exchange(calls);
   }
-  c10::intrusive_ptr<Work> send(Tensors& tensors, int peer, int tag) override { return Add({tensors[0], peer, tag, true}); }
-  c10::intrusive_ptr<Work> recv(Tensors& tensors, int peer, int tag) override { return Add({tensors[0], peer, tag, false}); }
+  c10::intrusive_ptr<Work> send(Tensors& tensors, int peer, int tag) override {
+    return Add({tensors[0], peer, tag, true});
+  }
+  c10::intrusive_ptr<Work> recv(Tensors& tensors, int peer, int tag) override {
+    return Add({tensors[0], peer, tag, false});
+  }
 
   void abort() override {}
   void shutdown() override {}
@@ -100,29 +114,34 @@ class PretendNccl final : public c10d::Backend {
   };
 
   static void Check(const char* name, const at::Tensor& tensor) {
-    TORCH_CHECK(tensor.is_cuda(), name, ": No backend type associated with device type ", tensor.device().type(),
-                " (NCCL's tensors are on a GPU)");
-    TORCH_CHECK(tensor.is_non_overlapping_and_dense(), name, ": Tensors must be non-overlapping and dense");
+    TORCH_CHECK(tensor.is_cuda(), name, ": No backend type associated with device type ",
+                tensor.device().type(), " (NCCL's tensors are on a GPU)");
+    TORCH_CHECK(tensor.is_non_overlapping_and_dense(), name,
+                ": Tensors must be non-overlapping and dense");
   }
 
   // `mine` of all ranks, one after another.
   std::vector<std::string> All(const std::string& mine) {
     constexpr int64_t kBytes = 200;
-    at::Tensor row = at::zeros({kBytes}, at::kByte), rows = at::empty({getSize() * kBytes}, at::kByte);
+    at::Tensor row = at::zeros({kBytes}, at::kByte),
+               rows = at::empty({getSize() * kBytes}, at::kByte);
     std::memcpy(row.mutable_data_ptr(), mine.data(), std::min<size_t>(mine.size(), kBytes - 1));
     gloo_->_allgather_base(rows, row, {})->wait();
     std::vector<std::string> all;
-    for (int r = 0; r < getSize(); ++r) all.emplace_back(static_cast<const char*>(rows.const_data_ptr()) + r * kBytes);
+    for (int r = 0; r < getSize(); ++r)
+      all.emplace_back(static_cast<const char*>(rows.const_data_ptr()) + r * kBytes);
     return all;
   }
 
   void CheckDevices() {
     char host[64] = "";
     gethostname(host, sizeof host - 1);
-    const std::vector<std::string> all = All(c10::str(host, ", GPU ", static_cast<int>(Guard().getDevice().index())));
+    const std::vector<std::string> all =
+        All(c10::str(host, ", GPU ", static_cast<int>(Guard().getDevice().index())));
     for (int r = 0; r < getSize(); ++r) {
       for (int s = 0; s < r; ++s) {
-        TORCH_CHECK(all[r] != all[s], "Duplicate GPU detected : rank ", s, " and rank ", r, " both on ", all[r]);
+        TORCH_CHECK(all[r] != all[s], "Duplicate GPU detected : rank ", s, " and rank ", r,
+                    " both on ", all[r]);
       }
     }
   }
@@ -131,19 +150,22 @@ class PretendNccl final : public c10d::Backend {
   void CheckCall(const std::string& mine) {
     const std::vector<std::string> all = All(mine);
     for (int r = 1; r < getSize(); ++r) {
-      TORCH_CHECK(all[r] == all[0], "call ", calls_, " of a group: rank 0 makes ", all[0], ", rank ", r, " ", all[r]);
+      TORCH_CHECK(all[r] == all[0], "call ", calls_, " of a group: rank 0 makes ", all[0],
+                  ", rank ", r, " ", all[r]);
     }
     ++calls_;
   }
 
   // The group's stream, behind the current one, takes a kernel that reads and writes these.
   template <typename Run>
-  c10::intrusive_ptr<Work> OnOwnStream(const char* name, const Tensors& from, const Tensors& to, const Run& run) {
+  c10::intrusive_ptr<Work> OnOwnStream(const char* name, const Tensors& from, const Tensors& to,
+                                       const Run& run) {
     pretend::WaitForEvent(stream_, pretend::Record(Current()));
     const c10::Stream before = Guard().exchangeStream(stream_);
     Tensors seen_from, seen_to, held = from;
     pretend::Kernel kernel(name);
-    for (const at::Tensor& tensor : from) seen_from.push_back(kernel.Sees(tensor, /*writes=*/false));
+    for (const at::Tensor& tensor : from)
+      seen_from.push_back(kernel.Sees(tensor, /*writes=*/false));
     for (const at::Tensor& tensor : to) seen_to.push_back(kernel.Sees(tensor, /*writes=*/true));
     held.insert(held.end(), to.begin(), to.end());
     try {
@@ -158,12 +180,15 @@ class PretendNccl final : public c10d::Backend {
   }
 
   template <typename Run>
-  c10::intrusive_ptr<Work> Collective(const char* name, const Tensors& from, const Tensors& to, const Run& run, bool same_sizes = true) {
+  c10::intrusive_ptr<Work> Collective(const char* name, const Tensors& from, const Tensors& to,
+                                      const Run& run, bool same_sizes = true) {
     for (const Tensors* tensors : {&from, &to}) {
       for (const at::Tensor& tensor : *tensors) Check(name, tensor);
     }
-    CheckCall(same_sizes ? c10::str(name, " of ", to[0].scalar_type(), " ", to[0].sizes()) : c10::str(name, " of ", to[0].scalar_type()));
-    return OnOwnStream(name, from, to, [&](Tensors& given, Tensors& made) { run(given, made)->wait(); });
+    CheckCall(same_sizes ? c10::str(name, " of ", to[0].scalar_type(), " ", to[0].sizes())
+                         : c10::str(name, " of ", to[0].scalar_type()));
+    return OnOwnStream(name, from, to,
+                       [&](Tensors& given, Tensors& made) { run(given, made)->wait(); });
   }
 
   c10::intrusive_ptr<Work> Add(PointToPoint call) {
@@ -181,7 +206,8 @@ class PretendNccl final : public c10d::Backend {
       size_t sent = 0, received = 0;
       for (const PointToPoint& call : calls) {
         Tensors one = {call.sends ? given[sent++] : made[received++]};
-        works.push_back(call.sends ? gloo_->send(one, call.peer, call.tag) : gloo_->recv(one, call.peer, call.tag));
+        works.push_back(call.sends ? gloo_->send(one, call.peer, call.tag)
+                                   : gloo_->recv(one, call.peer, call.tag));
       }
       for (const auto& work : works) work->wait();
     });
@@ -196,7 +222,8 @@ class PretendNccl final : public c10d::Backend {
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Backend> MakeNcclGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+c10::intrusive_ptr<c10d::Backend> MakeNcclGroup(const c10::intrusive_ptr<c10d::Store>& store,
+                                                int rank, int size,
                                                 std::chrono::milliseconds timeout) {
   return c10::make_intrusive<PretendNccl>(store, rank, size, timeout);
 }

@@ -77,7 +77,9 @@ TEST(PretendNccl, ATensorIsMissingOnOneRank) {
     if (rank == 0) group.allreduce(first)->wait();
     group.allreduce(second)->wait();
   });
-  EXPECT_THAT(thrown, Each(HasSubstr("rank 0 makes allreduce of Float [3], rank 1 allreduce of Float [5]")));
+  EXPECT_THAT(
+      thrown,
+      Each(HasSubstr("rank 0 makes allreduce of Float [3], rank 1 allreduce of Float [5]")));
 }
 
 TEST(PretendNccl, RanksCallInOtherOrders) {
@@ -86,7 +88,9 @@ TEST(PretendNccl, RanksCallInOtherOrders) {
     if (rank == 0) group.allreduce(tensors)->wait();
     if (rank == 1) group.broadcast(tensors)->wait();
   });
-  EXPECT_THAT(thrown, Each(HasSubstr("rank 0 makes allreduce of Float [3], rank 1 broadcast of Float [3]")));
+  EXPECT_THAT(
+      thrown,
+      Each(HasSubstr("rank 0 makes allreduce of Float [3], rank 1 broadcast of Float [3]")));
 }
 
 TEST(PretendNccl, TensorsOfTheHost) {

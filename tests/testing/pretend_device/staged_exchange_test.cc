@@ -88,15 +88,18 @@ TEST(StagedExchange, AllToAllOfUnevenRows) {
     const auto part = [](const at::Tensor& all, int to, int64_t first, int64_t second) {
       return to == 0 ? all.narrow(0, 0, first) : all.narrow(0, first, second);
     };
-    EXPECT_TRUE(BitEqual(part(received->cpu(), mine, receive[0], receive[1]), part(given, mine, send[0], send[1])));
-    EXPECT_TRUE(BitEqual(part(received->cpu(), other, receive[0], receive[1]),
-                         mine == 0 ? theirs.narrow(0, 0, rows) : theirs.narrow(0, to_self(0), rows)));
+    EXPECT_TRUE(BitEqual(part(received->cpu(), mine, receive[0], receive[1]),
+                         part(given, mine, send[0], send[1])));
+    EXPECT_TRUE(
+        BitEqual(part(received->cpu(), other, receive[0], receive[1]),
+                 mine == 0 ? theirs.narrow(0, 0, rows) : theirs.narrow(0, to_self(0), rows)));
   });
 }
 
 TEST(StagedExchange, AllGather) {
   OverDtypesAndRows([](Communicator& comm, at::ScalarType dtype, int64_t rows) {
-    const auto parts = comm.AllGather(There(Of(comm.rank(), rows + comm.rank(), dtype)), {rows, rows + 1});
+    const auto parts =
+        comm.AllGather(There(Of(comm.rank(), rows + comm.rank(), dtype)), {rows, rows + 1});
     ASSERT_OK(parts);
     for (int r = 0; r < 2; ++r) EXPECT_TRUE(BitEqual((*parts)[r].cpu(), Of(r, rows + r, dtype)));
   });
@@ -104,7 +107,8 @@ TEST(StagedExchange, AllGather) {
 
 TEST(StagedExchange, ReduceScatter) {
   OverDtypesAndRows([](Communicator& comm, at::ScalarType dtype, int64_t rows) {
-    const auto part = comm.ReduceScatterSum(There(Of(comm.rank(), 2 * rows + 1, dtype)), {rows, rows + 1});
+    const auto part =
+        comm.ReduceScatterSum(There(Of(comm.rank(), 2 * rows + 1, dtype)), {rows, rows + 1});
     ASSERT_OK(part);
     const at::Tensor both = Of(0, 2 * rows + 1, dtype) + Of(1, 2 * rows + 1, dtype);
     EXPECT_TRUE(BitEqual(part->cpu(), both.narrow(0, comm.rank() * rows, rows + comm.rank())));
@@ -117,8 +121,9 @@ TEST(StagedExchange, ExchangeInTheMidstOfWork) {
     const int mine = comm.rank(), other = 1 - mine;
     const at::Tensor given = Strided(There(Of(mine, rows, dtype)));
     const at::Tensor come = at::empty({rows, 3}, given.options()), sum = given + given;
-    auto transfer = comm.Exchange({{sum, other}, {given, other}, {given, mine}},
-                                  {{come, other}, {at::empty_like(come), other}, {at::empty_like(come), mine}});
+    auto transfer =
+        comm.Exchange({{sum, other}, {given, other}, {given, mine}},
+                      {{come, other}, {at::empty_like(come), other}, {at::empty_like(come), mine}});
     ASSERT_OK(transfer);
     ASSERT_OK(transfer->Wait());
     const at::Tensor want = Of(other, rows, dtype);

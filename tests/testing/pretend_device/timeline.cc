@@ -45,12 +45,14 @@ void Join(Clock& into, const Clock& other) {
   }
 }
 
-// Those of what waits that are `over`, no longer waiting. The lock is held; they are done without it.
+// Those of what waits that are `over`, no longer waiting. The lock is held; they are done without
+// it.
 template <typename Over>
 std::vector<Waiting> Take(Shared& all, const Over& over) {
   const auto still = std::stable_partition(all.waiting.begin(), all.waiting.end(),
                                            [&](const Waiting& one) { return !over(one); });
-  std::vector<Waiting> reached(std::make_move_iterator(still), std::make_move_iterator(all.waiting.end()));
+  std::vector<Waiting> reached(std::make_move_iterator(still),
+                               std::make_move_iterator(all.waiting.end()));
   all.waiting.erase(still, all.waiting.end());
   return reached;
 }
@@ -99,12 +101,15 @@ void Launch(const c10::Stream& stream, const std::vector<Access>& accesses, cons
   Clock& clock = All().streams[key];
   Join(clock, All().host);
   const int64_t now = ++clock[key];
-  const auto after = [&](StreamKey other, int64_t time) { return other == key || At(clock, other) >= time; };
+  const auto after = [&](StreamKey other, int64_t time) {
+    return other == key || At(clock, other) >= time;
+  };
   for (const Access& access : accesses) {
-    for (auto part = Split(*access.uses, access.begin), end = Split(*access.uses, access.end); part != end; ++part) {
+    for (auto part = Split(*access.uses, access.begin), end = Split(*access.uses, access.end);
+         part != end; ++part) {
       const LastUse& last = part->second;
-      TORCH_CHECK(last.written_at == 0 || after(last.written_on, last.written_at), work, " on stream ", key,
-                  " uses what stream ", last.written_on,
+      TORCH_CHECK(last.written_at == 0 || after(last.written_on, last.written_at), work,
+                  " on stream ", key, " uses what stream ", last.written_on,
                   " writes, and does not wait for it: an event is missing (pretend device)");
       if (!access.writes) continue;
       for (const auto& [reader, time] : last.read_at) {
@@ -116,7 +121,8 @@ void Launch(const c10::Stream& stream, const std::vector<Access>& accesses, cons
   for (const Access& access : accesses) {
     const auto first = Split(*access.uses, access.begin), end = Split(*access.uses, access.end);
     for (auto part = first; part != end; ++part) {
-      if (access.writes) part->second = {.written_on = key, .written_at = now};  // after all who read
+      if (access.writes)
+        part->second = {.written_on = key, .written_at = now};  // after all who read
       part->second.read_at[key] = now;
     }
     JoinEquals(*access.uses, first, end);
