@@ -249,7 +249,7 @@ at::ScalarType SavedDtype(const std::string& name) {
 }
 
 // What a rank that does not write does while another one writes these parameters: takes part in
-// leasing what is parted over ranks.
+// leasing what is sharded over ranks.
 void TakePart(const comm::Parameters& parameters, std::optional<at::ScalarType> dtype) {
   for (const auto& parameter : parameters) {
     if (parameter->away()) parameter->Lease(dtype.value_or(parameter->dtype()));

@@ -381,7 +381,7 @@ void OpenTrainer(lua_State* L) {
           {"states", Bind<&MakeStates>},
           {"lockstep", Bind<[](trainer::Zero& zero) { return zero.lockstep(); }>},
           {"__tostring", Bind<[](trainer::Zero& zero) {
-             return absl::StrCat("Zero stage ", zero.options().stage, ", parted over ",
+             return absl::StrCat("Zero stage ", zero.options().stage, ", sharded over ",
                                  zero.shards()->size(), " of ",
                                  zero.shards()->size() * zero.replicas()->size(), " ranks");
            }>},

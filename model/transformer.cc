@@ -125,10 +125,10 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(
   RETURN_IF_ERROR(CheckDtypes(options), "transformer");
   const comm::MemoryScope memory(comm::MemoryPart::kWeights);
   const bool tied = checkpoint->config().tie_word_embeddings;
-  const bool parted = std::any_of(merged.begin(), merged.end(), [&](const auto& adapter) {
+  const bool untied = std::any_of(merged.begin(), merged.end(), [&](const auto& adapter) {
     return adapter->Unties(checkpoint->config());
   });
-  const ModelConfig config = parted ? Untied(checkpoint->config()) : checkpoint->config();
+  const ModelConfig config = untied ? Untied(checkpoint->config()) : checkpoint->config();
   comm::Parameters parameters;
   BrokenWeights broken;
   for (const WeightShape& weight : WantedWeights(config)) {

@@ -1,7 +1,7 @@
 #ifndef MOONRING_TRAINER_SHARDED_WEIGHT_H_
 #define MOONRING_TRAINER_SHARDED_WEIGHT_H_
 
-// A weight whose flattened numbers are parted over the ranks of a group (zero_cost.h): this rank
+// A weight whose flattened numbers are sharded over the ranks of a group (zero_cost.h): this rank
 // holds its part, the master, which the optimizer writes; a lease gathers the whole.
 //
 //   nothing kept   a lease casts the part to its dtype and gathers that
@@ -68,7 +68,7 @@ class ShardedWeight : public comm::WeightHome {
 };
 
 // Writes a parameter's weight, wherever it lies: what is leased from here on is of these numbers,
-// and so is the optimizer's master. Of a parted weight every rank calls it with the same. Not
+// and so is the optimizer's master. Of a sharded weight every rank calls it with the same. Not
 // between a forward and its backward. Throws where the shape is not the weight's.
 void WriteWeight(comm::Parameter& parameter, const at::Tensor& whole);
 

@@ -69,7 +69,7 @@ absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole,
                          std::optional<at::ScalarType> held) {
   at::NoGradGuard no_grad;
   const std::vector<int64_t> shape = whole->shape().vec();
-  const bool narrower = held.has_value() && parted() && shape.size() >= 2 &&
+  const bool narrower = held.has_value() && sharded() && shape.size() >= 2 &&
                         c10::elementSize(*held) < c10::elementSize(whole->dtype());
   Slice slice{whole, nullptr, std::dynamic_pointer_cast<ShardedWeight>(whole->home()), {}};
   at::Tensor master;
@@ -92,7 +92,7 @@ absl::Status States::Add(const std::shared_ptr<comm::Parameter>& whole,
   }
   if (slice.home != nullptr) slice.home->set_master(master);
   slice.shard = std::make_shared<comm::Parameter>(whole->name(), std::move(master), shape);
-  if (parted() || slice.home != nullptr)
+  if (sharded() || slice.home != nullptr)
     whole->MoveGradient(std::make_shared<Sink>(weak_from_this(), slices_.size()));
   shards_.push_back(slice.shard);
   slices_.push_back(std::move(slice));
@@ -120,7 +120,7 @@ absl::Status States::Settle() {
     Slice& slice = slices_[i];
     const auto whole = slice.whole.lock();
     const bool plain = whole != nullptr && slice.home == nullptr &&
-                       !parted();  // the shard's gradient is a view of the parameter's
+                       !sharded();  // the shard's gradient is a view of the parameter's
     if (plain && whole->gradient().defined())
       slice.shard->mutable_gradient() = whole->mutable_gradient().view({-1});
     if (plain) continue;
@@ -142,7 +142,7 @@ absl::Status States::SumGradients() {
   const std::shared_ptr<comm::Communicator>& replicas = zero_->replicas();
   RETURN_IF_ERROR(
       trainer::SumGradients(shards_, *replicas, {.bucket_bytes = zero_->options().bucket_bytes}));
-  if (parted() || replicas->size() == 1) return absl::OkStatus();
+  if (sharded() || replicas->size() == 1) return absl::OkStatus();
   // A gradient that came from the replicas alone is the parameter's too.
   for (Slice& slice : slices_) {
     const auto whole = slice.whole.lock();
@@ -215,7 +215,7 @@ absl::Status States::Publish() {
     std::optional<comm::Communicator::Gathered> next;
     if (slice.home != nullptr) {
       next = slice.home->Refresh();
-    } else if (const auto whole = slice.whole.lock(); whole != nullptr && parted()) {
+    } else if (const auto whole = slice.whole.lock(); whole != nullptr && sharded()) {
       next = comm::Communicator::Gathered{whole->weight().view({-1}),
                                           PartsOf(whole->numel(), zero_->shards()->size())};
     }
@@ -259,7 +259,7 @@ States::Bytes States::bytes() const {
     } else if (whole != nullptr) {
       bytes.weights += static_cast<int64_t>(whole->weight().nbytes());
     }
-    const bool shared = slice.home == nullptr && !parted();  // one memory, seen twice
+    const bool shared = slice.home == nullptr && !sharded();  // one memory, seen twice
     if (slice.shard->gradient().defined() && !shared)
       bytes.gradients += static_cast<int64_t>(slice.shard->gradient().nbytes());
     if (whole != nullptr && whole->gradient().defined())

@@ -11,11 +11,11 @@
 //            Publish()              leases are of the new weights from here on
 //            ClearGradients()
 //
-// Where nothing is parted and nothing offloaded a shard is a view of the weight and its gradient
+// Where nothing is sharded and nothing offloaded a shard is a view of the weight and its gradient
 // one of the gradient: this is then plain data parallelism, bit for bit. Under `held` (bf16) the
 // matrices that leases are of are in that dtype, and the shard is the fp32 master.
 //
-// Every call that returns a status, and each lease and gradient of a parted parameter, is one of
+// Every call that returns a status, and each lease and gradient of a sharded parameter, is one of
 // all ranks of its group. A parameter that no rank had a gradient for is left without one. The
 // parameters outlive these states; a gradient that comes after their end throws.
 
@@ -37,7 +37,7 @@ namespace moonring::trainer {
 
 class States : public std::enable_shared_from_this<States> {
  public:
-  // Stage 3 parts those that are not parted yet, the frozen ones too. `held`: narrower than the
+  // Stage 3 parts those that are not sharded yet, the frozen ones too. `held`: narrower than the
   // weights, for their matrices.
   static absl::StatusOr<std::shared_ptr<States>> Create(std::shared_ptr<const Zero> zero,
                                                         const comm::Parameters& parameters,
@@ -80,7 +80,7 @@ class States : public std::enable_shared_from_this<States> {
   States(std::shared_ptr<const Zero> zero, at::Device device)
       : zero_(std::move(zero)), scatter_(zero_->shards(), device, zero_->options().bucket_bytes) {}
 
-  bool parted() const { return zero_->shards()->size() > 1; }
+  bool sharded() const { return zero_->shards()->size() > 1; }
   absl::Status Add(const std::shared_ptr<comm::Parameter>& whole,
                    std::optional<at::ScalarType> held);
   // The master where it is to lie: as it is, on the host, or on the disk where leases do not read

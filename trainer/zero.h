@@ -1,10 +1,10 @@
 #ifndef MOONRING_TRAINER_ZERO_H_
 #define MOONRING_TRAINER_ZERO_H_
 
-// ZeRO: how the states of a run are parted over ranks, and where the optimizer's lie (Rajbhandari
+// ZeRO: how the states of a run are sharded over ranks, and where the optimizer's lie (Rajbhandari
 // et al. 2020, arXiv 1910.02054).
 //
-//   stage 0   nothing is parted          stage 2   gradients too, summed into shards as they are
+//   stage 0   nothing is sharded          stage 2   gradients too, summed into shards as they are
 //   made stage 1   the optimizer's state      stage 3   weights too, gathered for each lease
 //
 // The ranks of a group part the states; the groups are replicas of one another, and sum their
@@ -55,7 +55,7 @@ class Zero {
   const std::shared_ptr<StateMemory>& memory() const { return memory_; }  // null: beside the shards
   bool lockstep() const { return lockstep_; }
 
-  // Stage 3: parts the weight, whose whole is let go, if it is not parted yet. Else nothing. No
+  // Stage 3: parts the weight, whose whole is let go, if it is not sharded yet. Else nothing. No
   // communication.
   void Part(comm::Parameter& parameter) const;
 

@@ -1,7 +1,7 @@
 #ifndef MOONRING_TRAINER_ZERO_COST_H_
 #define MOONRING_TRAINER_ZERO_COST_H_
 
-// How a weight of n numbers is parted over P ranks, and what a rank sends for it.
+// How a weight of n numbers is sharded over P ranks, and what a rank sends for it.
 //
 //   part(r)    ceil(n / P) numbers each; the last ranks less, or none. Nothing is padded
 //   gather     (P - 1) part(r) numbers, of the dtype that is leased

@@ -1,7 +1,7 @@
 // The rows of a .csv file, as pandas.read_csv splits them: the first record names the columns, each
 // further one is a row {name: cell}.
 //
-// Cells are parted by commas, records by \n, \r\n or \r. A cell that begins with '"' goes to the
+// Cells are separated by commas, records by \n, \r\n or \r. A cell that begins with '"' goes to the
 // next lone '"' ("" is one quote), commas and line ends included; a quote elsewhere is a character
 // like others. Blank lines are passed over. Cells stay texts, whatever they look like, but for
 // those that pandas takes for null (empty, NA, NaN, null, None, ...; quoted too), as are the cells

@@ -40,7 +40,7 @@ Value Changed(Machine& machine, const Value& value, const Arguments& arguments) 
   return machine.TextLike(value, function(Read(machine, value)));
 }
 
-// Each word's first letter large, the others small; words are parted by space, -, (, {, [ and <.
+// Each word's first letter large, the others small; words are separated by space, -, (, {, [ and <.
 std::string TitleWords(const std::string& text) {
   std::string title, word;
   const auto end_word = [&] {

@@ -36,7 +36,7 @@ struct TemplateSpec {
   std::string tool_call_begin = "<tool_call>", tool_call_end = "</tool_call>";
   bool replace_eos = false;
   bool efficient_eos =
-      false;  // turns are parted by one eos that no slot holds; the builder of examples puts it
+      false;  // turns are separated by one eos that no slot holds; the builder of examples puts it
 
   // kReasoning: true: an answer without a thought learns an empty one. false: thoughts are taken
   // out of answers, and an empty one is given, not learnt. None: thoughts stay, and an empty one is

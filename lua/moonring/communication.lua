@@ -6,7 +6,7 @@ local communication = {}
 
 local BYTES = { fp32 = { e = 4, g = 4 }, bf16 = { e = 2, g = 4 }, pure_bf16 = { e = 2, g = 4 }, fp64 = { e = 8, g = 8 } }
 
--- What a rank sends of gradients, and of weights that are parted. ZeRO's shards lie in groups of zero_ranks; the groups are replicas of one another, which add up their
+-- What a rank sends of gradients, and of weights that are sharded. ZeRO's shards lie in groups of zero_ranks; the groups are replicas of one another, which add up their
 -- shards' gradients. A ring of n sends (n - 1) / n of what is gathered or reduced to shards, twice that of what is summed whole.
 local function states(f, s)
   local m, learns = f.model, f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter

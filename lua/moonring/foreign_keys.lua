@@ -197,7 +197,7 @@ section("The Hugging Face Trainer's own", {
   { "log_level", "string", "passive", "of messages", ignored = "" },
   { "log_level_replica", "string", "warning", "of messages", ignored = "" },
   { "log_on_each_node", "bool", true, "of messages", ignored = "rank 0 logs" },
-  { "logging_nan_inf_filter", "bool", true, "leave NaN out of the log", ignored = "a loss that is no number ends the run" },
+  { "logging_nan_inf_filter", "bool", true, "leave NaN out of the log", ignored = "a loss that is not finite ends the run" },
   { "include_tokens_per_second", "bool", false, "token rate", ignored = "the log always has it" },
   { "save_on_each_node", "bool", false, "of checkpoints", ignored = "rank 0 saves" },
   { "skip_memory_metrics", "bool", true, "of memory", ignored = "" },

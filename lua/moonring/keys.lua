@@ -220,7 +220,7 @@ section("Optimization", {
 
 section("States", {
   { "zero_stage", "int", 0,
-    "what is parted over the ranks of zero_group: 1: the optimizer's state; 2: gradients "
+    "what is sharded over the ranks of zero_group: 1: the optimizer's state; 2: gradients "
     .. "too; 3: weights too, gathered a block ahead and let go after it. The numbers are the "
     .. "same", least = 0, most = 3 },
   { "zero_group", "string", "world", "over which ranks: all, those of a sequence (sp), or those of a machine (node, by LOCAL_WORLD_SIZE); groups sum their shards' gradients with one another",

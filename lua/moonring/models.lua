@@ -35,7 +35,7 @@ function models.open(c)
   return checkpoint, notes
 end
 
--- Options of a model in memory that every kind of it takes. `zero`: trainer.zero's, where the weights may be parted over ranks.
+-- Options of a model in memory that every kind of it takes. `zero`: trainer.zero's, where the weights may be sharded over ranks.
 local function placement(c, zero)
   return { precision = run.precision(c), recompute = run.recompute(c), device = run.device(c), tile_bytes = c.tile_mib * 2 ^ 20, zero = zero }
 end

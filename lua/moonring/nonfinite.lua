@@ -1,4 +1,4 @@
---- Where a loss or a gradient that is no number came from, in words: step, examples, layer.
+--- Where a loss or a gradient that is not finite came from, in words: step, examples, layer.
 local tensor = require "moonring.native.tensor"
 
 local nonfinite = {}
@@ -10,7 +10,7 @@ local function listed(examples)
   return table.concat(examples, ", ", 1, math.min(#examples, 8)) .. (#examples > 8 and ", ..." or "")
 end
 
--- The first module after which the stream is no number on any rank, by a forward of the step's micro-batches without gradients; nil where none is. Every rank must call it.
+-- The first module after which the stream is not finite on any rank, by a forward of the step's micro-batches without gradients; nil where none is. Every rank must call it.
 local function first_module(runtime, step, noise)
   local place, module = math.huge, ""
   for _, micro in ipairs(runtime:micro_batches(step:micro_batches())) do

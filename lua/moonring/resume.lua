@@ -1,7 +1,7 @@
 --- Going on from a checkpoint: which one, whether the run is the one that was interrupted, and what it was in the middle of.
 --   checkpoint-N/training_state.json   the step, the configuration, the journal's sums, the best evaluation
 --   checkpoint-N/data_state            where the data stands
---   checkpoint-N/states-*.safetensors  weights and optimizer's state, by the ranks that parted them
+--   checkpoint-N/states-*.safetensors  weights and optimizer's state, by the ranks that sharded them
 local checkpoints = require "moonring.checkpoints"
 local config = require "moonring.config"
 local keys = require "moonring.keys"

@@ -179,7 +179,7 @@ function run.checkpoints(c, mesh, save, say)
     greater = c.greater_is_better }
 end
 
---- How the states of the run are parted over ranks. Every rank must call it.
+--- How the states of the run are sharded over ranks. Every rank must call it.
 function run.zero(c, mesh)
   return trainer.zero { mesh = mesh, stage = c.zero_stage, group = c.zero_group, ranks_per_machine = machine.local_ranks(),
     offload = c.offload_optimizer, folder = c.offload_optimizer == "disk" and (c.offload_dir or c.output_dir) or nil }

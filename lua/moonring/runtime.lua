@@ -23,7 +23,7 @@ local EVALUATION = { batch = "number", micro_batch_tokens = "number", reference 
 
 --- Options: mesh, model, attention, objective (moonring.objective); parameters (absent: the model's and the objective's), reference
 -- (moonring.reference; where the objective needs one), group (examples of a survey's group: per_device_train_batch_size x dp), noise ({ seed, neftune_alpha }),
--- tolerant (true: a loss that is no number is returned, not raised), router (moonring.router; where experts are to be balanced: with objectives at token level), on_batch (a function that sees each micro-batch's Batch before its forward),
+-- tolerant (true: a loss that is not finite is returned, not raised), router (moonring.router; where experts are to be balanced: with objectives at token level), on_batch (a function that sees each micro-batch's Batch before its forward),
 -- states (of trainer.zero, over the parameters; absent: each rank holds all of them).
 function runtime.new(given)
   options.check("runtime.new", given, OPTIONS)

@@ -13,7 +13,7 @@ local Updates = {}
 Updates.__index = Updates
 
 local PARTS = { runtime = "table", states = "any", optimizer = "any", say = "function" }
-local IN_A_ROW = 10 -- steps left out one after another, after which the weights themselves must be no numbers
+local IN_A_ROW = 10 -- steps left out one after another, after which the weights themselves must be other than finite
 
 --- Options: runtime, states, optimizer, say (takes a line for the log).
 function updates.new(c, parts)

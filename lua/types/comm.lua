@@ -201,13 +201,13 @@ function Parameter:name() end
 function Parameter:trainable() end
 
 --- The stored weight itself, not a copy: what copy_ writes into it changes the model. Where it is
---- held elsewhere (parted over ranks, or as masters of weights in bf16) a copy, gathered by all
+--- held elsewhere (sharded over ranks, or as masters of weights in bf16) a copy, gathered by all
 --- ranks, into which nothing can be written.
 ---@return moonring.Tensor
 function Parameter:weight() end
 
 --- Writes the weight, wherever it is held: the next forward is of these numbers, and so is the
---- optimizer's master. Of a weight that is parted over ranks every rank calls it with the same. Not
+--- optimizer's master. Of a weight that is sharded over ranks every rank calls it with the same. Not
 --- between a forward and its backward. Errors: INVALID_ARGUMENT, where the shape is another.
 ---@param weight moonring.Tensor of the weight's shape, in any dtype
 function Parameter:copy_(weight) end

@@ -116,7 +116,7 @@ local config = {}
 ---@field on_nonfinite "stop" | "skip" what a step whose loss or gradient is NaN or infinite does; stop where absent
 ---@field max_restarts integer how often the launcher starts the ranks again after one has failed; 0 where absent
 ---@field max_grad_norm number gradients of a larger norm are scaled down to it; 0: never; 1 where absent
----@field zero_stage integer what is parted over the ranks of zero_group: 1: the optimizer's state; 2: gradients too; 3: weights too, gathered a block ahead and let go after it. The numbers are the same; 0 where absent
+---@field zero_stage integer what is sharded over the ranks of zero_group: 1: the optimizer's state; 2: gradients too; 3: weights too, gathered a block ahead and let go after it. The numbers are the same; 0 where absent
 ---@field zero_group "world" | "sp" | "node" over which ranks: all, those of a sequence (sp), or those of a machine (node, by LOCAL_WORLD_SIZE); groups sum their shards' gradients with one another; world where absent
 ---@field offload_optimizer? "cpu" | "disk" where the optimizer's state is, and where it makes its step: in the host's memory, or in a file that is mapped piece by piece
 ---@field offload_dir? string offload_optimizer: disk: the folder of that file, which has no name and is gone with the run; absent: output_dir

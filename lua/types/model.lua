@@ -48,7 +48,7 @@ function model.companions(path) end
 ---@field trainable_layers? integer only weights of the last n blocks learn (of the first -n where negative); with any of these three keys the others default to 2, {"all"}, none
 ---@field trainable_modules? string[] of those blocks: self_attn, mlp, input_layernorm, post_attention_layernorm or all
 ---@field extra_modules? string[] what learns outside the blocks: embed_tokens, norm, lm_head
----@field zero? moonring.Zero in stage 3 each weight is parted over ranks as it is read; every rank must load the model
+---@field zero? moonring.Zero in stage 3 each weight is sharded over ranks as it is read; every rank must load the model
 ---@field device? "cpu" | "cuda" where the weights lie: the GPU that `model.device` chose; "cpu" where absent
 
 --- Reads every weight.
@@ -299,12 +299,12 @@ function Model:heads() end
 ---@class moonring.SaveOptions
 ---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of the weights; as they are held where absent
 ---@field shard_bytes? integer of a safetensors file at most; 5e9 where absent
----@field write? boolean false: this rank only takes part in gathering weights that are parted over ranks, while another one writes; true where absent
+---@field write? boolean false: this rank only takes part in gathering weights that are sharded over ranks, while another one writes; true where absent
 ---@field flush? boolean false: who calls brings the files from the kernel's cache to the disk; true where absent
 
 --- Writes a Hugging Face folder that Transformers opens: config.json, the weights, tokenizer and other companions; of an adapted model a
 --- folder that PEFT opens (adapter_config.json, adapter_model.safetensors, the tokenizer), for which `write` and `flush` are the only options. Whole or not
---- at all. One rank writes; where weights are parted over ranks every one calls it.
+--- at all. One rank writes; where weights are sharded over ranks every one calls it.
 ---@param folder string made where it is missing
 ---@param options? moonring.SaveOptions
 function Model:save(folder, options) end

@@ -1,6 +1,6 @@
 ---@meta moonring.nonfinite
 
---- Where a loss or a gradient that is no number came from, in words.
+--- Where a loss or a gradient that is not finite came from, in words.
 ---@class moonring.nonfinite
 local nonfinite = {}
 

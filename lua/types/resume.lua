@@ -72,7 +72,7 @@ local Resumed = {}
 ---@param group? integer what moonring.run.group gave
 function Resumed:check(digest, examples_per_step, group) end
 
---- Puts the saved weights and the optimizer's state in their places, whatever ranks parted them. Collective over all ranks.
+--- Puts the saved weights and the optimizer's state in their places, whatever ranks sharded them. Collective over all ranks.
 ---@param states moonring.States
 ---@param optimizer moonring.Optimizer
 function Resumed:load(states, optimizer) end

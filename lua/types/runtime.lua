@@ -17,7 +17,7 @@ local runtime = {}
 ---@field router? moonring.Router where experts are to be balanced; with objectives at token level
 ---@field on_batch? fun(batch: moonring.Batch) sees each micro-batch before its forward
 ---@field states? moonring.States of the parameters; each rank holds all of them where absent
----@field tolerant? boolean a loss that is no number is returned, not raised; false where absent
+---@field tolerant? boolean a loss that is not finite is returned, not raised; false where absent
 
 --- What runs the steps of one model under one objective. Errors: INVALID_ARGUMENT, with the nearest
 --- name, for an option that there is not.

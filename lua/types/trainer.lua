@@ -84,15 +84,15 @@ function trainer.zclip() end
 
 ---@class moonring.ZeroOptions
 ---@field mesh moonring.Mesh
----@field stage? integer 1: the optimizer's state is parted over ranks; 2: gradients too; 3: weights too; 0 where absent: nothing
+---@field stage? integer 1: the optimizer's state is sharded over ranks; 2: gradients too; 3: weights too; 0 where absent: nothing
 ---@field group? "world" | "sp" | "node" over which ranks; the groups are replicas of one another; "world" where absent
 ---@field ranks_per_machine? integer neighbouring ranks that are a node; all where absent
 ---@field offload? "none" | "cpu" | "disk" where the optimizer's state lies and its step is made; "none" where absent: beside the weights
 ---@field folder? string of "disk": where the file, which has no name, is
 ---@field bucket_bytes? integer gradients that go through one reduce-scatter; 32 MiB where absent
 
---- ZeRO (arXiv 1910.02054): how the states of a run are parted over ranks (trainer/zero_cost.h has memory and bytes). `model.load` takes it as an option, so that
---- in stage 3 weights are parted as they are read. Collective over all ranks.
+--- ZeRO (arXiv 1910.02054): how the states of a run are sharded over ranks (trainer/zero_cost.h has memory and bytes). `model.load` takes it as an option, so that
+--- in stage 3 weights are sharded as they are read. Collective over all ranks.
 ---@param options moonring.ZeroOptions
 ---@return moonring.Zero
 function trainer.zero(options) end
@@ -258,7 +258,7 @@ local Zero = {}
 ---@class moonring.StatesOptions
 ---@field held? "bf16" what the matrices that forwards see are held in; the shards are fp32 masters then. As the weights are stored where absent
 
---- The states of these parameters. In stage 3 those that are not parted yet are now, the frozen ones too. Collective over all ranks.
+--- The states of these parameters. In stage 3 those that are not sharded yet are now, the frozen ones too. Collective over all ranks.
 ---@param list moonring.Parameters they must outlive the states
 ---@param options? moonring.StatesOptions
 ---@return moonring.States

@@ -15,8 +15,7 @@ absl::Status Read(const JsonFields& fields, ModelConfig& config) {
 
 WeightNames Names() {
   WeightNames names = LlamaNames();
-  for (const BlockWeight parted : {kQuery, kKey, kValue, kGate, kUp})
-    names.in_block[parted].clear();
+  for (const BlockWeight fused : {kQuery, kKey, kValue, kGate, kUp}) names.in_block[fused].clear();
   names.in_block[kQueryKeyValue] = "self_attn.qkv_proj";
   names.in_block[kGateUp] = "mlp.gate_up_proj";
   return names;

@@ -104,7 +104,7 @@ TEST(CommunicatorTest, BroadcastFromEachRoot) {
   }
 }
 
-// Rows of a rank in a sum that is parted: uneven, some of them none.
+// Rows of a rank in a sum that is scattered: uneven, some of them none.
 std::vector<int64_t> UnevenRows(int size, int round) {
   std::vector<int64_t> rows;
   for (int r = 0; r < size; ++r)

@@ -1,5 +1,5 @@
-// Several texts in one input: parted by zero bytes, which a fuzzer moves and multiplies readily and
-// none of these formats holds.
+// Several texts in one input: separated by zero bytes, which a fuzzer moves and multiplies readily
+// and none of these formats holds.
 #ifndef MOONRING_TESTS_FUZZ_PARTS_H_
 #define MOONRING_TESTS_FUZZ_PARTS_H_
 

@@ -65,9 +65,9 @@ TEST_P(FolderKindTest, FolderAndMerge) {
     EXPECT_TRUE(BitEqual(HiddenOf(*adapted, stream), hidden));
 
     comm::Parameters merged;
-    ModelConfig parted = config;
-    parted.tie_word_embeddings = tied && !models.adapter->Unties(config);
-    for (const WeightShape& weight : WantedWeights(parted)) {
+    ModelConfig untied = config;
+    untied.tie_word_embeddings = tied && !models.adapter->Unties(config);
+    for (const WeightShape& weight : WantedWeights(untied)) {
       at::Tensor base;
       for (const auto& parameter : models.base->parameters()) {
         if (parameter->name() == weight.name ||
@@ -79,7 +79,7 @@ TEST_P(FolderKindTest, FolderAndMerge) {
     }
     ASSERT_OK_AND_ASSIGN(
         const auto whole,
-        Transformer::Create(parted, merged, {.weight_dtype = dtype, .matmul_dtype = dtype}));
+        Transformer::Create(untied, merged, {.weight_dtype = dtype, .matmul_dtype = dtype}));
     const at::Tensor merged_hidden = HiddenOf(*whole, stream);
     EXPECT_TRUE(RelativeError(merged_hidden, hidden, bound));
     EXPECT_TRUE(RelativeError(at::linear(merged_hidden, whole->head()->weight()), logits, bound));

@@ -348,7 +348,7 @@ TEST(PreferenceTest, NothingAndNoTargets) {
   }
 }
 
-// A sure answer: its odds are infinite, and TRL's gradient is no number.
+// A sure answer: its odds are infinite, and TRL's gradient is not finite.
 TEST(PreferenceTest, OrpoOfCertainty) {
   for (const double sure : {0.0, -1e-14, -1e-9}) {
     const Step step{{sure, -3.0, -2.0, sure}, {0, 0, 0, 0}, {2, 2, 2, 2}};

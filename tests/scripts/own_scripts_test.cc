@@ -220,8 +220,8 @@ TEST_F(OwnScriptsTest, WriteWeightsThatTheModelUses) {
 
 // Under ZeRO a weight lies in parts, and in bf16 beside its fp32 masters: a write reaches the
 // leases and the masters on every rank.
-TEST_F(OwnScriptsTest, WriteWeightsThatArePartedOverRanks) {
-  Write("parted.lua", R"lua(
+TEST_F(OwnScriptsTest, WriteWeightsThatAreShardedOverRanks) {
+  Write("sharded.lua", R"lua(
     local moonring = require "moonring"
     local stage, held = tonumber(arg[1]), arg[2] ~= "fp32" and arg[2] or nil
     local mesh = moonring.comm.mesh { sp = 2, deadline = 60 }
@@ -261,7 +261,7 @@ TEST_F(OwnScriptsTest, WriteWeightsThatArePartedOverRanks) {
   )lua");
   for (const std::string stage : {"0", "1", "2", "3"}) {
     for (const std::string held : {"fp32", "bf16"}) {
-      const CommandResult result = Run({"-n", "2", "parted.lua", stage, held});
+      const CommandResult result = Run({"-n", "2", "sharded.lua", stage, held});
       EXPECT_THAT(result, Succeeds()) << "stage " << stage << ", " << held;
       EXPECT_EQ(result.out, "well\n");
     }

@@ -128,7 +128,7 @@ TEST_F(ResumeChangesTest, ABestThatIsGoneCostsNoModel) {
   EXPECT_TRUE(Has("full/model.safetensors"));
 }
 
-// An evaluation that is no number is never the best, and a run that had one goes on.
+// An evaluation that is not finite is never the best, and a run that had one goes on.
 TEST_F(ResumeChangesTest, AnEvaluationThatIsNoNumberIsNeverTheBest) {
   StoredTensors weights = TinyWeights();
   for (float& value : weights.at("model.norm.weight").values)

@@ -1,4 +1,4 @@
-// What is looked at in each step: a loss or gradient that is no number, spikes of the gradient's
+// What is looked at in each step: a loss or gradient that is not finite, spikes of the gradient's
 // norm, ranks that read other data, a rank that is slow.
 
 #include <cmath>
@@ -146,7 +146,7 @@ TEST_F(UpdatesTest, StopsByDefaultAndNamesWhatItWas) {
                                   HasSubstr("step 2, examples 4, 5, 6, 7 of the data set")));
 }
 
-// Weights that are no numbers are beyond help: the first step that blows them up is followed by ten
+// Weights that are not finite are beyond help: the first step that blows them up is followed by ten
 // that are left out.
 TEST_F(UpdatesTest, TenInARowEndTheRun) {
   const CommandResult result = Train("none", -1, "out",

@@ -1,5 +1,5 @@
 // ZeRO through the commands: the weights that a run saves, and every objective's numbers, with
-// states parted over ranks in each way.
+// states sharded over ranks in each way.
 
 #include <algorithm>
 #include <cmath>
@@ -66,10 +66,10 @@ class ZeroTest : public InvarianceTest {
     const CommandResult result = RunFour(arguments, node);
     EXPECT_THAT(result, Succeeds());
     if (node) {
-      EXPECT_THAT(result.err, HasSubstr("parted over 2 of 4 ranks"));
+      EXPECT_THAT(result.err, HasSubstr("sharded over 2 of 4 ranks"));
     }
     if (sp) {
-      EXPECT_THAT(result.err, HasSubstr("parted over " +
+      EXPECT_THAT(result.err, HasSubstr("sharded over " +
                                         std::to_string(all.value("sequence_parallel_size", 1)) +
                                         " of 4 ranks"));
     }
@@ -144,7 +144,7 @@ TEST_P(ZeroWeightsTest, AreThoseOfStage0) {
     for (const std::string& word : words) shown += " " + word;
     SCOPED_TRACE(shown);
     std::printf("%s\n", shown.c_str());
-    ExpectSame(Weights("parted", keys, words), plain,
+    ExpectSame(Weights("sharded", keys, words), plain,
                /*began_at_0=*/what.kind == std::string("lora"));
   }
 }
@@ -159,7 +159,7 @@ TEST_F(ZeroTest, InBf16) {
       {"stage", "sft"}, {"dataset", "talks"}, {"bf16", true}, {"sequence_parallel_size", 2}};
   const StoredTensors plain = Weights("plain", keys, {});
   for (const char* stage : {"zero_stage=1", "zero_stage=2", "zero_stage=3"})
-    ExpectSame(Weights(std::string("parted_") + stage, keys, {stage}), plain);
+    ExpectSame(Weights(std::string("sharded_") + stage, keys, {stage}), plain);
   ExpectSame(Weights("on_disk", keys, {"zero_stage=3", "offload_optimizer=disk"}), plain);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_))
     EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr("optimizer_state")));
@@ -184,12 +184,12 @@ TEST_F(ZeroTest, OfAWholeRun) {
                      {"sample_prompt", "hello"},
                      {"neftune_noise_alpha", 5}};
   const StoredTensors plain = Weights("plain", keys, {});
-  ExpectSame(Weights("parted", keys, {"deepspeed=ds.json"}), plain);
-  ExpectSame(ReadSafetensors(Path("parted/value_head.safetensors")),
+  ExpectSame(Weights("sharded", keys, {"deepspeed=ds.json"}), plain);
+  ExpectSame(ReadSafetensors(Path("sharded/value_head.safetensors")),
              ReadSafetensors(Path("plain/value_head.safetensors")));
-  ExpectSame(ReadSafetensors(Path("parted/checkpoint-4/model.safetensors")),
+  ExpectSame(ReadSafetensors(Path("sharded/checkpoint-4/model.safetensors")),
              ReadSafetensors(Path("plain/checkpoint-4/model.safetensors")));
-  const json ours = ReadJson(Path("parted/eval_results.json")),
+  const json ours = ReadJson(Path("sharded/eval_results.json")),
              theirs = ReadJson(Path("plain/eval_results.json"));
   for (const char* name : {"eval_loss", "eval_accuracy"})
     EXPECT_NEAR(ours.at(name).get<double>(), theirs.at(name).get<double>(), 1e-6) << name;

@@ -82,7 +82,7 @@ TEST(PlotsTest, RefusesNothingAndNowhere) {
 }
 
 // A box a cell: the middle of each (above its number) has the colour of its share, and one that is
-// no number is white.
+// NaN is white.
 TEST(HeatMapTest, ColoursEachCell) {
   const std::string path = Path("heat_map");
   ASSERT_TRUE(WritePng(HeatMap{.title = "needle",
