@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 
 namespace moonring::lua {
 namespace {
@@ -55,7 +56,11 @@ absl::StatusOr<Assets> Assets::At(const std::string& root) {
 }
 
 std::string Assets::module(const std::string& name) const {
-  return absl::StrCat(root_, "/lua/moonring/", name, ".lua");
+  const std::string path =
+      absl::StrCat(root_, "/lua/moonring/", absl::StrReplaceAll(name, {{".", "/"}}));
+  std::error_code ignored;
+  const bool is_room = fs::is_directory(path, ignored);
+  return absl::StrCat(path, is_room ? "/init.lua" : ".lua");
 }
 
 std::string Assets::script(const std::string& name) const {

@@ -23,7 +23,8 @@ class Assets {
   static absl::StatusOr<Assets> At(const std::string& root);
 
   const std::string& root() const { return root_; }
-  std::string module(const std::string& name) const;  // "config" -> <root>/lua/moonring/config.lua
+  // "config.keys" -> <root>/lua/moonring/config/keys.lua; of a folder ("config"), its init.lua.
+  std::string module(const std::string& name) const;
   std::string script(const std::string& name) const;  // "train" -> <root>/scripts/train.lua
   std::vector<std::string> scripts() const;  // the subcommands: names of scripts/*.lua, sorted
   absl::StatusOr<std::string> builtin(

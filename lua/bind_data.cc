@@ -41,17 +41,11 @@
 #include "lua/tensor.h"
 
 namespace moonring::lua {
-namespace {
-
-// A template by its name or the path of its file, or what its table says.
-using GivenTemplate = std::variant<std::string, data::TemplateSpec>;
-
-}  // namespace
-
 template <>
-struct Value<GivenTemplate> {
-  static constexpr bool kStringOrTable = true;
-  static GivenTemplate Read(lua_State* L, int index);
+struct Value<data::TemplateSpec> {
+  static constexpr const char* kWord = "table";
+  static constexpr int kLuaType = LUA_TTABLE;
+  static data::TemplateSpec Read(lua_State* L, int index);
 };
 
 namespace {
@@ -111,7 +105,7 @@ std::vector<data::Slot> ReadSlots(Options& fields, const char* name) {
   return slots;
 }
 
-// A template's table as moonring/templates.lua completes it: every field is there.
+// A template's table as moonring.data.templates completes it: every field is there.
 data::TemplateSpec ReadTemplate(Options fields) {
   static const std::map<std::string, data::TemplateSpec::Kind> kKinds = {
       {"plain", data::TemplateSpec::Kind::kPlain},
@@ -144,30 +138,11 @@ data::TemplateSpec ReadTemplate(Options fields) {
   return spec;
 }
 
-// Of the name, path or table on top of the stack, which it takes away.
-data::TemplateSpec FindTemplate(lua_State* L) {
-  lua_getglobal(L, "require");
-  lua_pushstring(L, "moonring.templates");
-  lua_call(L, 1, 1);
-  lua_getfield(L, -1, "find");
-  lua_pushvalue(L, -3);
-  lua_call(L, 1, 1);
-  data::TemplateSpec spec = ReadTemplate(Options(L, lua_gettop(L)));
-  lua_pop(L, 3);
-  return spec;
-}
-
-data::TemplateSpec SpecOf(lua_State* L, GivenTemplate given) {
-  if (auto* spec = std::get_if<data::TemplateSpec>(&given)) return std::move(*spec);
-  Value<std::string>::Push(L, std::get<std::string>(given));
-  return FindTemplate(L);
-}
-
-std::shared_ptr<data::ChatTemplate> MakeTemplate(lua_State* L, GivenTemplate given,
+std::shared_ptr<data::ChatTemplate> MakeTemplate(data::TemplateSpec spec,
                                                  std::shared_ptr<data::Tokenizer> tokenizer,
                                                  std::optional<std::string> system) {
-  return Shared(comm::ValueOrThrow(data::ChatTemplate::Create(
-      SpecOf(L, std::move(given)), std::move(tokenizer), std::move(system))));
+  return Shared(comm::ValueOrThrow(
+      data::ChatTemplate::Create(std::move(spec), std::move(tokenizer), std::move(system))));
 }
 
 std::shared_ptr<Dataset> Shared(data::PreparedDataset prepared) {
@@ -177,12 +152,12 @@ std::shared_ptr<Dataset> Shared(data::PreparedDataset prepared) {
 }
 
 // What both `load` and `stream` take.
-data::DatasetOptions ReadDatasetOptions(lua_State* L, Options& options) {
+data::DatasetOptions ReadDatasetOptions(Options& options) {
   data::DatasetOptions wanted;
   wanted.names = options.Require<std::vector<std::string>>("names");
   wanted.dataset_dir = options.Get<std::string>("dir", "data");
   wanted.stage = comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
-  wanted.chat_template = SpecOf(L, options.Get<GivenTemplate>("template", "default"));
+  wanted.chat_template = options.Require<data::TemplateSpec>("template");
   wanted.default_system = options.Find<std::string>("default_system");
   wanted.cutoff_len = options.Get<int64_t>("cutoff_len", 2048);
   wanted.max_samples = options.Find<int64_t>("max_samples");
@@ -202,11 +177,10 @@ data::DatasetOptions ReadDatasetOptions(lua_State* L, Options& options) {
 }
 
 // The data set to learn from, and what val_size holds out of it or nil.
-std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(lua_State* L,
-                                                                           Options options) {
+std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Options options) {
   constexpr double kNoValSize = 1e-6;  // LLaMA-Factory's
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
-  const data::DatasetOptions wanted = ReadDatasetOptions(L, options);
+  const data::DatasetOptions wanted = ReadDatasetOptions(options);
   const double val_size = options.Get<double>("val_size", 0);
   options.Finish();
   if (val_size >= 0 && val_size <= kNoValSize)
@@ -218,14 +192,13 @@ std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(lua_S
 }
 
 // By split: train, and what is evaluated.
-std::map<std::string, std::shared_ptr<Dataset>> LoadTokenized(lua_State* L, Options options) {
+std::map<std::string, std::shared_ptr<Dataset>> LoadTokenized(Options options) {
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   const std::string path = options.Require<std::string>("path");
   const data::Stage stage =
       comm::ValueOrThrow(data::ParseStage(options.Get<std::string>("stage", "sft")));
-  const data::ChatTemplate chat_template = comm::ValueOrThrow(
-      data::ChatTemplate::Create(SpecOf(L, options.Get<GivenTemplate>("template", "default")),
-                                 std::move(tokenizer), std::nullopt));
+  const data::ChatTemplate chat_template = comm::ValueOrThrow(data::ChatTemplate::Create(
+      options.Require<data::TemplateSpec>("template"), std::move(tokenizer), std::nullopt));
   options.Finish();
   std::map<std::string, std::shared_ptr<Dataset>> splits;
   for (auto& [name, prepared] :
@@ -241,9 +214,9 @@ absl::Status SaveTokenized(std::string path, std::map<std::string, std::shared_p
   return data::SaveTokenized(path, examples, comm::ValueOrThrow(data::ParseStage(stage)));
 }
 
-std::shared_ptr<data::ExampleStream> OpenStream(lua_State* L, Options options) {
+std::shared_ptr<data::ExampleStream> OpenStream(Options options) {
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
-  data::StreamOptions wanted{.dataset = ReadDatasetOptions(L, options)};
+  data::StreamOptions wanted{.dataset = ReadDatasetOptions(options)};
   wanted.buffer_size = options.Get<int64_t>("buffer_size", wanted.buffer_size);
   wanted.shuffle = options.Get<bool>("shuffle", true);
   wanted.lanes = options.Get<int64_t>("lanes", 1);
@@ -395,10 +368,8 @@ std::map<std::string, std::string> ParseModelTemplate(data::ModelTemplate& carri
 
 }  // namespace
 
-GivenTemplate Value<GivenTemplate>::Read(lua_State* L, int index) {
-  if (!lua_istable(L, index)) return Value<std::string>::Read(L, index);
-  lua_pushvalue(L, index);
-  return FindTemplate(L);
+data::TemplateSpec Value<data::TemplateSpec>::Read(lua_State* L, int index) {
+  return ReadTemplate(Options(L, index));
 }
 
 void OpenData(lua_State* L) {

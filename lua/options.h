@@ -12,7 +12,7 @@
 //
 // Errors are Status exceptions (INVALID_ARGUMENT) that name the key, what came and what was wanted.
 // Only inside a list does an element of a wrong type give the error of Value<T>::Read. A type whose
-// Value<T> has kStringOrTable is read from either.
+// Value<T> has a kLuaType is read from a value of that.
 
 #include <limits>
 #include <map>
@@ -36,7 +36,7 @@ class Options {
   template <typename T>
   std::optional<T> Find(const char* key) {
     if (!PushField(key)) return std::nullopt;
-    if (!(IsStringOrTable<T> && lua_istable(L_, -1))) CheckType(key, LuaType<T>());
+    CheckType(key, LuaType<T>());
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
       CheckInteger(key, static_cast<double>(std::numeric_limits<T>::min()),
                    static_cast<double>(std::numeric_limits<T>::max()));
@@ -74,12 +74,8 @@ class Options {
     using Object = std::remove_const_t<T>;
   };
   template <typename T>
-  static constexpr bool IsStringOrTable = requires {
-    Value<T>::kStringOrTable;
-  };
-  template <typename T>
   static constexpr int LuaType() {
-    if constexpr (IsStringOrTable<T>) return LUA_TSTRING;
+    if constexpr (requires { Value<T>::kLuaType; }) return Value<T>::kLuaType;
     if constexpr (std::is_same_v<T, bool>) return LUA_TBOOLEAN;
     if constexpr (std::is_arithmetic_v<T>) return LUA_TNUMBER;
     if constexpr (std::is_same_v<T, std::string>) return LUA_TSTRING;

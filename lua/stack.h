@@ -225,8 +225,6 @@ std::string WordFor(lua_State* L) {
     return Class<B>::Name(L);
   } else if constexpr (requires { Value<B>::kWord; }) {
     return Value<B>::kWord;
-  } else if constexpr (requires { Value<B>::kStringOrTable; }) {
-    return "string or table";
   } else {
     return std::is_same_v<B, bool>          ? "boolean"
            : std::is_integral_v<B>          ? "integer"

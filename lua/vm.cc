@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "comm/memory_account.h"
 #include "comm/torch_status.h"
@@ -63,7 +64,7 @@ int LoadOwnModule(lua_State* L) {
     return 1;
   }
   const std::string text = ReadFile(path);
-  const std::string chunk = absl::StrCat(kOwnChunk, file);
+  const std::string chunk = absl::StrCat(kOwnChunk, absl::StrReplaceAll(file, {{".", "/"}}));
   if (luaL_loadbuffer(L, text.data(), text.size(), chunk.c_str()) != 0) return lua_error(L);
   return 1;
 }
@@ -218,9 +219,9 @@ Vm::Vm(Host host)
     InstallGuard(L);
     OpenLibraries(L);
     AddLoader(L);
-    if (host_->embedded) CallOwn(L, "moonring.outlet", "install", 0);
+    if (host_->embedded) CallOwn(L, "moonring.sandbox.outlet", "install", 0);
     if (host_->limits.instructions > 0 || host_->limits.cancel != nullptr)
-      CallOwn(L, "moonring.patterns", "guard", 0);
+      CallOwn(L, "moonring.sandbox.patterns", "guard", 0);
     if (host_->sandbox) CallOwn(L, "moonring.sandbox", "confine", 0);
   });
   if (error.exit_code != 0) throw std::runtime_error(error.message);

@@ -19,7 +19,7 @@ local function write(dataset, path)
 end
 
 local files = moonring.model.open_tokenizer(config.model_name_or_path)
-local tokenizer = moonring.vocabulary.tokenizer(config, files, moonring.templates.settle)
+local tokenizer = moonring.vocabulary.tokenizer(config, files, moonring.configured_template.settle)
 for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
 local train, eval, each = moonring.datasets.load(config, tokenizer)
 local said = moonring.datasets.keep(config, train, eval, each)

@@ -18,7 +18,7 @@ local asked = moonring.resume.remembered(config) -- before the model and the dat
 local name, before = moonring.resume.begin(config, mesh, resumed)
 local memory = moonring.memory_report.start(config, mesh)
 local checkpoint, notes = models.open(config)
-local tokenizer = moonring.vocabulary.open(config, checkpoint, moonring.templates.settle)
+local tokenizer = moonring.vocabulary.open(config, checkpoint, moonring.configured_template.settle)
 local train, eval, each = moonring.datasets.load(config, tokenizer)
 notes[#notes + 1] = unlocked
 notes[#notes + 1] = mesh:rank() == 0 and moonring.datasets.keep(config, train, eval, each) or nil

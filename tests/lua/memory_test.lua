@@ -2,7 +2,7 @@
 -- attention.cost counts from a plan.
 local section, folder = arg[1], arg[2]
 local moonring = require "moonring"
-local attention_bytes, communication, published = require "moonring.attention_bytes", require "moonring.communication", require "moonring.published"
+local attention_bytes, communication, published = require "moonring.plan.attention_bytes", require "moonring.plan.communication", require "moonring.plan.published"
 local machine, memory, memory_facts, plan = moonring.machine, moonring.memory, moonring.memory_facts, moonring.plan
 
 local failures = {}
@@ -197,7 +197,7 @@ end
 
 -- memory_report's table: a CPU's parts beside the plan; with a GPU the plan is the GPU's, and stands beside its parts.
 function sections.report()
-  local lines = require("moonring.memory_report").lines
+  local lines = require("moonring.report.memory_report").lines
   local figures = { rank = 1, parts = { weights = 2 ^ 20, scripts = 2 ^ 20 }, totals = { kernel = 2 ^ 22, explained = 2 ^ 21, start_level = 2 ^ 23 } }
   local plan = { weights = 3 * 2 ^ 20, logits = 0, total = 3 * 2 ^ 20 }
   local cpu = table.concat(lines(figures, plan, 2, "at the end"), "\n")
@@ -319,14 +319,14 @@ function sections.automatic()
   for _, case in ipairs { { 0, 0 }, { 0, 9 }, { 0, 20 }, { 3, 17 }, { 20, 0 } } do
     local f = facts { tokens = 2 ^ 17, sp = 4 }
     local bytes = memory.predict(facts { tokens = 2 ^ 17, sp = 4, whole_layers = case[1], selective_layers = case[2] }).total
-    local whole, selective = require("moonring.recompute").layers(f, bytes)
+    local whole, selective = require("moonring.plan.recompute").layers(f, bytes)
     check(whole == case[1] and selective == case[2], "wanted ", case[1], " and ", case[2], " layers, got ", whole, " and ", selective)
   end
   local c = { recompute = "auto" }
-  local said = require("moonring.recompute").settle(c, facts { tokens = 1024 }, 80e9)
+  local said = require("moonring.plan.recompute").settle(c, facts { tokens = 1024 }, 80e9)
   check(c.whole_layers == 20 and c.selective_layers == 0, "a short sequence keeps everything, got ", c.whole_layers, " and ", c.selective_layers)
   check(said == "recompute: auto: of 20 layers 20 keep everything, 0 attention's result; the others are made again", said)
-  check(require("moonring.recompute").settle({ recompute = "block" }, facts {}, 80e9) == nil, "block is left alone")
+  check(require("moonring.plan.recompute").settle({ recompute = "block" }, facts {}, 80e9) == nil, "block is left alone")
 end
 
 -- More tokens never take less, more ranks of a sequence never more, and no measure makes it worse than the one that it goes beyond.

@@ -444,7 +444,7 @@ TEST_F(Confined, NestingEndsInAnError) {
 TEST_F(Confined, PatternsMatchAsLuaJitsDo) {
   host().sandbox = false;
   const ScriptError error = Run(R"lua(
-    local counted = require "moonring.counted_patterns"
+    local counted = require "moonring.sandbox.counted_patterns"
     math.randomseed(7)
     local function some(list) return list[math.random(#list)] end
     local function text() local t = {} for i = 1, math.random(0, 12) do t[i] = some { "a", "b", "a", "1", " ", "(", ")", "%", "]", "^", "-", "\0", "\255", "A" } end return table.concat(t) end

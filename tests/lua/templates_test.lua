@@ -19,7 +19,7 @@ local function load_case(case)
   local null = system.null
   local thinking = case.enable_thinking
   if thinking == nil then thinking = true elseif thinking == null then thinking = nil end
-  local template = templates.of { template = case.template, tool_format = case.tool_format, enable_thinking = thinking, preserve_thinking = case.preserve_thinking }
+  local template = moonring.configured_template.of { template = case.template, tool_format = case.tool_format, enable_thinking = thinking, preserve_thinking = case.preserve_thinking }
   template.date = "26 Jul 2024" -- the day of the golden
   return moonring.data.load { names = { case.dataset }, dir = golden .. "/data", stage = STAGES[case.dataset] or "sft", template = template, tokenizer = tokenizer,
     cutoff_len = case.cutoff_len, mask_history = case.mask_history, default_system = case.default_system }
@@ -80,12 +80,12 @@ function sections.settled()
   local function settle(jinja, config, c)
     c.notes = {}
     local carried = { ["chat_template.jinja"] = jinja, ["tokenizer_config.json"] = config, ["tokenizer.json"] = files["tokenizer.json"] }
-    templates.settle(c, { companion = function(_, name) return carried[name] end, path = function() return "model" end }, tokenizer)
+    moonring.configured_template.settle(c, { companion = function(_, name) return carried[name] end, path = function() return "model" end }, tokenizer)
     return c
   end
   local own = settle("{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}", nil, { stage = "sft" })
-  check(templates.name(own) == "the model's chat_template" and own.notes[1] == "template: none is given: taken from the model's chat_template", "own: ", tostring(own.notes[1]))
-  local got = tokenizer:decode(moonring.data.template(templates.of(own), tokenizer):encode_prompt({ "Hi" }, "S"))
+  check(moonring.configured_template.name(own) == "the model's chat_template" and own.notes[1] == "template: none is given: taken from the model's chat_template", "own: ", tostring(own.notes[1]))
+  local got = tokenizer:decode(moonring.data.template(moonring.configured_template.of(own), tokenizer):encode_prompt({ "Hi" }, "S"))
   check(got == "<system>S</><user>Hi</>", "own: ", got)
   local named = settle("{% nonsense", nil, { stage = "sft", template = "qwen" })
   check(named.template == "qwen" and #named.notes == 0, "one that is named stays")
@@ -102,7 +102,7 @@ end
 -- Every template as Jinja, carried by a model, renders what the template itself encodes, with a system text and without, over two turns.
 function sections.jinja()
   for _, name in ipairs(templates.names()) do
-    local template = templates.of { template = name, enable_thinking = true, preserve_thinking = false }
+    local template = moonring.configured_template.of { template = name, enable_thinking = true, preserve_thinking = false }
     template.date = "26 Jul 2024"
     local named = moonring.data.template(template, tokenizer)
     local text = moonring.jinja.text(templates.find(template), named:tokenizer())

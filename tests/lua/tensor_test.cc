@@ -296,7 +296,7 @@ TEST_F(Tensors, AreFetchedTogether) {
 // outlives their scopes.
 TEST_F(Tensors, AreReadLater) {
   EXPECT_EQ(Check(R"lua(
-    local native, readings, metrics = require "moonring.native.tensor", require "moonring.readings", moonring.metrics
+    local native, readings, metrics = require "moonring.native.tensor", require "moonring.run.readings", moonring.metrics
     local fetch, calls = native.fetch, 0
     native.fetch = function(list) calls = calls + 1 return fetch(list) end
     local later, seen, total = readings.new(), {}, {}

@@ -116,7 +116,7 @@ do
   o.Runtime = moonring.runtime.new { mesh = o.Mesh, model = o.Model, attention = o.Attention, objective = moonring.objective.sft {} }
   o.ZClip = moonring.trainer.zclip()
   o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1, spike_clip = "zclip" }, { runtime = o.Runtime, states = o.States, optimizer = o.Optimizer, say = print })
-  o.Readings = require("moonring.readings").new()
+  o.Readings = require("moonring.run.readings").new()
   o.Pace = moonring.pace.new(o.Mesh, print)
   o.Pace:begin()
   o.Router = moonring.router.new { model = o.Model, coefficient = 0.01, size = 4 }
@@ -360,7 +360,7 @@ function sections.records()
     for name in pairs(value) do check(type(name) == "number" or classes[record].fields[name], label, " has ", tostring(name), ", which ", record, " does not document") end
   end
   local rows = {}
-  for _, heading in ipairs(require "moonring.keys") do
+  for _, heading in ipairs(require "moonring.config.keys") do
     for _, row in ipairs(heading.rows) do
       fields("the row of " .. row[1], "moonring.KeyRow", { [1] = row[1], choices = row.choices, others = row.others, only = row.only, ignored = row.ignored, warned = row.warned,
         ["[1]"] = row[1], ["[2]"] = row[2], ["[3]"] = row[3], ["[4]"] = row[4] })

@@ -51,7 +51,7 @@ function sections.equal()
   for _, case in ipairs(words.cases) do
     local c = configuration(case.keys)
     local tokenizer = vocabulary.tokenizer(c, carrying(files_of(case)))
-    local template = moonring.data.template(moonring.templates.of(c), tokenizer)
+    local template = moonring.data.template(moonring.configured_template.of(c), tokenizer)
     equal(case, "length", tokenizer:vocab_size(), case.length)
     equal(case, "resize_vocab", c.resize_vocab, case.resize_vocab)
     equal(case, "eos", template:eos(), case.eos)

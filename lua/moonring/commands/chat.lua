@@ -1,0 +1,127 @@
+--- Talking with a model: a conversation that grows turn by turn.
+local config = require "moonring.config"
+local data = require "moonring.data"
+local system = require "moonring.native.system"
+local configured_template = require "moonring.data.configured_template"
+
+local chat = {}
+local Chat = {}
+Chat.__index = Chat
+
+-- The base model of an adapter's folder, as adapter_config.json names it: a path, from here or from
+-- the folder.
+local function base_of(folder)
+  local file = folder .. "/adapter_config.json"
+  local told = system.json_decode(system.read(file), file)
+  local base = type(told) == "table" and told.base_model_name_or_path
+  if type(base) ~= "string" then
+    config.fail(file, ": wanted base_model_name_or_path, the model that it adapts")
+  end
+  for _, path in ipairs { base, folder .. "/" .. base } do
+    if base:find "^builtin:" or system.exists(path) then return path end
+  end
+  config.fail(file, ": its base model '", base, "' is not here; model_name_or_path=DIR says where")
+end
+
+local INFER_DTYPE = { "infer_dtype", "string", "auto", "the dtype of the weights",
+  choices = { "auto", "float32", "bfloat16" }, others = { "float16" } }
+
+--- What to talk with, of the first word of `moonring chat` and those after it: a model; the folder
+-- of an adapter, with its base; or a YAML with model_name_or_path, as LLaMA-Factory's for
+-- inference.
+function chat.configuration(path, words)
+  local yaml = path:find "%.ya?ml$"
+  local c = config.load(yaml and path or nil, words, { INFER_DTYPE })
+  if c.infer_dtype == "bfloat16" and not c.bf16 then c.pure_bf16 = true end
+  if yaml then
+    config.require_keys(c, { "model_name_or_path" })
+    return c
+  end
+  local function has(name) return system.exists(path .. "/" .. name) end
+  if has "config.json" or not has "adapter_config.json" then
+    local other = c.model_name_or_path
+    if other then config.fail("model_name_or_path=", other, ": ", path, " is the model already") end
+    c.model_name_or_path = path
+    return c
+  end
+  c.model_name_or_path = c.model_name_or_path or base_of(path)
+  local adapters = {}
+  for i, one in ipairs(c.adapter_name_or_path or {}) do adapters[i] = one end
+  adapters[#adapters + 1] = path
+  c.adapter_name_or_path = adapters
+  return c
+end
+
+-- The ids that end an answer by generation_config.json: eos_token_id, one or several.
+local function generation_stops(checkpoint)
+  local text = checkpoint:companion "generation_config.json"
+  local done, config = pcall(system.json_decode, text or "{}", "generation_config.json")
+  local ids = done and type(config) == "table" and config.eos_token_id
+  return type(ids) == "table" and ids or type(ids) == "number" and { ids } or {}
+end
+
+-- A template as the model itself carries it, with the methods of a Template that chats use.
+local Carried = {}
+Carried.__index = Carried
+Carried.whole = true -- it says all that stands in a prompt, the bos too
+
+function Carried:encode_prompt(texts) return self.carried:encode_prompt(texts, self.system, self.enable_thinking) end
+function Carried:stop_ids() return self.stops end
+
+--- The template to talk by, and a line about it or nil: the configuration's; else the one that the model carries, rendered whole as Transformers does; else `empty`.
+function chat.template(c, checkpoint, tokenizer)
+  local carried = not c.template and data.model_template(checkpoint, tokenizer)
+  local named = data.template(configured_template.of(carried and { template = "empty" } or c), tokenizer, c.default_system)
+  if not carried then return named, not c.template and "template: none is given and the model carries none: `empty` is taken, texts as they are" or nil end
+  local stops = named:stop_ids()
+  for _, id in ipairs(generation_stops(checkpoint)) do stops[#stops + 1] = id end
+  local thinking
+  if c.given.enable_thinking ~= nil then thinking = c.enable_thinking end
+  return setmetatable({ carried = carried, system = c.default_system, enable_thinking = thinking, stops = stops }, Carried)
+end
+
+--- Options of generate out of LLaMA-Factory's keys. Greedy, so that an answer can be had twice, unless one of the keys of
+-- sampling was given.
+function chat.sampling(c)
+  local sample = c.do_sample
+  if sample == nil then sample = (c.given.temperature or c.given.top_p or c.given.top_k) ~= nil end
+  if sample and c.temperature <= 0 then config.fail("temperature: wanted more than 0, got ", c.temperature, "; do_sample=false takes the likeliest token") end
+  return {
+    max_new_tokens = c.max_new_tokens,
+    temperature = sample and c.temperature or 0,
+    top_k = sample and c.top_k or 0,
+    top_p = sample and c.top_p or 1,
+    repetition_penalty = c.repetition_penalty,
+    seed = c.seed,
+  }
+end
+
+function chat.new(model, tokenizer, template, sampling)
+  return setmetatable({ model = model, tokenizer = tokenizer, template = template, sampling = sampling, texts = {} }, Chat)
+end
+
+function Chat:clear() self.texts = {} end
+
+--- The answer to `text` after all that was said; `on_text` sees it piece by piece, never half a character.
+function Chat:answer(text, on_text)
+  self.texts[#self.texts + 1] = text
+  local options = { stop_ids = self.template:stop_ids() }
+  for name, value in pairs(self.sampling) do options[name] = value end
+  local ids, shown = {}, 0
+  local prompt, bos = self.template:encode_prompt(self.texts), self.tokenizer:leading_bos()
+  if bos and prompt[1] ~= bos and not self.template.whole then table.insert(prompt, 1, bos) end -- a template may leave it to the tokenizer
+  self.model:generate(prompt, options, function(id)
+    ids[#ids + 1] = id
+    local whole = self.tokenizer:decode(ids, true)
+    if on_text and whole:sub(-3) ~= "\239\191\189" then -- U+FFFD at the end: a character whose bytes are not all there yet
+      on_text(whole:sub(shown + 1))
+      shown = #whole
+    end
+  end)
+  local answer = self.tokenizer:decode(ids, true)
+  if on_text and shown < #answer then on_text(answer:sub(shown + 1)) end
+  self.texts[#self.texts + 1] = answer
+  return answer
+end
+
+return chat

@@ -1,0 +1,123 @@
+--- The texts of `moonring help`, made from the table of keys and from the scripts' own first lines.
+local config = require "moonring.config"
+local keys = require "moonring.config.keys"
+local system = require "moonring.native.system"
+local templates = require "moonring.data.templates"
+
+local help = {}
+
+local function show(value)
+  if value == system.null then return "null" end
+  return tostring(value)
+end
+
+local function key_lines()
+  local lines = {}
+  for _, section in ipairs(keys) do
+    lines[#lines + 1] = "\n" .. section.title
+    for _, row in ipairs(section.rows) do
+      local meaning = row[4]
+      if row.choices then meaning = meaning .. " [" .. table.concat(row.choices, " | ") .. "]" end
+      if row.only then meaning = meaning .. " (the default alone: " .. row.only .. ")" end
+      local idle = row.ignored or row.warned
+      if idle then meaning = meaning .. " (no effect" .. (idle ~= "" and ": " .. idle or "") .. ")" end
+      lines[#lines + 1] = ("  %-36s %-7s %-12s %s"):format(row[1], row[2], show(row[3]), meaning)
+    end
+  end
+  return table.concat(lines, "\n")
+end
+
+local function bounds(row)
+  if row.most then return ("%g to %g"):format(row.least, row.most) end
+  return row.least and (row.least == 0 and "0 or more" or "at least " .. row.least)
+end
+
+local RESUME = { free = "may change", told = "may change, and the log says so",
+  refused = "stays as it was" }
+
+-- All there is to say of one key.
+local function key_text(name)
+  local names = {}
+  for _, section in ipairs(keys) do
+    for _, row in ipairs(section.rows) do
+      names[#names + 1] = row[1]
+      if row[1] == (keys.aliases[name] or name) then
+        local alias = name ~= row[1] and (", which %s is another name of"):format(name) or ""
+        local lines = { row[1] .. alias .. ": " .. row[4] }
+        local function say(what, text)
+          if text then lines[#lines + 1] = ("  %-9s %s"):format(what, text) end
+        end
+        say("type", row[2])
+        say("default", row[3] == system.null and "none" or show(row[3]))
+        say("bounds", bounds(row))
+        say("values", row.choices and table.concat(row.choices, ", "))
+        say("accepted", row.only and "the default alone: " .. row.only)
+        local idle = row.ignored or row.warned
+        say("effect", idle and "none" .. (idle ~= "" and ": " .. idle or ""))
+        local acts = not idle and not row.only
+        say("resumed", acts and "in a run that goes on it " .. RESUME[row.resume or "refused"])
+        say("section", section.title)
+        return table.concat(lines, "\n")
+      end
+    end
+  end
+  for alias in pairs(keys.aliases) do names[#names + 1] = alias end
+  local near = system.did_you_mean(name, names)
+  config.fail("no key '", name, "'", near, "; moonring help train lists them")
+end
+
+--- The comment that a script opens with.
+local function about(name)
+  local lines = {}
+  for line in system.read(system.script_path(name)):gmatch "([^\n]*)\n" do
+    local text = line:match "^%-%-%-? ?(.*)$"
+    if not text then break end
+    lines[#lines + 1] = text
+  end
+  return table.concat(lines, "\n")
+end
+
+-- The keys of a script that reads them by moonring.flags; "" of any other.
+local function flags_of(name)
+  local block = system.read(system.script_path(name)):match "moonring%.flags (%b{})"
+  if not block then return "" end
+  return "\n\nKeys and their defaults:" .. block:sub(2, -2):gsub("moonring%.", ""):gsub("%s+", " ")
+end
+
+function help.text(command, key)
+  if key and command ~= "train" then
+    config.fail("help ", command, " ", key, ": wanted one word; moonring help train KEY: of a key")
+  end
+  if key then return key_text(key) end
+  if command == "templates" then return table.concat(templates.names(), "\n") end
+  if command then
+    local known = system.commands()
+    local found = false
+    for _, name in ipairs(known) do found = found or name == command end
+    if not found then config.fail("no command '", command, "'", system.did_you_mean(command, known), "; commands: ", table.concat(known, ", ")) end
+    local list = command == "train" and "\n\nKeys: name, type, default, meaning" .. key_lines()
+    return about(command) .. (list or flags_of(command))
+  end
+  local lines = { "moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND [arguments...]", "" }
+  for _, option in ipairs {
+    { "-n RANKS", "so many ranks on this machine" },
+    { "--device cpu|cuda", "what computes; a GPU where there is one" },
+    { "--sandbox", "scripts have no io, os.execute, ffi; no file outside of the roots, for commands neither" },
+    { "--sandbox-root DIR", "a root, several times: several; the current folder where there is none" },
+    { "--sandbox-instructions N", "of Lua, at most" },
+    { "--sandbox-memory SIZE", "of Lua's heap and of tensors, at most: 2GiB, 500MB" },
+  } do
+    lines[#lines + 1] = ("  %-26s %s"):format(option[1], option[2])
+  end
+  lines[#lines + 1] = ""
+  for _, name in ipairs(system.commands()) do
+    local text = (about(name) .. " "):gsub("\n", " "):gsub("^moonring [%w_]+[^:]*: ", "")
+    lines[#lines + 1] = ("  %-12s %s"):format(name, text:match "^(.-)%. " or text)
+  end
+  lines[#lines + 1] = "\nmoonring help COMMAND, or COMMAND --help, says more; help train lists "
+    .. "every key of a configuration,\nhelp train KEY tells all of one, help templates lists the chat "
+    .. "templates."
+  return table.concat(lines, "\n")
+end
+
+return help

@@ -1,0 +1,202 @@
+--- A training configuration: a YAML (or JSON) file, then key=value overrides, checked against keys.lua.
+local keys = require "moonring.config.keys"
+local system = require "moonring.native.system"
+
+local config = {}
+
+local later = "not supported yet"
+
+local function fail(...) error("INVALID_ARGUMENT: " .. table.concat({ ... }), 0) end
+
+--- The words of a caught error, without its status.
+function config.words(why) return (tostring(why):gsub("^[A-Z_]+: ", "")) end
+
+local rows, names = {}, {}
+for _, section in ipairs(keys) do
+  for _, row in ipairs(section.rows) do
+    rows[row[1]] = row
+    names[#names + 1] = row[1]
+  end
+end
+for alias in pairs(keys.aliases) do names[#names + 1] = alias end
+
+local function show(value)
+  if value == system.null then return "null" end
+  if type(value) == "table" then return system.json_encode(value) end
+  return tostring(value)
+end
+
+local parse = {
+  string = function(value) return type(value) ~= "table" and tostring(value) or nil end,
+  any = function(value) return value end,
+  float = function(value) return tonumber(value) end,
+  int = function(value)
+    local number = tonumber(value)
+    return number and number == math.floor(number) and number or nil
+  end,
+  bool = function(value)
+    if type(value) == "boolean" then return value end
+    return ({ ["true"] = true, ["yes"] = true, ["on"] = true, ["false"] = false, ["no"] = false, ["off"] = false })[tostring(value):lower()]
+  end,
+  list = function(value)
+    local items = {}
+    if type(value) == "table" then
+      for key, item in pairs(value) do
+        if type(key) ~= "number" or item == system.null or type(item) == "table" then return nil end
+        items[key] = tostring(item) -- [1, 2] are names too
+      end
+      return items
+    end
+    for item in tostring(value):gmatch "[^,]+" do items[#items + 1] = item:match "^%s*(.-)%s*$" end
+    return items
+  end,
+}
+
+local function contains(list, value)
+  for _, each in ipairs(list or {}) do
+    if each == value then return true end
+  end
+  return false
+end
+
+local function same(a, b)
+  return a == b or show(a) == show(b) or (type(a) == "table" and #a == 1 and a[1] == b)
+end
+
+local function extra_args()
+  local asked = (system.environment "ALLOW_EXTRA_ARGS" or ""):lower()
+  return asked == "1" or asked == "true" or asked == "y"
+end
+
+-- Why another value than the default is refused.
+local function because(reason) return reason ~= later and " (" .. reason .. ")" or "" end
+
+--- The checked value of one key. `place` begins the message: "train.yaml:3: ".
+local function check(place, name, value)
+  local row = rows[name]
+  if not row then
+    fail(place, "unknown key '", name, "'", system.did_you_mean(name, names))
+  end
+  local kind, default = row[2], row[3]
+  if value == system.null then
+    if row.nullable then return value end
+    if default ~= system.null and not row.ignored then fail(place, name, ": wanted a value of type ", kind, ", got null") end
+    return default
+  end
+  local parsed = parse[kind](value)
+  if parsed == nil then fail(place, name, ": wanted ", kind, ", got '", show(value), "'") end
+  if row.only and not same(parsed, default) and not (default == system.null and parsed == false) then
+    fail(place, later, ": ", name, ": ", show(value), because(row.only))
+  end
+  if row.choices and not contains(row.choices, parsed) then
+    if contains(row.others, parsed) then fail(place, later, ": ", name, ": ", show(parsed)) end
+    fail(place, name, ": wanted ", table.concat(row.choices, " | "), ", got '", show(parsed), "'", system.did_you_mean(show(parsed), row.choices))
+  end
+  return parsed
+end
+
+--- "key=value" words (a leading "--" is fine), values as YAML scalars.
+local function overrides(words)
+  local found = {}
+  for _, word in ipairs(words) do
+    local name, text = word:match "^%-?%-?([%w_]+)=(.*)$"
+    if not name then fail("wanted key=value, got '", word, "'") end
+    local value = text:match "^%s*[%[{]" and system.yaml_decode(text, name) or parse.string(text)
+    if text == "null" or text == "" then value = system.null end
+    found[#found + 1] = { name, value }
+  end
+  return found
+end
+
+-- What was given, by the keys' own names, and where. Unknown keys are noted and left out where the environment asks for it.
+local function known(given, place, notes)
+  local values, places, sorted = {}, {}, {}
+  for name in pairs(given) do sorted[#sorted + 1] = name end
+  table.sort(sorted)
+  for _, name in ipairs(sorted) do
+    local own = keys.aliases[name] or name
+    if values[own] ~= nil or (own ~= name and given[own] ~= nil) then fail(place[name], name, " is another name of ", own, ", which is given too") end
+    if rows[own] or not extra_args() then
+      values[own], places[own] = given[name], place[name]
+    else
+      notes[#notes + 1] = place[name] .. "unknown key '" .. name .. "'" .. system.did_you_mean(name, names) .. " is passed over, as ALLOW_EXTRA_ARGS asks"
+    end
+  end
+  return values, places
+end
+
+--- Reads FILE and the overrides. Returns a table with a value for every key of keys.lua (nil where it is null), and the
+-- extra ones: `allowed` lists keys that only this command knows, as rows of keys.lua. `notes` are lines to show: what was
+-- passed over. `places`: where the file gave a key, as a message begins with it ("train.yaml:3: ").
+function config.load(path, words, allowed)
+  for _, row in ipairs(allowed or {}) do
+    rows[row[1]] = row
+    names[#names + 1] = row[1]
+  end
+  local given, place, from_file = {}, {}, {}
+  if path then
+    local text = system.read(path)
+    local values, lines = system.yaml_decode(text, path)
+    if type(values) ~= "table" or #values > 0 then
+      local got = values == system.null and "nothing" or type(values) == "table" and "a list" or "'" .. show(values):sub(1, 40) .. "'"
+      fail(path, ": wanted keys and values, got ", got)
+    end
+    for name, value in pairs(values) do
+      given[name], place[name] = value, ("%s:%s: "):format(path, lines[name] or "1")
+      from_file[keys.aliases[name] or name] = place[name]
+    end
+  end
+  for _, override in ipairs(overrides(words)) do
+    given[override[1]], place[override[1]] = override[2], override[1] .. "=" .. show(override[2]) .. ": "
+    from_file[keys.aliases[override[1]] or override[1]] = nil
+  end
+  local notes = {}
+  given, place = known(given, place, notes)
+  local sorted = {}
+  for name in pairs(given) do sorted[#sorted + 1] = name end
+  table.sort(sorted)
+  local checked = {}
+  for name, row in pairs(rows) do checked[name] = row[3] end
+  for _, name in ipairs(sorted) do
+    local row = rows[name]
+    checked[name] = check(place[name], name, given[name])
+    if row.warned and not same(checked[name], row[3]) then notes[#notes + 1] = ("%s: %s changes nothing here: %s"):format(name, show(given[name]), row.warned) end
+  end
+  table.sort(notes)
+  local result = { path = path, given = given, notes = notes, places = from_file }
+  for name, value in pairs(checked) do
+    if value ~= system.null then result[name] = value end
+  end
+  return result
+end
+
+--- The configuration of a command: CONFIG.yaml (where the first word is no key=value) and the words after it.
+function config.command(words, allowed)
+  if #words == 0 then
+    local name = tostring(words[0]):match "([%w_]+)%.lua$"
+    fail("usage: ", system.read(words[0]):match "^%-%-%- (moonring [^:\n]*):" or name, "; moonring help ", name, " says more")
+  end
+  local rest, path = {}, nil
+  for i, word in ipairs(words) do
+    if i == 1 and not word:find "=" then path = word else rest[#rest + 1] = word end
+  end
+  return config.load(path, rest, allowed)
+end
+
+--- Refuses a configuration that lacks one of these keys.
+function config.require_keys(loaded, required)
+  for _, name in ipairs(required) do
+    if loaded[name] == nil then fail(loaded.path or "configuration", ": ", name, " is missing") end
+  end
+end
+
+--- Refuses a file to write whose folder is not there, before the work that it is for.
+function config.check_output(loaded, name)
+  local path = loaded[name]
+  local folder = path and path:match "^(.*)/[^/]*$"
+  if folder and folder ~= "" and not system.is_folder(folder) then fail(name, ": no folder '", folder, "' to write ", path, " in") end
+  if path and system.is_folder(path) then fail(name, ": ", path, " is a folder, wanted a file") end
+end
+
+config.fail = fail
+return config

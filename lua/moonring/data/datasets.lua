@@ -1,0 +1,113 @@
+--- The data sets of a run, out of its configuration: prepared and held in memory, read as they are used (streaming), or prepared before (tokenized_path).
+local config = require "moonring.config"
+local data = require "moonring.data"
+local configured_template = require "moonring.data.configured_template"
+
+local datasets = {}
+
+-- interleave_probs as numbers: a comma list holds texts.
+local function probabilities(list)
+  local numbers = {}
+  for i, each in ipairs(list or {}) do
+    numbers[i] = tonumber(each) or error(("interleave_probs: wanted numbers, got '%s'"):format(tostring(each)), 0)
+  end
+  return numbers
+end
+
+-- What data.load and data.stream take of named data sets; `more` wins.
+local function options(c, names, tokenizer, more)
+  local wanted = {
+    names = names,
+    stage = c.stage,
+    dir = c.dataset_dir,
+    template = configured_template.of(c),
+    default_system = c.default_system,
+    tokenizer = tokenizer,
+    cutoff_len = c.cutoff_len - ((c.packing or c.neat_packing) and 1 or 0), -- as LLaMA-Factory, where packing is asked for by name
+    max_samples = c.max_samples,
+    mix_strategy = c.mix_strategy,
+    interleave_probs = probabilities(c.interleave_probs),
+    train_on_prompt = c.train_on_prompt,
+    mask_history = c.mask_history,
+    overlong = c.overlong,
+    packing = c.packing,
+    neat_packing = c.neat_packing,
+    preprocessing_batch_size = c.preprocessing_batch_size,
+    threads = c.preprocessing_num_workers,
+    seed = c.seed,
+  }
+  for name, value in pairs(more or {}) do wanted[name] = value end
+  return wanted
+end
+
+local function stream(c, names, tokenizer, more)
+  local wanted = options(c, names, tokenizer, more)
+  wanted.buffer_size, wanted.lanes = c.buffer_size, math.max(c.dataloader_num_workers, 1)
+  return data.stream(wanted)
+end
+
+-- Named data sets to evaluate on. They are run over again and again, so with streaming too they are held in memory.
+local function evaluated(c, names, tokenizer, more)
+  if c.streaming then return stream(c, names, tokenizer, more):whole(c.per_device_eval_batch_size) end
+  return (data.load(options(c, names, tokenizer, more)))
+end
+
+-- Each data set of eval_dataset by itself: { name, dataset }. LLaMA-Factory shuffles none of them.
+local function one_by_one(c, tokenizer)
+  local each = {}
+  for i, name in ipairs(c.eval_dataset) do
+    local alone = { mix_strategy = "concat", interleave_probs = {} }
+    if c.streaming then alone.shuffle = false end
+    each[i] = { name = name, dataset = evaluated(c, { name }, tokenizer, alone) }
+  end
+  return each
+end
+
+-- What tokenized_path holds, as `load`.
+local function tokenized(c, tokenizer)
+  local splits = data.load_tokenized { path = c.tokenized_path, stage = c.stage, template = configured_template.of(c), tokenizer = tokenizer }
+  local each = {}
+  for split, dataset in pairs(splits) do
+    local name = split:match "^validation_(.+)$"
+    if name then each[#each + 1] = { name = name, dataset = dataset } end
+  end
+  table.sort(each, function(a, b) return a.name < b.name end)
+  return splits.train, splits.validation, not splits.validation and each[1] and each or nil
+end
+
+--- Whether tokenized_path holds data already.
+function datasets.kept(c) return c.tokenized_path ~= nil and data.has_tokenized(c.tokenized_path) end
+
+--- The data set to learn from (with streaming: a stream); the one to evaluate on: eval_dataset or what val_size holds out, else nil; with eval_on_each_dataset in its
+-- place a list of { name, dataset }.
+function datasets.load(c, tokenizer)
+  if datasets.kept(c) then return tokenized(c, tokenizer) end
+  local train, held_out
+  if c.streaming then
+    local rows = math.floor(c.val_size)
+    train = stream(c, c.dataset, tokenizer, { val_size = rows })
+    if rows > 0 then held_out = evaluated(c, c.dataset, tokenizer, { val_size = rows, only_held_out = true }) end
+  else
+    train, held_out = data.load(options(c, c.dataset, tokenizer, { val_size = c.val_size }))
+  end
+  if not c.eval_dataset then return train, held_out end
+  if c.eval_on_each_dataset then return train, nil, one_by_one(c, tokenizer) end
+  return train, evaluated(c, c.eval_dataset, tokenizer)
+end
+
+--- Keeps what `load` gave in tokenized_path, where nothing is there yet; from one rank. Returns what to say of it, or nil.
+function datasets.keep(c, train, eval, each)
+  if not c.tokenized_path or datasets.kept(c) then return nil end
+  local splits = { train = train, validation = eval }
+  for _, one in ipairs(each or {}) do splits["validation_" .. one.name] = one.dataset end
+  data.save_tokenized(c.tokenized_path, splits, c.stage)
+  return ("the prepared data is in %s: with the same tokenized_path the next run reads it there"):format(c.tokenized_path)
+end
+
+--- Refuses an evaluation for which tokenized_path holds nothing.
+function datasets.check_evaluation(c, eval, each)
+  if eval or each or not datasets.kept(c) then return end
+  if c.eval_strategy ~= "no" or c.do_eval then config.fail("tokenized_path: ", c.tokenized_path, " has no split 'validation', and eval_strategy wants one") end
+end
+
+return datasets

@@ -1,0 +1,139 @@
+--- The models of a run, out of its configuration: to look at, to train, to compare with.
+local config = require "moonring.config"
+local model = require "moonring.model"
+local run = require "moonring.run"
+local system = require "moonring.native.system"
+
+local models = {}
+
+-- Rotary embeddings that max_position_embeddings is not the end of: Transformers' config.json may
+-- name the length before they were stretched.
+local STRETCHED = { linear = true, dynamic = true, yarn = true }
+
+-- A line for the log where examples may be longer than what the model was trained on, and nothing
+-- stretches it.
+local function beyond_positions(c, checkpoint)
+  local positions = checkpoint:max_position_embeddings()
+  local stretched = c.rope_scaling or STRETCHED[checkpoint:rope():match "^%a+"]
+  if stretched or c.cutoff_len <= positions then return nil end
+  return ("cutoff_len: %d is beyond the model's %d positions, and nothing stretches its rotary "
+    .. "embedding: rope_scaling does"):format(c.cutoff_len, positions)
+end
+
+--- The checkpoint, its rotary embedding stretched where rope_scaling asks for it, and lines about it that a log should have: what turns it otherwise than
+-- plainly, or why nothing was stretched; tensors in the files that the model has no use for.
+function models.open(c)
+  local checkpoint, notes = model.open(c.model_name_or_path), {}
+  if c.rope_scaling then
+    notes[1] = checkpoint:scale_rope(c.rope_scaling, c.cutoff_len)
+  elseif checkpoint:rope() ~= "default" then
+    notes[1] = "rotary embedding: " .. checkpoint:rope()
+  end
+  notes[#notes + 1] = beyond_positions(c, checkpoint)
+  local extra = checkpoint:extra_weights()
+  if #extra > 0 then notes[#notes + 1] = ("%d tensors in the model's files are not the model's and were left out: %s%s"):format(#extra, table.concat(extra, ", ", 1, math.min(3, #extra)), #extra > 3 and ", ..." or "") end
+  return checkpoint, notes
+end
+
+-- Options of a model in memory that every kind of it takes. `zero`: trainer.zero's, where the weights may be sharded over ranks.
+local function placement(c, zero)
+  return { precision = run.precision(c), recompute = run.recompute(c), device = run.device(c), tile_bytes = c.tile_mib * 2 ^ 20, zero = zero }
+end
+
+-- The folder where the learner's activations wait for their backward; nil: in memory.
+local function activation_dir(c)
+  if c.activation_offload ~= "disk" then return nil end
+  local dir = c.activation_dir or c.output_dir
+  system.make_folder(dir)
+  return dir
+end
+
+-- Which adapters are merged into the weights, and which one goes on learning.
+local function adapters(c)
+  local merged, resumed = {}, nil
+  for _, path in ipairs(c.adapter_name_or_path or {}) do merged[#merged + 1] = path end
+  if c.finetuning_type == "lora" and not c.create_new_adapter then resumed = table.remove(merged) end
+  return merged, resumed
+end
+
+--- Whether dropout acts: not in stages dpo and kto, where LLaMA-Factory turns it off so that policy and reference begin equal.
+function models.drops(c) return c.stage ~= "dpo" and c.stage ~= "kto" end
+
+-- Modules that an adapter trains whole. With resize_vocab, where nobody says: those with a row for each token, as LLaMA-Factory.
+local function trained_whole(c, checkpoint)
+  if c.additional_target or not c.resize_vocab then return c.additional_target end
+  local modules = checkpoint:vocabulary_modules()
+  c.notes[#c.notes + 1] = "resize_vocab: the adapter trains " .. table.concat(modules, " and ") .. " whole; additional_target says otherwise"
+  return modules
+end
+
+local function with_adapter(c, checkpoint, base, resumed)
+  if resumed then return model.adapt(base, { path = resumed, dropout = models.drops(c) and c.lora_dropout or 0 }) end
+  return model.adapt(base, {
+    rank = c.lora_rank,
+    alpha = c.lora_alpha or 2 * c.lora_rank,
+    dropout = models.drops(c) and c.lora_dropout or 0,
+    target = c.lora_target == "all" and { "all" } or c.lora_target,
+    additional_target = trained_whole(c, checkpoint),
+    use_rslora = c.use_rslora,
+    use_dora = c.use_dora,
+    seed = c.seed,
+  })
+end
+
+--- A model to look at or to talk with: every adapter is merged.
+function models.load(c, checkpoint)
+  local options = placement(c)
+  options.adapters = c.adapter_name_or_path
+  return model.load(checkpoint, options)
+end
+
+--- The model with what of it is to learn: all weights, an adapter's, or some layers'.
+function models.learner(c, checkpoint, zero)
+  local options, resumed = placement(c, zero), nil
+  options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers -- of recompute: auto
+  options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
+  options.adapters, resumed = adapters(c)
+  if c.finetuning_type == "lora" then
+    options.frozen = true
+    return with_adapter(c, checkpoint, model.load(checkpoint, options), resumed)
+  end
+  if c.finetuning_type == "freeze" then
+    options.trainable_layers, options.extra_modules = c.freeze_trainable_layers, c.freeze_extra_modules
+    options.trainable_modules = c.freeze_trainable_modules == "all" and { "all" } or c.freeze_trainable_modules
+  end
+  return model.load(checkpoint, options)
+end
+
+--- The learner as a checkpoint of this run has it, to answer and to save.
+function models.reload(c, learner, folder, zero)
+  if c.finetuning_type == "lora" then return model.adapt(learner:base(), { path = folder }) end
+  return model.load(model.open(folder), placement(c, zero))
+end
+
+-- A model that only answers: ref_model, or the model itself as it was before training.
+local function frozen_reference(c, checkpoint, zero)
+  local options = placement(c, zero)
+  options.frozen = true
+  if not c.ref_model then
+    options.adapters = adapters(c)
+    return model.load(checkpoint, options)
+  end
+  local other = model.open(c.ref_model)
+  if c.resize_vocab then other:grow_vocabulary(checkpoint:vocab_size(), c.seed) end -- the same rows where it is the same model
+  if other:vocab_size() ~= checkpoint:vocab_size() then
+    config.fail("ref_model: ", c.ref_model, " has a vocabulary of ", other:vocab_size(), " ids, the model ", checkpoint:vocab_size())
+  end
+  options.adapters = c.ref_model_adapters
+  return model.load(other, options)
+end
+
+--- The reference model of a learner, before the first step. LoRA's is the model without its adapter; where the numbers are
+-- precomputed, the model itself before it learns.
+function models.reference(c, checkpoint, learner, zero)
+  if not c.ref_model and c.finetuning_type == "lora" then return learner:base() end
+  if not c.ref_model and c.precompute_ref_log_probs then return learner end
+  return frozen_reference(c, checkpoint, zero)
+end
+
+return models

@@ -1,0 +1,82 @@
+--- The GPUs of a run: what each rank has and can do, and whether that is what the configuration
+-- wants.
+local config = require "moonring.config"
+local machine = require "moonring.plan.machine"
+local model = require "moonring.native.model"
+local system = require "moonring.native.system"
+local trainer = require "moonring.native.trainer"
+
+local gpu = {}
+
+-- Compute capability of bf16's products and of flash attention: Ampere's.
+local AMPERE = 8
+
+local WORDS = "%s, compute capability %d.%d, %d multiprocessors, %s; bf16: %s, flash attention: %s; "
+  .. "CUDA %s, its driver up to %s"
+
+local REFUSAL = "%s: %s has compute capability %d.%d, and bf16 and flash attention want 8.0 or more "
+  .. "(A100, L4, H100, RTX 30 and later); %s: false trains in fp32 there, --device cpu trains in "
+  .. "bf16 on the CPU"
+
+-- 13000 -> "13.0".
+local function version(number)
+  return ("%d.%d"):format(math.floor(number / 1000), math.floor(number % 1000 / 10))
+end
+
+--- What a GPU is, in words. `found`: { name, major, minor, multiprocessors, driver, runtime, total },
+-- of which a build without CUDA's headers knows the total alone.
+function gpu.describe(found)
+  if not found.name then return ("a GPU with %s"):format(machine.show(found.total)) end
+  local able = found.major >= AMPERE and "yes" or "no"
+  return WORDS:format(found.name, found.major, found.minor, found.multiprocessors,
+    machine.show(found.total), able, able, version(found.runtime), version(found.driver))
+end
+
+--- Why a configuration cannot run on a GPU, and what to change; nil where it can.
+function gpu.refusal(c, found)
+  if not found.name or found.major >= AMPERE then return nil end
+  for _, key in ipairs { "bf16", "pure_bf16" } do
+    if c[key] then return REFUSAL:format(key, found.name, found.major, found.minor, key) end
+  end
+end
+
+-- Whose GPU a kind is, of all ranks.
+local function owners(kind, ranks)
+  if ranks == 1 then return "GPU" end
+  if #kind.ranks == ranks then return ("GPU of each of %d ranks"):format(ranks) end
+  return ("GPU of rank %s"):format(table.concat(kind.ranks, ", "))
+end
+
+--- One line for each kind of GPU. `ranks`: { words, free } by rank. Free memory is the least of
+-- those that are alike.
+function gpu.lines(ranks)
+  local kinds, of, lines = {}, {}, {}
+  for i, each in ipairs(ranks) do
+    local kind = of[each.words]
+    if not kind then
+      kind = { words = each.words, ranks = {}, free = each.free }
+      of[each.words], kinds[#kinds + 1] = kind, kind
+    end
+    kind.ranks[#kind.ranks + 1], kind.free = i - 1, math.min(kind.free, each.free)
+  end
+  for i, kind in ipairs(kinds) do
+    lines[i] = ("%s: %s; %s free%s"):format(owners(kind, #ranks), kind.words,
+      machine.show(kind.free), #kind.ranks > 1 and " at the least" or "")
+  end
+  return lines
+end
+
+--- Ends a run that its GPU cannot make, and says what the ranks' GPUs are: lines for a log, none on
+-- a CPU. Every rank must call it.
+function gpu.check(c, device, mesh)
+  if device ~= "cuda" then return {} end
+  local found, memory, ranks = trainer.gpu() or {}, model.gpu_memory(), {}
+  found.total = memory.total
+  local why = gpu.refusal(c, found)
+  if why then config.fail(why) end
+  local mine = system.json_encode { words = gpu.describe(found), free = memory.free }
+  for i, text in ipairs(mesh:gather(mine)) do ranks[i] = system.json_decode(text) end
+  return gpu.lines(ranks)
+end
+
+return gpu

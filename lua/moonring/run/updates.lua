@@ -1,0 +1,92 @@
+--- From a step to new weights: its gradient, clipped by max_grad_norm and by its norm's history
+-- (spike_clip), and the optimizer's step. A step whose loss or gradient is not finite updates
+-- nothing: it ends the run, or is left out (on_nonfinite). So is a step with nothing to learn (no
+-- label in it but -100, no example, a count of 0), whatever on_nonfinite says: weights, momentum
+-- and decay stay as they are, the schedule goes on.
+local config = require "moonring.config"
+local nonfinite = require "moonring.run.nonfinite"
+local options = require "moonring.config.options"
+local trainer = require "moonring.native.trainer"
+
+local updates = {}
+local Updates = {}
+Updates.__index = Updates
+
+local PARTS = { runtime = "table", states = "any", optimizer = "any", say = "function" }
+local IN_A_ROW = 10 -- steps left out one after another, after which the weights themselves must be other than finite
+
+--- Options: runtime, states, optimizer, say (takes a line for the log).
+function updates.new(c, parts)
+  options.check("updates.new", parts, PARTS)
+  local skips = c.on_nonfinite == "skip"
+  parts.runtime.tolerant = skips
+  return setmetatable({ runtime = parts.runtime, states = parts.states, optimizer = parts.optimizer,
+    say = parts.say, skips = skips, max_norm = c.max_grad_norm,
+    zclip = c.spike_clip == "zclip" and trainer.zclip() or nil, skipped = 0, in_a_row = 0 }, Updates)
+end
+
+-- The gradient's norm before clipping. Every rank must call it.
+local function clip(self)
+  local norm = self.states:norm()
+  local limit = self.max_norm > 0 and self.max_norm or math.huge
+  if self.zclip then limit = math.min(limit, self.zclip:limit(norm)) end
+  self.states:clip { norm = norm, max_norm = limit < math.huge and limit or 0 }
+  return norm
+end
+
+local function leave_out(self, fault)
+  if not self.skips then error(fault .. "; stopped before the update", 0) end
+  self.skipped, self.in_a_row = self.skipped + 1, self.in_a_row + 1
+  if self.in_a_row == IN_A_ROW then error(fault .. ("; %d steps in a row were left out: stopped"):format(IN_A_ROW), 0) end
+  self.runtime:take_back()
+  self.say(config.words(fault) .. "; the step is left out")
+end
+
+-- Said once: data may hold many such steps, and skipped_steps counts them.
+local function pass_over(self, k, why)
+  self.skipped = self.skipped + 1
+  if self.told then return end
+  self.told = true
+  self.say(("step %d has nothing to learn: %s. It is left out: no update, no weight decay, counted "
+    .. "in skipped_steps; so is every such step"):format(k, why))
+end
+
+--- Makes step k at a learning rate. Returns { loss, metrics, norm } of it; of a step that is left
+-- out nothing. Every rank must call it.
+function Updates:make(step, k, lr)
+  local loss, metrics, fault = self.runtime:backward(step, k)
+  if not loss then
+    pass_over(self, k, fault)
+    return {}
+  end
+  local norm
+  if not fault then
+    local ok, result = pcall(clip, self)
+    if ok then
+      norm = result
+    elseif tostring(result):find "ABORTED: " then
+      fault = nonfinite.of_gradient(step, result, k)
+    else
+      error(result, 0)
+    end
+  end
+  if fault then
+    leave_out(self, fault)
+  else
+    self.in_a_row = 0
+    self.optimizer:step(lr)
+    self.states:publish()
+  end
+  self.states:clear_gradients()
+  return fault and {} or { loss = loss, metrics = metrics, norm = norm }
+end
+
+--- What of this a checkpoint holds.
+function Updates:state() return { skipped = self.skipped, in_a_row = self.in_a_row, zclip = self.zclip and self.zclip:state() } end
+
+function Updates:resume(state)
+  self.skipped, self.in_a_row = state.skipped, state.in_a_row
+  if self.zclip and state.zclip then self.zclip:load_state(state.zclip) end
+end
+
+return updates

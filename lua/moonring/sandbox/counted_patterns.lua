@@ -1,0 +1,182 @@
+--- string.find, match, gmatch and gsub with every step in Lua. Strings where the manual has strings.
+local byte, sub, find, gsub, concat = string.byte, string.sub, string.find, string.gsub, table.concat
+local compiler = require "moonring.sandbox.pattern_compiler"
+
+-- The place after the end of a balanced stretch that begins at i.
+local function balanced(s, i, left, right)
+  if byte(s, i) ~= left then return nil end
+  local depth = 1
+  for k = i + 1, #s do
+    local b = byte(s, k)
+    if b == right then
+      depth = depth - 1
+      if depth == 0 then return k + 1 end
+    elseif b == left then
+      depth = depth + 1
+    end
+  end
+end
+
+-- The place after a match of items p and on at i, nil where there is none. first[c], last[c]: where capture c begins and ends; last is "position" of one that is a place.
+local function match_from(s, items, i, p, first, last)
+  while true do
+    local item = items[p]
+    if not item then return i end
+    local kind, set = item.kind, item.set
+    if kind == "one" then
+      if not set[byte(s, i)] then return nil end
+      i = i + 1
+    elseif kind == "?" then
+      local after = set[byte(s, i)] and match_from(s, items, i + 1, p + 1, first, last)
+      if after then return after end
+    elseif kind == "-" then
+      while true do
+        local after = match_from(s, items, i, p + 1, first, last)
+        if after then return after end
+        if not set[byte(s, i)] then return nil end
+        i = i + 1
+      end
+    elseif kind == "*" or kind == "+" then
+      local most = i
+      while set[byte(s, most)] do most = most + 1 end
+      for k = most, kind == "+" and i + 1 or i, -1 do
+        local after = match_from(s, items, k, p + 1, first, last)
+        if after then return after end
+      end
+      return nil
+    elseif kind == "end" then
+      if i ~= #s + 1 then return nil end
+    elseif kind == "open" then
+      local before = first[item.index]
+      first[item.index] = i
+      local after = match_from(s, items, i, p + 1, first, last)
+      if not after then first[item.index] = before end
+      return after
+    elseif kind == "close" or kind == "position" then
+      local c = item.index
+      local before_first, before_last = first[c], last[c]
+      if kind == "position" then first[c], last[c] = i, "position" else last[c] = i - 1 end
+      local after = match_from(s, items, i, p + 1, first, last)
+      if not after then first[c], last[c] = before_first, before_last end
+      return after
+    elseif kind == "balance" then
+      i = balanced(s, i, item[1], item[2])
+      if not i then return nil end
+    elseif kind == "frontier" then
+      if set[byte(s, i - 1) or 0] or not set[byte(s, i) or 0] then return nil end
+    else -- again
+      local c = item.index
+      if last[c] == "position" then return nil end
+      local length = last[c] - first[c] + 1
+      if sub(s, first[c], last[c]) ~= sub(s, i, i + length - 1) then return nil end
+      i = i + length
+    end
+    p = p + 1
+  end
+end
+
+-- The first match at i or later: where it begins, the place after it, and its captures' places.
+local function search(s, items, i)
+  repeat
+    local first, last = {}, {}
+    local after = match_from(s, items, i, 1, first, last)
+    if after then return i, after, first, last end
+    i = i + 1
+  until items.anchored or i > #s + 1
+end
+
+local function capture(s, c, first, last)
+  if last[c] == "position" then return first[c] end
+  return sub(s, first[c], last[c])
+end
+
+-- The captures of a match; of one without any the whole of it, where that is wanted.
+local function captures(s, items, begin, after, first, last, whole)
+  if items.captures == 0 then
+    if whole then return sub(s, begin, after - 1) end
+    return
+  end
+  local list = {}
+  for c = 1, items.captures do list[c] = capture(s, c, first, last) end
+  return unpack(list, 1, items.captures)
+end
+
+-- What stands for a match in gsub's result.
+local function replacement(s, items, begin, after, first, last, with)
+  local whole, kind = sub(s, begin, after - 1), type(with)
+  if kind == "string" then
+    return (gsub(with, "%%(.?)", function(c)
+      if not find(c, "^%d") then return c end
+      if c == "0" or (c == "1" and items.captures == 0) then return whole end
+      if tonumber(c) > items.captures then error("invalid capture index", 0) end
+      return capture(s, tonumber(c), first, last)
+    end))
+  end
+  local value
+  if kind == "table" then
+    value = with[(captures(s, items, begin, after, first, last, true))]
+  else
+    value = with(captures(s, items, begin, after, first, last, true))
+  end
+  if not value then return whole end
+  if type(value) ~= "string" and type(value) ~= "number" then error(("invalid replacement value (a %s)"):format(type(value)), 0) end
+  return value
+end
+
+local function begin_of(s, init)
+  init = init or 1
+  if init < 0 then init = math.max(#s + init + 1, 1) end
+  return math.min(math.max(init, 1), #s + 1)
+end
+
+-- The functions -----------------------------------------------------------------------------------------------------------------------------------------------------
+
+local counted = {}
+
+function counted.find(s, pattern, init)
+  local items = compiler.items(pattern, true)
+  local begin, after, first, last = search(s, items, begin_of(s, init))
+  if not begin then return nil end
+  return begin, after - 1, captures(s, items, begin, after, first, last)
+end
+
+function counted.match(s, pattern, init)
+  local items = compiler.items(pattern, true)
+  local begin, after, first, last = search(s, items, begin_of(s, init))
+  if not begin then return nil end
+  return captures(s, items, begin, after, first, last, true)
+end
+
+function counted.gmatch(s, pattern)
+  local items, i = compiler.items(pattern, false), 1
+  return function()
+    if i > #s + 1 then return nil end
+    local begin, after, first, last = search(s, items, i)
+    i = begin and (after == begin and after + 1 or after) or #s + 2
+    if begin then return captures(s, items, begin, after, first, last, true) end
+  end
+end
+
+function counted.gsub(s, pattern, with, most)
+  local items, out, i, done = compiler.items(pattern, true), {}, 1, 0
+  while done < (most or math.huge) do
+    local first, last = {}, {}
+    local after = match_from(s, items, i, 1, first, last)
+    if after then
+      done = done + 1
+      out[#out + 1] = replacement(s, items, i, after, first, last, with)
+    end
+    if after and after > i then
+      i = after
+    elseif i <= #s then
+      out[#out + 1], i = sub(s, i, i), i + 1
+    else
+      break
+    end
+    if items.anchored then break end
+  end
+  out[#out + 1] = sub(s, i)
+  return concat(out), done
+end
+
+return counted
