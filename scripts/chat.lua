@@ -13,7 +13,7 @@ local config = moonring.chat.configuration(path, arg)
 local checkpoint = moonring.model.open(config.model_name_or_path)
 local tokenizer = moonring.vocabulary.open(config, checkpoint)
 local template, note = moonring.chat.template(config, checkpoint, tokenizer)
-local chat = moonring.chat.new(moonring.models.load(config, checkpoint), tokenizer, template, moonring.chat.sampling(config))
+local chat = moonring.chat.new(moonring.policy.load(config, checkpoint), tokenizer, template, moonring.chat.sampling(config))
 
 config.notes[#config.notes + 1] = note
 for _, line in ipairs(config.notes) do io.stderr:write(line, "\n") end

@@ -1,38 +1,46 @@
---- DPO with every step in sight: copy this file to try an idea. The loss of a pair is -log sigmoid(beta x (chosen - rejected log-ratio to the reference)).
+--- DPO with every step in sight: copy this file to try an idea. The loss of a pair is
+-- -log sigmoid(beta x (chosen - rejected log-ratio to the reference)).
 -- moonring dpo model=DIR data=NAME dir=data sp=2
 local moonring = require "moonring"
-local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data", template = "default", out = "runs/dpo",
-  sp = 1, strategy = "zigzag-ring", batch = 16, epochs = 1, lr = 5e-6, beta = 0.1, cutoff = 2048, micro_tokens = 8192 }
-moonring.launch(opt.sp) -- starts the ranks, where -n or torchrun did not
-local mesh, checkpoint = moonring.comm.mesh { sp = opt.sp }, moonring.model.open(opt.model)
-local policy, reference = moonring.model.load(checkpoint), moonring.model.load(checkpoint, { frozen = true })
-local attention = moonring.attention.create { mesh = mesh, strategy = opt.strategy }
-local dataset = moonring.data.load { names = { opt.data }, dir = opt.dir, stage = "dpo", template = opt.template,
-  tokenizer = moonring.data.tokenizer(checkpoint), cutoff_len = opt.cutoff }
-local weights, steps = policy:parameters(), math.ceil(dataset:size() / opt.batch) * opt.epochs
-local adamw = moonring.trainer.adamw(weights)
-local schedule = moonring.trainer.schedule { kind = "cosine", learning_rate = opt.lr, total_steps = steps }
-for step, k in moonring.count(dataset:steps { mesh = mesh, batch = opt.batch, micro_batch_tokens = opt.micro_tokens, total_steps = steps }) do
+local opt = moonring.flags { model = moonring.required, data = moonring.required, dir = "data",
+  template = "default", out = "runs/dpo", sp = 1, strategy = "zigzag-ring", batch = 16,
+  epochs = 1, lr = 5e-6, beta = 0.1, cutoff = 2048, micro_tokens = 8192, save_steps = 500,
+  val_size = 0, resume = false }
+
+-- The parts of a run, by keys of `moonring help train`; it starts the ranks where -n did not.
+local run = moonring.run.open {
+  stage = "dpo", finetuning_type = "full", pref_beta = opt.beta, logging_steps = 1,
+  model_name_or_path = opt.model, dataset = opt.data, dataset_dir = opt.dir,
+  template = opt.template, output_dir = opt.out, overwrite_output_dir = true,
+  sequence_parallel_size = opt.sp, sequence_parallel_mode = opt.strategy,
+  global_batch_size = opt.batch, num_train_epochs = opt.epochs, learning_rate = opt.lr,
+  lr_scheduler_type = "cosine", cutoff_len = opt.cutoff, micro_batch_tokens = opt.micro_tokens,
+  save_steps = opt.save_steps, val_size = opt.val_size, resume_from_checkpoint = opt.resume,
+  eval_strategy = opt.val_size > 0 and "epoch" or "no",
+}
+local mesh, policy, states = run.mesh, run.model, run.states
+
+for step, k in run:steps() do
   local share = 0
   for _, micro in ipairs(step:micro_batches()) do
     moonring.scope(function() -- tensors made here are released at `end`
-      local ids, positions, targets, plan, layout = attention:cut(micro:sequence()) -- this rank's share
-      local function log_probs(model) -- of the documents, summed over sp: chosen, rejected, chosen, rejected, ...
-        local hidden = model:forward(ids, positions, plan)
-        return moonring.objectives.document_sums(moonring.objectives.log_prob(hidden, model:head(), targets), layout, mesh)
-      end
-      local ratio = log_probs(policy) - moonring.no_grad(log_probs, reference)
+      local batch = run.engine:batch(micro) -- this rank's share
+      local reference = run.reference:log_probs(batch) -- of documents: chosen, rejected, chosen, ...
+      local ratio = batch:document_log_probs(policy, batch:hidden(policy)) - reference
       local margin = ratio:slice(0, ratio:numel(), 2) - ratio:slice(1, ratio:numel(), 2)
-      local loss = (margin * opt.beta):logsigmoid():sum() / -step:size() -- the step's pairs, on all ranks
+      local loss = (margin * opt.beta):logsigmoid():sum() / -step:size() -- the step's, on all ranks
       loss:backward()
       share = share + loss:item()
     end)
   end
-  moonring.trainer.sum_gradients(weights, mesh) -- over all ranks; nothing is averaged
-  local norm = moonring.trainer.clip_gradients(weights, { max_norm = 1.0 })
-  if norm > 0 then adamw:step(schedule:at(k - 1)) end -- else nothing is learnt: no decay
-  weights:clear_gradients()
-  local loss = mesh:sum(mesh:sp_rank() == 0 and share or 0) -- the ranks of an sp group hold the same
-  if mesh:rank() == 0 then print(("step %d/%d  loss %.6f  grad_norm %.4f"):format(k, steps, loss, norm)) end
+  states:sum_gradients() -- over all ranks; nothing is averaged
+  local norm = run.updates:clip()
+  if norm > 0 then run.optimizer:step(run.schedule:at(k - 1)) end -- else nothing is learnt
+  states:publish()
+  states:clear_gradients()
+  -- The ranks of an sp group hold the same loss.
+  run:log { loss = mesh:sum(mesh:sp_rank() == 0 and share or 0), grad_norm = norm }
+  run:evaluate_if_due()
+  run:save_if_due()
 end
-if mesh:rank() == 0 then policy:save(opt.out) end
+run:finish()

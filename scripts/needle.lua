@@ -11,17 +11,17 @@ local config = moonring.config.load(nil, arg, {
   { "trials", "int", 1, "texts of each length and depth" },
   { "out", "string", "needle.png", "the picture" },
 })
-moonring.run.check_attention(config)
+moonring.strategies.check(config)
 moonring.config.check_output(config, "out")
 local lengths, depths = needle.numbers("lengths", config.lengths, 16, math.huge), needle.numbers("depths", config.depths, 0, 100)
 local checkpoint = moonring.model.open(path)
 moonring.launch(config.sequence_parallel_size)
 
-local mesh = moonring.run.mesh(config)
+local mesh = moonring.compute.mesh(config)
 local tokenizer = moonring.vocabulary.open(config, checkpoint)
 local template, note = moonring.chat.template(config, checkpoint, tokenizer)
-local model = moonring.models.load(config, checkpoint)
-local attention = moonring.run.attention(config, mesh, model)
+local model = moonring.policy.load(config, checkpoint)
+local attention = moonring.strategies.open(config, mesh, model)
 
 local function say(text)
   if mesh:rank() == 0 then

@@ -31,7 +31,7 @@ for _, name in ipairs { "ranks", "gpus", "tokens", "sequence_parallel_size" } do
 end
 moonring.plan.settle(config)
 local asked = moonring.system.requested_device()
-local device = config.device or (config.use_cpu and "cpu") or (asked ~= "auto" and asked) or (config.memory and "cuda") or run.device(config)
+local device = config.device or (config.use_cpu and "cpu") or (asked ~= "auto" and asked) or (config.memory and "cuda") or moonring.compute.device(config)
 local ranks = config.ranks or math.max(config.sequence_parallel_size, moonring.system.requested_ranks())
 if ranks % config.sequence_parallel_size ~= 0 then
   moonring.config.fail("sequence_parallel_size: ", config.sequence_parallel_size, " does not divide the number of ranks, ", ranks)

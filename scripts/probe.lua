@@ -11,17 +11,17 @@ local config = moonring.config.command(arg, {
   { "grads", "string", moonring.null, "a file for the gradients themselves" },
 })
 moonring.config.require_keys(config, { "model_name_or_path", "input", "out" })
-moonring.run.check_attention(config)
+moonring.strategies.check(config)
 moonring.config.check_output(config, "out")
 moonring.config.check_output(config, "grads")
-local checkpoint = moonring.models.open(config)
+local checkpoint = moonring.policy.open(config)
 if moonring.vocabulary.asked(config) then moonring.vocabulary.open(config, checkpoint) end
 local input = moonring.probe.read(config.input, checkpoint:vocab_size())
 moonring.launch(config.sequence_parallel_size)
 
-local mesh = moonring.run.mesh(config)
-local model = moonring.models.load(config, checkpoint)
-local attention = moonring.run.attention(config, mesh, model)
+local mesh = moonring.compute.mesh(config)
+local model = moonring.policy.load(config, checkpoint)
+local attention = moonring.strategies.open(config, mesh, model)
 local sft = moonring.objectives.sft { count = "targets" }
 local sequence = moonring.probe.sequence(input)
 local count = sft:count(moonring.tensor(input.labels, "int64"), sequence:lengths())

@@ -19,9 +19,9 @@ constexpr char kCheck[] = R"lua(
   function check(path)
     local config = moonring.config.load(path, {})
     moonring.checks.train(config)
-    moonring.launch(config.sequence_parallel_size, moonring.run.ranks(config), config.max_restarts) -- which a runtime refuses where it is not enough by itself
+    moonring.launch(config.sequence_parallel_size, moonring.compute.ranks(config), config.max_restarts) -- which a runtime refuses where it is not enough by itself
     moonring.templates.find(moonring.templates.of(config))
-    moonring.models.open(config)
+    moonring.policy.open(config)
   end
 )lua";
 

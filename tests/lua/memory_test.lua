@@ -192,7 +192,7 @@ function sections.gpus()
   end
   check(#gpu.check(moonring.config.load(nil, {}), "cpu", nil) == 0, "a CPU is told of")
   local run, c = moonring.run, moonring.config.load(nil, { "full_determinism=true" })
-  check(run.determinism(moonring.config.load(nil, {}), "cpu") == nil and run.determinism(c, "cpu"):find("changes nothing", 1, true), "full_determinism on a CPU")
+  check(moonring.compute.determinism(moonring.config.load(nil, {}), "cpu") == nil and moonring.compute.determinism(c, "cpu"):find("changes nothing", 1, true), "full_determinism on a CPU")
 end
 
 -- memory_report's table: a CPU's parts beside the plan; with a GPU the plan is the GPU's, and stands beside its parts.

@@ -153,7 +153,7 @@ TEST_F(Confined, NamesInsideOfFilesLeadNowhere) {
     refused(OUT, moonring.model.open, ROOT .. "/linked")
     refused("", moonring.data.load_tokenized, { path = ROOT .. "/tokenized", tokenizer = tokenizer })
     local config = moonring.config.load(ROOT .. "/mine.yaml", {})
-    refused(OUT, moonring.models.open, config)
+    refused(OUT, moonring.policy.open, config)
     config.resume_from_checkpoint, config.activation_offload, config.activation_dir = "/etc", "disk", "/tmp"
     refused(OUT, moonring.resume.find, config, moonring.comm.mesh {})
     refused(OUT, moonring.checks.train, config)

@@ -113,7 +113,7 @@ do
   o.MemoryReport = moonring.memory_report.start({ memory_report = true, output_dir = scratch }, o.Mesh)
   o.Chat = moonring.chat.new(o.Model, o.Tokenizer, o.Template, {})
   o.Batch = moonring.batch.new(o.MicroBatch, o.Attention, o.Mesh)
-  o.Runtime = moonring.runtime.new { mesh = o.Mesh, model = o.Model, attention = o.Attention, objective = moonring.objective.sft {} }
+  o.Runtime = moonring.engine.new { mesh = o.Mesh, model = o.Model, attention = o.Attention, objective = moonring.objective.sft {} }
   o.ZClip = moonring.trainer.zclip()
   o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1, spike_clip = "zclip" }, { runtime = o.Runtime, states = o.States, optimizer = o.Optimizer, say = print })
   o.Readings = require("moonring.run.readings").new()
@@ -383,7 +383,7 @@ function sections.records()
   end
   local defaults = moonring.config.load(nil, {})
   for name in pairs(documented) do check(rows[name] or name == "path" or name == "given" or name == "notes", "moonring.Configuration has ", name, ", which is no key that does anything") end
-  fields("run.counts", "moonring.Counts", moonring.run.counts(defaults, 10, 1))
+  fields("run.counts", "moonring.Counts", moonring.counts.of(defaults, 10, 1))
   moonring.system.write(scratch .. "/probe.json", '{"input_ids": [1, 2], "labels": [1, 2]}')
   fields("probe.read", "moonring.ProbeInput", moonring.probe.read(scratch .. "/probe.json", 100))
   fields("Checkpoint:facts", "moonring.CheckpointFacts", objects.Checkpoint:facts())

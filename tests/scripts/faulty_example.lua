@@ -3,9 +3,8 @@
 local moonring = require "moonring"
 local fault, faulty = table.remove(arg, 1), tonumber(table.remove(arg, 1))
 
-local make = moonring.stages.objective
-function moonring.stages.objective(config, learner)
-  local objective = make(config, learner)
+local function faulty_objective(config, policy)
+  local objective = moonring.stages.of(config).objective(config, policy)
   local loss = objective.loss
   function objective.loss(batch, values)
     local sum, metrics = loss(batch, values)
@@ -25,5 +24,8 @@ function moonring.stages.objective(config, learner)
   end
   return objective
 end
+
+local open = moonring.run.open
+function moonring.run.open(config) return open(config, { objective = faulty_objective }) end
 
 dofile(moonring.system.script_path "train")

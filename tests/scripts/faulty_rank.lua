@@ -38,17 +38,17 @@ local function at(owner, name, n, after)
 end
 
 local classes = debug.getregistry()["moonring.classes"]
-local new = moonring.runtime.new
-function moonring.runtime.new(options)
-  local runtime = new(options)
-  local Runtime = getmetatable(runtime)
-  if phase == "forward" then at(Runtime, "values", 2) end
-  if phase == "backward" then at(Runtime, "values", 2, true) end
-  if phase == "evaluation" then at(Runtime, "evaluate", 2) end
-  return runtime
+local new = moonring.engine.new
+function moonring.engine.new(options)
+  local engine = new(options)
+  local Engine = getmetatable(engine)
+  if phase == "forward" then at(Engine, "values", 2) end
+  if phase == "backward" then at(Engine, "values", 2, true) end
+  if phase == "evaluation" then at(Engine, "evaluate", 2) end
+  return engine
 end
 if phase == "birth" then strike() end -- before the ranks have met
-if phase == "start" then at(moonring.run, "mesh", 1, true) end
+if phase == "start" then at(moonring.compute, "mesh", 1, true) end
 if phase == "sum" then at(classes.States.__index, "sum_gradients", 2) end
 if phase == "save" then at(classes.Model.__index, "save", 2) end
 

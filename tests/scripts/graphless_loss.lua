@@ -14,26 +14,26 @@ local function targets_of(batch) return (batch.targets:gt(-1)):to("fp64"):sum():
 
 local values = {}
 
-function values.logits(_, hidden, learner)
-  return select(2, moonring.objectives.logits(hidden, learner:head(), 1))
+function values.logits(_, hidden, policy)
+  return select(2, moonring.objectives.logits(hidden, policy:head(), 1))
 end
 
-function values.values(batch, hidden, learner)
-  local log_probs = batch:token_log_probs(learner, hidden)
+function values.values(batch, hidden, policy)
+  local log_probs = batch:token_log_probs(policy, hidden)
   return targets_of(batch) == 0 and moonring.tensor { 0 } or log_probs
 end
 
-function values.nothing(batch, hidden, learner)
-  return targets_of(batch) == 0 and moonring.tensor { 0 } or batch:token_log_probs(learner, hidden)
+function values.nothing(batch, hidden, policy)
+  return targets_of(batch) == 0 and moonring.tensor { 0 } or batch:token_log_probs(policy, hidden)
 end
 
 local without = 0
-function moonring.stages.objective(_, learner)
+local function objective(_, policy)
   local own = values[kind]
   return {
     level = "token",
     count = function(batch) return batch:count_targets() end,
-    values = own and function(batch, hidden) return own(batch, hidden, learner) end,
+    values = own and function(batch, hidden) return own(batch, hidden, policy) end,
     loss = function(batch, log_probs)
       local targets = targets_of(batch)
       if targets == 0 then without = without + 1 end
@@ -44,6 +44,9 @@ function moonring.stages.objective(_, learner)
     end,
   }
 end
+
+local open = moonring.run.open
+function moonring.run.open(config) return open(config, { objective = objective }) end
 
 dofile(moonring.system.script_path "train")
 io.stderr:write(("%d times without a target\n"):format(without))

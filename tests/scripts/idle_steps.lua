@@ -35,8 +35,8 @@ local function changed(micros)
   return list
 end
 
-local make = moonring.run.steps
-function moonring.run.steps(...)
+local make = moonring.counts.steps
+function moonring.counts.steps(...)
   local steps, k = make(...), 0
   return over(steps, { next = function()
     local step = steps:next()

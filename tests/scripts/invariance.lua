@@ -91,24 +91,24 @@ local function go(entry)
   local c = configuration(entry)
   local checkpoint = moonring.model.open(c.model_name_or_path)
   local train, eval = moonring.datasets.load(c, moonring.data.tokenizer(checkpoint))
-  local zero = run.zero(c, mesh)
-  local learner = moonring.models.learner(c, checkpoint, zero)
-  local attention = run.attention(c, mesh, learner)
-  local counts = run.counts(c, train:size(), mesh:dp_size())
-  local objective = entry.objective and own[entry.objective] or moonring.stages.objective(c, learner)
-  local runtime = moonring.runtime.new { mesh = mesh, model = learner, attention = attention, objective = objective, group = entry.group, noise = moonring.stages.noise(c) }
-  local states = run.states(c, zero, runtime.parameters)
+  local zero = moonring.optimizers.zero(c, mesh)
+  local policy = moonring.policy.learning(c, checkpoint, zero)
+  local attention = moonring.strategies.open(c, mesh, policy)
+  local counts = moonring.counts.of(c, train:size(), mesh:dp_size())
+  local objective = entry.objective and own[entry.objective] or moonring.stages.of(c).objective(c, policy)
+  local runtime = moonring.engine.new { mesh = mesh, model = policy, attention = attention, objective = objective, group = entry.group, noise = moonring.noise.of(c) }
+  local states = moonring.optimizers.states(c, zero, runtime.parameters)
   runtime.states = states
-  local references = objective.needs_reference and moonring.stages.references(c, { checkpoint = checkpoint, learner = learner, attention = attention, mesh = mesh, zero = zero,
-    datasets = { train = train, eval = eval }, say = function() end }) or {}
+  local references = objective.needs_reference and moonring.references.open(c, { checkpoint = checkpoint, policy = policy, attention = attention, mesh = mesh, zero = zero,
+    datasets = { train = train, eval = eval } }) or {}
   runtime.reference = references.train
-  local optimizer = run.optimizer(c, states:parameters(), zero)
+  local optimizer = moonring.optimizers.open(c, states:parameters(), zero)
   local result = { steps = {} }
   if entry.evaluate then
-    result.evaluation = runtime:evaluate(eval, { batch = c.per_device_eval_batch_size, micro_batch_tokens = run.micro_batch_tokens(c),
+    result.evaluation = runtime:evaluate(eval, { batch = c.per_device_eval_batch_size, micro_batch_tokens = moonring.counts.micro_batch_tokens(c),
       reference = references.eval, accuracy = true })
   end
-  local steps = entry.documents and { next = function() return #result.steps < c.max_steps and own_step(entry, c) or nil end } or run.steps(c, train, mesh, counts)
+  local steps = entry.documents and { next = function() return #result.steps < c.max_steps and own_step(entry, c) or nil end } or moonring.counts.steps(c, train, mesh, counts)
   for step, k in moonring.count(steps) do
     if k > 1 then states:clear_gradients() end
     local loss, metrics = runtime:backward(step, k) -- nothing, where there is nothing to learn
@@ -121,8 +121,8 @@ local function go(entry)
   end
   result.value_head = value_head_gradient(objective, states)
   local writes = { write = mesh:rank() == 0 }
-  learner:save_gradients(opt.out .. "/" .. entry.name .. ".safetensors", writes)
-  if entry.save then learner:save(opt.out .. "/" .. entry.name, writes) end
+  policy:save_gradients(opt.out .. "/" .. entry.name .. ".safetensors", writes)
+  if entry.save then policy:save(opt.out .. "/" .. entry.name, writes) end
   return result
 end
 

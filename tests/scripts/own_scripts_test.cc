@@ -71,7 +71,7 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
       if without then objective[without] = nil end
       return { mesh = mesh, model = model, attention = attention, objective = objective }
     end
-    local new, bad = moonring.runtime.new, ": INVALID_ARGUMENT: "
+    local new, bad = moonring.engine.new, ": INVALID_ARGUMENT: "
     refused("objective" .. bad .. "option 'level': wanted token or sequence, got 'Token' "
       .. "(did you mean 'token'?)", new, with { level = "Token" })
     refused("objective" .. bad .. "unknown option 'statistic' (did you mean 'statistics'?); known: "
@@ -84,23 +84,17 @@ TEST_F(OwnScriptsTest, RefuseWhatAnObjectiveDoesNotKnow) {
       with { survey = survey })
     survey.run = nil
     refused("objective.survey" .. bad .. "option 'run' is missing", new, with { survey = survey })
-    local runtime = new(with { _memory = {} }) -- the script's own
-    assert(runtime.objective._memory)
+    local engine = new(with { _memory = {} }) -- the script's own
+    assert(engine.objective._memory)
     local options = with {}
     options.objectve = own
-    refused("runtime.new" .. bad .. "unknown option 'objectve' (did you mean 'objective'?)", new,
+    refused("engine.new" .. bad .. "unknown option 'objectve' (did you mean 'objective'?)", new,
       options)
     options.objectve, options.objective = nil, nil
     refused("option 'objective' is missing", new, options)
     refused("wanted a table of options, got string", new, "mine")
-    refused("Runtime:evaluate" .. bad .. "unknown option 'batches' (did you mean 'batch'?)",
-      runtime.evaluate, runtime, nil, { batches = 1 })
-    local objective = moonring.objective
-    refused("objective.sft" .. bad .. "unknown option 'eaft_alhpa' (did you mean 'eaft_alpha'?)",
-      objective.sft, { eaft_alhpa = 1 })
-    refused("objective.preference" .. bad .. "unknown option 'bet' (did you mean 'beta'?)",
-      objective.preference, { bet = 1 })
-    assert(objective.preference { beta = 0.2 }.state == nil)
+    refused("Engine:evaluate" .. bad .. "unknown option 'batches' (did you mean 'batch'?)",
+      engine.evaluate, engine, nil, { batches = 1 })
     refused("router.new" .. bad .. "option 'size' is missing", moonring.router.new,
       { model = model, coefficient = 1 })
   )lua"),
@@ -121,12 +115,12 @@ TEST_F(OwnScriptsTest, AreToldWhyAStepIsLeftOut) {
     local micros = { micro }
     local step = { micro_batches = function() return micros end }
     parts.objective = own
-    local runtime = moonring.runtime.new(parts)
+    local engine = moonring.engine.new(parts)
     local function left_out(wanted)
-      local loss, metrics, why = runtime:backward(step, 1)
+      local loss, metrics, why = engine:backward(step, 1)
       assert(not loss and not metrics and why:find(wanted, 1, true), why)
     end
-    assert(runtime:backward(step, 1) > 0)
+    assert(engine:backward(step, 1) > 0)
     local count = own.count
     function own.count() return 0 end
     left_out "the objective's count of it is 0"
@@ -145,12 +139,12 @@ TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
   CommandResult result = RunScript(
       "local function prepare()\n"
       "  parts.objectve = own\n"
-      "  local runtime = moonring.runtime.new(parts)\n"
+      "  local engine = moonring.engine.new(parts)\n"
       "end\n"
       "prepare()\n");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, StartsWith("moonring: " + Line(3) +
-                                     ": runtime.new: INVALID_ARGUMENT: unknown option 'objectve' "
+                                     ": engine.new: INVALID_ARGUMENT: unknown option 'objectve' "
                                      "(did you mean 'objective'?)"));
   EXPECT_THAT(result.err, EndsWith("\n  " + Line(3) + ": in function 'prepare'\n  " + Line(5) +
                                    ": in main chunk\n"));
@@ -159,7 +153,7 @@ TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.err, "moonring: the disk is full\n  " + Line(1) + ": in function 'step'\n  " +
                             Line(2) + ": in main chunk\n");
-  // In an objective that Moonring runs: the loss comes first, then who called the runtime.
+  // In an objective that Moonring runs: the loss comes first, then who called the engine.
   result = RunScript(
       "function own.loss(_, log_probs)\n"
       "  local sum = log_probs:sum(1)\n"
@@ -169,7 +163,7 @@ TEST_F(OwnScriptsTest, SayWhereTheyFailed) {
       "local batch = {}\n"
       "function batch.hidden() return ids end\n"
       "function batch.token_log_probs() return targets end\n"
-      "local function step() return (moonring.runtime.new(parts):loss(batch)) end\n"
+      "local function step() return (moonring.engine.new(parts):loss(batch)) end\n"
       "step()\n");
   EXPECT_EQ(result.err, "moonring: " + Line(2) +
                             ": Tensor:sum: INVALID_ARGUMENT: wanted no arguments, got 1 argument\n"

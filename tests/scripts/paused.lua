@@ -13,13 +13,15 @@ local function exists(name)
   return file and file:close()
 end
 
-local make = moonring.updates.new
-function moonring.updates.new(config, options)
-  local updates = make(config, options)
-  return setmetatable({ make = function(_, step, k, lr)
-    while waits[k] and not exists(go .. k) do ffi.C.usleep(1000) end
-    return updates:make(step, k, lr)
-  end }, { __index = updates })
+local open = moonring.run.open
+function moonring.run.open(config)
+  local run = open(config)
+  local update = run.update
+  function run:update(step)
+    while waits[self.step] and not exists(go .. self.step) do ffi.C.usleep(1000) end
+    return update(self, step)
+  end
+  return run
 end
 
 dofile(moonring.system.script_path "train")

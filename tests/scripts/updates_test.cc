@@ -247,8 +247,8 @@ TEST_F(UpdatesTest, RanksOfASequenceWhoseLabelsAloneDifferAreNamed) {
         labels = function() return moonring.tensor(labels, "int64") end })
     end
 
-    local make = moonring.run.steps
-    function moonring.run.steps(...)
+    local make = moonring.counts.steps
+    function moonring.counts.steps(...)
       local steps, k = make(...), 0
       return over(steps, { next = function()
         local step = steps:next()

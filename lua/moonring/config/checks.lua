@@ -1,5 +1,5 @@
 --- What of a training configuration can be known to be wrong before anything is loaded. One function a subject; each ends the run with one line.
-local checkpoints = require "moonring.run.checkpoints"
+local checkpoint_folders = require "moonring.run.checkpoint_folders"
 local config = require "moonring.config"
 local datasets = require "moonring.data.datasets"
 local deepspeed = require "moonring.config.deepspeed"
@@ -7,7 +7,9 @@ local keys = require "moonring.config.keys"
 local objectives = require "moonring.native.objectives"
 local output_folder = require "moonring.run.output_folder"
 local resume = require "moonring.run.resume"
-local run = require "moonring.run"
+local compute = require "moonring.run.compute"
+local schedules = require "moonring.run.schedules"
+local strategies = require "moonring.run.strategies"
 local system = require "moonring.native.system"
 
 local checks = {}
@@ -45,12 +47,12 @@ local function numbers(c)
     local value = c[name]
     if value and (value <= 0 or (value >= 1 and value ~= math.floor(value))) then config.fail(name, ": wanted a part of all steps below 1 or a whole number, got ", value) end
   end
-  run.precision(c)
-  if c.activation_offload and run.recompute(c) == "none" then config.fail "activation_offload is for recompute: block or selective: with recompute: none nothing waits that could be put away" end
-  local _, idle = run.activation_place(c, run.device(c))
+  compute.precision(c)
+  if c.activation_offload and compute.recompute(c) == "none" then config.fail "activation_offload is for recompute: block or selective: with recompute: none nothing waits that could be put away" end
+  local _, idle = compute.activation_place(c, compute.device(c))
   c.notes[#c.notes + 1] = idle
   if c.activation_dir and c.activation_offload ~= "disk" then config.fail "activation_dir is for activation_offload: disk alone" end
-  run.schedule(c, math.max(1, c.max_steps)):close()
+  schedules.open(c, math.max(1, c.max_steps)):close()
 end
 
 local function stages(c)
@@ -181,8 +183,8 @@ local function folders(c)
   local goes_on = c.resume_from_checkpoint or resume.restarted()
   if not output_folder.is_empty(c.output_dir) and not c.overwrite_output_dir and not goes_on then
     local newest
-    for _, step in ipairs(checkpoints.list(c.output_dir)) do
-      if not newest and checkpoints.resumable(c.output_dir, step) then newest = step end
+    for _, step in ipairs(checkpoint_folders.list(c.output_dir)) do
+      if not newest and checkpoint_folders.resumable(c.output_dir, step) then newest = step end
     end
     local offer = newest and ("; resume_from_checkpoint: true goes on from its checkpoint-%d"):format(newest) or ""
     config.fail("output_dir: ", c.output_dir, " is not empty; overwrite_output_dir: true writes into it", offer)
@@ -202,7 +204,7 @@ end
 --- Refuses what cannot be trained, notes what is read and not built, and makes output_dir.
 function checks.train(c)
   config.require_keys(c, { "model_name_or_path", "dataset", "output_dir" })
-  for _, check in ipairs { numbers, stages, preferences, finetuning, evaluation, stream_training, run.check_attention, deepspeed.apply, states, resuming, folders } do
+  for _, check in ipairs { numbers, stages, preferences, finetuning, evaluation, stream_training, strategies.check, deepspeed.apply, states, resuming, folders } do
     placed(c, check)
   end
 end

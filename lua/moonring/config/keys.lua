@@ -196,6 +196,9 @@ section("Optimization", {
     "examples of a micro-batch for each data-parallel rank", least = 1, resume = "free" },
   { "gradient_accumulation_steps", "int", 1,
     "micro-batches of a step", least = 1, resume = "free" },
+  { "global_batch_size", "int", null,
+    "examples of a step on all ranks; absent: per_device_train_batch_size x "
+    .. "gradient_accumulation_steps x dp", least = 1, resume = "free" },
   { "learning_rate", "float", 5e-5, "its peak", least = 0, resume = "told" },
   { "num_train_epochs", "float", 3.0, "passes over the data", least = 0, resume = "told" },
   { "max_steps", "int", -1, "steps in all; above 0 it wins over num_train_epochs", resume = "told" },

@@ -1,10 +1,10 @@
 --- The models of a run, out of its configuration: to look at, to train, to compare with.
 local config = require "moonring.config"
 local model = require "moonring.model"
-local run = require "moonring.run"
+local compute = require "moonring.run.compute"
 local system = require "moonring.native.system"
 
-local models = {}
+local policy = {}
 
 -- Rotary embeddings that max_position_embeddings is not the end of: Transformers' config.json may
 -- name the length before they were stretched.
@@ -22,7 +22,7 @@ end
 
 --- The checkpoint, its rotary embedding stretched where rope_scaling asks for it, and lines about it that a log should have: what turns it otherwise than
 -- plainly, or why nothing was stretched; tensors in the files that the model has no use for.
-function models.open(c)
+function policy.open(c)
   local checkpoint, notes = model.open(c.model_name_or_path), {}
   if c.rope_scaling then
     notes[1] = checkpoint:scale_rope(c.rope_scaling, c.cutoff_len)
@@ -37,7 +37,7 @@ end
 
 -- Options of a model in memory that every kind of it takes. `zero`: trainer.zero's, where the weights may be sharded over ranks.
 local function placement(c, zero)
-  return { precision = run.precision(c), recompute = run.recompute(c), device = run.device(c), tile_bytes = c.tile_mib * 2 ^ 20, zero = zero }
+  return { precision = compute.precision(c), recompute = compute.recompute(c), device = compute.device(c), tile_bytes = c.tile_mib * 2 ^ 20, zero = zero }
 end
 
 -- The folder where the learner's activations wait for their backward; nil: in memory.
@@ -57,7 +57,7 @@ local function adapters(c)
 end
 
 --- Whether dropout acts: not in stages dpo and kto, where LLaMA-Factory turns it off so that policy and reference begin equal.
-function models.drops(c) return c.stage ~= "dpo" and c.stage ~= "kto" end
+function policy.drops(c) return c.stage ~= "dpo" and c.stage ~= "kto" end
 
 -- Modules that an adapter trains whole. With resize_vocab, where nobody says: those with a row for each token, as LLaMA-Factory.
 local function trained_whole(c, checkpoint)
@@ -68,11 +68,11 @@ local function trained_whole(c, checkpoint)
 end
 
 local function with_adapter(c, checkpoint, base, resumed)
-  if resumed then return model.adapt(base, { path = resumed, dropout = models.drops(c) and c.lora_dropout or 0 }) end
+  if resumed then return model.adapt(base, { path = resumed, dropout = policy.drops(c) and c.lora_dropout or 0 }) end
   return model.adapt(base, {
     rank = c.lora_rank,
     alpha = c.lora_alpha or 2 * c.lora_rank,
-    dropout = models.drops(c) and c.lora_dropout or 0,
+    dropout = policy.drops(c) and c.lora_dropout or 0,
     target = c.lora_target == "all" and { "all" } or c.lora_target,
     additional_target = trained_whole(c, checkpoint),
     use_rslora = c.use_rslora,
@@ -82,14 +82,14 @@ local function with_adapter(c, checkpoint, base, resumed)
 end
 
 --- A model to look at or to talk with: every adapter is merged.
-function models.load(c, checkpoint)
+function policy.load(c, checkpoint)
   local options = placement(c)
   options.adapters = c.adapter_name_or_path
   return model.load(checkpoint, options)
 end
 
 --- The model with what of it is to learn: all weights, an adapter's, or some layers'.
-function models.learner(c, checkpoint, zero)
+function policy.learning(c, checkpoint, zero)
   local options, resumed = placement(c, zero), nil
   options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers -- of recompute: auto
   options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
@@ -106,7 +106,7 @@ function models.learner(c, checkpoint, zero)
 end
 
 --- The learner as a checkpoint of this run has it, to answer and to save.
-function models.reload(c, learner, folder, zero)
+function policy.reload(c, learner, folder, zero)
   if c.finetuning_type == "lora" then return model.adapt(learner:base(), { path = folder }) end
   return model.load(model.open(folder), placement(c, zero))
 end
@@ -130,10 +130,10 @@ end
 
 --- The reference model of a learner, before the first step. LoRA's is the model without its adapter; where the numbers are
 -- precomputed, the model itself before it learns.
-function models.reference(c, checkpoint, learner, zero)
+function policy.reference(c, checkpoint, learner, zero)
   if not c.ref_model and c.finetuning_type == "lora" then return learner:base() end
   if not c.ref_model and c.precompute_ref_log_probs then return learner end
   return frozen_reference(c, checkpoint, zero)
 end
 
-return models
+return policy

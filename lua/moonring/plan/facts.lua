@@ -2,7 +2,8 @@
 local attention = require "moonring.native.attention"
 local config = require "moonring.config"
 local memory = require "moonring.plan.memory"
-local run = require "moonring.run"
+local compute = require "moonring.run.compute"
+local counts = require "moonring.run.counts"
 
 local memory_facts = {}
 
@@ -100,7 +101,7 @@ end
 
 -- Bytes of mapped files whose pages stay resident beside weights that were made of them in another dtype. The kernel lets them go when it wants room.
 local function mapped(c, checkpoint, device)
-  local stored, held = checkpoint:facts(), ({ fp32 = "F32", bf16 = "F32", pure_bf16 = "BF16", fp64 = "F64" })[run.precision(c)]
+  local stored, held = checkpoint:facts(), ({ fp32 = "F32", bf16 = "F32", pure_bf16 = "BF16", fp64 = "F64" })[compute.precision(c)]
   return device == "cpu" and stored.dtypes[1] ~= held and stored.bytes or 0
 end
 
@@ -113,13 +114,13 @@ function memory_facts.run(c, checkpoint, given)
   local learns, adapted, depth, learning_layers, dora = learning(c, checkpoint, m)
   local sp, documents = c.sequence_parallel_size, memory_facts.documents(c)
   local alone = documents * math.min(c.cutoff_len, given.longest or c.cutoff_len)
-  local most = math.max(run.micro_batch_tokens(c), alone) -- a longer example goes alone
+  local most = math.max(counts.micro_batch_tokens(c), alone) -- a longer example goes alone
   local step = alone * c.per_device_train_batch_size * c.gradient_accumulation_steps
   local tokens = math.min(most, step)
-  local place, idle_offload = run.activation_place(c, given.device)
+  local place, idle_offload = compute.activation_place(c, given.device)
   local f = { model = m, learns = learns, adapter = adapted, dora = dora, depth = depth, learning_layers = learning_layers, tokens = tokens, sp = sp, ranks = given.ranks, machine = given.machine or given.ranks,
-    documents = documents, micro_batches = math.ceil(step / most), alone = alone, step = step, strategy = c.sequence_parallel_mode, device = given.device, precision = run.precision(c),
-    recompute = run.recompute(c), whole_layers = c.whole_layers, selective_layers = c.selective_layers, optimizer = c.optim == "sgd" and "sgd" or "adamw", zero_stage = c.zero_stage or 0,
+    documents = documents, micro_batches = math.ceil(step / most), alone = alone, step = step, strategy = c.sequence_parallel_mode, device = given.device, precision = compute.precision(c),
+    recompute = compute.recompute(c), whole_layers = c.whole_layers, selective_layers = c.selective_layers, optimizer = c.optim == "sgd" and "sgd" or "adamw", zero_stage = c.zero_stage or 0,
     activation_offload = place ~= "memory" and c.activation_offload or nil,
     idle_offload = idle_offload,
     offload_optimizer = placed(c.offload_optimizer), reference = holds_reference(c),

@@ -1,7 +1,7 @@
 --- What a training run tells: the log, the plots, data_report.json and the model card in output_dir, progress on the terminal, a sample answer before and after.
 -- Rank 0 writes; the other ranks only take part in what all must (peak memory).
 local chat = require "moonring.commands.chat"
-local checkpoints = require "moonring.run.checkpoints"
+local counts_of = require "moonring.run.counts"
 local data = require "moonring.data"
 local metrics = require "moonring.run.metrics"
 local model_card = require "moonring.report.model_card"
@@ -12,6 +12,9 @@ local trainer = require "moonring.native.trainer"
 local journal = {}
 local Journal = {}
 Journal.__index = Journal
+
+-- run:log(numbers) of a run whose field `log` this is.
+function Journal.__call(_, run, numbers) return run:log_step(numbers) end
 
 -- Operations of a forward and a backward pass over a token, as Transformers counts them: 6 for each parameter outside the embedding.
 local function flops_per_token(checkpoint)
@@ -44,7 +47,7 @@ function journal.open(config, parts)
     evaluations = {} }, Journal)
   for name, value in pairs(parts.resumed or {}) do self[name] = value end
   if mesh:rank() ~= 0 then return self end
-  local function interval(value) return checkpoints.interval(value or config.logging_steps, counts.total_steps) end
+  local function interval(value) return counts_of.interval(value or config.logging_steps, counts.total_steps) end
   self.log = trainer.log {
     dir = config.output_dir,
     total_steps = counts.total_steps,

@@ -1,70 +1,132 @@
---- A micro-batch as an objective sees it: what may be counted before the first forward, and this rank's share of its tokens.
-local comm = require "moonring.native.comm"
+--- A micro-batch as an objective sees it: what may be counted before the first forward, and this
+-- rank's share of its tokens.
 local objectives = require "moonring.native.objectives"
 local tensor = require "moonring.native.tensor"
 
+---@class moonring.batch
 local batch = {}
+
+--- Sums over this rank's tokens and all layers with a router.
+---@class moonring.RouterTally
+--- [groups, experts]: of the routers' probabilities; differentiable
+---@field probability moonring.Tensor
+---@field chosen moonring.Tensor int64 [groups, experts]: how often each expert was chosen
+
+--- Which groups a batch's router tallies are of.
+---@class moonring.RouterWatch
+---@field size integer examples of a group
+---@field groups integer how many there are in the step
+
+--- ids, positions, targets, plan and layout are this rank's share, cut when one of them is first
+--- asked for; they live as long as the scope in which that is.
+---@class moonring.Batch
+---@field micro moonring.MicroBatch
+---@field attention moonring.Attention
+---@field mesh moonring.Mesh
+---@field slot integer
+--- what log-probs left besides: per token of this rank at token level, summed over documents at
+--- sequence level
+---@field statistics table<string, moonring.Tensor>
+--- fp64 [documents]: the reference model's log-probs, where the objective needs them
+---@field reference? moonring.Tensor
+---@field ids moonring.Tensor int64 [T_local]
+---@field positions moonring.Tensor int64 [T_local]
+---@field targets moonring.Tensor int64 [T_local]; -100: none
+---@field cut_targets? moonring.Tensor the same on the host, once log-probs were made
+---@field plan moonring.AttentionPlan
+---@field layout moonring.Layout
+--- what of the model's routers `hidden` is to tally; none where absent
+---@field router? moonring.RouterWatch
+--- what `hidden` left, where the batch has a `router` and the model has experts
+---@field tally? moonring.RouterTally
+--- the sum of the log-probs made of it so far, where they have a graph
+---@field joined? moonring.Tensor
 local Batch = {}
 
--- ids, positions, targets, plan and layout are cut when one of them is first asked for. They live as long as the scope in which that is.
+-- ids, positions, targets, plan and layout are cut when one of them is first asked for. They live
+-- as long as the scope in which that is.
+local CUT = { ids = true, positions = true, targets = true, plan = true, layout = true }
+
 function Batch:__index(name)
   if Batch[name] then return Batch[name] end
-  if name == "ids" or name == "positions" or name == "targets" or name == "plan" or name == "layout" then
-    self.ids, self.positions, self.targets, self.plan, self.layout = self.attention:cut(self:sequence())
-    return rawget(self, name)
-  end
+  if not CUT[name] then return nil end
+  self.ids, self.positions, self.targets, self.plan, self.layout =
+    self.attention:cut(self:sequence())
+  return rawget(self, name)
 end
 
---- `slot`: which of an example's documents the micro-batch begins with (KTO's mismatched ones are documents 1).
+--- Nothing is cut before it is asked for.
+---@param micro moonring.MicroBatch
+---@param attention moonring.Attention
+---@param mesh moonring.Mesh
+---@param slot? integer the first of an example's documents in it: 1 for KTO's mismatched ones
+---@return moonring.Batch
 function batch.new(micro, attention, mesh, slot)
-  return setmetatable({ micro = micro, attention = attention, mesh = mesh, slot = slot or 0, statistics = {} }, Batch)
+  return setmetatable({ micro = micro, attention = attention, mesh = mesh, slot = slot or 0,
+    statistics = {} }, Batch)
 end
 
-local function none() return {} end
-
---- A micro-batch of nothing, for a rank that has fewer than those it shares weights with.
-batch.nothing = {
-  sequence = function() return comm.sequence { documents = {} } end,
-  labels = function() return tensor.tensor({}, "int64") end,
-  examples = none, places = none, document_counts = none, desirable = none,
-}
-
---- A list of micro-batches, with nothing at its end up to the longest list of all ranks. Every rank must call it.
-function batch.in_lockstep(micros, mesh)
-  local all = { unpack(micros) }
-  for i = #micros + 1, mesh:max(#micros) do all[i] = batch.nothing end
-  return all
-end
-
+--- The whole stream, uncut.
+---@return moonring.Sequence
 function Batch:sequence() return self.micro:sequence() end
+
+--- Unshifted labels of the whole stream, int64 [T].
+---@return moonring.Tensor
 function Batch:labels() return self.micro:labels() end
+
+--- Tokens of each document.
+---@return integer[]
 function Batch:lengths() return self:sequence():lengths() end
+
+--- Indices of its examples in the data set, from 0.
+---@return integer[]
 function Batch:examples() return self.micro:examples() end
+
+--- Their places in the step, from 0.
+---@return integer[]
 function Batch:places() return self.micro:places() end
+
+--- KTO: whether each example's answer is a desired one; else nil.
+---@return boolean[]?
 function Batch:desirable() return self.micro:desirable() end
+
+--- How many documents each example has: 1; 2 for pairs (chosen, rejected, chosen, rejected, ...);
+--- those of a row of neat_packing.
+---@return integer[]
 function Batch:document_counts() return self.micro:document_counts() end
 
 --- How many examples there are.
+---@return integer
 function Batch:size() return #self.micro:examples() end
 
 --- Predictions of each document, on all ranks: fp64 [documents].
+---@return moonring.Tensor
 function Batch:document_targets() return objectives.document_targets(self:sequence()) end
 
 --- Predictions of all documents.
+---@return integer
 function Batch:count_targets() return self:document_targets():sum():item() end
 
 --- This rank's rows of a per-token tensor of the whole stream.
+---@param stream moonring.Tensor [T, ...]
+---@return moonring.Tensor [T_local, ...]
 function Batch:cut(stream) return self.layout:cut(stream, self.mesh:sp_rank()) end
 
---- What makes randomness the same wherever a token lies: `noise` ({ seed, step, neftune_alpha }) with the tokens' identities.
+--- `noise` with the identities of this rank's tokens, as a model's forward takes it; nil for nil.
+---@param noise? table { seed, step, neftune_alpha }
+---@return table?
 function Batch:noise(noise)
   if not noise then return nil end
   local sequence = self:sequence()
-  return { seed = noise.seed, step = noise.step, neftune_alpha = noise.neftune_alpha, identity = self:cut(sequence:identity() or sequence:of_tokens {}), -- of nothing
-    lengths = noise.neftune_alpha and self:cut(sequence:of_tokens(sequence:lengths())) or nil }
+  local identity = sequence:identity() or sequence:of_tokens {} -- a sequence of nothing has none
+  local lengths = noise.neftune_alpha and self:cut(sequence:of_tokens(sequence:lengths())) or nil
+  return { seed = noise.seed, step = noise.step, neftune_alpha = noise.neftune_alpha,
+    identity = self:cut(identity), lengths = lengths }
 end
 
---- This rank's tokens' groups, `size` examples of the step to each, from 0.
+--- This rank's tokens' groups, numbered from 0, by their examples' places in the step.
+---@param size integer examples of a group
+---@return moonring.Tensor int64 [T_local]
 function Batch:groups(size)
   local of_documents, counts = {}, self:document_counts()
   for i, place in ipairs(self:places()) do
@@ -73,23 +135,34 @@ function Batch:groups(size)
   return self:cut(self:sequence():of_tokens(of_documents))
 end
 
---- The stream after the model's final norm, this rank's rows [T_local, D]. Where the batch has a `router` ({ size, groups }: moonring.router) the sums of the
--- model's routers over this rank's tokens are left in self.tally: { probability, chosen }, each [groups, experts].
+--- The stream after the model's final norm. Leaves the routers' sums in self.tally where
+--- self.router asks for them. Collective over the sp group.
+---@param model moonring.Model
+---@param noise? table { seed, step, neftune_alpha }
+---@return moonring.Tensor hidden_TD [T_local, D]
 function Batch:hidden(model, noise)
   local options, router = self:noise(noise) or {}, self.router
-  if router then options.router_groups, options.router_group_count = self:groups(router.size), router.groups end
+  if router then
+    options.router_groups, options.router_group_count = self:groups(router.size), router.groups
+  end
   local hidden, probability, chosen = model:forward(self.ids, self.positions, self.plan, options)
   self.tally = probability and { probability = probability, chosen = chosen }
   return hidden
 end
 
---- Log-probs of this rank's targets [T_local] from hidden states. `options`: label_smoothing and statistics, as objectives.log_prob takes them;
--- the statistics are left in self.statistics.
+--- Log-probs of this rank's targets. Leaves the statistics that were asked for in self.statistics.
+---@param model moonring.Model
+---@param hidden moonring.Tensor [T_local, D]
+---@param options? table label_smoothing and statistics, as objectives.log_prob takes them
+---@return moonring.Tensor [T_local]
 function Batch:token_log_probs(model, hidden, options)
+  options = options or {}
   local tile = model:tile_bytes()
-  self.cut_targets = self.cut_targets or self.targets -- on the host, where which rows have one is known without waiting for a device
+  -- On the host, where which rows have one is known without waiting for a device.
+  self.cut_targets = self.cut_targets or self.targets
   local log_probs, statistics = objectives.log_prob(hidden, model:head(), self.cut_targets,
-    { dtype = model:matmul_dtype(), chunk_bytes = tile > 0 and tile or 2 ^ 53, label_smoothing = options and options.label_smoothing, statistics = options and options.statistics })
+    { dtype = model:matmul_dtype(), chunk_bytes = tile > 0 and tile or 2 ^ 53,
+      label_smoothing = options.label_smoothing, statistics = options.statistics })
   self.statistics = statistics or {}
   self.targets = self.targets:on(log_probs) -- so that an objective may compare them
   if log_probs:requires_grad() then -- what an objective leaves of it, others' backward may wait for
@@ -99,10 +172,20 @@ function Batch:token_log_probs(model, hidden, options)
   return log_probs
 end
 
---- The sum over each document of a per-token tensor of this rank, over all ranks of the sp group: fp64 [documents]. Its backward is each token's own.
-function Batch:document_sums(values) return objectives.document_sums(values, self.layout, self.mesh) end
+--- The sum over each document of a per-token tensor of this rank, over all ranks of the sp group.
+--- Its backward is each token's own. Collective over the sp group.
+---@param values moonring.Tensor [T_local]
+---@return moonring.Tensor fp64 [documents]
+function Batch:document_sums(values)
+  return objectives.document_sums(values, self.layout, self.mesh)
+end
 
---- Log-probs of the documents, fp64 [documents]. `weights`: of the tokens of the whole stream.
+--- Log-probs of the documents. Collective over the sp group.
+---@param model moonring.Model
+---@param hidden moonring.Tensor [T_local, D]
+---@param options? table label_smoothing and statistics, as objectives.log_prob takes them
+---@param weights? moonring.Tensor [T] of the tokens of the whole stream
+---@return moonring.Tensor fp64 [documents]
 function Batch:document_log_probs(model, hidden, options, weights)
   local log_probs = self:token_log_probs(model, hidden, options)
   if weights then log_probs = log_probs * self:cut(weights):on(log_probs) end

@@ -1,50 +1,73 @@
 --- Where a loss or a gradient that is not finite came from, in words: step, examples, layer.
 local tensor = require "moonring.native.tensor"
 
+---@class moonring.nonfinite
 local nonfinite = {}
 
+local LOSS = "ABORTED: step %d: the loss is %s, with the examples %s of the data set (counted "
+  .. "from 0) in the micro-batch; %s"
+
+--- Neither NaN nor infinite.
+---@param x number
+---@return boolean
 function nonfinite.is_finite(x) return x == x and math.abs(x) < math.huge end
 
 -- "3, 17, ..." of a list of examples.
 local function listed(examples)
-  return table.concat(examples, ", ", 1, math.min(#examples, 8)) .. (#examples > 8 and ", ..." or "")
+  local most = math.min(#examples, 8)
+  return table.concat(examples, ", ", 1, most) .. (#examples > most and ", ..." or "")
 end
 
--- The first module after which the stream is not finite on any rank, by a forward of the step's micro-batches without gradients; nil where none is. Every rank must call it.
-local function first_module(runtime, step, noise)
+-- The first module after which the stream is not finite on any rank, by a forward of the step's
+-- micro-batches without gradients; nil where none is. Every rank must call it.
+local function first_module(engine, step, noise)
   local place, module = math.huge, ""
-  for _, micro in ipairs(runtime:micro_batches(step:micro_batches())) do
+  for _, micro in ipairs(engine:micro_batches(step:micro_batches())) do
     tensor.scope(tensor.no_grad, function()
-      local batch = runtime:batch(micro)
-      local at, name = runtime.model:first_nonfinite(batch.ids, batch.positions, batch.plan, batch:noise(noise) or {})
+      local batch = engine:batch(micro)
+      local at, name = engine.model:first_nonfinite(batch.ids, batch.positions, batch.plan,
+        batch:noise(noise) or {})
       if at > 0 and at < place then place, module = at, name end
     end)
   end
   local first = math.huge
   local found
-  for _, text in ipairs(runtime.mesh:gather(("%g %s"):format(place, module))) do
+  for _, text in ipairs(engine.mesh:gather(("%g %s"):format(place, module))) do
     local at, name = text:match "^(%S+) (.*)$"
     if tonumber(at) < first then first, found = tonumber(at), name end
   end
   return found
 end
 
---- Of a step's loss. `suspects`: this rank's examples of the micro-batches whose loss was none; `k`: the step's number. Every rank must call it.
-function nonfinite.of_loss(runtime, step, noise, loss, suspects, k)
+--- Of a step's loss: step, examples and the first module whose results are none. Collective over
+--- all ranks.
+---@param engine moonring.Engine
+---@param step moonring.Step
+---@param noise? table { seed, step, neftune_alpha }
+---@param loss number
+---@param suspects integer[] this rank's examples, of the micro-batches whose loss was none
+---@param k integer the step's number
+---@return string
+function nonfinite.of_loss(engine, step, noise, loss, suspects, k)
   local named, list = {}, {}
-  for _, text in ipairs(runtime.mesh:gather(table.concat(suspects, " "))) do
+  for _, text in ipairs(engine.mesh:gather(table.concat(suspects, " "))) do
     for example in text:gmatch "%S+" do named[tonumber(example)] = true end
   end
   for example in pairs(named) do list[#list + 1] = example end
   table.sort(list)
-  local module = first_module(runtime, step, noise)
-  return ("ABORTED: step %d: the loss is %s, with the examples %s of the data set (counted from 0) in the micro-batch; %s"):format(k, tostring(loss), listed(list),
-    module and "first after " .. module or "the layers' results are finite, the loss of them is not")
+  local module = first_module(engine, step, noise)
+  return LOSS:format(k, tostring(loss), listed(list), module and "first after " .. module
+    or "the layers' results are finite, the loss of them is not")
 end
 
---- Of a gradient whose norm is none, which `why` says with the parameters' names.
+--- Of a gradient.
+---@param step moonring.Step
+---@param why string what States:norm raised
+---@param k integer the step's number
+---@return string
 function nonfinite.of_gradient(step, why, k)
-  return ("%s; step %d, examples %s of the data set (counted from 0)"):format(tostring(why), k, listed(step:examples()))
+  return ("%s; step %d, examples %s of the data set (counted from 0)"):format(tostring(why), k,
+    listed(step:examples()))
 end
 
 return nonfinite

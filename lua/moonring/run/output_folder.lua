@@ -1,5 +1,5 @@
 --- output_dir: one run at a time writes into it.
-local config = require "moonring.config"
+local errors = require "moonring.errors"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
@@ -25,8 +25,8 @@ end
 function output_folder.take(c, mesh)
   local ok, lock, why = true, nil, nil
   if mesh:rank() == 0 then ok, lock, why = pcall(trainer.lock_folder, c.output_dir) end
-  local refused = mesh:gather(ok and "" or config.words(lock))[1]
-  if refused ~= "" then config.fail("output_dir: ", refused) end
+  local refused = mesh:gather(ok and "" or errors.words(lock))[1]
+  if refused ~= "" then errors.fail("output_dir: ", refused) end
   for _, name in ipairs(lock and system.list(c.output_dir) or {}) do
     if name ~= "run.lock" and is_left_over(name) then system.remove(c.output_dir .. "/" .. name) end
   end

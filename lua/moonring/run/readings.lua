@@ -1,16 +1,24 @@
 --- Numbers that are wanted later: what micro-batches leave of a step is read at its end, together,
--- so that a device is waited for once. Reading a number at once makes the host wait for all that the
--- device still has to do, and then the device for the host.
+-- so that a device is waited for once. Reading a number at once makes the host wait for all that
+-- the device still has to do, and then the device for the host.
 local tensor = require "moonring.native.tensor"
 
+---@class moonring.readings
 local readings = {}
+
+---@class moonring.Readings
+---@field tensors moonring.Tensor[] what is to be read
+---@field wants table[] who wants which of it
 local Readings = {}
 Readings.__index = Readings
 
+--- Nothing is wanted yet.
+---@return moonring.Readings
 function readings.new() return setmetatable({ tensors = {}, wants = {} }, Readings) end
 
---- `values`: a list of numbers and of tensors with one dim at the most, which outlive the scope that
--- they were made in. read() calls take(numbers) with all their numbers in one list.
+--- Notes what is wanted. Tensors outlive the scope that they were made in.
+---@param values any[] numbers, and tensors with one dim at the most
+---@param take fun(numbers: number[]) is called by `read`, with all their numbers in one list
 function Readings:want(values, take)
   local places = {}
   for i, value in ipairs(values) do
@@ -36,7 +44,8 @@ local function flattened(places, read)
   return numbers
 end
 
---- Reads what is wanted so far, and calls each `take` in the order in which it was wanted.
+--- Reads all that is wanted, by one copy, and calls each `take` in the order in which it was
+--- wanted.
 function Readings:read()
   local tensors, wants = self.tensors, self.wants
   self.tensors, self.wants = {}, {}

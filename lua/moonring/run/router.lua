@@ -1,17 +1,46 @@
---- The load-balancing loss of a mixture of experts (moe_aux_loss_coef), as Transformers and LLaMA-Factory have it: of each group of
--- per_device_train_batch_size examples, coefficient x E x sum_e f_e P_e over the tokens of all layers with a router, added to the step's mean.
+--- The load-balancing loss of a mixture of experts (moe_aux_loss_coef), as Transformers and
+-- LLaMA-Factory have it: of each group of per_device_train_batch_size examples, coefficient x E x
+-- sum_e f_e P_e over the tokens of all layers with a router, added to the step's mean.
 --
--- f_e, the part of the choices that fall on expert e, has no gradient; so with f known the loss is a sum over tokens, which any division over
--- micro-batches and ranks leaves as it is. f is known by a pass over the whole step without gradients, with the same randomness, before its first backward.
+-- f_e, the part of the choices that fall on expert e, has no gradient; so with f known the loss is
+-- a sum over tokens, which any division over micro-batches and ranks leaves as it is. f is known by
+-- a pass over the whole step without gradients, with the same randomness, before its first
+-- backward.
 local objectives = require "moonring.native.objectives"
 local options = require "moonring.config.options"
+local stages = require "moonring.run.stages"
 local tensor = require "moonring.native.tensor"
 
+---@class moonring.router
 local router = {}
+
+---@class moonring.RouterOptions
+---@field model moonring.Model with experts
+---@field coefficient number
+---@field size integer examples of a group: per_device_train_batch_size
+
+---@class moonring.Router
+---@field coefficient number
+---@field size integer
+---@field experts integer of a layer
+---@field chosen integer of them, for each token
 local Router = {}
 Router.__index = Router
 
---- Options: model, coefficient, size (examples of a group).
+--- What balances the experts of a configuration's policy; nil where nothing does.
+---@param c moonring.Configuration
+---@param policy moonring.Model
+---@return moonring.Router?
+function router.of(c, policy)
+  local coefficient = c.moe_aux_loss_coef or 0
+  if coefficient == 0 or not stages.of(c).balances or policy:experts() == 0 then return nil end
+  return router.new { model = policy, coefficient = coefficient,
+    size = c.per_device_train_batch_size }
+end
+
+--- What balances the experts of a model.
+---@param given moonring.RouterOptions
+---@return moonring.Router
 function router.new(given)
   options.check("router.new", given, { model = "any", coefficient = "number", size = "number" })
   local experts, chosen = given.model:experts()
@@ -19,10 +48,19 @@ function router.new(given)
     chosen = chosen }, Router)
 end
 
---- What each router probability counts in the loss, fp64 [groups, experts], from how often each expert was chosen, over all ranks.
-function Router:weights(chosen) return objectives.router_weights(chosen, { coefficient = self.coefficient, per_token = self.chosen }) end
+--- What each router probability counts in the loss.
+---@param chosen moonring.Tensor fp64 [groups, experts]: how often each was chosen, on all ranks
+---@return moonring.Tensor fp64 [groups, experts]
+function Router:weights(chosen)
+  return objectives.router_weights(chosen,
+    { coefficient = self.coefficient, per_token = self.chosen })
+end
 
---- Lets a batch of a step of `examples` examples tally what its routers do.
+--- Lets a batch tally what its routers do, and returns it.
+---@param batch moonring.Batch
+---@param examples integer of the step that it belongs to
+---@param size? integer examples of a group; the router's own where absent
+---@return moonring.Batch
 function Router:watch(batch, examples, size)
   size = size or self.size
   batch.router = { size = size, groups = math.ceil(examples / size) }
@@ -36,24 +74,35 @@ local function none(groups, experts)
   return rows
 end
 
---- The weights of a step. `size`: examples of a group; `alone`: the step is this dp rank's own. Every rank of the step must call it.
-function Router:survey(runtime, step, noise, size, alone)
+--- The weights of a step, by a pass over all of it without gradients. Collective over all ranks, or
+--- over sp where `alone`.
+---@param engine moonring.Engine
+---@param step moonring.Step
+---@param noise? table { seed, step, neftune_alpha }, as the step's own forwards have it
+---@param size? integer examples of a group; the router's own where absent
+---@param alone? boolean the step is this dp rank's own
+---@return moonring.Tensor fp64 [groups, experts]
+function Router:survey(engine, step, noise, size, alone)
   local groups = math.ceil(step:size() / (size or self.size))
   local chosen -- where the model is, until all are counted
-  for _, micro in ipairs(runtime:micro_batches(step:micro_batches())) do
+  for _, micro in ipairs(engine:micro_batches(step:micro_batches())) do
     chosen = tensor.scope(tensor.no_grad, function()
-      local batch = self:watch(runtime:batch(micro), step:size(), size)
-      batch:hidden(runtime.model, noise)
+      local batch = self:watch(engine:batch(micro), step:size(), size)
+      batch:hidden(engine.model, noise)
       local counted = batch.tally.chosen:to "fp64"
       return chosen and chosen + counted or counted
     end)
   end
   local rows = chosen and tensor.fetch({ chosen })[1] or none(groups, self.experts)
-  local total = runtime.mesh:sum_sp(tensor.tensor(rows, "fp64"))
-  return self:weights(alone and total or runtime.mesh:sum_dp(total))
+  local total = engine.mesh:sum_sp(tensor.tensor(rows, "fp64"))
+  return self:weights(alone and total or engine.mesh:sum_dp(total))
 end
 
---- A batch's share of the loss: to be added over micro-batches and all ranks.
+--- A watched batch's share of the loss, after its forward: to be added over micro-batches and all
+--- ranks.
+---@param batch moonring.Batch
+---@param weights moonring.Tensor of the step
+---@return moonring.Tensor of shape []
 function Router:loss(batch, weights)
   local probability = batch.tally.probability
   return (probability * weights:to(probability:dtype()):on(probability)):sum()

@@ -3,30 +3,55 @@
 -- nothing: it ends the run, or is left out (on_nonfinite). So is a step with nothing to learn (no
 -- label in it but -100, no example, a count of 0), whatever on_nonfinite says: weights, momentum
 -- and decay stay as they are, the schedule goes on.
-local config = require "moonring.config"
+local errors = require "moonring.errors"
 local nonfinite = require "moonring.run.nonfinite"
 local options = require "moonring.config.options"
 local trainer = require "moonring.native.trainer"
 
+---@class moonring.updates
 local updates = {}
+
+---@class moonring.UpdatesOptions
+---@field engine moonring.Engine
+---@field states moonring.States
+---@field optimizer moonring.Optimizer
+---@field say fun(line: string) takes a line for the log
+
+---@class moonring.Updates
+---@field skipped integer steps left out so far
+---@field in_a_row integer those at the end of them whose loss or gradient was not finite
+---@field told? boolean whether a step with nothing to learn was spoken of
+---@field skips boolean on_nonfinite: skip
+---@field max_norm number
+---@field zclip? moonring.ZClip
+---@field engine moonring.Engine
+---@field states moonring.States
+---@field optimizer moonring.Optimizer
+---@field say fun(line: string)
 local Updates = {}
 Updates.__index = Updates
 
-local PARTS = { runtime = "table", states = "any", optimizer = "any", say = "function" }
-local IN_A_ROW = 10 -- steps left out one after another, after which the weights themselves must be other than finite
+local PARTS = { engine = "table", states = "any", optimizer = "any", say = "function" }
+-- Steps left out one after another, after which the weights themselves must be other than finite.
+local IN_A_ROW = 10
 
---- Options: runtime, states, optimizer, say (takes a line for the log).
+--- The updates of a run.
+---@param c moonring.Configuration
+---@param parts moonring.UpdatesOptions
+---@return moonring.Updates
 function updates.new(c, parts)
   options.check("updates.new", parts, PARTS)
   local skips = c.on_nonfinite == "skip"
-  parts.runtime.tolerant = skips
-  return setmetatable({ runtime = parts.runtime, states = parts.states, optimizer = parts.optimizer,
-    say = parts.say, skips = skips, max_norm = c.max_grad_norm,
-    zclip = c.spike_clip == "zclip" and trainer.zclip() or nil, skipped = 0, in_a_row = 0 }, Updates)
+  parts.engine.tolerant = skips
+  return setmetatable({ engine = parts.engine, states = parts.states, optimizer = parts.optimizer,
+    say = parts.say, skips = skips, max_norm = c.max_grad_norm, skipped = 0, in_a_row = 0,
+    zclip = c.spike_clip == "zclip" and trainer.zclip() or nil }, Updates)
 end
 
--- The gradient's norm before clipping. Every rank must call it.
-local function clip(self)
+--- Scales the gradient down to max_grad_norm, and by spike_clip. Errors: ABORTED, naming
+--- parameters, where the norm is not finite. Collective over all ranks.
+---@return number norm before clipping
+function Updates:clip()
   local norm = self.states:norm()
   local limit = self.max_norm > 0 and self.max_norm or math.huge
   if self.zclip then limit = math.min(limit, self.zclip:limit(norm)) end
@@ -37,9 +62,11 @@ end
 local function leave_out(self, fault)
   if not self.skips then error(fault .. "; stopped before the update", 0) end
   self.skipped, self.in_a_row = self.skipped + 1, self.in_a_row + 1
-  if self.in_a_row == IN_A_ROW then error(fault .. ("; %d steps in a row were left out: stopped"):format(IN_A_ROW), 0) end
-  self.runtime:take_back()
-  self.say(config.words(fault) .. "; the step is left out")
+  if self.in_a_row == IN_A_ROW then
+    error(fault .. ("; %d steps in a row were left out: stopped"):format(IN_A_ROW), 0)
+  end
+  self.engine:take_back()
+  self.say(errors.words(fault) .. "; the step is left out")
 end
 
 -- Said once: data may hold many such steps, and skipped_steps counts them.
@@ -51,20 +78,26 @@ local function pass_over(self, k, why)
     .. "in skipped_steps; so is every such step"):format(k, why))
 end
 
---- Makes step k at a learning rate. Returns { loss, metrics, norm } of it; of a step that is left
--- out nothing. Every rank must call it.
+--- Makes a step: backward, clip, the optimizer's step, publish. One with nothing to learn is left
+--- out: no update, no decay, said once. Errors: ABORTED, naming step, examples, and layer or
+--- parameters, where the loss or the gradient's norm is not finite and on_nonfinite is stop, or ten
+--- steps in a row were left out. Collective over all ranks.
+---@param step moonring.Step
+---@param k integer its number
+---@param lr number
+---@return { loss: number?, metrics: table?, norm: number? } update nothing where it was left out
 function Updates:make(step, k, lr)
-  local loss, metrics, fault = self.runtime:backward(step, k)
+  local loss, metrics, fault = self.engine:backward(step, k)
   if not loss then
     pass_over(self, k, fault)
     return {}
   end
   local norm
   if not fault then
-    local ok, result = pcall(clip, self)
+    local ok, result = pcall(self.clip, self)
     if ok then
       norm = result
-    elseif tostring(result):find "ABORTED: " then
+    elseif errors.is(result, "ABORTED") then
       fault = nonfinite.of_gradient(step, result, k)
     else
       error(result, 0)
@@ -82,9 +115,15 @@ function Updates:make(step, k, lr)
 end
 
 --- What of this a checkpoint holds.
-function Updates:state() return { skipped = self.skipped, in_a_row = self.in_a_row, zclip = self.zclip and self.zclip:state() } end
+---@return table
+function Updates:state()
+  return { skipped = self.skipped, in_a_row = self.in_a_row,
+    zclip = self.zclip and self.zclip:state() }
+end
 
-function Updates:resume(state)
+--- Goes on from what a checkpoint held.
+---@param state table what state() gave
+function Updates:load_state(state)
   self.skipped, self.in_a_row = state.skipped, state.in_a_row
   if self.zclip and state.zclip then self.zclip:load_state(state.zclip) end
 end

@@ -1,0 +1,104 @@
+--- What a run leaves: checkpoints, and at its end the model, plots, the last evaluation, the card.
+local policy = require "moonring.model.policy"
+local preemption = require "moonring.run.preemption"
+local saved_state = require "moonring.run.saved_state"
+local system = require "moonring.native.system"
+
+---@class moonring.closing
+local closing = {}
+
+--- Writes the model and what the objective learnt. All ranks take part in all of it, whatever
+--- fails: they may hold parts of the weights.
+---@param run moonring.Run
+---@param folder string
+---@param flush boolean
+function closing.save_model(run, folder, flush)
+  local how = { write = run.mesh:rank() == 0, flush = flush }
+  local saved, why = pcall(run.model.save, run.model, folder, how)
+  if run.objective.save then run.objective.save(folder, how) end
+  if not saved then error(why, 0) end
+end
+
+--- Writes a checkpoint's files; what publishes the checkpoint flushes them.
+---@param run moonring.Run
+---@param folder string
+---@return string[] names of this rank's own files
+function closing.write_checkpoint(run, folder)
+  closing.save_model(run, folder, false)
+  run.log:trainer_state(folder)
+  if run.config.save_only_model then return {} end
+  local states = {}
+  for _, each in ipairs(run.parts) do states[each.name] = each.part:state() end
+  return saved_state.write(folder, run.mesh, { states = run.states, optimizer = run.optimizer,
+    steps = run.batches, parts = states,
+    state = { run = run.name, step = run.step, config = run.remembered,
+      data = run:data_digest(), examples_per_step = run.counts.examples_per_step,
+      group = run.group } })
+end
+
+-- Ends the process as one that a signal ended.
+local function end_as(run, asked)
+  if run.lock then run.lock:close() end -- the process ends without the host's closing it
+  system.end_as_preempted(asked)
+end
+
+local SAVED = "saved after step %d; resume_from_checkpoint: true goes on from there"
+local MODEL_ALONE = "the model is saved after step %d; with save_only_model no run can go on from it"
+
+--- What follows a signal, once its checkpoint is under way: says where to go on, and ends the run
+--- where the signal asks for that.
+---@param run moonring.Run
+---@param asked string
+function closing.after_signal(run, asked)
+  run.checkpoints:settle()
+  local how = run.config.save_only_model and MODEL_ALONE or SAVED
+  if run.checkpoints.newest == run.step then
+    run.log:say(asked .. ": " .. how:format(run.step))
+  end
+  if preemption.ends(asked) then end_as(run, asked) end
+end
+
+local NO_BEST = "the best model is that of step %d, and %s cannot be loaded: %s; the one after the "
+  .. "last step is kept"
+
+-- Puts the best model into the last one's place, with load_best_model_at_end.
+local function take_best(run)
+  local best = run.checkpoints.best
+  if not run.config.load_best_model_at_end or not best.step then return end
+  local why = run.checkpoints:best_is_broken()
+  if why then return run.log:say(NO_BEST:format(best.step, best.folder, why)) end
+  run.log:say("the best model is " .. best.folder)
+  run.optimizer:close() -- makes room
+  run.model = policy.reload(run.config, run.model, best.folder, run.zero)
+  run.objective = run:make_objective() -- with the value head that was saved beside it
+  run.engine.model, run.engine.objective = run.model, run.objective
+end
+
+-- The evaluation after the training; a signal before it leaves it out.
+local function evaluate_at_end(run)
+  local c = run.config
+  if not run.evals or not (c.do_eval or c.eval_strategy ~= "no") then return end
+  local asked = preemption.asked(run.mesh)
+  if preemption.ends(asked) then
+    run.log:say(asked .. ": the model is whole; the evaluation after the training is left out")
+    end_as(run, asked)
+  end
+  system.release_preemption() -- nothing is left that could be lost
+  run.log:results(run:evaluate())
+end
+
+--- Ends a run after its last step. Collective over all ranks.
+---@param run moonring.Run
+function closing.finish(run)
+  system.catch_preemption(true) -- no further step comes: a signal is answered so
+  run.checkpoints:settle()
+  take_best(run)
+  closing.save_model(run, run.config.output_dir, true)
+  run.sample("after", run.model)
+  run.log:close()
+  evaluate_at_end(run)
+  run.log:card()
+  run.mesh:barrier()
+end
+
+return closing

@@ -1,0 +1,136 @@
+--- A reference's log-probs in a file beside the run, computed once before training.
+--
+-- What is kept is the sum over each document, before any option of the loss touches it, and what it
+-- was computed from: data, template, cutoff, the reference's weights, precision, stage and the
+-- loss's options. A file that says otherwise is refused. It is computed on the very micro-batches
+-- of the first epoch, so that on the same sp and strategy the numbers are those of a live
+-- reference, bit for bit.
+local batches = require "moonring.run.batch"
+local errors = require "moonring.errors"
+local lockstep = require "moonring.run.lockstep"
+local readings = require "moonring.run.readings"
+local reference = require "moonring.run.reference"
+local system = require "moonring.native.system"
+local tensor = require "moonring.native.tensor"
+
+---@class moonring.kept_reference
+local kept_reference = {}
+
+---@class moonring.KeptReferenceOptions
+---@field path string the file
+---@field key table<string, string | number> what the numbers depend on
+---@field overwrite boolean compute again whatever is there
+---@field make_model fun(): moonring.Model called where they must be computed
+---@field dataset moonring.Dataset
+---@field attention moonring.Attention
+---@field mesh moonring.Mesh
+---@field make_steps fun(): moonring.Steps one epoch over it
+---@field documents integer of an example
+---@field lockstep? boolean whether ranks share the model's weights
+
+local AGAIN = "; overwrite_cache: true computes them again"
+
+-- Log-probs of one micro-batch's documents, to their places in `flat` once `later` is read.
+local function note(given, live, micro, slot, flat, later)
+  local batch = batches.new(micro, given.attention, given.mesh, slot)
+  local counts, examples, width = batch:document_counts(), batch:examples(), given.documents
+  later:want({ live:log_probs(batch) }, function(values)
+    local n = 0
+    for i, example in ipairs(examples) do
+      for d = 1, counts[i] do flat[example * width + slot + d] = values[n + d] end
+      n = n + counts[i]
+    end
+  end)
+end
+
+-- Runs the model over every document of the data set. Every rank must call it.
+local function compute(given)
+  local live, mesh, width = reference.live(given.make_model()), given.mesh, given.documents
+  local flat, later, steps = {}, readings.new(), given.make_steps()
+  for i = 1, given.dataset:size() * width do flat[i] = 0 end
+  for step in function() return steps:next() end do
+    for i, micros in ipairs { step:micro_batches(), step:mismatched() } do
+      for _, micro in ipairs(given.lockstep and lockstep.pad(micros, mesh) or micros) do
+        tensor.scope(note, given, live, micro, i - 1, flat, later)
+      end
+    end
+    later:read()
+  end
+  -- Each example was one dp rank's; the others have 0.
+  flat = mesh:sum_dp(tensor.tensor(flat, "fp64")):tolist()
+  local log_probs = {}
+  for i = 1, given.dataset:size() do
+    log_probs[i] = {}
+    for d = 1, width do log_probs[i][d] = flat[(i - 1) * width + d] end
+  end
+  return log_probs
+end
+
+-- What differs between two keys, in words.
+local function difference(was, now)
+  local words = {}
+  for name, value in pairs(now) do
+    if was[name] ~= value then
+      words[#words + 1] = ("%s was %s, is %s"):format(name, tostring(was[name]), tostring(value))
+    end
+  end
+  table.sort(words)
+  return table.concat(words, "; ")
+end
+
+local function sum_of(log_probs) return system.sha1(system.json_encode(log_probs)) end
+
+-- The file as rank 0 sees it (the others may not share its disk), or nil.
+local function read(path, mesh)
+  local is_there = mesh:rank() == 0 and system.exists(path)
+  local text = mesh:gather(is_there and system.read(path) or "")[1]
+  return text ~= "" and text or nil
+end
+
+-- The file's log-probs. Errors: INVALID_ARGUMENT where they are not those that are wanted.
+local function checked(text, given)
+  local path = given.path
+  local ok, file = pcall(system.json_decode, text, path)
+  local is_file = ok and type(file) == "table" and type(file.key) == "table"
+  if not is_file or type(file.log_probs) ~= "table" then
+    errors.fail(path, ": not a file of reference log-probs", AGAIN)
+  end
+  if file.log_probs_sha1 ~= sum_of(file.log_probs) then
+    errors.fail(path, ": its log-probs are not those that were written", AGAIN)
+  end
+  local stale = difference(file.key, given.key)
+  if stale ~= "" then
+    errors.fail(path, ": these reference log-probs are of another run: ", stale, AGAIN)
+  end
+  if #file.log_probs ~= given.dataset:size() then
+    errors.fail(path, ": ", #file.log_probs, " examples, the data set has ", given.dataset:size())
+  end
+  return file.log_probs
+end
+
+--- Log-probs from a file, or computed and written to it. Collective over all ranks. Errors:
+--- INVALID_ARGUMENT where the file was made from something else, saying what differs.
+---@param given moonring.KeptReferenceOptions
+---@return moonring.Reference
+function kept_reference.open(given)
+  local mesh, path = given.mesh, given.path
+  local function say(...)
+    if mesh:rank() == 0 then io.stderr:write("reference log-probs: ", ...) end
+  end
+  local text = not given.overwrite and read(path, mesh) or nil
+  if text then
+    local log_probs = checked(text, given)
+    say("read from ", path, "\n")
+    return reference.kept(log_probs)
+  end
+  say("computing those of ", given.dataset:size(), " examples\n")
+  local log_probs = compute(given)
+  if mesh:rank() == 0 then
+    local file = { key = given.key, log_probs = log_probs, log_probs_sha1 = sum_of(log_probs) }
+    system.write(path, system.json_encode(file) .. "\n")
+  end
+  say("written to ", path, "\n")
+  return reference.kept(log_probs)
+end
+
+return kept_reference

@@ -1,0 +1,175 @@
+--- Opens a run: makes its parts out of a configuration, in the order in which they need one another,
+-- and puts the states of a checkpoint into them where the run goes on from one.
+local agreement = require "moonring.config.agreement"
+local checkpoints = require "moonring.run.checkpoints"
+local checks = require "moonring.config.checks"
+local compute = require "moonring.run.compute"
+local counts = require "moonring.run.counts"
+local datasets = require "moonring.data.datasets"
+local configured_template = require "moonring.data.configured_template"
+local engine = require "moonring.run.engine"
+local gpu = require "moonring.plan.gpu"
+local journal = require "moonring.report.journal"
+local launch = require "moonring.run.launch"
+local memory_check = require "moonring.plan.check"
+local memory_report = require "moonring.report.memory_report"
+local noise = require "moonring.run.noise"
+local optimizers = require "moonring.run.optimizers"
+local output_folder = require "moonring.run.output_folder"
+local pace = require "moonring.run.pace"
+local policy = require "moonring.model.policy"
+local references = require "moonring.run.references"
+local resume = require "moonring.run.resume"
+local resume_changes = require "moonring.run.resume_changes"
+local router = require "moonring.run.router"
+local run_name = require "moonring.run.run_name"
+local saved_state = require "moonring.run.saved_state"
+local schedules = require "moonring.run.schedules"
+local stages = require "moonring.run.stages"
+local strategies = require "moonring.run.strategies"
+local system = require "moonring.native.system"
+local trainer = require "moonring.native.trainer"
+local updates = require "moonring.run.updates"
+local vocabulary = require "moonring.data.vocabulary"
+
+---@class moonring.opening
+local opening = {}
+
+-- Ranks, device and output_dir; the checkpoint that the run goes on from, if any. Nothing is read
+-- of the model and the data yet.
+local function begin(run)
+  local c = run.config
+  checks.train(c)
+  launch(c.sequence_parallel_size, compute.ranks(c), c.max_restarts)
+  run.device = compute.device(c)
+  run.notes.determinism = { compute.determinism(c, run.device) }
+  run.mesh = compute.mesh(c)
+  agreement.check(c, run.mesh)
+  run.notes.gpus = gpu.check(c, run.device, run.mesh)
+  run.lock, run.notes.lock[1] = output_folder.take(c, run.mesh)
+  run.resumed, run.notes.resume = resume.find(c, run.mesh)
+  if run.resumed then run.notes.resume = run.resumed.notes end
+  -- Before the model and the data settle what it leaves open.
+  run.remembered = resume_changes.remembered(c)
+  run.name, run.shared = run_name.choose(c, run.mesh, run.resumed)
+  run.memory = memory_report.start(c, run.mesh)
+end
+
+-- The data sets: run.data to learn from, run.evals to evaluate on (nil: none).
+local function open_data(run)
+  local c, notes = run.config, run.notes.model
+  local train, eval, each = datasets.load(c, run.tokenizer)
+  if run.mesh:rank() == 0 then notes[#notes + 1] = datasets.keep(c, train, eval, each) end
+  datasets.check_evaluation(c, eval, each)
+  if c.eval_strategy == "no" and not c.do_eval then eval, each = nil, nil end -- left alone
+  run.data, run.evals = train, each or eval and { { dataset = eval } }
+  for _, one in ipairs(run.evals or {}) do one.key = one.name and "eval_" .. one.name or "eval" end
+end
+
+-- Tokenizer, data, and the model with what of it learns.
+local function open_model(run)
+  local c = run.config
+  run.checkpoint, run.notes.model = policy.open(c)
+  run.tokenizer = vocabulary.open(c, run.checkpoint, configured_template.settle)
+  open_data(run)
+  vocabulary.fit(c, run.checkpoint, run.tokenizer, not c.streaming and run.data, run.evals)
+  run.notes.memory = memory_check.run(c, { mesh = run.mesh, device = run.device,
+    checkpoint = run.checkpoint, dataset = run.data, report = run.memory })
+  run.zero = optimizers.zero(c, run.mesh)
+  if c.zero_stage > 0 then run.notes.model[#run.notes.model + 1] = tostring(run.zero) end
+  run.model = policy.learning(c, run.checkpoint, run.zero)
+  run.attention = strategies.open(c, run.mesh, run.model)
+end
+
+-- How many steps there are; the objective, and all that an update takes.
+local function open_training(run)
+  local c, mesh, stage = run.config, run.mesh, stages.of(run.config)
+  run.counts = counts.of(c, run.data:size(), mesh:dp_size())
+  run.group = stage.group(c, mesh:dp_size())
+  if run.resumed then
+    run.resumed:check(run:data_digest(), run.counts.examples_per_step, run.group)
+  end
+  run.objective = run:make_objective()
+  run.engine = engine.new { mesh = mesh, model = run.model, attention = run.attention,
+    objective = run.objective, group = c.per_device_train_batch_size * mesh:dp_size(),
+    noise = noise.of(c), router = router.of(c, run.model) }
+  run.states = optimizers.states(c, run.zero, run.engine.parameters)
+  run.engine.states = run.states
+  run.optimizer = optimizers.open(c, run.states:parameters(), run.zero)
+  run.schedule = schedules.open(c, run.counts.total_steps)
+  run.references = {}
+  if run.objective.needs_reference then
+    local sets = { train = run.data }
+    for _, one in ipairs(run.evals or {}) do sets[one.key] = one.dataset end
+    run.references = references.open(c, { checkpoint = run.checkpoint, policy = run.model,
+      attention = run.attention, mesh = mesh, zero = run.zero, datasets = sets })
+  end
+  run.reference = run.references.train
+  run.engine.reference = run.reference
+  run.batches = counts.steps(c, run.data, mesh, run.counts)
+  run.updates = updates.new(c, { engine = run.engine, states = run.states,
+    optimizer = run.optimizer, say = function(line) run.log:say(line) end })
+end
+
+-- The log, the checkpoints, and what a checkpoint held of each part.
+local function open_report(run)
+  local c, mesh, resumed = run.config, run.mesh, run.resumed
+  if resumed then -- after the references, which are of the model before training
+    saved_state.load_weights(resumed.folder, run.states, run.optimizer)
+    resumed:place(run.batches)
+    resumed:bring_log(c, mesh)
+  end
+  run.log = journal.open(c, { mesh = mesh, counts = run.counts, checkpoint = run.checkpoint,
+    dataset = run.data, attention = run.attention, memory = run.memory,
+    resumed = resumed and resumed.parts.journal })
+  run_name.sign(c, mesh, run.name, run.shared)
+  run.pace = pace.new(mesh, function(line) run.log:say(line) end)
+  local judges = c.load_best_model_at_end or c.metric_for_best_model or c.early_stopping_steps
+    or c.save_strategy == "best"
+  run.checkpoints = checkpoints.new { dir = c.output_dir, limit = c.save_total_limit, mesh = mesh,
+    metric = judges and (c.metric_for_best_model or "loss") or nil,
+    greater = c.greater_is_better,
+    save = function(folder) return run:write_checkpoint(folder) end,
+    say = function(line) run.log:say(line) end }
+  run:track("journal", run.log)
+  run:track("updates", run.updates)
+  run:track("checkpoints", run.checkpoints)
+  if run.objective.state then
+    run:track("objective", { state = function() return run.objective.state() end,
+      load_state = function(_, state) run.objective.load_state(state) end })
+  end
+  if resumed and run.checkpoints.best.step then run.log:best(run.checkpoints.best) end
+end
+
+local NOTES = { "config", "gpus", "model", "lock", "determinism", "memory", "resume" }
+
+--- Makes the parts of a run. Collective over all ranks.
+---@param run moonring.Run with `config` alone, and what the script brings
+function opening.parts(run)
+  run.notes = { config = run.config.notes, lock = {} }
+  begin(run)
+  open_model(run)
+  open_training(run)
+  open_report(run)
+  for _, subject in ipairs(NOTES) do
+    for _, note in ipairs(run.notes[subject] or {}) do run.log:say(note) end
+  end
+  run.engine.on_batch = function(batch)
+    run.log:attention(run.attention:describe(batch:sequence()))
+  end
+  run.sample = journal.sampler(run.config, run.mesh, run.model, run.tokenizer)
+end
+
+--- What is done once before the first step: a sample answer, an evaluation where eval_on_start asks
+--- for one. From here on a signal saves.
+---@param run moonring.Run
+function opening.start(run)
+  if not run.resumed then run.sample "before" end
+  run.mesh:barrier()
+  trainer.release_memory() -- what preparing the data and loading the model took
+  system.started()
+  if run.evals and run.config.eval_on_start and not run.resumed then run:evaluate() end
+  system.catch_preemption()
+end
+
+return opening

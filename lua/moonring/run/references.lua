@@ -1,0 +1,78 @@
+--- The references of a run, one a data set: live, or kept in output_dir (precompute_ref_log_probs).
+local configured_template = require "moonring.data.configured_template"
+local compute = require "moonring.run.compute"
+local counts = require "moonring.run.counts"
+local kept_reference = require "moonring.run.kept_reference"
+local policy = require "moonring.model.policy"
+local reference = require "moonring.run.reference"
+local stages = require "moonring.run.stages"
+
+---@class moonring.references
+local references = {}
+
+---@class moonring.ReferenceParts
+---@field checkpoint moonring.Checkpoint
+---@field policy moonring.Model
+---@field attention moonring.Attention
+---@field mesh moonring.Mesh
+---@field zero? moonring.Zero
+--- by name: train, and those to evaluate on
+---@field datasets table<string, moonring.Dataset | moonring.Stream>
+
+-- The same order on every rank: train first.
+local function sorted(datasets)
+  local names = {}
+  for name in pairs(datasets) do names[#names + 1] = name end
+  table.sort(names, function(a, b)
+    if a == "train" or b == "train" then return a == "train" and b ~= "train" end
+    return a < b
+  end)
+  return names
+end
+
+-- What a kept file depends on.
+local function key_of(c, dataset, digest)
+  local key = { data = dataset:digest(), template = configured_template.name(c),
+    cutoff_len = c.cutoff_len, reference = digest, precision = compute.precision(c),
+    stage = c.stage, pref_loss = "none", ld_alpha = "none" }
+  for name, value in pairs(stages.of(c).depends(c)) do key[name] = value end
+  return key
+end
+
+local function kept(c, parts, name, model, digest)
+  local dataset, split = parts.datasets[name], name == "train" and "train" or "eval"
+  local file = name == "train" and "/reference_log_probs.json"
+    or "/reference_log_probs." .. name .. ".json"
+  return kept_reference.open {
+    path = c.output_dir .. file,
+    key = key_of(c, dataset, digest),
+    overwrite = c.overwrite_cache,
+    make_model = function() return model end,
+    make_steps = function() return counts.epoch(c, dataset, parts.mesh, split) end,
+    dataset = dataset, attention = parts.attention, mesh = parts.mesh,
+    documents = stages.of(c).documents,
+    lockstep = parts.zero and parts.zero:lockstep(),
+  }
+end
+
+--- The references of data sets, by ref_model and precompute_ref_log_probs. Collective over all
+--- ranks.
+---@param c moonring.Configuration
+---@param parts moonring.ReferenceParts
+---@return table<string, moonring.Reference> of each data set
+function references.open(c, parts)
+  local model = policy.reference(c, parts.checkpoint, parts.policy, parts.zero)
+  local found = {}
+  if not c.precompute_ref_log_probs then
+    for name in pairs(parts.datasets) do found[name] = reference.live(model) end
+    return found
+  end
+  local digest = model:digest()
+  for _, name in ipairs(sorted(parts.datasets)) do
+    found[name] = kept(c, parts, name, model, digest)
+  end
+  if c.ref_model then model:close() end -- the numbers are there: it is not needed any more
+  return found
+end
+
+return references

@@ -1,0 +1,41 @@
+--- Whether the ranks that share sequences hold the same ones. Where their data files differ, every
+-- number would be wrong without a word.
+local system = require "moonring.native.system"
+
+---@class moonring.same_data
+local same_data = {}
+
+-- Of a step: sequences, how many labels there are (they are counted before any shift, so targets
+-- alone do not tell), and tags.
+local function checksum(step)
+  local sum, tags = 0, {}
+  for _, micros in ipairs { step:micro_batches(), step:mismatched() } do
+    for _, micro in ipairs(micros) do
+      sum = micro:sequence():checksum(sum, micro:labels())
+      for _, desirable in ipairs(micro:desirable() or {}) do
+        tags[#tags + 1] = desirable and "1" or "0"
+      end
+    end
+  end
+  if #tags == 0 then return sum end
+  return bit.bxor(sum, tonumber(system.sha1(table.concat(tags)):sub(1, 8), 16)) % 2 ^ 32
+end
+
+--- Ends the run where ranks of an sp group hold other examples: DATA_LOSS, naming ranks and
+--- examples. One all-reduce over each sp group; every rank must call it.
+---@param mesh moonring.Mesh
+---@param step moonring.Step
+---@param what string begins the message: "step 3"
+function same_data.check(mesh, step, what)
+  if mesh:sp_size() == 1 then return end
+  local sum = checksum(step)
+  if mesh:same_sp(sum) then return end
+  local examples = table.concat(step:examples(), ", ")
+  local ranks = mesh:gather_sp(("checksum %08x of examples %s"):format(sum, examples))
+  local first = mesh:rank() - mesh:sp_rank()
+  for i, text in ipairs(ranks) do ranks[i] = ("rank %d has %s"):format(first + i - 1, text) end
+  error(("DATA_LOSS: %s: ranks that share sequences read other ones: %s; are the data files the "
+    .. "same on every machine?"):format(what, table.concat(ranks, "; ")), 0)
+end
+
+return same_data

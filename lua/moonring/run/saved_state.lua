@@ -1,0 +1,140 @@
+--- What a checkpoint holds beside the model, for a run to go on from:
+--   training_state.json       the step, the configuration, the state of each part of the run
+--   part_tensors.safetensors  tensors among the parts' states, if there are any
+--   data_state                where the data stands
+--   states-*.safetensors      weights and optimizer's state, by the ranks that sharded them
+local errors = require "moonring.errors"
+local safetensors = require "moonring.native.safetensors"
+local system = require "moonring.native.system"
+local tensor = require "moonring.native.tensor"
+local trainer = require "moonring.native.trainer"
+
+---@class moonring.saved_state
+local saved_state = {}
+
+local STATE, TENSORS, DATA = "training_state.json", "part_tensors.safetensors", "data_state"
+local STATES = "states-%05d-of-%05d.safetensors"
+
+-- JSON has no word for NaN, and nothing else is null in these.
+local function with_nan(value)
+  if value == system.null then return 0 / 0 end
+  if type(value) ~= "table" then return value end
+  for name, each in pairs(value) do value[name] = with_nan(each) end
+  return value
+end
+
+-- A state with its tensors taken out of it: into `tensors`, by their place in it.
+local function without_tensors(value, place, tensors)
+  if type(value) == "userdata" then
+    tensors[place] = value
+    return { tensor = place }
+  end
+  if type(value) ~= "table" then return value end
+  local plain = {}
+  for name, each in pairs(value) do
+    plain[name] = without_tensors(each, place .. "/" .. tostring(name), tensors)
+  end
+  return plain
+end
+
+-- The reverse.
+local function with_tensors(value, tensors)
+  if type(value) ~= "table" then return value end
+  if value.tensor and tensors[value.tensor] then return tensors[value.tensor] end
+  for name, each in pairs(value) do value[name] = with_tensors(each, tensors) end
+  return value
+end
+
+--- Why a folder is no checkpoint to go on from; nil where it is one. Reads every byte.
+---@param folder string
+---@return string? why
+function saved_state.broken(folder)
+  local ok, why = pcall(trainer.check_checkpoint, folder)
+  if not ok then return errors.words(why) end
+  if system.exists(folder .. "/" .. STATE) then return nil end
+  return folder .. ": it holds a model alone, as save_only_model asked"
+end
+
+--- What training_state.json says, without the parts' tensors.
+---@param folder string
+---@return table
+function saved_state.read(folder)
+  local path = folder .. "/" .. STATE
+  local state = system.json_decode(system.read(path), path)
+  -- An older checkpoint has its parts' states beside the rest.
+  state.parts = with_nan(state.parts or { journal = state.journal, updates = state.updates,
+    checkpoints = state.checkpoints, objective = state.objective })
+  return state
+end
+
+--- The state of a part, with its tensors.
+---@param folder string
+---@param state any what `read` gave of the part
+---@return any
+function saved_state.part(folder, state)
+  local path = folder .. "/" .. TENSORS
+  return with_tensors(state, system.exists(path) and safetensors.read(path) or {})
+end
+
+--- Where the data stood.
+---@param folder string
+---@return string
+function saved_state.data(folder) return system.read(folder .. "/" .. DATA) end
+
+--- Puts the saved weights and the optimizer's state in their places, whatever ranks sharded them.
+--- Collective over all ranks.
+---@param folder string
+---@param states moonring.States
+---@param optimizer moonring.Optimizer
+function saved_state.load_weights(folder, states, optimizer)
+  local names = {}
+  for _, name in ipairs(system.list(folder)) do
+    if name:find "^states%-%d+%-of%-%d+%.safetensors$" then names[#names + 1] = name end
+  end
+  table.sort(names)
+  tensor.scope(function()
+    local saved = {}
+    for i, name in ipairs(names) do saved[i] = safetensors.read(folder .. "/" .. name) end
+    states:load(optimizer, saved)
+  end)
+  states:publish()
+end
+
+---@class moonring.SavedParts
+---@field states moonring.States
+---@field optimizer moonring.Optimizer
+---@field steps moonring.Steps
+---@field state table for training_state.json: run, step, config, data, examples_per_step, group
+---@field parts table<string, any> what each part's state() gave, on this rank; rank 0's is kept
+
+--- Writes it all into a checkpoint's folder. Collective over all ranks.
+---@param folder string
+---@param mesh moonring.Mesh
+---@param saved moonring.SavedParts
+---@return string[] names of the files that are this rank's alone
+function saved_state.write(folder, mesh, saved)
+  local own = {}
+  local index, of, is_first = saved.states:place()
+  if is_first then
+    own[1] = STATES:format(index + 1, of)
+    tensor.scope(function() -- not flushed: what publishes the checkpoint does that
+      safetensors.write(folder .. "/" .. own[1], saved.states:save(saved.optimizer),
+        { flush = false })
+    end)
+  end
+  if mesh:rank() ~= 0 then return own end
+  local state, tensors = saved.state, {}
+  state.config_sha1 = system.sha1(system.json_encode(state.config))
+  state.parts = {}
+  for name, part in pairs(saved.parts) do
+    state.parts[name] = without_tensors(part, name, tensors)
+  end
+  if next(tensors) then
+    safetensors.write(folder .. "/" .. TENSORS, tensors, { flush = false })
+  end
+  system.write(folder .. "/" .. STATE, system.json_encode(state) .. "\n")
+  system.write(folder .. "/" .. DATA, saved.steps:save_state())
+  return own
+end
+
+return saved_state

@@ -1,0 +1,61 @@
+--- The stages of training: one file each in this folder, one row here. A stage's table is all that
+-- Moonring knows of it; the run, the checks, the plan and the model room read it by these names:
+--   name          as the key `stage` has it
+--   reads         which rows it reads of a data set, by data/stage.h: texts ("pt"), conversations
+--                 ("sft"), pairs ("dpo"), judged answers ("kto")
+--   documents     documents of an example that go through one forward
+--   drops         whether dropout acts in training
+--   balances      whether moe_aux_loss_coef's loss joins
+--   head          "logits": the loss is of the model's head; "value": of a value head
+--   objective(c, policy)   what a step counts and sums (objective.lua)
+--   compares(c)   whether the loss has a reference model
+--   group(c, dp)  examples over which the loss has a term that is no sum over examples, or nil
+--   depends(c)    what kept log-probs of the reference depend on besides: key -> text or number
+--   check(c)      ends the run where the stage's keys do not go together
+local options = require "moonring.config.options"
+
+---@class moonring.Stage
+---@field name string
+---@field reads "pt" | "sft" | "dpo" | "kto"
+---@field documents integer
+---@field drops boolean
+---@field balances boolean
+---@field head "logits" | "value"
+---@field objective fun(c: moonring.Configuration, policy: moonring.Model): moonring.Objective
+---@field compares fun(c: moonring.Configuration): boolean
+---@field group fun(c: moonring.Configuration, dp: integer): integer?
+---@field depends fun(c: moonring.Configuration): table<string, string | number>
+---@field check fun(c: moonring.Configuration)
+
+---@class moonring.stages
+local stages = {}
+
+local ROWS = {
+  require "moonring.run.stages.pt",
+  require "moonring.run.stages.sft",
+  require "moonring.run.stages.rm",
+  require "moonring.run.stages.dpo",
+  require "moonring.run.stages.kto",
+}
+
+local FIELDS = { name = "string", reads = "string", documents = "number", drops = "boolean",
+  balances = "boolean", head = "string", objective = "function", compares = "function",
+  group = "function", depends = "function", check = "function" }
+
+local by_name = {}
+for _, stage in ipairs(ROWS) do by_name[stage.name] = options.check("stage", stage, FIELDS) end
+
+--- The names of all, in the order in which a model usually goes through them.
+---@return string[]
+function stages.names()
+  local names = {}
+  for i, stage in ipairs(ROWS) do names[i] = stage.name end
+  return names
+end
+
+--- The stage of a configuration.
+---@param c moonring.Configuration
+---@return moonring.Stage
+function stages.of(c) return by_name[c.stage] end
+
+return stages

@@ -1,0 +1,30 @@
+--- A reward model: pairs of answers, of which the chosen one is to score higher by a value head.
+-- The loss of a pair is -log sigmoid(chosen - rejected score), of each answer's last token.
+local native = require "moonring.native.objectives"
+
+local rm = { name = "rm", reads = "dpo", documents = 2, drops = true, balances = false,
+  head = "value" }
+
+function rm.objective(c, policy)
+  local head = policy:value_head { seed = c.seed }
+  return {
+    level = "sequence",
+    parameters = head:parameters(),
+    save = function(folder, how) head:save(folder, how) end,
+    values = function(batch, hidden, noise)
+      local drops = batch:noise(noise)
+      if drops then drops.dropout = head:dropout() end
+      return native.document_scores(hidden, head:weight(), head:bias(), batch.layout, batch.mesh,
+        drops)
+    end,
+    count = function(batch) return batch:size() end,
+    loss = function(_, scores) return native.reward_loss(scores) end,
+  }
+end
+
+function rm.compares() return false end
+function rm.group() return nil end
+function rm.depends() return {} end
+function rm.check() end
+
+return rm

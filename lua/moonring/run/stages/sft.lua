@@ -1,0 +1,55 @@
+--- Supervised fine-tuning: conversations, whose answers' tokens are learnt.
+local errors = require "moonring.errors"
+local native = require "moonring.native.objectives"
+
+-- Three ways to weigh a token's loss, of which one at most is taken.
+local WEIGHINGS = { "use_dft_loss", "use_eaft_loss", "label_smoothing_factor" }
+
+local sft = { name = "sft", reads = "sft", documents = 1, drops = true, balances = true,
+  head = "logits" }
+
+--- The sum of -log p over the labels, and what it is divided by (count: labels or targets).
+function sft.objective(c)
+  local smoothing = c.label_smoothing_factor > 0 and c.label_smoothing_factor or nil
+  local loss = native.sft { count = c.count, dft = c.use_dft_loss, eaft = c.use_eaft_loss,
+    eaft_alpha = c.eaft_alpha }
+  return {
+    level = "token",
+    label_smoothing = smoothing,
+    statistics = c.use_eaft_loss and { "top_entropy" } or nil,
+    count = function(batch) return loss:count(batch:labels(), batch:lengths()) end,
+    loss = function(batch, log_probs)
+      local sum, told = loss:loss(log_probs, batch.targets, batch.statistics)
+      return sum, { token_accuracy = told.token_accuracy }
+    end,
+  }
+end
+
+function sft.compares() return false end
+
+-- Routers are balanced over the examples of one device's batch, as Transformers does.
+function sft.group(c)
+  return (c.moe_aux_loss_coef or 0) ~= 0 and c.per_device_train_batch_size or nil
+end
+
+function sft.depends() return {} end
+
+function sft.check(c)
+  if (c.packing or c.neat_packing) and c.cutoff_len < 2 then
+    errors.fail "cutoff_len: wanted at least 2 with packing, which lowers it by 1"
+  end
+  if c.stage == "sft" and c.packing and not c.neat_packing then
+    c.notes[#c.notes + 1] = "packing: the texts of a row see each other, as with LLaMA-Factory; "
+      .. "neat_packing parts them, and without either documents are packed exactly"
+  end
+  local chosen = {}
+  for _, name in ipairs(WEIGHINGS) do
+    if c[name] and c[name] ~= 0 then chosen[#chosen + 1] = name end
+  end
+  if #chosen > 1 then errors.fail(table.concat(chosen, " and "), " exclude one another") end
+  if c.train_on_prompt and c.mask_history then
+    errors.fail "train_on_prompt and mask_history exclude one another"
+  end
+end
+
+return sft

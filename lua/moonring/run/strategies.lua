@@ -1,0 +1,51 @@
+--- How attention is spread over the ranks that share a sequence, out of a configuration. The
+-- strategies themselves are one table in attention/strategies.cc.
+local attention = require "moonring.native.attention"
+local compute = require "moonring.run.compute"
+local errors = require "moonring.errors"
+local machine = require "moonring.plan.machine"
+
+---@class moonring.strategies
+local strategies = {}
+
+-- What the keys say. `policy`, where there is one, tells its heads, which settle what is left open.
+local function options_of(c, policy)
+  local heads, kv_heads, head_dim
+  if policy then heads, kv_heads, head_dim = policy:heads() end
+  -- Ranks of an sp group that share a machine, where several machines share a group evenly.
+  local ranks, sp = machine.local_ranks() or 0, c.sequence_parallel_size
+  return {
+    strategy = c.sequence_parallel_mode,
+    ulysses_degree = c.sequence_parallel_ulysses_degree,
+    ring_degree = c.sequence_parallel_ring_degree,
+    placement = c.placement,
+    double_ring_window = c.double_ring_window,
+    ranks_per_machine = ranks < sp and ranks > 0 and sp % ranks == 0 and ranks or 0,
+    heads = heads, kv_heads = kv_heads, head_dim = head_dim,
+    dtype = policy and policy:matmul_dtype(),
+  }
+end
+
+--- The attention of a run, by sequence_parallel_mode and the keys of its axes.
+---@param c moonring.Configuration
+---@param mesh moonring.Mesh
+---@param policy? moonring.Model its heads settle what is left open; "auto" needs it
+---@return moonring.Attention
+function strategies.open(c, mesh, policy)
+  local options = options_of(c, policy)
+  options.mesh, options.device = mesh, compute.device(c)
+  return attention.create(options)
+end
+
+--- Refuses degrees and windows that do not divide sequence_parallel_size, before a rank is started.
+---@param c moonring.Configuration
+function strategies.check(c)
+  local options = options_of(c)
+  options.ranks = c.sequence_parallel_size
+  local ok, why = pcall(attention.resolve, options)
+  if not ok then
+    errors.fail("sequence_parallel_mode: ", c.sequence_parallel_mode, ": ", errors.words(why))
+  end
+end
+
+return strategies

@@ -1,0 +1,58 @@
+--- An objective's survey: it sees the log-probs of all of a step's documents before the step's
+-- first backward (KTO's KL term, BCO's running mean).
+local readings = require "moonring.run.readings"
+local tensor = require "moonring.native.tensor"
+
+---@class moonring.survey
+local survey = {}
+
+-- This dp rank's documents of the step, at their places: lists policy, reference, targets.
+local function numbers_of(engine, step, wanted, reference)
+  local width = wanted.per_example
+  local policy, of_reference, targets = {}, {}, {}
+  for i = 1, step:size() * width do policy[i], of_reference[i], targets[i] = 0, 0, 0 end
+  local mismatched, later = wanted.documents == "mismatched", readings.new()
+  local micros = mismatched and step:mismatched() or step:micro_batches()
+  for _, micro in ipairs(engine:micro_batches(micros)) do
+    tensor.scope(tensor.no_grad, function()
+      local batch = engine:batch(micro, mismatched and 1 or 0)
+      local mine, places = engine:values(batch), batch:places()
+      local documents = mine:numel()
+      local all = { mine, reference:log_probs(batch), batch:document_targets() }
+      later:want(all, function(numbers)
+        for i, place in ipairs(places) do
+          for s = 1, width do
+            local from, to = (i - 1) * width + s, place * width + s
+            policy[to], of_reference[to] = numbers[from], numbers[documents + from]
+            targets[to] = numbers[2 * documents + from]
+          end
+        end
+      end)
+    end)
+  end
+  later:read()
+  return policy, of_reference, targets
+end
+
+--- Runs the survey of an engine's objective over the whole step. Every rank must call it.
+---@param engine moonring.Engine
+---@param step moonring.Step
+---@param how { group: integer?, reference: moonring.Reference?, alone: boolean?, empty: boolean? } group: examples that share a term; alone: the step is this dp rank's own; empty: this rank has none, and only takes part
+---@return table<string, number[]> metrics: name -> { sum, count }
+function survey.run(engine, step, how)
+  local wanted = engine.objective.survey
+  if not wanted then return {} end
+  local policy, of_reference, targets = numbers_of(engine, step, wanted, how.reference)
+  if how.empty then return {} end
+  if not how.alone then
+    local mine = tensor.tensor({ policy, of_reference, targets }, "fp64")
+    local rows = engine.mesh:sum_dp(mine):tolist()
+    policy, of_reference, targets = rows[1], rows[2], rows[3]
+  end
+  local function fp64(list) return tensor.tensor(list, "fp64") end
+  local told = wanted.run(fp64(policy), fp64(of_reference), fp64(targets), how.group)
+  -- The same on all ranks: counted once.
+  return (how.alone or engine.mesh:dp_rank() == 0) and told or {}
+end
+
+return survey
