@@ -25,7 +25,8 @@ for step, k in run:steps() do
   for _, micro in ipairs(step:micro_batches()) do
     moonring.scope(function() -- tensors made here are released at `end`
       local batch = run.engine:batch(micro) -- this rank's share
-      local reference = run.reference:log_probs(batch) -- of documents: chosen, rejected, chosen, ...
+      -- Of documents: chosen, rejected, chosen, ....
+      local reference = run.reference:log_probs(batch)
       local ratio = batch:document_log_probs(policy, batch:hidden(policy)) - reference
       local margin = ratio:slice(0, ratio:numel(), 2) - ratio:slice(1, ratio:numel(), 2)
       local loss = (margin * opt.beta):logsigmoid():sum() / -step:size() -- the step's, on all ranks

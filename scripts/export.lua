@@ -1,25 +1,39 @@
---- moonring export CONFIG.yaml [key=value...]: writes a model, its adapters merged in, as one Hugging Face folder.
--- Keys: model_name_or_path, adapter_name_or_path (merged in this order; none: the model as it is), export_dir, export_size (GB of a file at most), infer_dtype,
--- stage (rm: the value head too), template, add_tokens, add_special_tokens and resize_vocab (for a tokenizer and rows as train makes them). Sums are made in fp64 and rounded once, to the dtype of config.json or the one that infer_dtype names.
+--- moonring export CONFIG.yaml [key=value...]: writes a model, its adapters merged in, as one
+-- Hugging Face folder. Keys: model_name_or_path, adapter_name_or_path (merged in this order; none:
+-- the model as it is), export_dir, export_size (GB of a file at most), infer_dtype, stage (rm: the
+-- value head too), template, add_tokens, add_special_tokens and resize_vocab (for a tokenizer and
+-- rows as train makes them). Sums are made in fp64 and rounded once, to the dtype of config.json
+-- or the one that infer_dtype names.
 local moonring = require "moonring"
 local config = moonring.config.command(arg, {
-  { "infer_dtype", "string", "auto", "the dtype of the weights", choices = { "auto", "float32", "bfloat16", "float16" } },
+  { "infer_dtype", "string", "auto", "the dtype of the weights",
+    choices = { "auto", "float32", "bfloat16", "float16" } },
 })
 moonring.config.require_keys(config, { "model_name_or_path", "export_dir" })
-if config.export_size < 1 then moonring.config.fail("export_size: ", config.export_size, ", wanted 1 or more") end
+if config.export_size < 1 then
+  moonring.config.fail("export_size: ", config.export_size, ", wanted 1 or more")
+end
 for _, path in ipairs { config.model_name_or_path, unpack(config.adapter_name_or_path or {}) } do
-  if path == config.export_dir then moonring.config.fail("export_dir: ", path, " is what is to be exported, name another folder") end
+  if path == config.export_dir then
+    moonring.config.fail("export_dir: ", path, " is what is to be exported, name another folder")
+  end
 end
 
 local checkpoint = moonring.model.open(config.model_name_or_path)
-if config.template or moonring.vocabulary.asked(config) then moonring.vocabulary.open(config, checkpoint) end
+if config.template or moonring.vocabulary.asked(config) then
+  moonring.vocabulary.open(config, checkpoint)
+end
 for _, note in ipairs(config.notes) do io.stderr:write(note, "\n") end
-local dtype = ({ float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" })[config.infer_dtype] or checkpoint:dtype()
-local precision = ({ bf16 = "pure_bf16", fp64 = "fp64" })[dtype] or "fp32" -- as it is held until it is written
-local model = moonring.model.load(checkpoint, { adapters = config.adapter_name_or_path, precision = precision })
+local dtype = ({ float32 = "fp32", bfloat16 = "bf16", float16 = "fp16" })[config.infer_dtype]
+  or checkpoint:dtype()
+-- As it is held until it is written.
+local precision = ({ bf16 = "pure_bf16", fp64 = "fp64" })[dtype] or "fp32"
+local model = moonring.model.load(checkpoint,
+  { adapters = config.adapter_name_or_path, precision = precision })
 model:save(config.export_dir, { dtype = dtype, shard_bytes = config.export_size * 1e9 })
 if config.stage == "rm" then
   local head = model:value_head()
   if head:found() then head:save(config.export_dir) end
 end
-print(("%s: %s in %s, %d adapters merged"):format(config.export_dir, tostring(model), dtype, #(config.adapter_name_or_path or {})))
+print(("%s: %s in %s, %d adapters merged"):format(config.export_dir, tostring(model), dtype,
+  #(config.adapter_name_or_path or {})))

@@ -1,10 +1,14 @@
---- moonring needle MODEL [key=value...]: hides a fact at several depths of texts of several lengths and asks for it; a table and a heat-map.
--- The share of the greedy answer that is right before its first wrong token, on average over trials. Keys: lengths (tokens, a comma list), depths (percent, a comma list),
--- trials, out (the picture), template (absent: the model's own), and train's: adapter_name_or_path, sequence_parallel_size, sequence_parallel_mode, bf16, seed, ...
+--- moonring needle MODEL [key=value...]: hides a fact at several depths of texts of several lengths
+-- and asks for it; a table and a heat-map. The share of the greedy answer that is right before its
+-- first wrong token, on average over trials. Keys: lengths (tokens, a comma list), depths
+-- (percent, a comma list), trials, out (the picture), template (absent: the model's own), and
+-- train's: adapter_name_or_path, sequence_parallel_size, sequence_parallel_mode, bf16, seed, ...
 local moonring = require "moonring"
 local needle = moonring.needle
 local path = table.remove(arg, 1)
-if not path or path:find "=" then moonring.config.fail("usage: moonring needle MODEL [lengths=512,1024,2048] [key=value...]") end
+if not path or path:find "=" then
+  moonring.config.fail("usage: moonring needle MODEL [lengths=512,1024,2048] [key=value...]")
+end
 local config = moonring.config.load(nil, arg, {
   { "lengths", "list", "256,512,1024,2048", "tokens of the texts" },
   { "depths", "list", "0,25,50,75,100", "where the fact stands, in percent" },
@@ -13,7 +17,8 @@ local config = moonring.config.load(nil, arg, {
 })
 moonring.strategies.check(config)
 moonring.config.check_output(config, "out")
-local lengths, depths = needle.numbers("lengths", config.lengths, 16, math.huge), needle.numbers("depths", config.depths, 0, 100)
+local lengths, depths = needle.numbers("lengths", config.lengths, 16, math.huge),
+  needle.numbers("depths", config.depths, 0, 100)
 local checkpoint = moonring.model.open(path)
 moonring.launch(config.sequence_parallel_size)
 
@@ -40,8 +45,10 @@ for l, length in ipairs(lengths) do
     shares[l][d] = 0
     for trial = 1, config.trials do
       if cell % mesh:dp_size() == mesh:dp_rank() then
-        local problem = needle.problem(tokenizer, template, length, depth / 100, config.seed + 1000 * l + 100 * d + trial)
-        shares[l][d] = shares[l][d] + needle.score(problem, needle.read(problem, model, attention, mesh)) / config.trials
+        local problem = needle.problem(tokenizer, template, length, depth / 100,
+          config.seed + 1000 * l + 100 * d + trial)
+        shares[l][d] = shares[l][d] + needle.score(problem,
+          needle.read(problem, model, attention, mesh)) / config.trials
       end
       cell = cell + 1
     end
@@ -59,6 +66,7 @@ for l, length in ipairs(lengths) do
   say(("%10s  %s"):format(rows[l], (" %5s"):rep(#cells):format(unpack(cells))))
 end
 if mesh:rank() == 0 then
-  moonring.trainer.heat_map(config.out, { columns = columns, rows = rows, shares = shares, title = "needle in a haystack: " .. path, x_label = "depth of the fact", y_label = "tokens" })
+  moonring.trainer.heat_map(config.out, { columns = columns, rows = rows, shares = shares,
+    title = "needle in a haystack: " .. path, x_label = "depth of the fact", y_label = "tokens" })
 end
 say("picture  " .. config.out)

@@ -1,10 +1,13 @@
---- moonring plan CONFIG.yaml|tables [key=value...]: foretells a run's memory by part and the longest sequence that fits, and proposes the smallest sp.
--- From the model's config.json alone: model_name_or_path is a folder with it, or such a file; weights, tokenizer and data need not be there. Keys of its own:
+--- moonring plan CONFIG.yaml|tables [key=value...]: foretells a run's memory by part and the
+-- longest sequence that fits, and proposes the smallest sp. From the model's config.json alone:
+-- model_name_or_path is a folder with it, or such a file; weights, tokenizer and data need not be
+-- there. Keys of its own:
 --   memory=80GiB    of a rank (a GPU); absent: what this machine has for each rank
 --   ranks=8         absent: those that train would start
 --   device=cuda     cpu or cuda; absent: what --device says, else cuda where memory is given
 --   gpus=8          ranks of a machine
---   link=nvlink     between ranks of a machine, and far_link=ib between machines: GB/s or nvlink, pcie, ib, ethernet-100g, ethernet-10g, loopback;
+--   link=nvlink     between ranks of a machine, and far_link=ib between machines: GB/s or nvlink,
+--                   pcie, ib, ethernet-100g, ethernet-10g, loopback;
 --                   for an estimate of seconds
 --   tokens=131072   the length of an example; absent: cutoff_len
 --   all=true        every strategy in the table
@@ -27,25 +30,38 @@ local config = moonring.config.command(arg, {
 })
 moonring.config.require_keys(config, { "model_name_or_path" })
 for _, name in ipairs { "ranks", "gpus", "tokens", "sequence_parallel_size" } do
-  if config[name] and config[name] < 1 then moonring.config.fail(name, ": wanted at least 1, got ", config[name]) end
+  if config[name] and config[name] < 1 then
+    moonring.config.fail(name, ": wanted at least 1, got ", config[name])
+  end
 end
 moonring.plan.settle(config)
 local asked = moonring.system.requested_device()
-local device = config.device or (config.use_cpu and "cpu") or (asked ~= "auto" and asked) or (config.memory and "cuda") or moonring.compute.device(config)
-local ranks = config.ranks or math.max(config.sequence_parallel_size, moonring.system.requested_ranks())
+local device = config.device or (config.use_cpu and "cpu") or (asked ~= "auto" and asked)
+  or (config.memory and "cuda") or moonring.compute.device(config)
+local ranks = config.ranks or math.max(config.sequence_parallel_size,
+  moonring.system.requested_ranks())
 if ranks % config.sequence_parallel_size ~= 0 then
-  moonring.config.fail("sequence_parallel_size: ", config.sequence_parallel_size, " does not divide the number of ranks, ", ranks)
+  moonring.config.fail("sequence_parallel_size: ", config.sequence_parallel_size,
+    " does not divide the number of ranks, ", ranks)
 end
 local gpus = config.gpus or math.min(ranks, 8)
-local memory = config.memory and machine.bytes(config.memory, "memory") or machine.memory_of_rank(device, gpus)
-if not memory then moonring.config.fail "memory: nobody says how much this machine has; wanted memory=80GiB or the like" end
+local memory = config.memory and machine.bytes(config.memory, "memory")
+  or machine.memory_of_rank(device, gpus)
+if not memory then
+  moonring.config.fail("memory: nobody says how much this machine has; wanted memory=80GiB or the "
+    .. "like")
+end
 local link = config.link or (device == "cuda" and "nvlink" or "loopback")
 local far_link = config.far_link or (device == "cuda" and "ib" or "ethernet-10g")
-local links = { near = machine.link(link, "link"), far = machine.link(far_link, "far_link"), named = ("%s and, between machines, %s"):format(link, far_link) }
+local links = { near = machine.link(link, "link"), far = machine.link(far_link, "far_link"),
+  named = ("%s and, between machines, %s"):format(link, far_link) }
 config.cutoff_len = config.tokens or config.cutoff_len
 
 local checkpoint = moonring.model.open_config(config.model_name_or_path)
 local function facts_with(changes)
-  return moonring.memory_facts.run(setmetatable(changes, { __index = config }), checkpoint, { ranks = ranks, device = device, machine = gpus })
+  return moonring.memory_facts.run(setmetatable(changes, { __index = config }), checkpoint,
+    { ranks = ranks, device = device, machine = gpus })
 end
-print(moonring.plan_text.whole(facts_with {}, { name = config.model_name_or_path, memory = memory, length = config.cutoff_len, links = links, all = config.all, facts_with = facts_with }))
+print(moonring.plan_text.whole(facts_with {},
+  { name = config.model_name_or_path, memory = memory, length = config.cutoff_len, links = links,
+  all = config.all, facts_with = facts_with }))

@@ -1,14 +1,20 @@
---- moonring preprocess CONFIG.yaml out=FILE.jsonl [key=value...]: writes the training examples as token ids and labels.
--- One JSON a line, in the order of the prepared data set, before the epoch's shuffle. Keys: those of train.
+--- moonring preprocess CONFIG.yaml out=FILE.jsonl [key=value...]: writes the training examples as
+-- token ids and labels. One JSON a line, in the order of the prepared data set, before the epoch's
+-- shuffle. Keys: those of train.
 --   pt, sft  { input_ids, labels }: labels unshifted, -100 where nothing is learnt
 --   rm, dpo  { chosen_input_ids, chosen_labels, rejected_input_ids, rejected_labels }
---   kto      { input_ids, labels, kl_input_ids, kl_labels, kto_tag }: kl_ is the prompt with another row's answer
--- model_name_or_path wants a tokenizer alone: neither weights nor config.json need be there.
--- With tokenized_path the same is kept there too, for train; out may then be left out. With streaming: the examples of the first pass, in the order of training. With val_size or eval_dataset FILE.eval.jsonl gets what is
--- evaluated; with eval_on_each_dataset each data set is in FILE.eval_NAME.jsonl.
+--   kto      { input_ids, labels, kl_input_ids, kl_labels, kto_tag }: kl_ is the prompt with
+--            another row's answer
+-- model_name_or_path wants a tokenizer alone: neither weights nor config.json need be there. With
+-- tokenized_path the same is kept there too, for train; out may then be left out. With streaming:
+-- the examples of the first pass, in the order of training. With val_size or eval_dataset
+-- FILE.eval.jsonl gets what is evaluated; with eval_on_each_dataset each data set is in
+-- FILE.eval_NAME.jsonl.
 local moonring = require "moonring"
-local config = moonring.config.command(arg, { { "out", "string", moonring.null, "the file to write" } })
-moonring.config.require_keys(config, { "model_name_or_path", "dataset", not config.tokenized_path and "out" or nil })
+local config = moonring.config.command(arg, { { "out", "string", moonring.null,
+  "the file to write" } })
+moonring.config.require_keys(config, { "model_name_or_path", "dataset", not config.tokenized_path
+  and "out" or nil })
 if config.out then moonring.config.check_output(config, "out") end
 moonring.checks.datasets(config)
 

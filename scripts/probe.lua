@@ -1,9 +1,13 @@
---- moonring probe model_name_or_path=DIR input=IN.json out=OUT.json [key=value...]: what a model computes on given tokens, and its gradients.
--- Keys: those of train (sequence_parallel_size, bf16, fp64, rope_scaling, moe_aux_loss_coef: all documents as one batch, ...), and grads=FILE.safetensors
--- for the gradients themselves.
---   in   { input_ids, labels (unshifted), positions: places to report, lengths: of packed documents (absent: one) }
---   out  { loss: a prediction, logits: ids 0..7 at each place, logsumexp there, grad_norm: by name, grad_norm_total }
--- A gradient is of the loss, which is a mean over the predictions; a tied weight is there once, under the embedding's name.
+--- moonring probe model_name_or_path=DIR input=IN.json out=OUT.json [key=value...]: what a model
+-- computes on given tokens, and its gradients. Keys: those of train (sequence_parallel_size, bf16,
+-- fp64, rope_scaling, moe_aux_loss_coef: all documents as one batch, ...), and
+-- grads=FILE.safetensors for the gradients themselves.
+--   in   { input_ids, labels (unshifted), positions: places to report, lengths: of packed documents
+--        (absent: one) }
+--   out  { loss: a prediction, logits: ids 0..7 at each place, logsumexp there, grad_norm: by name,
+--        grad_norm_total }
+-- A gradient is of the loss, which is a mean over the predictions; a tied weight is there once,
+-- under the embedding's name.
 local moonring = require "moonring"
 local config = moonring.config.command(arg, {
   { "input", "string", moonring.null, "the tokens" },
@@ -28,19 +32,24 @@ local count = sft:count(moonring.tensor(input.labels, "int64"), sequence:lengths
 
 local ids, positions, targets, plan = attention:cut(sequence)
 local experts = (config.moe_aux_loss_coef or 0) ~= 0 and model:experts() > 0
-local groups = experts and { router_groups = ids * 0, router_group_count = 1 } or nil -- all documents are one
+-- All documents are one.
+local groups = experts and { router_groups = ids * 0, router_group_count = 1 } or nil
 local hidden, probability, chosen = model:forward(ids, positions, plan, groups)
-local log_prob = moonring.objectives.log_prob(hidden, model:head(), targets, { dtype = model:matmul_dtype() })
+local log_prob = moonring.objectives.log_prob(hidden, model:head(), targets,
+  { dtype = model:matmul_dtype() })
 local sum = sft:loss(log_prob, targets)
 local mine = mesh:dp_rank() == 0 and 1 or 0 -- one sequence: further dp ranks add nothing
 local loss = sum * (mine / math.max(count, 1))
 if experts then
-  local router = moonring.router.new { model = model, coefficient = config.moe_aux_loss_coef, size = 1 }
-  loss = loss + router:loss({ tally = { probability = probability } }, router:weights(mesh:sum_sp(chosen:to "fp64"))) * mine
+  local router = moonring.router.new { model = model, coefficient = config.moe_aux_loss_coef,
+    size = 1 }
+  loss = loss + router:loss({ tally = { probability = probability } },
+    router:weights(mesh:sum_sp(chosen:to "fp64"))) * mine
 end
 loss:backward()
 
-local result = moonring.probe.places(model, mesh, attention:layout(sequence), hidden, input.positions)
+local result = moonring.probe.places(model, mesh, attention:layout(sequence), hidden,
+  input.positions)
 result.loss = mesh:sum(loss:item()) + 0 -- no -0
 moonring.trainer.sum_gradients(model:parameters(), mesh)
 result.grad_norm_total = moonring.trainer.global_norm(model:parameters())

@@ -5,21 +5,23 @@
 local attention = {}
 
 ---@alias moonring.Strategy
----| "zigzag-ring" # keys travel, ranks own early and late parts of a document: equal work (the zigzag order of Ring Flash Attention, of Llama 3's context parallelism)
----| "ring" # keys travel, each rank owns one run of the stream: later ranks do more (Ring Attention, arXiv:2310.01889)
----| "ulysses" # heads are split by an all-to-all (DeepSpeed Ulysses, arXiv:2309.14509); any number of heads
----| "all-gather" # each rank gathers the keys that it sees, then computes (Llama 3, arXiv:2407.21783); "llama3" is the same
+---| "zigzag-ring" # keys travel; ranks own early and late parts of a document: equal work
+---| "ring" # keys travel; later ranks do more (Ring Attention, arXiv:2310.01889)
+---| "ulysses" # heads are split, all to all (DeepSpeed Ulysses, arXiv:2309.14509)
+---| "all-gather" # ranks gather the keys first (arXiv:2407.21783); "llama3" is the same
 ---| "usp" # heads x context: both at once (USP, arXiv:2405.07719)
----| "double-ring" # the ring in windows of ranks: less between machines (LoongTrain, arXiv:2406.18485)
----| "auto" # one of these for each micro-batch, by heads, lengths and links; needs heads, kv_heads and head_dim
+---| "double-ring" # the ring in windows of ranks (LoongTrain, arXiv:2406.18485)
+---| "auto" # one of these for each micro-batch; wants heads, kv_heads, head_dim
 ---| "dense" # one rank
 
 --- What a strategy is told. Degrees and windows of 0, or absent, are chosen.
 ---@class moonring.StrategyOptions
 ---@field strategy? moonring.Strategy "zigzag-ring" where absent; all are the same on one rank
 ---@field ulysses_degree? integer usp: ranks over which heads are split
----@field ring_degree? integer usp: ranks over which keys travel; the product of the degrees is the number of ranks
----@field placement? "head_first" | "context_first" usp: the axis whose ranks are neighbours; "head_first" where absent
+--- usp: ranks over which keys travel; the product of the degrees is the number of ranks
+---@field ring_degree? integer
+--- usp: the axis whose ranks are neighbours; "head_first" where absent
+---@field placement? "head_first" | "context_first"
 ---@field double_ring_window? integer double-ring: ranks of a window, a divisor of the ranks
 ---@field ranks_per_machine? integer neighbours that share one; 0, or absent: all do
 ---@field heads? integer query heads
@@ -31,9 +33,9 @@ local attention = {}
 ---@field mesh moonring.Mesh the strategy works over its sp axis
 ---@field device? "cpu" | "cuda" what "auto" counts with; "cpu" where absent
 
---- A strategy on a mesh. Collective over the sp group in what its plans do, not here.
---- Errors: INVALID_ARGUMENT for an unknown name (the known ones are listed), "dense" on several ranks, degrees and windows that do
---- not divide, "auto" without heads.
+--- A strategy on a mesh. Collective over the sp group in what its plans do, not here. Errors:
+--- INVALID_ARGUMENT for an unknown name (the known ones are listed), "dense" on several ranks,
+--- degrees and windows that do not divide, "auto" without heads.
 ---@param options moonring.AttentionOptions
 ---@return moonring.Attention
 function attention.create(options) end
@@ -41,7 +43,8 @@ function attention.create(options) end
 ---@class moonring.ResolveOptions: moonring.StrategyOptions
 ---@field ranks integer
 
---- What a strategy comes to on a number of ranks, in words: "usp of 4 contexts x 2 heads, head first". Errors as create's.
+--- What a strategy comes to on a number of ranks, in words: "usp of 4 contexts x 2 heads, head
+-- first". Errors as create's.
 ---@param options moonring.ResolveOptions
 ---@return string
 function attention.resolve(options) end
@@ -66,7 +69,8 @@ function attention.resolve(options) end
 ---@field [integer] moonring.RankCost by rank, from 1
 ---@field balance number the greatest tile area over the mean
 
---- What one layer's attention costs each rank, counted from its plan without running it. No strategy but "auto" is refused.
+--- What one layer's attention costs each rank, counted from its plan without running it. No
+-- strategy but "auto" is refused.
 ---@param options moonring.CostOptions
 ---@return moonring.Cost
 function attention.cost(options) end
@@ -83,8 +87,8 @@ function Attention:name() end
 ---@return moonring.Layout
 function Attention:layout(sequence) end
 
---- This rank's share of a micro-batch, all by one layout, and the plan by which its attention runs. Shares may be empty: a rank
---- without tokens makes the same calls all the same.
+--- This rank's share of a micro-batch, all by one layout, and the plan by which its attention runs.
+--- Shares may be empty: a rank without tokens makes the same calls all the same.
 ---@param sequence moonring.Sequence
 ---@return moonring.Tensor ids int64 [T_local]
 ---@return moonring.Tensor positions int64 [T_local]
@@ -93,19 +97,22 @@ function Attention:layout(sequence) end
 ---@return moonring.Layout layout
 function Attention:cut(sequence) end
 
---- What runs for a micro-batch, in words; of "auto", what it chose, and what the others would have cost.
+--- What runs for a micro-batch, in words; of "auto", what it chose, and what the others would have
+-- cost.
 ---@param sequence moonring.Sequence
 ---@return string
 function Attention:describe(sequence) end
 
 function Attention:close() end
 
---- One micro-batch's plan on this rank, with the lengths of its documents, shared by all layers of a model.
+--- One micro-batch's plan on this rank, with the lengths of its documents, shared by all layers of
+-- a model.
 ---@class moonring.AttentionPlan
 local AttentionPlan = {}
 
---- out_t = sum_s softmax_s(cap(scale q_t . k_s)) v_s over the tokens s <= t of t's document, s > t - window where there is one; cap(x) = softcap tanh(x / softcap), or
---- x. Differentiable. Collective over the sp group: every rank makes the same calls in the same order.
+--- out_t = sum_s softmax_s(cap(scale q_t . k_s)) v_s over the tokens s <= t of t's document, s > t
+--- - window where there is one; cap(x) = softcap tanh(x / softcap), or x. Differentiable.
+--- Collective over the sp group: every rank makes the same calls in the same order.
 ---@param q_THD moonring.Tensor [T_local, H, D], rotary embedding applied; fp32, bf16 or fp64
 ---@param k_TKD moonring.Tensor [T_local, Hk, D]; Hk divides H
 ---@param v_TKD moonring.Tensor [T_local, Hk, D]

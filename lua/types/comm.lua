@@ -6,32 +6,37 @@ local comm = {}
 
 ---@class moonring.MeshOptions
 ---@field sp? integer ranks that share one sequence; divides the number of ranks; 1 where absent
----@field deadline? number seconds that a collective, or a rank's coming, may take; 1800 where absent
----@field device? "cpu" | "cuda" what the ranks compute on: Gloo alone, or NCCL beside it; "cpu" where absent
+--- seconds that a collective, or a rank's coming, may take; 1800 where absent
+---@field deadline? number
+--- what the ranks compute on: Gloo alone, or NCCL beside it; "cpu" where absent
+---@field device? "cpu" | "cuda"
 
---- Connects the ranks, by torchrun's environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) or Slurm's; without one, a mesh
---- of one rank. The host closes it when the script has ended. Collective over all ranks, once a script.
---- With MOONRING_TOKEN in the environment, the same for each rank, no other program can join them. With MOONRING_EXCHANGE=host
---- ranks may share a GPU: what they exchange goes through the host's memory, which is slow.
---- Errors: INVALID_ARGUMENT where sp does not divide the ranks; DEADLINE_EXCEEDED, naming who did not come; UNAVAILABLE where
---- the port is taken; PERMISSION_DENIED where a rank has another token, or another program has come in a rank's place.
+--- Connects the ranks, by torchrun's environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT) or
+--- Slurm's; without one, a mesh of one rank. The host closes it when the script has ended.
+--- Collective over all ranks, once a script. With MOONRING_TOKEN in the environment, the same for
+--- each rank, no other program can join them. With MOONRING_EXCHANGE=host ranks may share a GPU:
+--- what they exchange goes through the host's memory, which is slow. Errors: INVALID_ARGUMENT where
+--- sp does not divide the ranks; DEADLINE_EXCEEDED, naming who did not come; UNAVAILABLE where the
+--- port is taken; PERMISSION_DENIED where a rank has another token, or another program has come in
+--- a rank's place.
 ---@param options? moonring.MeshOptions
 ---@return moonring.Mesh
 function comm.mesh(options) end
 
 ---@class moonring.SequenceOptions
 ---@field documents integer[][] token ids of each document, one at least in each
----@field labels? integer[][] what is learnt at each token, unshifted; -100: nothing; the ids themselves where absent
+--- what is learnt at each token, unshifted; -100: nothing; the ids themselves where absent
+---@field labels? integer[][]
 
---- A packed stream of documents: no batch dimension, no padding. Positions count from 0 in each document; targets are the labels
---- shifted inside each document.
---- Errors: INVALID_ARGUMENT where labels and ids differ in number, or a document is empty.
+--- A packed stream of documents: no batch dimension, no padding. Positions count from 0 in each
+--- document; targets are the labels shifted inside each document. Errors: INVALID_ARGUMENT where
+--- labels and ids differ in number, or a document is empty.
 ---@param options moonring.SequenceOptions
 ---@return moonring.Sequence
 function comm.sequence(options) end
 
---- All ranks along two axes, dp x sp: rank = dp_rank * sp_size + sp_rank. The ranks of an sp group share one stream of documents; those
---- of a dp group have different ones.
+--- All ranks along two axes, dp x sp: rank = dp_rank * sp_size + sp_rank. The ranks of an sp group
+--- share one stream of documents; those of a dp group have different ones.
 ---@class moonring.Mesh
 local Mesh = {}
 
@@ -74,7 +79,8 @@ function Mesh:max(number) end
 ---@return number[]
 function Mesh:gather_numbers(number) end
 
---- Whether all ranks of this rank's sp group have the same whole number. Collective over the sp group.
+--- Whether all ranks of this rank's sp group have the same whole number. Collective over the sp
+-- group.
 ---@param number integer
 ---@return boolean
 function Mesh:same_sp(number) end
@@ -88,13 +94,15 @@ function Mesh:gather_sp(text) end
 ---@return number
 function Mesh:waited() end
 
---- The sum, exact, of a whole number over this rank's dp group: a step's count from each rank's share of the examples.
---- Collective over the dp group.
----@param count integer | moonring.Tensor a tensor of one shape: its sum, as a new tensor outside autograd's graph
+--- The sum, exact, of a whole number over this rank's dp group: a step's count from each rank's
+--- share of the examples. Collective over the dp group.
+---@param count integer | moonring.Tensor a tensor of one shape: its sum, as a new tensor outside
+---   autograd's graph
 ---@return integer | moonring.Tensor
 function Mesh:sum_dp(count) end
 
---- The sum of a tensor of one shape over this rank's sp group, as a new tensor outside autograd's graph. Collective over the sp group.
+--- The sum of a tensor of one shape over this rank's sp group, as a new tensor outside autograd's
+-- graph. Collective over the sp group.
 ---@param tensor moonring.Tensor fp32, fp64, bf16 or int64
 ---@return moonring.Tensor
 function Mesh:sum_sp(tensor) end
@@ -115,8 +123,9 @@ function Mesh:traffic() end
 --- Lets go of this handle. The connections are the host's to close, when the script has ended.
 function Mesh:close() end
 
---- Who owns which token of one micro-batch: a partition of a stream over the ranks of an sp group. Immutable; a pure function of the documents'
---- lengths, the number of ranks and the strategy, so that every rank makes the same one by itself.
+--- Who owns which token of one micro-batch: a partition of a stream over the ranks of an sp group.
+--- Immutable; a pure function of the documents' lengths, the number of ranks and the strategy, so
+--- that every rank makes the same one by itself.
 ---@class moonring.Layout
 local Layout = {}
 
@@ -139,14 +148,15 @@ function Layout:local_tokens(rank) end
 ---@return moonring.Tensor
 function Layout:cut(stream, rank) end
 
---- For each rank (list index rank + 1) the rows of the stream that its local rows are: int64 [T_local].
+--- For each rank (list index rank + 1) the rows of the stream that its local rows are: int64
+-- [T_local].
 ---@return moonring.Tensor[]
 function Layout:indices() end
 
 function Layout:close() end
 
---- A packed stream of documents, uncut, on the host. Three things that are never inferred from one another: lengths (who sees whom),
---- positions (rotary embedding alone), targets.
+--- A packed stream of documents, uncut, on the host. Three things that are never inferred from one
+--- another: lengths (who sees whom), positions (rotary embedding alone), targets.
 ---@class moonring.Sequence
 local Sequence = {}
 
@@ -158,11 +168,13 @@ function Sequence:ids() end
 ---@return moonring.Tensor
 function Sequence:positions() end
 
---- int64 [T]: the id to predict after each token, -100 where there is none (at each document's end, in prompts).
+--- int64 [T]: the id to predict after each token, -100 where there is none (at each document's end,
+-- in prompts).
 ---@return moonring.Tensor
 function Sequence:targets() end
 
---- A number for each token that does not depend on where it is packed, for randomness; nil where nobody gave one: int64 [T].
+--- A number for each token that does not depend on where it is packed, for randomness; nil where
+-- nobody gave one: int64 [T].
 ---@return moonring.Tensor?
 function Sequence:identity() end
 
@@ -188,7 +200,8 @@ function Sequence:checksum(before, labels) end
 
 function Sequence:close() end
 
---- A weight of a model by its Hugging Face name. It is never part of autograd's graph: backward adds to its gradient here.
+--- A weight of a model by its Hugging Face name. It is never part of autograd's graph: backward
+-- adds to its gradient here.
 ---@class moonring.Parameter
 local Parameter = {}
 
@@ -207,18 +220,20 @@ function Parameter:trainable() end
 function Parameter:weight() end
 
 --- Writes the weight, wherever it is held: the next forward is of these numbers, and so is the
---- optimizer's master. Of a weight that is sharded over ranks every rank calls it with the same. Not
---- between a forward and its backward. Errors: INVALID_ARGUMENT, where the shape is another.
+--- optimizer's master. Of a weight that is sharded over ranks every rank calls it with the same.
+--- Not between a forward and its backward. Errors: INVALID_ARGUMENT, where the shape is another.
 ---@param weight moonring.Tensor of the weight's shape, in any dtype
 function Parameter:copy_(weight) end
 
---- What backward has added since the last `clear_gradients`, in fp32 (fp64 for an fp64 weight); nil where nothing was, or where it goes into shards (States:gradient).
+--- What backward has added since the last `clear_gradients`, in fp32 (fp64 for an fp64 weight); nil
+-- where nothing was, or where it goes into shards (States:gradient).
 ---@return moonring.Tensor?
 function Parameter:gradient() end
 
 function Parameter:close() end
 
---- The parameters of a model, in the order of a forward pass; a tied weight once, under the embedding's name.
+--- The parameters of a model, in the order of a forward pass; a tied weight once, under the
+-- embedding's name.
 ---@class moonring.Parameters
 local Parameters = {}
 

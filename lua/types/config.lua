@@ -1,148 +1,278 @@
 ---@meta moonring.config
 
---- A training configuration: a YAML (or JSON) file, then key=value overrides, checked against moonring.keys.
+--- A training configuration: a YAML (or JSON) file, then key=value overrides, checked against
+-- moonring.keys.
 ---@class moonring.config
 local config = {}
 
---- A checked configuration: a value for every key, nil where it is null. `moonring help train` lists the further keys, which may be
---- given but change nothing or must keep their default.
+--- A checked configuration: a value for every key, nil where it is null. `moonring help train`
+--- lists the further keys, which may be given but change nothing or must keep their default.
 ---@class moonring.Configuration
 ---@field path? string the file that it was read from
 ---@field given table<string, any> what the file and the words say, unchecked
 ---@field notes string[] lines to show: what was passed over, what changes nothing
----@field model_name_or_path? string the model: a Hugging Face folder, a .gguf file, or builtin:smollm2
----@field adapter_name_or_path? string[] adapter folders in PEFT's format: all but the last are merged into the model, the last goes on learning
----@field resize_vocab boolean where the tokenizer has more tokens than the embedding rows, these grow to a multiple of 64; false where absent
----@field split_special_tokens boolean a special token that is written in a text is a text like any other; false where absent
+--- the model: a Hugging Face folder, a .gguf file, or builtin:smollm2
+---@field model_name_or_path? string
+--- adapter folders in PEFT's format: all but the last are merged into the model, the last goes on
+--- learning
+---@field adapter_name_or_path? string[]
+--- where the tokenizer has more tokens than the embedding rows, these grow to a multiple of 64;
+--- false where absent
+---@field resize_vocab boolean
+--- a special token that is written in a text is a text like any other; false where absent
+---@field split_special_tokens boolean
 ---@field add_tokens? string[] tokens to add to the tokenizer; new ones turn resize_vocab on
 ---@field add_special_tokens? string[] special tokens to add, after add_tokens
 ---@field new_special_tokens_config? string in place of add_special_tokens: a YAML file of them
----@field rope_scaling? "linear" | "dynamic" | "yarn" | "llama3" how the rotary embedding is stretched where cutoff_len is beyond the model's context: by ceil(cutoff_len / context)
----@field moe_aux_loss_coef? number weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples at a time; in pt and sft
----@field disable_gradient_checkpointing boolean keep every activation: the same as recompute: none; false where absent
----@field recompute "block" | "selective" | "none" | "auto" what backward makes again: each block from its input; selective: all of a block but its attention; or nothing; auto: as little as there is memory for (memory_limit); block where absent
----@field activation_offload? "cpu" | "disk" where blocks' inputs wait for their backward, with recompute: block or selective: cpu (host memory; on the CPU they are there anyway) or disk (in files without a name in activation_dir)
+--- how the rotary embedding is stretched where cutoff_len is beyond the model's context: by
+--- ceil(cutoff_len / context)
+---@field rope_scaling? "linear" | "dynamic" | "yarn" | "llama3"
+--- weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples
+--- at a time; in pt and sft
+---@field moe_aux_loss_coef? number
+--- keep every activation: the same as recompute: none; false where absent
+---@field disable_gradient_checkpointing boolean
+--- what backward makes again: each block from its input; selective: all of a block but its
+--- attention; or nothing; auto: as little as there is memory for (memory_limit); block where absent
+---@field recompute "block" | "selective" | "none" | "auto"
+--- where blocks' inputs wait for their backward, with recompute: block or selective: cpu (host
+--- memory; on the CPU they are there anyway) or disk (in files without a name in activation_dir)
+---@field activation_offload? "cpu" | "disk"
 ---@field activation_dir? string a folder on a disk for activation_offload: disk; absent: output_dir
----@field tile_mib integer MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of logits at a time; 0: all rows at once; 64 where absent
----@field sequence_parallel_size integer ranks that share one sequence; divides the number of ranks; 1 where absent
----@field sequence_parallel_mode "zigzag-ring" | "ring" | "ulysses" | "all-gather" | "llama3" | "usp" | "double-ring" | "auto" how attention is spread over them; zigzag-ring where absent
----@field sequence_parallel_ulysses_degree integer usp: ranks over which heads are split, chosen where it is 0; 0 where absent
----@field sequence_parallel_ring_degree integer usp: ranks over which keys travel, chosen where it is 0; 0 where absent
----@field placement "head_first" | "context_first" usp: the axis whose ranks are neighbours; head_first where absent
----@field double_ring_window integer double-ring: ranks of a window, chosen where it is 0; 0 where absent
----@field micro_batch_tokens? integer tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x per_device_train_batch_size
----@field memory_check "refuse" | "warn" | "off" where a run is foretold to take more memory than there is; refuse where absent
----@field memory_limit? string memory that a rank may take by memory_check; absent: what its machine has
+--- MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of logits at
+--- a time; 0: all rows at once; 64 where absent
+---@field tile_mib integer
+--- ranks that share one sequence; divides the number of ranks; 1 where absent
+---@field sequence_parallel_size integer
+--- how attention is spread over them; zigzag-ring where absent
+---@field sequence_parallel_mode "zigzag-ring" | "ring" | "ulysses" | "all-gather" | "llama3" |
+---   "usp" | "double-ring" | "auto"
+--- usp: ranks over which heads are split, chosen where it is 0; 0 where absent
+---@field sequence_parallel_ulysses_degree integer
+--- usp: ranks over which keys travel, chosen where it is 0; 0 where absent
+---@field sequence_parallel_ring_degree integer
+--- usp: the axis whose ranks are neighbours; head_first where absent
+---@field placement "head_first" | "context_first"
+--- double-ring: ranks of a window, chosen where it is 0; 0 where absent
+---@field double_ring_window integer
+--- tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x
+--- per_device_train_batch_size
+---@field micro_batch_tokens? integer
+--- where a run is foretold to take more memory than there is; refuse where absent
+---@field memory_check "refuse" | "warn" | "off"
+--- memory that a rank may take by memory_check; absent: what its machine has
+---@field memory_limit? string
 ---@field dataset? string[] names from dataset_info.json
 ---@field eval_dataset? string[] names of data sets to evaluate on; excludes val_size
 ---@field dataset_dir string the folder of dataset_info.json; data where absent
----@field template? string the chat template: a name or a file of one's own (PATH.lua); absent: told from the model's chat_template, or empty (moonring.templates.settle)
+--- the chat template: a name or a file of one's own (PATH.lua); absent: told from the model's
+--- chat_template, or empty (moonring.templates.settle)
+---@field template? string
 ---@field cutoff_len integer tokens of an example, prompt and response, at most; 2048 where absent
----@field overlong "truncate" | "drop" | "error" what becomes of a longer example; truncate where absent
+--- what becomes of a longer example; truncate where absent
+---@field overlong "truncate" | "drop" | "error"
 ---@field train_on_prompt boolean learn the prompt's tokens too; false where absent
 ---@field mask_history boolean learn the last turn alone; false where absent
----@field streaming boolean read the data as it is used, shuffled in a buffer; wants max_steps; false where absent
+--- read the data as it is used, shuffled in a buffer; wants max_steps; false where absent
+---@field streaming boolean
 ---@field buffer_size integer streaming: rows of the shuffle buffer; 16384 where absent
----@field mix_strategy "concat" | "interleave_under" | "interleave_over" | "interleave_once" data sets one after another, or interleaved until the first is through (under), or all are, each again from its beginning (over) or once; concat where absent
----@field interleave_probs? string[] how likely each data set is to give the next row; absent: they take turns
+--- data sets one after another, or interleaved until the first is through (under), or all are, each
+--- again from its beginning (over) or once; concat where absent
+---@field mix_strategy "concat" | "interleave_under" | "interleave_over" | "interleave_once"
+--- how likely each data set is to give the next row; absent: they take turns
+---@field interleave_probs? string[]
 ---@field max_samples? integer rows of each data set at most
----@field val_size number examples held out for evaluation: below 1 a part of the data set, else their number; 0 where absent
----@field packing? boolean stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at cutoff_len - 1, as LLaMA-Factory does. Stage sft: LLaMA-Factory's rows of cutoff_len tokens, whose texts see each other. Without it documents are packed exactly
----@field neat_packing boolean stage sft: rows of cutoff_len tokens as LLaMA-Factory forms them, each text by itself; false where absent
----@field preprocessing_batch_size integer rows that are joined together (pt with packing), or whose answers are exchanged (kto); 1000 where absent
----@field preprocessing_num_workers? integer threads that prepare rows, no more than cores and rows; absent: the cores of this rank, 16 at most
----@field dataloader_num_workers integer streaming: parts that each data set is read in, each with a buffer of its own; 0: one part; 0 where absent
----@field dataloader_drop_last boolean leave out what of an epoch fills no batch of per_device_train_batch_size x dp; false where absent
----@field tokenized_path? string a folder of prepared data: read in place of the data sets where it is there, else written
----@field eval_on_each_dataset boolean evaluate the data sets of eval_dataset one by one; false where absent
----@field overwrite_cache boolean compute reference log-probs again; prepared data is not cached; false where absent
+--- examples held out for evaluation: below 1 a part of the data set, else their number; 0 where
+--- absent
+---@field val_size number
+--- stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at
+--- cutoff_len - 1, as LLaMA-Factory does. Stage sft: LLaMA-Factory's rows of cutoff_len tokens,
+--- whose texts see each other. Without it documents are packed exactly
+---@field packing? boolean
+--- stage sft: rows of cutoff_len tokens as LLaMA-Factory forms them, each text by itself; false
+--- where absent
+---@field neat_packing boolean
+--- rows that are joined together (pt with packing), or whose answers are exchanged (kto); 1000
+--- where absent
+---@field preprocessing_batch_size integer
+--- threads that prepare rows, no more than cores and rows; absent: the cores of this rank, 16 at
+--- most
+---@field preprocessing_num_workers? integer
+--- streaming: parts that each data set is read in, each with a buffer of its own; 0: one part; 0
+--- where absent
+---@field dataloader_num_workers integer
+--- leave out what of an epoch fills no batch of per_device_train_batch_size x dp; false where
+--- absent
+---@field dataloader_drop_last boolean
+--- a folder of prepared data: read in place of the data sets where it is there, else written
+---@field tokenized_path? string
+--- evaluate the data sets of eval_dataset one by one; false where absent
+---@field eval_on_each_dataset boolean
+--- compute reference log-probs again; prepared data is not cached; false where absent
+---@field overwrite_cache boolean
 ---@field default_system? string the system prompt where an example has none
----@field tool_format? string how tools and their calls are written, by name; absent: as the template does
----@field enable_thinking boolean reasoning templates: an empty thought is learnt (true), thoughts are taken out (false), or they stay as they are (nil, by null); true where absent
----@field preserve_thinking boolean reasoning templates: earlier answers keep their thoughts; false where absent
----@field stage "pt" | "sft" | "rm" | "dpo" | "kto" pre-training, supervised fine-tuning, a reward model, preferences between pairs (pref_loss), or single answers judged (KTO); sft where absent
----@field finetuning_type "full" | "lora" | "freeze" which weights learn: all, a low-rank adapter's, or those of some layers; lora where absent
+--- how tools and their calls are written, by name; absent: as the template does
+---@field tool_format? string
+--- reasoning templates: an empty thought is learnt (true), thoughts are taken out (false), or they
+--- stay as they are (nil, by null); true where absent
+---@field enable_thinking boolean
+--- reasoning templates: earlier answers keep their thoughts; false where absent
+---@field preserve_thinking boolean
+--- pre-training, supervised fine-tuning, a reward model, preferences between pairs (pref_loss), or
+--- single answers judged (KTO); sft where absent
+---@field stage "pt" | "sft" | "rm" | "dpo" | "kto"
+--- which weights learn: all, a low-rank adapter's, or those of some layers; lora where absent
+---@field finetuning_type "full" | "lora" | "freeze"
 ---@field pure_bf16 boolean bf16 weights and matmuls; false where absent
 ---@field bf16 boolean fp32 weights and states, bf16 matmuls; false where absent
 ---@field fp64 boolean fp64 weights and matmuls, to measure rounding by; false where absent
----@field count "labels" | "targets" what the loss is divided by: labels before the shift, as LLaMA-Factory does, or predictions; labels where absent
+--- what the loss is divided by: labels before the shift, as LLaMA-Factory does, or predictions;
+--- labels where absent
+---@field count "labels" | "targets"
 ---@field disable_shuffling boolean take the examples in their order; false where absent
----@field use_dft_loss boolean stage sft: each token's loss is weighted by its probability (DFT, arXiv 2508.05629); false where absent
----@field use_eaft_loss boolean stage sft: each token's loss is weighted by (entropy of the 20 likeliest ids / 3) ^ eaft_alpha (EAFT); false where absent
+--- stage sft: each token's loss is weighted by its probability (DFT, arXiv 2508.05629); false where
+--- absent
+---@field use_dft_loss boolean
+--- stage sft: each token's loss is weighted by (entropy of the 20 likeliest ids / 3) ^ eaft_alpha
+--- (EAFT); false where absent
+---@field use_eaft_loss boolean
 ---@field eaft_alpha number of use_eaft_loss; 1 where absent
----@field label_smoothing_factor number stages pt and sft: this part of each target is spread over the vocabulary. Divided by the step's count like any loss (LLaMA-Factory's grows with accumulation); 0 where absent
----@field neftune_noise_alpha? number uniform noise of +-alpha / sqrt(tokens x hidden size) on the embeddings while training (NEFTune, arXiv 2310.05914); tokens: of the document
----@field compute_accuracy boolean stages pt and sft: accuracy of the tokens in evaluation; a reward model's is always there; false where absent
----@field early_stopping_steps? integer end after so many evaluations in a row without a better metric_for_best_model
----@field pref_loss "sigmoid" | "hinge" | "ipo" | "kto_pair" | "orpo" | "simpo" | "nca_pair" | "robust" stage dpo: the loss of a pair; its formula and source are in objectives/preference_losses.cc; sigmoid where absent
+--- stages pt and sft: this part of each target is spread over the vocabulary. Divided by the step's
+--- count like any loss (LLaMA-Factory's grows with accumulation); 0 where absent
+---@field label_smoothing_factor number
+--- uniform noise of +-alpha / sqrt(tokens x hidden size) on the embeddings while training (NEFTune,
+--- arXiv 2310.05914); tokens: of the document
+---@field neftune_noise_alpha? number
+--- stages pt and sft: accuracy of the tokens in evaluation; a reward model's is always there; false
+--- where absent
+---@field compute_accuracy boolean
+--- end after so many evaluations in a row without a better metric_for_best_model
+---@field early_stopping_steps? integer
+--- stage dpo: the loss of a pair; its formula and source are in objectives/preference_losses.cc;
+--- sigmoid where absent
+---@field pref_loss "sigmoid" | "hinge" | "ipo" | "kto_pair" | "orpo" | "simpo" | "nca_pair" |
+---   "robust"
 ---@field pref_beta number how much a log-ratio to the reference weighs; 0.1 where absent
 ---@field pref_ftx number weight of the chosen answer's own mean loss, added; 0 where absent
 ---@field pref_bco_weight number weight of BCO's loss beside it; 0 where absent
 ---@field simpo_gamma number SimPO's margin; used as simpo_gamma / pref_beta; 0.5 where absent
----@field dpo_label_smoothing number part of the pairs that are labelled wrongly: sigmoid (cDPO) and robust; 0 where absent
----@field ld_alpha? number weight of the tokens beyond the shorter answer's length (LD-DPO); not in the reference
+--- part of the pairs that are labelled wrongly: sigmoid (cDPO) and robust; 0 where absent
+---@field dpo_label_smoothing number
+--- weight of the tokens beyond the shorter answer's length (LD-DPO); not in the reference
+---@field ld_alpha? number
 ---@field kto_chosen_weight number stage kto: weight of desired answers; 1 where absent
 ---@field kto_rejected_weight number stage kto: weight of undesired ones; 1 where absent
----@field ref_model? string the reference model; absent: the model as it is before training (LoRA: with its adapter off)
+--- the reference model; absent: the model as it is before training (LoRA: with its adapter off)
+---@field ref_model? string
 ---@field ref_model_adapters? string[] adapter folders merged into ref_model
----@field precompute_ref_log_probs boolean compute the reference's log-probs once and keep them in output_dir; then no reference model is held; false where absent
+--- compute the reference's log-probs once and keep them in output_dir; then no reference model is
+--- held; false where absent
+---@field precompute_ref_log_probs boolean
 ---@field lora_rank integer columns of the low-rank matrices; 8 where absent
----@field lora_alpha? integer their product is scaled by lora_alpha / lora_rank; absent: 2 x lora_rank
----@field lora_dropout number of the adapter's input while training; none in stages dpo and kto, as in LLaMA-Factory; 0 where absent
+--- their product is scaled by lora_alpha / lora_rank; absent: 2 x lora_rank
+---@field lora_alpha? integer
+--- of the adapter's input while training; none in stages dpo and kto, as in LLaMA-Factory; 0 where
+--- absent
+---@field lora_dropout number
 ---@field lora_target string[] linear modules by name, or all of the blocks'; all where absent
----@field additional_target? string[] modules that learn whole beside the adapter and are saved with it: embed_tokens, lm_head, norm
+--- modules that learn whole beside the adapter and are saved with it: embed_tokens, lm_head, norm
+---@field additional_target? string[]
 ---@field use_rslora boolean scale by lora_alpha / sqrt(lora_rank); false where absent
 ---@field use_dora boolean learn a magnitude a row beside the direction (DoRA); false where absent
 ---@field loraplus_lr_ratio? number LoRA+: the rate of B over that of A
----@field create_new_adapter boolean merge every adapter_name_or_path and begin a new one; false where absent
----@field freeze_trainable_layers integer layers that learn: the last n, or the first -n; 2 where absent
----@field freeze_trainable_modules string[] modules of those layers that learn: self_attn, mlp, input_layernorm, ...; all where absent
----@field freeze_extra_modules? string[] modules outside the layers that learn too: embed_tokens, norm, lm_head
----@field per_device_train_batch_size integer examples of a micro-batch for each data-parallel rank; 8 where absent
+--- merge every adapter_name_or_path and begin a new one; false where absent
+---@field create_new_adapter boolean
+--- layers that learn: the last n, or the first -n; 2 where absent
+---@field freeze_trainable_layers integer
+--- modules of those layers that learn: self_attn, mlp, input_layernorm, ...; all where absent
+---@field freeze_trainable_modules string[]
+--- modules outside the layers that learn too: embed_tokens, norm, lm_head
+---@field freeze_extra_modules? string[]
+--- examples of a micro-batch for each data-parallel rank; 8 where absent
+---@field per_device_train_batch_size integer
 ---@field gradient_accumulation_steps integer micro-batches of a step; 1 where absent
 ---@field learning_rate number its peak; 5e-05 where absent
 ---@field num_train_epochs number passes over the data; 3 where absent
 ---@field max_steps integer steps in all; above 0 it wins over num_train_epochs; -1 where absent
----@field lr_scheduler_type "linear" | "cosine" | "cosine_with_restarts" | "cosine_with_min_lr" | "cosine_warmup_with_min_lr" | "polynomial" | "inverse_sqrt" | "warmup_stable_decay" | "constant" | "constant_with_warmup" how the rate falls; linear where absent
----@field lr_scheduler_kwargs? table | string options of the schedule: num_cycles, min_lr, min_lr_rate, warmup_lr_rate, lr_end, power, num_stable_steps, num_decay_steps, warmup_type, decay_type, min_lr_ratio
+--- how the rate falls; linear where absent
+---@field lr_scheduler_type "linear" | "cosine" | "cosine_with_restarts" | "cosine_with_min_lr" |
+---   "cosine_warmup_with_min_lr" | "polynomial" | "inverse_sqrt" | "warmup_stable_decay" |
+---   "constant" | "constant_with_warmup"
+--- options of the schedule: num_cycles, min_lr, min_lr_rate, warmup_lr_rate, lr_end, power,
+--- num_stable_steps, num_decay_steps, warmup_type, decay_type, min_lr_ratio
+---@field lr_scheduler_kwargs? table | string
 ---@field warmup_ratio number part of the steps in which the rate rises; 0 where absent
----@field warmup_steps integer steps in which it rises; above 0 it wins over the ratio; 0 where absent
----@field optim "adamw_torch" | "adamw_torch_fused" | "sgd" AdamW with fp32 state, or plain gradient descent; adamw_torch where absent
+--- steps in which it rises; above 0 it wins over the ratio; 0 where absent
+---@field warmup_steps integer
+--- AdamW with fp32 state, or plain gradient descent; adamw_torch where absent
+---@field optim "adamw_torch" | "adamw_torch_fused" | "sgd"
 ---@field weight_decay number decoupled; not on biases and norms; 0 where absent
 ---@field adam_beta1 number AdamW's first moment; 0.9 where absent
 ---@field adam_beta2 number AdamW's second moment; 0.999 where absent
 ---@field adam_epsilon number AdamW's epsilon; 1e-08 where absent
 ---@field spike_clip? "zclip" clip besides by the history of norms (arXiv 2504.02507)
----@field on_nonfinite "stop" | "skip" what a step whose loss or gradient is NaN or infinite does; stop where absent
----@field max_restarts integer how often the launcher starts the ranks again after one has failed; 0 where absent
----@field max_grad_norm number gradients of a larger norm are scaled down to it; 0: never; 1 where absent
----@field zero_stage integer what is sharded over the ranks of zero_group: 1: the optimizer's state; 2: gradients too; 3: weights too, gathered a block ahead and let go after it. The numbers are the same; 0 where absent
----@field zero_group "world" | "sp" | "node" over which ranks: all, those of a sequence (sp), or those of a machine (node, by LOCAL_WORLD_SIZE); groups sum their shards' gradients with one another; world where absent
----@field offload_optimizer? "cpu" | "disk" where the optimizer's state is, and where it makes its step: in the host's memory, or in a file that is mapped piece by piece
----@field offload_dir? string offload_optimizer: disk: the folder of that file, which has no name and is gone with the run; absent: output_dir
----@field deepspeed? table | string DeepSpeed's JSON file: what it says of ZeRO and offload becomes zero_stage, zero_group, offload_optimizer and offload_dir; what has no equal here is refused by name
+--- what a step whose loss or gradient is NaN or infinite does; stop where absent
+---@field on_nonfinite "stop" | "skip"
+--- how often the launcher starts the ranks again after one has failed; 0 where absent
+---@field max_restarts integer
+--- gradients of a larger norm are scaled down to it; 0: never; 1 where absent
+---@field max_grad_norm number
+--- what is sharded over the ranks of zero_group: 1: the optimizer's state; 2: gradients too; 3:
+--- weights too, gathered a block ahead and let go after it. The numbers are the same; 0 where
+--- absent
+---@field zero_stage integer
+--- over which ranks: all, those of a sequence (sp), or those of a machine (node, by
+--- LOCAL_WORLD_SIZE); groups sum their shards' gradients with one another; world where absent
+---@field zero_group "world" | "sp" | "node"
+--- where the optimizer's state is, and where it makes its step: in the host's memory, or in a file
+--- that is mapped piece by piece
+---@field offload_optimizer? "cpu" | "disk"
+--- offload_optimizer: disk: the folder of that file, which has no name and is gone with the run;
+--- absent: output_dir
+---@field offload_dir? string
+--- DeepSpeed's JSON file: what it says of ZeRO and offload becomes zero_stage, zero_group,
+--- offload_optimizer and offload_dir; what has no equal here is refused by name
+---@field deepspeed? table | string
 ---@field output_dir? string where the model, the log and the plot go
 ---@field overwrite_output_dir boolean write into a folder that is not empty; false where absent
----@field do_eval boolean evaluate after the training too; so it is wherever eval_strategy is not no; false where absent
+--- evaluate after the training too; so it is wherever eval_strategy is not no; false where absent
+---@field do_eval boolean
 ---@field seed integer of the order of examples; 42 where absent
 ---@field data_seed? integer the same, where it differs from seed
----@field full_determinism boolean on a GPU: kernels that give the same bits each time. Attention's backward takes more time for it, and where a micro-batch has few documents and heads more memory, which plan counts. On the CPU runs repeat bit for bit anyway; false where absent
+--- on a GPU: kernels that give the same bits each time. Attention's backward takes more time for
+--- it, and where a micro-batch has few documents and heads more memory, which plan counts. On the
+--- CPU runs repeat bit for bit anyway; false where absent
+---@field full_determinism boolean
 ---@field logging_steps integer steps between lines of the log; 500 where absent
 ---@field logging_first_step boolean log the first step too; false where absent
 ---@field plot_loss boolean draw training_loss.png; false where absent
----@field memory_report boolean tell after the first step and at the end what each byte is for at the peak; memory_report.json; false where absent
+--- tell after the first step and at the end what each byte is for at the peak; memory_report.json;
+--- false where absent
+---@field memory_report boolean
 ---@field sample_prompt? string a question that the model answers before and after the training
----@field save_strategy "no" | "steps" | "epoch" | "best" when a checkpoint-N is written; best: after an evaluation that is the best so far; steps where absent
----@field save_steps number steps between checkpoints; below 1: a part of all steps. The last step has one too; 500 where absent
----@field save_only_model boolean checkpoints hold the model alone: no run can go on from them; false where absent
+--- when a checkpoint-N is written; best: after an evaluation that is the best so far; steps where
+--- absent
+---@field save_strategy "no" | "steps" | "epoch" | "best"
+--- steps between checkpoints; below 1: a part of all steps. The last step has one too; 500 where
+--- absent
+---@field save_steps number
+--- checkpoints hold the model alone: no run can go on from them; false where absent
+---@field save_only_model boolean
 ---@field resume_from_checkpoint? table | string go on from a checkpoint: true, "auto" or its folder
----@field ignore_data_skip boolean go on at the data's beginning, and whatever has changed in the configuration; the steps count on; false where absent
+--- go on at the data's beginning, and whatever has changed in the configuration; the steps count
+--- on; false where absent
+---@field ignore_data_skip boolean
 ---@field save_total_limit? integer checkpoints kept; the best one is kept besides
 ---@field eval_strategy "no" | "steps" | "epoch" when to evaluate; no where absent
----@field eval_steps? number steps between evaluations; below 1: a part of all steps; absent: logging_steps
+--- steps between evaluations; below 1: a part of all steps; absent: logging_steps
+---@field eval_steps? number
 ---@field eval_on_start boolean evaluate before the first step; false where absent
----@field per_device_eval_batch_size integer rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows; 8 where absent
----@field load_best_model_at_end boolean end with the best checkpoint; save_strategy and eval_strategy must agree, or save_strategy be best; false where absent
+--- rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows; 8 where
+--- absent
+---@field per_device_eval_batch_size integer
+--- end with the best checkpoint; save_strategy and eval_strategy must agree, or save_strategy be
+--- best; false where absent
+---@field load_best_model_at_end boolean
 ---@field metric_for_best_model? string which number of an evaluation says so; absent: loss
 ---@field greater_is_better? boolean absent: unless the metric ends in loss
 ---@field ddp_timeout number seconds that a collective may take; 1800 where absent
@@ -154,7 +284,8 @@ local config = {}
 ---@field top_p number nucleus; 0.7 where absent
 ---@field top_k integer tokens considered; 50 where absent
 ---@field repetition_penalty number of tokens already there; 1 where absent
----@field do_sample? boolean sample; absent: where temperature, top_p or top_k is given; else the likeliest token
+--- sample; absent: where temperature, top_p or top_k is given; else the likeliest token
+---@field do_sample? boolean
 
 ---@class moonring.KeyRow one key: { name, type, default, meaning }
 ---@field [1] string the key
@@ -169,18 +300,20 @@ local config = {}
 ---@field least? number the lowest number that is accepted
 ---@field most? number the highest
 ---@field nullable? boolean null is a value beside the default
----@field resume? "free" | "told" | "refused" what becomes of a run that goes on from a checkpoint under another value; refused where absent
+--- what becomes of a run that goes on from a checkpoint under another value; refused where absent
+---@field resume? "free" | "told" | "refused"
 
---- Reads a file and the overrides, which win. Errors name the file and line: an unknown key (with the nearest), one that is not supported
---- yet, a value of a wrong type. They end the process with exit code 2.
+--- Reads a file and the overrides, which win. Errors name the file and line: an unknown key (with
+--- the nearest), one that is not supported yet, a value of a wrong type. They end the process with
+--- exit code 2.
 ---@param path? string
 ---@param words string[] key=value, a leading "--" is fine; values as YAML scalars or lists
 ---@param allowed? moonring.KeyRow[] keys that this command alone has
 ---@return moonring.Configuration
 function config.load(path, words, allowed) end
 
---- The configuration of a command: CONFIG.yaml, where the first word is no key=value, and the words after it. Without any word: how the
---- command is used, and exit code 2.
+--- The configuration of a command: CONFIG.yaml, where the first word is no key=value, and the words
+--- after it. Without any word: how the command is used, and exit code 2.
 ---@param words string[] `arg`
 ---@param allowed? moonring.KeyRow[] keys that this command alone has
 ---@return moonring.Configuration
@@ -191,7 +324,8 @@ function config.command(words, allowed) end
 ---@param required string[]
 function config.require_keys(loaded, required) end
 
---- Refuses a file to write whose folder is not there, or that is a folder, before the work that it is for. A key that is absent is fine.
+--- Refuses a file to write whose folder is not there, or that is a folder, before the work that it
+-- is for. A key that is absent is fine.
 ---@param loaded moonring.Configuration
 ---@param name string the key that names the file
 function config.check_output(loaded, name) end

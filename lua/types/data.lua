@@ -7,32 +7,39 @@ local data = {}
 ---@class moonring.TokenizerOptions
 ---@field add_tokens? string[] new tokens with the next free ids
 ---@field add_special_tokens? string[] special ones behind them
----@field split_special_tokens? boolean a special token that is written in a text is a text like any other; false where absent
+--- a special token that is written in a text is a text like any other; false where absent
+---@field split_special_tokens? boolean
 
---- The tokenizer that a checkpoint carries.
---- From tokenizer.json, else a sentencepiece model or tiktoken's ranks (tokenizer.model, spiece.model, qwen.tiktoken), else vocab.json and merges.txt.
---- Errors: NOT_FOUND where it has none of them; UNIMPLEMENTED names the part of it that is not supported.
+--- The tokenizer that a checkpoint carries. From tokenizer.json, else a sentencepiece model or
+--- tiktoken's ranks (tokenizer.model, spiece.model, qwen.tiktoken), else vocab.json and merges.txt.
+--- Errors: NOT_FOUND where it has none of them; UNIMPLEMENTED names the part of it that is not
+--- supported.
 ---@param checkpoint moonring.Checkpoint
 ---@param options? moonring.TokenizerOptions
 ---@return moonring.Tokenizer
 function data.tokenizer(checkpoint, options) end
 
---- Those of a checkpoint's files that its tokenizer, with tokens added, wants otherwise; none where nothing was added.
+--- Those of a checkpoint's files that its tokenizer, with tokens added, wants otherwise; none where
+-- nothing was added.
 ---@param checkpoint moonring.Checkpoint
 ---@param tokenizer moonring.Tokenizer
 ---@return table<string, string> files name -> contents
 function data.changed_files(checkpoint, tokenizer) end
 
---- A chat template for a tokenizer. What ends its answers and the tokenizer lacks is added to it: see Template:tokenizer.
---- Errors: NOT_FOUND, with the nearest name; INVALID_ARGUMENT where a slot names a token that the tokenizer lacks, and it has no unknown one.
----@param template string | moonring.TemplateTable its name (LLaMA-Factory's), the path of a file (*.lua), or its fields
+--- A chat template for a tokenizer. What ends its answers and the tokenizer lacks is added to it:
+--- see Template:tokenizer. Errors: NOT_FOUND, with the nearest name; INVALID_ARGUMENT where a slot
+--- names a token that the tokenizer lacks, and it has no unknown one.
+---@param template string | moonring.TemplateTable its name (LLaMA-Factory's), the path of a file
+---   (*.lua), or its fields
 ---@param tokenizer moonring.Tokenizer
 ---@param system? string in place of the template's own system text; "" for none
 ---@return moonring.Template
 function data.template(template, tokenizer, system) end
 
---- The chat template that a checkpoint carries, or nil: chat_template.jinja, else tokenizer_config.json's chat_template (of several the one called "default").
---- Errors: INVALID_ARGUMENT, with the template's line, where it cannot be read; UNIMPLEMENTED names what of Jinja2 is not supported.
+--- The chat template that a checkpoint carries, or nil: chat_template.jinja, else
+--- tokenizer_config.json's chat_template (of several the one called "default"). Errors:
+--- INVALID_ARGUMENT, with the template's line, where it cannot be read; UNIMPLEMENTED names what of
+--- Jinja2 is not supported.
 ---@param checkpoint moonring.Checkpoint
 ---@param tokenizer moonring.Tokenizer
 ---@return moonring.ModelTemplate?
@@ -42,25 +49,38 @@ function data.model_template(checkpoint, tokenizer) end
 ---@field tokenizer moonring.Tokenizer
 ---@field names string[] from dataset_info.json, in the order in which they are joined
 ---@field dir? string the folder of dataset_info.json; "data" where absent
----@field template? string | moonring.TemplateTable the chat template: its name, the path of a file (*.lua), or its fields; "default" where absent
+--- the chat template: its name, the path of a file (*.lua), or its fields; "default" where absent
+---@field template? string | moonring.TemplateTable
 ---@field default_system? string the system text where an example has none
 ---@field cutoff_len? integer tokens of an example, prompt and response, at most; 2048 where absent
 ---@field max_samples? integer rows of each data set at most
----@field mix_strategy? "concat" | "interleave_under" | "interleave_over" | "interleave_once" data sets one after another, or interleaved until the first is through (under), or all are, each again from its beginning (over) or once; "concat" where absent
----@field interleave_probs? number[] how likely each data set is to give the next row; absent: they take turns
+--- data sets one after another, or interleaved until the first is through (under), or all are, each
+--- again from its beginning (over) or once; "concat" where absent
+---@field mix_strategy? "concat" | "interleave_under" | "interleave_over" | "interleave_once"
+--- how likely each data set is to give the next row; absent: they take turns
+---@field interleave_probs? number[]
 ---@field train_on_prompt? boolean learn the prompt's tokens too; false where absent
 ---@field mask_history? boolean learn the last turn alone; false where absent
----@field overlong? "truncate" | "drop" | "error" what becomes of a longer example; "truncate" where absent
+--- what becomes of a longer example; "truncate" where absent
+---@field overlong? "truncate" | "drop" | "error"
 ---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" what the examples are for; "sft" where absent
----@field packing? boolean stage pt: join the texts and cut them in blocks of cutoff_len; true where absent. Stage sft: pack them into rows of cutoff_len + 1
+--- stage pt: join the texts and cut them in blocks of cutoff_len; true where absent. Stage sft:
+--- pack them into rows of cutoff_len + 1
+---@field packing? boolean
 ---@field neat_packing? boolean stage sft: such rows, their texts apart; false where absent
----@field preprocessing_batch_size? integer rows that are joined (pt) or mismatched (kto) together; 1000 where absent
----@field threads? integer that prepare rows; they change nothing but the time. This rank's cores where absent, 16 at most
----@field val_size? number hold rows out: a part of them below 1, above 1 their number; none where absent or 0
----@field seed? integer of what numpy draws: val_size's choice, interleave_probs, num_samples of a description; 42 where absent
+--- rows that are joined (pt) or mismatched (kto) together; 1000 where absent
+---@field preprocessing_batch_size? integer
+--- that prepare rows; they change nothing but the time. This rank's cores where absent, 16 at most
+---@field threads? integer
+--- hold rows out: a part of them below 1, above 1 their number; none where absent or 0
+---@field val_size? number
+--- of what numpy draws: val_size's choice, interleave_probs, num_samples of a description; 42 where
+--- absent
+---@field seed? integer
 
---- Reads data sets in LLaMA-Factory's forms (alpaca, sharegpt, openai) and makes examples of them: ids and unshifted labels, in the order of names
---- and rows, or with val_size in the order in which the rows were drawn. Errors name the data set, and the file, line and row where there is one.
+--- Reads data sets in LLaMA-Factory's forms (alpaca, sharegpt, openai) and makes examples of them:
+--- ids and unshifted labels, in the order of names and rows, or with val_size in the order in which
+--- the rows were drawn. Errors name the data set, and the file, line and row where there is one.
 ---@param options moonring.DatasetOptions
 ---@return moonring.Dataset train
 ---@return moonring.Dataset? held_out with val_size
@@ -70,11 +90,15 @@ function data.load(options) end
 ---@field val_size? integer rows of a pass that are held out; none where absent
 ---@field buffer_size? integer rows of the shuffle buffer; 16384 where absent
 ---@field shuffle? boolean false: the rows stay in their order; true where absent
----@field lanes? integer parts that the data sets are read in, each with a buffer of its own, batches from them in turn; 1 where absent
----@field only_held_out? boolean the rows that val_size holds out, not the others; false where absent
+--- parts that the data sets are read in, each with a buffer of its own, batches from them in turn;
+--- 1 where absent
+---@field lanes? integer
+--- the rows that val_size holds out, not the others; false where absent
+---@field only_held_out? boolean
 
---- Data sets that are read as they are used, pass after pass, and shuffled in a buffer: LLaMA-Factory's streaming, row for row. max_samples is refused.
---- Errors as of `load`, but those of a row come with the step that would have it.
+--- Data sets that are read as they are used, pass after pass, and shuffled in a buffer:
+--- LLaMA-Factory's streaming, row for row. max_samples is refused. Errors as of `load`, but those
+--- of a row come with the step that would have it.
 ---@param options moonring.StreamOptions
 ---@return moonring.Stream
 function data.stream(options) end
@@ -82,11 +106,13 @@ function data.stream(options) end
 ---@class moonring.TokenizedOptions
 ---@field path string the folder
 ---@field tokenizer moonring.Tokenizer
----@field template? string | moonring.TemplateTable whose pad pretraining does not learn; "default" where absent
+--- whose pad pretraining does not learn; "default" where absent
+---@field template? string | moonring.TemplateTable
 ---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" whose columns are wanted; "sft" where absent
 
---- Prepared examples by split ("train", "validation", ..) from a folder that the datasets library's save_to_disk wrote, or save_tokenized.
---- Errors name the file and the row: no such folder, a part that is missing, columns of another stage.
+--- Prepared examples by split ("train", "validation", ..) from a folder that the datasets library's
+--- save_to_disk wrote, or save_tokenized. Errors name the file and the row: no such folder, a part
+--- that is missing, columns of another stage.
 ---@param options moonring.TokenizedOptions
 ---@return table<string, moonring.Dataset>
 function data.load_tokenized(options) end
@@ -124,7 +150,8 @@ function Tokenizer:bos() end
 ---@return integer?
 function Tokenizer:eos() end
 
---- The id that the tokenizer puts before each text (its bos), or nil where it puts none. `encode` never does.
+--- The id that the tokenizer puts before each text (its bos), or nil where it puts none. `encode`
+-- never does.
 ---@return integer?
 function Tokenizer:leading_bos() end
 
@@ -161,7 +188,8 @@ local Template = {}
 ---@return integer[]
 function Template:encode_prompt(texts, system) end
 
---- The tokenizer that it encodes with: the one that it was made for, and in it as special tokens what ends an answer.
+--- The tokenizer that it encodes with: the one that it was made for, and in it as special tokens
+-- what ends an answer.
 ---@return moonring.Tokenizer
 function Template:tokenizer() end
 
@@ -179,16 +207,18 @@ function Template:close() end
 ---@class moonring.ModelTemplate
 local ModelTemplate = {}
 
---- The ids after which the model is to answer a conversation: rendered with a generation prompt, special tokens in it parsed.
---- Errors: INVALID_ARGUMENT for an even number of texts, and with the template's line what it raises.
+--- The ids after which the model is to answer a conversation: rendered with a generation prompt,
+--- special tokens in it parsed. Errors: INVALID_ARGUMENT for an even number of texts, and with the
+--- template's line what it raises.
 ---@param texts string[] what was said, in turns: the user's first and last
 ---@param system? string a system message before them; none where absent or ""
 ---@param enable_thinking? boolean what the template sees under that name; nothing where absent
 ---@return integer[]
 function ModelTemplate:encode_prompt(texts, system, enable_thinking) end
 
---- What LLaMA-Factory tells of it where a configuration names no template: fields of a template's table.
---- Errors: INVALID_ARGUMENT where it refuses a conversation of the probe, or passes over a message.
+--- What LLaMA-Factory tells of it where a configuration names no template: fields of a template's
+--- table. Errors: INVALID_ARGUMENT where it refuses a conversation of the probe, or passes over a
+--- message.
 ---@return moonring.TemplateTable
 function ModelTemplate:fields() end
 
@@ -212,7 +242,8 @@ function Dataset:size() end
 
 --- One example. Errors: OUT_OF_RANGE.
 ---@param index integer from 0
----@return moonring.Document[] documents one (pt, sft), chosen and rejected (rm, dpo), or the answer and the mismatched one (kto)
+---@return moonring.Document[] documents one (pt, sft), chosen and rejected (rm, dpo), or the
+---   answer and the mismatched one (kto)
 ---@return boolean? desirable kto's tag
 function Dataset:example(index) end
 
@@ -221,7 +252,8 @@ function Dataset:example(index) end
 ---@return integer[]
 function Dataset:ids_from(first) end
 
---- 40 hexadecimal digits of all ids, labels and tags: the same where the examples are the same, in the same order.
+--- 40 hexadecimal digits of all ids, labels and tags: the same where the examples are the same, in
+-- the same order.
 ---@return string
 function Dataset:digest() end
 
@@ -237,22 +269,27 @@ function Dataset:report() end
 function Dataset:report_json() end
 
 ---@class moonring.StepsOptions
----@field mesh? moonring.Mesh each dp rank gets its part of every step; this process alone gets them whole where absent
+--- each dp rank gets its part of every step; this process alone gets them whole where absent
+---@field mesh? moonring.Mesh
 ---@field batch integer examples of a step, over all dp ranks
 ---@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
 ---@field seed? integer of the order; 42 where absent
----@field shuffle? boolean each epoch in an order of its own, torch.randperm's under seed + epoch; true where absent
+--- each epoch in an order of its own, torch.randperm's under seed + epoch; true where absent
+---@field shuffle? boolean
 ---@field total_steps? integer how many steps there are in all; without end where absent
----@field drop_last? integer leave out what of an epoch fills no batch of so many examples; a step is a number of them
+--- leave out what of an epoch fills no batch of so many examples; a step is a number of them
+---@field drop_last? integer
 
---- The steps of a training, prepared ahead on a thread of their own. Which examples a step takes depends on (seed, epoch, step) alone, not on
---- ranks or packing. A step never crosses an epoch: the last one of each may be short.
+--- The steps of a training, prepared ahead on a thread of their own. Which examples a step takes
+--- depends on (seed, epoch, step) alone, not on ranks or packing. A step never crosses an epoch:
+--- the last one of each may be short.
 ---@param options moonring.StepsOptions
 ---@return moonring.Steps
 function Dataset:steps(options) end
 
---- Writes one JSON object a line, an example each: input_ids and labels; in stages rm and dpo chosen_input_ids, chosen_labels, rejected_input_ids,
---- rejected_labels; in kto also kl_input_ids, kl_labels, kto_tag. Whole or not at all.
+--- Writes one JSON object a line, an example each: input_ids and labels; in stages rm and dpo
+--- chosen_input_ids, chosen_labels, rejected_input_ids, rejected_labels; in kto also kl_input_ids,
+--- kl_labels, kto_tag. Whole or not at all.
 ---@param path string
 function Dataset:write(path) end
 
@@ -273,12 +310,14 @@ function Stream:size() end
 ---@field micro_batch_tokens integer tokens of a micro-batch at most; a longer example goes alone
 ---@field total_steps? integer how many steps there are in all; without end where absent
 
---- The steps of a training, from the beginning of the first pass. An epoch is a pass; indices of examples count on over all passes. One at a time of a stream.
+--- The steps of a training, from the beginning of the first pass. An epoch is a pass; indices of
+-- examples count on over all passes. One at a time of a stream.
 ---@param options moonring.StreamStepsOptions
 ---@return moonring.Steps
 function Stream:steps(options) end
 
---- The first pass as a data set that is held in memory, in the order in which batches of that many examples are taken.
+--- The first pass as a data set that is held in memory, in the order in which batches of that many
+-- examples are taken.
 ---@param batch integer
 ---@return moonring.Dataset
 function Stream:whole(batch) end
@@ -304,7 +343,8 @@ function Steps:next() end
 ---@return string
 function Steps:save_state() end
 
---- Goes on from a saved place. Errors where it is not a border between steps of this many examples; the place is then unchanged.
+--- Goes on from a saved place. Errors where it is not a border between steps of this many examples;
+-- the place is then unchanged.
 ---@param state string
 function Steps:load_state(state) end
 
@@ -342,7 +382,8 @@ function Step:examples() end
 ---@return moonring.MicroBatch[]
 function Step:micro_batches() end
 
---- kto: this dp rank's part of the mismatched documents, packed by themselves; need not be those of its examples. Empty in other stages.
+--- kto: this dp rank's part of the mismatched documents, packed by themselves; need not be those of
+-- its examples. Empty in other stages.
 ---@return moonring.MicroBatch[]
 function Step:mismatched() end
 
@@ -368,7 +409,8 @@ function MicroBatch:examples() end
 ---@return integer[]
 function MicroBatch:places() end
 
---- How many documents each example has: 1; 2 for pairs (chosen, rejected, chosen, rejected, ...); those of a row of neat_packing.
+--- How many documents each example has: 1; 2 for pairs (chosen, rejected, chosen, rejected, ...);
+-- those of a row of neat_packing.
 ---@return integer[]
 function MicroBatch:document_counts() end
 

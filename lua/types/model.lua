@@ -4,15 +4,17 @@
 ---@class moonring.model
 local model = {}
 
---- Opens a checkpoint: a Hugging Face folder, a .gguf file or a folder with one, or builtin:NAME. Reads headers alone and checks that
---- every weight is there with its shape.
---- Errors: NOT_FOUND, INVALID_ARGUMENT (a damaged file, a wrong shape), UNIMPLEMENTED (a kind of model that is not supported yet).
+--- Opens a checkpoint: a Hugging Face folder, a .gguf file or a folder with one, or builtin:NAME.
+--- Reads headers alone and checks that every weight is there with its shape. Errors: NOT_FOUND,
+--- INVALID_ARGUMENT (a damaged file, a wrong shape), UNIMPLEMENTED (a kind of model that is not
+--- supported yet).
 ---@param path string
 ---@return moonring.Checkpoint
 function model.open(path) end
 
---- What a model is, whether its weights are there or not: a folder with config.json, or such a file by its own name, is enough; else as `open`. It has facts and
---- parts; no stored dtypes, no files and nothing to load. Errors: as `open`, but for weights.
+--- What a model is, whether its weights are there or not: a folder with config.json, or such a file
+--- by its own name, is enough; else as `open`. It has facts and parts; no stored dtypes, no files
+--- and nothing to load. Errors: as `open`, but for weights.
 ---@param path string
 ---@return moonring.Checkpoint
 function model.open_config(path) end
@@ -36,20 +38,37 @@ function model.open_tokenizer(path) end
 function model.companions(path) end
 
 ---@class moonring.LoadOptions
----@field precision? "fp32" | "bf16" | "pure_bf16" | "fp64" bf16: fp32 weights, bf16 matmuls; pure_bf16: both bf16; "fp32" where absent
----@field whole_layers? integer the first layers, that keep all they make whatever `recompute` says; 0 where absent
----@field selective_layers? integer the layers after them, that keep attention's result; 0 where absent
----@field tile_bytes? integer what a tile of rows may take in a block's MLP, where the block is recomputed; 0: all rows at once; 64 MiB where absent
----@field activation_offload? "cpu" | "disk" where blocks' inputs wait for their backward: the host's memory, for a model on a GPU, or files without a name in activation_dir, for one on the CPU
+--- bf16: fp32 weights, bf16 matmuls; pure_bf16: both bf16; "fp32" where absent
+---@field precision? "fp32" | "bf16" | "pure_bf16" | "fp64"
+--- the first layers, that keep all they make whatever `recompute` says; 0 where absent
+---@field whole_layers? integer
+--- the layers after them, that keep attention's result; 0 where absent
+---@field selective_layers? integer
+--- what a tile of rows may take in a block's MLP, where the block is recomputed; 0: all rows at
+--- once; 64 MiB where absent
+---@field tile_bytes? integer
+--- where blocks' inputs wait for their backward: the host's memory, for a model on a GPU, or files
+--- without a name in activation_dir, for one on the CPU
+---@field activation_offload? "cpu" | "disk"
 ---@field activation_dir? string the folder of activation_offload: disk
----@field recompute? "block" | "selective" | "none" what backward makes again: each block from its input, all of a block but its attention, or nothing; "block" where absent
----@field frozen? boolean no weight learns; matrices are held in the matmul dtype; false where absent
----@field adapters? string[] adapter folders (PEFT's format), merged into the weights in this order: sums in fp64, rounded to the stored dtype once
----@field trainable_layers? integer only weights of the last n blocks learn (of the first -n where negative); with any of these three keys the others default to 2, {"all"}, none
----@field trainable_modules? string[] of those blocks: self_attn, mlp, input_layernorm, post_attention_layernorm or all
+--- what backward makes again: each block from its input, all of a block but its attention, or
+--- nothing; "block" where absent
+---@field recompute? "block" | "selective" | "none"
+--- no weight learns; matrices are held in the matmul dtype; false where absent
+---@field frozen? boolean
+--- adapter folders (PEFT's format), merged into the weights in this order: sums in fp64, rounded to
+--- the stored dtype once
+---@field adapters? string[]
+--- only weights of the last n blocks learn (of the first -n where negative); with any of these
+--- three keys the others default to 2, {"all"}, none
+---@field trainable_layers? integer
+--- of those blocks: self_attn, mlp, input_layernorm, post_attention_layernorm or all
+---@field trainable_modules? string[]
 ---@field extra_modules? string[] what learns outside the blocks: embed_tokens, norm, lm_head
----@field zero? moonring.Zero in stage 3 each weight is sharded over ranks as it is read; every rank must load the model
----@field device? "cpu" | "cuda" where the weights lie: the GPU that `model.device` chose; "cpu" where absent
+--- in stage 3 each weight is sharded over ranks as it is read; every rank must load the model
+---@field zero? moonring.Zero
+--- where the weights lie: the GPU that `model.device` chose; "cpu" where absent
+---@field device? "cpu" | "cuda"
 
 --- Reads every weight.
 ---@param checkpoint moonring.Checkpoint
@@ -62,24 +81,27 @@ function model.load(checkpoint, options) end
 ---@field alpha? number their product is scaled by alpha / rank; 2 rank where absent
 ---@field dropout? number of the adapter's input, where a forward is given noise; 0 where absent
 ---@field target? string[] linear modules by the end of their names, or {"all"}, as where absent
----@field additional_target? string[] modules trained whole, copies of the base's (embed_tokens, lm_head, norm); none where absent
+--- modules trained whole, copies of the base's (embed_tokens, lm_head, norm); none where absent
+---@field additional_target? string[]
 ---@field use_rslora? boolean scale by alpha / sqrt(rank); false where absent
 ---@field use_dora? boolean DoRA: rows of the sum have a learnt magnitude; false where absent
 ---@field seed? integer of the first values; 0 where absent
----@field path? string a PEFT folder to read, to go on training it; beside it only `dropout`, in place of the folder's, and `seed`, by which nothing is drawn then, may be given
+--- a PEFT folder to read, to go on training it; beside it only `dropout`, in place of the folder's,
+--- and `seed`, by which nothing is drawn then, may be given
+---@field path? string
 
---- The model with an adapter over it: a new one, which at first changes nothing, or one read from a folder. The base, which must be
---- frozen, shares its weights and may be run as before.
---- Errors: NOT_FOUND and INVALID_ARGUMENT where the folder is missing, damaged or made for another base; a target that is no linear module;
---- UNIMPLEMENTED for an option of PEFT's that is not supported.
+--- The model with an adapter over it: a new one, which at first changes nothing, or one read from a
+--- folder. The base, which must be frozen, shares its weights and may be run as before. Errors:
+--- NOT_FOUND and INVALID_ARGUMENT where the folder is missing, damaged or made for another base; a
+--- target that is no linear module; UNIMPLEMENTED for an option of PEFT's that is not supported.
 ---@param base moonring.Model
 ---@param options? moonring.AdaptOptions
 ---@return moonring.Model
 function model.adapt(base, options) end
 
---- "cpu" or "cuda" for what was asked: "auto" takes a GPU where this build and this machine have one. Of several GPUs a rank has
---- the one of its LOCAL_RANK, from when its mesh is made.
---- Errors: FAILED_PRECONDITION for "cuda" where there is none.
+--- "cpu" or "cuda" for what was asked: "auto" takes a GPU where this build and this machine have
+--- one. Of several GPUs a rank has the one of its LOCAL_RANK, from when its mesh is made. Errors:
+--- FAILED_PRECONDITION for "cuda" where there is none.
 ---@param asked "auto" | "cpu" | "cuda"
 ---@return "cpu" | "cuda"
 function model.device(asked) end
@@ -101,7 +123,8 @@ function model.gpus() end
 ---@field free number bytes that nobody holds
 ---@field total number bytes in all
 
---- The memory of this rank's GPU. Errors: FAILED_PRECONDITION where this build or this machine has none.
+--- The memory of this rank's GPU. Errors: FAILED_PRECONDITION where this build or this machine has
+-- none.
 ---@return moonring.GpuMemory
 function model.gpu_memory() end
 
@@ -113,8 +136,9 @@ local Checkpoint = {}
 ---@return string
 function Checkpoint:path() end
 
---- The text of a file that belongs to the model ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja",
---- ...), or nil. For a GGUF they are made from its metadata.
+--- The text of a file that belongs to the model ("tokenizer.json", "tokenizer_config.json",
+--- "generation_config.json", "chat_template.jinja", ...), or nil. For a GGUF they are made from its
+--- metadata.
 ---@param name string
 ---@return string?
 function Checkpoint:companion(name) end
@@ -133,7 +157,8 @@ function Checkpoint:companion(name) end
 ---@field experts integer of a layer; 0: none
 ---@field experts_chosen integer of them, for each token
 ---@field expert_intermediate_size integer
----@field shared_expert_size integer features inside the expert that sees every token; 0: there is none
+--- features inside the expert that sees every token; 0: there is none
+---@field shared_expert_size integer
 ---@field sliding_layers integer how many layers have a window
 ---@field window integer tokens that a query sees there; 0: no layer has one
 ---@field softcap number the bound that attention's scores approach; 0: they have none
@@ -151,7 +176,8 @@ function Checkpoint:facts() end
 ---@field parameters integer
 ---@field active integer of them, those that one token meets
 
---- How many parameters its parts have, in the order of a forward pass. A tied head is the embedding.
+--- How many parameters its parts have, in the order of a forward pass. A tied head is the
+-- embedding.
 ---@return moonring.CheckpointPart[]
 function Checkpoint:parts() end
 
@@ -172,13 +198,14 @@ function Checkpoint:extra_weights() end
 ---@return integer[]
 function Checkpoint:eos_token_ids() end
 
---- What turns queries and keys, in words: "default", or "yarn, factor 4 over 32768 positions, cosines times 1.1386".
+--- What turns queries and keys, in words: "default", or "yarn, factor 4 over 32768 positions,
+-- cosines times 1.1386".
 ---@return string
 function Checkpoint:rope() end
 
---- Stretches the rotary embedding of models loaded from here on, and of what they save, for texts of `length` tokens: by ceil(length / context). Nothing changes where
---- they fit, or where the model takes no scaling.
---- Errors: INVALID_ARGUMENT for another kind.
+--- Stretches the rotary embedding of models loaded from here on, and of what they save, for texts
+--- of `length` tokens: by ceil(length / context). Nothing changes where they fit, or where the
+--- model takes no scaling. Errors: INVALID_ARGUMENT for another kind.
 ---@param kind "linear" | "dynamic" | "yarn" | "llama3"
 ---@param length integer
 ---@return string report a line: what turns now, or why nothing changed
@@ -196,8 +223,9 @@ function Checkpoint:dtype() end
 ---@return integer
 function Checkpoint:vocab_size() end
 
---- Makes room for so many tokens in models loaded from here on, and in what they save: where there are fewer rows, the embedding's and an untied head's
---- become a multiple of 64; the new ones are the mean of the old ones and noise.
+--- Makes room for so many tokens in models loaded from here on, and in what they save: where there
+--- are fewer rows, the embedding's and an untied head's become a multiple of 64; the new ones are
+--- the mean of the old ones and noise.
 ---@param tokens integer
 ---@param seed integer of the noise
 function Checkpoint:grow_vocabulary(tokens, seed) end
@@ -206,11 +234,13 @@ function Checkpoint:grow_vocabulary(tokens, seed) end
 ---@return string[]
 function Checkpoint:vocabulary_modules() end
 
---- Files that models loaded from here on write beside their weights, in place of the checkpoint's own of the same names.
+--- Files that models loaded from here on write beside their weights, in place of the checkpoint's
+-- own of the same names.
 ---@param files table<string, string> name -> contents
 function Checkpoint:replace_companions(files) end
 
---- The eos that models loaded from here on say in config.json and, before those that are there, in generation_config.json.
+--- The eos that models loaded from here on say in config.json and, before those that are there, in
+-- generation_config.json.
 ---@param eos integer
 function Checkpoint:end_with(eos) end
 
@@ -220,31 +250,39 @@ function Checkpoint:close() end
 ---@class moonring.Model
 local Model = {}
 
---- LoRA's dropout and NEFTune act only where seed, step and identity are given, all three: functions of seed, step, token and module.
+--- LoRA's dropout and NEFTune act only where seed, step and identity are given, all three:
+-- functions of seed, step, token and module.
 ---@class moonring.NoiseOptions
 ---@field seed? integer
 ---@field step? integer
 ---@field identity? moonring.Tensor int64 [T_local], the tokens' identities, cut as the ids are
----@field neftune_alpha? number noise on the embeddings, uniform in +-neftune_alpha / sqrt(L D); 0, where absent: none
----@field lengths? moonring.Tensor int64 [T_local], L: the tokens of each row's document; wanted with neftune_alpha
+--- noise on the embeddings, uniform in +-neftune_alpha / sqrt(L D); 0, where absent: none
+---@field neftune_alpha? number
+--- int64 [T_local], L: the tokens of each row's document; wanted with neftune_alpha
+---@field lengths? moonring.Tensor
 
 ---@class moonring.ForwardOptions: moonring.NoiseOptions
----@field router_groups? moonring.Tensor int64 [T_local], which group each token's routing is counted in, from 0; nothing is counted where absent
+--- int64 [T_local], which group each token's routing is counted in, from 0; nothing is counted
+--- where absent
+---@field router_groups? moonring.Tensor
 ---@field router_group_count? integer how many groups there are; with router_groups
 
---- The stream after the final norm. Differentiable: backward adds to the parameters' gradients. The residual stream, norms and rotary
---- embedding are fp32 (fp64 for fp64). Collective over the sp group by its attention.
+--- The stream after the final norm. Differentiable: backward adds to the parameters' gradients. The
+--- residual stream, norms and rotary embedding are fp32 (fp64 for fp64). Collective over the sp
+--- group by its attention.
 ---@param ids_T moonring.Tensor int64 [T_local], as `attention:cut` gives them
 ---@param positions_T moonring.Tensor int64 [T_local]
 ---@param plan moonring.AttentionPlan
 ---@param options? moonring.ForwardOptions
 ---@return moonring.Tensor hidden_TD [T_local, D]
----@return moonring.Tensor? probability_GE [groups, experts], sums of the routers' probabilities over this rank's tokens and all layers with a router; differentiable. nil, as the next, without experts or router_groups
+---@return moonring.Tensor? probability_GE [groups, experts], sums of the routers' probabilities
+---   over this rank's tokens and all layers with a router; differentiable. nil, as the next,
+---   without experts or router_groups
 ---@return moonring.Tensor? chosen_GE int64 [groups, experts]: how often each expert was chosen
 function Model:forward(ids_T, positions_T, plan, options) end
 
---- The first module, in the order of a forward pass, after which this rank's stream holds a NaN or an infinity. Runs a forward without gradients. Collective over the sp group
---- by its attention.
+--- The first module, in the order of a forward pass, after which this rank's stream holds a NaN or
+--- an infinity. Runs a forward without gradients. Collective over the sp group by its attention.
 ---@param ids_T moonring.Tensor int64 [T_local]
 ---@param positions_T moonring.Tensor int64 [T_local]
 ---@param plan moonring.AttentionPlan
@@ -273,12 +311,14 @@ function Model:base() end
 ---@class moonring.ValueHeadOptions
 ---@field seed? integer of the first values; 0 where absent
 
---- A reward model's head: read from value_head.safetensors in the folder of the adapter (the model's where there is none), else new.
+--- A reward model's head: read from value_head.safetensors in the folder of the adapter (the
+-- model's where there is none), else new.
 ---@param options? moonring.ValueHeadOptions
 ---@return moonring.ValueHead
 function Model:value_head(options) end
 
---- Forty hexadecimal digits, equal where names, shapes, dtypes and bytes of all weights are (and an adapter's scale).
+--- Forty hexadecimal digits, equal where names, shapes, dtypes and bytes of all weights are (and an
+-- adapter's scale).
 ---@return string
 function Model:digest() end
 
@@ -299,17 +339,22 @@ function Model:heads() end
 ---@class moonring.SaveOptions
 ---@field dtype? "fp32" | "bf16" | "fp16" | "fp64" of the weights; as they are held where absent
 ---@field shard_bytes? integer of a safetensors file at most; 5e9 where absent
----@field write? boolean false: this rank only takes part in gathering weights that are sharded over ranks, while another one writes; true where absent
----@field flush? boolean false: who calls brings the files from the kernel's cache to the disk; true where absent
+--- false: this rank only takes part in gathering weights that are sharded over ranks, while another
+--- one writes; true where absent
+---@field write? boolean
+--- false: who calls brings the files from the kernel's cache to the disk; true where absent
+---@field flush? boolean
 
---- Writes a Hugging Face folder that Transformers opens: config.json, the weights, tokenizer and other companions; of an adapted model a
---- folder that PEFT opens (adapter_config.json, adapter_model.safetensors, the tokenizer), for which `write` and `flush` are the only options. Whole or not
---- at all. One rank writes; where weights are sharded over ranks every one calls it.
+--- Writes a Hugging Face folder that Transformers opens: config.json, the weights, tokenizer and
+--- other companions; of an adapted model a folder that PEFT opens (adapter_config.json,
+--- adapter_model.safetensors, the tokenizer), for which `write` and `flush` are the only options.
+--- Whole or not at all. One rank writes; where weights are sharded over ranks every one calls it.
 ---@param folder string made where it is missing
 ---@param options? moonring.SaveOptions
 function Model:save(folder, options) end
 
---- Writes the gradients of what learns, under their weights' names, as one safetensors file; zeros where there is none. As `save`.
+--- Writes the gradients of what learns, under their weights' names, as one safetensors file; zeros
+-- where there is none. As `save`.
 ---@param path string
 ---@param options? table { write }
 function Model:save_gradients(path, options) end
@@ -319,21 +364,25 @@ function Model:save_gradients(path, options) end
 ---@field temperature? number 0, where absent: the likeliest token
 ---@field top_k? integer tokens considered; 0, where absent: all
 ---@field top_p? number the fewest tokens whose probabilities sum to it; 1 where absent
----@field repetition_penalty? number logits of ids already there are divided by it (multiplied where negative); 1 where absent
+--- logits of ids already there are divided by it (multiplied where negative); 1 where absent
+---@field repetition_penalty? number
 ---@field stop_ids? integer[] ids that end the answer; none where absent
 ---@field seed? integer of the draws; 0 where absent
 
---- Decodes an answer on this rank alone, with a KV cache. A draw depends on (seed, number of the new token, logits): the same call
---- gives the same answer. Choices are made in the order of Transformers: penalty, temperature, top_k, top_p, draw.
+--- Decodes an answer on this rank alone, with a KV cache. A draw depends on (seed, number of the
+--- new token, logits): the same call gives the same answer. Choices are made in the order of
+--- Transformers: penalty, temperature, top_k, top_p, draw.
 ---@param prompt integer[] token ids, one at least
 ---@param options? moonring.GenerateOptions
----@param on_token? fun(id: integer): boolean? sees each new id as it is made, but for a stop id; returning false ends the answer
+---@param on_token? fun(id: integer): boolean? sees each new id as it is made, but for a stop id;
+---   returning false ends the answer
 ---@return integer[] ids the new ones; the last is a stop id where one ended it
 function Model:generate(prompt, options, on_token) end
 
 function Model:close() end
 
---- The last map: logits = cap(scale weight . hidden), cap(x) = softcap tanh(x / softcap), or x where softcap is 0. Objectives apply it.
+--- The last map: logits = cap(scale weight . hidden), cap(x) = softcap tanh(x / softcap), or x
+-- where softcap is 0. Objectives apply it.
 ---@class moonring.Head
 local Head = {}
 

@@ -2,9 +2,10 @@
 
 --- Moonring, as scripts see it: `local moonring = require "moonring"`.
 ---
---- - Ranks, dims, token ids, positions, rows and steps count from 0, as in LibTorch; a Lua list counts from 1.
---- - A name's suffix is its shape: `q_THD` is [tokens, heads, head width]; T tokens, D hidden, V vocabulary.
---- - A function takes at most one table of options, after its other arguments. A key that it does not know is an error, with
+--- - Ranks, dims, token ids, positions, rows and steps count from 0, as in LibTorch; a Lua list
+--- counts from 1. - A name's suffix is its shape: `q_THD` is [tokens, heads, head width]; T tokens,
+--- D hidden, V vocabulary. - A function takes at most one table of options, after its other
+--- arguments. A key that it does not know is an error, with
 ---   the nearest known one; of tables that Lua keeps (an objective) names that begin with an
 ---   underscore are the script's own.
 --- - A bound function refuses arguments beyond those that it takes; nil at the end is no argument.
@@ -15,7 +16,8 @@
 --- - What is said to be collective must be called by every rank of the group, in the same order.
 ---@class moonring
 ---@field version string this build's version
----@field null lightuserdata JSON's and YAML's null: a value that is not nil, so that a key can be there and null
+--- JSON's and YAML's null: a value that is not nil, so that a key can be there and null
+---@field null lightuserdata
 ---@field required table a default of `moonring.flags`: the key must be given
 ---@field comm moonring.comm
 ---@field attention moonring.attention
@@ -65,9 +67,10 @@
 ---@field plan_tables moonring.plan_tables
 local moonring = {}
 
---- Runs `fn(...)` and returns what it returns. Every tensor made inside is let go at its end, however it ends, but for those
---- that fn returns by themselves (not inside a table) or that `x:keep()` moved out. Scopes nest: what leaves one belongs
---- to the next. Storage lives while C++ (autograd's graph, say) holds it.
+--- Runs `fn(...)` and returns what it returns. Every tensor made inside is let go at its end,
+--- however it ends, but for those that fn returns by themselves (not inside a table) or that
+--- `x:keep()` moved out. Scopes nest: what leaves one belongs to the next. Storage lives while C++
+--- (autograd's graph, say) holds it.
 ---@generic T
 ---@param fn fun(...): T
 ---@param ... any what fn takes
@@ -92,9 +95,9 @@ function moonring.tensor(values, dtype) end
 ---@return moonring.Tensor
 function moonring.cat(rows) end
 
---- The options of a script: reads `key=value` and `--key=value` words. A default's type is the key's type (a number, a
---- boolean, else a string). Refuses a word that is no key=value, an unknown key (with the nearest) and a required one that
---- is not given, with exit code 2.
+--- The options of a script: reads `key=value` and `--key=value` words. A default's type is the
+--- key's type (a number, a boolean, else a string). Refuses a word that is no key=value, an unknown
+--- key (with the nearest) and a required one that is not given, with exit code 2.
 ---
 ---     local opt = moonring.flags { model = moonring.required, sp = 4 }
 ---@param defaults table<string, any>
@@ -102,12 +105,14 @@ function moonring.cat(rows) end
 ---@return table<string, any>
 function moonring.flags(defaults, words) end
 
---- Starts `ranks` ranks of this very command where this process is not one already and -n did not say how many; then this
---- process only waits for them and ends with their exit code. Else it does nothing.
---- Errors: INVALID_ARGUMENT where the ranks that there are, or are asked for, are no multiple of sp.
+--- Starts `ranks` ranks of this very command where this process is not one already and -n did not
+--- say how many; then this process only waits for them and ends with their exit code. Else it does
+--- nothing. Errors: INVALID_ARGUMENT where the ranks that there are, or are asked for, are no
+--- multiple of sp.
 ---@param sp integer at least 1
 ---@param ranks? integer sp where absent
----@param restarts? integer how often they are started again after one has failed; then a single rank has a launcher too; 0 where absent
+---@param restarts? integer how often they are started again after one has failed; then a single
+---   rank has a launcher too; 0 where absent
 function moonring.launch(sp, ranks, restarts) end
 
 --- Steps with their number from 1: `for step, k in moonring.count(dataset:steps { ... }) do`.

@@ -1,30 +1,39 @@
 ---@meta moonring.native.objectives
 
---- What a step counts and sums. An objective gives a count, known before the first forward, and sums; the loop divides, once,
---- by the count of the whole step over all dp ranks.
+--- What a step counts and sums. An objective gives a count, known before the first forward, and
+--- sums; the loop divides, once, by the count of the whole step over all dp ranks.
 ---@class moonring.objectives
 local objectives = {}
 
 ---@class moonring.SftOptions
----@field count? "labels" | "targets" labels that are not -100 before the shift, as LLaMA-Factory divides, or predictions; "labels" where absent
+--- labels that are not -100 before the shift, as LLaMA-Factory divides, or predictions; "labels"
+--- where absent
+---@field count? "labels" | "targets"
 ---@field dft? boolean a token's term times its probability, outside the graph (dynamic fine-tuning)
----@field eaft? boolean times (top_entropy / 3) ^ eaft_alpha, outside the graph (entropy-adaptive fine-tuning)
+--- times (top_entropy / 3) ^ eaft_alpha, outside the graph (entropy-adaptive fine-tuning)
+---@field eaft? boolean
 ---@field eaft_alpha? number 0 or more; 1 where absent
 
---- Supervised fine-tuning: -sum of the targets' log-probs, or a weighted one. Token level: its sums are this rank's share.
+--- Supervised fine-tuning: -sum of the targets' log-probs, or a weighted one. Token level: its sums
+-- are this rank's share.
 ---@param options? moonring.SftOptions
 ---@return moonring.Sft
 function objectives.sft(options) end
 
 ---@class moonring.PreferenceOptions
----@field loss? string "sigmoid" (DPO), "hinge", "ipo", "kto_pair", "orpo", "simpo", "nca_pair" or "robust"; "sigmoid" where absent
+--- "sigmoid" (DPO), "hinge", "ipo", "kto_pair", "orpo", "simpo", "nca_pair" or "robust"; "sigmoid"
+--- where absent
+---@field loss? string
 ---@field beta? number more than 0; 0.1 where absent
 ---@field ftx? number times the nll per token of the chosen answer, added; 0 where absent
 ---@field simpo_gamma? number the margin of simpo; 0.5 where absent
----@field label_smoothing? number the share of pairs taken to be in the wrong order, up to 0.5; for sigmoid and robust; 0 where absent
+--- the share of pairs taken to be in the wrong order, up to 0.5; for sigmoid and robust; 0 where
+--- absent
+---@field label_smoothing? number
 ---@field bco_weight? number of the BCO loss beside this one; 0 where absent
 
---- DPO and its kin on pairs of answers. Sequence level: its sums are the same on every sp rank. Divided by the step's pairs.
+--- DPO and its kin on pairs of answers. Sequence level: its sums are the same on every sp rank.
+-- Divided by the step's pairs.
 ---@param options? moonring.PreferenceOptions
 ---@return moonring.Preference
 function objectives.preference(options) end
@@ -33,7 +42,8 @@ function objectives.preference(options) end
 ---@field name string
 ---@field needs_reference boolean
 ---@field most_smoothing number the most that label_smoothing may be; 0: the loss has none
----@field smoothing_below_most boolean label_smoothing must stay below most_smoothing: the formula divides by 1 - 2 x it
+--- label_smoothing must stay below most_smoothing: the formula divides by 1 - 2 x it
+---@field smoothing_below_most boolean
 
 --- The losses that `preference` knows.
 ---@return moonring.PreferenceLossFacts[]
@@ -51,26 +61,34 @@ function objectives.preference_losses() end
 function objectives.kto(options) end
 
 ---@class moonring.HeadOptions
----@field dtype? moonring.Dtype of the head's product, `model:matmul_dtype()`; fp64 hidden states always take fp64; "fp32" where absent
+--- of the head's product, `model:matmul_dtype()`; fp64 hidden states always take fp64; "fp32" where
+--- absent
+---@field dtype? moonring.Dtype
 
 ---@class moonring.LogProbOptions: moonring.HeadOptions
 ---@field chunk_bytes? integer of logits made at a time; 64 MiB where absent
----@field label_smoothing? number e, 0 to less than 1: (1 - e) log p[y_t] + e mean(log p) instead; 0 where absent
----@field statistics? string[] of each row, from the same logits: "mean_logit" over the vocabulary, "greedy" the likeliest id (-1 without a target), "top_entropy" of the 20 greatest logits
+--- e, 0 to less than 1: (1 - e) log p[y_t] + e mean(log p) instead; 0 where absent
+---@field label_smoothing? number
+--- of each row, from the same logits: "mean_logit" over the vocabulary, "greedy" the likeliest id
+--- (-1 without a target), "top_entropy" of the 20 greatest logits
+---@field statistics? string[]
 
---- log softmax(W h_t)[y_t] of each row, in chunks of rows: [T, V] never exists, forward or backward. Differentiable in hidden_TD; the head's
---- gradient is added to its Parameter. Rows without a target are not projected and give 0.
---- Cost: 2 N V D flops forward and 6 N V D backward for N targets; 64 MiB of logits at a time.
+--- log softmax(W h_t)[y_t] of each row, in chunks of rows: [T, V] never exists, forward or
+--- backward. Differentiable in hidden_TD; the head's gradient is added to its Parameter. Rows
+--- without a target are not projected and give 0. Cost: 2 N V D flops forward and 6 N V D backward
+--- for N targets; 64 MiB of logits at a time.
 ---@param hidden_TD moonring.Tensor [T, D]; fp32, bf16 or fp64
 ---@param head moonring.Head `model:head()`; its scale and softcap are applied
 ---@param targets_T moonring.Tensor int64 [T]; -100: none
 ---@param options? moonring.LogProbOptions
 ---@return moonring.Tensor log_prob_T [T] in fp32, or fp64
----@return table<string, moonring.Tensor>? statistics by name, [T] each, outside the graph; nil where none was asked for
+---@return table<string, moonring.Tensor>? statistics by name, [T] each, outside the graph; nil
+---   where none was asked for
 function objectives.log_prob(hidden_TD, head, targets_T, options) end
 
---- What the head says at some rows, to look at a model. Not differentiable: a term of a loss that is made of it teaches nothing, and beside a term with a
---- gradient nothing says so. `log_prob` is what a loss is made of.
+--- What the head says at some rows, to look at a model. Not differentiable: a term of a loss that
+--- is made of it teaches nothing, and beside a term with a gradient nothing says so. `log_prob` is
+--- what a loss is made of.
 ---@param hidden_ND moonring.Tensor [N, D]
 ---@param head moonring.Head
 ---@param first_ids integer K: logits of ids 0 .. K-1
@@ -79,8 +97,9 @@ function objectives.log_prob(hidden_TD, head, targets_T, options) end
 ---@return moonring.Tensor logsumexp_N [N], over the whole vocabulary
 function objectives.logits(hidden_ND, head, first_ids, options) end
 
---- The sum of each document's values over all its tokens, on whatever sp rank: what a sequence-level objective is made from. Differentiable; its
---- backward communicates nothing. Collective over sp. No parameter may be used after it.
+--- The sum of each document's values over all its tokens, on whatever sp rank: what a
+--- sequence-level objective is made from. Differentiable; its backward communicates nothing.
+--- Collective over sp. No parameter may be used after it.
 ---@param values_T moonring.Tensor [T_local], in the layout's order
 ---@param layout moonring.Layout
 ---@param mesh moonring.Mesh
@@ -92,8 +111,9 @@ function objectives.document_sums(values_T, layout, mesh) end
 ---@return moonring.Tensor targets fp64 [documents]
 function objectives.document_targets(sequence) end
 
---- Weights of tokens for `ld_alpha` (LD-DPO): of a pair's two answers, chosen and rejected in turn, the first min(n, n') predictions weigh 1 and those after
---- ld_alpha. Of the whole stream: `layout:cut` it.
+--- Weights of tokens for `ld_alpha` (LD-DPO): of a pair's two answers, chosen and rejected in turn,
+--- the first min(n, n') predictions weigh 1 and those after ld_alpha. Of the whole stream:
+--- `layout:cut` it.
 ---@param sequence moonring.Sequence
 ---@param ld_alpha number 0 to 1
 ---@return moonring.Tensor weights_T fp64 [T]
@@ -104,11 +124,12 @@ function objectives.desensitized(sequence, ld_alpha) end
 ---@field seed? integer what the dropout's numbers are made from, with step and identity
 ---@field step? integer of the training
 ---@field identity? moonring.Tensor int64 [T_local], of this rank's tokens; needed with dropout
----@field neftune_alpha? number no use here: so that what `Model:forward` takes as noise may be passed on
+--- no use here: so that what `Model:forward` takes as noise may be passed on
+---@field neftune_alpha? number
 ---@field lengths? moonring.Tensor no use here either
 
---- A reward model's score of each document: the value head's of its last token, summed over sp. The head's gradient is added to its Parameters. Collective
---- over sp.
+--- A reward model's score of each document: the value head's of its last token, summed over sp. The
+--- head's gradient is added to its Parameters. Collective over sp.
 ---@param hidden_TD moonring.Tensor [T_local, D], in the layout's order
 ---@param weight moonring.Parameter [1, D]
 ---@param bias moonring.Parameter [1]
@@ -121,16 +142,19 @@ function objectives.document_scores(hidden_TD, weight, bias, layout, mesh, optio
 --- -sum of log sigmoid(chosen - rejected) over pairs. Sequence level. Divided by the step's pairs.
 ---@param scores moonring.Tensor [2 x pairs]: chosen, rejected, chosen, rejected, ...
 ---@return moonring.Tensor loss of shape [], fp64
----@return table<string, number[]> metrics by name {sum, count}, a tensor of the two where they are on a GPU: "accuracy"
+---@return table<string, number[]> metrics by name {sum, count}, a tensor of the two where they are
+---   on a GPU: "accuracy"
 function objectives.reward_loss(scores) end
 
 ---@class moonring.RouterWeightsOptions
 ---@field per_token integer experts that a token goes through
 ---@field coefficient number of the loss
 
---- What each router probability counts in the load-balancing loss of a group of tokens, coefficient E sum_e f_e P_e, as Transformers has it: sum(weights * sums of
---- probabilities), over micro-batches, layers and ranks, is the loss of all groups.
----@param chosen moonring.Tensor [groups, experts]: how often each expert was chosen, over all layers and ranks
+--- What each router probability counts in the load-balancing loss of a group of tokens, coefficient
+--- E sum_e f_e P_e, as Transformers has it: sum(weights * sums of probabilities), over
+--- micro-batches, layers and ranks, is the loss of all groups.
+---@param chosen moonring.Tensor [groups, experts]: how often each expert was chosen, over all
+---   layers and ranks
 ---@param options moonring.RouterWeightsOptions
 ---@return moonring.Tensor weights fp64 [groups, experts]; 0 for a group without tokens
 function objectives.router_weights(chosen, options) end
@@ -145,16 +169,19 @@ local Sft = {}
 function Sft:count(labels_T, lengths) end
 
 ---@class moonring.SftStatistics
----@field greedy? moonring.Tensor int64 [T_local], of `objectives.log_prob`: gives the metric token_accuracy
+--- int64 [T_local], of `objectives.log_prob`: gives the metric token_accuracy
+---@field greedy? moonring.Tensor
 ---@field top_entropy? moonring.Tensor [T_local], of `objectives.log_prob`: eaft wants it
 ---@field mean_logit? moonring.Tensor no use here
 
---- This rank's sum of -log p: divide by the step's count, then `backward()`. Sums over dp x sp are the whole step's.
+--- This rank's sum of -log p: divide by the step's count, then `backward()`. Sums over dp x sp are
+-- the whole step's.
 ---@param log_prob_T moonring.Tensor [T_local]
 ---@param targets_T moonring.Tensor int64 [T_local]
 ---@param statistics? moonring.SftStatistics
 ---@return moonring.Tensor loss of shape [], fp64
----@return table<string, number[]> metrics by name {sum, count}, a tensor of the two where they are on a GPU: "nll", the sum without weights and how many targets; "token_accuracy"
+---@return table<string, number[]> metrics by name {sum, count}, a tensor of the two where they are
+---   on a GPU: "nll", the sum without weights and how many targets; "token_accuracy"
 function Sft:loss(log_prob_T, targets_T, statistics) end
 
 function Sft:close() end
@@ -170,7 +197,8 @@ function Preference:needs_reference() end
 ---@return boolean
 function Preference:needs_survey() end
 
---- Sees the whole step, the same on every rank, for what the pairs of a group share: KL terms, and BCO's running mean, which a survey moves on.
+--- Sees the whole step, the same on every rank, for what the pairs of a group share: KL terms, and
+-- BCO's running mean, which a survey moves on.
 ---@param policy moonring.Tensor [2 x pairs of the step], in the step's order: chosen, rejected, ...
 ---@param reference moonring.Tensor the same of the reference model
 ---@param targets moonring.Tensor predictions of each document
@@ -178,16 +206,19 @@ function Preference:needs_survey() end
 function Preference:survey(policy, reference, targets, group) end
 
 ---@class moonring.PreferenceBatch
----@field policy moonring.Tensor [2 x pairs] sums of log-probs over each document: chosen, rejected, ...; differentiable
+--- [2 x pairs] sums of log-probs over each document: chosen, rejected, ...; differentiable
+---@field policy moonring.Tensor
 ---@field reference? moonring.Tensor the same of the reference model, where it is needed
 ---@field targets moonring.Tensor predictions of each document
----@field mean_logits? moonring.Tensor sums of the statistic mean_logit; gives the metrics logits/chosen and logits/rejected
+--- sums of the statistic mean_logit; gives the metrics logits/chosen and logits/rejected
+---@field mean_logits? moonring.Tensor
 ---@field places? integer[] of the pairs in the step, where a survey is needed
 
 --- The sum over the pairs of a micro-batch.
 ---@param batch moonring.PreferenceBatch
 ---@return moonring.Tensor loss of shape [], fp64
----@return table<string, number[]> metrics by name {sum, count}, a tensor of the two where they are on a GPU: rewards/chosen, rewards/accuracies, logps/chosen, ...
+---@return table<string, number[]> metrics by name {sum, count}, a tensor of the two where they are
+---   on a GPU: rewards/chosen, rewards/accuracies, logps/chosen, ...
 function Preference:loss(batch) end
 
 --- What a checkpoint keeps: BCO's running mean.
@@ -203,7 +234,8 @@ function Preference:close() end
 ---@class moonring.Kto
 local Kto = {}
 
---- Sees the mismatched documents of the whole step, the same on every rank, for the KL term of each group.
+--- Sees the mismatched documents of the whole step, the same on every rank, for the KL term of each
+-- group.
 ---@param policy moonring.Tensor [examples of the step], in the step's order
 ---@param reference moonring.Tensor the same of the reference model
 ---@param group integer examples of a group
@@ -214,14 +246,17 @@ function Kto:survey(policy, reference, group) end
 ---@field policy moonring.Tensor [examples] sums of log-probs over each document; differentiable
 ---@field reference moonring.Tensor the same of the reference model
 ---@field targets moonring.Tensor predictions of each document
----@field mean_logits? moonring.Tensor sums of the statistic mean_logit; gives the metrics logits/chosen and logits/rejected
+--- sums of the statistic mean_logit; gives the metrics logits/chosen and logits/rejected
+---@field mean_logits? moonring.Tensor
 ---@field desirable boolean[] of the examples
 ---@field places integer[] of the examples in the step
 
 --- The sum over the examples of a micro-batch.
 ---@param batch moonring.KtoBatch
 ---@return moonring.Tensor loss of shape [], fp64
----@return table<string, number[]> metrics by name {sum, count}, a tensor of the two where they are on a GPU: rewards/chosen, logps/chosen, logits/chosen over the desirable, .../rejected over the others
+---@return table<string, number[]> metrics by name {sum, count}, a tensor of the two where they are
+---   on a GPU: rewards/chosen, logps/chosen, logits/chosen over the desirable, .../rejected over
+---   the others
 function Kto:loss(batch) end
 
 function Kto:close() end

@@ -15,7 +15,8 @@ function system.read(path) end
 ---@param text string
 function system.write(path, text) end
 
---- Makes a folder and those above it, and proves that a file can be written in it. Errors: PERMISSION_DENIED.
+--- Makes a folder and those above it, and proves that a file can be written in it. Errors:
+-- PERMISSION_DENIED.
 ---@param path string
 function system.make_folder(path) end
 
@@ -55,21 +56,22 @@ function system.find_text(text, sought, from) end
 ---@return string
 function system.sha1(bytes) end
 
---- A Lua value of a JSON text; null is `moonring.null`. Errors: INVALID_ARGUMENT with `where`, line and column.
+--- A Lua value of a JSON text; null is `moonring.null`. Errors: INVALID_ARGUMENT with `where`, line
+-- and column.
 ---@param text string
 ---@param where? string names the text in errors
 ---@return any
 function system.json_decode(text, where) end
 
---- A JSON text, an object's keys sorted. A table with a first element is a list, and so is an empty one; NaN and infinity become null.
---- Errors: INVALID_ARGUMENT for what JSON has not.
+--- A JSON text, an object's keys sorted. A table with a first element is a list, and so is an empty
+--- one; NaN and infinity become null. Errors: INVALID_ARGUMENT for what JSON has not.
 ---@param value any
 ---@param indent? integer spaces a level; one line where absent
 ---@return string
 function system.json_encode(value, indent) end
 
---- A Lua value of a YAML text, scalars by YAML 1.2's core schema. Errors: INVALID_ARGUMENT with `where`, line and column, for a key given
---- twice too.
+--- A Lua value of a YAML text, scalars by YAML 1.2's core schema. Errors: INVALID_ARGUMENT with
+--- `where`, line and column, for a key given twice too.
 ---@param text string
 ---@param where? string names the text in errors
 ---@return any value
@@ -99,8 +101,8 @@ function system.is_terminal() end
 ---@return string?
 function system.environment(name) end
 
---- How many ranks the environment (torchrun's or Slurm's) says there are, this process among them; 0 where it says nothing.
---- Errors: INVALID_ARGUMENT where it contradicts itself.
+--- How many ranks the environment (torchrun's or Slurm's) says there are, this process among them;
+--- 0 where it says nothing. Errors: INVALID_ARGUMENT where it contradicts itself.
 ---@return integer
 function system.world_size() end
 
@@ -112,13 +114,14 @@ function system.requested_ranks() end
 ---@return "auto" | "cpu" | "cuda"
 function system.requested_device() end
 
---- Becomes the launcher of `ranks` processes of this very command and ends with their exit code: does not return.
---- `moonring.launch` is for scripts.
---- Errors: INVALID_ARGUMENT for more than this machine starts (lua/launcher.h).
+--- Becomes the launcher of `ranks` processes of this very command and ends with their exit code:
+--- does not return. `moonring.launch` is for scripts. Errors: INVALID_ARGUMENT for more than this
+--- machine starts (lua/launcher.h).
 ---@param ranks integer
 function system.launch(ranks) end
 
---- Tells the launcher of this rank, where it has one, that the run may be started again so many times in all.
+--- Tells the launcher of this rank, where it has one, that the run may be started again so many
+-- times in all.
 ---@param restarts integer
 function system.offer_restarts(restarts) end
 
@@ -148,11 +151,13 @@ function system.check_stack() end
 --- For the sandbox: an error was caught, which counts among a script's instructions (lua/limits.h).
 function system.count_caught() end
 
---- Hands a table to whoever follows the run (lua/embed.h); nothing where nobody does. A run tells of each logged step and each evaluation.
+--- Hands a table to whoever follows the run (lua/embed.h); nothing where nobody does. A run tells
+-- of each logged step and each evaluation.
 ---@param what table
 function system.tell_progress(what) end
 
---- A line for the log of an embedded runtime; elsewhere nothing. print and io.stderr lead here there.
+--- A line for the log of an embedded runtime; elsewhere nothing. print and io.stderr lead here
+-- there.
 ---@param kind "output" | "note"
 ---@param line string
 function system.say(kind, line) end
@@ -165,7 +170,8 @@ function system.version() end
 ---@return string
 function system.torch_version() end
 
---- Says that the first step begins: what fails from now on ends the process with exit code 1, not 2.
+--- Says that the first step begins: what fails from now on ends the process with exit code 1, not
+-- 2.
 function system.started() end
 
 --- The names of Moonring's own scripts, which are its commands.

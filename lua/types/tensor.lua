@@ -2,11 +2,12 @@
 
 --- A LibTorch tensor. Only what scripts need is here: what costs time is in the cores.
 ---
---- `+ - * / ^` take a tensor or a number on either side, broadcast, and promote as PyTorch does: a number never changes a
---- floating dtype, and a number with a fraction makes an integer tensor fp32. All but `detach` and what returns numbers is
---- recorded for backward.
+--- `+ - * / ^` take a tensor or a number on either side, broadcast, and promote as PyTorch does: a
+--- number never changes a floating dtype, and a number with a fraction makes an integer tensor
+--- fp32. All but `detach` and what returns numbers is recorded for backward.
 ---
---- Its bytes are charged to Lua's collector, which runs once a GiB has been made; `moonring.scope` lets go sooner.
+--- Its bytes are charged to Lua's collector, which runs once a GiB has been made; `moonring.scope`
+-- lets go sooner.
 ---@class moonring.Tensor
 ---@operator add(moonring.Tensor | number): moonring.Tensor
 ---@operator sub(moonring.Tensor | number): moonring.Tensor
@@ -23,7 +24,8 @@ local Tensor = {}
 ---| "int64"
 ---| "bool"
 
---- Lets go of the storage (which lives on where C++ holds it). Twice is fine; any other use afterwards is an error.
+--- Lets go of the storage (which lives on where C++ holds it). Twice is fine; any other use
+-- afterwards is an error.
 function Tensor:close() end
 
 --- Moves it out of the scope that it was made in, into the next outer one; returns it.
@@ -162,10 +164,11 @@ function Tensor:tolist() end
 ---@return boolean
 function Tensor:requires_grad() end
 
---- Back-propagates from a loss of one element. Gradients of a model's weights go to their Parameters, on top of what is
---- there. A loss without a graph is an error: nothing would be learnt from it, and where a backward
---- communicates (sequence parallelism, ZeRO) the other ranks would wait for this one. A rank that may
---- have no target gives the log-probs as `joined`, and takes part whatever its loss was made of.
+--- Back-propagates from a loss of one element. Gradients of a model's weights go to their
+--- Parameters, on top of what is there. A loss without a graph is an error: nothing would be learnt
+--- from it, and where a backward communicates (sequence parallelism, ZeRO) the other ranks would
+--- wait for this one. A rank that may have no target gives the log-probs as `joined`, and takes
+--- part whatever its loss was made of.
 ---@param joined? moonring.Tensor goes backward too, with a gradient of zero
 function Tensor:backward(joined) end
 
@@ -189,7 +192,8 @@ function tensor.no_grad(fn, ...) end
 ---@return moonring.Tensor
 function tensor.cat(rows) end
 
---- What `tolist` gives of each of these, in their order. All that lie on a device come by one copy, which is waited for once.
+--- What `tolist` gives of each of these, in their order. All that lie on a device come by one copy,
+-- which is waited for once.
 ---@param tensors moonring.Tensor[]
 ---@return any[]
 function tensor.fetch(tensors) end

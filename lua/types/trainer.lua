@@ -9,10 +9,14 @@ local trainer = {}
 ---@field beta2? number 0.999 where absent
 ---@field epsilon? number 1e-8 where absent
 ---@field weight_decay? number decoupled (arXiv:1711.05101); not on biases and norms; 0 where absent
----@field zero? moonring.Zero whose memory the state takes, where it is offloaded to a disk; beside the weights where absent
----@field loraplus_lr_ratio? number what lora_B's and one-dimensional parameters' rate is multiplied by (arXiv 2402.12354); 1 where absent
+--- whose memory the state takes, where it is offloaded to a disk; beside the weights where absent
+---@field zero? moonring.Zero
+--- what lora_B's and one-dimensional parameters' rate is multiplied by (arXiv 2402.12354); 1 where
+--- absent
+---@field loraplus_lr_ratio? number
 
---- AdamW as torch.optim.AdamW has it, with fp32 state (fp64 for fp64 weights), 8 bytes a parameter from its first step on.
+--- AdamW as torch.optim.AdamW has it, with fp32 state (fp64 for fp64 weights), 8 bytes a parameter
+-- from its first step on.
 ---@param list moonring.Parameters
 ---@param options? moonring.AdamWOptions
 ---@return moonring.Optimizer
@@ -30,39 +34,56 @@ function trainer.sgd(list, options) end
 
 ---@class moonring.ScheduleOptions
 ---@field total_steps integer
----@field kind? "linear" | "cosine" | "cosine_with_restarts" | "cosine_with_min_lr" | "cosine_warmup_with_min_lr" | "polynomial" | "inverse_sqrt" | "warmup_stable_decay" | "constant" | "constant_with_warmup" as Transformers' get_scheduler has them; "linear" where absent
+--- as Transformers' get_scheduler has them; "linear" where absent
+---@field kind? "linear" | "cosine" | "cosine_with_restarts" | "cosine_with_min_lr" |
+---   "cosine_warmup_with_min_lr" | "polynomial" | "inverse_sqrt" | "warmup_stable_decay" |
+---   "constant" | "constant_with_warmup"
 ---@field learning_rate? number the peak; 5e-5 where absent
 ---@field warmup_steps? integer steps in which the rate rises from 0; 0 where absent
----@field warmup_ratio? number the same as a part of total_steps, rounded up, where warmup_steps is 0; 0 where absent
----@field num_cycles? number waves of a cosine: cosine, cosine_with_min_lr, cosine_warmup_with_min_lr, warmup_stable_decay (0.5 where absent), restarts of cosine_with_restarts (1)
----@field min_lr? number cosine_with_min_lr, cosine_warmup_with_min_lr: where the rate ends; this or min_lr_rate is wanted
+--- the same as a part of total_steps, rounded up, where warmup_steps is 0; 0 where absent
+---@field warmup_ratio? number
+--- waves of a cosine: cosine, cosine_with_min_lr, cosine_warmup_with_min_lr, warmup_stable_decay
+--- (0.5 where absent), restarts of cosine_with_restarts (1)
+---@field num_cycles? number
+--- cosine_with_min_lr, cosine_warmup_with_min_lr: where the rate ends; this or min_lr_rate is
+--- wanted
+---@field min_lr? number
 ---@field min_lr_rate? number the same as a part of learning_rate
----@field warmup_lr_rate? number cosine_warmup_with_min_lr: the part of learning_rate that the warm-up begins with; 1 / warm-up steps where absent
+--- cosine_warmup_with_min_lr: the part of learning_rate that the warm-up begins with; 1 / warm-up
+--- steps where absent
+---@field warmup_lr_rate? number
 ---@field lr_end? number polynomial: where the rate ends; 1e-7 where absent
 ---@field power? number polynomial: its exponent; 1 where absent
----@field num_stable_steps? integer warmup_stable_decay: steps at the peak; a third of those after the warm-up where absent
----@field num_decay_steps? integer warmup_stable_decay: steps in which it falls; the rest of them where absent
----@field warmup_type? "linear" | "cosine" | "1-sqrt" warmup_stable_decay: how it rises; linear where absent
----@field decay_type? "linear" | "cosine" | "1-sqrt" warmup_stable_decay: how it falls; cosine where absent
----@field min_lr_ratio? number warmup_stable_decay: the part of learning_rate that it begins and ends with; 0 where absent
+--- warmup_stable_decay: steps at the peak; a third of those after the warm-up where absent
+---@field num_stable_steps? integer
+--- warmup_stable_decay: steps in which it falls; the rest of them where absent
+---@field num_decay_steps? integer
+--- warmup_stable_decay: how it rises; linear where absent
+---@field warmup_type? "linear" | "cosine" | "1-sqrt"
+--- warmup_stable_decay: how it falls; cosine where absent
+---@field decay_type? "linear" | "cosine" | "1-sqrt"
+--- warmup_stable_decay: the part of learning_rate that it begins and ends with; 0 where absent
+---@field min_lr_ratio? number
 
---- The learning rate of each step, as Transformers' get_scheduler has it: with w warm-up steps of n, step k = 0, 1, ... takes lr k / w while
---- k < w, then what its kind says (trainer/schedule.h has the formulas). An option that the kind does not have is refused.
+--- The learning rate of each step, as Transformers' get_scheduler has it: with w warm-up steps of
+--- n, step k = 0, 1, ... takes lr k / w while k < w, then what its kind says (trainer/schedule.h
+--- has the formulas). An option that the kind does not have is refused.
 ---@param options moonring.ScheduleOptions
 ---@return moonring.Schedule
 function trainer.schedule(options) end
 
---- Sums every gradient over all ranks, in place; nothing is averaged. A parameter without a gradient takes part as zeros.
---- Collective over all ranks.
+--- Sums every gradient over all ranks, in place; nothing is averaged. A parameter without a
+--- gradient takes part as zeros. Collective over all ranks.
 ---@param list moonring.Parameters
 ---@param mesh moonring.Mesh
 function trainer.sum_gradients(list, mesh) end
 
 ---@class moonring.ClipOptions
----@field max_norm? number gradients of a larger norm are scaled down to it; 0: never; 1 where absent
+--- gradients of a larger norm are scaled down to it; 0: never; 1 where absent
+---@field max_norm? number
 
---- Clips as torch.nn.utils.clip_grad_norm_ does; every rank comes to the same norm after `sum_gradients`.
---- Errors: ABORTED, naming parameters, where the norm is not finite.
+--- Clips as torch.nn.utils.clip_grad_norm_ does; every rank comes to the same norm after
+--- `sum_gradients`. Errors: ABORTED, naming parameters, where the norm is not finite.
 ---@param list moonring.Parameters
 ---@param options? moonring.ClipOptions
 ---@return number norm before clipping, in fp64
@@ -84,15 +105,20 @@ function trainer.zclip() end
 
 ---@class moonring.ZeroOptions
 ---@field mesh moonring.Mesh
----@field stage? integer 1: the optimizer's state is sharded over ranks; 2: gradients too; 3: weights too; 0 where absent: nothing
----@field group? "world" | "sp" | "node" over which ranks; the groups are replicas of one another; "world" where absent
+--- 1: the optimizer's state is sharded over ranks; 2: gradients too; 3: weights too; 0 where
+--- absent: nothing
+---@field stage? integer
+--- over which ranks; the groups are replicas of one another; "world" where absent
+---@field group? "world" | "sp" | "node"
 ---@field ranks_per_machine? integer neighbouring ranks that are a node; all where absent
----@field offload? "none" | "cpu" | "disk" where the optimizer's state lies and its step is made; "none" where absent: beside the weights
+--- where the optimizer's state lies and its step is made; "none" where absent: beside the weights
+---@field offload? "none" | "cpu" | "disk"
 ---@field folder? string of "disk": where the file, which has no name, is
 ---@field bucket_bytes? integer gradients that go through one reduce-scatter; 32 MiB where absent
 
---- ZeRO (arXiv 1910.02054): how the states of a run are sharded over ranks (trainer/zero_cost.h has memory and bytes). `model.load` takes it as an option, so that
---- in stage 3 weights are sharded as they are read. Collective over all ranks.
+--- ZeRO (arXiv 1910.02054): how the states of a run are sharded over ranks (trainer/zero_cost.h has
+--- memory and bytes). `model.load` takes it as an option, so that in stage 3 weights are sharded as
+--- they are read. Collective over all ranks.
 ---@param options moonring.ZeroOptions
 ---@return moonring.Zero
 function trainer.zero(options) end
@@ -132,13 +158,15 @@ function trainer.lock_folder(folder) end
 ---@field eval_steps? integer the same; logging_steps where absent
 ---@field save_steps? integer the same; 500 where absent
 ---@field train_batch_size? integer the same; 1 where absent
----@field flops_per_token? number of a forward and a backward pass; total_flos is so many times the tokens
----@field first_step? integer steps made before, of a run that goes on: the lines up to there are kept; 0 where absent
+--- of a forward and a backward pass; total_flos is so many times the tokens
+---@field flops_per_token? number
+--- steps made before, of a run that goes on: the lines up to there are kept; 0 where absent
+---@field first_step? integer
 ---@field first_tokens? integer that these steps took; 0 where absent
 ---@field first_epoch? number epochs done after them; 0 where absent
 
---- The log of a run, under LLaMA-Factory's and Transformers' names: trainer_log.jsonl as it comes, trainer_state.json, train_results.json and
---- all_results.json at the end. By one rank.
+--- The log of a run, under LLaMA-Factory's and Transformers' names: trainer_log.jsonl as it comes,
+--- trainer_state.json, train_results.json and all_results.json at the end. By one rank.
 ---@param options moonring.LogOptions
 ---@return moonring.Log
 function trainer.log(options) end
@@ -159,8 +187,9 @@ function trainer.progress(options) end
 ---@field rank? integer 0 where absent
 ---@field ranks? integer 1 where absent
 
---- Flushes this rank's files to the disk and sums them, on a thread of its own; on rank 0, once all ranks have, writes manifest.json and gives the folder its name. No rank
---- calls another: they meet in the folder.
+--- Flushes this rank's files to the disk and sums them, on a thread of its own; on rank 0, once all
+--- ranks have, writes manifest.json and gives the folder its name. No rank calls another: they meet
+--- in the folder.
 ---@param options moonring.PublisherOptions
 ---@return moonring.Publisher
 function trainer.publish_checkpoint(options) end
@@ -176,7 +205,8 @@ function trainer.check_checkpoint(folder) end
 ---@class moonring.Publisher
 local Publisher = {}
 
---- Whether the checkpoint is whole (on rank 0; elsewhere: this rank's part of it), or failed to become so.
+--- Whether the checkpoint is whole (on rank 0; elsewhere: this rank's part of it), or failed to
+-- become so.
 ---@return boolean
 function Publisher:done() end
 
@@ -194,17 +224,19 @@ function trainer.peak_memory() end
 ---@return integer
 function trainer.held_memory() end
 
---- What LibTorch's allocator held of this rank's GPU at the most since the last call, in bytes: allocated (by tensors) and reserved (and what is kept for further
---- ones); nil where no GPU was used.
+--- What LibTorch's allocator held of this rank's GPU at the most since the last call, in bytes:
+--- allocated (by tensors) and reserved (and what is kept for further ones); nil where no GPU was
+--- used.
 ---@return { allocated: integer, reserved: integer }?
 function trainer.take_device_peaks() end
 
---- What this rank's GPU is: name, major and minor (compute capability), multiprocessors, driver and runtime (CUDA's versions, 13000 for 13.0); nil in a build without
---- CUDA, and without a GPU.
+--- What this rank's GPU is: name, major and minor (compute capability), multiprocessors, driver and
+--- runtime (CUDA's versions, 13000 for 13.0); nil in a build without CUDA, and without a GPU.
 ---@return table?
 function trainer.gpu() end
 
---- Whether operators on a GPU give the same bits each time, at the price of time; for the whole process, before anything is computed there. A CPU's do anyway.
+--- Whether operators on a GPU give the same bits each time, at the price of time; for the whole
+-- process, before anything is computed there. A CPU's do anyway.
 ---@param wanted boolean
 function trainer.deterministic(wanted) end
 
@@ -212,8 +244,9 @@ function trainer.deterministic(wanted) end
 ---@param seconds? number only where taking it again would last no longer
 function trainer.release_memory(seconds) end
 
---- The bytes of the host's live tensors by what they are for: weights, gradients, optimizer, checkpoint_inputs, activations, attention,
---- logits, communication, other. What is on a GPU is not counted.
+--- The bytes of the host's live tensors by what they are for: weights, gradients, optimizer,
+--- checkpoint_inputs, activations, attention, logits, communication, other. What is on a GPU is not
+--- counted.
 ---@return table<string, integer>
 function trainer.live_memory() end
 
@@ -228,10 +261,12 @@ local MemoryWatch = {}
 ---@return integer
 function MemoryWatch:take_peak() end
 
---- What the memory was for at its peak so far, above the level after start-up, in bytes: by part, as live_memory and data_and_libraries, scripts,
---- held_by_allocator; and totals: explained (the parts' sum), kernel (the greatest that the kernel counted, anonymous and shared), start_level, and tensors
---- (the most that tensors ever took); of a GPU device_allocated and device_reserved, its allocator's own peaks since `take_device_peaks`, and what its memory was
---- for when the most of it was taken, by live_memory's parts.
+--- What the memory was for at its peak so far, above the level after start-up, in bytes: by part,
+--- as live_memory and data_and_libraries, scripts, held_by_allocator; and totals: explained (the
+--- parts' sum), kernel (the greatest that the kernel counted, anonymous and shared), start_level,
+--- and tensors (the most that tensors ever took); of a GPU device_allocated and device_reserved,
+--- its allocator's own peaks since `take_device_peaks`, and what its memory was for when the most
+--- of it was taken, by live_memory's parts.
 ---@return table<string, integer> parts
 ---@return table<string, integer> totals
 ---@return table<string, integer>? device
@@ -242,7 +277,8 @@ function MemoryWatch:close() end
 ---@class moonring.Optimizer
 local Optimizer = {}
 
---- One step, in place. A frozen parameter, or one without a gradient, is left untouched. Clears no gradient.
+--- One step, in place. A frozen parameter, or one without a gradient, is left untouched. Clears no
+-- gradient.
 ---@param lr number
 function Optimizer:step(lr) end
 
@@ -256,21 +292,26 @@ function Optimizer:close() end
 local Zero = {}
 
 ---@class moonring.StatesOptions
----@field held? "bf16" what the matrices that forwards see are held in; the shards are fp32 masters then. As the weights are stored where absent
+--- what the matrices that forwards see are held in; the shards are fp32 masters then. As the
+--- weights are stored where absent
+---@field held? "bf16"
 
---- The states of these parameters. In stage 3 those that are not sharded yet are now, the frozen ones too. Collective over all ranks.
+--- The states of these parameters. In stage 3 those that are not sharded yet are now, the frozen
+-- ones too. Collective over all ranks.
 ---@param list moonring.Parameters they must outlive the states
 ---@param options? moonring.StatesOptions
 ---@return moonring.States
 function Zero:states(list, options) end
 
---- Whether ranks of different streams share gradients or weights: all must run as many forwards and backwards then.
+--- Whether ranks of different streams share gradients or weights: all must run as many forwards and
+-- backwards then.
 ---@return boolean
 function Zero:lockstep() end
 
 function Zero:close() end
 
---- A step: forward and backward; sum_gradients; clip; the optimizer's step; publish; clear_gradients.
+--- A step: forward and backward; sum_gradients; clip; the optimizer's step; publish;
+-- clear_gradients.
 ---@class moonring.States
 local States = {}
 
@@ -278,7 +319,8 @@ local States = {}
 ---@return moonring.Parameters
 function States:parameters() end
 
---- Sums every gradient over all ranks into the shards; nothing is averaged. Collective over all ranks.
+--- Sums every gradient over all ranks into the shards; nothing is averaged. Collective over all
+-- ranks.
 function States:sum_gradients() end
 
 ---@class moonring.ClipStatesOptions: moonring.ClipOptions
@@ -298,7 +340,8 @@ function States:norm() end
 ---@return table<string, number>
 function States:norms() end
 
---- The whole gradient of a parameter, after sum_gradients; nil where nobody had one. Collective over all ranks.
+--- The whole gradient of a parameter, after sum_gradients; nil where nobody had one. Collective
+-- over all ranks.
 ---@param name string
 ---@return moonring.Tensor?
 function States:gradient(name) end
@@ -313,7 +356,8 @@ function States:clear_gradients() end
 ---@return boolean
 function States:lockstep() end
 
---- Bytes that this rank holds between blocks, of what learns: weights with their masters, gradients.
+--- Bytes that this rank holds between blocks, of what learns: weights with their masters,
+-- gradients.
 ---@return integer weights
 ---@return integer gradients
 function States:bytes() end
@@ -324,12 +368,14 @@ function States:bytes() end
 ---@return boolean first whether this rank is the first of those that hold it: it writes checkpoints
 function States:place() end
 
---- This rank's part of a checkpoint: weight/NAME, and the optimizer's by the optimizer's names. The live tensors, not copies.
+--- This rank's part of a checkpoint: weight/NAME, and the optimizer's by the optimizer's names. The
+-- live tensors, not copies.
 ---@param optimizer moonring.Optimizer over parameters()
 ---@return table<string, moonring.Tensor>
 function States:save(optimizer) end
 
---- Goes on from the parts that save gave on each rank, in their order, however many; then publish. Raises where names, shapes or dtypes are others.
+--- Goes on from the parts that save gave on each rank, in their order, however many; then publish.
+-- Raises where names, shapes or dtypes are others.
 ---@param optimizer moonring.Optimizer over parameters()
 ---@param saved table<string, moonring.Tensor>[]
 function States:load(optimizer, saved) end
@@ -339,7 +385,8 @@ function States:close() end
 ---@class moonring.ZClip
 local ZClip = {}
 
---- The norm to which a gradient of this norm is to be clipped: less than it where it is a spike, else infinity. Takes it into the history.
+--- The norm to which a gradient of this norm is to be clipped: less than it where it is a spike,
+-- else infinity. Takes it into the history.
 ---@param norm number finite
 ---@return number
 function ZClip:limit(norm) end

@@ -107,7 +107,7 @@ TEST_F(IdleStepsTest, WhateverThePairsLossIs) {
   const Words stage = {"stage=dpo", "dataset=pairs", "pref_bco_weight=0.5"};
   ExpectStepsTwoAndThreeAreLeftOut(Run(CommandOf("labels", "bco", stage)), "bco", kAlone);
   const auto remembered = [&](int step) {
-    return json::parse(Saved("bco", step, "training_state.json")).at("objective");
+    return json::parse(Saved("bco", step, "training_state.json")).at("parts").at("objective");
   };
   EXPECT_EQ(remembered(1), remembered(2));
   EXPECT_EQ(remembered(1), remembered(3));

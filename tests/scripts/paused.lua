@@ -1,6 +1,6 @@
 --- moonring paused.lua STEPS GO CONFIG.yaml|key=value...: trains; before each of the steps (7,31) it waits
 -- until there is a file of the name GO and the step, so that what is done to it is done before that step,
--- however fast it is.
+-- however fast it is. PAUSED_SCRIPT in the environment: another script than train.
 local moonring = require "moonring"
 local ffi = require "ffi"
 ffi.cdef "int usleep(unsigned);"
@@ -14,14 +14,18 @@ local function exists(name)
 end
 
 local open = moonring.run.open
-function moonring.run.open(config)
-  local run = open(config)
-  local update = run.update
-  function run:update(step)
-    while waits[self.step] and not exists(go .. self.step) do ffi.C.usleep(1000) end
-    return update(self, step)
+function moonring.run.open(...)
+  local run = open(...)
+  local steps_of = run.steps
+  function run:steps()
+    local next_step = steps_of(self)
+    return function()
+      local step, k = next_step()
+      while step and waits[k] and not exists(go .. k) do ffi.C.usleep(1000) end
+      return step, k
+    end
   end
   return run
 end
 
-dofile(moonring.system.script_path "train")
+dofile(moonring.system.script_path(os.getenv "PAUSED_SCRIPT" or "train"))

@@ -4,7 +4,15 @@ local data = require "moonring.data"
 local system = require "moonring.native.system"
 local configured_template = require "moonring.data.configured_template"
 
+---@class moonring.chat
 local chat = {}
+
+---@class moonring.Chat
+---@field texts string[] what was said, in turns, the user's first
+---@field model moonring.Model
+---@field tokenizer moonring.Tokenizer
+---@field template moonring.Template
+---@field sampling moonring.GenerateOptions
 local Chat = {}
 Chat.__index = Chat
 
@@ -26,9 +34,12 @@ end
 local INFER_DTYPE = { "infer_dtype", "string", "auto", "the dtype of the weights",
   choices = { "auto", "float32", "bfloat16" }, others = { "float16" } }
 
---- What to talk with, of the first word of `moonring chat` and those after it: a model; the folder
--- of an adapter, with its base; or a YAML with model_name_or_path, as LLaMA-Factory's for
--- inference.
+--- What to talk with, of the words of `moonring chat`: model_name_or_path and adapter_name_or_path
+--- are settled. `path`: a model; an adapter's folder, whose base is the one that its
+--- adapter_config.json names, or model_name_or_path; or a YAML, as LLaMA-Factory's for inference.
+---@param path string
+---@param words string[] key=value
+---@return moonring.Configuration
 function chat.configuration(path, words)
   local yaml = path:find "%.ya?ml$"
   local c = config.load(yaml and path or nil, words, { INFER_DTYPE })
@@ -65,27 +76,48 @@ local Carried = {}
 Carried.__index = Carried
 Carried.whole = true -- it says all that stands in a prompt, the bos too
 
-function Carried:encode_prompt(texts) return self.carried:encode_prompt(texts, self.system, self.enable_thinking) end
+function Carried:encode_prompt(texts)
+  return self.carried:encode_prompt(texts, self.system, self.enable_thinking)
+end
 function Carried:stop_ids() return self.stops end
 
---- The template to talk by, and a line about it or nil: the configuration's; else the one that the model carries, rendered whole as Transformers does; else `empty`.
+--- The template to talk by: the configuration's; else the one that the model carries, rendered
+--- whole with default_system and enable_thinking where they are given; else `empty`. It has
+--- encode_prompt and stop_ids: of the model's own these are eos and what generation_config.json
+--- names. And a line that says so where there is none.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@param tokenizer moonring.Tokenizer
+---@return moonring.Template template
+---@return string? note
 function chat.template(c, checkpoint, tokenizer)
   local carried = not c.template and data.model_template(checkpoint, tokenizer)
-  local named = data.template(configured_template.of(carried and { template = "empty" } or c), tokenizer, c.default_system)
-  if not carried then return named, not c.template and "template: none is given and the model carries none: `empty` is taken, texts as they are" or nil end
+  local named = data.template(configured_template.of(carried and { template = "empty" } or c),
+    tokenizer, c.default_system)
+  if not carried then
+    return named, not c.template and "template: none is given and the model carries none: `empty` "
+      .. "is taken, texts as they are" or nil
+  end
   local stops = named:stop_ids()
   for _, id in ipairs(generation_stops(checkpoint)) do stops[#stops + 1] = id end
   local thinking
   if c.given.enable_thinking ~= nil then thinking = c.enable_thinking end
-  return setmetatable({ carried = carried, system = c.default_system, enable_thinking = thinking, stops = stops }, Carried)
+  return setmetatable({ carried = carried, system = c.default_system, enable_thinking = thinking,
+    stops = stops }, Carried)
 end
 
---- Options of generate out of LLaMA-Factory's keys. Greedy, so that an answer can be had twice, unless one of the keys of
--- sampling was given.
+--- The options of `model:generate` by max_new_tokens, temperature, top_k, top_p,
+--- repetition_penalty, do_sample and seed. Without do_sample: drawn where temperature, top_p or
+--- top_k is given, else the likeliest token.
+---@param c moonring.Configuration
+---@return moonring.GenerateOptions
 function chat.sampling(c)
   local sample = c.do_sample
   if sample == nil then sample = (c.given.temperature or c.given.top_p or c.given.top_k) ~= nil end
-  if sample and c.temperature <= 0 then config.fail("temperature: wanted more than 0, got ", c.temperature, "; do_sample=false takes the likeliest token") end
+  if sample and c.temperature <= 0 then
+    config.fail("temperature: wanted more than 0, got ", c.temperature,
+      "; do_sample=false takes the likeliest token")
+  end
   return {
     max_new_tokens = c.max_new_tokens,
     temperature = sample and c.temperature or 0,
@@ -96,24 +128,37 @@ function chat.sampling(c)
   }
 end
 
+--- A conversation in which nothing was said yet.
+---@param model moonring.Model
+---@param tokenizer moonring.Tokenizer
+---@param template moonring.Template
+---@param sampling moonring.GenerateOptions without stop_ids, which are the template's
+---@return moonring.Chat
 function chat.new(model, tokenizer, template, sampling)
-  return setmetatable({ model = model, tokenizer = tokenizer, template = template, sampling = sampling, texts = {} }, Chat)
+  return setmetatable({ model = model, tokenizer = tokenizer, template = template,
+    sampling = sampling, texts = {} }, Chat)
 end
 
+--- Forgets what was said.
 function Chat:clear() self.texts = {} end
 
---- The answer to `text` after all that was said; `on_text` sees it piece by piece, never half a character.
+--- The answer to `text` after all that was said; both are remembered.
+---@param text string
+---@param on_text? fun(piece: string) sees the answer piece by piece, never half a character
+---@return string
 function Chat:answer(text, on_text)
   self.texts[#self.texts + 1] = text
   local options = { stop_ids = self.template:stop_ids() }
   for name, value in pairs(self.sampling) do options[name] = value end
   local ids, shown = {}, 0
   local prompt, bos = self.template:encode_prompt(self.texts), self.tokenizer:leading_bos()
-  if bos and prompt[1] ~= bos and not self.template.whole then table.insert(prompt, 1, bos) end -- a template may leave it to the tokenizer
+  -- A template may leave it to the tokenizer.
+  if bos and prompt[1] ~= bos and not self.template.whole then table.insert(prompt, 1, bos) end
   self.model:generate(prompt, options, function(id)
     ids[#ids + 1] = id
     local whole = self.tokenizer:decode(ids, true)
-    if on_text and whole:sub(-3) ~= "\239\191\189" then -- U+FFFD at the end: a character whose bytes are not all there yet
+    -- U+FFFD at the end: a character whose bytes are not all there yet.
+    if on_text and whole:sub(-3) ~= "\239\191\189" then
       on_text(whole:sub(shown + 1))
       shown = #whole
     end

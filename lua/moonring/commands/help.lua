@@ -4,6 +4,7 @@ local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
 local templates = require "moonring.data.templates"
 
+---@class moonring.help
 local help = {}
 
 local function show(value)
@@ -20,7 +21,9 @@ local function key_lines()
       if row.choices then meaning = meaning .. " [" .. table.concat(row.choices, " | ") .. "]" end
       if row.only then meaning = meaning .. " (the default alone: " .. row.only .. ")" end
       local idle = row.ignored or row.warned
-      if idle then meaning = meaning .. " (no effect" .. (idle ~= "" and ": " .. idle or "") .. ")" end
+      if idle then
+        meaning = meaning .. " (no effect" .. (idle ~= "" and ": " .. idle or "") .. ")"
+      end
       lines[#lines + 1] = ("  %-36s %-7s %-12s %s"):format(row[1], row[2], show(row[3]), meaning)
     end
   end
@@ -84,6 +87,11 @@ local function flags_of(name)
   return "\n\nKeys and their defaults:" .. block:sub(2, -2):gsub("moonring%.", ""):gsub("%s+", " ")
 end
 
+--- What a command does, and for train every key, or all there is to say of one; without a command,
+--- the list of them. Errors: INVALID_ARGUMENT, with the nearest name.
+---@param command? string
+---@param key? string of train
+---@return string
 function help.text(command, key)
   if key and command ~= "train" then
     config.fail("help ", command, " ", key, ": wanted one word; moonring help train KEY: of a key")
@@ -94,16 +102,22 @@ function help.text(command, key)
     local known = system.commands()
     local found = false
     for _, name in ipairs(known) do found = found or name == command end
-    if not found then config.fail("no command '", command, "'", system.did_you_mean(command, known), "; commands: ", table.concat(known, ", ")) end
+    if not found then
+      config.fail("no command '", command, "'", system.did_you_mean(command, known), "; commands: ",
+        table.concat(known, ", "))
+    end
     local list = command == "train" and "\n\nKeys: name, type, default, meaning" .. key_lines()
     return about(command) .. (list or flags_of(command))
   end
-  local lines = { "moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND [arguments...]", "" }
+  local lines = { "moonring [-n RANKS] [--device cpu|cuda] [--sandbox] SCRIPT.lua|COMMAND "
+    .. "[arguments...]", "" }
   for _, option in ipairs {
     { "-n RANKS", "so many ranks on this machine" },
     { "--device cpu|cuda", "what computes; a GPU where there is one" },
-    { "--sandbox", "scripts have no io, os.execute, ffi; no file outside of the roots, for commands neither" },
-    { "--sandbox-root DIR", "a root, several times: several; the current folder where there is none" },
+    { "--sandbox", "scripts have no io, os.execute, ffi; no file outside of the roots, for "
+      .. "commands neither" },
+    { "--sandbox-root DIR", "a root, several times: several; the current folder where there is "
+      .. "none" },
     { "--sandbox-instructions N", "of Lua, at most" },
     { "--sandbox-memory SIZE", "of Lua's heap and of tensors, at most: 2GiB, 500MB" },
   } do
@@ -115,7 +129,8 @@ function help.text(command, key)
     lines[#lines + 1] = ("  %-12s %s"):format(name, text:match "^(.-)%. " or text)
   end
   lines[#lines + 1] = "\nmoonring help COMMAND, or COMMAND --help, says more; help train lists "
-    .. "every key of a configuration,\nhelp train KEY tells all of one, help templates lists the chat "
+    .. "every key of a configuration,\nhelp train KEY tells all of one, help templates lists the "
+      .. "chat "
     .. "templates."
   return table.concat(lines, "\n")
 end

@@ -1,11 +1,20 @@
---- What `moonring inspect` tells of a checkpoint: its family, its parameters by part, the memory that training it takes, its tokenizer and template.
+--- What `moonring inspect` tells of a checkpoint: its family, its parameters by part, the memory
+-- that training it takes, its tokenizer and template.
 local config = require "moonring.config"
 local data = require "moonring.data"
 local machine = require "moonring.plan.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 
+---@class moonring.inspect
 local inspect = {}
+
+---@class moonring.RecipeMemory
+---@field name string "full, fp32"
+---@field states number bytes of weights, gradients and AdamW's moments
+---@field activations number bytes that a stream takes, blocks recomputed
+---@field peak number bytes at most: gradients come while activations go
+
 
 local grouped = machine.grouped
 
@@ -20,23 +29,27 @@ local RECIPES = {
   { "LoRA (rank 8, all), fp32", {} },
 }
 
---- Memory in bytes that each recipe takes on one rank, of a stream of `tokens` tokens (memory.lua's formulas): a list of { name, states, activations, peak }.
---   states       weights, gradients and AdamW's two moments of what learns, and what is frozen
---   activations  what a forward leaves for its backward, and a block's own work
---   peak         the most at a time: the gradients come while the activations go
+--- What each recipe of training takes on one rank, of a stream of `tokens` tokens.
+---@param checkpoint moonring.Checkpoint
+---@param tokens integer
+---@return moonring.RecipeMemory[]
 function inspect.memory(checkpoint, tokens)
-  local recipes, defaults = {}, config.load(nil, { "per_device_train_batch_size=1", "cutoff_len=" .. tokens })
+  local recipes, defaults = {}, config.load(nil,
+    { "per_device_train_batch_size=1", "cutoff_len=" .. tokens })
   for i, recipe in ipairs(RECIPES) do
     local c = setmetatable(recipe[2], { __index = defaults })
     local found = memory.predict(memory_facts.run(c, checkpoint, { ranks = 1, device = "cpu" }))
     local function sum(name, parts)
       local total = 0
       for _, moment in ipairs(found.moments) do
-        for _, part in ipairs(moment.name == name and parts or {}) do total = total + moment.parts[part] end
+        for _, part in ipairs(moment.name == name and parts or {}) do
+          total = total + moment.parts[part]
+        end
       end
       return total
     end
-    recipes[i] = { name = recipe[1], states = sum("step", { "weights", "gradients", "optimizer" }), activations = sum("top block", { "checkpoints", "attention", "block" }),
+    recipes[i] = { name = recipe[1], states = sum("step", { "weights", "gradients", "optimizer" }),
+      activations = sum("top block", { "checkpoints", "attention", "block" }),
       peak = found.total }
   end
   return recipes
@@ -44,37 +57,58 @@ end
 
 local function tokenizer_lines(checkpoint)
   local found, tokenizer = pcall(data.tokenizer, checkpoint)
-  if not found then return "tokenizer    none that can be read: " .. tostring(tokenizer):gsub("^.-: ", "", 1) end
+  if not found then
+    return "tokenizer    none that can be read: " .. tostring(tokenizer):gsub("^.-: ", "", 1)
+  end
   local read, carried = pcall(data.model_template, checkpoint, tokenizer)
-  local there = read and (carried and "there" or "none") or "there, and cannot be read: " .. tostring(carried):gsub("^.-: ", "", 1)
+  local there = read and (carried and "there" or "none") or "there, and cannot be read: "
+    .. tostring(carried):gsub("^.-: ", "", 1)
   return ("tokenizer    %s ids; chat template: %s"):format(grouped(tokenizer:vocab_size()), there)
 end
 
---- The whole text.
+--- Family, sizes, parameters by part, tokenizer, template and memory, as lines.
+---@param checkpoint moonring.Checkpoint
+---@param tokens integer
+---@return string
 function inspect.text(checkpoint, tokens)
   local facts, lines = checkpoint:facts(), {}
   local function say(...) lines[#lines + 1] = (...):format(select(2, ...)) end
   say("%s", checkpoint:path())
   say("family       %s (%s)", facts.family, facts.architecture)
-  say("shape        %d layers, hidden %d, %d query heads and %d kv heads of %d, %s %d, vocabulary %s", facts.layers, facts.hidden_size, facts.heads, facts.kv_heads,
-    facts.head_dim, facts.experts > 0 and "dense mlp" or "mlp", facts.intermediate_size, grouped(facts.vocab_size))
-  if facts.experts > 0 then say("experts      %d of %d, %d of them for a token", facts.experts, facts.expert_intermediate_size, facts.experts_chosen) end
-  if facts.sliding_layers > 0 then say("window       %d tokens in %d of %d layers", facts.window, facts.sliding_layers, facts.layers) end
-  say("context      %s positions; rotary embedding: %s", grouped(facts.max_position_embeddings), checkpoint:rope())
+  say("shape        %d layers, hidden %d, %d query heads and %d kv heads of %d, %s %d, vocabulary "
+    .. "%s", facts.layers, facts.hidden_size, facts.heads, facts.kv_heads,
+    facts.head_dim, facts.experts > 0 and "dense mlp" or "mlp", facts.intermediate_size,
+      grouped(facts.vocab_size))
+  if facts.experts > 0 then
+    say("experts      %d of %d, %d of them for a token", facts.experts,
+      facts.expert_intermediate_size, facts.experts_chosen)
+  end
+  if facts.sliding_layers > 0 then
+    say("window       %d tokens in %d of %d layers", facts.window, facts.sliding_layers,
+      facts.layers)
+  end
+  say("context      %s positions; rotary embedding: %s", grouped(facts.max_position_embeddings),
+    checkpoint:rope())
   local held = "none are here: this is a configuration alone"
   local dtypes = table.concat(facts.dtypes, " and ")
   if dtypes ~= "" then held = ("%s in the files, %s"):format(dtypes, gibibytes(facts.bytes)) end
   say("weights      %s%s", held, facts.tied and "; the head is the embedding" or "")
   local total, active = 0, 0
-  for _, part in ipairs(checkpoint:parts()) do total, active = total + part.parameters, active + part.active end
-  say("parameters   %s%s", grouped(total), active < total and ", " .. grouped(active) .. " of them for a token" or "")
-  for _, part in ipairs(checkpoint:parts()) do say("  %-13s%18s  %5.1f%%", part.name, grouped(part.parameters), 100 * part.parameters / total) end
+  for _, part in ipairs(checkpoint:parts()) do
+    total, active = total + part.parameters, active + part.active
+  end
+  say("parameters   %s%s", grouped(total), active < total and ", " .. grouped(active)
+    .. " of them for a token" or "")
+  for _, part in ipairs(checkpoint:parts()) do
+    say("  %-13s%18s  %5.1f%%", part.name, grouped(part.parameters), 100 * part.parameters / total)
+  end
   local extra = checkpoint:extra_weights()
   if #extra > 0 then say("unused       %d tensors in the files, such as %s", #extra, extra[1]) end
   if dtypes ~= "" then lines[#lines + 1] = tokenizer_lines(checkpoint) end
   say("to train     on one rank, %s tokens at a time, AdamW, recompute: block", grouped(tokens))
   for _, recipe in ipairs(inspect.memory(checkpoint, tokens)) do
-    say("  %-31s%11s of states, %11s of activations, %11s at most", recipe.name, gibibytes(recipe.states), gibibytes(recipe.activations), gibibytes(recipe.peak))
+    say("  %-31s%11s of states, %11s of activations, %11s at most", recipe.name,
+      gibibytes(recipe.states), gibibytes(recipe.activations), gibibytes(recipe.peak))
   end
   return table.concat(lines, "\n")
 end

@@ -1,23 +1,42 @@
---- The needle in a haystack: one fact among many sentences, and whether a model, read greedily, still knows it.
+--- The needle in a haystack: one fact among many sentences, and whether a model, read greedily,
+-- still knows it.
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
 local objectives = require "moonring.native.objectives"
 local tensors = require "moonring.native.tensor"
 
+---@class moonring.needle
 local needle = {}
 
-local WHO = { "a lantern", "the harbour", "the ferryman", "an old map", "the north wind", "a copper bell", "the orchard", "a paper boat", "the miller", "seven geese" }
-local DOES = { "keeps", "remembers", "follows", "mends", "waits for", "looks after", "has heard of", "hides from" }
-local FACT, QUESTION, ANSWER = "The secret number of the lighthouse is %s.", "What is the secret number of the lighthouse? Answer with the number alone.",
+---@class moonring.NeedleProblem
+---@field ids integer[]
+---@field labels integer[] unshifted; the answer's tokens alone are learnt
+---@field answer integer[] its tokens
+---@field number string the fact
+
+
+local WHO = { "a lantern", "the harbour", "the ferryman", "an old map", "the north wind",
+  "a copper bell", "the orchard", "a paper boat", "the miller", "seven geese" }
+local DOES = { "keeps", "remembers", "follows", "mends", "waits for", "looks after", "has heard of",
+  "hides from" }
+local FACT, QUESTION, ANSWER = "The secret number of the lighthouse is %s.",
+  "What is the secret number of the lighthouse? Answer with the number alone.",
   "The secret number of the lighthouse is"
 
---- The numbers of a list of texts, each from `least` to `most`.
+--- The numbers of a list of texts (or of a comma list). Errors: INVALID_ARGUMENT where one is no
+--- number from `least` to `most`.
+---@param name string for the message
+---@param list string[] | string
+---@param least number
+---@param most number
+---@return number[]
 function needle.numbers(name, list, least, most)
   local numbers = {}
   for item in (type(list) == "table" and table.concat(list, ",") or list):gmatch "[^,]+" do
     local number = tonumber(item)
     if not number or number < least or number > most then
-      config.fail(name, ": wanted numbers from ", least, most == math.huge and " on" or " to " .. most, ", got '", item, "'")
+      config.fail(name, ": wanted numbers from ", least, most == math.huge and " on" or " to "
+        .. most, ", got '", item, "'")
     end
     numbers[#numbers + 1] = number
   end
@@ -39,18 +58,28 @@ local function sentence(draw)
   return text:sub(1, 1):upper() .. text:sub(2)
 end
 
---- A prompt of at most `length` tokens, answer included, whose fact stands after the part `depth` (0 to 1) of its sentences: { ids, labels: the answer's tokens alone,
--- answer: them, number }.
+--- A prompt of at most `length` tokens, answer included. The same for the same seed.
+---@param tokenizer moonring.Tokenizer
+---@param template moonring.Template
+---@param length integer
+---@param depth number the part of the text, 0 to 1, that stands before the fact
+---@param seed integer
+---@return moonring.NeedleProblem
 function needle.problem(tokenizer, template, length, depth, seed)
   local draw = chance(seed)
   local digits = {}
   for i = 1, 5 do digits[i] = draw(i == 1 and 9 or 10) - (i == 1 and 0 or 1) end
   local number = table.concat(digits)
   local prefix, answer = tokenizer:encode(ANSWER), tokenizer:encode(" " .. number)
-  local function prompt(hay) return template:encode_prompt { table.concat(hay, " ") .. "\n\n" .. QUESTION } end
+  local function prompt(hay)
+    return template:encode_prompt { table.concat(hay, " ") .. "\n\n" .. QUESTION }
+  end
   local fact = FACT:format(number)
   local room = length - #prompt { fact } - #prefix - #answer
-  if room < 0 then config.fail("lengths: the question alone takes ", length - room, " tokens, ", length, " were asked for") end
+  if room < 0 then
+    config.fail("lengths: the question alone takes ", length - room, " tokens, ", length,
+      " were asked for")
+  end
   local hay = {}
   while true do
     local text = sentence(draw)
@@ -66,13 +95,20 @@ function needle.problem(tokenizer, template, length, depth, seed)
   return { ids = ids, labels = labels, answer = answer, number = number }
 end
 
---- What the model says greedily at each token of the answer, given the right ones before it: a list of ids. So the greedy answer is right up to the first that is not.
--- One forward pass, over the sp group.
+--- What the model says greedily at each token of the answer, given the right ones before it.
+--- Collective over the sp group.
+---@param problem moonring.NeedleProblem
+---@param model moonring.Model
+---@param attention moonring.Attention
+---@param mesh moonring.Mesh
+---@return integer[]
 function needle.read(problem, model, attention, mesh)
   return tensors.scope(tensors.no_grad, function()
-    local ids, positions, targets, plan = attention:cut(comm.sequence { documents = { problem.ids }, labels = { problem.labels } })
+    local ids, positions, targets, plan = attention:cut(comm.sequence { documents = { problem.ids },
+      labels = { problem.labels } })
     local hidden = model:forward(ids, positions, plan)
-    local _, statistics = objectives.log_prob(hidden, model:head(), targets, { dtype = model:matmul_dtype(), statistics = { "greedy" } })
+    local _, statistics = objectives.log_prob(hidden, model:head(), targets,
+      { dtype = model:matmul_dtype(), statistics = { "greedy" } })
     local first, said = #problem.ids - #problem.answer - 1, {}
     for i = 1, #problem.answer do said[i] = 0 end
     local where, greedy = positions:tolist(), statistics.greedy:tolist()
@@ -84,6 +120,9 @@ function needle.read(problem, model, attention, mesh)
 end
 
 --- The part of the answer that is right before the first wrong token.
+---@param problem moonring.NeedleProblem
+---@param said integer[]
+---@return number
 function needle.score(problem, said)
   for i, id in ipairs(problem.answer) do
     if said[i] ~= id then return (i - 1) / #problem.answer end

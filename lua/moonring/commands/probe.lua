@@ -5,32 +5,55 @@ local objectives = require "moonring.native.objectives"
 local system = require "moonring.native.system"
 local tensors = require "moonring.native.tensor"
 
+---@class moonring.probe
 local probe = {}
+
+---@class moonring.ProbeInput
+---@field ids integer[]
+---@field labels integer[] unshifted; -100: none
+---@field lengths integer[] tokens of each document
+---@field positions integer[] places of the stream to report, from 0
+
 local SHOWN_IDS, IGNORE = 8, -100
 
 -- A list of integers from `least` to below `limit`; IGNORE too where `ignore` says so.
 local function integers(where, name, list, least, limit, ignore)
   local function refuse(place, wanted, got)
-    config.fail(where, ": ", name, place, ": wanted ", wanted, ", got ", got == nil and "nothing" or system.json_encode(got))
+    config.fail(where, ": ", name, place, ": wanted ", wanted, ", got ", got == nil and "nothing"
+      or system.json_encode(got))
   end
-  if type(list) ~= "table" or (#list == 0 and next(list) ~= nil) then refuse("", "a list of integers", list) end
+  if type(list) ~= "table" or (#list == 0 and next(list) ~= nil) then
+    refuse("", "a list of integers", list)
+  end
   for i, value in ipairs(list) do
     local place = "[" .. i - 1 .. "]"
-    if type(value) ~= "number" or value ~= math.floor(value) then refuse(place, "an integer", value) end
+    if type(value) ~= "number" or value ~= math.floor(value) then
+      refuse(place, "an integer", value)
+    end
     if (value < least or value >= limit) and not (ignore and value == IGNORE) then
-      refuse(place, limit == math.huge and "at least " .. least or least .. " to " .. limit - 1 .. (ignore and " or " .. IGNORE or ""), value)
+      refuse(place, limit == math.huge and "at least " .. least or least .. " to " .. limit - 1
+        .. (ignore and " or " .. IGNORE or ""), value)
     end
   end
   return list
 end
 
---- The tokens in the file, each list checked: ids below `vocab_size`.
+--- Reads { input_ids, labels, positions?, lengths? } from a JSON file and checks every number; one
+--- document where lengths are absent.
+---@param path string
+---@param vocab_size integer ids are below it
+---@return moonring.ProbeInput
 function probe.read(path, vocab_size)
   local input = system.json_decode(system.read(path), path)
-  if type(input) ~= "table" or #input > 0 then config.fail(path, ": wanted an object {...} with input_ids and labels") end
+  if type(input) ~= "table" or #input > 0 then
+    config.fail(path, ": wanted an object {...} with input_ids and labels")
+  end
   local known = { input_ids = true, labels = true, positions = true, lengths = true }
   for name in pairs(input) do
-    if not known[name] then config.fail(path, ": unknown key '", tostring(name), "'", system.did_you_mean(tostring(name), { "input_ids", "labels", "positions", "lengths" })) end
+    if not known[name] then
+      config.fail(path, ": unknown key '", tostring(name), "'",
+        system.did_you_mean(tostring(name), { "input_ids", "labels", "positions", "lengths" }))
+    end
   end
   local ids = integers(path, "input_ids", input.input_ids, 0, vocab_size)
   if #ids == 0 then config.fail(path, ": input_ids is empty") end
@@ -38,11 +61,16 @@ function probe.read(path, vocab_size)
   if #labels ~= #ids then config.fail(path, ": ", #labels, " labels for ", #ids, " input_ids") end
   local lengths, total = integers(path, "lengths", input.lengths or { #ids }, 0, math.huge), 0
   for _, length in ipairs(lengths) do total = total + length end
-  if total ~= #ids then config.fail(path, ": lengths sum to ", total, ", there are ", #ids, " input_ids") end
+  if total ~= #ids then
+    config.fail(path, ": lengths sum to ", total, ", there are ", #ids, " input_ids")
+  end
   local positions = integers(path, "positions", input.positions or {}, 0, #ids)
   return { ids = ids, labels = labels, lengths = lengths, positions = positions }
 end
 
+--- The input as a packed stream of its documents.
+---@param input moonring.ProbeInput
+---@return moonring.Sequence
 function probe.sequence(input)
   local documents, labels, start = {}, {}, 0
   for d, length in ipairs(input.lengths) do
@@ -55,17 +83,27 @@ function probe.sequence(input)
   return comm.sequence { documents = documents, labels = labels }
 end
 
---- Logits of the first ids and the logsumexp at `places` of the stream, wherever in the sp group they are.
+--- The logits of ids 0 .. 7 and the logsumexp at places of the stream, wherever in the sp group
+--- they are. Collective over the sp group.
+---@param model moonring.Model
+---@param mesh moonring.Mesh
+---@param layout moonring.Layout
+---@param hidden moonring.Tensor [T_local, D]
+---@param places integer[] from 0
+---@return { logits: number[][], logsumexp: number[] }
 function probe.places(model, mesh, layout, hidden, places)
   local row_of = {}
-  for row, place in ipairs(layout:indices()[mesh:sp_rank() + 1]:tolist()) do row_of[place] = row - 1 end
+  for row, place in ipairs(layout:indices()[mesh:sp_rank() + 1]:tolist()) do
+    row_of[place] = row - 1
+  end
   local logits, logsumexp = {}, {}
   for i, place in ipairs(places) do
     local at, lse = {}, 0
     for id = 1, SHOWN_IDS do at[id] = 0 end
     if row_of[place] then
       local row = row_of[place]
-      local some, sum = objectives.logits(hidden:detach():slice(row, row + 1), model:head(), SHOWN_IDS, { dtype = model:matmul_dtype() })
+      local some, sum = objectives.logits(hidden:detach():slice(row, row + 1), model:head(),
+        SHOWN_IDS, { dtype = model:matmul_dtype() })
       at, lse = some:tolist()[1], sum:tolist()[1]
     end
     logits[i] = mesh:sum_sp(tensors.tensor(at, "fp64")):tolist()

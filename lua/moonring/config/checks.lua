@@ -1,4 +1,5 @@
---- What of a training configuration can be known to be wrong before anything is loaded. One function a subject; each ends the run with one line.
+--- What of a training configuration can be known to be wrong before anything is loaded. One
+-- function a subject; each ends the run with one line.
 local checkpoint_folders = require "moonring.run.checkpoint_folders"
 local config = require "moonring.config"
 local datasets = require "moonring.data.datasets"
@@ -12,6 +13,7 @@ local schedules = require "moonring.run.schedules"
 local strategies = require "moonring.run.strategies"
 local system = require "moonring.native.system"
 
+---@class moonring.checks
 local checks = {}
 
 local function at_least(c, name, least)
@@ -21,7 +23,9 @@ local function at_least(c, name, least)
 end
 
 local function between(c, name, least, most)
-  if c[name] and not (c[name] >= least and c[name] <= most) then config.fail(name, ": wanted ", least, " to ", most, ", got ", c[name]) end
+  if c[name] and not (c[name] >= least and c[name] <= most) then
+    config.fail(name, ": wanted ", least, " to ", most, ", got ", c[name])
+  end
 end
 
 -- Keys that were given but act in other stages or kinds of fine-tuning alone.
@@ -29,7 +33,9 @@ local function belongs(c, names, holds, where)
   if holds then return end
   for _, name in ipairs(names) do
     local given = c.given[name]
-    if given ~= nil and given ~= system.null and given ~= false then config.fail(name, " is for ", where, " alone") end
+    if given ~= nil and given ~= system.null and given ~= false then
+      config.fail(name, " is for ", where, " alone")
+    end
   end
 end
 
@@ -45,38 +51,59 @@ local function numbers(c)
   end
   for _, name in ipairs { "eval_steps", "save_steps" } do
     local value = c[name]
-    if value and (value <= 0 or (value >= 1 and value ~= math.floor(value))) then config.fail(name, ": wanted a part of all steps below 1 or a whole number, got ", value) end
+    if value and (value <= 0 or (value >= 1 and value ~= math.floor(value))) then
+      config.fail(name, ": wanted a part of all steps below 1 or a whole number, got ", value)
+    end
   end
   compute.precision(c)
-  if c.activation_offload and compute.recompute(c) == "none" then config.fail "activation_offload is for recompute: block or selective: with recompute: none nothing waits that could be put away" end
+  if c.activation_offload and compute.recompute(c) == "none" then
+    config.fail("activation_offload is for recompute: block or selective: with recompute: none "
+      .. "nothing waits that could be put away")
+  end
   local _, idle = compute.activation_place(c, compute.device(c))
   c.notes[#c.notes + 1] = idle
-  if c.activation_dir and c.activation_offload ~= "disk" then config.fail "activation_dir is for activation_offload: disk alone" end
+  if c.activation_dir and c.activation_offload ~= "disk" then
+    config.fail "activation_dir is for activation_offload: disk alone"
+  end
   schedules.open(c, math.max(1, c.max_steps)):close()
 end
 
 local function stages(c)
-  belongs(c, { "train_on_prompt", "mask_history", "neat_packing", "use_dft_loss", "use_eaft_loss" }, c.stage == "sft", "stage sft")
+  belongs(c, { "train_on_prompt", "mask_history", "neat_packing", "use_dft_loss", "use_eaft_loss" },
+    c.stage == "sft", "stage sft")
   belongs(c, { "packing" }, c.stage == "sft" or c.stage == "pt", "stages pt and sft")
-  if (c.packing or c.neat_packing) and c.cutoff_len < 2 then config.fail "cutoff_len: wanted at least 2 with packing, which lowers it by 1" end
-  if c.packing and not c.neat_packing and c.stage == "sft" then
-    c.notes[#c.notes + 1] = "packing: the texts of a row see each other, as with LLaMA-Factory; neat_packing parts them, and without either documents are packed exactly"
+  if (c.packing or c.neat_packing) and c.cutoff_len < 2 then
+    config.fail "cutoff_len: wanted at least 2 with packing, which lowers it by 1"
   end
-  if c.label_smoothing_factor > 0 and c.stage ~= "sft" and c.stage ~= "pt" then config.fail "label_smoothing_factor is for stages pt and sft alone; pairs have dpo_label_smoothing" end
+  if c.packing and not c.neat_packing and c.stage == "sft" then
+    c.notes[#c.notes + 1] = "packing: the texts of a row see each other, as with LLaMA-Factory; "
+      .. "neat_packing parts them, and without either documents are packed exactly"
+  end
+  if c.label_smoothing_factor > 0 and c.stage ~= "sft" and c.stage ~= "pt" then
+    config.fail("label_smoothing_factor is for stages pt and sft alone; pairs have "
+      .. "dpo_label_smoothing")
+  end
   local chosen = {}
   for _, name in ipairs { "use_dft_loss", "use_eaft_loss" } do
     if c[name] then chosen[#chosen + 1] = name end
   end
   if c.label_smoothing_factor > 0 then chosen[#chosen + 1] = "label_smoothing_factor" end
   if #chosen > 1 then config.fail(table.concat(chosen, " and "), " exclude one another") end
-  if c.train_on_prompt and c.mask_history then config.fail "train_on_prompt and mask_history exclude one another" end
+  if c.train_on_prompt and c.mask_history then
+    config.fail "train_on_prompt and mask_history exclude one another"
+  end
 end
 
 local function preferences(c)
   local pairwise, judged = c.stage == "dpo", c.stage == "dpo" or c.stage == "kto"
-  if judged and not (c.pref_beta > 0) then config.fail("pref_beta: wanted more than 0, got ", c.pref_beta) end
-  belongs(c, { "ref_model", "ref_model_adapters", "precompute_ref_log_probs" }, judged, "stages dpo and kto")
-  if c.ref_model_adapters and not c.ref_model then config.fail "ref_model_adapters: wanted a ref_model beside it" end
+  if judged and not (c.pref_beta > 0) then
+    config.fail("pref_beta: wanted more than 0, got ", c.pref_beta)
+  end
+  belongs(c, { "ref_model", "ref_model_adapters", "precompute_ref_log_probs" }, judged,
+    "stages dpo and kto")
+  if c.ref_model_adapters and not c.ref_model then
+    config.fail "ref_model_adapters: wanted a ref_model beside it"
+  end
   if not pairwise then return end
   local loss, smoothed = nil, {}
   for _, one in ipairs(objectives.preference_losses()) do
@@ -84,36 +111,57 @@ local function preferences(c)
     if one.most_smoothing > 0 then smoothed[#smoothed + 1] = one.name end
   end
   if not loss.needs_reference then
-    if c.precompute_ref_log_probs then config.fail("precompute_ref_log_probs: pref_loss ", loss.name, " has no reference whose log-probs could be kept") end
+    if c.precompute_ref_log_probs then
+      config.fail("precompute_ref_log_probs: pref_loss ", loss.name,
+        " has no reference whose log-probs could be kept")
+    end
     if c.ref_model then config.fail("ref_model: pref_loss ", loss.name, " has no reference") end
-    if c.pref_bco_weight > 0 then config.fail("pref_bco_weight: pref_loss ", loss.name, " has no reference, BCO needs one") end
+    if c.pref_bco_weight > 0 then
+      config.fail("pref_bco_weight: pref_loss ", loss.name, " has no reference, BCO needs one")
+    end
   end
   if c.dpo_label_smoothing > 0 and loss.most_smoothing == 0 then
-    config.fail("dpo_label_smoothing: pref_loss ", loss.name, " has no label smoothing; ", table.concat(smoothed, " and "), " have")
+    config.fail("dpo_label_smoothing: pref_loss ", loss.name, " has no label smoothing; ",
+      table.concat(smoothed, " and "), " have")
   end
   between(c, "dpo_label_smoothing", 0, loss.most_smoothing)
   if loss.smoothing_below_most and c.dpo_label_smoothing == loss.most_smoothing then
-    config.fail("dpo_label_smoothing: ", loss.name, " divides by 1 - 2 x it, wanted less than ", loss.most_smoothing)
+    config.fail("dpo_label_smoothing: ", loss.name, " divides by 1 - 2 x it, wanted less than ",
+      loss.most_smoothing)
   end
   between(c, "ld_alpha", 0, 1)
 end
 
 local function finetuning(c)
-  belongs(c, { "adapter_name_or_path", "create_new_adapter", "additional_target", "use_rslora", "use_dora", "loraplus_lr_ratio" }, c.finetuning_type == "lora", "finetuning_type lora")
-  if c.loraplus_lr_ratio and not (c.loraplus_lr_ratio > 0) then config.fail("loraplus_lr_ratio: wanted more than 0, got ", c.loraplus_lr_ratio) end
-  if c.finetuning_type == "freeze" and c.freeze_trainable_layers == 0 then config.fail "freeze_trainable_layers: wanted the last n layers (above 0) or the first -n (below 0), got 0" end
+  belongs(c, { "adapter_name_or_path", "create_new_adapter", "additional_target", "use_rslora",
+    "use_dora", "loraplus_lr_ratio" }, c.finetuning_type == "lora", "finetuning_type lora")
+  if c.loraplus_lr_ratio and not (c.loraplus_lr_ratio > 0) then
+    config.fail("loraplus_lr_ratio: wanted more than 0, got ", c.loraplus_lr_ratio)
+  end
+  if c.finetuning_type == "freeze" and c.freeze_trainable_layers == 0 then
+    config.fail("freeze_trainable_layers: wanted the last n layers (above 0) or the first -n "
+      .. "(below 0), got 0")
+  end
 end
 
 local function states(c)
   between(c, "zero_stage", 0, 3) -- which a DeepSpeed file may have said
-  if c.offload_optimizer and c.optim == "sgd" then config.fail("offload_optimizer: optim sgd has no state") end
-  if c.offload_dir and c.offload_optimizer ~= "disk" then config.fail("offload_dir is for offload_optimizer: disk alone") end
-  if c.offload_dir and not system.is_folder(c.offload_dir) then config.fail("offload_dir: ", c.offload_dir, " is no folder") end
+  if c.offload_optimizer and c.optim == "sgd" then
+    config.fail("offload_optimizer: optim sgd has no state")
+  end
+  if c.offload_dir and c.offload_optimizer ~= "disk" then
+    config.fail("offload_dir is for offload_optimizer: disk alone")
+  end
+  if c.offload_dir and not system.is_folder(c.offload_dir) then
+    config.fail("offload_dir: ", c.offload_dir, " is no folder")
+  end
   if c.zero_stage > 0 and c.zero_group == "sp" and c.sequence_parallel_size == 1 then
-    c.notes[#c.notes + 1] = "zero_group: sp: with sequence_parallel_size 1 each rank holds everything"
+    c.notes[#c.notes + 1] = "zero_group: sp: with sequence_parallel_size 1 each rank holds "
+      .. "everything"
   end
   if c.zero_stage == 3 and (c.disable_gradient_checkpointing or c.recompute == "none") then
-    c.notes[#c.notes + 1] = "zero_stage: 3: without recompute each forward keeps the weights that it gathered until its backward"
+    c.notes[#c.notes + 1] = "zero_stage: 3: without recompute each forward keeps the weights that "
+      .. "it gathered until its backward"
   end
 end
 
@@ -121,52 +169,86 @@ end
 local function streaming(c)
   if not c.streaming then return end
   if c.max_samples then config.fail "max_samples and streaming exclude one another" end
-  if c.val_size > 1e-6 and c.val_size < 1 then config.fail("val_size: wanted a number of rows with streaming, not a part of them, got ", c.val_size) end
+  if c.val_size > 1e-6 and c.val_size < 1 then
+    config.fail("val_size: wanted a number of rows with streaming, not a part of them, got ",
+      c.val_size)
+  end
   if c.buffer_size < 1 then config.fail("buffer_size: wanted at least 1, got ", c.buffer_size) end
   if c.dataset and #c.dataset > 1 and c.mix_strategy == "concat" then
-    c.notes[#c.notes + 1] = "streaming: the data sets are read one after another, in another order each pass; a mix_strategy that interleaves mixes them"
+    c.notes[#c.notes + 1] = "streaming: the data sets are read one after another, in another "
+      .. "order each pass; a mix_strategy that interleaves mixes them"
   end
-  if c.disable_shuffling then c.notes[#c.notes + 1] = "disable_shuffling: a stream is shuffled all the same, as in LLaMA-Factory; buffer_size: 1 keeps the rows of a file in their order" end
+  if c.disable_shuffling then
+    c.notes[#c.notes + 1] = "disable_shuffling: a stream is shuffled all the same, as in "
+      .. "LLaMA-Factory; buffer_size: 1 keeps the rows of a file in their order"
+  end
 end
 
---- Refuses two sources of what is evaluated, and what does not go with streaming.
+--- Refuses `val_size` and `eval_dataset` beside one another; part of `train`.
+---@param c moonring.Configuration
 function checks.datasets(c)
-  if c.eval_dataset and c.val_size > 0 then config.fail "val_size and eval_dataset exclude one another" end
+  if c.eval_dataset and c.val_size > 0 then
+    config.fail "val_size and eval_dataset exclude one another"
+  end
   streaming(c)
   if not c.tokenized_path then return end
-  if c.streaming then config.fail "tokenized_path and streaming exclude one another: what is prepared whole need not be streamed" end
-  if system.exists(c.tokenized_path) and not system.is_folder(c.tokenized_path) then config.fail("tokenized_path: ", c.tokenized_path, " is a file, wanted a folder") end
-  if datasets.kept(c) then c.notes[#c.notes + 1] = ("tokenized_path: the data is read from %s; dataset and the keys that say how to prepare it are passed over"):format(c.tokenized_path) end
+  if c.streaming then
+    config.fail("tokenized_path and streaming exclude one another: what is prepared whole need "
+      .. "not be streamed")
+  end
+  if system.exists(c.tokenized_path) and not system.is_folder(c.tokenized_path) then
+    config.fail("tokenized_path: ", c.tokenized_path, " is a file, wanted a folder")
+  end
+  if datasets.kept(c) then
+    c.notes[#c.notes + 1] = ("tokenized_path: the data is read from %s; dataset and the keys that "
+      .. "say how to prepare it are passed over"):format(c.tokenized_path)
+  end
 end
 
 -- The best checkpoint can be loaded only where each one that is saved was evaluated.
 local function best_model(c)
   if c.save_strategy == "best" then return end
   if c.save_strategy ~= c.eval_strategy then
-    config.fail("load_best_model_at_end: save_strategy ", c.save_strategy, " and eval_strategy ", c.eval_strategy, " must agree")
+    config.fail("load_best_model_at_end: save_strategy ", c.save_strategy, " and eval_strategy ",
+      c.eval_strategy, " must agree")
   end
   if c.eval_strategy ~= "steps" then return end
   local save, every = c.save_steps, c.eval_steps or c.logging_steps
   local times, alike = save / every, (save < 1) == (every < 1)
   if alike and times > 0.5 and math.abs(times - math.floor(times + 0.5)) <= 1e-6 then return end
-  config.fail("load_best_model_at_end: save_steps ", save, " must be a multiple of eval_steps ", every, alike and "" or ": wanted both as parts of all steps or both as numbers of steps")
+  config.fail("load_best_model_at_end: save_steps ", save, " must be a multiple of eval_steps ",
+    every, alike and "" or ": wanted both as parts of all steps or both as numbers of steps")
 end
 
 local function evaluation(c)
   checks.datasets(c)
   local has = c.eval_dataset ~= nil or c.val_size > 0
-  if (c.eval_strategy ~= "no" or c.do_eval or c.eval_on_start) and not has then config.fail "eval_strategy: nothing to evaluate on; wanted eval_dataset or val_size" end
-  if c.eval_on_start and c.eval_strategy == "no" then config.fail "eval_on_start: wanted an eval_strategy beside it" end
-  if c.early_stopping_steps and c.eval_strategy == "no" then config.fail "early_stopping_steps: wanted an eval_strategy beside it" end
-  if c.save_strategy == "best" and c.eval_strategy == "no" then config.fail "save_strategy: best: wanted an eval_strategy beside it" end
+  if (c.eval_strategy ~= "no" or c.do_eval or c.eval_on_start) and not has then
+    config.fail "eval_strategy: nothing to evaluate on; wanted eval_dataset or val_size"
+  end
+  if c.eval_on_start and c.eval_strategy == "no" then
+    config.fail "eval_on_start: wanted an eval_strategy beside it"
+  end
+  if c.early_stopping_steps and c.eval_strategy == "no" then
+    config.fail "early_stopping_steps: wanted an eval_strategy beside it"
+  end
+  if c.save_strategy == "best" and c.eval_strategy == "no" then
+    config.fail "save_strategy: best: wanted an eval_strategy beside it"
+  end
   if c.load_best_model_at_end then best_model(c) end
 end
 
--- A stream has no end that could be counted to, and no example that could be found again by its number.
+-- A stream has no end that could be counted to, and no example that could be found again by its
+-- number.
 local function stream_training(c)
   if not c.streaming then return end
-  if c.max_steps < 1 then config.fail "streaming: wanted max_steps beside it, since nobody knows how many rows there are" end
-  if c.precompute_ref_log_probs then config.fail "precompute_ref_log_probs: a stream has no end before which all log-probs could be computed; leave streaming out, or let the reference live" end
+  if c.max_steps < 1 then
+    config.fail "streaming: wanted max_steps beside it, since nobody knows how many rows there are"
+  end
+  if c.precompute_ref_log_probs then
+    config.fail("precompute_ref_log_probs: a stream has no end before which all log-probs could "
+      .. "be computed; leave streaming out, or let the reference live")
+  end
 end
 
 -- true, auto or a folder; false is the same as nothing.
@@ -174,25 +256,32 @@ local function resuming(c)
   local asked = c.resume_from_checkpoint
   local word = type(asked) == "string" and asked:lower()
   if word == "true" or word == "false" then asked = word == "true" end
-  if asked ~= nil and type(asked) ~= "boolean" and type(asked) ~= "string" then config.fail("resume_from_checkpoint: wanted true, auto or a folder, got ", tostring(asked)) end
+  if asked ~= nil and type(asked) ~= "boolean" and type(asked) ~= "string" then
+    config.fail("resume_from_checkpoint: wanted true, auto or a folder, got ", tostring(asked))
+  end
   c.resume_from_checkpoint = asked or nil
 end
 
 local function folders(c)
-  if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder") end
+  if system.exists(c.output_dir) and not system.is_folder(c.output_dir) then
+    config.fail("output_dir: ", c.output_dir, " is a file, wanted a folder")
+  end
   local goes_on = c.resume_from_checkpoint or resume.restarted()
   if not output_folder.is_empty(c.output_dir) and not c.overwrite_output_dir and not goes_on then
     local newest
     for _, step in ipairs(checkpoint_folders.list(c.output_dir)) do
       if not newest and checkpoint_folders.resumable(c.output_dir, step) then newest = step end
     end
-    local offer = newest and ("; resume_from_checkpoint: true goes on from its checkpoint-%d"):format(newest) or ""
-    config.fail("output_dir: ", c.output_dir, " is not empty; overwrite_output_dir: true writes into it", offer)
+    local offer = newest
+      and ("; resume_from_checkpoint: true goes on from its checkpoint-%d"):format(newest) or ""
+    config.fail("output_dir: ", c.output_dir,
+      " is not empty; overwrite_output_dir: true writes into it", offer)
   end
   system.make_folder(c.output_dir)
 end
 
--- A message begins with the key. Where the configuration's file has given that, its place goes before it.
+-- A message begins with the key. Where the configuration's file has given that, its place goes
+-- before it.
 local function placed(c, check)
   local done, why = pcall(check, c)
   if done then return end
@@ -201,10 +290,12 @@ local function placed(c, check)
   error(place and code .. place .. rest or why, 0)
 end
 
---- Refuses what cannot be trained, notes what is read and not built, and makes output_dir.
+--- Refuses, with one line, what cannot be trained, and makes output_dir.
+---@param c moonring.Configuration
 function checks.train(c)
   config.require_keys(c, { "model_name_or_path", "dataset", "output_dir" })
-  for _, check in ipairs { numbers, stages, preferences, finetuning, evaluation, stream_training, strategies.check, deepspeed.apply, states, resuming, folders } do
+  for _, check in ipairs { numbers, stages, preferences, finetuning, evaluation, stream_training,
+    strategies.check, deepspeed.apply, states, resuming, folders } do
     placed(c, check)
   end
 end

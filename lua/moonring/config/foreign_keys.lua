@@ -1,5 +1,7 @@
---- Keys of LLaMA-Factory and of the Hugging Face Trainer that Moonring has no use for: rows as in keys.lua, whose last sections they are.
---   only     what else they could ask for is refused, for the reason given, with what to use instead where there is something
+--- Keys of LLaMA-Factory and of the Hugging Face Trainer that Moonring has no use for: rows as in
+--  keys.lua, whose last sections they are.
+--   only     what else they could ask for is refused, for the reason given, with what to use
+--            instead where there is something
 --   ignored  any value is accepted: nothing changes
 local system = require "moonring.native.system"
 local null = system.null
@@ -27,7 +29,8 @@ local function join(...)
 end
 
 local fewer_states = "finetuning_type lora or freeze has fewer states"
-local unquantised = "weights are trained in fp32 or bf16: a quantised checkpoint is dequantised first"
+local unquantised = "weights are trained in fp32 or bf16: a quantised checkpoint is dequantised "
+  .. "first"
 
 section("Quantisation", join({
   { "quantization_bit", "int", null, "bits of quantised base weights", only = unquantised },
@@ -41,9 +44,12 @@ section("Quantisation", join({
   { "fp8_backend", "string", "auto" },
   { "fp8_enable_fsdp_float8_all_gather", "bool", false },
 }), {
-  { "ref_model_quantization_bit", "int", null, "bits of the reference's weights", only = unquantised },
-  { "reward_model_quantization_bit", "int", null, "bits of the reward model's weights", only = unquantised },
-  { "export_quantization_bit", "int", null, "bits of exported weights", only = "export writes the checkpoint's own dtype; quantise it after" },
+  { "ref_model_quantization_bit", "int", null, "bits of the reference's weights",
+    only = unquantised },
+  { "reward_model_quantization_bit", "int", null, "bits of the reward model's weights",
+    only = unquantised },
+  { "export_quantization_bit", "int", null, "bits of exported weights",
+    only = "export writes the checkpoint's own dtype; quantise it after" },
 }, parts_of("export_quantization_bit", {
   { "export_quantization_dataset", "string", null },
   { "export_quantization_nsamples", "int", 128 },
@@ -100,10 +106,13 @@ section("Other methods", join(parts_of("finetuning_type oft", {
   { "ppo_whiten_rewards", "bool", false },
 }), {
   { "mixture_of_depths", "string", null, "mixture of depths", only = "no model here has it" },
-  { "use_mca", "bool", false, "Megatron", only = "sequence_parallel_size spreads a sequence over ranks" },
-  { "use_hyper_parallel", "bool", false, "HyperParallel", only = "sequence_parallel_size spreads a sequence over ranks" },
+  { "use_mca", "bool", false, "Megatron", only = "sequence_parallel_size spreads a sequence over "
+    .. "ranks" },
+  { "use_hyper_parallel", "bool", false, "HyperParallel",
+    only = "sequence_parallel_size spreads a sequence over ranks" },
   { "use_kt", "bool", false, "KTransformers", only = "experts run in the runtime itself" },
-  { "use_v1_kernels", "bool", false, "kernels of LLaMA-Factory's next version", ignored = "every kernel here is exact; the fastest that is there is used" },
+  { "use_v1_kernels", "bool", false, "kernels of LLaMA-Factory's next version",
+    ignored = "every kernel here is exact; the fastest that is there is used" },
 }, parts_of("use_hyper_parallel", { { "hyper_parallel_args", "any", null } }), parts_of("use_kt", {
   { "kt_weight_path", "string", null },
   { "kt_expert_checkpoint_path", "string", null },
@@ -127,7 +136,8 @@ section("Images, video and sound", {
   { "audio_sampling_rate", "int", 16000, "of sound", ignored = no_media },
   { "freeze_vision_tower", "bool", true, "weights that stay", ignored = no_media },
   { "freeze_multi_modal_projector", "bool", true, "weights that stay", ignored = no_media },
-  { "freeze_language_model", "bool", false, "weights that stay", only = "finetuning_type freeze says which layers learn" },
+  { "freeze_language_model", "bool", false, "weights that stay",
+    only = "finetuning_type freeze says which layers learn" },
 })
 
 local no_hub = "nothing is sent to or fetched from a hub; download first"
@@ -140,26 +150,31 @@ section("Hubs and loggers", {
   { "hub_model_id", "string", null, "where to", ignored = "it acts with push_to_hub alone" },
   { "hub_strategy", "string", "every_save", "when", ignored = "it acts with push_to_hub alone" },
   { "hub_token", "string", null, "for a hub", ignored = "it acts with push_to_hub alone" },
-  { "hub_private_repo", "bool", null, "private or not", ignored = "it acts with push_to_hub alone" },
+  { "hub_private_repo", "bool", null, "private or not",
+    ignored = "it acts with push_to_hub alone" },
   { "hub_always_push", "bool", false, "when", ignored = "it acts with push_to_hub alone" },
   { "hub_revision", "string", null, "which branch", ignored = "it acts with push_to_hub alone" },
   { "export_hub_model_id", "string", null, "upload the exported model", only = no_hub },
   { "use_swanlab", "bool", false, "SwanLab's logger", warned = "trainer_log.jsonl has it all" },
-  { "swanlab_project", "string", "llamafactory", "of use_swanlab", ignored = "there is no such logger" },
+  { "swanlab_project", "string", "llamafactory", "of use_swanlab",
+    ignored = "there is no such logger" },
   { "swanlab_workspace", "string", null, "of use_swanlab", ignored = "there is no such logger" },
   { "swanlab_run_name", "string", null, "of use_swanlab", ignored = "there is no such logger" },
   { "swanlab_mode", "string", "cloud", "of use_swanlab", ignored = "there is no such logger" },
   { "swanlab_api_key", "string", null, "of use_swanlab", ignored = "there is no such logger" },
   { "swanlab_logdir", "string", null, "of use_swanlab", ignored = "there is no such logger" },
-  { "swanlab_lark_webhook_url", "string", null, "of use_swanlab", ignored = "there is no such logger" },
+  { "swanlab_lark_webhook_url", "string", null, "of use_swanlab",
+    ignored = "there is no such logger" },
   { "swanlab_lark_secret", "string", null, "of use_swanlab", ignored = "there is no such logger" },
   { "project", "string", "huggingface", "of a logger", ignored = "trainer_log.jsonl has it all" },
-  { "trackio_space_id", "string", "trackio", "of a logger", ignored = "trainer_log.jsonl has it all" },
+  { "trackio_space_id", "string", "trackio", "of a logger",
+    ignored = "trainer_log.jsonl has it all" },
 })
 
 section("Inference elsewhere", {
   { "infer_backend", "string", "huggingface", "which engine answers", ignored = "there is one" },
-  { "offload_folder", "string", "offload", "where weights are put", ignored = "weights are memory-mapped" },
+  { "offload_folder", "string", "offload", "where weights are put",
+    ignored = "weights are memory-mapped" },
   { "use_kv_cache", "bool", true, "keep keys while answering", ignored = "they are kept" },
   { "vllm_maxlen", "int", 4096, "of vLLM", ignored = "there is one engine" },
   { "vllm_gpu_util", "float", 0.7, "of vLLM", ignored = "there is one engine" },
@@ -175,29 +190,39 @@ section("Inference elsewhere", {
 
 local launched = "moonring -n, torchrun and Slurm start the ranks"
 section("The Hugging Face Trainer's own", {
-  { "auto_find_batch_size", "bool", false, "smaller batches where memory ends", only = "micro_batch_tokens bounds what a forward takes, and changes no number" },
+  { "auto_find_batch_size", "bool", false, "smaller batches where memory ends",
+    only = "micro_batch_tokens bounds what a forward takes, and changes no number" },
   { "torch_compile", "bool", false, "compiled models", ignored = "the cores are compiled" },
-  { "torch_compile_backend", "string", null, "of torch_compile", ignored = "the cores are compiled" },
+  { "torch_compile_backend", "string", null, "of torch_compile",
+    ignored = "the cores are compiled" },
   { "torch_compile_mode", "string", null, "of torch_compile", ignored = "the cores are compiled" },
   { "use_liger_kernel", "bool", false, "fused kernels", ignored = "fused kernels are always on" },
   { "liger_kernel_config", "any", null, "fused kernels", ignored = "fused kernels are always on" },
-  { "gradient_checkpointing_kwargs", "any", null, "the kind of recompute", ignored = "recompute says it" },
+  { "gradient_checkpointing_kwargs", "any", null, "the kind of recompute",
+    ignored = "recompute says it" },
   { "optim_target_modules", "any", null, "of GaLore and the like", only = fewer_states },
   { "accelerator_config", "any", null, "of accelerate", ignored = "there is one runtime" },
-  { "parallelism_config", "any", null, "of accelerate", only = "sequence_parallel_size spreads a sequence over ranks" },
-  { "eval_delay", "float", 0, "steps or epochs before the first evaluation", only = "eval_strategy says when" },
+  { "parallelism_config", "any", null, "of accelerate",
+    only = "sequence_parallel_size spreads a sequence over ranks" },
+  { "eval_delay", "float", 0, "steps or epochs before the first evaluation",
+    only = "eval_strategy says when" },
   { "eval_accumulation_steps", "int", null, "of predictions", ignored = "none are kept" },
   { "prediction_loss_only", "bool", false, "of evaluation", ignored = "none are kept" },
   { "batch_eval_metrics", "bool", false, "of evaluation", ignored = "they always are" },
-  { "bf16_full_eval", "bool", false, "evaluate in bf16", only = "an evaluation has the training's precision" },
-  { "fp16_full_eval", "bool", false, "evaluate in fp16", only = "an evaluation has the training's precision" },
-  { "dataloader_prefetch_factor", "int", null, "batches prepared ahead", ignored = "steps are prepared ahead" },
-  { "dataloader_persistent_workers", "bool", false, "of data loading", ignored = "one thread prepares steps ahead" },
+  { "bf16_full_eval", "bool", false, "evaluate in bf16",
+    only = "an evaluation has the training's precision" },
+  { "fp16_full_eval", "bool", false, "evaluate in fp16",
+    only = "an evaluation has the training's precision" },
+  { "dataloader_prefetch_factor", "int", null, "batches prepared ahead",
+    ignored = "steps are prepared ahead" },
+  { "dataloader_persistent_workers", "bool", false, "of data loading",
+    ignored = "one thread prepares steps ahead" },
   { "disable_tqdm", "bool", null, "no progress bar", ignored = "a line a logging step" },
   { "log_level", "string", "passive", "of messages", ignored = "" },
   { "log_level_replica", "string", "warning", "of messages", ignored = "" },
   { "log_on_each_node", "bool", true, "of messages", ignored = "rank 0 logs" },
-  { "logging_nan_inf_filter", "bool", true, "leave NaN out of the log", ignored = "a loss that is not finite ends the run" },
+  { "logging_nan_inf_filter", "bool", true, "leave NaN out of the log",
+    ignored = "a loss that is not finite ends the run" },
   { "include_tokens_per_second", "bool", false, "token rate", ignored = "the log always has it" },
   { "save_on_each_node", "bool", false, "of checkpoints", ignored = "rank 0 saves" },
   { "skip_memory_metrics", "bool", true, "of memory", ignored = "" },
@@ -207,7 +232,8 @@ section("The Hugging Face Trainer's own", {
   { "no_cuda", "bool", false, "no GPU", only = "use_cpu says it" },
   { "local_rank", "int", -1, "of this process", ignored = launched },
   { "ddp_backend", "string", null, "how ranks talk", ignored = "Gloo on CPU, NCCL on GPUs" },
-  { "ddp_find_unused_parameters", "bool", null, "of DDP", ignored = "gradients are summed once a step" },
+  { "ddp_find_unused_parameters", "bool", null, "of DDP",
+    ignored = "gradients are summed once a step" },
   { "ddp_bucket_cap_mb", "int", null, "of DDP", ignored = "gradients are summed once a step" },
   { "ddp_broadcast_buffers", "bool", null, "of DDP", ignored = "gradients are summed once a step" },
   { "ray_num_workers", "int", 1, "of Ray", ignored = launched },
@@ -222,13 +248,19 @@ section("The Hugging Face Trainer's own", {
 })
 
 section("Not supported yet", {
-  { "init_special_tokens", "string", "noise_init", "how rows of the tokens in new_special_tokens_config begin", warned = "it acts with new_special_tokens_config alone" },
-  { "eval_num_beams", "int", null, "beams of predict_with_generate", ignored = "it acts with predict_with_generate alone" },
-  { "generation_max_length", "int", null, "tokens of predict_with_generate", ignored = "it acts with predict_with_generate alone" },
-  { "generation_num_beams", "int", null, "beams of predict_with_generate", ignored = "it acts with predict_with_generate alone" },
+  { "init_special_tokens", "string", "noise_init", "how rows of the tokens in "
+    .. "new_special_tokens_config begin", warned = "it acts with new_special_tokens_config alone" },
+  { "eval_num_beams", "int", null, "beams of predict_with_generate",
+    ignored = "it acts with predict_with_generate alone" },
+  { "generation_max_length", "int", null, "tokens of predict_with_generate",
+    ignored = "it acts with predict_with_generate alone" },
+  { "generation_num_beams", "int", null, "beams of predict_with_generate",
+    ignored = "it acts with predict_with_generate alone" },
   { "length_penalty", "float", 1.0, "of beams", ignored = "it acts with num_beams alone" },
-  { "max_length", "int", 1024, "tokens of question and answer", only = "max_new_tokens bounds the answer" },
-  { "skip_special_tokens", "bool", true, "leave special tokens out of answers", ignored = "they always are" },
+  { "max_length", "int", 1024, "tokens of question and answer",
+    only = "max_new_tokens bounds the answer" },
+  { "skip_special_tokens", "bool", true, "leave special tokens out of answers",
+    ignored = "they always are" },
 })
 
 return sections

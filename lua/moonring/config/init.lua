@@ -1,4 +1,5 @@
---- A training configuration: a YAML (or JSON) file, then key=value overrides, checked against keys.lua.
+--- A training configuration: a YAML (or JSON) file, then key=value overrides, checked against
+--  keys.lua.
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
 
@@ -36,7 +37,8 @@ local parse = {
   end,
   bool = function(value)
     if type(value) == "boolean" then return value end
-    return ({ ["true"] = true, ["yes"] = true, ["on"] = true, ["false"] = false, ["no"] = false, ["off"] = false })[tostring(value):lower()]
+    return ({ ["true"] = true, ["yes"] = true, ["on"] = true, ["false"] = false, ["no"] = false,
+      ["off"] = false })[tostring(value):lower()]
   end,
   list = function(value)
     local items = {}
@@ -80,17 +82,20 @@ local function check(place, name, value)
   local kind, default = row[2], row[3]
   if value == system.null then
     if row.nullable then return value end
-    if default ~= system.null and not row.ignored then fail(place, name, ": wanted a value of type ", kind, ", got null") end
+    if default ~= system.null and not row.ignored then fail(place, name,
+      ": wanted a value of type ", kind, ", got null") end
     return default
   end
   local parsed = parse[kind](value)
   if parsed == nil then fail(place, name, ": wanted ", kind, ", got '", show(value), "'") end
-  if row.only and not same(parsed, default) and not (default == system.null and parsed == false) then
+  if row.only and not same(parsed, default) and not (default == system.null
+    and parsed == false) then
     fail(place, later, ": ", name, ": ", show(value), because(row.only))
   end
   if row.choices and not contains(row.choices, parsed) then
     if contains(row.others, parsed) then fail(place, later, ": ", name, ": ", show(parsed)) end
-    fail(place, name, ": wanted ", table.concat(row.choices, " | "), ", got '", show(parsed), "'", system.did_you_mean(show(parsed), row.choices))
+    fail(place, name, ": wanted ", table.concat(row.choices, " | "), ", got '", show(parsed), "'",
+      system.did_you_mean(show(parsed), row.choices))
   end
   return parsed
 end
@@ -108,25 +113,30 @@ local function overrides(words)
   return found
 end
 
--- What was given, by the keys' own names, and where. Unknown keys are noted and left out where the environment asks for it.
+-- What was given, by the keys' own names, and where. Unknown keys are noted and left out where the
+-- environment asks for it.
 local function known(given, place, notes)
   local values, places, sorted = {}, {}, {}
   for name in pairs(given) do sorted[#sorted + 1] = name end
   table.sort(sorted)
   for _, name in ipairs(sorted) do
     local own = keys.aliases[name] or name
-    if values[own] ~= nil or (own ~= name and given[own] ~= nil) then fail(place[name], name, " is another name of ", own, ", which is given too") end
+    if values[own] ~= nil or (own ~= name and given[own] ~= nil) then fail(place[name], name,
+      " is another name of ", own, ", which is given too") end
     if rows[own] or not extra_args() then
       values[own], places[own] = given[name], place[name]
     else
-      notes[#notes + 1] = place[name] .. "unknown key '" .. name .. "'" .. system.did_you_mean(name, names) .. " is passed over, as ALLOW_EXTRA_ARGS asks"
+      notes[#notes + 1] = place[name] .. "unknown key '" .. name .. "'"
+        .. system.did_you_mean(name, names) .. " is passed over, as ALLOW_EXTRA_ARGS asks"
     end
   end
   return values, places
 end
 
---- Reads FILE and the overrides. Returns a table with a value for every key of keys.lua (nil where it is null), and the
--- extra ones: `allowed` lists keys that only this command knows, as rows of keys.lua. `notes` are lines to show: what was
+--- Reads FILE and the overrides. Returns a table with a value for every key of keys.lua (nil where
+--- it is null), and the
+-- extra ones: `allowed` lists keys that only this command knows, as rows of keys.lua. `notes` are
+-- lines to show: what was
 -- passed over. `places`: where the file gave a key, as a message begins with it ("train.yaml:3: ").
 function config.load(path, words, allowed)
   for _, row in ipairs(allowed or {}) do
@@ -138,7 +148,8 @@ function config.load(path, words, allowed)
     local text = system.read(path)
     local values, lines = system.yaml_decode(text, path)
     if type(values) ~= "table" or #values > 0 then
-      local got = values == system.null and "nothing" or type(values) == "table" and "a list" or "'" .. show(values):sub(1, 40) .. "'"
+      local got = values == system.null and "nothing" or type(values) == "table" and "a list" or "'"
+        .. show(values):sub(1, 40) .. "'"
       fail(path, ": wanted keys and values, got ", got)
     end
     for name, value in pairs(values) do
@@ -147,7 +158,8 @@ function config.load(path, words, allowed)
     end
   end
   for _, override in ipairs(overrides(words)) do
-    given[override[1]], place[override[1]] = override[2], override[1] .. "=" .. show(override[2]) .. ": "
+    given[override[1]], place[override[1]] = override[2], override[1] .. "=" .. show(override[2])
+      .. ": "
     from_file[keys.aliases[override[1]] or override[1]] = nil
   end
   local notes = {}
@@ -160,7 +172,8 @@ function config.load(path, words, allowed)
   for _, name in ipairs(sorted) do
     local row = rows[name]
     checked[name] = check(place[name], name, given[name])
-    if row.warned and not same(checked[name], row[3]) then notes[#notes + 1] = ("%s: %s changes nothing here: %s"):format(name, show(given[name]), row.warned) end
+    if row.warned and not same(checked[name], row[3]) then notes[#notes + 1] =
+      ("%s: %s changes nothing here: %s"):format(name, show(given[name]), row.warned) end
   end
   table.sort(notes)
   local result = { path = path, given = given, notes = notes, places = from_file }
@@ -170,11 +183,13 @@ function config.load(path, words, allowed)
   return result
 end
 
---- The configuration of a command: CONFIG.yaml (where the first word is no key=value) and the words after it.
+--- The configuration of a command: CONFIG.yaml (where the first word is no key=value) and the words
+--- after it.
 function config.command(words, allowed)
   if #words == 0 then
     local name = tostring(words[0]):match "([%w_]+)%.lua$"
-    fail("usage: ", system.read(words[0]):match "^%-%-%- (moonring [^:\n]*):" or name, "; moonring help ", name, " says more")
+    fail("usage: ", system.read(words[0]):match "^%-%-%- (moonring [^:\n]*):" or name,
+      "; moonring help ", name, " says more")
   end
   local rest, path = {}, nil
   for i, word in ipairs(words) do
@@ -194,7 +209,8 @@ end
 function config.check_output(loaded, name)
   local path = loaded[name]
   local folder = path and path:match "^(.*)/[^/]*$"
-  if folder and folder ~= "" and not system.is_folder(folder) then fail(name, ": no folder '", folder, "' to write ", path, " in") end
+  if folder and folder ~= "" and not system.is_folder(folder) then fail(name, ": no folder '",
+    folder, "' to write ", path, " in") end
   if path and system.is_folder(path) then fail(name, ": ", path, " is a folder, wanted a file") end
 end
 

@@ -2,9 +2,12 @@
 -- are: what nobody reads is refused, with the nearest name.
 local system = require "moonring.native.system"
 
+---@class moonring.options
 local options = {}
 
 --- Ends with an error of the function `name`, at the line of the script that called it.
+---@param name string
+---@param ... string
 function options.refuse(name, ...)
   local text, place = table.concat { ... }, system.script_place()
   if place == "" then error("INVALID_ARGUMENT: " .. name .. ": " .. text, 0) end
@@ -23,10 +26,12 @@ local function check_value(name, key, value, wanted)
   options.refuse(name, "option '", key, "': wanted a ", wanted, ", got a ", type(value))
 end
 
---- Checks the table that the function `name` was given, and returns it ({} for nil). `known`: each
--- option's type, as type() says it, or "any"; with a "?" at its end it may be absent, or false, as
--- `a and b` leaves it. A name that begins with an underscore is whoever's made the table, and is
--- left alone.
+--- Refuses an unknown option with the nearest name, one of another type, and one that is missing.
+--- Names that begin with an underscore are left alone: they are for whoever made the table.
+---@param name string the function that takes the table
+---@param given? table
+---@param known table<string, string> of each option its type ("number", "any"); "table?": optional
+---@return table given {} for nil
 function options.check(name, given, known)
   if given == nil then given = {} end
   if type(given) ~= "table" then
@@ -50,7 +55,11 @@ function options.check(name, given, known)
   return given
 end
 
---- Checks an option that is one of several words.
+--- Refuses a value that is none of these words.
+---@param name string the function that takes the table
+---@param given table
+---@param key string
+---@param choices string[]
 function options.choice(name, given, key, choices)
   local value = tostring(given[key])
   for _, choice in ipairs(choices) do

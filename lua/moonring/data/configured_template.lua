@@ -5,20 +5,26 @@ local templates = require "moonring.data.templates"
 
 local configured = {}
 
---- Settles the template of a configuration that names none, as LLaMA-Factory does: what can be told of the template that the model carries, where it carries
--- one; else `empty`. In stage pt nothing is encoded by a template: whatever the model carries, `empty`. Adds a line to c.notes.
+--- Settles the template of a configuration that names none, as LLaMA-Factory does: what can be told
+--- of the template that the model carries, where it carries
+-- one; else `empty`. In stage pt nothing is encoded by a template: whatever the model carries,
+-- `empty`. Adds a line to c.notes.
 function configured.settle(c, checkpoint, tokenizer)
   if c.template then return end
   c.template = "empty"
   if c.stage == "pt" then return end
-  local carried, note = data.model_template(checkpoint, tokenizer), "template: none is given and the model carries none: `empty` is taken, texts as they are"
+  local carried, note = data.model_template(checkpoint, tokenizer),
+    "template: none is given and the model carries none: `empty` is taken, texts as they are"
   if carried and carried:is_one_of_several() then
-    note = "template: none is given and the model carries several: `empty` is taken, as LLaMA-Factory does, texts as they are"
+    note = "template: none is given and the model carries several: `empty` is taken, as "
+      .. "LLaMA-Factory does, texts as they are"
   elseif carried then
     local done, fields = pcall(carried.fields, carried)
     if not done then
       local code, why = tostring(fields):match "^.-([%u_]+): (.*)$"
-      error((code or "INVALID_ARGUMENT") .. ": template: none is given, and the model's chat_template cannot be used: " .. (why or tostring(fields)) .. "; name one: template: NAME", 0)
+      error((code or "INVALID_ARGUMENT") .. ": template: none is given, and the model's "
+        .. "chat_template cannot be used: " .. (why or tostring(fields))
+        .. "; name one: template: NAME", 0)
     end
     c.template, note = fields, "template: none is given: taken from the model's chat_template"
   end
@@ -26,9 +32,11 @@ function configured.settle(c, checkpoint, tokenizer)
 end
 
 --- The name of a configuration's template, for people and keys.
-function configured.name(c) return type(c.template) == "table" and c.template.name or c.template or "empty" end
+function configured.name(c) return type(c.template) == "table" and c.template.name or c.template
+  or "empty" end
 
---- The template of a configuration, as its keys tool_format, enable_thinking and preserve_thinking change it; `empty` where it has none.
+--- The template of a configuration, as its keys tool_format, enable_thinking and preserve_thinking
+--- change it; `empty` where it has none.
 function configured.of(c)
   local own = { preserve_thinking = c.preserve_thinking, enable_thinking = c.enable_thinking }
   if type(c.template) == "table" then
@@ -39,7 +47,8 @@ function configured.of(c)
   if c.enable_thinking == nil then own.enable_thinking = system.null end
   if c.tool_format then
     own.tool_format, own.tools = c.tool_format, ""
-    own.function_call = templates.find(own).efficient_eos and "{{content}}" or { "{{content}}", { "eos" } } -- as LLaMA-Factory: not the assistant's slots
+    own.function_call = templates.find(own).efficient_eos and "{{content}}"
+      or { "{{content}}", { "eos" } } -- as LLaMA-Factory: not the assistant's slots
   end
   return own
 end

@@ -1,15 +1,23 @@
---- The data sets of a run, out of its configuration: prepared and held in memory, read as they are used (streaming), or prepared before (tokenized_path).
+--- The data sets of a run, out of its configuration: prepared and held in memory, read as they are
+-- used (streaming), or prepared before (tokenized_path).
 local config = require "moonring.config"
 local data = require "moonring.data"
 local configured_template = require "moonring.data.configured_template"
 
+---@class moonring.datasets
 local datasets = {}
+
+---@class moonring.NamedDataset
+---@field name string
+---@field dataset moonring.Dataset
+
 
 -- interleave_probs as numbers: a comma list holds texts.
 local function probabilities(list)
   local numbers = {}
   for i, each in ipairs(list or {}) do
-    numbers[i] = tonumber(each) or error(("interleave_probs: wanted numbers, got '%s'"):format(tostring(each)), 0)
+    numbers[i] = tonumber(each) or error(("interleave_probs: wanted numbers, got '%s'"):format(
+      tostring(each)), 0)
   end
   return numbers
 end
@@ -23,7 +31,8 @@ local function options(c, names, tokenizer, more)
     template = configured_template.of(c),
     default_system = c.default_system,
     tokenizer = tokenizer,
-    cutoff_len = c.cutoff_len - ((c.packing or c.neat_packing) and 1 or 0), -- as LLaMA-Factory, where packing is asked for by name
+    -- As LLaMA-Factory, where packing is asked for by name.
+    cutoff_len = c.cutoff_len - ((c.packing or c.neat_packing) and 1 or 0),
     max_samples = c.max_samples,
     mix_strategy = c.mix_strategy,
     interleave_probs = probabilities(c.interleave_probs),
@@ -46,9 +55,12 @@ local function stream(c, names, tokenizer, more)
   return data.stream(wanted)
 end
 
--- Named data sets to evaluate on. They are run over again and again, so with streaming too they are held in memory.
+-- Named data sets to evaluate on. They are run over again and again, so with streaming too they are
+-- held in memory.
 local function evaluated(c, names, tokenizer, more)
-  if c.streaming then return stream(c, names, tokenizer, more):whole(c.per_device_eval_batch_size) end
+  if c.streaming then
+    return stream(c, names, tokenizer, more):whole(c.per_device_eval_batch_size)
+  end
   return (data.load(options(c, names, tokenizer, more)))
 end
 
@@ -65,7 +77,8 @@ end
 
 -- What tokenized_path holds, as `load`.
 local function tokenized(c, tokenizer)
-  local splits = data.load_tokenized { path = c.tokenized_path, stage = c.stage, template = configured_template.of(c), tokenizer = tokenizer }
+  local splits = data.load_tokenized { path = c.tokenized_path, stage = c.stage,
+    template = configured_template.of(c), tokenizer = tokenizer }
   local each = {}
   for split, dataset in pairs(splits) do
     local name = split:match "^validation_(.+)$"
@@ -76,17 +89,28 @@ local function tokenized(c, tokenizer)
 end
 
 --- Whether tokenized_path holds data already.
-function datasets.kept(c) return c.tokenized_path ~= nil and data.has_tokenized(c.tokenized_path) end
+---@param c moonring.Configuration
+---@return boolean
+function datasets.kept(c)
+  return c.tokenized_path ~= nil and data.has_tokenized(c.tokenized_path)
+end
 
---- The data set to learn from (with streaming: a stream); the one to evaluate on: eval_dataset or what val_size holds out, else nil; with eval_on_each_dataset in its
--- place a list of { name, dataset }.
+--- The data set to learn from, and what to evaluate on: one data set, or with eval_on_each_dataset
+--- a list of them.
+---@param c moonring.Configuration
+---@param tokenizer moonring.Tokenizer
+---@return moonring.Dataset | moonring.Stream train
+---@return moonring.Dataset? eval
+---@return moonring.NamedDataset[]? each
 function datasets.load(c, tokenizer)
   if datasets.kept(c) then return tokenized(c, tokenizer) end
   local train, held_out
   if c.streaming then
     local rows = math.floor(c.val_size)
     train = stream(c, c.dataset, tokenizer, { val_size = rows })
-    if rows > 0 then held_out = evaluated(c, c.dataset, tokenizer, { val_size = rows, only_held_out = true }) end
+    if rows > 0 then
+      held_out = evaluated(c, c.dataset, tokenizer, { val_size = rows, only_held_out = true })
+    end
   else
     train, held_out = data.load(options(c, c.dataset, tokenizer, { val_size = c.val_size }))
   end
@@ -95,19 +119,31 @@ function datasets.load(c, tokenizer)
   return train, evaluated(c, c.eval_dataset, tokenizer)
 end
 
---- Keeps what `load` gave in tokenized_path, where nothing is there yet; from one rank. Returns what to say of it, or nil.
+--- Keeps what `load` gave in tokenized_path where nothing is there yet. To be called on one rank.
+---@param c moonring.Configuration
+---@param train moonring.Dataset
+---@param eval? moonring.Dataset
+---@param each? moonring.NamedDataset[]
+---@return string? said what to say of it
 function datasets.keep(c, train, eval, each)
   if not c.tokenized_path or datasets.kept(c) then return nil end
   local splits = { train = train, validation = eval }
   for _, one in ipairs(each or {}) do splits["validation_" .. one.name] = one.dataset end
   data.save_tokenized(c.tokenized_path, splits, c.stage)
-  return ("the prepared data is in %s: with the same tokenized_path the next run reads it there"):format(c.tokenized_path)
+  return ("the prepared data is in %s: with the same tokenized_path the next run reads it there")
+    :format(c.tokenized_path)
 end
 
---- Refuses an evaluation for which tokenized_path holds nothing.
+--- Ends the run where it is to evaluate, and tokenized_path holds nothing to evaluate on.
+---@param c moonring.Configuration
+---@param eval? moonring.Dataset
+---@param each? moonring.NamedDataset[]
 function datasets.check_evaluation(c, eval, each)
   if eval or each or not datasets.kept(c) then return end
-  if c.eval_strategy ~= "no" or c.do_eval then config.fail("tokenized_path: ", c.tokenized_path, " has no split 'validation', and eval_strategy wants one") end
+  if c.eval_strategy ~= "no" or c.do_eval then
+    config.fail("tokenized_path: ", c.tokenized_path,
+      " has no split 'validation', and eval_strategy wants one")
+  end
 end
 
 return datasets

@@ -1,35 +1,76 @@
---- Chat templates by name: LLaMA-Factory 0.9.5's, each a table in a file of named_templates/ (a file a family), and a user's own.
--- A template of one's own is a file that returns such a table, named by its path: `template: ./mine.lua`; or a file in named_templates/, which returns a list of them
--- with names. Files are data: they see no globals.
+--- Chat templates by name: LLaMA-Factory 0.9.5's, each a table in a file of named_templates/ (a
+-- file a family), and a user's own. A template of one's own is a file that returns such a table,
+-- named by its path: `template: ./mine.lua`; or a file in named_templates/, which returns a list
+-- of them with names. Files are data: they see no globals.
 --
 --     return { like = "qwen", default_system = "You are terse." }
 --
---   name             how it is called; a file's own path where absent (messages about a file name its path in any case)
---   like             the template (a name or a path) whose fields it has where it says nothing itself
---   class            "plain"; "system_in_user": the system text goes into the first user's text; "reasoning": answers begin with a thought
+--   name             how it is called; a file's own path where absent (messages about a file name
+--                    its path in any case)
+--   like             the template (a name or a path) whose fields it has where it says nothing
+--                    itself
+--   class            "plain"; "system_in_user": the system text goes into the first user's text;
+--                    "reasoning": answers begin with a thought
 --   prefix           slots before everything
 --   system user assistant function_call observation
---                    slots around the system text, and around messages of each role; {{content}} is the text, in the user's {{idx}} the turn's number
+--                    slots around the system text, and around messages of each role; {{content}} is
+--                    the text, in the user's {{idx}} the turn's number
 --   tool_format      how tools are described and called, by name (data/tool_formats)
---   tools            a text with {{content}} for the tools as they are given, in place of the format's
+--   tools            a text with {{content}} for the tools as they are given, in place of the
+--                    format's
 --   default_system   the system text where a conversation has none
 --   stop_words       what ends an answer besides eos
 --   replace_eos      the first stop word is the eos
 --   efficient_eos    no slot ends an answer: one eos parts turns
---   thought_words    what a thought begins and ends with; empty_thought: one without words (absent: the two words)
+--   thought_words    what a thought begins and ends with; empty_thought: one without words (absent:
+--                    the two words)
 --   tool_call_words  what a call of a tool stands between, beside other text
 --   date             today, for a tool format that says it ("26 Jul 2024"; absent: the clock's)
 --   enable_thinking preserve_thinking   as the keys
 --
--- Slots are a text, or a list of texts, { "bos" }, { "eos" } and { token = "<|user|>" }: each is tokenised alone.
+-- Slots are a text, or a list of texts, { "bos" }, { "eos" } and { token = "<|user|>" }: each is
+-- tokenised alone.
 local system = require "moonring.native.system"
 
+---@class moonring.templates
 local templates = {}
+
+---@class moonring.TemplateTable
+---@field name? string
+--- the template whose fields it has where it says nothing itself: a name or a path
+---@field like? string
+---@field class? "plain" | "system_in_user" | "reasoning"
+---@field prefix? moonring.Slots
+---@field system? moonring.Slots
+---@field user? moonring.Slots
+---@field assistant? moonring.Slots
+---@field function_call? moonring.Slots
+---@field observation? moonring.Slots
+---@field tools? string
+---@field tool_format? string
+---@field default_system? string
+---@field stop_words? string[]
+---@field replace_eos? boolean
+---@field efficient_eos? boolean
+---@field thought_words? string[] two
+---@field empty_thought? string
+---@field tool_call_words? string[] two
+---@field date? string
+---@field enable_thinking? boolean
+---@field preserve_thinking? boolean
+
+
+--- Texts and tokens, each tokenised alone: a text, or a list of texts, `{ "bos" }`, `{ "eos" }` and
+--- `{ token = "<|user|>" }`.
+---@alias moonring.Slots string | table[]
+
 
 local CLASSES = { plain = true, reasoning = true, system_in_user = true }
 local SLOTS = { "prefix", "system", "user", "assistant", "function_call", "observation" }
-local TYPES = { name = "string", like = "string", class = "string", tool_format = "string", tools = "string", default_system = "string", stop_words = "table",
-  replace_eos = "boolean", efficient_eos = "boolean", thought_words = "table", empty_thought = "string", tool_call_words = "table", date = "string",
+local TYPES = { name = "string", like = "string", class = "string", tool_format = "string",
+  tools = "string", default_system = "string", stop_words = "table",
+  replace_eos = "boolean", efficient_eos = "boolean", thought_words = "table",
+    empty_thought = "string", tool_call_words = "table", date = "string",
   enable_thinking = "boolean", preserve_thinking = "boolean" }
 for _, name in ipairs(SLOTS) do TYPES[name] = "slots" end
 
@@ -53,7 +94,8 @@ local function slots(value, where)
     elseif type(slot) == "table" and type(slot.token) == "string" then
       list[i] = { kind = "token", text = slot.token }
     else
-      fail("INVALID_ARGUMENT", where, ": a slot is a text, { \"bos\" }, { \"eos\" } or { token = \"...\" }, got a ", type(slot))
+      fail("INVALID_ARGUMENT", where, ": a slot is a text, { \"bos\" }, { \"eos\" } or { token = "
+        .. "\"...\" }, got a ", type(slot))
     end
   end
   return list
@@ -61,18 +103,31 @@ end
 
 -- Refuses fields that no template has and values of a wrong type.
 local function check(template, where)
-  if type(template) ~= "table" then fail("INVALID_ARGUMENT", where, ": wanted a table, got a ", type(template)) end
+  if type(template) ~= "table" then
+    fail("INVALID_ARGUMENT", where, ": wanted a table, got a ", type(template))
+  end
   for name, value in pairs(template) do
     local want = TYPES[name]
-    if not want then fail("INVALID_ARGUMENT", where, ": unknown field '", tostring(name), "'", system.did_you_mean(tostring(name), keys(TYPES))) end
+    if not want then
+      fail("INVALID_ARGUMENT", where, ": unknown field '", tostring(name), "'",
+        system.did_you_mean(tostring(name), keys(TYPES)))
+    end
     local kind = type(value)
-    local fits = kind == want or want == "slots" and (kind == "string" or kind == "table") or name == "enable_thinking" and value == system.null
-    if not fits then fail("INVALID_ARGUMENT", where, ": ", name, ": wanted ", want == "slots" and "a text or a list of slots" or "a " .. want, ", got a ", kind) end
+    local fits = kind == want or want == "slots" and (kind == "string" or kind == "table")
+      or name == "enable_thinking" and value == system.null
+    if not fits then
+      fail("INVALID_ARGUMENT", where, ": ", name, ": wanted ", want == "slots"
+        and "a text or a list of slots" or "a " .. want, ", got a ", kind)
+    end
     if want == "table" then
       for _, word in ipairs(value) do
-        if type(word) ~= "string" then fail("INVALID_ARGUMENT", where, ": ", name, ": wanted texts, got a ", type(word)) end
+        if type(word) ~= "string" then
+          fail("INVALID_ARGUMENT", where, ": ", name, ": wanted texts, got a ", type(word))
+        end
       end
-      if name ~= "stop_words" and #value ~= 2 then fail("INVALID_ARGUMENT", where, ": ", name, ": wanted two texts, got ", #value) end
+      if name ~= "stop_words" and #value ~= 2 then
+        fail("INVALID_ARGUMENT", where, ": ", name, ": wanted two texts, got ", #value)
+      end
     end
   end
 end
@@ -89,7 +144,8 @@ local named -- all of named_templates/, once they are asked for
 
 local function by_name()
   if named then return named end
-  local found, folder = {}, (system.module_path "data.templates"):gsub("templates%.lua$", "named_templates")
+  local found, folder = {}, (system.module_path "data.templates"):gsub("templates%.lua$",
+    "named_templates")
   for _, file in ipairs(system.list(folder)) do
     for _, template in ipairs(file:find "%.lua$" and read(folder .. "/" .. file) or {}) do
       local where = file .. ": " .. tostring(template.name)
@@ -102,21 +158,26 @@ local function by_name()
   return named
 end
 
---- The names of all, sorted.
+--- The names of all templates, sorted.
+---@return string[]
 function templates.names() return keys(by_name()) end
 
--- What to say of a name that is not there: the nearest, and those that begin alike. `where`: whose `like` it is.
+-- What to say of a name that is not there: the nearest, and those that begin alike. `where`: whose
+-- `like` it is.
 local function unknown(name, where)
   local alike, all = {}, templates.names()
   for _, other in ipairs(all) do
     if #alike < 12 and other:sub(1, 3) == name:sub(1, 3):lower() then alike[#alike + 1] = other end
   end
-  local list = #alike > 0 and "there are " .. table.concat(alike, ", ") .. " and others" or "there are chatml, default, llama3, qwen and others"
-  fail("NOT_FOUND", where and where .. ": like: " or "", "no '", name, "'", system.did_you_mean(name, all), "; ", list, ": moonring help templates lists all ", #all)
+  local list = #alike > 0 and "there are " .. table.concat(alike, ", ") .. " and others"
+    or "there are chatml, default, llama3, qwen and others"
+  fail("NOT_FOUND", where and where .. ": like: " or "", "no '", name, "'",
+    system.did_you_mean(name, all), "; ", list, ": moonring help templates lists all ", #all)
 end
 
--- A file's table. The cores know a template by its name alone, so that a name of the file's own has the path beside it; but for a name of named_templates/, by which
--- the cores tell what that template is.
+-- A file's table. The cores know a template by its name alone, so that a name of the file's own has
+-- the path beside it; but for a name of named_templates/, by which the cores tell what that
+-- template is.
 local function read_own(path)
   local own = read(path)
   check(own, path)
@@ -128,7 +189,8 @@ local function read_own(path)
   return own
 end
 
--- The table by name or path, with the fields of what it is like; and for messages where it is: a file's path, else its name, else that of what it is like.
+-- The table by name or path, with the fields of what it is like; and for messages where it is: a
+-- file's path, else its name, else that of what it is like.
 local function expand(template, depth, where)
   local place
   if type(template) == "string" then
@@ -149,8 +211,12 @@ local function expand(template, depth, where)
   return whole, place or of_like
 end
 
---- A template by name, by the path of a file (*.lua) or as a table, with every field that it leaves out at its default and slots as lists of
--- { kind, text }: what the cores read.
+--- A template with every field at its value or its default, as the cores read it. Errors:
+--- NOT_FOUND, with the nearest name; INVALID_ARGUMENT for a field that no template has, or a value
+--- of a wrong type.
+---@param template string | moonring.TemplateTable its name, the path of a file (*.lua), or its
+---   fields
+---@return table
 function templates.find(template)
   if type(template) ~= "string" and type(template) ~= "table" then
     fail("INVALID_ARGUMENT", "wanted a name, the path of a file or a table, got a ", type(template))
@@ -159,17 +225,24 @@ function templates.find(template)
   local t, place = expand(template, 0)
   local where, class = place or "own", t.class or "plain"
   if not CLASSES[class] then
-    fail("INVALID_ARGUMENT", where, ": class: wanted ", table.concat(keys(CLASSES), " | "), ", got '", class, "'", system.did_you_mean(class, keys(CLASSES)))
+    fail("INVALID_ARGUMENT", where, ": class: wanted ", table.concat(keys(CLASSES), " | "),
+      ", got '", class, "'", system.did_you_mean(class, keys(CLASSES)))
   end
   local content = "{{content}}"
-  local thought, call = t.thought_words or { "<think>\n", "\n</think>\n\n" }, t.tool_call_words or { "<tool_call>", "</tool_call>" }
-  local assistant, user = t.assistant or (t.efficient_eos and content or { content, { "eos" } }), t.user or content
-  local lists = { prefix = t.prefix or {}, system = t.system or content, user = user, assistant = assistant, function_call = t.function_call or assistant,
+  local thought, call = t.thought_words or { "<think>\n", "\n</think>\n\n" }, t.tool_call_words
+    or { "<tool_call>", "</tool_call>" }
+  local assistant, user = t.assistant or (t.efficient_eos and content or { content, { "eos" } }),
+    t.user or content
+  local lists = { prefix = t.prefix or {}, system = t.system or content, user = user,
+    assistant = assistant, function_call = t.function_call or assistant,
     observation = t.observation or user }
   local complete = {
-    name = t.name or "own", class = class, tool_format = t.tool_format or "default", tools = t.tools or "", date = t.date or "", default_system = t.default_system or "",
-    stop_words = t.stop_words or {}, thought_begin = thought[1], thought_end = thought[2], empty_thought = t.empty_thought or thought[1] .. thought[2],
-    tool_call_begin = call[1], tool_call_end = call[2], replace_eos = t.replace_eos or false, efficient_eos = t.efficient_eos or false,
+    name = t.name or "own", class = class, tool_format = t.tool_format or "default", tools = t.tools
+      or "", date = t.date or "", default_system = t.default_system or "",
+    stop_words = t.stop_words or {}, thought_begin = thought[1], thought_end = thought[2],
+      empty_thought = t.empty_thought or thought[1] .. thought[2],
+    tool_call_begin = call[1], tool_call_end = call[2], replace_eos = t.replace_eos or false,
+      efficient_eos = t.efficient_eos or false,
     preserve_thinking = t.preserve_thinking or false,
   }
   complete.enable_thinking = t.enable_thinking == nil or t.enable_thinking
@@ -178,7 +251,9 @@ function templates.find(template)
   if class == "system_in_user" and (#complete.system ~= 1 or complete.system[1].kind ~= "text") then
     fail("INVALID_ARGUMENT", where, ": system: of class system_in_user one text is wanted")
   end
-  if complete.replace_eos and #complete.stop_words == 0 then fail("INVALID_ARGUMENT", where, ": replace_eos wants a stop word") end
+  if complete.replace_eos and #complete.stop_words == 0 then
+    fail("INVALID_ARGUMENT", where, ": replace_eos wants a stop word")
+  end
   return complete
 end
 

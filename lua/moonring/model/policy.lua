@@ -4,6 +4,7 @@ local model = require "moonring.model"
 local compute = require "moonring.run.compute"
 local system = require "moonring.native.system"
 
+---@class moonring.models
 local policy = {}
 
 -- Rotary embeddings that max_position_embeddings is not the end of: Transformers' config.json may
@@ -20,8 +21,12 @@ local function beyond_positions(c, checkpoint)
     .. "embedding: rope_scaling does"):format(c.cutoff_len, positions)
 end
 
---- The checkpoint, its rotary embedding stretched where rope_scaling asks for it, and lines about it that a log should have: what turns it otherwise than
--- plainly, or why nothing was stretched; tensors in the files that the model has no use for.
+--- The checkpoint, its rotary embedding stretched where rope_scaling asks for it. Errors: as
+--- moonring.model.open's.
+---@param c moonring.Configuration
+---@return moonring.Checkpoint
+---@return string[] notes lines for the log: what turns queries and keys otherwise than plainly, or
+---   why rope_scaling changed nothing; tensors left out
 function policy.open(c)
   local checkpoint, notes = model.open(c.model_name_or_path), {}
   if c.rope_scaling then
@@ -31,13 +36,19 @@ function policy.open(c)
   end
   notes[#notes + 1] = beyond_positions(c, checkpoint)
   local extra = checkpoint:extra_weights()
-  if #extra > 0 then notes[#notes + 1] = ("%d tensors in the model's files are not the model's and were left out: %s%s"):format(#extra, table.concat(extra, ", ", 1, math.min(3, #extra)), #extra > 3 and ", ..." or "") end
+  if #extra > 0 then
+    notes[#notes + 1] = ("%d tensors in the model's files are not the model's and were left out: "
+      .. "%s%s"):format(#extra, table.concat(extra, ", ", 1, math.min(3, #extra)), #extra > 3
+      and ", ..." or "")
+  end
   return checkpoint, notes
 end
 
--- Options of a model in memory that every kind of it takes. `zero`: trainer.zero's, where the weights may be sharded over ranks.
+-- Options of a model in memory that every kind of it takes. `zero`: trainer.zero's, where the
+-- weights may be sharded over ranks.
 local function placement(c, zero)
-  return { precision = compute.precision(c), recompute = compute.recompute(c), device = compute.device(c), tile_bytes = c.tile_mib * 2 ^ 20, zero = zero }
+  return { precision = compute.precision(c), recompute = compute.recompute(c),
+    device = compute.device(c), tile_bytes = c.tile_mib * 2 ^ 20, zero = zero }
 end
 
 -- The folder where the learner's activations wait for their backward; nil: in memory.
@@ -52,23 +63,31 @@ end
 local function adapters(c)
   local merged, resumed = {}, nil
   for _, path in ipairs(c.adapter_name_or_path or {}) do merged[#merged + 1] = path end
-  if c.finetuning_type == "lora" and not c.create_new_adapter then resumed = table.remove(merged) end
+  if c.finetuning_type == "lora" and not c.create_new_adapter then
+    resumed = table.remove(merged)
+  end
   return merged, resumed
 end
 
---- Whether dropout acts: not in stages dpo and kto, where LLaMA-Factory turns it off so that policy and reference begin equal.
+--- Whether dropout acts in this stage: not in dpo and kto.
+---@param c moonring.Configuration
+---@return boolean
 function policy.drops(c) return c.stage ~= "dpo" and c.stage ~= "kto" end
 
--- Modules that an adapter trains whole. With resize_vocab, where nobody says: those with a row for each token, as LLaMA-Factory.
+-- Modules that an adapter trains whole. With resize_vocab, where nobody says: those with a row for
+-- each token, as LLaMA-Factory.
 local function trained_whole(c, checkpoint)
   if c.additional_target or not c.resize_vocab then return c.additional_target end
   local modules = checkpoint:vocabulary_modules()
-  c.notes[#c.notes + 1] = "resize_vocab: the adapter trains " .. table.concat(modules, " and ") .. " whole; additional_target says otherwise"
+  c.notes[#c.notes + 1] = "resize_vocab: the adapter trains " .. table.concat(modules, " and ")
+    .. " whole; additional_target says otherwise"
   return modules
 end
 
 local function with_adapter(c, checkpoint, base, resumed)
-  if resumed then return model.adapt(base, { path = resumed, dropout = policy.drops(c) and c.lora_dropout or 0 }) end
+  if resumed then
+    return model.adapt(base, { path = resumed, dropout = policy.drops(c) and c.lora_dropout or 0 })
+  end
   return model.adapt(base, {
     rank = c.lora_rank,
     alpha = c.lora_alpha or 2 * c.lora_rank,
@@ -81,7 +100,10 @@ local function with_adapter(c, checkpoint, base, resumed)
   })
 end
 
---- A model to look at or to talk with: every adapter is merged.
+--- By the precision, recompute and disable_gradient_checkpointing; adapters are merged.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@return moonring.Model
 function policy.load(c, checkpoint)
   local options = placement(c)
   options.adapters = c.adapter_name_or_path
@@ -91,7 +113,8 @@ end
 --- The model with what of it is to learn: all weights, an adapter's, or some layers'.
 function policy.learning(c, checkpoint, zero)
   local options, resumed = placement(c, zero), nil
-  options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers -- of recompute: auto
+  -- Of recompute: auto.
+  options.whole_layers, options.selective_layers = c.whole_layers, c.selective_layers
   options.activation_offload, options.activation_dir = c.activation_offload, activation_dir(c)
   options.adapters, resumed = adapters(c)
   if c.finetuning_type == "lora" then
@@ -99,13 +122,20 @@ function policy.learning(c, checkpoint, zero)
     return with_adapter(c, checkpoint, model.load(checkpoint, options), resumed)
   end
   if c.finetuning_type == "freeze" then
-    options.trainable_layers, options.extra_modules = c.freeze_trainable_layers, c.freeze_extra_modules
-    options.trainable_modules = c.freeze_trainable_modules == "all" and { "all" } or c.freeze_trainable_modules
+    options.trainable_layers, options.extra_modules = c.freeze_trainable_layers,
+      c.freeze_extra_modules
+    options.trainable_modules = c.freeze_trainable_modules == "all" and { "all" }
+      or c.freeze_trainable_modules
   end
   return model.load(checkpoint, options)
 end
 
---- The learner as a checkpoint of this run has it, to answer and to save.
+--- The learner as a checkpoint of this run has it.
+---@param c moonring.Configuration
+---@param learner moonring.Model
+---@param folder string
+---@param zero? moonring.Zero
+---@return moonring.Model
 function policy.reload(c, learner, folder, zero)
   if c.finetuning_type == "lora" then return model.adapt(learner:base(), { path = folder }) end
   return model.load(model.open(folder), placement(c, zero))
@@ -120,16 +150,24 @@ local function frozen_reference(c, checkpoint, zero)
     return model.load(checkpoint, options)
   end
   local other = model.open(c.ref_model)
-  if c.resize_vocab then other:grow_vocabulary(checkpoint:vocab_size(), c.seed) end -- the same rows where it is the same model
+  -- The same rows where it is the same model.
+  if c.resize_vocab then other:grow_vocabulary(checkpoint:vocab_size(), c.seed) end
   if other:vocab_size() ~= checkpoint:vocab_size() then
-    config.fail("ref_model: ", c.ref_model, " has a vocabulary of ", other:vocab_size(), " ids, the model ", checkpoint:vocab_size())
+    config.fail("ref_model: ", c.ref_model, " has a vocabulary of ", other:vocab_size(),
+      " ids, the model ", checkpoint:vocab_size())
   end
   options.adapters = c.ref_model_adapters
   return model.load(other, options)
 end
 
---- The reference model of a learner, before the first step. LoRA's is the model without its adapter; where the numbers are
--- precomputed, the model itself before it learns.
+--- The reference model of a learner, before the first step: ref_model; else LoRA's without its
+--- adapter, or a frozen copy. Where the numbers are precomputed, the learner itself before it
+--- learns.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@param learner moonring.Model
+---@param zero? moonring.Zero
+---@return moonring.Model
 function policy.reference(c, checkpoint, learner, zero)
   if not c.ref_model and c.finetuning_type == "lora" then return learner:base() end
   if not c.ref_model and c.precompute_ref_log_probs then return learner end

@@ -7,18 +7,34 @@ local plan = require "moonring.plan"
 local recompute = require "moonring.plan.recompute"
 local system = require "moonring.native.system"
 
+---@class moonring.memory_check
 local memory_check = {}
+
+---@class moonring.CheckedRun
+---@field mesh moonring.Mesh
+---@field device "cpu" | "cuda"
+---@field checkpoint moonring.Checkpoint
+---@field dataset moonring.Dataset | moonring.Stream
+---@field report? moonring.MemoryReport is told what is foretold
+
 
 -- The greatest parts, in words.
 local function told(found)
   local parts = {}
   for _, part in ipairs(memory.parts) do
-    if found.parts[part] >= 0.02 * found.total then parts[#parts + 1] = part .. " " .. machine.show(found.parts[part]) end
+    if found.parts[part] >= 0.02 * found.total then
+      parts[#parts + 1] = part .. " " .. machine.show(found.parts[part])
+    end
   end
   return table.concat(parts, ", ")
 end
 
---- What would fit: keys to write, a list of words, the mildest first. `facts_with(changes)` gives the facts of the configuration with other keys.
+--- What would fit: keys to write, the mildest first.
+---@param f moonring.MemoryFacts
+---@param bytes number that a rank may take
+---@param facts_with fun(changes: table): moonring.MemoryFacts the facts of the configuration with
+---   other keys
+---@return string[]
 function memory_check.proposals(f, bytes, facts_with)
   local rows, own, words = plan.rows(f, bytes), {}, {}
   for _, row in ipairs(rows) do
@@ -32,23 +48,39 @@ function memory_check.proposals(f, bytes, facts_with)
   return plan.last_resorts(rows, f, bytes, facts_with)
 end
 
---- The judgement of a prediction: nil where it fits, else "warn" or "refuse" and the words. A prediction may be wrong by memory.error either way.
+--- The judgement of a prediction; nothing where it fits.
+---@param f moonring.MemoryFacts
+---@param bytes number that a rank may take
+---@param facts_with fun(changes: table): moonring.MemoryFacts
+---@return ("warn" | "refuse")? verdict
+---@return string? words
 function memory_check.judge(f, bytes, facts_with)
   local found = memory.predict(f)
   if found.total <= bytes * (1 - memory.error) then return nil end
-  local words = ("this run is foretold to take %s a rank (%s) and there are %s"):format(machine.show(found.total), told(found), machine.show(bytes))
-  if found.total <= bytes * (1 + memory.error) then return "warn", "memory: " .. words .. ": it may not fit" end
+  local words = ("this run is foretold to take %s a rank (%s) and there are %s"):format(
+    machine.show(found.total), told(found), machine.show(bytes))
+  if found.total <= bytes * (1 + memory.error) then
+    return "warn", "memory: " .. words .. ": it may not fit"
+  end
   local proposals = memory_check.proposals(f, bytes, facts_with)
-  local advice = #proposals > 0 and "what is foretold to fit: " .. table.concat(proposals, "; or ") or "nothing that moonring plan knows makes it fit"
-  return "refuse", ("memory: %s; %s (memory_check: warn goes on all the same)"):format(words, advice)
+  local advice = #proposals > 0 and "what is foretold to fit: " .. table.concat(proposals, "; or ")
+    or "nothing that moonring plan knows makes it fit"
+  return "refuse", ("memory: %s; %s (memory_check: warn goes on all the same)"):format(words,
+    advice)
 end
 
---- The words for what a GPU's offload would take of its host, where `ranks` of them share `bytes` and that is too little; else nil.
+local HOST = "memory: what is offloaded is foretold to take %s of the host's memory and there are "
+  .. "%s; fewer tokens, or less offloaded, would fit (memory_check: warn goes on all the same)"
+
+--- The words for what a GPU's offload would take of its host, where that is too little.
+---@param f moonring.MemoryFacts
+---@param ranks integer that share the host
+---@param bytes number of its memory
+---@return string?
 function memory_check.judge_host(f, ranks, bytes)
   local wanted = memory.predict(f).host * ranks
   if wanted <= bytes * (1 + memory.error) then return nil end
-  return ("memory: what is offloaded is foretold to take %s of the host's memory and there are %s; fewer tokens, or less offloaded, would fit (memory_check: warn goes on all the same)"):format(
-    machine.show(wanted), machine.show(bytes))
+  return HOST:format(machine.show(wanted), machine.show(bytes))
 end
 
 -- The longest document of a data set, where it is known before it is packed.
@@ -60,17 +92,23 @@ end
 
 -- Bytes of a rank: what memory_limit says, else what the least of them has.
 local function available(c, parts, local_ranks)
-  local bytes = c.memory_limit and machine.bytes(c.memory_limit, "memory_limit") or machine.memory_of_rank(parts.device, local_ranks) or math.huge
+  local bytes = c.memory_limit and machine.bytes(c.memory_limit, "memory_limit")
+    or machine.memory_of_rank(parts.device, local_ranks) or math.huge
   return -parts.mesh:max(-bytes)
 end
 
---- Ends a run that would not fit, by memory_check; settles recompute: auto; gives lines for the log. `parts.report`, where there is one, is told what is
--- foretold. Collective: every rank judges by the least that one of them has.
+--- By memory_check and memory_limit: ends a run that would not fit; settles recompute: auto; gives
+--- lines for the log. Collective over all ranks. Errors: INVALID_ARGUMENT with what is foretold by
+--- part, what there is and what to change.
+---@param c moonring.Configuration
+---@param parts moonring.CheckedRun
+---@return string[]
 function memory_check.run(c, parts)
   local local_ranks = machine.local_ranks() or parts.mesh:size()
   local lines, bytes, document = {}, available(c, parts, local_ranks), longest(c, parts.dataset)
   local function facts_with(changes)
-    return memory_facts.run(setmetatable(changes, { __index = c }), parts.checkpoint, { ranks = parts.mesh:size(), device = parts.device, machine = local_ranks,
+    return memory_facts.run(setmetatable(changes, { __index = c }), parts.checkpoint,
+      { ranks = parts.mesh:size(), device = parts.device, machine = local_ranks,
       longest = document, context_is_there = not c.memory_limit })
   end
   if bytes < math.huge then lines[1] = recompute.settle(c, facts_with {}, bytes) end
@@ -78,7 +116,8 @@ function memory_check.run(c, parts)
   if parts.report then parts.report:foretell(memory.predict(f)) end
   if c.memory_check == "off" or bytes == math.huge then return lines end
   local verdict, words = memory_check.judge(f, bytes, facts_with)
-  local host = memory_check.judge_host(f, local_ranks, -parts.mesh:max(-machine.host_memory().available))
+  local host = memory_check.judge_host(f, local_ranks,
+    -parts.mesh:max(-machine.host_memory().available))
   if host and verdict ~= "refuse" then verdict, words = "refuse", host end
   if verdict == "refuse" and c.memory_check == "refuse" then config.fail(words) end
   lines[#lines + 1] = words

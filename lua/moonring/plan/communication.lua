@@ -1,13 +1,19 @@
---- What a training step sends, in closed form, and an estimate of how long links take for it. Bytes are those of attention_bytes.lua and of ring collectives over the ranks
--- that share states; seconds are bytes over bandwidth, without latency and without what hides under computation: an upper bound to compare plans by, not a forecast.
+--- What a training step sends, in closed form, and an estimate of how long links take for it. Bytes
+-- are those of attention_bytes.lua and of ring collectives over the ranks that share states;
+-- seconds are bytes over bandwidth, without latency and without what hides under computation: an
+-- upper bound to compare plans by, not a forecast.
 local attention_bytes = require "moonring.plan.attention_bytes"
 
+---@class moonring.communication
 local communication = {}
 
-local BYTES = { fp32 = { e = 4, g = 4 }, bf16 = { e = 2, g = 4 }, pure_bf16 = { e = 2, g = 4 }, fp64 = { e = 8, g = 8 } }
+local BYTES = { fp32 = { e = 4, g = 4 }, bf16 = { e = 2, g = 4 }, pure_bf16 = { e = 2, g = 4 },
+  fp64 = { e = 8, g = 8 } }
 
--- What a rank sends of gradients, and of weights that are sharded. ZeRO's shards lie in groups of zero_ranks; the groups are replicas of one another, which add up their
--- shards' gradients. A ring of n sends (n - 1) / n of what is gathered or reduced to shards, twice that of what is summed whole.
+-- What a rank sends of gradients, and of weights that are sharded. ZeRO's shards lie in groups of
+-- zero_ranks; the groups are replicas of one another, which add up their shards' gradients. A ring
+-- of n sends (n - 1) / n of what is gathered or reduced to shards, twice that of what is summed
+-- whole.
 local function states(f, s)
   local m, learns = f.model, f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
   if f.ranks == 1 then return 0 end
@@ -15,33 +21,45 @@ local function states(f, s)
   local others, replicas = (f.zero_ranks - 1) / f.zero_ranks, f.ranks / f.zero_ranks
   local across = 2 * (replicas - 1) / replicas * s.g * learns / f.zero_ranks
   if f.zero_stage == 1 then return others * (s.g + s.e) * learns + across end
-  local scattered = f.micro_batches * s.g * (learns + (m.tied and f.learns.embedding or 0)) -- a tied embedding has two users
+  -- A tied embedding has two users.
+  local scattered = f.micro_batches * s.g * (learns + (m.tied and f.learns.embedding or 0))
   if f.zero_stage == 2 then return others * (scattered + s.e * learns) + across end
-  local runs = f.recompute == "none" and 1 or 2 -- of a block in a micro-batch; the head's weight is wanted forward and backward
-  local gathered = f.micro_batches * s.e * (runs * (m.blocks + f.adapter) + m.embedding + 2 * (m.tied and m.embedding or m.head))
+  -- Of a block in a micro-batch; the head's weight is wanted forward and backward.
+  local runs = f.recompute == "none" and 1 or 2
+  local gathered = f.micro_batches * s.e * (runs * (m.blocks + f.adapter) + m.embedding + 2 * (
+    m.tied and m.embedding or m.head))
   return others * (scattered + gathered) + across
 end
 
---- Bytes that a rank sends in a step, on average: { attention, states }. `f`: the facts of memory.lua.
---   attention  every layer's, forward and backward; with recompute: block the forward's a second time; a live reference's forward
---   states     gradients summed over all ranks; with ZeRO each rank gets only its shard of them (from stage 2 on for each micro-batch), and whole weights go round after
---              the step, or (stage 3) for each forward and backward
+--- Bytes that a rank sends in a step, on average: every layer's attention; gradients and sharded
+--- states.
+---@param f moonring.MemoryFacts
+---@return { attention: number, states: number }
 function communication.step(f)
   local m, s = f.model, BYTES[f.precision]
   local forwards = (f.recompute == "block" and 2 or 1) + (f.reference and 1 or 0)
   local function layers(count, window)
-    local one = attention_bytes.traffic { tokens = f.tokens, sp = f.sp, heads = m.heads, kv_heads = m.kv_heads, head_dim = m.head_dim, contexts = f.contexts,
-      head_ranks = f.head_ranks, contiguous = f.contiguous, window = window, element_bytes = s.e, sum_bytes = s.g }
+    local one = attention_bytes.traffic { tokens = f.tokens, sp = f.sp, heads = m.heads,
+      kv_heads = m.kv_heads, head_dim = m.head_dim, contexts = f.contexts,
+      head_ranks = f.head_ranks, contiguous = f.contiguous, window = window, element_bytes = s.e,
+        sum_bytes = s.g }
     return count * (forwards * one.forward + one.backward)
   end
   local windowed = m.windowed or 0
-  return { attention = f.micro_batches * (layers(m.layers - windowed) + layers(windowed, m.window)), states = states(f, s) }
+  return { attention = f.micro_batches * (layers(m.layers - windowed) + layers(windowed, m.window)),
+    states = states(f, s) }
 end
 
---- Seconds of a step's bytes over links of `near` bytes a second within a machine and `far` between machines.
+--- Seconds of these bytes over links of so many bytes a second, without latency and with nothing
+--- hidden under computation.
+---@param f moonring.MemoryFacts
+---@param near number within a machine
+---@param far number between machines
+---@return number
 function communication.seconds(f, near, far)
   local step = communication.step(f)
-  return step.attention / (f.sp > f.machine and far or near) + step.states / (f.ranks > f.machine and far or near)
+  return step.attention / (f.sp > f.machine and far or near) + step.states / (f.ranks > f.machine
+    and far or near)
 end
 
 return communication

@@ -6,15 +6,18 @@ local model = require "moonring.native.model"
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
+---@class moonring.gpu
 local gpu = {}
 
 -- Compute capability of bf16's products and of flash attention: Ampere's.
 local AMPERE = 8
 
-local WORDS = "%s, compute capability %d.%d, %d multiprocessors, %s; bf16: %s, flash attention: %s; "
+local WORDS = "%s, compute capability %d.%d, %d multiprocessors, %s; bf16: %s, flash attention: "
+  .. "%s; "
   .. "CUDA %s, its driver up to %s"
 
-local REFUSAL = "%s: %s has compute capability %d.%d, and bf16 and flash attention want 8.0 or more "
+local REFUSAL = "%s: %s has compute capability %d.%d, and bf16 and flash attention want 8.0 or "
+  .. "more "
   .. "(A100, L4, H100, RTX 30 and later); %s: false trains in fp32 there, --device cpu trains in "
   .. "bf16 on the CPU"
 
@@ -23,8 +26,10 @@ local function version(number)
   return ("%d.%d"):format(math.floor(number / 1000), math.floor(number % 1000 / 10))
 end
 
---- What a GPU is, in words. `found`: { name, major, minor, multiprocessors, driver, runtime, total },
--- of which a build without CUDA's headers knows the total alone.
+--- What a GPU is, in words.
+---@param found table { name, major, minor, multiprocessors, driver, runtime } of `trainer.gpu`,
+---   where it knows, and `total` bytes
+---@return string
 function gpu.describe(found)
   if not found.name then return ("a GPU with %s"):format(machine.show(found.total)) end
   local able = found.major >= AMPERE and "yes" or "no"
@@ -33,6 +38,9 @@ function gpu.describe(found)
 end
 
 --- Why a configuration cannot run on a GPU, and what to change; nil where it can.
+---@param c moonring.Configuration
+---@param found table as describe's
+---@return string?
 function gpu.refusal(c, found)
   if not found.name or found.major >= AMPERE then return nil end
   for _, key in ipairs { "bf16", "pure_bf16" } do
@@ -47,8 +55,9 @@ local function owners(kind, ranks)
   return ("GPU of rank %s"):format(table.concat(kind.ranks, ", "))
 end
 
---- One line for each kind of GPU. `ranks`: { words, free } by rank. Free memory is the least of
--- those that are alike.
+--- One line for each kind of GPU.
+---@param ranks { words: string, free: number }[] by rank
+---@return string[]
 function gpu.lines(ranks)
   local kinds, of, lines = {}, {}, {}
   for i, each in ipairs(ranks) do
@@ -66,8 +75,12 @@ function gpu.lines(ranks)
   return lines
 end
 
---- Ends a run that its GPU cannot make, and says what the ranks' GPUs are: lines for a log, none on
--- a CPU. Every rank must call it.
+--- Ends a run that its GPU cannot make, with an INVALID_ARGUMENT that says what to change, and says
+--- what the ranks' GPUs are. Collective.
+---@param c moonring.Configuration
+---@param device "cpu" | "cuda"
+---@param mesh moonring.Mesh
+---@return string[] lines for a log
 function gpu.check(c, device, mesh)
   if device ~= "cuda" then return {} end
   local found, memory, ranks = trainer.gpu() or {}, model.gpu_memory(), {}

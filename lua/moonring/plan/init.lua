@@ -1,11 +1,30 @@
---- `moonring plan`: what a configuration takes, what else it could take, and the smallest sequence parallel size that fits.
+--- `moonring plan`: what a configuration takes, what else it could take, and the smallest sequence
+-- parallel size that fits.
 local communication = require "moonring.plan.communication"
 local config = require "moonring.config"
 local deepspeed = require "moonring.config.deepspeed"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 
+---@class moonring.plan
+---@field all_strategies string[] those that a whole table has rows for
 local plan = {}
+
+---@class moonring.PlanRow
+---@field sp integer
+---@field strategy string
+---@field measure moonring.Measure
+---@field facts moonring.MemoryFacts
+---@field found moonring.MemoryPrediction
+---@field fits boolean
+---@field longest number tokens of the longest example that fits alone; 0: none
+
+
+---@class moonring.Measure
+---@field changes table<string, any> facts, keys of a configuration under their own names
+---@field words string the keys as "name: value, name: value"; "" where nothing changes
+---@field short string the same in few words
+
 
 -- Lengths are told in steps of this.
 local STEP = 1024
@@ -13,32 +32,43 @@ local STEP = 1024
 local STRATEGIES = { "ulysses", "zigzag-ring", "all-gather", "usp" }
 
 -- Keys of a configuration that measures change, in the order in which they are told.
-local KEYS = { "micro_batch_tokens", "recompute", "zero_stage", "activation_offload", "offload_optimizer" }
+local KEYS = { "micro_batch_tokens", "recompute", "zero_stage", "activation_offload",
+  "offload_optimizer" }
 
 -- The same for a column of a table.
 local function shortened(changes)
   local words = { changes.micro_batch_tokens and "examples alone" or nil }
   if changes.recompute then words[#words + 1] = "recompute block" end
   if changes.zero_stage then words[#words + 1] = "zero " .. changes.zero_stage end
-  if changes.activation_offload then words[#words + 1] = "activations on " .. changes.activation_offload end
-  if changes.offload_optimizer then words[#words + 1] = "optimizer on " .. changes.offload_optimizer end
+  if changes.activation_offload then
+    words[#words + 1] = "activations on " .. changes.activation_offload
+  end
+  if changes.offload_optimizer then
+    words[#words + 1] = "optimizer on " .. changes.offload_optimizer
+  end
   return #words > 0 and table.concat(words, ", ") or "as configured"
 end
 
---- Takes what a DeepSpeed file says into the configuration, as train does, and refuses a stage that is none.
+--- Takes what a DeepSpeed file says into the configuration, as train does. Errors: INVALID_ARGUMENT
+--- for a zero_stage that is none.
+---@param c moonring.Configuration
 function plan.settle(c)
   deepspeed.apply(c)
-  if c.zero_stage and not (c.zero_stage >= 0 and c.zero_stage <= 3) then config.fail("zero_stage: wanted 0 to 3, got ", c.zero_stage) end
+  if c.zero_stage and not (c.zero_stage >= 0 and c.zero_stage <= 3) then
+    config.fail("zero_stage: wanted 0 to 3, got ", c.zero_stage)
+  end
 end
 
---- Ways to take less memory, the mildest first: { changes, words, short }; `changes` are facts, keys under their own names. The first changes nothing; the
---- second one, where several examples go through a forward together, is that each goes alone, which changes no number.
+--- Ways to take less memory, the mildest first; the first changes nothing.
+---@param f moonring.MemoryFacts
+---@return moonring.Measure[]
 function plan.measures(f)
   local away = f.device == "cpu" and "disk" or "cpu"
   local list, seen = {}, {}
   local function add(changes)
     if #list > 0 and f.tokens > f.alone then
-      changes.micro_batch_tokens, changes.tokens, changes.micro_batches = f.alone, f.alone, math.ceil(f.step / f.alone)
+      changes.micro_batch_tokens, changes.tokens, changes.micro_batches = f.alone, f.alone,
+        math.ceil(f.step / f.alone)
     end
     if #list > 0 and f.recompute == "none" then changes.recompute = "block" end
     local words = {}
@@ -47,7 +77,9 @@ function plan.measures(f)
       if changes[name] ~= nil then words[#words + 1] = name .. ": " .. changes[name] end
     end
     local text = table.concat(words, ", ")
-    if not seen[text] then list[#list + 1] = { changes = changes, words = text, short = shortened(changes) } end
+    if not seen[text] then
+      list[#list + 1] = { changes = changes, words = text, short = shortened(changes) }
+    end
     seen[text] = true
   end
   local most = f.zero_ranks > 1 and 3 or nil
@@ -62,17 +94,24 @@ function plan.measures(f)
   return list
 end
 
---- A row of the table: what `f` takes with a measure, and the longest example that fits in `bytes`.
+--- What `f` takes with a measure.
+---@param f moonring.MemoryFacts
+---@param measure moonring.Measure
+---@param bytes number that a rank may take
+---@return moonring.PlanRow
 function plan.row(f, measure, bytes)
   local changes = {}
   for name, value in pairs(measure.changes) do changes[name] = value end
   local changed = setmetatable(changes, { __index = f })
   local found = memory.predict(changed)
-  return { sp = f.sp, strategy = f.strategy, measure = measure, facts = changed, found = found, fits = found.total <= bytes,
+  return { sp = f.sp, strategy = f.strategy, measure = measure, facts = changed, found = found,
+    fits = found.total <= bytes,
     longest = memory.longest(changed, bytes, STEP * f.documents) / f.documents }
 end
 
---- The sizes of sequence parallelism that `ranks` allow.
+--- The sizes of sequence parallelism that `ranks` allow, ascending.
+---@param ranks integer
+---@return integer[]
 function plan.sizes(ranks)
   local sizes = {}
   for sp = 1, ranks do
@@ -83,24 +122,33 @@ end
 
 -- The same facts over sp ranks; degrees that were asked for belong to the size that was asked for.
 local function over(f, sp, strategy)
-  return memory_facts.spread(f, sp, strategy, sp == f.sp and strategy == f.strategy and f.options or nil)
+  return memory_facts.spread(f, sp, strategy, sp == f.sp and strategy == f.strategy and f.options
+    or nil)
 end
 
---- Every row: sizes x strategies x measures. `strategies`: absent, the configured one alone.
+--- Every row: sizes, strategies, measures.
+---@param f moonring.MemoryFacts
+---@param bytes number
+---@param strategies? string[] the configured one where absent
+---@return moonring.PlanRow[]
 function plan.rows(f, bytes, strategies)
   local rows = {}
   for _, sp in ipairs(plan.sizes(f.ranks)) do
     for _, strategy in ipairs(sp > 1 and strategies or { f.strategy }) do
       if not (strategy == "ulysses" and sp > f.model.heads) then
         local spread = over(f, sp, strategy)
-        for _, measure in ipairs(plan.measures(spread)) do rows[#rows + 1] = plan.row(spread, measure, bytes) end
+        for _, measure in ipairs(plan.measures(spread)) do
+          rows[#rows + 1] = plan.row(spread, measure, bytes)
+        end
       end
     end
   end
   return rows
 end
 
---- Of rows (sizes ascending) the first that fits: the smallest sp, with the mildest measure. nil where none does.
+--- The first row that fits: the smallest sp with the mildest measure.
+---@param rows moonring.PlanRow[]
+---@return moonring.PlanRow?
 function plan.propose(rows)
   for _, row in ipairs(rows) do
     if row.fits then return row end
@@ -108,24 +156,39 @@ function plan.propose(rows)
 end
 
 --- The first that fits with nothing offloaded that is not already.
+---@param rows moonring.PlanRow[]
+---@return moonring.PlanRow?
 function plan.propose_in_memory(rows)
   for _, row in ipairs(rows) do
-    if row.fits and not (row.measure.changes.activation_offload or row.measure.changes.offload_optimizer) then return row end
+    if row.fits and not (row.measure.changes.activation_offload
+      or row.measure.changes.offload_optimizer) then
+      return row
+    end
   end
 end
 
---- The keys that make a configuration a row's: a list of "name: value".
+--- The keys that make a configuration a row's, as "name: value".
+---@param row moonring.PlanRow
+---@param f moonring.MemoryFacts
+---@return string[]
 function plan.keys(row, f)
   local lines = {}
   if row.sp ~= f.sp then lines[1] = "sequence_parallel_size: " .. row.sp end
-  if row.strategy ~= f.strategy then lines[#lines + 1] = "sequence_parallel_mode: " .. row.strategy end
+  if row.strategy ~= f.strategy then
+    lines[#lines + 1] = "sequence_parallel_mode: " .. row.strategy
+  end
   for word in (row.measure.words .. ", "):gmatch "(.-), " do
     if word ~= "" then lines[#lines + 1] = word end
   end
   return lines
 end
 
---- What else would make room where no row fits: keys and what they come to, as words. `facts_with(changes)` gives the facts of the configuration with other keys.
+--- What else would make room where no row fits, in words.
+---@param rows moonring.PlanRow[]
+---@param f moonring.MemoryFacts
+---@param bytes number
+---@param facts_with fun(changes: table): moonring.MemoryFacts
+---@return string[]
 function plan.last_resorts(rows, f, bytes, facts_with)
   local words, best = {}, nil
   for _, row in ipairs(rows) do
@@ -150,12 +213,16 @@ function plan.last_resorts(rows, f, bytes, facts_with)
   return words
 end
 
---- Strategies beside one another for `f` as it is.
+--- A row for each strategy, everything else as it is.
+---@param f moonring.MemoryFacts
+---@param bytes number
+---@return moonring.PlanRow[]
 function plan.strategies(f, bytes)
   local rows = {}
   for _, strategy in ipairs(STRATEGIES) do
     if f.sp > 1 and not (strategy == "ulysses" and f.sp > f.model.heads) then
-      rows[#rows + 1] = plan.row(over(f, f.sp, strategy), { changes = {}, words = "", short = "the same" }, bytes)
+      rows[#rows + 1] = plan.row(over(f, f.sp, strategy),
+        { changes = {}, words = "", short = "the same" }, bytes)
     end
   end
   return rows
@@ -165,6 +232,10 @@ end
 plan.all_strategies = STRATEGIES
 
 --- Seconds that a row's step sends, estimated.
+---@param row moonring.PlanRow
+---@param near number bytes a second within a machine
+---@param far number bytes a second between machines
+---@return number
 function plan.seconds(row, near, far) return communication.seconds(row.facts, near, far) end
 
 return plan

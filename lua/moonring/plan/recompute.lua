@@ -1,8 +1,11 @@
---- Which layers spend memory on time (MEMO, arXiv:2407.12117, chooses so for each layer's tokens): keeping attention's result saves attention's forward, T flops
--- a number kept and more; keeping the whole graph saves the rest of the block's forward, some hundred flops a number. So attention's result is kept in as many layers as
--- there is room for, and only where it is in all of them some keep everything.
+--- Which layers spend memory on time (MEMO, arXiv:2407.12117, chooses so for each layer's tokens):
+-- keeping attention's result saves attention's forward, T flops a number kept and more; keeping
+-- the whole graph saves the rest of the block's forward, some hundred flops a number. So
+-- attention's result is kept in as many layers as there is room for, and only where it is in all
+-- of them some keep everything.
 local memory = require "moonring.plan.memory"
 
+---@class moonring.recompute
 local recompute = {}
 
 -- The greatest n in 0 .. most with fits(n); fits(0) is taken for granted.
@@ -15,10 +18,15 @@ local function greatest(most, fits)
   return low
 end
 
---- How many layers of a run with the facts `f` (memory.lua) can keep everything, and how many after them attention's result, in `bytes` of a rank.
+--- How many layers can keep everything, and how many after them attention's result.
+---@param f moonring.MemoryFacts
+---@param bytes number that a rank may take
+---@return integer whole
+---@return integer selective
 function recompute.layers(f, bytes)
   local function fits(whole, selective)
-    return memory.predict(setmetatable({ whole_layers = whole, selective_layers = selective }, { __index = f })).total <= bytes
+    return memory.predict(setmetatable({ whole_layers = whole, selective_layers = selective },
+      { __index = f })).total <= bytes
   end
   local selective = greatest(f.depth, function(n) return fits(0, n) end)
   if selective < f.depth then return 0, selective end
@@ -26,11 +34,17 @@ function recompute.layers(f, bytes)
   return whole, f.depth - whole
 end
 
---- Settles `recompute: auto` of a configuration by the facts of its run, and gives a line for the log; else nil.
+--- Settles `recompute: auto`: sets the configuration's whole_layers and selective_layers. A line
+--- for the log, where there was something to settle.
+---@param c moonring.Configuration
+---@param f moonring.MemoryFacts
+---@param bytes number that a rank has
+---@return string?
 function recompute.settle(c, f, bytes)
   if c.recompute ~= "auto" or c.disable_gradient_checkpointing then return nil end
   c.whole_layers, c.selective_layers = recompute.layers(f, bytes * (1 - memory.error))
-  return ("recompute: auto: of %d layers %d keep everything, %d attention's result; the others are made again"):format(f.depth, c.whole_layers, c.selective_layers)
+  return ("recompute: auto: of %d layers %d keep everything, %d attention's result; the others "
+    .. "are made again"):format(f.depth, c.whole_layers, c.selective_layers)
 end
 
 return recompute

@@ -1,39 +1,60 @@
---- Published longest sequences beside what our formulas say: of the peer's own settings, which tests the formulas, and of Moonring on the same GPUs.
+--- Published longest sequences beside what our formulas say: of the peer's own settings, which
+-- tests the formulas, and of Moonring on the same GPUs.
 local machine = require "moonring.plan.machine"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 local plan = require "moonring.plan"
 local published = require "moonring.plan.published"
 
+---@class moonring.plan_tables
 local plan_tables = {}
+
+---@class moonring.TableRow
+---@field theirs number tokens of an example, as published
+---@field foretold number by our formulas for their settings
+---@field ours number Moonring's, on the same GPUs, by the strategy that goes furthest
+---@field offloading number the same with activation_offload
+---@field strategy string by which
+---@field host number bytes of a machine's memory that this takes
+
 
 local STEP = 1024
 
 -- Facts of full fine-tuning on GPUs under ZeRO-3, the optimizer's states on the host.
 local function facts(of, row, strategy)
   local m = published.models[row.model]
-  local f = { model = m, learns = { embedding = m.embedding, head = m.head, blocks = m.blocks }, adapter = 0, depth = m.layers, tokens = row.longest * row.documents,
-    documents = row.documents, ranks = row.ranks, zero_ranks = row.ranks, zero_stage = 3, micro_batches = 1, precision = "bf16", device = "cuda", optimizer = "adamw",
-    recompute = "block", offload_optimizer = "cpu", reference = of.reference or false, machine = math.min(8, row.ranks) }
+  local f = { model = m, learns = { embedding = m.embedding, head = m.head, blocks = m.blocks },
+    adapter = 0, depth = m.layers, tokens = row.longest * row.documents,
+    documents = row.documents, ranks = row.ranks, zero_ranks = row.ranks, zero_stage = 3,
+      micro_batches = 1, precision = "bf16", device = "cuda", optimizer = "adamw",
+    recompute = "block", offload_optimizer = "cpu", reference = of.reference or false,
+      machine = math.min(8, row.ranks) }
   return memory_facts.spread(f, row.sp, strategy or of.strategy)
 end
 
--- The peer's program: what is not tiled or offloaded there, a bf16 stream, gradients on the host; a reference's weights too where weights are.
+-- The peer's program: what is not tiled or offloaded there, a bf16 stream, gradients on the host; a
+-- reference's weights too where weights are.
 local function theirs(of, row)
   local f = facts(of, row)
   f.stream_copies = 3 -- a block's input's and output's gradients, and what a norm gave
   f.offloaded_layers = 3 -- one in use, one on its way, one read ahead
-  f.stream_bytes, f.logits, f.mlp, f.activation_offload = 2, row.logits, row.mlp, row.activation_offload
-  f.sum_bytes, f.pairs, f.kernels, f.base = of.sum_bytes, row.documents == 2, "none", 1e9 -- their attention's workspace is not known; a GPU's own: assumed
+  f.stream_bytes, f.logits, f.mlp, f.activation_offload = 2, row.logits, row.mlp,
+    row.activation_offload
+  -- Their attention's workspace is not known; a GPU's own: assumed.
+  f.sum_bytes, f.pairs, f.kernels, f.base = of.sum_bytes, row.documents == 2, "none", 1e9
   f.offload_gradients, f.offload_weights, f.keeps_both = true, row.offload_weights, true
   if row.offload_weights then f.reference = false end
   return f
 end
 
---- A row in numbers: theirs as published, as foretold for their settings; ours without and with activation_offload (tokens of an example) by the strategy that goes
---- furthest, and the bytes that the last keeps in the host's memory of a machine.
+--- A row in numbers.
+---@param of moonring.PublishedTable
+---@param row moonring.PublishedRow
+---@return moonring.TableRow
 function plan_tables.row(of, row)
-  local function longest(f) return memory.longest(f, of.memory, STEP * row.documents) / row.documents end
+  local function longest(f)
+    return memory.longest(f, of.memory, STEP * row.documents) / row.documents
+  end
   local r = { theirs = row.longest, foretold = longest(theirs(of, row)), ours = 0, offloading = 0 }
   for _, strategy in ipairs(plan.all_strategies) do
     local f = facts(of, row, strategy)
@@ -42,13 +63,16 @@ function plan_tables.row(of, row)
     local most = longest(f)
     if most > r.offloading then
       f.tokens = most * row.documents
-      r.offloading, r.strategy, r.host = most, row.sp > 1 and strategy or "-", memory.predict(f).host * math.min(8, row.ranks)
+      r.offloading, r.strategy, r.host = most, row.sp > 1 and strategy or "-",
+        memory.predict(f).host * math.min(8, row.ranks)
     end
   end
   return r
 end
 
-local function short(tokens) return tokens >= 1e6 and ("%.2fM"):format(tokens / 1e6) or ("%.0fk"):format(tokens / 1e3) end
+local function short(tokens)
+  return tokens >= 1e6 and ("%.2fM"):format(tokens / 1e6) or ("%.0fk"):format(tokens / 1e3)
+end
 
 local function features(row)
   local words = {}
@@ -59,20 +83,29 @@ local function features(row)
 end
 
 --- Every table, as text.
+---@return string
 function plan_tables.text()
   local lines = {
-    "Longest examples in tokens. theirs: published. foretold: our formulas with their settings (what is tiled, chunked or offloaded there stands under \"tiled\").",
-    "ours: Moonring foretold with bf16: true, ZeRO-3 and the optimizer's states on the host, as they; + offload: and activation_offload: cpu, by the strategy named, which",
-    "then needs \"host\" bytes of a machine. Moonring keeps the stream between blocks in fp32, they in bf16: so it wants twice the room for what waits for the backward.",
+    "Longest examples in tokens. theirs: published. foretold: our formulas with their settings "
+      .. "(what is tiled, chunked or offloaded there stands under \"tiled\").",
+    "ours: Moonring foretold with bf16: true, ZeRO-3 and the optimizer's states on the host, as "
+      .. "they; + offload: and activation_offload: cpu, by the strategy named, which",
+    "then needs \"host\" bytes of a machine. Moonring keeps the stream between blocks in fp32, "
+      .. "they in bf16: so it wants twice the room for what waits for the backward.",
   }
   for _, of in ipairs(published.tables) do
     lines[#lines + 1] = ("\n%s\n  source: %s"):format(of.title, of.source)
-    lines[#lines + 1] = ("  %-13s %5s %3s %-18s %8s %9s %6s %9s %6s %9s %6s %-12s %9s"):format("model", "GPUs", "sp", "tiled", "theirs", "foretold", "ratio", "ours", "ratio", "+ offload", "ratio", "by", "host")
+    lines[#lines + 1] = ("  %-13s %5s %3s %-18s %8s %9s %6s %9s %6s %9s %6s %-12s %9s"):format(
+      "model", "GPUs", "sp", "tiled", "theirs", "foretold", "ratio", "ours", "ratio", "+ offload",
+      "ratio", "by", "host")
     for _, row in ipairs(of.rows) do
       local r = plan_tables.row(of, row)
       local function ratio(tokens) return ("%.2f"):format(tokens / r.theirs) end
-      lines[#lines + 1] = ("  %-13s %5d %3d %-18s %8s %9s %6s %9s %6s %9s %6s %-12s %9s"):format(row.model, row.ranks, row.sp, features(row), short(r.theirs), short(r.foretold), ratio(r.foretold),
-        short(r.ours), ratio(r.ours), short(r.offloading), ratio(r.offloading), r.strategy, machine.show(r.host))
+      lines[#lines + 1] = ("  %-13s %5d %3d %-18s %8s %9s %6s %9s %6s %9s %6s %-12s %9s"):format(
+        row.model, row.ranks, row.sp, features(row), short(r.theirs), short(r.foretold),
+        ratio(r.foretold),
+        short(r.ours), ratio(r.ours), short(r.offloading), ratio(r.offloading), r.strategy,
+          machine.show(r.host))
     end
   end
   return table.concat(lines, "\n")

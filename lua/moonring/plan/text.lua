@@ -4,21 +4,44 @@ local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 local plan = require "moonring.plan"
 
+---@class moonring.plan_text
 local plan_text = {}
 
-local MOMENTS = { logits = "while logits are made", ["top block"] = "in the last block's backward", ["first block"] = "in the first block's backward", step = "in the optimizer's step" }
+---@class moonring.PlanAbout
+---@field name string of the model
+---@field memory number bytes a rank
+---@field length integer tokens of an example
+---@field links { near: number, far: number, named: string }
+---@field all boolean every strategy in the table
+---@field facts_with fun(changes: table): moonring.MemoryFacts
+
+
+local MOMENTS = { logits = "while logits are made", ["top block"] = "in the last block's backward",
+  ["first block"] = "in the first block's backward", step = "in the optimizer's step" }
 
 local grouped = machine.grouped
 
---- The parts of a prediction and what each is, as lines.
+--- A prediction by part, as lines.
+---@param found moonring.MemoryPrediction
+---@param indent string
+---@return string[]
 function plan_text.parts(found, indent)
-  local words = { weights = "weights", reference = "the reference model", gradients = "gradients", optimizer = "the optimizer's states", checkpoints = "what waits for the backward",
-    attention = "a layer's attention", kernel = "attention's kernel: sums of dq, copies in 16 bit, dk and dv of all heads", block = "a block's other work", logits = "logits, the head", communication = "exchanged heads, keys of others", other = "the process itself" }
+  local words = { weights = "weights", reference = "the reference model", gradients = "gradients",
+    optimizer = "the optimizer's states", checkpoints = "what waits for the backward",
+    attention = "a layer's attention", kernel = "attention's kernel: sums of dq, copies in 16 "
+      .. "bit, dk and dv of all heads", block = "a block's other work", logits = "logits, the head",
+      communication = "exchanged heads, keys of others", other = "the process itself" }
   local lines = {}
   for _, part in ipairs(memory.parts) do
-    if found.parts[part] >= 2 ^ 19 then lines[#lines + 1] = ("%s%-14s%11s  %s"):format(indent, part, machine.show(found.parts[part]), words[part]) end
+    if found.parts[part] >= 2 ^ 19 then
+      lines[#lines + 1] = ("%s%-14s%11s  %s"):format(indent, part, machine.show(found.parts[part]),
+        words[part])
+    end
   end
-  for _, each in ipairs(found.fixed) do lines[#lines + 1] = ("%s  %-12s%11s  %s"):format(indent, "", machine.show(each.bytes), each.words) end
+  for _, each in ipairs(found.fixed) do
+    lines[#lines + 1] = ("%s  %-12s%11s  %s"):format(indent, "", machine.show(each.bytes),
+      each.words)
+  end
   return lines
 end
 
@@ -26,10 +49,13 @@ end
 local function time(seconds) return seconds == 0 and "-" or ("%.2g s"):format(seconds) end
 
 local function table_lines(rows, links)
-  local lines = { ("  %4s  %-12s %-62s %10s %14s %10s"):format("sp", "strategy", "with", "a rank", "longest", "sends") }
+  local lines = { ("  %4s  %-12s %-62s %10s %14s %10s"):format("sp", "strategy", "with", "a rank",
+    "longest", "sends") }
   for _, row in ipairs(rows) do
-    lines[#lines + 1] = ("%s %4d  %-12s %-62s %10s %14s %10s"):format(row.fits and "*" or " ", row.sp, row.sp > 1 and row.strategy or "-", row.measure.short, machine.show(row.found.total),
-      row.longest > 0 and grouped(row.longest) or "none", time(plan.seconds(row, links.near, links.far)))
+    lines[#lines + 1] = ("%s %4d  %-12s %-62s %10s %14s %10s"):format(row.fits and "*" or " ",
+      row.sp, row.sp > 1 and row.strategy or "-", row.measure.short, machine.show(row.found.total),
+      row.longest > 0 and grouped(row.longest) or "none",
+        time(plan.seconds(row, links.near, links.far)))
   end
   return lines
 end
@@ -38,51 +64,73 @@ local function header(f, about)
   local m, learns = f.model, f.learns.embedding + f.learns.head + f.learns.blocks + f.adapter
   local total = m.embedding + m.head + m.blocks
   return {
-    ("%s: %s parameters, %s of them learn; %s, recompute: %s"):format(about.name, grouped(total + f.adapter), learns == total and "all" or grouped(learns), f.precision, f.recompute),
-    ("%d ranks (%s) of %s, sp %d%s, zero_stage %d; an example of %s tokens: %s go through one forward, %s on each rank"):format(f.ranks, f.device, machine.show(about.memory), f.sp,
-      f.sp > 1 and " by " .. f.strategy or "", f.zero_stage, grouped(about.length), grouped(f.tokens), grouped(math.ceil(f.tokens / f.sp))),
+    ("%s: %s parameters, %s of them learn; %s, recompute: %s"):format(about.name,
+      grouped(total + f.adapter), learns == total and "all" or grouped(learns), f.precision,
+      f.recompute),
+    ("%d ranks (%s) of %s, sp %d%s, zero_stage %d; an example of %s tokens: %s go through one "
+      .. "forward, %s on each rank"):format(f.ranks, f.device, machine.show(about.memory), f.sp,
+      f.sp > 1 and " by " .. f.strategy or "", f.zero_stage, grouped(about.length),
+        grouped(f.tokens), grouped(math.ceil(f.tokens / f.sp))),
   }
 end
 
 local function elsewhere(found)
   if found.host + found.disk == 0 then return nil end
-  return ("  besides        %10s  a rank %s"):format(machine.show(found.host + found.disk), found.host > 0 and "in the host's memory" or "on disk")
+  return ("  besides        %10s  a rank %s"):format(machine.show(found.host + found.disk),
+    found.host > 0 and "in the host's memory" or "on disk")
 end
 
---- The whole text. `about`: name, memory (bytes a rank), length (tokens of an example), links { near, far, named }, all (every strategy in the table), facts_with.
+--- The whole text.
+---@param f moonring.MemoryFacts
+---@param about moonring.PlanAbout
+---@return string
 function plan_text.whole(f, about)
   local lines = header(f, about)
   local found = memory.predict(f)
   lines[#lines + 1] = ""
-  lines[#lines + 1] = ("as configured %s a rank, the most %s: %s"):format(machine.show(found.total), MOMENTS[found.moment], found.total <= about.memory and "it fits" or "it does not fit")
+  lines[#lines + 1] = ("as configured %s a rank, the most %s: %s"):format(machine.show(found.total),
+    MOMENTS[found.moment], found.total <= about.memory and "it fits" or "it does not fit")
   for _, line in ipairs(plan_text.parts(found, "  ")) do lines[#lines + 1] = line end
-  if found.mapped > 0 then lines[#lines + 1] = ("  of weights     %10s  are pages of the model's files, which the kernel can read again when it wants room"):format(machine.show(found.mapped)) end
+  if found.mapped > 0 then
+    lines[#lines + 1] = ("  of weights     %10s  are pages of the model's files, which the kernel "
+      .. "can read again when it wants room"):format(machine.show(found.mapped))
+  end
   lines[#lines + 1] = elsewhere(found)
   lines[#lines + 1] = f.idle_offload
-  if (f.mapped or 0) > 0 then lines[#lines + 1] = ("  besides        %10s  pages of the model's files, which the kernel lets go when it wants room"):format(machine.show(f.mapped)) end
+  if (f.mapped or 0) > 0 then
+    lines[#lines + 1] = ("  besides        %10s  pages of the model's files, which the kernel "
+      .. "lets go when it wants room"):format(machine.show(f.mapped))
+  end
   local rows = plan.rows(f, about.memory, about.all and plan.all_strategies)
   lines[#lines + 1] = ""
-  lines[#lines + 1] = ("what else it could be (*: fits; longest: tokens of an example alone; sends: an estimate of a step's bytes over %s, nothing hidden)"):format(about.links.named)
+  lines[#lines + 1] = ("what else it could be (*: fits; longest: tokens of an example alone; "
+    .. "sends: an estimate of a step's bytes over %s, nothing hidden)"):format(about.links.named)
   for _, line in ipairs(table_lines(rows, about.links)) do lines[#lines + 1] = line end
   lines[#lines + 1] = ""
   local best = plan.propose(rows)
   if not best then
     local resorts = plan.last_resorts(rows, f, about.memory, about.facts_with)
-    lines[#lines + 1] = ("nothing above fits in %s a rank%s"):format(machine.show(about.memory), #resorts > 0 and ". What would:" or ", and nothing else that is known here would")
+    lines[#lines + 1] = ("nothing above fits in %s a rank%s"):format(machine.show(about.memory),
+      #resorts > 0 and ". What would:" or ", and nothing else that is known here would")
     for _, words in ipairs(resorts) do lines[#lines + 1] = "  " .. words end
     return table.concat(lines, "\n")
   end
   local changed = plan.keys(best, f)
-  lines[#lines + 1] = ("the smallest sp that fits: %d, %s a rank, up to %s tokens; %s"):format(best.sp, machine.show(best.found.total), grouped(best.longest),
+  lines[#lines + 1] = ("the smallest sp that fits: %d, %s a rank, up to %s tokens; %s"):format(
+    best.sp, machine.show(best.found.total), grouped(best.longest),
     #changed > 0 and "to write:" or "nothing to change")
   for _, key in ipairs(changed) do lines[#lines + 1] = "  " .. key end
   local in_memory = plan.propose_in_memory(rows)
   if in_memory and in_memory ~= best then
-    lines[#lines + 1] = ("the smallest with nothing offloaded: %d, %s a rank: %s"):format(in_memory.sp, machine.show(in_memory.found.total), table.concat(plan.keys(in_memory, f), ", "))
+    lines[#lines + 1] = ("the smallest with nothing offloaded: %d, %s a rank: %s"):format(
+      in_memory.sp, machine.show(in_memory.found.total),
+      table.concat(plan.keys(in_memory, f), ", "))
   end
   if best.sp > 1 and not about.all then
     lines[#lines + 1] = ("\nstrategies at sp %d"):format(best.sp)
-    for _, line in ipairs(table_lines(plan.strategies(best.facts, about.memory), about.links)) do lines[#lines + 1] = line end
+    for _, line in ipairs(table_lines(plan.strategies(best.facts, about.memory), about.links)) do
+      lines[#lines + 1] = line
+    end
   end
   return table.concat(lines, "\n")
 end

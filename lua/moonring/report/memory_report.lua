@@ -1,35 +1,54 @@
---- memory_report: what each byte of the worst rank is for at its peak, beside what the kernel counts and, where a plan was made, what it foretold.
--- A table on the terminal and memory_report.json in output_dir, from rank 0; every rank takes part.
+--- memory_report: what each byte of the worst rank is for at its peak, beside what the kernel
+-- counts and, where a plan was made, what it foretold. A table on the terminal and
+-- memory_report.json in output_dir, from rank 0; every rank takes part.
 local system = require "moonring.native.system"
 local trainer = require "moonring.native.trainer"
 
+---@class moonring.memory_report
+---@field parts string[] the parts, in the order of the table; the last three are no tensors
 local memory_report = {}
+
+---@class moonring.MemoryFigures
+---@field rank integer
+---@field parts table<string, integer> bytes by part, at the peak and above the level after start-up
+---@field totals table<string, integer> as MemoryWatch's report
+
 local Report = {}
 Report.__index = Report
 
---- The parts, in the order of the table; comm/memory_account.h says what each one is. The last three are no tensors.
-memory_report.parts = { "weights", "gradients", "optimizer", "checkpoint_inputs", "activations", "attention", "logits", "communication", "other", "data_and_libraries",
+--- The parts, in the order of the table; comm/memory_account.h says what each one is. The last
+-- three are no tensors.
+memory_report.parts = { "weights", "gradients", "optimizer", "checkpoint_inputs", "activations",
+  "attention", "logits", "communication", "other", "data_and_libraries",
   "scripts", "held_by_allocator" }
 
---- Starts to watch, where the configuration asks for it; else nil.
+--- Starts to watch where the configuration asks for it, else returns nil.
+---@param config moonring.Configuration
+---@param mesh moonring.Mesh
+---@return moonring.MemoryReport?
 function memory_report.start(config, mesh)
   if not config.memory_report then return nil end
-  return setmetatable({ watch = trainer.memory_watch(), mesh = mesh, dir = config.output_dir, predicted = {}, device = {} }, Report)
+  return setmetatable({ watch = trainer.memory_watch(), mesh = mesh, dir = config.output_dir,
+    predicted = {}, device = {} }, Report)
 end
 
---- Takes what memory.predict foretold, to be told beside what was found. A process that has not begun is apart
--- here, and weights that are pages of a file, which are not anonymous, are left out.
+--- Takes what memory.predict foretold, to be told beside what was found. A process that has not
+-- begun is apart here, and weights that are pages of a file, which are not anonymous, are left
+-- out.
 function Report:foretell(found)
   local parts = found.parts
-  self.predicted = { weights = parts.weights + parts.reference - found.mapped, gradients = parts.gradients, optimizer = parts.optimizer, checkpoint_inputs = parts.checkpoints,
-    activations = parts.block, attention = parts.attention + parts.kernel, logits = parts.logits, communication = parts.communication, total = found.total - parts.other - found.mapped,
+  self.predicted = { weights = parts.weights + parts.reference - found.mapped,
+    gradients = parts.gradients, optimizer = parts.optimizer, checkpoint_inputs = parts.checkpoints,
+    activations = parts.block, attention = parts.attention + parts.kernel, logits = parts.logits,
+      communication = parts.communication, total = found.total - parts.other - found.mapped,
     process = parts.other }
 end
 
 --- The most anonymous and shared memory of a rank since the last call, in bytes. Collective.
 function Report:take_peak() return self.mesh:max(self.watch:take_peak()) end
 
---- Takes a GPU's peaks, { allocated, reserved }, of the time since the last ones: the report has the greatest of all.
+--- Takes a GPU's peaks, { allocated, reserved }, of the time since the last ones: the report has
+-- the greatest of all.
 function Report:take_device(peaks)
   for name, bytes in pairs(peaks) do self.device[name] = math.max(self.device[name] or 0, bytes) end
 end
@@ -37,9 +56,12 @@ end
 -- The ranks' own figures: { rank, parts, totals, device } each.
 local function of_ranks(self)
   local parts, totals, device = self.watch:report()
-  for name, bytes in pairs(self.device) do totals["device_" .. name] = math.max(totals["device_" .. name] or 0, bytes) end
+  for name, bytes in pairs(self.device) do
+    totals["device_" .. name] = math.max(totals["device_" .. name] or 0, bytes)
+  end
   local ranks = {}
-  for i, text in ipairs(self.mesh:gather(system.json_encode { parts = parts, totals = totals, device = device })) do
+  for i, text in ipairs(self.mesh:gather(system.json_encode { parts = parts, totals = totals,
+    device = device })) do
     ranks[i] = system.json_decode(text)
     ranks[i].rank = i - 1
   end
@@ -48,54 +70,76 @@ end
 
 local function mib(bytes) return bytes and ("%.1f"):format(bytes / 2 ^ 20) or "" end
 
--- Rows for parts, one after another: name, MiB, the share of `whole`, and what was foretold. A part that has nothing and is foretold nothing has no line.
+-- Rows for parts, one after another: name, MiB, the share of `whole`, and what was foretold. A part
+-- that has nothing and is foretold nothing has no line.
 local function add_rows(lines, parts, predicted, whole)
   local function row(name, bytes, plan)
-    lines[#lines + 1] = ("  %-20s %10s %7.1f %% %10s"):format((name:gsub("_", " ")), mib(bytes), 100 * bytes / whole, plan and mib(plan) or ""):match "^(.-)%s*$"
+    lines[#lines + 1] = ("  %-20s %10s %7.1f %% %10s"):format((name:gsub("_", " ")), mib(bytes),
+      100 * bytes / whole, plan and mib(plan) or ""):match "^(.-)%s*$"
   end
   for _, part in ipairs(memory_report.parts) do
     local bytes = parts[part]
-    if bytes and (bytes ~= 0 or (predicted[part] or 0) ~= 0) then row(part, bytes, predicted[part]) end
+    if bytes and (bytes ~= 0 or (predicted[part] or 0) ~= 0) then
+      row(part, bytes, predicted[part])
+    end
   end
   return row
 end
 
--- What a GPU's memory was for. Its total is of the moment when tensors held the most; the allocator's peaks are the allocator's own.
+-- What a GPU's memory was for. Its total is of the moment when tensors held the most; the
+-- allocator's peaks are the allocator's own.
 local function add_device(lines, figures, predicted)
   local totals, sum = figures.totals, 0
   for _, bytes in pairs(figures.device) do sum = sum + bytes end
-  lines[#lines + 1] = "on its GPU, at the peak of that; MiB" .. (next(predicted) and "; last column: the plan" or "")
+  lines[#lines + 1] = "on its GPU, at the peak of that; MiB"
+    .. (next(predicted) and "; last column: the plan" or "")
   local row = add_rows(lines, figures.device, predicted, sum)
   row("explained", sum, predicted.total)
   row("the allocator counts", totals.device_allocated or 0)
-  lines[#lines] = lines[#lines] .. ("  of tensors; %s with what it keeps"):format(mib(totals.device_reserved or 0))
+  lines[#lines] = lines[#lines] .. ("  of tensors; %s with what it keeps"):format(
+    mib(totals.device_reserved or 0))
 end
 
---- The table's lines: the figures of one rank, { rank, parts, totals, device }, beside `predicted`, bytes by part and their total: of the GPU where there is one.
+--- The table's lines.
+---@param figures moonring.MemoryFigures
+---@param predicted table<string, number> bytes that were foretold by part, and their `total`
+---@param ranks integer of how many this is the greatest
+---@param when string "at the end"
+---@return string[]
 function memory_report.lines(figures, predicted, ranks, when)
   local totals = figures.totals
   local of_host = figures.device and {} or predicted
-  local lines = { ("memory %s, at the peak of rank %d%s; MiB"):format(when, figures.rank, ranks > 1 and ", the greatest of " .. ranks or "") }
+  local lines = { ("memory %s, at the peak of rank %d%s; MiB"):format(when, figures.rank, ranks > 1
+    and ", the greatest of " .. ranks or "") }
   if next(of_host) then lines[1] = lines[1] .. "; last column: the plan" end
   local row = add_rows(lines, figures.parts, of_host, totals.kernel)
   row("explained", totals.explained, of_host.total)
   row("the kernel counts", totals.kernel)
-  lines[#lines] = lines[#lines] .. ("  anonymous and shared, above %s after start-up"):format(mib(totals.start_level))
+  lines[#lines] = lines[#lines] .. ("  anonymous and shared, above %s after start-up"):format(
+    mib(totals.start_level))
   if figures.device then add_device(lines, figures, predicted) end
   return lines
 end
 
---- Tells `journal` of the rank whose peak is the greatest, and writes memory_report.json. Collective.
+--- Tells `journal` of the rank whose peak is the greatest, and writes memory_report.json.
+-- Collective.
 function Report:tell(journal, when)
   local ranks = of_ranks(self)
   if self.mesh:rank() ~= 0 then return end
   local worst = ranks[1]
   for _, each in ipairs(ranks) do
-    if (each.totals.device_allocated or each.totals.kernel) > (worst.totals.device_allocated or worst.totals.kernel) then worst = each end
+    if (each.totals.device_allocated or each.totals.kernel) > (worst.totals.device_allocated
+      or worst.totals.kernel) then
+      worst = each
+    end
   end
-  for _, text in ipairs(memory_report.lines(worst, self.predicted, #ranks, when)) do journal:say(text) end
+  for _, text in ipairs(memory_report.lines(worst, self.predicted, #ranks, when)) do
+    journal:say(text)
+  end
   local plan = self.predicted
-  system.write(self.dir .. "/memory_report.json", system.json_encode({ worst = worst, ranks = ranks, plan = next(plan) and plan or system.null }, 2) .. "\n")
+  system.write(self.dir .. "/memory_report.json",
+    system.json_encode({ worst = worst, ranks = ranks, plan = next(plan) and plan or system.null },
+    2) .. "\n")
 end
 
 return memory_report

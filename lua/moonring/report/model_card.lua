@@ -1,41 +1,78 @@
---- README.md of a trained model: the model card that model hubs show, its keys and headings those of Transformers' Trainer, which scripts look for.
+--- README.md of a trained model: the model card that model hubs show, its keys and headings those
+-- of Transformers' Trainer, which scripts look for.
 local system = require "moonring.native.system"
 
+---@class moonring.model_card
 local model_card = {}
+
+---@class moonring.CardRun
+---@field dp integer
+---@field examples_per_step integer
+---@field report string what the data set says of itself
+---@field evaluations moonring.CardEvaluation[] while it trained
+---@field last? table<string, number> the numbers of the last evaluation
+
+
+---@class moonring.CardEvaluation
+---@field loss? number of the training, as last logged
+---@field epoch number
+---@field step integer
+---@field numbers table<string, number> by their "eval_" names
+
 
 -- Numbers of an evaluation that say how fast it was.
 local pace = { eval_runtime = true, eval_samples_per_second = true, eval_steps_per_second = true }
 
 -- "eval_rewards/accuracies" -> "Rewards/accuracies", "eval_loss_per_token" -> "Loss Per Token".
 local function title(name)
-  return (name:gsub("^eval_", ""):gsub("_", " "):gsub("%f[%w/](%a)(%w*)", function(first, rest) return first:upper() .. rest end))
+  return (name:gsub("^eval_", ""):gsub("_", " "):gsub("%f[%w/](%a)(%w*)",
+    function(first, rest) return first:upper() .. rest end))
 end
 
 local function rounded(value)
-  return type(value) == "number" and (("%.4f"):format(value):gsub("(%..-)0+$", "%1"):gsub("%.$", ".0")) or tostring(value)
+  return type(value) == "number" and (("%.4f"):format(value):gsub("(%..-)0+$", "%1"):gsub("%.$",
+    ".0")) or tostring(value)
 end
 
 local function front_matter(c, name)
   local lora = c.finetuning_type == "lora"
-  local lines = { "---", "library_name: " .. (lora and "peft" or "transformers"), "license: other", "base_model: " .. system.json_encode(c.model_name_or_path), "tags:" }
-  if lora then lines[#lines + 1] = "- " .. system.json_encode("base_model:adapter:" .. c.model_name_or_path) end
-  for _, tag in ipairs { "moonring", c.finetuning_type, c.stage, "generated_from_trainer" } do lines[#lines + 1] = "- " .. tag end
+  local lines = { "---", "library_name: " .. (lora and "peft" or "transformers"), "license: other",
+    "base_model: " .. system.json_encode(c.model_name_or_path), "tags:" }
+  if lora then
+    lines[#lines + 1] = "- " .. system.json_encode("base_model:adapter:" .. c.model_name_or_path)
+  end
+  for _, tag in ipairs { "moonring", c.finetuning_type, c.stage, "generated_from_trainer" } do
+    lines[#lines + 1] = "- " .. tag
+  end
   if lora then lines[#lines + 1] = "pipeline_tag: text-generation" end
-  for _, line in ipairs { "model-index:", "- name: " .. system.json_encode(name), "  results: []", "---" } do lines[#lines + 1] = line end
+  for _, line in ipairs { "model-index:", "- name: " .. system.json_encode(name), "  results: []",
+    "---" } do
+    lines[#lines + 1] = line
+  end
   return table.concat(lines, "\n")
 end
 
 local function hyperparameters(c, dp, examples_per_step)
-  local adam = ("%s with betas=(%s,%s) and epsilon=%s"):format(c.optim, c.adam_beta1, c.adam_beta2, c.adam_epsilon)
+  local adam = ("%s with betas=(%s,%s) and epsilon=%s"):format(c.optim, c.adam_beta1, c.adam_beta2,
+    c.adam_epsilon)
   local rows = {
-    { "learning_rate", c.learning_rate }, { "train_batch_size", c.per_device_train_batch_size }, { "eval_batch_size", c.per_device_eval_batch_size }, { "seed", c.seed },
-    { "num_devices", dp * c.sequence_parallel_size }, { "sequence_parallel_size", c.sequence_parallel_size }, { "gradient_accumulation_steps", c.gradient_accumulation_steps },
-    { "total_train_batch_size", examples_per_step }, { "total_eval_batch_size", c.per_device_eval_batch_size * dp },
-    { "optimizer", c.optim:find "adam" and adam or c.optim }, { "lr_scheduler_type", c.lr_scheduler_type },
+    { "learning_rate", c.learning_rate }, { "train_batch_size", c.per_device_train_batch_size },
+      { "eval_batch_size", c.per_device_eval_batch_size }, { "seed", c.seed },
+    { "num_devices", dp * c.sequence_parallel_size },
+      { "sequence_parallel_size", c.sequence_parallel_size },
+      { "gradient_accumulation_steps", c.gradient_accumulation_steps },
+    { "total_train_batch_size", examples_per_step },
+      { "total_eval_batch_size", c.per_device_eval_batch_size * dp },
+    { "optimizer", c.optim:find "adam" and adam or c.optim },
+      { "lr_scheduler_type", c.lr_scheduler_type },
   }
   local function also(name, value) rows[#rows + 1] = { name, value } end
-  if c.warmup_steps > 0 then also("lr_scheduler_warmup_steps", c.warmup_steps) elseif c.warmup_ratio > 0 then also("lr_scheduler_warmup_ratio", c.warmup_ratio) end
-  if c.max_steps > 0 then also("training_steps", c.max_steps) else also("num_epochs", c.num_train_epochs) end
+  if c.warmup_steps > 0 then also("lr_scheduler_warmup_steps",
+    c.warmup_steps) elseif c.warmup_ratio > 0 then
+    also("lr_scheduler_warmup_ratio", c.warmup_ratio)
+  end
+  if c.max_steps > 0 then also("training_steps", c.max_steps) else also("num_epochs",
+    c.num_train_epochs) end
   if c.label_smoothing_factor > 0 then also("label_smoothing_factor", c.label_smoothing_factor) end
   local lines = {}
   for i, row in ipairs(rows) do lines[i] = ("- %s: %s"):format(row[1], row[2]) end
@@ -48,14 +85,18 @@ local function telling(numbers)
   for name in pairs(numbers) do
     if not pace[name] then names[#names + 1] = name end
   end
-  table.sort(names, function(a, b) return a ~= b and (a == "eval_loss" or (b ~= "eval_loss" and a < b)) end)
+  table.sort(names, function(a, b) return a ~= b
+    and (a == "eval_loss" or (b ~= "eval_loss" and a < b)) end)
   return names
 end
 
--- The evaluations while it trained, a row each: { loss: of the training, epoch, step, numbers: by their "eval_" names }.
+-- The evaluations while it trained, a row each: { loss: of the training, epoch, step, numbers: by
+-- their "eval_" names }.
 local function results(evaluations)
   local names, head = telling(evaluations[1].numbers), { "Training Loss", "Epoch", "Step" }
-  for _, name in ipairs(names) do head[#head + 1] = name == "eval_loss" and "Validation Loss" or title(name) end
+  for _, name in ipairs(names) do
+    head[#head + 1] = name == "eval_loss" and "Validation Loss" or title(name)
+  end
   local lines = { "| " .. table.concat(head, " | ") .. " |", "|" .. (":---:|"):rep(#head) }
   for _, each in ipairs(evaluations) do
     local cells = { each.loss and rounded(each.loss) or "No log", rounded(each.epoch), each.step }
@@ -67,21 +108,29 @@ end
 
 local function achieved(numbers)
   local lines = {}
-  for i, name in ipairs(telling(numbers)) do lines[i] = ("- %s: %s"):format(title(name), rounded(numbers[name])) end
+  for i, name in ipairs(telling(numbers)) do
+    lines[i] = ("- %s: %s"):format(title(name), rounded(numbers[name]))
+  end
   return table.concat(lines, "\n")
 end
 
---- The card's text. `run`: { dp, examples_per_step, report (what the data set says of itself), evaluations, last (the last evaluation's numbers, or nil) }.
+--- The model card, with the metadata in front that model hubs read.
+---@param c moonring.Configuration
+---@param run moonring.CardRun
+---@return string
 function model_card.text(c, run)
   local name = c.output_dir:match "([^/]+)/*$" or c.output_dir
   local parts = { front_matter(c, name), "# " .. name,
-    ("%s, trained by Moonring: stage %s, finetuning_type %s, on %s."):format(c.model_name_or_path, c.stage, c.finetuning_type, table.concat(c.dataset, ", ")) }
+    ("%s, trained by Moonring: stage %s, finetuning_type %s, on %s."):format(c.model_name_or_path,
+      c.stage, c.finetuning_type, table.concat(c.dataset, ", ")) }
   local function say(text) parts[#parts + 1] = text end
   if run.last then say("On the evaluation set:\n\n" .. achieved(run.last)) end
   say("## Training and evaluation data\n\n```\n" .. run.report:gsub("%s+$", "") .. "\n```")
-  say("## Training procedure\n\n### Training hyperparameters\n\n" .. hyperparameters(c, run.dp, run.examples_per_step))
+  say("## Training procedure\n\n### Training hyperparameters\n\n"
+    .. hyperparameters(c, run.dp, run.examples_per_step))
   if #run.evaluations > 0 then say("### Training results\n\n" .. results(run.evaluations)) end
-  say(("### Framework versions\n\n- Moonring %s\n- LibTorch %s"):format(system.version(), system.torch_version()))
+  say(("### Framework versions\n\n- Moonring %s\n- LibTorch %s"):format(system.version(),
+    system.torch_version()))
   return table.concat(parts, "\n\n") .. "\n"
 end
 

@@ -43,7 +43,8 @@ local function end_as(run, asked)
 end
 
 local SAVED = "saved after step %d; resume_from_checkpoint: true goes on from there"
-local MODEL_ALONE = "the model is saved after step %d; with save_only_model no run can go on from it"
+local MODEL_ALONE = "the model is saved after step %d; with save_only_model no run can go on from "
+  .. "it"
 
 --- What follows a signal, once its checkpoint is under way: says where to go on, and ends the run
 --- where the signal asks for that.

@@ -1,6 +1,7 @@
 --- The engine: the gradient of a step. Counts first, then micro-batch by micro-batch forward and
 -- backward. The one place that divides:
---   loss of a step = sum over its examples, on all ranks  /  the objective's count of the whole step
+--   loss of a step = sum over its examples, on all ranks  /  the objective's count of the whole
+--                                                         step
 -- Gradients are summed over all ranks and averaged nowhere. Evaluations: evaluation.lua.
 local batches = require "moonring.run.batch"
 local evaluation = require "moonring.run.evaluation"
@@ -148,7 +149,8 @@ end
 ---@param k integer the step's number, for messages and noise
 ---@return number? loss of the whole step; nil where it has nothing to learn
 ---@return table<string, number[]>? metrics their totals: name -> { sum, count }
----@return string? fault in a tolerant engine: what is wrong with the loss; of a step that is not run: why
+---@return string? fault in a tolerant engine: what is wrong with the loss; of a step that is not
+---   run: why
 function Engine:backward(step, k)
   local o, mesh = self.objective, self.mesh
   same_data.check(mesh, step, "step " .. k)

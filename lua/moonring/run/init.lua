@@ -27,7 +27,8 @@ local run = {}
 
 ---@class moonring.RunOptions
 --- in place of the stage's; a function makes it of the model
----@field objective? moonring.Objective | fun(c: moonring.Configuration, model: moonring.Model): moonring.Objective
+---@field objective? moonring.Objective | fun(c: moonring.Configuration, model: moonring.Model):
+---   moonring.Objective
 
 --- What has a state: a checkpoint keeps what state() gives (numbers, texts, booleans, tensors, and
 --- tables of these; rank 0's), and load_state gets it back on every rank.
@@ -59,7 +60,8 @@ Run.__index = Run
 local OPTIONS = { objective = "any?" }
 
 --- Opens the run of a configuration: checks it, starts the ranks, makes every part, and goes on
---- from a checkpoint where resume_from_checkpoint asks for it. `given`: what config.command gave, or
+--- from a checkpoint where resume_from_checkpoint asks for it. `given`: what config.command gave,
+--- or
 --- keys and values. Errors: INVALID_ARGUMENT for what can be known before the first step.
 ---@param given moonring.Configuration | table<string, any>
 ---@param own? moonring.RunOptions what the script brings

@@ -17,7 +17,8 @@ local objective = {}
 --- what the batch adds to the divisor, before the first forward: from labels and lengths alone
 ---@field count fun(batch: moonring.Batch): number
 --- the sum (0: nothing to add), and metrics: name -> { sum, count }
----@field loss fun(batch: moonring.Batch, values: moonring.Tensor): moonring.Tensor | number, table<string, number[]>?
+---@field loss fun(batch: moonring.Batch, values: moonring.Tensor): moonring.Tensor | number,
+---   table<string, number[]>?
 --- of objectives.log_prob; they are in batch.statistics, summed over documents at sequence level
 ---@field statistics? string[]
 ---@field label_smoothing? number of objectives.log_prob
@@ -25,7 +26,8 @@ local objective = {}
 ---@field weights? fun(batch: moonring.Batch): moonring.Tensor
 --- what loss sees in place of log-probs; with zero_stage 3 a rank without a target calls
 --- batch:token_log_probs where the others do
----@field values? fun(batch: moonring.Batch, hidden: moonring.Tensor, noise: table?): moonring.Tensor
+---@field values? fun(batch: moonring.Batch, hidden: moonring.Tensor, noise: table?):
+---   moonring.Tensor
 --- whether batch.reference is wanted: the same of the reference model, per document
 ---@field needs_reference? boolean
 --- { documents = "own" | "mismatched", per_example, run = function(policy, reference, targets,

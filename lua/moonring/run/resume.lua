@@ -130,7 +130,8 @@ end
 
 local STEP = "a step of %d examples (per_device_train_batch_size x gradient_accumulation_steps x "
   .. "dp) was one of %d"
-local GROUP = "its loss has a term over each %s examples (per_device_train_batch_size, in stage kto "
+local GROUP = "its loss has a term over each %s examples (per_device_train_batch_size, in stage "
+  .. "kto "
   .. "x dp), which was over %s"
 
 --- Refuses other examples than those that the run was in the middle of.

@@ -37,7 +37,9 @@ end
 --- Runs the survey of an engine's objective over the whole step. Every rank must call it.
 ---@param engine moonring.Engine
 ---@param step moonring.Step
----@param how { group: integer?, reference: moonring.Reference?, alone: boolean?, empty: boolean? } group: examples that share a term; alone: the step is this dp rank's own; empty: this rank has none, and only takes part
+---@param how { group: integer?, reference: moonring.Reference?, alone: boolean?, empty: boolean? }
+---   group: examples that share a term; alone: the step is this dp rank's own; empty: this rank has
+---   none, and only takes part
 ---@return table<string, number[]> metrics: name -> { sum, count }
 function survey.run(engine, step, how)
   local wanted = engine.objective.survey

@@ -1,5 +1,7 @@
---- string.find, match, gmatch and gsub with every step in Lua. Strings where the manual has strings.
-local byte, sub, find, gsub, concat = string.byte, string.sub, string.find, string.gsub, table.concat
+--- string.find, match, gmatch and gsub with every step in Lua. Strings where the manual has
+-- strings.
+local byte, sub, find, gsub, concat = string.byte, string.sub, string.find, string.gsub,
+  table.concat
 local compiler = require "moonring.sandbox.pattern_compiler"
 
 -- The place after the end of a balanced stretch that begins at i.
@@ -17,7 +19,8 @@ local function balanced(s, i, left, right)
   end
 end
 
--- The place after a match of items p and on at i, nil where there is none. first[c], last[c]: where capture c begins and ends; last is "position" of one that is a place.
+-- The place after a match of items p and on at i, nil where there is none. first[c], last[c]: where
+-- capture c begins and ends; last is "position" of one that is a place.
 local function match_from(s, items, i, p, first, last)
   while true do
     local item = items[p]
@@ -119,7 +122,9 @@ local function replacement(s, items, begin, after, first, last, with)
     value = with(captures(s, items, begin, after, first, last, true))
   end
   if not value then return whole end
-  if type(value) ~= "string" and type(value) ~= "number" then error(("invalid replacement value (a %s)"):format(type(value)), 0) end
+  if type(value) ~= "string" and type(value) ~= "number" then
+    error(("invalid replacement value (a %s)"):format(type(value)), 0)
+  end
   return value
 end
 
@@ -129,10 +134,19 @@ local function begin_of(s, init)
   return math.min(math.max(init, 1), #s + 1)
 end
 
--- The functions -----------------------------------------------------------------------------------------------------------------------------------------------------
+-- The functions
+-- ------------------------------------------------------------
 
+---@class moonring.counted_patterns
 local counted = {}
 
+--- Where the first match begins and ends, and its captures; nil where there is none.
+---@param s string
+---@param pattern string
+---@param init? integer
+---@return integer? begin
+---@return integer? last
+---@return string|integer ... captures
 function counted.find(s, pattern, init)
   local items = compiler.items(pattern, true)
   local begin, after, first, last = search(s, items, begin_of(s, init))
@@ -140,6 +154,12 @@ function counted.find(s, pattern, init)
   return begin, after - 1, captures(s, items, begin, after, first, last)
 end
 
+--- The captures of the first match, or the whole of it where the pattern has none; nil where there
+--- is none.
+---@param s string
+---@param pattern string
+---@param init? integer
+---@return string|integer|nil ... captures, or the whole match
 function counted.match(s, pattern, init)
   local items = compiler.items(pattern, true)
   local begin, after, first, last = search(s, items, begin_of(s, init))
@@ -147,6 +167,10 @@ function counted.match(s, pattern, init)
   return captures(s, items, begin, after, first, last, true)
 end
 
+--- An iterator over the matches, each as match gives it.
+---@param s string
+---@param pattern string
+---@return fun(): string|integer|nil, ... captures of one match after another
 function counted.gmatch(s, pattern)
   local items, i = compiler.items(pattern, false), 1
   return function()
@@ -157,6 +181,13 @@ function counted.gmatch(s, pattern)
   end
 end
 
+--- The text with its matches, or the first `most` of them, replaced, and their number.
+---@param s string
+---@param pattern string
+---@param with string|table|function
+---@param most? integer
+---@return string text
+---@return integer done
 function counted.gsub(s, pattern, with, most)
   local items, out, i, done = compiler.items(pattern, true), {}, 1, 0
   while done < (most or math.huge) do

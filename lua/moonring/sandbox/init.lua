@@ -1,15 +1,20 @@
---- The globals of a script that runs under --sandbox: Lua's pure libraries and Moonring, no way to run a program, load native code or bytecode,
--- or touch a file but through what Moonring's own functions read and write (models, data sets, logs), below the roots that the host was given. The host's own
--- globals lack what its modules can do without, so that a way out of a script's globals would lead to little.
+--- The globals of a script that runs under --sandbox: Lua's pure libraries and Moonring, no way to
+-- run a program, load native code or bytecode, or touch a file but through what Moonring's own
+-- functions read and write (models, data sets, logs), below the roots that the host was given. The
+-- host's own globals lack what its modules can do without, so that a way out of a script's globals
+-- would lead to little.
 local system = require "moonring.native.system"
 
+---@class moonring.sandbox
 local sandbox = {}
 
-local FUNCTIONS = { "assert", "error", "ipairs", "next", "pairs", "print", "rawequal", "rawget", "rawset", "select",
+local FUNCTIONS = { "assert", "error", "ipairs", "next", "pairs", "print", "rawequal", "rawget",
+  "rawset", "select",
   "setmetatable", "tonumber", "tostring", "type", "unpack" }
 local LIBRARIES = { "bit", "coroutine", "math", "string", "table" }
 local OS = { "clock", "date", "difftime", "time" }
-local SYSTEM = { "clock", "commands", "did_you_mean", "is_terminal", "json_decode", "json_encode", "null", "requested_device",
+local SYSTEM = { "clock", "commands", "did_you_mean", "is_terminal", "json_decode", "json_encode",
+  "null", "requested_device",
   "requested_ranks", "started", "tell_progress", "torch_version", "world_size", "yaml_decode" }
 
 local function refuse(what) error("PERMISSION_DENIED: --sandbox: " .. what, 0) end
@@ -26,7 +31,8 @@ local function copy(from)
   return copied
 end
 
--- What a missing name says, where it is one that scripts know. They are remembered: confine() takes some of them away.
+-- What a missing name says, where it is one that scripts know. They are remembered: confine() takes
+-- some of them away.
 local function lacks(prefix, from)
   return { __metatable = false, __index = function(_, name)
     if from[name] then refuse(("there is no %s%s"):format(prefix, tostring(name))) end
@@ -41,9 +47,11 @@ end
 
 local KNOWN, KNOWN_OS, KNOWN_SYSTEM = names(_G), names(os), names(system)
 
--- The host's globals that its own modules and scripts use: streams, not files; the clock, not programs.
+-- The host's globals that its own modules and scripts use: streams, not files; the clock, not
+-- programs.
 local IO = { "stdin", "stdout", "stderr", "read", "write", "flush" }
-local GONE = { "debug", "jit", "ffi", "newproxy", "module", "loadfile", "dofile", "setfenv", "getfenv", "loadstring", "gcinfo" }
+local GONE = { "debug", "jit", "ffi", "newproxy", "module", "loadfile", "dofile", "setfenv",
+  "getfenv", "loadstring", "gcinfo" }
 
 local raw_pcall, raw_resume, raw_wrap, raw_load = pcall, coroutine.resume, coroutine.wrap, load
 
@@ -58,7 +66,8 @@ local function counted_resume(thread, ...)
   return counted(raw_resume(thread, ...))
 end
 
--- What LuaJIT runs in C and calls Lua from again: nested without end it would crash the process (lua/native_stack.h).
+-- What LuaJIT runs in C and calls Lua from again: nested without end it would crash the process
+-- (lua/native_stack.h).
 local NESTING = { string = { "format", "gsub" }, table = { "foreach", "foreachi", "sort" } }
 local function shallow(f)
   return function(...)
@@ -68,7 +77,8 @@ local function shallow(f)
 end
 local function shallow_wrap(f) return shallow(raw_wrap(f)) end
 
--- A handler that runs where the error was raised would run without the count of instructions while it is the count that raised it.
+-- A handler that runs where the error was raised would run without the count of instructions while
+-- it is the count that raised it.
 local function xpcall_after(f, handler, ...)
   local function handled(ok, ...)
     if ok then return true, ... end
@@ -77,33 +87,41 @@ local function xpcall_after(f, handler, ...)
   return handled(counted_pcall(f, ...))
 end
 
---- Takes from the host itself what leads to the machine. Once a state, before any script; Moonring's own scripts run without it too.
+--- Takes from the host's own globals what leads to the machine. Once a state, before any script.
 function sandbox.confine()
   io, os = pick(io, IO), pick(os, OS)
   for _, name in ipairs(GONE) do _G[name], package.loaded[name] = nil, nil end
   for name in pairs(package.loaded) do
-    if name:find "^jit" or name:find "^string%." or name:find "^table%." then package.loaded[name] = nil end
+    if name:find "^jit" or name:find "^string%." or name:find "^table%." then
+      package.loaded[name] = nil
+    end
   end
   package.loaded.io, package.loaded.os = io, os
   for name in pairs(package.preload) do package.preload[name] = nil end
-  for i = #package.loaders, 3, -1 do package.loaders[i] = nil end -- the first looks in preload, the second among Moonring's own
-  package.path, package.cpath, package.loadlib, package.searchpath, package.seeall = "", "", nil, nil, nil
+  -- The first looks in preload, the second among Moonring's own.
+  for i = #package.loaders, 3, -1 do package.loaders[i] = nil end
+  package.path, package.cpath, package.loadlib, package.searchpath, package.seeall = "", "", nil,
+    nil, nil
   for library, functions in pairs(NESTING) do
     for _, name in ipairs(functions) do _G[library][name] = shallow(_G[library][name]) end
   end
   print, coroutine.wrap = shallow(print), shallow_wrap
-  pcall, xpcall, coroutine.resume = counted_pcall, xpcall_after, counted_resume -- Moonring's modules catch errors of functions that a script hands them
+  -- Moonring's modules catch errors of functions that a script hands them.
+  pcall, xpcall, coroutine.resume = counted_pcall, xpcall_after, counted_resume
   string.dump = nil -- strings share the host's functions: ("").dump
 end
 
 -- Without "stop" and what tunes the collector.
 local function collect(what, step)
   what = what or "collect"
-  if what ~= "collect" and what ~= "count" and what ~= "step" then refuse(("there is no collectgarbage '%s'"):format(tostring(what))) end
+  if what ~= "collect" and what ~= "count" and what ~= "step" then
+    refuse(("there is no collectgarbage '%s'"):format(tostring(what)))
+  end
   return collectgarbage(what, step)
 end
 
--- Of tables alone: a string's is the host's own, and in a handle's a script could put a finalizer, which runs uncounted.
+-- Of tables alone: a string's is the host's own, and in a handle's a script could put a finalizer,
+-- which runs uncounted.
 local function metatable_of(value)
   if type(value) ~= "table" then return false end
   return getmetatable(value)
@@ -119,7 +137,8 @@ local function text_loader(globals)
   end
 end
 
---- A new table of globals. Nothing in it leads to the host's own: no getfenv, no debug, no metatable of strings.
+--- A new table of globals.
+---@return table
 function sandbox.globals()
   local globals = pick(_G, FUNCTIONS)
   for _, name in ipairs(LIBRARIES) do globals[name] = copy(_G[name]) end
@@ -129,14 +148,19 @@ function sandbox.globals()
   globals.load = text_loader(globals)
   globals.loadstring = globals.load
   globals.getmetatable, globals.collectgarbage = metatable_of, collect
-  globals.pcall, globals.xpcall, globals.coroutine.resume = counted_pcall, xpcall_after, counted_resume
+  globals.pcall, globals.xpcall, globals.coroutine.resume = counted_pcall, xpcall_after,
+    counted_resume
 
   local moonring = copy(require "moonring")
   moonring.system = setmetatable(pick(system, SYSTEM), lacks("moonring.system.", KNOWN_SYSTEM))
   function globals.require(name)
     if name == "moonring" then return moonring end
-    -- Only what is loaded already: a search would go through folders that the script may have filled.
-    if type(name) == "string" and name:find "^moonring%.%a+$" and package.loaded[name] and name ~= "moonring.sandbox" then return package.loaded[name] end
+    -- Only what is loaded already: a search would go through folders that the script may have
+    -- filled.
+    if type(name) == "string" and name:find "^moonring%.%a+$" and package.loaded[name]
+      and name ~= "moonring.sandbox" then
+      return package.loaded[name]
+    end
     refuse(("require '%s': only Moonring's own modules are here"):format(tostring(name)))
   end
   return setmetatable(globals, lacks("", KNOWN))

@@ -1,6 +1,8 @@
---- Where print, io.write, io.stdout and io.stderr lead in an embedded runtime: to the log of whoever embeds it, line by line. Nothing is written to the process's own streams.
+--- Where print, io.write, io.stdout and io.stderr lead in an embedded runtime: to the log of
+-- whoever embeds it, line by line. Nothing is written to the process's own streams.
 local system = require "moonring.native.system"
 
+---@class moonring.outlet
 local outlet = {}
 
 -- A stream that hands each whole line on.
@@ -22,7 +24,8 @@ local function stream(kind)
   return self
 end
 
---- Puts the log in the place of the process's streams, and an error in that of os.exit, which would end the whole process. Once a state.
+--- Puts the log in the place of print, io.write, io.stdout and io.stderr, and an error in that of
+--- os.exit. Once a state.
 function outlet.install()
   local output = stream "output"
   io.stdout, io.stderr = output, stream "note"
@@ -35,7 +38,10 @@ function outlet.install()
     for i = 1, select("#", ...) do words[i] = tostring((select(i, ...))) end
     output:write(table.concat(words, "\t"), "\n")
   end
-  function os.exit() error("PERMISSION_DENIED: os.exit: an embedded script cannot end the process; return, or raise an error", 0) end
+  function os.exit()
+    error("PERMISSION_DENIED: os.exit: an embedded script cannot end the process; return, or "
+      .. "raise an error", 0)
+  end
 end
 
 return outlet

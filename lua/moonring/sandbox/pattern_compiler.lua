@@ -1,4 +1,5 @@
---- A pattern of the Lua 5.1 manual (5.4.1), with LuaJIT's frontier %f, as a list of items to match one after another. A malformed one is always an error.
+--- A pattern of the Lua 5.1 manual (5.4.1), with LuaJIT's frontier %f, as a list of items to match
+-- one after another. A malformed one is always an error.
 local byte, char, sub, find, match = string.byte, string.char, string.sub, string.find, string.match
 
 local KEPT = 200 -- compiled patterns
@@ -30,10 +31,12 @@ local function class_end(pattern, i)
   return i + 1
 end
 
+---@class moonring.pattern_compiler
 local sets = {}
 
 local function single(text)
-  local set = sets[text] or (#text == 1 and text ~= "." and { [byte(text)] = true }) or class_set(text)
+  local set = sets[text] or (#text == 1 and text ~= "." and { [byte(text)] = true })
+    or class_set(text)
   sets[text] = set
   return set
 end
@@ -78,8 +81,11 @@ local function compile(pattern, anchors)
       add("again", i + 2, { index = index })
     else
       local after = class_end(pattern, i)
-      local set, repeats = single(sub(pattern, i, after - 1)), match(sub(pattern, after, after), "[*+?-]")
-      if repeats == "?" then items.two = items.two + 1 elseif repeats then items.many = items.many + 1 end
+      local set, repeats = single(sub(pattern, i, after - 1)),
+        match(sub(pattern, after, after), "[*+?-]")
+      if repeats == "?" then items.two = items.two + 1 elseif repeats then
+        items.many = items.many + 1
+      end
       add(repeats or "one", after + (repeats and 1 or 0), { set = set })
     end
   end
@@ -93,8 +99,9 @@ local compiler = {}
 
 local kept, count = { [true] = {}, [false] = {} }, 0
 
---- The items of a pattern: each { kind, ... }, with `anchored`, the number of `captures`, and what they cost: of repeats without an end (`many`) and of "?" (`two`).
---- `anchors`: whether a leading "^" is one (for gmatch it is a character).
+--- The items of a pattern: each { kind, ... }, with `anchored`, the number of `captures`, and what
+--- they cost: of repeats without an end (`many`) and of "?" (`two`). `anchors`: whether a leading
+--- "^" is one (for gmatch it is a character).
 function compiler.items(pattern, anchors)
   local items = kept[anchors][pattern]
   if not items then

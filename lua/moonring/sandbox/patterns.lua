@@ -1,17 +1,23 @@
---- string.find, match, gmatch, gsub and table.sort of a state whose instructions are counted: LuaJIT counts no instructions within one call, and a pattern such as ".*.*.*x" can keep one
---- busy for ever. So what could take long is matched in Lua, where each step counts; all else by LuaJIT.
-local compiler, counted = require "moonring.sandbox.pattern_compiler", require "moonring.sandbox.counted_patterns"
+--- string.find, match, gmatch, gsub and table.sort of a state whose instructions are counted:
+-- LuaJIT counts no instructions within one call, and a pattern such as ".*.*.*x" can keep one busy
+-- for ever. So what could take long is matched in Lua, where each step counts; all else by LuaJIT.
+local compiler, counted = require "moonring.sandbox.pattern_compiler",
+  require "moonring.sandbox.counted_patterns"
 local system = require "moonring.native.system"
 
+---@class moonring.patterns
 local patterns = {}
 
 local raw = { find = string.find, match = string.match, gmatch = string.gmatch, gsub = string.gsub }
 
 local STEPS = 1e7 -- of one call, that LuaJIT may take: some milliseconds
 
--- Whether LuaJIT is through soon, whatever the pattern makes it try. At each try it may go through all of the pattern (a class of many characters).
+-- Whether LuaJIT is through soon, whatever the pattern makes it try. At each try it may go through
+-- all of the pattern (a class of many characters).
 local function is_quick(s, pattern, anchors)
-  if not raw.find(pattern, "[*+?-]") and not raw.find(pattern, "%%[b%d]") then return (#s + 1) * #pattern <= STEPS end
+  if not raw.find(pattern, "[*+?-]") and not raw.find(pattern, "%%[b%d]") then
+    return (#s + 1) * #pattern <= STEPS
+  end
   if #pattern > STEPS then return false end
   local items = compiler.items(pattern, anchors)
   return (#s + 1) ^ (items.many + (items.anchored and 0 or 1)) * 2 ^ items.two * #pattern <= STEPS
@@ -35,32 +41,38 @@ local guarded = {}
 
 function guarded.find(s, pattern, init, plain)
   s, pattern = text(s), text(pattern)
-  if are_strings(s, pattern) and type(init or 1) == "number" and (#s + 1) * #pattern > STEPS and (plain or not raw.find(pattern, "[%^%$%*%+%?%.%(%[%%%-]")) then
+  if are_strings(s, pattern) and type(init or 1) == "number" and (#s + 1) * #pattern > STEPS
+    and (plain or not raw.find(pattern, "[%^%$%*%+%?%.%(%[%%%-]")) then
     return find_text(s, pattern, init)
   end
-  local is_ours = not plain and are_strings(s, pattern) and type(init or 1) == "number" and not is_quick(s, pattern, true)
+  local is_ours = not plain and are_strings(s, pattern) and type(init or 1) == "number"
+    and not is_quick(s, pattern, true)
   return (is_ours and counted.find or raw.find)(s, pattern, init, plain)
 end
 
 function guarded.match(s, pattern, init)
   s, pattern = text(s), text(pattern)
-  local is_ours = are_strings(s, pattern) and type(init or 1) == "number" and not is_quick(s, pattern, true)
+  local is_ours = are_strings(s, pattern) and type(init or 1) == "number"
+    and not is_quick(s, pattern, true)
   return (is_ours and counted.match or raw.match)(s, pattern, init)
 end
 
 function guarded.gmatch(s, pattern)
   s, pattern = text(s), text(pattern)
-  return (are_strings(s, pattern) and not is_quick(s, pattern, false) and counted.gmatch or raw.gmatch)(s, pattern)
+  return (are_strings(s, pattern) and not is_quick(s, pattern, false) and counted.gmatch
+    or raw.gmatch)(s, pattern)
 end
 
 function guarded.gsub(s, pattern, with, most)
   s, pattern, with = text(s), text(pattern), text(with)
   local kind = type(with)
-  local is_ours = are_strings(s, pattern) and (kind == "string" or kind == "table" or kind == "function") and type(most or 1) == "number" and not is_quick(s, pattern, true)
+  local is_ours = are_strings(s, pattern) and (kind == "string" or kind == "table"
+    or kind == "function") and type(most or 1) == "number" and not is_quick(s, pattern, true)
   return (is_ours and counted.gsub or raw.gsub)(s, pattern, with, most)
 end
 
-local MANY = 1000 -- items, that LuaJIT's quicksort is through with soon even where each of its choices is the worst
+-- Items, that LuaJIT's quicksort is through with soon even where each of its choices is the worst.
+local MANY = 1000
 local raw_sort = table.sort
 
 -- Bottom-up merge sort: n log2 n comparisons, each of them counted.
@@ -74,7 +86,8 @@ local function sort(list, less)
       local i, middle, high = low, math.min(low + width, n + 1), math.min(low + 2 * width, n + 1)
       local j = middle
       for k = low, high - 1 do
-        if i < middle and (j >= high or not less(from[j], from[i])) then to[k], i = from[i], i + 1 else to[k], j = from[j], j + 1 end
+        if i < middle and (j >= high or not less(from[j], from[i])) then to[k], i = from[i],
+          i + 1 else to[k], j = from[j], j + 1 end
       end
     end
     from, to, width = to, from, 2 * width
@@ -84,7 +97,7 @@ local function sort(list, less)
   end
 end
 
---- Puts them in LuaJIT's place. Once a state, before any script.
+--- For the host: puts them in LuaJIT's place.
 function patterns.guard()
   for name, f in pairs(guarded) do string[name] = f end
   table.sort = sort

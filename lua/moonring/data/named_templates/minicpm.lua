@@ -5,6 +5,7 @@ return {
   { name = "minicpm_v_4_6", like = "minicpm_v" },
   {
     name = "minicpm_o", like = "minicpm_v",
-    default_system = "You are a helpful assistant. You can accept audio and text input and output voice and text.",
+    default_system = "You are a helpful assistant. You can accept audio and text input and output "
+      .. "voice and text.",
   },
 }

@@ -1,37 +1,52 @@
 -- Families with a template or two.
 -- What the fields mean: moonring/templates.lua.
 return {
-  { name = "breeze", prefix = { { "bos" } }, user = "[INST] {{content}} [/INST] ", efficient_eos = true },
+  { name = "breeze", prefix = { { "bos" } }, user = "[INST] {{content}} [/INST] ",
+    efficient_eos = true },
   {
-    name = "cohere", prefix = { { "bos" } }, system = "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>{{content}}<|END_OF_TURN_TOKEN|>",
-    user = "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>{{content}}<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
+    name = "cohere", prefix = { { "bos" } }, system =
+      "<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>{{content}}<|END_OF_TURN_TOKEN|>",
+    user = "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>{{content}}<|END_OF_TURN_TOKEN|>"
+      .. "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
   },
   {
-    name = "dots_ocr", system = "<|system|>{{content}}<|endofsystem|>\n", user = "<|user|>{{content}}<|endofuser|><|assistant|>",
-    assistant = "{{content}}<|endofassistant|>", stop_words = { "<|endofassistant|>" }, efficient_eos = true,
+    name = "dots_ocr", system = "<|system|>{{content}}<|endofsystem|>\n",
+      user = "<|user|>{{content}}<|endofuser|><|assistant|>",
+    assistant = "{{content}}<|endofassistant|>", stop_words = { "<|endofassistant|>" },
+      efficient_eos = true,
   },
   {
-    name = "exaone", system = "[|system|]{{content}}[|endofturn|]\n", user = "[|user|]{{content}}\n[|assistant|]",
+    name = "exaone", system = "[|system|]{{content}}[|endofturn|]\n",
+      user = "[|user|]{{content}}\n[|assistant|]",
     assistant = { "{{content}}", { "eos" }, "\n" },
   },
-  { name = "falcon", user = "User: {{content}}\nFalcon:", assistant = "{{content}}\n", efficient_eos = true },
+  { name = "falcon", user = "User: {{content}}\nFalcon:", assistant = "{{content}}\n",
+    efficient_eos = true },
   {
     name = "gpt_oss", class = "reasoning", system = "<|start|>system<|message|>{{content}}<|end|>",
     user = "<|start|>user<|message|>{{content}}<|end|><|start|>assistant",
-    thought_words = { "<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>" },
-    default_system = "You are ChatGPT, a large language model trained by OpenAI.", efficient_eos = true,
+    thought_words = { "<|channel|>analysis<|message|>",
+      "<|end|><|start|>assistant<|channel|>final<|message|>" },
+    default_system = "You are ChatGPT, a large language model trained by OpenAI.",
+      efficient_eos = true,
   },
-  { name = "index", system = "<unk>{{content}}", user = "reserved_0{{content}}reserved_1", efficient_eos = true },
+  { name = "index", system = "<unk>{{content}}", user = "reserved_0{{content}}reserved_1",
+    efficient_eos = true },
   { name = "olmo", prefix = { { "eos" } }, user = "<|user|>\n{{content}}<|assistant|>\n" },
-  { name = "openchat", prefix = { { "bos" } }, user = { "GPT4 Correct User: {{content}}", { "eos" }, "GPT4 Correct Assistant:" } },
+  { name = "openchat", prefix = { { "bos" } },
+    user = { "GPT4 Correct User: {{content}}", { "eos" }, "GPT4 Correct Assistant:" } },
   {
     name = "openchat-3.6", prefix = { { "bos" } },
-    user = "<|start_header_id|>GPT4 Correct User<|end_header_id|>\n\n{{content}}<|eot_id|><|start_header_id|>GPT4 Correct Assistant<|end_header_id|>\n\n",
+    user = "<|start_header_id|>GPT4 Correct "
+      .. "User<|end_header_id|>\n\n{{content}}<|eot_id|><|start_header_id|>GPT4 Correct "
+      .. "Assistant<|end_header_id|>\n\n",
     stop_words = { "<|eot_id|>" },
   },
-  { name = "solar", system = "### System:\n{{content}}\n\n", user = "### User:\n{{content}}\n\n### Assistant:\n", efficient_eos = true },
+  { name = "solar", system = "### System:\n{{content}}\n\n",
+    user = "### User:\n{{content}}\n\n### Assistant:\n", efficient_eos = true },
   {
-    name = "starchat", system = "<|system|>\n{{content}}<|end|>\n", user = "<|user|>\n{{content}}<|end|>\n<|assistant|>",
+    name = "starchat", system = "<|system|>\n{{content}}<|end|>\n",
+      user = "<|user|>\n{{content}}<|end|>\n<|assistant|>",
     assistant = "{{content}}<|end|>\n", stop_words = { "<|end|>" },
   },
   {
@@ -40,7 +55,9 @@ return {
   },
   {
     name = "xuanyuan", user = "Human: {{content}} Assistant:",
-    default_system = "以下是用户和人工智能助手之间的对话。用户以Human开头，人工智能助手以Assistant开头，会对人类提出的问题给出有帮助、高质量、详细和礼貌的回答，并且总是拒绝参与与不道德、不安全、有争议、政治敏感等相关的话题、问题和指示。\n",
+    default_system = "以下是用户和人工智能助手之间的对话。用户以Human开头，人工智能助手以Assistant开头，"
+      .. "会对人类提出的问题给出有帮助、高质量、详细和礼貌的回答，并且总是拒绝参与与不道德、不安全、有争议、政治敏感等相关的话题、问题和指示。\n",
   },
-  { name = "yuan", user = { "{{content}}", { token = "<sep>" } }, assistant = "{{content}}<eod>\n", stop_words = { "<eod>" } },
+  { name = "yuan", user = { "{{content}}", { token = "<sep>" } }, assistant = "{{content}}<eod>\n",
+    stop_words = { "<eod>" } },
 }

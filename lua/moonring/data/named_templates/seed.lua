@@ -4,13 +4,17 @@ return {
   {
     name = "seed_coder", system = { { "bos" }, "system\n{{content}}", { "eos" } },
     user = { { "bos" }, "user\n{{content}}", { "eos" }, { "bos" }, "assistant\n" },
-    default_system = "You are an AI programming assistant, utilizing the Seed-Coder model, developed by ByteDance Seed, and you only answer " ..
-      "questions related to computer science. For politically sensitive questions, security and privacy issues, and other " ..
+    default_system = "You are an AI programming assistant, utilizing the Seed-Coder model, "
+      .. "developed by ByteDance Seed, and you only answer " ..
+      "questions related to computer science. For politically sensitive questions, security and "
+        .. "privacy issues, and other " ..
       "non-computer science questions, you will refuse to answer.\n\n",
   },
   {
-    name = "seed_oss", class = "reasoning", system = { { "bos" }, "system\n{{content}}", { "eos" } },
-    user = { { "bos" }, "user\n{{content}}", { "eos" }, { "bos" }, "assistant\n" }, function_call = { { "bos" }, "\n{{content}}", { "eos" } },
+    name = "seed_oss", class = "reasoning", system =
+      { { "bos" }, "system\n{{content}}", { "eos" } },
+    user = { { "bos" }, "user\n{{content}}", { "eos" }, { "bos" }, "assistant\n" },
+      function_call = { { "bos" }, "\n{{content}}", { "eos" } },
     tool_format = "seed_oss", thought_words = { "<seed:think>", "</seed:think>" },
   },
 }

@@ -3,7 +3,8 @@
 return {
   {
     name = "vicuna", user = "USER: {{content}} ASSISTANT:",
-    default_system = "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, and " ..
+    default_system = "A chat between a curious user and an artificial intelligence assistant. The "
+      .. "assistant gives helpful, detailed, and " ..
       "polite answers to the user's questions.",
   },
   { name = "llava", like = "vicuna" },
