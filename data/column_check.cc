@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/nearest_name.h"
+#include "comm/text/nearest_name.h"
 
 namespace moonring::data {
 

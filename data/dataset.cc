@@ -8,7 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/column_check.h"
 #include "data/dataset_info.h"
 #include "data/dataset_split.h"

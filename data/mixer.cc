@@ -7,7 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/numpy_random.h"
 #include "data/turns.h"
 

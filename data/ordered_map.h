@@ -27,7 +27,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "comm/confinement.h"
+#include "comm/files/confinement.h"
 
 namespace moonring::data {
 

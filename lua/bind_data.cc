@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "comm/mesh.h"
-#include "comm/torch_status.h"
+#include "comm/status/torch_status.h"
 #include "data/dataset.h"
 #include "data/example_digest.h"
 #include "data/preprocess_writer.h"

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "attention/attention.h"
-#include "comm/torch_status.h"
+#include "comm/status/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
 #include "lua/handles.h"

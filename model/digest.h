@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 
 namespace moonring::model {
 

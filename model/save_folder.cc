@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "c10/util/Exception.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "model/files/leased_tensors.h"
 #include "model/files/safetensors_writer.h"
 #include "model/files/staged_files.h"

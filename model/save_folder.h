@@ -18,7 +18,7 @@
 
 #include "ATen/core/Tensor.h"
 #include "absl/status/status.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "model/config/config.h"
 #include "model/files/staged_files.h"
 

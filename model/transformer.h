@@ -26,7 +26,7 @@
 // alone learn.
 //
 // Noise acts only where a forward is given it, and is a function of (seed, step, token, module):
-// comm/counter_random.h.
+// comm/random/counter_random.h.
 //
 //   LoRA's dropout  of each adapted map's input, by the adapter's rate
 //   NEFTune         embedding + u, u uniform in +-alpha / sqrt(L D), L the tokens of the token's
@@ -56,7 +56,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "attention/attention.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "model/adapter.h"
 #include "model/blocks/activation_store.h"
 #include "model/blocks/block_runner.h"

@@ -9,7 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
-#include "comm/counter_random.h"
+#include "comm/random/counter_random.h"
 
 namespace moonring::model {
 namespace {

@@ -33,7 +33,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 
 namespace moonring::objectives {
 

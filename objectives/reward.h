@@ -21,9 +21,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "comm/autograd/parameter.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
-#include "comm/parameter.h"
 #include "objectives/sums.h"
 
 namespace moonring::objectives {

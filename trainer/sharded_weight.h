@@ -20,9 +20,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
+#include "comm/autograd/parameter.h"
+#include "comm/autograd/parameter_home.h"
 #include "comm/communicator.h"
-#include "comm/parameter.h"
-#include "comm/parameter_home.h"
 
 namespace moonring::trainer {
 

@@ -28,7 +28,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "trainer/gradient_scatter.h"
 #include "trainer/sharded_weight.h"
 #include "trainer/zero.h"

@@ -20,9 +20,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "comm/autograd/parameter.h"
 #include "comm/communicator.h"
 #include "comm/mesh.h"
-#include "comm/parameter.h"
 #include "trainer/state_memory.h"
 
 namespace moonring::trainer {

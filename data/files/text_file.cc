@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/text/utf8.h"
 
 namespace moonring::data {

@@ -1,6 +1,6 @@
 #include "data/files/text_reader.h"
 
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/text/python_json.h"
 
 namespace moonring::data {

@@ -27,8 +27,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "comm/confinement.h"
-#include "comm/torch_status.h"
+#include "comm/files/confinement.h"
+#include "comm/status/torch_status.h"
 #include "data/source.h"
 
 namespace moonring::data {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/text/python_json.h"
 
 namespace moonring::data {

@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/jinja/python_text.h"
 
 namespace moonring::data {

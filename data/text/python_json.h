@@ -19,8 +19,8 @@ namespace moonring::data {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// json.loads. INVALID_ARGUMENT, with what is wrong; text nested too deeply (comm/json_nesting.h) is
-// refused.
+// json.loads. INVALID_ARGUMENT, with what is wrong; text nested too deeply
+// (comm/text/json_nesting.h) is refused.
 absl::StatusOr<OrderedJson> ParseOrderedJson(absl::string_view text);
 
 // json.dumps(value, ensure_ascii=False, indent=indent)

@@ -10,7 +10,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/text/json_fields.h"
 #include "data/text/utf8.h"
 #include "data/tokenizer/characters_map.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/text/json_fields.h"
 #include "data/tokenizer/metaspace_fields.h"
 #include "data/tokenizer/pattern_field.h"

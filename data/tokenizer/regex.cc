@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/text/utf8.h"
 #include "data/tokenizer/oniguruma_pattern.h"
 

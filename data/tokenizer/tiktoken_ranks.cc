@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/tokenizer/bpe.h"
 #include "data/tokenizer/byte_alphabet.h"
 #include "data/tokenizer/vocabulary.h"

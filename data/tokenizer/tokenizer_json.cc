@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/text/json_fields.h"
 #include "data/tokenizer/bpe.h"
 #include "data/tokenizer/unigram.h"

@@ -3,7 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/nearest_name.h"
+#include "comm/text/nearest_name.h"
 #include "data/tool_formats/json_formats.h"
 #include "data/tool_formats/tagged_formats.h"
 #include "data/tool_formats/worded_formats.h"

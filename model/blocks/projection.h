@@ -15,8 +15,8 @@
 // stream's (fp32, or fp64).
 //
 // Which features a token loses depends on (key, identity of the token) alone
-// (comm/counter_random.h): on no rank, order or run. A mask is made again in the backward, not
-// kept.
+// (comm/random/counter_random.h): on no rank, order or run. A mask is made again in the backward,
+// not kept.
 //
 // Where it is adapted, W and b must be frozen, and the backward forms no [O, I] matrix: beside y
 // and dx (2 T I O flops each, as in the plain map) LoRA costs 2 T R (I + O) flops forward and 4 T R

@@ -13,7 +13,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/dataset_info.h"
 #include "data/files/row_source.h"
 #include "data/formats/alpaca.h"

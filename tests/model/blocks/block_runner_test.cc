@@ -12,7 +12,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "comm/torch_status.h"
+#include "comm/status/torch_status.h"
 #include "tests/model/blocks/live_bytes.h"
 #include "tests/testing/all_close.h"
 

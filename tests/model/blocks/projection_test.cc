@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "comm/counter_random.h"
+#include "comm/random/counter_random.h"
 #include "model/blocks/layers.h"
 #include "tests/model/blocks/finite_differences.h"
 #include "tests/model/blocks/live_bytes.h"

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "model/blocks/rotary.h"
 #include "model/checkpoint.h"
 #include "model/save_folder.h"
