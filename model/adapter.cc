@@ -20,7 +20,7 @@
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "model/blocks/projection.h"
-#include "model/weights.h"
+#include "model/config/weights.h"
 
 namespace moonring::model {
 namespace {

@@ -15,13 +15,13 @@
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "model/broken_weights.h"
+#include "model/config/weights.h"
 #include "model/files/json_text.h"
 #include "model/files/leased_tensors.h"
 #include "model/files/mapped_file.h"
 #include "model/files/safetensors.h"
 #include "model/files/safetensors_writer.h"
 #include "model/files/staged_files.h"
-#include "model/weights.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {

@@ -18,7 +18,7 @@
 #include "comm/status/status_macros.h"
 #include "comm/status/torch_status.h"
 #include "model/broken_weights.h"
-#include "model/weights.h"
+#include "model/config/weights.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {

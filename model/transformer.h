@@ -62,7 +62,7 @@
 #include "model/blocks/block_runner.h"
 #include "model/blocks/experts.h"
 #include "model/blocks/transformer_block.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
 
 namespace moonring::model {

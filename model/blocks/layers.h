@@ -21,7 +21,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "model/blocks/activation.h"
+#include "model/config/activation.h"
 
 namespace moonring::model {
 

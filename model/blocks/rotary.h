@@ -24,7 +24,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "model/blocks/rotary_rule.h"
+#include "model/config/rotary_rule.h"
 
 namespace moonring::model {
 

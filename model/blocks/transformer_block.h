@@ -29,11 +29,11 @@
 #include "absl/types/span.h"
 #include "attention/attention.h"
 #include "model/blocks/block_run.h"
-#include "model/blocks/block_weights.h"
 #include "model/blocks/experts.h"
 #include "model/blocks/layers.h"
 #include "model/blocks/projection.h"
 #include "model/blocks/rotary.h"
+#include "model/config/block_weights.h"
 #include "model/config/config.h"
 #include "model/config/family.h"
 

@@ -14,7 +14,7 @@
 #include "comm/status/status_macros.h"
 #include "comm/text/nearest_name.h"
 #include "model/blocks/rotary.h"
-#include "model/config/family.h"
+#include "model/families/families.h"
 #include "model/files/json_text.h"
 #include "model/files/weight_shape.h"
 #include "nlohmann/json.hpp"

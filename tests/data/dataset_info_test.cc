@@ -5,20 +5,20 @@
 #include <gtest/gtest.h>
 
 #include "data/formats/alpaca.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {
 namespace {
 
+using ::moonring::testing::ScratchFolder;
 using ::moonring::testing::StatusIs;
-using ::moonring::testing::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-absl::StatusOr<std::vector<DatasetDescription>> ReadInfo(const TemporaryFolder& folder,
+absl::StatusOr<std::vector<DatasetDescription>> ReadInfo(const ScratchFolder& folder,
                                                          const std::string& info,
                                                          std::vector<std::string> names = {"d"}) {
   folder.Write("dataset_info.json", info);
@@ -27,13 +27,13 @@ absl::StatusOr<std::vector<DatasetDescription>> ReadInfo(const TemporaryFolder& 
 
 // What is wrong with one description.
 absl::Status ErrorOf(const std::string& description) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   folder.Write("d.json", "[]");
   return ReadInfo(folder, "{\"d\": " + description + "}").status();
 }
 
 TEST(DatasetInfoTest, DefaultsHoldOnlyWithoutColumnsAndTags) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   const std::string file = folder.Write("d.json", "[]");
   ASSERT_OK_AND_ASSIGN(const auto d, ReadInfo(folder, R"({"plain": {"file_name": "d.json"},
       "some": {"file_name": "d.json", "columns": {"prompt": "q", "system": "s"}, "tags": {"role_tag": "role"}},
@@ -69,17 +69,17 @@ TEST(DatasetInfoTest, DefaultsHoldOnlyWithoutColumnsAndTags) {
 }
 
 TEST(DatasetInfoTest, AFolderStandsForItsFilesInOrder) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   for (const char* name : {"part/b.jsonl", "part/a.json", "part/.hidden", "part/c.json",
                            "bad/a.json", "bad/b.csv", "bad/sub/c.json"})
     folder.Write(name, "[]");
-  std::filesystem::create_directories(folder.Path("empty"));
+  std::filesystem::create_directories(folder / "empty");
   ASSERT_OK_AND_ASSIGN(const auto d, ReadInfo(folder, R"({"d": {"file_name": "part"}})"));
-  EXPECT_THAT(d[0].files, ElementsAre(folder.Path("part/a.json"), folder.Path("part/b.jsonl"),
-                                      folder.Path("part/c.json")));
+  EXPECT_THAT(d[0].files,
+              ElementsAre(folder / "part/a.json", folder / "part/b.jsonl", folder / "part/c.json"));
   EXPECT_THAT(ReadInfo(folder, R"({"d": {"file_name": "bad"}})"),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("bad/b.csv: of another kind than " + folder.Path("bad/a.json"))));
+                       HasSubstr("bad/b.csv: of another kind than " + folder / "bad/a.json")));
   for (const char* name : {"a.csv", "b.csv.gz", "c.csv.zst"})
     folder.Write(std::string("csv/") + name, "");
   EXPECT_EQ(ReadInfo(folder, R"({"d": {"file_name": "csv"}})")->front().files.size(), 3);
@@ -96,7 +96,7 @@ TEST(DatasetInfoTest, AFolderStandsForItsFilesInOrder) {
 }
 
 TEST(DatasetInfoTest, ReadsNumSamples) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   folder.Write("d.json", "[]");
   ASSERT_OK_AND_ASSIGN(
       const auto d,
@@ -109,7 +109,7 @@ TEST(DatasetInfoTest, ReadsNumSamples) {
 }
 
 TEST(DatasetInfoTest, NamesWhatIsWrongWithTheFile) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   EXPECT_THAT(
       ReadDatasetInfo(folder.path(), {}),
       StatusIs(absl::StatusCode::kNotFound,

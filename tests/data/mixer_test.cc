@@ -10,20 +10,20 @@
 
 #include "data/numpy_random.h"
 #include "data/row_sampler.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/testing/runfiles.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {
 namespace {
 
+using ::moonring::testing::ReadRunfile;
 using ::moonring::testing::StatusIs;
-using ::moonring::testing::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Order = std::vector<std::vector<int64_t>>;
 
 nlohmann::json Golden() {
-  return nlohmann::json::parse(TemporaryFolder::Read("tests/golden/mix/golden.json"));
+  return nlohmann::json::parse(ReadRunfile("tests/golden/mix/golden.json"));
 }
 
 absl::StatusOr<Order> Mix(const std::vector<int64_t>& rows, const MixOptions& options,

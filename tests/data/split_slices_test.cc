@@ -4,16 +4,15 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/data/temporary_folder.h"
+#include "tests/testing/runfiles.h"
 
 namespace moonring::data {
 namespace {
 
-using ::moonring::testing::TemporaryFolder;
+using ::moonring::testing::ReadRunfile;
 
 TEST(SplitSlicesTest, TakeTheRowsThatDatasetsTakes) {
-  const nlohmann::json golden =
-      nlohmann::json::parse(TemporaryFolder::Read("tests/golden/mix/slices.json"));
+  const nlohmann::json golden = nlohmann::json::parse(ReadRunfile("tests/golden/mix/slices.json"));
   ASSERT_EQ(golden["cases"].size(), 200);
   for (const nlohmann::json& each : golden["cases"]) {
     const int64_t n = each["rows"];

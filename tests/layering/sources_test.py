@@ -11,7 +11,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 OPENS = re.compile(r"\b(?:ifstream|ofstream|fopen|mkostemp|create_directories|directory_iterator|remove_all)\b|[^\w.>]open\(")
 # Those that need not: paths of the host's own and of the kernel, and what is opened where its caller has asked.
 UNASKED = {"comm/threads/spin_control.cc", "lua/assets.cc", "lua/vm.cc", "lua/main.cc", "lua/launcher.cc", "lua/examples/jobs.cc", "trainer/resources.cc", "data/files/arrow_rows.cc", "data/files/arrow_sink.cc",
-           "model/save_folder.cc"}
+           "model/checkpoint/save_folder.cc"}
 REQUIRE = re.compile(r"""\brequire\s*\(?\s*["']([^"']+)["']""")
 LUA_HEADERS = {"lua.h", "lua.hpp", "lualib.h", "lauxlib.h", "luajit.h", "luaconf.h"}
 DEPENDENCIES = {"deps", "implementation_deps", "srcs", "hdrs", "textual_hdrs", "data", "exports", "runtime_deps"}

@@ -7,7 +7,7 @@
 #include "data/jinja/template.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/data/runfiles.h"
+#include "tests/testing/runfiles.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data::jinja {

@@ -8,15 +8,15 @@
 #include <gtest/gtest.h>
 
 #include "tests/data/templates/named_templates.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/testing/runfiles.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {
 namespace {
 
 using ::moonring::testing::NamedTemplate;
+using ::moonring::testing::ReadRunfile;
 using ::moonring::testing::StatusIs;
-using ::moonring::testing::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -26,7 +26,7 @@ constexpr char kConfig[] =
     R"({"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"})";
 
 std::string Json(const std::string& name) {
-  return TemporaryFolder::Read("tests/golden/tokenizer/tiny/" + name + ".tokenizer.json");
+  return ReadRunfile("tests/golden/tokenizer/tiny/" + name + ".tokenizer.json");
 }
 
 std::shared_ptr<const Tokenizer> MakeTokenizer(const std::string& name = "smollm2",

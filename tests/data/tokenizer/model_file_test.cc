@@ -12,7 +12,7 @@
 #include "data/tokenizer/sentencepiece_model.h"
 #include "data/tokenizer/tiktoken_ranks.h"
 #include "data/tokenizer/tokenizer.h"
-#include "tests/data/runfiles.h"
+#include "tests/testing/runfiles.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/text/utf8.h"
-#include "tests/data/runfiles.h"
+#include "tests/testing/runfiles.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {

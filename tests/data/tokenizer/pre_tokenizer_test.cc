@@ -12,7 +12,7 @@
 
 #include "data/tokenizer/oniguruma_pattern.h"
 #include "data/tokenizer/regex.h"
-#include "tests/data/runfiles.h"
+#include "tests/testing/runfiles.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {

@@ -7,7 +7,7 @@
 #include <benchmark/benchmark.h>
 
 #include "data/tokenizer/tokenizer.h"
-#include "tests/data/runfiles.h"
+#include "tests/testing/runfiles.h"
 
 namespace moonring::data {
 namespace {

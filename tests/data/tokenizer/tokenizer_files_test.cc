@@ -9,7 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "data/text/json_splice.h"
-#include "tests/data/runfiles.h"
+#include "tests/testing/runfiles.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {

@@ -11,7 +11,7 @@
 
 #include "model/gguf/gguf.h"
 #include "model/gguf/gguf_tokenizer.h"
-#include "tests/data/runfiles.h"
+#include "tests/testing/runfiles.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {

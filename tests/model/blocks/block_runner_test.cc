@@ -13,8 +13,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "comm/status/torch_status.h"
-#include "tests/model/blocks/live_bytes.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/live_bytes.h"
 
 namespace moonring::model {
 namespace {

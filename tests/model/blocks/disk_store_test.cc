@@ -12,9 +12,9 @@
 #include <gtest/gtest.h>
 
 #include "comm/status/torch_status.h"
-#include "tests/model/scratch_folder.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/allocator_watch.h"
+#include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {

@@ -9,9 +9,9 @@
 
 #include "comm/random/counter_random.h"
 #include "model/blocks/layers.h"
-#include "tests/model/blocks/finite_differences.h"
-#include "tests/model/blocks/live_bytes.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/finite_differences.h"
+#include "tests/testing/live_bytes.h"
 
 namespace moonring::model {
 namespace {
