@@ -16,9 +16,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "data/description/stage.h"
 #include "data/example.h"
 #include "data/files/arrow_sink.h"
-#include "data/stage.h"
 #include "data/text/python_json.h"
 
 namespace moonring::data {

@@ -17,8 +17,8 @@
 
 #include "absl/status/statusor.h"
 #include "data/conversation.h"
-#include "data/dataset_info.h"
-#include "data/stage.h"
+#include "data/description/dataset_info.h"
+#include "data/description/stage.h"
 #include "data/text/python_json.h"
 
 namespace moonring::data {

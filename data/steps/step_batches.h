@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "data/source.h"
+#include "data/pipeline/source.h"
 
 namespace moonring::data {
 

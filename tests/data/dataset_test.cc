@@ -14,7 +14,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
-#include "data/dataset_info.h"
+#include "data/description/dataset_info.h"
 #include "data/files/row_source.h"
 #include "data/formats/alpaca.h"
 #include "data/preprocess_writer.h"

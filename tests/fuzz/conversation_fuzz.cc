@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <string>
 
+#include "data/description/stage.h"
 #include "data/formats/alpaca.h"
 #include "data/formats/openai.h"
 #include "data/formats/sharegpt.h"
-#include "data/stage.h"
 #include "data/templates/chat_template.h"
 #include "data/text/python_json.h"
 #include "tests/fuzz/small_tokenizer.h"

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/dataset_info.h"
-#include "data/stage.h"
+#include "data/description/dataset_info.h"
+#include "data/description/stage.h"
 #include "data/text/json_fields.h"
 #include "tests/fuzz/input_folder.h"
 

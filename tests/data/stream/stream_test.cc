@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "data/numpy_random.h"
+#include "data/mixing/numpy_random.h"
 #include "data/preprocess_writer.h"
 #include "data/steps/stream_steps.h"
 #include "data/stream/example_stream.h"
