@@ -21,7 +21,7 @@
 #include "data/mixing/row_sampler.h"
 #include "data/pipeline/ordered_map.h"
 #include "data/row_encoder.h"
-#include "data/templates/chat_template.h"
+#include "data/text/chat_template.h"
 
 namespace moonring::data {
 namespace {

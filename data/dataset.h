@@ -23,7 +23,7 @@
 #include "data/dataset_options.h"
 #include "data/example.h"
 #include "data/example_builder.h"
-#include "data/tokenizer/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 namespace moonring::data {
 

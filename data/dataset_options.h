@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "data/description/stage.h"
 #include "data/mixing/mixer.h"
-#include "data/templates/template_spec.h"
+#include "data/text/template_spec.h"
 
 namespace moonring::data {
 

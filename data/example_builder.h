@@ -31,7 +31,7 @@
 #include "data/dataset_report.h"
 #include "data/example.h"
 #include "data/row_encoder.h"
-#include "data/templates/chat_template.h"
+#include "data/text/chat_template.h"
 #include "data/truncation.h"
 
 namespace moonring::data {

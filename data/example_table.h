@@ -19,7 +19,7 @@
 #include "data/description/stage.h"
 #include "data/example.h"
 #include "data/files/arrow_sink.h"
-#include "data/text/python_json.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 

@@ -8,7 +8,7 @@
 #include "data/formats/alpaca.h"
 #include "data/formats/openai.h"
 #include "data/formats/sharegpt.h"
-#include "data/text/python_json.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 namespace {

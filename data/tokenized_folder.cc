@@ -23,7 +23,7 @@
 #include "data/files/arrow_reader.h"
 #include "data/files/arrow_sink.h"
 #include "data/files/row.h"
-#include "data/text/json_fields.h"
+#include "data/text/json/json_fields.h"
 
 namespace moonring::data {
 namespace {

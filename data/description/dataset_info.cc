@@ -18,7 +18,7 @@
 #include "comm/status/status_macros.h"
 #include "comm/text/nearest_name.h"
 #include "data/files/file_kind.h"
-#include "data/text/json_fields.h"
+#include "data/text/json/json_fields.h"
 
 namespace moonring::data {
 namespace {

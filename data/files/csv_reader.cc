@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "comm/status/status_macros.h"
-#include "data/text/python_json.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 namespace {

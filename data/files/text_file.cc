@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "comm/status/status_macros.h"
-#include "data/text/utf8.h"
+#include "data/text/unicode/utf8.h"
 
 namespace moonring::data {
 namespace {

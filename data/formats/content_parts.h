@@ -13,7 +13,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "data/text/python_json.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 

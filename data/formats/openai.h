@@ -18,10 +18,10 @@
 #define MOONRING_DATA_FORMATS_OPENAI_H_
 
 #include "absl/status/statusor.h"
-#include "data/conversation.h"
 #include "data/description/dataset_info.h"
 #include "data/description/stage.h"
-#include "data/text/python_json.h"
+#include "data/formats/converted_row.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 

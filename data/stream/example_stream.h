@@ -42,8 +42,8 @@
 #include "data/stream/dataset_rows.h"
 #include "data/stream/pass_rows.h"
 #include "data/stream/stream_row.h"
-#include "data/templates/chat_template.h"
-#include "data/tokenizer/tokenizer.h"
+#include "data/text/chat_template.h"
+#include "data/text/tokenizer.h"
 
 namespace moonring::data {
 

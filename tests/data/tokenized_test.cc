@@ -15,7 +15,7 @@
 #include "data/dataset.h"
 #include "data/example_digest.h"
 #include "data/preprocess_writer.h"
-#include "data/templates/chat_template.h"
+#include "data/text/chat_template.h"
 #include "tests/data/golden_config.h"
 #include "tests/testing/runfiles.h"
 #include "tests/testing/scratch_folder.h"

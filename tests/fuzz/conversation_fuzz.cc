@@ -7,8 +7,8 @@
 #include "data/formats/alpaca.h"
 #include "data/formats/openai.h"
 #include "data/formats/sharegpt.h"
-#include "data/templates/chat_template.h"
-#include "data/text/python_json.h"
+#include "data/text/chat_template.h"
+#include "data/text/json/python_json.h"
 #include "tests/fuzz/small_tokenizer.h"
 
 namespace {

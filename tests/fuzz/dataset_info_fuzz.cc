@@ -7,7 +7,7 @@
 
 #include "data/description/dataset_info.h"
 #include "data/description/stage.h"
-#include "data/text/json_fields.h"
+#include "data/text/json/json_fields.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

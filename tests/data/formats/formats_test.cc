@@ -7,7 +7,7 @@
 #include "data/formats/alpaca.h"
 #include "data/formats/openai.h"
 #include "data/formats/sharegpt.h"
-#include "data/text/python_json.h"
+#include "data/text/json/python_json.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {
