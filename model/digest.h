@@ -5,7 +5,7 @@
 // bytes are.
 //
 //   sha1 of the lines "<name> <dtype> [shape] <sha1 of each 16 MiB of its bytes>...", in the order
-//   of the parameters, then `besides`
+//       of the parameters, then `besides`
 //
 // Costs one reading of the weights (about 0.4 GB a second) and 32 MiB.
 

@@ -30,9 +30,9 @@
 //
 //   LoRA's dropout  of each adapted map's input, by the adapter's rate
 //   NEFTune         embedding + u, u uniform in +-alpha / sqrt(L D), L the tokens of the token's
-//   own document (Jain et al. 2023).
-//                   Transformers' L is the length to which the batch was padded or packed, so there
-//                   a document's noise depends on its neighbours; alone and unpadded it is the same
+//                   own document (Jain et al. 2023). Transformers' L is the length to which the
+//                   batch was padded or packed, so there a document's noise depends on its
+//                   neighbours; alone and unpadded it is the same
 //
 // Memory that a live forward keeps for its backward, beside what the objective keeps: (L + 1) T D
 // numbers of the stream under Recompute::kBlock; besides L times what attention keeps under

@@ -14,8 +14,8 @@
 //            index, a link. Links are followed, dangling ones too; what counts is where the file
 //            lies. (It is not asked again when it is opened: another process that changes links
 //            meanwhile is not among what this guards against.)
-//   memory   the bytes of tensors made under it (while comm/memory/memory_account counts them),
-//            and what is charged besides: a Lua heap, texts that are parsed or written
+//   memory   the bytes of tensors made under it (while comm/memory/memory_account counts them), and
+//            what is charged besides: a Lua heap, texts that are parsed or written
 //
 // Fails with PERMISSION_DENIED: "--sandbox: /etc/passwd is outside of the roots (/data)".
 

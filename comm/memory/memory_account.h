@@ -8,19 +8,19 @@
 // use changes its part (CountAs). So at any time
 //
 //   total = sum over parts of live(part),  live(part) = bytes of the storages of that part that are
-//   not freed yet
+//       not freed yet
 //
 //   weights             Parameters' weights, and copies of them in another dtype while a block has
-//   them on lease; those that are a
-//                       file's pages from when they are written
+//                       them on lease; those that are a file's pages from when they are written
 //   gradients           what Parameters' sinks hold
 //   optimizer           its states, and what a step of it works with
 //   checkpoint inputs   what blocks keep from forward to backward: their inputs
 //   activations         what blocks, embedding and norms make while they run; where nothing is
-//   recomputed, all that they keep attention           what attention makes: outputs, log-sum-exps,
-//   gradients of q, k and v, tiles logits              scores over the vocabulary, and what the
-//   loss makes of them communication       what is sent and received other               the rest:
-//   ids, labels, a script's own tensors
+//                       recomputed, all that they keep
+//   attention           what attention makes: outputs, log-sum-exps, gradients of q, k and v, tiles
+//   logits              scores over the vocabulary, and what the loss makes of them
+//   communication       what is sent and received
+//   other               the rest: ids, labels, a script's own tensors
 //
 // A scope belongs to its thread. comm::RunParallelTasks gives its tasks the caller's; another
 // at::parallel_for whose body allocates opens it itself. A backward on the CPU runs on the thread

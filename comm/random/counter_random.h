@@ -6,7 +6,7 @@
 //
 //   CounterUniform    u[t, j] = U(seed, step, module, identity[t], j)    of one token in one step
 //   InitialUniform    u[i]    = U(seed, name, i)                          of a weight's first
-//   values
+//                             values
 //
 // So a token draws the same numbers on whatever rank, in whatever order and in whatever micro-batch
 // it lies, and again when its block is run a second time in backward: dropout and noise are exact
@@ -17,9 +17,11 @@
 // four numbers.
 //
 //   key of (seed, step, module)    the first 64 bits of Philox(key = seed, counter = (step,
-//   FNV-1a-64 of the module's name)) u[t, j]                        word j % 4 of Philox(key,
-//   counter = (j / 4, identity[t])), its 24 high bits times 2^-24 InitialUniform the same with step
-//   2^64 - 1, which no step is, and one identity, 0
+//                                  FNV-1a-64 of the module's name))
+//   u[t, j]                        word j % 4 of Philox(key, counter = (j / 4, identity[t])), its
+//                                  24 high bits times 2^-24
+//   InitialUniform                 the same with step 2^64 - 1, which no step is, and one identity,
+//                                  0
 //
 // A value is a multiple of 2^-24 in [0, 1), exact in fp32. The same bits on every device: on the
 // CPU by a loop (4 ns a number and thread with AVX2, 8 without), elsewhere by integer tensor

@@ -4,7 +4,8 @@
 // Early return of a bad absl::Status, each level adding its own words in front:
 //
 //   RETURN_IF_ERROR(ReadHeader(file), "model.safetensors");           // "model.safetensors: header
-//   is 3 bytes, ..." ASSIGN_OR_RETURN(auto config, ParseConfig(text), path, ": config");
+//       is 3 bytes, ..."
+//   ASSIGN_OR_RETURN(auto config, ParseConfig(text), path, ": config");
 //
 // The pieces after the expression are joined as by absl::StrCat. They are evaluated only where the
 // status is bad.

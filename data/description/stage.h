@@ -1,9 +1,11 @@
 // What a stage of training wants of a data set, and whether a description gives it.
 //
 //   pt             pretraining  texts: alpaca's prompt and query (so "columns": {"prompt":
-//   "text"}), answers unread sft            supervised   conversations, the answers learnt rm, dpo
-//   pairs        a conversation and two answers to it ("ranking": true) kto            feedback a
-//   conversation whose answer is marked true or false (the column kto_tag)
+//                               "text"}), answers unread
+//   sft            supervised   conversations, the answers learnt
+//   rm, dpo        pairs        a conversation and two answers to it ("ranking": true)
+//   kto            feedback     a conversation whose answer is marked true or false (the column
+//                               kto_tag)
 //
 // A data set of one kind in a stage of another is refused before any row is read, as are columns
 // that nothing reads yet.

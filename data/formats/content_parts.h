@@ -2,11 +2,11 @@
 // have it (0.9.5 refuses such rows):
 //
 //   {"type": "text", "text": "..."}                  "value" in place of "text" too; several are
-//   joined
+//                                                    joined
 //   {"type": "reasoning", "value": "..."}            a thought, <think> ... </think>, before what
-//   follows
+//                                                    follows
 //   {"type": "tool_call", "value": "{\"name\": ..., \"arguments\": ...}"}   a function call; the
-//   message's texts are then left out
+//       message's texts are then left out
 #ifndef MOONRING_DATA_FORMATS_CONTENT_PARTS_H_
 #define MOONRING_DATA_FORMATS_CONTENT_PARTS_H_
 

@@ -1,7 +1,7 @@
 // Rows of the openai format -> conversations, by the rules of formats/messages.h.
 //
 //   sft   {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content":
-//   "Hi"}, {"role": "assistant", "content": "Hello"}]}
+//         "Hi"}, {"role": "assistant", "content": "Hello"}]}
 //
 // Keys and roles are what `columns` and `tags` say; their defaults are sharegpt's. An assistant's
 // tool_calls are a function call: the list of their `function` objects. Messages of the tool's role

@@ -3,7 +3,7 @@
 //
 //   n_held_out = val_size rows where it is above 1 (its fraction cut off), else ceil(val_size x n)
 //   p = numpy.random.default_rng(seed).permutation(n);  held out = p[: n_held_out], train =
-//   p[n_held_out :], both in that order
+//       p[n_held_out :], both in that order
 //
 // Fails where val_size is 1 or no positive number, or leaves nothing to learn.
 #ifndef MOONRING_DATA_MIXING_DATASET_SPLIT_H_

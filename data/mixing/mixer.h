@@ -3,11 +3,12 @@
 //
 //   concat            each data set whole, one after another
 //   interleave_under  a row of each in turn, until the first data set has none left (without
-//   probabilities: no more than its rows of each) interleave_over   a row of each in turn, a data
-//   set that is through begins again, until every one has been through interleave_once   a row of
-//   each in turn, a data set that is through is passed over, until every row was taken
-//   (datasets 4.0.0, which
-//                     LLaMA-Factory 0.9.5 asks for, cannot do this one; later versions can)
+//                     probabilities: no more than its rows of each)
+//   interleave_over   a row of each in turn, a data set that is through begins again, until every
+//                     one has been through
+//   interleave_once   a row of each in turn, a data set that is through is passed over, until every
+//                     row was taken (datasets 4.0.0, which LLaMA-Factory 0.9.5 asks for, cannot do
+//                     this one; later versions can)
 //
 // With probabilities the next data set is drawn: the first whose cumulated probability is above
 // numpy.random.default_rng(seed).random(). The row that ends an interleaving is part of it.

@@ -1,7 +1,7 @@
 // Which rows `num_samples` of a data set's description takes, as LLaMA-Factory 0.9.5 draws them:
 //
 //   numpy.random.permutation(n)[:wanted], and where that is too few numpy.random.choice(n, the
-//   rest) behind it
+//       rest) behind it
 //
 // from numpy's global generator, which LLaMA-Factory seeds once with `seed`: data sets that sample
 // draw from it one after another. (There, those of eval_dataset draw on where those of dataset

@@ -2,11 +2,12 @@
 // stands.
 //
 //   Next()       the next item, nothing at the end (and at each call after it), or what is wrong
-//   with the world. SaveState()  a text from which LoadState, on a stage made with the same
-//   options, goes on so that Next() gives
-//                the very items that would have come. Opaque to all but the stage that wrote it.
+//                with the world.
+//   SaveState()  a text from which LoadState, on a stage made with the same options, goes on so
+//                that Next() gives the very items that would have come. Opaque to all but the stage
+//                that wrote it.
 //   LoadState()  refuses a state of another kind, or one that does not belong to these inputs; the
-//   stage is then unchanged.
+//                stage is then unchanged.
 //
 // After an error a stage may be asked again, but need not recover. One thread at a time.
 #ifndef MOONRING_DATA_PIPELINE_SOURCE_H_

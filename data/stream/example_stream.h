@@ -2,7 +2,7 @@
 // LLaMA-Factory 0.9.5's `streaming: true`, row for row.
 //
 //   rows of all data sets, mixed -> shuffle buffer -> without (or only) the first `held_out` ->
-//   batches of preprocessing_batch_size rows -> examples
+//       batches of preprocessing_batch_size rows -> examples
 //
 // Pass e shuffles with numpy's default_rng(seed) where e is 0, else
 // default_rng(default_rng(seed).integers(2^63) - e), as datasets' set_epoch has it. From the second

@@ -3,9 +3,10 @@
 // strategies).
 //
 //   concat             the data sets one after another, in an order that the pass's generator
-//   shuffles interleave_under   until a data set has given its last row interleave_over    until
-//   each has; one that is through begins again interleave_once    until each has; one that is
-//   through is passed over
+//                      shuffles
+//   interleave_under   until a data set has given its last row
+//   interleave_over    until each has; one that is through begins again
+//   interleave_once    until each has; one that is through is passed over
 //
 // In turn, or drawn with the pass's generator where there are probabilities. Unlike mixed data sets
 // that are whole (data/mixing/mixer.h), in turn a round is left where a strategy ends. Cost: an

@@ -5,7 +5,7 @@
 // WordPiece (BERT).
 //
 //   text -> added tokens (data/text/tokenizer/added_tokens.h) -> normalizer -> pre-tokenizer -> the
-//   model's tokens of each word -> ids -> decoder (data/text/tokenizer/decoder.h) -> text
+//       model's tokens of each word -> ids -> decoder (data/text/tokenizer/decoder.h) -> text
 //
 // Encode adds no token of its own (the post-processor is not read) but knows added and special
 // tokens in the text, as Transformers does with add_special_tokens=False. Decode cleans no spaces

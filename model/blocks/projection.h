@@ -8,8 +8,9 @@
 //   plain            y = x W^T + b
 //   LoRA             y = x W^T + b + s (x' A^T) B^T
 //   DoRA             y = b + g z,  z = x W^T + s (x A^T) B^T,  g = m / n,  n_o = || W_o + s (B A)_o
-//   ||_2, a constant in the backward DoRA, dropout    y = x W^T + b + g z' - x' W^T,  z' = x' W^T +
-//   s (x' A^T) B^T            (as PEFT 0.18 defines it)
+//                    ||_2, a constant in the backward
+//   DoRA, dropout    y = x W^T + b + g z' - x' W^T,  z' = x' W^T + s (x' A^T) B^T            (as
+//                    PEFT 0.18 defines it)
 //
 // Shapes: x_TI, W_OI, b_O, A_RI, B_OR, magnitude m_O. x, W, b, A, B have one dtype; m is in the
 // stream's (fp32, or fp64).

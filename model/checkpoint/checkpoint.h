@@ -5,8 +5,9 @@
 // that belong to it (tokenizer and so on).
 //
 //   FOLDER with config.json    Hugging Face's: model.safetensors or pytorch_model.bin, or shards of
-//   either with an index FOLDER with one .gguf      that file FILE.gguf                  its
-//   tokenizer and config are made from its metadata
+//                              either with an index
+//   FOLDER with one .gguf      that file
+//   FILE.gguf                  its tokenizer and config are made from its metadata
 //
 // Open reads headers only and checks every weight that the config wants: its name, shape and dtype.
 // So what is wrong with the files is said before the first weight is read, in one line. Weights

@@ -4,7 +4,7 @@
 // New rows of an embedding or a head, as LLaMA-Factory begins them (resize_vocab):
 //
 //   row = mean of the rows that there are + n,    n ~ N(0, 1/D) an element: as long as a row of a
-//   freshly made embedding
+//       freshly made embedding
 //
 // The table's height becomes a multiple of 64, all rows that it had count in the mean. The mean is
 // summed in fp64 in the order of the rows and the noise is a function of (seed, the weight's name):

@@ -1,15 +1,15 @@
 // Byte-pair encoding: a word becomes one token a symbol of the alphabet; then, as long as two
 // neighbours have a merge, those with the merge of lowest rank (of several, the leftmost) become
 // one token. The merge of rank r is the r-th of the list; the token it makes is the one whose text
-// is both texts joined. With ignore_merges a word that is a token is that token. Where tokens have
-// ranks instead (tiktoken: its place in the file; sentencepiece: its score's), a merge has the rank
-// of the token that it makes.
+// is both texts joined. With ignore_merges a word that is a token is that token.
+// Where tokens have ranks instead (tiktoken: its place in the file; sentencepiece: its score's), a
+// merge has the rank of the token that it makes.
 //
 //   kBytes        symbols are bytes; vocabulary and merges are in GPT-2's alphabet
-//   (data/text/tokenizer/byte_alphabet.h), words are plain kCharacters   symbols are code points,
-//   written as they are; with byte_fallback one without a token becomes the tokens <0x00> to <0xFF>
-//   of its UTF-8
-//                 where the vocabulary has all of them (sentencepiece's BPE)
+//                 (data/text/tokenizer/byte_alphabet.h), words are plain
+//   kCharacters   symbols are code points, written as they are; with byte_fallback one without a
+//                 token becomes the tokens <0x00> to <0xFF> of its UTF-8 where the vocabulary has
+//                 all of them (sentencepiece's BPE)
 //
 // A symbol without a token becomes `unknown` (neighbouring ones a single one with fuse_unknown), or
 // is dropped where there is no such token, as the tokenizers library does; as there, an unknown

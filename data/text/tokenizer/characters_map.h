@@ -2,7 +2,7 @@
 // text (its rules nmt_nfkc and others).
 //
 //   u32 size of the trie in bytes, the trie, the replacements, each ended by a zero byte
-//   (little-endian)
+//       (little-endian)
 //
 // The trie is a double array of darts-clone's (S. Yata): a 32-bit unit a node. A child lies at the
 // node's offset xor its byte, and bears that byte in its low bits and a zero in its highest; where

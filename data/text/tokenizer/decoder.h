@@ -3,15 +3,17 @@
 // A decoder is a chain of stages that rewrite the list of a text's tokens; what is left is joined.
 // Types:
 //   ByteLevel                              one token: the bytes that all of them stand for
-//   (data/text/tokenizer/byte_alphabet.h; a token with a character outside the
-//                                          alphabet stands for its own UTF-8), U+FFFD for what is
-//                                          malformed
+//                                          (data/text/tokenizer/byte_alphabet.h; a token with a
+//                                          character outside the alphabet stands for its own
+//                                          UTF-8), U+FFFD for what is malformed
 //   Replace {pattern: {Regex | String}, content}, Strip {content, start, stop}       in each token;
-//   Strip at most that many of the character content ByteFallback                           a run
-//   of tokens <0x00> to <0xFF> becomes the text of these bytes, or U+FFFD a byte where they are not
-//   UTF-8 Metaspace {replacement, prepend_scheme}   the replacement becomes a space, or nothing in
-//   the first token (unless never) WordPiece {prefix, cleanup}            a token but the first
-//   loses the prefix, or gets a space before it; cleanup joins punctuation to what it follows
+//       Strip at most that many of the character content
+//   ByteFallback                           a run of tokens <0x00> to <0xFF> becomes the text of
+//                                          these bytes, or U+FFFD a byte where they are not UTF-8
+//   Metaspace {replacement, prepend_scheme}   the replacement becomes a space, or nothing in the
+//                                             first token (unless never)
+//   WordPiece {prefix, cleanup}            a token but the first loses the prefix, or gets a space
+//                                          before it; cleanup joins punctuation to what it follows
 //   BPEDecoder {suffix}                    the suffix becomes a space, in the last token nothing
 //   Fuse                                   one token of all
 //   Sequence {decoders}

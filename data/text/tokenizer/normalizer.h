@@ -3,13 +3,14 @@
 // A chain of stages; null is the empty one. Types:
 //   NFC, NFD, NFKC, NFKD                   Unicode's normal forms, by utf8proc (Unicode 15)
 //   Lowercase, StripAccents (drops marks), Strip {strip_left, strip_right} (of white space), Nmt
-//   (control characters) Prepend {prepend}, Replace {pattern: {Regex | String}, content}
+//       (control characters)
+//   Prepend {prepend}, Replace {pattern: {Regex | String}, content}
 //   BertNormalizer {clean_text, handle_chinese_chars, strip_accents, lowercase}
 //   Precompiled {precompiled_charsmap}     sentencepiece's map
-//   (data/text/tokenizer/characters_map.h), in base64. As the tokenizers library does, a grapheme
-//   of less
-//                                          than six bytes is looked up as a whole and becomes what
-//                                          its shortest match stands for, of a longer one each
+//                                          (data/text/tokenizer/characters_map.h), in base64. As
+//                                          the tokenizers library does, a grapheme of less than six
+//                                          bytes is looked up as a whole and becomes what its
+//                                          shortest match stands for, of a longer one each
 //                                          character by itself. With longest_match, as
 //                                          sentencepiece does it: everywhere the longest match
 //   Sequence {normalizers}

@@ -4,13 +4,15 @@
 // A pre-tokenizer is a chain of stages, each cutting every piece of the one before it and seeing
 // nothing around that piece; null is the empty chain, whose one word is the text. Types:
 //   ByteLevel {add_prefix_space, use_regex}       must come last; GPT-2's pattern unless use_regex
-//   is false Metaspace {replacement, prepend_scheme, split}   spaces become `replacement` (U+2581);
-//   one more stands before each piece that begins with none
+//                                                 is false
+//   Metaspace {replacement, prepend_scheme, split}   spaces become `replacement` (U+2581); one more
+//                                                 stands before each piece that begins with none
 //                                                 (always), before the text's own beginning (first)
 //                                                 or nowhere (never); cut before each
 //   Split {pattern: {Regex | String}, behavior, invert}, CharDelimiterSplit {delimiter}, Digits
-//   {individual_digits}, Punctuation {behavior} Whitespace, WhitespaceSplit, BertPreTokenizer
-//   (WhitespaceSplit, then Punctuation) Sequence {pretokenizers}
+//       {individual_digits}, Punctuation {behavior}
+//   Whitespace, WhitespaceSplit, BertPreTokenizer (WhitespaceSplit, then Punctuation)
+//   Sequence {pretokenizers}
 // Known difference: punctuation is what Unicode 14 says; the tokenizers library has a table of
 // Unicode 8. ByteLevel passes the bytes themselves on (not their letters in GPT-2's alphabet), and
 // says so: BPE must take them as such (data/text/tokenizer/bpe.h).

@@ -8,9 +8,10 @@
 // score. Neighbouring unknown ones are one token: that of their joined text where there is one,
 // else with byte_fallback the tokens <0x00> to <0xFF> of its bytes where the vocabulary has all of
 // these, else `unknown`, or nothing where none is named (the tokenizers library then raises an
-// error). Of equal sums the one found first stays: pieces are tried by their beginning, then by
-// their length. Sums are rounded as the peer's are, since that settles which of two orders of the
-// same pieces wins: to fp64 (tokenizers' encode_optimized) or to fp32 (sentencepiece).
+// error).
+// Of equal sums the one found first stays: pieces are tried by their beginning, then by their
+// length. Sums are rounded as the peer's are, since that settles which of two orders of the same
+// pieces wins: to fp64 (tokenizers' encode_optimized) or to fp32 (sentencepiece).
 //
 // Cost: linear in the word times the longest piece; a word seen before is a look-up. Memory: 16
 // bytes a byte of the longest word. Create fails with INVALID_ARGUMENT on a score that is not

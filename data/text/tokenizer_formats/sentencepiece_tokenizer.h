@@ -2,14 +2,14 @@
 // own encoder gives them.
 //
 //   normalizer      the map of characters (longest match), runs of spaces
-//   (remove_extra_whitespaces), a space before the text (add_dummy_prefix), U+2581
+//                   (remove_extra_whitespaces), a space before the text (add_dummy_prefix), U+2581
 //                   for spaces
 //   added tokens    control and unknown pieces, special, looked for in the text itself;
-//   user-defined ones in the normalised text. What lies between
-//                   special tokens is a text of its own to sentencepiece, as in Transformers
+//                   user-defined ones in the normalised text. What lies between special tokens is a
+//                   text of its own to sentencepiece, as in Transformers
 //   model           Unigram with sums in fp32, or BPE ranked by the pieces' scores
 //   decoder         spaces, bytes; without the first space where encoding puts one, without all
-//   leading ones where it removes them
+//                   leading ones where it removes them
 //
 // Known differences from sentencepiece: the map of characters sees user-defined pieces too.
 #ifndef MOONRING_DATA_TEXT_TOKENIZER_FORMATS_SENTENCEPIECE_TOKENIZER_H_

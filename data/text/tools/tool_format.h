@@ -2,8 +2,8 @@
 // tool_format use; as LLaMA-Factory 0.9.5 writes them.
 //
 //   describe   the tools (JSON objects, at least one) -> what is added to the system text. A tool
-//   is {"name", "description", "parameters"}, or that
-//              under "function" beside "type": "function". `date` is today's: "26 Jul 2024"
+//              is {"name", "description", "parameters"}, or that under "function" beside "type":
+//              "function". `date` is today's: "26 Jul 2024"
 //   call       the calls of one message -> the assistant's text
 //
 // Fail with INVALID_ARGUMENT where a tool or a call lacks what the format writes; the caller adds
