@@ -4,8 +4,8 @@
 // Causal attention inside each document of a packed stream, by a strategy on a group of ranks.
 //
 //   out_t = sum_s softmax_s(score(q_t . k_s)) v_s   over the tokens s <= t of t's document, and s >
-//   t - window where there is one score(x) = scale x, or softcap tanh(scale x / softcap) where
-//   there is a softcap
+//                                                   t - window where there is one
+//   score(x) = scale x, or softcap tanh(scale x / softcap) where there is a softcap
 //
 // `Attention` is the strategy; it says how a micro-batch is to be divided over the ranks, and
 // `Plan` fits it to a layout made so. All layers share the plan. Calls are collective: every rank

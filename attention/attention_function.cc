@@ -4,8 +4,8 @@
 
 #include <c10/util/Exception.h>
 
-#include "comm/custom_function.h"
-#include "comm/memory_account.h"
+#include "comm/autograd/custom_function.h"
+#include "comm/memory/memory_account.h"
 
 namespace moonring::attention {
 

@@ -9,7 +9,7 @@
 // them). A rank's time for one layer, forward and backward, is then taken to be
 //
 //   t = exchanged bytes / bandwidth + max(14 D area / flops, travelling bytes / bandwidth) +
-//   exchanges x latency
+//       exchanges x latency
 //
 // since heads are exchanged while attention waits, and keys travel under the tiles (but for the
 // first slice of gathered ones); bytes to other machines have a bandwidth of their own. Where

@@ -3,14 +3,15 @@
 
 // One tile of attention: the adapter that each family of kernels implements.
 //
-//   scores     Z = scale Q K^T;  S = Z, or softcap tanh(Z / softcap) where there is a softcap; then
-//   the mask of the tile's kind forward    lse = logsumexp_row(S);  out = softmax(S) V      of this
-//   tile's keys backward   from the GLOBAL out and lse of the query rows, after all tiles were
-//   merged:
+//   scores     Z = scale Q K^T;  S = Z, or softcap tanh(Z / softcap) where there is a softcap;
+//              then the mask of the tile's kind
+//   forward    lse = logsumexp_row(S);  out = softmax(S) V      of this tile's keys
+//   backward   from the GLOBAL out and lse of the query rows, after all tiles were merged:
 //              P = exp(S - lse);  delta = rowsum(dout * out);  dS = P (dout V^T - delta)
 //              dZ = dS, or dS (1 - (S / softcap)^2);  dv = P^T dout;  dq = scale dZ K;  dk = scale
-//              dZ^T Q so that the sums over the tiles are the exact gradients and no tile's own lse
-//              is kept.
+//              dZ^T Q
+//              so that the sums over the tiles are the exact gradients and no tile's own lse is
+//              kept.
 //
 // Shapes: q, dq, out, dout [M, H, D]; k, v, dk, dv [N, K, D]; lse [M, H]. Strided views are
 // welcome. M rows are queries, N are keys; query head h reads kv head h / (H / K). dk, dv are

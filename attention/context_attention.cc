@@ -10,8 +10,8 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
-#include "comm/memory_account.h"
-#include "comm/torch_status.h"
+#include "comm/memory/memory_account.h"
+#include "comm/status/torch_status.h"
 
 namespace moonring::attention {
 namespace {

@@ -17,7 +17,7 @@
 #include <c10/util/Exception.h>
 
 #include "attention/explicit_varlen_attention.h"
-#include "comm/to_device.h"
+#include "comm/memory/to_device.h"
 
 namespace moonring::attention {
 namespace {

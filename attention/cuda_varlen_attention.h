@@ -5,16 +5,13 @@
 // the results.
 //
 //   bf16, fp16   flash attention (FA2), head dims up to 256; query heads share kv heads in the
-//   kernel. Its out and gradients
-//                are rounded to the inputs' dtype, so the backward takes the global out rounded to
-//                it; lse is fp32.
+//                kernel. Its out and gradients are rounded to the inputs' dtype, so the backward
+//                takes the global out rounded to it; lse is fp32.
 //   fp32         memory-efficient attention, whose products are of three TF32 parts where there are
-//   tensor cores. kv heads are
-//                repeated for their query heads and the gradients summed. Its lse is padded to
-//                tiles x H x the longest tile.
+//                tensor cores. kv heads are repeated for their query heads and the gradients
+//                summed. Its lse is padded to tiles x H x the longest tile.
 //   fp64, 16-bit head dims above 256, and a softcap, which no fused kernel here knows   scores
-//   written out, in
-//                AccumulateType (explicit_varlen_attention.h)
+//                written out, in AccumulateType (explicit_varlen_attention.h)
 //
 // Head dims that are no multiple of 8 are filled up with zeros; the scale stays that of the true
 // one. A tile at a window's edge (key j >= query i): flash has it as a window of 0 to the left and

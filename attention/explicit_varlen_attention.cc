@@ -16,7 +16,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "attention/softmax_merge.h"
-#include "comm/to_device.h"
+#include "comm/memory/to_device.h"
 
 namespace moonring::attention {
 namespace {

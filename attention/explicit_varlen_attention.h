@@ -6,11 +6,10 @@
 // matrix product for all heads.
 //
 //   small tiles   many are one batch, filled up to the longest of it: of those that are at most
-//   twice as long as another,
-//                 so that no more than a part of the products is of rows that are not there
+//                 twice as long as another, so that no more than a part of the products is of rows
+//                 that are not there
 //   large tiles   are cut into pieces, each of which is a batch; those without a seen pair are left
-//   out, the results merged
-//                 (softmax_merge.h)
+//                 out, the results merged (softmax_merge.h)
 //
 // The query heads of a kv head are rows of one product beside its keys, which are not repeated for
 // them. Memory beyond the results: a batch's scores, three times in the backward, which settle how

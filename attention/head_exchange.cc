@@ -8,7 +8,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
 
-#include "comm/torch_status.h"
+#include "comm/status/torch_status.h"
 
 namespace moonring::attention {
 namespace {

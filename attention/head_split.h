@@ -5,8 +5,9 @@
 // kv head.
 //
 //   rank p computes the query heads [p H / P, (p + 1) H / P), rounded down: any H and P, some ranks
-//   may get none; query head h reads kv head h / g, g = H / Hk: the rank needs the kv heads of its
-//   query heads, and no others.
+//       may get none;
+//   query head h reads kv head h / g, g = H / Hk: the rank needs the kv heads of its query heads,
+//       and no others.
 //
 // Where a border falls inside a group, that kv head goes to both sides; for P > Hk each goes to
 // about P / Hk ranks.

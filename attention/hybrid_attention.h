@@ -4,15 +4,18 @@
 // Attention over ranks = context x heads: the one implementation of all strategies.
 //
 //   forward    the exchange of heads (head_exchange.h), attention along the context axis by a plan
-//   (context_plan.h) on the
-//              heads at hand, the exchange back; an axis of one place does nothing
+//              (context_plan.h) on the heads at hand, the exchange back; an axis of one place does
+//              nothing
 //   backward   the same with gradients
 //
 //   contexts   heads   keys      strategy
 //   1          1       -         dense: one rank owns the whole stream; the reference that all
-//   others equal, on the same tiles 1          P       -         ulysses P          1       ring
-//   ring, zigzag-ring, double-ring P          1       gather    all-gather Pr         Pu      ring
-//   usp (USP, arXiv:2405.07719; LoongTrain's 2D attention, arXiv:2406.18485)
+//                                others equal, on the same tiles
+//   1          P       -         ulysses
+//   P          1       ring      ring, zigzag-ring, double-ring
+//   P          1       gather    all-gather
+//   Pr         Pu      ring      usp (USP, arXiv:2405.07719; LoongTrain's 2D attention,
+//                                arXiv:2406.18485)
 //
 // Cost: of both parts, where a context place's tokens are S / Pr and its heads H / Pu, Hk' / Pu
 // with Hk' = max(Hk, Pu). usp sends (Pu-1)/Pu^2 (S/Pr) D e (2H + 2Hk') to its Pu - 1 peers of heads

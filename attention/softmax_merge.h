@@ -5,12 +5,14 @@
 //
 //   state   m = max of the parts' lse;  l = sum e^(lse_i - m);  A = sum e^(lse_i - m) out_i
 //   merge   m' = max(m, lse);  A = A e^(m - m') + out e^(lse - m');  l = l e^(m - m') + e^(lse -
-//   m') finish  out = A / l;  lse = m + log l
+//           m')
+//   finish  out = A / l;  lse = m + log l
 //
 // The empty part is (0, -inf), and it is the identity on either side: exponents are taken against
 // max(m', lowest finite) and an l of 0 divides as 1, so no NaN arises. Exponents are never above 0:
-// nothing overflows. Error over 64 parts in fp32: 2e-7 in out, 2e-6 in lse (absolute, for lse near
-// 10), where the sigmoid form has twice and four times that.
+// nothing overflows.
+// Error over 64 parts in fp32: 2e-7 in out, 2e-6 in lse (absolute, for lse near 10), where the
+// sigmoid form has twice and four times that.
 //
 // Shapes: m, l, lse [T, H]; A, out [T, H, D]; fp32 or fp64. Works in place, on the CPU in one pass;
 // elsewhere a merge makes one temporary of A's rows.

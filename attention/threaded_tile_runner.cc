@@ -10,7 +10,7 @@
 #include <c10/util/Exception.h>
 
 #include "absl/container/flat_hash_map.h"
-#include "comm/parallel_tasks.h"
+#include "comm/threads/parallel_tasks.h"
 
 namespace moonring::attention {
 namespace {

@@ -5,14 +5,12 @@
 //
 // A kernel call never threads by itself: its results would depend on the number of threads. Instead
 //   forward   a task is one query block and one group of heads; bit-exact for any number of threads
-//   and any split of
-//             the heads into groups;
+//             and any split of the heads into groups;
 //   backward  tasks of the same document and kv head add into the same dk, dv. Each such chain is
-//   one task, which adds
-//             in the plan's order; a chain that is more than its share of the work is dealt out
-//             over several lanes with a dk, dv of their own, added in a fixed order at the end. So
-//             the gradients are the same in every run, and move in the last bits with the number of
-//             threads.
+//             one task, which adds in the plan's order; a chain that is more than its share of the
+//             work is dealt out over several lanes with a dk, dv of their own, added in a fixed
+//             order at the end. So the gradients are the same in every run, and move in the last
+//             bits with the number of threads.
 //
 // Memory beyond inputs and results: the tiles in work; backward, dk and dv of at most 2 lanes a
 // thread.

@@ -9,7 +9,8 @@
 //
 //   full          all
 //   causal        j <= i: the same tokens on both sides, so the tile is square and its diagonal is
-//   the tokens' window edge   j >= i, square too: key 0 is the last that query 0 still sees
+//                 the tokens'
+//   window edge   j >= i, square too: key 0 is the last that query 0 still sees
 //
 // A band, the keys of a sliding window, is made of these three. Nothing else occurs, so kernels
 // that differ in how they align a mask that is not square agree here. What is empty is decided here

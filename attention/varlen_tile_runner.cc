@@ -6,7 +6,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "comm/to_device.h"
+#include "comm/memory/to_device.h"
 
 namespace moonring::attention {
 namespace {

@@ -5,12 +5,13 @@
 // all at a window's edge in one.
 //
 //   full     the full tiles of one query range are one tile: its keys are gathered from all their
-//   ranges, in any order heads    in one call too, unless they are not equally many for each kv
-//   head (head_exchange.h, where heads do not divide):
-//            then a call for each run of kv heads that have equally many
+//            ranges, in any order
+//   heads    in one call too, unless they are not equally many for each kv head (head_exchange.h,
+//            where heads do not divide): then a call for each run of kv heads that have equally
+//            many
 //   again    query ranges that overlap without being equal, as keys in pieces make them at a
-//   window's edge, go to further
-//            calls: in one call no query row occurs twice, so its results are merged at once
+//            window's edge, go to further calls: in one call no query row occurs twice, so its
+//            results are merged at once
 //
 // Gradients of keys, which do occur in several tiles of a call, are added in waves without a
 // repeated row, in a fixed order: the runner adds nothing nondeterministic to its kernels.

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "comm/custom_function.h"
-#include "comm/torch_status.h"
+#include "comm/autograd/custom_function.h"
+#include "comm/status/torch_status.h"
 
 namespace moonring::comm {
 

@@ -19,10 +19,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "comm/group.h"
-#include "comm/memory_account.h"
-#include "comm/status_macros.h"
-#include "comm/to_device.h"
-#include "comm/torch_status.h"
+#include "comm/memory/memory_account.h"
+#include "comm/memory/to_device.h"
+#include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
 
 namespace moonring::comm {
 namespace {

@@ -18,9 +18,12 @@
 //   AllToAll          P-1            its rows for others
 //   AllGather         P-1            (P-1) times its rows   directly, so uneven rows cost nothing
 //   ReduceScatterSum  P-1            its rows for others    directly too; memory: its own rows P-1
-//   times more Exchange          peers          what it sends to others. Peers: the ranks it sends
-//   to, or those it receives from if more Barrier           ceil(log2 P)   0 Agree             2
-//   (P-1)        as an AllReduceSum of P int64; where a rank failed also a Broadcast of 1 KiB
+//                                    times more
+//   Exchange          peers          what it sends to others. Peers: the ranks it sends to, or
+//                                    those it receives from if more
+//   Barrier           ceil(log2 P)   0
+//   Agree             2 (P-1)        as an AllReduceSum of P int64; where a rank failed also a
+//                                    Broadcast of 1 KiB
 // Counted from this table, not measured; an empty tensor costs nothing.
 //
 // Failures. Each wait has the group's deadline. A call that fails gives UNAVAILABLE (a peer died,

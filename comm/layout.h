@@ -13,17 +13,15 @@
 // ownership:
 //
 //   contiguous       place c owns one run of the stream, T / P tokens up to half a block at each of
-//   its borders. The cost
-//                    plays no part.
+//                    its borders. The cost plays no part.
 //   zigzag           a document of 2P blocks or more is cut in 2P chunks of whole blocks, and place
-//   c owns chunks c and
-//                    2P-1-c: equal causal work. Where that is uneven, blocks of the front are dealt
-//                    out one by one: to within 2% of the mean from 64 blocks on, for up to 8
-//                    places. Of the shorter documents the costliest are spread the same way (blocks
-//                    c and n-1-c together) as far as this lowers the greatest load; each other one
-//                    lives whole on the place with the least load.
+//                    c owns chunks c and 2P-1-c: equal causal work. Where that is uneven, blocks of
+//                    the front are dealt out one by one: to within 2% of the mean from 64 blocks
+//                    on, for up to 8 places. Of the shorter documents the costliest are spread the
+//                    same way (blocks c and n-1-c together) as far as this lowers the greatest
+//                    load; each other one lives whole on the place with the least load.
 //   whole documents  no document is cut; the costliest first, each to the place with the least
-//   load.
+//                    load.
 //
 // The rows of one context place are then cut into even runs over its ranks on the heads axis, which
 // trade them for heads when they come to attention (Ulysses); there every rank of a context place

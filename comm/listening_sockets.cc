@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "comm/secret.h"
+#include "comm/store/secret.h"
 
 namespace moonring::comm {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "comm/torch_status.h"
+#include "comm/status/torch_status.h"
 
 namespace moonring::comm {
 namespace {

@@ -10,7 +10,7 @@
 // each pending call ends at once instead of at its deadline, with the same cause in its message.
 //
 //   a rank dies -> its connections close -> a peer's call fails -> Blame() names it, announces it
-//   -> all ranks hang up
+//       -> all ranks hang up
 //
 // The process that serves the store may be the one that is stopped: then nobody can announce
 // anything, and each rank names it by itself, at its own call's deadline (bounded_store.h).

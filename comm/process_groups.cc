@@ -25,14 +25,14 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "comm/bounded_store.h"
 #include "comm/group.h"
 #include "comm/listening_sockets.h"
 #include "comm/liveness.h"
 #include "comm/nccl_group.h"
-#include "comm/signed_store.h"
-#include "comm/status_macros.h"
-#include "comm/torch_status.h"
+#include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
+#include "comm/store/bounded_store.h"
+#include "comm/store/signed_store.h"
 
 namespace moonring::comm {
 namespace {

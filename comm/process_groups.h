@@ -35,8 +35,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "comm/communicator.h"
-#include "comm/rendezvous.h"
-#include "comm/secret.h"
+#include "comm/store/rendezvous.h"
+#include "comm/store/secret.h"
 
 namespace gloo::transport {
 class Device;

@@ -11,7 +11,7 @@
 #include <zlib.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 
 namespace moonring::comm {
 namespace {

@@ -10,10 +10,10 @@
 //   lengths    L_0 .. L_{n-1}, each >= 0, summing to T
 //   ids_T      int64 [T] on the host
 //   positions_T, targets_T  int64 [T]; targets_T[t] is the id that follows t in its document, or
-//   kIgnore identity_T  int64 [T] or undefined: a number for each token that does not depend on
-//   where it is packed, by which
-//               counter-based randomness (dropout, noise) is keyed; different for different tokens
-//               of one step
+//                           kIgnore
+//   identity_T  int64 [T] or undefined: a number for each token that does not depend on where it is
+//               packed, by which counter-based randomness (dropout, noise) is keyed; different for
+//               different tokens of one step
 
 #include <cstdint>
 #include <vector>

@@ -23,7 +23,7 @@
 #include "data/dataset_options.h"
 #include "data/example.h"
 #include "data/example_builder.h"
-#include "data/tokenizer/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 namespace moonring::data {
 
@@ -31,9 +31,9 @@ absl::StatusOr<PreparedDataset> PrepareDataset(const DatasetOptions& options,
                                                std::shared_ptr<const Tokenizer> tokenizer);
 
 // {what is learnt, what is held out}: the rows, skipped ones included, are split as
-// data/dataset_split.h says, and each part is prepared by itself. So with pretraining and feedback,
-// whose batches of rows hang together, the parts are not parts of the whole's examples. All rows
-// are held until both are prepared (4 bytes a token more).
+// data/mixing/dataset_split.h says, and each part is prepared by itself. So with pretraining and
+// feedback, whose batches of rows hang together, the parts are not parts of the whole's examples.
+// All rows are held until both are prepared (4 bytes a token more).
 absl::StatusOr<std::pair<PreparedDataset, PreparedDataset>> PrepareSplit(
     const DatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer, double val_size);
 

@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "data/mixer.h"
-#include "data/stage.h"
-#include "data/templates/template_spec.h"
+#include "data/description/stage.h"
+#include "data/mixing/mixer.h"
+#include "data/text/template_spec.h"
 
 namespace moonring::data {
 

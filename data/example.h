@@ -1,10 +1,10 @@
 // A training example: what `preprocess` writes on one line. Its documents, by what is trained:
 //
 //   pt, sft   the document; with packing a row of several texts that see each other, with
-//   neat_packing a row of several documents rm, dpo   {chosen, rejected}: two answers to one prompt
+//             neat_packing a row of several documents
+//   rm, dpo   {chosen, rejected}: two answers to one prompt
 //   kto       {answer, mismatched}: an answer that is desired or not, and the same prompt with
-//   another row's answer, which is
-//             run without gradients alone, for the KL term
+//             another row's answer, which is run without gradients alone, for the KL term
 #ifndef MOONRING_DATA_EXAMPLE_H_
 #define MOONRING_DATA_EXAMPLE_H_
 

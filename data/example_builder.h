@@ -2,17 +2,16 @@
 // to the token:
 //
 //   sft   data/truncation.h; with packing or neat_packing the documents of each batch of
-//   preprocessing_batch_size rows in rows (data/packed_rows.h) pt    the texts of each batch of
-//   preprocessing_batch_size rows joined and cut in blocks of cutoff_len, the rest of each batch
-//   dropped (where the
-//         tokenizer adds a bos, it replaces the first id of each block); without packing, each text
-//         cut to cutoff_len. Labels are the ids, but for the pad id: where that is the eos too, no
-//         end of a text is learnt
+//         preprocessing_batch_size rows in rows (data/packed_rows.h)
+//   pt    the texts of each batch of preprocessing_batch_size rows joined and cut in blocks of
+//         cutoff_len, the rest of each batch dropped (where the tokenizer adds a bos, it replaces
+//         the first id of each block); without packing, each text cut to cutoff_len. Labels are the
+//         ids, but for the pad id: where that is the eos too, no end of a text is learnt
 //   dpo   prompt and answers cut as one turn whose response is the longer answer, so that both have
-//   the same prompt kto   as a turn. The mismatched document is the row's prompt and the answer of
-//   the row before it in the batch (the batch's first row: of its last),
-//         cut as a turn of its own. Skipped rows count as places of a batch; one that has no answer
-//         lends that of the row before it
+//         the same prompt
+//   kto   as a turn. The mismatched document is the row's prompt and the answer of the row before
+//         it in the batch (the batch's first row: of its last), cut as a turn of its own. Skipped
+//         rows count as places of a batch; one that has no answer lends that of the row before it
 //
 // Two differences in kto: a desired row with an empty answer stays desired (LLaMA-Factory would
 // make it undesired), and a row without an answer next to one that has (there LLaMA-Factory stops).
@@ -31,7 +30,7 @@
 #include "data/dataset_report.h"
 #include "data/example.h"
 #include "data/row_encoder.h"
-#include "data/templates/chat_template.h"
+#include "data/text/chat_template.h"
 #include "data/truncation.h"
 
 namespace moonring::data {

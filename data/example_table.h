@@ -3,8 +3,8 @@
 //
 //   pt        input_ids, attention_mask: labels are made of the ids, none where an id is the pad
 //   sft       input_ids, attention_mask, labels; rows of packing and neat_packing have position_ids
-//   besides. The mask of a neat row numbers its texts from 1,
-//             and is 0 in its pads; any other mask is 1 throughout
+//             besides. The mask of a neat row numbers its texts from 1, and is 0 in its pads; any
+//             other mask is 1 throughout
 //   rm, dpo   chosen_ and rejected_ input_ids, attention_mask, labels
 //   kto       input_ids, attention_mask, labels, the same under kl_, kto_tags
 #ifndef MOONRING_DATA_EXAMPLE_TABLE_H_
@@ -16,10 +16,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "data/description/stage.h"
 #include "data/example.h"
 #include "data/files/arrow_sink.h"
-#include "data/stage.h"
-#include "data/text/python_json.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 

@@ -2,13 +2,13 @@
 // sft). C is its cutoff_len, which packing lowers by 1.
 //
 //   While documents are left a row is begun, and takes the longest one that fits into what is left
-//   of its C tokens, until none does; of those of one length the last. Then it is filled up to C +
-//   1 tokens with the pad id (so with one pad at least), which is never learnt and whose position
-//   is 0.
+//   of its C tokens, until none does; of those of one length the last. Then it is filled up to
+//   C + 1 tokens with the pad id (so with one pad at least), which is never learnt and whose
+//   position is 0.
 //
 //   packing        a row is one document, pads included: its texts see all that stands before them,
-//   and positions restart at 0 with each text neat_packing   a row's texts are documents of their
-//   own; its pads are none
+//                  and positions restart at 0 with each text
+//   neat_packing   a row's texts are documents of their own; its pads are none
 //
 // A text's last token is trained to predict the next text's first one where that is learnt
 // (train_on_prompt) in `packing` alone: LLaMA-Factory does so in both.

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/output_file.h"
-#include "comm/status_macros.h"
+#include "comm/files/output_file.h"
+#include "comm/status/status_macros.h"
 #include "data/packed_rows.h"
 
 namespace moonring::data {

@@ -3,12 +3,13 @@
 //   pt, sft   {"input_ids": [1, 4093, 198], "labels": [-100, -100, 198]}
 //             with neat_packing also "position_ids": [0, 1, 0]
 //   rm, dpo   {"chosen_input_ids": [..], "chosen_labels": [..], "rejected_input_ids": [..],
-//   "rejected_labels": [..]} kto       {"input_ids": [..], "labels": [..], "kl_input_ids": [..],
-//   "kl_labels": [..], "kto_tag": true}
+//             "rejected_labels": [..]}
+//   kto       {"input_ids": [..], "labels": [..], "kl_input_ids": [..], "kl_labels": [..],
+//             "kto_tag": true}
 //
 // to the byte what Python's json.dumps writes, so that files can be compared with a peer's. The
-// file appears whole or not at all (comm/output_file.h). Fails where the folder cannot be written
-// or the disk is full.
+// file appears whole or not at all (comm/files/output_file.h). Fails where the folder cannot be
+// written or the disk is full.
 #ifndef MOONRING_DATA_PREPROCESS_WRITER_H_
 #define MOONRING_DATA_PREPROCESS_WRITER_H_
 

@@ -13,11 +13,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "data/conversation.h"
-#include "data/dataset_info.h"
 #include "data/dataset_options.h"
+#include "data/description/dataset_info.h"
 #include "data/files/row.h"
-#include "data/templates/chat_template.h"
+#include "data/formats/converted_row.h"
+#include "data/text/chat_template.h"
+#include "data/text/conversation.h"
 
 namespace moonring::data {
 

@@ -14,16 +14,16 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "comm/confinement.h"
-#include "comm/input_file.h"
-#include "comm/output_file.h"
-#include "comm/status_macros.h"
+#include "comm/files/confinement.h"
+#include "comm/files/input_file.h"
+#include "comm/files/output_file.h"
+#include "comm/status/status_macros.h"
 #include "data/example_table.h"
 #include "data/files/arrow_library.h"
 #include "data/files/arrow_reader.h"
 #include "data/files/arrow_sink.h"
 #include "data/files/row.h"
-#include "data/text/json_fields.h"
+#include "data/text/json/json_fields.h"
 
 namespace moonring::data {
 namespace {

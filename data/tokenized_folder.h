@@ -21,9 +21,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "data/description/stage.h"
 #include "data/example.h"
 #include "data/example_builder.h"
-#include "data/stage.h"
 
 namespace moonring::data {
 

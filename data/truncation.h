@@ -15,8 +15,8 @@
 #include <optional>
 #include <vector>
 
-#include "data/conversation.h"
 #include "data/example.h"
+#include "data/text/conversation.h"
 
 namespace moonring::data {
 

@@ -14,7 +14,7 @@
 #include "comm/layout.h"
 #include "comm/mesh.h"
 #include "comm/sequence.h"
-#include "comm/torch_status.h"
+#include "comm/status/torch_status.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
 #include "lua/handles.h"

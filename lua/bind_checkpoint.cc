@@ -11,10 +11,10 @@
 #include "lua/class.h"
 #include "lua/stack.h"
 #include "model/adapter.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/config/family.h"
-#include "model/inventory.h"
-#include "model/weights.h"
+#include "model/config/inventory.h"
+#include "model/config/weights.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::lua {

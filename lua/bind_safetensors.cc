@@ -7,7 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "lua/bindings.h"
 #include "lua/options.h"
 #include "lua/stack.h"

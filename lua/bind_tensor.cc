@@ -14,8 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/custom_function.h"
-#include "comm/to_device.h"
+#include "comm/autograd/custom_function.h"
+#include "comm/memory/to_device.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
 #include "lua/stack.h"

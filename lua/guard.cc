@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "comm/memory_account.h"
-#include "comm/torch_status.h"
+#include "comm/memory/memory_account.h"
+#include "comm/status/torch_status.h"
 #include "lua/native_stack.h"
 
 namespace moonring::lua {

@@ -8,7 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "attention/attention.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 
 namespace moonring::lua {
 

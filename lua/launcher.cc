@@ -23,7 +23,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "lua/arrivals.h"
 #include "lua/signal_count.h"
 
@@ -70,8 +70,8 @@ struct Rank {
   int sent = 0;  // the signal that the launcher had sent it by then, after another's failure
 };
 
-// What the ranks' store goes through (comm/private_store.h): for each rank but 0 two connected
-// sockets, rank 0's end and its own.
+// What the ranks' store goes through (comm/store/private_store.h): for each rank but 0 two
+// connected sockets, rank 0's end and its own.
 class StoreSockets {
  public:
   explicit StoreSockets(int ranks) : ends_(ranks, {-1, -1}) {

@@ -21,7 +21,7 @@
 
 #include <lua.hpp>
 
-#include "comm/confinement.h"
+#include "comm/files/confinement.h"
 
 namespace moonring::lua {
 

@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/nearest_name.h"
-#include "comm/torch_status.h"
+#include "comm/status/torch_status.h"
+#include "comm/text/nearest_name.h"
 
 namespace moonring::lua {
 

@@ -29,7 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/torch_status.h"
+#include "comm/status/torch_status.h"
 #include "lua/guard.h"
 
 namespace moonring::lua {

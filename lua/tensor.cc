@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/confinement.h"
-#include "comm/memory_account.h"
+#include "comm/files/confinement.h"
+#include "comm/memory/memory_account.h"
 
 namespace moonring::lua {
 namespace {

@@ -16,7 +16,7 @@
 #include <lua.hpp>
 
 #include "absl/status/statusor.h"
-#include "comm/confinement.h"
+#include "comm/files/confinement.h"
 #include "lua/assets.h"
 #include "lua/limits.h"
 #include "trainer/memory_watch.h"

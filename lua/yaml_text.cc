@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 
 namespace moonring::lua {
 namespace {

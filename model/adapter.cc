@@ -16,11 +16,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "comm/counter_random.h"
-#include "comm/status_macros.h"
-#include "comm/torch_status.h"
+#include "comm/random/counter_random.h"
+#include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
 #include "model/blocks/projection.h"
-#include "model/weights.h"
+#include "model/config/weights.h"
 
 namespace moonring::model {
 namespace {

@@ -8,11 +8,13 @@
 // Names are PEFT's (0.18):
 //
 //   base_model.model.<module>.lora_A.weight            [R, I]  at first U(-1/sqrt(I), 1/sqrt(I)):
-//   kaiming_uniform with a = sqrt(5) base_model.model.<module>.lora_B.weight            [O, R]  at
-//   first 0, so that the adapted model is at first the base
+//       kaiming_uniform with a = sqrt(5)
+//   base_model.model.<module>.lora_B.weight            [O, R]  at first 0, so that the adapted
+//       model is at first the base
 //   base_model.model.<module>.lora_magnitude_vector    [O]     DoRA: at first the norms of the rows
-//   of W base_model.model.<name of a weight>                        a weight trained whole: at
-//   first a copy, the base keeps its own
+//       of W
+//   base_model.model.<name of a weight>                        a weight trained whole: at first a
+//       copy, the base keeps its own
 //
 // The low-rank weights are held in the model's weight dtype (fp32; bf16 under pure_bf16; fp64) and
 // lent in the matmul's.
@@ -39,7 +41,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "model/config/config.h"
 #include "model/files/weight_shape.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "model/blocks/layers.h"
-#include "model/weights.h"
+#include "model/config/weights.h"
 
 namespace moonring::model {
 namespace {

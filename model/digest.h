@@ -5,14 +5,14 @@
 // bytes are.
 //
 //   sha1 of the lines "<name> <dtype> [shape] <sha1 of each 16 MiB of its bytes>...", in the order
-//   of the parameters, then `besides`
+//       of the parameters, then `besides`
 //
 // Costs one reading of the weights (about 0.4 GB a second) and 32 MiB.
 
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 
 namespace moonring::model {
 

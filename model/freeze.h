@@ -6,8 +6,8 @@
 //
 //   layers    n > 0: the last n blocks; n < 0: the first -n; 0: none
 //   modules   of those blocks: names right under a block (self_attn, mlp, input_layernorm,
-//   post_attention_layernorm), or "all" extra     outside the blocks: embed_tokens, norm, lm_head
-//   (where it is not tied)
+//             post_attention_layernorm), or "all"
+//   extra     outside the blocks: embed_tokens, norm, lm_head (where it is not tied)
 //
 // A weight learns where its name contains ".<layer>.<module>" or an extra name, anywhere: so extra
 // "norm" makes the norms of all blocks learn too, and "embed_tokens" a tied head. That is

@@ -14,8 +14,8 @@
 #include <ATen/ops/tensor.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
-#include "comm/torch_status.h"
+#include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
 
 namespace moonring::model {
 namespace {

@@ -26,13 +26,13 @@
 // alone learn.
 //
 // Noise acts only where a forward is given it, and is a function of (seed, step, token, module):
-// comm/counter_random.h.
+// comm/random/counter_random.h.
 //
 //   LoRA's dropout  of each adapted map's input, by the adapter's rate
 //   NEFTune         embedding + u, u uniform in +-alpha / sqrt(L D), L the tokens of the token's
-//   own document (Jain et al. 2023).
-//                   Transformers' L is the length to which the batch was padded or packed, so there
-//                   a document's noise depends on its neighbours; alone and unpadded it is the same
+//                   own document (Jain et al. 2023). Transformers' L is the length to which the
+//                   batch was padded or packed, so there a document's noise depends on its
+//                   neighbours; alone and unpadded it is the same
 //
 // Memory that a live forward keeps for its backward, beside what the objective keeps: (L + 1) T D
 // numbers of the stream under Recompute::kBlock; besides L times what attention keeps under
@@ -56,13 +56,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "attention/attention.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "model/adapter.h"
 #include "model/blocks/activation_store.h"
 #include "model/blocks/block_runner.h"
 #include "model/blocks/experts.h"
 #include "model/blocks/transformer_block.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
 
 namespace moonring::model {

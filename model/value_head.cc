@@ -10,10 +10,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/confinement.h"
-#include "comm/counter_random.h"
-#include "comm/status_macros.h"
-#include "comm/torch_status.h"
+#include "comm/files/confinement.h"
+#include "comm/random/counter_random.h"
+#include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
 #include "model/files/json_text.h"
 #include "model/files/leased_tensors.h"
 #include "model/files/safetensors.h"

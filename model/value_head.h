@@ -5,9 +5,9 @@
 // AutoModelForCausalLMWithValueHead has it and LLaMA-Factory keeps it.
 //
 //   value_head.safetensors    v_head.summary.weight [1, D], v_head.summary.bias [1], beside the
-//   model's (or the adapter's) weights at first                  both U(-1/sqrt(D), 1/sqrt(D)) by
-//   seed, torch.nn.Linear's dropout                   summary_dropout_prob of config.json, 0.1
-//   where it says none
+//                             model's (or the adapter's) weights
+//   at first                  both U(-1/sqrt(D), 1/sqrt(D)) by seed, torch.nn.Linear's
+//   dropout                   summary_dropout_prob of config.json, 0.1 where it says none
 //
 // The head is two Parameters and a rate; objectives apply it.
 
@@ -20,7 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "model/config/config.h"
 #include "model/files/staged_files.h"
 

@@ -6,7 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "comm/autograd_collectives.h"
-#include "comm/to_device.h"
+#include "comm/memory/to_device.h"
 
 namespace moonring::objectives {
 namespace {

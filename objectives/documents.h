@@ -34,7 +34,7 @@ at::Tensor DocumentTargets(const comm::Sequence& sequence);
 // (LD-DPO: Liu et al. 2024, arXiv 2409.06411). Documents are chosen, rejected, chosen, rejected,
 // ...; with n = the lesser number of predictions of a pair's two,
 //   w_t = 1 for the first n predictions of each, alpha for those after; 1 where nothing is
-//   predicted
+//       predicted
 // fp64 [T] of the whole stream, on the host: cut like the targets. Throws on an odd number of
 // documents, and on alpha outside [0, 1].
 at::Tensor Desensitized(const comm::Sequence& sequence, double alpha);

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/to_device.h"
+#include "comm/memory/to_device.h"
 
 namespace moonring::objectives {
 namespace {

@@ -6,15 +6,17 @@
 // step's examples.
 //
 //   desirable      w+ (1 - sigmoid(b (r - K))) + ftx * nll        r    log-prob under the policy
-//   less that under the reference undesirable    w- (1 - sigmoid(b (K - r)))                    nll
-//   -log-prob / predictions K = max(0, mean over the group of the r of *mismatched* documents: each
-//   example's prompt with another's answer)
+//                  less that under the reference
+//   undesirable    w- (1 - sigmoid(b (K - r)))                    nll  -log-prob / predictions
+//   K = max(0, mean over the group of the r of *mismatched* documents: each example's prompt with
+//       another's answer)
 //
 // K is one number a group of the step's examples (step_groups.h), from log-probs that Survey sees
 // before the step's first backward, so it depends on neither ranks nor packing. No gradient flows
-// through it. LLaMA-Factory divides the ftx term by the number of desirable examples of a
-// micro-batch twice, so that it depends on the split; ours is the sum over the desirable examples,
-// divided by the step's examples like the rest.
+// through it.
+// LLaMA-Factory divides the ftx term by the number of desirable examples of a micro-batch twice, so
+// that it depends on the split; ours is the sum over the desirable examples, divided by the step's
+// examples like the rest.
 //
 // Metrics, (sum, count) under LLaMA-Factory's names: rewards/chosen (b r), logps/chosen,
 // logits/chosen over the desirable examples, .../rejected over the others; logits are means over

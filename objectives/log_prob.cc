@@ -8,11 +8,11 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include "comm/custom_function.h"
-#include "comm/memory_account.h"
+#include "comm/autograd/custom_function.h"
+#include "comm/memory/memory_account.h"
+#include "comm/memory/to_device.h"
 #include "comm/sequence.h"
-#include "comm/small_work.h"
-#include "comm/to_device.h"
+#include "comm/threads/small_work.h"
 
 namespace moonring::objectives {
 namespace {

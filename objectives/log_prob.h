@@ -25,15 +25,15 @@
 // Cost, N rows with a target: 2NVD flops forward, 6NVD backward (4NVD for a frozen head), of which
 // 2NVD are the logits again; where all rows are one chunk, and there is no softcap, the chunk is
 // kept for backward instead. Memory beyond the results: chunk_bytes of logits, in backward one [V,
-// D] buffer for W's gradient, and W in matmul_dtype where it is stored otherwise. Throws
-// (TORCH_CHECK) on shapes, on a target outside the vocabulary, and on a second derivative.
+// D] buffer for W's gradient, and W in matmul_dtype where it is stored otherwise.
+// Throws (TORCH_CHECK) on shapes, on a target outside the vocabulary, and on a second derivative.
 
 #include <cstdint>
 #include <memory>
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 
 namespace moonring::objectives {
 

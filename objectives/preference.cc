@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/custom_function.h"
-#include "comm/nearest_name.h"
-#include "comm/to_device.h"
+#include "comm/autograd/custom_function.h"
+#include "comm/memory/to_device.h"
+#include "comm/text/nearest_name.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::objectives {

@@ -7,19 +7,19 @@
 //   loss of a pair = (L + w B) / (1 + w) + ftx * nll
 //   L    one of PreferenceLosses
 //   B    -log sigmoid(b (c - c') - m) - log sigmoid(m - b (r - r')): BCO (Jung et al. 2024, arXiv
-//   2404.04656), w = bco_weight nll  -c / predictions of the chosen answer
+//        2404.04656), w = bco_weight
+//   nll  -c / predictions of the chosen answer
 //
 // Groups. Where a loss depends on more than its own pair, that is by one number a *group*: group k
 // of a step is its pairs [k G, (k+1) G) in the step's order. Survey sees the log-probs of the whole
 // step, before its first backward, so that the numbers are the same however the step is split over
 // micro-batches and ranks:
 //   m       the mean over all groups so far, each of equal weight, of the group's mean reward; a
-//   group counts before its own loss. This
-//           is the objective's state, and belongs in checkpoints. No gradient flows through it.
+//           group counts before its own loss. This is the objective's state, and belongs in
+//           checkpoints. No gradient flows through it.
 //   K, K'   for losses that use them: max(0, mean of c - c' over the group), and of r - r'. Their
-//   gradient is exact: with S the
-//           group's loss, of n pairs, a pair of it adds (dS/dK / n) (c - sg(c)), which is zero,
-//           where the mean is >= 0; likewise r.
+//           gradient is exact: with S the group's loss, of n pairs, a pair of it adds (dS/dK / n)
+//           (c - sg(c)), which is zero, where the mean is >= 0; likewise r.
 // On the first step c = c', and the mean is 0 but for roundings, whose sign then says whether the
 // gradient flows, as it does in TRL.
 //

@@ -6,9 +6,12 @@
 //
 // In the entries' formulas, of one pair:
 //   c, r      log-probs of the chosen and the rejected answer under the policy: sums over their
-//   tokens, or means where `mean_log_probs` c', r'    the same under the reference model d (c - c')
-//   - (r - r') b, g, e   beta, simpo_gamma, label_smoothing K, K'     max(0, mean over the pair's
-//   group of c - c'), and of r - r': numbers that the loss depends on by every pair of the group
+//             tokens, or means where `mean_log_probs`
+//   c', r'    the same under the reference model
+//   d         (c - c') - (r - r')
+//   b, g, e   beta, simpo_gamma, label_smoothing
+//   K, K'     max(0, mean over the pair's group of c - c'), and of r - r': numbers that the loss
+//             depends on by every pair of the group
 
 #include <string>
 #include <utility>

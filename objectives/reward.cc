@@ -5,10 +5,10 @@
 
 #include <ATen/ATen.h>
 
+#include "comm/autograd/custom_function.h"
 #include "comm/autograd_collectives.h"
-#include "comm/counter_random.h"
-#include "comm/custom_function.h"
-#include "comm/to_device.h"
+#include "comm/memory/to_device.h"
+#include "comm/random/counter_random.h"
 
 namespace moonring::objectives {
 namespace {

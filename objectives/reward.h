@@ -4,8 +4,9 @@
 // A reward model: a number a document, the value head's of its last token, learnt from pairs.
 //
 //   score_d = v . drop(h_last(d)) + b              [1, D] weight v, [1] bias b: Parameters, whose
-//   gradients go to them, not into the graph loss of a pair = -log sigmoid(score chosen - score
-//   rejected)                        (Bradley-Terry; LLaMA-Factory's stage rm)
+//                                                  gradients go to them, not into the graph
+//   loss of a pair = -log sigmoid(score chosen - score rejected)
+//       (Bradley-Terry; LLaMA-Factory's stage rm)
 //
 // The last token lies on one rank of the sp group, which alone uses the head; the scores are then
 // summed over the group, with identity backward: the head is used before the all-reduce, so its
@@ -21,9 +22,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "comm/autograd/parameter.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
-#include "comm/parameter.h"
 #include "objectives/sums.h"
 
 namespace moonring::objectives {

@@ -6,7 +6,7 @@
 // that expert e was chosen and p_te the router's probabilities,
 //
 //   loss_g = coefficient E sum_e f_ge P_ge,   f_ge = c_ge / n_g,   P_ge = sum_t p_te / n_g,   n_g =
-//   sum_e c_ge / K
+//       sum_e c_ge / K
 //
 // over the tokens of all layers that have a router. f has no gradient, so loss_g = sum_t sum_e w_ge
 // p_te with

@@ -4,8 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include "comm/memory/to_device.h"
 #include "comm/sequence.h"
-#include "comm/to_device.h"
 
 namespace moonring::objectives {
 

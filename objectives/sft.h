@@ -9,14 +9,14 @@
 // Count sees labels and lengths alone, so it is known before the first forward; it is all-reduced
 // over dp as int64.
 //   kLabels   labels that are not -100 before the shift, as LLaMA-Factory divides: where a
-//   document's first token is a label (train_on_prompt,
-//             pre-training) this is one a document more than there are predictions
+//             document's first token is a label (train_on_prompt, pre-training) this is one a
+//             document more than there are predictions
 //   kTargets  predictions, i.e. labels that are not -100 except at the start of a document
 //
 // A token's term may be weighted, the weight outside the graph:
 //   kDft   p                              dynamic fine-tuning (Wu et al. 2025, arXiv 2508.05629)
 //   kEaft  (top_entropy / 3)^eaft_alpha   entropy-adaptive fine-tuning, as LLaMA-Factory 0.9.5 has
-//   it; top_entropy is a statistic of log_prob
+//                                         it; top_entropy is a statistic of log_prob
 // The divisor stays the count.
 
 #include <cstdint>
@@ -48,7 +48,7 @@ class Sft {
   // weights), in fp64, and the metrics
   //   nll             the sum of -log p, without the weights, over the number of targets
   //   token_accuracy  where greedy_T is given: the targets that are the likeliest id, over the
-  //   number of targets
+  //                   number of targets
   // kEaft wants top_entropy_T.
   Sums Loss(const at::Tensor& log_prob_T, const at::Tensor& targets_T,
             const at::Tensor& greedy_T = {}, const at::Tensor& top_entropy_T = {}) const;

@@ -5,7 +5,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/to_device.h"
+#include "comm/memory/to_device.h"
 
 namespace moonring::objectives {
 

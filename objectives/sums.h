@@ -6,8 +6,7 @@
 // An objective's level says of which kind all its sums are; sums of the two kinds are never added:
 //   token      made from this rank's tokens: sharded, the whole is the sum over dp x sp
 //   sequence   made after an all-reduce over sp with identity backward, so equal on each rank of an
-//   sp group: replicated,
-//              the whole is the sum over dp
+//              sp group: replicated, the whole is the sum over dp
 // The loss is back-propagated as it is, whatever its kind; gradients are summed over dp x sp. A
 // micro-batch with nothing in it gives zeros, and a loss that can be back-propagated.
 

@@ -8,10 +8,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/memory_account.h"
-#include "comm/small_work.h"
-#include "comm/status_macros.h"
-#include "comm/torch_status.h"
+#include "comm/memory/memory_account.h"
+#include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
+#include "comm/threads/small_work.h"
 #include "trainer/lora_plus.h"
 #include "trainer/tensor_groups.h"
 #include "trainer/weight_decay.h"

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "trainer/optimizer.h"
 #include "trainer/state_memory.h"
 

@@ -16,11 +16,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/confinement.h"
-#include "comm/input_file.h"
-#include "comm/json_nesting.h"
-#include "comm/output_file.h"
-#include "comm/status_macros.h"
+#include "comm/files/confinement.h"
+#include "comm/files/input_file.h"
+#include "comm/files/output_file.h"
+#include "comm/status/status_macros.h"
+#include "comm/text/json_nesting.h"
 #include "trainer/durable_file.h"
 
 namespace moonring::trainer {

@@ -7,7 +7,7 @@
 //   DIR/checkpoint-120.partial   while it is written, by all ranks
 //   DIR/checkpoint-120           once every file is on the disk and the manifest too
 //   manifest.json                {"format": 1, "step": 120, "files": {"model.safetensors":
-//   {"bytes": 538090408, "crc32": "0f1e2d3c"}, ...}}
+//                                {"bytes": 538090408, "crc32": "0f1e2d3c"}, ...}}
 //
 // So a checkpoint that lacks its manifest, or a file, or a byte, was never whole or is not any
 // more.

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "comm/confinement.h"
-#include "comm/output_file.h"
-#include "comm/status_macros.h"
+#include "comm/files/confinement.h"
+#include "comm/files/output_file.h"
+#include "comm/status/status_macros.h"
 #include "trainer/checkpoint_manifest.h"
 #include "trainer/durable_file.h"
 

@@ -6,8 +6,8 @@
 // memory of the process.
 //
 //   each rank   flushes and sums its files, then leaves the sums, or what went wrong, in the draft:
-//   sealed-RANK.json rank 0      waits for those of all ranks, writes the manifest and gives the
-//   folder its name
+//               sealed-RANK.json
+//   rank 0      waits for those of all ranks, writes the manifest and gives the folder its name
 //
 // No rank calls another: a run that fails meanwhile still ends with this checkpoint whole, as long
 // as its ranks have time to end.

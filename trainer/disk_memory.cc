@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/nameless_file.h"
+#include "comm/files/nameless_file.h"
 
 namespace moonring::trainer {
 namespace {

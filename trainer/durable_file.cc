@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "comm/confinement.h"
-#include "comm/input_file.h"
-#include "comm/status_macros.h"
+#include "comm/files/confinement.h"
+#include "comm/files/input_file.h"
+#include "comm/status/status_macros.h"
 
 namespace moonring::trainer {
 namespace {

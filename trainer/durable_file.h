@@ -1,7 +1,8 @@
 #ifndef MOONRING_TRAINER_DURABLE_FILE_H_
 #define MOONRING_TRAINER_DURABLE_FILE_H_
 
-// Lines that survive a run that ends badly: never half written. (Whole files: comm/output_file.h.)
+// Lines that survive a run that ends badly: never half written. (Whole files:
+// comm/files/output_file.h.)
 
 #include <cstdint>
 #include <string>

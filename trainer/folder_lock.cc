@@ -17,8 +17,8 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "comm/confinement.h"
-#include "comm/status_macros.h"
+#include "comm/files/confinement.h"
+#include "comm/status/status_macros.h"
 
 namespace moonring::trainer {
 namespace {

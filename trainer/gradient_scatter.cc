@@ -7,8 +7,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
-#include "comm/memory_account.h"
-#include "comm/status_macros.h"
+#include "comm/memory/memory_account.h"
+#include "comm/status/status_macros.h"
 #include "trainer/zero_cost.h"
 
 namespace moonring::trainer {

@@ -17,8 +17,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
+#include "comm/autograd/parameter.h"
 #include "comm/communicator.h"
-#include "comm/parameter.h"
 
 namespace moonring::trainer {
 

@@ -10,8 +10,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/memory_account.h"
-#include "comm/status_macros.h"
+#include "comm/memory/memory_account.h"
+#include "comm/status/status_macros.h"
 #include "trainer/tensor_groups.h"
 
 namespace moonring::trainer {

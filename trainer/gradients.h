@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "comm/autograd/parameter.h"
 #include "comm/communicator.h"
-#include "comm/parameter.h"
 
 namespace moonring::trainer {
 

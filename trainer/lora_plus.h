@@ -5,7 +5,7 @@
 // zero, learns at `ratio` times the rate of A. As in LLaMA-Factory, one-dimensional parameters that
 // train beside it (biases, norms, DoRA's magnitudes) do too.
 
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 
 namespace moonring::trainer {
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "comm/heap.h"
+#include "comm/memory/heap.h"
 #include "trainer/resources.h"
 
 namespace moonring::trainer {

@@ -4,7 +4,7 @@
 // What a process's memory is for at its peak, beside what the kernel says of it.
 //
 //   kernel     RssAnon + RssShmem: resident pages that no file backs
-//   explained  tensors by part (comm/memory_account.h)
+//   explained  tensors by part (comm/memory/memory_account.h)
 //            + data: the rest of what malloc gave, to libraries, data sets, tokenizers
 //            + held: what malloc keeps free
 //            + scripts: LuaJIT's heap, which maps its own
@@ -26,7 +26,7 @@
 #include <mutex>
 #include <thread>
 
-#include "comm/memory_account.h"
+#include "comm/memory/memory_account.h"
 
 namespace moonring::trainer {
 

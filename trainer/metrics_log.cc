@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "comm/output_file.h"
-#include "comm/status_macros.h"
+#include "comm/files/output_file.h"
+#include "comm/status/status_macros.h"
 #include "trainer/resources.h"
 
 namespace moonring::trainer {

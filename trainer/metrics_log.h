@@ -5,13 +5,13 @@
 // digits:
 //
 //   trainer_log.jsonl    a line a logging step, as it comes: current_steps total_steps loss lr
-//   epoch percentage elapsed_time
-//                        remaining_time ("H:MM:SS"), then grad_norm tokens tokens_per_second
-//                        peak_memory_bytes and what else is given
+//                        epoch percentage elapsed_time remaining_time ("H:MM:SS"), then grad_norm
+//                        tokens tokens_per_second peak_memory_bytes and what else is given
 //   trainer_state.json   Transformers' TrainerState: global_step, max_steps, epoch, log_history,
-//   ... train_results.json   epoch, total_flos, train_loss, train_runtime,
-//   train_samples_per_second, train_steps_per_second eval_results.json    what an evaluation at the
-//   end gave; all_results.json has both
+//                        ...
+//   train_results.json   epoch, total_flos, train_loss, train_runtime, train_samples_per_second,
+//                        train_steps_per_second
+//   eval_results.json    what an evaluation at the end gave; all_results.json has both
 //
 // Only one process writes a run's log: which one is its caller's business. A number that is NaN or
 // infinite becomes null.

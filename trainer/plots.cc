@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/output_file.h"
-#include "comm/status_macros.h"
+#include "comm/files/output_file.h"
+#include "comm/status/status_macros.h"
 #include "trainer/canvas.h"
 
 namespace moonring::trainer {

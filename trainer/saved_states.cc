@@ -10,9 +10,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "comm/memory_account.h"
-#include "comm/status_macros.h"
-#include "comm/torch_status.h"
+#include "comm/memory/memory_account.h"
+#include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
 #include "trainer/zero_cost.h"
 
 namespace moonring::trainer {

@@ -12,8 +12,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/nearest_name.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
+#include "comm/text/nearest_name.h"
 
 namespace moonring::trainer {
 namespace {

@@ -5,20 +5,24 @@
 // steps in all, step index k = 0, 1, ...:
 //
 //   k < w                      lr * k / w                                (so the first step of a
-//   warm-up moves nothing) later, with p = (k - w) / max(1, n - w) and C(c, p) = (1 + cos(2 pi c
-//   p)) / 2: linear                     lr * max(0, 1 - p) cosine                     lr * max(0,
-//   C(num_cycles, p)),            num_cycles 1/2 cosine_with_restarts       lr * max(0, C(1/2,
-//   frac(num_cycles p))),  num_cycles 1; 0 from p = 1 cosine_with_min_lr         lr * max(0, r + (1
-//   - r) C(num_cycles, p)),     r = min_lr_rate, or min_lr / lr: one of them must be given
+//                              warm-up moves nothing)
+//   later, with p = (k - w) / max(1, n - w) and C(c, p) = (1 + cos(2 pi c p)) / 2:
+//   linear                     lr * max(0, 1 - p)
+//   cosine                     lr * max(0, C(num_cycles, p)),            num_cycles 1/2
+//   cosine_with_restarts       lr * max(0, C(1/2, frac(num_cycles p))),  num_cycles 1; 0 from p = 1
+//   cosine_with_min_lr         lr * max(0, r + (1 - r) C(num_cycles, p)),     r = min_lr_rate, or
+//                              min_lr / lr: one of them must be given
 //   cosine_warmup_with_min_lr  the same at k + 1 where p is; the warm-up is lr * (k + 1) / w, or
-//   from warmup_lr_rate to 1 in equal steps polynomial                 lr_end + (lr - lr_end) (1 -
-//   p)^power,     1e-7 and 1; lr_end after the last step inverse_sqrt               lr / sqrt((k -
-//   w + s) / s),               s = w, or 10000 without a warm-up warmup_stable_decay        lr for
-//   num_stable_steps, then over num_decay_steps from lr to r lr by decay_type (cosine, linear,
-//   1-sqrt), then r lr;
-//                              r = min_lr_ratio, 0; the warm-up rises from r lr by warmup_type
-//                              (linear, cosine, 1-sqrt). Absent: a third of what is left after the
-//                              warm-up is stable, the rest decays (LLaMA-Factory's rule)
+//                              from warmup_lr_rate to 1 in equal steps
+//   polynomial                 lr_end + (lr - lr_end) (1 - p)^power,     1e-7 and 1; lr_end after
+//                              the last step
+//   inverse_sqrt               lr / sqrt((k - w + s) / s),               s = w, or 10000 without a
+//                              warm-up
+//   warmup_stable_decay        lr for num_stable_steps, then over num_decay_steps from lr to r lr
+//                              by decay_type (cosine, linear, 1-sqrt), then r lr; r = min_lr_ratio,
+//                              0; the warm-up rises from r lr by warmup_type (linear, cosine,
+//                              1-sqrt). Absent: a third of what is left after the warm-up is
+//                              stable, the rest decays (LLaMA-Factory's rule)
 //   constant_with_warmup       lr
 //   constant                   lr, and no warm-up either
 //

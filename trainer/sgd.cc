@@ -6,7 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/memory_account.h"
+#include "comm/memory/memory_account.h"
 #include "trainer/lora_plus.h"
 #include "trainer/tensor_groups.h"
 #include "trainer/weight_decay.h"

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "trainer/optimizer.h"
 
 namespace moonring::trainer {

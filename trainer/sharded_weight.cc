@@ -7,8 +7,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 
-#include "comm/memory_account.h"
-#include "comm/torch_status.h"
+#include "comm/memory/memory_account.h"
+#include "comm/status/torch_status.h"
 #include "trainer/zero_cost.h"
 
 namespace moonring::trainer {

@@ -6,8 +6,9 @@
 //
 //   nothing kept   a lease casts the part to its dtype and gathers that
 //   whole kept     stages 1 and 2 under bf16: the whole in a narrower dtype is here, and is what a
-//   lease in that dtype is of part kept      where the master lies on a disk: the part in a
-//   narrower dtype, which gathers are of
+//                  lease in that dtype is of
+//   part kept      where the master lies on a disk: the part in a narrower dtype, which gathers are
+//                  of
 //
 // A lease in a wider dtype than what is kept gathers the masters. Cost of a gather: P-1 steps,
 // zero_cost.h's bytes, the whole weight in memory for as long as the lease is held. Each is a call
@@ -20,9 +21,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "absl/status/status.h"
+#include "comm/autograd/parameter.h"
+#include "comm/autograd/parameter_home.h"
 #include "comm/communicator.h"
-#include "comm/parameter.h"
-#include "comm/parameter_home.h"
 
 namespace moonring::trainer {
 

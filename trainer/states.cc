@@ -8,8 +8,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
-#include "comm/torch_status.h"
+#include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
 #include "trainer/gradients.h"
 #include "trainer/zero_cost.h"
 

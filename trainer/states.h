@@ -5,7 +5,7 @@
 // rank, a one-dimensional Parameter of its name, and optimizer, norm and clipping see shards alone.
 //
 //   a step:  forward, backward ..   gradients come to the Parameters, or go on into shards (stages
-//   2, 3)
+//            2, 3)
 //            SumGradients()         each shard's gradient is the sum over all ranks
 //            Norm(), clip, Step     on shards()
 //            Publish()              leases are of the new weights from here on
@@ -28,7 +28,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "trainer/gradient_scatter.h"
 #include "trainer/sharded_weight.h"
 #include "trainer/zero.h"

@@ -6,9 +6,10 @@
 // paper's constants.
 //
 //   z  = (g - mu) / sigma                    g the norm, mu and sigma^2 its running mean and
-//   variance g* = mu + (kThreshold^2 / z) sigma       where z > kThreshold: the further out, the
-//   nearer to the mean; else g mu <- a mu + (1 - a) g*,  sigma^2 <- a sigma^2 + (1 - a) (g* - mu)^2
-//   with the new mu
+//                                            variance
+//   g* = mu + (kThreshold^2 / z) sigma       where z > kThreshold: the further out, the nearer to
+//                                            the mean; else g
+//   mu <- a mu + (1 - a) g*,  sigma^2 <- a sigma^2 + (1 - a) (g* - mu)^2      with the new mu
 //
 // The first kWarmup norms are only collected: their mean and variance begin the history. A fixed
 // max_grad_norm may hold besides.

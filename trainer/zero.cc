@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "trainer/disk_memory.h"
 #include "trainer/sharded_weight.h"
 

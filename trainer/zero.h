@@ -5,7 +5,8 @@
 // et al. 2020, arXiv 1910.02054).
 //
 //   stage 0   nothing is sharded          stage 2   gradients too, summed into shards as they are
-//   made stage 1   the optimizer's state      stage 3   weights too, gathered for each lease
+//                                                   made
+//   stage 1   the optimizer's state      stage 3   weights too, gathered for each lease
 //
 // The ranks of a group part the states; the groups are replicas of one another, and sum their
 // shards' gradients with those that hold the same part (LoongTrain's hybrid, arXiv 2406.18485).
@@ -20,9 +21,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "comm/autograd/parameter.h"
 #include "comm/communicator.h"
 #include "comm/mesh.h"
-#include "comm/parameter.h"
 #include "trainer/state_memory.h"
 
 namespace moonring::trainer {

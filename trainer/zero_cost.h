@@ -6,22 +6,24 @@
 //   part(r)    ceil(n / P) numbers each; the last ranks less, or none. Nothing is padded
 //   gather     (P - 1) part(r) numbers, of the dtype that is leased
 //   scatter    n - part(r) numbers, of the gradient's dtype (fp32; fp64 for fp64)
-//   across     an all-reduce of part(r) numbers over the R ranks that hold the same part: 2 (R - 1)
-//   / R part(r)
+//   across     an all-reduce of part(r) numbers over the R ranks that hold the same part:
+//              2 (R - 1) / R part(r)
 //
 // A step of M micro-batches, for a weight that learns:
 //
 //   stage    gathers                                scatters               numbers a rank holds
-//   (weight, gradient, AdamW's state) 0        -                                      - n, n, 2 n
-//   across: over all ranks, of n numbers 1        1, after the update                    1, at the
-//   step's end   n, n, 2 part 2        1, after the update                    M u n, part, 2 part
+//   0        -                                      -                      n, n, 2 n
+//   1        1, after the update                    1, at the step's end   n, n, 2 part
+//   2        1, after the update                    M u                    n, part, 2 part
 //   3        M (leases forward and backward)        M u                    part, part, 2 part
 //
+// What a rank holds is weight, gradient and AdamW's state. Across, in stage 0: over all ranks, of n
+// numbers.
 // u: the weight's users in a micro-batch: 1; 2 of a tied embedding. Leases of a block's weight: 1
-// forward and, where the block is computed again, 1 backward; of an embedding 1 forward; of a
-// head 2. A frozen weight is gathered as often in stage 3, a part a rank, and no more; in stages 1
-// and 2 it is whole everywhere. Under bf16 matrices are held and gathered in bf16, and stages 1 and
-// 2 hold the fp32 part besides (the master).
+// forward and, where the block is computed again, 1 backward; of an embedding 1 forward; of a head
+// 2. A frozen weight is gathered as often in stage 3, a part a rank, and no more; in stages 1 and 2
+// it is whole everywhere. Under bf16 matrices are held and gathered in bf16, and stages 1 and 2
+// hold the fp32 part besides (the master).
 
 #include <algorithm>
 #include <cstdint>

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "comm/input_file.h"
-#include "comm/status_macros.h"
+#include "comm/files/input_file.h"
+#include "comm/status/status_macros.h"
 #include "data/files/arrow_library.h"
 
 namespace moonring::data {

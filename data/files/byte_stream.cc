@@ -16,8 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "comm/input_file.h"
-#include "comm/status_macros.h"
+#include "comm/files/input_file.h"
+#include "comm/status/status_macros.h"
 
 namespace moonring::data {
 namespace {

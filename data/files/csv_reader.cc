@@ -4,8 +4,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "comm/status_macros.h"
-#include "data/text/python_json.h"
+#include "comm/status/status_macros.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 namespace {

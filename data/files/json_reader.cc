@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "comm/json_nesting.h"
-#include "comm/status_macros.h"
-#include "data/text/python_json.h"
-#include "data/text/utf8.h"
+#include "comm/status/status_macros.h"
+#include "comm/text/json_nesting.h"
+#include "data/text/json/python_json.h"
+#include "data/text/unicode/utf8.h"
 
 namespace moonring::data {
 namespace {

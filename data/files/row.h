@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "data/text/python_json.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 

@@ -18,7 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "data/files/row.h"
 #include "data/files/row_reader.h"
-#include "data/source.h"
+#include "data/pipeline/source.h"
 
 namespace moonring::data {
 

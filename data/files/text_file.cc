@@ -5,8 +5,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/status_macros.h"
-#include "data/text/utf8.h"
+#include "comm/status/status_macros.h"
+#include "data/text/unicode/utf8.h"
 
 namespace moonring::data {
 namespace {

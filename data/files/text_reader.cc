@@ -1,7 +1,7 @@
 #include "data/files/text_reader.h"
 
-#include "comm/status_macros.h"
-#include "data/text/python_json.h"
+#include "comm/status/status_macros.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 

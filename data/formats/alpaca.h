@@ -1,9 +1,10 @@
 // Rows of the alpaca format -> conversations.
 //
 //   sft   {"instruction": "Sum up.", "input": "Text", "output": "Short.", "system": "Be brief.",
-//   "history": [["Hi", "Hello"]]} pt    {"text": "A document."}, "columns": {"prompt": "text"} dpo
-//   {"instruction": "Q", "chosen": "good", "rejected": "bad"} kto   {"instruction": "Q", "output":
-//   "A", "kto_tag": true}
+//         "history": [["Hi", "Hello"]]}
+//   pt    {"text": "A document."}, "columns": {"prompt": "text"}
+//   dpo   {"instruction": "Q", "chosen": "good", "rejected": "bad"}
+//   kto   {"instruction": "Q", "output": "A", "kto_tag": true}
 //
 // `tools` is a JSON array as text. The history's pairs come first, then prompt and query joined by
 // a line feed (an empty one is left out, both empty is an empty message), then the answer. A key
@@ -14,10 +15,10 @@
 #define MOONRING_DATA_FORMATS_ALPACA_H_
 
 #include "absl/status/statusor.h"
-#include "data/conversation.h"
-#include "data/dataset_info.h"
-#include "data/stage.h"
-#include "data/text/python_json.h"
+#include "data/description/dataset_info.h"
+#include "data/description/stage.h"
+#include "data/formats/converted_row.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 

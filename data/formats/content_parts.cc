@@ -5,7 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 
 namespace moonring::data {
 namespace {

@@ -2,18 +2,18 @@
 // have it (0.9.5 refuses such rows):
 //
 //   {"type": "text", "text": "..."}                  "value" in place of "text" too; several are
-//   joined
+//                                                    joined
 //   {"type": "reasoning", "value": "..."}            a thought, <think> ... </think>, before what
-//   follows
+//                                                    follows
 //   {"type": "tool_call", "value": "{\"name\": ..., \"arguments\": ...}"}   a function call; the
-//   message's texts are then left out
+//       message's texts are then left out
 #ifndef MOONRING_DATA_FORMATS_CONTENT_PARTS_H_
 #define MOONRING_DATA_FORMATS_CONTENT_PARTS_H_
 
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "data/text/python_json.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "data/formats/content_parts.h"
 #include "data/formats/row_fields.h"
 

@@ -16,10 +16,10 @@
 #define MOONRING_DATA_FORMATS_MESSAGES_H_
 
 #include "absl/status/statusor.h"
-#include "data/conversation.h"
-#include "data/dataset_info.h"
-#include "data/stage.h"
-#include "data/text/python_json.h"
+#include "data/description/dataset_info.h"
+#include "data/description/stage.h"
+#include "data/formats/converted_row.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 

@@ -1,7 +1,7 @@
 // Rows of the openai format -> conversations, by the rules of formats/messages.h.
 //
 //   sft   {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content":
-//   "Hi"}, {"role": "assistant", "content": "Hello"}]}
+//         "Hi"}, {"role": "assistant", "content": "Hello"}]}
 //
 // Keys and roles are what `columns` and `tags` say; their defaults are sharegpt's. An assistant's
 // tool_calls are a function call: the list of their `function` objects. Messages of the tool's role
@@ -18,10 +18,10 @@
 #define MOONRING_DATA_FORMATS_OPENAI_H_
 
 #include "absl/status/statusor.h"
-#include "data/conversation.h"
-#include "data/dataset_info.h"
-#include "data/stage.h"
-#include "data/text/python_json.h"
+#include "data/description/dataset_info.h"
+#include "data/description/stage.h"
+#include "data/formats/converted_row.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 

@@ -1,13 +1,14 @@
 // Rows of the sharegpt format -> conversations, by the rules of formats/messages.h.
 //
 //   sft   {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}],
-//   "system": "..."} dpo   {"conversations": [{"from": "human", "value": "Q"}], "chosen": {"from":
-//   "gpt", "value": "good"}, "rejected": {"from": "gpt", "value": "bad"}} kto   {"conversations":
-//   [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}], "kto_tag": true} tools
-//   {"conversations": [{"from": "human", "value": "Q"}, {"from": "function_call", "value":
-//   "{\"name\": \"f\", \"arguments\": {}}"},
-//          {"from": "observation", "value": "3"}, {"from": "gpt", "value": "A"}], "tools":
-//          "[{\"name\": \"f\", ...}]"}
+//         "system": "..."}
+//   dpo   {"conversations": [{"from": "human", "value": "Q"}], "chosen": {"from": "gpt", "value":
+//         "good"}, "rejected": {"from": "gpt", "value": "bad"}}
+//   kto   {"conversations": [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}],
+//         "kto_tag": true}
+//   tools {"conversations": [{"from": "human", "value": "Q"}, {"from": "function_call", "value":
+//          "{\"name\": \"f\", \"arguments\": {}}"}, {"from": "observation", "value": "3"}, {"from":
+//          "gpt", "value": "A"}], "tools": "[{\"name\": \"f\", ...}]"}
 //
 // `tools` is a JSON array as text. `tags` may rename keys and roles, so that {"role": "user",
 // "content": "Hi"} is read too.
@@ -15,10 +16,10 @@
 #define MOONRING_DATA_FORMATS_SHAREGPT_H_
 
 #include "absl/status/statusor.h"
-#include "data/conversation.h"
-#include "data/dataset_info.h"
-#include "data/stage.h"
-#include "data/text/python_json.h"
+#include "data/description/dataset_info.h"
+#include "data/description/stage.h"
+#include "data/formats/converted_row.h"
+#include "data/text/json/python_json.h"
 
 namespace moonring::data {
 

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "data/example.h"
-#include "data/source.h"
+#include "data/pipeline/source.h"
 #include "data/steps/step_batches.h"
 #include "data/steps/step_examples.h"
 

@@ -4,7 +4,7 @@
 //   examples a step = per_device_train_batch_size x gradient_accumulation_steps x dp
 //   steps an epoch  = ceil(n / examples a step)  [ = ceil(ceil(n / (batch x dp)) / accumulation) ]
 //   with drop_last    n is rounded down to whole batches of batch x dp first; where there is none,
-//   it is not
+//                     it is not
 //
 // A step never crosses an epoch: the last one of an epoch is short, and no example is repeated to
 // fill it. Nothing here depends on sequence parallelism or on how a step is packed. Epochs follow
@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "data/source.h"
+#include "data/pipeline/source.h"
 
 namespace moonring::data {
 

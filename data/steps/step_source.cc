@@ -6,7 +6,7 @@
 #include <c10/util/Exception.h>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 
 namespace moonring::data {
 

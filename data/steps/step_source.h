@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "data/source.h"
+#include "data/pipeline/source.h"
 #include "data/steps/packer.h"
 #include "data/steps/step_batches.h"
 #include "data/steps/step_examples.h"

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "data/source.h"
+#include "data/pipeline/source.h"
 #include "data/steps/step_examples.h"
 #include "data/stream/example_stream.h"
 

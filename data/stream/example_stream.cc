@@ -10,11 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "comm/status_macros.h"
-#include "data/column_check.h"
+#include "comm/status/status_macros.h"
+#include "data/description/column_check.h"
+#include "data/description/stage.h"
 #include "data/example_digest.h"
-#include "data/numpy_random.h"
-#include "data/stage.h"
+#include "data/mixing/numpy_random.h"
 
 namespace moonring::data {
 namespace {

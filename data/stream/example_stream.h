@@ -2,7 +2,7 @@
 // LLaMA-Factory 0.9.5's `streaming: true`, row for row.
 //
 //   rows of all data sets, mixed -> shuffle buffer -> without (or only) the first `held_out` ->
-//   batches of preprocessing_batch_size rows -> examples
+//       batches of preprocessing_batch_size rows -> examples
 //
 // Pass e shuffles with numpy's default_rng(seed) where e is 0, else
 // default_rng(default_rng(seed).integers(2^63) - e), as datasets' set_epoch has it. From the second
@@ -32,18 +32,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "data/dataset_info.h"
 #include "data/dataset_options.h"
 #include "data/dataset_report.h"
+#include "data/description/dataset_info.h"
 #include "data/example.h"
 #include "data/example_builder.h"
-#include "data/ordered_map.h"
+#include "data/pipeline/ordered_map.h"
 #include "data/row_encoder.h"
 #include "data/stream/dataset_rows.h"
 #include "data/stream/pass_rows.h"
 #include "data/stream/stream_row.h"
-#include "data/templates/chat_template.h"
-#include "data/tokenizer/tokenizer.h"
+#include "data/text/chat_template.h"
+#include "data/text/tokenizer.h"
 
 namespace moonring::data {
 

@@ -1,15 +1,16 @@
 // One pass over the rows of several data sets, mixed as they come: datasets 4.0.0's
-// concatenate_datasets and interleave_datasets of iterable data sets (data/mixer.h names the
+// concatenate_datasets and interleave_datasets of iterable data sets (data/mixing/mixer.h names the
 // strategies).
 //
 //   concat             the data sets one after another, in an order that the pass's generator
-//   shuffles interleave_under   until a data set has given its last row interleave_over    until
-//   each has; one that is through begins again interleave_once    until each has; one that is
-//   through is passed over
+//                      shuffles
+//   interleave_under   until a data set has given its last row
+//   interleave_over    until each has; one that is through begins again
+//   interleave_once    until each has; one that is through is passed over
 //
 // In turn, or drawn with the pass's generator where there are probabilities. Unlike mixed data sets
-// that are whole (data/mixer.h), in turn a round is left where a strategy ends. Cost: an open file
-// and a row ahead for each data set.
+// that are whole (data/mixing/mixer.h), in turn a round is left where a strategy ends. Cost: an
+// open file and a row ahead for each data set.
 #ifndef MOONRING_DATA_STREAM_MIXED_ROWS_H_
 #define MOONRING_DATA_STREAM_MIXED_ROWS_H_
 
@@ -24,11 +25,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "data/files/row_source.h"
-#include "data/mixer.h"
-#include "data/numpy_random.h"
+#include "data/mixing/mixer.h"
+#include "data/mixing/numpy_random.h"
+#include "data/mixing/turns.h"
 #include "data/stream/dataset_rows.h"
 #include "data/stream/stream_row.h"
-#include "data/turns.h"
 
 namespace moonring::data {
 

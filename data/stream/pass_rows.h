@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "data/mixer.h"
-#include "data/numpy_random.h"
+#include "data/mixing/mixer.h"
+#include "data/mixing/numpy_random.h"
 #include "data/stream/mixed_rows.h"
 #include "data/stream/shuffle_buffer.h"
 #include "data/stream/stream_row.h"

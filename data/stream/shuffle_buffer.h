@@ -20,7 +20,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "data/numpy_random.h"
+#include "data/mixing/numpy_random.h"
 #include "data/stream/stream_row.h"
 
 namespace moonring::data {

@@ -7,11 +7,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
-#include "comm/custom_function.h"
-#include "comm/heap.h"
-#include "comm/memory_account.h"
-#include "comm/small_work.h"
-#include "comm/to_device.h"
+#include "comm/autograd/custom_function.h"
+#include "comm/memory/heap.h"
+#include "comm/memory/memory_account.h"
+#include "comm/memory/to_device.h"
+#include "comm/threads/small_work.h"
 
 namespace moonring::model {
 namespace {

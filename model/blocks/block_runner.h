@@ -26,9 +26,9 @@
 // rows. Frozen parameters get no gradient; where neither hidden nor any parameter takes one, or
 // grad mode is off, nothing is kept.
 //
-// Weights that are away (comm/parameter_home.h) are leased in this order by all ranks that share
-// them, and every trainable weight of a block that runs backward hands over a gradient there, an
-// undefined one where it got none.
+// Weights that are away (comm/autograd/parameter_home.h) are leased in this order by all ranks that
+// share them, and every trainable weight of a block that runs backward hands over a gradient there,
+// an undefined one where it got none.
 //
 // f must be pure and outlive the backward (with what it refers to). Its exceptions come through as
 // thrown. A second backward through one forward works where the first retained the graph;
@@ -43,7 +43,7 @@
 
 #include "absl/types/span.h"
 #include "attention/attention.h"
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "model/blocks/activation_store.h"
 #include "model/blocks/block_run.h"
 

@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/nameless_file.h"
-#include "comm/torch_status.h"
+#include "comm/files/nameless_file.h"
+#include "comm/status/torch_status.h"
 
 namespace moonring::model {
 namespace {

@@ -5,9 +5,10 @@
 // nothing is left behind however the process ends:
 //
 //   Put     hands the tensor to a thread that writes it (write-behind) while the caller goes on;
-//   waits only where kUnwritten tensors wait already Get     waits for the writing, and maps the
-//   file: its pages are the kernel's cache and no memory of the program's. What was put last
-//           before it and is there still is read ahead, as a backward takes activations in reverse
+//           waits only where kUnwritten tensors wait already
+//   Get     waits for the writing, and maps the file: its pages are the kernel's cache and no
+//           memory of the program's. What was put last before it and is there still is read ahead,
+//           as a backward takes activations in reverse
 //
 // Memory: at most kUnwritten + 1 tensors that are not written yet, beside what the caller holds.
 // Disk: the bytes of what is stored now. Tensors below kLeastBytes stay where they are.

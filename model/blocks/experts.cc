@@ -17,8 +17,8 @@
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros.h>
 
-#include "comm/custom_function.h"
-#include "comm/parallel_tasks.h"
+#include "comm/autograd/custom_function.h"
+#include "comm/threads/parallel_tasks.h"
 
 namespace moonring::model {
 namespace {

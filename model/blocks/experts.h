@@ -4,8 +4,8 @@
 // A mixture of gated MLPs (Shazeer et al. 2017, arXiv:1701.06538; Mixtral, Qwen-MoE):
 //
 //   p_t = softmax(Wr x_t);  C_t = the `chosen` experts of the largest p_t;  w_te = p_te, or p_te /
-//   sum_C p_t where normalised y_t = sum_{e in C_t} w_te mlp_e(x_t)  [+ sigmoid(s . x_t)
-//   mlp_shared(x_t)]
+//       sum_C p_t where normalised
+//   y_t = sum_{e in C_t} w_te mlp_e(x_t)  [+ sigmoid(s . x_t) mlp_shared(x_t)]
 //
 // Rows are gathered by expert once, each expert runs once on all of its rows (experts in parallel
 // where there are several), and each token's results are summed in the order of its choices: the
@@ -20,7 +20,7 @@
 // load_balancing_loss_func has it) of a group g of tokens is
 //
 //   E sum_e f_ge P_ge,   f_ge = (choices of e by g's tokens, over all layers) / n,   P_ge = (sum of
-//   p_te over them) / n,   n = layers x tokens
+//       p_te over them) / n,   n = layers x tokens
 //
 // What a block adds to both sums is its tally: sums over this rank's tokens, which may be added
 // over layers, micro-batches and ranks.

@@ -4,12 +4,11 @@
 // Activations of a GPU in pinned memory of its host:
 //
 //   Put     copies on a stream of the store's own, behind what the caller's stream has been given
-//   so far. The caller's stream does not wait, unless three
-//           tensors are on their way out already: then for the first of them, whose memory it has
-//           back with that
+//           so far. The caller's stream does not wait, unless three tensors are on their way out
+//           already: then for the first of them, whose memory it has back with that
 //   Get     gives what was fetched ahead, or fetches it, and begins to fetch what was put last
-//   before it, as a backward takes activations in
-//           reverse. The caller's stream waits for the copy
+//           before it, as a backward takes activations in reverse. The caller's stream waits for
+//           the copy
 //
 // The host waits for nothing. GPU memory: three tensors on their way out; or one being used and one
 // fetched ahead. It is the memory of the stream that is current at Put and Get: one that the caller

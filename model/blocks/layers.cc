@@ -11,7 +11,7 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 
-#include "comm/custom_function.h"
+#include "comm/autograd/custom_function.h"
 
 namespace moonring::model {
 namespace {

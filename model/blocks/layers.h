@@ -6,11 +6,12 @@
 //   RmsNorm       y = w * x / sqrt(mean(x^2) + eps)                          saves x and 1/sqrt(..)
 //   Linear        y = x W^T + b                                              saves x and W
 //   NormedLinear  y_i = RmsNorm(x) W_i^T + b_i                               saves x, 1/sqrt(..)
-//   and the W_i, not the normed rows GatedDown     y = (act(gate) * up) W^T + b saves gate, up and
-//   W, not the product
+//                 and the W_i, not the normed rows
+//   GatedDown     y = (act(gate) * up) W^T + b                               saves gate, up and W,
+//                 not the product
 //
 //   act           silu(x) = x sigmoid(x); gelu(x) = x Phi(x); gelu_tanh(x) = x/2 (1 +
-//   tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+//                 tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 //
 // Shapes: T rows, D features, I intermediate features. Any T, zero among them. Rows do not
 // mix, so a rank's rows give what the whole stream gives. Norms compute in fp32 (fp64 for fp64)
@@ -21,7 +22,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "model/blocks/activation.h"
+#include "model/config/activation.h"
 
 namespace moonring::model {
 

@@ -10,8 +10,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/norm.h>
 
-#include "comm/counter_random.h"
-#include "comm/custom_function.h"
+#include "comm/autograd/custom_function.h"
+#include "comm/random/counter_random.h"
 #include "model/blocks/layers.h"
 
 namespace moonring::model {

@@ -8,15 +8,16 @@
 //   plain            y = x W^T + b
 //   LoRA             y = x W^T + b + s (x' A^T) B^T
 //   DoRA             y = b + g z,  z = x W^T + s (x A^T) B^T,  g = m / n,  n_o = || W_o + s (B A)_o
-//   ||_2, a constant in the backward DoRA, dropout    y = x W^T + b + g z' - x' W^T,  z' = x' W^T +
-//   s (x' A^T) B^T            (as PEFT 0.18 defines it)
+//                    ||_2, a constant in the backward
+//   DoRA, dropout    y = x W^T + b + g z' - x' W^T,  z' = x' W^T + s (x' A^T) B^T            (as
+//                    PEFT 0.18 defines it)
 //
 // Shapes: x_TI, W_OI, b_O, A_RI, B_OR, magnitude m_O. x, W, b, A, B have one dtype; m is in the
 // stream's (fp32, or fp64).
 //
 // Which features a token loses depends on (key, identity of the token) alone
-// (comm/counter_random.h): on no rank, order or run. A mask is made again in the backward, not
-// kept.
+// (comm/random/counter_random.h): on no rank, order or run. A mask is made again in the backward,
+// not kept.
 //
 // Where it is adapted, W and b must be frozen, and the backward forms no [O, I] matrix: beside y
 // and dx (2 T I O flops each, as in the plain map) LoRA costs 2 T R (I + O) flops forward and 4 T R

@@ -14,8 +14,8 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
-#include "comm/custom_function.h"
-#include "comm/to_device.h"
+#include "comm/autograd/custom_function.h"
+#include "comm/memory/to_device.h"
 
 namespace moonring::model {
 namespace {

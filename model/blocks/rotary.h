@@ -8,12 +8,14 @@
 //
 //   default    w_f = theta^-e_f
 //   linear     w_f = theta^-e_f / factor                                                    (Chen
-//   et al. 2023, arXiv:2306.15595) dynamic    w_f = theta'^-e_f, theta' = theta (factor n / W -
-//   (factor - 1))^(dim / (dim - 2)), n = max(length, W)   ("dynamic NTK") yarn       between w_f
-//   and w_f / factor by a ramp over f                                (Peng et al. 2023,
-//   arXiv:2309.00071) llama3     between w_f and w_f / factor by the wave's length beside W
+//              et al. 2023, arXiv:2306.15595)
+//   dynamic    w_f = theta'^-e_f, theta' = theta (factor n / W - (factor - 1))^(dim / (dim - 2)), n
+//              = max(length, W)   ("dynamic NTK")
+//   yarn       between w_f and w_f / factor by a ramp over f                                (Peng
+//              et al. 2023, arXiv:2309.00071)
+//   llama3     between w_f and w_f / factor by the wave's length beside W
 //   longrope   w_f / short_factor_f, or w_f / long_factor_f where length > W                (Ding
-//   et al. 2024, arXiv:2402.13753)
+//              et al. 2024, arXiv:2402.13753)
 //
 // `length` is that of the token's own document, whatever its positions are: a document in a pack
 // turns as it would alone.
@@ -24,7 +26,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "model/blocks/rotary_rule.h"
+#include "model/config/rotary_rule.h"
 
 namespace moonring::model {
 

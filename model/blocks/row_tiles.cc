@@ -10,7 +10,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 
-#include "comm/custom_function.h"
+#include "comm/autograd/custom_function.h"
 #include "model/blocks/layers.h"
 
 namespace moonring::model {

@@ -6,7 +6,7 @@
 //
 //   forward    y_tile = f(weights, x_tile), tile after tile; nothing is kept but x
 //   backward   f again on each tile, with its graph: dx_tile into its place, dweights = sum over
-//   the tiles
+//              the tiles
 //
 // So what f makes of all rows never exists at once. What is in memory beside x, y, dx and dweights
 // is the work of one tile. Where backward makes f's values again anyway (recompute) this costs no

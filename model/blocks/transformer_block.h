@@ -4,8 +4,10 @@
 // One decoder block, a pure function of its linear maps, hidden states, positions and attention:
 //
 //   h  = x + r norm_b(Wo attention(rotary(norm_q(Wq n)), rotary(norm_k(Wk n)), Wv n)),    n =
-//   norm_a(x) x' = h + r norm_d(mlp(m)), m = norm_c(h) mlp(m) = Wdown (act(Wgate m) * Wup m), or a
-//   mixture of such (experts.h)
+//      norm_a(x)
+//   x' = h + r norm_d(mlp(m)),                                                             m =
+//       norm_c(h)
+//   mlp(m) = Wdown (act(Wgate m) * Wup m), or a mixture of such (experts.h)
 //
 // Which of the norms there are, and whether Wq, Wk, Wv (Wgate, Wup) are one map, is said by the
 // weights that are there: Llama has norm_a and norm_c, OLMo 2 norm_b and norm_d, Gemma and
@@ -14,8 +16,8 @@
 // x, h, x' [T, D] are the residual stream, in fp32 (fp64 where matmuls are in fp64). Linear layers
 // and attention run in the matmul dtype; norms and rotary embedding in the stream's. Differentiable
 // in x and in each weight that requires it. What a linear map is besides its matrix (an adapter,
-// say) is projection.h's business: the block applies it and no more. T may be 0: attention is still
-// called, as its collectives need every rank.
+// say) is projection.h's business: the block applies it and no more.
+// T may be 0: attention is still called, as its collectives need every rank.
 //
 // Everything but attention is a function of rows. What follows attention, whose intermediate
 // features are most of a block's memory, may run in tiles of rows (row_tiles.h): then a run under
@@ -29,11 +31,11 @@
 #include "absl/types/span.h"
 #include "attention/attention.h"
 #include "model/blocks/block_run.h"
-#include "model/blocks/block_weights.h"
 #include "model/blocks/experts.h"
 #include "model/blocks/layers.h"
 #include "model/blocks/projection.h"
 #include "model/blocks/rotary.h"
+#include "model/config/block_weights.h"
 #include "model/config/config.h"
 #include "model/config/family.h"
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "model/blocks/activation.h"
-#include "model/blocks/rotary_rule.h"
+#include "model/config/activation.h"
+#include "model/config/rotary_rule.h"
 
 namespace moonring::model {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "model/blocks/block_weights.h"
+#include "model/config/block_weights.h"
 #include "model/config/config.h"
 #include "model/files/json_text.h"
 
@@ -32,9 +32,6 @@ struct WeightNames {
   std::string expert;  // "mlp.experts.%d.": before each of the three below
   std::array<std::string, kExpertWeights> in_expert;
 };
-
-// Llama's: what most others have too.
-WeightNames LlamaNames();
 
 // How a GGUF file has the family.
 struct GgufFacts {
@@ -67,9 +64,6 @@ struct Family {
   // default and one rotary, read by the shared keys. May be null.
   absl::Status (*read)(const JsonFields& fields, ModelConfig& config) = nullptr;
 };
-
-// All of them, in the order in which a list of them is shown.
-const std::vector<Family>& Families();
 
 }  // namespace moonring::model
 

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/nearest_name.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
+#include "comm/text/nearest_name.h"
 #include "model/config/config_fields.h"
 #include "model/config/family.h"
 #include "nlohmann/json.hpp"

@@ -3,10 +3,15 @@
 
 // The families, a file each. What is shared between two is declared here too.
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "model/config/family.h"
 
 namespace moonring::model {
+
+// All of them, in the order in which a list of them is shown.
+const std::vector<Family>& Families();
 
 Family Llama();
 Family Mistral();
@@ -27,6 +32,7 @@ Family Mixtral();
 Family Qwen2Moe();
 Family Qwen3Moe();
 
+WeightNames LlamaNames();  // what most others have too
 WeightNames Qwen3Names();
 WeightNames GemmaNames();
 WeightNames GlmNames();

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "comm/json_nesting.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
+#include "comm/text/json_nesting.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::model {

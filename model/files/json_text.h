@@ -18,7 +18,7 @@
 namespace moonring::model {
 
 // INVALID_ARGUMENT with line and column where `text` is not JSON, names a key twice in one object
-// or is nested too deeply (comm/json_nesting.h).
+// or is nested too deeply (comm/text/json_nesting.h).
 absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_view where);
 
 // As ParseJson; also refuses a text whose outermost value is not an object.

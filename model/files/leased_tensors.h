@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "model/files/safetensors_writer.h"
 
 namespace moonring::model {

@@ -13,8 +13,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "comm/input_file.h"
-#include "comm/status_macros.h"
+#include "comm/files/input_file.h"
+#include "comm/status/status_macros.h"
 
 namespace moonring::model {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "comm/status_macros.h"
-#include "comm/torch_status.h"
+#include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
 #include "model/files/safetensors.h"
 #include "model/files/weight_shape.h"
 #include "nlohmann/json.hpp"

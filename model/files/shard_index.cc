@@ -2,7 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "model/files/json_text.h"
 #include "model/files/mapped_file.h"
 #include "nlohmann/json.hpp"

@@ -11,9 +11,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/confinement.h"
-#include "comm/output_file.h"
-#include "comm/status_macros.h"
+#include "comm/files/confinement.h"
+#include "comm/files/output_file.h"
+#include "comm/status/status_macros.h"
 
 namespace moonring::model {
 

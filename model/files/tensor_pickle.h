@@ -7,9 +7,10 @@
 //
 //   collections.OrderedDict(), torch.Size(shape)
 //   torch._utils._rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, hooks),
-//   _v3(..., dtype) torch._utils._rebuild_parameter(tensor, requires_grad, hooks),
-//   _rebuild_parameter_with_state(tensor, requires_grad, hooks, state) torch.FloatStorage and its
-//   kin, torch.storage.UntypedStorage, torch.float8_e4m3fn and its kin
+//       _v3(..., dtype)
+//   torch._utils._rebuild_parameter(tensor, requires_grad, hooks),
+//       _rebuild_parameter_with_state(tensor, requires_grad, hooks, state)
+//   torch.FloatStorage and its kin, torch.storage.UntypedStorage, torch.float8_e4m3fn and its kin
 //
 // State set on the dictionary (_metadata: versions of modules) is dropped.
 

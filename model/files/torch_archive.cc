@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "model/files/json_text.h"
 
 namespace moonring::model {
@@ -30,9 +30,11 @@ std::optional<T> NumberAt(absl::string_view bytes, uint64_t at) {
 // Where the archive's directory lies, by what stands at the file's end:
 //
 //   [ "PK\6\6" ..., at 32 the number of entries, at 40 the directory's size, at 48 its offset, 8
-//   bytes each ]  anywhere [ "PK\6\7" disk, at 8 the offset of the former, 8 bytes ...: 20 bytes ]
-//   just before "PK\5\6" ..., at 12 the directory's size, at 16 its offset, 4 bytes each; at 20 the
-//   comment's length, 2 bytes; the comment
+//       bytes each ]  anywhere
+//   [ "PK\6\7" disk, at 8 the offset of the former, 8 bytes ...: 20 bytes ]
+//       just before
+//   "PK\5\6" ..., at 12 the directory's size, at 16 its offset, 4 bytes each; at 20 the comment's
+//       length, 2 bytes; the comment
 //
 // What is in brackets stands in archives of 4 GB, and in all that torch writes.
 absl::StatusOr<absl::string_view> FindDirectory(const MappedFile& file) {

@@ -21,26 +21,29 @@
 // = e % 32, half = e / 128:
 //
 //   Q2_K     s[16], b[64], d, m              (d low(s[r])) q - (m high(s[r]))      q = bits 2 (p %
-//   4) and above of b[32 half + l], 2 of them Q3_K     h[32], b[64], S[12], d          (d (s - 32))
-//   (q - 4 + 4 (bit p of h[l]))      q as in Q2_K, s of run r as below Q4_K     d, m, S[12], b[128]
-//   (d s) n - (m t)      n: a nibble of b[32 (p / 2) + l], low for even p; s, t of part p as below
+//                                            4) and above of b[32 half + l], 2 of them
+//   Q3_K     h[32], b[64], S[12], d          (d (s - 32)) (q - 4 + 4 (bit p of h[l]))      q as in
+//                                            Q2_K, s of run r as below
+//   Q4_K     d, m, S[12], b[128]             (d s) n - (m t)      n: a nibble of b[32 (p / 2) + l],
+//                                            low for even p; s, t of part p as below
 //   Q5_K     d, m, S[12], h[32], b[128]      (d s) q - (m t)      q = n + 16 (bit p of h[l]); n, s,
-//   t as in Q4_K Q6_K     a[128], h[64], int8 s[16], d    (d s[r]) (q - 32)    q = n + 16 (bits 2
-//   (p % 4) and above of h[32 half + l], 2 of them);
-//                                                                 n: a nibble of a[64 half + e %
-//                                                                 64], low in the first 64 of a
+//                                            t as in Q4_K
+//   Q6_K     a[128], h[64], int8 s[16], d    (d s[r]) (q - 32)    q = n + 16 (bits 2 (p % 4) and
+//                                                                 above of h[32 half + l], 2 of
+//                                                                 them); n: a nibble of a[64 half +
+//                                                                 e % 64], low in the first 64 of a
 //                                                                 half
 //   IQ4_XS   d, h (16 bits), s[4], b[128]    (d (S - 32)) t[n]    n and t of part p as in IQ4_NL,
-//   from b[16 p] on;
-//                                                                 S = nibble p of s, low ones
-//                                                                 first, + 16 (bits 2 p and 2 p + 1
-//                                                                 of h)
+//                                                                 from b[16 p] on; S = nibble p of
+//                                                                 s, low ones first, + 16 (bits 2 p
+//                                                                 and 2 p + 1 of h)
 //
 // Scales of 6 bits in 12 bytes S:
 //
 //   Q3_K     run r: low(S[r]) for r < 8, high(S[r - 8]) from 8 on, + 16 (bits 2 (r / 4) and above
-//   of S[8 + r % 4], 2 of them) Q4_K     part p < 4: s = S[p] % 64, t = S[4 + p] % 64;  p >= 4: s =
-//   low(S[4 + p]) + 16 (S[p - 4] / 64), t = high(S[4 + p]) + 16 (S[p] / 64)
+//            of S[8 + r % 4], 2 of them)
+//   Q4_K     part p < 4: s = S[p] % 64, t = S[4 + p] % 64;  p >= 4: s = low(S[4 + p]) + 16 (S[p -
+//            4] / 64), t = high(S[4 + p]) + 16 (S[p] / 64)
 
 namespace moonring::model::gguf {
 

@@ -9,13 +9,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
+#include "comm/status/status_macros.h"
 #include "model/config/family.h"
-#include "model/config/parse_config.h"
+#include "model/config/weights.h"
+#include "model/families/parse_config.h"
 #include "model/files/weight_shape.h"
 #include "model/gguf/gguf_config.h"
 #include "model/gguf/gguf_types.h"
-#include "model/weights.h"
 
 namespace moonring::model {
 namespace {

@@ -5,8 +5,8 @@
 // in the published order:
 //
 //   interleaved heads   rows (2i, 2i + 1) of a head turn as a pair there, rows (i, i + head_dim /
-//   2) here: the rows of q and k are put in
-//                       that order (llama, granite, internlm2)
+//                       2) here: the rows of q and k are put in that order (llama, granite,
+//                       internlm2)
 //   norms with one      the file has 1 + w (gemma)
 //   experts             all of a layer's lie in one tensor
 //   one map of three    queries, keys and values lie apart (internlm2)

@@ -9,16 +9,17 @@
 //
 // tokenizer.ggml.model:
 //   gpt2    byte-level BPE, cut by the rule that tokenizer.ggml.pre names
-//   (model/gguf/gguf_splitting_rules.h) llama   sentencepiece's BPE over characters with byte
-//   fallback: merges from the pieces' scores (model/gguf/sentencepiece_merges.h), stages as
-//           Transformers' converters write them: with add_space_prefix (the default) Llama's, a
-//           space before each part of the text between special tokens that decoding takes away
-//           again; without it Gemma's
+//           (model/gguf/gguf_splitting_rules.h)
+//   llama   sentencepiece's BPE over characters with byte fallback: merges from the pieces' scores
+//           (model/gguf/sentencepiece_merges.h), stages as Transformers' converters write them:
+//           with add_space_prefix (the default) Llama's, a space before each part of the text
+//           between special tokens that decoding takes away again; without it Gemma's
 //
 // A token of type "control" or "unknown" becomes a special added token, one of type "user defined"
 // an added token that is not special (in llama its spaces are written U+2581 again and its merges
 // go first, as its matches do in sentencepiece; GGUF keeps neither); the rest (padding among them)
-// is plain vocabulary. Cost: a few times the vocabulary's text.
+// is plain vocabulary.
+// Cost: a few times the vocabulary's text.
 
 #include <map>
 #include <string>

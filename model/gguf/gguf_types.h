@@ -6,7 +6,8 @@
 //
 //   F32, F16, BF16                                  one element
 //   Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL            32 elements    what a block holds is in
-//   gguf_blocks.h Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS            256 elements
+//                                                   gguf_blocks.h
+//   Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS            256 elements
 //
 // The other types are known by name and size only, so that a file that has them can be checked and
 // the type named. (Q8_1 and Q8_K are how inference holds activations: no file has them.)

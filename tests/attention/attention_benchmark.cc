@@ -5,9 +5,9 @@
 //
 // Three tables, each line printed when it is measured; above each stands what its columns are. A
 // line's name for --filter is its table's name and its first columns, as in
-// strategies/4096/bf16/4/ring. --quick leaves out the longest and takes fewer turns.
-// --json writes all values by name too. Times are the best of a few turns, and worth as much as the
-// machine is idle.
+// strategies/4096/bf16/4/ring. --quick leaves out the longest and takes fewer turns. --json writes
+// all values by name too. Times are the best of a few turns, and worth as much as the machine is
+// idle.
 
 #include <cstdio>
 #include <fstream>

@@ -4,7 +4,8 @@
 // A benchmark's results as a table that people read while it is being made, and as JSON.
 //
 //   ResultTable table("dense", filter, "What the columns are.", {{"tokens", "tokens", -7}, {"ms",
-//   "forward_ms", 8}}); if (table.Wants({"4096"})) table.Add({Text("4096"), Real(12.345, 2)});
+//       "forward_ms", 8}});
+//   if (table.Wants({"4096"})) table.Add({Text("4096"), Real(12.345, 2)});
 
 #include <cstdint>
 #include <string>

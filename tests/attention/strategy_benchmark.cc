@@ -20,7 +20,7 @@
 #include "attention/tile_plan.h"
 #include "comm/layout.h"
 #include "comm/process_groups.h"
-#include "comm/torch_status.h"
+#include "comm/status/torch_status.h"
 #include "tests/attention/problem.h"
 #include "tests/attention/turns.h"
 #include "tests/testing/all_close.h"

@@ -10,7 +10,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "comm/autograd_collectives.h"
-#include "comm/torch_status.h"
+#include "comm/status/torch_status.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"

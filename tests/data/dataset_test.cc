@@ -13,16 +13,17 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "comm/status_macros.h"
-#include "data/dataset_info.h"
+#include "comm/status/status_macros.h"
+#include "data/description/dataset_info.h"
 #include "data/files/row_source.h"
 #include "data/formats/alpaca.h"
 #include "data/preprocess_writer.h"
-#include "data/templates/chat_template.h"
+#include "data/text/chat_template.h"
 #include "data/truncation.h"
 #include "tests/data/golden_config.h"
-#include "tests/data/templates/named_templates.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/data/text/named_templates.h"
+#include "tests/testing/runfiles.h"
+#include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {
@@ -31,9 +32,10 @@ namespace {
 using ::moonring::testing::NamedTemplate;
 using ::moonring::testing::Names;
 using ::moonring::testing::OptionsOf;
+using ::moonring::testing::ReadRunfile;
+using ::moonring::testing::ScratchFolder;
 using ::moonring::testing::SmolLM2;
 using ::moonring::testing::StatusIs;
-using ::moonring::testing::TemporaryFolder;
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::AnyOf;
@@ -68,7 +70,7 @@ absl::StatusOr<std::pair<std::vector<Example>, std::vector<Example>>> PrepareCas
 // Every case; where the cut leaves nothing to learn ours refuses what LLaMA-Factory writes, and the
 // ids are compared below.
 TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
-  const json cases = json::parse(TemporaryFolder::Read(std::string(kGolden) + "cases.json"));
+  const json cases = json::parse(ReadRunfile(std::string(kGolden) + "cases.json"));
   ASSERT_GE(cases.size(), 89);
   int64_t threads = 0;  // one case after another on 1 to 4
   for (const json& golden : cases) {
@@ -86,13 +88,12 @@ TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
     ASSERT_OK(prepared) << name;
     const auto& [train, evaluated] = *prepared;
     EXPECT_EQ(train.size(), golden["examples"]) << name;
-    EXPECT_EQ(Lines(train),
-              TemporaryFolder::Read(std::string(kGolden) + golden["file"].get<std::string>()))
+    EXPECT_EQ(Lines(train), ReadRunfile(std::string(kGolden) + golden["file"].get<std::string>()))
         << name;
     EXPECT_EQ(evaluated.size(), golden.value("eval_examples", 0)) << name;
     if (golden.contains("eval_file")) {
-      EXPECT_EQ(Lines(evaluated), TemporaryFolder::Read(std::string(kGolden) +
-                                                        golden["eval_file"].get<std::string>()))
+      EXPECT_EQ(Lines(evaluated),
+                ReadRunfile(std::string(kGolden) + golden["eval_file"].get<std::string>()))
           << name;
     }
   }
@@ -112,8 +113,8 @@ TEST(DatasetTest, CutsToNothingAsLlamaFactoryDoes) {
                                            {.cutoff_len = cutoff_len})
                              .document}});
     }
-    EXPECT_EQ(Lines(examples), TemporaryFolder::Read(std::string(kGolden) + "golden/own_tiny_" +
-                                                     std::to_string(cutoff_len) + ".jsonl"));
+    EXPECT_EQ(Lines(examples), ReadRunfile(std::string(kGolden) + "golden/own_tiny_" +
+                                           std::to_string(cutoff_len) + ".jsonl"));
   }
 }
 
@@ -138,12 +139,12 @@ class OwnDataTest : public ::testing::Test {
       message.erase(at, folder_.path().size() + 1);
     return message;
   }
-  TemporaryFolder folder_;
+  ScratchFolder folder_;
   int64_t threads_ = 1;
 };
 
 TEST_F(OwnDataTest, NamesTheColumnThatAParquetFileLacks) {
-  folder_.Write("d.parquet", TemporaryFolder::Read("tests/golden/files/data/flat.parquet"));
+  folder_.Write("d.parquet", ReadRunfile("tests/golden/files/data/flat.parquet"));
   folder_.Write(
       "dataset_info.json",
       R"({"d": {"file_name": "d.parquet", "columns": {"prompt": "txt", "response": "large"}}})");
@@ -500,24 +501,24 @@ TEST_F(OwnDataTest, DigestsAreOfIdsLabelsAndTags) {
 }
 
 TEST_F(OwnDataTest, WritesWholeFilesOrNone) {
-  const std::string path = folder_.Path("out.jsonl");
+  const std::string path = folder_ / "out.jsonl";
   ASSERT_OK(WritePreprocessed(
       path, {{.documents = {{{1, 4093, 198}, {-100, -100, 198}}}}, {.documents = {{{7}, {7}}}}}));
-  EXPECT_EQ(TemporaryFolder::Read(path),
+  EXPECT_EQ(testing::ReadAll(path),
             "{\"input_ids\": [1, 4093, 198], \"labels\": [-100, -100, 198]}\n{\"input_ids\": [7], "
             "\"labels\": [7]}\n");
   ASSERT_OK(WritePreprocessed(path, {{.documents = {{{1, 2}, {-100, 2}}, {{1}, {1}}}}}));
-  EXPECT_EQ(TemporaryFolder::Read(path),
+  EXPECT_EQ(testing::ReadAll(path),
             "{\"chosen_input_ids\": [1, 2], \"chosen_labels\": [-100, 2], \"rejected_input_ids\": "
             "[1], \"rejected_labels\": [1]}\n");
   ASSERT_OK(WritePreprocessed(
       path, {{.documents = {{{1, 2}, {-100, 2}}, {{1}, {1}}}, .desirable = false}}));
-  EXPECT_EQ(TemporaryFolder::Read(path),
+  EXPECT_EQ(testing::ReadAll(path),
             "{\"input_ids\": [1, 2], \"labels\": [-100, 2], \"kl_input_ids\": [1], \"kl_labels\": "
             "[1], \"kto_tag\": false}\n");
   ASSERT_OK(WritePreprocessed(path, {}));
-  EXPECT_EQ(TemporaryFolder::Read(path), "");
-  EXPECT_THAT(WritePreprocessed(folder_.Path("none/out.jsonl"), {}),
+  EXPECT_EQ(testing::ReadAll(path), "");
+  EXPECT_THAT(WritePreprocessed(folder_ / "none/out.jsonl", {}),
               StatusIs(absl::StatusCode::kNotFound,
                        EndsWith("none/out.jsonl: cannot be written: No such file or directory")));
   EXPECT_THAT(WritePreprocessed("/dev/full/x", {}),

@@ -13,10 +13,10 @@
 #include <nlohmann/json.hpp>
 
 #include "data/dataset_options.h"
-#include "data/tokenizer/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "model/gguf/gguf.h"
 #include "model/gguf/gguf_tokenizer.h"
-#include "tests/data/templates/named_templates.h"
+#include "tests/data/text/named_templates.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::testing {

@@ -15,9 +15,10 @@
 #include "data/dataset.h"
 #include "data/example_digest.h"
 #include "data/preprocess_writer.h"
-#include "data/templates/chat_template.h"
+#include "data/text/chat_template.h"
 #include "tests/data/golden_config.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/testing/runfiles.h"
+#include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {
@@ -25,9 +26,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::moonring::testing::OptionsOf;
+using ::moonring::testing::ReadRunfile;
+using ::moonring::testing::ScratchFolder;
 using ::moonring::testing::SmolLM2;
 using ::moonring::testing::StatusIs;
-using ::moonring::testing::TemporaryFolder;
 using nlohmann::json;
 using ::testing::HasSubstr;
 
@@ -89,7 +91,7 @@ TEST(TokenizedTest, ReadsLlamaFactorysFolders) {
 }
 
 TEST(TokenizedTest, ReadsWhatItWrites) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   for (const auto& [name, config] : Cases()) {
     const DatasetOptions options = OptionsOf(config, "tests/golden/preprocess/data");
     ASSERT_OK_AND_ASSIGN(const PreparedDataset prepared, PrepareDataset(options, SmolLM2()));
@@ -114,7 +116,7 @@ TEST(TokenizedTest, ReadsWhatItWrites) {
 }
 
 TEST(TokenizedTest, RefusesFoldersThatAreNone) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   const auto error = [&](const std::string& name, Stage stage = Stage::kSupervised) {
     return std::string(LoadTokenized(folder.path() + "/" + name, stage, 0).status().message());
   };
@@ -144,7 +146,7 @@ TEST(TokenizedTest, RefusesFoldersThatAreNone) {
   folder.Write("c/train/state.json", R"({"_data_files": [{"filename": "data.arrow"}]})");
   EXPECT_THAT(error("c"), HasSubstr("c/train/data.arrow: "));
   const std::string arrow =
-      TemporaryFolder::Read(std::string(kFolders) + "sft/train/data-00000-of-00001.arrow");
+      ReadRunfile(std::string(kFolders) + "sft/train/data-00000-of-00001.arrow");
   folder.Write("c/train/data.arrow", arrow.substr(0, arrow.size() / 2));
   EXPECT_THAT(error("c"), HasSubstr("c/train/data.arrow"));
   folder.Write("c/train/data.arrow", "no arrow");

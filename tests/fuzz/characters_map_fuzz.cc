@@ -2,7 +2,7 @@
 // tokenizer.json.
 #include <cstdint>
 
-#include "data/tokenizer/characters_map.h"
+#include "data/text/tokenizer/characters_map.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using moonring::data::CharactersMap;

@@ -2,9 +2,9 @@
 #include <cstdint>
 #include <string>
 
-#include "data/jinja/template.h"
-#include "data/templates/model_template.h"
-#include "data/templates/parsed_template.h"
+#include "data/text/jinja/template.h"
+#include "data/text/model_template.h"
+#include "data/text/parsed_template.h"
 #include "tests/fuzz/small_tokenizer.h"
 
 namespace {

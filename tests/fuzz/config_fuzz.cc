@@ -2,7 +2,7 @@
 // model of it.
 #include <cstdint>
 
-#include "model/config/parse_config.h"
+#include "model/families/parse_config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto config =

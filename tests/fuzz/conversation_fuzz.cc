@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <string>
 
+#include "data/description/stage.h"
 #include "data/formats/alpaca.h"
 #include "data/formats/openai.h"
 #include "data/formats/sharegpt.h"
-#include "data/stage.h"
-#include "data/templates/chat_template.h"
-#include "data/text/python_json.h"
+#include "data/text/chat_template.h"
+#include "data/text/json/python_json.h"
 #include "tests/fuzz/small_tokenizer.h"
 
 namespace {

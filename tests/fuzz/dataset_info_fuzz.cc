@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/dataset_info.h"
-#include "data/stage.h"
-#include "data/text/json_fields.h"
+#include "data/description/dataset_info.h"
+#include "data/description/stage.h"
+#include "data/text/json/json_fields.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,9 +3,9 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "data/text/json_fields.h"
-#include "data/text/json_splice.h"
-#include "data/text/python_json.h"
+#include "data/text/json/json_fields.h"
+#include "data/text/json/json_splice.h"
+#include "data/text/json/python_json.h"
 #include "model/files/json_text.h"
 #include "nlohmann/json.hpp"
 

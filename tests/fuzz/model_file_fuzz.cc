@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "data/tokenizer/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "tests/fuzz/parts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

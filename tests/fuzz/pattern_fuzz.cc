@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <stdexcept>
 
-#include "data/text/utf8.h"
-#include "data/tokenizer/regex.h"
+#include "data/text/regex/regex.h"
+#include "data/text/unicode/utf8.h"
 #include "tests/fuzz/parts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

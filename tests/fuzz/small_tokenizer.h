@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "data/tokenizer/tokenizer.h"
+#include "data/text/tokenizer.h"
 
 namespace moonring::fuzz {
 

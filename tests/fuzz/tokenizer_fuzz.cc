@@ -3,7 +3,7 @@
 // special_tokens_map.json, added_tokens.json.
 #include <cstdint>
 
-#include "data/tokenizer/tokenizer_files.h"
+#include "data/text/tokenizer_files.h"
 #include "tests/fuzz/parts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

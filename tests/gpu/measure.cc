@@ -36,7 +36,7 @@
 #include "attention/tile_plan.h"
 #include "comm/communicator.h"
 #include "comm/layout.h"
-#include "comm/torch_status.h"
+#include "comm/status/torch_status.h"
 #include "model/files/safetensors.h"
 #include "tests/testing/all_close.h"
 #include "trainer/device_memory.h"

@@ -5,7 +5,7 @@
 
 #include <ATen/ATen.h>
 
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "gtest/gtest.h"
 #include "lua/class.h"
 #include "lua/handles.h"

@@ -14,7 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "comm/memory_account.h"
+#include "comm/memory/memory_account.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lua/vm.h"

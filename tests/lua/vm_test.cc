@@ -14,7 +14,7 @@
 #include <c10/util/Exception.h>
 
 #include "absl/status/status.h"
-#include "comm/torch_status.h"
+#include "comm/status/torch_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lua/class.h"

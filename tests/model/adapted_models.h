@@ -11,10 +11,10 @@
 
 #include "comm/sequence.h"
 #include "model/adapter.h"
+#include "model/config/weights.h"
 #include "model/transformer.h"
-#include "model/weights.h"
-#include "tests/model/masked_attention.h"
 #include "tests/model/small_config.h"
+#include "tests/testing/masked_attention.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {

@@ -15,14 +15,14 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/sequence.h"
+#include "model/checkpoint/save_folder.h"
+#include "model/config/weights.h"
 #include "model/files/safetensors.h"
-#include "model/save_folder.h"
 #include "model/transformer.h"
-#include "model/weights.h"
 #include "tests/model/adapted_models.h"
-#include "tests/model/masked_attention.h"
-#include "tests/model/scratch_folder.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/masked_attention.h"
+#include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {

@@ -15,8 +15,8 @@
 #include "model/digest.h"
 #include "model/transformer.h"
 #include "tests/model/adapted_models.h"
-#include "tests/model/blocks/finite_differences.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/finite_differences.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
 

@@ -14,8 +14,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/model/masked_attention.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/masked_attention.h"
 
 namespace moonring::model {
 namespace {

@@ -11,7 +11,7 @@
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "comm/sequence.h"
-#include "model/weights.h"
+#include "model/config/weights.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {

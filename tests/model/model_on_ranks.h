@@ -14,7 +14,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/parameter.h"
+#include "comm/autograd/parameter.h"
 #include "model/config/config.h"
 #include "model/transformer.h"
 #include "tests/testing/connected_ranks.h"

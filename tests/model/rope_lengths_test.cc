@@ -15,11 +15,11 @@
 #include "comm/layout.h"
 #include "comm/process_groups.h"
 #include "comm/sequence.h"
+#include "model/config/weights.h"
 #include "model/transformer.h"
-#include "model/weights.h"
-#include "tests/model/masked_attention.h"
 #include "tests/model/small_config.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/masked_attention.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
 

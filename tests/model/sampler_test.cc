@@ -11,10 +11,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "model/weights.h"
-#include "tests/model/masked_attention.h"
+#include "model/config/weights.h"
 #include "tests/model/small_config.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/masked_attention.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "model/config/config.h"
-#include "model/config/parse_config.h"
+#include "model/families/parse_config.h"
 #include "nlohmann/json.hpp"
 
 namespace moonring::testing {

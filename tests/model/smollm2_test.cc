@@ -13,8 +13,8 @@
 #include "comm/sequence.h"
 #include "model/sampler.h"
 #include "model/transformer.h"
-#include "tests/model/masked_attention.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/masked_attention.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {

@@ -17,12 +17,12 @@
 #include "comm/layout.h"
 #include "comm/sequence.h"
 #include "model/blocks/disk_store.h"
+#include "model/config/weights.h"
 #include "model/transformer.h"
-#include "model/weights.h"
-#include "tests/model/scratch_folder.h"
 #include "tests/model/small_config.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/allocator_watch.h"
+#include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {

@@ -14,11 +14,11 @@
 #include "attention/strategies.h"
 #include "comm/layout.h"
 #include "comm/sequence.h"
+#include "model/config/weights.h"
 #include "model/transformer.h"
-#include "model/weights.h"
 #include "objectives/log_prob.h"
-#include "tests/model/blocks/live_bytes.h"
 #include "tests/model/small_config.h"
+#include "tests/testing/live_bytes.h"
 
 namespace moonring::model {
 namespace {

@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/model/adapted_models.h"
-#include "tests/model/scratch_folder.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {

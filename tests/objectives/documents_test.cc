@@ -12,8 +12,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "comm/autograd/parameter.h"
 #include "comm/layout.h"
-#include "comm/parameter.h"
 #include "comm/process_groups.h"
 #include "comm/sequence.h"
 #include "objectives/kto.h"

@@ -2,7 +2,7 @@
 // backward: CPU time and memory. Then what label smoothing and the statistics add to it.
 //
 //   bazel run //tests/objectives:log_prob_benchmark -- [rows] [vocab] [hidden] [fp32|bf16]
-//   [threads]
+//       [threads]
 //
 // Each runs in a process of its own (a fork), because a peak is a process's.
 

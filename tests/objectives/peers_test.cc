@@ -10,8 +10,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "comm/autograd/parameter.h"
 #include "comm/layout.h"
-#include "comm/parameter.h"
 #include "comm/sequence.h"
 #include "nlohmann/json.hpp"
 #include "objectives/documents.h"

@@ -4,8 +4,9 @@
 // A c10d backend whose messages come late, and which tells a caller that does not wait for them:
 //
 //   receive    its buffer is NaN (0xFF) from the start until wait() has slept a random 0 to 20 ms;
-//   only then is the message in it send       wait() fails where the buffer was written since the
-//   start others     wait() sleeps as long
+//              only then is the message in it
+//   send       wait() fails where the buffer was written since the start
+//   others     wait() sleeps as long
 //
 // The delays are a function of the seed and of the order of calls. It forwards to another backend
 // what comm::Communicator calls.

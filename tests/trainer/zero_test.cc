@@ -16,8 +16,8 @@
 
 #include "objectives/log_prob.h"
 #include "tests/model/adapted_models.h"
-#include "tests/model/blocks/live_bytes.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/live_bytes.h"
 #include "tests/testing/run_ranks.h"
 #include "tests/testing/status_matchers.h"
 #include "trainer/adamw.h"

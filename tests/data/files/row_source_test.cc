@@ -6,12 +6,14 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/data/temporary_folder.h"
+#include "tests/testing/runfiles.h"
+#include "tests/testing/scratch_folder.h"
 
 namespace moonring::data {
 namespace {
 
-using ::moonring::testing::TemporaryFolder;
+using ::moonring::testing::ReadRunfile;
+using ::moonring::testing::ScratchFolder;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::EndsWith;
@@ -35,13 +37,13 @@ std::vector<std::string> ReadAll(std::vector<std::string> files) {
 
 // The error that a file of this text ends in.
 std::string ErrorOf(const std::string& text, const std::string& name = "bad.json") {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   const std::vector<std::string> rows = ReadAll({folder.Write(name, text)});
   return rows.empty() ? "no row, no error" : rows.back();
 }
 
 TEST(RowSourceTest, ReadsArraysAndLines) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   EXPECT_THAT(ReadAll({folder.Write(
                   "a.json", "\n [ {\"a\": [1, {\"b\": \"]},{\"}]} ,\n{} , \"x,]\" , 3,null]\n\n")}),
               ElementsAre(R"({"a":[1,{"b":"]},{"}]})", "{}", R"("x,]")", "3", "null"));
@@ -55,13 +57,12 @@ TEST(RowSourceTest, ReadsArraysAndLines) {
   EXPECT_THAT(ReadAll({folder.Write("e.json", "\xEF\xBB\xBF[1]")}), ElementsAre("1"));
   EXPECT_THAT(ReadAll({folder.Write("f.json", "[]")}), ElementsAre());
   EXPECT_THAT(ReadAll({folder.Write("g.jsonl", "")}), ElementsAre());
-  EXPECT_THAT(
-      ReadAll({folder.Path("a.json"), folder.Path("f.json"), folder.Path("d.jsonl")}).size(), 6);
+  EXPECT_THAT(ReadAll({folder / "a.json", folder / "f.json", folder / "d.jsonl"}).size(), 6);
   EXPECT_THAT(ReadAll({}), ElementsAre());
 }
 
 TEST(RowSourceTest, SaysWhereARowIs) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   const std::string file = folder.Write("a.json", "[\n {\"a\": 1},\n {\"a\":\n 2},\n\n {}]");
   auto source = RowSource::Open({file});
   ASSERT_TRUE(source.ok()) << source.status();
@@ -106,18 +107,18 @@ TEST(RowSourceTest, NamesLineAndColumnOfAFault) {
               EndsWith("bad.json:2:1 (row 2): number overflow parsing '1e999'"));
   EXPECT_THAT(ErrorOf("[0, " + std::string(501, '[')),
               HasSubstr("bad.json:1:5 (row 2): lists and objects more than 500 deep"));
-  TemporaryFolder folder;
-  EXPECT_THAT(ReadAll({folder.Path("none.json")}),
+  ScratchFolder folder;
+  EXPECT_THAT(ReadAll({folder / "none.json"}),
               ElementsAre(EndsWith("none.json: cannot be opened: No such file or directory")));
   EXPECT_THAT(ReadAll({folder.path()}),
               ElementsAre(HasSubstr(": of unknown kind; .json, .jsonl, .csv and .txt")));
   folder.Write("folder.json/a.json", "[]");
-  EXPECT_THAT(ReadAll({folder.Path("folder.json")}),
+  EXPECT_THAT(ReadAll({folder / "folder.json"}),
               ElementsAre(EndsWith("folder.json: cannot be read: Is a directory")));
 }
 
 TEST(RowSourceTest, ReadsRowsLongerThanItsBuffer) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   const std::string text(700'000, 'x');
   const std::string row = "{\"a\": \"" + text + "\"}";
   std::string array = "[", lines;
@@ -134,7 +135,7 @@ TEST(RowSourceTest, ReadsRowsLongerThanItsBuffer) {
 // From every place, in arrays and lines and across files, the rest is the same, errors' places
 // included.
 TEST(RowSourceTest, ResumesAnywhere) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   const std::vector<std::string> files = {
       folder.Write("a.json", "[1, {\"a\": 2},\n\n 3\n]"), folder.Write("b.jsonl", "4\n\n5\n"),
       folder.Write("c.json", "[]"), folder.Write("d.json", "[6,\n7,\n x]")};
@@ -169,7 +170,7 @@ TEST(RowSourceTest, ResumesAnywhere) {
 }
 
 TEST(RowSourceTest, RefusesStatesThatAreNotItsOwn) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   const std::string file = folder.Write("a.json", "[1, 2, 3, 4, 5]");
   auto source = RowSource::Open({file});
   auto other = RowSource::Open({folder.Write("b.json", "[1]")});
@@ -196,7 +197,7 @@ constexpr char kGolden[] = "tests/golden/files/";
 
 TEST(RowSourceTest, ReadsEveryKindAsDatasetsDoes) {
   const auto golden =
-      nlohmann::ordered_json::parse(TemporaryFolder::Read(std::string(kGolden) + "rows.json"));
+      nlohmann::ordered_json::parse(ReadRunfile(std::string(kGolden) + "rows.json"));
   ASSERT_GE(golden.size(), 15);
   for (const auto& [file, rows] : golden.items()) {
     std::vector<std::string> wanted;
@@ -220,8 +221,7 @@ std::vector<std::string> Rest(RowSource& source) {
 }
 
 TEST(RowSourceTest, ResumesInEveryKind) {
-  const auto golden =
-      nlohmann::json::parse(TemporaryFolder::Read(std::string(kGolden) + "rows.json"));
+  const auto golden = nlohmann::json::parse(ReadRunfile(std::string(kGolden) + "rows.json"));
   for (const auto& [file, rows] : golden.items()) {
     const std::string path = kGolden + ("data/" + file);
     auto whole = RowSource::Open({path});
@@ -240,7 +240,7 @@ TEST(RowSourceTest, ResumesInEveryKind) {
 }
 
 TEST(RowSourceTest, TheLastOfTwoEqualKeysCounts) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   EXPECT_THAT(
       ReadAll({folder.Write("a.jsonl", "{\"a\": 1, \"b\": 2, \"a\": {\"c\": 3, \"c\": 4}}")}),
       ElementsAre(R"({"a":{"c":4},"b":2})"));
@@ -276,10 +276,10 @@ TEST(RowSourceTest, NamesTheRowOfABadTextFile) {
 
 // Cut anywhere, a compressed file gives some of its rows and then one line that says so.
 TEST(RowSourceTest, SaysThatACompressedFileIsCutOff) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   for (const char* file :
        {"hidden.jsonl", "quotes.csv.gz", "plain.jsonl.gz", "plain.jsonl.zst", "lines.txt.zst"}) {
-    const std::string whole = TemporaryFolder::Read(std::string(kGolden) + "data/" + file);
+    const std::string whole = ReadRunfile(std::string(kGolden) + "data/" + file);
     const std::string format = whole[0] == '\x1F' ? "gzip" : "Zstandard";
     const std::vector<std::string> rows = ReadAll({kGolden + ("data/" + std::string(file))});
     int cut_off = 0;
@@ -294,11 +294,11 @@ TEST(RowSourceTest, SaysThatACompressedFileIsCutOff) {
     }
     EXPECT_GT(cut_off, whole.size() / 2) << file;
   }
-  std::string broken = TemporaryFolder::Read(std::string(kGolden) + "data/hidden.jsonl");
+  std::string broken = ReadRunfile(std::string(kGolden) + "data/hidden.jsonl");
   broken[broken.size() - 6] ^= 1;  // of the checksum
   EXPECT_THAT(ReadAll({folder.Write("broken.jsonl", broken)}).back(),
               EndsWith("broken.jsonl: the gzip data is broken: incorrect data check"));
-  const std::string zstd = TemporaryFolder::Read(std::string(kGolden) + "data/lines.txt.zst");
+  const std::string zstd = ReadRunfile(std::string(kGolden) + "data/lines.txt.zst");
   EXPECT_THAT(
       ReadAll({folder.Write("broken.txt", zstd.substr(0, 6) + "rubbish" + zstd.substr(6))}).back(),
       HasSubstr("the Zstandard data is broken: "));
@@ -306,14 +306,14 @@ TEST(RowSourceTest, SaysThatACompressedFileIsCutOff) {
 
 // Cut or changed anywhere, a Parquet or Arrow file gives rows or one line that says what is wrong.
 TEST(RowSourceTest, SaysThatAParquetOrArrowFileIsBroken) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   for (const char* name : {"flat.parquet", "file.arrow", "stream.arrow"}) {
-    const std::string whole = TemporaryFolder::Read(std::string(kGolden) + "data/" + name);
+    const std::string whole = ReadRunfile(std::string(kGolden) + "data/" + name);
     const size_t step = whole.size() / 97 + 1;
     int failed = 0;
     for (size_t at = 0; at < whole.size(); at += step) {
       const std::vector<std::string> cut = ReadAll({folder.Write(name, whole.substr(0, at))});
-      const bool says_so = !cut.empty() && cut.back().find(folder.Path(name)) == 0;
+      const bool says_so = !cut.empty() && cut.back().find(folder / name) == 0;
       EXPECT_TRUE(says_so || name != std::string("flat.parquet")) << at;
       failed += says_so;
       std::string changed = whole;
@@ -325,12 +325,12 @@ TEST(RowSourceTest, SaysThatAParquetOrArrowFileIsBroken) {
   }
   EXPECT_THAT(ReadAll({folder.Write("bad.parquet", "rubbish, and not a little of it")}),
               ElementsAre(HasSubstr("bad.parquet: Parquet magic bytes not found in footer")));
-  EXPECT_THAT(ReadAll({folder.Path("none.parquet")}), ElementsAre(HasSubstr("none.parquet: ")));
+  EXPECT_THAT(ReadAll({folder / "none.parquet"}), ElementsAre(HasSubstr("none.parquet: ")));
   EXPECT_THAT(ReadAll({folder.Write("empty.arrow", "")}), ElementsAre(HasSubstr("empty.arrow: ")));
 }
 
 TEST(RowSourceTest, ReadsALineOf100Megabytes) {
-  TemporaryFolder folder;
+  ScratchFolder folder;
   const std::string text(100'000'000, 'x');
   const auto size = [](const std::string& file) {
     const auto row = (*RowSource::Open({file}))->Next();

@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/description/stage.h"
 #include "data/formats/alpaca.h"
 #include "data/formats/openai.h"
 #include "data/formats/sharegpt.h"
-#include "data/stage.h"
-#include "data/text/python_json.h"
+#include "data/text/json/python_json.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {

@@ -4,12 +4,13 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "data/numpy_random.h"
+#include "data/mixing/numpy_random.h"
 #include "data/preprocess_writer.h"
 #include "data/steps/stream_steps.h"
 #include "data/stream/example_stream.h"
 #include "tests/data/golden_config.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/testing/runfiles.h"
+#include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::data {
@@ -18,9 +19,10 @@ namespace {
 using ::moonring::testing::NamedTemplate;
 using ::moonring::testing::Names;
 using ::moonring::testing::OptionsOf;
+using ::moonring::testing::ReadRunfile;
+using ::moonring::testing::ScratchFolder;
 using ::moonring::testing::SmolLM2;
 using ::moonring::testing::StatusIs;
-using ::moonring::testing::TemporaryFolder;
 using nlohmann::json;
 using ::testing::HasSubstr;
 
@@ -87,7 +89,7 @@ StreamOptions StreamOf(const json& config, int64_t threads) {
 
 // Three passes, and what is held out, batch by batch.
 TEST(StreamTest, IsRowForRowLlamaFactorys) {
-  const json cases = json::parse(TemporaryFolder::Read("tests/golden/stream/streams.json"));
+  const json cases = json::parse(ReadRunfile("tests/golden/stream/streams.json"));
   ASSERT_EQ(cases.size(), 10);
   int64_t threads = 0;
   for (const json& golden : cases) {
@@ -162,11 +164,11 @@ class OrderTest : public ::testing::Test {
     }
   }
 
-  TemporaryFolder folder_;
+  ScratchFolder folder_;
 };
 
 TEST_F(OrderTest, IsThatOfDatasets) {
-  const json cases = json::parse(TemporaryFolder::Read("tests/golden/stream/orders.json"));
+  const json cases = json::parse(ReadRunfile("tests/golden/stream/orders.json"));
   ASSERT_EQ(cases.size(), 13);
   for (const json& golden : cases) {
     SCOPED_TRACE(golden["rows"].dump() + golden.value("mix", "concat"));
@@ -230,7 +232,7 @@ TEST_F(OrderTest, StepsEndWithThePass) {
 // From each step's state a new stream goes on as the unbroken one: every mixing, lanes, buffers of
 // all fillings, batches that are packed.
 TEST(StreamStateTest, GoesOnFromAnyStep) {
-  const json cases = json::parse(TemporaryFolder::Read("tests/golden/stream/streams.json"));
+  const json cases = json::parse(ReadRunfile("tests/golden/stream/streams.json"));
   for (const json& golden : cases) {
     SCOPED_TRACE(golden["config"].dump());
     StreamOptions options = StreamOf(golden["config"], 2);

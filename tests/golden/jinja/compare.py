@@ -2,7 +2,7 @@
 
     compare.py RENDER FOLDER...
 
-RENDER: the binary of //tests/data/jinja:jinja_render. FOLDERs are searched for *.jinja and tokenizer_config.json. Each template meets conversations with and without
+RENDER: the binary of //tests/data/text/jinja:jinja_render. FOLDERs are searched for *.jinja and tokenizer_config.json. Each template meets conversations with and without
 a system text, tools, calls and their results, thoughts, content in parts, a generation prompt, and the keywords that templates ask for. Where Jinja2 raises, so
 must we; the words may differ.
 """

@@ -2,7 +2,7 @@
 
     fuzz.py RENDER COUNT [SEED]
 
-RENDER: the binary of //tests/data/jinja:jinja_render. Where Jinja2 raises, so must we; what we say is not supported is counted apart.
+RENDER: the binary of //tests/data/text/jinja:jinja_render. Where Jinja2 raises, so must we; what we say is not supported is counted apart.
 """
 import copy
 import json

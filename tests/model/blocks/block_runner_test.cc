@@ -12,9 +12,9 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "comm/torch_status.h"
-#include "tests/model/blocks/live_bytes.h"
+#include "comm/status/torch_status.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/live_bytes.h"
 
 namespace moonring::model {
 namespace {

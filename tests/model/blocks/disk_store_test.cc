@@ -11,10 +11,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "comm/torch_status.h"
-#include "tests/model/scratch_folder.h"
+#include "comm/status/torch_status.h"
 #include "tests/testing/all_close.h"
 #include "tests/testing/allocator_watch.h"
+#include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {

@@ -3,7 +3,7 @@
 // turn.
 //
 //   experts_benchmark HIDDEN INNER EXPERTS CHOSEN TOKENS THREADS SECONDS     prints "forward both",
-//   the best of SECONDS and of five rounds
+//       the best of SECONDS and of five rounds
 
 #include <algorithm>
 #include <chrono>

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "tests/model/blocks/finite_differences.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/finite_differences.h"
 
 namespace moonring::model {
 namespace {

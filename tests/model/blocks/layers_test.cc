@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "tests/model/blocks/finite_differences.h"
-#include "tests/model/blocks/live_bytes.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/finite_differences.h"
+#include "tests/testing/live_bytes.h"
 
 namespace moonring::model {
 namespace {

@@ -7,11 +7,11 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "comm/counter_random.h"
+#include "comm/random/counter_random.h"
 #include "model/blocks/layers.h"
-#include "tests/model/blocks/finite_differences.h"
-#include "tests/model/blocks/live_bytes.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/finite_differences.h"
+#include "tests/testing/live_bytes.h"
 
 namespace moonring::model {
 namespace {

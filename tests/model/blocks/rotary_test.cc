@@ -11,8 +11,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "absl/strings/str_cat.h"
-#include "tests/model/blocks/finite_differences.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/finite_differences.h"
 
 namespace moonring::model {
 namespace {

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "tests/model/blocks/live_bytes.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/live_bytes.h"
 
 namespace moonring::model {
 namespace {

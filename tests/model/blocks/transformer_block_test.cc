@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "tests/model/masked_attention.h"
 #include "tests/testing/all_close.h"
+#include "tests/testing/masked_attention.h"
 
 namespace moonring::model {
 namespace {

@@ -9,10 +9,10 @@
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/files/safetensors_writer.h"
 #include "nlohmann/json.hpp"
-#include "tests/model/scratch_folder.h"
+#include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {

@@ -14,7 +14,7 @@
 #include "model/gguf/gguf_tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/gguf/gguf_writer.h"
-#include "tests/model/scratch_folder.h"
+#include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {

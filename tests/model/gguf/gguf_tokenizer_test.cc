@@ -9,14 +9,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "data/tokenizer/tokenizer.h"
+#include "data/text/tokenizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/gguf/gguf.h"
 #include "model/gguf/sentencepiece_merges.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/gguf/gguf_writer.h"
-#include "tests/model/scratch_folder.h"
+#include "tests/testing/scratch_folder.h"
 #include "tests/testing/status_matchers.h"
 
 namespace moonring::model {

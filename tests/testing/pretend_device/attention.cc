@@ -1,6 +1,7 @@
 // Fused attention of the pretend device: what CUDA's kernels take and lay out, by definition in
 // fp64 (tests/attention/cuda_stand_ins.h), and what they keep beside their results while they run,
-// from reading LibTorch 2.11's sources:
+// from
+// reading LibTorch 2.11's sources:
 //
 //   flash, forward       two words of a generator's state. Splits of keys are for decoding alone,
 //                        one query a sequence, which nothing here asks for

@@ -6,9 +6,10 @@
 // does by the same branches as on a GPU, and what it may not do there fails here:
 //
 //   the host follows a device's pointer           SIGSEGV, and a line that names the tensor
-//   (memory.h) a kernel is given a CPU tensor, or two devices'   an error, as LibTorch's own
-//   kernels give work of two streams that is not ordered        an error, or the end of the process
-//   (timeline.h) pinned memory is used before its copy is done   the end of the process (copies.cc)
+//                                                 (memory.h)
+//   a kernel is given a CPU tensor, or two devices'   an error, as LibTorch's own kernels give
+//   work of two streams that is not ordered        an error, or the end of the process (timeline.h)
+//   pinned memory is used before its copy is done   the end of the process (copies.cc)
 //   collectives that ranks call in other orders    an error (nccl_group.cc)
 //   uninitialised memory is used                   NaN
 //
@@ -16,7 +17,8 @@
 // stand-ins with the conventions of CUDA's (tests/attention/cuda_stand_ins.h).
 //
 // Not shown by it: what CUDA's own kernels compute, refuse and take, beyond what is imposed here
-// from reading LibTorch 2.11's sources; time; and what stands in `#ifdef MOONRING_CUDA`
+// from
+// reading LibTorch 2.11's sources; time; and what stands in `#ifdef MOONRING_CUDA`
 // (comm/nccl_group.cc, trainer/device_memory.cc).
 //
 // Environment: PRETEND_DEVICES (how many; default 1), PRETEND_DEVICE_MEMORY (bytes of each),

@@ -1,0 +1,131 @@
+#include "comm/autograd/parameter.h"
+
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+
+#include "comm/memory/memory_account.h"
+
+namespace moonring::comm {
+
+Parameter::Parameter(std::string name, at::Tensor weight, bool trainable)
+    : name_(std::move(name)),
+      weight_(weight.detach()),
+      shape_(weight.sizes().vec()),
+      options_(weight_.options()),
+      trainable_(trainable) {
+  CountAs(MemoryPart::kWeights, weight_);
+}
+
+Parameter::Parameter(std::string name, at::Tensor part, at::IntArrayRef whole)
+    : Parameter(std::move(name), std::move(part)) {
+  shape_ = whole.vec();
+}
+
+at::Tensor& Parameter::weight() {
+  TORCH_CHECK(weight_.defined(), name_, ": the weight lies elsewhere; lease it");
+  return weight_;
+}
+
+at::Tensor Parameter::Lease(at::ScalarType dtype) const {
+  at::NoGradGuard no_grad;
+  const MemoryScope memory(MemoryPart::kWeights);
+  return home_ != nullptr ? home_->Lease(dtype) : weight_.detach().to(dtype);
+}
+
+at::Tensor Parameter::LeaseForPart(at::ScalarType dtype) const {
+  at::NoGradGuard no_grad;
+  const MemoryScope memory(MemoryPart::kWeights);
+  return home_ != nullptr ? home_->Lease(dtype) : weight_.detach();
+}
+
+void Parameter::Fetch(at::ScalarType dtype) const {
+  at::NoGradGuard no_grad;
+  const MemoryScope memory(MemoryPart::kWeights);
+  if (home_ != nullptr) home_->Fetch(dtype);
+}
+
+void Parameter::MoveWeight(std::shared_ptr<WeightHome> home) {
+  home_ = std::move(home);
+  weight_.reset();
+}
+
+void Parameter::MoveGradient(std::shared_ptr<GradientSink> sink) {
+  gradient_.reset();
+  sink_ = std::move(sink);
+}
+
+at::Tensor& Parameter::GradientOrZeros() {
+  TORCH_CHECK(sink_ == nullptr, name_, ": the gradient lies elsewhere");
+  const MemoryScope memory(MemoryPart::kGradients);
+  if (!gradient_.defined())
+    gradient_ = at::zeros(weight().sizes(), weight().options().dtype(gradient_dtype()));
+  return gradient_;
+}
+
+at::Tensor Parameter::WholeGradient() {
+  return sink_ != nullptr ? sink_->Whole() : GradientOrZeros();
+}
+
+void Parameter::CheckGradient(const at::Tensor& gradient) const {
+  TORCH_CHECK(trainable_, name_, ": a gradient for a frozen parameter");
+  const at::IntArrayRef wanted =
+      weight_.defined() ? weight_.sizes() : shape();  // of a part: the part's
+  TORCH_CHECK(gradient.sizes() == wanted, name_, ": gradient of shape ", gradient.sizes(),
+              ", weight of shape ", wanted);
+}
+
+void Parameter::AddGradient(const at::Tensor& gradient) {
+  CheckGradient(gradient);
+  at::NoGradGuard no_grad;
+  const MemoryScope memory(MemoryPart::kGradients);
+  if (sink_ == nullptr && gradient_.defined()) {
+    gradient_.add_(gradient);
+    return;
+  }
+  // A copy, also where the dtype agrees: the caller may go on writing to its tensor, and a view
+  // would keep a larger one alive.
+  at::Tensor copy = gradient.detach().to(gradient_dtype(), /*non_blocking=*/false, /*copy=*/true,
+                                         at::MemoryFormat::Contiguous);
+  if (sink_ != nullptr) {
+    sink_->Take(std::move(copy));
+  } else {
+    gradient_ = std::move(copy);
+  }
+}
+
+void Parameter::TakeGradient(at::Tensor gradient) {
+  if (sink_ != nullptr) {
+    at::NoGradGuard no_grad;
+    if (gradient.defined()) {
+      CheckGradient(gradient);
+      gradient = gradient.detach().to(gradient_dtype()).contiguous();
+    }
+    sink_->Take(std::move(gradient));
+    return;
+  }
+  if (!gradient.defined()) return;
+  const bool keep = !gradient_.defined() && trainable_ && gradient.sizes() == weight().sizes() &&
+                    gradient.scalar_type() == gradient_dtype() && gradient.is_contiguous() &&
+                    gradient.storage().nbytes() == gradient.nbytes();
+  if (keep) {
+    gradient_ = gradient.detach();
+    CountAs(MemoryPart::kGradients, gradient_);
+  } else {
+    AddGradient(gradient);
+  }
+}
+
+void Parameter::AddGradientRows(const at::Tensor& index_R, const at::Tensor& rows_RD) {
+  at::NoGradGuard no_grad;
+  if (sink_ == nullptr) {
+    GradientOrZeros().index_add_(0, index_R, rows_RD.to(gradient_dtype()));
+    return;
+  }
+  at::Tensor whole = at::zeros(shape_, options_.dtype(gradient_dtype()));
+  sink_->Take(whole.index_add_(0, index_R, rows_RD.to(gradient_dtype())));
+}
+
+}  // namespace moonring::comm

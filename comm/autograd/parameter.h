@@ -1,0 +1,106 @@
+#ifndef MOONRING_COMM_AUTOGRAD_PARAMETER_H_
+#define MOONRING_COMM_AUTOGRAD_PARAMETER_H_
+
+// A named parameter: it lends its weight by lease and takes its gradient in a sink.
+//
+// The only form in which model, objectives and trainer hand weights to one another. The weight is
+// never part of an autograd graph: who uses it leases it (detached, in the dtype of the matmul),
+// makes the gradient and adds it here. A tied embedding is one Parameter with two users, whose
+// gradients meet in the sum. Gradients are held in fp32 (fp64 for an fp64 weight) whatever the
+// weight's dtype, so accumulation over micro-batches loses nothing.
+//
+// Weight and gradient lie here, unless they were moved to a home (parameter_home.h): then weight()
+// and gradient() are no more, and leases and gradients are calls of all ranks that share the home.
+// What users of weights call works either way.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "comm/autograd/parameter_home.h"
+
+namespace moonring::comm {
+
+class Parameter {
+ public:
+  // `name` is the published (Hugging Face) one.
+  Parameter(std::string name, at::Tensor weight, bool trainable = true);
+  // A part of a weight of shape `whole`.
+  Parameter(std::string name, at::Tensor part, at::IntArrayRef whole);
+
+  const std::string& name() const { return name_; }
+  bool trainable() const { return trainable_; }
+  void set_trainable(bool trainable) { trainable_ = trainable; }
+
+  // Of the whole weight, wherever it lies.
+  at::IntArrayRef shape() const { return shape_; }
+  at::ScalarType dtype() const { return options_.dtype().toScalarType(); }  // the stored one
+  at::Device device() const { return options_.device(); }                   // of what is leased
+  int64_t numel() const { return c10::multiply_integers(shape_); }
+
+  // The stored weight, for the optimizer. Throws where it was moved.
+  at::Tensor& weight();
+  const at::Tensor& weight() const { return const_cast<Parameter*>(this)->weight(); }
+
+  // The whole weight in `dtype`, detached: the stored tensor itself where the dtypes agree, else a
+  // copy.
+  at::Tensor Lease(at::ScalarType dtype) const;
+  // The same, for a user of a few of its numbers who casts them: the stored tensor where it is
+  // here.
+  at::Tensor LeaseForPart(at::ScalarType dtype) const;
+  // Begins what the next Lease in `dtype` would wait for.
+  void Fetch(at::ScalarType dtype) const;
+  // Whether a lease has to be waited for.
+  bool away() const { return home_ != nullptr; }
+
+  // Adds to the gradient. Throws where the shape is not the weight's. A frozen parameter refuses.
+  void AddGradient(const at::Tensor& gradient);
+
+  // The same for a tensor that the caller gives up: the first one is kept as it is, without a copy,
+  // where dtype and layout allow. Undefined: this user has none.
+  void TakeGradient(at::Tensor gradient);
+
+  // The same of some rows: rows_RD are added to those of index_R (int64).
+  void AddGradientRows(const at::Tensor& index_R, const at::Tensor& rows_RD);
+
+  // Undefined where nothing was added since the last ClearGradient, and where it was moved.
+  const at::Tensor& gradient() const { return gradient_; }
+  at::Tensor& mutable_gradient() { return gradient_; }
+  // The gradient to add into: zeros in gradient_dtype, of the weight's shape, where there was none.
+  // Not where it was moved.
+  at::Tensor& GradientOrZeros();
+  // The whole gradient, wherever it lies; zeros where there is none.
+  at::Tensor WholeGradient();
+  void ClearGradient() { gradient_.reset(); }
+
+  // fp64 for an fp64 weight, else fp32.
+  at::ScalarType gradient_dtype() const {
+    return dtype() == at::kDouble ? at::kDouble : at::kFloat;
+  }
+
+  // From now on leases come from `home`; the weight here is let go.
+  void MoveWeight(std::shared_ptr<WeightHome> home);
+  const std::shared_ptr<WeightHome>& home() const { return home_; }
+  // From now on gradients go to `sink`; the one here is let go.
+  void MoveGradient(std::shared_ptr<GradientSink> sink);
+
+ private:
+  void CheckGradient(const at::Tensor& gradient) const;
+
+  std::string name_;
+  at::Tensor weight_;  // undefined where it was moved
+  at::Tensor gradient_;
+  std::vector<int64_t> shape_;
+  at::TensorOptions options_;
+  bool trainable_;
+  std::shared_ptr<WeightHome> home_;    // null: here
+  std::shared_ptr<GradientSink> sink_;  // null: here
+};
+
+using Parameters = std::vector<std::shared_ptr<Parameter>>;
+
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_AUTOGRAD_PARAMETER_H_

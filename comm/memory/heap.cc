@@ -1,0 +1,55 @@
+#include "comm/memory/heap.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <cstddef>
+
+// TCMalloc's, by weak reference: tests, and builds with a sanitizer, are linked without it.
+extern "C" {
+__attribute__((weak)) int MallocExtension_GetNumericProperty(const char* property, size_t* value);
+__attribute__((weak)) void MallocExtension_ReleaseFreeMemory(void);
+}
+
+namespace moonring::comm {
+namespace {
+
+// 4 KiB pages that the kernel clears, on a server's core.
+constexpr double kFaultSecondsPerByte = 0.25 / (int64_t{1} << 30);
+
+// A trim leaves less than this: then block after block of short sequences works in the same pages.
+constexpr int64_t kLeastHeld = int64_t{64} << 20;
+constexpr int64_t kShareOfUsed = 16;
+
+int64_t Property(const char* name) {
+  size_t value = 0;
+  return MallocExtension_GetNumericProperty(name, &value) != 0 ? static_cast<int64_t>(value) : 0;
+}
+
+}  // namespace
+
+HeapBytes ReadHeap() {
+  if (MallocExtension_GetNumericProperty != nullptr) {
+    const int64_t used = Property("generic.current_allocated_bytes");
+    return {used,
+            Property("generic.heap_size") - Property("tcmalloc.pageheap_unmapped_bytes") - used};
+  }
+  const struct mallinfo2 info = mallinfo2();
+  return {static_cast<int64_t>(info.uordblks + info.hblkhd), static_cast<int64_t>(info.fordblks)};
+}
+
+void ReleaseHeap(double seconds) {
+  if (static_cast<double>(ReadHeap().held) * kFaultSecondsPerByte > seconds) return;
+  if (MallocExtension_ReleaseFreeMemory != nullptr) {
+    MallocExtension_ReleaseFreeMemory();
+  } else {
+    malloc_trim(0);
+  }
+}
+
+void TrimHeap() {
+  const HeapBytes heap = ReadHeap();
+  if (heap.held >= std::max(kLeastHeld, heap.used / kShareOfUsed)) ReleaseHeap();
+}
+
+}  // namespace moonring::comm

@@ -1,0 +1,30 @@
+#ifndef MOONRING_COMM_MEMORY_HEAP_H_
+#define MOONRING_COMM_MEMORY_HEAP_H_
+
+// What malloc has from the kernel: TCMalloc's figures where it is linked (the host), else the C
+// library's.
+
+#include <cstdint>
+#include <limits>
+
+namespace moonring::comm {
+
+struct HeapBytes {
+  int64_t used = 0;  // given to callers and not freed
+  int64_t held = 0;  // free, and not given back to the kernel
+};
+
+HeapBytes ReadHeap();  // some 10 microseconds
+
+// Gives what is held back to the kernel, as far as whole pages are free: where faulting it in
+// again, at 0.25 s a GiB, would take no longer than `seconds`.
+void ReleaseHeap(double seconds = std::numeric_limits<double>::infinity());
+
+// The same where much is held: 64 MiB, and a sixteenth of what is used. For places within a step
+// where sizes change: a backward frees blocks' inputs and makes gradients, and what was of one size
+// lies fallow in small pieces while the other wants more.
+void TrimHeap();
+
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_MEMORY_HEAP_H_

@@ -1,0 +1,443 @@
+#include "comm/store/rendezvous.h"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
+#include "comm/store/bounded_store.h"
+#include "comm/store/private_store.h"
+#include "comm/store/secret.h"
+#include "comm/store/signed_store.h"
+
+namespace moonring::comm {
+namespace {
+
+using Lookup = std::function<const char*(const char*)>;
+
+absl::StatusOr<int> Number(const Lookup& lookup, const char* name, int least, int most) {
+  const char* text = lookup(name);
+  if (text == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, " is not set"));
+  int value = 0;
+  if (!absl::SimpleAtoi(text, &value) || value < least || value > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, "='", text, "': wanted a number from ", least, " to ", most));
+  }
+  return value;
+}
+
+constexpr int kManyRanks = 1 << 20;
+
+// The first host of Slurm's list: "gpu[007-012,020],login1" -> "gpu007".
+std::string FirstHost(absl::string_view hosts) {
+  const size_t stop = hosts.find_first_of(",[");
+  std::string first(hosts.substr(0, stop));
+  if (stop != absl::string_view::npos && hosts[stop] == '[') {
+    const absl::string_view numbers = hosts.substr(stop + 1);
+    absl::StrAppend(&first, numbers.substr(0, numbers.find_first_of("-,]")));
+    const size_t close = numbers.find(']');
+    if (close != absl::string_view::npos) {
+      const absl::string_view suffix = numbers.substr(close + 1);
+      absl::StrAppend(&first, suffix.substr(0, suffix.find_first_of(",[")));
+    }
+  }
+  return first;
+}
+
+absl::Status TakeAddress(const Lookup& lookup, RendezvousOptions& options) {
+  if (const char* address = lookup("MASTER_ADDR")) options.address = address;
+  if (options.address.empty()) return absl::InvalidArgumentError("MASTER_ADDR is empty");
+  if (lookup("MASTER_PORT") != nullptr) {
+    ASSIGN_OR_RETURN(options.port, Number(lookup, "MASTER_PORT", 1, 65535));
+  }
+  return absl::OkStatus();
+}
+
+// What moonring's launcher adds to torchrun's variables: descriptors, in place of an address.
+absl::Status TakeStoreSockets(absl::string_view text, RendezvousOptions& options) {
+  for (const absl::string_view number : absl::StrSplit(text, ',')) {
+    if (!absl::SimpleAtoi(number, &options.store_sockets.emplace_back())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("MOONRING_STORE='", text, "': wanted the launcher's descriptors"));
+    }
+  }
+  const size_t wanted = options.rank == 0 ? options.world_size - 1 : 1;
+  if (options.store_sockets.size() == wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("MOONRING_STORE='", text, "': wanted ", wanted,
+                                                 " of the launcher's descriptors"));
+}
+
+absl::Status TakeToken(const Lookup& lookup, RendezvousOptions& options) {
+  const char* token = lookup("MOONRING_TOKEN");
+  if (token != nullptr) options.token = token;
+  if (token == nullptr || *token != '\0') return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "MOONRING_TOKEN is set, but empty: wanted a secret that every rank has, or none");
+}
+
+absl::StatusOr<RendezvousOptions> FromTorchrun(const Lookup& lookup) {
+  RendezvousOptions options;
+  if (lookup("WORLD_SIZE") == nullptr)
+    return absl::InvalidArgumentError("RANK is set, but WORLD_SIZE is not");
+  ASSIGN_OR_RETURN(options.world_size, Number(lookup, "WORLD_SIZE", 1, kManyRanks));
+  ASSIGN_OR_RETURN(options.rank, Number(lookup, "RANK", 0, options.world_size - 1),
+                   "WORLD_SIZE is ", options.world_size);
+  const char* sockets = lookup("MOONRING_STORE");
+  if (options.world_size > 1 && sockets != nullptr) {
+    RETURN_IF_ERROR(TakeStoreSockets(sockets, options));
+  } else if (options.world_size > 1) {
+    for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
+      if (lookup(name) == nullptr)
+        return absl::InvalidArgumentError(
+            absl::StrCat("RANK and WORLD_SIZE are set, but ", name, " is not"));
+    }
+  }
+  if (options.store_sockets.empty()) RETURN_IF_ERROR(TakeAddress(lookup, options));
+  if (lookup("LOCAL_RANK") != nullptr) {
+    ASSIGN_OR_RETURN(options.local_rank, Number(lookup, "LOCAL_RANK", 0, options.world_size - 1));
+  }
+  int here = 0;
+  if (const char* local = lookup("LOCAL_WORLD_SIZE"))
+    options.one_machine = absl::SimpleAtoi(local, &here) && here == options.world_size;
+  const char* agent = lookup("TORCHELASTIC_USE_AGENT_STORE");
+  options.serves_store = agent == nullptr || !absl::EqualsIgnoreCase(agent, "true");
+  for (const char* name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}) {
+    if (const char* value = lookup(name)) absl::StrAppend(&options.attempt, "/", value);
+  }
+  return options;
+}
+
+// nullopt where srun has not started several tasks.
+absl::StatusOr<std::optional<RendezvousOptions>> FromSlurm(const Lookup& lookup) {
+  if (lookup("SLURM_PROCID") == nullptr || lookup("SLURM_STEP_NUM_TASKS") == nullptr)
+    return std::nullopt;
+  RendezvousOptions options;
+  ASSIGN_OR_RETURN(options.world_size, Number(lookup, "SLURM_STEP_NUM_TASKS", 1, kManyRanks));
+  if (options.world_size == 1) return std::nullopt;
+  ASSIGN_OR_RETURN(options.rank, Number(lookup, "SLURM_PROCID", 0, options.world_size - 1),
+                   "SLURM_STEP_NUM_TASKS is ", options.world_size);
+  if (lookup("SLURM_LOCALID") != nullptr) {
+    ASSIGN_OR_RETURN(options.local_rank,
+                     Number(lookup, "SLURM_LOCALID", 0, options.world_size - 1));
+  }
+  int64_t job = 0, step = 0;
+  if (const char* id = lookup("SLURM_JOB_ID")) (void)absl::SimpleAtoi(id, &job);
+  if (const char* id = lookup("SLURM_STEP_ID")) (void)absl::SimpleAtoi(id, &step);
+  options.port = 16000 + static_cast<int>((job * 16 + step) % 16000);  // below the ephemeral ports
+  const char* nodes = lookup("SLURM_STEP_NUM_NODES");
+  options.one_machine = nodes != nullptr && absl::string_view(nodes) == "1";
+  if (!options.one_machine) {
+    const char* hosts = lookup("SLURM_STEP_NODELIST");
+    if (hosts == nullptr) hosts = lookup("SLURM_JOB_NODELIST");
+    if (hosts == nullptr && lookup("MASTER_ADDR") == nullptr) {
+      return absl::InvalidArgumentError(
+          "SLURM_STEP_NUM_TASKS is set, but neither SLURM_STEP_NODELIST nor MASTER_ADDR says where "
+          "rank 0 is");
+    }
+    if (hosts != nullptr) options.address = FirstHost(hosts);
+  }
+  RETURN_IF_ERROR(TakeAddress(lookup, options));
+  return options;
+}
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  int fd() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+struct FreeAddresses {
+  void operator()(addrinfo* found) const { freeaddrinfo(found); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+// A name may come up a little after its machine (Kubernetes), but not minutes after.
+absl::StatusOr<Addresses> Resolve(const RendezvousOptions& options) {
+  const absl::Time end = absl::Now() + std::min(options.deadline, absl::Seconds(30));
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  while (true) {
+    addrinfo* found = nullptr;
+    const int error =
+        getaddrinfo(options.address.c_str(), std::to_string(options.port).c_str(), &hints, &found);
+    if (error == 0) return Addresses(found);
+    if (absl::Now() >= end) {
+      return absl::UnavailableError(absl::StrCat("rank ", options.rank,
+                                                 ": MASTER_ADDR: cannot resolve '", options.address,
+                                                 "': ", gai_strerror(error)));
+    }
+    absl::SleepFor(absl::Milliseconds(500));
+  }
+}
+
+std::string NumericAddress(const sockaddr* address, socklen_t size) {
+  char text[NI_MAXHOST] = "";
+  getnameinfo(address, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
+bool IsWildcard(const std::string& numeric) { return numeric == "0.0.0.0" || numeric == "::"; }
+
+// Of the first interface that is up and not loopback: IPv4's if one has it.
+std::string OwnAddress() {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return "127.0.0.1";
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(all, freeifaddrs);
+  constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
+  for (const int family : {AF_INET, AF_INET6}) {
+    const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+      if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family) continue;
+      if ((each->ifa_flags & (kUp | IFF_LOOPBACK)) != kUp) continue;
+      const std::string numeric = NumericAddress(each->ifa_addr, size);
+      // (One with a "%eth0" says nothing to another machine.)
+      if (!numeric.empty() && !absl::StrContains(numeric, "%")) return numeric;
+    }
+  }
+  return "127.0.0.1";
+}
+
+// Where to listen.
+struct Place {
+  Place(const void* of, socklen_t its_size) : size(its_size) {
+    std::memcpy(&address, of, its_size);
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+  sockaddr_storage address{};
+  socklen_t size;
+};
+
+Place EveryInterface(int family, int port) {
+  sockaddr_in narrow{};
+  narrow.sin_family = AF_INET;  // and the address that is all of them
+  narrow.sin_port = htons(static_cast<uint16_t>(port));
+  sockaddr_in6 wide{};  // IPv4's besides, once IPV6_V6ONLY is off
+  wide.sin6_family = AF_INET6;
+  wide.sin6_port = narrow.sin_port;
+  return family == AF_INET6 ? Place(&wide, sizeof wide) : Place(&narrow, sizeof narrow);
+}
+
+// The one address at which rank 0 listens; nullopt: on every interface (the table in the header).
+std::optional<Place> OnePlace(const addrinfo* addresses, const RendezvousOptions& options) {
+  const addrinfo* first = addresses;  // an IPv4 one if there is any
+  std::set<std::string> all;
+  bool loopback = true;
+  for (const addrinfo* each = addresses; each != nullptr; each = each->ai_next) {
+    if (first->ai_family != AF_INET && each->ai_family == AF_INET) first = each;
+    const std::string numeric = NumericAddress(each->ai_addr, each->ai_addrlen);
+    all.insert(numeric);
+    loopback = loopback && IsLoopback(numeric);
+  }
+  const bool one = loopback ? IsLoopback(options.address) || options.one_machine
+                            : all.size() == 1 && !IsWildcard(*all.begin());
+  if (!one) return std::nullopt;
+  return Place(first->ai_addr, first->ai_addrlen);
+}
+
+// A socket that listens there, or the negative of what went wrong.
+int ListenAt(const Place& place) {
+  const int family = place.get()->sa_family;
+  Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1, no = 0;
+  if (socket.fd() < 0 || setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+      (family == AF_INET6 &&
+       setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) != 0) ||
+      bind(socket.fd(), place.get(), place.size) != 0 || listen(socket.fd(), SOMAXCONN) != 0) {
+    return -errno;
+  }
+  return socket.Release();
+}
+
+// Listens on our own socket rather than leaving it to TCPStore: then a taken port is known as such,
+// and one interface stays one. `everywhere`: whether it listens on all of them.
+absl::StatusOr<int> Listen(const addrinfo* addresses, const RendezvousOptions& options,
+                           bool* everywhere) {
+  int socket = -EADDRNOTAVAIL;
+  if (const std::optional<Place> one = OnePlace(addresses, options)) socket = ListenAt(*one);
+  *everywhere = socket == -EADDRNOTAVAIL;  // also where the address is none of this machine's
+  if (*everywhere) {
+    bool wide = false;
+    for (const addrinfo* each = addresses; each != nullptr; each = each->ai_next)
+      wide = wide || each->ai_family == AF_INET6;
+    if (wide) socket = ListenAt(EveryInterface(AF_INET6, options.port));
+    if (socket == -EADDRNOTAVAIL || socket == -EAFNOSUPPORT)  // or this machine has no IPv6
+      socket = ListenAt(EveryInterface(AF_INET, options.port));
+  }
+  if (socket >= 0) return socket;
+  const std::string what =
+      absl::StrCat("port ", options.port, " on this machine: ", strerror(-socket));
+  if (socket != -EADDRINUSE) return absl::UnavailableError(what);
+  return absl::AlreadyExistsError(
+      absl::StrCat(what, "; set MASTER_PORT to a free port (the same for every rank)"));
+}
+
+// Over the launcher's sockets, of which a process has one set.
+absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenPrivateStore(
+    const RendezvousOptions& options, std::chrono::milliseconds timeout) {
+  static std::atomic<bool> taken = false;
+  if (taken.exchange(true))
+    return absl::FailedPreconditionError(
+        "this process has met the other ranks before: the launcher's sockets serve once");
+  for (const int socket : options.store_sockets) {
+    struct stat status {};
+    if (fstat(socket, &status) != 0 || !S_ISSOCK(status.st_mode) ||
+        fcntl(socket, F_SETFD, FD_CLOEXEC) != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("MOONRING_STORE: ", socket, " is no socket of the launcher's"));
+    }
+  }
+  c10::intrusive_ptr<c10d::Store> opened;
+  RETURN_IF_ERROR(TryTorch([&] {
+    opened = c10::make_intrusive<BoundedStore>(
+        "rank 0", timeout, [options, timeout]() -> c10::intrusive_ptr<c10d::Store> {
+          if (options.rank == 0) return c10::make_intrusive<ServedStore>(options.store_sockets);
+          auto store = c10::make_intrusive<SocketStore>(options.store_sockets.front());
+          store->setTimeout(timeout);
+          return store;
+        });
+  }));
+  return opened;
+}
+
+}  // namespace
+
+bool IsLoopback(const std::string& address) {
+  return address == "localhost" || address == "::1" || absl::StartsWith(address, "127.");
+}
+
+absl::StatusOr<bool> StagedFrom(const Lookup& lookup) {
+  const char* const text = lookup("MOONRING_EXCHANGE");
+  const absl::string_view word = text == nullptr ? "nccl" : text;
+  if (word == "host" || word == "nccl") return word == "host";
+  return absl::InvalidArgumentError(
+      absl::StrCat("MOONRING_EXCHANGE='", word, "': wanted nccl or host"));
+}
+
+absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFrom(const Lookup& lookup) {
+  std::optional<RendezvousOptions> options;
+  if (lookup("RANK") != nullptr || lookup("WORLD_SIZE") != nullptr) {
+    if (lookup("RANK") == nullptr)
+      return absl::InvalidArgumentError("WORLD_SIZE is set, but RANK is not");
+    ASSIGN_OR_RETURN(options, FromTorchrun(lookup));
+  } else {
+    ASSIGN_OR_RETURN(options, FromSlurm(lookup));
+  }
+  ASSIGN_OR_RETURN(const bool staged, StagedFrom(lookup));
+  if (!options.has_value()) return options;
+  options->staged = staged;
+  RETURN_IF_ERROR(TakeToken(lookup, *options));
+  return options;
+}
+
+absl::StatusOr<std::optional<RendezvousOptions>> RendezvousFromEnvironment() {
+  return RendezvousFrom([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+void CloseStoreSocketsOnExec() {
+  const char* sockets = std::getenv("MOONRING_STORE");
+  if (sockets == nullptr) return;
+  for (const absl::string_view number : absl::StrSplit(sockets, ',')) {
+    int socket = -1;
+    struct stat status {};
+    // What is none is named where the ranks meet.
+    if (absl::SimpleAtoi(number, &socket) && fstat(socket, &status) == 0 &&
+        S_ISSOCK(status.st_mode)) {
+      fcntl(socket, F_SETFD, FD_CLOEXEC);
+    }
+  }
+}
+
+absl::StatusOr<c10::intrusive_ptr<c10d::Store>> OpenStore(const RendezvousOptions& options) {
+  const auto timeout = absl::ToChronoMilliseconds(options.deadline);
+  if (!options.store_sockets.empty()) return OpenPrivateStore(options, timeout);
+  ASSIGN_OR_RETURN(const Addresses addresses, Resolve(options));
+  c10d::TCPStoreOptions store;
+  store.port = static_cast<uint16_t>(options.port);
+  store.isServer = options.rank == 0 && options.serves_store;
+  store.waitWorkers = false;
+  store.timeout = timeout;
+  std::string address = options.address;
+  if (store.isServer) {
+    bool everywhere = false;
+    ASSIGN_OR_RETURN(store.masterListenFd, Listen(addresses.get(), options, &everywhere),
+                     "rank 0 cannot serve the rendezvous");
+    if (everywhere) address = "127.0.0.1";  // what leads here from elsewhere may not from here
+  }
+  c10::intrusive_ptr<c10d::Store> opened;
+  const absl::Status status = TryTorch([&] {
+    opened = c10::make_intrusive<BoundedStore>(
+        options.serves_store ? "rank 0" : "the launcher", timeout,
+        [address, store] { return c10::make_intrusive<c10d::TCPStore>(address, store); });
+    if (!options.token.empty())
+      opened = c10::make_intrusive<SignedStore>(std::move(opened), Secret(options.token));
+  });
+  if (absl::IsResourceExhausted(status)) return status;  // of this process, not of whom it asks
+  if (!status.ok()) {
+    return absl::UnavailableError(absl::StrCat(
+        "rank ", options.rank, ": nobody answers at ", options.address, ":", options.port,
+        " within ", absl::FormatDuration(options.deadline),
+        "; is rank 0 running, and are MASTER_ADDR and MASTER_PORT its? (", status.message(), ")"));
+  }
+  return opened;
+}
+
+absl::StatusOr<std::string> LocalAddressTowards(const std::string& address, int port) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (const int error = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
+      error != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot resolve '", address, "': ", gai_strerror(error)));
+  }
+  const Addresses owned(found);
+  if (IsWildcard(NumericAddress(found->ai_addr, found->ai_addrlen))) return OwnAddress();
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    const Socket socket(::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage local{};
+    socklen_t size = sizeof local;
+    char text[NI_MAXHOST];
+    if (socket.fd() >= 0 && connect(socket.fd(), entry->ai_addr, entry->ai_addrlen) == 0 &&
+        getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &size) == 0 &&
+        getnameinfo(reinterpret_cast<sockaddr*>(&local), size, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
+      return std::string(text);
+    }
+  }
+  return absl::UnavailableError(absl::StrCat("no route to '", address, "'"));
+}
+
+}  // namespace moonring::comm

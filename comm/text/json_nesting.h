@@ -1,0 +1,22 @@
+// How deep the values of a JSON text lie within one another, asked before it is parsed.
+//
+// The parser itself needs no stack for depth, but what is done with its values does: writing,
+// copying, comparing them goes one call deeper a level, so that a file of a million brackets would
+// end the process. Cost: one pass over the text.
+#ifndef MOONRING_COMM_TEXT_JSON_NESTING_H_
+#define MOONRING_COMM_TEXT_JSON_NESTING_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace moonring::comm {
+
+inline constexpr int kMostJsonNesting = 500;
+
+// INVALID_ARGUMENT where lists and objects lie deeper than that. `text` need not be well-formed:
+// then this holds of as much of it as a parser accepts.
+absl::Status CheckJsonNesting(absl::string_view text);
+
+}  // namespace moonring::comm
+
+#endif  // MOONRING_COMM_TEXT_JSON_NESTING_H_

@@ -1,0 +1,38 @@
+#include "data/description/column_check.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "comm/text/nearest_name.h"
+
+namespace moonring::data {
+
+absl::Status CheckColumns(const DatasetDescription& description, Stage stage,
+                          const std::set<std::string>& keys, bool read_all) {
+  const auto has = [&](const Column& column) {
+    return column.has_value() && keys.contains(*column);
+  };
+  const bool alpaca = description.formatting == "alpaca";
+  const bool has_text = has(description.columns.prompt) || has(description.columns.query);
+  for (const UsedColumn& used : UsedColumns(description, stage)) {
+    if (!used.column.has_value() || has(used.column)) continue;
+    const absl::string_view key = used.key;
+    const bool missing_text = alpaca && !has_text && (key == "prompt" || key == "query");
+    const bool missing =
+        missing_text ||
+        (used.needed &&
+         key != "response");  // rows whose response is null are skipped, which says enough
+    if (!missing && !(read_all && (description.columns.named || key == "prompt"))) continue;
+    const std::vector<std::string> known(keys.begin(), keys.end());
+    const std::string files =
+        absl::StrCat(description.files.front(), description.files.size() > 1 ? ", ..." : "");
+    return absl::InvalidArgumentError(absl::StrCat(
+        files, ": no row has the key '", *used.column, "', which is to be its ", key,
+        comm::DidYouMean(*used.column, known), "; rows have ", absl::StrJoin(known, ", "),
+        "; 'columns' in the description says which key is which"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace moonring::data

@@ -1,0 +1,149 @@
+// Prepares items ahead of their use, on a thread of its own: a source around a source.
+//
+// The thread starts with the first Next() and keeps at most `depth` items ready. What the inner
+// source reports, or throws, comes out of Next() in its place in the order, and ends it: each later
+// Next() reports it again. SaveState() is the place after the last item handed out, whatever has
+// been prepared beyond it. LoadState() lets go of what was prepared and starts anew.
+//
+// Next, SaveState, LoadState and Close belong to the consumer's thread; the inner source is touched
+// by one thread at a time. Close() (also the destructor) waits for the item in preparation, no
+// longer; after it Next() fails.
+#ifndef MOONRING_DATA_PIPELINE_PREFETCHER_H_
+#define MOONRING_DATA_PIPELINE_PREFETCHER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "comm/files/confinement.h"
+#include "comm/status/torch_status.h"
+#include "data/pipeline/source.h"
+
+namespace moonring::data {
+
+template <class T>
+class Prefetcher final : public Source<T> {
+ public:
+  Prefetcher(std::unique_ptr<Source<T>> source, int64_t depth)
+      : source_(std::move(source)), depth_(depth), place_(source_->SaveState()) {
+    TORCH_CHECK(depth >= 1, "a prefetcher must keep at least 1 item, got ", depth);
+  }
+  ~Prefetcher() override { Close(); }
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  absl::StatusOr<std::optional<T>> Next() override {
+    if (closed_)
+      return absl::FailedPreconditionError("prefetcher: asked for an item after it was closed");
+    if (!thread_.joinable()) {
+      thread_ = std::thread([this, confined = comm::CurrentConfinement()] {
+        const comm::ConfinedScope scope(confined);
+        Work();
+      });
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return !ready_.empty(); });
+    if (ready_.front().Ends()) {  // stays, to be reported again
+      if (ready_.front().item.ok()) place_ = ready_.front().place;
+      return ready_.front().item.ok() ? absl::StatusOr<std::optional<T>>(std::nullopt)
+                                      : ready_.front().item.status();
+    }
+    Prepared prepared = std::move(ready_.front());
+    ready_.pop_front();
+    changed_.notify_all();
+    place_ = std::move(prepared.place);
+    return std::move(prepared.item);
+  }
+
+  std::string SaveState() const override { return place_; }
+
+  absl::Status LoadState(absl::string_view state) override {
+    if (closed_)
+      return absl::FailedPreconditionError("prefetcher: asked to load a state after it was closed");
+    Stop();
+    const absl::Status loaded = source_->LoadState(state);
+    // The inner source may have run ahead: where the state was refused it goes back to where the
+    // consumer stands.
+    if (!loaded.ok()) {
+      const absl::Status back = source_->LoadState(place_);
+      return back.ok() ? loaded
+                       : absl::InternalError(
+                             absl::StrCat(loaded.message(), "; and then: ", back.message()));
+    }
+    place_ = source_->SaveState();
+    return absl::OkStatus();
+  }
+
+  void Close() {
+    closed_ = true;
+    Stop();
+  }
+
+ private:
+  struct Prepared {
+    absl::StatusOr<std::optional<T>> item;
+    std::string place;  // after it
+    bool Ends() const { return !item.ok() || !item->has_value(); }
+  };
+
+  // Lets the thread finish what it has in hand, and forgets what it prepared.
+  void Stop() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+    stop_ = false;
+    ready_.clear();
+  }
+
+  void Work() {
+    while (true) {
+      Prepared prepared = Prepare();
+      std::unique_lock<std::mutex> lock(mutex_);
+      const bool ends = prepared.Ends();
+      ready_.push_back(std::move(prepared));
+      changed_.notify_all();
+      if (ends) return;
+      changed_.wait(lock, [this] { return stop_ || static_cast<int64_t>(ready_.size()) < depth_; });
+      if (stop_) return;
+    }
+  }
+
+  Prepared Prepare() {
+    try {
+      absl::StatusOr<std::optional<T>> item = source_->Next();
+      return {std::move(item), source_->SaveState()};
+    } catch (const std::exception& exception) {
+      return {comm::StatusOfException(exception), ""};
+    }
+  }
+
+  std::unique_ptr<Source<T>> source_;
+  const int64_t depth_;
+  std::string place_;
+  bool closed_ = false;
+  std::thread thread_;
+
+  std::mutex mutex_;  // guards the two below
+  std::condition_variable changed_;
+  std::deque<Prepared> ready_;
+  bool stop_ = false;
+};
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_PIPELINE_PREFETCHER_H_

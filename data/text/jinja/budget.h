@@ -1,0 +1,73 @@
+// What one rendering may use, so that no template hangs or takes all memory or stack: steps (a node
+// evaluated, a value looked at, 256 bytes of text read), bytes of all texts and lists that are
+// made, and how deep calls go. Beyond it an Error (RESOURCE_EXHAUSTED) that names which.
+#ifndef MOONRING_DATA_TEXT_JINJA_BUDGET_H_
+#define MOONRING_DATA_TEXT_JINJA_BUDGET_H_
+
+#include <cstdint>
+
+#include "data/text/jinja/error.h"
+
+namespace moonring::data::jinja {
+
+struct Limits {
+  int64_t steps = 50'000'000;
+  int64_t bytes = int64_t{1} << 29;
+  int64_t depth = 500;  // of calls, and of values in values
+};
+
+class Budget {
+ public:
+  explicit Budget(const Limits& limits)
+      : limits_(limits), steps_(limits.steps), bytes_(limits.bytes) {}
+
+  void Step() {
+    if (--steps_ < 0) Exhausted("steps", limits_.steps);
+  }
+  void Read(int64_t bytes) {
+    if ((steps_ -= bytes / 256 + 1) < 0) Exhausted("steps", limits_.steps);
+  }
+  // Before they are made.
+  void Make(int64_t bytes) {
+    if (bytes < 0 || bytes > bytes_) Exhausted("bytes of texts and lists", limits_.bytes);
+    bytes_ -= bytes;
+  }
+  // Of `count` pieces of `size` bytes each.
+  void Make(int64_t count, int64_t size) {
+    if (count > 0 && size > 0 && count > bytes_ / size)
+      Exhausted("bytes of texts and lists", limits_.bytes);
+    Make(count * size);
+  }
+
+  // One call deeper for as long as it lives.
+  class Deeper {
+   public:
+    explicit Deeper(Budget& budget) : budget_(budget) {
+      if (budget_.depth_ >= budget_.limits_.depth)
+        Exhausted("calls or values within one another", budget_.limits_.depth);
+      ++budget_.depth_;
+    }
+    ~Deeper() { --budget_.depth_; }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+
+   private:
+    Budget& budget_;
+  };
+
+  int64_t most_depth() const { return limits_.depth; }
+
+ private:
+  [[noreturn]] static void Exhausted(const char* what, int64_t most) {
+    throw Error(absl::StatusCode::kResourceExhausted,
+                absl::StrCat("takes more than ", most, " ", what));
+  }
+
+  const Limits limits_;
+  int64_t steps_, bytes_;
+  int64_t depth_ = 0;
+};
+
+}  // namespace moonring::data::jinja
+
+#endif  // MOONRING_DATA_TEXT_JINJA_BUDGET_H_

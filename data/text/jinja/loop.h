@@ -1,0 +1,47 @@
+// A loop that goes on, as its body sees it under the name `loop`. It looks one item ahead only
+// where it is asked to (last, nextitem), and at all of them for its length: what the loop's own
+// condition says of an item may depend on what the body did before.
+#ifndef MOONRING_DATA_TEXT_JINJA_LOOP_H_
+#define MOONRING_DATA_TEXT_JINJA_LOOP_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "data/text/jinja/value.h"
+
+namespace moonring::data::jinja {
+
+class Loop : public Object {
+ public:
+  using Condition = std::function<bool(const Value&)>;
+
+  // `condition` may be empty.
+  Loop(Machine& machine, std::vector<Value> items, Condition condition);
+
+  std::optional<Value> Next();
+  void End();  // lets the items go
+
+  std::string TypeName() const override { return "LoopContext"; }
+  std::optional<Value> Attribute(absl::string_view name) override;
+
+ private:
+  std::optional<Value> Draw();  // the next item that the condition holds for
+  bool Peek();
+  int64_t Length();
+
+  Machine& machine_;
+  std::vector<Value> items_;
+  Condition condition_;
+  size_t drawn_ = 0;
+  int64_t index_ = -1;
+  std::optional<int64_t> length_;
+  std::optional<Value> previous_, current_, next_;
+  std::optional<std::vector<Value>> last_changed_;
+};
+
+}  // namespace moonring::data::jinja
+
+#endif  // MOONRING_DATA_TEXT_JINJA_LOOP_H_

@@ -1,0 +1,44 @@
+// The methods of texts, lists, tuples, dictionaries and numbers, as Python has them and
+// Transformers' immutable sandbox lets a template call them.
+#ifndef MOONRING_DATA_TEXT_JINJA_METHODS_H_
+#define MOONRING_DATA_TEXT_JINJA_METHODS_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "data/text/jinja/value.h"
+
+namespace moonring::data::jinja {
+
+// Whether Python's type has it; and whether the sandbox refuses it, because it would change the
+// value.
+bool HasMethod(const Value& value, absl::string_view name);
+bool IsUnsafe(const Value& value, absl::string_view name);
+
+// Of a method that the value has and that is safe. UNIMPLEMENTED: Python has it, and it is not
+// built here.
+Value CallMethod(Machine& machine, const Value& value, absl::string_view name,
+                 const Arguments& arguments);
+
+// A method that was asked for and not called yet.
+class Method : public Object {
+ public:
+  Method(Value value, std::string name) : value_(std::move(value)), name_(std::move(name)) {}
+  std::string TypeName() const override { return "builtin_function_or_method"; }
+  std::string Text() const override {
+    return "<built-in method " + name_ + " of " + value_.TypeName() + " object>";
+  }
+  bool IsCallable() const override { return true; }
+  Value Call(Machine& machine, const Arguments& arguments) override {
+    return CallMethod(machine, value_, name_, arguments);
+  }
+
+ private:
+  const Value value_;
+  const std::string name_;
+};
+
+}  // namespace moonring::data::jinja
+
+#endif  // MOONRING_DATA_TEXT_JINJA_METHODS_H_

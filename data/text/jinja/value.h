@@ -1,0 +1,184 @@
+// A value of a template: Python's, as far as templates meet them.
+//
+// Texts, lists and dictionaries never change once they are made (Transformers' sandbox lets no
+// template change one), so copies share them. What does change, namespaces and loops, is an Object,
+// which the rendering owns: a value only points at it, so no cycle of values can be.
+#ifndef MOONRING_DATA_TEXT_JINJA_VALUE_H_
+#define MOONRING_DATA_TEXT_JINJA_VALUE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "data/text/jinja/budget.h"
+
+namespace moonring::data::jinja {
+
+class Value;
+class Object;
+
+// Lists and what else gives one value after another. An iterator gives them once: `next` is how
+// many it has given.
+struct Sequence {
+  enum class Kind { kList, kTuple, kRange, kKeys, kValues, kItems, kIterator };
+  Kind kind = Kind::kList;
+  std::vector<Value> items;
+  mutable size_t next = 0;
+  int depth = 1;  // of values in values
+};
+
+// In the order in which the keys came; of equal keys the last value stands at the first one's
+// place.
+class Dict {
+ public:
+  void Set(Value key, Value value);
+  const Value* Find(const Value& key) const;  // null where it is not there
+  const Value* Find(absl::string_view key) const;
+  const std::vector<std::pair<Value, Value>>& entries() const { return entries_; }
+  int depth() const { return depth_; }
+
+ private:
+  std::vector<std::pair<Value, Value>> entries_;
+  absl::flat_hash_map<std::string, size_t> texts_;  // the places of keys that are texts
+  int depth_ = 1;
+};
+
+class Value {
+ public:
+  enum class Kind { kUndefined, kNone, kBool, kInt, kFloat, kText, kSequence, kDict, kObject };
+
+  Value() : value_(None{}) {}
+  static Value Undefined(std::string why) {
+    return Value(Absent{std::make_shared<const std::string>(std::move(why))});
+  }
+  static Value Bool(bool value) { return Value(value); }
+  static Value Int(int64_t value) { return Value(value); }
+  static Value Float(double value) { return Value(value); }
+  static Value Text(std::string value) {
+    return Value(std::make_shared<const Letters>(Letters{std::move(value), false}));
+  }
+  static Value Markup(std::string value) {
+    return Value(std::make_shared<const Letters>(Letters{std::move(value), true}));
+  }  // what is joined to it by + is escaped for HTML
+  static Value List(std::vector<Value> items, Sequence::Kind kind = Sequence::Kind::kList);
+  static Value Of(Dict dict) { return Value(std::make_shared<const Dict>(std::move(dict))); }
+  static Value Of(Object* object) { return Value(object); }
+  static Value Of(const nlohmann::ordered_json& json,
+                  int64_t most_depth);  // malformed UTF-8 becomes U+FFFD
+
+  Kind kind() const { return static_cast<Kind>(value_.index()); }
+  bool is(Kind wanted) const { return kind() == wanted; }
+  bool is_undefined() const { return is(Kind::kUndefined); }
+  bool is_none() const { return is(Kind::kNone); }
+  bool is_text() const { return is(Kind::kText); }
+  bool is_markup() const {
+    return is_text() && std::get<std::shared_ptr<const Letters>>(value_)->markup;
+  }
+  bool is_number() const { return is(Kind::kBool) || is(Kind::kInt) || is(Kind::kFloat); }
+  bool is_integer() const {
+    return is(Kind::kBool) || is(Kind::kInt);
+  }  // as in Python, a truth is one
+  bool is(Sequence::Kind wanted) const { return is(Kind::kSequence) && sequence().kind == wanted; }
+
+  // Each of its own kind alone; integer() also of a truth, number() of all three.
+  const std::string& why() const { return *std::get<Absent>(value_).why; }
+  const std::string& text() const { return std::get<std::shared_ptr<const Letters>>(value_)->text; }
+  const Sequence& sequence() const { return *std::get<std::shared_ptr<const Sequence>>(value_); }
+  const Dict& dict() const { return *std::get<std::shared_ptr<const Dict>>(value_); }
+  Object& object() const { return *std::get<Object*>(value_); }
+  int64_t integer() const {
+    return is(Kind::kBool) ? std::get<bool>(value_) : std::get<int64_t>(value_);
+  }
+  double number() const {
+    return is(Kind::kFloat) ? std::get<double>(value_) : static_cast<double>(integer());
+  }
+
+  bool Truth() const;            // bool(value)
+  std::string TypeName() const;  // "str", "dict", ...: type(value).__name__
+  int depth() const;
+  bool SameObject(const Value& other) const;  // is: numbers and texts by their values
+
+ private:
+  struct Absent {
+    std::shared_ptr<const std::string> why;
+  };
+  struct None {};
+  struct Letters {
+    std::string text;
+    bool markup;
+  };
+  using Any = std::variant<Absent, None, bool, int64_t, double, std::shared_ptr<const Letters>,
+                           std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, Object*>;
+  template <typename T>
+  explicit Value(T value) : value_(std::move(value)) {}
+
+  Any value_;
+};
+
+// The values that a call is given.
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+
+  // By the parameters' names, in their order; nothing where one was not given. Too many, unknown or
+  // doubled ones are an Error that names `callee`.
+  std::vector<std::optional<Value>> Bind(absl::string_view callee,
+                                         const std::vector<absl::string_view>& parameters) const;
+};
+
+struct Machine;
+
+// What a template can only use, not take apart: functions, macros, namespaces, loops.
+class Object {
+ public:
+  virtual ~Object() = default;
+  virtual std::string TypeName() const = 0;
+  virtual std::string Text() const { return "<" + TypeName() + " object>"; }
+  virtual std::optional<Value> Attribute(absl::string_view) { return std::nullopt; }
+  virtual bool IsCallable() const { return false; }
+  virtual Value Call(Machine& machine, const Arguments& arguments);
+};
+
+// What a rendering has in common: its budget, the objects that it made, the time that it says, the
+// line that it is at.
+struct Machine {
+  explicit Machine(const Limits& limits) : budget(limits) {}
+
+  template <typename T, typename... Parts>
+  T* Make(Parts&&... parts) {
+    budget.Make(sizeof(T) + 64);
+    auto made = std::make_unique<T>(std::forward<Parts>(parts)...);
+    T* object = made.get();
+    objects.push_back(std::move(made));
+    return object;
+  }
+
+  // Values whose bytes are counted.
+  Value Text(std::string text) {
+    budget.Make(static_cast<int64_t>(text.size()) + 32);
+    return Value::Text(std::move(text));
+  }
+  Value TextLike(const Value& like, std::string text) {  // markup where `like` is
+    budget.Make(static_cast<int64_t>(text.size()) + 32);
+    return like.is_markup() ? Value::Markup(std::move(text)) : Value::Text(std::move(text));
+  }
+  Value List(std::vector<Value> items, Sequence::Kind kind = Sequence::Kind::kList);
+  Value Of(Dict dict);
+
+  Budget budget;
+  std::vector<std::unique_ptr<Object>> objects;
+  std::optional<int64_t> now;  // seconds since 1970; absent: the clock's
+  int line = 0;
+};
+
+}  // namespace moonring::data::jinja
+
+#endif  // MOONRING_DATA_TEXT_JINJA_VALUE_H_

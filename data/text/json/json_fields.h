@@ -1,0 +1,44 @@
+// Reading the fields of a parsed JSON object with messages that name the place: `where.key: wanted
+// a boolean, found "yes"`.
+//
+// A fallback is for a key that is absent or null; without one both are errors. All failures are
+// INVALID_ARGUMENT.
+#ifndef MOONRING_DATA_TEXT_JSON_JSON_FIELDS_H_
+#define MOONRING_DATA_TEXT_JSON_JSON_FIELDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace moonring::data {
+
+// `where:LINE:COLUMN: what is wrong` on malformed text (both from 1, columns in bytes); text nested
+// too deeply (comm/text/json_nesting.h) is refused.
+absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_view where);
+
+// `where: wanted WANTED, found VALUE` (shortened).
+absl::Status WrongType(const nlohmann::json& found, absl::string_view wanted,
+                       absl::string_view where);
+
+absl::StatusOr<bool> BoolField(const nlohmann::json& object, const char* key,
+                               std::optional<bool> fallback, absl::string_view where);
+absl::StatusOr<int64_t> IntegerField(const nlohmann::json& object, const char* key,
+                                     absl::string_view where);
+absl::StatusOr<std::string> StringField(const nlohmann::json& object, const char* key,
+                                        absl::string_view where);
+absl::StatusOr<std::string> CharacterField(const nlohmann::json& object, const char* key,
+                                           absl::string_view where);  // a string of one code point
+absl::StatusOr<const nlohmann::json*> ArrayField(const nlohmann::json& object, const char* key,
+                                                 absl::string_view where);
+absl::StatusOr<const nlohmann::json*> ObjectField(const nlohmann::json& object, const char* key,
+                                                  absl::string_view where);
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_TEXT_JSON_JSON_FIELDS_H_

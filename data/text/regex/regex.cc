@@ -1,0 +1,159 @@
+#include "data/text/regex/regex.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include <pcre2.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "comm/status/status_macros.h"
+#include "data/text/regex/oniguruma_pattern.h"
+#include "data/text/unicode/utf8.h"
+
+namespace moonring::data {
+namespace {
+
+template <auto release>
+struct Release {
+  template <class T>
+  void operator()(T* p) const {
+    release(p);
+  }
+};
+using Code = std::unique_ptr<pcre2_code, Release<pcre2_code_free>>;
+using CompileContext = std::unique_ptr<pcre2_compile_context, Release<pcre2_compile_context_free>>;
+using MatchContext = std::unique_ptr<pcre2_match_context, Release<pcre2_match_context_free>>;
+using MatchData = std::unique_ptr<pcre2_match_data, Release<pcre2_match_data_free>>;
+using JitStack = std::unique_ptr<pcre2_jit_stack, Release<pcre2_jit_stack_free>>;
+
+// Steps of one search: a pattern with repeats within repeats can take more than there are atoms.
+// Patterns in use take a few for each byte of the text.
+constexpr uint64_t kLeastSteps = 10'000'000, kStepsOfByte = 100;
+constexpr size_t kLongText =
+    kLeastSteps / kStepsOfByte;  // from here on the limit grows with the text
+
+constexpr size_t kLargeStack =
+    size_t{256} << 20;  // reserved, not touched, by the one search that outgrows the machine stack
+
+std::string Message(int error) {
+  PCRE2_UCHAR text[256];
+  return pcre2_get_error_message(error, text, sizeof(text)) < 0
+             ? absl::StrCat("PCRE2 error ", error)
+             : reinterpret_cast<const char*>(text);
+}
+
+}  // namespace
+
+struct Regex::Program {
+  Code code;
+  bool jit = false;
+  MatchContext context;
+
+  // What a long text needs in place of `context`; null for others.
+  MatchContext ContextFor(absl::string_view text) const {
+    if (text.size() <= kLongText) return nullptr;
+    MatchContext made(pcre2_match_context_copy(context.get()));
+    if (made == nullptr) throw std::bad_alloc();
+    pcre2_set_match_limit(made.get(), static_cast<uint32_t>(std::min<uint64_t>(
+                                          kStepsOfByte * text.size(), UINT32_MAX)));
+    return made;
+  }
+
+  // PCRE2's result: the number of pairs set in `match`, or an error.
+  int Search(absl::string_view text, size_t start, pcre2_match_data* match,
+             pcre2_match_context* limits) const {
+    const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+    if (!jit)
+      return pcre2_match(code.get(), subject, text.size(), start, PCRE2_NO_UTF_CHECK, match,
+                         limits);
+    const int result = pcre2_jit_match(code.get(), subject, text.size(), start, 0, match, limits);
+    if (result != PCRE2_ERROR_JIT_STACKLIMIT) return result;
+    const JitStack stack(pcre2_jit_stack_create(size_t{1} << 20, kLargeStack, nullptr));
+    const MatchContext larger(pcre2_match_context_copy(limits));
+    if (stack == nullptr || larger == nullptr) return PCRE2_ERROR_NOMEMORY;
+    pcre2_jit_stack_assign(larger.get(), nullptr, stack.get());
+    return pcre2_jit_match(code.get(), subject, text.size(), start, 0, match, larger.get());
+  }
+};
+
+Regex::Regex(std::unique_ptr<Program> program) : program_(std::move(program)) {}
+Regex::~Regex() = default;
+
+absl::StatusOr<std::shared_ptr<const Regex>> Regex::Compile(absl::string_view pattern) {
+  ASSIGN_OR_RETURN(const std::string rewritten, RewriteOnigurumaPattern(pattern), "pattern \"",
+                   pattern, "\"");
+  auto regex = CompileRewritten(rewritten);
+  if (!regex.ok()) return comm::WithContext(regex.status(), "pattern \"", pattern, "\"");
+  return regex;
+}
+
+absl::StatusOr<std::shared_ptr<const Regex>> Regex::Literal(absl::string_view text) {
+  std::string pattern;
+  for (size_t at = 0; at < text.size();)
+    absl::StrAppend(&pattern, "\\x{", absl::Hex(static_cast<uint32_t>(NextCodePoint(text, at))),
+                    "}");
+  return CompileRewritten(pattern);
+}
+
+absl::StatusOr<std::shared_ptr<const Regex>> Regex::CompileRewritten(absl::string_view pattern) {
+  const CompileContext context(pcre2_compile_context_create(nullptr));
+  if (context == nullptr)
+    return absl::ResourceExhaustedError("no memory to compile a regular expression");
+  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                          PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, context.get()));
+  if (code == nullptr)
+    return absl::InvalidArgumentError(
+        absl::StrCat(Message(error), " (rewritten: \"", pattern, "\", at byte ", offset, ")"));
+  auto program = std::make_unique<Program>();
+  // Where machine code may not be made (a hardened kernel), the same program is interpreted, some
+  // ten times slower.
+  program->jit = pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE) == 0;
+  program->code = std::move(code);
+  program->context.reset(pcre2_match_context_create(nullptr));
+  if (program->context == nullptr)
+    return absl::ResourceExhaustedError("no memory to compile a regular expression");
+  pcre2_set_match_limit(program->context.get(), static_cast<uint32_t>(kLeastSteps));
+  return std::shared_ptr<const Regex>(new Regex(std::move(program)));
+}
+
+void Regex::Split(absl::string_view text,
+                  absl::FunctionRef<void(absl::string_view, bool)> visit) const {
+  if (text.empty()) return visit(text, false);
+  const MatchData match(pcre2_match_data_create(1, nullptr));  // only the whole match is asked for
+  if (match == nullptr) throw std::bad_alloc();
+  const MatchContext long_text = program_->ContextFor(text);
+  pcre2_match_context* const limits =
+      long_text != nullptr ? long_text.get() : program_->context.get();
+  const PCRE2_SIZE* const span = pcre2_get_ovector_pointer(match.get());
+  size_t told = 0;   // pieces up to here were visited
+  size_t start = 0;  // of the next search
+  std::optional<size_t> last_end;
+  while (start <= text.size()) {
+    const int result = program_->Search(text, start, match.get(), limits);
+    if (result == PCRE2_ERROR_NOMATCH) break;
+    if (result < 0)
+      throw std::runtime_error(absl::StrCat("splitting a text of ", text.size(),
+                                            " bytes by a regular expression: ", Message(result)));
+    const size_t begin = span[0], end = span[1];
+    if (begin == end &&
+        last_end == end) {  // an empty match directly after a match: look one character further
+      if (start == text.size()) break;
+      NextCodePoint(text, start);
+      continue;
+    }
+    if (told < begin) visit(text.substr(told, begin - told), false);
+    visit(text.substr(begin, end - begin), true);
+    told = start = end;
+    last_end = end;
+  }
+  if (told < text.size()) visit(text.substr(told), false);
+}
+
+}  // namespace moonring::data

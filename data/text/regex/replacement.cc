@@ -1,0 +1,47 @@
+#include "data/text/regex/replacement.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "comm/status/status_macros.h"
+#include "data/text/json/json_fields.h"
+#include "data/text/regex/pattern_field.h"
+
+namespace moonring::data {
+
+absl::StatusOr<Replacement> Replacement::FromJson(const nlohmann::json& description,
+                                                  absl::string_view where) {
+  Replacement made;
+  ASSIGN_OR_RETURN(made.pattern, PatternField(description, "pattern", where));
+  ASSIGN_OR_RETURN(made.content, StringField(description, "content", where));
+  const nlohmann::json& pattern = description["pattern"];
+  const auto size = static_cast<double>(made.content.size());
+  // An expression may match between any two characters.
+  made.growth = pattern.contains("String")
+                    ? size / static_cast<double>(std::max<size_t>(
+                                 1, pattern["String"].get_ref<const std::string&>().size()))
+                    : size + 1.0;
+  made.growth = std::max(1.0, made.growth);
+  return made;
+}
+
+std::string Replacement::Apply(absl::string_view text) const {
+  std::string out;
+  pattern->Split(text, [&](absl::string_view part, bool match) {
+    absl::StrAppend(&out, match ? absl::string_view(content) : part);
+  });
+  return out;
+}
+
+absl::Status CheckGrowth(double growth, absl::string_view where) {
+  constexpr double kMost = 1e6;
+  if (growth <= kMost) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(where,
+                                                 ": with this Replace the chain could make a text ",
+                                                 growth, " times longer; wanted at most ", kMost));
+}
+
+}  // namespace moonring::data

@@ -1,0 +1,219 @@
+#include "data/text/tokenizer_files.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/algorithm/container.h"
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "comm/status/status_macros.h"
+#include "data/text/json/json_fields.h"
+#include "data/text/json/json_splice.h"
+
+namespace moonring::data {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr const char* kTokenizer = "tokenizer.json";
+constexpr const char* kConfig = "tokenizer_config.json";
+constexpr const char* kSpecial = "special_tokens_map.json";
+constexpr const char* kAdded = "added_tokens.json";
+constexpr const char* kDecoder = "added_tokens_decoder";
+constexpr const char* kMoreSpecial = "additional_special_tokens";
+constexpr const char* kSplit = "split_special_tokens";
+
+const std::string& Contents(const TokenizerFiles& files, const char* name) {
+  static const std::string& none = *new std::string;
+  const auto found = files.find(name);
+  return found == files.end() ? none : found->second;
+}
+
+// An object in the order of its file; an empty one where there is no file.
+absl::StatusOr<ordered_json> Object(const TokenizerFiles& files, const char* name,
+                                    absl::string_view folder) {
+  const std::string& text = Contents(files, name);
+  if (text.empty()) return ordered_json::object();
+  const std::string where = absl::StrCat(folder, "/", name);
+  ASSIGN_OR_RETURN(const json parsed, ParseJson(text, where));
+  if (!parsed.is_object()) return WrongType(parsed, "an object", where);
+  return ordered_json::parse(text);
+}
+
+std::string TextOf(const ordered_json& value) {
+  return value.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
+}
+
+// A token is its text, or an object that has it as its content. "" of what is neither: the
+// tokenizer, which needs it, says so.
+std::string ContentOf(const ordered_json& token) {
+  const ordered_json text = token.is_object() ? token.value("content", ordered_json()) : token;
+  return text.is_string() ? text.get<std::string>() : "";
+}
+
+ordered_json DecoderEntry(const AddedToken& token) {
+  return {{"content", token.content},         {"lstrip", token.lstrip},
+          {"normalized", token.normalized},   {"rstrip", token.rstrip},
+          {"single_word", token.single_word}, {"special", token.special}};
+}
+
+ordered_json ListEntry(int64_t id, const AddedToken& token) {
+  return {{"id", id},
+          {"content", token.content},
+          {"single_word", token.single_word},
+          {"lstrip", token.lstrip},
+          {"rstrip", token.rstrip},
+          {"normalized", token.normalized},
+          {"special", token.special}};
+}
+
+// What older versions wrote beside tokenizer_config.json, put into it.
+absl::Status AddOlderFiles(const TokenizerFiles& files, absl::string_view folder,
+                           ordered_json& config) {
+  ASSIGN_OR_RETURN(const ordered_json special, Object(files, kSpecial, folder));
+  for (const auto& [key, value] : special.items()) {
+    if (key != kMoreSpecial || !value.is_array()) {
+      config[key] = value;
+      continue;
+    }
+    ordered_json& all = config[key];
+    if (!all.is_array()) all = ordered_json::array();
+    for (const ordered_json& token : value) {
+      if (!absl::c_linear_search(all, token)) all.push_back(token);
+    }
+  }
+  ASSIGN_OR_RETURN(const ordered_json added, Object(files, kAdded, folder));
+  if (added.empty()) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                          "cls_token", "mask_token"}) {
+    if (config.contains(key)) names.push_back(ContentOf(config[key]));
+  }
+  if (config.contains(kMoreSpecial)) {
+    for (const ordered_json& token : config[kMoreSpecial]) names.push_back(ContentOf(token));
+  }
+  for (const auto& [token, id] : added.items()) {
+    if (!id.is_number_integer())
+      return WrongType(json(id), "an integer",
+                       absl::StrCat(folder, "/", kAdded, ": \"", token, "\""));
+    const bool named = absl::c_linear_search(names, token);
+    config[kDecoder][absl::StrCat(id.get<int64_t>())] =
+        DecoderEntry({.content = token, .normalized = !named, .special = named});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ordered_json> WholeConfig(const TokenizerFiles& files, absl::string_view folder) {
+  ASSIGN_OR_RETURN(ordered_json config, Object(files, kConfig, folder));
+  if (!config.contains(kDecoder)) RETURN_IF_ERROR(AddOlderFiles(files, folder, config));
+  return config;
+}
+
+absl::Status CheckGpt2Class(const ordered_json& config, absl::string_view folder) {
+  const std::string known =
+      config.contains("tokenizer_class") ? ContentOf(config["tokenizer_class"]) : "";
+  if (known.empty() || known == "GPT2Tokenizer" || known == "GPT2TokenizerFast")
+    return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(folder, "/vocab.json: ", known,
+                   " cuts texts otherwise than GPT-2; it needs a tokenizer.json"));
+}
+
+// Those of a decoder, by id.
+std::map<int64_t, ordered_json> ById(const ordered_json& config) {
+  std::map<int64_t, ordered_json> entries;
+  if (!config.contains(kDecoder)) return entries;
+  for (const auto& [key, value] : config[kDecoder].items()) {
+    int64_t id = 0;
+    if (absl::SimpleAtoi(key, &id)) entries[id] = value;
+  }
+  return entries;
+}
+
+// Names what `tokenizer` calls otherwise, in tokenizer_config.json or special_tokens_map.json.
+void SetNames(const Tokenizer& tokenizer, ordered_json& file) {
+  if (tokenizer.additions().eos) file["eos_token"] = tokenizer.TokenOf(*tokenizer.eos());
+  const bool has_pad = file.contains("pad_token") && !file["pad_token"].is_null();
+  if (!has_pad && tokenizer.pad().has_value())
+    file["pad_token"] = tokenizer.TokenOf(*tokenizer.pad());
+  for (const std::string& word : tokenizer.additions().stop_words) {
+    ordered_json& all = file[kMoreSpecial];
+    if (!all.is_array()) all = ordered_json::array();
+    all.push_back(word);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Tokenizer>> OpenTokenizer(const TokenizerFiles& files,
+                                                               absl::string_view folder,
+                                                               const TokenizerOptions& options) {
+  ASSIGN_OR_RETURN(const ordered_json whole, WholeConfig(files, folder));
+  const std::string config = whole.empty() ? "" : whole.dump();
+  for (const char* name :
+       {kTokenizer, "tokenizer.model", "spiece.model", "qwen.tiktoken", "tekken.json"}) {
+    if (!files.contains(name)) continue;
+    const std::string where = absl::StrCat(folder, "/", name);
+    if (name == kTokenizer)
+      return Tokenizer::FromJson(Contents(files, name), config, where, options);
+    return Tokenizer::FromModelFile(Contents(files, name), config, where, options);
+  }
+  if (files.contains("vocab.json") && files.contains("merges.txt")) {
+    RETURN_IF_ERROR(CheckGpt2Class(whole, folder));
+    return Tokenizer::FromVocabAndMerges(Contents(files, "vocab.json"),
+                                         Contents(files, "merges.txt"), config,
+                                         absl::StrCat(folder, "/vocab.json"), options);
+  }
+  return absl::NotFoundError(absl::StrCat(folder,
+                                          ": no tokenizer.json, tokenizer.model, or vocab.json "
+                                          "with merges.txt; texts want the model's own ",
+                                          "tokenizer: put its files beside config.json"));
+}
+
+absl::StatusOr<TokenizerFiles> ChangedFiles(const TokenizerFiles& files,
+                                            const Tokenizer& tokenizer) {
+  TokenizerFiles changed;
+  ASSIGN_OR_RETURN(ordered_json config, WholeConfig(files, "tokenizer"));
+  const TokenizerAdditions& additions = tokenizer.additions();
+  const bool splits = config.contains(kSplit) && config[kSplit] == true;
+  if (!additions.any() && splits == tokenizer.splits_special()) return changed;
+  const auto& tokens = tokenizer.added_tokens().by_id();
+
+  std::map<int64_t, ordered_json> decoder = ById(config);
+  if (files.contains(kTokenizer)) {
+    ordered_json list = ordered_json::array();
+    for (const auto& [id, token] : tokens) {
+      list.push_back(ListEntry(id, token));
+      decoder[id] = DecoderEntry(token);
+    }
+    if (!additions.ids.empty())
+      changed[kTokenizer] = WithField(Contents(files, kTokenizer), "added_tokens",
+                                      list.dump(2, ' ', /*ensure_ascii=*/false));
+  }
+  for (const int32_t id : additions.ids) decoder[id] = DecoderEntry(tokens.at(id));
+  ordered_json entries = ordered_json::object();
+  for (auto& [id, entry] : decoder) entries[absl::StrCat(id)] = std::move(entry);
+  config[kDecoder] = std::move(entries);
+  SetNames(tokenizer, config);
+  if (splits != tokenizer.splits_special()) config[kSplit] = tokenizer.splits_special();
+  changed[kConfig] = TextOf(config);
+
+  if (files.contains(kSpecial)) {
+    ASSIGN_OR_RETURN(ordered_json special, Object(files, kSpecial, "tokenizer"));
+    SetNames(tokenizer, special);
+    changed[kSpecial] = TextOf(special);
+  }
+  if (files.contains(kAdded)) {
+    ASSIGN_OR_RETURN(ordered_json added, Object(files, kAdded, "tokenizer"));
+    for (const int32_t id : additions.ids) added[tokens.at(id).content] = id;
+    changed[kAdded] = TextOf(added);
+  }
+  return changed;
+}
+
+}  // namespace moonring::data

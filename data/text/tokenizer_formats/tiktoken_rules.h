@@ -1,0 +1,37 @@
+// What a rank file of tiktoken leaves out: the pattern that cuts texts into words, and the special
+// tokens.
+//
+// Known of the files in use, which are told apart by their number of tokens; of any other the
+// number and the known ones are named, UNIMPLEMENTED.
+#ifndef MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TIKTOKEN_RULES_H_
+#define MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TIKTOKEN_RULES_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "data/text/tokenizer_formats/tiktoken_ranks.h"
+
+namespace moonring::data {
+
+struct TiktokenRule {
+  std::string name;
+  std::string pattern;  // GPT-2's where it is empty
+  bool nfc = false;     // texts are brought to NFC first
+  std::vector<std::pair<std::string, int32_t>> special_tokens;
+  std::string bos, eos;  // bos may be empty
+};
+
+absl::StatusOr<TiktokenRule> FindTiktokenRule(const TiktokenRanks& ranks, absl::string_view where);
+
+// "normalizer", "pre_tokenizer" and "decoder", as in a tokenizer.json.
+nlohmann::json TiktokenStages(const TiktokenRule& rule);
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_TEXT_TOKENIZER_FORMATS_TIKTOKEN_RULES_H_

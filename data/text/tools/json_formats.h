@@ -1,0 +1,31 @@
+// Tool formats whose calls are JSON, or a name and JSON (lfm2's: a Python call with JSON values).
+#ifndef MOONRING_DATA_TEXT_TOOLS_JSON_FORMATS_H_
+#define MOONRING_DATA_TEXT_TOOLS_JSON_FORMATS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "data/text/json/python_json.h"
+#include "data/text/tools/tool_call.h"
+
+namespace moonring::data {
+
+absl::StatusOr<std::string> DescribeForGlm4(const OrderedJson& tools, const std::string& date);
+absl::StatusOr<std::string> CallForGlm4(const std::vector<ToolCall>& calls);
+absl::StatusOr<std::string> DescribeForLfm2(const OrderedJson& tools, const std::string& date);
+absl::StatusOr<std::string> CallForLfm2(const std::vector<ToolCall>& calls);
+absl::StatusOr<std::string> DescribeForLing(const OrderedJson& tools,
+                                            const std::string& date);  // calls as Qwen's
+absl::StatusOr<std::string> DescribeForLlama3(const OrderedJson& tools, const std::string& date);
+absl::StatusOr<std::string> CallForLlama3(const std::vector<ToolCall>& calls);
+absl::StatusOr<std::string> DescribeForMiniMax1(const OrderedJson& tools, const std::string& date);
+absl::StatusOr<std::string> CallForMiniMax1(const std::vector<ToolCall>& calls);
+absl::StatusOr<std::string> DescribeForMistral(const OrderedJson& tools, const std::string& date);
+absl::StatusOr<std::string> CallForMistral(const std::vector<ToolCall>& calls);
+absl::StatusOr<std::string> DescribeForQwen(const OrderedJson& tools, const std::string& date);
+absl::StatusOr<std::string> CallForQwen(const std::vector<ToolCall>& calls);
+
+}  // namespace moonring::data
+
+#endif  // MOONRING_DATA_TEXT_TOOLS_JSON_FORMATS_H_

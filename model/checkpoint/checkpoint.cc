@@ -1,0 +1,234 @@
+#include "model/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "comm/files/confinement.h"
+#include "comm/status/status_macros.h"
+#include "comm/status/torch_status.h"
+#include "model/checkpoint/companions.h"
+#include "model/checkpoint/vocabulary_growth.h"
+#include "model/config/weights.h"
+#include "model/families/parse_config.h"
+#include "model/families/rope_scaling.h"
+#include "model/files/json_text.h"
+#include "model/files/mapped_file.h"
+#include "model/files/pickled_folder.h"
+#include "model/files/safetensors.h"
+#include "model/gguf/gguf.h"
+#include "model/gguf/gguf_model.h"
+#include "model/gguf/gguf_tokenizer.h"
+#include "nlohmann/json.hpp"
+
+namespace moonring::model {
+namespace {
+
+constexpr char kGenerationConfig[] = "generation_config.json";
+
+// Of a JSON object.
+void SetField(std::string& text, const char* key, const nlohmann::json& value) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);
+  json[key] = value;
+  text = json.dump(2, ' ', /*ensure_ascii=*/false) + "\n";
+}
+
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// Safetensors where a folder has both, as Transformers does.
+absl::StatusOr<std::unique_ptr<WeightStore>> OpenWeights(const std::string& dir) {
+  if (SafetensorsFolder::IsIn(dir)) return SafetensorsFolder::Open(dir);
+  if (PickledFolder::IsIn(dir)) return PickledFolder::Open(dir);
+  return absl::NotFoundError(absl::StrCat(
+      dir,
+      ": no model.safetensors and no pytorch_model.bin, nor the index of one in several files"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::Open(const std::string& path) {
+  std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
+  checkpoint->path_ = path;
+  RETURN_IF_ERROR(comm::CheckReading(path));  // before anything is said of what is there
+  std::error_code ignored;
+  if (path.empty() || !Exists(path))
+    return absl::NotFoundError(absl::StrCat("model_name_or_path: no folder or file '", path, "'"));
+  if (!std::filesystem::is_directory(path, ignored)) {
+    RETURN_IF_ERROR(checkpoint->OpenGguf(path));
+  } else if (Exists(path + "/config.json")) {
+    RETURN_IF_ERROR(checkpoint->OpenFolder());
+  } else {
+    ASSIGN_OR_RETURN(const std::string file, TheGgufIn(path));
+    RETURN_IF_ERROR(checkpoint->OpenGguf(file));
+  }
+  RETURN_IF_ERROR(checkpoint->CheckWeights());
+  return checkpoint;
+}
+
+absl::StatusOr<std::shared_ptr<Checkpoint>> Checkpoint::OpenConfig(const std::string& path) {
+  RETURN_IF_ERROR(comm::CheckReading(path));
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  const std::string file = folder ? path + "/config.json" : path;
+  if (!absl::EndsWith(file, ".json") || !Exists(file)) return Open(path);
+  std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
+  checkpoint->path_ = path;
+  RETURN_IF_ERROR(checkpoint->ReadConfig(file));
+  return checkpoint;
+}
+
+absl::Status Checkpoint::ReadConfig(const std::string& file) {
+  ASSIGN_OR_RETURN(const auto config_file, MappedFile::Open(file));
+  ASSIGN_OR_RETURN(config_, ParseConfig(config_file->bytes(), file));
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::OpenFolder() {
+  RETURN_IF_ERROR(ReadConfig(path_ + "/config.json"));
+  ASSIGN_OR_RETURN(store_, OpenWeights(path_));
+  ASSIGN_OR_RETURN(companions_, CompanionsIn(path_));
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::OpenGguf(const std::string& path) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const GgufFile> file, GgufFile::Open(path));
+  ASSIGN_OR_RETURN(companions_, TokenizerFilesFromGguf(*file));
+  ASSIGN_OR_RETURN(std::unique_ptr<GgufModel> model, GgufModel::Open(std::move(file)));
+  config_ = model->config();
+  store_ = std::move(model);
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::CheckWeights() const {
+  std::vector<WeightShape> missing;
+  for (WeightShape& wanted : WantedWeights(config_)) {
+    const auto found = store_->weights().find(wanted.name);
+    if (found == store_->weights().end()) {
+      missing.push_back(std::move(wanted));
+      continue;
+    }
+    const StoredWeight& stored = found->second;
+    if (stored.shape != wanted.shape) {
+      return absl::InvalidArgumentError(absl::StrCat(stored.file, ": ", wanted.name,
+                                                     ": wanted shape ", ShapeText(wanted.shape),
+                                                     ", found ", ShapeText(stored.shape)));
+    }
+    if (!stored.unreadable.empty())
+      return absl::UnimplementedError(
+          absl::StrCat(stored.file, ": ", wanted.name, ": ", stored.unreadable));
+  }
+  if (missing.empty()) return absl::OkStatus();
+  const std::string others =
+      missing.size() == 1
+          ? ""
+          : absl::StrCat(", and ", missing.size() - 1,
+                         missing.size() == 2 ? " more, " : " more, such as ", missing[1].name);
+  return absl::NotFoundError(absl::StrCat(path_, ": the tensor ", missing[0].name, " ",
+                                          ShapeText(missing[0].shape), " is missing", others));
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> names;
+  for (WeightShape& weight : WantedWeights(config_)) names.push_back(std::move(weight.name));
+  return names;
+}
+
+std::vector<std::string> Checkpoint::extra_names() const {
+  const std::vector<std::string> list = names();
+  const std::set<std::string> wanted(list.begin(), list.end());
+  std::vector<std::string> extra;
+  if (store_ == nullptr) return extra;
+  for (const auto& [name, weight] : store_->weights()) {
+    const bool tied_head = config_.tie_word_embeddings && name == HeadName(config_);
+    if (!wanted.contains(name) && !IsStoredBuffer(name) && !tied_head) extra.push_back(name);
+  }
+  return extra;
+}
+
+std::vector<std::string> Checkpoint::stored_dtypes() const {
+  if (store_ == nullptr) return {};
+  std::map<std::string, int64_t> elements;
+  for (const WeightShape& wanted : WantedWeights(config_)) {
+    int64_t count = 1;
+    for (const int64_t size : wanted.shape) count *= size;
+    elements[store_->weights().at(wanted.name).dtype] += count;
+  }
+  std::vector<std::string> dtypes;
+  for (const auto& [dtype, count] : elements) dtypes.push_back(dtype);
+  std::stable_sort(dtypes.begin(), dtypes.end(), [&](const std::string& a, const std::string& b) {
+    return elements[a] > elements[b];
+  });
+  return dtypes;
+}
+
+uint64_t Checkpoint::file_bytes() const {
+  if (store_ == nullptr) return 0;
+  std::set<std::string> files;
+  for (const auto& [name, weight] : store_->weights()) files.insert(weight.file);
+  uint64_t bytes = 0;
+  for (const std::string& file : files) {
+    std::error_code error;
+    const uint64_t size = std::filesystem::file_size(file, error);
+    if (!error) bytes += size;
+  }
+  return bytes;
+}
+
+absl::StatusOr<std::string> Checkpoint::ScaleRope(absl::string_view kind, int64_t length) {
+  ASSIGN_OR_RETURN(ScaledRope scaled, model::ScaleRope(config_, kind, length, path_));
+  config_ = std::move(scaled.config);
+  return std::move(scaled.report);
+}
+
+void Checkpoint::GrowVocabulary(int64_t tokens, uint64_t seed) {
+  if (tokens <= config_.vocab_size) return;
+  config_.vocab_size = GrownHeight(tokens);
+  growth_seed_ = seed;
+  SetField(config_.json, "vocab_size", config_.vocab_size);
+}
+
+void Checkpoint::ReplaceCompanions(const std::map<std::string, std::string>& files) {
+  for (const auto& [name, contents] : files) companions_[name] = contents;
+}
+
+absl::Status Checkpoint::EndWith(int64_t eos) {
+  config_.eos_token_ids = {eos};
+  SetField(config_.json, "eos_token_id", eos);
+  const auto generation = companions_.find(kGenerationConfig);
+  if (generation == companions_.end()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      const nlohmann::json json,
+      ParseJsonObject(generation->second, absl::StrCat(path_, "/", kGenerationConfig)));
+  nlohmann::json ends = nlohmann::json::array({eos});
+  const nlohmann::json before = json.value("eos_token_id", nlohmann::json());
+  if (before.is_array()) ends.insert(ends.end(), before.begin(), before.end());
+  if (before.is_number()) ends.push_back(before);
+  SetField(generation->second, "eos_token_id", ends);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<at::Tensor> Checkpoint::Load(const std::string& name, at::ScalarType dtype) const {
+  if (store_ == nullptr)
+    return absl::FailedPreconditionError(
+        absl::StrCat(path_, ": ", name, ": opened for its config alone, without weights"));
+  const bool table = name == EmbeddingName(config_) || name == HeadName(config_);
+  at::Tensor loaded;
+  RETURN_IF_ERROR(
+      comm::TryTorch([&]() -> absl::Status {
+        ASSIGN_OR_RETURN(const at::Tensor stored, store_->Read(name));
+        loaded = (table ? WithNewRows(stored, config_.vocab_size, growth_seed_, name) : stored)
+                     .to(dtype);
+        return absl::OkStatus();
+      }),
+      path_, ": ", name);
+  return loaded;
+}
+
+}  // namespace moonring::model

@@ -1,0 +1,124 @@
+#include "model/checkpoint/save_folder.h"
+
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "c10/util/Exception.h"
+#include "comm/status/status_macros.h"
+#include "model/config/weights.h"
+#include "model/files/leased_tensors.h"
+#include "model/files/safetensors_writer.h"
+#include "model/files/staged_files.h"
+#include "model/files/weight_shape.h"
+#include "nlohmann/json.hpp"
+
+namespace moonring::model {
+namespace {
+
+absl::StatusOr<std::string> DtypeName(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat:
+      return "float32";
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kHalf:
+      return "float16";
+    case at::kDouble:
+      return "float64";
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("weights cannot be saved as ", c10::toString(dtype)));
+  }
+}
+
+// What stands in rope_parameters, where Transformers 4 looks for it.
+void AddOlderRope(const ModelConfig& config, nlohmann::ordered_json& json) {
+  json["rope_theta"] = config.rotaries[0].theta;
+  nlohmann::ordered_json scaling = json["rope_parameters"];
+  if (!scaling.is_object()) return;
+  if (scaling.contains("full_attention"))
+    scaling = nlohmann::ordered_json(scaling["full_attention"]);
+  if (scaling.contains("partial_rotary_factor") && !json.contains("partial_rotary_factor"))
+    json["partial_rotary_factor"] = scaling["partial_rotary_factor"];
+  if (config.rotaries[0].kind == RopeKind::kDefault || json.contains("rope_scaling")) return;
+  scaling.erase("rope_theta");
+  json["rope_scaling"] = scaling;
+}
+
+// Transformers 5 writes `dtype`, 4 `torch_dtype`; what the file has is set, and 4's where it has
+// neither (both read that).
+std::string ConfigText(const ModelConfig& config, const std::string& dtype) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config.json);
+  const bool newer = json.contains("dtype");
+  if (newer) json["dtype"] = dtype;
+  if (!newer || json.contains("torch_dtype")) json["torch_dtype"] = dtype;
+  if (json.contains("rope_parameters") && !json.contains("rope_theta")) AddOlderRope(config, json);
+  return json.dump(2) + "\n";
+}
+
+// The parameters in the order of the forward pass, as the writer takes them.
+void AddInOrder(const ModelConfig& config, const comm::Parameters& parameters, at::ScalarType dtype,
+                LeasedTensors& leased) {
+  std::map<std::string, std::shared_ptr<comm::Parameter>> by_name;
+  for (const std::shared_ptr<comm::Parameter>& parameter : parameters)
+    by_name[parameter->name()] = parameter;
+  for (WeightShape& wanted : WantedWeights(config)) {
+    const auto found = by_name.find(wanted.name);
+    TORCH_CHECK(found != by_name.end(), "the parameter ", wanted.name, " ", ShapeText(wanted.shape),
+                " is missing");
+    const at::IntArrayRef sizes = found->second->shape();
+    TORCH_CHECK(sizes == at::IntArrayRef(wanted.shape), wanted.name, " has shape ", sizes,
+                ", the config wants ", ShapeText(wanted.shape));
+    leased.Add(found->second, dtype);
+  }
+  TORCH_CHECK(leased.tensors().size() == parameters.size(), parameters.size(),
+              " parameters given, the config wants ", leased.tensors().size());
+}
+
+bool IsWeightFile(absl::string_view name) {
+  return absl::StartsWith(name, "model") &&
+         (absl::EndsWith(name, ".safetensors") || absl::EndsWith(name, ".safetensors.index.json"));
+}
+
+// A model.safetensors left beside new shards would be read in their stead.
+absl::Status RemoveOlderWeights(const std::string& dir, const std::set<std::string>& written) {
+  std::error_code error;
+  std::vector<std::filesystem::path> older;
+  for (std::filesystem::directory_iterator entry(dir, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().native();
+    if (IsWeightFile(name) && !written.contains(name)) older.push_back(entry->path());
+  }
+  for (const std::filesystem::path& path : older) {
+    if (!error) std::filesystem::remove(path, error);
+  }
+  if (error)
+    return absl::ErrnoToStatus(error.value(),
+                               absl::StrCat(dir, ": older weights cannot be removed"));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SaveFolder(const std::string& dir, const ModelConfig& config,
+                        const comm::Parameters& parameters, at::ScalarType dtype,
+                        const std::map<std::string, std::string>& companions, int64_t shard_bytes,
+                        Flush flush) {
+  TORCH_CHECK(shard_bytes > 0, "shard_bytes is ", shard_bytes, ", wanted a positive number");
+  ASSIGN_OR_RETURN(const std::string dtype_name, DtypeName(dtype));
+  LeasedTensors leased;
+  AddInOrder(config, parameters, dtype, leased);
+  ASSIGN_OR_RETURN(StagedFiles files, StagedFiles::Create(dir, flush));
+  RETURN_IF_ERROR(StageShards(files, leased.tensors(), shard_bytes));
+  const std::set<std::string> written(files.names().begin(), files.names().end());
+  for (const auto& [name, contents] : companions) RETURN_IF_ERROR(files.Write(name, contents));
+  RETURN_IF_ERROR(files.Write("config.json", ConfigText(config, dtype_name)));
+  RETURN_IF_ERROR(files.Commit());
+  return RemoveOlderWeights(dir, written);
+}
+
+}  // namespace moonring::model

@@ -1,0 +1,24 @@
+#include "model/config/rotary_rule.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace moonring::model {
+
+absl::string_view RopeName(RopeKind kind) {
+  constexpr absl::string_view kNames[] = {"default", "linear", "dynamic",
+                                          "yarn",    "llama3", "longrope"};
+  return kNames[static_cast<int>(kind)];
+}
+
+std::string DescribeRope(const RotaryRule& rule) {
+  std::string text(RopeName(rule.kind));
+  if (rule.kind == RopeKind::kDefault) return text;
+  if (rule.kind != RopeKind::kLongRope) absl::StrAppend(&text, ", factor ", rule.factor);
+  if (rule.kind != RopeKind::kLinear)
+    absl::StrAppend(&text, " over ", rule.original_length, " positions");
+  if (rule.attention_factor != 1.0)
+    absl::StrAppend(&text, ", cosines times ", rule.attention_factor);
+  return text;
+}
+
+}  // namespace moonring::model

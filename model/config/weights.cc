@@ -1,0 +1,137 @@
+#include "model/config/weights.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "model/config/family.h"
+
+namespace moonring::model {
+namespace {
+
+std::string Numbered(const std::string& pattern, int64_t number) {
+  return absl::StrReplaceAll(pattern, {{"%d", absl::StrCat(number)}});
+}
+
+bool HasBias(const ModelConfig& config, BlockWeight map) {
+  if (map == kOutput) return config.output_bias;
+  return map == kGate || map == kUp || map == kDown ? config.mlp_bias : config.qkv_bias;
+}
+
+// Where the MLP of a layer is a mixture it has no dense one, and the other way round.
+bool InLayer(const ModelConfig& config, int64_t layer, int place) {
+  const bool experts = config.layer_rules[layer].experts;
+  if (place == kGate || place == kUp || place == kGateUp || place == kDown) return !experts;
+  if (place == kSharedGate || place == kSharedUp || place == kSharedDown || place == kSharedSwitch)
+    return experts && config.experts.shared > 0;
+  return place != kRouter || experts;
+}
+
+std::vector<int64_t> Shape(const ModelConfig& config, int place) {
+  const int64_t d = config.hidden_size, q = config.heads * config.head_dim,
+                kv = config.kv_heads * config.head_dim, shared = config.experts.shared;
+  const bool each_head = config.head_norm == HeadNorm::kEachHead;
+  switch (place) {
+    case kQuery:
+      return {q, d};
+    case kKey:
+    case kValue:
+      return {kv, d};
+    case kQueryKeyValue:
+      return {q + 2 * kv, d};
+    case kOutput:
+      return {d, q};
+    case kGate:
+    case kUp:
+      return {config.intermediate_size, d};
+    case kGateUp:
+      return {2 * config.intermediate_size, d};
+    case kDown:
+      return {d, config.intermediate_size};
+    case kRouter:
+      return {config.experts.count, d};
+    case kSharedGate:
+    case kSharedUp:
+      return {shared, d};
+    case kSharedDown:
+      return {d, shared};
+    case kSharedSwitch:
+      return {1, d};
+    case kQueryNorm:
+      return {each_head ? config.head_dim : q};
+    case kKeyNorm:
+      return {each_head ? config.head_dim : kv};
+    default:
+      break;
+  }
+  if (IsBias(place)) return {Shape(config, MapOfBias(place)).front()};
+  if (IsNorm(place)) return {d};
+  if ((place - kBlockWeights) % kExpertWeights == kExpertDown)
+    return {d, config.experts.intermediate};
+  return {config.experts.intermediate, d};
+}
+
+// A block's places in the order of a forward pass: each bias after its map, the experts after their
+// router.
+std::vector<int> PlacesInOrder(const ModelConfig& config, int64_t layer) {
+  std::vector<int> places;
+  for (int place = 0; place < kQueryBias; ++place) {
+    places.push_back(place);
+    for (int bias = kQueryBias; bias < kBlockWeights; ++bias) {
+      if (MapOfBias(bias) == place) places.push_back(bias);
+    }
+    for (int expert = kBlockWeights; place == kRouter && expert < WeightPlaces(config, layer);
+         ++expert)
+      places.push_back(expert);
+  }
+  return places;
+}
+
+}  // namespace
+
+int WeightPlaces(const ModelConfig& config, int64_t layer) {
+  return ExpertWeightPlace(
+      config.layer_rules[layer].experts ? static_cast<int>(config.experts.count) : 0, kExpertGate);
+}
+
+std::string WeightName(const ModelConfig& config, int64_t layer, int place) {
+  const WeightNames& names = config.family->names;
+  std::string module;
+  if (place >= kBlockWeights) {
+    const int expert = (place - kBlockWeights) / kExpertWeights;
+    module = absl::StrCat(Numbered(names.expert, expert),
+                          names.in_expert[(place - kBlockWeights) % kExpertWeights]);
+  } else {
+    const int named = IsBias(place) ? MapOfBias(place) : place;
+    module = names.in_block[named];
+    if (module.empty() || !InLayer(config, layer, named)) return "";
+    if (IsBias(place) && !HasBias(config, MapOfBias(place))) return "";
+  }
+  return absl::StrCat(Numbered(names.layer, layer), module, IsBias(place) ? ".bias" : ".weight");
+}
+
+std::string EmbeddingName(const ModelConfig& config) {
+  return config.family->names.embedding + ".weight";
+}
+std::string FinalNormName(const ModelConfig& config) {
+  return config.family->names.norm + ".weight";
+}
+std::string HeadName(const ModelConfig& config) { return config.family->names.head + ".weight"; }
+
+std::vector<WeightShape> WantedWeights(const ModelConfig& config) {
+  std::vector<WeightShape> weights;
+  weights.push_back({EmbeddingName(config), {config.vocab_size, config.hidden_size}});
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    for (const int place : PlacesInOrder(config, layer)) {
+      std::string name = WeightName(config, layer, place);
+      if (!name.empty()) weights.push_back({std::move(name), Shape(config, place)});
+    }
+  }
+  weights.push_back({FinalNormName(config), {config.hidden_size}});
+  if (!config.tie_word_embeddings)
+    weights.push_back({HeadName(config), {config.vocab_size, config.hidden_size}});
+  return weights;
+}
+
+bool IsStoredBuffer(absl::string_view name) { return absl::EndsWith(name, ".rotary_emb.inv_freq"); }
+
+}  // namespace moonring::model

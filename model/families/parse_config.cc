@@ -1,0 +1,186 @@
+#include "model/families/parse_config.h"
+
+#include <cmath>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "comm/status/status_macros.h"
+#include "comm/text/nearest_name.h"
+#include "model/config/config_fields.h"
+#include "model/config/rotary_config.h"
+#include "model/families/families.h"
+#include "model/files/json_text.h"
+#include "nlohmann/json.hpp"
+
+namespace moonring::model {
+namespace {
+
+constexpr int64_t kMostLayers = 10000, kMostExperts = 10000;  // a list of names fits in memory
+
+absl::Status Unknown(const JsonFields& fields, absl::string_view key, const std::string& name,
+                     std::string Family::*member) {
+  std::vector<std::string> known;
+  for (const Family& family : Families()) known.push_back(family.*member);
+  return absl::UnimplementedError(
+      absl::StrCat(fields.where(), ": ", key, ": '", Shown(name), "' is not supported; supported: ",
+                   absl::StrJoin(known, ", "), comm::DidYouMean(name, known)));
+}
+
+// `architectures` decides; a file without it goes by `model_type`, as in Transformers.
+absl::Status ReadArchitecture(const JsonFields& fields, ModelConfig& config) {
+  const nlohmann::json* listed = fields.Find("architectures");
+  ASSIGN_OR_RETURN(const std::string model_type, fields.String("model_type", ""));
+  std::string name;
+  if (listed != nullptr) {
+    if (!listed->is_array() || listed->size() != 1 || !listed->front().is_string())
+      return fields.Wrong("architectures", "a list of one name");
+    name = listed->front().get<std::string>();
+  } else if (model_type.empty()) {
+    return fields.Missing("architectures");
+  }
+  for (const Family& family : Families()) {
+    if (listed != nullptr ? name != family.architecture : model_type != family.model_type) continue;
+    if (!model_type.empty() && model_type != family.model_type) {
+      return fields.Wrong(
+          "model_type",
+          absl::StrCat("'", family.model_type, "' as the architecture is ", family.architecture));
+    }
+    config.family = &family;
+    config.architecture = family.architecture;
+    config.model_type = family.model_type;
+    return absl::OkStatus();
+  }
+  return listed != nullptr ? Unknown(fields, "architectures", name, &Family::architecture)
+                           : Unknown(fields, "model_type", model_type, &Family::model_type);
+}
+
+// Weights in few bits cannot be trained as they are, and the packages that unpack them are not
+// ours.
+absl::Status RefuseQuantized(const JsonFields& fields) {
+  const nlohmann::json* quantized = fields.Find("quantization_config");
+  if (quantized == nullptr) return absl::OkStatus();
+  const bool named = quantized->is_object() && quantized->contains("quant_method") &&
+                     (*quantized)["quant_method"].is_string();
+  const std::string method = named ? (*quantized)["quant_method"].get<std::string>() : "";
+  return absl::UnimplementedError(
+      absl::StrCat(fields.where(), ": quantization_config",
+                   method.empty() ? "" : absl::StrCat(" (", Shown(method), ")"),
+                   ": a quantised checkpoint is not trained here: take the one it was made from, "
+                   "or load it in Transformers, call dequantize() where its method "
+                   "has that, and save_pretrained; GGUF files are read"));
+}
+
+absl::Status ReadSizes(const JsonFields& fields, ModelConfig& config) {
+  const Family& family = *config.family;
+  ASSIGN_OR_RETURN(config.vocab_size, ReadSize(fields, "vocab_size", std::nullopt));
+  ASSIGN_OR_RETURN(config.hidden_size, ReadSize(fields, "hidden_size", std::nullopt));
+  ASSIGN_OR_RETURN(config.intermediate_size, ReadSize(fields, "intermediate_size", std::nullopt));
+  ASSIGN_OR_RETURN(config.layers, ReadSize(fields, "num_hidden_layers", std::nullopt, kMostLayers));
+  ASSIGN_OR_RETURN(config.heads, ReadSize(fields, "num_attention_heads", std::nullopt));
+  ASSIGN_OR_RETURN(config.kv_heads, ReadSize(fields, "num_key_value_heads",
+                                             family.kv_heads > 0 ? family.kv_heads : config.heads));
+  ASSIGN_OR_RETURN(config.max_position_embeddings,
+                   ReadSize(fields, "max_position_embeddings", family.max_position_embeddings,
+                            std::numeric_limits<int64_t>::max()));
+  if (config.heads % config.kv_heads != 0) {
+    return fields.Wrong("num_key_value_heads",
+                        absl::StrCat("a divisor of num_attention_heads ", config.heads));
+  }
+  const bool derived = fields.Find("head_dim") == nullptr && family.head_dim == 0;
+  if (derived && config.hidden_size % config.heads != 0) {
+    return fields.Wrong("hidden_size", absl::StrCat("a multiple of num_attention_heads ",
+                                                    config.heads, ", as there is no head_dim"));
+  }
+  ASSIGN_OR_RETURN(
+      config.head_dim,
+      ReadSize(fields, "head_dim", derived ? config.hidden_size / config.heads : family.head_dim));
+  if (config.heads * config.head_dim > kLargestSize)
+    return fields.Wrong("num_attention_heads", "heads x head_dim below 2^31");
+  config.layer_rules.resize(config.layers);
+  config.score_scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
+  return absl::OkStatus();
+}
+
+absl::Status ReadSwitches(const JsonFields& fields, ModelConfig& config) {
+  const Family& family = *config.family;
+  ASSIGN_OR_RETURN(config.tie_word_embeddings, fields.Bool("tie_word_embeddings", family.tied));
+  ASSIGN_OR_RETURN(config.rms_norm_eps, fields.Number("rms_norm_eps", family.rms_norm_eps));
+  if (!(config.rms_norm_eps >= 0 && config.rms_norm_eps < 1))
+    return fields.Wrong("rms_norm_eps", "a number from 0 to 1");
+  RETURN_IF_ERROR(ReadActivation(fields, "hidden_act", "silu", config));
+  ASSIGN_OR_RETURN(RotaryRule rotary, ReadRotary(fields, config));
+  config.rotaries = {std::move(rotary)};
+  for (const char* key :
+       {"attention_dropout", "resid_pdrop", "embd_pdrop", "router_jitter_noise"}) {
+    ASSIGN_OR_RETURN(const double dropout, fields.Number(key, 0.0));
+    if (dropout == 0) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        fields.where(), ": ", key, " ", dropout,
+        ": a layer that drops cannot be the same on any number of ranks; set ", key, " to 0"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckToken(const JsonFields& fields, absl::string_view key, int64_t id,
+                        const ModelConfig& config) {
+  if (id < config.vocab_size) return absl::OkStatus();
+  return fields.Wrong(key, absl::StrCat("an id below vocab_size ", config.vocab_size));
+}
+
+// A negative id means "none", as in the first Llama files. A pad id beyond the vocabulary also
+// does: pads never reach a model here.
+absl::Status ReadTokens(const JsonFields& fields, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.bos_token_id, fields.OptionalInt("bos_token_id"));
+  ASSIGN_OR_RETURN(config.pad_token_id, fields.OptionalInt("pad_token_id"));
+  if (!fields.Has("pad_token_id")) config.pad_token_id = config.family->pad_token_id;
+  if (config.bos_token_id.has_value() && *config.bos_token_id < 0) config.bos_token_id.reset();
+  if (config.pad_token_id.has_value() &&
+      (*config.pad_token_id < 0 || *config.pad_token_id >= config.vocab_size))
+    config.pad_token_id.reset();
+  if (config.bos_token_id.has_value())
+    RETURN_IF_ERROR(CheckToken(fields, "bos_token_id", *config.bos_token_id, config));
+
+  const nlohmann::json* eos = fields.Find("eos_token_id");
+  if (eos == nullptr) return absl::OkStatus();
+  const nlohmann::json list = eos->is_array() ? *eos : nlohmann::json::array({*eos});
+  for (const nlohmann::json& item : list) {
+    if (!item.is_number_integer())
+      return fields.Wrong("eos_token_id", "a whole number or a list of them");
+    const int64_t id = item.get<int64_t>();
+    if (id < 0 && !item.is_number_unsigned()) continue;
+    RETURN_IF_ERROR(CheckToken(fields, "eos_token_id", id < 0 ? config.vocab_size : id, config));
+    config.eos_token_ids.push_back(id);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckExperts(const JsonFields& fields, const ExpertRule& experts) {
+  if (experts.count > kMostExperts)
+    return absl::InvalidArgumentError(absl::StrCat(fields.where(), ": ", experts.count,
+                                                   " experts, wanted at most ", kMostExperts));
+  if (experts.chosen <= experts.count) return absl::OkStatus();
+  return fields.Wrong(
+      "num_experts_per_tok",
+      absl::StrCat("a whole number from 1 to the number of experts, ", experts.count));
+}
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> ParseConfig(absl::string_view json, absl::string_view where) {
+  ASSIGN_OR_RETURN(const nlohmann::json root, ParseJsonObject(json, where));
+  const JsonFields fields(root, std::string(where));
+  ModelConfig config;
+  config.json = std::string(json);
+  RETURN_IF_ERROR(ReadArchitecture(fields, config));
+  RETURN_IF_ERROR(RefuseQuantized(fields));
+  RETURN_IF_ERROR(ReadSizes(fields, config));
+  RETURN_IF_ERROR(ReadSwitches(fields, config));
+  if (config.family->read != nullptr) RETURN_IF_ERROR(config.family->read(fields, config));
+  RETURN_IF_ERROR(CheckExperts(fields, config.experts));
+  RETURN_IF_ERROR(ReadTokens(fields, config));
+  return config;
+}
+
+}  // namespace moonring::model

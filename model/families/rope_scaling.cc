@@ -1,0 +1,79 @@
+#include "model/families/rope_scaling.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "comm/status/status_macros.h"
+#include "comm/text/nearest_name.h"
+#include "model/config/family.h"
+#include "model/families/parse_config.h"
+#include "nlohmann/json.hpp"
+
+namespace moonring::model {
+namespace {
+
+using nlohmann::ordered_json;
+
+int64_t ContextOf(const ModelConfig& config, const ordered_json& json) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!json.contains(key) || !json[key].is_object()) continue;
+    const ordered_json original =
+        json[key].value("original_max_position_embeddings", ordered_json());
+    if (original.is_number() && original.get<double>() >= 1 && original.get<double>() < 0x1p53)
+      return static_cast<int64_t>(original.get<double>());
+  }
+  return config.max_position_embeddings;
+}
+
+}  // namespace
+
+absl::StatusOr<ScaledRope> ScaleRope(const ModelConfig& config, absl::string_view kind,
+                                     int64_t length, absl::string_view where) {
+  const std::vector<std::string> kinds = {"linear", "dynamic", "yarn", "llama3"};
+  if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("rope_scaling: '", kind, "', wanted one of ",
+                                                   absl::StrJoin(kinds, ", "),
+                                                   comm::DidYouMean(kind, kinds)));
+  }
+  ordered_json json = ordered_json::parse(config.json);
+  const bool newer = json.contains("rope_parameters");
+  if (!config.family->scales_rope && !json.contains("rope_scaling") && !newer) {
+    return ScaledRope{config, absl::StrCat("rope_scaling: ", kind, ": ", config.architecture,
+                                           " takes none; left as it is")};
+  }
+  const int64_t context = ContextOf(config, json);
+  if (length <= context) {
+    return ScaledRope{
+        config, absl::StrCat("rope_scaling: ", kind, ": texts of ", length,
+                             " tokens fit the model's ", context, " positions; left as it is")};
+  }
+  const int64_t factor = (length + context - 1) / context;
+  ordered_json scaling = {{"rope_type", std::string(kind)},
+                          {"factor", static_cast<double>(factor)}};
+  if (kind != "linear") scaling["original_max_position_embeddings"] = context;
+  if (kind == "llama3") {
+    scaling["low_freq_factor"] = 1.0;
+    scaling["high_freq_factor"] = 4.0;
+  }
+  json["max_position_embeddings"] = context * factor;
+  json["rope_scaling"] = scaling;
+  json["rope_theta"] = config.rotaries[0].theta;
+  if (newer) {
+    ordered_json& all = json["rope_parameters"];
+    ordered_json& parameters = all.contains("full_attention") ? all["full_attention"] : all;
+    if (parameters.contains("partial_rotary_factor"))
+      scaling["partial_rotary_factor"] = parameters["partial_rotary_factor"];
+    scaling["rope_theta"] = config.rotaries[0].theta;
+    parameters = scaling;
+  }
+  ASSIGN_OR_RETURN(ModelConfig scaled, ParseConfig(json.dump(2), where));
+  std::string report = absl::StrCat("rotary embedding: ", DescribeRope(scaled.rotaries[0]),
+                                    "; the context grows from ", context, " to ", context * factor);
+  return ScaledRope{std::move(scaled), std::move(report)};
+}
+
+}  // namespace moonring::model

@@ -1,0 +1,228 @@
+// What templates make of conversations, on a small tokenizer with SmolLM2's special tokens; token
+// equality with LLaMA-Factory is in dataset_test, and of every named template in
+// tests/lua/templates_test.
+#include "data/text/chat_template.h"
+
+#include <c10/util/Exception.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/data/text/named_templates.h"
+#include "tests/testing/runfiles.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::data {
+namespace {
+
+using ::moonring::testing::NamedTemplate;
+using ::moonring::testing::ReadRunfile;
+using ::moonring::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Ids = std::vector<int32_t>;
+
+constexpr char kConfig[] =
+    R"({"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"})";
+
+std::string Json(const std::string& name) {
+  return ReadRunfile("tests/golden/tokenizer/tiny/" + name + ".tokenizer.json");
+}
+
+std::shared_ptr<const Tokenizer> MakeTokenizer(const std::string& name = "smollm2",
+                                               const std::string& config = kConfig) {
+  return *Tokenizer::FromJson(Json(name), config, name);
+}
+
+ChatTemplate Template(const std::string& name, std::optional<std::string> system = std::nullopt) {
+  return *ChatTemplate::Create(NamedTemplate(name), MakeTokenizer(), system);
+}
+
+// The template's text of each turn, special tokens included.
+std::string TextOf(const ChatTemplate& chat, const Conversation& conversation) {
+  std::string text;
+  const std::vector<EncodedTurn> turns = *chat.EncodeTurns(conversation);
+  for (const EncodedTurn& turn : turns)
+    text += "[" + chat.tokenizer().Decode(turn.prompt) + "][" +
+            chat.tokenizer().Decode(turn.response) + "]";
+  return text;
+}
+
+Ids Join(const std::vector<Ids>& parts) {
+  Ids all;
+  for (const Ids& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+const Conversation kTwoTurns = {.messages = {{Role::kUser, "Hi"},
+                                             {Role::kAssistant, "Hello"},
+                                             {Role::kUser, "And?"},
+                                             {Role::kAssistant, ""}}};
+
+TEST(ChatTemplateTest, ReadsAsTheModelsExpect) {
+  EXPECT_EQ(TextOf(Template("chatml"), kTwoTurns),
+            "[<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n][Hello<|im_end|>\n][<|im_"
+            "start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n][<|im_end|>\n]");
+  EXPECT_EQ(TextOf(Template("default"), kTwoTurns),
+            "[Human: Hi<|im_end|>\nAssistant:][Hello<|im_end|>\n][Human: "
+            "And?<|im_end|>\nAssistant:][<|im_end|>\n]");
+  EXPECT_EQ(
+      TextOf(Template("smollm2"), {.messages = {{Role::kUser, "Hi"}, {Role::kAssistant, "Hello"}}}),
+      "[<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
+      "Face.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n]"
+      "[Hello<|im_end|>\n]");
+}
+
+TEST(ChatTemplateTest, SystemTexts) {
+  const auto first = [](const ChatTemplate& chat, const std::string& system) {
+    const std::string text =
+        TextOf(chat, {.system = system, .messages = {{Role::kUser, "Hi"}, {Role::kAssistant, ""}}});
+    return text.substr(0, text.find("Hi"));
+  };
+  EXPECT_EQ(first(Template("chatml"), "Be brief."),
+            "[<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n");
+  EXPECT_EQ(first(Template("default"), "Be brief."), "[System: Be brief.<|im_end|>\nHuman: ");
+  EXPECT_EQ(first(Template("smollm2"), "Be brief."),
+            "[<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n");
+  EXPECT_EQ(first(Template("smollm2", "Mine."), ""),
+            "[<|im_start|>system\nMine.<|im_end|>\n<|im_start|>user\n");
+  EXPECT_EQ(first(Template("smollm2", ""), ""), "[<|im_start|>user\n");
+  EXPECT_EQ(first(Template("chatml", "Mine."), "Row's."),
+            "[<|im_start|>system\nRow's.<|im_end|>\n<|im_start|>user\n");
+}
+
+// `default` has three slots a user message, so no token may join two of them: "Hi" + eos +
+// "\nAssistant:".
+TEST(ChatTemplateTest, SlotsAreTokenisedAlone) {
+  const ChatTemplate chat = Template("default");
+  const Tokenizer& t = chat.tokenizer();
+  const EncodedTurn turn =
+      chat.EncodeTurns({.messages = {{Role::kUser, "Hi "}, {Role::kAssistant, " x "}}})->front();
+  EXPECT_EQ(turn.prompt, Join({t.Encode("Human: Hi "), {2}, t.Encode("\nAssistant:")}));
+  EXPECT_EQ(turn.response, Join({t.Encode(" x "), {2}, t.Encode("\n")}));
+  const ChatTemplate bos =
+      *ChatTemplate::Create({.name = "own",
+                             .prefix = {{Slot::Kind::kBos, ""}},
+                             .user = {{Slot::Kind::kText, "{{idx}}:{{content}}"}},
+                             .assistant = {{Slot::Kind::kText, "{{content}}"}}},
+                            MakeTokenizer());
+  const std::vector<EncodedTurn> turns = *bos.EncodeTurns(kTwoTurns);
+  EXPECT_EQ(turns[0].prompt, Join({{1}, t.Encode("0:Hi")}));
+  EXPECT_EQ(turns[1].prompt, t.Encode("1:And?"));  // the prefix comes once
+}
+
+TEST(ChatTemplateTest, PlaceholdersInATextStay) {
+  const auto text = [](const std::string& user, const std::string& assistant) {
+    return TextOf(Template("chatml"),
+                  {.messages = {{Role::kUser, user}, {Role::kAssistant, assistant}}});
+  };
+  EXPECT_THAT(
+      text("{{content}} {{system}}", "{{content}} {{idx}}"),
+      AllOf(HasSubstr("user\n{{content}} {{system}}<"), HasSubstr("[{{content}} {{idx}}<")));
+  EXPECT_THAT(
+      text("{{idx}} {{idx}}", ""),
+      HasSubstr("user\n0 {{idx}}<"));  // but for a user's first {{idx}}: LLaMA-Factory's slip
+}
+
+TEST(ChatTemplateTest, PromptsForAnAnswer) {
+  const ChatTemplate chat = Template("smollm2");
+  const Conversation asked = {
+      .system = "Be.",
+      .messages = {{Role::kUser, "Hi"}, {Role::kAssistant, "Hello"}, {Role::kUser, "And?"}}};
+  EXPECT_EQ(chat.tokenizer().Decode(*chat.EncodePrompt(asked)),
+            "<|im_start|>system\nBe.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>"
+            "assistant\nHello<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n<|im_"
+            "start|>assistant\n");
+  EXPECT_THROW(chat.EncodePrompt(kTwoTurns).IgnoreError(), c10::Error);
+  EXPECT_THROW(chat.EncodeTurns(asked).IgnoreError(), c10::Error);
+  EXPECT_THROW(chat.EncodePrompt({.messages = {{Role::kAssistant, "Hi"}}}).IgnoreError(),
+               c10::Error);
+}
+
+TEST(ChatTemplateTest, WhatEndsATurn) {
+  EXPECT_EQ(Template("chatml").eos(), 2);
+  EXPECT_THAT(Template("chatml").stop_ids(), ElementsAre(2, 1));
+  EXPECT_THAT(Template("smollm2").stop_ids(), ElementsAre(2));
+  EXPECT_EQ(Template("chatml").pad(), 0);
+  const auto tokenizer = MakeTokenizer("smollm2", R"({"eos_token": "<|endoftext|>"})");
+  const ChatTemplate replaced =
+      *ChatTemplate::Create(NamedTemplate("chatml"), tokenizer);  // eos becomes the first stop word
+  EXPECT_EQ(replaced.eos(), 2);
+  EXPECT_EQ(replaced.pad(), 2);  // none of its own
+  const ChatTemplate kept = *ChatTemplate::Create(
+      NamedTemplate("smollm2"), tokenizer);  // eos stays, the stop word comes beside it
+  EXPECT_EQ(kept.eos(), 0);
+  EXPECT_THAT(kept.stop_ids(), ElementsAre(0, 2));
+  EXPECT_EQ(ChatTemplate::Create(NamedTemplate("default"), MakeTokenizer("smollm2", ""))->eos(),
+            0);  // none at all: <|endoftext|>
+}
+
+// What the vocabulary lacks comes behind it, the eos first; the tokenizer that was given stays as
+// it is.
+TEST(ChatTemplateTest, StopWordsAreAdded) {
+  const auto given = MakeTokenizer("gpt2", R"({"eos_token": "<|endoftext|>"})");
+  const auto size = static_cast<int32_t>(given->vocab_size());
+  const ChatTemplate chat = *ChatTemplate::Create(NamedTemplate("chatml"), given);
+  EXPECT_EQ(chat.eos(), size);
+  EXPECT_THAT(chat.stop_ids(), ElementsAre(size, size + 1));
+  EXPECT_EQ(chat.pad(), size);
+  EXPECT_THAT(chat.tokenizer().Encode("a<|im_end|><|im_start|>"),
+              ElementsAre(given->Encode("a")[0], size, size + 1));
+  EXPECT_EQ(chat.tokenizer().Decode({size, size + 1}), "<|im_end|><|im_start|>");
+  EXPECT_EQ(chat.tokenizer().Decode({size, size + 1}, /*skip_special=*/true), "");
+  EXPECT_EQ(given->vocab_size(), size);
+  EXPECT_EQ(given->IdOf("<|im_end|>"), std::nullopt);
+  const ChatTemplate again =
+      *ChatTemplate::Create(NamedTemplate("chatml"), chat.shared_tokenizer());
+  EXPECT_EQ(again.tokenizer().vocab_size(), size + 2);
+  EXPECT_EQ(again.stop_ids(), chat.stop_ids());
+  EXPECT_EQ(ChatTemplate::Create(NamedTemplate("default"), MakeTokenizer("llama3", ""))->eos(),
+            MakeTokenizer("llama3", "")->vocab_size())
+      << "<|endoftext|>";
+}
+
+TEST(ChatTemplateTest, ATokenThatIsNotThere) {
+  const TemplateSpec named = {.name = "own",
+                              .user = {{Slot::Kind::kToken, "<none>"}},
+                              .assistant = {{Slot::Kind::kText, "{{content}}"}}};
+  EXPECT_THAT(
+      *ChatTemplate::Create(named, MakeTokenizer("smollm2", R"({"unk_token": "<|im_start|>"})"))
+           ->EncodePrompt({.messages = {{Role::kUser, ""}}}),
+      ElementsAre(1));
+  EXPECT_THAT(
+      ChatTemplate::Create(named, MakeTokenizer()).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("template 'own': needs the token '<none>', which the tokenizer lacks")));
+}
+
+TEST(ChatTemplateTest, RefusesWhatItCannotSay) {
+  EXPECT_THROW(ChatTemplate::Create(NamedTemplate("default"), nullptr).IgnoreError(), c10::Error);
+}
+
+TEST(ChatTemplateTest, NamesWhatIsWrongWithTools) {
+  const ChatTemplate chat = Template("chatml");
+  const auto told = [&](const std::string& tools, const std::string& call) {
+    return chat
+        .EncodeTurns(
+            {.tools = tools, .messages = {{Role::kUser, "Hi"}, {Role::kFunctionCall, call}}})
+        .status();
+  };
+  const std::string call = R"({"name": "f", "arguments": {}})",
+                    tools = R"([{"name": "f", "parameters": {"properties": {}}}])";
+  const auto invalid = [](const char* words) {
+    return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words));
+  };
+  EXPECT_OK(told(tools, call));
+  EXPECT_THAT(told("{", call), invalid("tools: not valid JSON: "));
+  EXPECT_THAT(told("{}", call), invalid("tools: must be an array of tools, got object"));
+  EXPECT_THAT(told("[3]", call), invalid("tools: a tool must be an object with a 'name', got 3"));
+  EXPECT_THAT(told(R"([{"name": "f"}])", call),
+              invalid("tools: tool 'f': 'parameters' must be an object, got null"));
+  EXPECT_THAT(told("", "f(3)"), invalid("message 1: a function call: not valid JSON: "));
+  EXPECT_THAT(told("", R"([{"name": "f"}])"),
+              invalid("message 1: a function call: a call must be an object with 'name' and "
+                      "'arguments', got {\"name\": \"f\"}"));
+}
+
+}  // namespace
+}  // namespace moonring::data

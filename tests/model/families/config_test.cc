@@ -1,0 +1,620 @@
+#include "model/families/parse_config.h"
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "model/families/families.h"
+#include "nlohmann/json.hpp"
+#include "tests/testing/scratch_folder.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::model {
+namespace {
+
+using ::moonring::testing::ReadAll;
+using ::moonring::testing::StatusIs;
+using ::nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
+
+// SmolLM2-135M's, as its converter writes it.
+json SmolLM2() {
+  return json::parse(
+      R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": false, "hidden_act": "silu",
+      "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
+      "head_dim": 64, "max_position_embeddings": 8192, "rms_norm_eps": 1e-05, "rope_theta": 100000.0, "rope_scaling": null,
+      "tie_word_embeddings": true, "vocab_size": 49152, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2})");
+}
+
+absl::StatusOr<ModelConfig> With(const std::string& key, const json& value) {
+  json config = SmolLM2();
+  config[key] = value;
+  return ParseConfig(config.dump(), "m/config.json");
+}
+
+absl::StatusOr<ModelConfig> Without(const std::string& key) {
+  json config = SmolLM2();
+  config.erase(key);
+  return ParseConfig(config.dump(), "m/config.json");
+}
+
+TEST(ConfigTest, ReadsEveryField) {
+  const std::string text = SmolLM2().dump();
+  ASSERT_OK_AND_ASSIGN(const ModelConfig config, ParseConfig(text, "m/config.json"));
+  EXPECT_EQ(config.architecture, "LlamaForCausalLM");
+  EXPECT_EQ(config.model_type, "llama");
+  EXPECT_EQ(config.vocab_size, 49152);
+  EXPECT_EQ(config.hidden_size, 576);
+  EXPECT_EQ(config.intermediate_size, 1536);
+  EXPECT_EQ(config.layers, 30);
+  EXPECT_EQ(config.heads, 9);
+  EXPECT_EQ(config.kv_heads, 3);
+  EXPECT_EQ(config.head_dim, 64);
+  EXPECT_EQ(config.rms_norm_eps, 1e-5);
+  EXPECT_EQ(config.rotaries[0].theta, 1e5);
+  EXPECT_EQ(config.max_position_embeddings, 8192);
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_FALSE(config.qkv_bias);
+  EXPECT_FALSE(config.output_bias);
+  EXPECT_FALSE(config.mlp_bias);
+  EXPECT_EQ(config.bos_token_id, 1);
+  EXPECT_EQ(config.pad_token_id, 2);
+  EXPECT_THAT(config.eos_token_ids, ElementsAre(2));
+  EXPECT_EQ(config.json, text);
+}
+
+TEST(ConfigTest, TakesTransformersDefaultsWhereKeysAreMissing) {
+  EXPECT_EQ(Without("num_key_value_heads")->kv_heads, 9);
+  EXPECT_EQ(Without("head_dim")->head_dim, 64);
+  EXPECT_EQ(With("head_dim", nullptr)->head_dim, 64);
+  EXPECT_EQ(Without("rope_theta")->rotaries[0].theta, 10000.0);
+  EXPECT_EQ(Without("rms_norm_eps")->rms_norm_eps, 1e-6);
+  EXPECT_FALSE(Without("tie_word_embeddings")->tie_word_embeddings);
+  EXPECT_EQ(Without("architectures")->architecture, "LlamaForCausalLM");
+  EXPECT_EQ(Without("model_type")->model_type, "llama");
+  EXPECT_FALSE(Without("bos_token_id")->bos_token_id.has_value());
+  EXPECT_THAT(Without("eos_token_id")->eos_token_ids, IsEmpty());
+}
+
+TEST(ConfigTest, ReadsTheShapeOfTransformers5) {
+  json config = SmolLM2();
+  config.erase("rope_theta");
+  config.erase("rope_scaling");
+  config["rope_parameters"] = {{"rope_theta", 130000.0}, {"rope_type", "default"}};
+  EXPECT_EQ(ParseConfig(config.dump(), "c")->rotaries[0].theta, 130000.0);
+  config["rope_theta"] = 130000.0;
+  EXPECT_EQ(ParseConfig(config.dump(), "c")->rotaries[0].theta, 130000.0);
+  config["rope_theta"] = 10000.0;
+  EXPECT_THAT(
+      ParseConfig(config.dump(), "c"),
+      StatusIs(
+          kInvalid,
+          AllOf(HasSubstr("rope_theta is 10000 at the top level but 130000 in rope_parameters"))));
+}
+
+TEST(ConfigTest, TakesSeveralEndTokens) {
+  EXPECT_THAT(With("eos_token_id", {7, 9})->eos_token_ids, ElementsAre(7, 9));
+  EXPECT_THAT(With("eos_token_id", -1)->eos_token_ids, IsEmpty());
+  EXPECT_FALSE(With("pad_token_id", -1)->pad_token_id.has_value());
+  EXPECT_FALSE(With("pad_token_id", 49152)->pad_token_id.has_value());
+}
+
+TEST(ConfigTest, AllowsHeadsThatAreNotHiddenOverHeads) {
+  EXPECT_EQ(With("head_dim", 128)->head_dim, 128);
+}
+
+// Any refusal: one line that opens with the file, of a documented kind.
+void ExpectRefused(const absl::StatusOr<ModelConfig>& config, absl::StatusCode code,
+                   const std::string& words) {
+  EXPECT_THAT(config, StatusIs(code, AllOf(StartsWith("m/config.json: "), HasSubstr(words),
+                                           Not(HasSubstr("\n")))));
+}
+
+// A small model of a family, with `changes` merged in; null removes a key.
+absl::StatusOr<ModelConfig> Of(const std::string& architecture, const std::string& model_type,
+                               json changes = json::object()) {
+  json config = SmolLM2();
+  config["architectures"] = {architecture};
+  config["model_type"] = model_type;
+  config["num_hidden_layers"] = 4;
+  config.merge_patch(changes);
+  return ParseConfig(config.dump(), "m/config.json");
+}
+
+// The kind and numbers of each scaling, in both shapes of config.json and under both names of its
+// key.
+TEST(ConfigTest, ReadsEveryRopeScaling) {
+  const auto both = [](json scaling, const std::function<void(const RotaryRule&)>& check,
+                       const json& changes = json::object()) {
+    json older = SmolLM2();
+    older.merge_patch(changes);
+    older["rope_scaling"] = scaling;
+    json renamed = older;
+    renamed["rope_scaling"]["type"] = scaling["rope_type"];
+    renamed["rope_scaling"].erase("rope_type");
+    json newer = older;
+    newer.erase("rope_scaling");
+    newer.erase("rope_theta");
+    newer["rope_parameters"] = scaling;
+    newer["rope_parameters"]["rope_theta"] = 100000.0;
+    for (const json& config : {older, renamed, newer}) {
+      ASSERT_OK_AND_ASSIGN(const ModelConfig parsed, ParseConfig(config.dump(), "m/config.json"));
+      ASSERT_EQ(parsed.rotaries.size(), 1);
+      EXPECT_EQ(parsed.rotaries[0].theta, 1e5);
+      check(parsed.rotaries[0]);
+    }
+  };
+  both({{"rope_type", "default"}},
+       [](const RotaryRule& rule) { EXPECT_EQ(rule.kind, RopeKind::kDefault); });
+  both({{"rope_type", "linear"}, {"factor", 2}}, [](const RotaryRule& rule) {
+    EXPECT_EQ(rule.kind, RopeKind::kLinear);
+    EXPECT_EQ(rule.factor, 2.0);
+  });
+  both({{"rope_type", "dynamic"}, {"factor", 4.0}, {"original_max_position_embeddings", 100}},
+       [](const RotaryRule& rule) {
+         EXPECT_EQ(rule.kind, RopeKind::kDynamic);
+         EXPECT_TRUE(rule.depends_on_length());
+         EXPECT_EQ(rule.original_length, 8192) << "Transformers goes by max_position_embeddings";
+       });
+  both({{"rope_type", "yarn"},
+        {"factor", 4.0},
+        {"original_max_position_embeddings", 2048},
+        {"beta_fast", 20},
+        {"truncate", false}},
+       [](const RotaryRule& rule) {
+         EXPECT_EQ(rule.kind, RopeKind::kYarn);
+         EXPECT_EQ(rule.original_length, 2048);
+         EXPECT_EQ(rule.beta_fast, 20.0);
+         EXPECT_EQ(rule.beta_slow, 1.0);
+         EXPECT_FALSE(rule.truncate);
+         EXPECT_DOUBLE_EQ(rule.attention_factor, 0.1 * std::log(4.0) + 1);
+       });
+  both({{"rope_type", "yarn"}, {"factor", 40.0}, {"mscale", 1.0}, {"mscale_all_dim", 0.7}},
+       [](const RotaryRule& rule) {
+         EXPECT_EQ(rule.original_length, 8192);
+         EXPECT_DOUBLE_EQ(rule.attention_factor,
+                          (0.1 * std::log(40.0) + 1) / (0.07 * std::log(40.0) + 1));
+       });
+  both({{"rope_type", "yarn"}, {"factor", 40.0}, {"attention_factor", 0.9}},
+       [](const RotaryRule& rule) { EXPECT_EQ(rule.attention_factor, 0.9); });
+  both({{"rope_type", "llama3"},
+        {"factor", 8.0},
+        {"low_freq_factor", 1.5},
+        {"high_freq_factor", 5.0},
+        {"original_max_position_embeddings", 4096}},
+       [](const RotaryRule& rule) {
+         EXPECT_EQ(rule.kind, RopeKind::kLlama3);
+         EXPECT_EQ(rule.low_freq_factor, 1.5);
+         EXPECT_EQ(rule.high_freq_factor, 5.0);
+         EXPECT_EQ(rule.original_length, 4096);
+         EXPECT_FALSE(rule.depends_on_length());
+       });
+  const std::vector<double> shorter(32, 1.5), longer(32, 4.0);
+  for (const char* name : {"longrope", "su"}) {
+    both({{"rope_type", name}, {"short_factor", shorter}, {"long_factor", longer}},
+         [&](const RotaryRule& rule) {
+           EXPECT_EQ(rule.kind, RopeKind::kLongRope);
+           EXPECT_EQ(rule.short_factor, shorter);
+           EXPECT_EQ(rule.long_factor, longer);
+           EXPECT_EQ(rule.original_length, 1024);
+           EXPECT_DOUBLE_EQ(rule.attention_factor, std::sqrt(1 + std::log(8.0) / std::log(1024.0)));
+         },
+         {{"original_max_position_embeddings", 1024}});
+  }
+}
+
+TEST(ConfigTest, RefusesBrokenRopeScaling) {
+  const auto scaled = [](const json& scaling) { return With("rope_scaling", scaling); };
+  ExpectRefused(scaled({{"rope_type", "yarm"}, {"factor", 2}}), kUnimplemented,
+                "rope_scaling: rope_type: 'yarm' is not known; known: default, linear, dynamic, "
+                "yarn, llama3, longrope (did you mean 'yarn'?)");
+  ExpectRefused(scaled({{"type", 3}}), kInvalid, "rope_scaling: type: wanted a string, got 3");
+  ExpectRefused(With("rope_scaling", 3), kInvalid, "rope_scaling: wanted an object, got 3");
+  ExpectRefused(With("rope_parameters", json::array()), kInvalid,
+                "rope_parameters: wanted an object, got []");
+  for (const char* kind : {"linear", "dynamic", "yarn", "llama3"})
+    ExpectRefused(scaled({{"rope_type", kind}}), kInvalid, "rope_scaling: factor: missing");
+  for (const json& factor : {json(0), json(-2.0), json("4")})
+    ExpectRefused(scaled({{"rope_type", "linear"}, {"factor", factor}}), kInvalid,
+                  "rope_scaling: factor: wanted");
+  ExpectRefused(scaled({{"rope_type", "llama3"}, {"factor", 8.0}}), kInvalid,
+                "rope_scaling: original_max_position_embeddings: missing");
+  ExpectRefused(scaled({{"rope_type", "llama3"},
+                        {"factor", 8.0},
+                        {"original_max_position_embeddings", 1},
+                        {"low_freq_factor", 4}}),
+                kInvalid, "high_freq_factor: wanted a number above low_freq_factor 4");
+  ExpectRefused(
+      scaled({{"rope_type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 0}}),
+      kInvalid, "original_max_position_embeddings: wanted a positive number");
+  ExpectRefused(scaled({{"rope_type", "yarn"}, {"factor", 8.0}, {"truncate", 1}}), kInvalid,
+                "truncate: wanted true or false, got 1");
+  ExpectRefused(scaled({{"rope_type", "longrope"}}), kInvalid,
+                "rope_scaling: short_factor: wanted a list of 32 positive numbers, one for each "
+                "pair of features that turns, got nothing");
+  ExpectRefused(scaled({{"rope_type", "longrope"},
+                        {"short_factor", std::vector<double>(32, 1.0)},
+                        {"long_factor", std::vector<double>(31, 1.0)}}),
+                kInvalid, "rope_scaling: long_factor: wanted a list of 32 positive numbers");
+  ExpectRefused(scaled({{"rope_type", "longrope"},
+                        {"short_factor", std::vector<double>(32, 0.0)},
+                        {"long_factor", std::vector<double>(32, 1.0)}}),
+                kInvalid, "short_factor");
+  ExpectRefused(With("partial_rotary_factor", 0.02), kInvalid,
+                "head_dim: 1 of 64 features of a head would turn, wanted an even number");
+  ExpectRefused(With("partial_rotary_factor", 2.0), kInvalid, "128 of 64 features");
+  json narrow = SmolLM2();
+  narrow["head_dim"] = 2;
+  narrow["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 2.0}};
+  ExpectRefused(ParseConfig(narrow.dump(), "m/config.json"), kInvalid,
+                "another type than dynamic, which is undefined where two features turn");
+}
+
+// The attributes of Transformers 4.57.6's configuration classes made without arguments (InternLM's:
+// of the files beside its checkpoints). kv_heads of 0: as many as there are heads; head_dim of 0:
+// hidden_size / heads.
+struct Defaults {
+  const char* model_type;
+  int64_t kv_heads, head_dim;
+  double rms_norm_eps, rope_theta, partial_rotary_factor;
+  int64_t max_position_embeddings;
+  bool tied;
+  int64_t pad_token_id;  // -1: None
+};
+
+const std::vector<Defaults>& TransformersDefaults() {
+  static const auto* const defaults = new std::vector<Defaults>{
+      {"gemma", 16, 256, 1e-6, 1e4, 1.0, 8192, true, 0},
+      {"gemma2", 4, 256, 1e-6, 1e4, 1.0, 8192, true, 0},
+      {"gemma3_text", 4, 256, 1e-6, 1e6, 1.0, 131072, true, 0},
+      {"glm", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
+      {"glm4", 2, 128, 1.5625e-7, 1e4, 0.5, 131072, false, 151329},
+      {"granite", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
+      {"internlm2", 0, 0, 1e-6, 1e4, 1.0, 2048, false, 0},
+      {"internlm3", 2, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
+      {"llama", 0, 0, 1e-6, 1e4, 1.0, 2048, false, -1},
+      {"mistral", 8, 0, 1e-6, 1e4, 1.0, 131072, false, -1},
+      {"mixtral", 8, 0, 1e-5, 1e6, 1.0, 131072, false, -1},
+      {"olmo2", 0, 0, 1e-5, 1e4, 1.0, 2048, false, 1},
+      {"phi3", 0, 0, 1e-5, 1e4, 1.0, 4096, false, 32000},
+      {"qwen2", 32, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
+      {"qwen2_moe", 16, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
+      {"qwen3", 32, 128, 1e-6, 1e4, 1.0, 32768, false, -1},
+      {"qwen3_moe", 4, 0, 1e-6, 1e4, 1.0, 32768, false, -1},
+      {"smollm3", 4, 0, 1e-6, 2e6, 1.0, 32768, true, 128004},
+  };
+  return *defaults;
+}
+
+TEST(ConfigTest, TakesEachFamilysDefaults) {
+  EXPECT_EQ(TransformersDefaults().size(), Families().size());
+  for (const Defaults& wanted : TransformersDefaults()) {
+    SCOPED_TRACE(wanted.model_type);
+    const json config = {
+        {"model_type", wanted.model_type}, {"vocab_size", 160000},   {"hidden_size", 64},
+        {"intermediate_size", 48},         {"num_hidden_layers", 2}, {"num_attention_heads", 32}};
+    ASSERT_OK_AND_ASSIGN(const ModelConfig parsed, ParseConfig(config.dump(), "m/config.json"));
+    EXPECT_EQ(parsed.model_type, wanted.model_type);
+    EXPECT_EQ(parsed.kv_heads, wanted.kv_heads > 0 ? wanted.kv_heads : 32);
+    EXPECT_EQ(parsed.head_dim, wanted.head_dim > 0 ? wanted.head_dim : 2);
+    EXPECT_EQ(parsed.rms_norm_eps, wanted.rms_norm_eps);
+    EXPECT_EQ(parsed.rotaries[0].theta, wanted.rope_theta);
+    EXPECT_EQ(parsed.rotaries[0].dim, static_cast<int64_t>(static_cast<double>(parsed.head_dim) *
+                                                           wanted.partial_rotary_factor));
+    EXPECT_EQ(parsed.max_position_embeddings, wanted.max_position_embeddings);
+    EXPECT_EQ(parsed.tie_word_embeddings, wanted.tied);
+    EXPECT_EQ(parsed.pad_token_id.value_or(-1), wanted.pad_token_id);
+    EXPECT_EQ(parsed.layer_rules.size(), 2u);
+    json by_architecture = config;
+    by_architecture.erase("model_type");
+    by_architecture["architectures"] = {parsed.architecture};
+    EXPECT_EQ(ParseConfig(by_architecture.dump(), "m/config.json")->model_type, wanted.model_type);
+  }
+  EXPECT_EQ(Of("MistralForCausalLM", "mistral",
+               {{"num_attention_heads", 16}, {"num_key_value_heads", nullptr}, {"head_dim", 36}})
+                ->kv_heads,
+            8);
+  const ModelConfig gemma = *Of("Gemma2ForCausalLM", "gemma2");
+  EXPECT_EQ(gemma.score_scale, 1.0 / 16);
+  EXPECT_EQ(gemma.score_softcap, 50.0);
+  EXPECT_EQ(gemma.logit_softcap, 30.0);
+  EXPECT_EQ(gemma.embedding_scale, 24.0);
+  EXPECT_TRUE(gemma.norm_adds_one);
+  EXPECT_EQ(gemma.activation, Activation::kGeluTanh);
+  EXPECT_EQ(Of("Gemma2ForCausalLM", "gemma2", {{"hidden_act", "silu"}})->activation,
+            Activation::kGeluTanh)
+      << "hidden_activation is Gemma's key";
+  const json uncapped = json::parse(R"({"attn_logit_softcapping": null})");
+  json config = SmolLM2();
+  config.update({{"architectures", {"Gemma2ForCausalLM"}}, {"model_type", "gemma2"}});
+  config.update(uncapped);
+  EXPECT_EQ(ParseConfig(config.dump(), "c")->score_softcap, 0.0) << "null is none, absent is 50";
+}
+
+TEST(ConfigTest, ReadsWhatDiffersFromLayerToLayer) {
+  const auto windows = [](const absl::StatusOr<ModelConfig>& config) {
+    EXPECT_OK(config);
+    std::vector<int64_t> windows;
+    for (const LayerRule& layer : config->layer_rules) windows.push_back(layer.window);
+    return windows;
+  };
+  EXPECT_THAT(windows(Of("Gemma2ForCausalLM", "gemma2", {{"sliding_window", 7}})),
+              ElementsAre(7, 0, 7, 0));
+  EXPECT_THAT(windows(Of("Gemma3ForCausalLM", "gemma3_text",
+                         {{"sliding_window", 7}, {"sliding_window_pattern", 3.0}})),
+              ElementsAre(7, 7, 0, 7));
+  const json types = {"full_attention", "sliding_attention", "full_attention", "sliding_attention"};
+  EXPECT_THAT(windows(Of("Gemma3ForCausalLM", "gemma3_text",
+                         {{"sliding_window", 7}, {"layer_types", types}})),
+              ElementsAre(0, 7, 0, 7));
+  EXPECT_THAT(windows(Of("Qwen2ForCausalLM", "qwen2", {{"sliding_window", 7}})),
+              ElementsAre(0, 0, 0, 0))
+      << "use_sliding_window is false";
+  EXPECT_THAT(
+      windows(Of("Qwen2ForCausalLM", "qwen2",
+                 {{"sliding_window", 7}, {"use_sliding_window", true}, {"max_window_layers", 1}})),
+      ElementsAre(0, 7, 7, 7));
+  EXPECT_THAT(
+      windows(Of("Qwen2ForCausalLM", "qwen2",
+                 {{"sliding_window", 7}, {"use_sliding_window", true}, {"layer_types", types}})),
+      ElementsAre(0, 7, 0, 7));
+  const auto rotaries = [](const absl::StatusOr<ModelConfig>& config) {
+    EXPECT_OK(config);
+    std::vector<int> rotaries;
+    for (const LayerRule& layer : config->layer_rules) rotaries.push_back(layer.rotary);
+    return rotaries;
+  };
+  EXPECT_THAT(rotaries(Of("SmolLM3ForCausalLM", "smollm3")), ElementsAre(0, 0, 0, -1));
+  EXPECT_THAT(rotaries(Of("SmolLM3ForCausalLM", "smollm3", {{"no_rope_layers", {1, 0, 1, 1}}})),
+              ElementsAre(0, -1, 0, 0));
+  EXPECT_THAT(rotaries(Of("Gemma3ForCausalLM", "gemma3_text", {{"sliding_window_pattern", 2}})),
+              ElementsAre(1, 0, 1, 0));
+  const auto mixed = [](const absl::StatusOr<ModelConfig>& config) {
+    EXPECT_OK(config);
+    std::vector<bool> mixed;
+    for (const LayerRule& layer : config->layer_rules) mixed.push_back(layer.experts);
+    return mixed;
+  };
+  EXPECT_THAT(mixed(Of("MixtralForCausalLM", "mixtral")), ElementsAre(true, true, true, true));
+  EXPECT_THAT(mixed(Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"mlp_only_layers", {0}}})),
+              ElementsAre(false, true, true, true));
+  EXPECT_THAT(mixed(Of("Qwen2MoeForCausalLM", "qwen2_moe",
+                       {{"decoder_sparse_step", 2}, {"mlp_only_layers", {1}}})),
+              ElementsAre(false, false, false, true));
+}
+
+// Transformers 5 writes an object for each kind of layer.
+TEST(ConfigTest, ReadsGemma3sTwoRotaries) {
+  const json newer = {
+      {"rope_theta", nullptr},
+      {"rope_parameters",
+       {{"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 2e6}}},
+        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 3e4}}}}}};
+  const json older = {{"rope_theta", 2e6},
+                      {"rope_local_base_freq", 3e4},
+                      {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}};
+  for (const json& shape : {older, newer}) {
+    ASSERT_OK_AND_ASSIGN(const ModelConfig config, Of("Gemma3ForCausalLM", "gemma3_text", shape));
+    ASSERT_EQ(config.rotaries.size(), 2u);
+    EXPECT_EQ(config.rotaries[0].kind, RopeKind::kLinear);
+    EXPECT_EQ(config.rotaries[0].factor, 8.0);
+    EXPECT_EQ(config.rotaries[0].theta, 2e6);
+    EXPECT_EQ(config.rotaries[1].kind, RopeKind::kDefault);
+    EXPECT_EQ(config.rotaries[1].theta, 3e4);
+  }
+}
+
+TEST(ConfigTest, RefusesWhatAFamilyCannotBe) {
+  ExpectRefused(Of("Gemma3ForCausalLM", "gemma3_text", {{"layer_types", {"full_attention"}}}),
+                kInvalid, "layer_types: wanted a list of 4 names, one for each layer");
+  ExpectRefused(Of("Gemma2ForCausalLM", "gemma2",
+                   {{"layer_types",
+                     {"full_attention", "full_attention", "linear_attention", "full_attention"}}}),
+                kUnimplemented,
+                "layer_types: layer 2 is \"linear_attention\", which is not supported "
+                "(full_attention and sliding_attention are)");
+  ExpectRefused(Of("Gemma3ForCausalLM", "gemma3_text", {{"sliding_window_pattern", 0}}), kInvalid,
+                "sliding_window_pattern: wanted a whole number from 1");
+  ExpectRefused(Of("Gemma3ForCausalLM", "gemma3_text", {{"use_bidirectional_attention", true}}),
+                kInvalid, "use_bidirectional_attention: wanted false");
+  ExpectRefused(Of("Gemma2ForCausalLM", "gemma2", {{"query_pre_attn_scalar", 0}}), kInvalid,
+                "query_pre_attn_scalar: wanted a positive number, got 0");
+  ExpectRefused(Of("Gemma2ForCausalLM", "gemma2", {{"final_logit_softcapping", -1}}), kInvalid,
+                "final_logit_softcapping: wanted a positive number, got -1");
+  ExpectRefused(Of("SmolLM3ForCausalLM", "smollm3", {{"no_rope_layers", {1, 2, 1, 1}}}), kInvalid,
+                "no_rope_layers: wanted a list of 4 numbers, 0 or 1");
+  ExpectRefused(Of("SmolLM3ForCausalLM", "smollm3", {{"no_rope_layers", {1, 1}}}), kInvalid,
+                "no_rope_layers: wanted a list of 4");
+  ExpectRefused(
+      Of("MixtralForCausalLM", "mixtral", {{"num_local_experts", 4}, {"num_experts_per_tok", 5}}),
+      kInvalid,
+      "num_experts_per_tok: wanted a whole number from 1 to the number of experts, 4, got 5");
+  ExpectRefused(
+      Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"num_experts", 4}, {"num_experts_per_tok", 5}}),
+      kInvalid, "the number of experts, 4, got 5");
+  ExpectRefused(Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"num_experts", 4}}), kInvalid,
+                "num_experts_per_tok: wanted a whole number from 1 to the number of experts, 4");
+  ExpectRefused(Of("Qwen3MoeForCausalLM", "qwen3_moe", {{"mlp_only_layers", {4}}}), kInvalid,
+                "mlp_only_layers: wanted a list of layers from 0 to 3");
+  ExpectRefused(Of("MixtralForCausalLM", "mixtral", {{"num_local_experts", 100000}}), kInvalid,
+                "100000 experts, wanted at most 10000");
+  ExpectRefused(Of("MixtralForCausalLM", "mixtral", {{"router_jitter_noise", 0.1}}), kUnimplemented,
+                "router_jitter_noise 0.1");
+  ExpectRefused(Of("GraniteForCausalLM", "granite", {{"logits_scaling", 0}}), kInvalid,
+                "logits_scaling: wanted a positive number");
+  ExpectRefused(
+      Of("Phi3ForCausalLM", "phi3", {{"resid_pdrop", 0.1}}), kUnimplemented,
+      "a layer that drops cannot be the same on any number of ranks; set resid_pdrop to 0");
+  ExpectRefused(Of("Phi3ForCausalLM", "phi3", {{"embd_pdrop", 0.1}}), kUnimplemented,
+                "set embd_pdrop to 0");
+  ExpectRefused(
+      Of("LlamaForCausalLM", "qwen2"), kInvalid,
+      "model_type: wanted 'llama' as the architecture is LlamaForCausalLM, got \"qwen2\"");
+}
+
+// Of each kind, and where the object says nothing of use: what to do instead is said.
+TEST(ConfigTest, RefusesQuantisedCheckpoints) {
+  for (const char* method : {"awq", "gptq", "bitsandbytes"}) {
+    const auto config = With("quantization_config", {{"quant_method", method}, {"bits", 4}});
+    ExpectRefused(
+        config, kUnimplemented,
+        std::string("quantization_config (") + method +
+            "): a quantised checkpoint is not trained here: take the one it was made from");
+    EXPECT_THAT(config.status().message(), HasSubstr("dequantize()"));
+  }
+  for (const json& value :
+       {json{{"bits", 4}}, json{{"quant_method", 3}}, json("awq"), json::array()}) {
+    ExpectRefused(With("quantization_config", value), kUnimplemented,
+                  "quantization_config: a quantised checkpoint");
+  }
+  EXPECT_OK(With("quantization_config", nullptr));
+}
+
+TEST(ConfigTest, RefusesOtherArchitecturesWithTheKnownOnes) {
+  EXPECT_THAT(
+      With("architectures", {"LlamaForCasualLM"}),
+      StatusIs(kUnimplemented,
+               AllOf(HasSubstr("m/config.json: architectures: 'LlamaForCasualLM' is not supported; "
+                               "supported: LlamaForCausalLM, MistralForCausalLM, "),
+                     HasSubstr("did you mean 'LlamaForCausalLM'?"))));
+  EXPECT_THAT(With("architectures", {"GPT2LMHeadModel"}),
+              StatusIs(kUnimplemented, Not(HasSubstr("did you mean"))));
+  EXPECT_THAT(With("model_type", "mistral"),
+              StatusIs(kInvalid, HasSubstr("m/config.json: model_type: wanted 'llama'")));
+  json config = SmolLM2();
+  config.erase("architectures");
+  config["model_type"] = "gemma3";
+  EXPECT_THAT(
+      ParseConfig(config.dump(), "c"),
+      StatusIs(kUnimplemented,
+               HasSubstr("c: model_type: 'gemma3' is not supported; supported: llama, mistral, ")));
+  config.erase("model_type");
+  EXPECT_THAT(ParseConfig(config.dump(), "c"),
+              StatusIs(kInvalid, HasSubstr("c: architectures: missing")));
+}
+
+TEST(ConfigTest, NamesTheKeyThatIsWrong) {
+  for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+                          "num_attention_heads"}) {
+    EXPECT_THAT(Without(key),
+                StatusIs(kInvalid, std::string("m/config.json: ") + key + ": missing"));
+    EXPECT_THAT(With(key, -1),
+                StatusIs(kInvalid, AllOf(StartsWith(std::string("m/config.json: ") + key),
+                                         HasSubstr("got -1"))));
+    EXPECT_THAT(With(key, 0), StatusIs(kInvalid, HasSubstr(key)));
+    EXPECT_THAT(With(key, 1.5), StatusIs(kInvalid, AllOf(HasSubstr(key), HasSubstr("got 1.5"))));
+    EXPECT_THAT(With(key, "576"),
+                StatusIs(kInvalid, AllOf(HasSubstr(key), HasSubstr("got \"576\""))));
+    EXPECT_THAT(With(key, uint64_t{1} << 63), StatusIs(kInvalid, HasSubstr(key)));
+  }
+  const std::vector<std::pair<std::string, json>> wrong = {{"num_key_value_heads", 2},
+                                                           {"num_attention_heads", 7},
+                                                           {"head_dim", 63},
+                                                           {"head_dim", 0},
+                                                           {"rms_norm_eps", "x"},
+                                                           {"rms_norm_eps", -1},
+                                                           {"rope_theta", 0},
+                                                           {"rope_theta", -3.0},
+                                                           {"rope_theta", "x"},
+                                                           {"tie_word_embeddings", 1},
+                                                           {"attention_bias", "no"},
+                                                           {"eos_token_id", "</s>"},
+                                                           {"eos_token_id", 49152},
+                                                           {"eos_token_id", {1, "x"}},
+                                                           {"bos_token_id", 50000},
+                                                           {"architectures", "LlamaForCausalLM"},
+                                                           {"max_position_embeddings", -1}};
+  for (const auto& [key, value] : wrong) {
+    EXPECT_THAT(With(key, value), StatusIs(kInvalid, StartsWith("m/config.json: ")))
+        << key << " " << value;
+  }
+  EXPECT_THAT(
+      With("num_key_value_heads", 2),
+      StatusIs(
+          kInvalid,
+          "m/config.json: num_key_value_heads: wanted a divisor of num_attention_heads 9, got 2"));
+  EXPECT_THAT(
+      With("hidden_act", "relu"),
+      StatusIs(kUnimplemented,
+               HasSubstr("m/config.json: hidden_act: 'relu' is not supported (silu, gelu")));
+  EXPECT_THAT(With("quantization_config", {{"bits", 4}}),
+              StatusIs(kUnimplemented, HasSubstr("quantization_config")));
+  EXPECT_THAT(With("attention_dropout", 0.1),
+              StatusIs(kUnimplemented, HasSubstr("set attention_dropout to 0")));
+}
+
+TEST(ConfigTest, AMistralHasAWindowUnlessItSaysNone) {
+  json config = SmolLM2();
+  config["sliding_window"] = 128;
+  ASSERT_OK_AND_ASSIGN(const ModelConfig llama, ParseConfig(config.dump(), "m/config.json"));
+  EXPECT_EQ(llama.layer_rules[0].window, 0)
+      << "as in Transformers, where Llama's attention knows no window";
+  config["architectures"] = {"MistralForCausalLM"};
+  config["model_type"] = "mistral";
+  const auto window = [&] {
+    return ParseConfig(config.dump(), "m/config.json")->layer_rules[29].window;
+  };
+  EXPECT_EQ(window(), 128);
+  config["sliding_window"] = nullptr;
+  EXPECT_EQ(window(), 0);
+  config.erase("sliding_window");
+  EXPECT_EQ(window(), 4096);
+  config["sliding_window"] = 0;
+  EXPECT_THAT(ParseConfig(config.dump(), "m/config.json"),
+              StatusIs(kInvalid, HasSubstr("sliding_window: wanted a whole number from 1")));
+  config["sliding_window"] = 64;
+  config["num_attention_heads"] = 16;
+  config["head_dim"] = 36;
+  config.erase("num_key_value_heads");
+  EXPECT_EQ(ParseConfig(config.dump(), "m/config.json")->kv_heads, 8);
+}
+
+TEST(ConfigTest, BrokenJsonGivesLineAndColumn) {
+  EXPECT_THAT(ParseConfig("{\n  \"hidden_size\": 576,\n  \"vocab_size\" 5\n}", "m/config.json"),
+              StatusIs(kInvalid, StartsWith("m/config.json: line 3, column 16: syntax error")));
+  EXPECT_THAT(ParseConfig("", "m/config.json"),
+              StatusIs(kInvalid, "m/config.json: the file is empty"));
+  EXPECT_THAT(ParseConfig("[1, 2]", "m/config.json"),
+              StatusIs(kInvalid, "m/config.json: wanted an object {...}, got [1,2]"));
+  EXPECT_THAT(ParseConfig(R"({"a": 1, "b": {"a": 2}, "a": 3})", "m/config.json"),
+              StatusIs(kInvalid, "m/config.json: 'a' is there twice"));
+  EXPECT_THAT(ParseConfig("{\"a\": 1e999}", "m/config.json"),
+              StatusIs(kInvalid, StartsWith("m/config.json: ")));
+  EXPECT_THAT(ParseConfig(std::string("{\"a\": \"\xff\xfe\"}"), "m/config.json"),
+              StatusIs(kInvalid, StartsWith("m/config.json: line 1")));
+  const auto long_one = ParseConfig("{\"a\": \"" + std::string(100000, 'x'), "m/config.json");
+  EXPECT_THAT(long_one, StatusIs(kInvalid, StartsWith("m/config.json: line 1")));
+  EXPECT_LT(long_one.status().message().size(), 300);
+}
+
+// Written by Transformers 4.57.6, and by hand in the shape of 5.
+TEST(ConfigTest, ReadsThePeersFiles) {
+  struct Case {
+    const char* name;
+    double theta;
+    int64_t heads, kv_heads, head_dim;
+  };
+  for (const Case& wanted : {Case{"bf16", 1e5, 4, 2, 16}, Case{"rope_parameters", 1e5, 4, 2, 8},
+                             Case{"head_dim", 1e4, 4, 2, 16}, Case{"sharded", 1e4, 4, 2, 8}}) {
+    const std::string path = std::string("tests/golden/model/") + wanted.name + "/config.json";
+    ASSERT_OK_AND_ASSIGN(const ModelConfig config, ParseConfig(ReadAll(path), path));
+    EXPECT_EQ(config.rotaries[0].theta, wanted.theta) << path;
+    EXPECT_EQ(config.heads, wanted.heads) << path;
+    EXPECT_EQ(config.kv_heads, wanted.kv_heads) << path;
+    EXPECT_EQ(config.head_dim, wanted.head_dim) << path;
+  }
+}
+
+}  // namespace
+}  // namespace moonring::model

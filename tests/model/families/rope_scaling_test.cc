@@ -1,0 +1,224 @@
+#include "model/families/rope_scaling.h"
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "comm/autograd/parameter.h"
+#include "model/blocks/rotary.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/save_folder.h"
+#include "model/config/weights.h"
+#include "tests/model/small_config.h"
+#include "tests/testing/all_close.h"
+#include "tests/testing/scratch_folder.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::model {
+namespace {
+
+using ::moonring::testing::BitEqual;
+using ::moonring::testing::ParsedConfig;
+using ::moonring::testing::ReadAll;
+using ::moonring::testing::ScratchFolder;
+using ::moonring::testing::SmallJson;
+using ::moonring::testing::StatusIs;
+using ::nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A Llama of 4 features a head and 32 positions.
+ModelConfig Llama(const json& changes = json::object()) {
+  json config = SmallJson({{"max_position_embeddings", 32}, {"rope_theta", 5000.0}});
+  config.merge_patch(changes);
+  return ParsedConfig(config);
+}
+
+comm::Parameters RandomWeights(const ModelConfig& config) {
+  comm::Parameters parameters;
+  for (const WeightShape& weight : WantedWeights(config))
+    parameters.push_back(std::make_shared<comm::Parameter>(weight.name, at::randn(weight.shape)));
+  return parameters;
+}
+
+void ExpectSameRotary(const RotaryRule& a, const RotaryRule& b) {
+  EXPECT_EQ(DescribeRope(a), DescribeRope(b));
+  EXPECT_EQ(a.dim, b.dim);
+  EXPECT_EQ(a.attention_factor, b.attention_factor);
+  for (const int64_t length : {1, 32, 33, 500})
+    EXPECT_TRUE(BitEqual(InverseFrequencies(a, length, at::kFloat),
+                         InverseFrequencies(b, length, at::kFloat)))
+        << length;
+}
+
+// factor = ceil(length / C); the context grows to C factor.
+TEST(RopeScalingTest, TheFactorIsWhatTheTextNeeds) {
+  for (const char* kind : {"linear", "dynamic", "yarn", "llama3"}) {
+    for (const auto& [length, factor] :
+         {std::pair<int64_t, int64_t>{33, 2}, {64, 2}, {65, 3}, {1000, 32}}) {
+      SCOPED_TRACE(::testing::Message() << kind << " for " << length);
+      ASSERT_OK_AND_ASSIGN(const ScaledRope scaled, ScaleRope(Llama(), kind, length, "m"));
+      const RotaryRule& rule = scaled.config.rotaries[0];
+      EXPECT_EQ(RopeName(rule.kind), kind);
+      EXPECT_EQ(rule.factor, static_cast<double>(factor));
+      EXPECT_EQ(rule.theta, 5000.0);
+      EXPECT_EQ(scaled.config.max_position_embeddings, 32 * factor);
+      // Transformers' dynamic scaling begins beyond max_position_embeddings, which has grown.
+      EXPECT_EQ(rule.original_length,
+                rule.kind == RopeKind::kLinear || rule.kind == RopeKind::kDynamic
+                    ? 32.0 * static_cast<double>(factor)
+                    : 32.0);
+      EXPECT_THAT(scaled.report,
+                  AllOf(HasSubstr(std::string("rotary embedding: ") + kind + ", factor " +
+                                  std::to_string(factor)),
+                        HasSubstr("; the context grows from 32 to " + std::to_string(32 * factor)),
+                        Not(HasSubstr("\n"))));
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const ScaledRope yarn, ScaleRope(Llama(), "yarn", 128, "m"));
+  EXPECT_DOUBLE_EQ(yarn.config.rotaries[0].attention_factor, 0.1 * std::log(4.0) + 1);
+  EXPECT_EQ(yarn.report,
+            "rotary embedding: yarn, factor 4 over 32 positions, cosines times 1.13863; the "
+            "context grows from 32 to 128");
+  ASSERT_OK_AND_ASSIGN(const ScaledRope llama3, ScaleRope(Llama(), "llama3", 33, "m"));
+  EXPECT_EQ(llama3.config.rotaries[0].low_freq_factor, 1.0);
+  EXPECT_EQ(llama3.config.rotaries[0].high_freq_factor, 4.0);
+}
+
+TEST(RopeScalingTest, NothingChangesWhereTextsFit) {
+  const ModelConfig config = Llama();
+  for (const int64_t length : {1, 32}) {
+    ASSERT_OK_AND_ASSIGN(const ScaledRope same, ScaleRope(config, "yarn", length, "m"));
+    EXPECT_EQ(same.config.json, config.json);
+    ExpectSameRotary(same.config.rotaries[0], config.rotaries[0]);
+    EXPECT_EQ(same.report, "rope_scaling: yarn: texts of " + std::to_string(length) +
+                               " tokens fit the model's 32 positions; left as it is");
+  }
+}
+
+// Transformers' configs of these have no rope_scaling, so LLaMA-Factory leaves them alone.
+TEST(RopeScalingTest, SomeFamiliesTakeNone) {
+  for (const auto& [architecture, model_type] : {std::pair{"MistralForCausalLM", "mistral"},
+                                                 {"Gemma2ForCausalLM", "gemma2"},
+                                                 {"GlmForCausalLM", "glm"}}) {
+    const ModelConfig config =
+        Llama({{"architectures", {architecture}}, {"model_type", model_type}});
+    ASSERT_OK_AND_ASSIGN(const ScaledRope same, ScaleRope(config, "dynamic", 1000, "m"));
+    EXPECT_EQ(same.config.json, config.json);
+    EXPECT_EQ(same.report,
+              std::string("rope_scaling: dynamic: ") + architecture + " takes none; left as it is");
+  }
+}
+
+// The context of pre-training, not the one that the scaling there gave.
+TEST(RopeScalingTest, AScalingThatIsThereIsReplaced) {
+  const json there = {{"rope_type", "llama3"},
+                      {"factor", 4.0},
+                      {"low_freq_factor", 1.0},
+                      {"high_freq_factor", 4.0},
+                      {"original_max_position_embeddings", 8}};
+  ASSERT_OK_AND_ASSIGN(const ScaledRope scaled,
+                       ScaleRope(Llama({{"rope_scaling", there}}), "yarn", 33, "m"));
+  EXPECT_EQ(scaled.config.max_position_embeddings, 40);
+  EXPECT_EQ(scaled.config.rotaries[0].kind, RopeKind::kYarn);
+  EXPECT_EQ(scaled.config.rotaries[0].factor, 5.0);
+  EXPECT_EQ(scaled.config.rotaries[0].original_length, 8.0);
+  EXPECT_EQ(ScaleRope(Llama({{"rope_scaling", there}}), "yarn", 8, "m")->config.rotaries[0].kind,
+            RopeKind::kLlama3);
+  // What is no context is not gone by.
+  for (const json& original : {json(0), json(0.5), json("8")}) {
+    const json linear = {
+        {"rope_type", "linear"}, {"factor", 2.0}, {"original_max_position_embeddings", original}};
+    EXPECT_EQ(ScaleRope(Llama({{"rope_scaling", linear}}), "linear", 33, "m")
+                  ->config.max_position_embeddings,
+              64)
+        << original;
+  }
+}
+
+TEST(RopeScalingTest, RefusesAnotherKind) {
+  EXPECT_THAT(ScaleRope(Llama(), "yarm", 100, "m"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "rope_scaling: 'yarm', wanted one of linear, dynamic, yarn, llama3 (did you "
+                       "mean 'yarn'?)"));
+  EXPECT_THAT(
+      ScaleRope(Llama(), "longrope", 100, "m"),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'longrope', wanted one of linear")));
+}
+
+// Both shapes of config.json, written and opened again: the model turns as it did. Transformers 4
+// reads the top level alone.
+TEST(RopeScalingTest, TheConfigSaysSo) {
+  const json newer = {
+      {"rope_theta", nullptr},
+      {"rope_parameters",
+       {{"rope_theta", 5000.0}, {"rope_type", "default"}, {"partial_rotary_factor", 0.5}}}};
+  for (const json& shape : {json::object(), newer}) {
+    const ModelConfig config = Llama(shape);
+    const bool partial = shape.contains("rope_parameters");
+    EXPECT_EQ(config.rotaries[0].dim, partial ? 2 : 4);
+    for (const char* kind : {"linear", "yarn", "llama3"}) {
+      SCOPED_TRACE(::testing::Message() << kind << (partial ? " as Transformers 5 writes it" : ""));
+      const ScratchFolder folder;
+      ASSERT_OK(SaveFolder(folder / "plain", config, RandomWeights(config), at::kFloat, {},
+                           int64_t{1} << 30));
+      ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open(folder / "plain"));
+      ExpectSameRotary(checkpoint->config().rotaries[0], config.rotaries[0]);
+      ASSERT_OK_AND_ASSIGN(const std::string report, checkpoint->ScaleRope(kind, 100));
+      EXPECT_THAT(report, HasSubstr("the context grows from 32 to 128"));
+      ASSERT_OK(SaveFolder(folder / "scaled", checkpoint->config(), RandomWeights(config),
+                           at::kFloat, {}, int64_t{1} << 30));
+      ASSERT_OK_AND_ASSIGN(const auto again, Checkpoint::Open(folder / "scaled"));
+      ExpectSameRotary(again->config().rotaries[0], checkpoint->config().rotaries[0]);
+      EXPECT_EQ(again->config().rotaries[0].dim, config.rotaries[0].dim);
+      EXPECT_EQ(again->config().max_position_embeddings, 128);
+      const json written = json::parse(ReadAll(folder / "scaled/config.json"));
+      EXPECT_EQ(written["rope_theta"], 5000.0);
+      EXPECT_EQ(written["rope_scaling"]["rope_type"], kind);
+      EXPECT_EQ(written["rope_scaling"]["factor"], 4.0);
+      EXPECT_EQ(written["max_position_embeddings"], 128);
+      EXPECT_EQ(written.value("partial_rotary_factor", 1.0), partial ? 0.5 : 1.0);
+      if (partial) {
+        EXPECT_EQ(written["rope_parameters"]["rope_type"], kind);
+        EXPECT_EQ(written["rope_parameters"]["rope_theta"], 5000.0);
+        EXPECT_EQ(written["rope_parameters"]["partial_rotary_factor"], 0.5);
+      }
+      EXPECT_THAT(*again->ScaleRope(kind, 128),
+                  kind == std::string("linear") ? HasSubstr("fit")
+                                                : HasSubstr("the context grows from 32 to 128"));
+    }
+  }
+}
+
+// Gemma 3's layers with a window keep their own rotary, in both shapes.
+TEST(RopeScalingTest, OneOfTwoRotariesIsStretched) {
+  const json gemma = {{"architectures", {"Gemma3ForCausalLM"}},
+                      {"model_type", "gemma3_text"},
+                      {"head_dim", 4},
+                      {"sliding_window_pattern", 2}};
+  const json newer = {{"rope_theta", nullptr},
+                      {"rope_parameters",
+                       {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 5000.0}}},
+                        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 300.0}}}}}};
+  for (const json& shape : {json{{"rope_local_base_freq", 300.0}}, newer}) {
+    json changes = gemma;
+    changes.update(shape);
+    ASSERT_OK_AND_ASSIGN(const ScaledRope scaled, ScaleRope(Llama(changes), "linear", 100, "m"));
+    ASSERT_EQ(scaled.config.rotaries.size(), 2u);
+    EXPECT_EQ(scaled.config.rotaries[0].kind, RopeKind::kLinear);
+    EXPECT_EQ(scaled.config.rotaries[0].theta, 5000.0);
+    EXPECT_EQ(scaled.config.rotaries[0].factor, 4.0);
+    EXPECT_EQ(scaled.config.rotaries[1].kind, RopeKind::kDefault);
+    EXPECT_EQ(scaled.config.rotaries[1].theta, 300.0);
+  }
+}
+
+}  // namespace
+}  // namespace moonring::model

@@ -1,0 +1,21 @@
+// Files that a test's `data` brings. Tests run in the main repository's folder of their runfiles.
+#ifndef MOONRING_TESTS_TESTING_RUNFILES_H_
+#define MOONRING_TESTS_TESTING_RUNFILES_H_
+
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+
+namespace moonring::testing {
+
+// `path` is of this repository, or "external/NAME/..." of another.
+inline std::string ReadRunfile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("no runfile " + path);
+  return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+}
+
+}  // namespace moonring::testing
+
+#endif  // MOONRING_TESTS_TESTING_RUNFILES_H_
