@@ -44,9 +44,8 @@ def broken_link(root: str, page: str, link: str) -> str | None:
 
 def broken_label(root: str, folder: str, name: str | None, below: str | None) -> str | None:
     where = os.path.join(root, folder)
-    if below or not os.path.exists(os.path.join(where, "BUILD")):
+    if below or not name:
         return None if os.path.isdir(where) else f"no folder {folder}"
-    name = name or os.path.basename(folder)
     again = name.split("_on_pretend_device")[0].split("_on_one_pretend_device")[0]
     again = again.split("_on_two_pretend_devices")[0]
     build = pages.read(root, os.path.join(folder, "BUILD"))
