@@ -1,7 +1,7 @@
 // Chat templates: conversations -> token ids, turn by turn, as LLaMA-Factory 0.9.5 encodes them.
 //
 // A template is lists of slots (data/text/template_spec.h): one before everything, one for the
-// system text, and one for each kind of message. Each slot is tokenised alone and the ids are
+// system text, and one for each kind of message. Each slot is tokenized alone and the ids are
 // joined; bos and eos are one id each, left out where the tokenizer has none. In a slot the first
 // {{content}} becomes the text; then, for a user message, the first {{idx}} that now stands there
 // (so one that the user wrote) becomes the turn's number. An empty system text becomes the

@@ -50,13 +50,13 @@ std::unique_ptr<Transformer> RandomModel(at::ScalarType matmul_dtype, Recompute 
 }
 
 // What learns.
-enum Learner : int64_t { kFull, kLora, kLoraDropout, kDora };
+enum Finetuning : int64_t { kFull, kLora, kLoraDropout, kDora };
 
 // Over a frozen base, on all linear maps, of rank 8.
-std::unique_ptr<Transformer> Adapted(const Transformer& base, int64_t learner) {
+std::unique_ptr<Transformer> Adapted(const Transformer& base, int64_t finetuning) {
   AdapterOptions options;
-  options.dropout = learner == kLoraDropout ? 0.1 : 0.0;
-  options.dora = learner == kDora;
+  options.dropout = finetuning == kLoraDropout ? 0.1 : 0.0;
+  options.dora = finetuning == kDora;
   return Transformer::Adapt(base, Adapter::Create(base.config(), options, base.parameters(),
                                                   /*seed=*/1, at::kFloat)
                                       .value())
@@ -64,14 +64,14 @@ std::unique_ptr<Transformer> Adapted(const Transformer& base, int64_t learner) {
 }
 
 // Arguments: tokens, 1 for bf16, 1 for keeping every activation, 1 for the forward pass alone, the
-// Learner.
+// Finetuning.
 void Step(benchmark::State& state) {
-  const int64_t tokens = state.range(0), learner = state.range(4);
+  const int64_t tokens = state.range(0), finetuning = state.range(4);
   const at::ScalarType dtype = state.range(1) != 0 ? at::kBFloat16 : at::kFloat;
   const bool forward_alone = state.range(3) != 0;
   const auto base = RandomModel(dtype, state.range(2) != 0 ? Recompute::kNone : Recompute::kBlock,
-                                /*frozen=*/learner != kFull);
-  const auto adapted = learner == kFull ? nullptr : Adapted(*base, learner);
+                                /*frozen=*/finetuning != kFull);
+  const auto adapted = finetuning == kFull ? nullptr : Adapted(*base, finetuning);
   Transformer* model = adapted == nullptr ? base.get() : adapted.get();
   const comm::Parameters& learning =
       adapted == nullptr ? base->parameters() : adapted->adapter()->parameters;
@@ -106,7 +106,7 @@ void Step(benchmark::State& state) {
 }
 
 BENCHMARK(Step)
-    ->ArgNames({"tokens", "bf16", "keep", "forward", "learner"})
+    ->ArgNames({"tokens", "bf16", "keep", "forward", "finetuning"})
     ->Args({512, 0, 0, 0, kFull})
     ->Args({2048, 0, 0, 0, kFull})
     ->Args({4096, 0, 0, 0, kFull})

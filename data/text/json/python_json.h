@@ -1,4 +1,4 @@
-// JSON as Python writes it, byte for byte: what peers tokenise is made by json.dumps, str and
+// JSON as Python writes it, byte for byte: what peers tokenize is made by json.dumps, str and
 // format.
 //
 // Keys keep their order; of equal keys the last value stands at the first one's place. Not as

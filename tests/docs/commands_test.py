@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""What README.md and docs/*.md tell a reader to type works. Arguments: pages to look at (all).
+
+Each page has a folder of its own, with a small model (model/) and data (data/), in which its
+blocks are taken in their order, by what stands behind the language of their fence:
+
+  sh run             run by bash; every command must succeed
+  sh not run: WHY    not run here, and why
+  ... file: NAME     written to NAME, where later commands of the page find it
+  ... same as: PATH  equal to that file of the repository
+  yaml               the configuration must be one that the host takes; where it is a part of one,
+                     the keys that it lacks are BASE's
+  lua, json, jsonl   must parse
+  text, c            anything but a command
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pages
+
+BASE = """\
+model_name_or_path: model
+dataset_dir: data
+dataset: talks
+template: chatml
+finetuning_type: full
+cutoff_len: 128
+output_dir: out
+"""
+COMMAND = re.compile(r"^\s*(\$ )?(\./bazelw|bazel|moonring|bazel-bin/|torchrun|srun|python3?|pip|curl|cc) ")
+GOLDEN = "tests/golden/stages"
+
+
+class Page:
+    """One page's folder, and what is wrong with its blocks."""
+
+    def __init__(self, root: str, folder: str):
+        self.root, self.folder, self.complaints, self.ran = root, folder, [], 0
+        for name in ("model", "data"):
+            shutil.copytree(os.path.join(root, GOLDEN, name), self.path(name))
+        for name in ("docs", "scripts"):
+            os.symlink(os.path.join(root, name), self.path(name))
+        os.mkdir(self.path("bin"))
+        host = os.path.abspath(os.environ.get("MOONRING_TEST_HOST", "moonring"))
+        with open(self.path("bin/moonring"), "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nexec "{host}" "$@"\n')
+        os.chmod(self.path("bin/moonring"), 0o755)
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def run(self, block: pages.Block, command: str) -> None:
+        environment = dict(os.environ, PATH=self.path("bin") + ":" + os.environ["PATH"])
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self.ran += 1
+        if done.returncode != 0:
+            self.complain(block, f"exit code {done.returncode}:\n{block.text}{done.stdout[-3000:]}")
+
+    def complain(self, block: pages.Block, what: str) -> None:
+        self.complaints.append(f"{block.place}: {what}")
+
+    def take(self, block: pages.Block) -> None:
+        word, _, rest = block.mark.partition(":")
+        rest = rest.strip()
+        if word == "file" and rest:
+            self.write(rest, block.text)
+        elif word == "same as" and rest:
+            if block.text != pages.read(self.root, rest):
+                self.complain(block, f"is not equal to {rest}")
+        elif block.mark not in ("", "run") and not (word == "not run" and rest):
+            self.complain(block, f"unknown mark '{block.mark}'")
+        by_language = getattr(self, "take_" + block.language, None)
+        if by_language is None:
+            self.complain(block, f"unknown language '{block.language}'")
+        else:
+            by_language(block, word)
+
+    def write(self, name: str, text: str) -> None:
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def take_sh(self, block: pages.Block, word: str) -> None:
+        if word == "run":
+            self.run(block, block.text)
+        elif word not in ("not run", "file"):
+            self.complain(block, "says neither 'run' nor 'not run: WHY'")
+
+    def take_yaml(self, block: pages.Block, word: str) -> None:
+        given = set(re.findall(r"^(\w+):", block.text, re.MULTILINE))
+        lines = [line for line in BASE.splitlines() if line.split(":")[0] not in given]
+        self.write("checked.yaml", "\n".join(lines) + "\n" + block.text)
+        self.run(block, "moonring plan checked.yaml")
+
+    def take_lua(self, block: pages.Block, word: str) -> None:
+        self.write("checked.lua", block.text)
+        self.write("parse.lua", 'assert(loadfile "checked.lua")\n')
+        self.run(block, "moonring parse.lua")
+
+    def take_json(self, block: pages.Block, word: str) -> None:
+        self.parse_json(block, block.text)
+
+    def take_jsonl(self, block: pages.Block, word: str) -> None:
+        for line in block.text.splitlines():
+            self.parse_json(block, line)
+
+    def parse_json(self, block: pages.Block, text: str) -> None:
+        try:
+            json.loads(text)
+        except ValueError as why:
+            self.complain(block, f"is no JSON: {why}")
+
+    def take_text(self, block: pages.Block, word: str) -> None:
+        for line in block.text.splitlines():
+            if COMMAND.match(line):
+                self.complain(block, f"is text, and holds a command: {line.strip()}")
+
+    take_c = take_text
+
+
+def main(names: list[str]) -> int:
+    root = os.getcwd()
+    complaints, ran = [], 0
+    for name in names or pages.pages(root):
+        with tempfile.TemporaryDirectory() as folder:
+            page = Page(root, folder)
+            for block in pages.blocks(name, pages.read(root, name)):
+                page.take(block)
+            complaints += page.complaints
+            ran += page.ran
+    for complaint in complaints:
+        print(complaint)
+    print(f"{ran} commands were run, {len(complaints)} complaints")
+    return 1 if complaints or ran < 10 and not names else 0
+
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,60 @@
+"""The pages for readers, README.md and docs/*.md: their fenced blocks and what each is marked as."""
+
+import glob
+import os
+import re
+from typing import Iterator, NamedTuple
+
+FENCE = re.compile(r"^ {0,3}(```+)\s*(\w*)[ ]?(.*)$")
+
+
+class Block(NamedTuple):
+    page: str  # README.md, docs/data.md
+    line: int  # of the fence
+    language: str  # sh, yaml, lua, json, jsonl, c, text
+    mark: str  # what the fence says after it: run; not run: WHY; file: NAME; same as: PATH
+    text: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def pages(root: str) -> list[str]:
+    """Their paths from the repository's root."""
+    found = [os.path.relpath(path, root) for path in glob.glob(os.path.join(root, "docs", "*.md"))]
+    return ["README.md"] + sorted(found)
+
+
+def read(root: str, page: str) -> str:
+    with open(os.path.join(root, page), encoding="utf-8") as file:
+        return file.read()
+
+
+def blocks(page: str, text: str) -> Iterator[Block]:
+    fence, start, language, mark, lines = "", 0, "", "", []
+    for number, line in enumerate(text.split("\n"), 1):
+        found = FENCE.match(line)
+        if not fence and found:
+            fence, language, mark = found.groups()
+            start, lines = number, []
+        elif fence and line.strip() == fence:
+            yield Block(page, start, language, mark.strip(), "".join(f"{one}\n" for one in lines))
+            fence = ""
+        elif fence:
+            lines.append(line)
+    if fence:
+        raise ValueError(f"{page}:{start}: this fence is never closed")
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """The lines outside of fenced blocks, with their numbers."""
+    fence = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        found = FENCE.match(line)
+        if not fence and found:
+            fence = found.group(1)
+        elif fence:
+            fence = "" if line.strip() == fence else fence
+        else:
+            yield number, line

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""README.md and docs/*.md as texts: they point at what is there, are not too wide, and README.md
+is a front page. Argument: a file at the repository's root.
+
+  links    a relative link's file is there; of a page, the heading too
+  labels   a Bazel label that is written out is a target or a folder of some
+  width    100 columns, but for tables, links, and commands, which end where they end
+  README   at most 900 words outside of fenced blocks; it shows scripts/own_loss.lua whole; every
+           page of docs/ is linked from it
+"""
+
+import os
+import re
+import sys
+
+import pages
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+LABEL = re.compile(r"(?<![\w/:])//([a-z_]+(?:/[a-z_]+)*)?(?::([\w.]+)|(/\.\.\.))?(?![\w/])")
+WIDTH, WORDS = 100, 900
+
+
+def anchors(text: str) -> set[str]:
+    """The headings of a page, as their links are written."""
+    found = set()
+    for _, line in pages.prose(text):
+        if line.startswith("#"):
+            title = re.sub(r"[^\w\- ]", "", line.lstrip("#").strip().lower())
+            found.add(title.replace(" ", "-"))
+    return found
+
+
+def broken_link(root: str, page: str, link: str) -> str | None:
+    if re.match(r"\w+:", link):
+        return None
+    path, _, anchor = link.partition("#")
+    target = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+    if not os.path.exists(os.path.join(root, target)):
+        return f"no file {target}"
+    if anchor and anchor not in anchors(pages.read(root, target)):
+        return f"no heading '{anchor}' in {target}"
+    return None
+
+
+def broken_label(root: str, folder: str, name: str | None, below: str | None) -> str | None:
+    where = os.path.join(root, folder)
+    if below or not name:
+        return None if os.path.isdir(where) else f"no folder {folder}"
+    again = name.split("_on_pretend_device")[0].split("_on_one_pretend_device")[0]
+    again = again.split("_on_two_pretend_devices")[0]
+    build = pages.read(root, os.path.join(folder, "BUILD"))
+    if f'name = "{again}"' in build or os.path.exists(os.path.join(where, name)):
+        return None
+    return f"no target //{folder}:{name}"
+
+
+def complaints_of(root: str, page: str) -> list[str]:
+    text = pages.read(root, page)
+    complaints = []
+    for number, line in enumerate(text.split("\n"), 1):
+        for folder, name, below in LABEL.findall(line):
+            what = (folder or name) and broken_label(root, folder, name, below)
+            if what:
+                complaints.append(f"{page}:{number}: {what}")
+    for number, line in pages.prose(text):
+        for link in LINK.findall(line):
+            what = broken_link(root, page, link)
+            if what:
+                complaints.append(f"{page}:{number}: {link}: {what}")
+        if len(line) > WIDTH and not line.startswith("|") and not LINK.search(line):
+            complaints.append(f"{page}:{number}: {len(line)} columns")
+    for block in pages.blocks(page, text):
+        for line in block.text.splitlines():
+            if len(line) > WIDTH and block.language != "sh" and not block.mark.startswith("same as"):
+                complaints.append(f"{block.place}: a line of {len(line)} columns")
+    return complaints
+
+
+def complaints_of_readme(root: str) -> list[str]:
+    text = pages.read(root, "README.md")
+    complaints = []
+    words = sum(len(line.split()) for _, line in pages.prose(text))
+    if words > WORDS:
+        complaints.append(f"README.md: {words} words outside of fenced blocks, wanted {WORDS} at most")
+    marks = [block.mark for block in pages.blocks("README.md", text)]
+    if "same as: scripts/own_loss.lua" not in marks:
+        complaints.append("README.md: does not show scripts/own_loss.lua")
+    linked = {link.partition("#")[0] for link in LINK.findall(text)}
+    for page in pages.pages(root):
+        if page != "README.md" and page not in linked:
+            complaints.append(f"README.md: does not link {page}")
+    return complaints
+
+
+def main() -> int:
+    root = os.path.dirname(os.path.realpath(sys.argv[1]))
+    complaints = complaints_of_readme(root)
+    for page in pages.pages(root):
+        complaints += complaints_of(root, page)
+    for complaint in complaints:
+        print(complaint)
+    return 1 if complaints else 0
+
+
+sys.exit(main())

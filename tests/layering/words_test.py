@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Sources speak as docs/glossary.md does. Argument: a file at the repository's root.
+
+What a table there has under "not" is refused in hand-written sources and pages, as whole words,
+small or with a capital at its beginning. Golden files and templates hold other people's words.
+"""
+
+import os
+import re
+import sys
+
+FOLDERS = ("attention", "comm", "data", "docs", "lua", "model", "objectives", "scripts", "tests",
+           "third_party", "trainer")
+ENDINGS = (".bzl", ".c", ".cc", ".h", ".in", ".lua", ".md", ".py", ".sh", ".yaml", "BUILD")
+OTHERS = ("tests/golden/", "lua/moonring/templates/", "lua/moonring/data/named_templates/")
+# What must say such a word: whose it is.
+ALLOWED = {
+    "docs/glossary.md": None,  # all of them: here they are named
+}
+
+
+def refused(root: str) -> list[str]:
+    """The words under "not" of every table of three columns."""
+    words, inside = [], False
+    with open(os.path.join(root, "docs/glossary.md"), encoding="utf-8") as file:
+        for line in file:
+            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            if not line.startswith("|"):
+                inside = False
+            elif len(cells) == 3 and cells[2] == "not":
+                inside = True
+            elif inside and not cells[2].startswith("---"):
+                words += [word.strip() for word in cells[2].split(",") if word.strip()]
+    return words
+
+
+def sources(root: str):
+    yield "README.md"
+    for folder in FOLDERS:
+        for parent, folders, names in os.walk(os.path.join(root, folder)):
+            folders[:] = [name for name in folders if not name.startswith((".", "__"))]
+            for name in names:
+                path = os.path.relpath(os.path.join(parent, name), root)
+                if name.endswith(ENDINGS) and not path.startswith(OTHERS):
+                    yield path
+
+
+def main() -> int:
+    root = os.path.dirname(os.path.realpath(sys.argv[1]))
+    words = refused(root)
+    choices = "|".join(f"[{word[0].upper()}{word[0]}]{re.escape(word[1:])}" for word in words)
+    pattern = re.compile(rf"(?<![\w-])(?:{choices})s?(?![\w-])")
+    complaints, read = [], 0
+    for path in sorted(sources(root)):
+        allowed = ALLOWED.get(path, ())
+        if allowed is None:
+            continue
+        with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+            read += 1
+            for number, line in enumerate(file, 1):
+                for word in pattern.findall(line):
+                    if word.lower() not in allowed:
+                        complaints.append(f"{path}:{number}: '{word}': see docs/glossary.md")
+    if len(words) < 10 or read < 50:
+        complaints.append(f"only {len(words)} words and {read} files are there")
+    for complaint in complaints:
+        print(complaint)
+    return 1 if complaints else 0
+
+
+sys.exit(main())
