@@ -1,6 +1,6 @@
 --- Writes docs/keys.md from the table that `moonring help train` prints:
 --   moonring docs/keys.lua > docs/keys.md
-local sections = require "moonring.keys" -- { title, rows = { { name, type, default, meaning, ... } } }
+local sections = require "moonring.config.keys" -- { title, rows = { { name, type, default, meaning, ... } } }
 local null = require("moonring").null
 
 local function shown(value)

@@ -10,6 +10,7 @@ local opt = moonring.flags { model = moonring.required, data = moonring.required
 -- The parts of a run, by keys of `moonring help train`; it starts the ranks where -n did not.
 local run = moonring.run.open {
   stage = "dpo", finetuning_type = "full", pref_beta = opt.beta, logging_steps = 1,
+  disable_tqdm = true, -- the loop prints its own lines
   model_name_or_path = opt.model, dataset = opt.data, dataset_dir = opt.dir,
   template = opt.template, output_dir = opt.out, overwrite_output_dir = true,
   sequence_parallel_size = opt.sp, sequence_parallel_mode = opt.strategy,
@@ -19,6 +20,7 @@ local run = moonring.run.open {
   eval_strategy = opt.val_size > 0 and "epoch" or "no",
 }
 local mesh, policy, states = run.mesh, run.model, run.states
+local LINE = "step %d/%d  loss %.6f  grad_norm %.4f"
 
 for step, k in run:steps() do
   local share = 0
@@ -39,8 +41,9 @@ for step, k in run:steps() do
   if norm > 0 then run.optimizer:step(run.schedule:at(k - 1)) end -- else nothing is learnt
   states:publish()
   states:clear_gradients()
-  -- The ranks of an sp group hold the same loss.
-  run:log { loss = mesh:sum(mesh:sp_rank() == 0 and share or 0), grad_norm = norm }
+  local loss = mesh:sum(mesh:sp_rank() == 0 and share or 0) -- an sp group's ranks hold the same
+  if mesh:rank() == 0 then print(LINE:format(k, run.counts.total_steps, loss, norm)) end
+  run:log { loss = loss, grad_norm = norm }
   run:evaluate_if_due()
   run:save_if_due()
 end

@@ -24,6 +24,7 @@ local focal = {
 -- The parts of a run, by keys of `moonring help train`; it starts the ranks where -n did not.
 local run = moonring.run.open({
   stage = "sft", finetuning_type = "full", logging_steps = 1, lr_scheduler_type = "constant",
+  disable_tqdm = true, -- the loop prints its own lines
   model_name_or_path = opt.model, dataset = opt.data, dataset_dir = opt.dir,
   template = opt.template, output_dir = opt.out, overwrite_output_dir = true,
   sequence_parallel_size = opt.sp, sequence_parallel_mode = opt.strategy,
@@ -33,8 +34,15 @@ local run = moonring.run.open({
   resume_from_checkpoint = opt.resume,
 }, { objective = focal })
 
-for step in run:steps() do
-  run:log(run:update(step)) -- forward, backward, sum over ranks, clip, optimizer
+local LINE = "step %d  loss %.6f  confidence %.4f  grad_norm %.4f"
+
+for step, k in run:steps() do
+  local update = run:update(step) -- forward, backward, sum over ranks, clip, optimizer
+  run:log(update)
+  if update.loss and run.mesh:rank() == 0 then
+    local confidence = moonring.metrics.means(update.metrics).confidence
+    print(LINE:format(k, update.loss, confidence, update.grad_norm))
+  end
   run:evaluate_if_due()
   run:save_if_due()
 end

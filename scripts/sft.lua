@@ -9,6 +9,7 @@ local opt = moonring.flags { model = moonring.required, data = moonring.required
 -- The parts of a run, by keys of `moonring help train`; it starts the ranks where -n did not.
 local run = moonring.run.open {
   stage = "sft", finetuning_type = "full", count = "targets", logging_steps = 1,
+  disable_tqdm = true, -- the loop prints its own lines
   model_name_or_path = opt.model, dataset = opt.data, dataset_dir = opt.dir,
   template = opt.template, output_dir = opt.out, overwrite_output_dir = true,
   sequence_parallel_size = opt.sp, sequence_parallel_mode = opt.strategy,
@@ -19,6 +20,7 @@ local run = moonring.run.open {
 }
 local mesh, model, attention, states = run.mesh, run.model, run.attention, run.states
 local sft, log_prob = moonring.objectives.sft { count = "targets" }, moonring.objectives.log_prob
+local LINE = "step %d/%d  loss %.6f  grad_norm %.4f"
 
 for step, k in run:steps() do
   local count, loss = 0, 0 -- what the step predicts, on all ranks, before its first forward
@@ -40,7 +42,9 @@ for step, k in run:steps() do
   if count > 0 then run.optimizer:step(run.schedule:at(k - 1)) end -- else nothing is learnt
   states:publish()
   states:clear_gradients()
-  run:log { loss = mesh:sum(loss), grad_norm = norm }
+  loss = mesh:sum(loss)
+  if mesh:rank() == 0 then print(LINE:format(k, run.counts.total_steps, loss, norm)) end
+  run:log { loss = loss, grad_norm = norm }
   run:evaluate_if_due()
   run:save_if_due()
 end

@@ -19,8 +19,10 @@ constexpr char kCheck[] = R"lua(
   function check(path)
     local config = moonring.config.load(path, {})
     moonring.checks.train(config)
-    moonring.launch(config.sequence_parallel_size, moonring.compute.ranks(config), config.max_restarts) -- which a runtime refuses where it is not enough by itself
-    moonring.templates.find(moonring.templates.of(config))
+    -- A runtime refuses it where it is not enough by itself.
+    local ranks = moonring.compute.ranks(config)
+    moonring.launch(config.sequence_parallel_size, ranks, config.max_restarts)
+    moonring.templates.find(moonring.configured_template.of(config))
     moonring.policy.open(config)
   end
 )lua";

@@ -1,29 +1,76 @@
---- Errors as Lua sees them: one string, "[place: ]CODE: words", CODE one of absl's names of a
--- status. This is the one place that takes such a string apart.
+--- Errors as code and words: the one place that reads them. An error that Moonring raises is a
+-- string "[place: ]CODE: words", as the guard of bound functions writes it (lua/guard.cc): `place`
+-- is "FILE:LINE: ", "FUNCTION: " or both, and is left out where the host's own Lua calls; CODE is a
+-- name of absl's status codes.
+
+---@class moonring.errors
 local errors = {}
 
-local CODES = { "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
-  "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
-  "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED" }
-
-local function split(why)
-  local text, code, words = tostring(why), nil, nil
-  local first = math.huge
-  for _, each in ipairs(CODES) do
-    local from, to = text:find(each .. ": ", 1, true)
-    if from and from < first and (from == 1 or text:sub(from - 2, from - 1) == ": ") then
-      first, code, words = from, each, text:sub(to + 1)
-    end
-  end
-  return code, words or text
+local CODES = {}
+for _, code in ipairs {
+  "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+  "PERMISSION_DENIED", "UNAUTHENTICATED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
+  "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
+} do
+  CODES[code] = true
 end
 
+-- Whether a part of an error before ": " may stand before the code: FILE:LINE, or a function.
+local function is_place(part) return part:find ":%d+$" ~= nil or part:find "^[%w_.:]+$" ~= nil end
+
+-- Code, words and place ("" where there is none). The first code counts: words may quote another
+-- error. Text without a code, or with other words before it, is words alone.
+local function split(why)
+  local text = tostring(why)
+  local _, last = text:find "^%[string .-%]:%d+: " -- a chunk's name may hold ": "
+  local from = (last or 0) + 1
+  while true do
+    local stop = text:find(": ", from, true)
+    if not stop then return nil, text, "" end
+    local part = text:sub(from, stop - 1)
+    if CODES[part] then return part, text:sub(stop + 2), text:sub(1, from - 1) end
+    if not is_place(part) then return nil, text, "" end
+    from = stop + 2
+  end
+end
+
+--- The status code of a caught error, such as "INVALID_ARGUMENT"; nil where it has none.
+---@param why any what pcall returned
+---@return string?
 function errors.code(why) return (split(why)) end
 
-function errors.words(why) return (select(2, split(why))) end
-
+--- Whether a caught error has this code.
+---@param why any what pcall returned
+---@param code string such as "ABORTED"
+---@return boolean
 function errors.is(why, code) return errors.code(why) == code end
 
-function errors.fail(...) error("INVALID_ARGUMENT: " .. table.concat({ ... }), 0) end
+--- The words of a caught error, without its place and code; all of it where it has no code.
+---@param why any what pcall returned
+---@return string
+function errors.words(why)
+  local _, words = split(why)
+  return words
+end
+
+--- Raises an error of a code. No place is added: the words say what is wrong where.
+---@param code string such as "DATA_LOSS"
+---@param ... string | number the words, joined
+function errors.raise(code, ...)
+  if not CODES[code] then error("no status code " .. tostring(code), 2) end
+  error(code .. ": " .. table.concat { ... }, 0)
+end
+
+--- Raises an INVALID_ARGUMENT, with which a command ends with exit code 2.
+---@param ... string | number the words, joined
+function errors.fail(...) errors.raise("INVALID_ARGUMENT", ...) end
+
+--- Gives a caught error's words another beginning and keeps its code; what has no code becomes an
+--- INVALID_ARGUMENT.
+---@param why any what pcall returned
+---@param ... string | number what stands before the words, joined
+function errors.prefix(why, ...)
+  errors.raise(errors.code(why) or "INVALID_ARGUMENT", table.concat { ... }, errors.words(why))
+end
 
 return errors

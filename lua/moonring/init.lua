@@ -43,6 +43,7 @@ return {
   -- A run and its parts.
   run = require "moonring.run",
   launch = require "moonring.run.launch",
+  count = require "moonring.run.count",
   stages = require "moonring.run.stages",
   engine = require "moonring.run.engine",
   objective = require "moonring.run.objective",
@@ -52,6 +53,7 @@ return {
   router = require "moonring.run.router",
   reference = require "moonring.run.reference",
   references = require "moonring.run.references",
+  kept_reference = require "moonring.run.kept_reference",
   compute = require "moonring.run.compute",
   strategies = require "moonring.run.strategies",
   counts = require "moonring.run.counts",

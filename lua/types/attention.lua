@@ -44,7 +44,7 @@ function attention.create(options) end
 ---@field ranks integer
 
 --- What a strategy comes to on a number of ranks, in words: "usp of 4 contexts x 2 heads, head
--- first". Errors as create's.
+--- first". Errors as create's.
 ---@param options moonring.ResolveOptions
 ---@return string
 function attention.resolve(options) end
@@ -70,7 +70,7 @@ function attention.resolve(options) end
 ---@field balance number the greatest tile area over the mean
 
 --- What one layer's attention costs each rank, counted from its plan without running it. No
--- strategy but "auto" is refused.
+--- strategy but "auto" is refused.
 ---@param options moonring.CostOptions
 ---@return moonring.Cost
 function attention.cost(options) end
@@ -98,7 +98,7 @@ function Attention:layout(sequence) end
 function Attention:cut(sequence) end
 
 --- What runs for a micro-batch, in words; of "auto", what it chose, and what the others would have
--- cost.
+--- cost.
 ---@param sequence moonring.Sequence
 ---@return string
 function Attention:describe(sequence) end
@@ -106,7 +106,7 @@ function Attention:describe(sequence) end
 function Attention:close() end
 
 --- One micro-batch's plan on this rank, with the lengths of its documents, shared by all layers of
--- a model.
+--- a model.
 ---@class moonring.AttentionPlan
 local AttentionPlan = {}
 

@@ -80,7 +80,7 @@ function Mesh:max(number) end
 function Mesh:gather_numbers(number) end
 
 --- Whether all ranks of this rank's sp group have the same whole number. Collective over the sp
--- group.
+--- group.
 ---@param number integer
 ---@return boolean
 function Mesh:same_sp(number) end
@@ -102,7 +102,7 @@ function Mesh:waited() end
 function Mesh:sum_dp(count) end
 
 --- The sum of a tensor of one shape over this rank's sp group, as a new tensor outside autograd's
--- graph. Collective over the sp group.
+--- graph. Collective over the sp group.
 ---@param tensor moonring.Tensor fp32, fp64, bf16 or int64
 ---@return moonring.Tensor
 function Mesh:sum_sp(tensor) end
@@ -149,7 +149,7 @@ function Layout:local_tokens(rank) end
 function Layout:cut(stream, rank) end
 
 --- For each rank (list index rank + 1) the rows of the stream that its local rows are: int64
--- [T_local].
+--- [T_local].
 ---@return moonring.Tensor[]
 function Layout:indices() end
 
@@ -169,12 +169,12 @@ function Sequence:ids() end
 function Sequence:positions() end
 
 --- int64 [T]: the id to predict after each token, -100 where there is none (at each document's end,
--- in prompts).
+--- in prompts).
 ---@return moonring.Tensor
 function Sequence:targets() end
 
 --- A number for each token that does not depend on where it is packed, for randomness; nil where
--- nobody gave one: int64 [T].
+--- nobody gave one: int64 [T].
 ---@return moonring.Tensor?
 function Sequence:identity() end
 
@@ -201,7 +201,7 @@ function Sequence:checksum(before, labels) end
 function Sequence:close() end
 
 --- A weight of a model by its Hugging Face name. It is never part of autograd's graph: backward
--- adds to its gradient here.
+--- adds to its gradient here.
 ---@class moonring.Parameter
 local Parameter = {}
 
@@ -226,14 +226,14 @@ function Parameter:weight() end
 function Parameter:copy_(weight) end
 
 --- What backward has added since the last `clear_gradients`, in fp32 (fp64 for an fp64 weight); nil
--- where nothing was, or where it goes into shards (States:gradient).
+--- where nothing was, or where it goes into shards (States:gradient).
 ---@return moonring.Tensor?
 function Parameter:gradient() end
 
 function Parameter:close() end
 
 --- The parameters of a model, in the order of a forward pass; a tied weight once, under the
--- embedding's name.
+--- embedding's name.
 ---@class moonring.Parameters
 local Parameters = {}
 

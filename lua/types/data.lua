@@ -1,7 +1,7 @@
 ---@meta moonring.native.data
 
 --- Tokenizers, chat templates, data sets, and the steps drawn from them.
----@class moonring.data
+---@class moonring.native.data
 local data = {}
 
 ---@class moonring.TokenizerOptions
@@ -10,47 +10,44 @@ local data = {}
 --- a special token that is written in a text is a text like any other; false where absent
 ---@field split_special_tokens? boolean
 
---- The tokenizer that a checkpoint carries. From tokenizer.json, else a sentencepiece model or
---- tiktoken's ranks (tokenizer.model, spiece.model, qwen.tiktoken), else vocab.json and merges.txt.
---- Errors: NOT_FOUND where it has none of them; UNIMPLEMENTED names the part of it that is not
---- supported.
----@param checkpoint moonring.Checkpoint
+--- A chat template with every field, as moonring.templates.find gives it.
+---@class moonring.WholeTemplate
+
+--- A tokenizer out of a model's files. What they are: moonring.data.tokenizer.
+---@param files table<string, string> contents by name
+---@param where string the model's folder, for messages
 ---@param options? moonring.TokenizerOptions
 ---@return moonring.Tokenizer
-function data.tokenizer(checkpoint, options) end
+function data.tokenizer(files, where, options) end
 
---- Those of a checkpoint's files that its tokenizer, with tokens added, wants otherwise; none where
--- nothing was added.
----@param checkpoint moonring.Checkpoint
+--- Those of a model's files that its tokenizer, with tokens added, wants otherwise; none where
+--- nothing was added.
+---@param files table<string, string> contents by name
 ---@param tokenizer moonring.Tokenizer
 ---@return table<string, string> files name -> contents
-function data.changed_files(checkpoint, tokenizer) end
+function data.changed_files(files, tokenizer) end
 
 --- A chat template for a tokenizer. What ends its answers and the tokenizer lacks is added to it:
---- see Template:tokenizer. Errors: NOT_FOUND, with the nearest name; INVALID_ARGUMENT where a slot
---- names a token that the tokenizer lacks, and it has no unknown one.
----@param template string | moonring.TemplateTable its name (LLaMA-Factory's), the path of a file
----   (*.lua), or its fields
+--- see Template:tokenizer. Errors: INVALID_ARGUMENT where a slot names a token that the tokenizer
+--- lacks, and it has no unknown one.
+---@param template moonring.WholeTemplate
 ---@param tokenizer moonring.Tokenizer
 ---@param system? string in place of the template's own system text; "" for none
 ---@return moonring.Template
 function data.template(template, tokenizer, system) end
 
---- The chat template that a checkpoint carries, or nil: chat_template.jinja, else
---- tokenizer_config.json's chat_template (of several the one called "default"). Errors:
---- INVALID_ARGUMENT, with the template's line, where it cannot be read; UNIMPLEMENTED names what of
---- Jinja2 is not supported.
----@param checkpoint moonring.Checkpoint
+--- The chat template that a model's files carry, or nil: moonring.data.model_template.
+---@param files table<string, string> contents by name
 ---@param tokenizer moonring.Tokenizer
+---@param where string the model's folder, for messages
 ---@return moonring.ModelTemplate?
-function data.model_template(checkpoint, tokenizer) end
+function data.model_template(files, tokenizer, where) end
 
 ---@class moonring.DatasetOptions
 ---@field tokenizer moonring.Tokenizer
 ---@field names string[] from dataset_info.json, in the order in which they are joined
 ---@field dir? string the folder of dataset_info.json; "data" where absent
---- the chat template: its name, the path of a file (*.lua), or its fields; "default" where absent
----@field template? string | moonring.TemplateTable
+---@field template moonring.WholeTemplate
 ---@field default_system? string the system text where an example has none
 ---@field cutoff_len? integer tokens of an example, prompt and response, at most; 2048 where absent
 ---@field max_samples? integer rows of each data set at most
@@ -107,7 +104,7 @@ function data.stream(options) end
 ---@field path string the folder
 ---@field tokenizer moonring.Tokenizer
 --- whose pad pretraining does not learn; "default" where absent
----@field template? string | moonring.TemplateTable
+---@field template moonring.WholeTemplate
 ---@field stage? "pt" | "sft" | "rm" | "dpo" | "kto" whose columns are wanted; "sft" where absent
 
 --- Prepared examples by split ("train", "validation", ..) from a folder that the datasets library's
@@ -151,7 +148,7 @@ function Tokenizer:bos() end
 function Tokenizer:eos() end
 
 --- The id that the tokenizer puts before each text (its bos), or nil where it puts none. `encode`
--- never does.
+--- never does.
 ---@return integer?
 function Tokenizer:leading_bos() end
 
@@ -181,15 +178,15 @@ function Tokenizer:close() end
 ---@class moonring.Template
 local Template = {}
 
---- The ids after which the model is to answer a conversation.
---- Errors: INVALID_ARGUMENT for an even number of texts.
+--- The ids after which the model is to answer a conversation. Errors: INVALID_ARGUMENT for an even
+--- number of texts.
 ---@param texts string[] what was said, in turns: the user's first and last
 ---@param system? string the system text; the template's own where absent or ""
 ---@return integer[]
 function Template:encode_prompt(texts, system) end
 
 --- The tokenizer that it encodes with: the one that it was made for, and in it as special tokens
--- what ends an answer.
+--- what ends an answer.
 ---@return moonring.Tokenizer
 function Template:tokenizer() end
 
@@ -253,7 +250,7 @@ function Dataset:example(index) end
 function Dataset:ids_from(first) end
 
 --- 40 hexadecimal digits of all ids, labels and tags: the same where the examples are the same, in
--- the same order.
+--- the same order.
 ---@return string
 function Dataset:digest() end
 
@@ -263,8 +260,7 @@ function Dataset:report() end
 
 --- The same as one JSON object: rows, examples, tokens, learnt, truncated, starved (of these: that
 --- keep less than a tenth of their labels, or fewer than four), nothing_learnt, longest, left_over;
---- skipped and noted (what, count, first);
---- lengths (from, to, rows).
+--- skipped and noted (what, count, first); lengths (from, to, rows).
 ---@return string
 function Dataset:report_json() end
 
@@ -311,13 +307,13 @@ function Stream:size() end
 ---@field total_steps? integer how many steps there are in all; without end where absent
 
 --- The steps of a training, from the beginning of the first pass. An epoch is a pass; indices of
--- examples count on over all passes. One at a time of a stream.
+--- examples count on over all passes. One at a time of a stream.
 ---@param options moonring.StreamStepsOptions
 ---@return moonring.Steps
 function Stream:steps(options) end
 
 --- The first pass as a data set that is held in memory, in the order in which batches of that many
--- examples are taken.
+--- examples are taken.
 ---@param batch integer
 ---@return moonring.Dataset
 function Stream:whole(batch) end
@@ -344,7 +340,7 @@ function Steps:next() end
 function Steps:save_state() end
 
 --- Goes on from a saved place. Errors where it is not a border between steps of this many examples;
--- the place is then unchanged.
+--- the place is then unchanged.
 ---@param state string
 function Steps:load_state(state) end
 
@@ -383,7 +379,7 @@ function Step:examples() end
 function Step:micro_batches() end
 
 --- kto: this dp rank's part of the mismatched documents, packed by themselves; need not be those of
--- its examples. Empty in other stages.
+--- its examples. Empty in other stages.
 ---@return moonring.MicroBatch[]
 function Step:mismatched() end
 
@@ -410,7 +406,7 @@ function MicroBatch:examples() end
 function MicroBatch:places() end
 
 --- How many documents each example has: 1; 2 for pairs (chosen, rejected, chosen, rejected, ...);
--- those of a row of neat_packing.
+--- those of a row of neat_packing.
 ---@return integer[]
 function MicroBatch:document_counts() end
 

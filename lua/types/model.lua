@@ -1,7 +1,7 @@
 ---@meta moonring.native.model
 
 --- Checkpoints, models, adapters, value heads and decoding.
----@class moonring.model
+---@class moonring.native.model
 local model = {}
 
 --- Opens a checkpoint: a Hugging Face folder, a .gguf file or a folder with one, or builtin:NAME.
@@ -24,12 +24,6 @@ function model.open_config(path) end
 ---@class moonring.TokenizerFiles
 ---@field path fun(): string
 ---@field companion fun(self: moonring.TokenizerFiles, name: string): string?
-
---- The tokenizer's files of a model, whose weights and config.json need not be there: of a folder,
---- a .gguf file or builtin:NAME. Errors: NOT_FOUND where nothing is there.
----@param path string
----@return moonring.TokenizerFiles
-function model.open_tokenizer(path) end
 
 --- The files beside a model's weights and config.json, by name: tokenizer, chat template,
 --- generation_config.json. Of a folder or a .gguf file.
@@ -124,7 +118,7 @@ function model.gpus() end
 ---@field total number bytes in all
 
 --- The memory of this rank's GPU. Errors: FAILED_PRECONDITION where this build or this machine has
--- none.
+--- none.
 ---@return moonring.GpuMemory
 function model.gpu_memory() end
 
@@ -177,7 +171,7 @@ function Checkpoint:facts() end
 ---@field active integer of them, those that one token meets
 
 --- How many parameters its parts have, in the order of a forward pass. A tied head is the
--- embedding.
+--- embedding.
 ---@return moonring.CheckpointPart[]
 function Checkpoint:parts() end
 
@@ -199,7 +193,7 @@ function Checkpoint:extra_weights() end
 function Checkpoint:eos_token_ids() end
 
 --- What turns queries and keys, in words: "default", or "yarn, factor 4 over 32768 positions,
--- cosines times 1.1386".
+--- cosines times 1.1386".
 ---@return string
 function Checkpoint:rope() end
 
@@ -235,12 +229,12 @@ function Checkpoint:grow_vocabulary(tokens, seed) end
 function Checkpoint:vocabulary_modules() end
 
 --- Files that models loaded from here on write beside their weights, in place of the checkpoint's
--- own of the same names.
+--- own of the same names.
 ---@param files table<string, string> name -> contents
 function Checkpoint:replace_companions(files) end
 
 --- The eos that models loaded from here on say in config.json and, before those that are there, in
--- generation_config.json.
+--- generation_config.json.
 ---@param eos integer
 function Checkpoint:end_with(eos) end
 
@@ -251,7 +245,7 @@ function Checkpoint:close() end
 local Model = {}
 
 --- LoRA's dropout and NEFTune act only where seed, step and identity are given, all three:
--- functions of seed, step, token and module.
+--- functions of seed, step, token and module.
 ---@class moonring.NoiseOptions
 ---@field seed? integer
 ---@field step? integer
@@ -312,13 +306,13 @@ function Model:base() end
 ---@field seed? integer of the first values; 0 where absent
 
 --- A reward model's head: read from value_head.safetensors in the folder of the adapter (the
--- model's where there is none), else new.
+--- model's where there is none), else new.
 ---@param options? moonring.ValueHeadOptions
 ---@return moonring.ValueHead
 function Model:value_head(options) end
 
 --- Forty hexadecimal digits, equal where names, shapes, dtypes and bytes of all weights are (and an
--- adapter's scale).
+--- adapter's scale).
 ---@return string
 function Model:digest() end
 
@@ -354,7 +348,7 @@ function Model:heads() end
 function Model:save(folder, options) end
 
 --- Writes the gradients of what learns, under their weights' names, as one safetensors file; zeros
--- where there is none. As `save`.
+--- where there is none. As `save`.
 ---@param path string
 ---@param options? table { write }
 function Model:save_gradients(path, options) end
@@ -382,7 +376,7 @@ function Model:generate(prompt, options, on_token) end
 function Model:close() end
 
 --- The last map: logits = cap(scale weight . hidden), cap(x) = softcap tanh(x / softcap), or x
--- where softcap is 0. Objectives apply it.
+--- where softcap is 0. Objectives apply it.
 ---@class moonring.Head
 local Head = {}
 

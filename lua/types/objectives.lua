@@ -15,7 +15,7 @@ local objectives = {}
 ---@field eaft_alpha? number 0 or more; 1 where absent
 
 --- Supervised fine-tuning: -sum of the targets' log-probs, or a weighted one. Token level: its sums
--- are this rank's share.
+--- are this rank's share.
 ---@param options? moonring.SftOptions
 ---@return moonring.Sft
 function objectives.sft(options) end
@@ -33,7 +33,7 @@ function objectives.sft(options) end
 ---@field bco_weight? number of the BCO loss beside this one; 0 where absent
 
 --- DPO and its kin on pairs of answers. Sequence level: its sums are the same on every sp rank.
--- Divided by the step's pairs.
+--- Divided by the step's pairs.
 ---@param options? moonring.PreferenceOptions
 ---@return moonring.Preference
 function objectives.preference(options) end
@@ -175,7 +175,7 @@ function Sft:count(labels_T, lengths) end
 ---@field mean_logit? moonring.Tensor no use here
 
 --- This rank's sum of -log p: divide by the step's count, then `backward()`. Sums over dp x sp are
--- the whole step's.
+--- the whole step's.
 ---@param log_prob_T moonring.Tensor [T_local]
 ---@param targets_T moonring.Tensor int64 [T_local]
 ---@param statistics? moonring.SftStatistics
@@ -198,7 +198,7 @@ function Preference:needs_reference() end
 function Preference:needs_survey() end
 
 --- Sees the whole step, the same on every rank, for what the pairs of a group share: KL terms, and
--- BCO's running mean, which a survey moves on.
+--- BCO's running mean, which a survey moves on.
 ---@param policy moonring.Tensor [2 x pairs of the step], in the step's order: chosen, rejected, ...
 ---@param reference moonring.Tensor the same of the reference model
 ---@param targets moonring.Tensor predictions of each document
@@ -235,7 +235,7 @@ function Preference:close() end
 local Kto = {}
 
 --- Sees the mismatched documents of the whole step, the same on every rank, for the KL term of each
--- group.
+--- group.
 ---@param policy moonring.Tensor [examples of the step], in the step's order
 ---@param reference moonring.Tensor the same of the reference model
 ---@param group integer examples of a group

@@ -16,7 +16,7 @@ function system.read(path) end
 function system.write(path, text) end
 
 --- Makes a folder and those above it, and proves that a file can be written in it. Errors:
--- PERMISSION_DENIED.
+--- PERMISSION_DENIED.
 ---@param path string
 function system.make_folder(path) end
 
@@ -57,7 +57,7 @@ function system.find_text(text, sought, from) end
 function system.sha1(bytes) end
 
 --- A Lua value of a JSON text; null is `moonring.null`. Errors: INVALID_ARGUMENT with `where`, line
--- and column.
+--- and column.
 ---@param text string
 ---@param where? string names the text in errors
 ---@return any
@@ -121,7 +121,7 @@ function system.requested_device() end
 function system.launch(ranks) end
 
 --- Tells the launcher of this rank, where it has one, that the run may be started again so many
--- times in all.
+--- times in all.
 ---@param restarts integer
 function system.offer_restarts(restarts) end
 
@@ -152,12 +152,12 @@ function system.check_stack() end
 function system.count_caught() end
 
 --- Hands a table to whoever follows the run (lua/embed.h); nothing where nobody does. A run tells
--- of each logged step and each evaluation.
+--- of each logged step and each evaluation.
 ---@param what table
 function system.tell_progress(what) end
 
 --- A line for the log of an embedded runtime; elsewhere nothing. print and io.stderr lead here
--- there.
+--- there.
 ---@param kind "output" | "note"
 ---@param line string
 function system.say(kind, line) end
@@ -171,7 +171,7 @@ function system.version() end
 function system.torch_version() end
 
 --- Says that the first step begins: what fails from now on ends the process with exit code 1, not
--- 2.
+--- 2.
 function system.started() end
 
 --- The names of Moonring's own scripts, which are its commands.

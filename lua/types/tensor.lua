@@ -7,7 +7,7 @@
 --- fp32. All but `detach` and what returns numbers is recorded for backward.
 ---
 --- Its bytes are charged to Lua's collector, which runs once a GiB has been made; `moonring.scope`
--- lets go sooner.
+--- lets go sooner.
 ---@class moonring.Tensor
 ---@operator add(moonring.Tensor | number): moonring.Tensor
 ---@operator sub(moonring.Tensor | number): moonring.Tensor
@@ -25,7 +25,7 @@ local Tensor = {}
 ---| "bool"
 
 --- Lets go of the storage (which lives on where C++ holds it). Twice is fine; any other use
--- afterwards is an error.
+--- afterwards is an error.
 function Tensor:close() end
 
 --- Moves it out of the scope that it was made in, into the next outer one; returns it.
@@ -193,7 +193,7 @@ function tensor.no_grad(fn, ...) end
 function tensor.cat(rows) end
 
 --- What `tolist` gives of each of these, in their order. All that lie on a device come by one copy,
--- which is waited for once.
+--- which is waited for once.
 ---@param tensors moonring.Tensor[]
 ---@return any[]
 function tensor.fetch(tensors) end

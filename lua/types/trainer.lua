@@ -16,7 +16,7 @@ local trainer = {}
 ---@field loraplus_lr_ratio? number
 
 --- AdamW as torch.optim.AdamW has it, with fp32 state (fp64 for fp64 weights), 8 bytes a parameter
--- from its first step on.
+--- from its first step on.
 ---@param list moonring.Parameters
 ---@param options? moonring.AdamWOptions
 ---@return moonring.Optimizer
@@ -143,8 +143,8 @@ local FolderLock = {}
 
 function FolderLock:close() end
 
---- Takes a folder for this process, if no other has it; waits for nobody.
---- Errors: FAILED_PRECONDITION where another has it, with its process, its machine and since when.
+--- Takes a folder for this process, if no other has it; waits for nobody. Errors:
+--- FAILED_PRECONDITION where another has it, with its process, its machine and since when.
 ---@param folder string
 ---@return moonring.FolderLock? lock nil where none is to be had there: a file system without locks
 ---@return string? why
@@ -206,7 +206,7 @@ function trainer.check_checkpoint(folder) end
 local Publisher = {}
 
 --- Whether the checkpoint is whole (on rank 0; elsewhere: this rank's part of it), or failed to
--- become so.
+--- become so.
 ---@return boolean
 function Publisher:done() end
 
@@ -236,7 +236,7 @@ function trainer.take_device_peaks() end
 function trainer.gpu() end
 
 --- Whether operators on a GPU give the same bits each time, at the price of time; for the whole
--- process, before anything is computed there. A CPU's do anyway.
+--- process, before anything is computed there. A CPU's do anyway.
 ---@param wanted boolean
 function trainer.deterministic(wanted) end
 
@@ -278,7 +278,7 @@ function MemoryWatch:close() end
 local Optimizer = {}
 
 --- One step, in place. A frozen parameter, or one without a gradient, is left untouched. Clears no
--- gradient.
+--- gradient.
 ---@param lr number
 function Optimizer:step(lr) end
 
@@ -297,21 +297,21 @@ local Zero = {}
 ---@field held? "bf16"
 
 --- The states of these parameters. In stage 3 those that are not sharded yet are now, the frozen
--- ones too. Collective over all ranks.
+--- ones too. Collective over all ranks.
 ---@param list moonring.Parameters they must outlive the states
 ---@param options? moonring.StatesOptions
 ---@return moonring.States
 function Zero:states(list, options) end
 
 --- Whether ranks of different streams share gradients or weights: all must run as many forwards and
--- backwards then.
+--- backwards then.
 ---@return boolean
 function Zero:lockstep() end
 
 function Zero:close() end
 
 --- A step: forward and backward; sum_gradients; clip; the optimizer's step; publish;
--- clear_gradients.
+--- clear_gradients.
 ---@class moonring.States
 local States = {}
 
@@ -320,7 +320,7 @@ local States = {}
 function States:parameters() end
 
 --- Sums every gradient over all ranks into the shards; nothing is averaged. Collective over all
--- ranks.
+--- ranks.
 function States:sum_gradients() end
 
 ---@class moonring.ClipStatesOptions: moonring.ClipOptions
@@ -331,8 +331,8 @@ function States:sum_gradients() end
 ---@return number norm before clipping, in fp64, the same on all ranks
 function States:clip(options) end
 
---- sqrt of the sum of all gradients' squares, in fp64. Collective over all ranks.
---- Errors: ABORTED, naming parameters, where it is not finite.
+--- sqrt of the sum of all gradients' squares, in fp64. Collective over all ranks. Errors: ABORTED,
+--- naming parameters, where it is not finite.
 ---@return number
 function States:norm() end
 
@@ -341,7 +341,7 @@ function States:norm() end
 function States:norms() end
 
 --- The whole gradient of a parameter, after sum_gradients; nil where nobody had one. Collective
--- over all ranks.
+--- over all ranks.
 ---@param name string
 ---@return moonring.Tensor?
 function States:gradient(name) end
@@ -357,7 +357,7 @@ function States:clear_gradients() end
 function States:lockstep() end
 
 --- Bytes that this rank holds between blocks, of what learns: weights with their masters,
--- gradients.
+--- gradients.
 ---@return integer weights
 ---@return integer gradients
 function States:bytes() end
@@ -369,13 +369,13 @@ function States:bytes() end
 function States:place() end
 
 --- This rank's part of a checkpoint: weight/NAME, and the optimizer's by the optimizer's names. The
--- live tensors, not copies.
+--- live tensors, not copies.
 ---@param optimizer moonring.Optimizer over parameters()
 ---@return table<string, moonring.Tensor>
 function States:save(optimizer) end
 
 --- Goes on from the parts that save gave on each rank, in their order, however many; then publish.
--- Raises where names, shapes or dtypes are others.
+--- Raises where names, shapes or dtypes are others.
 ---@param optimizer moonring.Optimizer over parameters()
 ---@param saved table<string, moonring.Tensor>[]
 function States:load(optimizer, saved) end
@@ -386,7 +386,7 @@ function States:close() end
 local ZClip = {}
 
 --- The norm to which a gradient of this norm is to be clipped: less than it where it is a spike,
--- else infinity. Takes it into the history.
+--- else infinity. Takes it into the history.
 ---@param norm number finite
 ---@return number
 function ZClip:limit(norm) end

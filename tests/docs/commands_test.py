@@ -33,7 +33,9 @@ finetuning_type: full
 cutoff_len: 128
 output_dir: out
 """
-COMMAND = re.compile(r"^\s*(\$ )?(\./bazelw|bazel|moonring|bazel-bin/|torchrun|srun|python3?|pip|curl|cc) ")
+COMMAND = re.compile(
+    r"^\s*(\$ )?(\./bazelw|bazel|moonring|bazel-bin/\S*|torchrun|srun|python3?|pip|curl|cc) "
+)
 GOLDEN = "tests/golden/stages"
 
 

@@ -1,4 +1,4 @@
-"""The pages for readers, README.md and docs/*.md: their fenced blocks and what each is marked as."""
+"""The pages for readers, README.md and docs/*.md: their fenced blocks, and their marks."""
 
 import glob
 import os

@@ -116,7 +116,7 @@ TEST_F(Confined, EveryFunctionThatTakesAPathAsksForTheRoots) {
     refused(OUT, moonring.config.load, PASSWD, {})
     refused(OUT, moonring.templates.find, "/etc/mine.lua")
     refused(OUT, moonring.checkpoints.new, { dir = "/tmp", mesh = mesh, save = print, say = print })
-    refused(OUT, moonring.reference.precomputed, { path = PASSWD, key = {}, dataset = dataset, mesh = mesh })
+    refused(OUT, moonring.kept_reference.open, { path = PASSWD, key = {}, dataset = dataset, mesh = mesh })
   )lua")
                 .message,
             "");
@@ -214,7 +214,8 @@ TEST_F(Confined, NothingLeadsToTheHostsOwnLua) {
     refused("no collectgarbage 'setpause'", collectgarbage, "setpause", 1e9)
     assert(collectgarbage "count" > 0 and collectgarbage() == 0)
     -- Modules.
-    for _, name in ipairs { "ffi", "jit", "jit.opt", "bit.", "debug", "os", "moonring.native.system", "moonring.sandbox", "moonring.outlet", "../x", "moonring.../x", 1, {} } do
+    for _, name in ipairs { "ffi", "jit", "jit.opt", "bit.", "debug", "os", "moonring.native.system", "moonring.sandbox",
+        "moonring.sandbox.init", "moonring.sandbox.outlet", "moonring.sandbox.patterns", "moonring.nothing", "../x", "moonring.../x", 1, {} } do
       refused("PERMISSION_DENIED", require, name)
     end
     refused("PERMISSION_DENIED", function() return moonring.system.read end)

@@ -1,4 +1,5 @@
--- Holds lua/types against the live API, both ways: types_test.lua SECTION TYPES_FOLDER MODEL_FOLDER DATA_FOLDER SCRATCH_FOLDER.
+-- Holds annotations (lua/types, and those in the sources of Lua modules) against the live API,
+-- both ways: types_test.lua SECTION TYPES_FOLDER MODEL_FOLDER DATA_FOLDER SCRATCH_FOLDER.
 -- Raises one error that lists every difference.
 local section, types_folder, model_folder, data_folder, scratch = arg[1], arg[2], arg[3], arg[4], arg[5]
 local moonring = require "moonring"
@@ -15,63 +16,10 @@ local function keys_of(t)
   return names
 end
 
--- What the files say ------------------------------------------------------------------------------------------------------------------
-
--- classes[name] = { functions = {name -> {params = {{name, type, optional}}, method}}, fields = {name -> {type, optional, text}}, operators, bound }
--- modules[require name] = class name; aliases[name] = true
-local classes, modules, aliases = {}, {}, {}
-
-local function parse(path)
-  local meta, class, params, bound, told = nil, nil, {}, {}, false
-  local n = 0
-  for line in io.lines(path) do
-    n = n + 1
-    local place = ("%s:%d: "):format(path:match "[^/]*$", n)
-    local name, rest = line:match "^%-%-%-@class ([%w_.]+)(.*)$"
-    local parent = rest and rest:match "^: (%S+)"
-    if line:match "^%-%-%-@meta " then meta = line:match "^%-%-%-@meta (%S+)" end
-    if name then
-      check(not classes[name], place, "class ", name, " a second time")
-      class = { name = name, functions = {}, fields = {}, operators = {}, place = place }
-      classes[name] = class
-      if parent then
-        check(classes[parent], place, name, " is a ", parent, ", which no line before this has")
-        for field, each in pairs(classes[parent] and classes[parent].fields or {}) do class.fields[field] = each end
-      end
-    end
-    if line == "" then told = false end
-    if line:match "^%-%-%- %S" then told = true end
-    if line:match "^%-%-%-@alias" then aliases[line:match "^%-%-%-@alias (%S+)"] = true end
-    local field, text = line:match "^%-%-%-@field (%S+) (.*)$"
-    if field then class.fields[field:gsub("%?$", "")] = { type = text:match "^%S+", text = text, optional = field:find "%?$" ~= nil } end
-    local operator = line:match "^%-%-%-@operator (%a+)"
-    if operator then class.operators[operator] = true end
-    local param, kind = line:match "^%-%-%-@param (%S+) (%S+)"
-    if param then params[#params + 1] = { name = (param:gsub("%?$", "")), type = kind, optional = param:find "%?$" ~= nil } end
-    local variable = line:match "^local (%a+) = {}"
-    if variable then
-      bound[variable] = class
-      class.bound = true
-    end
-    local owner, separator, called, list = line:match "^function ([%w_]+)([.:])([%w_]+)%((.-)%) end$"
-    if owner then
-      local written = {}
-      for word in list:gmatch "[^%s,]+" do written[#written + 1] = word end
-      local described = {}
-      for i, each in ipairs(params) do described[i] = each.name end
-      check(table.concat(written, ", ") == table.concat(described, ", "), place, called, "(", list, ") describes (", table.concat(described, ", "), ")")
-      check(told or called == "close", place, called, " is not described in words")
-      check(bound[owner] and not bound[owner].functions[called], place, owner, " has ", called, " twice, or is no class")
-      bound[owner].functions[called] = { params = params, method = separator == ":", place = place }
-      params = {}
-    end
-    local returned = line:match "^return (%a+)$"
-    if returned then modules[meta] = bound[returned].name end
-  end
-  check(meta and modules[meta], path, ": wanted ---@meta NAME and a module that is returned")
-end
-
-for _, name in ipairs(moonring.system.list(types_folder)) do parse(types_folder .. "/" .. name) end
+-- What the files say (annotations.lua).
+local root = types_folder:match "^(.*)/lua/types$"
+local classes, modules, aliases =
+  dofile(root .. "/tests/lua/annotations.lua")(types_folder, root .. "/lua/moonring", check)
 
 -- What there is -----------------------------------------------------------------------------------------------------------------------
 
@@ -113,18 +61,24 @@ do
   o.MemoryReport = moonring.memory_report.start({ memory_report = true, output_dir = scratch }, o.Mesh)
   o.Chat = moonring.chat.new(o.Model, o.Tokenizer, o.Template, {})
   o.Batch = moonring.batch.new(o.MicroBatch, o.Attention, o.Mesh)
-  o.Runtime = moonring.engine.new { mesh = o.Mesh, model = o.Model, attention = o.Attention, objective = moonring.objective.sft {} }
+  local sft_keys = moonring.config.load(nil, { "stage=sft" })
+  o.Engine = moonring.engine.new { mesh = o.Mesh, model = o.Model, attention = o.Attention,
+    objective = moonring.stages.of(sft_keys).objective(sft_keys, o.Model) }
+  o.Run = moonring.run.open { model_name_or_path = model_folder, dataset = "own",
+    dataset_dir = data_folder, output_dir = scratch .. "/run", finetuning_type = "full",
+    template = "chatml", cutoff_len = 64, max_steps = 1 }
   o.ZClip = moonring.trainer.zclip()
-  o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1, spike_clip = "zclip" }, { runtime = o.Runtime, states = o.States, optimizer = o.Optimizer, say = print })
+  o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1, spike_clip = "zclip" }, { engine = o.Engine, states = o.States, optimizer = o.Optimizer, say = print })
   o.Readings = require("moonring.run.readings").new()
   o.Pace = moonring.pace.new(o.Mesh, print)
   o.Pace:begin()
   o.Router = moonring.router.new { model = o.Model, coefficient = 0.01, size = 4 }
+  o.BestEvaluation = require("moonring.run.best").new()
   o.Checkpoints = moonring.checkpoints.new { dir = scratch, mesh = o.Mesh, save = function() return {} end, say = print }
   local saved = scratch .. "/checkpoint-1"
   moonring.system.make_folder(saved .. ".partial")
   local going_on = moonring.config.load(nil, { "resume_from_checkpoint=" .. saved })
-  local state = { run = "1", updates = {}, step = 1, config = moonring.resume.remembered(going_on), data = "digest", examples_per_step = 2, journal = {}, checkpoints = {}, objective = "" }
+  local state = { run = "1", step = 1, config = require("moonring.run.resume_changes").remembered(going_on), data = "digest", examples_per_step = 2, parts = { journal = {} } }
   moonring.system.write(saved .. ".partial/training_state.json", moonring.system.json_encode(state))
   o.Publisher = moonring.trainer.publish_checkpoint { draft = saved .. ".partial", folder = saved, names = { "training_state.json" }, step = 1 }
   o.Publisher:wait()
@@ -137,12 +91,13 @@ end
 local live = {}
 for module, class in pairs(modules) do
   local loaded, what = pcall(require, module)
+  if class == "" then what = nil end -- a function, or a table of names
   check(loaded, "lua/types documents ", module, ", which does not load: ", tostring(what))
-  live[class] = loaded and what or nil
+  if class ~= "" then live[class] = loaded and what or nil end
 end
 local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
-for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace", "Readings", "Resumed", "Router", "Runtime", "Updates" } do live["moonring." .. name] = getmetatable(objects[name]) end
+for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace", "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run" } do live["moonring." .. name] = getmetatable(objects[name]) end
 
 -- Sections ----------------------------------------------------------------------------------------------------------------------------
 
@@ -151,13 +106,11 @@ local HIDDEN = { __index = true, __gc = true, __name = true, __tostring = true }
 
 -- Whatever is there is documented.
 function sections.documented()
-  for _, file in ipairs(moonring.system.list((moonring.system.module_path "init"):match "^(.*)/")) do
-    local name = file:match "^(.*)%.lua$"
-    local module = name == "init" and "moonring" or "moonring." .. tostring(name)
-    check(not name or modules[module], "no file in lua/types has ---@meta ", module) -- a folder holds data, not modules
-  end
   for name in pairs(package.loaded) do
-    if name:find "^moonring" then check(modules[name], "no file in lua/types has ---@meta ", name) end
+    local is_data = name:find "^moonring%.run%.stages%." or name:find "^moonring%.config%.keys%."
+    if name:find "^moonring" and not is_data then
+      check(modules[name], name, " is described nowhere")
+    end
   end
   for _, name in ipairs(keys_of(native)) do check(objects[name], "this test makes no ", name, ": a new class needs an object here") end
   for class, members in pairs(live) do
@@ -194,7 +147,7 @@ function sections.exists()
     end
     for operator in pairs(members and class.operators or {}) do check(members["__" .. operator], class.place, name, " has no operator ", operator) end
     local object = objects[name:match "%.(%u%a*)$" or ""] or members
-    for field, described in pairs(class.bound and class.fields or {}) do
+    for field, described in pairs(object and class.bound and class.fields or {}) do
       if not field:find "^%[" and not described.optional then
         local value = object[field]
         check(value ~= nil, class.place, name, " has no field ", field)
@@ -210,6 +163,7 @@ end
 local wrong = coroutine.create(function() end) -- no function takes a thread
 
 local function example(kind)
+  if kind == "moonring.WholeTemplate" then return moonring.templates.find "chatml" end
   local object = objects[kind:match "^moonring%.(%u%a*)$" or ""]
   if object then return object end
   if kind:find "%[%]%[%]$" then return { { 1 } } end
@@ -340,7 +294,7 @@ function sections.options()
       local values = { each.method and objects[name:match "%.(%u%a*)$"] or nil }
       for _, param in ipairs(each.params) do
         local record = classes[param.type]
-        if record and not record.bound and type(f) == "function" and debug.getinfo(f, "S").what == "C" then
+        if record and next(record.fields) and not record.bound and type(f) == "function" and debug.getinfo(f, "S").what == "C" then
           records = records + 1
           check_options(name .. (each.method and ":" or ".") .. called, f, values, #values + 1, record)
         end
@@ -359,30 +313,17 @@ function sections.records()
     end
     for name in pairs(value) do check(type(name) == "number" or classes[record].fields[name], label, " has ", tostring(name), ", which ", record, " does not document") end
   end
-  local rows = {}
   for _, heading in ipairs(require "moonring.config.keys") do
     for _, row in ipairs(heading.rows) do
       fields("the row of " .. row[1], "moonring.KeyRow", { [1] = row[1], choices = row.choices, others = row.others, only = row.only, ignored = row.ignored, warned = row.warned,
         ["[1]"] = row[1], ["[2]"] = row[2], ["[3]"] = row[3], ["[4]"] = row[4] })
       for name in pairs(row) do check(type(name) == "number" or classes["moonring.KeyRow"].fields[name], "the row of ", row[1], " has ", tostring(name)) end
-      if not row.only and row.ignored == nil and row.warned == nil then rows[row[1]] = row end
     end
   end
-  local documented = classes["moonring.Configuration"].fields
-  local TYPES = { int = "integer", float = "number", bool = "boolean", string = "string", list = "string[]", any = "table | string" }
-  for name, row in pairs(rows) do
-    local field = documented[name]
-    check(field, "moonring.Configuration lacks the key ", name)
-    if field then
-      local kind = row.choices and '"' .. table.concat(row.choices, '" | "') .. '"' or TYPES[row[2]]
-      check(field.text:sub(1, #kind + 1) == kind .. " ", name, " is documented as ", field.text, "; wanted ", kind)
-      check(field.optional == (row[3] == moonring.null), name, ": documented with a wrong '?'")
-      local default = "; " .. tostring(row[3]) .. " where absent"
-      if row[3] ~= moonring.null then check(field.text:sub(-#default) == default, name, ": wanted '", default, "' at the end of: ", field.text) end
-    end
-  end
+  local generated = require("moonring.config.key_types").text()
+  check(moonring.system.read(types_folder .. "/configuration.lua") == generated,
+    "lua/types/configuration.lua is not what docs/configuration_types.lua makes of the keys")
   local defaults = moonring.config.load(nil, {})
-  for name in pairs(documented) do check(rows[name] or name == "path" or name == "given" or name == "notes", "moonring.Configuration has ", name, ", which is no key that does anything") end
   fields("run.counts", "moonring.Counts", moonring.counts.of(defaults, 10, 1))
   moonring.system.write(scratch .. "/probe.json", '{"input_ids": [1, 2], "labels": [1, 2]}')
   fields("probe.read", "moonring.ProbeInput", moonring.probe.read(scratch .. "/probe.json", 100))
@@ -392,7 +333,7 @@ function sections.records()
   fields("inspect.memory", "moonring.RecipeMemory", moonring.inspect.memory(objects.Checkpoint, 64)[1])
   local sampling = moonring.chat.sampling(defaults)
   for name in pairs(sampling) do check(classes["moonring.GenerateOptions"].fields[name], "chat.sampling has ", name) end
-  for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Resumed", "Router", "Runtime" } do fields(name, "moonring." .. name, objects[name]) end
+  for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Resumed", "Router", "Engine" } do fields(name, "moonring." .. name, objects[name]) end
 end
 
 -- Every object prints itself, closes twice, says so, and is no use afterwards.

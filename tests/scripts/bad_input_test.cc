@@ -283,7 +283,7 @@ class BadDataTest : public Workplace {
 
   CommandResult With(const std::string& rows, std::vector<std::string> more = {},
                      const char* info = R"({"d": {"file_name": "d.json"}})") const {
-    Write("data/description/dataset_info.json", info);
+    Write("data/dataset_info.json", info);
     Write("data/d.json", rows);
     more.insert(more.begin(), {"train", "config.yaml"});
     return Run(more);
@@ -335,11 +335,11 @@ TEST_F(BadDataTest, DatasetInfo) {
   const std::string row = R"({"instruction": "a", "output": "b"})";
   const auto info = [&](const char* text) { return With(row, {}, text); };
   EXPECT_THAT(info("{\"d\":\n {\"file_name\" 1}}"),
-              FailsWith(2, StartsWith("data/description/dataset_info.json:2:15: ")));
+              FailsWith(2, StartsWith("data/dataset_info.json:2:15: ")));
   EXPECT_THAT(info("[]"),
-              FailsWith(2, HasSubstr("data/description/dataset_info.json: wanted an object")));
+              FailsWith(2, HasSubstr("data/dataset_info.json: wanted an object")));
   EXPECT_THAT(info(R"({"dd": {"file_name": "d.json"}, "other": {}})"),
-              FailsWith(2, AllOf(HasSubstr("data/description/dataset_info.json: no data set 'd'"),
+              FailsWith(2, AllOf(HasSubstr("data/dataset_info.json: no data set 'd'"),
                                  HasSubstr("other"))));
   EXPECT_THAT(info(R"({"d": {"file_name": "e.json"}})"),
               FailsWith(2, HasSubstr("data set 'd': data/e.json: no such file")));
@@ -360,12 +360,12 @@ TEST_F(BadDataTest, DatasetInfo) {
 
 // Opened, a pipe would hold the run up until somebody writes into it, and a device may have no end.
 TEST_F(BadDataTest, PipesAndDevicesAreRefused) {
-  Write("data/description/dataset_info.json", R"({"d": {"file_name": "d.json"}})");
+  Write("data/dataset_info.json", R"({"d": {"file_name": "d.json"}})");
   Write("data/d.json", R"([{"instruction": "a", "output": "b"}])");
   Write("mine.lua", R"(return { like = "chatml" })");
   const std::vector<std::string> files = {"config.yaml",
                                           "mine.lua",
-                                          "data/description/dataset_info.json",
+                                          "data/dataset_info.json",
                                           "data/d.json",
                                           "model/config.json",
                                           "model/model.safetensors",

@@ -124,7 +124,8 @@ TEST_F(CommandsTest, HelpOfACommand) {
                        "\"data\", template = \"default\", "
                        "out = \"runs/sft\", sp = 1, strategy = \"zigzag-ring\", batch = 16, epochs "
                        "= 3, lr = 5e-5, "
-                       "cutoff = 2048, micro_tokens = 8192 \n"));
+                       "cutoff = 2048, micro_tokens = 8192, save_steps = 500, val_size = 0, "
+                       "resume = false \n"));
 }
 
 TEST_F(CommandsTest, HelpOfAKey) {

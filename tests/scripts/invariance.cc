@@ -187,8 +187,8 @@ InvarianceTest::InvarianceTest() : golden_(Runfile("tests/golden/stages/")) {
            {"pairs", pairs}, {"judged", judged}, {"talks", talks}, {"texts", texts}}) {
     Write("data/" + name + ".json", all.dump());
   }
-  Write("data/description/dataset_info.json",
-        ReadText(golden_ + "data/description/dataset_info.json"));
+  Write("data/dataset_info.json",
+        ReadText(golden_ + "data/dataset_info.json"));
   json config = ReadJson(golden_ + "model/config.json");
   config.erase("summary_dropout_prob");  // a value head's dropout is 0.1 then
   Write("dropping/config.json", config.dump());

@@ -70,7 +70,7 @@ class LlamaFactoryExamplesTest : public Workplace {
          {{"file_name", "judged.json"},
           {"columns", {{"prompt", "instruction"}, {"response", "output"}, {"kto_tag", "tag"}}}}},
         {"pt", {{"file_name", "texts.json"}, {"columns", {{"prompt", "text"}}}}}};
-    Write("data/description/dataset_info.json", info.dump());
+    Write("data/dataset_info.json", info.dump());
     Write("examples/deepspeed/ds_z0_config.json", R"({"zero_optimization": {"stage": 0}})");
     Write("examples/deepspeed/ds_z3_config.json",
           R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3}})");

@@ -268,7 +268,7 @@ TEST_F(OwnScriptsTest, LeaveOutStepsWithNothingToLearn) {
   for (const std::string row : {"one", "two", "three"})
     rows.push_back({{"instruction", "Say " + row}, {"chosen", row}, {"rejected", "none"}});
   Write("data/pairs.json", rows.dump());
-  Write("data/description/dataset_info.json",
+  Write("data/dataset_info.json",
         R"({"pairs": {"file_name": "pairs.json", "ranking": true,
             "columns": {"prompt": "instruction", "chosen": "chosen", "rejected": "rejected"}}})");
   Write("counted.lua", R"lua(

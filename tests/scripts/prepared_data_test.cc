@@ -75,11 +75,11 @@ TEST_F(PreparedDataTest, PreprocessKeepsItToo) {
 
 TEST_F(PreparedDataTest, EvaluatesEachDataSet) {
   const json all = [&] {
-    json info = ReadJson(Path("data/description/dataset_info.json"));
+    json info = ReadJson(Path("data/dataset_info.json"));
     info["few"] = {{"file_name", "few.jsonl"}};
     return info;
   }();
-  Write("data/description/dataset_info.json", all.dump());
+  Write("data/dataset_info.json", all.dump());
   Write("data/few.jsonl",
         "{\"instruction\": \"a\", \"output\": \"b c\"}\n{\"instruction\": \"d e\", \"output\": "
         "\"f\"}\n{\"instruction\": \"g\", \"output\": \"h i j\"}\n");

@@ -172,7 +172,7 @@ class PretendRuns : public Workplace {
                          {"formatting", "sharegpt"},
                          {"ranking", true},
                          {"columns", columns}}}};
-    Write("data/description/dataset_info.json", info.dump());
+    Write("data/dataset_info.json", info.dump());
   }
 
   // The most that a rank of a run held. `out`: its folder.

@@ -42,7 +42,7 @@ class StageErrorsTest : public Workplace {
           {"columns", {{"prompt", "instruction"}, {"response", "output"}, {"kto_tag", "tag"}}}}},
         {"texts", {{"file_name", "texts.json"}, {"columns", {{"prompt", "text"}}}}}};
     info.update(more);
-    Write("data/description/dataset_info.json", info.dump());
+    Write("data/dataset_info.json", info.dump());
   }
 
   CommandResult Train(const std::string& stage, const std::string& dataset,

@@ -127,9 +127,9 @@ TEST_F(StreamingTest, NamesABadRow) {
             "\n";
   Write("data/late.jsonl", rows + R"({"instruction": 1, "output": "b"})"
                                   "\n");
-  json info = ReadJson(Path("data/description/dataset_info.json"));
+  json info = ReadJson(Path("data/dataset_info.json"));
   info["late"] = {{"file_name", "late.jsonl"}};
-  Write("data/description/dataset_info.json", info.dump());
+  Write("data/dataset_info.json", info.dump());
   EXPECT_THAT(
       Run({"train", "config.yaml", "dataset=late", "preprocessing_batch_size=2",
            "preprocessing_num_workers=2"}),

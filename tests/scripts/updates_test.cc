@@ -201,7 +201,7 @@ TEST_F(UpdatesTest, RanksOfASequenceThatReadOtherDataAreNamed) {
   const std::string tag = info.at("judged").at("columns").at("kto_tag");
   for (auto& row : judged) row[tag] = !row.at(tag).get<bool>();
   Write("data/judged.json", judged.dump());
-  Write("data/description/dataset_info.json", info.dump());
+  Write("data/dataset_info.json", info.dump());
   const std::string folders[2] = {home + "/data", Path("data")};
   ExpectBothEndWith(AllOf(HasSubstr("step 10: " + Others() + "rank 0 has checksum "),
                           HasSubstr(" of examples 36, 37, 38, 39; rank 1 has checksum ")),

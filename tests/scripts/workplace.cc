@@ -200,7 +200,7 @@ void Workplace::WriteConfig(const std::string& more) const {
             "\n";
   }
   Write("data/rows.jsonl", rows);
-  Write("data/description/dataset_info.json", R"({"rows": {"file_name": "rows.jsonl"}})");
+  Write("data/dataset_info.json", R"({"rows": {"file_name": "rows.jsonl"}})");
   std::map<std::string, std::string> keys = {{"stage", "sft"},
                                              {"do_train", "true"},
                                              {"finetuning_type", "full"},

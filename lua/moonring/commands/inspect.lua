@@ -15,7 +15,6 @@ local inspect = {}
 ---@field activations number bytes that a stream takes, blocks recomputed
 ---@field peak number bytes at most: gradients come while activations go
 
-
 local grouped = machine.grouped
 
 local function gibibytes(bytes) return ("%.2f GiB"):format(bytes / 2 ^ 30) end

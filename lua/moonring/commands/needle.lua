@@ -14,7 +14,6 @@ local needle = {}
 ---@field answer integer[] its tokens
 ---@field number string the fact
 
-
 local WHO = { "a lantern", "the harbour", "the ferryman", "an old map", "the north wind",
   "a copper bell", "the orchard", "a paper boat", "the miller", "seven geese" }
 local DOES = { "keeps", "remembers", "follows", "mends", "waits for", "looks after", "has heard of",

@@ -1,54 +1,24 @@
 --- What of a training configuration can be known to be wrong before anything is loaded. One
 -- function a subject; each ends the run with one line.
+local bounds = require "moonring.config.bounds"
 local checkpoint_folders = require "moonring.run.checkpoint_folders"
 local config = require "moonring.config"
 local datasets = require "moonring.data.datasets"
 local deepspeed = require "moonring.config.deepspeed"
-local keys = require "moonring.config.keys"
-local objectives = require "moonring.native.objectives"
+local optimizers = require "moonring.run.optimizers"
 local output_folder = require "moonring.run.output_folder"
 local resume = require "moonring.run.resume"
 local compute = require "moonring.run.compute"
 local schedules = require "moonring.run.schedules"
+local stages_of = require "moonring.run.stages"
 local strategies = require "moonring.run.strategies"
 local system = require "moonring.native.system"
 
 ---@class moonring.checks
 local checks = {}
 
-local function at_least(c, name, least)
-  if not c[name] or c[name] >= least then return end
-  local wanted = least == 0 and "0 or more" or "at least " .. least
-  config.fail(name, ": wanted ", wanted, ", got ", c[name])
-end
-
-local function between(c, name, least, most)
-  if c[name] and not (c[name] >= least and c[name] <= most) then
-    config.fail(name, ": wanted ", least, " to ", most, ", got ", c[name])
-  end
-end
-
--- Keys that were given but act in other stages or kinds of fine-tuning alone.
-local function belongs(c, names, holds, where)
-  if holds then return end
-  for _, name in ipairs(names) do
-    local given = c.given[name]
-    if given ~= nil and given ~= system.null and given ~= false then
-      config.fail(name, " is for ", where, " alone")
-    end
-  end
-end
-
 local function numbers(c)
-  for _, section in ipairs(keys) do
-    for _, row in ipairs(section.rows) do
-      if row.most then
-        between(c, row[1], row.least, row.most)
-      elseif row.least then
-        at_least(c, row[1], row.least)
-      end
-    end
-  end
+  bounds.check(c)
   for _, name in ipairs { "eval_steps", "save_steps" } do
     local value = c[name]
     if value and (value <= 0 or (value >= 1 and value ~= math.floor(value))) then
@@ -68,73 +38,19 @@ local function numbers(c)
   schedules.open(c, math.max(1, c.max_steps)):close()
 end
 
+-- The stage's own checks (run/stages), and keys that only go together.
 local function stages(c)
-  belongs(c, { "train_on_prompt", "mask_history", "neat_packing", "use_dft_loss", "use_eaft_loss" },
-    c.stage == "sft", "stage sft")
-  belongs(c, { "packing" }, c.stage == "sft" or c.stage == "pt", "stages pt and sft")
-  if (c.packing or c.neat_packing) and c.cutoff_len < 2 then
-    config.fail "cutoff_len: wanted at least 2 with packing, which lowers it by 1"
-  end
-  if c.packing and not c.neat_packing and c.stage == "sft" then
-    c.notes[#c.notes + 1] = "packing: the texts of a row see each other, as with LLaMA-Factory; "
-      .. "neat_packing parts them, and without either documents are packed exactly"
-  end
-  if c.label_smoothing_factor > 0 and c.stage ~= "sft" and c.stage ~= "pt" then
-    config.fail("label_smoothing_factor is for stages pt and sft alone; pairs have "
-      .. "dpo_label_smoothing")
-  end
-  local chosen = {}
-  for _, name in ipairs { "use_dft_loss", "use_eaft_loss" } do
-    if c[name] then chosen[#chosen + 1] = name end
-  end
-  if c.label_smoothing_factor > 0 then chosen[#chosen + 1] = "label_smoothing_factor" end
-  if #chosen > 1 then config.fail(table.concat(chosen, " and "), " exclude one another") end
-  if c.train_on_prompt and c.mask_history then
-    config.fail "train_on_prompt and mask_history exclude one another"
-  end
-end
-
-local function preferences(c)
-  local pairwise, judged = c.stage == "dpo", c.stage == "dpo" or c.stage == "kto"
-  if judged and not (c.pref_beta > 0) then
-    config.fail("pref_beta: wanted more than 0, got ", c.pref_beta)
-  end
-  belongs(c, { "ref_model", "ref_model_adapters", "precompute_ref_log_probs" }, judged,
-    "stages dpo and kto")
+  stages_of.of(c).check(c)
   if c.ref_model_adapters and not c.ref_model then
     config.fail "ref_model_adapters: wanted a ref_model beside it"
   end
-  if not pairwise then return end
-  local loss, smoothed = nil, {}
-  for _, one in ipairs(objectives.preference_losses()) do
-    if one.name == c.pref_loss then loss = one end
-    if one.most_smoothing > 0 then smoothed[#smoothed + 1] = one.name end
+  if c.label_smoothing_factor > 0 and stages_of.of(c).documents > 1 then
+    config.fail("label_smoothing_factor is for stages pt and sft alone; pairs have "
+      .. "dpo_label_smoothing")
   end
-  if not loss.needs_reference then
-    if c.precompute_ref_log_probs then
-      config.fail("precompute_ref_log_probs: pref_loss ", loss.name,
-        " has no reference whose log-probs could be kept")
-    end
-    if c.ref_model then config.fail("ref_model: pref_loss ", loss.name, " has no reference") end
-    if c.pref_bco_weight > 0 then
-      config.fail("pref_bco_weight: pref_loss ", loss.name, " has no reference, BCO needs one")
-    end
-  end
-  if c.dpo_label_smoothing > 0 and loss.most_smoothing == 0 then
-    config.fail("dpo_label_smoothing: pref_loss ", loss.name, " has no label smoothing; ",
-      table.concat(smoothed, " and "), " have")
-  end
-  between(c, "dpo_label_smoothing", 0, loss.most_smoothing)
-  if loss.smoothing_below_most and c.dpo_label_smoothing == loss.most_smoothing then
-    config.fail("dpo_label_smoothing: ", loss.name, " divides by 1 - 2 x it, wanted less than ",
-      loss.most_smoothing)
-  end
-  between(c, "ld_alpha", 0, 1)
 end
 
 local function finetuning(c)
-  belongs(c, { "adapter_name_or_path", "create_new_adapter", "additional_target", "use_rslora",
-    "use_dora", "loraplus_lr_ratio" }, c.finetuning_type == "lora", "finetuning_type lora")
   if c.loraplus_lr_ratio and not (c.loraplus_lr_ratio > 0) then
     config.fail("loraplus_lr_ratio: wanted more than 0, got ", c.loraplus_lr_ratio)
   end
@@ -145,10 +61,8 @@ local function finetuning(c)
 end
 
 local function states(c)
-  between(c, "zero_stage", 0, 3) -- which a DeepSpeed file may have said
-  if c.offload_optimizer and c.optim == "sgd" then
-    config.fail("offload_optimizer: optim sgd has no state")
-  end
+  bounds.check(c) -- once more: a DeepSpeed file may have said zero_stage
+  optimizers.check(c)
   if c.offload_dir and c.offload_optimizer ~= "disk" then
     config.fail("offload_dir is for offload_optimizer: disk alone")
   end
@@ -294,7 +208,7 @@ end
 ---@param c moonring.Configuration
 function checks.train(c)
   config.require_keys(c, { "model_name_or_path", "dataset", "output_dir" })
-  for _, check in ipairs { numbers, stages, preferences, finetuning, evaluation, stream_training,
+  for _, check in ipairs { numbers, stages, finetuning, evaluation, stream_training,
     strategies.check, deepspeed.apply, states, resuming, folders } do
     placed(c, check)
   end

@@ -1,23 +1,39 @@
 --- A training configuration: a YAML (or JSON) file, then key=value overrides, checked against
 --  keys.lua.
+local errors = require "moonring.errors"
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
 
+---@class moonring.config
 local config = {}
+
+---@class moonring.KeyRow one key: { name, type, default, meaning }
+---@field [1] string the key
+---@field [2] "int" | "float" | "bool" | "string" | "list" | "any"
+---@field [3] any the default; `moonring.null`: may be left out
+---@field [4] string its meaning, for help
+---@field choices? any[] the values that are accepted
+---@field others? any[] values that are known and not supported yet
+---@field only? string the default alone is accepted, for this reason
+---@field ignored? string any value is accepted and changes nothing, for this reason
+---@field warned? string the same, and a line says so where it is not the default
+---@field least? number the lowest number that is accepted
+---@field most? number the highest
+---@field nullable? boolean null is a value beside the default
+---@field stages? string[] where alone it acts
+---@field finetuning? "full" | "lora" | "freeze" where alone it acts
+---@field machine? boolean machines of a run may differ in it
+--- what becomes of a run that goes on from a checkpoint under another value; refused where absent
+---@field resume? "free" | "told" | "refused"
 
 local later = "not supported yet"
 
-local function fail(...) error("INVALID_ARGUMENT: " .. table.concat({ ... }), 0) end
-
---- The words of a caught error, without its status.
-function config.words(why) return (tostring(why):gsub("^[A-Z_]+: ", "")) end
+local fail = errors.fail
 
 local rows, names = {}, {}
-for _, section in ipairs(keys) do
-  for _, row in ipairs(section.rows) do
-    rows[row[1]] = row
-    names[#names + 1] = row[1]
-  end
+for row in keys.rows() do
+  rows[row[1]] = row
+  names[#names + 1] = row[1]
 end
 for alias in pairs(keys.aliases) do names[#names + 1] = alias end
 
@@ -82,8 +98,10 @@ local function check(place, name, value)
   local kind, default = row[2], row[3]
   if value == system.null then
     if row.nullable then return value end
-    if default ~= system.null and not row.ignored then fail(place, name,
-      ": wanted a value of type ", kind, ", got null") end
+    if default ~= system.null and not row.ignored then
+      fail(place, name,
+        ": wanted a value of type ", kind, ", got null")
+    end
     return default
   end
   local parsed = parse[kind](value)
@@ -121,8 +139,10 @@ local function known(given, place, notes)
   table.sort(sorted)
   for _, name in ipairs(sorted) do
     local own = keys.aliases[name] or name
-    if values[own] ~= nil or (own ~= name and given[own] ~= nil) then fail(place[name], name,
-      " is another name of ", own, ", which is given too") end
+    if values[own] ~= nil or (own ~= name and given[own] ~= nil) then
+      fail(place[name], name,
+        " is another name of ", own, ", which is given too")
+    end
     if rows[own] or not extra_args() then
       values[own], places[own] = given[name], place[name]
     else
@@ -133,11 +153,13 @@ local function known(given, place, notes)
   return values, places
 end
 
---- Reads FILE and the overrides. Returns a table with a value for every key of keys.lua (nil where
---- it is null), and the
--- extra ones: `allowed` lists keys that only this command knows, as rows of keys.lua. `notes` are
--- lines to show: what was
--- passed over. `places`: where the file gave a key, as a message begins with it ("train.yaml:3: ").
+--- Reads a file and the overrides, which win. Errors name the file and line: an unknown key (with
+--- the nearest), one that is not supported yet, a value of a wrong type. They end the process with
+--- exit code 2.
+---@param path? string
+---@param words string[] key=value, a leading "--" is fine; values as YAML scalars or lists
+---@param allowed? moonring.KeyRow[] keys that this command alone has
+---@return moonring.Configuration
 function config.load(path, words, allowed)
   for _, row in ipairs(allowed or {}) do
     rows[row[1]] = row
@@ -172,8 +194,10 @@ function config.load(path, words, allowed)
   for _, name in ipairs(sorted) do
     local row = rows[name]
     checked[name] = check(place[name], name, given[name])
-    if row.warned and not same(checked[name], row[3]) then notes[#notes + 1] =
-      ("%s: %s changes nothing here: %s"):format(name, show(given[name]), row.warned) end
+    if row.warned and not same(checked[name], row[3]) then
+      notes[#notes + 1] =
+        ("%s: %s changes nothing here: %s"):format(name, show(given[name]), row.warned)
+    end
   end
   table.sort(notes)
   local result = { path = path, given = given, notes = notes, places = from_file }
@@ -183,8 +207,11 @@ function config.load(path, words, allowed)
   return result
 end
 
---- The configuration of a command: CONFIG.yaml (where the first word is no key=value) and the words
---- after it.
+--- The configuration of a command: CONFIG.yaml, where the first word is no key=value, and the words
+--- after it. Without any word: how the command is used, and exit code 2.
+---@param words string[] `arg`
+---@param allowed? moonring.KeyRow[] keys that this command alone has
+---@return moonring.Configuration
 function config.command(words, allowed)
   if #words == 0 then
     local name = tostring(words[0]):match "([%w_]+)%.lua$"
@@ -199,20 +226,30 @@ function config.command(words, allowed)
 end
 
 --- Refuses a configuration that lacks one of these keys.
+---@param loaded moonring.Configuration
+---@param required string[]
 function config.require_keys(loaded, required)
   for _, name in ipairs(required) do
     if loaded[name] == nil then fail(loaded.path or "configuration", ": ", name, " is missing") end
   end
 end
 
---- Refuses a file to write whose folder is not there, before the work that it is for.
+--- Refuses a file to write whose folder is not there, or that is a folder, before the work that it
+--- is for. A key that is absent is fine.
+---@param loaded moonring.Configuration
+---@param name string the key that names the file
 function config.check_output(loaded, name)
   local path = loaded[name]
   local folder = path and path:match "^(.*)/[^/]*$"
-  if folder and folder ~= "" and not system.is_folder(folder) then fail(name, ": no folder '",
-    folder, "' to write ", path, " in") end
+  if folder and folder ~= "" and not system.is_folder(folder) then
+    fail(name, ": no folder '",
+      folder, "' to write ", path, " in")
+  end
   if path and system.is_folder(path) then fail(name, ": ", path, " is a folder, wanted a file") end
 end
 
-config.fail = fail
+--- Ends the script: "moonring: " and the arguments joined, exit code 2 (moonring.errors.fail).
+---@param ... string | number
+function config.fail(...) errors.fail(...) end
+
 return config

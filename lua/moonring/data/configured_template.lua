@@ -1,18 +1,22 @@
 --- The chat template that a configuration names, or that its model carries.
 local data = require "moonring.data"
+local stages = require "moonring.run.stages"
 local system = require "moonring.native.system"
 local templates = require "moonring.data.templates"
 
+---@class moonring.configured_template
 local configured = {}
 
 --- Settles the template of a configuration that names none, as LLaMA-Factory does: what can be told
---- of the template that the model carries, where it carries
--- one; else `empty`. In stage pt nothing is encoded by a template: whatever the model carries,
--- `empty`. Adds a line to c.notes.
+--- of the template that the model carries, where it carries one; else `empty`. In stage pt nothing
+--- is encoded by a template: whatever the model carries, `empty`. Adds a line to c.notes.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint | moonring.TokenizerFiles
+---@param tokenizer moonring.Tokenizer
 function configured.settle(c, checkpoint, tokenizer)
   if c.template then return end
   c.template = "empty"
-  if c.stage == "pt" then return end
+  if stages.of(c).reads == "pt" then return end -- texts, which no template encodes
   local carried, note = data.model_template(checkpoint, tokenizer),
     "template: none is given and the model carries none: `empty` is taken, texts as they are"
   if carried and carried:is_one_of_several() then
@@ -32,11 +36,15 @@ function configured.settle(c, checkpoint, tokenizer)
 end
 
 --- The name of a configuration's template, for people and keys.
+---@param c moonring.Configuration
+---@return string
 function configured.name(c) return type(c.template) == "table" and c.template.name or c.template
   or "empty" end
 
 --- The template of a configuration, as its keys tool_format, enable_thinking and preserve_thinking
 --- change it; `empty` where it has none.
+---@param c moonring.Configuration
+---@return moonring.TemplateTable
 function configured.of(c)
   local own = { preserve_thinking = c.preserve_thinking, enable_thinking = c.enable_thinking }
   if type(c.template) == "table" then

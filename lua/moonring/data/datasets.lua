@@ -2,6 +2,7 @@
 -- used (streaming), or prepared before (tokenized_path).
 local config = require "moonring.config"
 local data = require "moonring.data"
+local stages = require "moonring.run.stages"
 local configured_template = require "moonring.data.configured_template"
 
 ---@class moonring.datasets
@@ -10,7 +11,6 @@ local datasets = {}
 ---@class moonring.NamedDataset
 ---@field name string
 ---@field dataset moonring.Dataset
-
 
 -- interleave_probs as numbers: a comma list holds texts.
 local function probabilities(list)
@@ -26,7 +26,7 @@ end
 local function options(c, names, tokenizer, more)
   local wanted = {
     names = names,
-    stage = c.stage,
+    stage = stages.of(c).reads,
     dir = c.dataset_dir,
     template = configured_template.of(c),
     default_system = c.default_system,
@@ -77,7 +77,7 @@ end
 
 -- What tokenized_path holds, as `load`.
 local function tokenized(c, tokenizer)
-  local splits = data.load_tokenized { path = c.tokenized_path, stage = c.stage,
+  local splits = data.load_tokenized { path = c.tokenized_path, stage = stages.of(c).reads,
     template = configured_template.of(c), tokenizer = tokenizer }
   local each = {}
   for split, dataset in pairs(splits) do
@@ -129,7 +129,7 @@ function datasets.keep(c, train, eval, each)
   if not c.tokenized_path or datasets.kept(c) then return nil end
   local splits = { train = train, validation = eval }
   for _, one in ipairs(each or {}) do splits["validation_" .. one.name] = one.dataset end
-  data.save_tokenized(c.tokenized_path, splits, c.stage)
+  data.save_tokenized(c.tokenized_path, splits, stages.of(c).reads)
   return ("the prepared data is in %s: with the same tokenized_path the next run reads it there")
     :format(c.tokenized_path)
 end

@@ -4,7 +4,12 @@
 local native = require "moonring.native.data"
 local templates = require "moonring.data.templates"
 
+---@class moonring.data: moonring.native.data
 local data = {}
+
+--- Of data.load, data.stream and data.load_tokenized: the native functions' options, but for
+--- `template`, which is a name, the path of a file (*.lua) or a table; "default" where absent.
+---@alias moonring.NamedTemplateOptions table
 for name, bound in pairs(native) do data[name] = bound end
 
 -- What a tokenizer may be made of.
@@ -26,30 +31,62 @@ local function with_template(options)
   return whole
 end
 
---- The tokenizer that a checkpoint carries.
+--- The tokenizer that a checkpoint carries. From tokenizer.json, else a sentencepiece model or
+--- tiktoken's ranks (tokenizer.model, spiece.model, qwen.tiktoken), else vocab.json and merges.txt.
+--- Errors: NOT_FOUND where it has none of them; UNIMPLEMENTED names the part of it that is not
+--- supported.
+---@param checkpoint moonring.Checkpoint
+---@param options? moonring.TokenizerOptions
+---@return moonring.Tokenizer
 function data.tokenizer(checkpoint, options)
   return native.tokenizer(companions(checkpoint, TOKENIZER), checkpoint:path(), options)
 end
 
---- Those of a checkpoint's files that its tokenizer, with tokens added, wants otherwise.
+--- Those of a checkpoint's files that its tokenizer, with tokens added, wants otherwise; none where
+--- nothing was added.
+---@param checkpoint moonring.Checkpoint
+---@param tokenizer moonring.Tokenizer
+---@return table<string, string> files name -> contents
 function data.changed_files(checkpoint, tokenizer)
   return native.changed_files(companions(checkpoint, TOKENIZER), tokenizer)
 end
 
---- A chat template by its name, the path of its file, or its table (templates.lua).
-function data.template(template, tokenizer, default_system)
-  return native.template(templates.find(template), tokenizer, default_system)
+--- A chat template for a tokenizer. What ends its answers and the tokenizer lacks is added to it:
+--- see Template:tokenizer. Errors: NOT_FOUND, with the nearest name; INVALID_ARGUMENT where a slot
+--- names a token that the tokenizer lacks, and it has no unknown one.
+---@param template string | moonring.TemplateTable its name, the path of a file, or its fields
+---@param tokenizer moonring.Tokenizer
+---@param system? string in place of the template's own system text; "" for none
+---@return moonring.Template
+function data.template(template, tokenizer, system)
+  return native.template(templates.find(template), tokenizer, system)
 end
 
---- The chat template that a checkpoint carries, or nil.
+--- The chat template that a checkpoint carries, or nil: chat_template.jinja, else
+--- tokenizer_config.json's chat_template (of several the one called "default"). Errors:
+--- INVALID_ARGUMENT, with the template's line, where it cannot be read; UNIMPLEMENTED names what of
+--- Jinja2 is not supported.
+---@param checkpoint moonring.Checkpoint
+---@param tokenizer moonring.Tokenizer
+---@return moonring.ModelTemplate?
 function data.model_template(checkpoint, tokenizer)
   return native.model_template(companions(checkpoint, TEMPLATE), tokenizer, checkpoint:path())
 end
 
+--- Prepares data sets: the one to learn from, and what val_size holds out of it or nil.
+---@param options moonring.NamedTemplateOptions moonring.DatasetOptions otherwise
+---@return moonring.Dataset
+---@return moonring.Dataset?
 function data.load(options) return native.load(with_template(options)) end
 
+--- Data sets that are read as they are used.
+---@param options moonring.NamedTemplateOptions moonring.StreamOptions otherwise
+---@return moonring.Stream
 function data.stream(options) return native.stream(with_template(options)) end
 
+--- Data sets that were prepared before (tokenized_path), by their split.
+---@param options moonring.NamedTemplateOptions moonring.TokenizedOptions otherwise
+---@return table<string, moonring.Dataset>
 function data.load_tokenized(options) return native.load_tokenized(with_template(options)) end
 
 return data

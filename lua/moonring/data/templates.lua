@@ -15,7 +15,7 @@
 --   system user assistant function_call observation
 --                    slots around the system text, and around messages of each role; {{content}} is
 --                    the text, in the user's {{idx}} the turn's number
---   tool_format      how tools are described and called, by name (data/tool_formats)
+--   tool_format      how tools are described and called, by name (data/text/tools)
 --   tools            a text with {{content}} for the tools as they are given, in place of the
 --                    format's
 --   default_system   the system text where a conversation has none
@@ -29,7 +29,7 @@
 --   enable_thinking preserve_thinking   as the keys
 --
 -- Slots are a text, or a list of texts, { "bos" }, { "eos" } and { token = "<|user|>" }: each is
--- tokenised alone.
+-- tokenized alone.
 local system = require "moonring.native.system"
 
 ---@class moonring.templates
@@ -59,11 +59,9 @@ local templates = {}
 ---@field enable_thinking? boolean
 ---@field preserve_thinking? boolean
 
-
---- Texts and tokens, each tokenised alone: a text, or a list of texts, `{ "bos" }`, `{ "eos" }` and
+--- Texts and tokens, each tokenized alone: a text, or a list of texts, `{ "bos" }`, `{ "eos" }` and
 --- `{ token = "<|user|>" }`.
 ---@alias moonring.Slots string | table[]
-
 
 local CLASSES = { plain = true, reasoning = true, system_in_user = true }
 local SLOTS = { "prefix", "system", "user", "assistant", "function_call", "observation" }

@@ -3,6 +3,7 @@
 local native = require "moonring.native.model"
 local system = require "moonring.native.system"
 
+---@class moonring.model: moonring.native.model
 local model = {}
 for name, bound in pairs(native) do model[name] = bound end
 
@@ -11,14 +12,24 @@ local function resolved(path)
   return builtin and system.builtin(builtin) or path
 end
 
---- Opens a checkpoint: a Hugging Face folder, a .gguf file, or builtin:NAME.
+--- Opens a checkpoint: a Hugging Face folder, a .gguf file or a folder with one, or builtin:NAME.
+--- Reads headers alone and checks that every weight is there with its shape. Errors: NOT_FOUND,
+--- INVALID_ARGUMENT (a damaged file, a wrong shape), UNIMPLEMENTED (a kind of model that is not
+--- supported yet).
+---@param path string
+---@return moonring.Checkpoint
 function model.open(path) return native.open(resolved(path)) end
 
---- The same, or a config.json without its weights.
+--- What a model is, whether its weights are there or not: a folder with config.json, or such a file
+--- by its own name, is enough; else as `open`.
+---@param path string
+---@return moonring.Checkpoint
 function model.open_config(path) return native.open_config(resolved(path)) end
 
---- What a tokenizer and its templates are made of, of a model whose weights need not be there: it
--- has a checkpoint's `path` and `companion`, and nothing else.
+--- The tokenizer's files of a model, whose weights and config.json need not be there: of a folder,
+--- a .gguf file or builtin:NAME. Errors: NOT_FOUND where nothing is there.
+---@param path string
+---@return moonring.TokenizerFiles
 function model.open_tokenizer(path)
   local folder = resolved(path)
   local files = native.companions(folder)

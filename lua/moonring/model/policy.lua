@@ -2,9 +2,10 @@
 local config = require "moonring.config"
 local model = require "moonring.model"
 local compute = require "moonring.run.compute"
+local stages = require "moonring.run.stages"
 local system = require "moonring.native.system"
 
----@class moonring.models
+---@class moonring.policy
 local policy = {}
 
 -- Rotary embeddings that max_position_embeddings is not the end of: Transformers' config.json may
@@ -51,7 +52,7 @@ local function placement(c, zero)
     device = compute.device(c), tile_bytes = c.tile_mib * 2 ^ 20, zero = zero }
 end
 
--- The folder where the learner's activations wait for their backward; nil: in memory.
+-- The folder where the policy's activations wait for their backward; nil: in memory.
 local function activation_dir(c)
   if c.activation_offload ~= "disk" then return nil end
   local dir = c.activation_dir or c.output_dir
@@ -69,11 +70,6 @@ local function adapters(c)
   return merged, resumed
 end
 
---- Whether dropout acts in this stage: not in dpo and kto.
----@param c moonring.Configuration
----@return boolean
-function policy.drops(c) return c.stage ~= "dpo" and c.stage ~= "kto" end
-
 -- Modules that an adapter trains whole. With resize_vocab, where nobody says: those with a row for
 -- each token, as LLaMA-Factory.
 local function trained_whole(c, checkpoint)
@@ -86,12 +82,12 @@ end
 
 local function with_adapter(c, checkpoint, base, resumed)
   if resumed then
-    return model.adapt(base, { path = resumed, dropout = policy.drops(c) and c.lora_dropout or 0 })
+    return model.adapt(base, { path = resumed, dropout = stages.of(c).drops and c.lora_dropout or 0 })
   end
   return model.adapt(base, {
     rank = c.lora_rank,
     alpha = c.lora_alpha or 2 * c.lora_rank,
-    dropout = policy.drops(c) and c.lora_dropout or 0,
+    dropout = stages.of(c).drops and c.lora_dropout or 0,
     target = c.lora_target == "all" and { "all" } or c.lora_target,
     additional_target = trained_whole(c, checkpoint),
     use_rslora = c.use_rslora,
@@ -110,7 +106,12 @@ function policy.load(c, checkpoint)
   return model.load(checkpoint, options)
 end
 
---- The model with what of it is to learn: all weights, an adapter's, or some layers'.
+--- The model with what of it is to learn, by finetuning_type: all weights, an adapter's, or some
+--- layers'.
+---@param c moonring.Configuration
+---@param checkpoint moonring.Checkpoint
+---@param zero? moonring.Zero whose ranks share the weights in stage 3
+---@return moonring.Model
 function policy.learning(c, checkpoint, zero)
   local options, resumed = placement(c, zero), nil
   -- Of recompute: auto.
@@ -130,14 +131,14 @@ function policy.learning(c, checkpoint, zero)
   return model.load(checkpoint, options)
 end
 
---- The learner as a checkpoint of this run has it.
+--- The policy as a checkpoint of this run has it.
 ---@param c moonring.Configuration
----@param learner moonring.Model
+---@param current moonring.Model
 ---@param folder string
 ---@param zero? moonring.Zero
 ---@return moonring.Model
-function policy.reload(c, learner, folder, zero)
-  if c.finetuning_type == "lora" then return model.adapt(learner:base(), { path = folder }) end
+function policy.reload(c, current, folder, zero)
+  if c.finetuning_type == "lora" then return model.adapt(current:base(), { path = folder }) end
   return model.load(model.open(folder), placement(c, zero))
 end
 
@@ -160,17 +161,17 @@ local function frozen_reference(c, checkpoint, zero)
   return model.load(other, options)
 end
 
---- The reference model of a learner, before the first step: ref_model; else LoRA's without its
---- adapter, or a frozen copy. Where the numbers are precomputed, the learner itself before it
+--- The reference model of a policy, before the first step: ref_model; else LoRA's without its
+--- adapter, or a frozen copy. Where the numbers are precomputed, the policy itself before it
 --- learns.
 ---@param c moonring.Configuration
 ---@param checkpoint moonring.Checkpoint
----@param learner moonring.Model
+---@param current moonring.Model
 ---@param zero? moonring.Zero
 ---@return moonring.Model
-function policy.reference(c, checkpoint, learner, zero)
-  if not c.ref_model and c.finetuning_type == "lora" then return learner:base() end
-  if not c.ref_model and c.precompute_ref_log_probs then return learner end
+function policy.reference(c, checkpoint, current, zero)
+  if not c.ref_model and c.finetuning_type == "lora" then return current:base() end
+  if not c.ref_model and c.precompute_ref_log_probs then return current end
   return frozen_reference(c, checkpoint, zero)
 end
 

@@ -21,7 +21,6 @@ local attention_bytes = {}
 ---@field waiting number
 ---@field exchanged number of communication: the same
 
-
 ---@class moonring.AttentionFacts
 ---@field tokens number of the sp group
 ---@field sp integer
@@ -39,7 +38,6 @@ local attention_bytes = {}
 ---@field deterministic? boolean whether a GPU's kernels give the same bits each time
 ---@field softcap? number the bound that scores approach; absent or 0: they have none
 ---@field kernels? "none" what they take is left out
-
 
 -- Buffers of keys and values of others that are alive at a time, each of a context place's own size
 -- (attention/ring_plan.h): one in use, one under way, and a copy of what is sent where that is not

@@ -5,6 +5,7 @@ local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 local plan = require "moonring.plan"
 local recompute = require "moonring.plan.recompute"
+local stages = require "moonring.run.stages"
 local system = require "moonring.native.system"
 
 ---@class moonring.memory_check
@@ -16,7 +17,6 @@ local memory_check = {}
 ---@field checkpoint moonring.Checkpoint
 ---@field dataset moonring.Dataset | moonring.Stream
 ---@field report? moonring.MemoryReport is told what is foretold
-
 
 -- The greatest parts, in words.
 local function told(found)
@@ -85,7 +85,7 @@ end
 
 -- The longest document of a data set, where it is known before it is packed.
 local function longest(c, dataset)
-  if c.streaming or c.packing or c.neat_packing or c.stage == "pt" then return nil end
+  if c.streaming or c.packing or c.neat_packing or stages.of(c).reads == "pt" then return nil end
   local report = system.json_decode(dataset:report_json())
   return report.longest > 0 and report.longest or nil
 end

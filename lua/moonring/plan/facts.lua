@@ -5,6 +5,7 @@ local config = require "moonring.config"
 local memory = require "moonring.plan.memory"
 local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
+local stages = require "moonring.run.stages"
 
 ---@class moonring.memory_facts
 local memory_facts = {}
@@ -15,7 +16,6 @@ local memory_facts = {}
 ---@field machine? integer ranks that share one; all where absent
 ---@field longest? integer tokens of the longest document; cutoff_len where absent
 ---@field context_is_there? boolean whether free memory was read with CUDA's context in it
-
 
 --- A model's sizes, and its parameters by part. The config alone will do.
 ---@param checkpoint moonring.Checkpoint
@@ -98,7 +98,7 @@ end
 -- What learns; parameters of an adapter; how many layers a backward goes down, and how many learn.
 -- Then the largest of DoRA's maps.
 local function learning(c, checkpoint, m)
-  local head = c.stage ~= "rm" and m.head or 0 -- a reward model's head meets no token
+  local head = stages.of(c).head == "logits" and m.head or 0 -- a reward model's head meets no token
   if c.finetuning_type == "lora" then
     local parameters, largest = adapter(c, checkpoint, m)
     return { embedding = 0, head = 0, blocks = 0 }, parameters, m.layers, m.layers, largest
@@ -119,14 +119,12 @@ end
 ---@param c moonring.Configuration
 ---@return integer
 function memory_facts.documents(c)
-  return (c.stage == "dpo" or c.stage == "rm" or c.stage == "kto") and 2 or 1
+  return stages.of(c).documents
 end
 
 -- Whether a second model is held beside the one that learns.
 local function holds_reference(c)
-  local compares = (c.stage == "dpo" and c.pref_loss ~= "orpo" and c.pref_loss ~= "simpo")
-    or c.stage == "kto"
-  if not compares or c.precompute_ref_log_probs then return false end
+  if not stages.of(c).compares(c) or c.precompute_ref_log_probs then return false end
   return c.ref_model ~= nil or c.finetuning_type ~= "lora"
 end
 
@@ -170,7 +168,7 @@ function memory_facts.run(c, checkpoint, given)
     activation_offload = place ~= "memory" and c.activation_offload or nil,
     idle_offload = idle_offload,
     offload_optimizer = placed(c.offload_optimizer), reference = holds_reference(c),
-    logits = c.stage == "rm" and "none" or "chunked", tile_bytes = c.tile_mib
+    logits = stages.of(c).head == "value" and "none" or "chunked", tile_bytes = c.tile_mib
       and c.tile_mib * 2 ^ 20,
     mapped = mapped(c, checkpoint, given.device), context_is_there = given.context_is_there,
       deterministic = c.full_determinism or nil,

@@ -19,12 +19,10 @@ local plan = {}
 ---@field fits boolean
 ---@field longest number tokens of the longest example that fits alone; 0: none
 
-
 ---@class moonring.Measure
 ---@field changes table<string, any> facts, keys of a configuration under their own names
 ---@field words string the keys as "name: value, name: value"; "" where nothing changes
 ---@field short string the same in few words
-
 
 -- Lengths are told in steps of this.
 local STEP = 1024

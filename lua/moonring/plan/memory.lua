@@ -42,12 +42,10 @@ local memory = {}
 ---@field disk number bytes a rank that lie on disk instead
 ---@field fixed { bytes: number, words: string }[] of the part `other`, what a GPU takes for itself
 
-
 ---@class moonring.MemoryMoment
 ---@field name "logits" | "top block" | "first block" | "step"
 ---@field total number bytes
 ---@field parts table<string, number> bytes by part
-
 
 ---@class moonring.MemoryFacts
 ---@field model moonring.ModelShape
@@ -91,7 +89,6 @@ local memory = {}
 ---@field dora? number elements of the largest map that DoRA is put on
 ---@field tile_bytes? number of a tile of rows in work; 0: no tiles
 
-
 ---@class moonring.ModelShape
 ---@field layers integer
 ---@field hidden integer
@@ -108,7 +105,6 @@ local memory = {}
 ---@field embedding? integer parameters of it, as of the next two
 ---@field head? integer 0 where it is tied
 ---@field blocks? integer and the final norm
-
 
 --- What measurements may correct: numbers of full-length tensors, and budgets.
 memory.coefficients = {
@@ -145,7 +141,7 @@ memory.coefficients = {
   norm_elements = 2 ^ 24,
   zero_bucket = 2 ^ 25, -- in which gradients and weights go to and from shards
   -- Of a process that has not begun, anonymous: on a CPU 61 MiB after its start, 20 more with a
-  -- tokenizer and its data (measured), 40 that the allocator keeps between two trims (comm/heap.h).
+  -- tokenizer and its data (measured), 40 that the allocator keeps between two trims (comm/memory/heap.h).
   base = { cpu = 128e6 },
   -- A GPU's own, in bytes.
   gpu = {

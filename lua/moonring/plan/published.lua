@@ -16,7 +16,6 @@ local published = {}
 ---@field reference? boolean whether there is a reference model
 ---@field rows moonring.PublishedRow[]
 
-
 ---@class moonring.PublishedRow
 ---@field model string
 ---@field ranks integer
@@ -27,7 +26,6 @@ local published = {}
 ---@field mlp "whole" | "tiled"
 ---@field activation_offload? "cpu"
 ---@field offload_weights? "cpu"
-
 
 -- Shapes from the models' own config.json (Qwen2.5: biases on q, k, v).
 published.models = {

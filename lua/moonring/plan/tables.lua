@@ -17,7 +17,6 @@ local plan_tables = {}
 ---@field strategy string by which
 ---@field host number bytes of a machine's memory that this takes
 
-
 local STEP = 1024
 
 -- Facts of full fine-tuning on GPUs under ZeRO-3, the optimizer's states on the host.

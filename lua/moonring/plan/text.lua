@@ -15,7 +15,6 @@ local plan_text = {}
 ---@field all boolean every strategy in the table
 ---@field facts_with fun(changes: table): moonring.MemoryFacts
 
-
 local MOMENTS = { logits = "while logits are made", ["top block"] = "in the last block's backward",
   ["first block"] = "in the first block's backward", step = "in the optimizer's step" }
 

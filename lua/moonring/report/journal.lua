@@ -23,7 +23,6 @@ local journal = {}
 ---@field epoch number epochs done
 ---@field metrics? table<string, number[]> the whole step's: name -> { sum, count }
 
-
 ---@class moonring.JournalParts
 ---@field mesh moonring.Mesh
 ---@field counts moonring.Counts
@@ -55,6 +54,7 @@ local journal = {}
 ---@field closed? boolean the training is over
 ---@field warned? boolean of a stream: that cutoff_len leaves next to nothing is told of
 ---@field memory? moonring.MemoryReport where memory_report asks for it
+---@operator call(moonring.Run): nil
 local Journal = {}
 Journal.__index = Journal
 
@@ -190,7 +190,7 @@ function Journal:step(record)
       local norm = c.max_grad_norm > 0 and record.grad_norm or nil
       local words = write(self, { step = record.step, loss = mean, lr = record.lr, grad_norm = norm,
         tokens = self.tokens, epoch = record.epoch, peak_memory_bytes = peak, metrics = means })
-      self.progress:report(record.step, words)
+      if not c.disable_tqdm then self.progress:report(record.step, words) end
       system.tell_progress { event = "step", step = record.step,
         total_steps = self.counts.total_steps, epoch = record.epoch, loss = mean, lr = record.lr,
         grad_norm = norm,
@@ -198,7 +198,7 @@ function Journal:step(record)
     end
   end
   if self.progress then
-    self.progress:step(record.step)
+    if not c.disable_tqdm then self.progress:step(record.step) end
     warn_of_cut(self)
   end
   if self.memory and record.step == 1 then self.memory:tell(self, "after the first step") end
@@ -229,9 +229,8 @@ function Journal:evaluation(result, rows, seconds, of)
   if self.evaluated ~= at then -- else another data set's numbers of the same evaluation
     self.evaluated, self.last_evaluation = at, {}
     if not self.closed then
-      self.evaluations[#self.evaluations + 1] =
-        { loss = self.last_loss, epoch = self.epoch or 0, step = self.steps,
-        numbers = self.last_evaluation }
+      self.evaluations[#self.evaluations + 1] = { loss = self.last_loss, epoch = self.epoch or 0,
+        step = self.steps, numbers = self.last_evaluation }
     end
   end
   for name, value in pairs(named) do self.last_evaluation[name] = value end

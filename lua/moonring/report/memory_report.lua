@@ -13,10 +13,17 @@ local memory_report = {}
 ---@field parts table<string, integer> bytes by part, at the peak and above the level after start-up
 ---@field totals table<string, integer> as MemoryWatch's report
 
+---@class moonring.MemoryReport
+---@field watch moonring.MemoryWatch
+---@field mesh moonring.Mesh
+---@field dir string where memory_report.json goes
+--- bytes that were foretold by part, and their `total`; empty where nothing was
+---@field predicted table<string, number>
+---@field device table<string, number> a GPU's peaks so far, allocated and reserved
 local Report = {}
 Report.__index = Report
 
---- The parts, in the order of the table; comm/memory_account.h says what each one is. The last
+--- The parts, in the order of the table; comm/memory/memory_account.h says what each one is. The last
 -- three are no tensors.
 memory_report.parts = { "weights", "gradients", "optimizer", "checkpoint_inputs", "activations",
   "attention", "logits", "communication", "other", "data_and_libraries",
@@ -32,9 +39,8 @@ function memory_report.start(config, mesh)
     predicted = {}, device = {} }, Report)
 end
 
---- Takes what memory.predict foretold, to be told beside what was found. A process that has not
--- begun is apart here, and weights that are pages of a file, which are not anonymous, are left
--- out.
+--- Takes what was foretold, to be told beside what was found.
+---@param found moonring.MemoryPrediction
 function Report:foretell(found)
   local parts = found.parts
   self.predicted = { weights = parts.weights + parts.reference - found.mapped,
@@ -44,11 +50,12 @@ function Report:foretell(found)
     process = parts.other }
 end
 
---- The most anonymous and shared memory of a rank since the last call, in bytes. Collective.
+--- The most anonymous and shared memory of any rank since the last call, in bytes. Collective.
+---@return integer
 function Report:take_peak() return self.mesh:max(self.watch:take_peak()) end
 
---- Takes a GPU's peaks, { allocated, reserved }, of the time since the last ones: the report has
--- the greatest of all.
+--- Takes a GPU's peaks of the time since the last ones.
+---@param peaks { allocated: integer, reserved: integer } bytes
 function Report:take_device(peaks)
   for name, bytes in pairs(peaks) do self.device[name] = math.max(self.device[name] or 0, bytes) end
 end
@@ -121,8 +128,9 @@ function memory_report.lines(figures, predicted, ranks, when)
   return lines
 end
 
---- Tells `journal` of the rank whose peak is the greatest, and writes memory_report.json.
--- Collective.
+--- Shows the table on the terminal and writes memory_report.json, from rank 0. Collective.
+---@param journal moonring.Journal
+---@param when string "at the end"
 function Report:tell(journal, when)
   local ranks = of_ranks(self)
   if self.mesh:rank() ~= 0 then return end

@@ -12,13 +12,11 @@ local model_card = {}
 ---@field evaluations moonring.CardEvaluation[] while it trained
 ---@field last? table<string, number> the numbers of the last evaluation
 
-
 ---@class moonring.CardEvaluation
 ---@field loss? number of the training, as last logged
 ---@field epoch number
 ---@field step integer
 ---@field numbers table<string, number> by their "eval_" names
-
 
 -- Numbers of an evaluation that say how fast it was.
 local pace = { eval_runtime = true, eval_samples_per_second = true, eval_steps_per_second = true }
@@ -67,12 +65,16 @@ local function hyperparameters(c, dp, examples_per_step)
       { "lr_scheduler_type", c.lr_scheduler_type },
   }
   local function also(name, value) rows[#rows + 1] = { name, value } end
-  if c.warmup_steps > 0 then also("lr_scheduler_warmup_steps",
-    c.warmup_steps) elseif c.warmup_ratio > 0 then
+  if c.warmup_steps > 0 then
+    also("lr_scheduler_warmup_steps", c.warmup_steps)
+  elseif c.warmup_ratio > 0 then
     also("lr_scheduler_warmup_ratio", c.warmup_ratio)
   end
-  if c.max_steps > 0 then also("training_steps", c.max_steps) else also("num_epochs",
-    c.num_train_epochs) end
+  if c.max_steps > 0 then
+    also("training_steps", c.max_steps)
+  else
+    also("num_epochs", c.num_train_epochs)
+  end
   if c.label_smoothing_factor > 0 then also("label_smoothing_factor", c.label_smoothing_factor) end
   local lines = {}
   for i, row in ipairs(rows) do lines[i] = ("- %s: %s"):format(row[1], row[2]) end

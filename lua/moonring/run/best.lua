@@ -6,7 +6,7 @@ local system = require "moonring.native.system"
 ---@class moonring.best
 local best = {}
 
----@class moonring.Best
+---@class moonring.BestEvaluation
 ---@field wanted? string the metric, by its "eval_" name; none is best where absent
 ---@field greater? boolean is better
 ---@field stale integer evaluations since the best
@@ -19,7 +19,7 @@ Best.__index = Best
 --- None so far.
 ---@param metric? string of an evaluation, with or without "eval_"; none is best where absent
 ---@param greater? boolean is better; where absent, unless the metric ends in "loss"
----@return moonring.Best
+---@return moonring.BestEvaluation
 function best.new(metric, greater)
   if metric and not metric:find "^eval_" then metric = "eval_" .. metric end
   if metric and greater == nil then greater = not metric:find "loss$" end

@@ -33,7 +33,7 @@ local checkpoints = {}
 ---@field newest? integer step of the last that is whole; on rank 0
 ---@field pending? table the one that is under way: { step, draft, ends, publisher }
 ---@field limit? integer
----@field best moonring.Best of all so far
+---@field best moonring.BestEvaluation of all so far
 local Checkpoints = {}
 Checkpoints.__index = Checkpoints
 

@@ -21,8 +21,8 @@ function compute.precision(c)
   return chosen[1] or "fp32"
 end
 
---- What backward makes again. With recompute: auto this is what layers do that have no room to
---- keep more (moonring.recompute).
+--- What backward makes again. With recompute: auto this is what layers do that have no room to keep
+--- more (moonring.recompute).
 ---@param c moonring.Configuration
 ---@return "block" | "selective" | "none"
 function compute.recompute(c)

@@ -28,9 +28,9 @@ function counts.interval(value, total_steps)
   return value < 1 and math.ceil(value * total_steps) or value
 end
 
---- How many steps there are, as the Hugging Face Trainer counts them:
---- batches an epoch = ceil(n / (batch x dp)), with dataloader_drop_last the whole ones;
---- steps an epoch = ceil(batches / accumulation).
+--- How many steps there are, as the Hugging Face Trainer counts them: batches an epoch = ceil(n /
+--- (batch x dp)), with dataloader_drop_last the whole ones; steps an epoch = ceil(batches /
+--- accumulation).
 ---@param c moonring.Configuration
 ---@param examples? integer nil of a stream: max_steps are an epoch then
 ---@param dp integer `mesh:dp_size()`

@@ -138,13 +138,13 @@ local function pass(self, micro, step, given, sums, later)
 end
 
 --- Puts the gradient of the whole step's loss into the parameters, summed over all ranks, on top of
---- what is there. Collective over all ranks.
---- A step with nothing to learn (it has no example, its count is 0, or its documents predict
---- nothing that log-probs could be of) is not run: no gradient, no loss, and why as the third
---- result. A rank whose loss or values have no graph takes part with a gradient of zero. Errors:
---- INVALID_ARGUMENT where that is so on every rank, for the whole step; DATA_LOSS, naming ranks and
---- examples, where ranks that share sequences have other ones; ABORTED, naming step, examples and
---- layer, where the loss is not finite, but in a tolerant engine; before any update.
+--- what is there. Collective over all ranks. A step with nothing to learn (it has no example, its
+--- count is 0, or its documents predict nothing that log-probs could be of) is not run: no
+--- gradient, no loss, and why as the third result. A rank whose loss or values have no graph takes
+--- part with a gradient of zero. Errors: INVALID_ARGUMENT where that is so on every rank, for the
+--- whole step; DATA_LOSS, naming ranks and examples, where ranks that share sequences have other
+--- ones; ABORTED, naming step, examples and layer, where the loss is not finite, but in a tolerant
+--- engine; before any update.
 ---@param step moonring.Step
 ---@param k integer the step's number, for messages and noise
 ---@return number? loss of the whole step; nil where it has nothing to learn

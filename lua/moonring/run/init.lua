@@ -61,8 +61,7 @@ local OPTIONS = { objective = "any?" }
 
 --- Opens the run of a configuration: checks it, starts the ranks, makes every part, and goes on
 --- from a checkpoint where resume_from_checkpoint asks for it. `given`: what config.command gave,
---- or
---- keys and values. Errors: INVALID_ARGUMENT for what can be known before the first step.
+--- or keys and values. Errors: INVALID_ARGUMENT for what can be known before the first step.
 ---@param given moonring.Configuration | table<string, any>
 ---@param own? moonring.RunOptions what the script brings
 ---@return moonring.Run

@@ -28,20 +28,15 @@ local function same(name, a, b)
 end
 
 local told = {}
-for _, section in ipairs(keys) do
-  for _, row in ipairs(section.rows) do told[row[1]] = row.resume == "told" end
-end
+for row in keys.rows() do told[row[1]] = row.resume == "told" end
 
 --- What a checkpoint remembers of a configuration: the value of each key that settles its numbers.
 ---@param c moonring.Configuration
 ---@return table<string, any>
 function resume_changes.remembered(c)
   local values = {}
-  for _, section in ipairs(keys) do
-    for _, row in ipairs(section.rows) do
-      local acts = not (row.only or row.ignored or row.warned)
-      if acts and row.resume ~= "free" then values[row[1]] = c[row[1]] end
-    end
+  for row in keys.rows() do
+    if keys.acts(row) and row.resume ~= "free" then values[row[1]] = c[row[1]] end
   end
   values.data_seed = values.data_seed or values.seed
   return values

@@ -4,8 +4,8 @@ local tensor = require "moonring.native.tensor"
 ---@class moonring.step_count
 local step_count = {}
 
---- The count of a whole step; nil where it has nothing to learn: it has no examples, its loss is
---- of log-probs and no document predicts anything, or the count is not above 0. Collective over dp.
+--- The count of a whole step; nil where it has nothing to learn: it has no examples, its loss is of
+--- log-probs and no document predicts anything, or the count is not above 0. Collective over dp.
 ---@param engine moonring.Engine
 ---@param step moonring.Step
 ---@return integer? count

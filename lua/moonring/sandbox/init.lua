@@ -137,7 +137,17 @@ local function text_loader(globals)
   end
 end
 
---- A new table of globals.
+-- Whether a script may require a module: Moonring's own Lua, by its dotted name. Only what is loaded
+-- already, since a search would go through folders that the script may have filled; no native
+-- module, whose functions the API confines; nothing of this room, which could undo it.
+local function is_open(name)
+  if type(name) ~= "string" or not name:find "^moonring%.[%l%d_.]+$" then return false end
+  local room = name:match "^moonring%.([^.]*)"
+  return room ~= "native" and room ~= "sandbox" and package.loaded[name] ~= nil
+end
+
+--- A new table of globals. Nothing in it leads to the host's own: no getfenv, no debug, no metatable
+--- of strings.
 ---@return table
 function sandbox.globals()
   local globals = pick(_G, FUNCTIONS)
@@ -155,12 +165,7 @@ function sandbox.globals()
   moonring.system = setmetatable(pick(system, SYSTEM), lacks("moonring.system.", KNOWN_SYSTEM))
   function globals.require(name)
     if name == "moonring" then return moonring end
-    -- Only what is loaded already: a search would go through folders that the script may have
-    -- filled.
-    if type(name) == "string" and name:find "^moonring%.%a+$" and package.loaded[name]
-      and name ~= "moonring.sandbox" then
-      return package.loaded[name]
-    end
+    if is_open(name) then return package.loaded[name] end
     refuse(("require '%s': only Moonring's own modules are here"):format(tostring(name)))
   end
   return setmetatable(globals, lacks("", KNOWN))

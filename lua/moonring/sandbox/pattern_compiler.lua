@@ -31,7 +31,6 @@ local function class_end(pattern, i)
   return i + 1
 end
 
----@class moonring.pattern_compiler
 local sets = {}
 
 local function single(text)
@@ -95,13 +94,18 @@ local function compile(pattern, anchors)
   return items
 end
 
+--- What a Lua pattern says, for moonring.sandbox.counted_patterns.
+---@class moonring.pattern_compiler
 local compiler = {}
 
 local kept, count = { [true] = {}, [false] = {} }, 0
 
 --- The items of a pattern: each { kind, ... }, with `anchored`, the number of `captures`, and what
 --- they cost: of repeats without an end (`many`) and of "?" (`two`). `anchors`: whether a leading
---- "^" is one (for gmatch it is a character).
+--- "^" is one (for gmatch it is a character). Errors: where the pattern is malformed.
+---@param pattern string as in the Lua 5.1 manual, section 5.4.1, with LuaJIT's %f
+---@param anchors boolean
+---@return table items
 function compiler.items(pattern, anchors)
   local items = kept[anchors][pattern]
   if not items then

@@ -86,8 +86,11 @@ local function sort(list, less)
       local i, middle, high = low, math.min(low + width, n + 1), math.min(low + 2 * width, n + 1)
       local j = middle
       for k = low, high - 1 do
-        if i < middle and (j >= high or not less(from[j], from[i])) then to[k], i = from[i],
-          i + 1 else to[k], j = from[j], j + 1 end
+        if i < middle and (j >= high or not less(from[j], from[i])) then
+          to[k], i = from[i], i + 1
+        else
+          to[k], j = from[j], j + 1
+        end
       end
     end
     from, to, width = to, from, 2 * width

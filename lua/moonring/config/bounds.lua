@@ -1,0 +1,43 @@
+--- What a key's row alone says of its value: bounds, stages and kinds of fine-tuning.
+local errors = require "moonring.errors"
+local keys = require "moonring.config.keys"
+local system = require "moonring.native.system"
+
+---@class moonring.bounds
+local bounds = {}
+
+local function check_number(row, value)
+  local least, most = row.least, row.most
+  if most and not (value >= least and value <= most) then
+    errors.fail(row[1], ": wanted ", least, " to ", most, ", got ", value)
+  elseif least and not (value >= least) then
+    local wanted = least == 0 and "0 or more" or "at least " .. least
+    errors.fail(row[1], ": wanted ", wanted, ", got ", value)
+  end
+end
+
+-- Where a key acts alone, if it does not act here: "stages dpo and kto".
+local function elsewhere(c, row)
+  local of, stages = row.finetuning, row.stages
+  if of and of ~= c.finetuning_type then return "finetuning_type " .. of end
+  if not stages then return nil end
+  for _, stage in ipairs(stages) do
+    if stage == c.stage then return nil end
+  end
+  return (#stages > 1 and "stages " or "stage ") .. table.concat(stages, " and ")
+end
+
+--- Refuses numbers out of their bounds, and keys that are given and act in other stages or kinds of
+--- fine-tuning alone. Errors: INVALID_ARGUMENT, naming the key.
+---@param c moonring.Configuration
+function bounds.check(c)
+  for row in keys.rows() do
+    local value, given = c[row[1]], c.given[row[1]]
+    if row.least and value then check_number(row, value) end
+    local is_given = given ~= nil and given ~= system.null and given ~= false
+    local where = is_given and elsewhere(c, row)
+    if where then errors.fail(row[1], " is for ", where, " alone") end
+  end
+end
+
+return bounds

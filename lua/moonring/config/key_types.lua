@@ -1,0 +1,65 @@
+--- The keys' table as LuaCATS: the type moonring.Configuration, for editors. lua/types/
+-- configuration.lua is what `text` gives:
+--   moonring docs/configuration_types.lua > lua/types/configuration.lua
+local keys = require "moonring.config.keys"
+local system = require "moonring.native.system"
+
+---@class moonring.key_types
+local key_types = {}
+
+local TYPES = { int = "integer", float = "number", bool = "boolean", string = "string",
+  list = "string[]", any = "table | string" }
+local WIDTH = 96
+
+local HEAD = [[
+---@meta moonring.configuration
+
+--- A checked configuration: a value for every key, nil where it is null. Keys that may be given and
+--- change nothing, or must keep their default, are not here: `moonring help train` lists them all.
+---@class moonring.Configuration
+---@field path? string the file that it was read from
+---@field given table<string, any> what the file and the words say, unchecked
+---@field notes string[] lines to show: what was passed over, what changes nothing
+---@field places table<string, string> where the file gave a key: "train.yaml:3: "
+]]
+
+-- Words as comment lines.
+local function comment(text)
+  local lines, line = {}, ""
+  for word in text:gmatch "%S+" do
+    if line ~= "" and #line + 1 + #word > WIDTH then
+      lines[#lines + 1], line = line, word
+    else
+      line = line == "" and word or line .. " " .. word
+    end
+  end
+  lines[#lines + 1] = line
+  for i, each in ipairs(lines) do lines[i] = "--- " .. each end
+  return table.concat(lines, "\n")
+end
+
+local function type_of(row)
+  if not row.choices then return TYPES[row[2]] end
+  return '"' .. table.concat(row.choices, '" | "') .. '"'
+end
+
+local function field(row)
+  local optional, words = row[3] == system.null, row[4]
+  if not optional then words = words .. "; " .. tostring(row[3]) .. " where absent" end
+  local name, kind = row[1] .. (optional and "?" or ""), type_of(row)
+  local line = ("---@field %s %s"):format(name, kind)
+  if #line > 100 then line = ("---@field %s %s"):format(name, TYPES[row[2]]) end
+  return comment(words) .. "\n" .. line
+end
+
+--- The whole file.
+---@return string
+function key_types.text()
+  local lines = {}
+  for row in keys.rows() do
+    if keys.acts(row) then lines[#lines + 1] = field(row) end
+  end
+  return HEAD .. table.concat(lines, "\n") .. "\n"
+end
+
+return key_types

@@ -1,0 +1,123 @@
+--- Keys of LLaMA-Factory's methods that Moonring does not have. What a row says: keys/init.lua.
+--   only     what else they could ask for is refused, for the reason given, with what to use
+--            instead where there is something
+--   ignored  any value is accepted: nothing changes
+local system = require "moonring.native.system"
+local null = system.null
+
+local sections = {}
+
+local function section(title, rows)
+  sections[#sections + 1] = { title = title, rows = rows }
+end
+
+--- Rows of keys that mean nothing without another one, which is refused.
+local function parts_of(owner, rows)
+  for _, row in ipairs(rows) do
+    row[4], row.ignored = row[4] or "of " .. owner, "it acts with " .. owner .. " alone"
+  end
+  return rows
+end
+
+local function join(...)
+  local all = {}
+  for _, rows in ipairs { ... } do
+    for _, row in ipairs(rows) do all[#all + 1] = row end
+  end
+  return all
+end
+
+local fewer_states = "finetuning_type lora or freeze has fewer states"
+local unquantised = "weights are trained in fp32 or bf16: a quantised checkpoint is dequantised "
+  .. "first"
+
+section("Quantisation", join({
+  { "quantization_bit", "int", null, "bits of quantised base weights", only = unquantised },
+  { "fp8", "bool", false, "matmuls in fp8", only = "use bf16" },
+}, parts_of("quantization_bit", {
+  { "quantization_method", "string", "bnb" },
+  { "quantization_type", "string", "nf4" },
+  { "double_quantization", "bool", true },
+  { "quantization_device_map", "string", null },
+}), parts_of("fp8", {
+  { "fp8_backend", "string", "auto" },
+  { "fp8_enable_fsdp_float8_all_gather", "bool", false },
+}), {
+  { "ref_model_quantization_bit", "int", null, "bits of the reference's weights",
+    only = unquantised },
+  { "reward_model_quantization_bit", "int", null, "bits of the reward model's weights",
+    only = unquantised },
+  { "export_quantization_bit", "int", null, "bits of exported weights",
+    only = "export writes the checkpoint's own dtype; quantise it after" },
+}, parts_of("export_quantization_bit", {
+  { "export_quantization_dataset", "string", null },
+  { "export_quantization_nsamples", "int", 128 },
+  { "export_quantization_maxlen", "int", 1024 },
+})))
+
+section("Other optimizers", join({
+  { "use_galore", "bool", false, "GaLore", only = fewer_states },
+  { "use_apollo", "bool", false, "APOLLO", only = fewer_states },
+  { "use_badam", "bool", false, "BAdam", only = fewer_states },
+  { "use_adam_mini", "bool", false, "Adam-mini", only = "optim: adamw_torch" },
+  { "use_muon", "bool", false, "Muon", only = "optim: adamw_torch" },
+  { "adafactor", "bool", false, "Adafactor", only = "optim: adamw_torch" },
+}, parts_of("use_galore", {
+  { "galore_rank", "int", 16 },
+  { "galore_update_interval", "int", 200 },
+  { "galore_scale", "float", 2.0 },
+  { "galore_target", "list", "all" },
+  { "galore_proj_type", "string", "std" },
+  { "galore_layerwise", "bool", false },
+}), parts_of("use_apollo", {
+  { "apollo_rank", "int", 16 },
+  { "apollo_update_interval", "int", 200 },
+  { "apollo_scale", "float", 32.0 },
+  { "apollo_target", "list", "all" },
+  { "apollo_proj", "string", "random" },
+  { "apollo_proj_type", "string", "std" },
+  { "apollo_scale_type", "string", "channel" },
+  { "apollo_layerwise", "bool", false },
+  { "apollo_scale_front", "bool", false },
+}), parts_of("use_badam", {
+  { "badam_mode", "string", "layer" },
+  { "badam_start_block", "int", null },
+  { "badam_switch_mode", "string", "ascending" },
+  { "badam_switch_interval", "int", 50 },
+  { "badam_update_ratio", "float", 0.05 },
+  { "badam_mask_mode", "string", "adjacent" },
+  { "badam_verbose", "int", 0 },
+})))
+
+section("Other methods", join(parts_of("finetuning_type oft", {
+  { "module_dropout", "float", 0.0 },
+  { "oft_rank", "int", 0 },
+  { "oft_block_size", "int", 32 },
+  { "oft_target", "list", "all" },
+}), parts_of("use_asft_loss", { { "asft_alpha", "float", 0.1 } }), parts_of("stage ppo", {
+  { "reward_model", "string", null },
+  { "reward_model_adapters", "list", null },
+  { "reward_model_type", "string", "lora" },
+  { "ppo_buffer_size", "int", 1 },
+  { "ppo_epochs", "int", 4 },
+  { "ppo_score_norm", "bool", false },
+  { "ppo_target", "float", 6.0 },
+  { "ppo_whiten_rewards", "bool", false },
+}), {
+  { "mixture_of_depths", "string", null, "mixture of depths", only = "no model here has it" },
+  { "use_mca", "bool", false, "Megatron", only = "sequence_parallel_size spreads a sequence over "
+    .. "ranks" },
+  { "use_hyper_parallel", "bool", false, "HyperParallel",
+    only = "sequence_parallel_size spreads a sequence over ranks" },
+  { "use_kt", "bool", false, "KTransformers", only = "experts run in the runtime itself" },
+  { "use_v1_kernels", "bool", false, "kernels of LLaMA-Factory's next version",
+    ignored = "every kernel here is exact; the fastest that is there is used" },
+}, parts_of("use_hyper_parallel", { { "hyper_parallel_args", "any", null } }), parts_of("use_kt", {
+  { "kt_weight_path", "string", null },
+  { "kt_expert_checkpoint_path", "string", null },
+  { "kt_use_lora_experts", "bool", null },
+  { "kt_lora_expert_num", "int", null },
+  { "kt_lora_expert_intermediate_size", "int", null },
+})))
+
+return sections

@@ -1,0 +1,55 @@
+--- The keys of a training configuration: LLaMA-Factory's names and Moonring's own, in one table,
+-- of which each file in this folder has some sections. From a row come parsing, checks, `moonring
+-- help train`, training_args.yaml, docs/keys.md and lua/types/configuration.lua. A row is
+--   { name, type, default, meaning [, choices = {..}, others = {..}] [, only = reason | ignored =
+--   reason | warned = reason] }
+-- `others` are choices of LLaMA-Factory's that are refused by name. Types: int, float, bool,
+-- string, list (a comma list or a YAML list). `null` as a default: may be left out.
+--   only     the default alone is accepted: what else the key could ask for is refused, for the
+--            reason given
+--   ignored  accepted with any value: it changes nothing here, for the reason given
+--   warned   accepted with any value, and a line says that another one than the default changes
+--            nothing, and why
+--   least, most  bounds of a number, both included
+--   nullable null is a value beside the default: the key is then absent
+--   resume   what becomes of a run that goes on from a checkpoint under another value: "free"
+--            (nothing: the numbers are the same, or no one's), "told" (it goes on, and says so);
+--            absent or "refused": refused. A section may say it of all its rows
+--   stages, finetuning  where alone it acts: elsewhere it is refused
+--   machine  machines of a run may differ in it: where things lie, what a machine has
+
+---@class moonring.keys
+---@field [integer] { title: string, rows: moonring.KeyRow[] }
+---@field aliases table<string, string> other names of the same keys
+local keys = {}
+
+for _, file in ipairs { "model", "data", "method", "optimization", "run", "foreign",
+  "elsewhere" } do
+  for _, section in ipairs(require("moonring.config.keys." .. file)) do
+    for _, row in ipairs(section.rows) do row.resume = row.resume or section.resume end
+    keys[#keys + 1] = { title = section.title, rows = section.rows }
+  end
+end
+
+--- Other names of the same keys: LLaMA-Factory 1.0's and axolotl's.
+keys.aliases = { cp_size = "sequence_parallel_size", cp_mode = "sequence_parallel_mode",
+  context_parallel_size = "sequence_parallel_size",
+  new_special_tokens = "add_special_tokens" }
+
+--- Every row, in the order of help: `for row in keys.rows() do`.
+---@return fun(): moonring.KeyRow?
+function keys.rows()
+  local section, i = 1, 0
+  return function()
+    i = i + 1
+    while keys[section] and i > #keys[section].rows do section, i = section + 1, 1 end
+    return keys[section] and keys[section].rows[i]
+  end
+end
+
+--- Whether a key does anything.
+---@param row moonring.KeyRow
+---@return boolean
+function keys.acts(row) return not (row.only or row.ignored or row.warned) end
+
+return keys

@@ -1,0 +1,101 @@
+--- Keys of what is learnt: the stage, its loss, and which weights. What a row says: keys/init.lua.
+local objectives = require "moonring.native.objectives"
+local stages = require "moonring.run.stages"
+local null = require("moonring.native.system").null
+
+local later = "not supported yet"
+
+local pref_losses = {}
+for i, loss in ipairs(objectives.preference_losses()) do pref_losses[i] = loss.name end
+
+return {
+  { title = "Method", rows = {
+    { "stage", "string", "sft", "pre-training, supervised fine-tuning, a reward model, preferences "
+      .. "between pairs (pref_loss), or single answers judged (KTO)",
+      choices = stages.names(), others = { "ppo" } },
+    { "finetuning_type", "string", "lora", "which weights learn: all, a low-rank adapter's, or "
+      .. "those of some layers", choices = { "full", "lora", "freeze" }, others = { "oft" } },
+    { "pure_bf16", "bool", false, "bf16 weights and matmuls" },
+    { "bf16", "bool", false, "fp32 weights and states, bf16 matmuls" },
+    { "fp64", "bool", false, "fp64 weights and matmuls, to measure rounding by" },
+    { "fp16", "bool", false, "fp16 with loss scaling", only = "use bf16" },
+    { "tf32", "bool", null, "TF32 matmuls on a GPU", ignored = "fp32 means fp32" },
+    { "count", "string", "labels", "what the loss is divided by: labels before the shift, as "
+      .. "LLaMA-Factory does, or predictions", choices = { "labels", "targets" } },
+    { "disable_shuffling", "bool", false, "take the examples in their order" },
+    { "use_dft_loss", "bool", false, "stage sft: each token's loss is weighted by its probability "
+      .. "(DFT, arXiv 2508.05629)", stages = { "sft" } },
+    { "use_eaft_loss", "bool", false, "stage sft: each token's loss is weighted by (entropy of the "
+      .. "20 likeliest ids / 3) ^ eaft_alpha (EAFT)", stages = { "sft" } },
+    { "eaft_alpha", "float", 1.0, "of use_eaft_loss" },
+    { "use_asft_loss", "bool", false, "ASFT's loss", only = later },
+    { "label_smoothing_factor", "float", 0.0,
+      "stages pt and sft: this part of each target is spread over the vocabulary. Divided by "
+      .. "the step's count like any loss (LLaMA-Factory's grows with accumulation)",
+      least = 0, most = 1 },
+    { "neftune_noise_alpha", "float", null,
+      "uniform noise of +-alpha / sqrt(tokens x hidden size) on the embeddings while training "
+      .. "(NEFTune, arXiv 2310.05914); tokens: of the document", least = 0 },
+    { "compute_accuracy", "bool", false, "stages pt and sft: accuracy of the tokens in evaluation; "
+      .. "a reward model's is always there", resume = "free" },
+    { "early_stopping_steps", "int", null,
+      "end after so many evaluations in a row without a better metric_for_best_model",
+      least = 1, resume = "free" },
+  } },
+  { title = "Preferences", rows = {
+    { "pref_loss", "string", "sigmoid", "stage dpo: the loss of a pair; its formula and source are "
+      .. "in objectives/preference_losses.cc",
+      choices = pref_losses },
+    { "pref_beta", "float", 0.1, "how much a log-ratio to the reference weighs" },
+    { "pref_ftx", "float", 0.0, "weight of the chosen answer's own mean loss, added", least = 0 },
+    { "pref_bco_weight", "float", 0.0, "weight of BCO's loss beside it", least = 0 },
+    { "simpo_gamma", "float", 0.5, "SimPO's margin; used as simpo_gamma / pref_beta" },
+    { "dpo_label_smoothing", "float", 0.0, "part of the pairs that are labelled wrongly: sigmoid "
+      .. "(cDPO) and robust" },
+    { "ld_alpha", "float", null, "weight of the tokens beyond the shorter answer's length "
+      .. "(LD-DPO); "
+      .. "not in the reference" },
+    { "kto_chosen_weight", "float", 1.0, "stage kto: weight of desired answers", least = 0 },
+    { "kto_rejected_weight", "float", 1.0, "stage kto: weight of undesired ones", least = 0 },
+    { "ref_model", "string", null, "the reference model; absent: the model as it is before "
+      .. "training "
+      .. "(LoRA: with its adapter off)", stages = { "dpo", "kto" }, machine = true },
+    { "ref_model_adapters", "list", null, "adapter folders merged into ref_model",
+      stages = { "dpo", "kto" }, machine = true },
+    { "precompute_ref_log_probs", "bool", false, "compute the reference's log-probs once and keep "
+      .. "them in output_dir; then no reference model is held", resume = "free",
+      stages = { "dpo", "kto" } },
+  } },
+  { title = "LoRA", rows = {
+    { "lora_rank", "int", 8, "columns of the low-rank matrices", least = 1 },
+    { "lora_alpha", "int", null, "their product is scaled by lora_alpha / lora_rank; absent: 2 x "
+      .. "lora_rank" },
+    { "lora_dropout", "float", 0.0,
+      "of the adapter's input while training; none in stages dpo and kto, as in LLaMA-Factory",
+      least = 0, most = 1 },
+    { "lora_target", "list", "all", "linear modules by name, or all of the blocks'" },
+    { "additional_target", "list", null, "modules that learn whole beside the adapter and are "
+      .. "saved "
+      .. "with it: embed_tokens, lm_head, norm", finetuning = "lora" },
+    { "use_rslora", "bool", false, "scale by lora_alpha / sqrt(lora_rank)", finetuning = "lora" },
+    { "use_dora", "bool", false, "learn a magnitude a row beside the direction (DoRA)",
+      finetuning = "lora" },
+    { "loraplus_lr_ratio", "float", null, "LoRA+: the rate of B over that of A",
+      finetuning = "lora" },
+    { "loraplus_lr_embedding", "float", 1e-6, "LoRA+: the rate of adapted embeddings",
+      ignored = "no adapter is put on an embedding" },
+    { "create_new_adapter", "bool", false, "merge every adapter_name_or_path and begin a new one",
+      finetuning = "lora" },
+    { "pissa_init", "bool", false, "PiSSA", only = later },
+    { "pissa_iter", "int", 16, "PiSSA", ignored = "as pissa_init" },
+    { "pissa_convert", "bool", false, "PiSSA", only = later },
+  } },
+  { title = "Freeze", rows = {
+    { "freeze_trainable_layers", "int", 2, "layers that learn: the last n, or the first -n" },
+    { "freeze_trainable_modules", "list", "all",
+      "modules of those layers that learn: self_attn, mlp, input_layernorm, ..." },
+    { "freeze_extra_modules", "list", null, "modules outside the layers that learn too: "
+      .. "embed_tokens, norm, lm_head" },
+    { "use_llama_pro", "bool", false, "expanded blocks", only = later },
+  } },
+}

@@ -1,0 +1,97 @@
+--- Keys of the model, and of the ranks that share a sequence. What a row says: keys/init.lua.
+local null = require("moonring.native.system").null
+
+local later = "not supported yet"
+
+return {
+  { title = "Model", rows = {
+    { "model_name_or_path", "string", null, "the model: a Hugging Face folder, a .gguf file, or "
+      .. "builtin:smollm2", machine = true },
+    { "adapter_name_or_path", "list", null, "adapter folders in PEFT's format: all but the last "
+      .. "are "
+      .. "merged into the model, the last goes on learning", finetuning = "lora", machine = true },
+    { "trust_remote_code", "bool", false, "code from a model folder",
+      ignored = "no code of a model folder is ever run" },
+    { "cache_dir", "string", null, "where a hub keeps its downloads",
+      ignored = "nothing is downloaded" },
+    { "use_fast_tokenizer", "bool", true, "the tokenizer's kind",
+      ignored = "there is one tokenizer" },
+    { "resize_vocab", "bool", false, "where the tokenizer has more tokens than the embedding rows, "
+      .. "these (and an untied head's) grow to a multiple of 64: new rows are the old ones' mean "
+      .. "with noise of 1 / sqrt(hidden size). lora: embedding and head are then trained whole, "
+      .. "unless additional_target says what. Absent: true where the data holds a token without "
+      .. "a row; false given: such data is refused" },
+    { "split_special_tokens", "bool", false, "a special token that is written in a text, the "
+      .. "template's among them, is a text like any other" },
+    { "add_tokens", "list", null, "tokens to add to the tokenizer, looked for in texts; new ones "
+      .. "turn resize_vocab on" },
+    { "add_special_tokens", "list", null, "special tokens to add, after add_tokens; also "
+      .. "new_special_tokens, 360-LLaMA-Factory's name" },
+    { "new_special_tokens_config", "string", null, "in place of add_special_tokens: a YAML file of "
+      .. "them, a line \"TOKEN\": \"description\" each; the descriptions are not used",
+      machine = true },
+    { "rope_scaling", "string", null, "how the rotary embedding is stretched where cutoff_len is "
+      .. "beyond the model's context: by ceil(cutoff_len / context)",
+      choices = { "linear", "dynamic", "yarn", "llama3" } },
+    { "flash_attn", "string", "auto", "the attention kernel",
+      ignored = "every kernel here is exact; the fastest that is there is used" },
+    { "shift_attn", "bool", false, "shifted sparse attention", only = later },
+    { "enable_liger_kernel", "bool", false, "fused kernels",
+      ignored = "fused kernels are always on" },
+    { "use_unsloth", "bool", false, "Unsloth's kernels", only = later },
+    { "use_unsloth_gc", "bool", false, "Unsloth's recompute", ignored = "recompute says it" },
+    { "disable_gradient_checkpointing", "bool", false,
+      "keep every activation: the same as recompute: none", resume = "free" },
+    { "gradient_checkpointing", "bool", false, "recompute of blocks",
+      ignored = "it is on unless disable_gradient_checkpointing" },
+    { "use_reentrant_gc", "bool", true, "the kind of recompute", ignored = "there is one" },
+    { "recompute", "string", "block", "what backward makes again: each block from its input; "
+      .. "selective: all of a block but its attention; or nothing; auto: as little as there is "
+      .. "memory for (memory_limit)", choices = { "block", "selective", "none", "auto" },
+        resume = "free" },
+    { "activation_offload", "string", null, "where blocks' inputs wait for their backward, with "
+      .. "recompute: block or selective: cpu (host memory; on the CPU they are there anyway) or "
+      .. "disk (in "
+      .. "files without a name in activation_dir)", choices = { "cpu", "disk" }, resume = "free" },
+    { "activation_dir", "string", null, "a folder on a disk for activation_offload: disk; absent: "
+      .. "output_dir", resume = "free", machine = true },
+    { "tile_mib", "int", 64,
+      "MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of "
+      .. "logits at a time; 0: all rows at once", least = 0, resume = "free" },
+    { "upcast_layernorm", "bool", false, "norms in fp32", ignored = "norms always are" },
+    { "upcast_lmhead_output", "bool", false, "logits in fp32", ignored = "logits always are" },
+    { "train_from_scratch", "bool", false, "random weights", only = later },
+    { "moe_aux_loss_coef", "float", null, "weight of the load-balancing loss of a mixture of "
+      .. "experts, per_device_train_batch_size examples at a time; in pt and sft" },
+    { "low_cpu_mem_usage", "bool", true, "load without a second copy",
+      ignored = "weights are memory-mapped" },
+    { "print_param_status", "bool", false, "print each parameter", ignored = "" },
+  } },
+  { title = "Sequence parallel", resume = "free", rows = {
+    { "sequence_parallel_size", "int", 1,
+      "ranks that share one sequence; divides the number of ranks", least = 1 },
+    { "sequence_parallel_mode", "string", "zigzag-ring",
+      "how attention is spread over them; auto: chosen for each micro-batch",
+      choices = { "zigzag-ring", "ring", "ulysses", "all-gather", "llama3", "usp", "double-ring",
+        "auto" } },
+    { "sequence_parallel_ulysses_degree", "int", 0,
+      "usp: ranks over which heads are split; 0: chosen" },
+    { "sequence_parallel_ring_degree", "int", 0, "usp: ranks over which keys travel; the two "
+      .. "degrees make up sequence_parallel_size; 0: chosen" },
+    { "placement", "string", "head_first", "usp: the axis whose ranks are neighbours, on one "
+      .. "machine",
+      choices = { "head_first", "context_first" } },
+    { "double_ring_window", "int", 0, "double-ring: ranks of a window, a divisor of "
+      .. "sequence_parallel_size; 0: those of a machine, or near its root" },
+    { "shuffle_for_sequence_parallel", "bool", true, "shuffle before the cut",
+      ignored = "the order never depends on sp; disable_shuffling turns it off" },
+    { "micro_batch_tokens", "int", null,
+      "tokens that one sequence-parallel group puts through one forward pass; absent: "
+      .. "cutoff_len x per_device_train_batch_size", least = 1 },
+    { "memory_check", "string", "refuse", "where a run is foretold to take more memory than there "
+      .. "is: refuse it before training, warn, or do not look (off)",
+      choices = { "refuse", "warn", "off" }, machine = true },
+    { "memory_limit", "string", null, "memory that a rank may take by memory_check (80GiB, 500MB, "
+      .. "...); absent: what its machine has", machine = true },
+  } },
+}

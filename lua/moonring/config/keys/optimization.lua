@@ -1,0 +1,74 @@
+--- Keys of the optimizer, the schedule, and where states lie. What a row says: keys/init.lua.
+local optimizers = require "moonring.run.optimizers"
+local null = require("moonring.native.system").null
+
+local later = "not supported yet"
+
+return {
+  { title = "Optimization", rows = {
+    { "per_device_train_batch_size", "int", 8,
+      "examples of a micro-batch for each data-parallel rank", least = 1, resume = "free" },
+    { "gradient_accumulation_steps", "int", 1,
+      "micro-batches of a step", least = 1, resume = "free" },
+    { "global_batch_size", "int", null,
+      "examples of a step on all ranks; absent: per_device_train_batch_size x "
+      .. "gradient_accumulation_steps x dp", least = 1, resume = "free" },
+    { "learning_rate", "float", 5e-5, "its peak", least = 0, resume = "told" },
+    { "num_train_epochs", "float", 3.0, "passes over the data", least = 0, resume = "told" },
+    { "max_steps", "int", -1, "steps in all; above 0 it wins over num_train_epochs",
+      resume = "told" },
+    { "lr_scheduler_type", "string", "linear", "how the rate falls",
+      choices = { "linear", "cosine", "cosine_with_restarts", "cosine_with_min_lr",
+      "cosine_warmup_with_min_lr", "polynomial", "inverse_sqrt", "warmup_stable_decay", "constant",
+        "constant_with_warmup" }, others = { "reduce_lr_on_plateau" }, resume = "told" },
+    { "lr_scheduler_kwargs", "any", null, "options of the schedule: num_cycles, min_lr, "
+      .. "min_lr_rate, warmup_lr_rate, lr_end, power, num_stable_steps, num_decay_steps, "
+      .. "warmup_type, decay_type, min_lr_ratio", resume = "told" },
+    { "warmup_ratio", "float", 0.0, "part of the steps in which the rate rises", resume = "told" },
+    { "warmup_steps", "int", 0, "steps in which it rises; above 0 it wins over the ratio",
+      resume = "told" },
+    { "optim", "string", "adamw_torch", "AdamW with fp32 state, or plain gradient descent",
+      choices = optimizers.names() },
+    { "optim_args", "string", null, "options of the optimizer", only = later },
+    { "weight_decay", "float", 0.0, "decoupled; not on biases and norms", resume = "told" },
+    { "adam_beta1", "float", 0.9, "AdamW's first moment", resume = "told" },
+    { "adam_beta2", "float", 0.999, "AdamW's second moment", resume = "told" },
+    { "adam_epsilon", "float", 1e-8, "AdamW's epsilon", resume = "told" },
+    { "max_grad_norm", "float", 1.0,
+      "gradients of a larger norm are scaled down to it; 0: never", least = 0, resume = "told" },
+    { "spike_clip", "string", null, "clip besides by the history of norms: zclip (arXiv "
+      .. "2504.02507) "
+      .. "brings one that is more than 2.5 standard deviations above the running mean back towards "
+      .. "it, after 25 steps",
+      choices = { "zclip" }, resume = "told" },
+    { "on_nonfinite", "string", "stop", "a step whose loss or gradient is NaN or infinite: stop "
+      .. "before its update, or skip: leave it out, and say so (10 in a row stop the run)",
+      choices = { "stop", "skip" }, resume = "told" },
+    { "average_tokens_across_devices", "bool", true, "one divisor for all ranks",
+      only = "there is one divisor, of the whole step" },
+  } },
+  { title = "States", resume = "free", rows = {
+    { "zero_stage", "int", 0,
+      "what is sharded over the ranks of zero_group: 1: the optimizer's state; 2: gradients "
+      .. "too; 3: weights too, gathered a block ahead and let go after it. The numbers are the "
+      .. "same", least = 0, most = 3 },
+    { "zero_group", "string", "world", "over which ranks: all, those of a sequence (sp), or those "
+      .. "of a machine (node, by LOCAL_WORLD_SIZE); groups sum their shards' gradients with one "
+      .. "another",
+      choices = { "world", "sp", "node" } },
+    { "offload_optimizer", "string", null, "where the optimizer's state is, and where it makes its "
+      .. "step: in the host's memory, or in a file that is mapped piece by piece",
+      choices = { "cpu", "disk" } },
+    { "offload_dir", "string", null, "offload_optimizer: disk: the folder of that file, which has "
+      .. "no name and is gone with the run; absent: output_dir", machine = true },
+    { "deepspeed", "any", null, "DeepSpeed's JSON file: what it says of ZeRO and offload becomes "
+      .. "zero_stage, zero_group, offload_optimizer and offload_dir; what has no equal here is "
+      .. "refused by name", machine = true },
+    { "fsdp", "any", null, "sharded states", warned = "zero_stage parts the states; the numbers "
+      .. "are "
+      .. "the same" },
+    { "fsdp_config", "any", null, "sharded states", ignored = "as fsdp" },
+    { "fsdp_min_num_params", "int", 0, "sharded states", ignored = "as fsdp" },
+    { "fsdp_transformer_layer_cls_to_wrap", "string", null, "sharded states", ignored = "as fsdp" },
+  } },
+}

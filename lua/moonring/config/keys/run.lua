@@ -1,0 +1,95 @@
+--- Keys of a run: what it logs, saves, evaluates; of export and of answers. What a row says:
+-- keys/init.lua.
+local null = require("moonring.native.system").null
+
+local later = "not supported yet"
+
+return {
+  { title = "Run", resume = "free", rows = {
+    { "output_dir", "string", null, "where the model, the log and the plot go", machine = true },
+    { "overwrite_output_dir", "bool", false, "write into a folder that is not empty" },
+    { "do_train", "bool", false, "train", ignored = "this command trains" },
+    { "do_eval", "bool", false, "evaluate after the training too; so it is wherever eval_strategy "
+      .. "is not no" },
+    { "do_predict", "bool", false, "predict", only = later },
+    { "predict_with_generate", "bool", false, "generate in evaluation", only = later },
+    { "seed", "int", 42, "of the order of examples", resume = "refused" },
+    { "data_seed", "int", null, "the same, where it differs from seed", resume = "refused" },
+    { "full_determinism", "bool", false,
+      "on a GPU: kernels that give the same bits each time. Attention's backward takes more time "
+        .. "for "
+      .. "it, and where a micro-batch has few documents and heads more memory, which plan counts. "
+        .. "On "
+      .. "the CPU runs repeat bit for bit anyway" },
+    { "logging_steps", "int", 500, "steps between lines of the log", least = 1 },
+    { "logging_first_step", "bool", false, "log the first step too" },
+    { "disable_tqdm", "bool", null, "no line a logging step on the terminal; trainer_log.jsonl has "
+      .. "them all" },
+    { "logging_dir", "string", null, "of a logger",
+      ignored = "trainer_log.jsonl is in output_dir" },
+    { "logging_strategy", "string", "steps", "when to log", only = later },
+    { "report_to", "list", "none", "loggers", warned = "trainer_log.jsonl has it all" },
+    { "run_name", "string", null, "a name for loggers", ignored = "" },
+    { "plot_loss", "bool", false, "draw training_loss.png" },
+    { "memory_report", "bool", false, "tell after the first step and at the end what each byte is "
+      .. "for at the peak: weights, gradients, optimizer, checkpoint inputs and so on, beside what "
+      .. "the kernel counts; memory_report.json. The log then has peak_anonymous_bytes" },
+    { "sample_prompt", "string", null, "a question that the model answers before and after the "
+      .. "training" },
+    { "save_strategy", "string", "steps", "when a checkpoint-N is written; best: after an "
+      .. "evaluation that is the best so far, by metric_for_best_model",
+      choices = { "no", "steps", "epoch", "best" } },
+    { "save_steps", "float", 500, "steps between checkpoints; below 1: a part of all steps. The "
+      .. "last step has one too" },
+    { "save_total_limit", "int", null, "checkpoints kept; the best one is kept besides",
+      least = 1 },
+    { "save_only_model", "bool", false, "checkpoints hold the model alone: no run can go on from "
+      .. "them" },
+    { "save_safetensors", "bool", true, "the format", ignored = "it is always safetensors" },
+    { "eval_strategy", "string", "no", "when to evaluate", choices = { "no", "steps", "epoch" } },
+    { "eval_steps", "float", null, "steps between evaluations; below 1: a part of all steps; "
+      .. "absent: logging_steps" },
+    { "eval_on_start", "bool", false, "evaluate before the first step" },
+    { "per_device_eval_batch_size", "int", 8,
+      "rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows",
+      least = 1 },
+    { "load_best_model_at_end", "bool", false, "end with the best checkpoint; save_strategy and "
+      .. "eval_strategy must agree, or save_strategy be best" },
+    { "metric_for_best_model", "string", null, "which number of an evaluation says so; absent: "
+      .. "loss" },
+    { "greater_is_better", "bool", null, "absent: unless the metric ends in loss" },
+    { "resume_from_checkpoint", "any", null, "go on from a checkpoint: true (the newest whole one "
+      .. "in output_dir), auto (the same, and from the beginning where there is none), or its "
+      .. "folder", machine = true },
+    { "ignore_data_skip", "bool", false, "go on at the data's beginning, and whatever has changed "
+      .. "in the configuration; the steps count on, and end where they would" },
+    { "ddp_timeout", "float", 1800,
+      "seconds that a collective may take: by then a rank that lives and does not answer is "
+      .. "given up. A dead one is noticed within seconds", least = 0, machine = true },
+    { "max_restarts", "int", 0,
+      "how often the ranks that this machine's launcher started are started again after one "
+      .. "has failed, from the newest checkpoint of the run; torchrun has its own "
+      .. "--max-restarts, which is honoured", least = 0, most = 1000, machine = true },
+    { "use_cpu", "bool", false, "no GPU; the same as --device cpu", machine = true },
+    { "include_num_input_tokens_seen", "bool", false, "count tokens",
+      ignored = "the log always has them" },
+    { "include_effective_tokens_per_second", "bool", false, "token rate",
+      ignored = "the log always has it" },
+  } },
+  { title = "Export", resume = "free", rows = {
+    { "export_dir", "string", null, "moonring export: the folder to write the merged model to" },
+    { "export_size", "int", 5, "GB of a file at most" },
+    { "export_device", "string", "cpu", "where it is merged", ignored = "in memory" },
+    { "export_legacy_format", "bool", false, "pytorch_model.bin", only = "safetensors alone" },
+  } },
+  { title = "Generation", resume = "free", rows = {
+    { "max_new_tokens", "int", 1024, "tokens of an answer at most" },
+    { "temperature", "float", 0.95, "of sampling" },
+    { "top_p", "float", 0.7, "nucleus" },
+    { "top_k", "int", 50, "tokens considered" },
+    { "repetition_penalty", "float", 1.0, "of tokens already there" },
+    { "do_sample", "bool", null, "sample; absent: where temperature, top_p or top_k is given; else "
+      .. "the likeliest token" },
+    { "num_beams", "int", 1, "beam search", only = later },
+  } },
+}

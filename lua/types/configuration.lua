@@ -1,0 +1,372 @@
+---@meta moonring.configuration
+
+--- A checked configuration: a value for every key, nil where it is null. Keys that may be given and
+--- change nothing, or must keep their default, are not here: `moonring help train` lists them all.
+---@class moonring.Configuration
+---@field path? string the file that it was read from
+---@field given table<string, any> what the file and the words say, unchecked
+---@field notes string[] lines to show: what was passed over, what changes nothing
+---@field places table<string, string> where the file gave a key: "train.yaml:3: "
+--- the model: a Hugging Face folder, a .gguf file, or builtin:smollm2
+---@field model_name_or_path? string
+--- adapter folders in PEFT's format: all but the last are merged into the model, the last goes on
+--- learning
+---@field adapter_name_or_path? string[]
+--- where the tokenizer has more tokens than the embedding rows, these (and an untied head's) grow
+--- to a multiple of 64: new rows are the old ones' mean with noise of 1 / sqrt(hidden size). lora:
+--- embedding and head are then trained whole, unless additional_target says what. Absent: true
+--- where the data holds a token without a row; false given: such data is refused; false where
+--- absent
+---@field resize_vocab boolean
+--- a special token that is written in a text, the template's among them, is a text like any other;
+--- false where absent
+---@field split_special_tokens boolean
+--- tokens to add to the tokenizer, looked for in texts; new ones turn resize_vocab on
+---@field add_tokens? string[]
+--- special tokens to add, after add_tokens; also new_special_tokens, 360-LLaMA-Factory's name
+---@field add_special_tokens? string[]
+--- in place of add_special_tokens: a YAML file of them, a line "TOKEN": "description" each; the
+--- descriptions are not used
+---@field new_special_tokens_config? string
+--- how the rotary embedding is stretched where cutoff_len is beyond the model's context: by
+--- ceil(cutoff_len / context)
+---@field rope_scaling? "linear" | "dynamic" | "yarn" | "llama3"
+--- keep every activation: the same as recompute: none; false where absent
+---@field disable_gradient_checkpointing boolean
+--- what backward makes again: each block from its input; selective: all of a block but its
+--- attention; or nothing; auto: as little as there is memory for (memory_limit); block where absent
+---@field recompute "block" | "selective" | "none" | "auto"
+--- where blocks' inputs wait for their backward, with recompute: block or selective: cpu (host
+--- memory; on the CPU they are there anyway) or disk (in files without a name in activation_dir)
+---@field activation_offload? "cpu" | "disk"
+--- a folder on a disk for activation_offload: disk; absent: output_dir
+---@field activation_dir? string
+--- MiB that a tile of rows may take in a block's MLP, where blocks are recomputed, and of logits at
+--- a time; 0: all rows at once; 64 where absent
+---@field tile_mib integer
+--- weight of the load-balancing loss of a mixture of experts, per_device_train_batch_size examples
+--- at a time; in pt and sft
+---@field moe_aux_loss_coef? number
+--- ranks that share one sequence; divides the number of ranks; 1 where absent
+---@field sequence_parallel_size integer
+--- how attention is spread over them; auto: chosen for each micro-batch; zigzag-ring where absent
+---@field sequence_parallel_mode string
+--- usp: ranks over which heads are split; 0: chosen; 0 where absent
+---@field sequence_parallel_ulysses_degree integer
+--- usp: ranks over which keys travel; the two degrees make up sequence_parallel_size; 0: chosen; 0
+--- where absent
+---@field sequence_parallel_ring_degree integer
+--- usp: the axis whose ranks are neighbours, on one machine; head_first where absent
+---@field placement "head_first" | "context_first"
+--- double-ring: ranks of a window, a divisor of sequence_parallel_size; 0: those of a machine, or
+--- near its root; 0 where absent
+---@field double_ring_window integer
+--- tokens that one sequence-parallel group puts through one forward pass; absent: cutoff_len x
+--- per_device_train_batch_size
+---@field micro_batch_tokens? integer
+--- where a run is foretold to take more memory than there is: refuse it before training, warn, or
+--- do not look (off); refuse where absent
+---@field memory_check "refuse" | "warn" | "off"
+--- memory that a rank may take by memory_check (80GiB, 500MB, ...); absent: what its machine has
+---@field memory_limit? string
+--- names from dataset_info.json
+---@field dataset? string[]
+--- names of data sets to evaluate on; excludes val_size
+---@field eval_dataset? string[]
+--- the folder of dataset_info.json; data where absent
+---@field dataset_dir string
+--- the chat template: a name (moonring help templates) or a file of one's own (PATH.lua); absent:
+--- told from the model's chat_template, or empty
+---@field template? string
+--- tokens of an example, prompt and response, at most; 2048 where absent
+---@field cutoff_len integer
+--- what becomes of a longer example; truncate where absent
+---@field overlong "truncate" | "drop" | "error"
+--- learn the prompt's tokens too; false where absent
+---@field train_on_prompt boolean
+--- learn the last turn alone; false where absent
+---@field mask_history boolean
+--- read the data as it is used, shuffled in a buffer, never all in memory, as LLaMA-Factory orders
+--- it; wants max_steps; false where absent
+---@field streaming boolean
+--- streaming: rows of the shuffle buffer; 16384 where absent
+---@field buffer_size integer
+--- data sets one after another, or interleaved until the first is through (under), or all are, each
+--- again from its beginning (over) or once; concat where absent
+---@field mix_strategy "concat" | "interleave_under" | "interleave_over" | "interleave_once"
+--- how likely each data set is to give the next row; absent: they take turns
+---@field interleave_probs? string[]
+--- rows of each data set at most
+---@field max_samples? integer
+--- examples held out for evaluation: below 1 a part of the data set, else their number; 0 where
+--- absent
+---@field val_size number
+--- stage pt: join the texts and cut them at cutoff_len; absent: true there; given as true: at
+--- cutoff_len - 1, as LLaMA-Factory does. Stage sft: LLaMA-Factory's rows of cutoff_len tokens,
+--- whose texts see each other. Without it documents are packed exactly
+---@field packing? boolean
+--- stage sft: rows of cutoff_len tokens as LLaMA-Factory forms them, each text by itself; false
+--- where absent
+---@field neat_packing boolean
+--- rows that are joined or packed together (packing, neat_packing), or whose answers are exchanged
+--- (kto); 1000 where absent
+---@field preprocessing_batch_size integer
+--- threads that prepare rows, no more than cores and rows; absent: the cores of this rank, 16 at
+--- most. Examples are the same for any number (LLaMA-Factory's, where rows are packed or
+--- mismatched, begin batches of their own)
+---@field preprocessing_num_workers? integer
+--- streaming: parts that each data set is read in, each with a buffer of its own, as the processes
+--- of LLaMA-Factory are; 0: one part. Else one thread prepares steps ahead, whatever this says; 0
+--- where absent
+---@field dataloader_num_workers integer
+--- leave out what of an epoch fills no batch of per_device_train_batch_size x dp; a stream has
+--- every row, as in LLaMA-Factory; false where absent
+---@field dataloader_drop_last boolean
+--- compute reference log-probs again; prepared data is not cached; false where absent
+---@field overwrite_cache boolean
+--- a folder of prepared data, in the form of the datasets library's save_to_disk, which
+--- LLaMA-Factory writes: read in place of the data sets where it is there, else written once they
+--- are prepared
+---@field tokenized_path? string
+--- the system prompt where an example has none
+---@field default_system? string
+--- how tools and their calls are written, by name; absent: as the template does
+---@field tool_format? string
+--- reasoning templates: an answer without a thought learns an empty one; false: thoughts are taken
+--- out, an empty one is given; null: they stay, and an empty one is given where there is none; true
+--- where absent
+---@field enable_thinking boolean
+--- reasoning templates: earlier answers keep their thoughts in pairs, judged answers, chats and
+--- with mask_history; false where absent
+---@field preserve_thinking boolean
+--- evaluate the data sets of eval_dataset one by one: eval_NAME_loss and so on; false where absent
+---@field eval_on_each_dataset boolean
+--- pre-training, supervised fine-tuning, a reward model, preferences between pairs (pref_loss), or
+--- single answers judged (KTO); sft where absent
+---@field stage "pt" | "sft" | "rm" | "dpo" | "kto"
+--- which weights learn: all, a low-rank adapter's, or those of some layers; lora where absent
+---@field finetuning_type "full" | "lora" | "freeze"
+--- bf16 weights and matmuls; false where absent
+---@field pure_bf16 boolean
+--- fp32 weights and states, bf16 matmuls; false where absent
+---@field bf16 boolean
+--- fp64 weights and matmuls, to measure rounding by; false where absent
+---@field fp64 boolean
+--- what the loss is divided by: labels before the shift, as LLaMA-Factory does, or predictions;
+--- labels where absent
+---@field count "labels" | "targets"
+--- take the examples in their order; false where absent
+---@field disable_shuffling boolean
+--- stage sft: each token's loss is weighted by its probability (DFT, arXiv 2508.05629); false where
+--- absent
+---@field use_dft_loss boolean
+--- stage sft: each token's loss is weighted by (entropy of the 20 likeliest ids / 3) ^ eaft_alpha
+--- (EAFT); false where absent
+---@field use_eaft_loss boolean
+--- of use_eaft_loss; 1 where absent
+---@field eaft_alpha number
+--- stages pt and sft: this part of each target is spread over the vocabulary. Divided by the step's
+--- count like any loss (LLaMA-Factory's grows with accumulation); 0 where absent
+---@field label_smoothing_factor number
+--- uniform noise of +-alpha / sqrt(tokens x hidden size) on the embeddings while training (NEFTune,
+--- arXiv 2310.05914); tokens: of the document
+---@field neftune_noise_alpha? number
+--- stages pt and sft: accuracy of the tokens in evaluation; a reward model's is always there; false
+--- where absent
+---@field compute_accuracy boolean
+--- end after so many evaluations in a row without a better metric_for_best_model
+---@field early_stopping_steps? integer
+--- stage dpo: the loss of a pair; its formula and source are in objectives/preference_losses.cc;
+--- sigmoid where absent
+---@field pref_loss string
+--- how much a log-ratio to the reference weighs; 0.1 where absent
+---@field pref_beta number
+--- weight of the chosen answer's own mean loss, added; 0 where absent
+---@field pref_ftx number
+--- weight of BCO's loss beside it; 0 where absent
+---@field pref_bco_weight number
+--- SimPO's margin; used as simpo_gamma / pref_beta; 0.5 where absent
+---@field simpo_gamma number
+--- part of the pairs that are labelled wrongly: sigmoid (cDPO) and robust; 0 where absent
+---@field dpo_label_smoothing number
+--- weight of the tokens beyond the shorter answer's length (LD-DPO); not in the reference
+---@field ld_alpha? number
+--- stage kto: weight of desired answers; 1 where absent
+---@field kto_chosen_weight number
+--- stage kto: weight of undesired ones; 1 where absent
+---@field kto_rejected_weight number
+--- the reference model; absent: the model as it is before training (LoRA: with its adapter off)
+---@field ref_model? string
+--- adapter folders merged into ref_model
+---@field ref_model_adapters? string[]
+--- compute the reference's log-probs once and keep them in output_dir; then no reference model is
+--- held; false where absent
+---@field precompute_ref_log_probs boolean
+--- columns of the low-rank matrices; 8 where absent
+---@field lora_rank integer
+--- their product is scaled by lora_alpha / lora_rank; absent: 2 x lora_rank
+---@field lora_alpha? integer
+--- of the adapter's input while training; none in stages dpo and kto, as in LLaMA-Factory; 0 where
+--- absent
+---@field lora_dropout number
+--- linear modules by name, or all of the blocks'; all where absent
+---@field lora_target string[]
+--- modules that learn whole beside the adapter and are saved with it: embed_tokens, lm_head, norm
+---@field additional_target? string[]
+--- scale by lora_alpha / sqrt(lora_rank); false where absent
+---@field use_rslora boolean
+--- learn a magnitude a row beside the direction (DoRA); false where absent
+---@field use_dora boolean
+--- LoRA+: the rate of B over that of A
+---@field loraplus_lr_ratio? number
+--- merge every adapter_name_or_path and begin a new one; false where absent
+---@field create_new_adapter boolean
+--- layers that learn: the last n, or the first -n; 2 where absent
+---@field freeze_trainable_layers integer
+--- modules of those layers that learn: self_attn, mlp, input_layernorm, ...; all where absent
+---@field freeze_trainable_modules string[]
+--- modules outside the layers that learn too: embed_tokens, norm, lm_head
+---@field freeze_extra_modules? string[]
+--- examples of a micro-batch for each data-parallel rank; 8 where absent
+---@field per_device_train_batch_size integer
+--- micro-batches of a step; 1 where absent
+---@field gradient_accumulation_steps integer
+--- examples of a step on all ranks; absent: per_device_train_batch_size x
+--- gradient_accumulation_steps x dp
+---@field global_batch_size? integer
+--- its peak; 5e-05 where absent
+---@field learning_rate number
+--- passes over the data; 3 where absent
+---@field num_train_epochs number
+--- steps in all; above 0 it wins over num_train_epochs; -1 where absent
+---@field max_steps integer
+--- how the rate falls; linear where absent
+---@field lr_scheduler_type string
+--- options of the schedule: num_cycles, min_lr, min_lr_rate, warmup_lr_rate, lr_end, power,
+--- num_stable_steps, num_decay_steps, warmup_type, decay_type, min_lr_ratio
+---@field lr_scheduler_kwargs? table | string
+--- part of the steps in which the rate rises; 0 where absent
+---@field warmup_ratio number
+--- steps in which it rises; above 0 it wins over the ratio; 0 where absent
+---@field warmup_steps integer
+--- AdamW with fp32 state, or plain gradient descent; adamw_torch where absent
+---@field optim "adamw_torch" | "adamw_torch_fused" | "sgd"
+--- decoupled; not on biases and norms; 0 where absent
+---@field weight_decay number
+--- AdamW's first moment; 0.9 where absent
+---@field adam_beta1 number
+--- AdamW's second moment; 0.999 where absent
+---@field adam_beta2 number
+--- AdamW's epsilon; 1e-08 where absent
+---@field adam_epsilon number
+--- gradients of a larger norm are scaled down to it; 0: never; 1 where absent
+---@field max_grad_norm number
+--- clip besides by the history of norms: zclip (arXiv 2504.02507) brings one that is more than 2.5
+--- standard deviations above the running mean back towards it, after 25 steps
+---@field spike_clip? "zclip"
+--- a step whose loss or gradient is NaN or infinite: stop before its update, or skip: leave it out,
+--- and say so (10 in a row stop the run); stop where absent
+---@field on_nonfinite "stop" | "skip"
+--- what is sharded over the ranks of zero_group: 1: the optimizer's state; 2: gradients too; 3:
+--- weights too, gathered a block ahead and let go after it. The numbers are the same; 0 where
+--- absent
+---@field zero_stage integer
+--- over which ranks: all, those of a sequence (sp), or those of a machine (node, by
+--- LOCAL_WORLD_SIZE); groups sum their shards' gradients with one another; world where absent
+---@field zero_group "world" | "sp" | "node"
+--- where the optimizer's state is, and where it makes its step: in the host's memory, or in a file
+--- that is mapped piece by piece
+---@field offload_optimizer? "cpu" | "disk"
+--- offload_optimizer: disk: the folder of that file, which has no name and is gone with the run;
+--- absent: output_dir
+---@field offload_dir? string
+--- DeepSpeed's JSON file: what it says of ZeRO and offload becomes zero_stage, zero_group,
+--- offload_optimizer and offload_dir; what has no equal here is refused by name
+---@field deepspeed? table | string
+--- where the model, the log and the plot go
+---@field output_dir? string
+--- write into a folder that is not empty; false where absent
+---@field overwrite_output_dir boolean
+--- evaluate after the training too; so it is wherever eval_strategy is not no; false where absent
+---@field do_eval boolean
+--- of the order of examples; 42 where absent
+---@field seed integer
+--- the same, where it differs from seed
+---@field data_seed? integer
+--- on a GPU: kernels that give the same bits each time. Attention's backward takes more time for
+--- it, and where a micro-batch has few documents and heads more memory, which plan counts. On the
+--- CPU runs repeat bit for bit anyway; false where absent
+---@field full_determinism boolean
+--- steps between lines of the log; 500 where absent
+---@field logging_steps integer
+--- log the first step too; false where absent
+---@field logging_first_step boolean
+--- no line a logging step on the terminal; trainer_log.jsonl has them all
+---@field disable_tqdm? boolean
+--- draw training_loss.png; false where absent
+---@field plot_loss boolean
+--- tell after the first step and at the end what each byte is for at the peak: weights, gradients,
+--- optimizer, checkpoint inputs and so on, beside what the kernel counts; memory_report.json. The
+--- log then has peak_anonymous_bytes; false where absent
+---@field memory_report boolean
+--- a question that the model answers before and after the training
+---@field sample_prompt? string
+--- when a checkpoint-N is written; best: after an evaluation that is the best so far, by
+--- metric_for_best_model; steps where absent
+---@field save_strategy "no" | "steps" | "epoch" | "best"
+--- steps between checkpoints; below 1: a part of all steps. The last step has one too; 500 where
+--- absent
+---@field save_steps number
+--- checkpoints kept; the best one is kept besides
+---@field save_total_limit? integer
+--- checkpoints hold the model alone: no run can go on from them; false where absent
+---@field save_only_model boolean
+--- when to evaluate; no where absent
+---@field eval_strategy "no" | "steps" | "epoch"
+--- steps between evaluations; below 1: a part of all steps; absent: logging_steps
+---@field eval_steps? number
+--- evaluate before the first step; false where absent
+---@field eval_on_start boolean
+--- rows of an evaluation batch; eval_loss is the mean of the batches' means, by rows; 8 where
+--- absent
+---@field per_device_eval_batch_size integer
+--- end with the best checkpoint; save_strategy and eval_strategy must agree, or save_strategy be
+--- best; false where absent
+---@field load_best_model_at_end boolean
+--- which number of an evaluation says so; absent: loss
+---@field metric_for_best_model? string
+--- absent: unless the metric ends in loss
+---@field greater_is_better? boolean
+--- go on from a checkpoint: true (the newest whole one in output_dir), auto (the same, and from the
+--- beginning where there is none), or its folder
+---@field resume_from_checkpoint? table | string
+--- go on at the data's beginning, and whatever has changed in the configuration; the steps count
+--- on, and end where they would; false where absent
+---@field ignore_data_skip boolean
+--- seconds that a collective may take: by then a rank that lives and does not answer is given up. A
+--- dead one is noticed within seconds; 1800 where absent
+---@field ddp_timeout number
+--- how often the ranks that this machine's launcher started are started again after one has failed,
+--- from the newest checkpoint of the run; torchrun has its own --max-restarts, which is honoured; 0
+--- where absent
+---@field max_restarts integer
+--- no GPU; the same as --device cpu; false where absent
+---@field use_cpu boolean
+--- moonring export: the folder to write the merged model to
+---@field export_dir? string
+--- GB of a file at most; 5 where absent
+---@field export_size integer
+--- tokens of an answer at most; 1024 where absent
+---@field max_new_tokens integer
+--- of sampling; 0.95 where absent
+---@field temperature number
+--- nucleus; 0.7 where absent
+---@field top_p number
+--- tokens considered; 50 where absent
+---@field top_k integer
+--- of tokens already there; 1 where absent
+---@field repetition_penalty number
+--- sample; absent: where temperature, top_p or top_k is given; else the likeliest token
+---@field do_sample? boolean
+--- of GaLore and the like
+---@field optim_target_modules? table | string
