@@ -1,6 +1,7 @@
 --- Writes docs/keys.md from the table that `moonring help train` prints:
 --   moonring docs/keys.lua > docs/keys.md
-local sections = require "moonring.config.keys" -- { title, rows = { { name, type, default, meaning, ... } } }
+-- { title, rows = { { name, type, default, meaning, ... } } }.
+local sections = require "moonring.config.keys"
 local null = require("moonring").null
 
 local function shown(value)

@@ -69,7 +69,8 @@ typedef enum moonring_log_kind {
 typedef void (*moonring_log_callback)(void* context, moonring_log_kind kind, const char* line);
 
 /* At each logged step (logging_steps)
- * {"event":"step","step":k,"total_steps":n,"epoch":..,"loss":..,"lr":..,"grad_norm":..,"tokens":..,"metrics":{..}},
+ * {"event":"step","step":k,"total_steps":n,"epoch":..,"loss":..,"lr":..,"grad_norm":..,
+ * "tokens":..,"metrics":{..}},
  * and at each evaluation
  * {"event":"evaluation","step":k,"total_steps":n,"epoch":..,"metrics":{"eval_loss":..}}; and what a
  * script hands to moonring.system.tell_progress. */

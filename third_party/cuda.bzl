@@ -2,7 +2,8 @@
 
 load("//third_party:wheel.bzl", "WHEEL_ATTRS", "WHEEL_ENVIRON", "link_wheels")
 
-# What libtorch_cuda needs of the system: a CUDA 13 toolkit, cuDNN 9, NCCL. What the machine lacks is left to the loader.
+# What libtorch_cuda needs of the system: a CUDA 13 toolkit, cuDNN 9, NCCL. What the machine lacks
+# is left to the loader.
 _LIBRARIES = [
     "libcublas.so.13",
     "libcublasLt.so.13",
@@ -13,7 +14,8 @@ _LIBRARIES = [
     "libnccl.so.2",
 ]
 
-# In place of what is not there: queries pass over it, and who compiles against it or links it is told what is missing.
+# In place of what is not there: queries pass over it, and who compiles against it or links it is
+# told what is missing.
 _EMPTY = """
 package(default_visibility = ["//visibility:public"])
 cc_library(name = "toolkit", hdrs = [":missing.h"])
@@ -40,7 +42,8 @@ def _obstacle(ctx, toolkit, nccl):
     if not nccl:
         return "--config=cuda needs nccl.h of NCCL 2.28: install libnccl-dev, or put it into %s/include" % toolkit
 
-    # ProcessGroupNCCL holds structures of this header by value: it must be as new as the one LibTorch was built with.
+    # ProcessGroupNCCL holds structures of this header by value: it must be as new as the one
+    # LibTorch was built with.
     version = _value(ctx, nccl, "NCCL_MAJOR") + "." + _value(ctx, nccl, "NCCL_MINOR")
     if version != "2.28":
         return "--config=cuda needs nccl.h of NCCL 2.28, and %s is of %s" % (nccl, version)

@@ -2,7 +2,8 @@
 
 usage: fetch_wheel.py CACHE_DIR NAME VERSION SHA256
 
-The folder printed is CACHE_DIR/SHA256. It appears by one rename, so two builds at a time do no harm and a
+The folder printed is CACHE_DIR/SHA256. It appears by one rename, so two builds at a time do no harm
+and a
 killed one leaves nothing half-made.
 """
 
@@ -32,9 +33,22 @@ def main() -> None:
     os.makedirs(cache, exist_ok=True)
     work = tempfile.mkdtemp(prefix=".fetch-", dir=cache)
     try:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-                   "--only-binary=:all:", "--python-version=3.11", "--require-hashes", "--dest", work,
-                   "--requirement", os.path.join(work, "requirements.txt")]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--python-version=3.11",
+            "--require-hashes",
+            "--dest",
+            work,
+            "--requirement",
+            os.path.join(work, "requirements.txt"),
+        ]
         with open(os.path.join(work, "requirements.txt"), "w", encoding="utf-8") as out:
             out.write(f"{name}=={version} --hash=sha256:{sha256}\n")
         subprocess.run(command, check=True, stdout=sys.stderr)

@@ -1,6 +1,7 @@
 """An archive of a folder that dist.bzl makes: the same bytes from the same files, on every machine and day."""
 
-# Arguments: the folder, README's text, the version, the words for the device, the archive, its checksum.
+# Arguments: the folder, README's text, the version, the words for the device, the archive, its
+# checksum.
 _SCRIPT = """set -euo pipefail
 folder=$1 readme=$2 version=$3 device=$4 archive=$5 checksum=$6
 export LC_ALL=C

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The host, given LibTorch: takes the one on LD_LIBRARY_PATH, else that of the torch of ${MOONRING_PYTHON:-python3}, and
+# The host, given LibTorch: takes the one on LD_LIBRARY_PATH, else that of the torch of
+# ${MOONRING_PYTHON:-python3}, and
 # becomes moonring-bin beside this file: the same process, so signals and exit codes are its own.
 set -f
 wanted=2.11
@@ -9,7 +10,8 @@ fail() {
   exit 2
 }
 
-# What the LibTorch in folder $1 says of itself: a wheel in version.py, a LibTorch archive in build-version.
+# What the LibTorch in folder $1 says of itself: a wheel in version.py, a LibTorch archive in
+# build-version.
 version() {
   if [ -r "$1/../version.py" ]; then
     sed -n "s/^__version__ = '\([^']*\)'.*/\1/p" "$1/../version.py"
@@ -40,7 +42,8 @@ for folder in ${LD_LIBRARY_PATH:-}; do
 done
 IFS=$before
 
-# Only looked for, not imported: that would take seconds. Not in the current folder, where something else may be called torch.
+# Only looked for, not imported: that would take seconds. Not in the current folder, where something
+# else may be called torch.
 python=${MOONRING_PYTHON:-python3}
 torch=$("$python" -c '
 import sys

@@ -126,7 +126,8 @@ absl::Status PickleMachine::Step(uint8_t opcode) {
     case 'Q': return PushPersistent();              // BINPERSID
     case 'R': return PushCall();                    // REDUCE
     case 'b': return SetState();                    // BUILD
-    default: return Broken("the opcode 0x", absl::Hex(opcode, absl::kZeroPad2), " is not one that data need: refused");
+    default: return Broken("the opcode 0x", absl::Hex(opcode, absl::kZeroPad2),
+                           " is not one that data need: refused");
   }
 }
 // clang-format on

@@ -32,7 +32,6 @@ void Each(const GgufType& type, const char* in, int64_t blocks, float* out) {
   for (int64_t i = 0; i < blocks; ++i) block(in + i * type.bytes, out + i * type.elements);
 }
 
-// clang-format off
 constexpr GgufType kTypes[] = {
     {0, "F32", 1, 4, Each<F32>},
     {1, "F16", 1, 2, Each<F16>},
@@ -49,13 +48,26 @@ constexpr GgufType kTypes[] = {
     {14, "Q6_K", 256, 210, Each<gguf::DequantiseQ6_K>},
     {20, "IQ4_NL", 32, 18, Each<gguf::DequantiseIQ4_NL>},
     {23, "IQ4_XS", 256, 136, Each<gguf::DequantiseIQ4_XS>},
-    {9, "Q8_1", 32, 36, nullptr},     {15, "Q8_K", 256, 292, nullptr},   {16, "IQ2_XXS", 256, 66, nullptr}, {17, "IQ2_XS", 256, 74, nullptr},
-    {18, "IQ3_XXS", 256, 98, nullptr}, {19, "IQ1_S", 256, 50, nullptr},  {21, "IQ3_S", 256, 110, nullptr},  {22, "IQ2_S", 256, 82, nullptr},
-    {29, "IQ1_M", 256, 56, nullptr},  {34, "TQ1_0", 256, 54, nullptr},   {35, "TQ2_0", 256, 66, nullptr},   {39, "MXFP4", 32, 17, nullptr},
-    {40, "NVFP4", 64, 36, nullptr},   {41, "Q1_0", 128, 18, nullptr},    {24, "I8", 1, 1, nullptr},         {25, "I16", 1, 2, nullptr},
-    {26, "I32", 1, 4, nullptr},       {27, "I64", 1, 8, nullptr},        {28, "F64", 1, 8, nullptr},
+    {9, "Q8_1", 32, 36, nullptr},
+    {15, "Q8_K", 256, 292, nullptr},
+    {16, "IQ2_XXS", 256, 66, nullptr},
+    {17, "IQ2_XS", 256, 74, nullptr},
+    {18, "IQ3_XXS", 256, 98, nullptr},
+    {19, "IQ1_S", 256, 50, nullptr},
+    {21, "IQ3_S", 256, 110, nullptr},
+    {22, "IQ2_S", 256, 82, nullptr},
+    {29, "IQ1_M", 256, 56, nullptr},
+    {34, "TQ1_0", 256, 54, nullptr},
+    {35, "TQ2_0", 256, 66, nullptr},
+    {39, "MXFP4", 32, 17, nullptr},
+    {40, "NVFP4", 64, 36, nullptr},
+    {41, "Q1_0", 128, 18, nullptr},
+    {24, "I8", 1, 1, nullptr},
+    {25, "I16", 1, 2, nullptr},
+    {26, "I32", 1, 4, nullptr},
+    {27, "I64", 1, 8, nullptr},
+    {28, "F64", 1, 8, nullptr},
 };
-// clang-format on
 
 }  // namespace
 

@@ -42,8 +42,17 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 STAGES = os.path.join(ROOT, "tests", "golden", "stages")
 LIMIT = 300  # seconds, that only a hang takes
 MEMORY = 24 << 30  # bytes of address space of a run, so that a huge number harms nobody else
-INNARDS = ("terminate called", "Exception raised", "frame #", "std::", "c10::", "stack traceback",
-           "attempt to ", "bad argument #", "Assertion")
+INNARDS = (
+    "terminate called",
+    "Exception raised",
+    "frame #",
+    "std::",
+    "c10::",
+    "stack traceback",
+    "attempt to ",
+    "bad argument #",
+    "Assertion",
+)
 CONFIG = """\
 model_name_or_path: model
 stage: sft
@@ -73,8 +82,9 @@ class Place:
     def __init__(self, host):
         self.host, self.folder = host, tempfile.mkdtemp(prefix="moonring_attack_")
         for name in ("model", "data", "adapter"):
-            shutil.copytree(os.path.join(STAGES, name), self.path(name),
-                            copy_function=shutil.copyfile)
+            shutil.copytree(
+                os.path.join(STAGES, name), self.path(name), copy_function=shutil.copyfile
+            )
         self.write("config.yaml", CONFIG)
 
     def __enter__(self):
@@ -91,21 +101,30 @@ class Place:
             file.write(text)
 
     def files(self, *folders):
-        return [os.path.relpath(os.path.join(parent, name), self.folder)
-                for folder in folders
-                for parent, _, names in sorted(os.walk(self.path(folder)))
-                for name in sorted(names)]
+        return [
+            os.path.relpath(os.path.join(parent, name), self.folder)
+            for folder in folders
+            for parent, _, names in sorted(os.walk(self.path(folder)))
+            for name in sorted(names)
+        ]
 
     def start(self, *words):
         def limits():
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
-        return subprocess.Popen([self.host, *words], cwd=self.folder,
-                                env=dict(os.environ, OMP_NUM_THREADS="1"),
-                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                stderr=subprocess.PIPE, text=True, errors="replace",
-                                start_new_session=True, preexec_fn=limits)
+        return subprocess.Popen(
+            [self.host, *words],
+            cwd=self.folder,
+            env=dict(os.environ, OMP_NUM_THREADS="1"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=limits,
+        )
 
     def wait(self, process):
         try:
@@ -184,13 +203,17 @@ def flips(options):
     with Place(options.host) as place:
         place.run(*saving)
         names = ["config.yaml", *place.files("model", "data", "adapter", "out/checkpoint-2")]
-    return [attempt(name, how, rng.randrange(1 << 30))
-            for name in names for how in ("cut",) * 2 + ("bytes",) * 4]
+    return [
+        attempt(name, how, rng.randrange(1 << 30))
+        for name in names
+        for how in ("cut",) * 2 + ("bytes",) * 4
+    ]
 
 
 def values(options):
-    listed = subprocess.run([options.host, "help", "train"], capture_output=True, text=True,
-                            check=True).stdout
+    listed = subprocess.run(
+        [options.host, "help", "train"], capture_output=True, text=True, check=True
+    ).stdout
     keys = re.findall(r"^  (\w+) +(?:string|int|float|bool|list|any) ", listed, re.MULTILINE)
 
     def attempt(key, value):
@@ -220,8 +243,9 @@ def pipes(options):
                     listener.bind(path)
             else:
                 os.symlink(kind, path)
-            ended = place.run("train", "config.yaml", "template=./own.lua",
-                              "adapter_name_or_path=adapter")
+            ended = place.run(
+                "train", "config.yaml", "template=./own.lua", "adapter_name_or_path=adapter"
+            )
             return ended, fault(ended)
 
         return f"{file} is {kind}", run
@@ -290,12 +314,22 @@ class Stranger:
 def strangers(options):
     def attempt(kind, seed):
         def run(place):
-            process = place.start("-n", "2", "train", "config.yaml", "sequence_parallel_size=2",
-                                  "max_steps=20", "ddp_timeout=60")
+            process = place.start(
+                "-n",
+                "2",
+                "train",
+                "config.yaml",
+                "sequence_parallel_size=2",
+                "max_steps=20",
+                "ddp_timeout=60",
+            )
             stranger = Stranger(process.pid, kind, random.Random(seed))
             ended = place.wait(process)
-            print(f"  {kind}: exit code {ended.code}; connections: {stranger.end()}; "
-                  f"{messages(ended.err)[:1]}", flush=True)
+            print(
+                f"  {kind}: exit code {ended.code}; connections: {stranger.end()}; "
+                f"{messages(ended.err)[:1]}",
+                flush=True,
+            )
             return ended, fault(ended, ranks=2)
 
         return f"a stranger that sends {kind} (seed {seed})", run
@@ -307,9 +341,11 @@ LONG = ("max_steps=100000", "save_steps=50000")
 
 
 def signals(options):
-    ways = {"one rank": ["train", "config.yaml"],
-            "-n 2": ["-n", "2", "train", "config.yaml"],
-            "sp 2": ["train", "config.yaml", "sequence_parallel_size=2"]}
+    ways = {
+        "one rank": ["train", "config.yaml"],
+        "-n 2": ["-n", "2", "train", "config.yaml"],
+        "sp 2": ["train", "config.yaml", "sequence_parallel_size=2"],
+    }
 
     def attempt(way, number):
         def run(place):
@@ -346,8 +382,14 @@ def lock(options):
     return [(f"two runs into one folder ({number})", run) for number in range(2)]
 
 
-PARTS = {"flips": flips, "values": values, "pipes": pipes, "strangers": strangers,
-         "signals": signals, "lock": lock}
+PARTS = {
+    "flips": flips,
+    "values": values,
+    "pipes": pipes,
+    "strangers": strangers,
+    "signals": signals,
+    "lock": lock,
+}
 ALONE = ("strangers", "signals", "lock")  # one try at a time
 
 
@@ -375,8 +417,9 @@ def make_tries(name, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--host", default=os.path.join(ROOT, "bazel-bin", "moonring"))
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--seed", type=int, default=1)

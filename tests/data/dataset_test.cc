@@ -155,7 +155,8 @@ TEST_F(OwnDataTest, NamesTheColumnThatAParquetFileLacks) {
 TEST_F(OwnDataTest, CountsAndReports) {
   Describe(R"([{"instruction": "a", "output": "b"},
                {"instruction": "a", "output": null},
-               {"instruction": "a b c d e f g h i j k l m n o p q r s t u v w x y z", "output": "b"},
+               {"instruction": "a b c d e f g h i j k l m n o p q r s t u v w x y z", )"
+           R"("output": "b"},
                {"instruction": "a"}])");
   ASSERT_OK_AND_ASSIGN(const PreparedDataset prepared, Prepare({.cutoff_len = 16}));
   const DatasetReport& report = prepared.report;
@@ -244,8 +245,8 @@ TEST_F(OwnDataTest, ThreadsChangeNothing) {
 }
 
 TEST_F(OwnDataTest, OverlongIsCutDroppedOrAnError) {
-  Describe(
-      R"([{"instruction": "a", "output": "b"}, {"instruction": "a b c d e f g h i j k l m n o p", "output": "b"}])");
+  Describe(R"([{"instruction": "a", "output": "b"}, )"
+           R"({"instruction": "a b c d e f g h i j k l m n o p", "output": "b"}])");
   EXPECT_EQ(Prepare({.cutoff_len = 16})->examples.size(), 2);
   ASSERT_OK_AND_ASSIGN(const PreparedDataset dropped,
                        Prepare({.cutoff_len = 16, .overlong = Overlong::kDrop}));
@@ -392,7 +393,8 @@ TEST_F(OwnDataTest, ReportsPairs) {
                {"instruction": "q", "chosen": "same", "rejected": "same"},
                {"instruction": "q", "chosen": "", "rejected": "something else, and longer"},
                {"instruction": "q", "chosen": null, "rejected": "b"}])",
-      R"(, "ranking": true, "columns": {"prompt": "instruction", "chosen": "chosen", "rejected": "rejected"})");
+      R"(, "ranking": true, "columns": {"prompt": "instruction", "chosen": "chosen", )"
+      R"("rejected": "rejected"})");
   ASSERT_OK_AND_ASSIGN(const PreparedDataset prepared, Prepare({.stage = Stage::kPairs}));
   EXPECT_EQ(prepared.examples.size(), 3);
   EXPECT_THAT(

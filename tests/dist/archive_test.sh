@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The archive as who receives it has it: sums that hold and cover everything, a host that says the archive's version, and nothing of where and when it was packed.
+# The archive as who receives it has it: sums that hold and cover everything, a host that says the
+# archive's version, and nothing of where and when it was packed.
 #   archive_test.sh ARCHIVE CHECKSUM
 set -euo pipefail
 export LC_ALL=C
@@ -40,7 +41,8 @@ said=$(cd / && LD_LIBRARY_PATH=$libraries "$OLDPWD/moonring" version)
 printf x >>README
 ! sha256sum --check --strict --quiet SHA256SUMS >/dev/null 2>&1 || fail "SHA256SUMS holds for another README"
 
-# The same bytes whoever packs it, and when: by name, of nobody, at one time, with one mode for files and one for programs.
+# The same bytes whoever packs it, and when: by name, of nobody, at one time, with one mode for
+# files and one for programs.
 listing=$(tar --list --verbose --numeric-owner --full-time --utc --file="../$name")
 names=$(tar --list --file="../$name" | tr / '\001') # so that a folder's files come before what is called FOLDER.x
 [ "$names" = "$(sort <<<"$names")" ] || fail "the files are not in the order of their names"

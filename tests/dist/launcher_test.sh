@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The launcher of //:dist with a host and LibTorches that are made up: where it looks, what it says, what it becomes.
+# The launcher of //:dist with a host and LibTorches that are made up: where it looks, what it says,
+# what it becomes.
 set -u
 launcher=$1
 work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/launcher test.XXXX")  # a path with a space

@@ -17,11 +17,17 @@ constexpr jinja::Limits kLimits = {.steps = 50'000, .bytes = 1 << 22};
 
 OrderedJson Context() {
   return OrderedJson::parse(
-      R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi \u00e9\ud83d\ude00"},
-      {"role": "assistant", "content": "<think>so</think>Hello", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": [1, 2.5, null]}}}]},
-      {"role": "tool", "content": "3"}, {"role": "user", "content": [{"type": "text", "text": "?"}]}],
-      "tools": [{"type": "function", "function": {"name": "f", "description": "<d> & 'q'", "parameters": {"type": "object", "properties": {"x": {"type": "number"}}}}}],
-      "add_generation_prompt": true, "bos_token": "<s>", "eos_token": "</s>", "n": -7, "big": 9223372036854775807, "half": 0.5, "none": null, "empty": {}})");
+      R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", )"
+      R"("content": "Hi \u00e9\ud83d\ude00"},
+      {"role": "assistant", "content": "<think>so</think>Hello", )"
+      R"("tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": [1, )"
+      R"(2.5, null]}}}]},
+      {"role": "tool", "content": "3"}, {"role": "user", "content": [{"type": "text", )"
+      R"("text": "?"}]}],
+      "tools": [{"type": "function", "function": {"name": "f", "description": "<d> & 'q'", )"
+      R"("parameters": {"type": "object", "properties": {"x": {"type": "number"}}}}}],
+      "add_generation_prompt": true, "bos_token": "<s>", "eos_token": "</s>", "n": -7, )"
+      R"("big": 9223372036854775807, "half": 0.5, "none": null, "empty": {}})");
 }
 
 }  // namespace

@@ -12,10 +12,14 @@ namespace moonring::fuzz {
 
 inline std::shared_ptr<const data::Tokenizer> SmallTokenizer() {
   auto tokenizer = data::Tokenizer::FromJson(
-      R"({"model": {"type": "WordPiece", "unk_token": "?", "continuing_subword_prefix": "##", "max_input_chars_per_word": 9,
-                                                           "vocab": {"?": 0, "a": 1, "{": 2, "}": 3, "\"": 4}},
-                                                 "pre_tokenizer": {"type": "BertPreTokenizer"}, "normalizer": null, "decoder": {"type": "Fuse"},
-                                                 "added_tokens": [{"id": 5, "content": "</s>", "special": true}]})",
+      R"({"model": {"type": "WordPiece", "unk_token": "?", "continuing_subword_prefix": "##", )"
+      R"("max_input_chars_per_word": 9,
+                                                           "vocab": {"?": 0, "a": 1, "{": 2, )"
+      R"("}": 3, "\"": 4}},
+                                                 "pre_tokenizer": {"type": "BertPreTokenizer"}, )"
+      R"("normalizer": null, "decoder": {"type": "Fuse"},
+                                                 "added_tokens": [{"id": 5, "content": "</s>", )"
+      R"("special": true}]})",
       R"({"eos_token": "</s>"})", "tokenizer.json");
   if (tokenizer.ok()) return *tokenizer;
   std::fprintf(stderr, "%s\n", tokenizer.status().ToString().c_str());

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The acceptance run without a GPU: it packs, both calls give every row, wrong numbers and hangs are told as such, and what profilers write is read.
+# The acceptance run without a GPU: it packs, both calls give every row, wrong numbers and hangs are
+# told as such, and what profilers write is read.
 set -euo pipefail
 runfiles=$PWD here=$PWD/tests/gpu
 libtorch=$(dirname "$(find -L "$PWD" -name libtorch_cpu.so | head -n 1)") # among runfiles

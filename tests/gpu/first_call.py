@@ -277,7 +277,10 @@ def training(shop):
     shop.finish(*runs.values())
     losses = {name: run.losses() for name, run in runs.items()}
     peaks = {dtype: runs["device", dtype].peak_beside_plan() for dtype in ("fp32", "bf16")}
-    said = f"{len(losses['device', 'fp32'])} steps, loss {list(losses['device', 'fp32'].values())[-1]:.4f} at the end"
+    said = (
+        f"{len(losses['device', 'fp32'])} steps, loss "
+        f"{list(losses['device', 'fp32'].values())[-1]:.4f} at the end"
+    )
     complete = len(losses["reference", "fp32"]) == steps
     row = at_most(
         "training fp32",

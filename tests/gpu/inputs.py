@@ -34,7 +34,8 @@ TINY = {"hidden": 64, "inner": 96, "layers": 2, "heads": 4, "kv_heads": 2, "voca
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 WORDS = (
-    "moon ring tide anchor sail rope light cape harbour wind star mast deck compass chart bell watch north south east west water stone "
+    "moon ring tide anchor sail rope light cape harbour wind star mast deck compass chart bell "
+    "watch north south east west water stone "
     "and the of a to over under with long small bright quiet old far near every one two three seven"
 ).split()
 

@@ -80,7 +80,8 @@ def check_configuration(folder, configuration):
         with open(os.path.join(folder, name), "rb") as f:
             if (b"libtorch_cuda.so" in f.read()) != (configuration == "cuda"):
                 raise Refused(
-                    f"{name} is not of the {configuration} configuration: another build has come between; pack again"
+                    f"{name} is not of the {configuration} configuration: another build has come "
+                    f"between; pack again"
                 )
 
 
@@ -140,11 +141,13 @@ def pack(folder, configuration, built, wheels, limit_mib):
     for name, size in sorted(files.items(), key=lambda item: -item[1])[:12]:
         print(f"{size / 2**20:8.2f} MiB  {name}")
     print(
-        f"{total / 2**20:8.2f} MiB  in {len(files) + 1} files: {folder}, {configuration}, {about['commit']}"
+        f"{total / 2**20:8.2f} MiB  in {len(files) + 1} files: {folder}, {configuration}, "
+        f"{about['commit']}"
     )
     if total > limit_mib * 2**20:
         shutil.rmtree(folder)
         raise Refused(
-            f"the folder took {total / 2**20:.1f} MiB, and {limit_mib} MiB are the most; it is removed"
+            f"the folder took {total / 2**20:.1f} MiB, and {limit_mib} MiB are the most; it is "
+            f"removed"
         )
     sys.stdout.flush()

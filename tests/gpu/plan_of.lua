@@ -1,7 +1,6 @@
---- What `moonring plan` foretells of one rank, as JSON in a file: { total, process (of total: what is
--- no tensor), longest (tokens that fit in `memory` bytes) }.
--- moonring plan_of.lua CONFIG.yaml device=cuda ranks=1 out=FILE [memory=80GiB; absent: what is
--- free]
+--- What `moonring plan` foretells of one rank, as JSON in a file: { total, process (of total: what
+-- is no tensor), longest (tokens that fit in `memory` bytes) }. moonring plan_of.lua CONFIG.yaml
+-- device=cuda ranks=1 out=FILE [memory=80GiB; absent: what is free]
 local moonring = require "moonring"
 local config = moonring.config.command(arg, {
   { "device", "string", "cpu", "what computes", choices = { "cpu", "cuda" } },
@@ -13,7 +12,8 @@ moonring.config.require_keys(config, { "model_name_or_path", "out" })
 moonring.plan.settle(config)
 local checkpoint = moonring.model.open_config(config.model_name_or_path)
 local ranks = config.ranks
-local facts = moonring.memory_facts.run(config, checkpoint, { ranks = ranks, device = config.device, machine = ranks })
+local facts = moonring.memory_facts.run(config, checkpoint,
+  { ranks = ranks, device = config.device, machine = ranks })
 local found = moonring.memory.predict(facts)
 local bytes = config.memory and moonring.machine.bytes(config.memory, "memory")
   or moonring.machine.memory_of_rank(config.device, ranks)

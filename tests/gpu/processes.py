@@ -32,7 +32,7 @@ class Log:
 
     def add(self, command, text, how):
         with open(self.path, "a", encoding="utf-8") as f:
-            f.write(f"$ {' '.join(command)}\n{text[-self.MOST:]}\n[{how}]\n\n")
+            f.write(f"$ {' '.join(command)}\n{text[-self.MOST :]}\n[{how}]\n\n")
 
 
 class Process:
@@ -85,7 +85,8 @@ class Process:
     def check(self):
         if self.process.returncode != 0:
             raise Failed(
-                f"exit {self.process.returncode} of {os.path.basename(self.command[0])}: {last_line(self.text)}"
+                f"exit {self.process.returncode} of {os.path.basename(self.command[0])}: "
+                f"{last_line(self.text)}"
             )
         return self.text
 
@@ -99,7 +100,8 @@ def wait_for(processes, deadline, until=lambda: False):
                 process.kill()
                 process.end("cut off")
             raise Overdue(
-                f"cut off after {time.monotonic() - late[0].began:.0f} s: {os.path.basename(late[0].command[0])} {' '.join(late[0].command[1:4])}"
+                f"cut off after {time.monotonic() - late[0].began:.0f} s: "
+                f"{os.path.basename(late[0].command[0])} {' '.join(late[0].command[1:4])}"
             )
         time.sleep(0.01)
     for process in processes:

@@ -60,7 +60,8 @@ def attention(shop):
                 show="{:.2f}",
                 tokens=tokens,
                 ceiling=rate / shop.ceiling if shop.ceiling else None,
-                remark=f"error over bound; {1e3 * seconds:.4g} ms, {rate / 1e12:.4g} TFLOP/s, {shape['heads']}/{shape['kv_heads']} x {shape['head_dim']}",
+                remark=f"error over bound; {1e3 * seconds:.4g} ms, {rate / 1e12:.4g} TFLOP/s, "
+                f"{shape['heads']}/{shape['kv_heads']} x {shape['head_dim']}",
             )
             if not is_number(rate):
                 row.verdict = FAIL
@@ -161,7 +162,11 @@ def beside_peer(shop, shape, tokens, run, rate):
     theirs = statistics.median(tokens / step["seconds"] for step in steps[1:])
     apart = abs(run.lines()[0]["loss"] - steps[0]["loss"]) / abs(steps[0]["loss"])
     good = apart <= PEER_LOSS_BOUND and (shop.dry or rate >= theirs)
-    remark = f"first losses {apart:.1e} apart, wanted <= {PEER_LOSS_BOUND:g}; peak {gib(run.device_peak())} beside {gib(steps[-1]['peak_bytes'])}; torch, Transformers {versions}"
+    remark = (
+        f"first losses {apart:.1e} apart, wanted <= {PEER_LOSS_BOUND:g}; peak "
+        f"{gib(run.device_peak())} beside {gib(steps[-1]['peak_bytes'])}; torch, Transformers "
+        f"{versions}"
+    )
     return Row(
         check,
         PASS if good else FAIL,
@@ -264,7 +269,8 @@ def longest(shop):
         got=f"{longest_run:,}",
         wanted=f">= {foretold:,}",
         peak=ratio,
-        remark=f"bf16, recompute: block; peak / plan of {foretold:,} tokens, wanted within 0.9 to 1.1{beyond}; peak {gib(run.device_peak())}",
+        remark=f"bf16, recompute: block; peak / plan of {foretold:,} tokens, wanted within 0.9 "
+        f"to 1.1{beyond}; peak {gib(run.device_peak())}",
     )
 
 

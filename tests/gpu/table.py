@@ -72,8 +72,9 @@ def skipped(check, why, **more):
 class Table:
     def __init__(self, folder, name, title):
         self.rows, self.title = [], title
-        self.text_path, self.json_path = os.path.join(folder, name + ".md"), os.path.join(
-            folder, name + ".json"
+        self.text_path, self.json_path = (
+            os.path.join(folder, name + ".md"),
+            os.path.join(folder, name + ".json"),
         )
         self.since = time.monotonic()
         self.write()
@@ -85,7 +86,9 @@ class Table:
         self.rows.append(row)
         self.write()
         print(
-            f"{row.verdict}  {row.check}  {row.got}{'  wanted ' + row.wanted if row.wanted else ''}{'  ' + row.remark if row.remark else ''}",
+            f"{row.verdict}  {row.check}  {row.got}"
+            f"{'  wanted ' + row.wanted if row.wanted else ''}"
+            f"{'  ' + row.remark if row.remark else ''}",
             flush=True,
         )
 

@@ -341,7 +341,8 @@ class Workshop:
         before=(),
         **environment,
     ):
-        """Starts a run. `before`: words before the command; `words`: keys after the configuration."""
+        """Starts a run. `before`: words before the command; `words`: keys after the
+        configuration."""
         path, out = config or self.config(side, shape, data, tokens, keys)
         command = [*before, *self.moonring(device or self.device, ranks, "train", path, *words)]
         return Run(self.start(command, threads, **environment), out, (path, out))

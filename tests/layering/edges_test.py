@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""No edge leaves the drawing, and visibility would refuse one. Arguments: the results of layers.bzl's queries."""
+"""No edge leaves the drawing, and visibility would refuse one. Arguments: the results of
+layers.bzl's queries."""
 
 import os
 import sys
@@ -15,7 +16,9 @@ def main() -> int:
         if question == "edges" and labels:
             complaints.append(f"//{layer} depends on {', '.join(labels)}")
         elif question == "sees" and labels:
-            complaints.append(f"//{layer} could depend on {', '.join(labels)}: their visibility names it")
+            complaints.append(
+                f"//{layer} could depend on {', '.join(labels)}: their visibility names it"
+            )
         elif question == "builds_on" and len(labels) < 2:
             complaints.append(f"//{layer} sees only {labels}: the queries do not work")
     if len(sys.argv) < 4:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""No include, require or BUILD label leaves the drawing. Arguments: a file at the repository's root, then LAYER=ALLOWED,..."""
+"""No include, require or BUILD label leaves the drawing. Arguments: a file at the repository's
+root, then LAYER=ALLOWED,..."""
 
 import ast
 import os
@@ -7,14 +8,38 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
-# Whoever opens, lists or makes files asks comm/files/confinement first, so that a sandbox has no hole.
-OPENS = re.compile(r"\b(?:ifstream|ofstream|fopen|mkostemp|create_directories|directory_iterator|remove_all)\b|[^\w.>]open\(")
-# Those that need not: paths of the host's own and of the kernel, and what is opened where its caller has asked.
-UNASKED = {"comm/threads/spin_control.cc", "lua/assets.cc", "lua/vm.cc", "lua/main.cc", "lua/launcher.cc", "lua/examples/jobs.cc", "trainer/resources.cc", "data/files/arrow_rows.cc", "data/files/arrow_sink.cc",
-           "model/checkpoint/save_folder.cc"}
+# Whoever opens, lists or makes files asks comm/files/confinement first, so that a sandbox has no
+# hole.
+OPENS = re.compile(
+    r"\b(?:ifstream|ofstream|fopen|mkostemp|create_directories|directory_iterator|remove_all)\b|"
+    r"[^\w.>]open\("
+)
+# Those that need not: paths of the host's own and of the kernel, and what is opened where its
+# caller has asked.
+UNASKED = {
+    "comm/threads/spin_control.cc",
+    "lua/assets.cc",
+    "lua/vm.cc",
+    "lua/main.cc",
+    "lua/launcher.cc",
+    "lua/examples/jobs.cc",
+    "trainer/resources.cc",
+    "data/files/arrow_rows.cc",
+    "data/files/arrow_sink.cc",
+    "model/checkpoint/save_folder.cc",
+}
 REQUIRE = re.compile(r"""\brequire\s*\(?\s*["']([^"']+)["']""")
 LUA_HEADERS = {"lua.h", "lua.hpp", "lualib.h", "lauxlib.h", "luajit.h", "luaconf.h"}
-DEPENDENCIES = {"deps", "implementation_deps", "srcs", "hdrs", "textual_hdrs", "data", "exports", "runtime_deps"}
+DEPENDENCIES = {
+    "deps",
+    "implementation_deps",
+    "srcs",
+    "hdrs",
+    "textual_hdrs",
+    "data",
+    "exports",
+    "runtime_deps",
+}
 
 
 class Sources:
@@ -27,7 +52,9 @@ class Sources:
             folders[:] = [name for name in folders if not name.startswith(".")]
             for name in sorted(names):
                 path = os.path.relpath(os.path.join(parent, name), self.root)
-                with open(os.path.join(self.root, path), encoding="utf-8", errors="replace") as file:
+                with open(
+                    os.path.join(self.root, path), encoding="utf-8", errors="replace"
+                ) as file:
                     self.read += 1
                     yield path, name, file.read()
 
@@ -46,23 +73,35 @@ class Sources:
             elif name == "BUILD":
                 for label in labels(text, path):
                     folder = re.match(r"//([^/:]*)", label)
-                    if path == "lua/examples/BUILD" and label == "//:embedding":  # programs of users', which have all of it as users do
+                    if (
+                        path == "lua/examples/BUILD" and label == "//:embedding"
+                    ):  # programs of users', which have all of it as users do
                         continue
                     if folder and folder.group(1) not in allowed | {"third_party"}:
                         self.complain(path, f"{label} is outside of what {layer}/ may build on")
                     if label == "//third_party:luajit" and layer != "lua":
                         self.complain(path, f"{label} is for lua/ alone")
-                    if label.startswith(("//third_party:googletest", "//third_party:google_benchmark")):
+                    if label.startswith(
+                        ("//third_party:googletest", "//third_party:google_benchmark")
+                    ):
                         self.complain(path, f"{label} is for tests/ alone")
 
-    def check_include(self, path: str, layer: str, allowed: set[str], quote: str, header: str) -> None:
+    def check_include(
+        self, path: str, layer: str, allowed: set[str], quote: str, header: str
+    ) -> None:
         if os.path.basename(header) in LUA_HEADERS and layer != "lua":
             self.complain(path, f"includes {header}, which only lua/ may")
         folder = header.split("/")[0]
-        if "/" in header and folder in self.folders and os.path.exists(os.path.join(self.root, header)):
+        if (
+            "/" in header
+            and folder in self.folders
+            and os.path.exists(os.path.join(self.root, header))
+        ):
             if folder not in allowed:
                 self.complain(path, f"includes {header}, which {layer}/ may not")
-        elif quote == '"' and os.path.exists(os.path.join(self.root, os.path.dirname(path), header)):
+        elif quote == '"' and os.path.exists(
+            os.path.join(self.root, os.path.dirname(path), header)
+        ):
             self.complain(path, f"includes {header}: includes go from the root")
 
     def check_scripts(self) -> None:

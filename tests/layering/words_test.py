@@ -9,8 +9,19 @@ import os
 import re
 import sys
 
-FOLDERS = ("attention", "comm", "data", "docs", "lua", "model", "objectives", "scripts", "tests",
-           "third_party", "trainer")
+FOLDERS = (
+    "attention",
+    "comm",
+    "data",
+    "docs",
+    "lua",
+    "model",
+    "objectives",
+    "scripts",
+    "tests",
+    "third_party",
+    "trainer",
+)
 ENDINGS = (".bzl", ".c", ".cc", ".h", ".in", ".lua", ".md", ".py", ".sh", ".yaml", "BUILD")
 OTHERS = ("tests/golden/", "lua/moonring/templates/", "lua/moonring/data/named_templates/")
 # What must say such a word: whose it is.

@@ -99,7 +99,8 @@ local function parse(path, module)
   end
   local types_alone = file.class and not next(file.bound)
   if types_alone then modules[file.module] = nil end
-  check(modules[file.module] or types_alone, path, ": wanted a class, and a module that is returned")
+  check(modules[file.module] or types_alone, path,
+    ": wanted a class, and a module that is returned")
 end
 
 -- Tables of data: a stage's row, a family's templates.

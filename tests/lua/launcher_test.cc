@@ -41,7 +41,7 @@ using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 // What a rank does
-// ---------------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 void Say(const std::string& line) {
   const std::string text = line + "\n";
@@ -210,7 +210,7 @@ const std::map<std::string, std::function<void(int rank)>>& Scenarios() {
 }
 
 // What is looked at
-// --------------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 struct Launch {
   int status = 0;  // of the launcher, as waitpid gives it

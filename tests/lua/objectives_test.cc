@@ -38,7 +38,8 @@ class Objectives : public VmTest {
       local function near(a, b) assert(math.abs(a - b) < 1e-12, a .. ", wanted " .. b) end
       local function refused(words, f, ...)
         local done, text = pcall(f, ...)
-        assert(not done and text:find(words, 1, true), done and "nothing was refused; wanted: " .. words or text)
+        assert(not done and text:find(words, 1, true), done and "nothing was refused; wanted: "
+          .. words or text)
       end
     )lua" + text)
         .message;
@@ -50,7 +51,8 @@ TEST_F(Objectives, PreferenceOverASurveyedStep) {
     local dpo = objectives.preference { beta = 0.5 }
     assert(dpo:needs_reference() and not dpo:needs_survey())
     local policy = leaf(tensor({ -1, -2, -3, -1 }, "fp64"))
-    local batch = { policy = policy, reference = tensor({ -1, -2, -3, -1 }, "fp64"), targets = tensor({ 1, 2, 3, 1 }, "fp64"),
+    local batch = { policy = policy, reference = tensor({ -1, -2, -3, -1 }, "fp64"),
+      targets = tensor({ 1, 2, 3, 1 }, "fp64"),
       mean_logits = tensor({ 2, 4, 6, 2 }, "fp64"), places = { 0, 1 } }
     local sum, metrics = dpo:loss(batch)
     near(sum:item(), 2 * math.log(2))
@@ -72,7 +74,8 @@ TEST_F(Objectives, PreferenceOverASurveyedStep) {
     assert(pair:needs_survey())
     batch.reference = tensor({ -2, -2, -3, -2 }, "fp64")
     refused("the survey saw 0 examples", pair.loss, pair, batch)
-    moonring.no_grad(pair.survey, pair, policy, batch.reference, batch.targets, 2) -- as a step does it
+    moonring.no_grad(pair.survey, pair, policy, batch.reference, batch.targets,
+      2) -- as a step does it
     local state, before = pair:state(), pair:loss(batch):item()
     pair:survey(policy, batch.reference, batch.targets, 1)
     assert(pair:state() ~= state)
@@ -89,11 +92,14 @@ TEST_F(Objectives, KtoOfDesirableAndOther) {
     local told = kto:survey(tensor({ -1, -2, -5 }, "fp64"), tensor({ -2, -2, -4 }, "fp64"), 2)
     assert(told.kl[1] == 0.5 and told.kl[2] == 2) -- of groups {1, 0} and {-1}
     local function sigmoid(x) return 1 / (1 + math.exp(-x)) end
-    local sum, metrics = kto:loss { policy = tensor({ -1, -4 }, "fp64"), reference = tensor({ -2, -2 }, "fp64"), targets = tensor({ 1, 1 }, "fp64"),
+    local sum, metrics = kto:loss { policy = tensor({ -1, -4 }, "fp64"),
+      reference = tensor({ -2, -2 }, "fp64"), targets = tensor({ 1, 1 }, "fp64"),
       desirable = { true, false }, places = { 1, 2 } }
     near(sum:item(), 1 - sigmoid(0.5 * (1 - 0.5)) + 2 * (1 - sigmoid(0.5 * (0 + 2))))
-    assert(metrics["rewards/chosen"][1] == 0.5 and metrics["rewards/rejected"][1] == -1 and not metrics["logits/chosen"])
-    refused("option 'desirable' is missing", kto.loss, kto, { policy = tensor { 1 }, reference = tensor { 1 }, targets = tensor { 1 } })
+    assert(metrics["rewards/chosen"][1] == 0.5 and metrics["rewards/rejected"][1] == -1
+      and not metrics["logits/chosen"])
+    refused("option 'desirable' is missing", kto.loss, kto,
+      { policy = tensor { 1 }, reference = tensor { 1 }, targets = tensor { 1 } })
   )lua"),
             "");
 }
@@ -101,7 +107,8 @@ TEST_F(Objectives, KtoOfDesirableAndOther) {
 TEST_F(Objectives, DocumentsScoresAndRewards) {
   EXPECT_EQ(Check(R"lua(
     local mesh = moonring.comm.mesh {}
-    local sequence = moonring.comm.sequence { documents = { { 1, 2, 3 }, { 4, 5 } }, labels = { { -100, 2, 3 }, { 4, 5 } } }
+    local sequence = moonring.comm.sequence { documents = { { 1, 2, 3 }, { 4, 5 } },
+      labels = { { -100, 2, 3 }, { 4, 5 } } }
     local layout = moonring.attention.create { mesh = mesh }:layout(sequence)
     local targets = objectives.document_targets(sequence):tolist()
     assert(targets[1] == 2 and targets[2] == 1)
@@ -119,53 +126,67 @@ TEST_F(Objectives, DocumentsScoresAndRewards) {
     assert(metrics.accuracy[1] == 0 and metrics.accuracy[2] == 1)
     sum:backward()
     near(weight_gradient(head):tolist()[1][1], -1) -- half of (1, 2) - (3, 1)
-    local noise = { seed = 1, step = 2, identity = tensor({ 0, 1, 2, 3, 4 }, "int64"), dropout = 0.5, neftune_alpha = 5 }
+    local noise = { seed = 1, step = 2, identity = tensor({ 0, 1, 2, 3, 4 }, "int64"),
+      dropout = 0.5, neftune_alpha = 5 }
     local dropped = objectives.document_scores(hidden, head, bias, layout, mesh, noise):tolist()
     local again = objectives.document_scores(hidden, head, bias, layout, mesh, noise):tolist()
     assert(dropped[1] == again[1] and dropped[2] == again[2])
     noise.identity = nil
-    refused("dropout wants the identity of each of 5 tokens", objectives.document_scores, hidden, head, bias, layout, mesh, noise)
+    refused("dropout wants the identity of each of 5 tokens", objectives.document_scores, hidden,
+      head, bias, layout, mesh, noise)
   )lua"),
             "");
 }
 
 TEST_F(Objectives, StatisticsAndWeightsOfTokens) {
   EXPECT_EQ(Check(R"lua(
-    local hidden, head, head_of = tensor { { 1, 0 }, { 0, 3 }, { 2, 2 } }, head(tensor { { 1, 0 }, { 0, 1 } }, 1, 0), head
+    local hidden, head, head_of = tensor { { 1, 0 }, { 0, 3 }, { 2, 2 } },
+      head(tensor { { 1, 0 }, { 0, 1 } }, 1, 0), head
     local targets = tensor({ 1, -100, 0 }, "int64")
     local log_prob, nothing = objectives.log_prob(hidden, head, targets)
     assert(nothing == nil)
-    local same, statistics = objectives.log_prob(hidden, head, targets, { statistics = { "greedy", "mean_logit" } })
+    local same, statistics = objectives.log_prob(hidden, head, targets,
+      { statistics = { "greedy", "mean_logit" } })
     assert(same:tolist()[1] == log_prob:tolist()[1] and statistics.top_entropy == nil)
-    assert(statistics.greedy:tolist()[1] == 0 and statistics.greedy:tolist()[2] == -1 and statistics.mean_logit:tolist()[3] == 2)
+    assert(statistics.greedy:tolist()[1] == 0 and statistics.greedy:tolist()[2] == -1
+      and statistics.mean_logit:tolist()[3] == 2)
     local sum, metrics = objectives.sft():loss(log_prob, targets, statistics)
-    assert(metrics.token_accuracy[1] == 1 and metrics.token_accuracy[2] == 2 and metrics.nll[1] == sum:item() and metrics.nll[2] == 2)
+    assert(metrics.token_accuracy[1] == 1 and metrics.token_accuracy[2] == 2
+      and metrics.nll[1] == sum:item() and metrics.nll[2] == 2)
     assert(objectives.sft { dft = true }:loss(log_prob, targets):item() < sum:item())
     local smooth = objectives.log_prob(hidden, head, targets, { label_smoothing = 0.5 }):tolist()
     assert(smooth[1] > log_prob:tolist()[1] and smooth[2] == 0)
-    refused("unknown 'gready' (did you mean 'greedy'?)", objectives.log_prob, hidden, head, targets, { statistics = { "gready" } })
-    refused("eaft wants the top_entropy of [3] tokens", objectives.sft { eaft = true }.loss, objectives.sft { eaft = true }, log_prob, targets)
+    refused("unknown 'gready' (did you mean 'greedy'?)", objectives.log_prob, hidden, head, targets,
+      { statistics = { "gready" } })
+    refused("eaft wants the top_entropy of [3] tokens", objectives.sft { eaft = true }.loss,
+      objectives.sft { eaft = true }, log_prob, targets)
     refused("wanted one of them", objectives.sft, { dft = true, eaft = true })
-    refused("label_smoothing is 1, wanted 0 to less than 1", objectives.log_prob, hidden, head, targets, { label_smoothing = 1 })
+    refused("label_smoothing is 1, wanted 0 to less than 1", objectives.log_prob, hidden, head,
+      targets, { label_smoothing = 1 })
 
     -- A head's scale and cap are in the logits: of the last row 1.5 tanh(2 x 2 / 1.5), twice.
     local capped, cap = head_of(tensor { { 1, 0 }, { 0, 1 } }, 2, 1.5), 1.5 * math.tanh(4 / 1.5)
     local logits, logsumexp = objectives.logits(hidden, capped, 2)
-    assert(math.abs(logits:tolist()[3][1] - cap) < 1e-6 and math.abs(logsumexp:tolist()[3] - cap - math.log(2)) < 1e-6)
+    assert(math.abs(logits:tolist()[3][1] - cap) < 1e-6
+      and math.abs(logsumexp:tolist()[3] - cap - math.log(2)) < 1e-6)
     local first = 1.5 * math.tanh(2 / 1.5)
-    assert(math.abs(objectives.log_prob(hidden, capped, targets):tolist()[1] + math.log(1 + math.exp(first))) < 1e-6)
-    assert(capped:scale() == 2 and capped:softcap() == 1.5 and tostring(capped) == "Head head" and capped:weight():name() == "head")
+    assert(math.abs(objectives.log_prob(hidden, capped, targets):tolist()[1] + math.log(
+      1 + math.exp(first))) < 1e-6)
+    assert(capped:scale() == 2 and capped:softcap() == 1.5 and tostring(capped) == "Head head"
+      and capped:weight():name() == "head")
   )lua"),
             "");
 }
 
 TEST_F(Objectives, RouterWeights) {
   EXPECT_EQ(Check(R"lua(
-    local weights = objectives.router_weights(tensor({ { 6, 2 }, { 0, 0 } }, "int64"), { per_token = 2, coefficient = 0.5 }):tolist()
+    local weights = objectives.router_weights(tensor({ { 6, 2 }, { 0, 0 } }, "int64"),
+      { per_token = 2, coefficient = 0.5 }):tolist()
     near(weights[1][1], 0.5 * 2 * 6 / 16)
     near(weights[1][2], 0.5 * 2 * 2 / 16)
     assert(weights[2][1] == 0 and weights[2][2] == 0)
-    refused("3 choices of 2 experts", objectives.router_weights, tensor { { 1, 2 } }, { per_token = 3, coefficient = 1 })
+    refused("3 choices of 2 experts", objectives.router_weights, tensor { { 1, 2 } },
+      { per_token = 3, coefficient = 1 })
   )lua"),
             "");
 }

@@ -107,7 +107,8 @@ TEST_F(Tensors, ThatAreReturnedOrKeptSurvive) {
       kept, lost = (tensor { 5 }):keep(), tensor { 6 }
       return tensor { x }, y, tensor { y }
     end, 3, 4)
-    assert(a:item() == 3 and n == 4 and b:item() == 4, "what is returned stays, with its arguments' values")
+    assert(a:item() == 3 and n == 4 and b:item() == 4,
+      "what is returned stays, with its arguments' values")
     assert(kept:item() == 5)
     assert(not pcall(lost.item, lost))
     local inside = scope(function() return { tensor { 1 } } end)[1]
@@ -140,8 +141,10 @@ TEST_F(Tensors, AreFreedWhenAScopeEndsByAnError) {
     local mine = {}
     local done, raised = pcall(scope, function() leaked = tensor { 1 } error(mine) end)
     assert(not done and raised == mine and not pcall(leaked.item, leaked))
-    done, raised = pcall(scope, function() leaked = tensor { 1 } return leaked + tensor { { 1, 2 }, { 3, 4 } } + tensor { 1, 2, 3 } end)
-    assert(not done and raised:find "must match the size" and not pcall(leaked.item, leaked), raised)
+    done, raised = pcall(scope, function() leaked = tensor { 1 } return leaked + tensor { { 1, 2 },
+      { 3, 4 } } + tensor { 1, 2, 3 } end)
+    assert(not done and raised:find "must match the size" and not pcall(leaked.item, leaked),
+      raised)
     local x = tensor { 1 } -- the scopes that failed are gone: this one is in none
     assert(x:item() == 1)
     scope(function() end)
@@ -212,8 +215,10 @@ TEST_F(Tensors, ArithmeticPromotesAsPyTorch) {
   EXPECT_EQ(Check(R"lua(
     local ints, halves = tensor({ 1, 2, 3 }, "int64"), tensor({ 1, 2, 3 }, "bf16")
     assert((ints * 2):dtype() == "int64" and (ints * 2):tolist()[3] == 6)
-    assert((ints * 0.5):dtype() == "fp32" and (ints * 0.5):tolist()[1] == 0.5, "a fraction is not cut off")
-    assert((1.5 - ints):tolist()[1] == 0.5 and (ints / 2):tolist()[1] == 0.5 and (3 / ints):tolist()[2] == 1.5)
+    assert((ints * 0.5):dtype() == "fp32" and (ints * 0.5):tolist()[1] == 0.5,
+      "a fraction is not cut off")
+    assert((1.5 - ints):tolist()[1] == 0.5 and (ints / 2):tolist()[1] == 0.5
+      and (3 / ints):tolist()[2] == 1.5)
     assert((halves * 0.5):dtype() == "bf16" and (tensor({ 1 }, "fp64") / 3):item() == 1 / 3)
     assert((tensor { 1 } * 0.1):dtype() == "fp32" and (-ints):tolist()[1] == -1)
     local done, text = pcall(function() return ints + "x" end)
@@ -227,7 +232,8 @@ TEST_F(Tensors, OperationsOfALossOfOnesOwn) {
     local function same(x, ...)
       local got, want = x:to("fp64"):tolist(), { ... }
       assert(#got == #want, #got)
-      for i = 1, #want do assert(math.abs(got[i] - want[i]) < 1e-6, ("%d: %g, wanted %g"):format(i, got[i], want[i])) end
+      for i = 1, #want do assert(math.abs(got[i] - want[i]) < 1e-6,
+        ("%d: %g, wanted %g"):format(i, got[i], want[i])) end
     end
     local x = tensor { -2, 0, 3, 4 }
     same(x ^ 2, 4, 0, 9, 16)
@@ -263,15 +269,19 @@ TEST_F(Tensors, ReadAndWriteNestedLists) {
     assert(table.concat(x:shape(), "x") == "2x3" and x:numel() == 6 and x:tolist()[2][3] == 6)
     assert(table.concat(x:select(-1):tolist(), " ") == "4 5 6" and x:slice(1, 9):shape()[1] == 1)
     assert(#tensor {}:shape() == 1 and tensor {}:numel() == 0)
-    for _, ragged in ipairs { { { 1, 2 }, { 3 } }, { 1, { 2 } }, { { 1 }, 2 }, { { 1 }, { { 2 } } } } do
+    for _, ragged in ipairs { { { 1, 2 }, { 3 } }, { 1, { 2 } }, { { 1 }, 2 },
+      { { 1 }, { { 2 } } } } do
       local done, text = pcall(tensor, ragged)
       assert(not done and text:find "rows of different", tostring(text))
     end
     local done, text = pcall(tensor, { 1 }, "fp16")
-    assert(not done and text:find("dtype: wanted fp32, fp64, bf16, int64 or bool, got 'fp16'", 1, true), text)
+    assert(not done and text:find("dtype: wanted fp32, fp64, bf16, int64 or bool, got 'fp16'", 1,
+      true), text)
     done, text = pcall(x.item, x)
-    assert(not done and text:find("item: wanted a tensor of one element, got shape [2, 3]", 1, true), text)
-    assert(tostring(x) == "Tensor fp32 [2, 3] on cpu" and tostring(x:sum()) == "Tensor fp32 [] on cpu 21")
+    assert(not done and text:find("item: wanted a tensor of one element, got shape [2, 3]", 1,
+      true), text)
+    assert(tostring(x) == "Tensor fp32 [2, 3] on cpu"
+      and tostring(x:sum()) == "Tensor fp32 [] on cpu 21")
   )lua"),
             "");
 }
@@ -284,8 +294,10 @@ TEST_F(Tensors, AreFetchedTogether) {
     local native = require "moonring.native.tensor"
     assert(#native.fetch {} == 0)
     local x = tensor({ { 1, 2 }, { 3, 4 } }, "fp64")
-    local all = native.fetch { x, x:sum(), tensor({ 7, 8 }, "int64"), tensor({}, "fp32"), weight() * 3 }
-    assert(#all == 5 and all[1][2][1] == 3 and all[2] == 10 and all[3][2] == 8 and #all[4] == 0 and all[5][1] == 3)
+    local all = native.fetch { x, x:sum(), tensor({ 7, 8 }, "int64"), tensor({}, "fp32"),
+      weight() * 3 }
+    assert(#all == 5 and all[1][2][1] == 3 and all[2] == 10 and all[3][2] == 8 and #all[4] == 0
+      and all[5][1] == 3)
     x:close()
     assert(not pcall(native.fetch, { x }))
   )lua"),
@@ -296,21 +308,27 @@ TEST_F(Tensors, AreFetchedTogether) {
 // outlives their scopes.
 TEST_F(Tensors, AreReadLater) {
   EXPECT_EQ(Check(R"lua(
-    local native, readings, metrics = require "moonring.native.tensor", require "moonring.run.readings", moonring.metrics
+    local native, readings, metrics = require "moonring.native.tensor",
+      require "moonring.run.readings", moonring.metrics
     local fetch, calls = native.fetch, 0
     native.fetch = function(list) calls = calls + 1 return fetch(list) end
     local later, seen, total = readings.new(), {}, {}
     for i = 1, 3 do
       scope(function()
-        later:want({ tensor({ i, 10 * i }, "fp64"), 100 * i, weight():sum() * i }, function(numbers) seen[i] = numbers end)
-        metrics.add_later(later, total, { pair = { tensor({ i }, "fp64"):sum(), 2 }, both = tensor({ i, 4 }, "fp32"), alone = tensor({ i }, "fp64"):sum(), plain = { i, 1 } })
+        later:want({ tensor({ i, 10 * i }, "fp64"), 100 * i, weight():sum() * i },
+          function(numbers) seen[i] = numbers end)
+        metrics.add_later(later, total, { pair = { tensor({ i }, "fp64"):sum(), 2 }, )lua"
+                  R"lua(both = tensor({ i, 4 }, "fp32"), alone = tensor({ i }, "fp64"):sum(), )lua"
+                  R"lua(plain = { i, 1 } })
       end)
     end
     assert(#seen == 0 and next(total) == nil and calls == 0)
     later:read()
     assert(calls == 1, calls)
-    for i = 1, 3 do assert(table.concat(seen[i], " ") == ("%d %d %d %d"):format(i, 10 * i, 100 * i, 2 * i)) end
-    for name, wanted in pairs { pair = "6 6", both = "6 12", alone = "6 3", plain = "6 3" } do assert(table.concat(total[name], " ") == wanted, name) end
+    for i = 1, 3 do assert(table.concat(seen[i], " ") == ("%d %d %d %d"):format(i, 10 * i, 100 * i,
+      2 * i)) end
+    for name, wanted in pairs { pair = "6 6", both = "6 12", alone = "6 3",
+      plain = "6 3" } do assert(table.concat(total[name], " ") == wanted, name) end
     later:read() -- nothing is left
     assert(seen[3] and total.pair[1] == 6)
     assert(metrics.add({ x = { 1, 1 } }, { x = { tensor({ 2 }):sum(), 3 } }).x[2] == 4)

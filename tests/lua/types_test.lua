@@ -1,7 +1,8 @@
 -- Holds annotations (lua/types, and those in the sources of Lua modules) against the live API,
 -- both ways: types_test.lua SECTION TYPES_FOLDER MODEL_FOLDER DATA_FOLDER SCRATCH_FOLDER.
 -- Raises one error that lists every difference.
-local section, types_folder, model_folder, data_folder, scratch = arg[1], arg[2], arg[3], arg[4], arg[5]
+local section, types_folder, model_folder, data_folder, scratch = arg[1], arg[2], arg[3], arg[4],
+  arg[5]
 local moonring = require "moonring"
 
 local failures = {}
@@ -21,9 +22,11 @@ local root = types_folder:match "^(.*)/lua/types$"
 local classes, modules, aliases =
   dofile(root .. "/tests/lua/annotations.lua")(types_folder, root .. "/lua/moonring", check)
 
--- What there is -----------------------------------------------------------------------------------------------------------------------
+-- What there is
+-- ------------------------------------------------------------------------------------------
 
--- One object of every class, by its documented name: on one rank, from a model of a few thousand weights.
+-- One object of every class, by its documented name: on one rank, from a model of a few thousand
+-- weights.
 local objects = {}
 do
   local o = objects
@@ -40,14 +43,19 @@ do
   o.ValueHead = o.Model:value_head()
   o.Tokenizer = moonring.data.tokenizer(o.Checkpoint)
   o.Template = moonring.data.template("chatml", o.Tokenizer)
-  o.ModelTemplate = moonring.data.model_template({ companion = function(_, name) return name == "chat_template.jinja" and "{{ messages[0].content }}" or nil end, path = function() return "" end }, o.Tokenizer)
-  o.Dataset = moonring.data.load { names = { "own" }, dir = data_folder, template = "chatml", tokenizer = o.Tokenizer }
-  o.Stream = moonring.data.stream { names = { "own" }, dir = data_folder, template = "chatml", tokenizer = o.Tokenizer }
+  o.ModelTemplate = moonring.data.model_template({ companion = function(_,
+    name) return name == "chat_template.jinja" and "{{ messages[0].content }}" or nil end,
+    path = function() return "" end }, o.Tokenizer)
+  o.Dataset = moonring.data.load { names = { "own" }, dir = data_folder, template = "chatml",
+    tokenizer = o.Tokenizer }
+  o.Stream = moonring.data.stream { names = { "own" }, dir = data_folder, template = "chatml",
+    tokenizer = o.Tokenizer }
   o.Steps = o.Dataset:steps { mesh = o.Mesh, batch = 4, micro_batch_tokens = 4096 }
   o.Step = o.Steps:next()
   o.MicroBatch = o.Step:micro_batches()[1]
   o.Sft = moonring.objectives.sft()
-  local log_prob = moonring.objectives.log_prob(o.Model:forward(ids, positions, plan), o.Head, targets)
+  local log_prob = moonring.objectives.log_prob(o.Model:forward(ids, positions, plan), o.Head,
+    targets)
   o.Tensor = o.Sft:loss(log_prob, targets)
   o.Preference, o.Kto = moonring.objectives.preference(), moonring.objectives.kto()
   o.Optimizer = moonring.trainer.adamw(o.Parameters)
@@ -58,7 +66,8 @@ do
   o.FolderLock = moonring.trainer.lock_folder(scratch)
   o.Progress = moonring.trainer.progress { total_steps = 10 }
   o.MemoryWatch = moonring.trainer.memory_watch()
-  o.MemoryReport = moonring.memory_report.start({ memory_report = true, output_dir = scratch }, o.Mesh)
+  o.MemoryReport = moonring.memory_report.start({ memory_report = true, output_dir = scratch },
+    o.Mesh)
   o.Chat = moonring.chat.new(o.Model, o.Tokenizer, o.Template, {})
   o.Batch = moonring.batch.new(o.MicroBatch, o.Attention, o.Mesh)
   local sft_keys = moonring.config.load(nil, { "stage=sft" })
@@ -68,23 +77,30 @@ do
     dataset_dir = data_folder, output_dir = scratch .. "/run", finetuning_type = "full",
     template = "chatml", cutoff_len = 64, max_steps = 1 }
   o.ZClip = moonring.trainer.zclip()
-  o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1, spike_clip = "zclip" }, { engine = o.Engine, states = o.States, optimizer = o.Optimizer, say = print })
+  o.Updates = moonring.updates.new({ on_nonfinite = "stop", max_grad_norm = 1,
+    spike_clip = "zclip" }, { engine = o.Engine, states = o.States, optimizer = o.Optimizer,
+    say = print })
   o.Readings = require("moonring.run.readings").new()
   o.Pace = moonring.pace.new(o.Mesh, print)
   o.Pace:begin()
   o.Router = moonring.router.new { model = o.Model, coefficient = 0.01, size = 4 }
   o.BestEvaluation = require("moonring.run.best").new()
-  o.Checkpoints = moonring.checkpoints.new { dir = scratch, mesh = o.Mesh, save = function() return {} end, say = print }
+  o.Checkpoints = moonring.checkpoints.new { dir = scratch, mesh = o.Mesh,
+    save = function() return {} end, say = print }
   local saved = scratch .. "/checkpoint-1"
   moonring.system.make_folder(saved .. ".partial")
   local going_on = moonring.config.load(nil, { "resume_from_checkpoint=" .. saved })
-  local state = { run = "1", step = 1, config = require("moonring.run.resume_changes").remembered(going_on), data = "digest", examples_per_step = 2, parts = { journal = {} } }
+  local state = { run = "1", step = 1, config = require("moonring.run.resume_changes").remembered(
+    going_on), data = "digest", examples_per_step = 2, parts = { journal = {} } }
   moonring.system.write(saved .. ".partial/training_state.json", moonring.system.json_encode(state))
-  o.Publisher = moonring.trainer.publish_checkpoint { draft = saved .. ".partial", folder = saved, names = { "training_state.json" }, step = 1 }
+  o.Publisher = moonring.trainer.publish_checkpoint { draft = saved .. ".partial", folder = saved,
+    names = { "training_state.json" }, step = 1 }
   o.Publisher:wait()
   o.Resumed = moonring.resume.find(going_on, o.Mesh)
   local rank_1 = { rank = function() return 1 end } -- which writes no log
-  o.Journal = moonring.journal.open(moonring.config.load(nil, {}), { mesh = rank_1, counts = {}, checkpoint = o.Checkpoint, dataset = o.Dataset, attention = o.Attention })
+  o.Journal = moonring.journal.open(moonring.config.load(nil, {}),
+    { mesh = rank_1, counts = {}, checkpoint = o.Checkpoint, dataset = o.Dataset,
+    attention = o.Attention })
 end
 
 -- The live table of each documented class with functions.
@@ -97,9 +113,13 @@ for module, class in pairs(modules) do
 end
 local native = debug.getregistry()["moonring.classes"]
 for name, metatable in pairs(native) do live["moonring." .. name] = metatable end
-for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace", "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run" } do live["moonring." .. name] = getmetatable(objects[name]) end
+for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "MemoryReport", "Pace",
+  "Readings", "Resumed", "Router", "Engine", "Updates", "BestEvaluation", "Run" } do
+  live["moonring." .. name] = getmetatable(objects[name])
+end
 
--- Sections ----------------------------------------------------------------------------------------------------------------------------
+-- Sections
+-- ------------------------------------------------------------------------------------------
 
 local sections = {}
 local HIDDEN = { __index = true, __gc = true, __name = true, __tostring = true }
@@ -112,7 +132,9 @@ function sections.documented()
       check(modules[name], name, " is described nowhere")
     end
   end
-  for _, name in ipairs(keys_of(native)) do check(objects[name], "this test makes no ", name, ": a new class needs an object here") end
+  for _, name in ipairs(keys_of(native)) do
+    check(objects[name], "this test makes no ", name, ": a new class needs an object here")
+  end
   for class, members in pairs(live) do
     local known = classes[class]
     check(known, "class ", class, " is not in lua/types")
@@ -143,23 +165,29 @@ function sections.exists()
     local members = live[name]
     check(members or not class.bound, class.place, "there is no ", name)
     for called, each in pairs(members and class.functions or {}) do
-      check(type(members[called]) == "function", each.place, "there is no ", name, each.method and ":" or ".", called)
+      check(type(members[called]) == "function", each.place, "there is no ", name, each.method
+        and ":" or ".", called)
     end
-    for operator in pairs(members and class.operators or {}) do check(members["__" .. operator], class.place, name, " has no operator ", operator) end
+    for operator in pairs(members and class.operators or {}) do
+      check(members["__" .. operator], class.place, name, " has no operator ", operator)
+    end
     local object = objects[name:match "%.(%u%a*)$" or ""] or members
     for field, described in pairs(object and class.bound and class.fields or {}) do
       if not field:find "^%[" and not described.optional then
         local value = object[field]
         check(value ~= nil, class.place, name, " has no field ", field)
-        if live[described.type] and type(value) == "table" and not objects[described.type:match "%.(%u%a*)$" or ""] then
-          check(value == live[described.type], class.place, name, ".", field, " is not ", described.type)
+        if live[described.type] and type(value) == "table"
+          and not objects[described.type:match "%.(%u%a*)$" or ""] then
+          check(value == live[described.type], class.place, name, ".", field, " is not ",
+            described.type)
         end
       end
     end
   end
 end
 
--- Values by documented type, for the calls below; each of them is refused for a reason that is looked at, so nothing runs.
+-- Values by documented type, for the calls below; each of them is refused for a reason that is
+-- looked at, so nothing runs.
 local wrong = coroutine.create(function() end) -- no function takes a thread
 
 local function example(kind)
@@ -194,10 +222,12 @@ local function check_lua_parameters(label, each, f)
   if info.isvararg then names[#names + 1] = "..." end
   local documented = {}
   for i, param in ipairs(each.params) do documented[i] = param.name end
-  check(table.concat(names, ", ") == table.concat(documented, ", "), label, "(", table.concat(names, ", "), ") is documented with (", table.concat(documented, ", "), ")")
+  check(table.concat(names, ", ") == table.concat(documented, ", "), label, "(",
+    table.concat(names, ", "), ") is documented with (", table.concat(documented, ", "), ")")
 end
 
--- A bound function reads its arguments from left to right before it does anything: one of a wrong type at place i says what it wants there.
+-- A bound function reads its arguments from left to right before it does anything: one of a wrong
+-- type at place i says what it wants there.
 local function check_bound_parameters(label, class, each, f)
   local params = {}
   if each.method then params[1] = { name = "self", type = class } end
@@ -209,20 +239,24 @@ local function check_bound_parameters(label, class, each, f)
     if want then
       values[i] = wrong
       local done, message = pcall(f, unpack(values, 1, i))
-      local at, expected = tostring(message):match "bad argument #(%d+) to '.-' %((.-) expected, got thread%)"
-      check(not done and tonumber(at) == i and expected == want, label, ": ", param.name, " is documented as ", param.type, "; a thread there: ",
+      local at, expected = tostring(message):match("bad argument #(%d+) to '.-' %((.-) expected, "
+        .. "got thread%)")
+      check(not done and tonumber(at) == i and expected == want, label, ": ", param.name,
+        " is documented as ", param.type, "; a thread there: ",
         done and "is taken" or tostring(message))
     end
     if want and not param.optional then
       local done, message = pcall(f, unpack(values, 1, i - 1))
-      check(not done and (message:find("bad argument #" .. i, 1, true) or message:find "option '.-' is missing"), label, ": ", param.name,
+      check(not done and (message:find("bad argument #" .. i, 1, true)
+        or message:find "option '.-' is missing"), label, ": ", param.name,
         " is documented as needed; without it: ", done and "all is well" or tostring(message))
     end
     local after = params[i + 1] and params[i + 1].name ~= "..." and wanted(params[i + 1].type)
     if param.optional and after then
       values[i], values[i + 1] = nil, wrong
       local _, message = pcall(f, unpack(values, 1, i + 1))
-      check(tostring(message):find("bad argument #" .. i + 1, 1, true), label, ": ", param.name, " is documented as optional; without it: ", tostring(message))
+      check(tostring(message):find("bad argument #" .. i + 1, 1, true), label, ": ", param.name,
+        " is documented as optional; without it: ", tostring(message))
     end
     values[i], values[i + 1] = example(param.type), nil
   end
@@ -264,23 +298,28 @@ local function check_options(label, f, values, place, record)
   local message = options_error(f, values, place, options())
   local known = {}
   for field in (message:match "known: (.*)$" or ""):gmatch "[^%s,]+" do known[field] = true end
-  check(message:find("unknown option '?'", 1, true), label, ": with its needed options and an unknown one: ", message)
-  check(table.concat(keys_of(known), ", ") == table.concat(keys_of(record.fields), ", "), label, " takes the options ", table.concat(keys_of(known), ", "),
+  check(message:find("unknown option '?'", 1, true), label,
+    ": with its needed options and an unknown one: ", message)
+  check(table.concat(keys_of(known), ", ") == table.concat(keys_of(record.fields), ", "), label,
+    " takes the options ", table.concat(keys_of(known), ", "),
     "; ", record.name, " documents ", table.concat(keys_of(record.fields), ", "))
   for field, each in pairs(record.fields) do
     local about = label .. " { " .. field .. " }"
     local want = wanted(each.type)
     message = options_error(f, values, place, options { [field] = wrong })
-    check(message:find(("option '%s': wanted a %s, got "):format(field, want), 1, true), about, " is documented as ", each.type, "; a thread there: ", message)
+    check(message:find(("option '%s': wanted a %s, got "):format(field, want), 1, true), about,
+      " is documented as ", each.type, "; a thread there: ", message)
     if each.type == "integer" or each.type == "number" then
       message = options_error(f, values, place, options { [field] = 0.5 })
-      check((message:find "wanted an integer" ~= nil) == (each.type == "integer"), about, " is documented as ", each.type, "; 0.5 there: ", message)
+      check((message:find "wanted an integer" ~= nil) == (each.type == "integer"), about,
+        " is documented as ", each.type, "; 0.5 there: ", message)
     end
     if not each.optional then
       local without = options()
       without[field] = nil
       message = options_error(f, values, place, without)
-      check(message:find(("option '%s' is missing"):format(field), 1, true), about, " is documented as needed; without it: ", message)
+      check(message:find(("option '%s' is missing"):format(field), 1, true), about,
+        " is documented as needed; without it: ", message)
     end
   end
 end
@@ -294,30 +333,43 @@ function sections.options()
       local values = { each.method and objects[name:match "%.(%u%a*)$"] or nil }
       for _, param in ipairs(each.params) do
         local record = classes[param.type]
-        if record and next(record.fields) and not record.bound and type(f) == "function" and debug.getinfo(f, "S").what == "C" then
+        if record and next(record.fields) and not record.bound and type(f) == "function"
+          and debug.getinfo(f, "S").what == "C" then
           records = records + 1
-          check_options(name .. (each.method and ":" or ".") .. called, f, values, #values + 1, record)
+          check_options(name .. (each.method and ":" or ".") .. called, f, values, #values + 1,
+            record)
         end
         values[#values + 1] = example(param.type)
       end
     end
   end
-  check(records >= 17, "only ", records, " functions with options were found: is the parser of this test broken?")
+  check(records >= 17, "only ", records, " functions with options were found: is the parser of "
+    .. "this test broken?")
 end
 
 -- Tables that Lua modules make or take have the documented fields.
 function sections.records()
   local function fields(label, record, value)
     for name, each in pairs(classes[record].fields) do
-      if not each.optional then check(value[name] ~= nil, label, " lacks ", name, ", which ", record, " documents") end
+      if not each.optional then
+        check(value[name] ~= nil, label, " lacks ", name, ", which ", record, " documents")
+      end
     end
-    for name in pairs(value) do check(type(name) == "number" or classes[record].fields[name], label, " has ", tostring(name), ", which ", record, " does not document") end
+    for name in pairs(value) do
+      check(type(name) == "number" or classes[record].fields[name], label, " has ", tostring(name),
+        ", which ", record, " does not document")
+    end
   end
   for _, heading in ipairs(require "moonring.config.keys") do
     for _, row in ipairs(heading.rows) do
-      fields("the row of " .. row[1], "moonring.KeyRow", { [1] = row[1], choices = row.choices, others = row.others, only = row.only, ignored = row.ignored, warned = row.warned,
+      fields("the row of " .. row[1], "moonring.KeyRow",
+        { [1] = row[1], choices = row.choices, others = row.others, only = row.only,
+        ignored = row.ignored, warned = row.warned,
         ["[1]"] = row[1], ["[2]"] = row[2], ["[3]"] = row[3], ["[4]"] = row[4] })
-      for name in pairs(row) do check(type(name) == "number" or classes["moonring.KeyRow"].fields[name], "the row of ", row[1], " has ", tostring(name)) end
+      for name in pairs(row) do
+        check(type(name) == "number" or classes["moonring.KeyRow"].fields[name], "the row of ",
+          row[1], " has ", tostring(name))
+      end
     end
   end
   local generated = require("moonring.config.key_types").text()
@@ -330,24 +382,33 @@ function sections.records()
   fields("Checkpoint:facts", "moonring.CheckpointFacts", objects.Checkpoint:facts())
   fields("Checkpoint:parts", "moonring.CheckpointPart", objects.Checkpoint:parts()[1])
   fields("Checkpoint:linear_maps", "moonring.LinearMap", objects.Checkpoint:linear_maps()[1])
-  fields("inspect.memory", "moonring.RecipeMemory", moonring.inspect.memory(objects.Checkpoint, 64)[1])
+  fields("inspect.memory", "moonring.RecipeMemory",
+    moonring.inspect.memory(objects.Checkpoint, 64)[1])
   local sampling = moonring.chat.sampling(defaults)
-  for name in pairs(sampling) do check(classes["moonring.GenerateOptions"].fields[name], "chat.sampling has ", name) end
-  for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Resumed", "Router", "Engine" } do fields(name, "moonring." .. name, objects[name]) end
+  for name in pairs(sampling) do
+    check(classes["moonring.GenerateOptions"].fields[name], "chat.sampling has ", name)
+  end
+  for _, name in ipairs { "Batch", "Chat", "Checkpoints", "Journal", "Resumed", "Router",
+    "Engine" } do
+    fields(name, "moonring." .. name, objects[name])
+  end
 end
 
 -- Every object prints itself, closes twice, says so, and is no use afterwards.
 function sections.closed()
   for name, metatable in pairs(native) do
     local object = objects[name]
-    check(tostring(object):find("^" .. name) and not tostring(object):find "0x", name, " prints as ", tostring(object))
+    check(tostring(object):find("^" .. name) and not tostring(object):find "0x", name,
+      " prints as ", tostring(object))
     object:close()
     check(pcall(object.close, object), name, ": a second close is an error")
-    check(tostring(object) == name .. " (closed)", name, ": closed, it prints as ", tostring(object))
+    check(tostring(object) == name .. " (closed)", name, ": closed, it prints as ",
+      tostring(object))
     for called, f in pairs(metatable) do
       if type(f) == "function" and not called:find "^__" and called ~= "close" then
         local done, message = pcall(f, object)
-        check(not done and message:find "is closed", name, ":", called, " of a closed one: ", done and "all is well" or tostring(message))
+        check(not done and message:find "is closed", name, ":", called, " of a closed one: ", done
+          and "all is well" or tostring(message))
       end
     end
   end

@@ -32,7 +32,7 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 // The guard
-// ------------------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 // Counts its ends: a longjmp over it, or an exception that nobody unwinds, leaves it alive.
 int g_ended = 0;
@@ -128,7 +128,8 @@ TEST_F(Guard, LetsLuasErrorsPass) {
 TEST_F(Guard, WorksInsidePcallCoroutinesAndLoops) {
   EXPECT_EQ(Run(R"lua(
     local _, text = pcall(status)
-    assert(text == "NOT_FOUND: no such thing" or text == "script.lua:2: test.status: NOT_FOUND: no such thing", text)
+    assert(text == "NOT_FOUND: no such thing"
+      or text == "script.lua:2: test.status: NOT_FOUND: no such thing", text)
     local _, text = coroutine.resume(coroutine.create(function() status() end))
     assert(text == "script.lua:4: test.status: NOT_FOUND: no such thing", text)
     for i = 1, 2000 do -- enough for the compiler to trace it
@@ -150,7 +151,7 @@ TEST_F(Guard, SaysTheMessageAloneWhereNoScriptOfTheUsersIsRunning) {
 }
 
 // Exit codes
-// -----------------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 TEST(ExitCodes, AreTheStatusCodesBeforeTheFirstStep) {
   for (const char* known : {"INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "UNIMPLEMENTED",
@@ -380,10 +381,12 @@ TEST_F(Scripts, CloseWhatTheyOpenedLastFirstAndSayWhy) {
 TEST_F(Scripts, FindMoonringsModules) {
   EXPECT_EQ(Run(R"lua(
     local moonring = require "moonring"
-    assert(moonring == require "moonring" and moonring.config == require "moonring.config" and moonring.version)
+    assert(moonring == require "moonring" and moonring.config == require "moonring.config"
+      and moonring.version)
     assert(rawget(_G, "moonring") == nil, "nothing is global")
     local done, text = pcall(require, "moonring.nothing")
-    assert(not done and text:find("no module 'moonring.nothing' among Moonring's own", 1, true), text)
+    assert(not done and text:find("no module 'moonring.nothing' among Moonring's own", 1, true),
+      text)
   )lua")
                 .message,
             "");
@@ -398,7 +401,7 @@ TEST_F(Scripts, NothingIsGlobalButLuasOwn) {
 }
 
 // Options
-// --------------------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 struct Thing {
   int value = 0;
@@ -436,7 +439,8 @@ TEST_F(OptionTables, GiveTheirValuesAndDefaults) {
   EXPECT_EQ(Run(R"lua(
     local steps, rate, name, quick, sum = use { total_steps = 3 }
     assert(steps == 3 and rate == 0.5 and name == "none" and quick == false and sum == 1)
-    steps, rate, name, quick, sum = use { total_steps = -2^40, rate = 2, name = "n", quick = true, small = 2, names = { "a", "b" }, object = thing() }
+    steps, rate, name, quick, sum = use { total_steps = -2^40, rate = 2, name = "n", )lua"
+                R"lua(quick = true, small = 2, names = { "a", "b" }, object = thing() }
     assert(steps == -2^40 and rate == 2 and name == "n" and quick == true and sum == 11)
   )lua")
                 .message,
@@ -480,7 +484,7 @@ TEST_F(OptionTables, SayWhatWasWantedAndWhatCame) {
 }
 
 // Arguments and handles
-// ------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 class Handles : public VmTest {
  protected:
@@ -549,14 +553,15 @@ TEST_F(Handles, SurviveTheirFinalizerBeingCalled) {  // a script can reach it
 TEST_F(Handles, IntegersAreChecked) {
   EXPECT_EQ(Run(R"lua(
     assert(narrow(-2^31) == -2^31)
-    for _, bad in ipairs { 2^31, -2^31 - 1, 0.5, 0/0, 1/0 } do assert(not pcall(narrow, bad), bad) end
+    for _, bad in ipairs { 2^31, -2^31 - 1, 0.5, 0/0, 1/0 } do assert(not pcall(narrow, bad),
+      bad) end
   )lua")
                 .message,
             "");
 }
 
 // The sandbox
-// ----------------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 
 class Sandbox : public VmTest {
  protected:
@@ -567,7 +572,8 @@ TEST_F(Sandbox, HasLuaAndMoonring) {
   EXPECT_EQ(Run(R"lua(
     local moonring = require "moonring"
     assert(moonring.scope(function() return (moonring.tensor { 1, 2 } * 2):sum():item() end) == 6)
-    assert(("x"):rep(3) == "xxx" and math.floor(1.5) == 1 and os.time() > 0 and #arg == 1 and arg[1] == "k=2")
+    assert(("x"):rep(3) == "xxx" and math.floor(1.5) == 1 and os.time() > 0 and #arg == 1
+      and arg[1] == "k=2")
     assert(moonring.flags({ k = 1 }).k == 2 and require "moonring.config" == moonring.config)
     assert(load("return 1 + ...")(2) == 3 and loadstring("return _G")() == _G)
     assert(moonring.system.json_encode { a = 1 } == '{"a":1}')
@@ -581,14 +587,19 @@ TEST_F(Sandbox, HasLuaAndMoonring) {
 TEST_F(Sandbox, LacksWhatReachesTheMachine) {
   EXPECT_EQ(Run(R"lua(
     local moonring = require "moonring"
-    for _, name in ipairs { "io", "debug", "package", "jit", "ffi", "dofile", "loadfile", "setfenv", "getfenv", "module", "newproxy" } do
+    for _, name in ipairs { "io", "debug", "package", "jit", "ffi", "dofile", "loadfile", "setfenv",
+      "getfenv", "module", "newproxy" } do
       assert(not rawget(_G, name), name)
     end
-    for _, name in ipairs { "execute", "remove", "rename", "exit", "getenv", "tmpname", "setlocale" } do assert(not rawget(os, name), name) end
-    for _, name in ipairs { "read", "write", "make_folder", "list", "environment", "launch" } do assert(not rawget(moonring.system, name), name) end
-    for _, name in ipairs { "io", "os", "ffi", "jit", "jit.util", "debug", "package", "string.buffer", "moonring.native.system", "moonring.sandbox", "moonring.x/../y" } do
+    for _, name in ipairs { "execute", "remove", "rename", "exit", "getenv", "tmpname",
+      "setlocale" } do assert(not rawget(os, name), name) end
+    for _, name in ipairs { "read", "write", "make_folder", "list", "environment",
+      "launch" } do assert(not rawget(moonring.system, name), name) end
+    for _, name in ipairs { "io", "os", "ffi", "jit", "jit.util", "debug", "package",
+      "string.buffer", "moonring.native.system", "moonring.sandbox", "moonring.x/../y" } do
       local done, text = pcall(require, name)
-      assert(not done and text:find "^PERMISSION_DENIED: %-%-sandbox", tostring(name) .. ": " .. tostring(text))
+      assert(not done and text:find "^PERMISSION_DENIED: %-%-sandbox", tostring(name) .. ": "
+        .. tostring(text))
     end
     assert(not rawget(string, "dump") and not getmetatable(""))
   )lua")

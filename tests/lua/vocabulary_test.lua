@@ -1,4 +1,5 @@
--- Tokenizers with added tokens: vocabulary_test.lua SECTION GOLDEN_FOLDER. Raises one error that lists what is wrong.
+-- Tokenizers with added tokens: vocabulary_test.lua SECTION GOLDEN_FOLDER. Raises one error that
+-- lists what is wrong.
 local section, golden = arg[1], arg[2]
 local moonring = require "moonring"
 local system, vocabulary = moonring.system, moonring.vocabulary
@@ -10,7 +11,8 @@ local function check(condition, ...)
 end
 
 local function carrying(files)
-  return { companion = function(_, name) return files[name] end, path = function() return golden end }
+  return { companion = function(_, name) return files[name] end,
+    path = function() return golden end }
 end
 
 -- The files of a case's folder.
@@ -21,14 +23,18 @@ local function files_of(case)
     files["tokenizer.model"] = system.read(("%s/tokenizer/tiny/%s"):format(golden, case.tokenizer))
     return files
   end
-  local tiny = system.read(("%s/tokenizer/tiny/%s.tokenizer.json"):format(golden, (case.tokenizer:gsub("_pair$", ""))))
+  local tiny = system.read(("%s/tokenizer/tiny/%s.tokenizer.json"):format(golden,
+    (case.tokenizer:gsub("_pair$", ""))))
   if not case.tokenizer:find "_pair$" then
     files["tokenizer.json"] = tiny
     return files
   end
   local model, merges = system.json_decode(tiny).model, {}
-  for i, merge in ipairs(model.merges) do merges[i] = type(merge) == "table" and table.concat(merge, " ") or merge end
-  files["vocab.json"], files["merges.txt"] = system.json_encode(model.vocab), "#version: 0.2\n" .. table.concat(merges, "\n") .. "\n"
+  for i, merge in ipairs(model.merges) do
+    merges[i] = type(merge) == "table" and table.concat(merge, " ") or merge
+  end
+  files["vocab.json"], files["merges.txt"] = system.json_encode(model.vocab), "#version: 0.2\n"
+    .. table.concat(merges, "\n") .. "\n"
   return files
 end
 
@@ -40,7 +46,8 @@ end
 
 local function equal(case, what, got, wanted)
   local told = function(value) return system.json_encode({ value }) end
-  check(told(got) == told(wanted), told(case.keys), " on ", case.tokenizer, ": ", what, ": wanted ", told(wanted), ", got ", told(got))
+  check(told(got) == told(wanted), told(case.keys), " on ", case.tokenizer, ": ", what, ": wanted ",
+    told(wanted), ", got ", told(got))
 end
 
 local sections = {}
@@ -73,20 +80,28 @@ function sections.files()
     local files = files_of(case)
     local tokenizer = vocabulary.tokenizer(configuration(case.keys), carrying(files))
     local changed = moonring.data.changed_files(carrying(files), tokenizer)
-    check(next(changed) or (#tokenizer:added_ids() == 0 and not tokenizer:new_eos()), system.json_encode(case.keys), ": tokens were added and no file changes")
+    check(next(changed) or (#tokenizer:added_ids() == 0 and not tokenizer:new_eos()),
+      system.json_encode(case.keys), ": tokens were added and no file changes")
     for name, contents in pairs(changed) do files[name] = contents end
-    local again = moonring.data.tokenizer(carrying(files), { split_special_tokens = case.keys.split_special_tokens })
+    local again = moonring.data.tokenizer(carrying(files),
+      { split_special_tokens = case.keys.split_special_tokens })
     equal(case, "length again", again:vocab_size(), case.length)
     equal(case, "eos again", moonring.data.template("default", again):eos(), case.eos)
     for i, text in ipairs(words.texts) do
       equal(case, text .. " again", again:encode(text), case.ids[i])
       equal(case, "decoded again " .. text, again:decode(case.ids[i], true), case.decoded[i])
     end
-    local same = { template = case.keys.template, split_special_tokens = case.keys.split_special_tokens }
-    local unchanged = moonring.data.changed_files(carrying(files), vocabulary.tokenizer(configuration(same), carrying(files)))
-    check(next(unchanged) == nil, system.json_encode(case.keys), " on ", case.tokenizer, ": the same template changes files a second time")
+    local same = { template = case.keys.template,
+      split_special_tokens = case.keys.split_special_tokens }
+    local unchanged = moonring.data.changed_files(carrying(files),
+      vocabulary.tokenizer(configuration(same), carrying(files)))
+    check(next(unchanged) == nil, system.json_encode(case.keys), " on ", case.tokenizer,
+      ": the same template changes files a second time")
   end
 end
 
 sections[section]()
-if #failures > 0 then error(#failures .. " differences:\n" .. table.concat(failures, "\n", 1, math.min(#failures, 20)), 0) end
+if #failures > 0 then
+  error(#failures .. " differences:\n" .. table.concat(failures, "\n", 1, math.min(#failures, 20)),
+    0)
+end

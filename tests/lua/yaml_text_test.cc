@@ -28,7 +28,7 @@ TEST(YamlTextTest, ScalarsAreWhatTheyLookLike) {
       document.value,
       json::parse(
           R"({"rate": 1e-4, "name": "sft", "bf16": true, "text": "1", "none": null, "empty": null,
-                                            "list": [1.0, "x", {"y": null}], "twice": {"a": null}})"));
+              "list": [1.0, "x", {"y": null}], "twice": {"a": null}})"));
   ASSERT_OK_AND_ASSIGN(const YamlDocument short_one,
                        ParseYaml("# a comment\na: 1\n\nb: 2\n", "c.yaml"));
   EXPECT_THAT(short_one.lines, ElementsAre(Pair("a", 2), Pair("b", 4)));

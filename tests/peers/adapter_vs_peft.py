@@ -1,10 +1,14 @@
-"""An adapter that Moonring trained and wrote, in PEFT, and one that PEFT trained and wrote, in Moonring: log-probs of a text, token by token.
+"""An adapter that Moonring trained and wrote, in PEFT, and one that PEFT trained and wrote, in
+Moonring: log-probs of a text, token by token.
 
     adapter_vs_peft.py --moonring PATH [--model DIR] [--tokens 200]
 
-For LoRA, rsLoRA, DoRA and modules trained whole, each way: three steps of AdamW on the text, the folder saved, the other program's log-probs beside the
-writer's own, and those with the adapter off. Prints the largest differences; exit code 1 where one is above 1e-5 relative to the largest log-prob.
+For LoRA, rsLoRA, DoRA and modules trained whole, each way: three steps of AdamW on the text, the
+folder saved, the other program's log-probs beside the
+writer's own, and those with the adapter off. Prints the largest differences; exit code 1 where one
+is above 1e-5 relative to the largest log-prob.
 """
+
 import argparse
 import json
 import os
@@ -16,15 +20,36 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-TEXT = ("It is a truth universally acknowledged, that a single man in possession of a good fortune, must be in want of a wife. However little known the "
-        "feelings or views of such a man may be on his first entering a neighbourhood, this truth is so well fixed in the minds of the surrounding families, "
-        "that he is considered as the rightful property of some one or other of their daughters. ") * 8
+TEXT = (
+    "It is a truth universally acknowledged, that a single man in possession of a good fortune, "
+    "must be in want of a wife. However little known the "
+    "feelings or views of such a man may be on his first entering a neighbourhood, this truth is "
+    "so well fixed in the minds of the surrounding families, "
+    "that he is considered as the rightful property of some one or other of their daughters. "
+) * 8
 
 KINDS = {
-    "lora": dict(r=8, lora_alpha=16, target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]),
+    "lora": dict(
+        r=8,
+        lora_alpha=16,
+        target_modules=[
+            "q_proj",
+            "k_proj",
+            "v_proj",
+            "o_proj",
+            "gate_proj",
+            "up_proj",
+            "down_proj",
+        ],
+    ),
     "rslora": dict(r=16, lora_alpha=16, use_rslora=True, target_modules=["q_proj", "v_proj"]),
     "dora": dict(r=4, lora_alpha=8, use_dora=True, target_modules=["q_proj", "down_proj"]),
-    "whole": dict(r=4, lora_alpha=8, target_modules=["up_proj"], modules_to_save=["embed_tokens", "lm_head", "norm"]),
+    "whole": dict(
+        r=4,
+        lora_alpha=8,
+        target_modules=["up_proj"],
+        modules_to_save=["embed_tokens", "lm_head", "norm"],
+    ),
 }
 
 SCRIPT = """
@@ -53,7 +78,9 @@ moonring.system.write(o.out, moonring.system.json_encode { adapted = list(adapte
 
 
 def moonring(args, folder, options):
-    script, config, out = (os.path.join(folder, name) for name in ("adapt.lua", "adapt.json", "out.json"))
+    script, config, out = (
+        os.path.join(folder, name) for name in ("adapt.lua", "adapt.json", "out.json")
+    )
     open(script, "w").write(SCRIPT)
     json.dump(options | {"out": out}, open(config, "w"))
     subprocess.run([args.moonring, "--device", "cpu", script, config], check=True)
@@ -66,39 +93,68 @@ def log_probs(model, ids):
 
 
 def compare(name, ours, theirs):
-    ours, theirs = torch.tensor(ours[:len(theirs)], dtype=torch.float64), theirs.detach().double()
+    ours, theirs = torch.tensor(ours[: len(theirs)], dtype=torch.float64), theirs.detach().double()
     worst = ((ours - theirs).abs().max() / theirs.abs().max()).item()
-    print(f"  {name:34} largest |log-prob| {theirs.abs().max():8.4f}   largest difference, relative to it {worst:.2e}")
+    print(
+        f"  {name:34} largest |log-prob| {theirs.abs().max():8.4f}   largest difference, "
+        f"relative to it {worst:.2e}"
+    )
     return worst
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--moonring", required=True)
-    parser.add_argument("--oracle", default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")))
+    parser.add_argument(
+        "--oracle",
+        default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")),
+    )
     parser.add_argument("--model")
     parser.add_argument("--tokens", type=int, default=200)
     args = parser.parse_args()
     path = args.model or os.path.join(args.oracle, "smollm2")
-    ids = AutoTokenizer.from_pretrained(path).encode(TEXT, add_special_tokens=False)[:args.tokens]
+    ids = AutoTokenizer.from_pretrained(path).encode(TEXT, add_special_tokens=False)[: args.tokens]
     load = lambda: AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
     worst = 0.0
     for kind, options in KINDS.items():
         print(kind)
         with tempfile.TemporaryDirectory() as folder:
             written = os.path.join(folder, "written")
-            adapt = {"rank": options["r"], "alpha": options["lora_alpha"], "target": options["target_modules"], "use_rslora": options.get("use_rslora", False),
-                     "use_dora": options.get("use_dora", False), "additional_target": options.get("modules_to_save", []), "seed": 1}
-            ours = moonring(args, folder, {"model": path, "ids": ids, "adapt": adapt, "save": written, "lr": 2e-3})
+            adapt = {
+                "rank": options["r"],
+                "alpha": options["lora_alpha"],
+                "target": options["target_modules"],
+                "use_rslora": options.get("use_rslora", False),
+                "use_dora": options.get("use_dora", False),
+                "additional_target": options.get("modules_to_save", []),
+                "seed": 1,
+            }
+            ours = moonring(
+                args,
+                folder,
+                {"model": path, "ids": ids, "adapt": adapt, "save": written, "lr": 2e-3},
+            )
             with torch.no_grad():
                 model = PeftModel.from_pretrained(load(), written).eval()
-                worst = max(worst, compare("written by Moonring, read by PEFT", ours["adapted"], log_probs(model, ids)))
+                worst = max(
+                    worst,
+                    compare(
+                        "written by Moonring, read by PEFT", ours["adapted"], log_probs(model, ids)
+                    ),
+                )
                 with model.disable_adapter():
-                    worst = max(worst, compare("  with the adapter off", ours["base"], log_probs(model, ids)))
+                    worst = max(
+                        worst,
+                        compare("  with the adapter off", ours["base"], log_probs(model, ids)),
+                    )
 
             torch.manual_seed(2)
             model = get_peft_model(load(), LoraConfig(task_type="CAUSAL_LM", **options)).eval()
-            optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=2e-3)
+            optimizer = torch.optim.AdamW(
+                [p for p in model.parameters() if p.requires_grad], lr=2e-3
+            )
             for _ in range(3):
                 (-log_probs(model, ids).mean()).backward()
                 optimizer.step()
@@ -108,7 +164,9 @@ def main():
             with torch.no_grad():
                 theirs = log_probs(model, ids)
             ours = moonring(args, folder, {"model": path, "ids": ids, "adapt": {"path": read}})
-            worst = max(worst, compare("written by PEFT, read by Moonring", ours["adapted"], theirs))
+            worst = max(
+                worst, compare("written by PEFT, read by Moonring", ours["adapted"], theirs)
+            )
     print(f"worst {worst:.2e}")
     sys.exit(worst > 1e-5)
 

@@ -2,10 +2,14 @@
 
     added_tokens_vs_transformers.py --moonring PATH
 
-Tokenizers: every case of golden/added_tokens, its files as Moonring changes them, in AutoTokenizer: ids of texts, special tokens, eos, pad, length.
-Models: golden/stages/model trained for two steps with new tokens, full and LoRA (embedding and head whole); the loss and logits of a text that holds them, by
-Moonring's probe and by Transformers or PEFT over a base that is resized there. Exit code 1 where anything differs (numbers: by 1e-5 of the largest).
+Tokenizers: every case of golden/added_tokens, its files as Moonring changes them, in AutoTokenizer:
+ids of texts, special tokens, eos, pad, length.
+Models: golden/stages/model trained for two steps with new tokens, full and LoRA (embedding and head
+whole); the loss and logits of a text that holds them, by
+Moonring's probe and by Transformers or PEFT over a base that is resized there. Exit code 1 where
+anything differs (numbers: by 1e-5 of the largest).
 """
+
 import argparse
 import json
 import os
@@ -40,32 +44,70 @@ def run(*words):
 def tokenizers(moonring):
     import make
     from transformers import AutoTokenizer
+
     golden = json.load(open(os.path.join(GOLDEN, "added_tokens/cases.json"), encoding="utf-8"))
-    texts = [text for text in json.load(open(os.path.join(GOLDEN, "tokenizer/strings.json"), encoding="utf-8")) if text and "\ud800" not in text] + golden["texts"]
+    texts = [
+        text
+        for text in json.load(
+            open(os.path.join(GOLDEN, "tokenizer/strings.json"), encoding="utf-8")
+        )
+        if text and "\ud800" not in text
+    ] + golden["texts"]
     every, wrong = texts, 0
     for case in golden["cases"]:
-        texts = golden["texts"] if case["tokenizer"] == "bpe.model" else every  # its map of characters is not Transformers'
+        texts = (
+            golden["texts"] if case["tokenizer"] == "bpe.model" else every
+        )  # its map of characters is not Transformers'
         with tempfile.TemporaryDirectory() as folder:
             make.write_folder(folder, case)
             with open(folder + "/script.lua", "w") as file:
                 file.write(SCRIPT)
-            json.dump(dict(folder=folder, keys=case["keys"], texts=texts, out=folder + "/out.json"), open(folder + "/o.json", "w"))
+            json.dump(
+                dict(folder=folder, keys=case["keys"], texts=texts, out=folder + "/out.json"),
+                open(folder + "/o.json", "w"),
+            )
             run(moonring, folder + "/script.lua", folder + "/o.json")
             ours = json.load(open(folder + "/out.json"))
-            theirs = AutoTokenizer.from_pretrained(folder, split_special_tokens=case["keys"].get("split_special_tokens", False))
-            differs = [text for text, ids in zip(texts, ours["ids"]) if theirs.encode(text, add_special_tokens=False) != (ids or [])]
-            special = [theirs.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False) for ids in case["ids"]] == case["decoded"]
-            same = not differs and special and len(theirs) == ours["length"] == case["length"] and theirs.eos_token_id == case["eos"]
+            theirs = AutoTokenizer.from_pretrained(
+                folder, split_special_tokens=case["keys"].get("split_special_tokens", False)
+            )
+            differs = [
+                text
+                for text, ids in zip(texts, ours["ids"])
+                if theirs.encode(text, add_special_tokens=False) != (ids or [])
+            ]
+            special = [
+                theirs.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+                for ids in case["ids"]
+            ] == case["decoded"]
+            same = (
+                not differs
+                and special
+                and len(theirs) == ours["length"] == case["length"]
+                and theirs.eos_token_id == case["eos"]
+            )
             if not same:
                 wrong += 1
-                print("differs:", case["tokenizer"], case["keys"], len(theirs), ours["length"], theirs.eos_token_id, case["eos"], special, differs[:3])
+                print(
+                    "differs:",
+                    case["tokenizer"],
+                    case["keys"],
+                    len(theirs),
+                    ours["length"],
+                    theirs.eos_token_id,
+                    case["eos"],
+                    special,
+                    differs[:3],
+                )
     print(f"{len(golden['cases'])} tokenizers, {len(every)} texts each: {wrong} differ")
     return wrong
 
 
 def answers(model, ids):
-    """The mean loss, and at each place the logits of ids 0..7 and the logarithm of the sum over all."""
+    """The mean loss, and at each place the logits of ids 0..7 and the logarithm of the sum over
+    all."""
     import torch
+
     with torch.no_grad():
         logits = model(torch.tensor([ids])).logits[0].double()
     loss = torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(ids[1:]))
@@ -76,34 +118,75 @@ def models(moonring):
     import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM, AutoTokenizer
+
     base, wrong = os.path.join(GOLDEN, "stages/model"), 0
     keys = ["add_tokens=lantern", "add_special_tokens=<note>", "template=llama3"]
     for kind in ("full", "lora"):
         with tempfile.TemporaryDirectory() as folder:
             out = folder + "/out"
-            run(moonring, "train", "model_name_or_path=" + base, "dataset_dir=" + os.path.join(GOLDEN, "stages/data"), "dataset=talks", "stage=sft", "finetuning_type=" + kind,
-                "cutoff_len=96", "max_steps=2", "per_device_train_batch_size=2", "learning_rate=1e-2", "save_strategy=no", "output_dir=" + out, *keys)
+            run(
+                moonring,
+                "train",
+                "model_name_or_path=" + base,
+                "dataset_dir=" + os.path.join(GOLDEN, "stages/data"),
+                "dataset=talks",
+                "stage=sft",
+                "finetuning_type=" + kind,
+                "cutoff_len=96",
+                "max_steps=2",
+                "per_device_train_batch_size=2",
+                "learning_rate=1e-2",
+                "save_strategy=no",
+                "output_dir=" + out,
+                *keys,
+            )
             tokenizer = AutoTokenizer.from_pretrained(out)
-            ids = tokenizer.encode("What of a lantern?<note> A lantern waits for the harbour.<|eot_id|>", add_special_tokens=False)
+            ids = tokenizer.encode(
+                "What of a lantern?<note> A lantern waits for the harbour.<|eot_id|>",
+                add_special_tokens=False,
+            )
             assert max(ids) >= 674, ids
-            json.dump(dict(input_ids=ids, labels=ids, positions=list(range(len(ids)))), open(folder + "/in.json", "w"))
-            which = ["model_name_or_path=" + out] if kind == "full" else ["model_name_or_path=" + base, "adapter_name_or_path=" + out, *keys]
-            run(moonring, "probe", *which, "input=" + folder + "/in.json", "out=" + folder + "/probe.json")
+            json.dump(
+                dict(input_ids=ids, labels=ids, positions=list(range(len(ids)))),
+                open(folder + "/in.json", "w"),
+            )
+            which = (
+                ["model_name_or_path=" + out]
+                if kind == "full"
+                else ["model_name_or_path=" + base, "adapter_name_or_path=" + out, *keys]
+            )
+            run(
+                moonring,
+                "probe",
+                *which,
+                "input=" + folder + "/in.json",
+                "out=" + folder + "/probe.json",
+            )
             probe = json.load(open(folder + "/probe.json"))
-            ours = torch.tensor([probe["loss"], *sum(probe["logits"], []), *probe["logsumexp"]], dtype=torch.float64)
-            model = AutoModelForCausalLM.from_pretrained(out if kind == "full" else base, dtype=torch.float32)
+            ours = torch.tensor(
+                [probe["loss"], *sum(probe["logits"], []), *probe["logsumexp"]], dtype=torch.float64
+            )
+            model = AutoModelForCausalLM.from_pretrained(
+                out if kind == "full" else base, dtype=torch.float32
+            )
             if kind == "lora":
                 model.resize_token_embeddings(len(tokenizer), pad_to_multiple_of=64)
                 model = PeftModel.from_pretrained(model, out)
             theirs = answers(model.eval(), ids)
             distance = ((ours - theirs).abs().max() / theirs.abs().max()).item()
-            print(f"{kind}: {len(ids)} tokens, loss {theirs[0]:.6f}; loss, logits and their sums: largest {theirs.abs().max():.4f}, largest difference relative to it {distance:.2e}")
+            print(
+                f"{kind}: {len(ids)} tokens, loss {theirs[0]:.6f}; loss, logits and their sums: "
+                f"largest {theirs.abs().max():.4f}, largest difference relative to it "
+                f"{distance:.2e}"
+            )
             wrong += distance > 1e-5
     return wrong
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--moonring", required=True)
     args = parser.parse_args()
     os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")

@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
-"""Step times on an idle machine and beside k processes that keep k cores busy, of one binary or of several in turn.
+"""Step times on an idle machine and beside k processes that keep k cores busy, of one binary or of
+several in turn.
 
-    busy_machine.py --moonring NAME=PATH [--moonring NAME=PATH ...] [--rounds 3] [--only tiny,smollm2]
+    busy_machine.py --moonring NAME=PATH [--moonring NAME=PATH ...] [--rounds 3] [--only
+    tiny,smollm2]
 
-T_fair = T_idle x max(1, (c + k) / cores) is what a machine that shares its cores evenly gives c computing threads beside k
-busy ones. c is counted in a run alone: the threads of all ranks that use more than a tenth of the busiest one's user time
-in its second half, when it computes. Prints a Markdown table: the mean step in seconds, the least over the rounds, c, and
-the ratio to T_fair. Binaries take turns within a round, so that what else the machine does falls on all of them.
+T_fair = T_idle x max(1, (c + k) / cores) is what a machine that shares its cores evenly gives c
+computing threads beside k
+busy ones. c is counted in a run alone: the threads of all ranks that use more than a tenth of the
+busiest one's user time
+in its second half, when it computes. Prints a Markdown table: the mean step in seconds, the least
+over the rounds, c, and
+the ratio to T_fair. Binaries take turns within a round, so that what else the machine does falls on
+all of them.
 """
 
 import argparse
@@ -28,17 +34,29 @@ def spin() -> None:
 
 def command_of(binary: str, case: str, sp: int) -> list[str]:
     model, tokens, steps = CASES[case]
-    return [binary] + (["-n", str(sp)] if sp > 1 else []) + [
-        os.path.join(HERE, "step_times.lua"), f"model={model}", f"tokens={tokens}", f"steps={steps}", f"sp={sp}"]
+    return (
+        [binary]
+        + (["-n", str(sp)] if sp > 1 else [])
+        + [
+            os.path.join(HERE, "step_times.lua"),
+            f"model={model}",
+            f"tokens={tokens}",
+            f"steps={steps}",
+            f"sp={sp}",
+        ]
+    )
 
 
 def mean_step(binary: str, case: str, sp: int) -> float:
     command = command_of(binary, case, sp)
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[0])
+    return float(
+        subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[0]
+    )
 
 
 def stat(path: str) -> list[str]:
-    """The fields of a /proc stat file after the name, which may hold anything; none where it is gone."""
+    """The fields of a /proc stat file after the name, which may hold anything; none where it is
+    gone."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()
@@ -48,7 +66,11 @@ def stat(path: str) -> list[str]:
 
 def family(root: int) -> set[int]:
     """A process and all that it started."""
-    parents = {int(name): int((stat(f"/proc/{name}/stat") or ["", "0"])[1]) for name in os.listdir("/proc") if name.isdigit()}
+    parents = {
+        int(name): int((stat(f"/proc/{name}/stat") or ["", "0"])[1])
+        for name in os.listdir("/proc")
+        if name.isdigit()
+    }
     found, more = set(), {root}
     while more:
         found |= more
@@ -80,7 +102,9 @@ def computing_threads(binary: str, case: str, sp: int) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--moonring", action="append", required=True, metavar="NAME=PATH")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default=",".join(CASES))

@@ -1,9 +1,12 @@
-"""Runs `moonring preprocess` for every golden configuration and compares what it writes with LLaMA-Factory's, byte by byte.
+"""Runs `moonring preprocess` for every golden configuration and compares what it writes with
+LLaMA-Factory's, byte by byte.
 
     check_preprocess.py --moonring PATH [--oracle DIR] [--only PART_OF_NAME] [--digests]
 
---digests also runs LLaMA-Factory's demo data (oracle data/), which is not in the repository, and compares digests.
+--digests also runs LLaMA-Factory's demo data (oracle data/), which is not in the repository, and
+compares digests.
 """
+
 import argparse
 import hashlib
 import json
@@ -16,31 +19,55 @@ GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--moonring", required=True)
-    parser.add_argument("--oracle", default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")))
+    parser.add_argument(
+        "--oracle",
+        default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")),
+    )
     parser.add_argument("--only", default="")
     parser.add_argument("--digests", action="store_true")
     args = parser.parse_args()
-    cases = [(c, os.path.join(GOLDEN, "data")) for file in ("cases.json", "added.json") for c in json.load(open(os.path.join(GOLDEN, file)))]
+    cases = [
+        (c, os.path.join(GOLDEN, "data"))
+        for file in ("cases.json", "added.json")
+        for c in json.load(open(os.path.join(GOLDEN, file)))
+    ]
     if args.digests:
-        cases += [(c, os.path.join(args.oracle, "data")) for c in json.load(open(os.path.join(GOLDEN, "digests.json")))]
+        cases += [
+            (c, os.path.join(args.oracle, "data"))
+            for c in json.load(open(os.path.join(GOLDEN, "digests.json")))
+        ]
     bad = 0
     for case, dataset_dir in cases:
         if args.only not in case["name"]:
             continue
         with tempfile.TemporaryDirectory() as folder:
             config, out = os.path.join(folder, "config.yaml"), os.path.join(folder, "out.jsonl")
-            keys = {"model_name_or_path": os.path.join(args.oracle, "smollm2"), "stage": "sft", "do_train": True, "finetuning_type": "full", "dataset_dir": os.path.abspath(dataset_dir),
-                    "output_dir": os.path.join(folder, "out"), **case["config"]}
+            keys = {
+                "model_name_or_path": os.path.join(args.oracle, "smollm2"),
+                "stage": "sft",
+                "do_train": True,
+                "finetuning_type": "full",
+                "dataset_dir": os.path.abspath(dataset_dir),
+                "output_dir": os.path.join(folder, "out"),
+                **case["config"],
+            }
             with open(config, "w") as f:
                 f.writelines(f"{k}: {json.dumps(v)}\n" for k, v in keys.items())
-            done = subprocess.run([args.moonring, "preprocess", config, "out=" + out], capture_output=True, text=True)
+            done = subprocess.run(
+                [args.moonring, "preprocess", config, "out=" + out], capture_output=True, text=True
+            )
             if done.returncode != 0:
                 bad += 1
                 print(f"{case['name']}: exit {done.returncode}: {done.stderr[-500:]}")
                 continue
-            verdicts = [compare(case, "", out), compare(case, "eval_", os.path.join(folder, "out.eval.jsonl"))]
+            verdicts = [
+                compare(case, "", out),
+                compare(case, "eval_", os.path.join(folder, "out.eval.jsonl")),
+            ]
         wrong = [verdict for verdict in verdicts if verdict]
         bad += bool(wrong)
         print(f"{case['name']}: {'; '.join(wrong) or 'equal'}")
@@ -48,7 +75,8 @@ def main():
 
 
 def compare(case, part, path):
-    """What differs in the rows to learn from (part "") or to evaluate on ("eval_"); "" where nothing does."""
+    """What differs in the rows to learn from (part "") or to evaluate on ("eval_"); "" where
+    nothing does."""
     if not os.path.exists(path):
         return f"{part}rows are missing" if part + "examples" in case else ""
     if part + "examples" not in case:
@@ -57,13 +85,25 @@ def compare(case, part, path):
     if part + "file" in case:
         theirs = open(os.path.join(GOLDEN, case[part + "file"])).read()
         ours, theirs = ours.splitlines(), theirs.splitlines()
-        wrong = [i for i in range(max(len(ours), len(theirs))) if ours[i:i + 1] != theirs[i:i + 1]]
-        return f"{part}rows {wrong[:10]} differ ({len(ours)} against {len(theirs)})" if wrong else ""
+        wrong = [
+            i for i in range(max(len(ours), len(theirs))) if ours[i : i + 1] != theirs[i : i + 1]
+        ]
+        return (
+            f"{part}rows {wrong[:10]} differ ({len(ours)} against {len(theirs)})" if wrong else ""
+        )
     if hashlib.sha256(ours.encode()).hexdigest() == case[part + "sha256"]:
         return ""
     rows = [json.loads(line) for line in ours.splitlines()]
-    tokens = sum(len(ids) for row in rows for key, ids in row.items() if key.endswith("input_ids") and not key.startswith("kl_"))
-    return f"{part}rows differ: {len(rows)} against {case[part + 'examples']}, {tokens} tokens against {case[part + 'tokens']}"
+    tokens = sum(
+        len(ids)
+        for row in rows
+        for key, ids in row.items()
+        if key.endswith("input_ids") and not key.startswith("kl_")
+    )
+    return (
+        f"{part}rows differ: {len(rows)} against {case[part + 'examples']}, {tokens} tokens "
+        f"against {case[part + 'tokens']}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,18 @@
-"""`moonring probe` against every golden case of a folder of models (tests/golden/families or another that its make.py wrote).
+"""`moonring probe` against every golden case of a folder of models (tests/golden/families or
+another that its make.py wrote).
 
-    compare_families.py --moonring BINARY [FOLDER] [--only NAME,...] [-n RANKS] [--mode MODE] [--tolerances 1e-5 1e-4 1e-4] [key=value ...]
+    compare_families.py --moonring BINARY [FOLDER] [--only NAME,...] [-n RANKS] [--mode MODE]
+    [--tolerances 1e-5 1e-4 1e-4] [key=value ...]
 
-A line a case: the loss' relative difference, the worst of logits and logsumexp (|a - b| / max(1, |b|)), the worst tensor's gradient difference
+A line a case: the loss' relative difference, the worst of logits and logsumexp (|a - b| / max(1,
+|b|)), the worst tensor's gradient difference
 ||a - b|| / ||b|| and its name (where the case has no gradients stored: of its norms, marked ~). A tensor whose gradient is below 1e-7 of all
-is held to that share. With -n the sequence is shared by RANKS ranks; key=value is handed on (fp64=true, say). A case with moe_aux_loss_coef is
-run with it. Exit 1 where a difference is beyond the tolerances, a tensor is missing or too many, or a run fails.
+is held to that share. With -n the sequence is shared by RANKS ranks; key=value is handed on
+(fp64=true, say). A case with moe_aux_loss_coef is
+run with it. Exit 1 where a difference is beyond the tolerances, a tensor is missing or too many, or
+a run fails.
 """
+
 import argparse
 import json
 import os
@@ -25,60 +31,120 @@ def gradient_difference(got, case, folder):
     if "grads" in case:
         want = load_file(os.path.join(folder, case["grads"]))
         assert set(want) == set(norms)
-        rows = [((got[key].double() - want[key].double()).norm().item() / max(norms[key], floor), key) for key in want if key in got and got[key].shape == want[key].shape]
-        wrong = [f"{key} has the shape {tuple(got[key].shape)}" for key in want if key in got and got[key].shape != want[key].shape]
+        rows = [
+            ((got[key].double() - want[key].double()).norm().item() / max(norms[key], floor), key)
+            for key in want
+            if key in got and got[key].shape == want[key].shape
+        ]
+        wrong = [
+            f"{key} has the shape {tuple(got[key].shape)}"
+            for key in want
+            if key in got and got[key].shape != want[key].shape
+        ]
     else:
-        rows = [(abs(got[key].double().norm().item() - norm) / max(norm, floor), "~ " + key) for key, norm in norms.items() if key in got]
+        rows = [
+            (abs(got[key].double().norm().item() - norm) / max(norm, floor), "~ " + key)
+            for key, norm in norms.items()
+            if key in got
+        ]
         wrong = []
-    wrong += [f"no {key}" for key in norms if key not in got] + [f"also {key}" for key in got if key not in norms]
+    wrong += [f"no {key}" for key in norms if key not in got] + [
+        f"also {key}" for key in got if key not in norms
+    ]
     return max(rows, key=lambda row: (row[0] != row[0], row[0]), default=(float("nan"), "")), wrong
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--moonring", required=True)
     parser.add_argument("--only", type=lambda names: names.split(","), metavar="NAME,...")
     parser.add_argument("-n", type=int, default=1, metavar="RANKS")
     parser.add_argument("--mode", metavar="MODE", help="sequence_parallel_mode")
-    parser.add_argument("--tolerances", type=float, nargs=3, default=[1e-5, 1e-4, 1e-4], metavar=("LOSS", "LOGITS", "GRADIENTS"))
+    parser.add_argument(
+        "--tolerances",
+        type=float,
+        nargs=3,
+        default=[1e-5, 1e-4, 1e-4],
+        metavar=("LOSS", "LOGITS", "GRADIENTS"),
+    )
     parser.add_argument("words", nargs="*", metavar="FOLDER or key=value")
     args = parser.parse_intermixed_args()
-    folders = [word for word in args.words if "=" not in word] or [os.path.join(HERE, "..", "golden", "families")]
+    folders = [word for word in args.words if "=" not in word] or [
+        os.path.join(HERE, "..", "golden", "families")
+    ]
     more = [word for word in args.words if "=" in word]
     failures, ran = 0, 0
     print(f"{'':26} {'loss':>8} {'logits':>8} {'gradient':>8}")
     for folder in folders:
         for model in sorted(os.listdir(folder)):
             path = os.path.join(folder, model)
-            if not os.path.exists(os.path.join(path, "golden.json")) or (args.only and model not in args.only):
+            if not os.path.exists(os.path.join(path, "golden.json")) or (
+                args.only and model not in args.only
+            ):
                 continue
             for case in json.load(open(os.path.join(path, "golden.json")))["cases"]:
                 ran += 1
                 with tempfile.TemporaryDirectory() as scratch:
-                    files = {key: os.path.join(scratch, key) for key in ("input.json", "out.json", "grads.safetensors")}
+                    files = {
+                        key: os.path.join(scratch, key)
+                        for key in ("input.json", "out.json", "grads.safetensors")
+                    }
                     with open(files["input.json"], "w") as f:
                         json.dump(case["input"], f)
-                    command = [os.path.abspath(args.moonring)] + (["-n", str(args.n)] if args.n > 1 else [])
-                    command += ["probe", f"model_name_or_path={os.path.abspath(path)}", f"input={files['input.json']}", f"out={files['out.json']}", f"grads={files['grads.safetensors']}"]
+                    command = [os.path.abspath(args.moonring)] + (
+                        ["-n", str(args.n)] if args.n > 1 else []
+                    )
+                    command += [
+                        "probe",
+                        f"model_name_or_path={os.path.abspath(path)}",
+                        f"input={files['input.json']}",
+                        f"out={files['out.json']}",
+                        f"grads={files['grads.safetensors']}",
+                    ]
                     command += [f"sequence_parallel_size={args.n}"] if args.n > 1 else []
                     command += [f"sequence_parallel_mode={args.mode}"] if args.mode else []
-                    command += [f"moe_aux_loss_coef={case['moe_aux_loss_coef']}"] if "moe_aux_loss_coef" in case else []
-                    done = subprocess.run(command + more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                    command += (
+                        [f"moe_aux_loss_coef={case['moe_aux_loss_coef']}"]
+                        if "moe_aux_loss_coef" in case
+                        else []
+                    )
+                    done = subprocess.run(
+                        command + more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                    )
                     label = f"{model} {case['name']}"
                     if done.returncode:
                         failures += 1
-                        print(f"{label:26} exit {done.returncode}: {done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ''}", flush=True)
+                        print(
+                            f"{label:26} exit {done.returncode}: "
+                            f"{done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ''}",
+                            flush=True,
+                        )
                         continue
                     got, want = json.load(open(files["out.json"])), case["output"]
-                    (gradient, where), wrong = gradient_difference(load_file(files["grads.safetensors"]), case, path)
+                    (gradient, where), wrong = gradient_difference(
+                        load_file(files["grads.safetensors"]), case, path
+                    )
                 loss = abs(got["loss"] - want["loss"]) / abs(want["loss"])
-                pairs = [(a, b) for x, y in zip(got["logits"], want["logits"], strict=True) for a, b in zip(x, y, strict=True)]
+                pairs = [
+                    (a, b)
+                    for x, y in zip(got["logits"], want["logits"], strict=True)
+                    for a, b in zip(x, y, strict=True)
+                ]
                 pairs += list(zip(got["logsumexp"], want["logsumexp"], strict=True))
                 differences = [abs(a - b) / max(1.0, abs(b)) for a, b in pairs]
                 logits = next((d for d in differences if d != d), max(differences))
-                bad = wrong or not all(d <= tolerance for d, tolerance in zip((loss, logits, gradient), args.tolerances))
+                bad = wrong or not all(
+                    d <= tolerance
+                    for d, tolerance in zip((loss, logits, gradient), args.tolerances)
+                )
                 failures += bool(bad)
-                print(f"{label:26} {loss:8.1e} {logits:8.1e} {gradient:8.1e} {where}{'  BEYOND' if bad else ''}", flush=True)
+                print(
+                    f"{label:26} {loss:8.1e} {logits:8.1e} {gradient:8.1e} "
+                    f"{where}{'  BEYOND' if bad else ''}",
+                    flush=True,
+                )
                 for line in wrong:
                     print(f"{'':26} {line}")
     print(f"{ran} cases, {failures} beyond the tolerances or failed")

@@ -2,9 +2,12 @@
 
     compare_gradients.py A B [--base W0] [--tolerance 1e-5] [--worst 10]
 
-A and B are .safetensors files or folders of them (sharded or not). With --base the same tensors of W0 are first taken from both: after one step of
-`optim: sgd` at learning rate 1 without clipping, the weights minus W0 are minus the gradients. Exit 1 where a tensor is beyond --tolerance or only in one.
+A and B are .safetensors files or folders of them (sharded or not). With --base the same tensors of
+W0 are first taken from both: after one step of
+`optim: sgd` at learning rate 1 without clipping, the weights minus W0 are minus the gradients. Exit
+1 where a tensor is beyond --tolerance or only in one.
 """
+
 import argparse
 import glob
 import os
@@ -14,14 +17,20 @@ from safetensors import safe_open
 
 
 def tensors(path):
-    files = sorted(glob.glob(os.path.join(path, "model*.safetensors"))) if os.path.isdir(path) else [path]
+    files = (
+        sorted(glob.glob(os.path.join(path, "model*.safetensors")))
+        if os.path.isdir(path)
+        else [path]
+    )
     if not files:
         sys.exit(f"{path}: no model*.safetensors")
     return {key: f for f in (safe_open(name, "pt") for name in files) for key in f.keys()}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("a")
     parser.add_argument("b")
     parser.add_argument("--base")
@@ -47,10 +56,13 @@ def main():
         rows.append((d / n if n else (0.0 if d == 0 else float("inf")), n, name))
         difference, total = difference + d * d, total + n * n
     rows.sort(key=lambda r: (r[0] == r[0], -r[0]))
-    for relative, norm, name in rows[:args.worst]:
+    for relative, norm, name in rows[: args.worst]:
         print(f"{relative:.3e}  norm {norm:.6e}  {name}")
     worst = rows[0][0] if rows else float("nan")
-    print(f"{len(rows)} tensors, worst {worst:.3e}, all together {(difference / total) ** 0.5 if total else float('nan'):.3e}")
+    print(
+        f"{len(rows)} tensors, worst {worst:.3e}, all together "
+        f"{(difference / total) ** 0.5 if total else float('nan'):.3e}"
+    )
     if missing or not rows or (args.tolerance is not None and not worst <= args.tolerance):
         sys.exit(1)
 

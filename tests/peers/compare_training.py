@@ -1,10 +1,15 @@
-"""Compares a trainer_log.jsonl of `moonring train` with a golden run of LLaMA-Factory, step by step.
+"""Compares a trainer_log.jsonl of `moonring train` with a golden run of LLaMA-Factory, step by
+step.
 
-    compare_training.py OUTPUT_DIR/trainer_log.jsonl tests/golden/train/NAME.json [--loss 5e-4] [--grad-norm 1e-3]
+    compare_training.py OUTPUT_DIR/trainer_log.jsonl tests/golden/train/NAME.json [--loss 5e-4]
+    [--grad-norm 1e-3]
 
---loss is absolute, --grad-norm relative; learning rates and epochs must agree to 1e-9 relative. Exit 1 where one does not. The second file may also be
-another trainer_log.jsonl, to compare two runs of Moonring (then --relative makes --loss relative too).
+--loss is absolute, --grad-norm relative; learning rates and epochs must agree to 1e-9 relative.
+Exit 1 where one does not. The second file may also be
+another trainer_log.jsonl, to compare two runs of Moonring (then --relative makes --loss relative
+too).
 """
+
 import argparse
 import json
 import sys
@@ -15,12 +20,18 @@ def read(path):
     try:
         steps = json.loads(text)["steps"]
     except (ValueError, KeyError, TypeError):
-        steps = [{"step": line["current_steps"], **line} for line in map(json.loads, text.splitlines()) if line.get("loss") is not None]
+        steps = [
+            {"step": line["current_steps"], **line}
+            for line in map(json.loads, text.splitlines())
+            if line.get("loss") is not None
+        ]
     return {s["step"]: s for s in steps}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("log")
     parser.add_argument("golden")
     parser.add_argument("--loss", type=float, default=5e-4)
@@ -34,9 +45,16 @@ def main():
     for step in sorted(set(ours) & set(theirs)):
         a, b = ours[step], theirs[step]
         d = abs(a["loss"] - b["loss"]) / (abs(b["loss"]) if args.relative else 1.0)
-        g = abs(a["grad_norm"] - b["grad_norm"]) / b["grad_norm"] if a.get("grad_norm") is not None and b.get("grad_norm") is not None else 0.0
+        g = (
+            abs(a["grad_norm"] - b["grad_norm"]) / b["grad_norm"]
+            if a.get("grad_norm") is not None and b.get("grad_norm") is not None
+            else 0.0
+        )
         worst = {"loss": max(worst["loss"], d), "grad_norm": max(worst["grad_norm"], g)}
-        print(f"{step:4d}  loss {a['loss']:.7f} {b['loss']:.7f} {d:.2e}   grad_norm {a.get('grad_norm')} {b.get('grad_norm')} {g:.2e}   lr {a['lr']:.6e} {b['lr']:.6e}")
+        print(
+            f"{step:4d}  loss {a['loss']:.7f} {b['loss']:.7f} {d:.2e}   grad_norm "
+            f"{a.get('grad_norm')} {b.get('grad_norm')} {g:.2e}   lr {a['lr']:.6e} {b['lr']:.6e}"
+        )
         if not d <= args.loss:
             bad.append(f"step {step}: loss")
         if not g <= args.grad_norm or (a.get("grad_norm") is None) != (b.get("grad_norm") is None):

@@ -1,13 +1,20 @@
-"""Step time and peak memory of DPO by `moonring train` beside TRL's DPOTrainer: full fine-tuning, one pair a step, with a live and with a cached reference.
+"""Step time and peak memory of DPO by `moonring train` beside TRL's DPOTrainer: full fine-tuning,
+one pair a step, with a live and with a cached reference.
 
-    dpo_vs_trl.py --moonring PATH --model DIR [--tokens 1024,4096] [--steps 2] [--threads N] [--dtype fp32] [--reference live,cached] [--limit-gib 24]
+    dpo_vs_trl.py --moonring PATH --model DIR [--tokens 1024,4096] [--steps 2] [--threads N]
+    [--dtype fp32] [--reference live,cached] [--limit-gib 24]
 
---tokens are a pair's, half of them each document's, a half of that the prompt's. TRL: gradient checkpointing, sdpa, AdamW (fused), the very ids that
-`moonring preprocess` writes, and for the cached reference precompute_ref_log_probs. Both run as processes of their own with the same threads; the first
-step of each is left out (TRL's and Moonring's caching pass comes before it). Memory as in step_vs_transformers.py. First losses are ln 2; the last ones are
-printed, for where they differ the two did not do the same work. At the end, memory a token between the two greatest lengths. A program that fails within --limit-gib of data is
+--tokens are a pair's, half of them each document's, a half of that the prompt's. TRL: gradient
+checkpointing, sdpa, AdamW (fused), the very ids that
+`moonring preprocess` writes, and for the cached reference precompute_ref_log_probs. Both run as
+processes of their own with the same threads; the first
+step of each is left out (TRL's and Moonring's caching pass comes before it). Memory as in
+step_vs_transformers.py. First losses are ln 2; the last ones are
+printed, for where they differ the two did not do the same work. At the end, memory a token between
+the two greatest lengths. A program that fails within --limit-gib of data is
 left out at greater lengths.
 """
+
 import argparse
 import json
 import os
@@ -27,6 +34,7 @@ def trl_child(args):
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
     from trl import DPOConfig, DPOTrainer
+
     torch.set_num_threads(args.threads)
 
     class Prepared(DPOTrainer):
@@ -42,69 +50,199 @@ def trl_child(args):
 
         def on_log(self, arguments, state, control, logs, **more):
             if "loss" in logs:
-                print("\nSTEP " + json.dumps({"loss": logs["loss"], "margin": logs["rewards/margins"], "seconds": self.seconds}), flush=True)
+                print(
+                    "\nSTEP "
+                    + json.dumps(
+                        {
+                            "loss": logs["loss"],
+                            "margin": logs["rewards/margins"],
+                            "seconds": self.seconds,
+                        }
+                    ),
+                    flush=True,
+                )
 
     rows = []
     for line in open(args.child_rows):
         row = json.loads(line)
         start = next(i for i, label in enumerate(row["chosen_labels"]) if label != -100)
-        rows.append({"prompt_input_ids": row["chosen_input_ids"][:start], "chosen_input_ids": row["chosen_input_ids"][start:],
-                     "rejected_input_ids": row["rejected_input_ids"][start:]})
+        rows.append(
+            {
+                "prompt_input_ids": row["chosen_input_ids"][:start],
+                "chosen_input_ids": row["chosen_input_ids"][start:],
+                "rejected_input_ids": row["rejected_input_ids"][start:],
+            }
+        )
 
     def model():
-        return AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.float32, attn_implementation="sdpa")
+        return AutoModelForCausalLM.from_pretrained(
+            args.model, dtype=torch.float32, attn_implementation="sdpa"
+        )
 
-    config = DPOConfig(output_dir=tempfile.mkdtemp(), per_device_train_batch_size=1, max_steps=args.steps + 1, learning_rate=1e-5, lr_scheduler_type="constant", logging_steps=1,
-                       use_cpu=True, report_to="none", save_strategy="no", gradient_checkpointing=True, max_length=None, max_prompt_length=None, beta=0.1, bf16=args.dtype == "bf16",
-                       precompute_ref_log_probs=args.child == "cached", precompute_ref_batch_size=1, remove_unused_columns=False, disable_tqdm=True, optim="adamw_torch_fused")
+    config = DPOConfig(
+        output_dir=tempfile.mkdtemp(),
+        per_device_train_batch_size=1,
+        max_steps=args.steps + 1,
+        learning_rate=1e-5,
+        lr_scheduler_type="constant",
+        logging_steps=1,
+        use_cpu=True,
+        report_to="none",
+        save_strategy="no",
+        gradient_checkpointing=True,
+        max_length=None,
+        max_prompt_length=None,
+        beta=0.1,
+        bf16=args.dtype == "bf16",
+        precompute_ref_log_probs=args.child == "cached",
+        precompute_ref_batch_size=1,
+        remove_unused_columns=False,
+        disable_tqdm=True,
+        optim="adamw_torch_fused",
+    )
     policy = model()
     policy.config.use_cache = False
-    trainer = Prepared(model=policy, ref_model=model(), args=config, train_dataset=Dataset.from_list(rows), processing_class=AutoTokenizer.from_pretrained(args.model),
-                       callbacks=[Clock()])
+    trainer = Prepared(
+        model=policy,
+        ref_model=model(),
+        args=config,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=AutoTokenizer.from_pretrained(args.model),
+        callbacks=[Clock()],
+    )
     if args.child == "cached":
         trainer.get_train_dataloader()
         trainer.ref_model = None
-    trainer._get_train_sampler = lambda *unused: torch.utils.data.SequentialSampler(trainer.train_dataset)
+    trainer._get_train_sampler = lambda *unused: torch.utils.data.SequentialSampler(
+        trainer.train_dataset
+    )
     trainer.train()
 
 
 def run_trl(args, reference, rows, environment, folder):
-    text, peak = watch([sys.executable, os.path.abspath(__file__), "--model", args.model, "--steps", str(args.steps), "--threads", str(args.threads), "--dtype", args.dtype,
-                        "--child", reference, "--child-rows", rows], environment, os.path.join(folder, "trl.log"), args.limit_gib)
+    text, peak = watch(
+        [
+            sys.executable,
+            os.path.abspath(__file__),
+            "--model",
+            args.model,
+            "--steps",
+            str(args.steps),
+            "--threads",
+            str(args.threads),
+            "--dtype",
+            args.dtype,
+            "--child",
+            reference,
+            "--child-rows",
+            rows,
+        ],
+        environment,
+        os.path.join(folder, "trl.log"),
+        args.limit_gib,
+    )
     steps = [json.loads(line[5:]) for line in text.splitlines() if line.startswith("STEP ")]
-    return {"losses": [s["loss"] for s in steps], "seconds": [s["seconds"] for s in steps[1:]], "anon": peak[0], "rss": peak[1]}
+    return {
+        "losses": [s["loss"] for s in steps],
+        "seconds": [s["seconds"] for s in steps[1:]],
+        "anon": peak[0],
+        "rss": peak[1],
+    }
 
 
 def prepare(args, tokens, folder):
     answer = tokens // 4
-    pairs = [{"conversations": [{"from": "human", "value": text_of(10 * i, answer)}], "chosen": {"from": "gpt", "value": text_of(10 * i + 1, answer)},
-              "rejected": {"from": "gpt", "value": text_of(10 * i + 2, answer)}} for i in range(args.steps + 1)]
+    pairs = [
+        {
+            "conversations": [{"from": "human", "value": text_of(10 * i, answer)}],
+            "chosen": {"from": "gpt", "value": text_of(10 * i + 1, answer)},
+            "rejected": {"from": "gpt", "value": text_of(10 * i + 2, answer)},
+        }
+        for i in range(args.steps + 1)
+    ]
     with open(os.path.join(folder, "pairs.json"), "w") as f:
         json.dump(pairs, f)
     with open(os.path.join(folder, "dataset_info.json"), "w") as f:
-        json.dump({"pairs": {"file_name": "pairs.json", "formatting": "sharegpt", "ranking": True,
-                             "columns": {"messages": "conversations", "chosen": "chosen", "rejected": "rejected"}}}, f)
-    keys = {"model_name_or_path": os.path.abspath(args.model), "stage": "dpo", "do_train": True, "finetuning_type": "full", "dataset": "pairs", "dataset_dir": folder,
-            "template": "chatml", "cutoff_len": tokens // 2, "per_device_train_batch_size": 1, "learning_rate": 1e-5, "lr_scheduler_type": "constant", "max_grad_norm": 1.0,
-            "max_steps": args.steps + 1, "logging_steps": 1, "disable_shuffling": True, "save_strategy": "no", "report_to": "none", "bf16": args.dtype == "bf16"}
+        json.dump(
+            {
+                "pairs": {
+                    "file_name": "pairs.json",
+                    "formatting": "sharegpt",
+                    "ranking": True,
+                    "columns": {
+                        "messages": "conversations",
+                        "chosen": "chosen",
+                        "rejected": "rejected",
+                    },
+                }
+            },
+            f,
+        )
+    keys = {
+        "model_name_or_path": os.path.abspath(args.model),
+        "stage": "dpo",
+        "do_train": True,
+        "finetuning_type": "full",
+        "dataset": "pairs",
+        "dataset_dir": folder,
+        "template": "chatml",
+        "cutoff_len": tokens // 2,
+        "per_device_train_batch_size": 1,
+        "learning_rate": 1e-5,
+        "lr_scheduler_type": "constant",
+        "max_grad_norm": 1.0,
+        "max_steps": args.steps + 1,
+        "logging_steps": 1,
+        "disable_shuffling": True,
+        "save_strategy": "no",
+        "report_to": "none",
+        "bf16": args.dtype == "bf16",
+    }
     config = os.path.join(folder, "config.yaml")
     write_config(config, keys)
     rows = os.path.join(folder, "rows.jsonl")
-    subprocess.run([args.moonring, "preprocess", config, "out=" + rows], check=True, capture_output=True)
+    subprocess.run(
+        [args.moonring, "preprocess", config, "out=" + rows], check=True, capture_output=True
+    )
     return config, rows
 
 
 def run_moonring(args, reference, config, environment, folder):
     out = os.path.join(folder, reference)
-    _, peak = watch([os.path.abspath(args.moonring), "-n", "1", "train", config, "output_dir=" + out, "precompute_ref_log_probs=" + str(reference == "cached").lower()], environment,
-                    os.path.join(folder, "moonring.log"), args.limit_gib)
-    lines = [line for line in map(json.loads, open(os.path.join(out, "trainer_log.jsonl"))) if "loss" in line]
-    return {"losses": [line["loss"] for line in lines], "seconds": [(line["tokens"] - before["tokens"]) / line["tokens_per_second"] for before, line in zip(lines, lines[1:])],
-            "anon": peak[0], "rss": peak[1]}
+    _, peak = watch(
+        [
+            os.path.abspath(args.moonring),
+            "-n",
+            "1",
+            "train",
+            config,
+            "output_dir=" + out,
+            "precompute_ref_log_probs=" + str(reference == "cached").lower(),
+        ],
+        environment,
+        os.path.join(folder, "moonring.log"),
+        args.limit_gib,
+    )
+    lines = [
+        line
+        for line in map(json.loads, open(os.path.join(out, "trainer_log.jsonl")))
+        if "loss" in line
+    ]
+    return {
+        "losses": [line["loss"] for line in lines],
+        "seconds": [
+            (line["tokens"] - before["tokens"]) / line["tokens_per_second"]
+            for before, line in zip(lines, lines[1:])
+        ],
+        "anon": peak[0],
+        "rss": peak[1],
+    }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--moonring")
     parser.add_argument("--model", required=True)
     parser.add_argument("--tokens", default="4096")
@@ -118,14 +256,24 @@ def main():
     args = parser.parse_args()
     if args.child:
         return trl_child(args)
-    environment = dict(os.environ, OMP_NUM_THREADS=str(args.threads), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+    environment = dict(
+        os.environ,
+        OMP_NUM_THREADS=str(args.threads),
+        HF_HUB_OFFLINE="1",
+        TOKENIZERS_PARALLELISM="false",
+    )
     points, failed = {}, set()
     for tokens in map(int, args.tokens.split(",")):
         with tempfile.TemporaryDirectory() as folder:
             config, rows = prepare(args, tokens, folder)
-            print(f"{tokens} tokens a pair, {args.dtype}, {args.threads} threads, {args.steps} steps")
+            print(
+                f"{tokens} tokens a pair, {args.dtype}, {args.threads} threads, {args.steps} steps"
+            )
             for reference in args.reference.split(","):
-                sides = {"moonring": lambda: run_moonring(args, reference, config, environment, folder), "trl": lambda: run_trl(args, reference, rows, environment, folder)}
+                sides = {
+                    "moonring": lambda: run_moonring(args, reference, config, environment, folder),
+                    "trl": lambda: run_trl(args, reference, rows, environment, folder),
+                }
                 done = {}
                 for name, side in sides.items():
                     if (reference, name) in failed:
@@ -134,19 +282,35 @@ def main():
                         one = done[name] = side()
                     except Failed as why:
                         failed.add((reference, name))
-                        print(f"  {reference:6} {name:8} fails: {str(why).strip().splitlines()[-1][:200]}", flush=True)
+                        print(
+                            f"  {reference:6} {name:8} fails: "
+                            f"{str(why).strip().splitlines()[-1][:200]}",
+                            flush=True,
+                        )
                         continue
                     points.setdefault((reference, name), []).append((tokens, one["anon"]))
-                    print(f"  {reference:6} {name:8} {statistics.median(one['seconds']):7.2f} s/step   anon {one['anon'] / 2**30:5.2f} GiB   rss {one['rss'] / 2**30:5.2f} GiB   "
-                          f"losses {' '.join(f'{loss:.6f}' for loss in one['losses'])}", flush=True)
+                    print(
+                        f"  {reference:6} {name:8} {statistics.median(one['seconds']):7.2f} "
+                        f"s/step   anon {one['anon'] / 2**30:5.2f} GiB   rss "
+                        f"{one['rss'] / 2**30:5.2f} GiB   "
+                        f"losses {' '.join(f'{loss:.6f}' for loss in one['losses'])}",
+                        flush=True,
+                    )
                 if len(done) == 2:
                     ours, theirs = done["moonring"], done["trl"]
-                    print(f"  {reference:6} ratio    {statistics.median(ours['seconds']) / statistics.median(theirs['seconds']):7.2f}        anon {ours['anon'] / theirs['anon']:5.2f}       "
-                          f"rss {ours['rss'] / theirs['rss']:5.2f}", flush=True)
+                    print(
+                        f"  {reference:6} ratio    "
+                        f"{statistics.median(ours['seconds']) / statistics.median(theirs['seconds']):7.2f}        anon {ours['anon'] / theirs['anon']:5.2f}       "
+                        f"rss {ours['rss'] / theirs['rss']:5.2f}",
+                        flush=True,
+                    )
     for (reference, name), measured in points.items():
         if len(measured) > 1:
             (t0, m0), (t1, m1) = measured[-2:]
-            print(f"  {reference:6} {name:8} {(m1 - m0) / (t1 - t0):.0f} bytes a token from {t0} to {t1}")
+            print(
+                f"  {reference:6} {name:8} {(m1 - m0) / (t1 - t0):.0f} bytes a token from {t0} "
+                f"to {t1}"
+            )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,15 @@
-"""The mixture of experts beside Transformers' own layer, on the same shapes, forward and backward, fp32.
+"""The mixture of experts beside Transformers' own layer, on the same shapes, forward and backward,
+fp32.
 
-    experts_vs_transformers.py BINARY [--threads 2] [--rounds 3] [--seconds 3]      BINARY: bazel-bin/tests/model/experts_benchmark
+    experts_vs_transformers.py BINARY [--threads 2] [--rounds 3] [--seconds 3]      BINARY:
+    bazel-bin/tests/model/experts_benchmark
 
-The two run in turn, `rounds` times; a line has the best of each: tokens a second, ours / theirs, and how much of the roofline ours
-reaches: the experts' products alone (6 T K D I flops forward, 12 backward) at the rate of one large matrix product in the same run.
+The two run in turn, `rounds` times; a line has the best of each: tokens a second, ours / theirs,
+and how much of the roofline ours
+reaches: the experts' products alone (6 T K D I flops forward, 12 backward) at the rate of one large
+matrix product in the same run.
 """
+
 import argparse
 import subprocess
 import time
@@ -27,9 +32,24 @@ SHAPES = {
 
 def theirs(hidden, inner, experts, chosen, tokens, seconds, mixtral):
     if mixtral:
-        layer = MixtralSparseMoeBlock(MixtralConfig(hidden_size=hidden, intermediate_size=inner, num_local_experts=experts, num_experts_per_tok=chosen))
+        layer = MixtralSparseMoeBlock(
+            MixtralConfig(
+                hidden_size=hidden,
+                intermediate_size=inner,
+                num_local_experts=experts,
+                num_experts_per_tok=chosen,
+            )
+        )
     else:
-        layer = Qwen3MoeSparseMoeBlock(Qwen3MoeConfig(hidden_size=hidden, moe_intermediate_size=inner, num_experts=experts, num_experts_per_tok=chosen, norm_topk_prob=True))
+        layer = Qwen3MoeSparseMoeBlock(
+            Qwen3MoeConfig(
+                hidden_size=hidden,
+                moe_intermediate_size=inner,
+                num_experts=experts,
+                num_experts_per_tok=chosen,
+                norm_topk_prob=True,
+            )
+        )
     x = torch.randn(1, tokens, hidden, requires_grad=True)
     gradient = torch.randn(1, tokens, hidden)
     forward = both = 1e9
@@ -60,14 +80,19 @@ def flops_per_second(seconds, size=2048):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("binary")
     parser.add_argument("--threads", type=int, nargs="+", default=[2])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--only", nargs="+", default=list(SHAPES))
     options = parser.parse_args()
-    print(f"{'':24}{'threads':>8}{'forward: ours':>15}{'theirs':>10}{'ratio':>7}{'both: ours':>13}{'theirs':>10}{'ratio':>7}   tokens/s   of the roofline")
+    print(
+        f"{'':24}{'threads':>8}{'forward: ours':>15}{'theirs':>10}{'ratio':>7}{'both: ours':>13}"
+        f"{'theirs':>10}{'ratio':>7}   tokens/s   of the roofline"
+    )
     for name in options.only:
         shape = SHAPES[name]
         for threads in options.threads:
@@ -75,15 +100,24 @@ def main():
             best, peak = [1e9] * 4, 0.0
             for _ in range(options.rounds):
                 words = [options.binary, *map(str, shape), str(threads), str(options.seconds)]
-                ours = [float(x) for x in subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()]
+                ours = [
+                    float(x)
+                    for x in subprocess.run(
+                        words, check=True, capture_output=True, text=True
+                    ).stdout.split()
+                ]
                 peer = theirs(*shape, options.seconds, "Mixtral" in name)
                 peak = max(peak, flops_per_second(1))
                 best = [min(a, b) for a, b in zip(best, [ours[0], peer[0], ours[1], peer[1]])]
             hidden, inner, _, chosen, tokens = shape
             rate = [tokens / seconds for seconds in best]
             work = 6 * chosen * hidden * inner / peak
-            print(f"{name:24}{threads:8}{rate[0]:15.0f}{rate[1]:10.0f}{rate[0] / rate[1]:7.2f}{rate[2]:13.0f}{rate[3]:10.0f}{rate[2] / rate[3]:7.2f}"
-                  f"{rate[0] * work:17.2f}{rate[2] * 3 * work:7.2f}", flush=True)
+            print(
+                f"{name:24}{threads:8}{rate[0]:15.0f}{rate[1]:10.0f}{rate[0] / rate[1]:7.2f}"
+                f"{rate[2]:13.0f}{rate[3]:10.0f}{rate[2] / rate[3]:7.2f}"
+                f"{rate[0] * work:17.2f}{rate[2] * 3 * work:7.2f}",
+                flush=True,
+            )
 
 
 main()

@@ -1,10 +1,15 @@
-"""Seconds and peak memory of loading a random checkpoint (2 GB unless told), in Moonring and in Transformers, each in a process of its own.
+"""Seconds and peak memory of loading a random checkpoint (2 GB unless told), in Moonring and in
+Transformers, each in a process of its own.
 
-    load_vs_transformers.py --moonring PATH [--gigabytes 2] [--folder DIR] [--dtype float32 bfloat16]
+    load_vs_transformers.py --moonring PATH [--gigabytes 2] [--folder DIR] [--dtype float32
+    bfloat16]
 
-A line a program and dtype (the file's and the model's): seconds from the start of the process, and the most that /proc/PID/status showed of anonymous
-memory, of mapped files, and of both. What a process without a model takes is taken off: `base` is its anonymous memory.
+A line a program and dtype (the file's and the model's): seconds from the start of the process, and
+the most that /proc/PID/status showed of anonymous
+memory, of mapped files, and of both. What a process without a model takes is taken off: `base` is
+its anonymous memory.
 """
+
 import argparse
 import os
 import subprocess
@@ -33,10 +38,19 @@ if sys.argv[1] != "none":
 
 def make(folder, gigabytes, dtype):
     from transformers import LlamaConfig, LlamaForCausalLM
+
     size = {"float32": 4, "bfloat16": 2}[dtype]
     layer = 4 * 2048 * 2048 + 3 * 2048 * 5632
     layers = max(1, round((gigabytes * 1e9 / size - 32000 * 2048) / layer))
-    config = LlamaConfig(vocab_size=32000, hidden_size=2048, intermediate_size=5632, num_hidden_layers=layers, num_attention_heads=16, num_key_value_heads=16, tie_word_embeddings=True)
+    config = LlamaConfig(
+        vocab_size=32000,
+        hidden_size=2048,
+        intermediate_size=5632,
+        num_hidden_layers=layers,
+        num_attention_heads=16,
+        num_key_value_heads=16,
+        tie_word_embeddings=True,
+    )
     with torch.device("meta"):
         model = LlamaForCausalLM(config)
     model = model.to_empty(device="cpu").to(getattr(torch, dtype))
@@ -62,7 +76,9 @@ def watch(words):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--moonring", required=True)
     parser.add_argument("--gigabytes", type=float, default=2.0)
     parser.add_argument("--folder")
@@ -74,15 +90,40 @@ def main():
         open(peer, "w").write(PEER)
         for dtype in options.dtype:
             folder = os.path.join(scratch, dtype)
-            subprocess.run([sys.executable, "-c", f"import sys; sys.argv = ['']; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r}); "
-                            f"import load_vs_transformers as l; l.make({folder!r}, {options.gigabytes}, {dtype!r})"], check=True, capture_output=True)
-            size = sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder) if f.endswith(".safetensors")) / 1e9
+            subprocess.run(
+                [
+                    sys.executable,
+                    "-c",
+                    f"import sys; sys.argv = ['']; sys.path.insert(0, "
+                    f"{os.path.dirname(os.path.abspath(__file__))!r}); "
+                    f"import load_vs_transformers as l; l.make({folder!r}, {options.gigabytes}, "
+                    f"{dtype!r})",
+                ],
+                check=True,
+                capture_output=True,
+            )
+            size = (
+                sum(
+                    os.path.getsize(os.path.join(folder, f))
+                    for f in os.listdir(folder)
+                    if f.endswith(".safetensors")
+                )
+                / 1e9
+            )
             precision = {"float32": "fp32", "bfloat16": "pure_bf16"}[dtype]
-            for name, words in (("Moonring", [options.moonring, script, folder, precision]), ("Transformers", [sys.executable, peer, folder, dtype])):
+            for name, words in (
+                ("Moonring", [options.moonring, script, folder, precision]),
+                ("Transformers", [sys.executable, peer, folder, dtype]),
+            ):
                 _, base, _ = watch([*words[:2], "none", words[3]])
                 seconds, peak, said = watch(words)
-                print(f"{dtype:9} file {size:.2f} GB  {name:13} {seconds:6.2f} s ({' '.join(said)})  anonymous {peak['RssAnon']:.2f} GB (base {base['RssAnon']:.2f})"
-                      f"  files {peak['RssFile']:.2f}  both {peak['VmRSS']:.2f}", flush=True)
+                print(
+                    f"{dtype:9} file {size:.2f} GB  {name:13} {seconds:6.2f} s "
+                    f"({' '.join(said)})  anonymous {peak['RssAnon']:.2f} GB (base "
+                    f"{base['RssAnon']:.2f})"
+                    f"  files {peak['RssFile']:.2f}  both {peak['VmRSS']:.2f}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
-"""What `moonring plan` foretells beside what training takes, over configurations of many kinds: full, LoRA, freeze, precisions, recompute, offload, ranks, ZeRO, DPO.
+"""What `moonring plan` foretells beside what training takes, over configurations of many kinds:
+full, LoRA, freeze, precisions, recompute, offload, ranks, ZeRO, DPO.
 
     plan_vs_runs.py --moonring PATH --model DIR [--only NAME,...] [--threads N] [--folder DIR]
 
-Each configuration trains two steps with memory_report: true. A line tells, of the rank whose peak is the greatest: the peak that the kernel counts (anonymous and shared memory, with the process
-as it was after its start), the plan's, their ratio, and the share of what came after the start that the account explains. Weights that are pages of their file are in neither.
+Each configuration trains two steps with memory_report: true. A line tells, of the rank whose peak
+is the greatest: the peak that the kernel counts (anonymous and shared memory, with the process
+as it was after its start), the plan's, their ratio, and the share of what came after the start that
+the account explains. Weights that are pages of their file are in neither.
 The model's tokenizer needs the chatml template's words.
 """
+
 import argparse
 import json
 import os
@@ -49,10 +53,23 @@ CONFIGURATIONS = [
 
 def write_data(folder, tokens):
     rows = [{"instruction": "Copy.", "input": "", "output": text_of(i, tokens)} for i in range(16)]
-    pairs = [{"conversations": [{"from": "human", "value": "Copy."}], "chosen": {"from": "gpt", "value": text_of(2 * i, tokens)},
-              "rejected": {"from": "gpt", "value": text_of(2 * i + 1, tokens)}} for i in range(16)]
-    info = {"copy": {"file_name": "copy.json"}, "pairs": {"file_name": "pairs.json", "formatting": "sharegpt", "ranking": True,
-                                                          "columns": {"messages": "conversations", "chosen": "chosen", "rejected": "rejected"}}}
+    pairs = [
+        {
+            "conversations": [{"from": "human", "value": "Copy."}],
+            "chosen": {"from": "gpt", "value": text_of(2 * i, tokens)},
+            "rejected": {"from": "gpt", "value": text_of(2 * i + 1, tokens)},
+        }
+        for i in range(16)
+    ]
+    info = {
+        "copy": {"file_name": "copy.json"},
+        "pairs": {
+            "file_name": "pairs.json",
+            "formatting": "sharegpt",
+            "ranking": True,
+            "columns": {"messages": "conversations", "chosen": "chosen", "rejected": "rejected"},
+        },
+    }
     for name, content in (("copy.json", rows), ("pairs.json", pairs), ("dataset_info.json", info)):
         with open(os.path.join(folder, name), "w") as f:
             json.dump(content, f)
@@ -61,39 +78,77 @@ def write_data(folder, tokens):
 def measure(args, ranks, tokens, keys):
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         write_data(folder, tokens)
-        keys = {"model_name_or_path": os.path.abspath(args.model), "stage": "sft", "do_train": True, "finetuning_type": "full", "dataset": "copy", "dataset_dir": folder,
-                "template": "chatml", "cutoff_len": tokens, "per_device_train_batch_size": 1, "gradient_accumulation_steps": 1, "learning_rate": 1e-5, "max_steps": 2,
-                "logging_steps": 1, "save_strategy": "no", "report_to": "none", "memory_report": True, "output_dir": os.path.join(folder, "out"), **keys}
+        keys = {
+            "model_name_or_path": os.path.abspath(args.model),
+            "stage": "sft",
+            "do_train": True,
+            "finetuning_type": "full",
+            "dataset": "copy",
+            "dataset_dir": folder,
+            "template": "chatml",
+            "cutoff_len": tokens,
+            "per_device_train_batch_size": 1,
+            "gradient_accumulation_steps": 1,
+            "learning_rate": 1e-5,
+            "max_steps": 2,
+            "logging_steps": 1,
+            "save_strategy": "no",
+            "report_to": "none",
+            "memory_report": True,
+            "output_dir": os.path.join(folder, "out"),
+            **keys,
+        }
         config = os.path.join(folder, "config.yaml")
         write_config(config, keys)
         environment = {**os.environ, "OMP_NUM_THREADS": str(max(1, args.threads // ranks))}
-        run = subprocess.run([os.path.abspath(args.moonring), "-n", str(ranks), "train", config], env=environment, capture_output=True, text=True)
+        run = subprocess.run(
+            [os.path.abspath(args.moonring), "-n", str(ranks), "train", config],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
         if run.returncode != 0:
             sys.exit(f"exit {run.returncode}: {run.stdout[-1000:]}{run.stderr[-2000:]}")
         return json.load(open(os.path.join(folder, "out", "memory_report.json")))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--moonring", required=True, help="the host binary")
     parser.add_argument("--model", required=True, help="a Hugging Face folder")
     parser.add_argument("--only", default="", help="names of configurations, with commas")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of all ranks together")
-    parser.add_argument("--folder", help="where the runs' folders are made: on a disk, for what is offloaded")
+    parser.add_argument(
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="of all ranks together"
+    )
+    parser.add_argument(
+        "--folder", help="where the runs' folders are made: on a disk, for what is offloaded"
+    )
     args = parser.parse_args()
     only = [name for name in args.only.split(",") if name]
     unknown = set(only) - {name for name, *_ in CONFIGURATIONS}
     if unknown:
-        sys.exit(f"--only: no configuration is called {', '.join(sorted(unknown))}; there are {', '.join(name for name, *_ in CONFIGURATIONS)}")
-    print(f"{'configuration':18} {'ranks':>5} {'tokens':>6} {'peak MiB':>9} {'plan MiB':>9} {'peak/plan':>9} {'explained':>9} {'held MiB':>8}")
+        sys.exit(
+            f"--only: no configuration is called {', '.join(sorted(unknown))}; there are "
+            f"{', '.join(name for name, *_ in CONFIGURATIONS)}"
+        )
+    print(
+        f"{'configuration':18} {'ranks':>5} {'tokens':>6} {'peak MiB':>9} {'plan MiB':>9} "
+        f"{'peak/plan':>9} {'explained':>9} {'held MiB':>8}"
+    )
     for name, ranks, tokens, keys in CONFIGURATIONS:
         if only and name not in only:
             continue
         report = measure(args, ranks, tokens, keys)
         totals, plan = report["worst"]["totals"], report["plan"]
         peak, foretold = totals["kernel"] + totals["start_level"], plan["total"] + plan["process"]
-        print(f"{name:18} {ranks:>5} {tokens:>6} {peak / 2**20:9.0f} {foretold / 2**20:9.0f} {peak / foretold:9.3f} {totals['explained'] / totals['kernel']:9.3f} "
-              f"{report['worst']['parts']['held_by_allocator'] / 2**20:8.0f}", flush=True)
+        print(
+            f"{name:18} {ranks:>5} {tokens:>6} {peak / 2**20:9.0f} {foretold / 2**20:9.0f} "
+            f"{peak / foretold:9.3f} {totals['explained'] / totals['kernel']:9.3f} "
+            f"{report['worst']['parts']['held_by_allocator'] / 2**20:8.0f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,15 @@
-"""Random configurations over LLaMA-Factory's demo data, prepared by both programs and compared row by row.
+"""Random configurations over LLaMA-Factory's demo data, prepared by both programs and compared row
+by row.
 
-    sweep_preprocess.py --moonring PATH --models FOLDER [FOLDER ...] [--templates NAME,NAME] [--count 100] [--seed 0] [--oracle DIR]
+    sweep_preprocess.py --moonring PATH --models FOLDER [FOLDER ...] [--templates NAME,NAME]
+    [--count 100] [--seed 0] [--oracle DIR]
 
-FOLDER: a model's folder, of which only config.json and the tokenizer are read. A configuration is drawn of each: stage, data sets of the stage and how they are mixed,
-template, cutoff_len, and the keys that change ids or labels. Where LLaMA-Factory refuses one, Moonring must refuse it too. Prints a line a configuration; exits with 1 where two differ.
+FOLDER: a model's folder, of which only config.json and the tokenizer are read. A configuration is
+drawn of each: stage, data sets of the stage and how they are mixed,
+template, cutoff_len, and the keys that change ids or labels. Where LLaMA-Factory refuses one,
+Moonring must refuse it too. Prints a line a configuration; exits with 1 where two differ.
 """
+
 import argparse
 import json
 import os
@@ -18,7 +23,13 @@ sys.path.insert(0, os.path.join(HERE, "..", "golden", "preprocess"))
 import make  # noqa: E402
 
 DATASETS = {
-    "sft": ["alpaca_en_demo", "alpaca_zh_demo", "identity", "glaive_toolcall_en_demo", "glaive_toolcall_zh_demo"],
+    "sft": [
+        "alpaca_en_demo",
+        "alpaca_zh_demo",
+        "identity",
+        "glaive_toolcall_en_demo",
+        "glaive_toolcall_zh_demo",
+    ],
     "dpo": ["dpo_en_demo", "dpo_zh_demo"],
     "rm": ["dpo_en_demo", "dpo_zh_demo"],
     "kto": ["kto_en_demo"],
@@ -29,7 +40,12 @@ DATASETS = {
 def draw(rng, templates):
     stage = rng.choice(["sft"] * 6 + ["dpo", "rm", "kto", "pt"])
     names = rng.sample(DATASETS[stage], rng.choice([1, 1, 1, 2]) if len(DATASETS[stage]) > 1 else 1)
-    keys = {"stage": stage, "dataset": ",".join(names), "template": rng.choice(templates), "cutoff_len": rng.choice([24, 64, 200, 512, 1024, 2048, 4096])}
+    keys = {
+        "stage": stage,
+        "dataset": ",".join(names),
+        "template": rng.choice(templates),
+        "cutoff_len": rng.choice([24, 64, 200, 512, 1024, 2048, 4096]),
+    }
 
     def perhaps(chance, **more):
         if rng.random() < chance:
@@ -45,7 +61,12 @@ def draw(rng, templates):
     if stage == "sft":
         keys.update(rng.choice([{}, {}, {"train_on_prompt": True}, {"mask_history": True}]))
         # LLaMA-Factory's packing needs a multiple of 8 tokens.
-        keys.update(rng.choice([{}, {}, {"packing": True}] + ([] if keys.get("train_on_prompt") else [{"neat_packing": True}])))
+        keys.update(
+            rng.choice(
+                [{}, {}, {"packing": True}]
+                + ([] if keys.get("train_on_prompt") else [{"neat_packing": True}])
+            )
+        )
     if stage == "pt":
         keys.update(rng.choice([{}, {"packing": False}]))
     if stage in ("sft", "kto", "pt"):
@@ -67,11 +88,30 @@ def theirs(model, data, keys):
 def ours(moonring, model, data, keys):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.jsonl")
-        words = [f"{name}={json.dumps(value) if isinstance(value, bool) else value}" for name, value in keys.items()]
-        done = subprocess.run([moonring, "preprocess", "model_name_or_path=" + model, "dataset_dir=" + data, "out=" + out] + words, capture_output=True, text=True)
+        words = [
+            f"{name}={json.dumps(value) if isinstance(value, bool) else value}"
+            for name, value in keys.items()
+        ]
+        done = subprocess.run(
+            [
+                moonring,
+                "preprocess",
+                "model_name_or_path=" + model,
+                "dataset_dir=" + data,
+                "out=" + out,
+            ]
+            + words,
+            capture_output=True,
+            text=True,
+        )
         if done.returncode != 0:
-            return None, done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}"
-        return [open(path).read() if os.path.exists(path) else None for path in (out, out.replace(".jsonl", ".eval.jsonl"))], ""
+            return None, done.stderr.strip().splitlines()[
+                -1
+            ] if done.stderr.strip() else f"exit {done.returncode}"
+        return [
+            open(path).read() if os.path.exists(path) else None
+            for path in (out, out.replace(".jsonl", ".eval.jsonl"))
+        ], ""
 
 
 def verdict(expected, got):
@@ -81,40 +121,81 @@ def verdict(expected, got):
         if wanted is None or had is None:
             return f"{part}: rows of one program alone"
         wanted, had = wanted.splitlines(), had.splitlines()
-        wrong = [i for i in range(max(len(wanted), len(had))) if wanted[i:i + 1] != had[i:i + 1]]
-        return f"{part}: {len(wrong)} of {len(wanted)} rows differ ({len(had)} here), the first is row {wrong[0]}"
+        wrong = [
+            i for i in range(max(len(wanted), len(had))) if wanted[i : i + 1] != had[i : i + 1]
+        ]
+        return (
+            f"{part}: {len(wrong)} of {len(wanted)} rows differ ({len(had)} here), the first "
+            f"is row {wrong[0]}"
+        )
     return ""
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--moonring", required=True)
     parser.add_argument("--models", nargs="+", required=True)
-    parser.add_argument("--templates", default="default,chatml,smollm2,empty,alpaca,vicuna,deepseek3,mistral,llama2,phi4,glm4,zephyr")
+    parser.add_argument(
+        "--templates",
+        default="default,chatml,smollm2,empty,alpaca,vicuna,deepseek3,mistral,llama2,phi4,glm4,zephyr",
+    )
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--oracle", default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")))
+    parser.add_argument(
+        "--oracle",
+        default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")),
+    )
     args = parser.parse_args()
-    os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", HF_DATASETS_CACHE=os.path.join(tempfile.mkdtemp(), "cache"))
-    data, rng, rows, bad, refused, beyond = os.path.join(args.oracle, "data"), random.Random(args.seed), 0, 0, 0, 0
+    os.environ.update(
+        HF_HUB_OFFLINE="1",
+        TOKENIZERS_PARALLELISM="false",
+        HF_DATASETS_CACHE=os.path.join(tempfile.mkdtemp(), "cache"),
+    )
+    data, rng, rows, bad, refused, beyond = (
+        os.path.join(args.oracle, "data"),
+        random.Random(args.seed),
+        0,
+        0,
+        0,
+        0,
+    )
     for number in range(args.count):
         model, keys = rng.choice(args.models), draw(rng, args.templates.split(","))
         expected, why = theirs(model, data, keys)
-        if "was not found, please check and update your model file" in why or "The features can't be aligned" in why:
-            beyond += 1  # a template for pictures or sound wants their processor; or rows of two shapes in one table
+        if (
+            "was not found, please check and update your model file" in why
+            or "The features can't be aligned" in why
+        ):
+            # a template for pictures or sound wants their processor; or rows of two shapes in one
+            # table
+            beyond += 1
             continue
         got, reason = ours(args.moonring, model, data, keys)
         if expected is None or got is None:
             same = expected is None and got is None
             refused += same
-            said = f"both refuse ({why[:80]} | {reason[:80]})" if same else f"one alone refuses: LLaMA-Factory: {why[:160] or 'no'}; Moonring: {reason[:200] or 'no'}"
+            said = (
+                f"both refuse ({why[:80]} | {reason[:80]})"
+                if same
+                else f"one alone refuses: LLaMA-Factory: {why[:160] or 'no'}; Moonring: "
+                f"{reason[:200] or 'no'}"
+            )
         else:
             said = verdict(expected, got)
             same = not said
             rows += sum(len(part.splitlines()) for part in expected if part)
         bad += not same
-        print(f"{number} {os.path.basename(model)} {json.dumps(keys, ensure_ascii=False)}: {said or 'equal'}", flush=True)
-    print(f"{args.count} configurations, {rows} rows, {refused} refused by both, {beyond} that LLaMA-Factory cannot prepare, {bad} differ")
+        print(
+            f"{number} {os.path.basename(model)} {json.dumps(keys, ensure_ascii=False)}: "
+            f"{said or 'equal'}",
+            flush=True,
+        )
+    print(
+        f"{args.count} configurations, {rows} rows, {refused} refused by both, {beyond} that "
+        f"LLaMA-Factory cannot prepare, {bad} differ"
+    )
     sys.exit(1 if bad else 0)
 
 

@@ -1,10 +1,14 @@
 """Megabytes a second of Moonring's tokenizer and of Hugging Face's (Rust), in turn, on one thread.
 
-    tokenize_vs_tokenizers.py --moonring PATH --models FOLDER [FOLDER ...] --book FILE [--oracle DIR]
+    tokenize_vs_tokenizers.py --moonring PATH --models FOLDER [FOLDER ...] --book FILE [--oracle
+    DIR]
 
-Two inputs: the texts of alpaca_en_demo (instruction, input, output, each by itself) and a book as one text. Five passes each: the first (no word is known yet) and the best
-of the others. Moonring is called from Lua, the other by encode_batch_fast; both give lists of ids. The number of tokens must be equal.
+Two inputs: the texts of alpaca_en_demo (instruction, input, output, each by itself) and a book as
+one text. Five passes each: the first (no word is known yet) and the best
+of the others. Moonring is called from Lua, the other by encode_batch_fast; both give lists of ids.
+The number of tokens must be equal.
 """
+
 import argparse
 import json
 import os
@@ -24,34 +28,60 @@ def peer(folder, texts):
     seconds = []
     for _ in range(5):
         began = time.perf_counter()
-        tokens = sum(len(each.ids) for each in tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+        tokens = sum(
+            len(each.ids) for each in tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        )
         seconds.append(time.perf_counter() - began)
     return {"first": seconds[0], "best": min(seconds[1:]), "tokens": tokens}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--moonring", required=True)
     parser.add_argument("--models", nargs="+", required=True)
     parser.add_argument("--book", required=True)
-    parser.add_argument("--oracle", default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")))
+    parser.add_argument(
+        "--oracle",
+        default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")),
+    )
     args = parser.parse_args()
     rows = json.load(open(os.path.join(args.oracle, "data", "alpaca_en_demo.json")))
-    inputs = {"alpaca_en_demo": [row[key] for row in rows for key in ("instruction", "input", "output") if row[key]], "book": [open(args.book, errors="replace").read()]}
+    inputs = {
+        "alpaca_en_demo": [
+            row[key] for row in rows for key in ("instruction", "input", "output") if row[key]
+        ],
+        "book": [open(args.book, errors="replace").read()],
+    }
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenize.lua")
-    print(f"{'model':16} {'input':16} {'MB':>6} {'first: ours':>12} {'theirs':>8} {'ratio':>6} {'best: ours':>12} {'theirs':>8} {'ratio':>6}")
+    print(
+        f"{'model':16} {'input':16} {'MB':>6} {'first: ours':>12} {'theirs':>8} {'ratio':>6} "
+        f"{'best: ours':>12} {'theirs':>8} {'ratio':>6}"
+    )
     for folder in args.models:
         for name, texts in inputs.items():
             with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
                 file.writelines(json.dumps([text], ensure_ascii=False) + "\n" for text in texts)
                 file.flush()
-                ours = json.loads(subprocess.run([args.moonring, script, folder, file.name], check=True, capture_output=True, text=True).stdout)
+                ours = json.loads(
+                    subprocess.run(
+                        [args.moonring, script, folder, file.name],
+                        check=True,
+                        capture_output=True,
+                        text=True,
+                    ).stdout
+                )
             theirs = peer(folder, texts)
             assert ours["tokens"] == theirs["tokens"], (ours, theirs)
             megabytes = sum(len(text.encode()) for text in texts) / 1e6
             print(f"{os.path.basename(folder.rstrip('/')):16} {name:16} {megabytes:6.2f}", end="")
             for which in ("first", "best"):
-                print(f" {megabytes / ours[which]:12.1f} {megabytes / theirs[which]:8.1f} {theirs[which] / ours[which]:6.1f}", end="")
+                print(
+                    f" {megabytes / ours[which]:12.1f} {megabytes / theirs[which]:8.1f} "
+                    f"{theirs[which] / ours[which]:6.1f}",
+                    end="",
+                )
             print(flush=True)
 
 

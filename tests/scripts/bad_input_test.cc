@@ -311,11 +311,10 @@ TEST_F(BadDataTest, Rows) {
                 "data set 'd': data/d.json:2 (row 2): 'instruction' must be a string, got number"));
   EXPECT_THAT(With(R"([{"instruction": "a", "output": ["b"]}])"),
               FailsWith(2, HasSubstr("(row 1): 'output' must be a string, got array")));
-  EXPECT_THAT(
-      With(
-          R"([{"instruction": "a", "output": "b", "h": "x"}])", {},
-          R"({"d": {"file_name": "d.json", "columns": {"prompt": "instruction", "response": "output", "history": "h"}}})"),
-      FailsWith(2, HasSubstr("(row 1): 'h' must be ")));
+  EXPECT_THAT(With(R"([{"instruction": "a", "output": "b", "h": "x"}])", {},
+                   R"({"d": {"file_name": "d.json", "columns": {"prompt": "instruction", )"
+                   R"("response": "output", "history": "h"}}})"),
+              FailsWith(2, HasSubstr("(row 1): 'h' must be ")));
   EXPECT_THAT(
       With(R"([{"instruction": "a", "output": null}])"),
       FailsWith(
@@ -336,8 +335,7 @@ TEST_F(BadDataTest, DatasetInfo) {
   const auto info = [&](const char* text) { return With(row, {}, text); };
   EXPECT_THAT(info("{\"d\":\n {\"file_name\" 1}}"),
               FailsWith(2, StartsWith("data/dataset_info.json:2:15: ")));
-  EXPECT_THAT(info("[]"),
-              FailsWith(2, HasSubstr("data/dataset_info.json: wanted an object")));
+  EXPECT_THAT(info("[]"), FailsWith(2, HasSubstr("data/dataset_info.json: wanted an object")));
   EXPECT_THAT(info(R"({"dd": {"file_name": "d.json"}, "other": {}})"),
               FailsWith(2, AllOf(HasSubstr("data/dataset_info.json: no data set 'd'"),
                                  HasSubstr("other"))));
@@ -492,15 +490,14 @@ TEST_F(BadConfigurationTest, DeepSpeed) {
               FailsWith(2, HasSubstr("offload_dir: none is no folder")));
   // What agrees is accepted: the model is looked for next.
   EXPECT_THAT(
-      zero(
-          R"("stage": 3, "zero_hpz_partition_size": 1, "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"})",
-          "zero_stage=3"),
+      zero(R"("stage": 3, "zero_hpz_partition_size": 1, "offload_param": {"device": "cpu"}, )"
+           R"("offload_optimizer": {"device": "cpu"})",
+           "zero_stage=3"),
       FailsWith(2, HasSubstr("nothing")));
-  EXPECT_THAT(
-      with(
-          R"({"gradient_clipping": 0.5, "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2}})",
-          "max_grad_norm=0.5"),
-      FailsWith(2, HasSubstr("nothing")));
+  EXPECT_THAT(with(R"({"gradient_clipping": 0.5, "bf16": {"enabled": "auto"}, )"
+                   R"("zero_optimization": {"stage": 2}})",
+                   "max_grad_norm=0.5"),
+              FailsWith(2, HasSubstr("nothing")));
 }
 
 TEST_F(BadConfigurationTest, Zero) {

@@ -399,9 +399,9 @@ TEST_F(CommandsTest, AModelsOwnTemplate) {
               StartsWith("template: none is given: taken from the model's chat_template\n"));
   const std::string own = ReadText(Path("rows.jsonl"));
   EXPECT_NE(own, empty);
-  Write(
-      "chatml.lua",
-      R"(return { user = "<|im_start|>user\n{{content}}<|im_end|>\n<|im_start|>assistant\n", assistant = "{{content}}<|im_end|>\n",
+  Write("chatml.lua",
+        R"(return { user = "<|im_start|>user\n{{content}}<|im_end|>\n<|im_start|>assistant\n", )"
+        R"(assistant = "{{content}}<|im_end|>\n",
     system = "<|im_start|>system\n{{content}}<|im_end|>\n" })");
   ASSERT_THAT(Run({"preprocess", "config.yaml", "out=rows.jsonl", "template=chatml.lua"}),
               Succeeds());
@@ -426,11 +426,13 @@ TEST_F(CommandsTest, AModelsOwnTemplate) {
 TEST_F(CommandsTest, AScriptAsksWhatAttentionWouldCost) {
   Write("cost.lua", R"(
     local attention = require("moonring").attention
-    local shape = { ranks = 4, lengths = { 4096 }, heads = 16, kv_heads = 4, head_dim = 64, dtype = "bf16" }
+    local shape = { ranks = 4, lengths = { 4096 }, heads = 16, kv_heads = 4, head_dim = 64,
+      dtype = "bf16" }
     for _, strategy in ipairs { "ulysses", "zigzag-ring", "usp" } do
       shape.strategy = strategy
       local cost = attention.cost(shape)
-      print(strategy, #cost, cost.balance, cost[1].forward.bytes, cost[4].backward.bytes, cost[2].tokens, cost[1].peak_bytes > 0)
+      print(strategy, #cost, cost.balance, cost[1].forward.bytes, cost[4].backward.bytes,
+        cost[2].tokens, cost[1].peak_bytes > 0)
     end
     print(attention.resolve { strategy = "usp", ranks = 8, heads = 8, kv_heads = 4 })
     print(pcall(attention.cost, { strategy = "ulysses", ranks = 4, lengths = { 10 } }))

@@ -174,7 +174,9 @@ TEST_F(ExportTest, AdaptersFromAScript) {
     local checkpoint = moonring.model.open "model"
     local base = moonring.model.load(checkpoint, { frozen = true })
     local digest = base:digest()
-    local adapted = moonring.model.adapt(base, { rank = 4, dropout = 0.3, target = { "q_proj", "down_proj" }, additional_target = { "lm_head" }, seed = 3 })
+    local adapted = moonring.model.adapt(base,
+      { rank = 4, dropout = 0.3, target = { "q_proj", "down_proj" },
+      additional_target = { "lm_head" }, seed = 3 })
     print(adapted)
     assert(base:base() == nil and adapted:base():digest() == digest and adapted:digest() ~= digest)
 
@@ -184,13 +186,16 @@ TEST_F(ExportTest, AdaptersFromAScript) {
     local ids, positions, targets, plan = attention:cut(sequence)
     local identity, lengths = {}, {}
     for i = 1, 40 do identity[i], lengths[i] = i, 40 end
-    local noise = { seed = 1, step = 2, identity = moonring.tensor(identity, "int64"), neftune_alpha = 5, lengths = moonring.tensor(lengths, "int64") }
+    local noise = { seed = 1, step = 2, identity = moonring.tensor(identity, "int64"),
+      neftune_alpha = 5, lengths = moonring.tensor(lengths, "int64") }
     local function loss(model, with)
-      return -moonring.objectives.log_prob(model:forward(ids, positions, plan, with), model:head(), targets):sum()
+      return -moonring.objectives.log_prob(model:forward(ids, positions, plan, with), model:head(),
+        targets):sum()
     end
     local first = loss(base):item()
     assert(loss(adapted):item() == first, "a new adapter changes nothing")
-    assert(loss(adapted, noise):item() ~= first and loss(adapted, noise):item() == loss(adapted, noise):item())
+    assert(loss(adapted, noise):item() ~= first
+      and loss(adapted, noise):item() == loss(adapted, noise):item())
 
     local adamw = moonring.trainer.adamw(adapted:parameters(), {})
     for step = 1, 3 do
@@ -210,7 +215,8 @@ TEST_F(ExportTest, AdaptersFromAScript) {
     assert(not head:found() and head:dropout() == 0.1)
     head:save "adapter"
     assert(again:value_head():found())
-    local some = moonring.model.load(checkpoint, { trainable_layers = 1, trainable_modules = { "mlp" }, extra_modules = { "norm" } })
+    local some = moonring.model.load(checkpoint,
+      { trainable_layers = 1, trainable_modules = { "mlp" }, extra_modules = { "norm" } })
     print(some)
     print(pcall(moonring.model.adapt, some, {}))
     print(pcall(moonring.model.adapt, base, { target = { "qproj" } }))

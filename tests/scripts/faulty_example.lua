@@ -1,4 +1,5 @@
---- moonring faulty_example.lua FAULT EXAMPLE CONFIG.yaml|key=value...: trains, where one example of the data set makes the loss ("loss") or its gradient alone ("gradient") NaN, or the gradient
+--- moonring faulty_example.lua FAULT EXAMPLE CONFIG.yaml|key=value...: trains, where one example of
+-- the data set makes the loss ("loss") or its gradient alone ("gradient") NaN, or the gradient
 -- large ("spike").
 local moonring = require "moonring"
 local fault, faulty = table.remove(arg, 1), tonumber(table.remove(arg, 1))

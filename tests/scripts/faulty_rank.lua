@@ -1,11 +1,12 @@
---- moonring -n N faulty_rank.lua PHASE FAULT RANK FILE CONFIG.yaml|key=value...: trains; in a phase of its
--- second step one rank is killed ("kill"), stopped ("stop") or raises an error ("throw"), after it has
--- written FILE. All begin together, once each has written FILE.RANK: a deadline is of their calls then,
--- not of how long they took to start.
+--- moonring -n N faulty_rank.lua PHASE FAULT RANK FILE CONFIG.yaml|key=value...: trains; in a phase
+-- of its second step one rank is killed ("kill"), stopped ("stop") or raises an error ("throw"),
+-- after it has written FILE. All begin together, once each has written FILE.RANK: a deadline is of
+-- their calls then, not of how long they took to start.
 local moonring = require "moonring"
 local ffi = require "ffi"
 ffi.cdef "int getpid(void); int kill(int, int); int usleep(unsigned);"
-local phase, fault, rank, file = table.remove(arg, 1), table.remove(arg, 1), table.remove(arg, 1), table.remove(arg, 1)
+local phase, fault, rank, file = table.remove(arg, 1), table.remove(arg, 1), table.remove(arg, 1),
+  table.remove(arg, 1)
 local SIGKILL, SIGSTOP = 9, 19
 
 local function exists(name)

@@ -1,12 +1,15 @@
---- Steps and evaluations of small models as a plan says: losses, metrics and gradients, for invariance_test.cc to compare between ranks, strategies and packings.
--- moonring -n RANKS invariance.lua sp=S plan=PLAN.json out=FOLDER
--- The plan is a list of runs, each as scripts/train.lua makes it:
---   name       FOLDER/NAME.safetensors gets the gradients of the last step, FOLDER/results.json all else under this name
+--- Steps and evaluations of small models as a plan says: losses, metrics and gradients, for
+-- invariance_test.cc to compare between ranks, strategies and packings. moonring -n RANKS
+-- invariance.lua sp=S plan=PLAN.json out=FOLDER The plan is a list of runs, each as
+-- scripts/train.lua makes it:
+--   name       FOLDER/NAME.safetensors gets the gradients of the last step, FOLDER/results.json all
+--              else under this name
 --   keys       of moonring train, but for sequence_parallel_size and per_device_train_batch_size
 --   group      the latter x dp
 --   accumulation  gradient_accumulation_steps; 1 where absent
 --   objective  "token" | "sequence": a loss of this script's own in place of the stage's
---   documents, labels, desirable: one step made of these (in the order of a micro-batch's documents) in place of the data set's steps
+--   documents, labels, desirable: one step made of these (in the order of a micro-batch's
+--   documents) in place of the data set's steps
 --   evaluate   true: evaluates on eval_dataset too, before the first step
 --   save       true: the model after the last step's update to FOLDER/NAME
 local moonring = require "moonring"
@@ -28,7 +31,8 @@ local own = {
     loss = function(batch, log_probs)
       local ratio = log_probs - batch.reference
       local margin = ratio:slice(0, ratio:numel(), 2) - ratio:slice(1, ratio:numel(), 2)
-      return -(margin * 0.1):logsigmoid():sum(), { ["rewards/margins"] = { (margin * 0.1):sum():item(), margin:numel() } }
+      return -(margin * 0.1):logsigmoid():sum(),
+        { ["rewards/margins"] = { (margin * 0.1):sum():item(), margin:numel() } }
     end,
   },
 }
@@ -46,8 +50,10 @@ local function micro_batch(entry, examples, width, shift)
       for _, label in ipairs(entry.labels[k]) do flat[#flat + 1] = label end
     end
   end
-  return { sequence = always(moonring.comm.sequence { documents = documents, labels = labels }), labels = always(moonring.tensor(flat, "int64")),
-    examples = always(examples), places = always(examples), document_counts = always(counts), desirable = always(desirable) }
+  return { sequence = always(moonring.comm.sequence { documents = documents, labels = labels }),
+    labels = always(moonring.tensor(flat, "int64")),
+    examples = always(examples), places = always(examples), document_counts = always(counts),
+      desirable = always(desirable) }
 end
 
 -- A step of a plan's own documents: the dp ranks take turns; each packs all it has, or nothing.
@@ -58,14 +64,20 @@ local function own_step(entry, c)
     if example % mesh:dp_size() == mesh:dp_rank() then mine[#mine + 1] = example end
   end
   for shift, list in ipairs(lists) do
-    for _, example in ipairs(c.micro_batch_tokens == 1 and mine or {}) do list[#list + 1] = micro_batch(entry, { example }, width, shift - 1) end
-    if c.micro_batch_tokens ~= 1 and #mine > 0 then list[1] = micro_batch(entry, mine, width, shift - 1) end
+    for _, example in ipairs(c.micro_batch_tokens == 1 and mine or {}) do
+      list[#list + 1] = micro_batch(entry, { example }, width, shift - 1)
+    end
+    if c.micro_batch_tokens ~= 1 and #mine > 0 then
+      list[1] = micro_batch(entry, mine, width, shift - 1)
+    end
   end
-  return { size = always(#entry.documents / width), micro_batches = always(lists[1]), mismatched = always(lists[2]) }
+  return { size = always(#entry.documents / width), micro_batches = always(lists[1]),
+    mismatched = always(lists[2]) }
 end
 
 local function configuration(entry)
-  local words = { "sequence_parallel_size=" .. opt.sp, "per_device_train_batch_size=" .. entry.group / mesh:dp_size(),
+  local words = { "sequence_parallel_size=" .. opt.sp, "per_device_train_batch_size="
+    .. entry.group / mesh:dp_size(),
     "gradient_accumulation_steps=" .. (entry.accumulation or 1) }
   for name, value in pairs(entry.keys) do words[#words + 1] = name .. "=" .. tostring(value) end
   return moonring.config.load(nil, words)
@@ -95,20 +107,27 @@ local function go(entry)
   local policy = moonring.policy.learning(c, checkpoint, zero)
   local attention = moonring.strategies.open(c, mesh, policy)
   local counts = moonring.counts.of(c, train:size(), mesh:dp_size())
-  local objective = entry.objective and own[entry.objective] or moonring.stages.of(c).objective(c, policy)
-  local runtime = moonring.engine.new { mesh = mesh, model = policy, attention = attention, objective = objective, group = entry.group, noise = moonring.noise.of(c) }
+  local objective = entry.objective and own[entry.objective]
+    or moonring.stages.of(c).objective(c, policy)
+  local runtime = moonring.engine.new { mesh = mesh, model = policy, attention = attention,
+    objective = objective, group = entry.group, noise = moonring.noise.of(c) }
   local states = moonring.optimizers.states(c, zero, runtime.parameters)
   runtime.states = states
-  local references = objective.needs_reference and moonring.references.open(c, { checkpoint = checkpoint, policy = policy, attention = attention, mesh = mesh, zero = zero,
+  local references = objective.needs_reference
+    and moonring.references.open(c, { checkpoint = checkpoint, policy = policy,
+    attention = attention, mesh = mesh, zero = zero,
     datasets = { train = train, eval = eval } }) or {}
   runtime.reference = references.train
   local optimizer = moonring.optimizers.open(c, states:parameters(), zero)
   local result = { steps = {} }
   if entry.evaluate then
-    result.evaluation = runtime:evaluate(eval, { batch = c.per_device_eval_batch_size, micro_batch_tokens = moonring.counts.micro_batch_tokens(c),
+    result.evaluation = runtime:evaluate(eval,
+      { batch = c.per_device_eval_batch_size,
+      micro_batch_tokens = moonring.counts.micro_batch_tokens(c),
       reference = references.eval, accuracy = true })
   end
-  local steps = entry.documents and { next = function() return #result.steps < c.max_steps and own_step(entry, c) or nil end } or moonring.counts.steps(c, train, mesh, counts)
+  local steps = entry.documents and { next = function() return #result.steps < c.max_steps
+    and own_step(entry, c) or nil end } or moonring.counts.steps(c, train, mesh, counts)
   for step, k in moonring.count(steps) do
     if k > 1 then states:clear_gradients() end
     local loss, metrics = runtime:backward(step, k) -- nothing, where there is nothing to learn
@@ -133,5 +152,7 @@ for _, entry in ipairs(moonring.system.json_decode(moonring.system.read(opt.plan
   results[entry.name].seconds = moonring.system.clock() - began
   collectgarbage()
 end
-if mesh:rank() == 0 then moonring.system.write(opt.out .. "/results.json", moonring.system.json_encode(results) .. "\n") end
+if mesh:rank() == 0 then
+  moonring.system.write(opt.out .. "/results.json", moonring.system.json_encode(results) .. "\n")
+end
 mesh:barrier()

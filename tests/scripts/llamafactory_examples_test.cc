@@ -52,12 +52,11 @@ class LlamaFactoryExamplesTest : public Workplace {
     WriteModel("model");
     Write("data/rows.json",
           R"([{"instruction": "Q", "output": "good"}, {"instruction": "R", "output": "better"}])");
-    Write(
-        "data/pairs.json",
-        R"([{"instruction": "Q one", "chosen": "yes", "rejected": "no"}, {"instruction": "Q two", "chosen": "a", "rejected": "b"}])");
-    Write(
-        "data/judged.json",
-        R"([{"instruction": "Q", "output": "good", "tag": true}, {"instruction": "R", "output": "bad", "tag": false}])");
+    Write("data/pairs.json", R"([{"instruction": "Q one", "chosen": "yes", "rejected": "no"}, )"
+                             R"({"instruction": "Q two", "chosen": "a", "rejected": "b"}])");
+    Write("data/judged.json",
+          R"([{"instruction": "Q", "output": "good", "tag": true}, {"instruction": "R", )"
+          R"("output": "bad", "tag": false}])");
     Write("data/texts.json", R"([{"text": "one text"}, {"text": "another text"}])");
     const json info = {
         {"sft", {{"file_name", "rows.json"}}},

@@ -1,5 +1,5 @@
---- What the account of memory says at the points of a step whose figures have closed forms, as a JSON line each.
--- memory_parts.lua model=DIR tokens=T
+--- What the account of memory says at the points of a step whose figures have closed forms, as a
+-- JSON line each. memory_parts.lua model=DIR tokens=T
 local moonring = require "moonring"
 local opt = moonring.flags { model = moonring.required, tokens = 64 }
 local mesh, checkpoint = moonring.comm.mesh { sp = 1 }, moonring.model.open(opt.model)
@@ -11,7 +11,8 @@ local function say(what, more)
   print(moonring.system.json_encode(line))
 end
 
-local wide = moonring.model.load(checkpoint, { precision = "fp64" }) -- a file of fp32 is converted, not mapped
+-- A file of fp32 is converted, not mapped.
+local wide = moonring.model.load(checkpoint, { precision = "fp64" })
 say "loaded in fp64"
 wide:close()
 collectgarbage()
@@ -24,7 +25,8 @@ for i = 1, opt.tokens do ids[i] = i % checkpoint:vocab_size() end
 local adamw = moonring.trainer.adamw(model:parameters())
 for step = 1, 2 do
   moonring.scope(function()
-    local cut_ids, positions, targets, plan = attention:cut(moonring.comm.sequence { documents = { ids }, labels = { ids } })
+    local cut_ids, positions, targets, plan =
+      attention:cut(moonring.comm.sequence { documents = { ids }, labels = { ids } })
     local hidden = model:forward(cut_ids, positions, plan)
     say("forward " .. step)
     local loss = -moonring.objectives.log_prob(hidden, model:head(), targets):sum()

@@ -1,6 +1,7 @@
---- moonring paused.lua STEPS GO CONFIG.yaml|key=value...: trains; before each of the steps (7,31) it waits
--- until there is a file of the name GO and the step, so that what is done to it is done before that step,
--- however fast it is. PAUSED_SCRIPT in the environment: another script than train.
+--- moonring paused.lua STEPS GO CONFIG.yaml|key=value...: trains; before each of the steps (7,31)
+-- it waits until there is a file of the name GO and the step, so that what is done to it is done
+-- before that step, however fast it is. PAUSED_SCRIPT in the environment: another script than
+-- train.
 local moonring = require "moonring"
 local ffi = require "ffi"
 ffi.cdef "int usleep(unsigned);"

@@ -17,12 +17,12 @@ class StageErrorsTest : public Workplace {
  protected:
   StageErrorsTest() {
     WriteModel("model");
-    Write(
-        "data/pairs.json",
-        R"([{"instruction": "Q one", "chosen": "yes and more", "rejected": "no"}, {"instruction": "Q two", "chosen": "a", "rejected": "b"}])");
-    Write(
-        "data/judged.json",
-        R"([{"instruction": "Q", "output": "good", "tag": true}, {"instruction": "R", "output": "bad", "tag": false}])");
+    Write("data/pairs.json",
+          R"([{"instruction": "Q one", "chosen": "yes and more", "rejected": "no"}, )"
+          R"({"instruction": "Q two", "chosen": "a", "rejected": "b"}])");
+    Write("data/judged.json",
+          R"([{"instruction": "Q", "output": "good", "tag": true}, {"instruction": "R", )"
+          R"("output": "bad", "tag": false}])");
     Write("data/rows.json",
           R"([{"instruction": "Q", "output": "good"}, {"instruction": "R", "output": "better"}])");
     Write("data/texts.json", R"([{"text": "one text"}, {"text": "another text"}])");
@@ -87,9 +87,10 @@ TEST_F(StageErrorsTest, DataOfAnotherStage) {
 // Pairs that teach little are kept, as LLaMA-Factory keeps them, and counted with their first
 // place.
 TEST_F(StageErrorsTest, AnswersThatTeachLittleAreCounted) {
-  Write(
-      "data/pairs.json",
-      R"([{"instruction": "Q", "chosen": "yes", "rejected": "no"}, {"instruction": "Q", "chosen": "same", "rejected": "same"}, {"instruction": "Q", "chosen": "", "rejected": "no"}])");
+  Write("data/pairs.json",
+        R"([{"instruction": "Q", "chosen": "yes", "rejected": "no"}, {"instruction": "Q", )"
+        R"("chosen": "same", "rejected": "same"}, {"instruction": "Q", "chosen": "", )"
+        R"("rejected": "no"}])");
   const CommandResult result = Train("dpo", "pairs");
   ASSERT_THAT(result, Succeeds());
   EXPECT_THAT(result.err, AllOf(HasSubstr("equal"), HasSubstr("empty"), HasSubstr("(row 2)"),

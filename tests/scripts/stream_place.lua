@@ -1,4 +1,5 @@
---- moonring stream_place.lua whole|rest MODEL STATE OUT BATCH STEPS PLACE: reads a stream, "whole" from its beginning, saving its place after PLACE steps, "rest" from that place on. Writes to OUT
+--- moonring stream_place.lua whole|rest MODEL STATE OUT BATCH STEPS PLACE: reads a stream, "whole"
+-- from its beginning, saving its place after PLACE steps, "rest" from that place on. Writes to OUT
 -- what each step after PLACE holds, and prints the seconds to the first step that it reads.
 local moonring = require "moonring"
 local mode, model, state, out = arg[1], arg[2], arg[3], arg[4]
@@ -6,8 +7,10 @@ local batch, last, place = tonumber(arg[5]), tonumber(arg[6]), tonumber(arg[7])
 
 local began = moonring.system.clock()
 local tokenizer = moonring.data.tokenizer(moonring.model.open(model))
-local stream = moonring.data.stream { names = { "big" }, dir = ".", template = "chatml", tokenizer = tokenizer, cutoff_len = 64 }
-local steps = stream:steps { mesh = moonring.comm.mesh {}, batch = batch, total_steps = last, micro_batch_tokens = 4096 }
+local stream = moonring.data.stream { names = { "big" }, dir = ".", template = "chatml",
+  tokenizer = tokenizer, cutoff_len = 64 }
+local steps = stream:steps { mesh = moonring.comm.mesh {}, batch = batch, total_steps = last,
+  micro_batch_tokens = 4096 }
 local made = 0
 if mode == "rest" then
   steps:load_state(moonring.system.read(state))
@@ -20,7 +23,8 @@ for step, k in moonring.count(steps, made) do
   if k > place then
     local sum = 0
     for _, micro in ipairs(step:micro_batches()) do sum = micro:sequence():checksum(sum) end
-    lines[#lines + 1] = ("step %d epoch %d checksum %08x examples %s"):format(k, step:epoch(), sum, table.concat(step:examples(), " "))
+    lines[#lines + 1] = ("step %d epoch %d checksum %08x examples %s"):format(k, step:epoch(), sum,
+      table.concat(step:examples(), " "))
   end
   if mode == "whole" and k == place then moonring.system.write(state, steps:save_state()) end
   step:close()

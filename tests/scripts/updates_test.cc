@@ -275,7 +275,8 @@ TEST_F(UpdatesTest, ASlowRankIsToldOf) {
     local moonring = require "moonring"
     local steps, waits = 0, os.getenv "RANK" == "2" and 0 or 2
     moonring.system.clock = function() return 3 * steps end
-    debug.getregistry()["moonring.classes"].Mesh.__index.waited = function() return waits * steps end
+    debug.getregistry()["moonring.classes"].Mesh.__index.waited =
+      function() return waits * steps end
     local make = moonring.updates.new
     moonring.updates.new = function(c, options)
       local updates = make(c, options)

@@ -168,9 +168,9 @@ TEST_F(ZeroTest, InBf16) {
 // A run with all that forwards are made for: evaluations on uneven rounds, checkpoints and the best
 // one again, answers, noise; and DeepSpeed's file.
 TEST_F(ZeroTest, OfAWholeRun) {
-  Write(
-      "ds.json",
-      R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}})");
+  Write("ds.json",
+        R"({"gradient_clipping": "auto", "zero_optimization": {"stage": 3, )"
+        R"("offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}})");
   const json keys = {{"stage", "rm"},
                      {"dataset", "pairs"},
                      {"val_size", 5},

@@ -12,7 +12,8 @@ def _precompiled_header_impl(ctx):
     )
     context = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]).compilation_context
 
-    # GCC looks for X.gch beside the X that it finds first, so both stand in a folder that has no sources.
+    # GCC looks for X.gch beside the X that it finds first, so both stand in a folder that has no
+    # sources.
     header = ctx.actions.declare_file("headers/%s.h" % ctx.label.name)
     compiled = ctx.actions.declare_file("headers/%s.h.gch" % ctx.label.name)
     ctx.actions.symlink(output = header, target_file = ctx.file.hdr)

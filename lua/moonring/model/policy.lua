@@ -82,7 +82,8 @@ end
 
 local function with_adapter(c, checkpoint, base, resumed)
   if resumed then
-    return model.adapt(base, { path = resumed, dropout = stages.of(c).drops and c.lora_dropout or 0 })
+    local dropout = stages.of(c).drops and c.lora_dropout or 0
+    return model.adapt(base, { path = resumed, dropout = dropout })
   end
   return model.adapt(base, {
     rank = c.lora_rank,

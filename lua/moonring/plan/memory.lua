@@ -141,7 +141,8 @@ memory.coefficients = {
   norm_elements = 2 ^ 24,
   zero_bucket = 2 ^ 25, -- in which gradients and weights go to and from shards
   -- Of a process that has not begun, anonymous: on a CPU 61 MiB after its start, 20 more with a
-  -- tokenizer and its data (measured), 40 that the allocator keeps between two trims (comm/memory/heap.h).
+  -- tokenizer and its data (measured), 40 that the allocator keeps between two trims
+-- (comm/memory/heap.h).
   base = { cpu = 128e6 },
   -- A GPU's own, in bytes.
   gpu = {

@@ -137,8 +137,8 @@ local function text_loader(globals)
   end
 end
 
--- Whether a script may require a module: Moonring's own Lua, by its dotted name. Only what is loaded
--- already, since a search would go through folders that the script may have filled; no native
+-- Whether a script may require a module: Moonring's own Lua, by its dotted name. Only what is
+-- loaded already, since a search would go through folders that the script may have filled; no native
 -- module, whose functions the API confines; nothing of this room, which could undo it.
 local function is_open(name)
   if type(name) ~= "string" or not name:find "^moonring%.[%l%d_.]+$" then return false end
@@ -146,8 +146,8 @@ local function is_open(name)
   return room ~= "native" and room ~= "sandbox" and package.loaded[name] ~= nil
 end
 
---- A new table of globals. Nothing in it leads to the host's own: no getfenv, no debug, no metatable
---- of strings.
+--- A new table of globals. Nothing in it leads to the host's own: no getfenv, no debug, no
+--- metatable of strings.
 ---@return table
 function sandbox.globals()
   local globals = pick(_G, FUNCTIONS)

@@ -35,11 +35,15 @@ absl::Status ErrorOf(const std::string& description) {
 TEST(DatasetInfoTest, DefaultsHoldOnlyWithoutColumnsAndTags) {
   ScratchFolder folder;
   const std::string file = folder.Write("d.json", "[]");
-  ASSERT_OK_AND_ASSIGN(const auto d, ReadInfo(folder, R"({"plain": {"file_name": "d.json"},
-      "some": {"file_name": "d.json", "columns": {"prompt": "q", "system": "s"}, "tags": {"role_tag": "role"}},
+  ASSERT_OK_AND_ASSIGN(const auto d,
+                       ReadInfo(folder,
+                                R"({"plain": {"file_name": "d.json"},
+      "some": {"file_name": "d.json", "columns": {"prompt": "q", "system": "s"}, )"
+                                R"("tags": {"role_tag": "role"}},
       "null": {"file_name": "d.json", "columns": {"prompt": "q", "query": null, "response": ""}},
-      "none": {"file_name": "d.json", "formatting": "sharegpt", "ranking": true, "columns": {}, "tags": {}, "subset": "x", "split": "train", "author": "me"}})",
-                                              {"none", "plain", "some", "null"}));
+      "none": {"file_name": "d.json", "formatting": "sharegpt", "ranking": true, "columns": {}, )"
+                                R"("tags": {}, "subset": "x", "split": "train", "author": "me"}})",
+                                {"none", "plain", "some", "null"}));
   ASSERT_EQ(d.size(), 4);
   EXPECT_EQ(d[0].name, "none");
   EXPECT_EQ(d[0].formatting, "sharegpt");
@@ -100,10 +104,10 @@ TEST(DatasetInfoTest, ReadsNumSamples) {
   folder.Write("d.json", "[]");
   ASSERT_OK_AND_ASSIGN(
       const auto d,
-      ReadInfo(
-          folder,
-          R"({"a": {"file_name": "d.json", "num_samples": 12}, "b": {"file_name": "d.json", "num_samples": null}})",
-          {"a", "b"}));
+      ReadInfo(folder,
+               R"({"a": {"file_name": "d.json", "num_samples": 12}, "b": {"file_name": "d.json", )"
+               R"("num_samples": null}})",
+               {"a", "b"}));
   EXPECT_EQ(d[0].num_samples, 12);
   EXPECT_EQ(d[1].num_samples, std::nullopt);
 }

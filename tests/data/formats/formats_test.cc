@@ -66,18 +66,15 @@ std::string Alpaca(const char* json, Stage stage) {
 }
 
 TEST(SharegptTest, MakesConversations) {
-  EXPECT_EQ(
-      Sharegpt(
-          R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "sys": "s"})"),
-      "s/u:a|a:b|");
-  EXPECT_EQ(
-      Sharegpt(
-          R"({"conversations": [{"from": "system", "value": "S"}, {"from": "human", "value": ""}, {"from": "gpt", "value": ""}], "sys": "s"})"),
-      "S/u:|a:|");
-  EXPECT_EQ(
-      Sharegpt(
-          R"({"conversations": [{"from": "system", "value": null}, {"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "sys": "s"})"),
-      "/u:a|a:b|");
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", )"
+                     R"("value": "b"}], "sys": "s"})"),
+            "s/u:a|a:b|");
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "system", "value": "S"}, {"from": "human", )"
+                     R"("value": ""}, {"from": "gpt", "value": ""}], "sys": "s"})"),
+            "S/u:|a:|");
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "system", "value": null}, {"from": "human", )"
+                     R"("value": "a"}, {"from": "gpt", "value": "b"}], "sys": "s"})"),
+            "/u:a|a:b|");
   EXPECT_EQ(Sharegpt(R"({"conversations": null})"), "skipped: without any message");
   EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "system", "value": "S"}]})"),
             "skipped: without any message");
@@ -102,32 +99,29 @@ TEST(SharegptTest, MakesConversations) {
 
 TEST(SharegptTest, MakesPairsAndJudgedAnswers) {
   const Stage pairs = Stage::kPairs, feedback = Stage::kFeedback;
-  EXPECT_EQ(
-      Sharegpt(
-          R"({"conversations": [{"from": "human", "value": "q"}], "c": {"from": "gpt", "value": "y"}, "r": {"from": "gpt", "value": "n"}})",
-          pairs),
-      "/u:q|=>y=>n");
-  EXPECT_EQ(
-      Sharegpt(
-          R"({"conversations": [{"from": "human", "value": "q"}], "c": null, "r": {"from": "gpt", "value": "n"}})",
-          pairs),
-      "skipped: no 'c'");
-  EXPECT_EQ(
-      Sharegpt(
-          R"({"conversations": [{"from": "human", "value": "q"}], "c": {"from": "gpt", "value": "y"}, "r": {"from": "human", "value": "n"}})",
-          pairs),
-      "skipped: 'r' that is not the assistant's");
-  EXPECT_EQ(
-      Sharegpt(
-          R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "y"}], "c": {}, "r": {}})",
-          pairs),
-      "skipped: that do not end with the user's message");
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "human", "value": "q"}], "c": {"from": "gpt", )"
+                     R"("value": "y"}, "r": {"from": "gpt", "value": "n"}})",
+                     pairs),
+            "/u:q|=>y=>n");
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "human", "value": "q"}], "c": null, )"
+                     R"("r": {"from": "gpt", "value": "n"}})",
+                     pairs),
+            "skipped: no 'c'");
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "human", "value": "q"}], "c": {"from": "gpt", )"
+                     R"("value": "y"}, "r": {"from": "human", "value": "n"}})",
+                     pairs),
+            "skipped: 'r' that is not the assistant's");
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", )"
+                     R"("value": "y"}], "c": {}, "r": {}})",
+                     pairs),
+            "skipped: that do not end with the user's message");
   EXPECT_THAT(
       Sharegpt(R"({"conversations": [{"from": "human", "value": "q"}], "c": "y", "r": "n"})",
                pairs),
       HasSubstr("'c' must be a message (an object), got string"));
   const std::string talk =
-      R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "y"}], "good": )";
+      R"({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "y"}], )"
+      R"("good": )";
   EXPECT_EQ(Sharegpt((talk + "true}").c_str(), feedback), "/u:q|=>y good");
   EXPECT_EQ(Sharegpt((talk + "false}").c_str(), feedback), "/u:q|=>y bad");
   EXPECT_EQ(Sharegpt((talk + "null}").c_str(), feedback), "skipped: no 'good'");
@@ -152,69 +146,72 @@ TEST(SharegptTest, NamesWhatIsWrong) {
               HasSubstr("'conversations'[0] must be a message (an object), got string"));
   EXPECT_THAT(Sharegpt(R"({"conversations": [{"from": 3}]})"),
               HasSubstr("'conversations'[0]: 'from' must be a string, got number"));
-  EXPECT_THAT(
-      Sharegpt(
-          R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": null}]})"),
-      HasSubstr("'conversations'[1]: 'value' must be a string, got null"));
-  EXPECT_THAT(
-      Sharegpt(
-          R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "t": []})"),
-      HasSubstr("'t' must be a string, got array"));
+  EXPECT_THAT(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, )"
+                       R"({"from": "gpt", "value": null}]})"),
+              HasSubstr("'conversations'[1]: 'value' must be a string, got null"));
+  EXPECT_THAT(Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", )"
+                       R"("value": "b"}], "t": []})"),
+              HasSubstr("'t' must be a string, got array"));
 }
 
 TEST(SharegptTest, MakesCallsOfTools) {
   EXPECT_EQ(
-      Sharegpt(
-          R"({"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": "{}"}, {"from": "observation", "value": "3"},
+      Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", )"
+               R"("value": "{}"}, {"from": "observation", "value": "3"},
                         {"from": "gpt", "value": "b"}], "t": "[]"})"),
       "/u:a|f:{}|o:3|a:b| tools []");
+  EXPECT_EQ(Sharegpt(R"({"conversations": [{"from": "observation", "value": "a"}, {"from": "gpt", )"
+                     R"("value": "b"}]})"),
+            "/o:a|a:b|");
   EXPECT_EQ(
-      Sharegpt(
-          R"({"conversations": [{"from": "observation", "value": "a"}, {"from": "gpt", "value": "b"}]})"),
-      "/o:a|a:b|");
-  EXPECT_EQ(
-      Sharegpt(
-          R"({"conversations": [{"from": "human", "value": "a"}, {"from": "observation", "value": "b"}]})"),
+      Sharegpt(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "observation", )"
+               R"("value": "b"}]})"),
       "skipped: whose user and assistant do not take turns");
   EXPECT_EQ(
       Sharegpt(
-          R"({"conversations": [{"from": "human", "value": "q"}], "c": {"from": "function_call", "value": "y"}, "r": {"from": "gpt", "value": "n"}})",
+          R"({"conversations": [{"from": "human", "value": "q"}], )"
+          R"("c": {"from": "function_call", "value": "y"}, "r": {"from": "gpt", "value": "n"}})",
           Stage::kPairs),
       "/u:q|=>f:y=>n");
 }
 
 TEST(OpenaiTest, MakesCallsOfTools) {
-  EXPECT_EQ(Openai(R"({"conversations": [{"from": "human", "value": "a"},
-                        {"from": "gpt", "value": null, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"b": 1.50, "a": "ü"}}}]},
-                        {"from": "observation", "value": "3"}, {"from": "observation", "value": "4"}, {"from": "gpt", "value": "b"}, {"from": "observation", "value": "5"}],
-                      "t": [{"name": "f"}], "sys": "s"})"),
-            "s\n/u:a|f:[{\"name\": \"f\", \"arguments\": {\"b\": 1.5, \"a\": "
-            "\"ü\"}}]|o:3\n</tool_response>\n<tool_response>\n4|a:b| tools [{\"name\": \"f\"}]");
   EXPECT_EQ(
       Openai(
-          R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "t": "[1]"})"),
-      "/u:a|a:b| tools [1]");
+          R"({"conversations": [{"from": "human", "value": "a"},
+                        {"from": "gpt", "value": null, "tool_calls": [{"type": "function", )"
+          R"("function": {"name": "f", "arguments": {"b": 1.50, "a": "ü"}}}]},
+                        {"from": "observation", "value": "3"}, {"from": "observation", )"
+          R"("value": "4"}, {"from": "gpt", "value": "b"}, {"from": "observation", "value": "5"}],
+                      "t": [{"name": "f"}], "sys": "s"})"),
+      "s\n/u:a|f:[{\"name\": \"f\", \"arguments\": {\"b\": 1.5, \"a\": "
+      "\"ü\"}}]|o:3\n</tool_response>\n<tool_response>\n4|a:b| tools [{\"name\": \"f\"}]");
+  EXPECT_EQ(Openai(R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", )"
+                   R"("value": "b"}], "t": "[1]"})"),
+            "/u:a|a:b| tools [1]");
   EXPECT_THAT(
       Openai(
-          R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": null, "tool_calls": [{}]}]})"),
+          R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": null, )"
+          R"("tool_calls": [{}]}]})"),
       HasSubstr("'conversations'[1]: each of 'tool_calls' must have a 'function'"));
 }
 
 // LLaMA-Factory 0.9.5 has no such rows.
 TEST(OpenaiTest, ReadsPartsOfAContent) {
   const auto said = [](const std::string& parts) {
-    return Openai(
-        (R"({"conversations": [{"from": "system", "value": [{"type": "text", "value": "detailed thinking on"}]},
-                       {"from": "human", "value": [{"type": "text", "text": "a"}, {"type": "text", "value": "b"}]}, {"from": "gpt", "value": )" +
-         parts + "}]}")
-            .c_str());
+    return Openai((R"({"conversations": [{"from": "system", "value": [{"type": "text", )"
+                   R"("value": "detailed thinking on"}]},
+                       {"from": "human", "value": [{"type": "text", "text": "a"}, )"
+                   R"({"type": "text", "value": "b"}]}, {"from": "gpt", "value": )" +
+                   parts + "}]}")
+                      .c_str());
   };
   EXPECT_EQ(said(R"([{"type": "text", "text": "c"}])"), "detailed thinking on/u:ab|a:c|");
   EXPECT_EQ(said(R"([{"type": "text", "text": "c"}, {"type": "reasoning", "value": "\nwhy\n"}])"),
             "detailed thinking on/u:ab|a:<think>\nwhy\n</think>\n\nc|");
   EXPECT_EQ(
-      said(
-          R"([{"type": "reasoning", "value": "why"}, {"type": "text", "text": "c"}, {"type": "tool_call", "value": "{\"name\": \"f\", \"arguments\": {}}"}])"),
+      said(R"([{"type": "reasoning", "value": "why"}, {"type": "text", "text": "c"}, )"
+           R"({"type": "tool_call", "value": "{\"name\": \"f\", \"arguments\": {}}"}])"),
       "detailed thinking on/u:ab|f:<think>\nwhy\n</think>\n\n[{\"name\": \"f\", \"arguments\": "
       "{}}]|");
   EXPECT_EQ(said("[]"), "detailed thinking on/u:ab|a:|");
@@ -231,7 +228,8 @@ TEST(OpenaiTest, ReadsPartsOfAContent) {
 TEST(OpenaiTest, AddsToTheSystemText) {
   const auto with = [](const char* system) {
     return Openai(
-        (R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b", "tool_calls": []}], "sys": )" +
+        (R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b", )"
+         R"("tool_calls": []}], "sys": )" +
          std::string(system) + "}")
             .c_str());
   };

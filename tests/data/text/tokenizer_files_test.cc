@@ -63,8 +63,8 @@ TEST(TokenizerFiles, NewTokensAreWritten) {
   EXPECT_EQ(config["additional_special_tokens"], json({"<more>"}));
   EXPECT_EQ(
       config["added_tokens_decoder"]["672"],
-      json::parse(
-          R"({"content": "<a>", "lstrip": false, "normalized": true, "rstrip": false, "single_word": false, "special": false})"));
+      json::parse(R"({"content": "<a>", "lstrip": false, "normalized": true, "rstrip": false, )"
+                  R"("single_word": false, "special": false})"));
   EXPECT_EQ(config["added_tokens_decoder"]["674"]["special"], true);
   const json before = json::parse(files.at("tokenizer.json")),
              after = json::parse(changed.at("tokenizer.json"));

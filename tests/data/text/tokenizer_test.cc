@@ -114,7 +114,8 @@ TEST(Tokenizer, ConfigNamesSpecialTokens) {
       const auto tokenizer,
       FromParts(Small(),
                 R"({"bos_token": "<x>", "eos_token": {"content": "<end>"}, "pad_token": null,
-      "added_tokens_decoder": {"5": {"content": "<think>", "special": false}, "4": {"content": "<x>", "special": true}}})"));
+      "added_tokens_decoder": {"5": {"content": "<think>", "special": false}, )"
+                R"("4": {"content": "<x>", "special": true}}})"));
   EXPECT_EQ(tokenizer->bos(), 4);
   EXPECT_EQ(tokenizer->eos(), 6) << "added_tokens_decoder goes first";
   EXPECT_EQ(tokenizer->pad(), std::nullopt);

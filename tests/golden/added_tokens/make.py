@@ -1,18 +1,22 @@
-"""Tokenizers with added tokens, as LLaMA-Factory 0.9.5 makes them: its load_tokenizer, then get_template_and_fix_tokenizer.
+"""Tokenizers with added tokens, as LLaMA-Factory 0.9.5 makes them: its load_tokenizer, then
+get_template_and_fix_tokenizer.
 
     make.py
 
 Writes cases.json, a case a line:
 
-    tokenizer      of ../tokenizer/tiny, by name; "gpt2_pair": gpt2's as vocab.json and merges.txt; "bpe.model": that file as tokenizer.model
+    tokenizer      of ../tokenizer/tiny, by name; "gpt2_pair": gpt2's as vocab.json and merges.txt;
+    "bpe.model": that file as tokenizer.model
     files          name -> what stands beside it, as JSON
-    keys           of a configuration: template, add_tokens, add_special_tokens, split_special_tokens, resize_vocab
+    keys           of a configuration: template, add_tokens, add_special_tokens,
+    split_special_tokens, resize_vocab
     length         of the tokenizer then; eos, pad: ids; stop_ids: sorted
     resize_vocab   whether it is on then
     added          tokens that the tokenizer lacked: content -> id
     ids            of each of TEXTS; decoded: of these ids, special tokens left out
     prompt         ids before an answer, response: the answer's
 """
+
 import contextlib
 import io
 import json
@@ -22,9 +26,19 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TINY = os.path.join(HERE, "../tokenizer/tiny")
-TEXTS = ["Hello world", "a <a>hello world!<sp> x<|im_end|> <|eot_id|><|eom_id|>", "x<end_of_turn>y<start_of_turn> <|endoftext|><unk></s>", "<a><a> <sp>\n<|im_start|>user\nHi",
-         "a<|end|> b <|user|><old> <older>"]
-SMOLLM2 = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "pad_token": "<|im_end|>", "unk_token": "<|endoftext|>"}
+TEXTS = [
+    "Hello world",
+    "a <a>hello world!<sp> x<|im_end|> <|eot_id|><|eom_id|>",
+    "x<end_of_turn>y<start_of_turn> <|endoftext|><unk></s>",
+    "<a><a> <sp>\n<|im_start|>user\nHi",
+    "a<|end|> b <|user|><old> <older>",
+]
+SMOLLM2 = {
+    "bos_token": "<|im_start|>",
+    "eos_token": "<|im_end|>",
+    "pad_token": "<|im_end|>",
+    "unk_token": "<|endoftext|>",
+}
 WORDS = {"add_tokens": "<a>, hello,,world!", "add_special_tokens": "<sp>,<|im_end|>,<sp>"}
 CLASS = "PreTrainedTokenizerFast"
 
@@ -40,31 +54,90 @@ def cases():
         yield case("smollm2", SMOLLM2, {"template": template, **WORDS})
     yield case("smollm2", SMOLLM2, {"template": "chatml", "split_special_tokens": True, **WORDS})
     yield case("smollm2", SMOLLM2, {"template": "llama3", "split_special_tokens": True})
-    yield case("smollm2", SMOLLM2, {"template": "llama3", "add_tokens": "<|eom_id|>,<|im_end|>", "add_special_tokens": "hello"})
+    yield case(
+        "smollm2",
+        SMOLLM2,
+        {
+            "template": "llama3",
+            "add_tokens": "<|eom_id|>,<|im_end|>",
+            "add_special_tokens": "hello",
+        },
+    )
     yield case("smollm2", SMOLLM2, {"template": "llama3", "resize_vocab": True})
-    yield case("smollm2", {"eos_token": "<|im_end|>", "unk_token": "<|endoftext|>"}, {"template": "chatglm3"})  # slots name tokens that it lacks
+    yield case(
+        "smollm2",
+        {"eos_token": "<|im_end|>", "unk_token": "<|endoftext|>"},
+        {"template": "chatglm3"},
+    )  # slots name tokens that it lacks
     yield case("smollm2", {}, {"template": "default"})
-    yield case("smollm2", {**SMOLLM2, "additional_special_tokens": ["<|eom_id|>", "<old>"]}, {"template": "llama3", **WORDS})
-    for tokenizer, names in (("llama2", {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}), ("mistral", {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}),
-                             ("gemma", {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>"}), ("qwen3", {"eos_token": "<|endoftext|>"}),
-                             ("llama3", {"eos_token": "<|end_of_text|>"}), ("gpt2", {"eos_token": "<|endoftext|>"}), ("t5", {"eos_token": "</s>", "unk_token": "<unk>"})):
+    yield case(
+        "smollm2",
+        {**SMOLLM2, "additional_special_tokens": ["<|eom_id|>", "<old>"]},
+        {"template": "llama3", **WORDS},
+    )
+    for tokenizer, names in (
+        ("llama2", {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}),
+        ("mistral", {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}),
+        ("gemma", {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>"}),
+        ("qwen3", {"eos_token": "<|endoftext|>"}),
+        ("llama3", {"eos_token": "<|end_of_text|>"}),
+        ("gpt2", {"eos_token": "<|endoftext|>"}),
+        ("t5", {"eos_token": "</s>", "unk_token": "<unk>"}),
+    ):
         for template in ("gemma", "llama3", "qwen3"):
-            yield case(tokenizer, names, {"template": template, **(WORDS if template == "llama3" else {})})
+            yield case(
+                tokenizer, names, {"template": template, **(WORDS if template == "llama3" else {})}
+            )
     yield case("qwen3", {}, {"template": "default"})  # no eos: <|endoftext|>
     # As older versions of Transformers wrote them.
-    yield case("smollm2", {"eos_token": "<|im_end|>"}, {"template": "llama3"}, special_tokens_map__json={"eos_token": {"content": "<|im_start|>", "lstrip": False,
-               "normalized": False, "rstrip": False, "single_word": False}, "unk_token": "<|endoftext|>", "additional_special_tokens": ["<old>"]})
+    yield case(
+        "smollm2",
+        {"eos_token": "<|im_end|>"},
+        {"template": "llama3"},
+        special_tokens_map__json={
+            "eos_token": {
+                "content": "<|im_start|>",
+                "lstrip": False,
+                "normalized": False,
+                "rstrip": False,
+                "single_word": False,
+            },
+            "unk_token": "<|endoftext|>",
+            "additional_special_tokens": ["<old>"],
+        },
+    )
     # Ids must follow those that there are: the tiny tokenizer has 700.
-    yield case("smollm2", {"eos_token": "<|im_end|>", "additional_special_tokens": ["<old>"]}, {"template": "qwen"}, added_tokens__json={"<old>": 701, "<older>": 700})
+    yield case(
+        "smollm2",
+        {"eos_token": "<|im_end|>", "additional_special_tokens": ["<old>"]},
+        {"template": "qwen"},
+        added_tokens__json={"<old>": 701, "<older>": 700},
+    )
     yield case("gpt2_pair", {"tokenizer_class": "GPT2Tokenizer"}, {"template": "llama3", **WORDS})
-    yield case("gpt2_pair", {"tokenizer_class": "GPT2Tokenizer", "eos_token": "<old>"}, {"template": "default"})
-    # Transformers leaves runs of line ends alone that this model, by its own map, does not: templates without them.
-    for keys in ({"template": "qwen", **WORDS}, {"template": "phi4"}, {"template": "default", **WORDS}):
+    yield case(
+        "gpt2_pair",
+        {"tokenizer_class": "GPT2Tokenizer", "eos_token": "<old>"},
+        {"template": "default"},
+    )
+    # Transformers leaves runs of line ends alone that this model, by its own map, does not:
+    # templates without them.
+    for keys in (
+        {"template": "qwen", **WORDS},
+        {"template": "phi4"},
+        {"template": "default", **WORDS},
+    ):
         yield case("bpe.model", {"tokenizer_class": "LlamaTokenizer"}, keys)
 
 
 def write_folder(folder, case):
-    files = {"config.json": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 1000}, **case["files"]}
+    files = {
+        "config.json": {
+            "model_type": "llama",
+            "architectures": ["LlamaForCausalLM"],
+            "vocab_size": 1000,
+        },
+        **case["files"],
+    }
     if case["tokenizer"] == "bpe.model":
         shutil.copy(os.path.join(TINY, "bpe.model"), os.path.join(folder, "tokenizer.model"))
     else:
@@ -82,7 +155,10 @@ def write_tokenizer(folder, wanted, files):
         files["tokenizer.json"] = tokenizer
     else:
         files["vocab.json"] = tokenizer["model"]["vocab"]
-        merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in tokenizer["model"]["merges"]]
+        merges = [
+            merge if isinstance(merge, str) else " ".join(merge)
+            for merge in tokenizer["model"]["merges"]
+        ]
         with open(os.path.join(folder, "merges.txt"), "w", encoding="utf-8") as file:
             file.write("#version: 0.2\n" + "\n".join(merges) + "\n")
 
@@ -99,22 +175,53 @@ def run(case):
     with tempfile.TemporaryDirectory() as folder:
         write_folder(folder, case)
         before = AutoTokenizer.from_pretrained(folder).get_vocab()
-        config = dict(stage="sft", do_train=True, finetuning_type="full", model_name_or_path=folder, dataset="x", output_dir=folder + "/out", use_cpu=True, report_to="none",
-                      **case["keys"])
+        config = dict(
+            stage="sft",
+            do_train=True,
+            finetuning_type="full",
+            model_name_or_path=folder,
+            dataset="x",
+            output_dir=folder + "/out",
+            use_cpu=True,
+            report_to="none",
+            **case["keys"],
+        )
         registered = copy.deepcopy(TEMPLATES[config["template"]])
         model_args, data_args, *_ = get_train_args(config)
         tokenizer = load_tokenizer(model_args)["tokenizer"]
         template = get_template_and_fix_tokenizer(tokenizer, data_args)
         TEMPLATES[config["template"]] = registered
-        messages = [{"role": "user", "content": TEXTS[1]}, {"role": "assistant", "content": "Hello <a>"}]
+        messages = [
+            {"role": "user", "content": TEXTS[1]},
+            {"role": "assistant", "content": "Hello <a>"},
+        ]
         prompt, response = template.encode_oneturn(tokenizer, messages, system="Be brief.")
         ids = [tokenizer.encode(text, add_special_tokens=False) for text in TEXTS]
         tokenizer.save_pretrained(folder + "/saved")
         again = AutoTokenizer.from_pretrained(folder + "/saved")
-        assert [again.encode(text, add_special_tokens=False) for text in TEXTS] == ids or case["keys"].get("split_special_tokens"), case
-        return dict(case, length=len(tokenizer), eos=tokenizer.eos_token_id, pad=tokenizer.pad_token_id, stop_ids=sorted(template.get_stop_token_ids(tokenizer)),
-                    resize_vocab=model_args.resize_vocab, added={word: id for word, id in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]) if word not in before},
-                    ids=ids, decoded=[tokenizer.decode(each, skip_special_tokens=True, clean_up_tokenization_spaces=False) for each in ids], prompt=prompt, response=response)
+        assert [again.encode(text, add_special_tokens=False) for text in TEXTS] == ids or case[
+            "keys"
+        ].get("split_special_tokens"), case
+        return dict(
+            case,
+            length=len(tokenizer),
+            eos=tokenizer.eos_token_id,
+            pad=tokenizer.pad_token_id,
+            stop_ids=sorted(template.get_stop_token_ids(tokenizer)),
+            resize_vocab=model_args.resize_vocab,
+            added={
+                word: id
+                for word, id in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+                if word not in before
+            },
+            ids=ids,
+            decoded=[
+                tokenizer.decode(each, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+                for each in ids
+            ],
+            prompt=prompt,
+            response=response,
+        )
 
 
 def main():
@@ -124,7 +231,9 @@ def main():
         with contextlib.redirect_stdout(io.StringIO()):
             lines.append(json.dumps(run(case), ensure_ascii=False))
     with open(os.path.join(HERE, "cases.json"), "w", encoding="utf-8") as file:
-        file.write('{"texts": ' + json.dumps(TEXTS) + ',\n "cases": [\n' + ",\n".join(lines) + "\n]}\n")
+        file.write(
+            '{"texts": ' + json.dumps(TEXTS) + ',\n "cases": [\n' + ",\n".join(lines) + "\n]}\n"
+        )
 
 
 if __name__ == "__main__":

@@ -1,20 +1,29 @@
-"""Losses, logits and gradients of small random models of every family of decoders, by Transformers 4.57.6.
+"""Losses, logits and gradients of small random models of every family of decoders, by Transformers
+4.57.6.
 
     make.py [--only NAME ...] [--seed N] [--scale S] [--out DIR]
 
-A folder a model: config.json and model.safetensors as save_pretrained writes them (fp32), golden.json in the form of ../model (whose README
-section says what each field is), gradients-CASE.safetensors in fp32. `input` and `output` have the form of `moonring probe`.
+A folder a model: config.json and model.safetensors as save_pretrained writes them (fp32),
+golden.json in the form of ../model (whose README
+section says what each field is), gradients-CASE.safetensors in fp32. `input` and `output` have the
+form of `moonring probe`.
 
-True fp64: within `lifted` the names torch.float32 and torch.float stand for float64, Tensor.float is Tensor.double and float64 is the default
-type, so that every cast to float32 of Transformers' own (norms, rotary tables and inverse frequencies, softmax, router) is one to
-float64. A dispatch mode raises where a float32 tensor is made all the same. `loss_fp32` is the stock model, nothing lifted.
+True fp64: within `lifted` the names torch.float32 and torch.float stand for float64, Tensor.float
+is Tensor.double and float64 is the default
+type, so that every cast to float32 of Transformers' own (norms, rotary tables and inverse
+frequencies, softmax, router) is one to
+float64. A dispatch mode raises where a float32 tensor is made all the same. `loss_fp32` is the
+stock model, nothing lifted.
 
-Seed 0 (the default) makes what is committed; another seed draws other sizes (hidden size, heads, layers, windows, experts) as well, and
+Seed 0 (the default) makes what is committed; another seed draws other sizes (hidden size, heads,
+layers, windows, experts) as well, and
 --scale multiplies the sizes: both only with --out.
 
-Router choices are never near ties: a model of experts is drawn again until, for every token of every case and every layer, the k-th
+Router choices are never near ties: a model of experts is drawn again until, for every token of
+every case and every layer, the k-th
 largest router logit is MARGIN above the next.
 """
+
 import argparse
 import contextlib
 import copy
@@ -41,7 +50,21 @@ torch.set_num_threads(1)
 
 # Sizes. `original` is the context that the scaled rotary embeddings start from.
 
-DEFAULTS = dict(vocab=48, hidden=20, intermediate=24, layers=2, heads=4, kv=2, head_dim=8, window=7, original=32, experts=4, top_k=2, expert=8, shared=12)
+DEFAULTS = dict(
+    vocab=48,
+    hidden=20,
+    intermediate=24,
+    layers=2,
+    heads=4,
+    kv=2,
+    head_dim=8,
+    window=7,
+    original=32,
+    experts=4,
+    top_k=2,
+    expert=8,
+    shared=12,
+)
 
 
 def sizes(name, row, seed, scale):
@@ -67,21 +90,39 @@ def sizes(name, row, seed, scale):
 
 
 def alternating(s, every):
-    return ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(s.layers)]
+    return [
+        "full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(s.layers)
+    ]
 
 
 # The models: a function from sizes to the configuration, and beside it
 #   family     the prefix of the classes in Transformers
 #   sizes      what differs from DEFAULTS
 #   square     True: the head size is hidden / heads (the configuration has no head size of its own)
-#   long       True: texts of 240 tokens, 200 past the context that a scaled rotary embedding starts from
+#   long       True: texts of 240 tokens, 200 past the context that a scaled rotary embedding starts
+# from
 #   gains      by part of a parameter's name, how much larger than 1.25 / sqrt(inputs) it is drawn
 #   drop       keys to take out of config.json, as published files have none of them
 #   convert    the rewriting of folder and gradients into a form that Transformers does not have
 
+
 def common(s, **more):
-    return dict(vocab_size=s.vocab, hidden_size=s.hidden, intermediate_size=s.intermediate, num_hidden_layers=s.layers, num_attention_heads=s.heads,
-                num_key_value_heads=s.kv, max_position_embeddings=2048, rms_norm_eps=1e-5, rope_theta=10000.0, bos_token_id=1, eos_token_id=2) | more
+    return (
+        dict(
+            vocab_size=s.vocab,
+            hidden_size=s.hidden,
+            intermediate_size=s.intermediate,
+            num_hidden_layers=s.layers,
+            num_attention_heads=s.heads,
+            num_key_value_heads=s.kv,
+            max_position_embeddings=2048,
+            rms_norm_eps=1e-5,
+            rope_theta=10000.0,
+            bos_token_id=1,
+            eos_token_id=2,
+        )
+        | more
+    )
 
 
 def scaled(s, context, **scaling):
@@ -89,77 +130,387 @@ def scaled(s, context, **scaling):
 
 
 def experts(s, **more):
-    return dict(num_experts=s.experts, num_experts_per_tok=s.top_k, moe_intermediate_size=s.expert, router_aux_loss_coef=AUX_COEF) | more
+    return (
+        dict(
+            num_experts=s.experts,
+            num_experts_per_tok=s.top_k,
+            moe_intermediate_size=s.expert,
+            router_aux_loss_coef=AUX_COEF,
+        )
+        | more
+    )
 
 
 def longrope(s, fraction):
     half = int(s.head_dim * fraction) // 2
-    return dict(type="longrope", short_factor=[round(1.0 + 0.05 * i, 4) for i in range(half)], long_factor=[round(1.2 + 1.7 * i, 4) for i in range(half)])
+    return dict(
+        type="longrope",
+        short_factor=[round(1.0 + 0.05 * i, 4) for i in range(half)],
+        long_factor=[round(1.2 + 1.7 * i, 4) for i in range(half)],
+    )
 
 
 MODELS = {
-    "llama_bias": dict(family="Llama", make=lambda s: common(s, attention_bias=True, mlp_bias=True, head_dim=s.head_dim, pad_token_id=3)),
-    "llama3_rope": dict(family="Llama", long=True, sizes=dict(heads=2, kv=1, head_dim=16), make=lambda s: common(
-        s, head_dim=s.head_dim, tie_word_embeddings=True,
-        **scaled(s, 8 * s.original, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=s.original))),
-    "rope_linear": dict(family="Llama", long=True, make=lambda s: common(s, head_dim=s.head_dim, tie_word_embeddings=True, **scaled(s, 2048, rope_type="linear", factor=4.0))),
-    "rope_dynamic": dict(family="Llama", long=True, make=lambda s: common(s, head_dim=s.head_dim, tie_word_embeddings=True, **scaled(s, s.original, rope_type="dynamic", factor=2.0))),
-    "rope_yarn": dict(family="Llama", long=True, sizes=dict(heads=2, kv=1, head_dim=16), make=lambda s: common(
-        s, head_dim=s.head_dim, tie_word_embeddings=True, rope_theta=500.0, **scaled(s, s.original, rope_type="yarn", factor=8.0))),
-    "rope_yarn_mscale": dict(family="Llama", long=True, sizes=dict(heads=2, kv=1, head_dim=16), make=lambda s: common(
-        s, head_dim=s.head_dim, tie_word_embeddings=True, rope_theta=500.0,
-        **scaled(s, 10 * s.original, rope_type="yarn", factor=10.0, mscale=0.707, mscale_all_dim=1.1, beta_fast=4.0, beta_slow=0.5, truncate=False,
-                 original_max_position_embeddings=s.original))),
-    "qwen2_yarn": dict(family="Qwen2", long=True, square=True, sizes=dict(hidden=32, intermediate=20, heads=2, kv=1), make=lambda s: common(
-        s, tie_word_embeddings=True, rope_theta=500.0,
-        **scaled(s, 8 * s.original, type="yarn", factor=8.0, attention_factor=1.3, beta_fast=6.0, beta_slow=1.0, original_max_position_embeddings=s.original))),
-    "smollm3": dict(family="SmolLM3", square=True, sizes=dict(hidden=24, intermediate=20), make=lambda s: common(
-        s, no_rope_layers=[i % 2 for i in range(s.layers)], rope_theta=2e6, pad_token_id=4)),
-    "smollm3_window": dict(drop=["layer_types"], family="SmolLM3", square=True, sizes=dict(hidden=24, intermediate=20, layers=2), make=lambda s: common(
-        s, no_rope_layer_interval=2, use_sliding_window=True, sliding_window=s.window, tie_word_embeddings=False, pad_token_id=4)),
-    "qwen2": dict(family="Qwen2", square=True, sizes=dict(hidden=30, heads=5, kv=1, intermediate=20), make=lambda s: common(s, rms_norm_eps=1e-6, rope_theta=1e6, tie_word_embeddings=True)),
-    "qwen2_window": dict(family="Qwen2", square=True, sizes=dict(hidden=24, intermediate=20, layers=2), make=lambda s: common(
-        s, use_sliding_window=True, sliding_window=s.window, max_window_layers=1)),
-    "qwen3": dict(family="Qwen3", make=lambda s: common(s, head_dim=s.head_dim, rms_norm_eps=1e-6, rope_theta=1e6, tie_word_embeddings=True)),
-    "mistral_nemo": dict(family="Mistral", make=lambda s: common(s, head_dim=s.head_dim, sliding_window=None, rope_theta=1e6)),
-    "mistral_window": dict(family="Mistral", square=True, sizes=dict(hidden=24, intermediate=20), make=lambda s: common(s, sliding_window=s.window)),
-    "gemma": dict(family="Gemma", make=lambda s: common(s, head_dim=s.head_dim, pad_token_id=0, rms_norm_eps=1e-6)),
-    "gemma2": dict(drop=["layer_types"], family="Gemma2", gains=dict(q_proj=2.5, k_proj=1.5), make=lambda s: common(
-        s, head_dim=s.head_dim, pad_token_id=0, rms_norm_eps=1e-6, attn_logit_softcapping=5.0, final_logit_softcapping=3.0,
-        query_pre_attn_scalar=2 * s.head_dim - 4, sliding_window=s.window)),
-    "gemma3": dict(drop=["layer_types", "_sliding_window_pattern"], family="Gemma3", config="Gemma3Text", sizes=dict(layers=3), make=lambda s: common(
-        s, head_dim=s.head_dim, pad_token_id=0, rms_norm_eps=1e-6, query_pre_attn_scalar=s.head_dim + 5, sliding_window=s.window, rope_theta=1e6,
-        rope_local_base_freq=1e4, sliding_window_pattern=3)),
-    "gemma3_linear": dict(family="Gemma3", config="Gemma3Text", long=True, sizes=dict(layers=2), make=lambda s: common(
-        s, head_dim=s.head_dim, pad_token_id=0, rms_norm_eps=1e-6, query_pre_attn_scalar=s.head_dim, sliding_window=s.window, rope_theta=1e5,
-        rope_local_base_freq=500.0, layer_types=alternating(s, 2), rope_scaling=dict(rope_type="linear", factor=8.0), final_logit_softcapping=4.0)),
-    "phi3": dict(family="Phi3", square=True, sizes=dict(hidden=24, intermediate=20), make=lambda s: common(s, sliding_window=s.window, pad_token_id=6)),
-    "phi3_longrope": dict(family="Phi3", square=True, long=True, sizes=dict(hidden=32, intermediate=20), make=lambda s: common(
-        s, partial_rotary_factor=0.75, max_position_embeddings=16 * s.original, original_max_position_embeddings=s.original, pad_token_id=6,
-        tie_word_embeddings=True, rope_scaling=longrope(s, 0.75))),
-    "olmo2": dict(family="Olmo2", square=True, sizes=dict(hidden=24, intermediate=20), make=lambda s: common(s, pad_token_id=1, rms_norm_eps=1e-6, rope_theta=5e5)),
-    "granite": dict(family="Granite", square=True, sizes=dict(hidden=24, intermediate=20), make=lambda s: common(
-        s, embedding_multiplier=6.0, residual_multiplier=0.22, attention_multiplier=0.21, logits_scaling=3.0, tie_word_embeddings=True, pad_token_id=0)),
-    "glm": dict(family="Glm", make=lambda s: common(s, head_dim=s.head_dim, partial_rotary_factor=0.5, pad_token_id=5, rms_norm_eps=1.5625e-7)),
-    "glm4": dict(family="Glm4", make=lambda s: common(s, head_dim=s.head_dim, partial_rotary_factor=0.5, pad_token_id=5, attention_bias=False)),
-    "internlm2": dict(family="Llama", square=True, long=True, convert="internlm2", sizes=dict(hidden=32, intermediate=20), make=lambda s: common(
-        s, pad_token_id=2, rope_theta=1e6, **scaled(s, s.original, rope_type="dynamic", factor=2.0))),
-    "internlm3": dict(family="Qwen2", long=True, convert="internlm3", make=lambda s: common(
-        s, head_dim=s.head_dim, pad_token_id=2, rope_theta=5e7, **scaled(s, s.original, rope_type="dynamic", factor=6.0))),
-    "mixtral": dict(family="Mixtral", square=True, sizes=dict(heads=2, kv=1, expert=12), gains=dict(gate=3.0), make=lambda s: common(
-        s, intermediate_size=s.expert, num_local_experts=s.experts, num_experts_per_tok=s.top_k, router_aux_loss_coef=AUX_COEF, sliding_window=None, rope_theta=1e6)),
-    "qwen2_moe": dict(family="Qwen2Moe", square=True, sizes=dict(heads=2, kv=1, experts=6, top_k=3), gains={"mlp.gate": 3.0}, make=lambda s: common(
-        s, **experts(s, shared_expert_intermediate_size=s.shared, decoder_sparse_step=2, norm_topk_prob=False, pad_token_id=7))),
-    "qwen2_moe_norm": dict(family="Qwen2Moe", square=True, sizes=dict(heads=2, kv=1), gains={"mlp.gate": 3.0}, make=lambda s: common(
-        s, **experts(s, shared_expert_intermediate_size=s.shared, norm_topk_prob=True, qkv_bias=True, use_sliding_window=True, sliding_window=s.window))),
-    "qwen3_moe": dict(family="Qwen3Moe", sizes=dict(experts=6, top_k=3), gains={"mlp.gate": 3.0}, make=lambda s: common(
-        s, **experts(s, head_dim=s.head_dim, norm_topk_prob=True, mlp_only_layers=[0], tie_word_embeddings=True))),
+    "llama_bias": dict(
+        family="Llama",
+        make=lambda s: common(
+            s, attention_bias=True, mlp_bias=True, head_dim=s.head_dim, pad_token_id=3
+        ),
+    ),
+    "llama3_rope": dict(
+        family="Llama",
+        long=True,
+        sizes=dict(heads=2, kv=1, head_dim=16),
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            tie_word_embeddings=True,
+            **scaled(
+                s,
+                8 * s.original,
+                rope_type="llama3",
+                factor=8.0,
+                low_freq_factor=1.0,
+                high_freq_factor=4.0,
+                original_max_position_embeddings=s.original,
+            ),
+        ),
+    ),
+    "rope_linear": dict(
+        family="Llama",
+        long=True,
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            tie_word_embeddings=True,
+            **scaled(s, 2048, rope_type="linear", factor=4.0),
+        ),
+    ),
+    "rope_dynamic": dict(
+        family="Llama",
+        long=True,
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            tie_word_embeddings=True,
+            **scaled(s, s.original, rope_type="dynamic", factor=2.0),
+        ),
+    ),
+    "rope_yarn": dict(
+        family="Llama",
+        long=True,
+        sizes=dict(heads=2, kv=1, head_dim=16),
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            tie_word_embeddings=True,
+            rope_theta=500.0,
+            **scaled(s, s.original, rope_type="yarn", factor=8.0),
+        ),
+    ),
+    "rope_yarn_mscale": dict(
+        family="Llama",
+        long=True,
+        sizes=dict(heads=2, kv=1, head_dim=16),
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            tie_word_embeddings=True,
+            rope_theta=500.0,
+            **scaled(
+                s,
+                10 * s.original,
+                rope_type="yarn",
+                factor=10.0,
+                mscale=0.707,
+                mscale_all_dim=1.1,
+                beta_fast=4.0,
+                beta_slow=0.5,
+                truncate=False,
+                original_max_position_embeddings=s.original,
+            ),
+        ),
+    ),
+    "qwen2_yarn": dict(
+        family="Qwen2",
+        long=True,
+        square=True,
+        sizes=dict(hidden=32, intermediate=20, heads=2, kv=1),
+        make=lambda s: common(
+            s,
+            tie_word_embeddings=True,
+            rope_theta=500.0,
+            **scaled(
+                s,
+                8 * s.original,
+                type="yarn",
+                factor=8.0,
+                attention_factor=1.3,
+                beta_fast=6.0,
+                beta_slow=1.0,
+                original_max_position_embeddings=s.original,
+            ),
+        ),
+    ),
+    "smollm3": dict(
+        family="SmolLM3",
+        square=True,
+        sizes=dict(hidden=24, intermediate=20),
+        make=lambda s: common(
+            s, no_rope_layers=[i % 2 for i in range(s.layers)], rope_theta=2e6, pad_token_id=4
+        ),
+    ),
+    "smollm3_window": dict(
+        drop=["layer_types"],
+        family="SmolLM3",
+        square=True,
+        sizes=dict(hidden=24, intermediate=20, layers=2),
+        make=lambda s: common(
+            s,
+            no_rope_layer_interval=2,
+            use_sliding_window=True,
+            sliding_window=s.window,
+            tie_word_embeddings=False,
+            pad_token_id=4,
+        ),
+    ),
+    "qwen2": dict(
+        family="Qwen2",
+        square=True,
+        sizes=dict(hidden=30, heads=5, kv=1, intermediate=20),
+        make=lambda s: common(s, rms_norm_eps=1e-6, rope_theta=1e6, tie_word_embeddings=True),
+    ),
+    "qwen2_window": dict(
+        family="Qwen2",
+        square=True,
+        sizes=dict(hidden=24, intermediate=20, layers=2),
+        make=lambda s: common(
+            s, use_sliding_window=True, sliding_window=s.window, max_window_layers=1
+        ),
+    ),
+    "qwen3": dict(
+        family="Qwen3",
+        make=lambda s: common(
+            s, head_dim=s.head_dim, rms_norm_eps=1e-6, rope_theta=1e6, tie_word_embeddings=True
+        ),
+    ),
+    "mistral_nemo": dict(
+        family="Mistral",
+        make=lambda s: common(s, head_dim=s.head_dim, sliding_window=None, rope_theta=1e6),
+    ),
+    "mistral_window": dict(
+        family="Mistral",
+        square=True,
+        sizes=dict(hidden=24, intermediate=20),
+        make=lambda s: common(s, sliding_window=s.window),
+    ),
+    "gemma": dict(
+        family="Gemma",
+        make=lambda s: common(s, head_dim=s.head_dim, pad_token_id=0, rms_norm_eps=1e-6),
+    ),
+    "gemma2": dict(
+        drop=["layer_types"],
+        family="Gemma2",
+        gains=dict(q_proj=2.5, k_proj=1.5),
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            pad_token_id=0,
+            rms_norm_eps=1e-6,
+            attn_logit_softcapping=5.0,
+            final_logit_softcapping=3.0,
+            query_pre_attn_scalar=2 * s.head_dim - 4,
+            sliding_window=s.window,
+        ),
+    ),
+    "gemma3": dict(
+        drop=["layer_types", "_sliding_window_pattern"],
+        family="Gemma3",
+        config="Gemma3Text",
+        sizes=dict(layers=3),
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            pad_token_id=0,
+            rms_norm_eps=1e-6,
+            query_pre_attn_scalar=s.head_dim + 5,
+            sliding_window=s.window,
+            rope_theta=1e6,
+            rope_local_base_freq=1e4,
+            sliding_window_pattern=3,
+        ),
+    ),
+    "gemma3_linear": dict(
+        family="Gemma3",
+        config="Gemma3Text",
+        long=True,
+        sizes=dict(layers=2),
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            pad_token_id=0,
+            rms_norm_eps=1e-6,
+            query_pre_attn_scalar=s.head_dim,
+            sliding_window=s.window,
+            rope_theta=1e5,
+            rope_local_base_freq=500.0,
+            layer_types=alternating(s, 2),
+            rope_scaling=dict(rope_type="linear", factor=8.0),
+            final_logit_softcapping=4.0,
+        ),
+    ),
+    "phi3": dict(
+        family="Phi3",
+        square=True,
+        sizes=dict(hidden=24, intermediate=20),
+        make=lambda s: common(s, sliding_window=s.window, pad_token_id=6),
+    ),
+    "phi3_longrope": dict(
+        family="Phi3",
+        square=True,
+        long=True,
+        sizes=dict(hidden=32, intermediate=20),
+        make=lambda s: common(
+            s,
+            partial_rotary_factor=0.75,
+            max_position_embeddings=16 * s.original,
+            original_max_position_embeddings=s.original,
+            pad_token_id=6,
+            tie_word_embeddings=True,
+            rope_scaling=longrope(s, 0.75),
+        ),
+    ),
+    "olmo2": dict(
+        family="Olmo2",
+        square=True,
+        sizes=dict(hidden=24, intermediate=20),
+        make=lambda s: common(s, pad_token_id=1, rms_norm_eps=1e-6, rope_theta=5e5),
+    ),
+    "granite": dict(
+        family="Granite",
+        square=True,
+        sizes=dict(hidden=24, intermediate=20),
+        make=lambda s: common(
+            s,
+            embedding_multiplier=6.0,
+            residual_multiplier=0.22,
+            attention_multiplier=0.21,
+            logits_scaling=3.0,
+            tie_word_embeddings=True,
+            pad_token_id=0,
+        ),
+    ),
+    "glm": dict(
+        family="Glm",
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            partial_rotary_factor=0.5,
+            pad_token_id=5,
+            rms_norm_eps=1.5625e-7,
+        ),
+    ),
+    "glm4": dict(
+        family="Glm4",
+        make=lambda s: common(
+            s, head_dim=s.head_dim, partial_rotary_factor=0.5, pad_token_id=5, attention_bias=False
+        ),
+    ),
+    "internlm2": dict(
+        family="Llama",
+        square=True,
+        long=True,
+        convert="internlm2",
+        sizes=dict(hidden=32, intermediate=20),
+        make=lambda s: common(
+            s,
+            pad_token_id=2,
+            rope_theta=1e6,
+            **scaled(s, s.original, rope_type="dynamic", factor=2.0),
+        ),
+    ),
+    "internlm3": dict(
+        family="Qwen2",
+        long=True,
+        convert="internlm3",
+        make=lambda s: common(
+            s,
+            head_dim=s.head_dim,
+            pad_token_id=2,
+            rope_theta=5e7,
+            **scaled(s, s.original, rope_type="dynamic", factor=6.0),
+        ),
+    ),
+    "mixtral": dict(
+        family="Mixtral",
+        square=True,
+        sizes=dict(heads=2, kv=1, expert=12),
+        gains=dict(gate=3.0),
+        make=lambda s: common(
+            s,
+            intermediate_size=s.expert,
+            num_local_experts=s.experts,
+            num_experts_per_tok=s.top_k,
+            router_aux_loss_coef=AUX_COEF,
+            sliding_window=None,
+            rope_theta=1e6,
+        ),
+    ),
+    "qwen2_moe": dict(
+        family="Qwen2Moe",
+        square=True,
+        sizes=dict(heads=2, kv=1, experts=6, top_k=3),
+        gains={"mlp.gate": 3.0},
+        make=lambda s: common(
+            s,
+            **experts(
+                s,
+                shared_expert_intermediate_size=s.shared,
+                decoder_sparse_step=2,
+                norm_topk_prob=False,
+                pad_token_id=7,
+            ),
+        ),
+    ),
+    "qwen2_moe_norm": dict(
+        family="Qwen2Moe",
+        square=True,
+        sizes=dict(heads=2, kv=1),
+        gains={"mlp.gate": 3.0},
+        make=lambda s: common(
+            s,
+            **experts(
+                s,
+                shared_expert_intermediate_size=s.shared,
+                norm_topk_prob=True,
+                qkv_bias=True,
+                use_sliding_window=True,
+                sliding_window=s.window,
+            ),
+        ),
+    ),
+    "qwen3_moe": dict(
+        family="Qwen3Moe",
+        sizes=dict(experts=6, top_k=3),
+        gains={"mlp.gate": 3.0},
+        make=lambda s: common(
+            s,
+            **experts(
+                s,
+                head_dim=s.head_dim,
+                norm_topk_prob=True,
+                mlp_only_layers=[0],
+                tie_word_embeddings=True,
+            ),
+        ),
+    ),
 }
 for row in MODELS.values():
     row.setdefault("sizes", {})
 
 
 # In double throughout.
+
 
 class NoSingle(TorchDispatchMode):
     def __torch_dispatch__(self, function, kinds, arguments=(), keywords=None):
@@ -186,6 +537,7 @@ def lifted():
 
 # Cases: lists of documents (ids, labels).
 
+
 def draw(g, s, pad, length, prompt=0, every=0):
     ids = [g.randrange(s.vocab) for _ in range(length)]
     if pad is not None:  # its lookups have no gradient
@@ -199,27 +551,55 @@ def cases(name, row, s, pad, seed):
     if row.get("long"):
         n = s.original
         yield "one", [draw(g, s, pad, 208 + n)]
-        yield "packed", [draw(g, s, pad, 201 + n, prompt=20), draw(g, s, pad, n), draw(g, s, pad, 1), draw(g, s, pad, n + 1, every=3), draw(g, s, pad, 12, prompt=12)]
+        yield (
+            "packed",
+            [
+                draw(g, s, pad, 201 + n, prompt=20),
+                draw(g, s, pad, n),
+                draw(g, s, pad, 1),
+                draw(g, s, pad, n + 1, every=3),
+                draw(g, s, pad, 12, prompt=12),
+            ],
+        )
     else:
         yield "one", [draw(g, s, pad, 40)]
-        yield "packed", [draw(g, s, pad, 27, prompt=6), draw(g, s, pad, 1), draw(g, s, pad, 35, every=3), draw(g, s, pad, 9, prompt=9), draw(g, s, pad, 14)]
+        yield (
+            "packed",
+            [
+                draw(g, s, pad, 27, prompt=6),
+                draw(g, s, pad, 1),
+                draw(g, s, pad, 35, every=3),
+                draw(g, s, pad, 9, prompt=9),
+                draw(g, s, pad, 14),
+            ],
+        )
 
 
 def positions_of(documents):
     """The last index of each document, and of one or two more; at most seven."""
     out, start = set(), 0
     for ids, _ in documents:
-        out |= {start + len(ids) // 2, start + len(ids) - 1} if len(ids) > 20 else {start + len(ids) - 1}
+        out |= (
+            {start + len(ids) // 2, start + len(ids) - 1}
+            if len(ids) > 20
+            else {start + len(ids) - 1}
+        )
         start += len(ids)
     return sorted(out | ({0, 1, start // 4, 3 * start // 4} if len(documents) == 1 else set()))
 
 
 # Evaluation.
 
+
 def fresh_rotary(model):
-    """Restores the rotary embeddings as constructed: those of dynamic scaling remember the longest text so far."""
+    """Restores the rotary embeddings as constructed: those of dynamic scaling remember the longest
+    text so far."""
     if not hasattr(model, "pristine"):
-        model.pristine = {key: copy.deepcopy(module) for key, module in model.model.named_children() if key.startswith("rotary")}
+        model.pristine = {
+            key: copy.deepcopy(module)
+            for key, module in model.model.named_children()
+            if key.startswith("rotary")
+        }
         assert model.pristine
     for key, module in model.pristine.items():
         setattr(model.model, key, copy.deepcopy(module))
@@ -227,13 +607,19 @@ def fresh_rotary(model):
 
 @contextlib.contextmanager
 def router_margin(model, seen):
-    """Appends to `seen` the least distance of the k-th router logit from the next, over tokens and layers."""
+    """Appends to `seen` the least distance of the k-th router logit from the next, over tokens and
+    layers."""
     top_k = getattr(model.config, "num_experts_per_tok", 0)
 
     def hook(module, inputs, logits):
         ordered = logits.detach().sort(-1, descending=True).values
         seen.append((ordered[:, top_k - 1] - ordered[:, top_k]).min().item())
-    handles = [m.register_forward_hook(hook) for key, m in model.named_modules() if key.endswith((".mlp.gate", ".block_sparse_moe.gate"))]
+
+    handles = [
+        m.register_forward_hook(hook)
+        for key, m in model.named_modules()
+        if key.endswith((".mlp.gate", ".block_sparse_moe.gate"))
+    ]
     try:
         yield
     finally:
@@ -242,11 +628,15 @@ def router_margin(model, seen):
 
 
 def gradients_of(model):
-    return {key: (p.grad if p.grad is not None else torch.zeros_like(p)).detach().clone() for key, p in model.named_parameters()}
+    return {
+        key: (p.grad if p.grad is not None else torch.zeros_like(p)).detach().clone()
+        for key, p in model.named_parameters()
+    }
 
 
 def evaluate(model, documents, aux=None):
-    """Each document alone, sums added; gradients of the mean over the predictions. With `aux`, the documents are the rows of one batch, padded on
+    """Each document alone, sums added; gradients of the mean over the predictions. With `aux`, the
+    documents are the rows of one batch, padded on
     the right, and aux times load_balancing_loss_func of that batch is added to the loss."""
     predictions = sum(sum(l != -100 for l in labels[1:]) for _, labels in documents)
     positions, start, total, aux_loss = positions_of(documents), 0, 0.0, None
@@ -257,8 +647,12 @@ def evaluate(model, documents, aux=None):
         longest = max(len(ids) for ids, _ in documents)
         rows = torch.tensor([ids + [0] * (longest - len(ids)) for ids, _ in documents])
         mask = torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids, _ in documents])
-        targets = torch.tensor([labels + [-100] * (longest - len(labels)) for _, labels in documents])
-        whole = model(rows, attention_mask=mask, labels=targets, use_cache=False, output_router_logits=True)
+        targets = torch.tensor(
+            [labels + [-100] * (longest - len(labels)) for _, labels in documents]
+        )
+        whole = model(
+            rows, attention_mask=mask, labels=targets, use_cache=False, output_router_logits=True
+        )
         assert model.router_aux_loss_coef == aux
         aux_loss = whole.aux_loss.item()
         whole.loss.backward()
@@ -267,7 +661,7 @@ def evaluate(model, documents, aux=None):
             fresh_rotary(model)
             logits = model(torch.tensor([ids]), use_cache=False).logits[0]
         else:
-            logits = whole.logits[row, :len(ids)].detach()
+            logits = whole.logits[row, : len(ids)].detach()
         log_probs = torch.log_softmax(logits, -1)
         targets = torch.tensor(labels[1:] + [-100])
         nll = -log_probs.gather(1, targets.clamp(min=0)[:, None])[:, 0]
@@ -286,27 +680,57 @@ def evaluate(model, documents, aux=None):
     loss = total / predictions
     if aux is not None:
         loss += aux * aux_loss
-        assert abs(loss - whole.loss.item()) < (1e-12 if logits.dtype == torch.float64 else 1e-5) * loss  # Transformers' own
-    output = {"loss": loss, "logits": [logits_out[p] for p in positions], "logsumexp": [lse_out[p] for p in positions]}
-    rest = {"loss_sum": total, "predictions": predictions, "labels_counted": sum(sum(l != -100 for l in labels) for _, labels in documents), "nll": nll_out}
+        assert (
+            abs(loss - whole.loss.item())
+            < (1e-12 if logits.dtype == torch.float64 else 1e-5) * loss
+        )  # Transformers' own
+    output = {
+        "loss": loss,
+        "logits": [logits_out[p] for p in positions],
+        "logsumexp": [lse_out[p] for p in positions],
+    }
+    rest = {
+        "loss_sum": total,
+        "predictions": predictions,
+        "labels_counted": sum(sum(l != -100 for l in labels) for _, labels in documents),
+        "nll": nll_out,
+    }
     if aux is not None:
         rest |= {"moe_aux_loss_coef": aux, "aux_loss": aux_loss}
-    stream = {"input_ids": sum((ids for ids, _ in documents), []), "labels": sum((labels for _, labels in documents), []), "positions": positions,
-              "lengths": [len(ids) for ids, _ in documents]}
+    stream = {
+        "input_ids": sum((ids for ids, _ in documents), []),
+        "labels": sum((labels for _, labels in documents), []),
+        "positions": positions,
+        "lengths": [len(ids) for ids, _ in documents],
+    }
     return stream, output, rest, gradients_of(model)
 
 
 # InternLM2 and InternLM3: Llama's and Qwen2's mathematics under the names of the published files.
 
+
 def to_internlm2(tensors, s):
     out, group = {}, s.heads // s.kv
-    names = {"self_attn.o_proj": "attention.wo", "input_layernorm": "attention_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "feed_forward.w1",
-             "mlp.up_proj": "feed_forward.w3", "mlp.down_proj": "feed_forward.w2", "embed_tokens": "tok_embeddings", "lm_head": "output"}
+    names = {
+        "self_attn.o_proj": "attention.wo",
+        "input_layernorm": "attention_norm",
+        "post_attention_layernorm": "ffn_norm",
+        "mlp.gate_proj": "feed_forward.w1",
+        "mlp.up_proj": "feed_forward.w3",
+        "mlp.down_proj": "feed_forward.w2",
+        "embed_tokens": "tok_embeddings",
+        "lm_head": "output",
+    }
     for key, t in tensors.items():
         if ".q_proj." in key:
-            q, k, v = (tensors[key.replace("q_proj", part)].reshape(s.kv, -1, s.head_dim, s.hidden) for part in ("q_proj", "k_proj", "v_proj"))
+            q, k, v = (
+                tensors[key.replace("q_proj", part)].reshape(s.kv, -1, s.head_dim, s.hidden)
+                for part in ("q_proj", "k_proj", "v_proj")
+            )
             assert q.shape[1] == group
-            out[key.replace("self_attn.q_proj", "attention.wqkv")] = torch.cat((q, k, v), 1).reshape(-1, s.hidden).contiguous()
+            out[key.replace("self_attn.q_proj", "attention.wqkv")] = (
+                torch.cat((q, k, v), 1).reshape(-1, s.hidden).contiguous()
+            )
         elif ".k_proj." not in key and ".v_proj." not in key:
             for a, b in names.items():
                 key = key.replace(a, b)
@@ -315,33 +739,82 @@ def to_internlm2(tensors, s):
 
 
 def internlm2_config(c, s):
-    return {"architectures": ["InternLM2ForCausalLM"], "attn_implementation": "eager",
-            "auto_map": {"AutoConfig": "configuration_internlm2.InternLM2Config", "AutoModelForCausalLM": "modeling_internlm2.InternLM2ForCausalLM",
-                         "AutoModel": "modeling_internlm2.InternLM2ForCausalLM"},
-            "bias": False, "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": c.hidden_size, "initializer_range": 0.02,
-            "intermediate_size": c.intermediate_size, "max_position_embeddings": c.max_position_embeddings, "model_type": "internlm2",
-            "num_attention_heads": c.num_attention_heads, "num_hidden_layers": c.num_hidden_layers, "num_key_value_heads": c.num_key_value_heads,
-            "pad_token_id": c.pad_token_id, "pretraining_tp": 1, "rms_norm_eps": c.rms_norm_eps, "rope_scaling": {"type": "dynamic", "factor": c.rope_scaling["factor"]},
-            "rope_theta": c.rope_theta, "tie_word_embeddings": False, "torch_dtype": "float32", "transformers_version": "4.41.0", "use_cache": True,
-            "vocab_size": c.vocab_size}
+    return {
+        "architectures": ["InternLM2ForCausalLM"],
+        "attn_implementation": "eager",
+        "auto_map": {
+            "AutoConfig": "configuration_internlm2.InternLM2Config",
+            "AutoModelForCausalLM": "modeling_internlm2.InternLM2ForCausalLM",
+            "AutoModel": "modeling_internlm2.InternLM2ForCausalLM",
+        },
+        "bias": False,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "hidden_act": "silu",
+        "hidden_size": c.hidden_size,
+        "initializer_range": 0.02,
+        "intermediate_size": c.intermediate_size,
+        "max_position_embeddings": c.max_position_embeddings,
+        "model_type": "internlm2",
+        "num_attention_heads": c.num_attention_heads,
+        "num_hidden_layers": c.num_hidden_layers,
+        "num_key_value_heads": c.num_key_value_heads,
+        "pad_token_id": c.pad_token_id,
+        "pretraining_tp": 1,
+        "rms_norm_eps": c.rms_norm_eps,
+        "rope_scaling": {"type": "dynamic", "factor": c.rope_scaling["factor"]},
+        "rope_theta": c.rope_theta,
+        "tie_word_embeddings": False,
+        "torch_dtype": "float32",
+        "transformers_version": "4.41.0",
+        "use_cache": True,
+        "vocab_size": c.vocab_size,
+    }
 
 
 def internlm3_config(c, s):
-    return {"architectures": ["InternLM3ForCausalLM"], "attention_dropout": 0.0,
-            "auto_map": {"AutoConfig": "configuration_internlm3.InternLM3Config", "AutoModel": "modeling_internlm3.InternLM3Model",
-                         "AutoModelForCausalLM": "modeling_internlm3.InternLM3ForCausalLM"},
-            "bias": False, "bos_token_id": 1, "eos_token_id": 2, "head_dim": s.head_dim, "hidden_act": "silu", "hidden_size": c.hidden_size, "initializer_range": 0.02,
-            "intermediate_size": c.intermediate_size, "max_position_embeddings": c.max_position_embeddings, "model_type": "internlm3",
-            "num_attention_heads": c.num_attention_heads, "num_hidden_layers": c.num_hidden_layers, "num_key_value_heads": c.num_key_value_heads,
-            "pad_token_id": c.pad_token_id, "qkv_bias": True, "rms_norm_eps": c.rms_norm_eps,
-            "rope_scaling": {"factor": c.rope_scaling["factor"], "rope_type": "dynamic"}, "rope_theta": c.rope_theta, "tie_word_embeddings": False,
-            "torch_dtype": "float32", "transformers_version": "4.47.1", "use_cache": True, "vocab_size": c.vocab_size}
+    return {
+        "architectures": ["InternLM3ForCausalLM"],
+        "attention_dropout": 0.0,
+        "auto_map": {
+            "AutoConfig": "configuration_internlm3.InternLM3Config",
+            "AutoModel": "modeling_internlm3.InternLM3Model",
+            "AutoModelForCausalLM": "modeling_internlm3.InternLM3ForCausalLM",
+        },
+        "bias": False,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "head_dim": s.head_dim,
+        "hidden_act": "silu",
+        "hidden_size": c.hidden_size,
+        "initializer_range": 0.02,
+        "intermediate_size": c.intermediate_size,
+        "max_position_embeddings": c.max_position_embeddings,
+        "model_type": "internlm3",
+        "num_attention_heads": c.num_attention_heads,
+        "num_hidden_layers": c.num_hidden_layers,
+        "num_key_value_heads": c.num_key_value_heads,
+        "pad_token_id": c.pad_token_id,
+        "qkv_bias": True,
+        "rms_norm_eps": c.rms_norm_eps,
+        "rope_scaling": {"factor": c.rope_scaling["factor"], "rope_type": "dynamic"},
+        "rope_theta": c.rope_theta,
+        "tie_word_embeddings": False,
+        "torch_dtype": "float32",
+        "transformers_version": "4.47.1",
+        "use_cache": True,
+        "vocab_size": c.vocab_size,
+    }
 
 
-CONVERT = {"internlm2": (to_internlm2, internlm2_config), "internlm3": (lambda tensors, s: tensors, internlm3_config)}
+CONVERT = {
+    "internlm2": (to_internlm2, internlm2_config),
+    "internlm3": (lambda tensors, s: tensors, internlm3_config),
+}
 
 
 # Making a model.
+
 
 def fill(model, row, family, g):
     with torch.no_grad():
@@ -353,24 +826,41 @@ def fill(model, row, family, g):
             elif "embed_tokens" in key:
                 p.copy_(0.5 * noise)
             else:
-                gain = next((gain for part, gain in row.get("gains", {}).items() if f"{part}.weight" in key), 1.0)
+                gain = next(
+                    (
+                        gain
+                        for part, gain in row.get("gains", {}).items()
+                        if f"{part}.weight" in key
+                    ),
+                    1.0,
+                )
                 p.copy_(noise * 1.25 * gain / p.shape[1] ** 0.5)
 
 
 def write(path, golden):
     def lines(value, indent):
         if isinstance(value, dict) and indent < 5:
-            return "{\n" + ",\n".join(" " * indent + json.dumps(k) + ": " + lines(v, indent + 1) for k, v in value.items()) + "}"
+            return (
+                "{\n"
+                + ",\n".join(
+                    " " * indent + json.dumps(k) + ": " + lines(v, indent + 1)
+                    for k, v in value.items()
+                )
+                + "}"
+            )
         if isinstance(value, list) and value and isinstance(value[0], dict):
             return "[\n" + ",\n".join(lines(v, indent + 1) for v in value) + "]"
         return json.dumps(value)
+
     with open(path, "w") as f:
         f.write(lines(golden, 0) + "\n")
 
 
 def worst(a, b):
     """||a - b|| / ||b|| of the worst tensor, and its name."""
-    return max(((a[key].double() - b[key]).norm().item() / (b[key].norm().item() or 1.0), key) for key in b)
+    return max(
+        ((a[key].double() - b[key]).norm().item() / (b[key].norm().item() or 1.0), key) for key in b
+    )
 
 
 def attempt(name, row, seed, scale, out, draw_number):
@@ -382,20 +872,29 @@ def attempt(name, row, seed, scale, out, draw_number):
     options = row["make"](s)
     torch.manual_seed(0)
     model = Model(make_config(**options, attn_implementation="eager"))
-    fill(model, row, family, torch.Generator().manual_seed(zlib.crc32(f"{name}/{seed}/{draw_number}".encode())))
+    fill(
+        model,
+        row,
+        family,
+        torch.Generator().manual_seed(zlib.crc32(f"{name}/{seed}/{draw_number}".encode())),
+    )
     model.save_pretrained(folder)
     if os.path.exists(os.path.join(folder, "generation_config.json")):
         os.remove(os.path.join(folder, "generation_config.json"))
     if row.get("drop"):
         path = os.path.join(folder, "config.json")
-        written = {key: value for key, value in json.load(open(path)).items() if key not in row["drop"]}
+        written = {
+            key: value for key, value in json.load(open(path)).items() if key not in row["drop"]
+        }
         with open(path, "w") as f:
             f.write(json.dumps(written, indent=2) + "\n")
 
     single = Model.from_pretrained(folder, dtype=FLOAT32, attn_implementation="eager").eval()
     weights = {key: p.detach().double() for key, p in single.named_parameters()}
     with lifted():
-        double = Model(transformers.AutoConfig.from_pretrained(folder, attn_implementation="eager")).eval()
+        double = Model(
+            transformers.AutoConfig.from_pretrained(folder, attn_implementation="eager")
+        ).eval()
         with torch.no_grad():
             for key, p in double.named_parameters():
                 p.copy_(weights.pop(key))
@@ -408,13 +907,19 @@ def attempt(name, row, seed, scale, out, draw_number):
         todo.append(("aux", todo[1][1], AUX_COEF))
     entries, margins = [], []
     for case, documents, aux in todo:
-        with router_margin(double, [] if aux else margins), lifted():  # a padded row's tokens past its end are not in the other cases
+        with (
+            router_margin(double, [] if aux else margins),
+            lifted(),
+        ):  # a padded row's tokens past its end are not in the other cases
             stream, output, rest, grads = evaluate(double, documents, aux)
         if margins and min(margins) <= MARGIN:
             print(f"{name}: router choices {min(margins):.1e} from a tie, drawn again")
             return False
         _, output32, _, grads32 = evaluate(single, documents, aux)
-        assert abs(output32["loss"] - output["loss"]) < 1e-5 * output["loss"], (output32["loss"], output["loss"])
+        assert abs(output32["loss"] - output["loss"]) < 1e-5 * output["loss"], (
+            output32["loss"],
+            output["loss"],
+        )
         noise, where = worst(grads32, grads)
         assert noise < 5e-5, (name, case, noise, where)
         unused = sorted(key for key, grad in grads.items() if not grad.any())
@@ -422,13 +927,27 @@ def attempt(name, row, seed, scale, out, draw_number):
             grads = CONVERT[row["convert"]][0](grads, s)
         norms = {key: grad.norm().item() for key, grad in grads.items()}
         output |= {"grad_norm": norms, "grad_norm_total": sum(x * x for x in norms.values()) ** 0.5}
-        entry = {"name": case, "input": stream, "output": output, **rest, "loss_fp32": output32["loss"], "gradient_noise_fp32": noise}
+        entry = {
+            "name": case,
+            "input": stream,
+            "output": output,
+            **rest,
+            "loss_fp32": output32["loss"],
+            "gradient_noise_fp32": noise,
+        }
         if case != "one":
             entry["grads"] = f"gradients-{case}.safetensors"
-            save_file({key: grad.to(FLOAT32).contiguous() for key, grad in grads.items()}, os.path.join(folder, entry["grads"]))
+            save_file(
+                {key: grad.to(FLOAT32).contiguous() for key, grad in grads.items()},
+                os.path.join(folder, entry["grads"]),
+            )
         entries.append(entry)
-        print(f"{name:16} {case:6} loss {output['loss']:.6f} fp32 {output32['loss'] - output['loss']:+.1e} gradients {noise:.1e} {where}"
-              + (f" zero: {' '.join(unused)}" if unused else ""), flush=True)
+        print(
+            f"{name:16} {case:6} loss {output['loss']:.6f} fp32 "
+            f"{output32['loss'] - output['loss']:+.1e} gradients {noise:.1e} {where}"
+            + (f" zero: {' '.join(unused)}" if unused else ""),
+            flush=True,
+        )
     if row.get("convert"):
         rename, config = CONVERT[row["convert"]]
         path = os.path.join(folder, "model.safetensors")
@@ -437,13 +956,20 @@ def attempt(name, row, seed, scale, out, draw_number):
             f.write(json.dumps(config(double.config, s), indent=2) + "\n")
     golden = {"dtype": "float64", "transformers": f"{family}ForCausalLM", "cases": entries}
     if margins:
-        golden = {"dtype": "float64", "transformers": f"{family}ForCausalLM", "router_margin": min(margins), "cases": entries}
+        golden = {
+            "dtype": "float64",
+            "transformers": f"{family}ForCausalLM",
+            "router_margin": min(margins),
+            "cases": entries,
+        }
     write(os.path.join(folder, "golden.json"), golden)
     return True
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", nargs="+", choices=list(MODELS), metavar="NAME")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scale", type=int, default=1)

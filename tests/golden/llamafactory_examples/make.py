@@ -1,9 +1,12 @@
-"""The keys and values of every training configuration in LLaMA-Factory's examples/: file -> {key: value}.
+"""The keys and values of every training configuration in LLaMA-Factory's examples/: file -> {key:
+value}.
 
     make.py [--oracle DIR]        writes examples.json
 
-tests/scripts/llamafactory_examples_test.cc runs them with a model, data and an output folder of its own.
+tests/scripts/llamafactory_examples_test.cc runs them with a model, data and an output folder of its
+own.
 """
+
 import argparse
 import json
 import os
@@ -15,8 +18,13 @@ HERE = pathlib.Path(__file__).parent
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--oracle", default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--oracle",
+        default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")),
+    )
     examples = pathlib.Path(parser.parse_args().oracle) / "llamafactory-0.9.5" / "examples"
     found = {}
     for path in sorted(examples.rglob("*.yaml")):

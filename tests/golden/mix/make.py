@@ -1,11 +1,16 @@
-"""golden.json: orders of datasets.interleave_datasets, and rows drawn with numpy's global generator.
+"""golden.json: orders of datasets.interleave_datasets, and rows drawn with numpy's global
+generator.
 
-    make.py                                                 under and over, as datasets 4.0.0 orders them, and the draws
-    PYTHONPATH=FOLDER make.py                               besides: once, which a later datasets in FOLDER can do
-                                                            (pip install --no-deps --target FOLDER datasets==4.8.4)
+    make.py                                                 under and over, as datasets 4.0.0 orders
+    them, and the draws
+    PYTHONPATH=FOLDER make.py                               besides: once, which a later datasets in
+    FOLDER can do
+                                                            (pip install --no-deps --target FOLDER
+                                                            datasets==4.8.4)
 
 What the datasets at hand cannot do stays as it is.
 """
+
 import json
 import os
 
@@ -14,7 +19,11 @@ import numpy
 from datasets import Dataset, interleave_datasets
 
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden.json")
-STRATEGIES = {"interleave_under": "first_exhausted", "interleave_over": "all_exhausted", "interleave_once": "all_exhausted_without_replacement"}
+STRATEGIES = {
+    "interleave_under": "first_exhausted",
+    "interleave_over": "all_exhausted",
+    "interleave_once": "all_exhausted_without_replacement",
+}
 CASES = [
     ([3, 4, 5], None, 42),
     ([5, 1, 3], None, 42),
@@ -31,20 +40,42 @@ CASES = [
 def mixes(known):
     for strategy, name in STRATEGIES.items():
         for lengths, probabilities, seed in CASES:
-            case = {"strategy": strategy, "rows": lengths, "probabilities": probabilities, "seed": seed}
-            sources = [Dataset.from_dict({"at": [[d, row] for row in range(n)]}) for d, n in enumerate(lengths)]
+            case = {
+                "strategy": strategy,
+                "rows": lengths,
+                "probabilities": probabilities,
+                "seed": seed,
+            }
+            sources = [
+                Dataset.from_dict({"at": [[d, row] for row in range(n)]})
+                for d, n in enumerate(lengths)
+            ]
             try:
-                order = sources[0] if len(sources) == 1 else interleave_datasets(sources, probabilities=probabilities, seed=seed, stopping_strategy=name)
+                order = (
+                    sources[0]
+                    if len(sources) == 1
+                    else interleave_datasets(
+                        sources, probabilities=probabilities, seed=seed, stopping_strategy=name
+                    )
+                )
                 yield {**case, "datasets": datasets.__version__, "order": order["at"][:]}
             except ValueError:  # a strategy that this version lacks
-                yield from (each for each in known if all(each[key] == value for key, value in case.items()))
+                yield from (
+                    each for each in known if all(each[key] == value for key, value in case.items())
+                )
 
 
 def samples():
     for seed in (42, 0, 2**32 - 1):
         numpy.random.seed(seed)
         drawn = []
-        for n, wanted in ((10, 4), (5, 12), (1, 3), (300, 300), (4, 4)):  # one after another from one generator
+        for n, wanted in (
+            (10, 4),
+            (5, 12),
+            (1, 3),
+            (300, 300),
+            (4, 4),
+        ):  # one after another from one generator
             rows = numpy.random.permutation(n)[:wanted].tolist()
             if wanted > len(rows):
                 rows += numpy.random.choice(n, wanted - len(rows)).tolist()
@@ -56,7 +87,13 @@ def main():
     known = json.load(open(PATH))["mixes"] if os.path.exists(PATH) else []
     golden = {"numpy": numpy.__version__, "mixes": list(mixes(known)), "samples": list(samples())}
     with open(PATH, "w") as f:
-        f.write(json.dumps(golden, indent=0).replace("\n", "").replace('{"strategy"', '\n{"strategy"').replace('{"seed"', '\n{"seed"') + "\n")
+        f.write(
+            json.dumps(golden, indent=0)
+            .replace("\n", "")
+            .replace('{"strategy"', '\n{"strategy"')
+            .replace('{"seed"', '\n{"seed"')
+            + "\n"
+        )
 
 
 if __name__ == "__main__":

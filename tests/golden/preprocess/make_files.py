@@ -1,7 +1,9 @@
-"""Rows of data/ again in files of other kinds: csv, txt, parquet, arrow, and gzip under a plain name.
+"""Rows of data/ again in files of other kinds: csv, txt, parquet, arrow, and gzip under a plain
+name.
 
-    make_files.py
+make_files.py
 """
+
 import csv
 import gzip
 import json
@@ -25,12 +27,19 @@ def path(name):
 def main():
     judged = read("judged_alpaca.json")
     with open(path("judged.csv"), "w", newline="") as f:
-        writer = csv.DictWriter(f, ["instruction", "input", "output", "good"], extrasaction="ignore", lineterminator="\r\n")
+        writer = csv.DictWriter(
+            f,
+            ["instruction", "input", "output", "good"],
+            extrasaction="ignore",
+            lineterminator="\r\n",
+        )
         writer.writeheader()
         writer.writerows(judged)
     with open(path("texts.txt"), "w") as f:
         f.write("\n".join(row["text"] or "" for row in read("texts.jsonl")))
-    pq.write_table(pa.Table.from_pylist(read("renamed.jsonl")), path("renamed.parquet"), row_group_size=4)
+    pq.write_table(
+        pa.Table.from_pylist(read("renamed.jsonl")), path("renamed.parquet"), row_group_size=4
+    )
     table = pa.Table.from_pylist(read("chats.jsonl"))
     with pa.ipc.new_stream(path("chats.arrow"), table.schema) as writer:
         writer.write_table(table, max_chunksize=3)

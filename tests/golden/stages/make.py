@@ -1,12 +1,18 @@
-"""LLaMA-Factory 0.9.5's own runs of every stage on a small random model, in full precision: losses, gradient norms, metrics.
+"""LLaMA-Factory 0.9.5's own runs of every stage on a small random model, in full precision: losses,
+gradient norms, metrics.
 
-    make.py [--oracle DIR] [NAME ...]     default: model/, adapter/, data/ where they are missing, and every case of cases.json
+    make.py [--oracle DIR] [NAME ...]     default: model/, adapter/, data/ where they are missing,
+    and every case of cases.json
 
-A case is `run_exp` on cases.json's keys: {"base": {...}, "cases": {NAME: {...}}}. Methods of the Trainer are wrapped to read values that its logs
-round; nothing that is computed changes, but for two things: LLaMA-Factory 0.9.5 with TRL 0.24 trains `sigmoid` whatever `pref_loss` says, so
-hinge, ipo, nca_pair and robust are passed on to TRL's dpo_loss as its loss_type (and past LLaMA-Factory's check of pref_loss). And where the vocabulary
+A case is `run_exp` on cases.json's keys: {"base": {...}, "cases": {NAME: {...}}}. Methods of the
+Trainer are wrapped to read values that its logs
+round; nothing that is computed changes, but for two things: LLaMA-Factory 0.9.5 with TRL 0.24
+trains `sigmoid` whatever `pref_loss` says, so
+hinge, ipo, nca_pair and robust are passed on to TRL's dpo_loss as its loss_type (and past
+LLaMA-Factory's check of pref_loss). And where the vocabulary
 grows, the noise of its new rows is drawn as Moonring draws it.
 """
+
 import argparse
 import json
 import os
@@ -22,42 +28,121 @@ OF_TRL = ("hinge", "ipo", "nca_pair", "robust")
 
 
 def make_model():
-    """A Llama of three layers with grouped queries and a tied head, its embeddings wide enough that it is sure of nothing in particular."""
+    """A Llama of three layers with grouped queries and a tied head, its embeddings wide enough that
+    it is sure of nothing in particular."""
     import torch
     from safetensors.torch import save_file
     from transformers import LlamaConfig, LlamaForCausalLM
+
     torch.manual_seed(5)
     vocabulary = max(t["id"] for t in json.load(open(TOKENIZER))["added_tokens"])
     vocabulary = max(vocabulary, max(json.load(open(TOKENIZER))["model"]["vocab"].values())) + 1
-    config = LlamaConfig(vocab_size=vocabulary, hidden_size=48, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
-                         max_position_embeddings=512, rope_theta=10000.0, tie_word_embeddings=True, initializer_range=0.15, bos_token_id=1, eos_token_id=2, pad_token_id=2,
-                         summary_dropout_prob=0.0)
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=48,
+        intermediate_size=96,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        rope_theta=10000.0,
+        tie_word_embeddings=True,
+        initializer_range=0.15,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=2,
+        summary_dropout_prob=0.0,
+    )
     folder = os.path.join(HERE, "model")
     LlamaForCausalLM(config).save_pretrained(folder)
     shutil.copy(TOKENIZER, os.path.join(folder, "tokenizer.json"))
     with open(os.path.join(folder, "tokenizer_config.json"), "w") as f:
-        json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "pad_token": "<|im_end|>",
-                   "unk_token": "<|endoftext|>", "clean_up_tokenization_spaces": False, "model_max_length": 512}, f, indent=2)
-    save_file({"v_head.summary.weight": torch.randn(1, 48) * 0.2, "v_head.summary.bias": torch.randn(1) * 0.1}, os.path.join(folder, "value_head.safetensors"),
-              metadata={"format": "pt"})
+        json.dump(
+            {
+                "tokenizer_class": "PreTrainedTokenizerFast",
+                "bos_token": "<|im_start|>",
+                "eos_token": "<|im_end|>",
+                "pad_token": "<|im_end|>",
+                "unk_token": "<|endoftext|>",
+                "clean_up_tokenization_spaces": False,
+                "model_max_length": 512,
+            },
+            f,
+            indent=2,
+        )
+    save_file(
+        {
+            "v_head.summary.weight": torch.randn(1, 48) * 0.2,
+            "v_head.summary.bias": torch.randn(1) * 0.1,
+        },
+        os.path.join(folder, "value_head.safetensors"),
+        metadata={"format": "pt"},
+    )
 
 
 def small(**more):
-    """What the models of other families share: the vocabulary of `model`, two layers, and a context of 64 tokens where a scaling is to stretch it."""
+    """What the models of other families share: the vocabulary of `model`, two layers, and a context
+    of 64 tokens where a scaling is to stretch it."""
     vocabulary = json.load(open(os.path.join(HERE, "model", "config.json")))["vocab_size"]
-    return dict(vocab_size=vocabulary, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
-                tie_word_embeddings=True, initializer_range=0.15, bos_token_id=1, eos_token_id=2, pad_token_id=2) | more
+    return (
+        dict(
+            vocab_size=vocabulary,
+            hidden_size=32,
+            intermediate_size=40,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=8,
+            tie_word_embeddings=True,
+            initializer_range=0.15,
+            bos_token_id=1,
+            eos_token_id=2,
+            pad_token_id=2,
+        )
+        | more
+    )
 
 
 def make_families():
-    """A mixture of experts, a model with capped scores and logits and a window, and one whose context is shorter than the texts."""
+    """A mixture of experts, a model with capped scores and logits and a window, and one whose
+    context is shorter than the texts."""
     import torch
-    from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2MoeConfig, Qwen2MoeForCausalLM
+    from transformers import (
+        Gemma2Config,
+        Gemma2ForCausalLM,
+        LlamaConfig,
+        LlamaForCausalLM,
+        Qwen2MoeConfig,
+        Qwen2MoeForCausalLM,
+    )
+
     torch.manual_seed(6)
-    moe = Qwen2MoeConfig(**small(moe_intermediate_size=12, shared_expert_intermediate_size=16, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True, max_position_embeddings=512))
-    gemma = Gemma2Config(**small(hidden_size=24, attn_logit_softcapping=4.0, final_logit_softcapping=6.0, query_pre_attn_scalar=12, sliding_window=24, max_position_embeddings=512))
+    moe = Qwen2MoeConfig(
+        **small(
+            moe_intermediate_size=12,
+            shared_expert_intermediate_size=16,
+            num_experts=6,
+            num_experts_per_tok=2,
+            norm_topk_prob=True,
+            max_position_embeddings=512,
+        )
+    )
+    gemma = Gemma2Config(
+        **small(
+            hidden_size=24,
+            attn_logit_softcapping=4.0,
+            final_logit_softcapping=6.0,
+            query_pre_attn_scalar=12,
+            sliding_window=24,
+            max_position_embeddings=512,
+        )
+    )
     short = LlamaConfig(**small(max_position_embeddings=64))
-    for name, model in (("model_moe", Qwen2MoeForCausalLM(moe)), ("model_capped", Gemma2ForCausalLM(gemma)), ("model_short", LlamaForCausalLM(short))):
+    for name, model in (
+        ("model_moe", Qwen2MoeForCausalLM(moe)),
+        ("model_capped", Gemma2ForCausalLM(gemma)),
+        ("model_short", LlamaForCausalLM(short)),
+    ):
         folder = os.path.join(HERE, name)
         model.save_pretrained(folder)
         for file in ("tokenizer.json", "tokenizer_config.json"):
@@ -69,15 +154,41 @@ def make_adapters():
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
+
     few = ["q_proj", "v_proj", "down_proj"]
-    every = ["q_proj", "k_proj", "v_proj", "o_proj", "gate", "gate_proj", "up_proj", "down_proj", "shared_expert_gate"]
-    kinds = {"adapter": ("model", few, {}), "adapter_dora": ("model", few, {"use_dora": True, "use_rslora": True}), "adapter_moe": ("model_moe", every, {})}
+    every = [
+        "q_proj",
+        "k_proj",
+        "v_proj",
+        "o_proj",
+        "gate",
+        "gate_proj",
+        "up_proj",
+        "down_proj",
+        "shared_expert_gate",
+    ]
+    kinds = {
+        "adapter": ("model", few, {}),
+        "adapter_dora": ("model", few, {"use_dora": True, "use_rslora": True}),
+        "adapter_moe": ("model_moe", every, {}),
+    }
     for name, (base, targets, more) in kinds.items():
         if os.path.isdir(os.path.join(HERE, name)):
             continue
         torch.manual_seed(11)
         model = AutoModelForCausalLM.from_pretrained(os.path.join(HERE, base), dtype=torch.float32)
-        model = get_peft_model(model, LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, target_modules=targets, task_type="CAUSAL_LM", init_lora_weights=False, **more))
+        model = get_peft_model(
+            model,
+            LoraConfig(
+                r=4,
+                lora_alpha=8,
+                lora_dropout=0.0,
+                target_modules=targets,
+                task_type="CAUSAL_LM",
+                init_lora_weights=False,
+                **more,
+            ),
+        )
         model.save_pretrained(os.path.join(HERE, name))
         os.remove(os.path.join(HERE, name, "README.md"))
         path = os.path.join(HERE, name, "adapter_config.json")
@@ -88,11 +199,31 @@ def make_adapters():
 
 def make_data():
     chance = random.Random(3)
-    things = ["a lantern", "the harbour", "seven stones", "an old map", "the north wind", "a copper bell", "the orchard", "a paper boat"]
-    acts = ["keeps", "remembers", "follows", "mends", "counts", "waits for", "sings to", "hides from"]
+    things = [
+        "a lantern",
+        "the harbour",
+        "seven stones",
+        "an old map",
+        "the north wind",
+        "a copper bell",
+        "the orchard",
+        "a paper boat",
+    ]
+    acts = [
+        "keeps",
+        "remembers",
+        "follows",
+        "mends",
+        "counts",
+        "waits for",
+        "sings to",
+        "hides from",
+    ]
 
     def sentence():
-        return f"{chance.choice(things).capitalize()} {chance.choice(acts)} {chance.choice(things)}."
+        return (
+            f"{chance.choice(things).capitalize()} {chance.choice(acts)} {chance.choice(things)}."
+        )
 
     def text(low, high):
         return " ".join(sentence() for _ in range(chance.randint(low, high)))
@@ -100,12 +231,32 @@ def make_data():
     def conversation(turns):
         out = []
         for _ in range(turns):
-            out += [{"from": "human", "value": f"What of {chance.choice(things)}?"}, {"from": "gpt", "value": text(1, 2)}]
+            out += [
+                {"from": "human", "value": f"What of {chance.choice(things)}?"},
+                {"from": "gpt", "value": text(1, 2)},
+            ]
         return out
 
-    pairs = [{"conversations": conversation(i % 3)[: 2 * (i % 3)] + [{"from": "human", "value": text(1, 2)}], "chosen": {"from": "gpt", "value": text(1, 3)},
-              "rejected": {"from": "gpt", "value": text(1, 2)}, **({"system": "Be brief."} if i % 4 == 0 else {"system": ""})} for i in range(40)]
-    judged = [{"messages": [{"role": "user", "content": text(1, 2)}, {"role": "assistant", "content": text(1, 3)}], "label": chance.random() < 0.6} for _ in range(40)]
+    pairs = [
+        {
+            "conversations": conversation(i % 3)[: 2 * (i % 3)]
+            + [{"from": "human", "value": text(1, 2)}],
+            "chosen": {"from": "gpt", "value": text(1, 3)},
+            "rejected": {"from": "gpt", "value": text(1, 2)},
+            **({"system": "Be brief."} if i % 4 == 0 else {"system": ""}),
+        }
+        for i in range(40)
+    ]
+    judged = [
+        {
+            "messages": [
+                {"role": "user", "content": text(1, 2)},
+                {"role": "assistant", "content": text(1, 3)},
+            ],
+            "label": chance.random() < 0.6,
+        }
+        for _ in range(40)
+    ]
     talks = [{"conversations": conversation(1 + i % 3)} for i in range(40)]
     texts = [{"text": text(1, 6)} for _ in range(60)]
     folder = os.path.join(HERE, "data")
@@ -113,11 +264,31 @@ def make_data():
     for name, rows in (("pairs", pairs), ("judged", judged), ("talks", talks), ("texts", texts)):
         with open(os.path.join(folder, name + ".json"), "w") as f:
             f.write("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
-    openai_tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant", "system_tag": "system"}
+    openai_tags = {
+        "role_tag": "role",
+        "content_tag": "content",
+        "user_tag": "user",
+        "assistant_tag": "assistant",
+        "system_tag": "system",
+    }
     info = {
-        "pairs": {"file_name": "pairs.json", "formatting": "sharegpt", "ranking": True,
-                  "columns": {"messages": "conversations", "chosen": "chosen", "rejected": "rejected", "system": "system"}},
-        "judged": {"file_name": "judged.json", "formatting": "sharegpt", "columns": {"messages": "messages", "kto_tag": "label"}, "tags": openai_tags},
+        "pairs": {
+            "file_name": "pairs.json",
+            "formatting": "sharegpt",
+            "ranking": True,
+            "columns": {
+                "messages": "conversations",
+                "chosen": "chosen",
+                "rejected": "rejected",
+                "system": "system",
+            },
+        },
+        "judged": {
+            "file_name": "judged.json",
+            "formatting": "sharegpt",
+            "columns": {"messages": "messages", "kto_tag": "label"},
+            "tags": openai_tags,
+        },
         "talks": {"file_name": "talks.json", "formatting": "sharegpt"},
         "texts": {"file_name": "texts.json", "columns": {"prompt": "text"}},
     }
@@ -133,7 +304,9 @@ def pass_losses_on():
     from trl import DPOTrainer
 
     def dpo_loss(self, *args):
-        return DPOTrainer.dpo_loss(self, *args, loss_type=self.loss_type if self.loss_type in OF_TRL else "sigmoid")
+        return DPOTrainer.dpo_loss(
+            self, *args, loss_type=self.loss_type if self.loss_type in OF_TRL else "sigmoid"
+        )
 
     CustomDPOTrainer.dpo_loss = dpo_loss
     checked = FinetuningArguments.__post_init__
@@ -149,17 +322,21 @@ def pass_losses_on():
 
 
 def save_nothing_of_reward_models():
-    """Saving one with a tied head fails here (safetensors refuses tensors that share memory); the run itself is what is wanted."""
+    """Saving one with a tied head fails here (safetensors refuses tensors that share memory); the
+    run itself is what is wanted."""
     from llamafactory.train.rm import trainer, workflow
+
     trainer.PairwiseTrainer._save = lambda *args, **kwargs: None
     workflow.fix_valuehead_checkpoint = lambda *args, **kwargs: None
 
 
 def counted_noise():
-    """New rows of the vocabulary with the noise that Moonring draws (comm/random/counter_random.h, model/checkpoint/vocabulary_growth.h), of the embedding and seed 42."""
+    """New rows of the vocabulary with the noise that Moonring draws (comm/random/counter_random.h,
+    model/checkpoint/vocabulary_growth.h), of the embedding and seed 42."""
     import numpy as np
     import torch
     from llamafactory.model.model_utils import embedding
+
     mask = np.uint64(0xFFFFFFFF)
 
     def philox(key, counters):
@@ -167,7 +344,12 @@ def counted_noise():
         k0, k1 = np.uint64(key & 0xFFFFFFFF), np.uint64(key >> 32)
         for _ in range(10):
             p0, p1 = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
-            c = [p1 >> np.uint64(32) ^ c[1] ^ k0, p1 & mask, p0 >> np.uint64(32) ^ c[3] ^ k1, p0 & mask]
+            c = [
+                p1 >> np.uint64(32) ^ c[1] ^ k0,
+                p1 & mask,
+                p0 >> np.uint64(32) ^ c[3] ^ k1,
+                p0 & mask,
+            ]
             k0, k1 = k0 + np.uint64(0x9E3779B9) & mask, k1 + np.uint64(0xBB67AE85) & mask
         return c
 
@@ -181,10 +363,17 @@ def counted_noise():
         count, width = new * weight.size(1), weight.size(1)
         blocks = -(-2 * count // 4)
         none = [0] * blocks
-        u = (np.stack(philox(key, (range(blocks), none, none, none)), axis=1).reshape(-1)[: 2 * count] >> np.uint64(8)).astype(np.float64) * 2.0**-24
+        u = (
+            np.stack(philox(key, (range(blocks), none, none, none)), axis=1).reshape(-1)[
+                : 2 * count
+            ]
+            >> np.uint64(8)
+        ).astype(np.float64) * 2.0**-24
         normal = np.sqrt(-2 * np.log(1 - u[::2])) * np.cos(2 * np.pi * u[1::2])
         mean = weight[:-new].double().mean(dim=0)
-        weight[-new:] = (mean + torch.from_numpy(normal.reshape(new, width)) / width**0.5).to(weight.dtype)
+        weight[-new:] = (mean + torch.from_numpy(normal.reshape(new, width)) / width**0.5).to(
+            weight.dtype
+        )
 
     embedding._noisy_mean_initialization = rows
 
@@ -193,6 +382,7 @@ def run(name, config):
     import torch
     from llamafactory.train.tuner import run_exp
     from transformers import Trainer
+
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
     pass_losses_on()
     counted_noise()
@@ -208,14 +398,22 @@ def run(name, config):
 
     def recording_log(self, tr_loss, grad_norm, *args, **kwargs):
         if self.control.should_log and self.state.global_step > self._globalstep_last_logged:
-            steps.append({"loss": tr_loss.item() / (self.state.global_step - self._globalstep_last_logged), "grad_norm": float(grad_norm)})
+            steps.append(
+                {
+                    "loss": tr_loss.item()
+                    / (self.state.global_step - self._globalstep_last_logged),
+                    "grad_norm": float(grad_norm),
+                }
+            )
         result = log_save(self, tr_loss, grad_norm, *args, **kwargs)
         history["log"] = self.state.log_history
         return result
 
     def recording_evaluate(self, *args, **kwargs):
         metrics = evaluate(self, *args, **kwargs)
-        evaluations.append({k: v for k, v in metrics.items() if not k.endswith(("_runtime", "_per_second"))})
+        evaluations.append(
+            {k: v for k, v in metrics.items() if not k.endswith(("_runtime", "_per_second"))}
+        )
         return metrics
 
     Trainer._maybe_log_save_evaluate, Trainer.evaluate = recording_log, recording_evaluate
@@ -223,15 +421,27 @@ def run(name, config):
     logged = [entry for entry in history["log"] if "loss" in entry]
     assert len(logged) == len(steps)
     for step, entry in zip(steps, logged):
-        step.update({key: value for key, value in entry.items() if key not in ("loss", "grad_norm", "epoch", "step", "learning_rate")})
+        step.update(
+            {
+                key: value
+                for key, value in entry.items()
+                if key not in ("loss", "grad_norm", "epoch", "step", "learning_rate")
+            }
+        )
     shutil.rmtree(out)
     print(name, [round(s["loss"], 5) for s in steps], evaluations)
     return {"steps": steps, **({"evaluations": evaluations} if evaluations else {})}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--here", action="store_true", help="run the one NAME in this process, its golden to stdout's last line")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="run the one NAME in this process, its golden to stdout's last line",
+    )
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
@@ -241,10 +451,22 @@ def main():
             os.environ["HF_DATASETS_CACHE"] = cache
             golden = run(args.names[0], {**spec["base"], **spec["cases"][args.names[0]]})
         with open(os.path.join(HERE, "golden", args.names[0] + ".json"), "w") as f:
-            f.write("{\n" + ",\n".join(f'"{key}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for key, rows in golden.items()) + "\n}\n")
+            f.write(
+                "{\n"
+                + ",\n".join(
+                    f'"{key}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]"
+                    for key, rows in golden.items()
+                )
+                + "\n}\n"
+            )
         return
     os.makedirs(os.path.join(HERE, "golden"), exist_ok=True)
-    for folder, make in (("model", make_model), ("model_moe", make_families), ("adapter_moe", make_adapters), ("data", make_data)):
+    for folder, make in (
+        ("model", make_model),
+        ("model_moe", make_families),
+        ("adapter_moe", make_adapters),
+        ("data", make_data),
+    ):
         if not os.path.isdir(os.path.join(HERE, folder)):
             make()
     for name in args.names or spec["cases"]:

@@ -1,14 +1,19 @@
-"""What LLaMA-Factory 0.9.5 makes of conversations under each of its templates, by its own converters, templates and processors.
+"""What LLaMA-Factory 0.9.5 makes of conversations under each of its templates, by its own
+converters, templates and processors.
 
     make.py
 
-Writes tokenizer.json (tiny/smollm2's with every token that a template needs as one) and cases.json, a case a line:
+Writes tokenizer.json (tiny/smollm2's with every token that a template needs as one) and cases.json,
+a case a line:
 
     {"dataset": of data/, "template": ..., other keys of a configuration, "examples": n, "tokens": of all, "digest": moonring.data's Dataset:digest()}
 
-or "error": true where LLaMA-Factory raises one (a format that takes one call a message, JSON that it cannot read). Rows come to the converters as
-they are in data/, a key that a row lacks as null. Templates for pictures and sound go without their plugins. Today is 26 Jul 2024.
+or "error": true where LLaMA-Factory raises one (a format that takes one call a message, JSON that
+it cannot read). Rows come to the converters as
+they are in data/, a key that a row lacks as null. Templates for pictures and sound go without their
+plugins. Today is 26 Jul 2024.
 """
+
 import copy
 import datetime
 import hashlib
@@ -19,9 +24,28 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOOL_FORMATS = ("default", "gemma4", "glm4", "glm4_moe", "lfm2", "ling", "llama3", "minimax1", "minimax2", "mistral", "qwen", "qwen3_5", "seed_oss")
+TOOL_FORMATS = (
+    "default",
+    "gemma4",
+    "glm4",
+    "glm4_moe",
+    "lfm2",
+    "ling",
+    "llama3",
+    "minimax1",
+    "minimax2",
+    "mistral",
+    "qwen",
+    "qwen3_5",
+    "seed_oss",
+)
 STAGES = {"pairs": "rm", "judged": "kto"}
-CONFIG = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|bos|>", "eos_token": "<|eos|>", "pad_token": "<|endoftext|>"}
+CONFIG = {
+    "tokenizer_class": "PreTrainedTokenizerFast",
+    "bos_token": "<|bos|>",
+    "eos_token": "<|eos|>",
+    "pad_token": "<|endoftext|>",
+}
 
 
 def cases(registry, reasoning):
@@ -32,10 +56,21 @@ def cases(registry, reasoning):
             continue
         for enable_thinking in (True, False, None):
             for mask_history in (False, True):
-                yield dict(dataset="thoughts", template=name, enable_thinking=enable_thinking, mask_history=mask_history)
+                yield dict(
+                    dataset="thoughts",
+                    template=name,
+                    enable_thinking=enable_thinking,
+                    mask_history=mask_history,
+                )
             yield dict(dataset="judged", template=name, enable_thinking=enable_thinking)
         for dataset, mask_history in (("thoughts", True), ("pairs", False), ("judged", False)):
-            yield dict(dataset=dataset, template=name, enable_thinking=False, preserve_thinking=True, mask_history=mask_history)
+            yield dict(
+                dataset=dataset,
+                template=name,
+                enable_thinking=False,
+                preserve_thinking=True,
+                mask_history=mask_history,
+            )
         yield dict(dataset="pairs", template=name, enable_thinking=False)
         yield dict(dataset="pairs", template=name, enable_thinking=None)
         yield dict(dataset="thinking_call", template=name, enable_thinking=False)
@@ -61,13 +96,30 @@ def write_tokenizer(registry):
     for template in registry.values():
         words += template.stop_words
         for part in vars(template).values():
-            words += [slot["token"] for slot in getattr(part, "slots", []) if isinstance(slot, dict)]
+            words += [
+                slot["token"] for slot in getattr(part, "slots", []) if isinstance(slot, dict)
+            ]
     known = {token["content"] for token in tokenizer["added_tokens"]}
-    number = 1 + max([*tokenizer["model"]["vocab"].values(), *(token["id"] for token in tokenizer["added_tokens"])])
+    number = 1 + max(
+        [
+            *tokenizer["model"]["vocab"].values(),
+            *(token["id"] for token in tokenizer["added_tokens"]),
+        ]
+    )
     for word in dict.fromkeys(words):
         if word in known:
             continue
-        tokenizer["added_tokens"].append({"id": number, "content": word, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True})
+        tokenizer["added_tokens"].append(
+            {
+                "id": number,
+                "content": word,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": True,
+            }
+        )
         number += 1
     with open(os.path.join(HERE, "tokenizer.json"), "w", encoding="utf-8") as file:
         json.dump(tokenizer, file, ensure_ascii=False, separators=(",", ":"))
@@ -79,7 +131,9 @@ def digest(examples):
     for documents, tag in examples:
         data = (text + ";" + ("" if tag is None else str(int(tag)))).encode()
         for ids, labels in documents:
-            data += b";%d:" % len(ids) + b"".join(struct.pack(f"<{len(ids)}i", *numbers) for numbers in (ids, labels))
+            data += b";%d:" % len(ids) + b"".join(
+                struct.pack(f"<{len(ids)}i", *numbers) for numbers in (ids, labels)
+            )
         text = hashlib.sha1(data).hexdigest()
     return text
 
@@ -106,7 +160,11 @@ class Today(datetime.datetime):
 def prepare(case, folder, registry):
     from llamafactory.data.converter import get_dataset_converter
     from llamafactory.data.parser import get_dataset_list
-    from llamafactory.data.processor import FeedbackDatasetProcessor, PairwiseDatasetProcessor, SupervisedDatasetProcessor
+    from llamafactory.data.processor import (
+        FeedbackDatasetProcessor,
+        PairwiseDatasetProcessor,
+        SupervisedDatasetProcessor,
+    )
     from llamafactory.data.template import TEMPLATES, get_template_and_fix_tokenizer
     from llamafactory.hparams import DataArguments
     from transformers import AutoTokenizer
@@ -120,9 +178,14 @@ def prepare(case, folder, registry):
     convert = get_dataset_converter(attributes.formatting, attributes, arguments)
     converted = [convert(copy.deepcopy(row)) for row in rows_of(attributes, arguments.dataset_dir)]
     stage = STAGES.get(case["dataset"], "sft")
-    processor = {"rm": PairwiseDatasetProcessor, "kto": FeedbackDatasetProcessor, "sft": SupervisedDatasetProcessor}[stage]
-    made = processor(template=template, tokenizer=tokenizer, processor=None, data_args=arguments).preprocess_dataset(
-        {key: [row[key] for row in converted] for key in converted[0]})
+    processor = {
+        "rm": PairwiseDatasetProcessor,
+        "kto": FeedbackDatasetProcessor,
+        "sft": SupervisedDatasetProcessor,
+    }[stage]
+    made = processor(
+        template=template, tokenizer=tokenizer, processor=None, data_args=arguments
+    ).preprocess_dataset({key: [row[key] for row in converted] for key in converted[0]})
     names = {"rm": ("chosen_", "rejected_"), "kto": ("", "kl_"), "sft": ("",)}[stage]
     examples = []
     for i in range(len(made[names[0] + "input_ids"])):
@@ -149,10 +212,26 @@ def main():
         for case in cases(registry, ReasoningTemplate):
             try:
                 examples = prepare(case, folder, registry)
-                made.append({**case, "examples": len(examples), "tokens": sum(len(ids) for documents, _ in examples for ids, _ in documents), "digest": digest(examples)})
+                made.append(
+                    {
+                        **case,
+                        "examples": len(examples),
+                        "tokens": sum(
+                            len(ids) for documents, _ in examples for ids, _ in documents
+                        ),
+                        "digest": digest(examples),
+                    }
+                )
                 if os.environ.get("DUMP") == f"{case['dataset']}/{case['template']}":
                     print(json.dumps([case, examples]))
-            except (RuntimeError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            except (
+                RuntimeError,
+                ValueError,
+                KeyError,
+                TypeError,
+                IndexError,
+                AttributeError,
+            ) as error:
                 made.append({**case, "error": True})
                 print(case, repr(error)[:200], file=sys.stderr)
     with open(os.path.join(HERE, "cases.json"), "w", encoding="utf-8") as file:

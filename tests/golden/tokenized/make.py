@@ -1,7 +1,9 @@
-"""Folders that LLaMA-Factory 0.9.5 writes for tokenized_path, of the rows of ../preprocess/data: one a kind of example.
+"""Folders that LLaMA-Factory 0.9.5 writes for tokenized_path, of the rows of ../preprocess/data:
+one a kind of example.
 
-    make.py [--oracle DIR]
+make.py [--oracle DIR]
 """
+
 import argparse
 import contextlib
 import copy
@@ -20,16 +22,29 @@ CASES = {
     "pt": dict(stage="pt", dataset="texts", template="default", cutoff_len=32),
     "dpo": dict(stage="dpo", dataset="pairs", template="chatml", cutoff_len=60),
     "kto": dict(stage="kto", dataset="judged", template="chatml", cutoff_len=60),
-    "each": dict(dataset="own", eval_dataset="renamed,chats", eval_on_each_dataset=True, template="chatml", cutoff_len=64),
+    "each": dict(
+        dataset="own",
+        eval_dataset="renamed,chats",
+        eval_on_each_dataset=True,
+        template="chatml",
+        cutoff_len=64,
+    ),
 }
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--oracle", default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")))
+    parser.add_argument(
+        "--oracle",
+        default=os.environ.get("MOONRING_ORACLE", os.path.expanduser("~/.cache/moonring-oracle")),
+    )
     oracle = parser.parse_args().oracle
     scratch = tempfile.mkdtemp()
-    os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_CACHE=os.path.join(scratch, "cache"), TOKENIZERS_PARALLELISM="false")
+    os.environ.update(
+        HF_HUB_OFFLINE="1",
+        HF_DATASETS_CACHE=os.path.join(scratch, "cache"),
+        TOKENIZERS_PARALLELISM="false",
+    )
     from llamafactory.data import get_dataset, get_template_and_fix_tokenizer
     from llamafactory.data.template import TEMPLATES as REGISTRY
     from llamafactory.hparams import get_train_args
@@ -38,17 +53,36 @@ def main():
     for name, keys in CASES.items():
         folder = os.path.join(HERE, name)
         shutil.rmtree(folder, ignore_errors=True)
-        config = dict(stage="sft", do_train=True, finetuning_type="full", model_name_or_path=os.path.join(oracle, "smollm2"), output_dir=os.path.join(scratch, "out"),
-                      dataset_dir=os.path.join(HERE, "..", "preprocess", "data"), overwrite_cache=True, use_cpu=True, report_to="none", tokenized_path=folder)
+        config = dict(
+            stage="sft",
+            do_train=True,
+            finetuning_type="full",
+            model_name_or_path=os.path.join(oracle, "smollm2"),
+            output_dir=os.path.join(scratch, "out"),
+            dataset_dir=os.path.join(HERE, "..", "preprocess", "data"),
+            overwrite_cache=True,
+            use_cpu=True,
+            report_to="none",
+            tokenized_path=folder,
+        )
         config.update(keys)
         registered = copy.deepcopy(REGISTRY[keys["template"]])
         with contextlib.redirect_stdout(io.StringIO()):
             model_args, data_args, training_args, _, _ = get_train_args(config)
             module = load_tokenizer(model_args)
             template = get_template_and_fix_tokenizer(module["tokenizer"], data_args)
-            get_dataset(template, model_args, data_args, training_args, stage="rm" if config["stage"] == "dpo" else config["stage"], **module)
+            get_dataset(
+                template,
+                model_args,
+                data_args,
+                training_args,
+                stage="rm" if config["stage"] == "dpo" else config["stage"],
+                **module,
+            )
         REGISTRY[keys["template"]] = registered
-        for info in glob.glob(os.path.join(folder, "*", "dataset_info.json")):  # which says where the files lay, and nothing else that is read
+        for info in glob.glob(
+            os.path.join(folder, "*", "dataset_info.json")
+        ):  # which says where the files lay, and nothing else that is read
             said = json.load(open(info))
             with open(info, "w") as f:
                 json.dump({"features": said["features"]}, f)

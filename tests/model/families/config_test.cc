@@ -30,11 +30,14 @@ constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
 
 // SmolLM2-135M's, as its converter writes it.
 json SmolLM2() {
-  return json::parse(
-      R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": false, "hidden_act": "silu",
-      "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
-      "head_dim": 64, "max_position_embeddings": 8192, "rms_norm_eps": 1e-05, "rope_theta": 100000.0, "rope_scaling": null,
-      "tie_word_embeddings": true, "vocab_size": 49152, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2})");
+  return json::parse(R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", )"
+                     R"("attention_bias": false, "hidden_act": "silu",
+      "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, )"
+                     R"("num_attention_heads": 9, "num_key_value_heads": 3,
+      "head_dim": 64, "max_position_embeddings": 8192, "rms_norm_eps": 1e-05, )"
+                     R"("rope_theta": 100000.0, "rope_scaling": null,
+      "tie_word_embeddings": true, "vocab_size": 49152, "bos_token_id": 1, "eos_token_id": 2, )"
+                     R"("pad_token_id": 2})");
 }
 
 absl::StatusOr<ModelConfig> With(const std::string& key, const json& value) {

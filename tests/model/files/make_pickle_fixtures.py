@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the files of torch.save in pickles/ and what they hold, pickles/golden.json (needs: torch 2.11, transformers 4.57).
+"""Writes the files of torch.save in pickles/ and what they hold, pickles/golden.json (needs: torch
+2.11, transformers 4.57).
 
 usage: make_pickle_fixtures.py pickles
 
-golden.json: {file: {tensor: {dtype, shape, values}}}, the values as torch has them, widened to double. single.bin is one for tests to damage, and the others
+golden.json: {file: {tensor: {dtype, shape, values}}}, the values as torch has them, widened to
+double. single.bin is one for tests to damage, and the others
 (evil_*.bin, list.bin, ...) are for a reader to refuse.
 """
+
 import collections
 import json
 import os
@@ -25,7 +28,15 @@ def plain():
     """Every way in which a tensor of a state dict may lie in its storage."""
     tensors = torch.nn.Linear(3, 2).state_dict()  # an OrderedDict with _metadata
     tensors["weight"], tensors["bias"] = numbers(2, 3), numbers(2)
-    for dtype in (torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.uint16, torch.float8_e4m3fn):
+    for dtype in (
+        torch.float64,
+        torch.bfloat16,
+        torch.float16,
+        torch.int64,
+        torch.bool,
+        torch.uint16,
+        torch.float8_e4m3fn,
+    ):
         tensors[str(dtype).removeprefix("torch.")] = numbers(5).abs().to(dtype)
     base = numbers(4, 6)
     tensors["base"] = base
@@ -44,8 +55,18 @@ def plain():
 
 
 def tiny_llama():
-    config = LlamaConfig(vocab_size=12, hidden_size=8, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
-                         max_position_embeddings=64, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2)
+    config = LlamaConfig(
+        vocab_size=12,
+        hidden_size=8,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=64,
+        tie_word_embeddings=False,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
     model = LlamaForCausalLM(config)
     for number, parameter in enumerate(model.parameters()):
         parameter.data = numbers(*parameter.shape) + number
@@ -72,7 +93,10 @@ def write_refused(folder):
     save("evil_eval", collections.OrderedDict(weight=Call(eval, "1 / 0")))
     save("evil_protocol4", {"weight": Call(exec, "1 / 0")}, pickle_protocol=4)
     save("evil_class", {"weight": weight, "config": collections.Counter()})
-    save("checkpoint", {"epoch": 3, "state_dict": collections.OrderedDict(weight=weight), "optimizer": {}})
+    save(
+        "checkpoint",
+        {"epoch": 3, "state_dict": collections.OrderedDict(weight=weight), "optimizer": {}},
+    )
     save("list", [weight])
     save("number", {"weight": weight, "step": 7})
     save("expanded", {"weight": numbers(1, 3).expand(1000, 3)})
@@ -87,8 +111,14 @@ def write_refused(folder):
 
 
 def described(tensors):
-    return {name: {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": list(tensor.shape), "values": tensor.detach().double().flatten().tolist()}
-            for name, tensor in tensors.items()}
+    return {
+        name: {
+            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "shape": list(tensor.shape),
+            "values": tensor.detach().double().flatten().tolist(),
+        }
+        for name, tensor in tensors.items()
+    }
 
 
 def main(folder):
@@ -99,7 +129,9 @@ def main(folder):
         golden[name] = described(plain())
     torch.save({"weight": numbers(2, 2)}, os.path.join(folder, "single.bin"))
     model = tiny_llama()
-    model.save_pretrained(os.path.join(folder, "sharded"), safe_serialization=False, max_shard_size="2KB")
+    model.save_pretrained(
+        os.path.join(folder, "sharded"), safe_serialization=False, max_shard_size="2KB"
+    )
     os.remove(os.path.join(folder, "sharded", "generation_config.json"))
     golden["sharded"] = described(model.state_dict())
     write_refused(folder)

@@ -47,10 +47,14 @@ absl::Status OpenHeader(const std::string& header, size_t data_bytes) {
 TEST(SafetensorsTest, ReadsEveryDtype) {
   const ScratchFolder folder;
   const std::string header =
-      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]},)"
-      R"("c":{"dtype":"F16","shape":[1,1,2],"data_offsets":[28,32]},"d":{"dtype":"F64","shape":[],"data_offsets":[32,40]},)"
-      R"("e":{"dtype":"I64","shape":[1],"data_offsets":[40,48]},"f":{"dtype":"BOOL","shape":[2],"data_offsets":[48,50]},)"
-      R"("g":{"dtype":"U8","shape":[1],"data_offsets":[50,51]},"z":{"dtype":"F32","shape":[0,4],"data_offsets":[51,51]}})";
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,)"
+      R"(24]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]},)"
+      R"("c":{"dtype":"F16","shape":[1,1,2],"data_offsets":[28,32]},"d":{"dtype":"F64",)"
+      R"("shape":[],"data_offsets":[32,40]},)"
+      R"("e":{"dtype":"I64","shape":[1],"data_offsets":[40,48]},"f":{"dtype":"BOOL","shape":[2],)"
+      R"("data_offsets":[48,50]},)"
+      R"("g":{"dtype":"U8","shape":[1],"data_offsets":[50,51]},"z":{"dtype":"F32","shape":[0,4],)"
+      R"("data_offsets":[51,51]}})";
   const std::string data = Bytes<float>({1, 2, 3, 4, 5, 6}) + Bytes<uint16_t>({0x3f80, 0xc000}) +
                            Bytes<uint16_t>({0x3c00, 0x3800}) + Bytes<double>({0.1}) +
                            Bytes<int64_t>({-7}) + Bytes<uint8_t>({1, 0}) + Bytes<uint8_t>({200});
@@ -153,13 +157,14 @@ TEST(SafetensorsTest, RefusesLyingEntries) {
   EXPECT_THAT(OpenHeader(R"({"a":{"dtype":"F32","shape":[1]}})", 4),
               StatusIs(kInvalid, HasSubstr("a: data_offsets: missing")));
   EXPECT_THAT(
-      OpenHeader(
-          R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
-          12),
+      OpenHeader(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32",)"
+                 R"("shape":[2],"data_offsets":[4,12]}})",
+                 12),
       StatusIs(kInvalid, HasSubstr("b: its data begins at byte 4, inside another tensor")));
   EXPECT_THAT(
       OpenHeader(
-          R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+          R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],)"
+          R"("data_offsets":[1,2]}})",
           2),
       StatusIs(kInvalid, HasSubstr("'a' is there twice")));
 }
@@ -167,9 +172,10 @@ TEST(SafetensorsTest, RefusesLyingEntries) {
 // Whatever is cut off or flipped, the file is refused or read, never more.
 TEST(SafetensorsTest, SurvivesDamage) {
   const ScratchFolder folder;
-  const std::string good = File(
-      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})",
-      std::string(22, 'x'));
+  const std::string good =
+      File(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,)"
+           R"(16]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[16,22]}})",
+           std::string(22, 'x'));
   for (size_t length = 0; length < good.size(); ++length)
     EXPECT_THAT(Open(good.substr(0, length)), Not(IsOk())) << length;
   int opened = 0;

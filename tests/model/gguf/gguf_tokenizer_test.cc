@@ -57,22 +57,26 @@ TEST(GgufTokenizerTest, WritesHuggingFacesFiles) {
   EXPECT_EQ(model["vocab"]["abc"], 5);
   EXPECT_EQ(model["vocab"]["\""], 8);
   EXPECT_EQ(model["merges"], json::parse(R"([["a","b"],["ab","c"],["Ġ","a"]])"));
-  EXPECT_EQ(
-      files["tokenizer.json"]["added_tokens"],
-      json::parse(
-          R"([{"id":0,"content":"<|end|>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
-                            {"id":9,"content":"<tool>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":false}])"));
+  EXPECT_EQ(files["tokenizer.json"]["added_tokens"],
+            json::parse(
+                R"([{"id":0,"content":"<|end|>","single_word":false,"lstrip":false,"rstrip":false,)"
+                R"("normalized":false,"special":true},
+                            {"id":9,"content":"<tool>","single_word":false,"lstrip":false,)"
+                R"("rstrip":false,"normalized":false,"special":false}])"));
   EXPECT_EQ(
       files["tokenizer.json"]["pre_tokenizer"],
       json::parse(R"({"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},
-                            {"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}]})"));
+                            {"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,)"
+                  R"("use_regex":true}]})"));
   EXPECT_EQ(files["tokenizer.json"]["decoder"]["type"], "ByteLevel");
   EXPECT_TRUE(files["tokenizer.json"]["post_processor"].is_null());
   EXPECT_EQ(
       files["tokenizer_config.json"],
       json::parse(
-          R"({"tokenizer_class":"PreTrainedTokenizerFast","bos_token":"<|end|>","eos_token":"<|end|>",
-                            "model_max_length":64,"clean_up_tokenization_spaces":false,"chat_template":"{{ messages }}\n"})"));
+          R"({"tokenizer_class":"PreTrainedTokenizerFast","bos_token":"<|end|>","eos_token":"<|)"
+          R"(end|>",
+                            "model_max_length":64,"clean_up_tokenization_spaces":false,)"
+          R"("chat_template":"{{ messages }}\n"})"));
   EXPECT_EQ(files["special_tokens_map.json"],
             json::parse(R"({"bos_token":"<|end|>","eos_token":"<|end|>"})"));
   EXPECT_EQ(files["generation_config.json"], json::parse(R"({"bos_token_id":0,"eos_token_id":0})"));
@@ -93,10 +97,9 @@ GgufWriter Splitting(const std::string& pre) {
 // The stages of the published tokenizers of each kind, as in tests/golden/tokenizer/tiny.
 TEST(GgufTokenizerTest, KnowsSplittingRules) {
   for (const char* pre : {"gpt-2", "default", "phi-2", ""}) {
-    EXPECT_EQ(
-        TokenizerOf(Splitting(pre))["tokenizer.json"]["pre_tokenizer"],
-        json::parse(
-            R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})"));
+    EXPECT_EQ(TokenizerOf(Splitting(pre))["tokenizer.json"]["pre_tokenizer"],
+              json::parse(R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,)"
+                          R"("use_regex":true})"));
   }
   for (const auto& [pre, peer] : {std::pair("llama-bpe", "llama3"), std::pair("qwen2", "qwen3"),
                                   std::pair("deepseek-r1-qwen", "qwen3")}) {

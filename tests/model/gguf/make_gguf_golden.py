@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
-"""Writes gguf_golden.json and gguf_types_golden.json: what gguf-py makes of quantised tensors (needs: gguf, numpy).
+"""Writes gguf_golden.json and gguf_types_golden.json: what gguf-py makes of quantised tensors
+(needs: gguf, numpy).
 
 usage: make_gguf_golden.py SmolLM2-135M-Instruct.Q4_1.gguf gguf_golden.json
        make_gguf_golden.py gguf_types_golden.json
 
-gguf_golden.json has figures of SmolLM2's tensors. For some, under their Hugging Face names and with q and k rows in Hugging Face's
-order: the first values, values at places spread over the tensor, and sums in double precision. The figures are exact fp32 values, so a
+gguf_golden.json has figures of SmolLM2's tensors. For some, under their Hugging Face names and with
+q and k rows in Hugging Face's
+order: the first values, values at places spread over the tensor, and sums in double precision. The
+figures are exact fp32 values, so a
 test may ask for equality; the sums depend on the order of addition in their last digits.
 
-gguf_types_golden.json has a few blocks of each quantised type: {type: {id, elements, blocks, values}}, the last two as hexadecimal bytes
-(little-endian fp32). The bytes of a block are random but for its fp16 scales: of a common size, negative, subnormal.
+gguf_types_golden.json has a few blocks of each quantised type: {type: {id, elements, blocks,
+values}}, the last two as hexadecimal bytes
+(little-endian fp32). The bytes of a block are random but for its fp16 scales: of a common size,
+negative, subnormal.
 """
+
 import json
 import sys
 
@@ -39,12 +45,26 @@ def published_order(weight, heads):
     if heads == 0:
         return weight
     rows, columns = weight.shape
-    return weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
+    return (
+        weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
+    )
 
 
 # Where a block's fp16 scales lie.
-SCALES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "IQ4_NL": [0], "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2],
-          "Q5_K": [0, 2], "Q6_K": [208], "IQ4_XS": [0]}
+SCALES = {
+    "Q4_0": [0],
+    "Q4_1": [0, 2],
+    "Q5_0": [0],
+    "Q5_1": [0, 2],
+    "Q8_0": [0],
+    "IQ4_NL": [0],
+    "Q2_K": [80, 82],
+    "Q3_K": [108],
+    "Q4_K": [0, 2],
+    "Q5_K": [0, 2],
+    "Q6_K": [208],
+    "IQ4_XS": [0],
+}
 
 
 def write_types(target):
@@ -56,10 +76,17 @@ def write_types(target):
         blocks = random.integers(0, 256, (len(scales), size), dtype=np.uint8)
         for number, scale in enumerate(scales):
             for factor, place in enumerate(places, 1):
-                blocks[number, place:place + 2] = np.array([scale * factor], dtype=np.float16).view(np.uint8)
+                blocks[number, place : place + 2] = np.array(
+                    [scale * factor], dtype=np.float16
+                ).view(np.uint8)
         values = dequantize(blocks, kind)
         assert values.dtype == np.float32 and np.isfinite(values).all()
-        golden[name] = {"id": int(kind), "elements": elements, "blocks": blocks.tobytes().hex(), "values": values.tobytes().hex()}
+        golden[name] = {
+            "id": int(kind),
+            "elements": elements,
+            "blocks": blocks.tobytes().hex(),
+            "values": values.tobytes().hex(),
+        }
     write(golden, target)
 
 
@@ -73,7 +100,9 @@ def main(source, target):
     tensors = {tensor.name: tensor for tensor in GGUFReader(source).tensors}
     golden = {}
     for name, (published, heads) in TENSORS.items():
-        weight = published_order(dequantize(tensors[name].data, tensors[name].tensor_type).astype(np.float32), heads)
+        weight = published_order(
+            dequantize(tensors[name].data, tensors[name].tensor_type).astype(np.float32), heads
+        )
         flat = np.ascontiguousarray(weight).reshape(-1)
         places = [int(i) for i in np.linspace(0, flat.size - 1, 23)]
         wide = flat.astype(np.float64)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Norms, and what the authors' own ZClip clips them to: zclip.json beside this file.
 
-    venv/bin/pip install zclip==1.0.0; venv/bin/python tests/trainer/golden/make_zclip.py
+venv/bin/pip install zclip==1.0.0; venv/bin/python tests/trainer/golden/make_zclip.py
 """
+
 import json
 import math
 import random

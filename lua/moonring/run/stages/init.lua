@@ -1,8 +1,8 @@
 --- The stages of training: one file each in this folder, one row here. A stage's table is all that
 -- Moonring knows of it; the run, the checks, the plan and the model room read it by these names:
 --   name          as the key `stage` has it
---   reads         which rows it reads of a data set, by data/description/stage.h: texts ("pt"), conversations
---                 ("sft"), pairs ("dpo"), judged answers ("kto")
+--   reads         which rows it reads of a data set, by data/description/stage.h: texts ("pt"),
+--                 conversations ("sft"), pairs ("dpo"), judged answers ("kto")
 --   documents     documents of an example that go through one forward
 --   drops         whether dropout acts in training
 --   balances      whether moe_aux_loss_coef's loss joins

@@ -28,7 +28,8 @@ TEST(PythonJsonTest, WritesNumbers) {
 TEST(PythonJsonTest, KeepsOrderAndText) {
   EXPECT_EQ(
       Written(
-          R"({"b":[],"a":{},"c":[true,null,{"z":1,"y":"\u00fc \n\t\u0001\u007f/\" \\ \u4f60"}],"b":2})"),
+          R"({"b":[],"a":{},"c":[true,null,{"z":1,"y":"\u00fc \n\t\u0001\u007f/\" \\ \u4f60"}],)"
+          R"("b":2})"),
       "{\"b\": 2, \"a\": {}, \"c\": [true, null, {\"z\": 1, \"y\": \"ü \\n\\t\\u0001\x7f/\\\" \\\\ "
       "你\"}]}");
   EXPECT_EQ(PythonJson(*ParseOrderedJson(R"({"a":[1,{"b":[]}],"c":{}})"), 4),

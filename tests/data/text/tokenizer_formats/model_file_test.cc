@@ -191,11 +191,12 @@ TEST(TiktokenRanks, SpecialTokensHaveTheirIds) {
   EXPECT_EQ(tokenizer->eos(), 128001);
   EXPECT_EQ(tokenizer->IdOf("<|eot_id|>"), 128009);
   EXPECT_EQ(tokenizer->IdOf("<|reserved_special_token_247|>"), 128255);
-  ASSERT_OK_AND_ASSIGN(
-      const auto named,
-      Tokenizer::FromModelFile(llama3, R"({"eos_token": "<b>", "added_tokens_decoder": {
-      "128001": {"content": "<a>", "special": true}, "128009": {"content": "<b>", "special": true}}})",
-                               "llama3"));
+  ASSERT_OK_AND_ASSIGN(const auto named,
+                       Tokenizer::FromModelFile(llama3,
+                                                R"({"eos_token": "<b>", "added_tokens_decoder": {
+      "128001": {"content": "<a>", "special": true}, "128009": {"content": "<b>", )"
+                                                R"("special": true}}})",
+                                                "llama3"));
   EXPECT_THAT(named->Encode("<a><b>"), ElementsAre(128001, 128009));
   EXPECT_EQ(named->eos(), 128009);
   EXPECT_EQ(named->IdOf("<|end_of_text|>"), std::nullopt);
