@@ -369,7 +369,7 @@ class Workshop:
                 [
                     sys.executable,
                     "-c",
-                    "import torch, transformers; print(torch.__version__, transformers.__version__)",
+                    "import torch, transformers as t; print(torch.__version__, t.__version__)",
                 ],
                 PYTHONPATH=path,
             )

@@ -61,7 +61,10 @@ local base = moonring.model.load(moonring.model.open(o.model), { frozen = true }
 local adapted = moonring.model.adapt(base, o.adapt)
 local sequence = moonring.comm.sequence { documents = { o.ids }, labels = { o.ids } }
 local ids, positions, targets, plan = attention:cut(sequence)
-local function log_prob(model) return moonring.objectives.log_prob(model:forward(ids, positions, plan), model:head(), targets) end
+local function log_prob(model)
+  local hidden = model:forward(ids, positions, plan)
+  return moonring.objectives.log_prob(hidden, model:head(), targets)
+end
 if o.save then
   local weights = adapted:parameters()
   local adamw = moonring.trainer.adamw(weights)
@@ -72,8 +75,11 @@ if o.save then
   end
   adapted:save(o.save)
 end
-local function list(model) return moonring.no_grad(function() return log_prob(model):tolist() end) end
-moonring.system.write(o.out, moonring.system.json_encode { adapted = list(adapted), base = list(base) })
+local function list(model)
+  return moonring.no_grad(function() return log_prob(model):tolist() end)
+end
+local found = { adapted = list(adapted), base = list(base) }
+moonring.system.write(o.out, moonring.system.json_encode(found))
 """
 
 

@@ -26,11 +26,16 @@ local moonring = require "moonring"
 local system = moonring.system
 local o = system.json_decode(system.read(arg[1]), arg[1])
 local fake = { path = function() return o.folder end,
-  companion = function(_, name) return system.exists(o.folder .. "/" .. name) and system.read(o.folder .. "/" .. name) or nil end }
+  companion = function(_, name)
+    local path = o.folder .. "/" .. name
+    return system.exists(path) and system.read(path) or nil
+  end }
 local words = {}
 for name, value in pairs(o.keys) do words[#words + 1] = name .. "=" .. tostring(value) end
 local tokenizer = moonring.vocabulary.tokenizer(moonring.config.load(nil, words), fake)
-for name, contents in pairs(moonring.data.changed_files(fake, tokenizer)) do system.write(o.folder .. "/" .. name, contents) end
+for name, contents in pairs(moonring.data.changed_files(fake, tokenizer)) do
+  system.write(o.folder .. "/" .. name, contents)
+end
 local ids = {}
 for i, text in ipairs(o.texts) do ids[i] = tokenizer:encode(text) end
 system.write(o.out, system.json_encode { ids = ids, length = tokenizer:vocab_size() })

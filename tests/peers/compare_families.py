@@ -6,8 +6,8 @@ another that its make.py wrote).
 
 A line a case: the loss' relative difference, the worst of logits and logsumexp (|a - b| / max(1,
 |b|)), the worst tensor's gradient difference
-||a - b|| / ||b|| and its name (where the case has no gradients stored: of its norms, marked ~). A tensor whose gradient is below 1e-7 of all
-is held to that share. With -n the sequence is shared by RANKS ranks; key=value is handed on
+||a - b|| / ||b|| and its name (where the case has no gradients stored: of its norms, marked ~).
+A tensor whose gradient is below 1e-7 of all is held to that share. With -n the sequence is shared by RANKS ranks; key=value is handed on
 (fp64=true, say). A case with moe_aux_loss_coef is
 run with it. Exit 1 where a difference is beyond the tolerances, a tensor is missing or too many, or
 a run fails.
@@ -116,11 +116,8 @@ def main():
                     label = f"{model} {case['name']}"
                     if done.returncode:
                         failures += 1
-                        print(
-                            f"{label:26} exit {done.returncode}: "
-                            f"{done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ''}",
-                            flush=True,
-                        )
+                        said = done.stdout.strip().splitlines()[-1:]
+                        print(f"{label:26} exit {done.returncode}: {''.join(said)}", flush=True)
                         continue
                     got, want = json.load(open(files["out.json"])), case["output"]
                     (gradient, where), wrong = gradient_difference(

@@ -298,9 +298,10 @@ def main():
                     )
                 if len(done) == 2:
                     ours, theirs = done["moonring"], done["trl"]
+                    seconds = [statistics.median(one["seconds"]) for one in (ours, theirs)]
                     print(
-                        f"  {reference:6} ratio    "
-                        f"{statistics.median(ours['seconds']) / statistics.median(theirs['seconds']):7.2f}        anon {ours['anon'] / theirs['anon']:5.2f}       "
+                        f"  {reference:6} ratio    {seconds[0] / seconds[1]:7.2f}        "
+                        f"anon {ours['anon'] / theirs['anon']:5.2f}       "
                         f"rss {ours['rss'] / theirs['rss']:5.2f}",
                         flush=True,
                     )

@@ -2,8 +2,8 @@
 document a step.
 
     step_vs_transformers.py --moonring PATH --model DIR [--tokens 512,2048,4096] [--dtype fp32,bf16]
-    [--steps 4] [--rounds 2] [--threads N] [--device cpu|cuda]
-                            [--keys activation_offload=disk,...] [--limit-gib 24] [--budget-gib 6] [--folder DIR]
+        [--steps 4] [--rounds 2] [--threads N] [--device cpu|cuda]
+        [--keys activation_offload=disk,...] [--limit-gib 24] [--budget-gib 6] [--folder DIR]
 
 Transformers: sdpa attention, gradient checkpointing, clipping at 1.0, AdamW (fused); bf16 is
 autocast over fp32 weights, as LLaMA-Factory trains.

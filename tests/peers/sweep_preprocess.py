@@ -139,7 +139,8 @@ def main():
     parser.add_argument("--models", nargs="+", required=True)
     parser.add_argument(
         "--templates",
-        default="default,chatml,smollm2,empty,alpaca,vicuna,deepseek3,mistral,llama2,phi4,glm4,zephyr",
+        default="default,chatml,smollm2,empty,alpaca,vicuna,deepseek3,mistral,llama2,phi4,glm4,"
+        "zephyr",
     )
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)

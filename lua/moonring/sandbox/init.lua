@@ -138,8 +138,8 @@ local function text_loader(globals)
 end
 
 -- Whether a script may require a module: Moonring's own Lua, by its dotted name. Only what is
--- loaded already, since a search would go through folders that the script may have filled; no native
--- module, whose functions the API confines; nothing of this room, which could undo it.
+-- loaded already, since a search would go through folders that the script may have filled; no
+-- native module, whose functions the API confines; nothing of this room, which could undo it.
 local function is_open(name)
   if type(name) ~= "string" or not name:find "^moonring%.[%l%d_.]+$" then return false end
   local room = name:match "^moonring%.([^.]*)"

@@ -3,7 +3,8 @@ Face tokenizers library make of texts.
 
     $MOONRING_ORACLE/venv/bin/python tests/data/text/tokenizer/make_stages_golden.py
 
-{"pre_tokenizers": [{"description": ..., "text": ..., "pieces": [...]}], "normalizers": [{"description": ..., "text": ..., "normalized": ...}],
+{"pre_tokenizers": [{"description": ..., "text": ..., "pieces": [...]}],
+ "normalizers": [{"description": ..., "text": ..., "normalized": ...}],
  "decoders": [{"description": ..., "tokens": [...], "text": ...}]}
 """
 

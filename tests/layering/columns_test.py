@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""No hand-written line is longer than 100 characters. Argument: a file at the repository's root.
+
+C++ is brought there by `clang-format -i FILE` (.clang-format), Python by `ruff format`.
+"""
+
+import os
+import re
+import sys
+
+WIDEST = 100
+FOLDERS = (
+    "attention",
+    "comm",
+    "data",
+    "docs",
+    "lua",
+    "model",
+    "objectives",
+    "scripts",
+    "tests",
+    "third_party",
+    "trainer",
+)
+ENDINGS = (".c", ".cc", ".h", ".lua", ".md", ".py")
+
+# What may be longer, and why.
+EXCEPTIONS = {
+    "tests/golden/": "data, and the programs and texts of other projects that make it",
+}
+MARKDOWN = {
+    "table": re.compile(r"^\s*\|"),  # a row is one line
+    "link": re.compile(r"\]\([^)]*\)|https?://"),  # cannot be broken
+}
+
+
+def sources(root: str):
+    yield "README.md"
+    for folder in FOLDERS:
+        for parent, folders, names in os.walk(os.path.join(root, folder)):
+            folders[:] = [name for name in folders if not name.startswith((".", "__"))]
+            for name in names:
+                path = os.path.relpath(os.path.join(parent, name), root)
+                if name.endswith(ENDINGS) and not path.startswith(tuple(EXCEPTIONS)):
+                    yield path
+
+
+def too_long(path: str, lines) -> list[tuple[int, int]]:
+    """Numbers and lengths of the lines that are; of Markdown's code blocks none: they are run."""
+    found, in_code = [], False
+    for number, line in enumerate(lines, 1):
+        line = line.rstrip("\n")
+        if path.endswith(".md"):
+            in_code ^= line.lstrip().startswith("```")
+            if in_code or any(pattern.search(line) for pattern in MARKDOWN.values()):
+                continue
+        if len(line) > WIDEST:
+            found.append((number, len(line)))
+    return found
+
+
+def main() -> int:
+    root = os.path.dirname(os.path.realpath(sys.argv[1]))
+    complaints, files = 0, 0
+    for path in sorted(sources(root)):
+        files += 1
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            for number, length in too_long(path, file):
+                complaints += 1
+                print(f"{path}:{number}: {length} columns, wanted {WIDEST} at most")
+    if files < 500:
+        print(f"only {files} sources were found: is this the repository's root? {root}")
+        return 1
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
