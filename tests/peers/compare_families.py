@@ -7,8 +7,8 @@ another that its make.py wrote).
 A line a case: the loss' relative difference, the worst of logits and logsumexp (|a - b| / max(1,
 |b|)), the worst tensor's gradient difference
 ||a - b|| / ||b|| and its name (where the case has no gradients stored: of its norms, marked ~).
-A tensor whose gradient is below 1e-7 of all is held to that share. With -n the sequence is shared by RANKS ranks; key=value is handed on
-(fp64=true, say). A case with moe_aux_loss_coef is
+A tensor whose gradient is below 1e-7 of all is held to that share. With -n the sequence is shared
+by RANKS ranks; key=value is handed on (fp64=true, say). A case with moe_aux_loss_coef is
 run with it. Exit 1 where a difference is beyond the tolerances, a tensor is missing or too many, or
 a run fails.
 """
