@@ -134,6 +134,9 @@ class Page:
 
     take_c = take_text
 
+    def take_diff(self, block: pages.Block, word: str) -> None:
+        pass  # a change that is shown
+
 
 def main(names: list[str]) -> int:
     root = os.getcwd()
