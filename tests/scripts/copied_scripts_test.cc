@@ -50,7 +50,8 @@ class CopiedScripts : public ResumedRuns {
     CommandOptions options = Options(paused);
     options.environment["PAUSED_SCRIPT"] = script.name;
     Command run(options);
-    ASSERT_TRUE(run.WaitForOutput("step " + std::to_string(step - 1))) << run.Wait().Describe();
+    ASSERT_TRUE(run.WaitForOutput("waits before step " + std::to_string(step)))
+        << run.Wait().Describe();
     kill(run.pid(), SIGKILL);
     run.Wait();
   }

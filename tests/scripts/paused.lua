@@ -22,6 +22,7 @@ function moonring.run.open(...)
     local next_step = steps_of(self)
     return function()
       local step, k = next_step()
+      if step and waits[k] then io.stderr:write(("waits before step %d\n"):format(k)) end
       while step and waits[k] and not exists(go .. k) do ffi.C.usleep(1000) end
       return step, k
     end
