@@ -131,13 +131,13 @@ TEST_F(Guard, WorksInsidePcallCoroutinesAndLoops) {
     assert(text == "NOT_FOUND: no such thing"
       or text == "script.lua:2: test.status: NOT_FOUND: no such thing", text)
     local _, text = coroutine.resume(coroutine.create(function() status() end))
-    assert(text == "script.lua:4: test.status: NOT_FOUND: no such thing", text)
+    assert(text == "script.lua:5: test.status: NOT_FOUND: no such thing", text)
     for i = 1, 2000 do -- enough for the compiler to trace it
       local done, words = pcall(function() runtime() end)
-      assert(not done and words == "script.lua:7: test.runtime: INTERNAL: boom", words)
+      assert(not done and words == "script.lua:8: test.runtime: INTERNAL: boom", words)
     end
     local _, handled = xpcall(function() value() end, function(words) return "seen " .. words end)
-    assert(handled == "seen script.lua:10: test.value: INVALID_ARGUMENT: wanted 3, got 4", handled)
+    assert(handled == "seen script.lua:11: test.value: INVALID_ARGUMENT: wanted 3, got 4", handled)
   )lua")
                 .message,
             "");
