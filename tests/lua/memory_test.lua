@@ -20,7 +20,7 @@ local function near(what, got, wanted, tolerance)
 end
 
 -- A model of 1e9 or so parameters, untied; P in all.
-local SHAPE = memory.shape { layers = 20, hidden = 2048, width = 5504, heads = 16, kv_heads = 4,
+local SHAPE = require("moonring.plan.model_shape").fill { layers = 20, hidden = 2048, width = 5504, heads = 16, kv_heads = 4,
   head_dim = 128, vocab = 32000 }
 local BLOCK = 2048 * (16 + 8) * 128 + 16 * 128 * 2048 + 3 * 2048 * 5504 + 2 * 2048
 local P = 2 * 32000 * 2048 + 20 * BLOCK + 2048
@@ -194,14 +194,14 @@ function sections.gpu()
 
   local function fixed(changes)
     local bytes, words = 0, {}
-    for _, each in ipairs(memory.fixed(facts(changes))) do
+    for _, each in ipairs(require("moonring.plan.process_bytes").fixed(facts(changes))) do
       bytes, words[#words + 1] = bytes + each.bytes, each.words
     end
     return bytes, table.concat(words, "; ")
   end
   near("base", fixed(), 0) -- facts() say what the process takes
   local f = facts { sp = 2, tokens = 2 ^ 18, base = false }
-  local all, context = memory.predict(f), memory.coefficients.gpu.context
+  local all, context = memory.predict(f), require("moonring.plan.coefficients").gpu.context
   local bytes = 0
   for _, each in ipairs(all.fixed) do bytes = bytes + each.bytes end
   near("the process itself", all.parts.other, bytes)
@@ -210,7 +210,7 @@ function sections.gpu()
   f.context_is_there = true
   near("with the context there", all.total - memory.predict(f).total, context)
   f.device = "cpu"
-  near("a CPU's process", memory.predict(f).parts.other, memory.coefficients.base.cpu)
+  near("a CPU's process", memory.predict(f).parts.other, require("moonring.plan.coefficients").base.cpu)
   local text = table.concat(moonring.plan_text.parts(all, "  "), "\n")
   for _, words in ipairs { "attention's kernel", "CUDA's context", "cuBLAS's workspace",
     "NCCL's buffers", "filled in part" } do
