@@ -108,7 +108,9 @@ function templates.find(template)
   if type(template) ~= "string" and type(template) ~= "table" then
     fail("wanted a name, the path of a file or a table, got a ", type(template))
   end
-  if type(template) == "table" then fields.check(template, tostring(template.name or template.like)) end
+  if type(template) == "table" then
+    fields.check(template, tostring(template.name or template.like))
+  end
   local t, place = expand(template, 0)
   local where, class = place or "own", t.class or "plain"
   fields.check_class(class, where)

@@ -44,8 +44,9 @@ local function travelling(f, s)
   local row = 2 * s.keys * f.head_dim
   if f.keys == "gather" then
     local slices = math.min(attention_shape.slices, s.keys)
-    return attention_shape.gathered(f, s) * row * (math.min(GATHER_KEYS, slices) * f.element_bytes + math.min(
-      GATHER_SUMS, slices) * f.sum_bytes) / slices
+    local keys, sums = math.min(GATHER_KEYS, slices), math.min(GATHER_SUMS, slices)
+    return attention_shape.gathered(f, s) * row * (keys * f.element_bytes + sums * f.sum_bytes)
+      / slices
   end
   local others = f.contexts - 1
   -- Others whose keys queries here see; who sees those of this place may be more.

@@ -1,5 +1,5 @@
---- What a rank holds all through a step: weights, the optimizer's states, a reference; whole, sharded
--- by ZeRO or offloaded. Letters as in memory.lua; `s`: their bytes.
+--- What a rank holds all through a step: weights, the optimizer's states, a reference; whole,
+-- sharded by ZeRO or offloaded. Letters as in memory.lua; `s`: their bytes.
 local coefficients = require "moonring.plan.coefficients"
 
 ---@class moonring.state_bytes
