@@ -3,7 +3,9 @@
 
 ---@class moonring.attention_shape
 ---@field slices integer in which all-gather takes a place's key heads, at most
-local attention_shape = { slices = 4 }
+local attention_shape = {}
+
+attention_shape.slices = 4 -- attention/context_attention.h
 
 ---@class moonring.AttentionShape
 ---@field rows number tokens of a context place

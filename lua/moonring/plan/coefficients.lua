@@ -1,8 +1,7 @@
 --- What measurements may correct in a prediction of memory: numbers of full-length tensors, and
 -- budgets in bytes. Letters as in memory.lua.
 
----@class moonring.memory_coefficients
-local coefficients = {
+return {
   -- [t, D] of a bytes in a block's backward: the gradient of what went in, in the place of that of
   -- what came out.
   stream = 1,
@@ -53,5 +52,3 @@ local coefficients = {
     pages = 3 * 20 * 2 ^ 20,
   },
 }
-
-return coefficients

@@ -1,6 +1,7 @@
 --- How many bytes training takes, from facts alone: `moonring plan`, `moonring inspect` and the
--- check before a run ask here. The formulas by part: attention_bytes, block_bytes, activation_bytes,
--- state_bytes and process_bytes beside this; what measurements may correct: coefficients.
+-- check before a run ask here. The formulas by part: attention_bytes, block_bytes,
+-- activation_bytes, state_bytes and process_bytes beside this; what measurements may correct:
+-- coefficients.
 --
 -- What is alive changes through a step, so the prediction is the greatest of a few moments, each by
 -- part:

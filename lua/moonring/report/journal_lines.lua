@@ -63,8 +63,8 @@ local function device_peaks(journal)
 end
 
 -- Means over the steps since the last line, which begin anew: the loss, nil where every step was
--- left out; the metrics with memory's peaks; the process's peak. Peaks are those of the rank where they
--- are the greatest.
+-- left out; the metrics with memory's peaks; the process's peak. Peaks are those of the rank where
+-- they are the greatest.
 local function since_last(journal)
   local mesh = journal.mesh
   local peak, held = mesh:max(trainer.peak_memory()), mesh:max(trainer.held_memory())
