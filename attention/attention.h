@@ -12,6 +12,7 @@
 // of the group makes the same ones in the same order, a rank without tokens too.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,12 @@ class Attention {
   // What runs for a stream of documents, in words; for a strategy that chooses, what it chose and
   // why.
   virtual std::string Describe(absl::Span<const int64_t> lengths) const = 0;
+
+  // The one strategy that runs for it, as DescribeStrategy names it; nothing where there is no
+  // choice between several.
+  virtual std::optional<std::string> Chosen(absl::Span<const int64_t> lengths) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace moonring::attention

@@ -115,4 +115,8 @@ std::string AutoAttention::Describe(absl::Span<const int64_t> lengths) const {
   return Choose(lengths).why;
 }
 
+std::optional<std::string> AutoAttention::Chosen(absl::Span<const int64_t> lengths) const {
+  return DescribeStrategy(Choose(lengths).attention->strategy());
+}
+
 }  // namespace moonring::attention

@@ -28,6 +28,7 @@
 // every rank and in every run.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,7 @@ class AutoAttention final : public Attention {
   absl::StatusOr<std::unique_ptr<PlannedAttention>> Plan(
       std::shared_ptr<const comm::Layout> layout) const override;
   std::string Describe(absl::Span<const int64_t> lengths) const override;
+  std::optional<std::string> Chosen(absl::Span<const int64_t> lengths) const override;
 
  private:
   struct Choice {

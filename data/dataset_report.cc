@@ -46,6 +46,14 @@ void DatasetReport::CountPrepared(const Example& example) {
   ++lengths[absl::bit_width(static_cast<uint64_t>(length)) - 1];
 }
 
+std::optional<std::string> DatasetReport::CutWarning() const {
+  int64_t kept = rows;  // where rows are packed there are fewer examples
+  for (const CountedRows& kind : skipped) kept -= kind.count;
+  if (2 * starved <= kept) return std::nullopt;
+  return absl::StrCat("cutoff_len leaves almost nothing to learn: ", starved, " of ", kept,
+                      " rows keep less than a tenth of the tokens to learn, or fewer than four");
+}
+
 std::string DatasetReport::Text() const {
   std::string text = absl::StrCat("examples: ", examples, " of ", rows, " rows, ", tokens,
                                   " tokens, ", learnt, " learnt\n");
@@ -58,12 +66,7 @@ std::string DatasetReport::Text() const {
   if (truncated > 0)
     absl::StrAppend(&text, "examples cut to cutoff_len: ", truncated, "; the longest row has ",
                     longest, " tokens\n");
-  int64_t kept = rows;  // where rows are packed there are fewer examples
-  for (const CountedRows& kind : skipped) kept -= kind.count;
-  if (2 * starved > kept) {
-    absl::StrAppend(&text, "cutoff_len leaves almost nothing to learn: ", starved, " of ", kept,
-                    " rows keep less than a tenth of the tokens to learn, or fewer than four\n");
-  }
+  if (const auto warning = CutWarning()) absl::StrAppend(&text, *warning, "\n");
   if (left_over > 0)
     absl::StrAppend(&text, "tokens left out because they fill no block of cutoff_len: ", left_over,
                     "\n");

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,10 @@ struct DatasetReport {
   // is left of it.
   void CountPrepared(const Example& example);
 
-  // Several lines: counts, what was left out, and the histogram of lengths.
+  // A line where cutoff_len leaves most rows next to nothing to learn; else nothing.
+  std::optional<std::string> CutWarning() const;
+
+  // Several lines: counts, what was left out, that warning, and the histogram of lengths.
   std::string Text() const;
 
   // The same as one JSON object, for programs: the counts by these names; skipped and noted as

@@ -4,11 +4,15 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "attention/attention.h"
 #include "attention/attention_cost.h"
+#include "attention/hybrid_attention.h"
+#include "attention/micro_batch_share.h"
 #include "attention/strategies.h"
 #include "attention/tile_plan.h"
 #include "comm/layout.h"
@@ -71,12 +75,6 @@ std::shared_ptr<MeshAttention> Create(Options options) {
       MeshAttention{mesh, comm::ValueOrThrow(attention::CreateAttention(std::move(wanted)))});
 }
 
-std::shared_ptr<const comm::Layout> LayoutOf(const MeshAttention& attention,
-                                             const comm::Sequence& sequence) {
-  return comm::ValueOrThrow(attention.mesh->MakeLayout(
-      sequence.lengths, attention.strategy->Divide(sequence.lengths), attention::CausalTileArea));
-}
-
 void PushTraffic(lua_State* L, const char* name, const attention::Traffic& traffic) {
   lua_createtable(L, 0, 3);
   const auto set = [&](const char* field, int64_t value) {
@@ -89,14 +87,30 @@ void PushTraffic(lua_State* L, const char* name, const attention::Traffic& traff
   lua_setfield(L, -2, name);
 }
 
-// What a strategy resolves to on a number of ranks, in words; an error where it does not.
-std::string Resolve(Options options) {
+// What a strategy resolves to on a number of ranks; an error where it does not.
+Pushed Resolve(lua_State* L, Options options) {
   const int ranks = options.Require<int>("ranks");
   const attention::StrategyOptions wanted = StrategyFrom(options);
   options.Finish();
   TORCH_CHECK_VALUE(ranks >= 1, "ranks: wanted at least 1, got ", ranks);
-  if (wanted.name == "auto") return wanted.name;
-  return attention::DescribeStrategy(comm::ValueOrThrow(attention::ResolveStrategy(wanted, ranks)));
+  lua_createtable(L, 0, 6);
+  const auto set = [L](const char* field, const auto& value) {
+    Value<std::decay_t<decltype(value)>>::Push(L, value);
+    lua_setfield(L, -2, field);
+  };
+  set("name", wanted.name);
+  if (wanted.name == "auto") return {1};
+  const attention::Strategy strategy =
+      comm::ValueOrThrow(attention::ResolveStrategy(wanted, ranks));
+  set("name", strategy.name);
+  set("words", attention::DescribeStrategy(strategy));
+  set("contexts", strategy.division.contexts);
+  set("head_ranks", strategy.division.heads);
+  set("ownership", std::string(comm::OwnershipName(strategy.division.ownership)));
+  const bool gathers = strategy.keys == attention::KeyTransport::kGather;
+  set("keys", std::string(gathers ? "gather" : "ring"));
+  set("window", strategy.ring_window);
+  return {1};
 }
 
 // What a layer costs each rank, without running it: a list by rank.
@@ -135,16 +149,25 @@ Pushed Cost(lua_State* L, Options options) {
   return {1};
 }
 
+std::shared_ptr<const comm::Layout> LayoutOf(MeshAttention& attention, comm::Sequence& sequence) {
+  return comm::ValueOrThrow(attention::LayoutOf(*attention.strategy, *attention.mesh, sequence));
+}
+
 // This rank's share of a micro-batch: ids, positions, targets, the plan by which its attention
 // runs, and the layout of it all.
 auto Cut(MeshAttention& attention, comm::Sequence& sequence) {
-  const std::shared_ptr<const comm::Layout> layout = LayoutOf(attention, sequence);
-  const int rank = attention.mesh->sp_rank();
+  attention::MicroBatchShare share =
+      comm::ValueOrThrow(attention::CutMicroBatch(*attention.strategy, *attention.mesh, sequence));
   auto plan = std::make_shared<AttentionPlan>(
-      AttentionPlan{comm::ValueOrThrow(attention.strategy->Plan(layout)),
-                    layout->Cut(comm::LengthsOfTokens(sequence), rank)});
-  return std::make_tuple(layout->Cut(sequence.ids_T, rank), layout->Cut(sequence.positions_T, rank),
-                         layout->Cut(sequence.targets_T, rank), std::move(plan), layout);
+      AttentionPlan{std::move(share.plan), std::move(share.lengths_T)});
+  return std::make_tuple(share.ids_T, share.positions_T, share.targets_T, std::move(plan),
+                         share.layout);
+}
+
+// What runs, in words, and of a strategy that chooses what it chose.
+auto Describe(MeshAttention& attention, comm::Sequence& sequence) {
+  return std::make_tuple(attention.strategy->Describe(sequence.lengths),
+                         attention.strategy->Chosen(sequence.lengths));
 }
 
 at::Tensor Attend(AttentionPlan& plan, at::Tensor q_THD, at::Tensor k_TKD, at::Tensor v_TKD,
@@ -164,13 +187,9 @@ void OpenAttention(lua_State* L) {
       {
           {"name",
            Bind<[](MeshAttention& attention) { return std::string(attention.strategy->name()); }>},
-          {"layout", Bind<[](MeshAttention& attention, comm::Sequence& sequence) {
-             return LayoutOf(attention, sequence);
-           }>},
+          {"layout", Bind<&LayoutOf>},
           {"cut", Bind<&Cut>},
-          {"describe", Bind<[](MeshAttention& attention, comm::Sequence& sequence) {
-             return attention.strategy->Describe(sequence.lengths);
-           }>},
+          {"describe", Bind<&Describe>},
           {"__tostring", Bind<[](MeshAttention& attention) {
              const bool chooses = attention.strategy->name() == "auto";
              return absl::StrCat("Attention ",

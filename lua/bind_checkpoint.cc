@@ -140,6 +140,9 @@ void RegisterCheckpoint(lua_State* L) {
           {"rope", Bind<[](Checkpoint& checkpoint) {
              return model::DescribeRope(checkpoint.config().rotaries[0]);
            }>},
+          {"rope_kind", Bind<[](Checkpoint& checkpoint) {
+             return std::string(model::RopeName(checkpoint.config().rotaries[0].kind));
+           }>},
           {"scale_rope", Bind<[](Checkpoint& checkpoint, std::string kind, int64_t length) {
              return checkpoint.ScaleRope(kind, length);
            }>},

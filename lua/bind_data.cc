@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "comm/status/torch_status.h"
 #include "data/dataset.h"
 #include "data/example_digest.h"
+#include "data/example_ids.h"
 #include "data/pipeline/prefetcher.h"
 #include "data/preprocess_writer.h"
 #include "data/steps/dataset_steps.h"
@@ -34,6 +34,7 @@
 #include "data/text/template_spec.h"
 #include "data/text/tokenizer.h"
 #include "data/text/tokenizer_files.h"
+#include "data/text/turns.h"
 #include "data/tokenized_folder.h"
 #include "lua/bindings.h"
 #include "lua/class.h"
@@ -78,19 +79,6 @@ std::shared_ptr<const data::Tokenizer> MakeTokenizer(data::TokenizerFiles files,
 
 data::TokenizerFiles ChangedFiles(data::TokenizerFiles files, data::Tokenizer& tokenizer) {
   return comm::ValueOrThrow(data::ChangedFiles(files, tokenizer));
-}
-
-// Ids at or above `first` that examples hold, each once.
-std::vector<int32_t> IdsFrom(Dataset& dataset, int32_t first) {
-  std::set<int32_t> found;
-  for (const data::Example& example : *dataset.examples) {
-    for (const data::Document& document : example.documents) {
-      for (const int32_t id : document.ids) {
-        if (id >= first) found.insert(id);
-      }
-    }
-  }
-  return {found.begin(), found.end()};
 }
 
 std::vector<data::Slot> ReadSlots(Options& fields, const char* name) {
@@ -301,32 +289,10 @@ std::vector<std::shared_ptr<data::MicroBatch>> Handles(const std::shared_ptr<dat
   return handles;
 }
 
-// A conversation from alternating texts, the user's first.
-data::Conversation ConversationOf(const std::vector<std::string>& texts,
-                                  const std::optional<std::string>& system) {
-  data::Conversation conversation{.system = system.value_or("")};
-  for (size_t i = 0; i < texts.size(); ++i)
-    conversation.messages.push_back(
-        {i % 2 == 0 ? data::Role::kUser : data::Role::kAssistant, texts[i]});
-  return conversation;
-}
-
 std::vector<int32_t> EncodePrompt(data::ChatTemplate& chat_template, std::vector<std::string> texts,
                                   std::optional<std::string> system) {
-  if (texts.size() % 2 == 0)
-    comm::ThrowIfError(absl::InvalidArgumentError(
-        "messages: wanted an odd number of texts, the user's first and last"));
-  return comm::ValueOrThrow(chat_template.EncodePrompt(ConversationOf(texts, system)));
-}
-
-// The messages of a conversation from texts, the user's first.
-data::OrderedJson MessagesOf(const std::vector<std::string>& texts,
-                             const std::optional<std::string>& system) {
-  data::OrderedJson messages = data::OrderedJson::array();
-  if (system.value_or("") != "") messages.push_back({{"role", "system"}, {"content", *system}});
-  for (size_t i = 0; i < texts.size(); ++i)
-    messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", texts[i]}});
-  return messages;
+  return comm::ValueOrThrow(
+      chat_template.EncodePrompt(comm::ValueOrThrow(data::ConversationOf(texts, system))));
 }
 
 // `files`: contents by name; `where`: the model's folder.
@@ -343,12 +309,10 @@ std::vector<int32_t> EncodeWithModelTemplate(data::ModelTemplate& carried,
                                              std::vector<std::string> texts,
                                              std::optional<std::string> system,
                                              std::optional<bool> enable_thinking) {
-  if (texts.size() % 2 == 0)
-    comm::ThrowIfError(absl::InvalidArgumentError(
-        "messages: wanted an odd number of texts, the user's first and last"));
   data::OrderedJson more = data::OrderedJson::object();
   if (enable_thinking.has_value()) more["enable_thinking"] = *enable_thinking;
-  return comm::ValueOrThrow(carried.Encode(MessagesOf(texts, system), true, more));
+  return comm::ValueOrThrow(
+      carried.Encode(comm::ValueOrThrow(data::MessagesOf(texts, system)), true, more));
 }
 
 // The fields of a template's table that ParseTemplate finds: texts all.
@@ -428,10 +392,13 @@ void OpenData(lua_State* L) {
       {
           {"size", Bind<[](Dataset& dataset) { return dataset.examples->size(); }>},
           {"example", Bind<&PushExample>},
-          {"ids_from", Bind<&IdsFrom>},
+          {"ids_from", Bind<[](Dataset& dataset, int32_t first) {
+             return data::IdsFrom(*dataset.examples, first);
+           }>},
           {"digest", Bind<[](Dataset& dataset) { return data::DigestOf(*dataset.examples); }>},
           {"report", Bind<[](Dataset& dataset) { return dataset.report.Text(); }>},
           {"report_json", Bind<[](Dataset& dataset) { return dataset.report.Json(); }>},
+          {"cut_warning", Bind<[](Dataset& dataset) { return dataset.report.CutWarning(); }>},
           {"steps", Bind<&MakeSteps>},
           {"write", Bind<[](Dataset& dataset, std::string path) {
              return data::WritePreprocessed(path, *dataset.examples);
@@ -450,6 +417,8 @@ void OpenData(lua_State* L) {
            }>},
           {"report", Bind<[](data::ExampleStream& stream) { return stream.report().Text(); }>},
           {"report_json", Bind<[](data::ExampleStream& stream) { return stream.report().Json(); }>},
+          {"cut_warning",
+           Bind<[](data::ExampleStream& stream) { return stream.report().CutWarning(); }>},
           {"__tostring", Bind<[](data::ExampleStream& stream) {
              return absl::StrCat("Stream of ", stream.Names());
            }>},

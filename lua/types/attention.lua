@@ -43,10 +43,19 @@ function attention.create(options) end
 ---@class moonring.ResolveOptions: moonring.StrategyOptions
 ---@field ranks integer
 
---- What a strategy comes to on a number of ranks, in words: "usp of 4 contexts x 2 heads, head
---- first". Errors as create's.
+--- What a strategy comes to on a number of ranks, a grid of contexts x heads.
+---@class moonring.ResolvedStrategy
+---@field name string the strategy's, "dense" on one rank; "auto" comes to nothing else
+---@field words? string "usp of 4 contexts x 2 heads, head first"
+---@field contexts? integer places along which keys travel
+---@field head_ranks? integer places over which heads are split
+---@field ownership? "contiguous" | "zigzag" how a document is divided over the contexts
+---@field keys? "ring" | "gather" how keys travel
+---@field window? integer contexts of a window of the ring; all of them: a single ring
+
+--- What a strategy comes to, degrees and windows chosen. Errors: as create's.
 ---@param options moonring.ResolveOptions
----@return string
+---@return moonring.ResolvedStrategy
 function attention.resolve(options) end
 
 ---@class moonring.CostOptions: moonring.ResolveOptions
@@ -100,7 +109,8 @@ function Attention:cut(sequence) end
 --- What runs for a micro-batch, in words; of "auto", what it chose, and what the others would have
 --- cost.
 ---@param sequence moonring.Sequence
----@return string
+---@return string words
+---@return string? chosen the strategy that "auto" chose; nil where there was no choice
 function Attention:describe(sequence) end
 
 function Attention:close() end

@@ -264,6 +264,10 @@ function Dataset:report() end
 ---@return string
 function Dataset:report_json() end
 
+--- A line where cutoff_len leaves most rows next to nothing to learn; else nil.
+---@return string?
+function Dataset:cut_warning() end
+
 ---@class moonring.StepsOptions
 --- each dp rank gets its part of every step; this process alone gets them whole where absent
 ---@field mesh? moonring.Mesh
@@ -325,6 +329,10 @@ function Stream:report() end
 --- As a data set's, of the same rows.
 ---@return string
 function Stream:report_json() end
+
+--- The same warning of the rows read so far; else nil.
+---@return string?
+function Stream:cut_warning() end
 
 function Stream:close() end
 

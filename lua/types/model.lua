@@ -197,6 +197,10 @@ function Checkpoint:eos_token_ids() end
 ---@return string
 function Checkpoint:rope() end
 
+--- The kind of rotary embedding alone.
+---@return "default" | "linear" | "dynamic" | "yarn" | "llama3" | "longrope"
+function Checkpoint:rope_kind() end
+
 --- Stretches the rotary embedding of models loaded from here on, and of what they save, for texts
 --- of `length` tokens: by ceil(length / context). Nothing changes where they fit, or where the
 --- model takes no scaling. Errors: INVALID_ARGUMENT for another kind.

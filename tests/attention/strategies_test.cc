@@ -35,6 +35,7 @@ using moonring::testing::RunRanks;
 using moonring::testing::StatusIs;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 const std::vector<std::string> kNamesOfAll = {"ulysses",     "ring",       "zigzag-ring",
                                               "double-ring", "all-gather", "usp"};
@@ -187,7 +188,10 @@ TEST(StrategiesTest, AutoChoosesByHeadsLengthsAndLinks) {
            .machine = machine});
       ASSERT_OK(attention);
       EXPECT_EQ((*attention)->Divide(lengths), MakeLayout(**attention, lengths)->division());
-      if (world->rank() == 0) said = (*attention)->Describe(lengths);
+      if (world->rank() != 0) return;
+      said = (*attention)->Describe(lengths);
+      EXPECT_THAT(said,
+                  StartsWith("auto chose " + (*attention)->Chosen(lengths).value() + " for "));
     });
     return said;
   };
@@ -227,6 +231,7 @@ TEST(StrategiesTest, BadOptionsAreStatuses) {
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("double_ring_window 3 does not divide 4 ranks")));
   const std::unique_ptr<Attention> dense = *CreateAttention({{.name = "ring"}, alone});
+  EXPECT_EQ(dense->Chosen({}), std::nullopt) << "there was nothing to choose";
   EXPECT_EQ(dense->name(), "dense");
   EXPECT_THAT(dense->Plan(*comm::Layout::Create({5}, {2})).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("got a layout of 2 x 1")));

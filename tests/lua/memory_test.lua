@@ -2,8 +2,13 @@
 -- Wanted numbers are closed forms written out here, or what attention.cost counts from a plan.
 local section, folder = arg[1], arg[2]
 local moonring = require "moonring"
-local attention_bytes, communication, published = require "moonring.plan.attention_bytes",
-  require "moonring.plan.communication", require "moonring.plan.published"
+local attention_bytes = require "moonring.plan.attention_bytes"
+local coefficients = require "moonring.plan.coefficients"
+local communication = require "moonring.plan.communication"
+local measures = require "moonring.plan.measures"
+local model_shape = require "moonring.plan.model_shape"
+local process_bytes = require "moonring.plan.process_bytes"
+local published = require "moonring.plan.published"
 local machine, memory, memory_facts, plan = moonring.machine, moonring.memory,
   moonring.memory_facts, moonring.plan
 
@@ -20,7 +25,10 @@ local function near(what, got, wanted, tolerance)
 end
 
 -- A model of 1e9 or so parameters, untied; P in all.
-local SHAPE = memory.shape { layers = 20, hidden = 2048, width = 5504, heads = 16, kv_heads = 4,
+-- The keys of a way to take less memory, in one line.
+local function words_of(measure) return table.concat(measure.keys, ", ") end
+
+local SHAPE = model_shape.fill { layers = 20, hidden = 2048, width = 5504, heads = 16, kv_heads = 4,
   head_dim = 128, vocab = 32000 }
 local BLOCK = 2048 * (16 + 8) * 128 + 16 * 128 * 2048 + 3 * 2048 * 5504 + 2 * 2048
 local P = 2 * 32000 * 2048 + 20 * BLOCK + 2048
@@ -194,14 +202,14 @@ function sections.gpu()
 
   local function fixed(changes)
     local bytes, words = 0, {}
-    for _, each in ipairs(memory.fixed(facts(changes))) do
+    for _, each in ipairs(process_bytes.fixed(facts(changes))) do
       bytes, words[#words + 1] = bytes + each.bytes, each.words
     end
     return bytes, table.concat(words, "; ")
   end
   near("base", fixed(), 0) -- facts() say what the process takes
   local f = facts { sp = 2, tokens = 2 ^ 18, base = false }
-  local all, context = memory.predict(f), memory.coefficients.gpu.context
+  local all, context = memory.predict(f), coefficients.gpu.context
   local bytes = 0
   for _, each in ipairs(all.fixed) do bytes = bytes + each.bytes end
   near("the process itself", all.parts.other, bytes)
@@ -210,7 +218,7 @@ function sections.gpu()
   f.context_is_there = true
   near("with the context there", all.total - memory.predict(f).total, context)
   f.device = "cpu"
-  near("a CPU's process", memory.predict(f).parts.other, memory.coefficients.base.cpu)
+  near("a CPU's process", memory.predict(f).parts.other, coefficients.base.cpu)
   local text = table.concat(moonring.plan_text.parts(all, "  "), "\n")
   for _, words in ipairs { "attention's kernel", "CUDA's context", "cuBLAS's workspace",
     "NCCL's buffers", "filled in part" } do
@@ -562,7 +570,9 @@ function sections.offload()
           ": ", place, ", foretold ", found.host, " on the host and ", found.disk, " on disk")
         check((f.idle_offload ~= nil) == (what == "cpu on cpu"), what, ": said: ", f.idle_offload)
         local proposed = {}
-        for _, measure in ipairs(plan.measures(f)) do proposed[#proposed + 1] = measure.words end
+        for _, measure in ipairs(measures.of(f)) do
+          proposed[#proposed + 1] = words_of(measure)
+        end
         local all = table.concat(proposed, "; ")
         local wanted = device == "cpu" and "activation_offload: disk" or "activation_offload: cpu"
         check((all:find(wanted, 1, true) ~= nil) == (place == "memory"), what, ": ", all)
@@ -583,12 +593,12 @@ function sections.plans()
     local rows = plan.rows(f, bytes)
     local best = plan.propose(rows)
     for _, row in ipairs(rows) do
-      check(row.fits == (row.found.total <= bytes), row.measure.words, ": fits")
+      check(row.fits == (row.found.total <= bytes), words_of(row.measure), ": fits")
       check(not best or not row.fits or row.sp >= best.sp, gib, " GiB: sp ", row.sp, " fits, ", best
         and best.sp, " was proposed")
     end
     local in_memory = plan.propose_in_memory(rows)
-    check(not in_memory or (in_memory.fits and not in_memory.measure.words:find "offload"
+    check(not in_memory or (in_memory.fits and not words_of(in_memory.measure):find "offload"
       and in_memory.sp >= best.sp), gib, " GiB: in memory")
     if best then
       local again = { tokens = 2 ^ 18, alone = 2 ^ 17, step = 2 ^ 18, precision = "bf16",
@@ -607,14 +617,14 @@ function sections.plans()
       check(gib == 6, gib, " GiB: nothing is proposed")
     end
   end
-  local alone = plan.measures(facts { ranks = 1, zero_ranks = 1 })
+  local alone = measures.of(facts { ranks = 1, zero_ranks = 1 })
   for _, measure in ipairs(alone) do
-    check(not measure.words:find "zero", "ZeRO on one rank: ", measure.words)
+    check(not words_of(measure):find "zero", "ZeRO on one rank: ", words_of(measure))
   end
-  check(alone[1].words == "" and alone[2].words == "activation_offload: cpu",
-    "measures of one rank begin with ", alone[2].words)
-  check(plan.measures(facts { device = "cpu" })[5].words == "activation_offload: disk",
-    "a CPU offloads to disk, not ", plan.measures(facts { device = "cpu" })[5].words)
+  check(#alone[1].keys == 0 and words_of(alone[2]) == "activation_offload: cpu",
+    "measures of one rank begin with ", words_of(alone[2]))
+  check(words_of(measures.of(facts { device = "cpu" })[5]) == "activation_offload: disk",
+    "a CPU offloads to disk, not ", words_of(measures.of(facts { device = "cpu" })[5]))
   near("sizes", #plan.sizes(12), 6)
   -- A ring of 8 sums 4 bytes a parameter: 2 x 7/8 of them.
   near("gradients that are sent", communication.step(facts { sp = 8 }).states, 2 * 7 / 8 * 4 * P)

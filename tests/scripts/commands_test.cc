@@ -434,7 +434,10 @@ TEST_F(CommandsTest, AScriptAsksWhatAttentionWouldCost) {
       print(strategy, #cost, cost.balance, cost[1].forward.bytes, cost[4].backward.bytes,
         cost[2].tokens, cost[1].peak_bytes > 0)
     end
-    print(attention.resolve { strategy = "usp", ranks = 8, heads = 8, kv_heads = 4 })
+    local usp = attention.resolve { strategy = "usp", ranks = 8, heads = 8, kv_heads = 4 }
+    print(usp.words, usp.contexts, usp.head_ranks, usp.ownership, usp.keys, usp.window)
+    local gather = attention.resolve { strategy = "llama3", ranks = 3 }
+    print(gather.name, gather.contexts, gather.head_ranks, gather.keys)
     print(pcall(attention.cost, { strategy = "ulysses", ranks = 4, lengths = { 10 } }))
   )");
   const CommandResult result = Run({"cost.lua"});
@@ -443,7 +446,9 @@ TEST_F(CommandsTest, AScriptAsksWhatAttentionWouldCost) {
   const std::string bytes = std::to_string(3 * (2 * n + 2 * nk) / 16);
   EXPECT_THAT(result.out, StartsWith("ulysses\t4\t1\t" + bytes + "\t" + bytes +
                                      "\t1024\ttrue\nzigzag-ring\t4\t1\t"));
-  EXPECT_THAT(result.out, HasSubstr("\nusp of 2 contexts x 4 heads, head first\nfalse\t"));
+  EXPECT_THAT(result.out,
+              HasSubstr("\nusp of 2 contexts x 4 heads, head first\t2\t4\tzigzag\tring\t2\n"
+                        "all-gather\t3\t1\tgather\nfalse\t"));
   EXPECT_THAT(result.out, HasSubstr("heads, kv_heads and head_dim: wanted, to count bytes"));
 }
 

@@ -1,5 +1,6 @@
 --- The chat template that a configuration names, or that its model carries.
 local data = require "moonring.data"
+local errors = require "moonring.errors"
 local stages = require "moonring.run.stages"
 local system = require "moonring.native.system"
 local templates = require "moonring.data.templates"
@@ -25,10 +26,9 @@ function configured.settle(c, checkpoint, tokenizer)
   elseif carried then
     local done, fields = pcall(carried.fields, carried)
     if not done then
-      local code, why = tostring(fields):match "^.-([%u_]+): (.*)$"
-      error((code or "INVALID_ARGUMENT") .. ": template: none is given, and the model's "
-        .. "chat_template cannot be used: " .. (why or tostring(fields))
-        .. "; name one: template: NAME", 0)
+      errors.raise(errors.code(fields) or "INVALID_ARGUMENT", "template: none is given, and the "
+        .. "model's chat_template cannot be used: ", errors.words(fields),
+        "; name one: template: NAME")
     end
     c.template, note = fields, "template: none is given: taken from the model's chat_template"
   end

@@ -1,78 +1,16 @@
 --- Chat templates by name: LLaMA-Factory 0.9.5's, each a table in a file of named_templates/ (a
 -- file a family), and a user's own. A template of one's own is a file that returns such a table,
 -- named by its path: `template: ./mine.lua`; or a file in named_templates/, which returns a list
--- of them with names. Files are data: they see no globals.
---
---     return { like = "qwen", default_system = "You are terse." }
---
---   name             how it is called; a file's own path where absent (messages about a file name
---                    its path in any case)
---   like             the template (a name or a path) whose fields it has where it says nothing
---                    itself
---   class            "plain"; "system_in_user": the system text goes into the first user's text;
---                    "reasoning": answers begin with a thought
---   prefix           slots before everything
---   system user assistant function_call observation
---                    slots around the system text, and around messages of each role; {{content}} is
---                    the text, in the user's {{idx}} the turn's number
---   tool_format      how tools are described and called, by name (data/text/tools)
---   tools            a text with {{content}} for the tools as they are given, in place of the
---                    format's
---   default_system   the system text where a conversation has none
---   stop_words       what ends an answer besides eos
---   replace_eos      the first stop word is the eos
---   efficient_eos    no slot ends an answer: one eos parts turns
---   thought_words    what a thought begins and ends with; empty_thought: one without words (absent:
---                    the two words)
---   tool_call_words  what a call of a tool stands between, beside other text
---   date             today, for a tool format that says it ("26 Jul 2024"; absent: the clock's)
---   enable_thinking preserve_thinking   as the keys
---
--- Slots are a text, or a list of texts, { "bos" }, { "eos" } and { token = "<|user|>" }: each is
--- tokenized alone.
+-- of them with names. Files are data: they see no globals. What a template says:
+-- template_fields.lua.
+local errors = require "moonring.errors"
+local fields = require "moonring.data.template_fields"
 local system = require "moonring.native.system"
 
 ---@class moonring.templates
 local templates = {}
 
----@class moonring.TemplateTable
----@field name? string
---- the template whose fields it has where it says nothing itself: a name or a path
----@field like? string
----@field class? "plain" | "system_in_user" | "reasoning"
----@field prefix? moonring.Slots
----@field system? moonring.Slots
----@field user? moonring.Slots
----@field assistant? moonring.Slots
----@field function_call? moonring.Slots
----@field observation? moonring.Slots
----@field tools? string
----@field tool_format? string
----@field default_system? string
----@field stop_words? string[]
----@field replace_eos? boolean
----@field efficient_eos? boolean
----@field thought_words? string[] two
----@field empty_thought? string
----@field tool_call_words? string[] two
----@field date? string
----@field enable_thinking? boolean
----@field preserve_thinking? boolean
-
---- Texts and tokens, each tokenized alone: a text, or a list of texts, `{ "bos" }`, `{ "eos" }` and
---- `{ token = "<|user|>" }`.
----@alias moonring.Slots string | table[]
-
-local CLASSES = { plain = true, reasoning = true, system_in_user = true }
-local SLOTS = { "prefix", "system", "user", "assistant", "function_call", "observation" }
-local TYPES = { name = "string", like = "string", class = "string", tool_format = "string",
-  tools = "string", default_system = "string", stop_words = "table",
-  replace_eos = "boolean", efficient_eos = "boolean", thought_words = "table",
-    empty_thought = "string", tool_call_words = "table", date = "string",
-  enable_thinking = "boolean", preserve_thinking = "boolean" }
-for _, name in ipairs(SLOTS) do TYPES[name] = "slots" end
-
-local function fail(code, ...) error(code .. ": template: " .. table.concat({ ... }), 0) end
+local function fail(...) errors.fail("template: ", ...) end
 
 local function keys(t)
   local names = {}
@@ -81,60 +19,11 @@ local function keys(t)
   return names
 end
 
--- Slots as { kind = "text" | "bos" | "eos" | "token", text = "..." }.
-local function slots(value, where)
-  local list = {}
-  for i, slot in ipairs(type(value) == "table" and value or { value }) do
-    if type(slot) == "string" then
-      list[i] = { kind = "text", text = slot }
-    elseif type(slot) == "table" and (slot[1] == "bos" or slot[1] == "eos") then
-      list[i] = { kind = slot[1], text = "" }
-    elseif type(slot) == "table" and type(slot.token) == "string" then
-      list[i] = { kind = "token", text = slot.token }
-    else
-      fail("INVALID_ARGUMENT", where, ": a slot is a text, { \"bos\" }, { \"eos\" } or { token = "
-        .. "\"...\" }, got a ", type(slot))
-    end
-  end
-  return list
-end
-
--- Refuses fields that no template has and values of a wrong type.
-local function check(template, where)
-  if type(template) ~= "table" then
-    fail("INVALID_ARGUMENT", where, ": wanted a table, got a ", type(template))
-  end
-  for name, value in pairs(template) do
-    local want = TYPES[name]
-    if not want then
-      fail("INVALID_ARGUMENT", where, ": unknown field '", tostring(name), "'",
-        system.did_you_mean(tostring(name), keys(TYPES)))
-    end
-    local kind = type(value)
-    local fits = kind == want or want == "slots" and (kind == "string" or kind == "table")
-      or name == "enable_thinking" and value == system.null
-    if not fits then
-      fail("INVALID_ARGUMENT", where, ": ", name, ": wanted ", want == "slots"
-        and "a text or a list of slots" or "a " .. want, ", got a ", kind)
-    end
-    if want == "table" then
-      for _, word in ipairs(value) do
-        if type(word) ~= "string" then
-          fail("INVALID_ARGUMENT", where, ": ", name, ": wanted texts, got a ", type(word))
-        end
-      end
-      if name ~= "stop_words" and #value ~= 2 then
-        fail("INVALID_ARGUMENT", where, ": ", name, ": wanted two texts, got ", #value)
-      end
-    end
-  end
-end
-
 local function read(path)
   local chunk, why = load(system.read(path), "@" .. path, "t", {})
-  if not chunk then fail("INVALID_ARGUMENT", why) end
+  if not chunk then fail(why) end
   local done, value = pcall(chunk)
-  if not done then fail("INVALID_ARGUMENT", tostring(value)) end
+  if not done then fail(tostring(value)) end
   return value
 end
 
@@ -147,8 +36,8 @@ local function by_name()
   for _, file in ipairs(system.list(folder)) do
     for _, template in ipairs(file:find "%.lua$" and read(folder .. "/" .. file) or {}) do
       local where = file .. ": " .. tostring(template.name)
-      check(template, where)
-      if found[template.name] then fail("INVALID_ARGUMENT", where, " is there twice") end
+      fields.check(template, where)
+      if found[template.name] then fail(where, " is there twice") end
       found[template.name] = template
     end
   end
@@ -169,7 +58,7 @@ local function unknown(name, where)
   end
   local list = #alike > 0 and "there are " .. table.concat(alike, ", ") .. " and others"
     or "there are chatml, default, llama3, qwen and others"
-  fail("NOT_FOUND", where and where .. ": like: " or "", "no '", name, "'",
+  errors.raise("NOT_FOUND", "template: ", where and where .. ": like: " or "", "no '", name, "'",
     system.did_you_mean(name, all), "; ", list, ": moonring help templates lists all ", #all)
 end
 
@@ -178,7 +67,7 @@ end
 -- template is.
 local function read_own(path)
   local own = read(path)
-  check(own, path)
+  fields.check(own, path)
   if not own.name then
     own.name = path
   elseif not by_name()[own.name] then
@@ -200,7 +89,7 @@ local function expand(template, depth, where)
   end
   place = place or template.name
   if not template.like then return template, place end
-  if depth > 10 then fail("INVALID_ARGUMENT", tostring(place), ": like goes round in a circle") end
+  if depth > 10 then fail(tostring(place), ": like goes round in a circle") end
   local whole = {}
   local like, of_like = expand(template.like, depth + 1, place)
   for name, value in pairs(like) do whole[name] = value end
@@ -217,15 +106,14 @@ end
 ---@return table
 function templates.find(template)
   if type(template) ~= "string" and type(template) ~= "table" then
-    fail("INVALID_ARGUMENT", "wanted a name, the path of a file or a table, got a ", type(template))
+    fail("wanted a name, the path of a file or a table, got a ", type(template))
   end
-  if type(template) == "table" then check(template, tostring(template.name or template.like)) end
+  if type(template) == "table" then
+    fields.check(template, tostring(template.name or template.like))
+  end
   local t, place = expand(template, 0)
   local where, class = place or "own", t.class or "plain"
-  if not CLASSES[class] then
-    fail("INVALID_ARGUMENT", where, ": class: wanted ", table.concat(keys(CLASSES), " | "),
-      ", got '", class, "'", system.did_you_mean(class, keys(CLASSES)))
-  end
+  fields.check_class(class, where)
   local content = "{{content}}"
   local thought, call = t.thought_words or { "<think>\n", "\n</think>\n\n" }, t.tool_call_words
     or { "<tool_call>", "</tool_call>" }
@@ -245,12 +133,14 @@ function templates.find(template)
   }
   complete.enable_thinking = t.enable_thinking == nil or t.enable_thinking
   if t.enable_thinking == system.null then complete.enable_thinking = nil end
-  for _, name in ipairs(SLOTS) do complete[name] = slots(lists[name], where .. ": " .. name) end
+  for _, name in ipairs(fields.slots) do
+    complete[name] = fields.read_slots(lists[name], where .. ": " .. name)
+  end
   if class == "system_in_user" and (#complete.system ~= 1 or complete.system[1].kind ~= "text") then
-    fail("INVALID_ARGUMENT", where, ": system: of class system_in_user one text is wanted")
+    fail(where, ": system: of class system_in_user one text is wanted")
   end
   if complete.replace_eos and #complete.stop_words == 0 then
-    fail("INVALID_ARGUMENT", where, ": replace_eos wants a stop word")
+    fail(where, ": replace_eos wants a stop word")
   end
   return complete
 end

@@ -16,7 +16,7 @@ local STRETCHED = { linear = true, dynamic = true, yarn = true }
 -- stretches it.
 local function beyond_positions(c, checkpoint)
   local positions = checkpoint:max_position_embeddings()
-  local stretched = c.rope_scaling or STRETCHED[checkpoint:rope():match "^%a+"]
+  local stretched = c.rope_scaling or STRETCHED[checkpoint:rope_kind()]
   if stretched or c.cutoff_len <= positions then return nil end
   return ("cutoff_len: %d is beyond the model's %d positions, and nothing stretches its rotary "
     .. "embedding: rope_scaling does"):format(c.cutoff_len, positions)
@@ -32,7 +32,7 @@ function policy.open(c)
   local checkpoint, notes = model.open(c.model_name_or_path), {}
   if c.rope_scaling then
     notes[1] = checkpoint:scale_rope(c.rope_scaling, c.cutoff_len)
-  elseif checkpoint:rope() ~= "default" then
+  elseif checkpoint:rope_kind() ~= "default" then
     notes[1] = "rotary embedding: " .. checkpoint:rope()
   end
   notes[#notes + 1] = beyond_positions(c, checkpoint)

@@ -1,7 +1,8 @@
 --- The facts that memory.lua foretells from, out of a configuration and a checkpoint (its config
 -- alone will do), or out of published numbers.
 local attention = require "moonring.native.attention"
-local config = require "moonring.config"
+local errors = require "moonring.errors"
+local learning = require "moonring.plan.learning"
 local memory = require "moonring.plan.memory"
 local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
@@ -16,6 +17,48 @@ local memory_facts = {}
 ---@field machine? integer ranks that share one; all where absent
 ---@field longest? integer tokens of the longest document; cutoff_len where absent
 ---@field context_is_there? boolean whether free memory was read with CUDA's context in it
+
+---@class moonring.MemoryFacts
+---@field model moonring.ModelShape
+---@field learns { embedding: number, head: number, blocks: number } parameters of each that learn
+---@field adapter number parameters of an adapter beside them
+---@field depth integer layers that a backward goes down
+---@field tokens number of a micro-batch, over the sp group
+---@field alone number of an example, over the sp group
+---@field step number of a step, on one sp group
+---@field documents integer of an example
+---@field micro_batches integer in a step
+---@field sp integer
+---@field ranks integer
+---@field machine integer ranks that share one
+---@field strategy string
+---@field contexts integer
+---@field head_ranks integer
+---@field keys "ring" | "windows" | "gather"
+---@field contiguous boolean
+---@field zero_stage integer
+---@field zero_ranks number over which states are sharded
+---@field precision "fp32" | "bf16" | "pure_bf16" | "fp64"
+---@field recompute "block" | "selective" | "none"
+---@field whole_layers? integer the first layers, that keep everything whatever `recompute` says
+---@field selective_layers? integer the layers after them, that keep attention's result
+---@field optimizer "adamw" | "sgd"
+---@field activation_offload? "cpu" | "disk" where it moves anything
+---@field idle_offload? string a line that says so where it is asked for and does not
+---@field offload_optimizer? "cpu" | "disk"
+---@field device "cpu" | "cuda"
+---@field reference boolean whether a second model is held
+---@field logits "chunked" | "none" | "whole"
+--- bytes of files whose pages stay resident while nobody wants the room, counted nowhere; 0: on a
+--- CPU weights that nobody changes are their file's pages
+---@field mapped? number
+--- documents of a micro-batch, which a GPU's kernels take apart; 1 where absent
+---@field sequences? integer
+---@field deterministic? boolean whether a GPU's kernels give the same bits each time
+---@field context_is_there? boolean whether CUDA's context is taken from the memory there is already
+---@field learning_layers? integer of which `learns.blocks` are parameters; all where absent
+---@field dora? number elements of the largest map that DoRA is put on
+---@field tile_bytes? number of a tile of rows in work; 0: no tiles
 
 --- A model's sizes, and its parameters by part. The config alone will do.
 ---@param checkpoint moonring.Checkpoint
@@ -46,73 +89,11 @@ end
 ---@param options moonring.ResolveOptions
 ---@return { contexts: integer, head_ranks: integer, keys: string, contiguous: boolean }
 function memory_facts.division(options)
-  local said = attention.resolve(options)
-  local sp, name = options.ranks, said:match "^[%w-]+"
-  local contexts, heads = said:match "of (%d+) contexts x (%d+) heads"
-  if contexts then
-    return { contexts = tonumber(contexts), head_ranks = tonumber(heads), keys = "ring" }
-  end
-  if name == "ulysses" then return { contexts = 1, head_ranks = sp } end
-  return { contexts = sp, head_ranks = 1, keys = ({ ["all-gather"] = "gather",
-    ["double-ring"] = "windows" })[name] or "ring", contiguous = name == "ring" }
-end
-
-local function named(list, name)
-  for _, each in ipairs(type(list) == "table" and list or { list }) do
-    if each == name then return true end
-  end
-  return false
-end
-
--- Parameters of an adapter: A and B of each map that it is put on, DoRA's magnitudes, and modules
--- that learn whole. Then the largest of DoRA's maps.
-local function adapter(c, checkpoint, m)
-  local sum, largest = 0, 0
-  for _, map in ipairs(checkpoint:linear_maps()) do
-    if named(c.lora_target, "all") or named(c.lora_target, map.module:match "[^.]*$") then
-      sum = sum + c.lora_rank * (map.rows + map.columns) + (c.use_dora and map.rows or 0)
-      largest = math.max(largest, map.rows * map.columns)
-    end
-  end
-  local whole = c.additional_target or (c.resize_vocab and checkpoint:vocabulary_modules()) or {}
-  for _, name in ipairs(checkpoint:vocabulary_modules()) do
-    if named(whole, name) then sum = sum + m.vocab * m.hidden end
-  end
-  return sum, c.use_dora and largest or nil
-end
-
--- With finetuning_type freeze: the part of a layer that learns.
-local function thawed(c, checkpoint)
-  if named(c.freeze_trainable_modules, "all") then return 1 end
-  local learns, all = 0, 0
-  for _, map in ipairs(checkpoint:linear_maps()) do
-    local size, learning = map.rows * map.columns, false
-    for _, name in ipairs(c.freeze_trainable_modules) do
-      learning = learning or ("." .. map.module .. "."):find("." .. name .. ".", 1, true) ~= nil
-    end
-    learns, all = learns + (learning and size or 0), all + size
-  end
-  return learns / all
-end
-
--- What learns; parameters of an adapter; how many layers a backward goes down, and how many learn.
--- Then the largest of DoRA's maps.
-local function learning(c, checkpoint, m)
-  local head = stages.of(c).head == "logits" and m.head or 0 -- a reward model's head meets no token
-  if c.finetuning_type == "lora" then
-    local parameters, largest = adapter(c, checkpoint, m)
-    return { embedding = 0, head = 0, blocks = 0 }, parameters, m.layers, m.layers, largest
-  end
-  if c.finetuning_type ~= "freeze" then
-    return { embedding = m.embedding, head = head, blocks = m.blocks }, 0, m.layers, m.layers
-  end
-  local n, extra = c.freeze_trainable_layers, c.freeze_extra_modules or {}
-  local layers = math.min(math.abs(n), m.layers)
-  local modules = checkpoint:vocabulary_modules()
-  local embeds = named(extra, modules[1]) or (m.tied and named(extra, modules[2]))
-  return { embedding = embeds and m.embedding or 0, head = named(extra, modules[2]) and head or 0,
-    blocks = m.blocks * layers / m.layers * thawed(c, checkpoint) }, 0,
-    (n > 0 and not embeds) and layers or m.layers, layers
+  local strategy = attention.resolve(options)
+  local windows = strategy.keys == "ring" and strategy.contexts > strategy.window
+  return { contexts = strategy.contexts, head_ranks = strategy.head_ranks,
+    keys = windows and "windows" or strategy.keys,
+    contiguous = strategy.ownership == "contiguous" }
 end
 
 --- Documents of an example, which go through one forward together: 2 in stages dpo, rm and kto.
@@ -150,7 +131,7 @@ local function placed(value) return value ~= "none" and value or nil end
 ---@return moonring.MemoryFacts
 function memory_facts.run(c, checkpoint, given)
   local m = memory_facts.model(checkpoint)
-  local learns, adapted, depth, learning_layers, dora = learning(c, checkpoint, m)
+  local learns, adapted, depth, learning_layers, dora = learning.of(c, checkpoint, m)
   local sp, documents = c.sequence_parallel_size, memory_facts.documents(c)
   local alone = documents * math.min(c.cutoff_len, given.longest or c.cutoff_len)
   local most = math.max(counts.micro_batch_tokens(c), alone) -- a longer example goes alone
@@ -194,13 +175,9 @@ function memory_facts.spread(f, sp, strategy, options)
   local function with(name)
     asked.strategy = sp == 1 and "dense" or name
     local ok, division = pcall(memory_facts.division, asked)
-    if not ok then
-      config.fail("sequence_parallel_mode: ", name, ": ",
-        (tostring(division):gsub("^.*INVALID_ARGUMENT: ", "")))
-    end
+    if not ok then errors.fail("sequence_parallel_mode: ", name, ": ", errors.words(division)) end
     local spread = setmetatable({ sp = sp, strategy = strategy }, { __index = f })
     for field, value in pairs(division) do spread[field] = value end
-    spread.contiguous, spread.keys = division.contiguous or false, division.keys or "ring"
     return spread
   end
   if strategy ~= "auto" or sp == 1 then return with(strategy) end

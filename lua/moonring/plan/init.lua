@@ -3,6 +3,7 @@
 local communication = require "moonring.plan.communication"
 local config = require "moonring.config"
 local deepspeed = require "moonring.config.deepspeed"
+local measures = require "moonring.plan.measures"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 
@@ -19,33 +20,10 @@ local plan = {}
 ---@field fits boolean
 ---@field longest number tokens of the longest example that fits alone; 0: none
 
----@class moonring.Measure
----@field changes table<string, any> facts, keys of a configuration under their own names
----@field words string the keys as "name: value, name: value"; "" where nothing changes
----@field short string the same in few words
-
 -- Lengths are told in steps of this.
 local STEP = 1024
 
 local STRATEGIES = { "ulysses", "zigzag-ring", "all-gather", "usp" }
-
--- Keys of a configuration that measures change, in the order in which they are told.
-local KEYS = { "micro_batch_tokens", "recompute", "zero_stage", "activation_offload",
-  "offload_optimizer" }
-
--- The same for a column of a table.
-local function shortened(changes)
-  local words = { changes.micro_batch_tokens and "examples alone" or nil }
-  if changes.recompute then words[#words + 1] = "recompute block" end
-  if changes.zero_stage then words[#words + 1] = "zero " .. changes.zero_stage end
-  if changes.activation_offload then
-    words[#words + 1] = "activations on " .. changes.activation_offload
-  end
-  if changes.offload_optimizer then
-    words[#words + 1] = "optimizer on " .. changes.offload_optimizer
-  end
-  return #words > 0 and table.concat(words, ", ") or "as configured"
-end
 
 --- Takes what a DeepSpeed file says into the configuration, as train does. Errors: INVALID_ARGUMENT
 --- for a zero_stage that is none.
@@ -55,41 +33,6 @@ function plan.settle(c)
   if c.zero_stage and not (c.zero_stage >= 0 and c.zero_stage <= 3) then
     config.fail("zero_stage: wanted 0 to 3, got ", c.zero_stage)
   end
-end
-
---- Ways to take less memory, the mildest first; the first changes nothing.
----@param f moonring.MemoryFacts
----@return moonring.Measure[]
-function plan.measures(f)
-  local away = f.device == "cpu" and "disk" or "cpu"
-  local list, seen = {}, {}
-  local function add(changes)
-    if #list > 0 and f.tokens > f.alone then
-      changes.micro_batch_tokens, changes.tokens, changes.micro_batches = f.alone, f.alone,
-        math.ceil(f.step / f.alone)
-    end
-    if #list > 0 and f.recompute == "none" then changes.recompute = "block" end
-    local words = {}
-    for _, name in ipairs(KEYS) do
-      if changes[name] == f[name] then changes[name] = nil end
-      if changes[name] ~= nil then words[#words + 1] = name .. ": " .. changes[name] end
-    end
-    local text = table.concat(words, ", ")
-    if not seen[text] then
-      list[#list + 1] = { changes = changes, words = text, short = shortened(changes) }
-    end
-    seen[text] = true
-  end
-  local most = f.zero_ranks > 1 and 3 or nil
-  local activations, optimizer = f.activation_offload or away, f.offload_optimizer or away
-  add {}
-  add {}
-  add { recompute = "block" }
-  for stage = f.zero_stage + 1, most or 0 do add { zero_stage = stage } end
-  add { activation_offload = activations }
-  add { zero_stage = most, activation_offload = activations }
-  add { zero_stage = most, activation_offload = activations, offload_optimizer = optimizer }
-  return list
 end
 
 --- What `f` takes with a measure.
@@ -135,7 +78,7 @@ function plan.rows(f, bytes, strategies)
     for _, strategy in ipairs(sp > 1 and strategies or { f.strategy }) do
       if not (strategy == "ulysses" and sp > f.model.heads) then
         local spread = over(f, sp, strategy)
-        for _, measure in ipairs(plan.measures(spread)) do
+        for _, measure in ipairs(measures.of(spread)) do
           rows[#rows + 1] = plan.row(spread, measure, bytes)
         end
       end
@@ -175,9 +118,7 @@ function plan.keys(row, f)
   if row.strategy ~= f.strategy then
     lines[#lines + 1] = "sequence_parallel_mode: " .. row.strategy
   end
-  for word in (row.measure.words .. ", "):gmatch "(.-), " do
-    if word ~= "" then lines[#lines + 1] = word end
-  end
+  for _, key in ipairs(row.measure.keys) do lines[#lines + 1] = key end
   return lines
 end
 
@@ -220,7 +161,7 @@ function plan.strategies(f, bytes)
   for _, strategy in ipairs(STRATEGIES) do
     if f.sp > 1 and not (strategy == "ulysses" and f.sp > f.model.heads) then
       rows[#rows + 1] = plan.row(over(f, f.sp, strategy),
-        { changes = {}, words = "", short = "the same" }, bytes)
+        { changes = {}, keys = {}, short = "the same" }, bytes)
     end
   end
   return rows

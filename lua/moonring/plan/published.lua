@@ -1,6 +1,6 @@
 --- Published longest sequences, to set beside what memory.lua foretells: numbers, settings and
 -- where they stand. `moonring plan tables` prints them.
-local memory = require "moonring.plan.memory"
+local model_shape = require "moonring.plan.model_shape"
 
 ---@class moonring.published
 ---@field models table<string, moonring.ModelShape>
@@ -29,13 +29,13 @@ local published = {}
 
 -- Shapes from the models' own config.json (Qwen2.5: biases on q, k, v).
 published.models = {
-  ["Qwen2.5-7B"] = memory.shape { layers = 28, hidden = 3584, width = 18944, heads = 28,
+  ["Qwen2.5-7B"] = model_shape.fill { layers = 28, hidden = 3584, width = 18944, heads = 28,
     kv_heads = 4, head_dim = 128, vocab = 152064, bias = true },
-  ["Qwen2.5-14B"] = memory.shape { layers = 48, hidden = 5120, width = 13824, heads = 40,
+  ["Qwen2.5-14B"] = model_shape.fill { layers = 48, hidden = 5120, width = 13824, heads = 40,
     kv_heads = 8, head_dim = 128, vocab = 152064, bias = true },
-  ["Qwen2.5-72B"] = memory.shape { layers = 80, hidden = 8192, width = 29568, heads = 64,
+  ["Qwen2.5-72B"] = model_shape.fill { layers = 80, hidden = 8192, width = 29568, heads = 64,
     kv_heads = 8, head_dim = 128, vocab = 152064, bias = true },
-  ["Llama-3.1-8B"] = memory.shape { layers = 32, hidden = 4096, width = 14336, heads = 32,
+  ["Llama-3.1-8B"] = model_shape.fill { layers = 32, hidden = 4096, width = 14336, heads = 32,
     kv_heads = 8, head_dim = 128, vocab = 128256 },
 }
 

@@ -136,4 +136,13 @@ function model_card.text(c, run)
   return table.concat(parts, "\n\n") .. "\n"
 end
 
+--- README.md in output_dir, from rank 0. After the last evaluation.
+---@param journal moonring.Journal
+function model_card.write(journal)
+  local c = journal.config
+  system.write(c.output_dir .. "/README.md", model_card.text(c, { dp = journal.mesh:dp_size(),
+    examples_per_step = journal.counts.examples_per_step, report = journal.dataset:report(),
+    evaluations = journal.evaluations, last = journal.last_evaluation }))
+end
+
 return model_card

@@ -24,6 +24,7 @@ local resume = require "moonring.run.resume"
 local resume_changes = require "moonring.run.resume_changes"
 local router = require "moonring.run.router"
 local run_name = require "moonring.run.run_name"
+local sample_answer = require "moonring.report.sample_answer"
 local saved_state = require "moonring.run.saved_state"
 local schedules = require "moonring.run.schedules"
 local stages = require "moonring.run.stages"
@@ -158,7 +159,7 @@ function opening.parts(run)
   run.engine.on_batch = function(batch)
     run.log:attention(run.attention:describe(batch:sequence()))
   end
-  run.sample = journal.sampler(run.config, run.mesh, run.model, run.tokenizer)
+  run.sample = sample_answer.sampler(run.config, run.mesh, run.model, run.tokenizer)
 end
 
 --- What is done once before the first step: a sample answer, an evaluation where eval_on_start asks

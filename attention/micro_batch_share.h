@@ -1,0 +1,41 @@
+#ifndef MOONRING_ATTENTION_MICRO_BATCH_SHARE_H_
+#define MOONRING_ATTENTION_MICRO_BATCH_SHARE_H_
+
+// What a rank gets of a micro-batch: its rows of every per-token tensor, all by the one layout that
+// the strategy asks for, and the plan by which its attention runs.
+//
+// Labels were shifted on the whole stream (comm/sequence.h), so targets are cut as ids are. A share
+// may be empty. Nothing is communicated. Cost: that of the layout and of the plan, and a copy of
+// the rank's rows.
+
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include "absl/status/statusor.h"
+#include "attention/attention.h"
+#include "comm/layout.h"
+#include "comm/mesh.h"
+#include "comm/sequence.h"
+
+namespace moonring::attention {
+
+struct MicroBatchShare {
+  at::Tensor ids_T, positions_T, targets_T;  // int64 [T_local]
+  at::Tensor lengths_T;                      // of each token's document: comm::LengthsOfTokens
+  std::shared_ptr<PlannedAttention> plan;
+  std::shared_ptr<const comm::Layout> layout;
+};
+
+// How the documents are divided over the mesh's sp group, by causal work.
+absl::StatusOr<std::shared_ptr<const comm::Layout>> LayoutOf(const Attention& attention,
+                                                             const comm::Mesh& mesh,
+                                                             const comm::Sequence& sequence);
+
+// The share of this rank of the sp group.
+absl::StatusOr<MicroBatchShare> CutMicroBatch(const Attention& attention, const comm::Mesh& mesh,
+                                              const comm::Sequence& sequence);
+
+}  // namespace moonring::attention
+
+#endif  // MOONRING_ATTENTION_MICRO_BATCH_SHARE_H_

@@ -1,0 +1,147 @@
+--- What the table of a chat template may say, and what is told of one that says it wrongly.
+--
+--     return { like = "qwen", default_system = "You are terse." }
+--
+--   name             how it is called; a file's own path where absent (messages about a file name
+--                    its path in any case)
+--   like             the template (a name or a path) whose fields it has where it says nothing
+--                    itself
+--   class            "plain"; "system_in_user": the system text goes into the first user's text;
+--                    "reasoning": answers begin with a thought
+--   prefix           slots before everything
+--   system user assistant function_call observation
+--                    slots around the system text, and around messages of each role; {{content}} is
+--                    the text, in the user's {{idx}} the turn's number
+--   tool_format      how tools are described and called, by name (data/text/tools)
+--   tools            a text with {{content}} for the tools as they are given, in place of the
+--                    format's
+--   default_system   the system text where a conversation has none
+--   stop_words       what ends an answer besides eos
+--   replace_eos      the first stop word is the eos
+--   efficient_eos    no slot ends an answer: one eos parts turns
+--   thought_words    what a thought begins and ends with; empty_thought: one without words (absent:
+--                    the two words)
+--   tool_call_words  what a call of a tool stands between, beside other text
+--   date             today, for a tool format that says it ("26 Jul 2024"; absent: the clock's)
+--   enable_thinking preserve_thinking   as the keys
+--
+-- Slots are a text, or a list of texts, { "bos" }, { "eos" } and { token = "<|user|>" }: each is
+-- tokenized alone.
+local errors = require "moonring.errors"
+local system = require "moonring.native.system"
+
+---@class moonring.template_fields
+---@field slots string[] the names of the fields that hold slots
+local fields = {}
+
+---@class moonring.TemplateTable
+---@field name? string
+--- the template whose fields it has where it says nothing itself: a name or a path
+---@field like? string
+---@field class? "plain" | "system_in_user" | "reasoning"
+---@field prefix? moonring.Slots
+---@field system? moonring.Slots
+---@field user? moonring.Slots
+---@field assistant? moonring.Slots
+---@field function_call? moonring.Slots
+---@field observation? moonring.Slots
+---@field tools? string
+---@field tool_format? string
+---@field default_system? string
+---@field stop_words? string[]
+---@field replace_eos? boolean
+---@field efficient_eos? boolean
+---@field thought_words? string[] two
+---@field empty_thought? string
+---@field tool_call_words? string[] two
+---@field date? string
+---@field enable_thinking? boolean
+---@field preserve_thinking? boolean
+
+--- Texts and tokens, each tokenized alone: a text, or a list of texts, `{ "bos" }`, `{ "eos" }` and
+--- `{ token = "<|user|>" }`.
+---@alias moonring.Slots string | table[]
+
+local CLASSES = { "plain", "reasoning", "system_in_user" }
+local SLOTS = { "prefix", "system", "user", "assistant", "function_call", "observation" }
+local TYPES = { name = "string", like = "string", class = "string", tool_format = "string",
+  tools = "string", default_system = "string", stop_words = "table", replace_eos = "boolean",
+  efficient_eos = "boolean", thought_words = "table", empty_thought = "string",
+  tool_call_words = "table", date = "string", enable_thinking = "boolean",
+  preserve_thinking = "boolean" }
+for _, name in ipairs(SLOTS) do TYPES[name] = "slots" end
+
+local NAMES = {}
+for name in pairs(TYPES) do NAMES[#NAMES + 1] = name end
+table.sort(NAMES)
+
+fields.slots = SLOTS
+
+local function fail(...) errors.fail("template: ", ...) end
+
+--- Slots as { kind = "text" | "bos" | "eos" | "token", text = "..." }.
+---@param value moonring.Slots
+---@param where string the place, for messages
+---@return { kind: string, text: string }[]
+function fields.read_slots(value, where)
+  local list = {}
+  for i, slot in ipairs(type(value) == "table" and value or { value }) do
+    if type(slot) == "string" then
+      list[i] = { kind = "text", text = slot }
+    elseif type(slot) == "table" and (slot[1] == "bos" or slot[1] == "eos") then
+      list[i] = { kind = slot[1], text = "" }
+    elseif type(slot) == "table" and type(slot.token) == "string" then
+      list[i] = { kind = "token", text = slot.token }
+    else
+      fail(where, ": a slot is a text, { \"bos\" }, { \"eos\" } or { token = "
+        .. "\"...\" }, got a ", type(slot))
+    end
+  end
+  return list
+end
+
+--- Refuses fields that no template has and values of a wrong type.
+---@param template any
+---@param where string the place, for messages
+function fields.check(template, where)
+  if type(template) ~= "table" then
+    fail(where, ": wanted a table, got a ", type(template))
+  end
+  for name, value in pairs(template) do
+    local want = TYPES[name]
+    if not want then
+      fail(where, ": unknown field '", tostring(name), "'",
+        system.did_you_mean(tostring(name), NAMES))
+    end
+    local kind = type(value)
+    local fits = kind == want or want == "slots" and (kind == "string" or kind == "table")
+      or name == "enable_thinking" and value == system.null
+    if not fits then
+      fail(where, ": ", name, ": wanted ", want == "slots"
+        and "a text or a list of slots" or "a " .. want, ", got a ", kind)
+    end
+    if want == "table" then
+      for _, word in ipairs(value) do
+        if type(word) ~= "string" then
+          fail(where, ": ", name, ": wanted texts, got a ", type(word))
+        end
+      end
+      if name ~= "stop_words" and #value ~= 2 then
+        fail(where, ": ", name, ": wanted two texts, got ", #value)
+      end
+    end
+  end
+end
+
+--- Refuses a class that there is not.
+---@param class string
+---@param where string the place, for messages
+function fields.check_class(class, where)
+  for _, known in ipairs(CLASSES) do
+    if class == known then return end
+  end
+  fail(where, ": class: wanted ", table.concat(CLASSES, " | "), ", got '", class, "'",
+    system.did_you_mean(class, CLASSES))
+end
+
+return fields

@@ -1,0 +1,74 @@
+--- What lives from a forward to its backward: inputs of blocks and what recompute keeps, a chunk of
+-- logits, what a token takes besides. Letters as in memory.lua; `s`: their bytes.
+local coefficients = require "moonring.plan.coefficients"
+
+---@class moonring.activation_bytes
+local activation_bytes = {}
+
+-- How many layers keep their graph, and how many attention's result.
+local function spending(f)
+  local whole = f.recompute == "none" and f.depth or math.min(f.whole_layers or 0, f.depth)
+  return whole, f.recompute == "selective" and f.depth - whole
+    or math.min(f.selective_layers or 0, f.depth - whole)
+end
+
+--- The layers' share that lives from forward to backward: inputs of blocks, what selective keeps,
+--- the whole graph; the same as the last layer's backward finds it. Then what the first layer
+--- keeps, and what of its own work the last one has kept already.
+---@param f moonring.MemoryFacts
+---@param s { a: number, e: number, w: number, g: number }
+---@param attention moonring.AttentionBytes
+---@param held table state_bytes.held's, which takes what is offloaded
+---@return number all
+---@return number back
+---@return number of_first
+---@return number of_last
+function activation_bytes.kept(f, s, attention, held)
+  local m, c, t = f.model, coefficients, f.tokens / f.sp
+  local whole, selective = spending(f)
+  local input = t * m.hidden * s.a
+  local graph = t * (m.hidden * (c.graph_stream * s.a + c.graph_normed * s.e) + (
+    c.graph_mlp * m.width + (m.heads + 2 * m.kv_heads) * m.head_dim) * s.e) + attention.kept
+    -- What attention gave to the products, and the weights as they had them.
+    + (s.e ~= s.a and t * m.heads * m.head_dim * s.e or 0) + held.cast
+  local all, back = (f.depth - whole) * input + selective * attention.kept, nil
+  if select(2, held.moved(0, f.activation_offload)) then
+    local of_layer = all / math.max(f.depth - whole, 1)
+    local function stay(layers)
+      return math.min(f.depth - whole, f.offloaded_layers
+        or layers[f.activation_offload]) * of_layer
+    end
+    held.moved(all - stay(c.offloaded_layers), f.activation_offload)
+    all, back = stay(c.offloaded_layers), stay(c.offloaded_back)
+  end
+  local of_first = whole > 0 and graph or input + (selective > 0 and attention.kept or 0)
+  local of_last = whole == f.depth and attention.waiting
+    or (whole + selective == f.depth and attention.kept) or 0
+  return all + whole * graph, (back or all) + whole * graph, of_first, of_last
+end
+
+--- A chunk of logits: its bytes, in the dtype of sums and in that of the product, and its rows. A
+--- softcap of theirs keeps one more of them for a moment.
+---@param f moonring.MemoryFacts
+---@param s { a: number, e: number, w: number, g: number }
+---@return number bytes
+---@return number rows
+function activation_bytes.chunk(f, s)
+  if f.logits ~= "chunked" then return 0, 0 end
+  local m, t = f.model, f.tokens / f.sp
+  local of_row = m.vocab * (s.a + (s.e ~= s.a and s.e or 0))
+  local chunks = math.max(1, math.ceil(t * of_row / coefficients.chunk_bytes))
+  return t / chunks * (of_row + ((m.logit_softcap or 0) ~= 0 and m.vocab * s.a or 0)), t / chunks
+end
+
+--- What a token takes all through a micro-batch on a GPU: rotary's cosines and sines of half a head
+--- each; its id, position, target and where that is; its log-prob.
+---@param f moonring.MemoryFacts
+---@param s { a: number, e: number, w: number, g: number }
+---@return number
+function activation_bytes.row(f, s)
+  if f.device ~= "cuda" then return 0 end
+  return f.model.head_dim * s.a + 4 * 8 + s.a
+end
+
+return activation_bytes

@@ -1,0 +1,74 @@
+--- What the backward of a GPU's kernel takes beside what goes in and comes out
+-- (attention/cuda_varlen_attention.cc, varlen_tile_runner.cc), of a call with M query rows of H
+-- heads and N key rows of K heads of d numbers, in B sequences; D is d rounded up to 32. While the
+-- kernel runs, in bf16 (LibTorch 2.11, flash_api.cpp, mha_varlen_bwd):
+--
+--   out's gradient in the type of sums        4 M H d of all heads at hand   (context_attention.cc)
+--   it and out in 16 bit, lse turned          2 x 2 M H d, 4 M H
+--   sums of dq, and of dout out               4 S (M + 128 B) H D, 4 (M + 128 B) H      S: 1;
+--                                             deterministic: ceil(multiprocessors / (B H)); D
+--                                             beyond 128: rounded up to 64
+--   dq, dk, dv in 16 bit                      2 (M H + 2 N K) d
+--   dk and dv of every query head             2 x 2 N H d, where K < H
+--   keys and values that are gathered         2 x 2 N K d, of keys of others
+--
+-- After it its results are there in 16 bit and in the type of sums: 6 (M H + 2 N K) d. In fp32
+-- (memory-efficient attention): k, v, dq, dk, dv of H heads each, lse and what goes beside it
+-- padded; out's gradient times out before the kernel runs, sums of dq in tiles of 64 (d > 64: 128)
+-- rows and 64 columns while it does, and dk and dv of K heads after it; out's gradient is taken as
+-- it is. Where scores are written out (fp64, a softcap, heads of more than 256;
+-- explicit_varlen_attention.h): three times the scores of a piece, its rows of q, k, v and out's
+-- gradient as products take them, and the gradients of q, k, v; all of q, k, v where they are cast
+-- to the type of sums, and the gradients in it.
+local attention_shape = require "moonring.plan.attention_shape"
+
+---@class moonring.kernel_bytes
+local kernel_bytes = {}
+
+local MULTIPROCESSORS = 132 -- of an H100
+local SCORE_BYTES = 2 ^ 29
+
+--- Bytes besides what goes in and comes out; 0 on a CPU.
+---@param f moonring.AttentionFacts
+---@param s moonring.AttentionShape
+---@return number
+function kernel_bytes.of(f, s)
+  if f.device ~= "cuda" or f.kernels == "none" then return 0 end
+  local gathers = f.contexts > 1 and f.keys == "gather"
+  local slices = gathers and math.min(attention_shape.slices, s.keys) or 1
+  local d, e, a = f.head_dim, f.element_bytes, f.sum_bytes
+  local queries, keys = math.ceil(s.queries / slices), math.ceil(s.keys / slices)
+  -- Rows of query heads, rows of keys.
+  local m, n = s.rows * queries, gathers and attention_shape.gathered(f, s) or s.rows
+  local shared = keys < queries
+  local moved = f.contexts > 1 and 2 * n * keys * d * e or 0
+  local sequences = f.sequences or 1
+  if e > 4 or (f.softcap or 0) ~= 0 or (e == 2 and d > 256) then
+    local results = (m + 2 * n * keys) * d * a
+    local side = math.sqrt(SCORE_BYTES / (3 * queries * a))
+    local some, others = math.min(s.rows / sequences, side), math.min(n / sequences, side)
+    -- Documents that are one batch of pieces.
+    local batch = math.min(sequences, math.max(1,
+      math.floor(SCORE_BYTES / (3 * queries * a * some * others))))
+    local piece = batch * (2 * (some * queries + 2 * others * keys) + some * queries) * d * a
+    return moved + 3 * batch * some * others * queries * a + piece + results + (e ~= a
+      and s.rows * s.queries * d * a + results or 0)
+  end
+  if e == 4 then
+    local tile = d <= 64 and 64 or 128 -- rows; 64 columns
+    local tiles = sequences * queries * math.ceil(s.rows / sequences / tile) * math.ceil(d / 64)
+    local while_running = math.max(m * d * 4 + 2 * m * 4, m * 4 + tiles * (tile * 64 * 4 + 16))
+    return moved + (shared and 2 * n * queries * d * e or 0) + 2 * m * 4 + (
+      m + 2 * n * queries) * d * e + math.max(while_running, shared and 2 * n * keys * d * e or 0)
+  end
+  local rounded = d <= 128 and math.ceil(d / 32) * 32 or math.ceil(d / 64) * 64
+  local apart = (s.rows + 128 * sequences) * queries
+  local splits = f.deterministic and math.ceil(MULTIPROCESSORS / (sequences * queries)) or 1
+  local results = m + 2 * n * keys
+  local running = 2 * m * d * e + 4 * m + 4 * apart * (splits * rounded + 1) + results * d * e + (
+    shared and 2 * n * queries * d * e or 0)
+  return (e ~= a and s.rows * s.queries * d * a or 0) + moved + math.max(running,
+    results * d * (e + a))
+end
+
+return kernel_bytes

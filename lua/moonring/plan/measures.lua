@@ -1,0 +1,64 @@
+--- Ways to take less memory, as keys of a configuration.
+
+---@class moonring.measures
+local measures = {}
+
+---@class moonring.Measure
+---@field changes table<string, any> facts, keys of a configuration under their own names
+---@field keys string[] the keys, each as "name: value"
+---@field short string the same in few words
+
+-- Keys of a configuration that measures change, in the order in which they are told.
+local KEYS = { "micro_batch_tokens", "recompute", "zero_stage", "activation_offload",
+  "offload_optimizer" }
+
+-- Changes in a few words, for a column of a table.
+local function shortened(changes)
+  local words = { changes.micro_batch_tokens and "examples alone" or nil }
+  if changes.recompute then words[#words + 1] = "recompute block" end
+  if changes.zero_stage then words[#words + 1] = "zero " .. changes.zero_stage end
+  if changes.activation_offload then
+    words[#words + 1] = "activations on " .. changes.activation_offload
+  end
+  if changes.offload_optimizer then
+    words[#words + 1] = "optimizer on " .. changes.offload_optimizer
+  end
+  return #words > 0 and table.concat(words, ", ") or "as configured"
+end
+
+--- Ways to take less memory, the mildest first; the first changes nothing.
+---@param f moonring.MemoryFacts
+---@return moonring.Measure[]
+function measures.of(f)
+  local away = f.device == "cpu" and "disk" or "cpu"
+  local list, seen = {}, {}
+  local function add(changes)
+    if #list > 0 and f.tokens > f.alone then
+      changes.micro_batch_tokens, changes.tokens, changes.micro_batches = f.alone, f.alone,
+        math.ceil(f.step / f.alone)
+    end
+    if #list > 0 and f.recompute == "none" then changes.recompute = "block" end
+    local keys = {}
+    for _, name in ipairs(KEYS) do
+      if changes[name] == f[name] then changes[name] = nil end
+      if changes[name] ~= nil then keys[#keys + 1] = name .. ": " .. changes[name] end
+    end
+    local text = table.concat(keys, ", ")
+    if not seen[text] then
+      list[#list + 1] = { changes = changes, keys = keys, short = shortened(changes) }
+    end
+    seen[text] = true
+  end
+  local most = f.zero_ranks > 1 and 3 or nil
+  local activations, optimizer = f.activation_offload or away, f.offload_optimizer or away
+  add {}
+  add {}
+  add { recompute = "block" }
+  for stage = f.zero_stage + 1, most or 0 do add { zero_stage = stage } end
+  add { activation_offload = activations }
+  add { zero_stage = most, activation_offload = activations }
+  add { zero_stage = most, activation_offload = activations, offload_optimizer = optimizer }
+  return list
+end
+
+return measures

@@ -1,0 +1,35 @@
+--- The sizes of a model where there is no checkpoint to ask, and its parameters by part.
+
+---@class moonring.model_shape
+local model_shape = {}
+
+---@class moonring.ModelShape
+---@field layers integer
+---@field hidden integer
+---@field width integer features of the MLP that a token meets
+---@field heads integer
+---@field kv_heads integer
+---@field head_dim integer
+---@field vocab integer
+--- how many times more rows a tile has than of a dense MLP; 1 where absent
+---@field tile_factor? integer
+---@field softcap? number the bound that attention's scores approach; absent or 0: they have none
+---@field tied? boolean whether the head is the embedding
+---@field bias? boolean whether q, k and v have one
+---@field embedding? integer parameters of it, as of the next two
+---@field head? integer 0 where it is tied
+---@field blocks? integer and the final norm
+
+--- Fills in the parameters of a model of Llama's shape, by part, and returns it.
+---@param m moonring.ModelShape
+---@return moonring.ModelShape
+function model_shape.fill(m)
+  local rows = (m.heads + 2 * m.kv_heads) * m.head_dim
+  local block = m.hidden * rows + m.heads * m.head_dim * m.hidden + (m.bias and rows
+    or 0) + 3 * m.hidden * m.width + 2 * m.hidden
+  m.embedding = m.vocab * m.hidden
+  m.head, m.blocks = m.tied and 0 or m.embedding, m.layers * block + m.hidden
+  return m
+end
+
+return model_shape

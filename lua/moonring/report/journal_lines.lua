@@ -1,0 +1,163 @@
+--- What the lines of a training's log hold: of the steps since the last line, of an evaluation.
+local counts_of = require "moonring.run.counts"
+local metrics = require "moonring.run.metrics"
+local system = require "moonring.native.system"
+local trainer = require "moonring.native.trainer"
+
+---@class moonring.journal_lines
+local lines = {}
+
+---@class moonring.StepReport
+---@field step integer steps made, from 1
+---@field loss? number the whole step's; absent, as grad_norm and metrics, where it was left out
+---@field skipped? integer steps left out so far
+---@field lr number
+---@field grad_norm number before clipping
+---@field tokens integer of the step
+---@field epoch number epochs done
+---@field metrics? table<string, number[]> the whole step's: name -> { sum, count }
+
+-- Operations of a forward and a backward pass over a token, as Transformers counts them: 6 for each
+-- parameter outside the embedding.
+local function flops_per_token(checkpoint)
+  local parameters = 0
+  for _, part in ipairs(checkpoint:parts()) do
+    if part.name ~= "embedding" then parameters = parameters + part.parameters end
+  end
+  return 6 * parameters
+end
+
+--- The log in output_dir, from rank 0.
+---@param config moonring.Configuration
+---@param counts moonring.Counts
+---@param checkpoint moonring.Checkpoint
+---@param standing { steps: integer, tokens: integer, epoch: number? } where the run goes on from
+---@return moonring.Log
+function lines.open(config, counts, checkpoint, standing)
+  local function interval(value)
+    return counts_of.interval(value or config.logging_steps, counts.total_steps)
+  end
+  return trainer.log {
+    dir = config.output_dir,
+    total_steps = counts.total_steps,
+    num_train_epochs = config.num_train_epochs,
+    logging_steps = config.logging_steps,
+    eval_steps = interval(config.eval_steps),
+    save_steps = interval(config.save_steps),
+    train_batch_size = config.per_device_train_batch_size,
+    flops_per_token = flops_per_token(checkpoint),
+    first_step = standing.steps,
+    first_tokens = standing.tokens,
+    first_epoch = standing.epoch,
+  }
+end
+
+-- What the GPUs' allocator held at the most since the last line, by tensors and in all, of the rank
+-- where it is the greatest; nothing on a CPU.
+local function device_peaks(journal)
+  local mine = trainer.take_device_peaks()
+  if not mine then return {} end
+  if journal.memory then journal.memory:take_device(mine) end
+  local mesh = journal.mesh
+  return { allocated = mesh:max(mine.allocated), reserved = mesh:max(mine.reserved) }
+end
+
+-- Means over the steps since the last line, which begin anew: the loss, nil where every step was
+-- left out; the metrics with memory's peaks; the process's peak. Peaks are those of the rank where
+-- they are the greatest.
+local function since_last(journal)
+  local mesh = journal.mesh
+  local peak, held = mesh:max(trainer.peak_memory()), mesh:max(trainer.held_memory())
+  local anonymous = journal.memory and journal.memory:take_peak()
+  local device = device_peaks(journal)
+  local loss
+  for _, each in ipairs(journal.since) do loss = (loss or 0) + each / #journal.since end
+  local means = metrics.means(journal.metrics)
+  -- LLaMA-Factory's name in this file.
+  means.accuracy = means.accuracy or means["rewards/accuracies"]
+  means.allocator_held_bytes, means.peak_anonymous_bytes = held, anonymous
+  means.peak_device_allocated_bytes = device.allocated
+  means.peak_device_reserved_bytes = device.reserved
+  means.skipped_steps = journal.skipped > 0 and journal.skipped or nil
+  journal.since, journal.metrics = {}, {}
+  return loss, means, peak
+end
+
+--- A line of the log, in words. Where the disk takes none it waits for the next one, which is said
+--- once, and once when all is written. From rank 0.
+---@param journal moonring.Journal
+---@param record table as Log:write's
+---@return string
+function lines.write(journal, record)
+  local words, why = journal.log:write(record)
+  if (why ~= nil) ~= (journal.waits or false) then
+    journal.waits = why ~= nil
+    journal:say(why and "the log waits: " .. why .. "; training goes on"
+      or "the log is written again")
+  end
+  return words
+end
+
+--- Logs a step with the means since the last line. Collective over all ranks.
+---@param journal moonring.Journal
+---@param record moonring.StepReport
+function lines.log_step(journal, record)
+  local loss, means, peak = since_last(journal)
+  journal.last_loss = loss or journal.last_loss
+  if not journal.log then return end
+  local c = journal.config
+  local norm = c.max_grad_norm > 0 and record.grad_norm or nil
+  local words = lines.write(journal, { step = record.step, loss = loss, lr = record.lr,
+    grad_norm = norm, tokens = journal.tokens, epoch = record.epoch, peak_memory_bytes = peak,
+    metrics = means })
+  if not c.disable_tqdm then journal.progress:report(record.step, words) end
+  system.tell_progress { event = "step", step = record.step,
+    total_steps = journal.counts.total_steps, epoch = record.epoch, loss = loss, lr = record.lr,
+    grad_norm = norm, tokens = journal.tokens, metrics = means }
+end
+
+--- An evaluation's numbers under their names in the log, and how fast it was.
+---@param result table<string, number>
+---@param prefix string "eval_", or "eval_NAME_" of several data sets
+---@param rows integer
+---@param seconds number
+---@param batch integer rows of a batch
+---@return table<string, number>
+function lines.evaluated(result, prefix, rows, seconds, batch)
+  local named, took = {}, math.max(seconds, 1e-9)
+  for name, value in pairs(result) do named[prefix .. name] = value end
+  named[prefix .. "runtime"], named[prefix .. "samples_per_second"] = seconds, rows / took
+  named[prefix .. "steps_per_second"] = math.ceil(rows / batch) / took
+  return named
+end
+
+--- Keeps an evaluation's numbers for the model card: those of several data sets at one step are one
+--- evaluation, and one after the training is the last but no row of the card's table.
+---@param journal moonring.Journal
+---@param named table<string, number>
+function lines.note_evaluation(journal, named)
+  local at = journal.closed and "end" or journal.steps
+  if journal.evaluated ~= at then
+    journal.evaluated, journal.last_evaluation = at, {}
+    if not journal.closed then
+      journal.evaluations[#journal.evaluations + 1] = { loss = journal.last_loss,
+        epoch = journal.epoch or 0, step = journal.steps, numbers = journal.last_evaluation }
+    end
+  end
+  for name, value in pairs(named) do journal.last_evaluation[name] = value end
+end
+
+--- An evaluation's numbers for people, in a line.
+---@param result table<string, number>
+---@param prefix string
+---@param step integer
+---@return string
+function lines.evaluation_words(result, prefix, step)
+  local words = { ("step %d: %sloss %.6g"):format(step, prefix, result.loss) }
+  for _, name in ipairs { "loss_per_token", "accuracy", "rewards/accuracies", "rewards/margins" } do
+    if result[name] then words[#words + 1] = ("%s%s %.6g"):format(prefix, name, result[name]) end
+  end
+  return table.concat(words, "  ")
+end
+
+return lines

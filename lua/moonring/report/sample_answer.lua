@@ -1,0 +1,31 @@
+--- What the model answers to sample_prompt, before and after the training.
+local chat = require "moonring.commands.chat"
+local configured_template = require "moonring.data.configured_template"
+local data = require "moonring.data"
+
+---@class moonring.sample_answer
+local sample_answer = {}
+
+--- A function that prints the model's likeliest answer to sample_prompt, with its argument
+--- ("before") in front; one that does nothing where there is no sample_prompt, and on the ranks
+--- above 0.
+---@param config moonring.Configuration
+---@param mesh moonring.Mesh
+---@param model moonring.Model
+---@param tokenizer moonring.Tokenizer
+---@return fun(when: string, now: moonring.Model?) of another model where one is given
+function sample_answer.sampler(config, mesh, model, tokenizer)
+  if not config.sample_prompt or (mesh:rank() ~= 0 and config.zero_stage < 3) then
+    return function() end
+  end
+  local template = data.template(configured_template.of(config), tokenizer, config.default_system)
+  return function(when, now)
+    local answer = chat.new(now or model, tokenizer, template, { max_new_tokens = 64 }):answer(
+      config.sample_prompt)
+    if mesh:rank() ~= 0 then return end
+    print(("%s training  %s\n  %s"):format(when, config.sample_prompt, answer))
+    io.flush()
+  end
+end
+
+return sample_answer

@@ -1,0 +1,75 @@
+// Shares of a micro-batch: together they are the stream, each token beside its own position, target
+// and document length, under every strategy and where ranks get nothing.
+#include "attention/micro_batch_share.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/index_select.h>
+
+#include "attention/strategies.h"
+#include "comm/mesh.h"
+#include "tests/testing/run_ranks.h"
+#include "tests/testing/status_matchers.h"
+
+namespace moonring::attention {
+namespace {
+
+using ::moonring::testing::RunRanks;
+using ::moonring::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// Ids 0 .. T - 1 in their order, so that an id says which row of the stream it was.
+comm::Sequence Stream(std::vector<int64_t> lengths) {
+  int64_t tokens = 0;
+  for (const int64_t length : lengths) tokens += length;
+  const at::Tensor ids_T = at::arange(tokens, at::kLong);
+  const at::Tensor positions_T = comm::PositionsInDocuments(lengths);
+  const at::Tensor targets_T = comm::ShiftLabels(ids_T, lengths);
+  return {std::move(lengths), ids_T, positions_T, targets_T};
+}
+
+TEST(MicroBatchShareTest, SharesAreTheStreamAndTheirRowsStayTogether) {
+  for (const char* name : {"ulysses", "ring", "zigzag-ring", "double-ring", "all-gather", "usp"}) {
+    for (const auto& lengths : std::vector<std::vector<int64_t>>{{3000, 5, 700}, {1}, {}}) {
+      SCOPED_TRACE(::testing::Message() << name << ", " << lengths.size() << " documents");
+      const comm::Sequence stream = Stream(lengths);
+      const at::Tensor lengths_T = comm::LengthsOfTokens(stream);
+      RunRanks(4, [&](std::shared_ptr<comm::World> world) {
+        ASSERT_OK_AND_ASSIGN(std::shared_ptr<comm::Mesh> mesh, comm::Mesh::Create(world, 4));
+        ASSERT_OK_AND_ASSIGN(auto attention, CreateAttention({{.name = name}, mesh->sp_group()}));
+        ASSERT_OK_AND_ASSIGN(MicroBatchShare share, CutMicroBatch(*attention, *mesh, stream));
+        // A row of the stream is known by its id: everything else must be of that row.
+        const auto row = [&](const at::Tensor& stream_T) {
+          return at::index_select(stream_T, 0, share.ids_T);
+        };
+        EXPECT_TRUE(at::equal(share.positions_T, row(stream.positions_T)));
+        EXPECT_TRUE(at::equal(share.targets_T, row(stream.targets_T)));
+        EXPECT_TRUE(at::equal(share.lengths_T, row(lengths_T)));
+        EXPECT_NE(share.plan, nullptr);
+        std::vector<int64_t> sizes;
+        for (int rank = 0; rank < 4; ++rank) sizes.push_back(share.layout->local_tokens(rank));
+        ASSERT_OK_AND_ASSIGN(std::vector<at::Tensor> all, mesh->sp().AllGather(share.ids_T, sizes));
+        EXPECT_TRUE(at::equal(share.layout->Join(all), stream.ids_T));
+        ASSERT_OK_AND_ASSIGN(auto layout, LayoutOf(*attention, *mesh, stream));
+        EXPECT_EQ(layout->spans(mesh->sp_rank()), share.layout->spans(mesh->sp_rank()));
+      });
+    }
+  }
+}
+
+TEST(MicroBatchShareTest, AStrategyOfAnotherNumberOfRanksIsRefused) {
+  RunRanks(2, [](std::shared_ptr<comm::World> world) {
+    ASSERT_OK_AND_ASSIGN(std::shared_ptr<comm::Mesh> mesh, comm::Mesh::Create(world, 1));
+    ASSERT_OK_AND_ASSIGN(auto attention,
+                         CreateAttention({{.name = "ring"}, world->communicator()}));
+    EXPECT_THAT(CutMicroBatch(*attention, *mesh, Stream({5})).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("sp")));
+  });
+}
+
+}  // namespace
+}  // namespace moonring::attention
