@@ -1,7 +1,8 @@
 #include "attention/strategies.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,9 +15,6 @@ namespace {
 
 using comm::Division;
 using comm::Ownership;
-
-constexpr std::array<absl::string_view, 8> kNames = {
-    "dense", "ulysses", "ring", "zigzag-ring", "double-ring", "all-gather", "usp", "auto"};
 
 // The largest divisor whose square is at most `ranks`.
 int DivisorNearRoot(int ranks) {
@@ -65,6 +63,50 @@ absl::StatusOr<Strategy> ResolveDoubleRing(const StrategyOptions& options, int r
   return Strategy{"double-ring", Division{ranks, Ownership::kZigzag}, KeyTransport::kRing, window};
 }
 
+absl::StatusOr<Strategy> ResolveDense(const StrategyOptions&, int ranks) {
+  if (ranks == 1) return Strategy{"dense", Division{1}};
+  return absl::InvalidArgumentError(
+      absl::StrCat("dense attention works on one rank, the group has ", ranks));
+}
+
+absl::StatusOr<Strategy> ResolveUlysses(const StrategyOptions&, int ranks) {
+  return Strategy{"ulysses", Division{1, Ownership::kContiguous, ranks}};
+}
+
+absl::StatusOr<Strategy> ResolveRing(const StrategyOptions&, int ranks) {
+  return Strategy{"ring", Division{ranks, Ownership::kContiguous}, KeyTransport::kRing, ranks};
+}
+
+absl::StatusOr<Strategy> ResolveZigzagRing(const StrategyOptions&, int ranks) {
+  return Strategy{"zigzag-ring", Division{ranks, Ownership::kZigzag}, KeyTransport::kRing, ranks};
+}
+
+absl::StatusOr<Strategy> ResolveAllGather(const StrategyOptions&, int ranks) {
+  return Strategy{"all-gather", Division{ranks, Ownership::kZigzag}, KeyTransport::kGather, ranks};
+}
+
+absl::StatusOr<Strategy> ResolveAuto(const StrategyOptions&, int) {
+  return absl::InvalidArgumentError("auto is no single strategy");
+}
+
+struct Row {
+  absl::string_view name;
+  absl::StatusOr<Strategy> (*resolve)(const StrategyOptions& options, int ranks);
+};
+
+// In the order in which help lists them; a name may be another's.
+constexpr Row kRows[] = {
+    {"zigzag-ring", &ResolveZigzagRing},
+    {"ring", &ResolveRing},
+    {"ulysses", &ResolveUlysses},
+    {"all-gather", &ResolveAllGather},
+    {"llama3", &ResolveAllGather},
+    {"usp", &ResolveUsp},
+    {"double-ring", &ResolveDoubleRing},
+    {"auto", &ResolveAuto},
+    {"dense", &ResolveDense},
+};
+
 absl::StatusOr<std::unique_ptr<Attention>> CreateAuto(const AttentionOptions& options) {
   const AttentionShape& shape = options.strategy.shape;
   if (shape.heads <= 0 || shape.kv_heads <= 0 || shape.head_dim <= 0) {
@@ -97,24 +139,22 @@ absl::StatusOr<std::unique_ptr<Attention>> CreateAuto(const AttentionOptions& op
 
 }  // namespace
 
+std::vector<std::string> StrategyNames() {
+  std::vector<std::string> names;
+  for (const Row& row : kRows) names.emplace_back(row.name);
+  return names;
+}
+
 absl::StatusOr<Strategy> ResolveStrategy(const StrategyOptions& options, int ranks) {
-  const std::string name = options.name == "llama3" ? "all-gather" : options.name;
-  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown attention \"", name, "\"; known are ", absl::StrJoin(kNames, ", ")));
+  const Row* const row = std::find_if(std::begin(kRows), std::end(kRows),
+                                      [&](const Row& each) { return each.name == options.name; });
+  if (row == std::end(kRows)) {
+    return absl::InvalidArgumentError(absl::StrCat("unknown attention \"", options.name,
+                                                   "\"; known are ",
+                                                   absl::StrJoin(StrategyNames(), ", ")));
   }
-  if (name == "dense" && ranks != 1)
-    return absl::InvalidArgumentError(
-        absl::StrCat("dense attention works on one rank, the group has ", ranks));
   // Degrees are checked on one rank too: there a wrong one would be found only when it grows.
-  absl::StatusOr<Strategy> strategy =
-      Strategy{name, Division{ranks, Ownership::kZigzag}, KeyTransport::kRing, ranks};
-  if (name == "ulysses") strategy = Strategy{name, Division{1, Ownership::kContiguous, ranks}};
-  if (name == "ring") strategy->division.ownership = Ownership::kContiguous;
-  if (name == "all-gather") strategy->keys = KeyTransport::kGather;
-  if (name == "usp") strategy = ResolveUsp(options, ranks);
-  if (name == "double-ring") strategy = ResolveDoubleRing(options, ranks);
-  if (name == "auto") return absl::InvalidArgumentError("auto is no single strategy");
+  absl::StatusOr<Strategy> strategy = row->resolve(options, ranks);
   if (strategy.ok() && ranks == 1) strategy = Strategy{"dense", Division{1}};
   return strategy;
 }

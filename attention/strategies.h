@@ -1,7 +1,7 @@
 #ifndef MOONRING_ATTENTION_STRATEGIES_H_
 #define MOONRING_ATTENTION_STRATEGIES_H_
 
-// Strategies by name: the one place that knows them all.
+// Strategies by name. Adding one: a row of the table in strategies.cc, and its line here.
 //
 //   dense         one rank
 //   ulysses       heads are split over the ranks           head_exchange.h
@@ -17,6 +17,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "attention/attention.h"
@@ -43,6 +44,9 @@ struct StrategyOptions {
   int ranks_per_machine = 0;  // neighbours that share one; 0: all do
   AttentionShape shape;  // what "auto" counts for, and usp's axes are chosen for; 0 heads: unknown
 };
+
+// All names, "auto" and "dense" among them.
+std::vector<std::string> StrategyNames();
 
 // INVALID_ARGUMENT for an unknown name (the message lists the known), "dense" on several ranks,
 // degrees and windows that do not divide. "auto" is none: it is many.

@@ -199,7 +199,10 @@ void OpenAttention(lua_State* L) {
       });
   Class<AttentionPlan>::Register(L, "AttentionPlan", {{"forward", Bind<&Attend>}});
   PushModule(L, "moonring.attention",
-             {{"create", Bind<&Create>}, {"cost", Bind<&Cost>}, {"resolve", Bind<&Resolve>}});
+             {{"create", Bind<&Create>},
+              {"cost", Bind<&Cost>},
+              {"names", Bind<&attention::StrategyNames>},
+              {"resolve", Bind<&Resolve>}});
 }
 
 }  // namespace moonring::lua

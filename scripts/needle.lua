@@ -29,10 +29,7 @@ local model = moonring.policy.load(config, checkpoint)
 local attention = moonring.strategies.open(config, mesh, model)
 
 local function say(text)
-  if mesh:rank() == 0 then
-    print(text)
-    io.flush()
-  end
+  if mesh:rank() == 0 then io.write(text, "\n"):flush() end
 end
 
 if note then say(note) end
@@ -56,17 +53,6 @@ for l, length in ipairs(lengths) do
 end
 shares = mesh:sum_dp(moonring.tensor(shares, "fp64")):tolist()
 
-local columns, rows = {}, {}
-for d, depth in ipairs(depths) do columns[d] = ("%g%%"):format(depth) end
-say(("%10s  %s"):format("tokens", (" %5s"):rep(#columns):format(unpack(columns))))
-for l, length in ipairs(lengths) do
-  rows[l] = ("%d"):format(length)
-  local cells = {}
-  for d, share in ipairs(shares[l]) do cells[d] = ("%.0f%%"):format(100 * share) end
-  say(("%10s  %s"):format(rows[l], (" %5s"):rep(#cells):format(unpack(cells))))
-end
-if mesh:rank() == 0 then
-  moonring.trainer.heat_map(config.out, { columns = columns, rows = rows, shares = shares,
-    title = "needle in a haystack: " .. path, x_label = "depth of the fact", y_label = "tokens" })
-end
+say(needle.text(lengths, depths, shares))
+if mesh:rank() == 0 then needle.draw(config.out, path, lengths, depths, shares) end
 say("picture  " .. config.out)

@@ -7,8 +7,7 @@
 --   device=cuda     cpu or cuda; absent: what --device says, else cuda where memory is given
 --   gpus=8          ranks of a machine
 --   link=nvlink     between ranks of a machine, and far_link=ib between machines: GB/s or nvlink,
---                   pcie, ib, ethernet-100g, ethernet-10g, loopback;
---                   for an estimate of seconds
+--                   pcie, ib, ethernet-100g, ethernet-10g, loopback; for an estimate of seconds
 --   tokens=131072   the length of an example; absent: cutoff_len
 --   all=true        every strategy in the table
 -- `moonring plan tables` sets published tables of longest sequences beside ours.
@@ -35,21 +34,15 @@ for _, name in ipairs { "ranks", "gpus", "tokens", "sequence_parallel_size" } do
   end
 end
 moonring.plan.settle(config)
-local asked = moonring.system.requested_device()
-local device = config.device or (config.use_cpu and "cpu") or (asked ~= "auto" and asked)
-  or (config.memory and "cuda") or moonring.compute.device(config)
+local device = moonring.plan.device(config)
 local ranks = config.ranks or math.max(config.sequence_parallel_size,
   moonring.system.requested_ranks())
-if ranks % config.sequence_parallel_size ~= 0 then
-  moonring.config.fail("sequence_parallel_size: ", config.sequence_parallel_size,
-    " does not divide the number of ranks, ", ranks)
-end
+moonring.plan.check_ranks(config, ranks)
 local gpus = config.gpus or math.min(ranks, 8)
 local memory = config.memory and machine.bytes(config.memory, "memory")
   or machine.memory_of_rank(device, gpus)
 if not memory then
-  moonring.config.fail("memory: nobody says how much this machine has; wanted memory=80GiB or the "
-    .. "like")
+  moonring.config.fail "memory: this machine does not say how much it has; wanted memory=80GiB"
 end
 local link = config.link or (device == "cuda" and "nvlink" or "loopback")
 local far_link = config.far_link or (device == "cuda" and "ib" or "ethernet-10g")

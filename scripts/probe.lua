@@ -16,8 +16,7 @@ local config = moonring.config.command(arg, {
 })
 moonring.config.require_keys(config, { "model_name_or_path", "input", "out" })
 moonring.strategies.check(config)
-moonring.config.check_output(config, "out")
-moonring.config.check_output(config, "grads")
+for _, key in ipairs { "out", "grads" } do moonring.config.check_output(config, key) end
 local checkpoint = moonring.policy.open(config)
 if moonring.vocabulary.asked(config) then moonring.vocabulary.open(config, checkpoint) end
 local input = moonring.probe.read(config.input, checkpoint:vocab_size())

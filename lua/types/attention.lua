@@ -4,15 +4,9 @@
 ---@class moonring.attention
 local attention = {}
 
----@alias moonring.Strategy
----| "zigzag-ring" # keys travel; ranks own early and late parts of a document: equal work
----| "ring" # keys travel; later ranks do more (Ring Attention, arXiv:2310.01889)
----| "ulysses" # heads are split, all to all (DeepSpeed Ulysses, arXiv:2309.14509)
----| "all-gather" # ranks gather the keys first (arXiv:2407.21783); "llama3" is the same
----| "usp" # heads x context: both at once (USP, arXiv:2405.07719)
----| "double-ring" # the ring in windows of ranks (LoongTrain, arXiv:2406.18485)
----| "auto" # one of these for each micro-batch; wants heads, kv_heads, head_dim
----| "dense" # one rank
+--- A name of the table in attention/strategies.cc: "zigzag-ring", "ring", "ulysses", "all-gather",
+--- "usp", ...; attention/strategies.h says what each does.
+---@alias moonring.Strategy string
 
 --- What a strategy is told. Degrees and windows of 0, or absent, are chosen.
 ---@class moonring.StrategyOptions
@@ -52,6 +46,10 @@ function attention.create(options) end
 ---@field ownership? "contiguous" | "zigzag" how a document is divided over the contexts
 ---@field keys? "ring" | "gather" how keys travel
 ---@field window? integer contexts of a window of the ring; all of them: a single ring
+
+--- The names of all strategies.
+---@return moonring.Strategy[]
+function attention.names() end
 
 --- What a strategy comes to, degrees and windows chosen. Errors: as create's.
 ---@param options moonring.ResolveOptions

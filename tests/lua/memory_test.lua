@@ -39,7 +39,7 @@ local function facts(changes)
     blocks = SHAPE.blocks }, adapter = 0, depth = 20, tokens = 1024, alone = 1024, step = 1024,
     documents = 1, micro_batches = 1, sp = 1, ranks = 8, machine = 8, zero_ranks = 8,
       zero_stage = 0, strategy = "zigzag-ring", precision = "fp32", recompute = "block",
-    optimizer = "adamw", device = "cuda", reference = false, logits = "chunked", base = 0 }
+    moments = 2, device = "cuda", reference = false, logits = "chunked", base = 0 }
   for name, value in pairs(changes or {}) do f[name] = value end
   return memory_facts.spread(f, f.sp, f.strategy)
 end
@@ -117,7 +117,7 @@ function sections.states()
     near(("%s, stage %d"):format(case[1], case[2]), step.total,
       case[3] * P + (case[4] or 0) + (case[2] > 0 and 2 ^ 25 + 2 ^ 25 / 8 or 0))
   end
-  near("sgd", moment(facts { optimizer = "sgd" }, "step").total, 8 * P)
+  near("sgd", moment(facts { moments = 0 }, "step").total, 8 * P)
   -- An adapter: the model is frozen, in the products' dtype.
   local lora = facts { precision = "bf16", learns = { embedding = 0, head = 0, blocks = 0 },
     adapter = 1e6 }

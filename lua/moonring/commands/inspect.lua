@@ -3,6 +3,7 @@
 local config = require "moonring.config"
 local data = require "moonring.data"
 local machine = require "moonring.plan.machine"
+local errors = require "moonring.errors"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
 
@@ -57,11 +58,11 @@ end
 local function tokenizer_lines(checkpoint)
   local found, tokenizer = pcall(data.tokenizer, checkpoint)
   if not found then
-    return "tokenizer    none that can be read: " .. tostring(tokenizer):gsub("^.-: ", "", 1)
+    return "tokenizer    none that can be read: " .. errors.words(tokenizer)
   end
   local read, carried = pcall(data.model_template, checkpoint, tokenizer)
   local there = read and (carried and "there" or "none") or "there, and cannot be read: "
-    .. tostring(carried):gsub("^.-: ", "", 1)
+    .. errors.words(carried)
   return ("tokenizer    %s ids; chat template: %s"):format(grouped(tokenizer:vocab_size()), there)
 end
 

@@ -3,6 +3,7 @@
 local comm = require "moonring.native.comm"
 local config = require "moonring.config"
 local objectives = require "moonring.native.objectives"
+local trainer = require "moonring.native.trainer"
 local tensors = require "moonring.native.tensor"
 
 ---@class moonring.needle
@@ -127,6 +128,44 @@ function needle.score(problem, said)
     if said[i] ~= id then return (i - 1) / #problem.answer end
   end
   return 1
+end
+
+local function names(lengths, depths)
+  local rows, columns = {}, {}
+  for l, length in ipairs(lengths) do rows[l] = ("%d"):format(length) end
+  for d, depth in ipairs(depths) do columns[d] = ("%g%%"):format(depth) end
+  return rows, columns
+end
+
+--- The shares as a table of lines.
+---@param lengths integer[] its rows, in tokens
+---@param depths number[] its columns, in percent
+---@param shares number[][] of answers that are right, by length and depth
+---@return string
+function needle.text(lengths, depths, shares)
+  local rows, columns = names(lengths, depths)
+  local function line(name, cells)
+    return ("%10s  %s"):format(name, (" %5s"):rep(#cells):format(unpack(cells)))
+  end
+  local lines = { line("tokens", columns) }
+  for l, row in ipairs(rows) do
+    local cells = {}
+    for d, share in ipairs(shares[l]) do cells[d] = ("%.0f%%"):format(100 * share) end
+    lines[#lines + 1] = line(row, cells)
+  end
+  return table.concat(lines, "\n")
+end
+
+--- The same as a heat-map.
+---@param file string .png or .svg
+---@param model string for the title
+---@param lengths integer[]
+---@param depths number[]
+---@param shares number[][]
+function needle.draw(file, model, lengths, depths, shares)
+  local rows, columns = names(lengths, depths)
+  trainer.heat_map(file, { columns = columns, rows = rows, shares = shares,
+    title = "needle in a haystack: " .. model, x_label = "depth of the fact", y_label = "tokens" })
 end
 
 return needle

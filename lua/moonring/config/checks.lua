@@ -5,6 +5,8 @@ local checkpoint_folders = require "moonring.run.checkpoint_folders"
 local config = require "moonring.config"
 local datasets = require "moonring.data.datasets"
 local deepspeed = require "moonring.config.deepspeed"
+local errors = require "moonring.errors"
+local evaluation_checks = require "moonring.config.evaluation_checks"
 local optimizers = require "moonring.run.optimizers"
 local output_folder = require "moonring.run.output_folder"
 local resume = require "moonring.run.resume"
@@ -119,39 +121,6 @@ function checks.datasets(c)
   end
 end
 
--- The best checkpoint can be loaded only where each one that is saved was evaluated.
-local function best_model(c)
-  if c.save_strategy == "best" then return end
-  if c.save_strategy ~= c.eval_strategy then
-    config.fail("load_best_model_at_end: save_strategy ", c.save_strategy, " and eval_strategy ",
-      c.eval_strategy, " must agree")
-  end
-  if c.eval_strategy ~= "steps" then return end
-  local save, every = c.save_steps, c.eval_steps or c.logging_steps
-  local times, alike = save / every, (save < 1) == (every < 1)
-  if alike and times > 0.5 and math.abs(times - math.floor(times + 0.5)) <= 1e-6 then return end
-  config.fail("load_best_model_at_end: save_steps ", save, " must be a multiple of eval_steps ",
-    every, alike and "" or ": wanted both as parts of all steps or both as numbers of steps")
-end
-
-local function evaluation(c)
-  checks.datasets(c)
-  local has = c.eval_dataset ~= nil or c.val_size > 0
-  if (c.eval_strategy ~= "no" or c.do_eval or c.eval_on_start) and not has then
-    config.fail "eval_strategy: nothing to evaluate on; wanted eval_dataset or val_size"
-  end
-  if c.eval_on_start and c.eval_strategy == "no" then
-    config.fail "eval_on_start: wanted an eval_strategy beside it"
-  end
-  if c.early_stopping_steps and c.eval_strategy == "no" then
-    config.fail "early_stopping_steps: wanted an eval_strategy beside it"
-  end
-  if c.save_strategy == "best" and c.eval_strategy == "no" then
-    config.fail "save_strategy: best: wanted an eval_strategy beside it"
-  end
-  if c.load_best_model_at_end then best_model(c) end
-end
-
 -- A stream has no end that could be counted to, and no example that could be found again by its
 -- number.
 local function stream_training(c)
@@ -199,17 +168,18 @@ end
 local function placed(c, check)
   local done, why = pcall(check, c)
   if done then return end
-  local code, rest = tostring(why):match "^(INVALID_ARGUMENT: )(.*)"
-  local place = code and c.places and c.places[rest:match "^[%w_]+"]
-  error(place and code .. place .. rest or why, 0)
+  local words = errors.words(why)
+  local place = errors.is(why, "INVALID_ARGUMENT") and c.places[words:match "^[%w_]+"]
+  if place then errors.fail(place, words) end
+  error(why, 0)
 end
 
 --- Refuses, with one line, what cannot be trained, and makes output_dir.
 ---@param c moonring.Configuration
 function checks.train(c)
   config.require_keys(c, { "model_name_or_path", "dataset", "output_dir" })
-  for _, check in ipairs { numbers, stages, finetuning, evaluation, stream_training,
-    strategies.check, deepspeed.apply, states, resuming, folders } do
+  for _, check in ipairs { numbers, stages, finetuning, checks.datasets, evaluation_checks.check,
+    stream_training, strategies.check, deepspeed.apply, states, resuming, folders } do
     placed(c, check)
   end
 end

@@ -1,121 +1,18 @@
---- A training configuration: a YAML (or JSON) file, then key=value overrides, checked against
---  keys.lua.
+--- A training configuration: a YAML (or JSON) file, then key=value overrides, checked by
+-- key_values.lua.
 local errors = require "moonring.errors"
+local key_values = require "moonring.config.key_values"
 local keys = require "moonring.config.keys"
 local system = require "moonring.native.system"
+
+local fail, show, same = errors.fail, key_values.show, key_values.same
 
 ---@class moonring.config
 local config = {}
 
----@class moonring.KeyRow one key: { name, type, default, meaning }
----@field [1] string the key
----@field [2] "int" | "float" | "bool" | "string" | "list" | "any"
----@field [3] any the default; `moonring.null`: may be left out
----@field [4] string its meaning, for help
----@field choices? any[] the values that are accepted
----@field others? any[] values that are known and not supported yet
----@field only? string the default alone is accepted, for this reason
----@field ignored? string any value is accepted and changes nothing, for this reason
----@field warned? string the same, and a line says so where it is not the default
----@field least? number the lowest number that is accepted
----@field most? number the highest
----@field nullable? boolean null is a value beside the default
----@field stages? string[] where alone it acts
----@field finetuning? "full" | "lora" | "freeze" where alone it acts
----@field machine? boolean machines of a run may differ in it
---- what becomes of a run that goes on from a checkpoint under another value; refused where absent
----@field resume? "free" | "told" | "refused"
-
-local later = "not supported yet"
-
-local fail = errors.fail
-
-local rows, names = {}, {}
-for row in keys.rows() do
-  rows[row[1]] = row
-  names[#names + 1] = row[1]
-end
-for alias in pairs(keys.aliases) do names[#names + 1] = alias end
-
-local function show(value)
-  if value == system.null then return "null" end
-  if type(value) == "table" then return system.json_encode(value) end
-  return tostring(value)
-end
-
-local parse = {
-  string = function(value) return type(value) ~= "table" and tostring(value) or nil end,
-  any = function(value) return value end,
-  float = function(value) return tonumber(value) end,
-  int = function(value)
-    local number = tonumber(value)
-    return number and number == math.floor(number) and number or nil
-  end,
-  bool = function(value)
-    if type(value) == "boolean" then return value end
-    return ({ ["true"] = true, ["yes"] = true, ["on"] = true, ["false"] = false, ["no"] = false,
-      ["off"] = false })[tostring(value):lower()]
-  end,
-  list = function(value)
-    local items = {}
-    if type(value) == "table" then
-      for key, item in pairs(value) do
-        if type(key) ~= "number" or item == system.null or type(item) == "table" then return nil end
-        items[key] = tostring(item) -- [1, 2] are names too
-      end
-      return items
-    end
-    for item in tostring(value):gmatch "[^,]+" do items[#items + 1] = item:match "^%s*(.-)%s*$" end
-    return items
-  end,
-}
-
-local function contains(list, value)
-  for _, each in ipairs(list or {}) do
-    if each == value then return true end
-  end
-  return false
-end
-
-local function same(a, b)
-  return a == b or show(a) == show(b) or (type(a) == "table" and #a == 1 and a[1] == b)
-end
-
 local function extra_args()
   local asked = (system.environment "ALLOW_EXTRA_ARGS" or ""):lower()
   return asked == "1" or asked == "true" or asked == "y"
-end
-
--- Why another value than the default is refused.
-local function because(reason) return reason ~= later and " (" .. reason .. ")" or "" end
-
---- The checked value of one key. `place` begins the message: "train.yaml:3: ".
-local function check(place, name, value)
-  local row = rows[name]
-  if not row then
-    fail(place, "unknown key '", name, "'", system.did_you_mean(name, names))
-  end
-  local kind, default = row[2], row[3]
-  if value == system.null then
-    if row.nullable then return value end
-    if default ~= system.null and not row.ignored then
-      fail(place, name,
-        ": wanted a value of type ", kind, ", got null")
-    end
-    return default
-  end
-  local parsed = parse[kind](value)
-  if parsed == nil then fail(place, name, ": wanted ", kind, ", got '", show(value), "'") end
-  if row.only and not same(parsed, default) and not (default == system.null
-    and parsed == false) then
-    fail(place, later, ": ", name, ": ", show(value), because(row.only))
-  end
-  if row.choices and not contains(row.choices, parsed) then
-    if contains(row.others, parsed) then fail(place, later, ": ", name, ": ", show(parsed)) end
-    fail(place, name, ": wanted ", table.concat(row.choices, " | "), ", got '", show(parsed), "'",
-      system.did_you_mean(show(parsed), row.choices))
-  end
-  return parsed
 end
 
 --- "key=value" words (a leading "--" is fine), values as YAML scalars.
@@ -124,7 +21,7 @@ local function overrides(words)
   for _, word in ipairs(words) do
     local name, text = word:match "^%-?%-?([%w_]+)=(.*)$"
     if not name then fail("wanted key=value, got '", word, "'") end
-    local value = text:match "^%s*[%[{]" and system.yaml_decode(text, name) or parse.string(text)
+    local value = text:match "^%s*[%[{]" and system.yaml_decode(text, name) or text
     if text == "null" or text == "" then value = system.null end
     found[#found + 1] = { name, value }
   end
@@ -140,14 +37,13 @@ local function known(given, place, notes)
   for _, name in ipairs(sorted) do
     local own = keys.aliases[name] or name
     if values[own] ~= nil or (own ~= name and given[own] ~= nil) then
-      fail(place[name], name,
-        " is another name of ", own, ", which is given too")
+      fail(place[name], name, " is another name of ", own, ", which is given too")
     end
-    if rows[own] or not extra_args() then
+    if key_values.rows()[own] or not extra_args() then
       values[own], places[own] = given[name], place[name]
     else
       notes[#notes + 1] = place[name] .. "unknown key '" .. name .. "'"
-        .. system.did_you_mean(name, names) .. " is passed over, as ALLOW_EXTRA_ARGS asks"
+        .. key_values.nearest(name) .. " is passed over, as ALLOW_EXTRA_ARGS asks"
     end
   end
   return values, places
@@ -161,10 +57,8 @@ end
 ---@param allowed? moonring.KeyRow[] keys that this command alone has
 ---@return moonring.Configuration
 function config.load(path, words, allowed)
-  for _, row in ipairs(allowed or {}) do
-    rows[row[1]] = row
-    names[#names + 1] = row[1]
-  end
+  for _, row in ipairs(allowed or {}) do key_values.add(row) end
+  local rows = key_values.rows()
   local given, place, from_file = {}, {}, {}
   if path then
     local text = system.read(path)
@@ -193,7 +87,7 @@ function config.load(path, words, allowed)
   for name, row in pairs(rows) do checked[name] = row[3] end
   for _, name in ipairs(sorted) do
     local row = rows[name]
-    checked[name] = check(place[name], name, given[name])
+    checked[name] = key_values.check(place[name], name, given[name])
     if row.warned and not same(checked[name], row[3]) then
       notes[#notes + 1] =
         ("%s: %s changes nothing here: %s"):format(name, show(given[name]), row.warned)

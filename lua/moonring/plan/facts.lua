@@ -6,6 +6,7 @@ local learning = require "moonring.plan.learning"
 local memory = require "moonring.plan.memory"
 local compute = require "moonring.run.compute"
 local counts = require "moonring.run.counts"
+local optimizers = require "moonring.run.optimizers"
 local stages = require "moonring.run.stages"
 
 ---@class moonring.memory_facts
@@ -42,7 +43,7 @@ local memory_facts = {}
 ---@field recompute "block" | "selective" | "none"
 ---@field whole_layers? integer the first layers, that keep everything whatever `recompute` says
 ---@field selective_layers? integer the layers after them, that keep attention's result
----@field optimizer "adamw" | "sgd"
+---@field moments integer numbers that the optimizer keeps beside each weight
 ---@field activation_offload? "cpu" | "disk" where it moves anything
 ---@field idle_offload? string a line that says so where it is asked for and does not
 ---@field offload_optimizer? "cpu" | "disk"
@@ -144,7 +145,7 @@ function memory_facts.run(c, checkpoint, given)
     documents = documents, micro_batches = math.ceil(step / most), alone = alone, step = step,
       strategy = c.sequence_parallel_mode, device = given.device, precision = compute.precision(c),
     recompute = compute.recompute(c), whole_layers = c.whole_layers,
-      selective_layers = c.selective_layers, optimizer = c.optim == "sgd" and "sgd" or "adamw",
+      selective_layers = c.selective_layers, moments = optimizers.moments(c),
       zero_stage = c.zero_stage or 0,
     activation_offload = place ~= "memory" and c.activation_offload or nil,
     idle_offload = idle_offload,

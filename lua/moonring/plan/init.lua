@@ -1,11 +1,13 @@
 --- `moonring plan`: what a configuration takes, what else it could take, and the smallest sequence
 -- parallel size that fits.
 local communication = require "moonring.plan.communication"
+local compute = require "moonring.run.compute"
 local config = require "moonring.config"
 local deepspeed = require "moonring.config.deepspeed"
 local measures = require "moonring.plan.measures"
 local memory = require "moonring.plan.memory"
 local memory_facts = require "moonring.plan.facts"
+local system = require "moonring.native.system"
 
 ---@class moonring.plan
 ---@field all_strategies string[] those that a whole table has rows for
@@ -20,9 +22,7 @@ local plan = {}
 ---@field fits boolean
 ---@field longest number tokens of the longest example that fits alone; 0: none
 
--- Lengths are told in steps of this.
-local STEP = 1024
-
+local STEP = 1024 -- lengths are told in steps of this
 local STRATEGIES = { "ulysses", "zigzag-ring", "all-gather", "usp" }
 
 --- Takes what a DeepSpeed file says into the configuration, as train does. Errors: INVALID_ARGUMENT
@@ -32,6 +32,26 @@ function plan.settle(c)
   deepspeed.apply(c)
   if c.zero_stage and not (c.zero_stage >= 0 and c.zero_stage <= 3) then
     config.fail("zero_stage: wanted 0 to 3, got ", c.zero_stage)
+  end
+end
+
+--- The device that a plan is for: what the key `device` says, or else --device, or else a GPU where
+--- `memory` is given.
+---@param c moonring.Configuration
+---@return "cpu" | "cuda"
+function plan.device(c)
+  local asked = system.requested_device()
+  return c.device or (c.use_cpu and "cpu") or (asked ~= "auto" and asked) or (c.memory and "cuda")
+    or compute.device(c)
+end
+
+--- Refuses a number of ranks that sequence_parallel_size does not divide.
+---@param c moonring.Configuration
+---@param ranks integer
+function plan.check_ranks(c, ranks)
+  if ranks % c.sequence_parallel_size ~= 0 then
+    config.fail("sequence_parallel_size: ", c.sequence_parallel_size,
+      " does not divide the number of ranks, ", ranks)
   end
 end
 
@@ -63,8 +83,8 @@ end
 
 -- The same facts over sp ranks; degrees that were asked for belong to the size that was asked for.
 local function over(f, sp, strategy)
-  return memory_facts.spread(f, sp, strategy, sp == f.sp and strategy == f.strategy and f.options
-    or nil)
+  local is_asked = sp == f.sp and strategy == f.strategy
+  return memory_facts.spread(f, sp, strategy, is_asked and f.options or nil)
 end
 
 --- Every row: sizes, strategies, measures.
@@ -167,13 +187,12 @@ function plan.strategies(f, bytes)
   return rows
 end
 
---- Names of strategies that rows are made for.
 plan.all_strategies = STRATEGIES
 
 --- Seconds that a row's step sends, estimated.
 ---@param row moonring.PlanRow
 ---@param near number bytes a second within a machine
----@param far number bytes a second between machines
+---@param far number between machines
 ---@return number
 function plan.seconds(row, near, far) return communication.seconds(row.facts, near, far) end
 

@@ -26,7 +26,7 @@ function state_bytes.held(f, s)
   local held = { learns = learns, reference = f.reference
     and s.e * (m.embedding + m.head + m.blocks) / (f.zero_stage == 3 and shards or 1) or 0 }
   held.block = m.blocks / m.layers
-  held.optimizer = ((f.optimizer == "sgd" and 0 or 2 * s.g) + master) * learns / shards
+  held.optimizer = (f.moments * s.g + master) * learns / shards
   held.gradient_shards = f.zero_stage >= 2 and shards or 1
   -- A copy in the products' dtype lives as long as its lease; ZeRO-3's gathered blocks are such
   -- copies.

@@ -25,7 +25,7 @@ local function facts(of, row, strategy)
   local f = { model = m, learns = { embedding = m.embedding, head = m.head, blocks = m.blocks },
     adapter = 0, depth = m.layers, tokens = row.longest * row.documents,
     documents = row.documents, ranks = row.ranks, zero_ranks = row.ranks, zero_stage = 3,
-      micro_batches = 1, precision = "bf16", device = "cuda", optimizer = "adamw",
+      micro_batches = 1, precision = "bf16", device = "cuda", moments = 2,
     recompute = "block", offload_optimizer = "cpu", reference = of.reference or false,
       machine = math.min(8, row.ranks) }
   return memory_facts.spread(f, row.sp, strategy or of.strategy)

@@ -1,6 +1,6 @@
 --- What a training run tells: the log, the plots, data_report.json and the model card in
--- output_dir, progress on the terminal. Rank 0 writes; the other
--- ranks only take part in what all must (peak memory).
+-- output_dir, progress on the terminal. Rank 0 writes; the other ranks only take part in what all
+-- must (peak memory).
 local data_report = require "moonring.report.data_report"
 local lines = require "moonring.report.journal_lines"
 local metrics = require "moonring.run.metrics"

@@ -1,5 +1,6 @@
 --- README.md of a trained model: the model card that model hubs show, its keys and headings those
 -- of Transformers' Trainer, which scripts look for.
+local optimizers = require "moonring.run.optimizers"
 local system = require "moonring.native.system"
 
 ---@class moonring.model_card
@@ -51,8 +52,6 @@ local function front_matter(c, name)
 end
 
 local function hyperparameters(c, dp, examples_per_step)
-  local adam = ("%s with betas=(%s,%s) and epsilon=%s"):format(c.optim, c.adam_beta1, c.adam_beta2,
-    c.adam_epsilon)
   local rows = {
     { "learning_rate", c.learning_rate }, { "train_batch_size", c.per_device_train_batch_size },
       { "eval_batch_size", c.per_device_eval_batch_size }, { "seed", c.seed },
@@ -61,7 +60,7 @@ local function hyperparameters(c, dp, examples_per_step)
       { "gradient_accumulation_steps", c.gradient_accumulation_steps },
     { "total_train_batch_size", examples_per_step },
       { "total_eval_batch_size", c.per_device_eval_batch_size * dp },
-    { "optimizer", c.optim:find "adam" and adam or c.optim },
+    { "optimizer", optimizers.words(c) },
       { "lr_scheduler_type", c.lr_scheduler_type },
   }
   local function also(name, value) rows[#rows + 1] = { name, value } end

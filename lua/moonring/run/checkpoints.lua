@@ -60,9 +60,7 @@ end
 -- The oldest that may go: not the newest, nor the best.
 local function oldest(self)
   for i = 1, #self.kept - 1 do
-    if not (self.kept[i] == self.best.folder) then
-      return table.remove(self.kept, i)
-    end
+    if self.kept[i] ~= self.best.folder then return table.remove(self.kept, i) end
   end
 end
 
@@ -113,8 +111,7 @@ end
 
 -- Runs something on rank 0 alone.
 local function on_first(self, body)
-  if self.mesh:rank() ~= 0 then return agreed(self, true) end
-  return agreed(self, pcall(body))
+  return agreed(self, pcall(self.mesh:rank() == 0 and body or function() end))
 end
 
 -- On rank 0: a checkpoint that came to nothing. `ends`: so does the run now.

@@ -14,6 +14,7 @@ local closing = require "moonring.run.closing"
 local configuration_of = require "moonring.config.of_table"
 local counts = require "moonring.run.counts"
 local errors = require "moonring.errors"
+local evaluations = require "moonring.run.evaluations"
 local opening = require "moonring.run.opening"
 local options = require "moonring.config.options"
 local preemption = require "moonring.run.preemption"
@@ -91,7 +92,7 @@ function Run:track(name, part)
   end
   self.parts[#self.parts + 1] = { name = name, part = part }
   local resumed = self.resumed
-  if not resumed or resumed.parts[name] == nil or name == "journal" then return end
+  if not resumed or resumed.parts[name] == nil then return end
   part:load_state(saved_state.part(resumed.folder, resumed.parts[name]), resumed)
 end
 
@@ -157,19 +158,7 @@ end
 
 --- Evaluates on each data set to evaluate on, and logs it.
 ---@return table<string, number> numbers by their "eval_" names
-function Run:evaluate()
-  local c, all = self.config, {}
-  for _, one in ipairs(self.evals or {}) do
-    local began = system.clock()
-    local result = self.engine:evaluate(one.dataset, { batch = c.per_device_eval_batch_size,
-      micro_batch_tokens = counts.micro_batch_tokens(c), reference = self.references[one.key],
-      accuracy = c.compute_accuracy })
-    local seconds = system.clock() - began
-    local named = self.log:evaluation(result, one.dataset:size(), seconds, one.name)
-    for name, value in pairs(named) do all[name] = value end
-  end
-  return all
-end
+function Run:evaluate() return evaluations.all(self) end
 
 --- Evaluates where eval_strategy and eval_steps say so, and notes whether it is the best so far.
 ---@return table<string, number>? numbers where it did

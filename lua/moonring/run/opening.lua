@@ -1,6 +1,5 @@
 --- Opens a run: makes its parts out of a configuration, in the order in which they need one
---  another,
--- and puts the states of a checkpoint into them where the run goes on from one.
+-- another, and puts a checkpoint's states into them where the run goes on from one.
 local agreement = require "moonring.config.agreement"
 local checkpoints = require "moonring.run.checkpoints"
 local checks = require "moonring.config.checks"

@@ -1,6 +1,7 @@
 --- The optimizers of a run, by the words of the key `optim`: one row each. A row:
 --   moments  numbers that the optimizer keeps beside each weight, in fp32 (the plan counts them)
 --   make(parameters, c, zero)  the optimizer; `zero` is where its state lies
+--   words(c)  its settings, for the model card
 local compute = require "moonring.run.compute"
 local errors = require "moonring.errors"
 local machine = require "moonring.plan.machine"
@@ -16,15 +17,20 @@ local function adamw(parameters, c, zero)
   })
 end
 
+local function adamw_words(c)
+  return ("%s with betas=(%s,%s) and epsilon=%s"):format(c.optim, c.adam_beta1, c.adam_beta2,
+    c.adam_epsilon)
+end
+
 local function sgd(parameters, c)
   return trainer.sgd(parameters, { weight_decay = c.weight_decay,
     loraplus_lr_ratio = c.loraplus_lr_ratio })
 end
 
 local ROWS = {
-  { name = "adamw_torch", moments = 2, make = adamw },
-  { name = "adamw_torch_fused", moments = 2, make = adamw }, -- there is one AdamW, and it is fused
-  { name = "sgd", moments = 0, make = sgd },
+  { name = "adamw_torch", moments = 2, make = adamw, words = adamw_words },
+  { name = "adamw_torch_fused", moments = 2, make = adamw, words = adamw_words }, -- the same
+  { name = "sgd", moments = 0, make = sgd, words = function(c) return c.optim end },
 }
 
 --- The names of all: what `optim` may be.
@@ -45,6 +51,11 @@ end
 ---@param c moonring.Configuration
 ---@return integer
 function optimizers.moments(c) return row_of(c).moments end
+
+--- The optimizer and its settings, for the model card.
+---@param c moonring.Configuration
+---@return string
+function optimizers.words(c) return row_of(c).words(c) end
 
 --- Refuses keys that the optimizer has no use for.
 ---@param c moonring.Configuration

@@ -1,4 +1,5 @@
 --- Keys of the model, and of the ranks that share a sequence. What a row says: keys/init.lua.
+local attention = require "moonring.native.attention"
 local null = require("moonring.native.system").null
 
 local later = "not supported yet"
@@ -72,8 +73,7 @@ return {
       "ranks that share one sequence; divides the number of ranks", least = 1 },
     { "sequence_parallel_mode", "string", "zigzag-ring",
       "how attention is spread over them; auto: chosen for each micro-batch",
-      choices = { "zigzag-ring", "ring", "ulysses", "all-gather", "llama3", "usp", "double-ring",
-        "auto" } },
+      choices = attention.names() },
     { "sequence_parallel_ulysses_degree", "int", 0,
       "usp: ranks over which heads are split; 0: chosen" },
     { "sequence_parallel_ring_degree", "int", 0, "usp: ranks over which keys travel; the two "

@@ -1,0 +1,141 @@
+--- The value of one key: read by its type, and checked by its row in keys.
+local errors = require "moonring.errors"
+local keys = require "moonring.config.keys"
+local system = require "moonring.native.system"
+
+local fail = errors.fail
+
+---@class moonring.key_values
+local key_values = {}
+
+---@class moonring.KeyRow one key: { name, type, default, meaning }
+---@field [1] string the key
+---@field [2] "int" | "float" | "bool" | "string" | "list" | "any"
+---@field [3] any the default; `moonring.null`: may be left out
+---@field [4] string its meaning, for help
+---@field choices? any[] the values that are accepted
+---@field others? any[] values that are known and not supported yet
+---@field only? string the default alone is accepted, for this reason
+---@field ignored? string any value is accepted and changes nothing, for this reason
+---@field warned? string the same, and a line says so where it is not the default
+---@field least? number the lowest number that is accepted
+---@field most? number the highest
+---@field nullable? boolean null is a value beside the default
+---@field stages? string[] where alone it acts
+---@field finetuning? "full" | "lora" | "freeze" where alone it acts
+---@field machine? boolean machines of a run may differ in it
+--- what becomes of a run that goes on from a checkpoint under another value; refused where absent
+---@field resume? "free" | "told" | "refused"
+
+local later = "not supported yet"
+
+local rows, names = {}, {}
+
+--- Adds a key to those that are known.
+---@param row moonring.KeyRow
+function key_values.add(row)
+  rows[row[1]] = row
+  names[#names + 1] = row[1]
+end
+
+for row in keys.rows() do key_values.add(row) end
+for alias in pairs(keys.aliases) do names[#names + 1] = alias end
+
+--- All keys that are known, by name.
+---@return table<string, moonring.KeyRow>
+function key_values.rows() return rows end
+
+--- The nearest key to a word that is none: "; did you mean NAME?" or "".
+---@param name string
+---@return string
+function key_values.nearest(name) return system.did_you_mean(name, names) end
+
+--- A value as a message shows it.
+---@param value any
+---@return string
+function key_values.show(value)
+  if value == system.null then return "null" end
+  if type(value) == "table" then return system.json_encode(value) end
+  return tostring(value)
+end
+
+local PARSE = {
+  string = function(value) return type(value) ~= "table" and tostring(value) or nil end,
+  any = function(value) return value end,
+  float = function(value) return tonumber(value) end,
+  int = function(value)
+    local number = tonumber(value)
+    return number and number == math.floor(number) and number or nil
+  end,
+  bool = function(value)
+    if type(value) == "boolean" then return value end
+    return ({ ["true"] = true, ["yes"] = true, ["on"] = true, ["false"] = false, ["no"] = false,
+      ["off"] = false })[tostring(value):lower()]
+  end,
+  list = function(value)
+    local items = {}
+    if type(value) == "table" then
+      for key, item in pairs(value) do
+        if type(key) ~= "number" or item == system.null or type(item) == "table" then return nil end
+        items[key] = tostring(item) -- [1, 2] are names too
+      end
+      return items
+    end
+    for item in tostring(value):gmatch "[^,]+" do items[#items + 1] = item:match "^%s*(.-)%s*$" end
+    return items
+  end,
+}
+
+local function contains(list, value)
+  for _, each in ipairs(list or {}) do
+    if each == value then return true end
+  end
+  return false
+end
+
+--- Whether two values of a key are the same: a list of one is its item.
+---@param a any
+---@param b any
+---@return boolean
+function key_values.same(a, b)
+  if a == b or key_values.show(a) == key_values.show(b) then return true end
+  return type(a) == "table" and #a == 1 and a[1] == b
+end
+
+-- Why another value than the default is refused.
+local function because(reason) return reason ~= later and " (" .. reason .. ")" or "" end
+
+--- The checked value of one key; `place` begins the message: "train.yaml:3: ".
+---@param place string
+---@param name string
+---@param value any
+---@return any
+function key_values.check(place, name, value)
+  local row = rows[name]
+  if not row then
+    fail(place, "unknown key '", name, "'", key_values.nearest(name))
+  end
+  local kind, default = row[2], row[3]
+  if value == system.null then
+    if row.nullable then return value end
+    if default ~= system.null and not row.ignored then
+      fail(place, name, ": wanted a value of type ", kind, ", got null")
+    end
+    return default
+  end
+  local parsed, shown = PARSE[kind](value), key_values.show(value)
+  if parsed == nil then fail(place, name, ": wanted ", kind, ", got '", shown, "'") end
+  if row.only and not key_values.same(parsed, default) and not (default == system.null
+    and parsed == false) then
+    fail(place, later, ": ", name, ": ", shown, because(row.only))
+  end
+  if row.choices and not contains(row.choices, parsed) then
+    shown = key_values.show(parsed)
+    if contains(row.others, parsed) then fail(place, later, ": ", name, ": ", shown) end
+    fail(place, name, ": wanted ", table.concat(row.choices, " | "), ", got '", shown, "'",
+      system.did_you_mean(shown, row.choices))
+  end
+  return parsed
+end
+
+return key_values

@@ -1,0 +1,25 @@
+--- The evaluations of a run: on each of its data sets to evaluate on, in turn.
+local counts = require "moonring.run.counts"
+local system = require "moonring.native.system"
+
+---@class moonring.evaluations
+local evaluations = {}
+
+--- Evaluates on each data set, and logs it. Collective over all ranks.
+---@param run moonring.Run
+---@return table<string, number> numbers by their "eval_" names
+function evaluations.all(run)
+  local c, all = run.config, {}
+  for _, one in ipairs(run.evals or {}) do
+    local began = system.clock()
+    local result = run.engine:evaluate(one.dataset, { batch = c.per_device_eval_batch_size,
+      micro_batch_tokens = counts.micro_batch_tokens(c), reference = run.references[one.key],
+      accuracy = c.compute_accuracy })
+    local seconds = system.clock() - began
+    local named = run.log:evaluation(result, one.dataset:size(), seconds, one.name)
+    for name, value in pairs(named) do all[name] = value end
+  end
+  return all
+end
+
+return evaluations
