@@ -29,7 +29,9 @@ local model = moonring.policy.load(config, checkpoint)
 local attention = moonring.strategies.open(config, mesh, model)
 
 local function say(text)
-  if mesh:rank() == 0 then io.write(text, "\n"):flush() end
+  if mesh:rank() ~= 0 then return end
+  print(text)
+  io.flush()
 end
 
 if note then say(note) end

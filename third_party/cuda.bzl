@@ -1,4 +1,7 @@
-"""The CUDA side of LibTorch: filled under --config=cuda only, so that nothing else fetches or needs anything of it."""
+"""The CUDA side of LibTorch.
+
+It is filled under --config=cuda only, so that nothing else fetches or needs anything of it.
+"""
 
 load("//third_party:wheel.bzl", "WHEEL_ATTRS", "WHEEL_ENVIRON", "link_wheels")
 
@@ -33,14 +36,18 @@ def _value(ctx, header, name):
 def _obstacle(ctx, toolkit, nccl):
     if ctx.os.environ.get("MOONRING_CUDA") != "1":
         return "the CUDA libraries are built with --config=cuda"
+    needs = "--config=cuda needs a CUDA 13 toolkit, and "
     runtime = ctx.path(toolkit + "/include/cuda_runtime_api.h")
     if not runtime.exists:
-        return "--config=cuda needs a CUDA 13 toolkit: there is none in %s (CUDA_HOME names another place)" % toolkit
+        return needs + "there is none in %s (CUDA_HOME names another place)" % toolkit
     version = _value(ctx, runtime, "CUDART_VERSION")
     if not version.startswith("13"):
-        return "--config=cuda needs a CUDA 13 toolkit, and CUDART_VERSION in %s is %s" % (toolkit, version)
+        return needs + "CUDART_VERSION in %s is %s" % (toolkit, version)
     if not nccl:
-        return "--config=cuda needs nccl.h of NCCL 2.28: install libnccl-dev, or put it into %s/include" % toolkit
+        return (
+            "--config=cuda needs nccl.h of NCCL 2.28: install libnccl-dev, or put it into " +
+            toolkit + "/include"
+        )
 
     # ProcessGroupNCCL holds structures of this header by value: it must be as new as the one
     # LibTorch was built with.
@@ -52,7 +59,10 @@ def _obstacle(ctx, toolkit, nccl):
 def _cuda_impl(ctx):
     ctx.file("WORKSPACE", "")
     toolkit = ctx.os.environ.get("CUDA_HOME") or "/usr/local/cuda"
-    headers = [ctx.path(folder + "/nccl.h") for folder in [toolkit + "/include", "/usr/local/include", "/usr/include"]]
+    headers = [
+        ctx.path(folder + "/nccl.h")
+        for folder in [toolkit + "/include", "/usr/local/include", "/usr/include"]
+    ]
     headers = [header for header in headers if header.exists]
     obstacle = _obstacle(ctx, toolkit, headers[0] if headers else None)
     ctx.file("obstacle", obstacle)  # for .ci/run; empty where all is there
@@ -74,8 +84,9 @@ def _cuda_impl(ctx):
 
 cuda = repository_rule(
     implementation = _cuda_impl,
-    doc = """The headers and libraries of the CUDA toolkit, of NCCL and of the few wheels that hold what a toolkit lacks.
-    Where --config=cuda is not given, or something is missing, a target that fails when it is built, and says why.""",
+    doc = """The headers and libraries of the CUDA toolkit, of NCCL and of the few wheels that
+    hold what a toolkit lacks. Where --config=cuda is not given, or something is missing, a
+    target that fails when it is built, and says why.""",
     attrs = WHEEL_ATTRS,
     environ = WHEEL_ENVIRON + ["MOONRING_CUDA", "CUDA_HOME"],
 )

@@ -4,7 +4,8 @@ def _debian_impl(ctx):
     triplet = "x86_64-linux-gnu"
     for package, path in ctx.attr.needs.items():
         if not ctx.path(path.replace("{lib}", "/usr/lib/" + triplet)).exists:
-            fail("%s is missing (no %s): ./bazelw installs it, or: apt-get install %s" % (package, path, package))
+            fail("%s is missing (no %s): ./bazelw installs it, or: apt-get install %s" %
+                 (package, path, package))
     for link, path in ctx.attr.links.items():
         ctx.symlink(path.replace("{lib}", "/usr/lib/" + triplet), link)
     ctx.file("BUILD", ctx.read(ctx.attr.build_file))
@@ -12,9 +13,13 @@ def _debian_impl(ctx):
 
 debian = repository_rule(
     implementation = _debian_impl,
-    doc = "Checks that Debian packages are there and links their headers; the libraries come from the system's path.",
+    doc = "Checks that Debian packages are there and links their headers; the libraries come " +
+          "from the system's path.",
     attrs = {
-        "needs": attr.string_dict(doc = "package to a file of it ({lib} = the machine's library folder)", mandatory = True),
+        "needs": attr.string_dict(
+            doc = "package to a file of it ({lib} = the machine's library folder)",
+            mandatory = True,
+        ),
         "links": attr.string_dict(doc = "path in the repository to a path of the system"),
         "build_file": attr.label(allow_single_file = True, mandatory = True),
     },

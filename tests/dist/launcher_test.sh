@@ -39,20 +39,27 @@ host=$work/dist/moonring
 
 want "Python's torch" 0 "$work/good/torch/lib:$work/good/nvidia/cu13/lib|*|train 'a b' c" \
   moonring PYTHONPATH="$work/good" "$host" train "'a b'" c
-want "what was on LD_LIBRARY_PATH stays, behind" 0 "*/cu13/lib:/before|*" moonring PYTHONPATH="$work/good" LD_LIBRARY_PATH=/before "$host"
-want "LD_LIBRARY_PATH before Python" 0 "/no:$work/good/torch/lib|*" moonring PYTHONPATH="$work/other" LD_LIBRARY_PATH="/no:$work/good/torch/lib" "$host"
-want "no torch" 2 "moonring: no LibTorch 2.11: /no/python has no torch*" moonring MOONRING_PYTHON=/no/python "$host"
-want "another version in Python" 2 "moonring: LibTorch 2.11 is wanted*2.10.1+cpu*" moonring PYTHONPATH="$work/other" "$host"
-want "another version on LD_LIBRARY_PATH" 2 "moonring: LibTorch 2.11 is wanted*2.10.1+cpu*" moonring LD_LIBRARY_PATH="$work/other/torch/lib" "$host"
+want "what was on LD_LIBRARY_PATH stays, behind" 0 "*/cu13/lib:/before|*" moonring \
+  PYTHONPATH="$work/good" LD_LIBRARY_PATH=/before "$host"
+want "LD_LIBRARY_PATH before Python" 0 "/no:$work/good/torch/lib|*" moonring \
+  PYTHONPATH="$work/other" LD_LIBRARY_PATH="/no:$work/good/torch/lib" "$host"
+want "no torch" 2 "moonring: no LibTorch 2.11: /no/python has no torch*" moonring \
+  MOONRING_PYTHON=/no/python "$host"
+want "another version in Python" 2 "moonring: LibTorch 2.11 is wanted*2.10.1+cpu*" moonring \
+  PYTHONPATH="$work/other" "$host"
+want "another version on LD_LIBRARY_PATH" 2 "moonring: LibTorch 2.11 is wanted*2.10.1+cpu*" \
+  moonring LD_LIBRARY_PATH="$work/other/torch/lib" "$host"
 want "exit code" 7 "*|fail" moonring PYTHONPATH="$work/good" "$host" fail
 ln -s "$host" "$work/link"
 want "through a link" 0 "*|through" moonring PYTHONPATH="$work/good" "$work/link" through
 
 # Not what lies where the command is given.
-printf '#!/bin/sh\nexec python3 -S "$@"\n' >"$work/bare_python" # without a torch that may be installed here
+# without a torch that may be installed here
+printf '#!/bin/sh\nexec python3 -S "$@"\n' >"$work/bare_python"
 chmod +x "$work/bare_python"
 cd "$work/other" || exit 1
-want "not the current folder" 2 "moonring: no LibTorch*" moonring MOONRING_PYTHON="$work/bare_python" "$host"
+want "not the current folder" 2 "moonring: no LibTorch*" moonring \
+  MOONRING_PYTHON="$work/bare_python" "$host"
 cd "$work/empty" || exit 1
 
 # The same process all along: a signal reaches the host.

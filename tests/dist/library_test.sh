@@ -10,7 +10,8 @@ cp -rL "$golden/model" "$golden/data" "$work" # no links that lead out of the ro
 export LD_LIBRARY_PATH=$libtorch
 unset RUNFILES_DIR TEST_SRCDIR # nothing of Bazel's
 
-cc -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Werror -I"$dist" "$program" "$dist/lib/libmoonring.so" -Wl,-rpath,"$dist/lib" -o "$work/fine_tune"
+cc -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Werror -I"$dist" "$program" \
+  "$dist/lib/libmoonring.so" -Wl,-rpath,"$dist/lib" -o "$work/fine_tune"
 cat >"$work/config.yaml" <<YAML
 model_name_or_path: $work/model
 dataset_dir: $work/data

@@ -1,9 +1,12 @@
-"""A fuzz target: NAME_fuzz.cc, which defines LLVMFuzzerTestOneInput, and the inputs in corpus/NAME."""
+"""A fuzz target: NAME_fuzz.cc, with LLVMFuzzerTestOneInput in it, and the inputs in corpus/NAME."""
 
 load("//third_party/precompiled:cc.bzl", "cc_binary", "cc_library", "cc_test")
 
 def fuzz_target(name, deps):
-    """Declares NAME_fuzz, libFuzzer's program (--config=fuzz alone), and NAME_corpus_test, which any compiler builds: each input of the corpus once."""
+    """Declares NAME_fuzz, libFuzzer's program (--config=fuzz alone), and NAME_corpus_test.
+
+    Any compiler builds the test: it takes each input of the corpus once.
+    """
     cc_library(
         name = name,
         testonly = True,

@@ -28,14 +28,18 @@ for target in "${targets[@]}"; do
   dictionary=()
   [ ! -e "$here/$target.dict" ] || dictionary=("-dict=$here/$target.dict")
   log="$found/$target.log"
-  if OMP_NUM_THREADS=1 "$here/${target}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 -print_final_stats=1 \
-    -artifact_prefix="$found/$target-" "${dictionary[@]}" "$learnt/$target" "$here/corpus/$target" >"$log" 2>&1; then
-    printf '%-16s nothing found in %s inputs, %s a second\n' "$target" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \
+  if OMP_NUM_THREADS=1 "$here/${target}_fuzz" -max_total_time="$seconds" -timeout=10 \
+    -rss_limit_mb=2048 -malloc_limit_mb=1024 -print_final_stats=1 \
+    -artifact_prefix="$found/$target-" "${dictionary[@]}" "$learnt/$target" "$here/corpus/$target" \
+    >"$log" 2>&1; then
+    printf '%-16s nothing found in %s inputs, %s a second\n' "$target" \
+      "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \
       "$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")"
     rm "$log"
   else
     broken+=("$target")
-    printf '%-16s FOUND: %s; see %s\n' "$target" "$(sed -n 's/^SUMMARY: //p' "$log" | tail -1)" "$log"
+    printf '%-16s FOUND: %s; see %s\n' "$target" "$(sed -n 's/^SUMMARY: //p' "$log" | tail -1)" \
+      "$log"
     sed -n 's/^artifact_prefix=.*; Test unit written to /                 /p' "$log"
   fi
 done

@@ -15,56 +15,89 @@ fail() {
 
 echo "--- it packs"
 "$here/accept" pack "$work/folder" --config cpu --built "$runfiles"
-for name in accept dist/moonring dist/moonring-bin bin/measure bin/cuda_conformance_test bin/modes_conformance_test packed.json; do
+for name in accept dist/moonring dist/moonring-bin bin/measure bin/cuda_conformance_test \
+  bin/modes_conformance_test packed.json; do
   [ -s "$work/folder/$name" ] || fail "$name is not packed"
 done
 [ ! -e "$work/folder/dist/lib/libmoonring.so" ] || fail "what nobody wants there is packed"
 rc=0
 "$here/accept" pack "$work/small" --config cpu --built "$runfiles" --limit 1 2>"$work/why" || rc=$?
-[ "$rc" -eq 2 ] && grep -q "1.0 MiB are the most" "$work/why" && [ ! -e "$work/small" ] || fail "a folder beyond the limit is not refused: $(cat "$work/why")"
+[ "$rc" -eq 2 ] && grep -q "1.0 MiB are the most" "$work/why" && [ ! -e "$work/small" ] \
+  || fail "a folder beyond the limit is not refused: $(cat "$work/why")"
 rc=0
 "$here/accept" pack "$work/folder" --config cpu --built "$runfiles" 2>"$work/why" || rc=$?
-[ "$rc" -eq 2 ] && grep -q "is there already" "$work/why" || fail "a folder that is there is written over"
+[ "$rc" -eq 2 ] && grep -q "is there already" "$work/why" \
+  || fail "a folder that is there is written over"
 
 cat >"$work/verdicts.py" <<'PYTHON'
 # verdicts.py TABLE.json CHECK=VERDICT...: these rows and no others; a row that is skipped says why.
 import json, sys
-rows = {row["check"] + (f" {row['tokens']}" if row["check"] in ("attention forward", "attention backward") or "layers" in row["check"] else ""): row
-        for row in json.load(open(sys.argv[1]))["rows"]}
+def name_of(row):
+    check = row["check"]
+    has_tokens = check in ("attention forward", "attention backward") or "layers" in check
+    return f"{check} {row['tokens']}" if has_tokens else check
+rows = {name_of(row): row for row in json.load(open(sys.argv[1]))["rows"]}
 wanted = dict(word.rsplit("=", 1) for word in sys.argv[2:])
-wrong = [f"{name}: {row['verdict']} {row['remark']}" for name, row in rows.items() if wanted.get(name) is not None and row["verdict"] not in wanted[name].split("/")]
-wrong += [f"{name} is missing" for name in wanted if name not in rows] + [f"{name} is not wanted: {row}" for name, row in rows.items() if name not in wanted]
-wrong += [f"{name} is skipped without a reason" for name, row in rows.items() if row["verdict"] == "SKIP" and not row["remark"]]
+wrong = [
+    f"{name}: {row['verdict']} {row['remark']}"
+    for name, row in rows.items()
+    if wanted.get(name) is not None and row["verdict"] not in wanted[name].split("/")
+]
+wrong += [f"{name} is missing" for name in wanted if name not in rows]
+wrong += [f"{name} is not wanted: {row}" for name, row in rows.items() if name not in wanted]
+wrong += [
+    f"{name} is skipped without a reason"
+    for name, row in rows.items()
+    if row["verdict"] == "SKIP" and not row["remark"]
+]
 sys.exit("\n".join(wrong) or 0)
 PYTHON
 
 echo "--- the first call"
 "$work/folder/accept" 1 --dry --out "$work/first" --work "$work" || fail "call 1"
-python3 "$work/verdicts.py" "$work/first/call-1.json" GPU=SKIP "matmul bf16=PASS" "matmul fp32=PASS" copies=PASS \
-  "attention kernels BFloat16=SKIP" "attention kernels Half=SKIP" "attention kernels Float=SKIP" "attention kernels Double=SKIP" \
-  "attention dense=PASS" "attention ulysses=PASS" "attention ring=PASS" "attention zigzag-ring=PASS" "attention all-gather=PASS" "attention double-ring=PASS" \
-  "attention usp=PASS" "attention auto=PASS" "gradients fp64=PASS" "gradients fp32=PASS" "gradients bf16=PASS" "logits fp64=PASS" "logits fp32=PASS" "logits bf16=PASS" \
-  "training fp32=PASS" "training bf16=PASS" DPO=PASS KTO=PASS LoRA=PASS DoRA=PASS MoE=PASS "dropout and NEFTune=PASS" \
-  "two ranks on one card, zigzag-ring=PASS" "two ranks on one card, ulysses=PASS" "two ranks on one card, all-gather=PASS" \
-  "activation_offload cpu=PASS" "offload_optimizer cpu=PASS" "offload_optimizer disk=PASS" "kill and resume=PASS" compute-sanitizer=SKIP \
-  "NCCL sp 2=PASS" "NCCL dp 2=PASS" "NCCL ZeRO-3=PASS" "NCCL kill and resume=PASS" || fail "rows of call 1"
+python3 "$work/verdicts.py" "$work/first/call-1.json" GPU=SKIP "matmul bf16=PASS" \
+  "matmul fp32=PASS" copies=PASS \
+  "attention kernels BFloat16=SKIP" "attention kernels Half=SKIP" "attention kernels Float=SKIP" \
+  "attention kernels Double=SKIP" \
+  "attention dense=PASS" "attention ulysses=PASS" "attention ring=PASS" \
+  "attention zigzag-ring=PASS" "attention all-gather=PASS" "attention double-ring=PASS" \
+  "attention usp=PASS" "attention auto=PASS" "gradients fp64=PASS" "gradients fp32=PASS" \
+  "gradients bf16=PASS" "logits fp64=PASS" "logits fp32=PASS" "logits bf16=PASS" \
+  "training fp32=PASS" "training bf16=PASS" DPO=PASS KTO=PASS LoRA=PASS DoRA=PASS MoE=PASS \
+  "dropout and NEFTune=PASS" \
+  "two ranks on one card, zigzag-ring=PASS" "two ranks on one card, ulysses=PASS" \
+  "two ranks on one card, all-gather=PASS" \
+  "activation_offload cpu=PASS" "offload_optimizer cpu=PASS" "offload_optimizer disk=PASS" \
+  "kill and resume=PASS" compute-sanitizer=SKIP \
+  "NCCL sp 2=PASS" "NCCL dp 2=PASS" "NCCL ZeRO-3=PASS" "NCCL kill and resume=PASS" \
+  || fail "rows of call 1"
 
 echo "--- the second call"
 "$work/folder/accept" 2 --dry --out "$work/second" --work "$work" || fail "call 2"
-python3 "$work/verdicts.py" "$work/second/call-2.json" GPU=SKIP "matmul bf16=PASS" "attention forward 64=PASS" "attention backward 64=PASS" "attention forward 128=PASS" \
-  "attention backward 128=PASS" "attention forward 256=PASS" "attention backward 256=PASS" "Llama width, 2 layers 64=PASS" "Llama width, 2 layers 256=PASS" \
-  "beside Transformers, 2 layers 64=PASS/SKIP" "beside Transformers, 2 layers 256=PASS/SKIP" "longest T, 2 layers 1024=PASS" "profile of a step=SKIP" || fail "rows of call 2"
+python3 "$work/verdicts.py" "$work/second/call-2.json" GPU=SKIP "matmul bf16=PASS" \
+  "attention forward 64=PASS" "attention backward 64=PASS" "attention forward 128=PASS" \
+  "attention backward 128=PASS" "attention forward 256=PASS" "attention backward 256=PASS" \
+  "Llama width, 2 layers 64=PASS" "Llama width, 2 layers 256=PASS" \
+  "beside Transformers, 2 layers 64=PASS/SKIP" "beside Transformers, 2 layers 256=PASS/SKIP" \
+  "longest T, 2 layers 1024=PASS" "profile of a step=SKIP" || fail "rows of call 2"
 [ -z "$(find "$work" -maxdepth 1 -name 'accept-*')" ] || fail "models and runs are left behind"
 
 echo "--- wrong numbers: a device that trains at another rate, and gives other gradients"
 mv "$work/folder/dist/moonring" "$work/folder/dist/moonring-right"
+cat >"$work/folder/dist/reverse.py" <<'PYTHON'
+import json, sys
+path = sys.argv[1]
+given = json.load(open(path))
+given["input_ids"].reverse()
+json.dump(given, open(path, "w"))
+PYTHON
 cat >"$work/folder/dist/moonring" <<'SHELL'
 #!/bin/sh
 case "$*" in
   *probe*-device/*)
     for word in "$@"; do
       case $word in
-        input=*) python3 -c 'import json, sys; path = sys.argv[1]; given = json.load(open(path)); given["input_ids"].reverse(); json.dump(given, open(path, "w"))' "${word#input=}" ;;
+        input=*) python3 "${0%/*}/reverse.py" "${word#input=}" ;;
       esac
     done
     ;;
@@ -76,10 +109,13 @@ chmod +x "$work/folder/dist/moonring"
 rc=0
 "$work/folder/accept" 1 --dry --out "$work/wrong" --only "gradients,training,offload" || rc=$?
 [ "$rc" -eq 1 ] || fail "exit code $rc of a call with wrong numbers"
-python3 "$work/verdicts.py" "$work/wrong/call-1.json" "gradients fp64=FAIL" "gradients fp32=FAIL" "gradients bf16=FAIL" "logits fp64=FAIL" "logits fp32=FAIL" "logits bf16=FAIL" \
-  "training fp32=FAIL" "training bf16=FAIL" "activation_offload cpu=PASS" "offload_optimizer cpu=PASS" "offload_optimizer disk=PASS" || fail "wrong numbers pass"
+python3 "$work/verdicts.py" "$work/wrong/call-1.json" "gradients fp64=FAIL" "gradients fp32=FAIL" \
+  "gradients bf16=FAIL" "logits fp64=FAIL" "logits fp32=FAIL" "logits bf16=FAIL" \
+  "training fp32=FAIL" "training bf16=FAIL" "activation_offload cpu=PASS" \
+  "offload_optimizer cpu=PASS" "offload_optimizer disk=PASS" || fail "wrong numbers pass"
 
-echo "--- a hang ends with its check, a crash is told in its own words, and a call that has no time left says so"
+echo "--- a hang ends with its check, a crash is told in its own words, and a call that has no" \
+  "time left says so"
 cat >"$work/folder/dist/moonring" <<'SHELL'
 #!/bin/sh
 case "$*" in
@@ -89,9 +125,11 @@ echo "the card is on fire"
 exit 1
 SHELL
 rc=0
-"$work/folder/accept" 1 --dry --out "$work/hang" --seconds 8 --only "gradients,training,kinds of training,offload" || rc=$?
+"$work/folder/accept" 1 --dry --out "$work/hang" --seconds 8 --only \
+  "gradients,training,kinds of training,offload" || rc=$?
 [ "$rc" -eq 1 ] || fail "exit code $rc of a call that hangs"
-python3 "$work/verdicts.py" "$work/hang/call-1.json" gradients=FAIL training=FAIL "kinds of training=SKIP" offload=SKIP || fail "rows of a call that hangs"
+python3 "$work/verdicts.py" "$work/hang/call-1.json" gradients=FAIL training=FAIL \
+  "kinds of training=SKIP" offload=SKIP || fail "rows of a call that hangs"
 grep -q "gradients .*the card is on fire" "$work/hang/call-1.md" || fail "a crash's words"
 grep -q "training .*cut off after" "$work/hang/call-1.md" || fail "a hang's words"
 
@@ -115,7 +153,8 @@ ncu = '''==PROF== Connected to process 7
 for kernels in (profiles.from_nsys(nsys), profiles.from_ncu(ncu)):
     assert len(kernels) == 3, kernels
     shares = profiles.shares(kernels)
-    assert all(abs(shares[kind] - share) < 1e-9 for kind, share in (("attention", 0.6), ("matmul", 0.3), ("other", 0.1))), shares
+    wanted = {"attention": 0.6, "matmul": 0.3, "other": 0.1}
+    assert all(abs(shares[kind] - share) < 1e-9 for kind, share in wanted.items()), shares
     assert "5.000 ms" in profiles.listing(kernels)
 assert profiles.from_ncu("==ERROR== no device") == [] and profiles.from_nsys("") == []
 PYTHON

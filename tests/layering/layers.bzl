@@ -19,14 +19,20 @@ def layering_queries(root, members):
       members: one target of each layer, which sees what its layer sees.
 
     Returns:
-      Their names: LAYER_edges, what a layer depends on outside the drawing (must be empty); LAYER_sees, what it could
-      depend on outside the drawing as visibility goes (must be empty); LAYER_builds_on, what it sees inside it (where
-      this is empty too, the two others prove nothing).
+      Their names: LAYER_edges, what a layer depends on outside the drawing (must be empty);
+      LAYER_sees, what it could depend on outside the drawing as visibility goes (must be empty);
+      LAYER_builds_on, what it sees inside it (where this is empty too, the two others prove
+      nothing).
     """
     names = []
     for layer, allowed in LAYERS.items():
-        others = [other for other in LAYERS.keys() + ["scripts", "tests"] if other not in [layer] + allowed]
-        outside = "^//(%s)[:/]" % "|".join(others) + ("" if layer == "lua" else "|^//third_party:luajit$")
+        others = [
+            other
+            for other in LAYERS.keys() + ["scripts", "tests"] if other not in [layer] + allowed
+        ]
+        outside = "^//(%s)[:/]" % "|".join(others)
+        if layer != "lua":
+            outside += "|^//third_party:luajit$"
         inside = "^//(%s)[:/]|^//third_party:abseil$" % "|".join([layer] + allowed)
         for name, expression in {
             "edges": "filter('{outside}', deps(filter('^//{layer}[:/]', deps({root}))))",
@@ -36,7 +42,13 @@ def layering_queries(root, members):
             names.append("%s_%s" % (layer, name))
             native.genquery(
                 name = names[-1],
-                expression = expression.format(inside = inside, outside = outside, layer = layer, root = root, member = members[layer]),
+                expression = expression.format(
+                    inside = inside,
+                    outside = outside,
+                    layer = layer,
+                    root = root,
+                    member = members[layer],
+                ),
                 scope = [root],
             )
     return names

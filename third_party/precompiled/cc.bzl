@@ -1,8 +1,12 @@
-"""Bazel's C++ rules, whose sources begin with a precompiled header: half of a compile is parsing LibTorch's, abseil's and GoogleTest's headers.
+"""Bazel's C++ rules, whose sources begin with a precompiled header.
 
-A target with //third_party:libtorch among its own deps begins with torch.h, one with //third_party:tensor with tensor.h, any
-other with base.h; tests begin with torch_test.h or base_test.h. A source still includes what it uses: --define=precompiled=off builds without, as do compilers other
-than GCC. A target with copts of its own goes without as well, since GCC wants the options that the header was compiled with.
+Half of a compile is parsing LibTorch's, abseil's and GoogleTest's headers.
+
+A target with //third_party:libtorch among its own deps begins with torch.h, one with
+//third_party:tensor with tensor.h, any other with base.h; tests begin with torch_test.h or
+base_test.h. A source still includes what it uses: --define=precompiled=off builds without, as do
+compilers other than GCC. A target with copts of its own goes without as well, since GCC wants the
+options that the header was compiled with.
 """
 
 # A test's own code has little to do, and much of it is made from templates: without optimisation it

@@ -1,4 +1,4 @@
-"""A header that GCC compiles once and every source after it maps into memory (a precompiled header)."""
+"""A precompiled header: GCC compiles it once, and every source after it maps it into memory."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
@@ -10,7 +10,10 @@ def _precompiled_header_impl(ctx):
         requested_features = ctx.features,
         unsupported_features = ctx.disabled_features,
     )
-    context = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]).compilation_context
+    context = cc_common.merge_cc_infos(
+        cc_infos = [dep[CcInfo]
+        for dep in ctx.attr.deps]
+    ).compilation_context
 
     # GCC looks for X.gch beside the X that it finds first, so both stand in a folder that has no
     # sources.
@@ -23,7 +26,8 @@ def _precompiled_header_impl(ctx):
         source_file = ctx.file.hdr.path,
         output_file = compiled.path,
         # The options of any other source, so that GCC takes it for them.
-        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts + ["-x", "c++-header"],
+        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts +
+                             ctx.attr.copts + ["-x", "c++-header"],
         include_directories = context.includes,
         quote_include_directories = depset(["."], transitive = [context.quote_includes]),
         system_include_directories = context.system_includes,
@@ -34,7 +38,10 @@ def _precompiled_header_impl(ctx):
     ctx.actions.run(
         mnemonic = "CppPrecompile",
         progress_message = "Precompiling %s" % ctx.file.hdr.short_path,
-        executable = cc_common.get_tool_for_action(feature_configuration = features, action_name = action),
+        executable = cc_common.get_tool_for_action(
+            feature_configuration = features,
+            action_name = action,
+        ),
         arguments = cc_common.get_memory_inefficient_command_line(
             feature_configuration = features,
             action_name = action,
@@ -45,7 +52,10 @@ def _precompiled_header_impl(ctx):
             action_name = action,
             variables = variables,
         ),
-        inputs = depset([ctx.file.hdr] + ctx.files.textual_hdrs, transitive = [context.headers, toolchain.all_files]),
+        inputs = depset(
+            [ctx.file.hdr] + ctx.files.textual_hdrs,
+            transitive = [context.headers, toolchain.all_files],
+        ),
         outputs = [compiled],
         execution_requirements = {"no-sandbox": "1"},
     )
@@ -65,7 +75,10 @@ precompiled_header = rule(
         "copts": attr.string_list(doc = "As the sources that begin with it have."),
         "deps": attr.label_list(providers = [CcInfo]),
         "hdr": attr.label(allow_single_file = [".h"], mandatory = True),
-        "textual_hdrs": attr.label_list(allow_files = [".h"], doc = "What hdr includes of this folder."),
+        "textual_hdrs": attr.label_list(
+            allow_files = [".h"],
+            doc = "What hdr includes of this folder.",
+        ),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
     fragments = ["cpp"],

@@ -29,7 +29,7 @@ end
 ---@param first table
 ---@param last table
 ---@return integer?
-local function match_from(s, items, i, p, first, last)
+function matcher.match_from(s, items, i, p, first, last)
   while true do
     local item = items[p]
     if not item then return i end
@@ -38,11 +38,11 @@ local function match_from(s, items, i, p, first, last)
       if not set[byte(s, i)] then return nil end
       i = i + 1
     elseif kind == "?" then
-      local after = set[byte(s, i)] and match_from(s, items, i + 1, p + 1, first, last)
+      local after = set[byte(s, i)] and matcher.match_from(s, items, i + 1, p + 1, first, last)
       if after then return after end
     elseif kind == "-" then
       while true do
-        local after = match_from(s, items, i, p + 1, first, last)
+        local after = matcher.match_from(s, items, i, p + 1, first, last)
         if after then return after end
         if not set[byte(s, i)] then return nil end
         i = i + 1
@@ -51,7 +51,7 @@ local function match_from(s, items, i, p, first, last)
       local most = i
       while set[byte(s, most)] do most = most + 1 end
       for k = most, kind == "+" and i + 1 or i, -1 do
-        local after = match_from(s, items, k, p + 1, first, last)
+        local after = matcher.match_from(s, items, k, p + 1, first, last)
         if after then return after end
       end
       return nil
@@ -60,14 +60,14 @@ local function match_from(s, items, i, p, first, last)
     elseif kind == "open" then
       local before = first[item.index]
       first[item.index] = i
-      local after = match_from(s, items, i, p + 1, first, last)
+      local after = matcher.match_from(s, items, i, p + 1, first, last)
       if not after then first[item.index] = before end
       return after
     elseif kind == "close" or kind == "position" then
       local c = item.index
       local before_first, before_last = first[c], last[c]
       if kind == "position" then first[c], last[c] = i, "position" else last[c] = i - 1 end
-      local after = match_from(s, items, i, p + 1, first, last)
+      local after = matcher.match_from(s, items, i, p + 1, first, last)
       if not after then first[c], last[c] = before_first, before_last end
       return after
     elseif kind == "balance" then
@@ -97,12 +97,10 @@ end
 function matcher.search(s, items, i)
   repeat
     local first, last = {}, {}
-    local after = match_from(s, items, i, 1, first, last)
+    local after = matcher.match_from(s, items, i, 1, first, last)
     if after then return i, after, first, last end
     i = i + 1
   until items.anchored or i > #s + 1
 end
-
-matcher.match_from = match_from
 
 return matcher

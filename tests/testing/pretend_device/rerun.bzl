@@ -1,6 +1,14 @@
 """Tests of the host's commands, run again on the pretend device."""
 
-def rerun_on_pretend_device(name, size, devices = 1, args = [], env = {}, suffix = "on_pretend_device", tags = []):
+def rerun_on_pretend_device(
+    name,
+    size,
+    devices = 1,
+    args = [],
+    env = {},
+    suffix = "on_pretend_device",
+    tags = [],
+):
     """NAME_on_pretend_device: the test NAME of this package, with the pretend device's host.
 
     Args:
