@@ -15,6 +15,7 @@
 #include "data/description/stage.h"
 #include "data/files/row.h"
 #include "data/files/row_source.h"
+#include "data/formats/format_table.h"
 #include "data/mixing/dataset_split.h"
 #include "data/mixing/mixer.h"
 #include "data/mixing/numpy_random.h"
@@ -116,7 +117,7 @@ absl::Status ReadDataset(const DatasetDescription& description, const DatasetOpt
 absl::Status ReadAllRows(const DatasetOptions& options, const ChatTemplate& chat_template,
                          TakeRow take) {
   ASSIGN_OR_RETURN(const std::vector<DatasetDescription> descriptions,
-                   ReadDatasetInfo(options.dataset_dir, options.names));
+                   ReadDatasetInfo(options.dataset_dir, options.names, RowFormatNames()));
   const bool holds = options.mix.strategy != MixStrategy::kConcat && descriptions.size() > 1;
   const RowEncoder encoder(options, chat_template);
   NumpyLegacyRandom random(static_cast<uint32_t>(options.seed));

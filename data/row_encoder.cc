@@ -5,9 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/status/status_macros.h"
-#include "data/formats/alpaca.h"
-#include "data/formats/openai.h"
-#include "data/formats/sharegpt.h"
+#include "data/formats/format_table.h"
 #include "data/text/json/python_json.h"
 
 namespace moonring::data {
@@ -15,20 +13,14 @@ namespace {
 
 constexpr char kEmptyAnswer[] = "with an empty answer";
 
-absl::StatusOr<ConvertedRow> Convert(const OrderedJson& row, const DatasetDescription& description,
-                                     Stage stage) {
-  if (description.formatting == "sharegpt") return ConvertSharegpt(row, description, stage);
-  if (description.formatting == "openai") return ConvertOpenai(row, description, stage);
-  return ConvertAlpaca(row, description, stage);
-}
-
 int64_t Size(const std::vector<int32_t>& ids) { return static_cast<int64_t>(ids.size()); }
 
 }  // namespace
 
 absl::StatusOr<EncodedRow> RowEncoder::Encode(const Row& row,
                                               const DatasetDescription& description) const {
-  ASSIGN_OR_RETURN(const ConvertedRow converted, Convert(row.value, description, options_.stage));
+  ASSIGN_OR_RETURN(const ConvertedRow converted,
+                   ConvertRow(row.value, description, options_.stage));
   EncodedRow encoded{.where = Where(row), .skipped = converted.skipped};
   const bool skipped = !encoded.skipped.empty();
   if (options_.stage == Stage::kFeedback && !converted.answers.empty()) {

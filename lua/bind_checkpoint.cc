@@ -14,24 +14,11 @@
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/family.h"
 #include "model/config/inventory.h"
+#include "model/config/stored_dtype.h"
 #include "model/config/weights.h"
-#include "nlohmann/json.hpp"
 
 namespace moonring::lua {
 namespace {
-
-// The dtype of the weights as config.json says it.
-std::string StoredDtype(model::Checkpoint& checkpoint) {
-  const nlohmann::json json =
-      nlohmann::json::parse(checkpoint.config().json, nullptr, /*allow_exceptions=*/false);
-  for (const char* key : {"dtype", "torch_dtype"}) {
-    if (!json.is_object() || !json.contains(key)) continue;
-    if (json[key] == "bfloat16") return "bf16";
-    if (json[key] == "float16") return "fp16";
-    if (json[key] == "float64") return "fp64";
-  }
-  return "fp32";
-}
 
 std::optional<std::string> Companion(model::Checkpoint& checkpoint, std::string name) {
   const auto found = checkpoint.companions().find(name);
@@ -107,18 +94,6 @@ Pushed LinearMaps(lua_State* L, model::Checkpoint& checkpoint) {
   return {1};
 }
 
-// The last parts of the names of the modules that have a row for each token: the embedding and the
-// head, tied or not.
-std::vector<std::string> VocabularyModules(model::Checkpoint& checkpoint) {
-  std::vector<std::string> modules;
-  for (const std::string& weight :
-       {model::EmbeddingName(checkpoint.config()), model::HeadName(checkpoint.config())}) {
-    const std::string module = weight.substr(0, weight.rfind('.'));
-    modules.push_back(module.substr(module.rfind('.') + 1));
-  }
-  return modules;
-}
-
 }  // namespace
 
 void RegisterCheckpoint(lua_State* L) {
@@ -146,11 +121,15 @@ void RegisterCheckpoint(lua_State* L) {
           {"scale_rope", Bind<[](Checkpoint& checkpoint, std::string kind, int64_t length) {
              return checkpoint.ScaleRope(kind, length);
            }>},
-          {"dtype", Bind<&StoredDtype>},
+          {"dtype", Bind<[](Checkpoint& checkpoint) {
+             return model::StoredDtype(checkpoint.config().json);
+           }>},
           {"grow_vocabulary", Bind<[](Checkpoint& checkpoint, int64_t tokens, uint64_t seed) {
              checkpoint.GrowVocabulary(tokens, seed);
            }>},
-          {"vocabulary_modules", Bind<&VocabularyModules>},
+          {"vocabulary_modules", Bind<[](Checkpoint& checkpoint) {
+             return model::VocabularyModules(checkpoint.config());
+           }>},
           {"replace_companions",
            Bind<[](Checkpoint& checkpoint, std::map<std::string, std::string> files) {
              checkpoint.ReplaceCompanions(files);

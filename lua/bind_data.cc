@@ -20,6 +20,7 @@
 #include "data/dataset.h"
 #include "data/example_digest.h"
 #include "data/example_ids.h"
+#include "data/mixing/dataset_split.h"
 #include "data/pipeline/prefetcher.h"
 #include "data/preprocess_writer.h"
 #include "data/steps/dataset_steps.h"
@@ -166,12 +167,11 @@ data::DatasetOptions ReadDatasetOptions(Options& options) {
 
 // The data set to learn from, and what val_size holds out of it or nil.
 std::tuple<std::shared_ptr<Dataset>, std::shared_ptr<Dataset>> LoadDataset(Options options) {
-  constexpr double kNoValSize = 1e-6;  // LLaMA-Factory's
   auto tokenizer = options.Require<std::shared_ptr<data::Tokenizer>>("tokenizer");
   const data::DatasetOptions wanted = ReadDatasetOptions(options);
   const double val_size = options.Get<double>("val_size", 0);
   options.Finish();
-  if (val_size >= 0 && val_size <= kNoValSize)
+  if (!data::HoldsOut(val_size))
     return {Shared(comm::ValueOrThrow(data::PrepareDataset(wanted, std::move(tokenizer)))),
             nullptr};
   auto [train, held_out] =

@@ -31,8 +31,11 @@
 #include "model/checkpoint/save_folder.h"
 #include "model/digest.h"
 #include "model/files/safetensors_writer.h"
+#include "model/first_nonfinite.h"
 #include "model/freeze.h"
+#include "model/precision.h"
 #include "model/sampler.h"
+#include "model/save_gradients.h"
 #include "model/transformer.h"
 #include "model/value_head.h"
 #include "nlohmann/json.hpp"
@@ -54,17 +57,6 @@ struct LoadedModel {
     return base == nullptr ? transformer->parameters() : transformer->adapter()->parameters;
   }
 };
-
-// `precision`: fp32 | bf16 (fp32 weights, bf16 matmuls) | pure_bf16 | fp64.
-model::TransformerOptions PrecisionOf(const std::string& precision) {
-  if (precision == "fp32") return {};
-  if (precision == "bf16") return {.matmul_dtype = at::kBFloat16};
-  if (precision == "pure_bf16")
-    return {.weight_dtype = at::kBFloat16, .matmul_dtype = at::kBFloat16};
-  if (precision == "fp64") return {.weight_dtype = at::kDouble, .matmul_dtype = at::kDouble};
-  TORCH_CHECK_VALUE(false, "precision: wanted fp32, bf16, pure_bf16 or fp64, got '", precision,
-                    "'");
-}
 
 // Which weights learn where not all do: the keys of `finetuning_type: freeze`.
 std::optional<std::set<std::string>> Learning(const model::ModelConfig& config, Options& options) {
@@ -88,7 +80,8 @@ std::string PlaceOfActivations(std::optional<std::string> offload, std::string d
 
 std::shared_ptr<LoadedModel> LoadModel(std::shared_ptr<model::Checkpoint> checkpoint,
                                        Options options) {
-  model::TransformerOptions wanted = PrecisionOf(options.Get<std::string>("precision", "fp32"));
+  model::TransformerOptions wanted =
+      comm::ValueOrThrow(model::OptionsOfPrecision(options.Get<std::string>("precision", "fp32")));
   const std::string recompute = options.Get<std::string>("recompute", "block");
   wanted.frozen = options.Get<bool>("frozen", false);
   wanted.learning = Learning(checkpoint->config(), options);
@@ -222,17 +215,9 @@ std::tuple<int, std::string> FirstNonFinite(LoadedModel& model, at::Tensor ids_T
   model::ForwardOptions wanted{.lengths_T = plan->lengths_T};
   wanted.noise = NoiseOf(options);
   options.Finish();
-  std::string first;
-  int place = 0, modules = 0;
-  wanted.watch = [&](absl::string_view module, const at::Tensor& hidden_TD) {
-    ++modules;
-    if (place != 0 || at::isfinite(hidden_TD).all().item<bool>()) return;
-    first = std::string(module);
-    place = modules;
-  };
-  const at::NoGradGuard no_grad;
-  model.transformer->Forward(ids_T, positions_T, plan->attention, wanted);
-  return {place, first};
+  const model::NonFinite first = model::FirstNonFinite(*model.transformer, ids_T, positions_T,
+                                                       plan->attention, std::move(wanted));
+  return {first.place, first.module};
 }
 
 std::shared_ptr<Head> HeadOf(LoadedModel& model) {
@@ -325,19 +310,7 @@ void SaveValueHead(model::ValueHead& head, std::string folder, Options options) 
 void SaveGradients(LoadedModel& model, std::string path, Options options) {
   const bool writes = options.Get<bool>("write", true);
   options.Finish();
-  if (!writes) {
-    for (const auto& parameter : model.parameters()) {
-      if (parameter->trainable()) parameter->WholeGradient();
-    }
-    return;
-  }
-  std::vector<model::TensorToWrite> tensors;
-  for (const auto& parameter : model.parameters()) {
-    if (!parameter->trainable()) continue;
-    tensors.push_back({parameter->name(), parameter->shape().vec(), parameter->gradient_dtype(),
-                       [parameter] { return parameter->WholeGradient(); }});
-  }
-  comm::ThrowIfError(model::WriteSafetensors(path, tensors));
+  comm::ThrowIfError(model::SaveGradients(model.parameters(), path, writes));
 }
 
 std::string MatmulDtype(LoadedModel& model) {

@@ -192,18 +192,19 @@ absl::StatusOr<std::vector<std::string>> FindFiles(const std::string& path) {
 }
 
 absl::StatusOr<DatasetDescription> Describe(const std::string& dataset_dir, const std::string& name,
-                                            const json& entry) {
+                                            const json& entry,
+                                            const std::vector<std::string>& formats) {
   if (!entry.is_object()) return Invalid(absl::StrCat("wanted an object, got ", entry.type_name()));
   RETURN_IF_ERROR(CheckKeys(entry, KnownKeys()));
   RETURN_IF_ERROR(CheckSource(entry));
   DatasetDescription description{.name = name};
   if (const auto formatting = entry.find("formatting"); formatting != entry.end()) {
-    const std::vector<std::string> known = {"alpaca", "sharegpt", "openai"};
-    if (!formatting->is_string() || !absl::c_linear_search(known, formatting->get<std::string>())) {
+    if (!formatting->is_string() ||
+        !absl::c_linear_search(formats, formatting->get<std::string>())) {
       const std::string hint =
-          formatting->is_string() ? comm::DidYouMean(formatting->get<std::string>(), known) : "";
+          formatting->is_string() ? comm::DidYouMean(formatting->get<std::string>(), formats) : "";
       return Invalid(absl::StrCat("'formatting' is ", formatting->dump(), ", wanted one of ",
-                                  absl::StrJoin(known, ", "), hint));
+                                  absl::StrJoin(formats, ", "), hint));
     }
     description.formatting = *formatting;
   }
@@ -223,7 +224,8 @@ absl::StatusOr<DatasetDescription> Describe(const std::string& dataset_dir, cons
 }  // namespace
 
 absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
-    const std::string& dataset_dir, absl::Span<const std::string> names) {
+    const std::string& dataset_dir, absl::Span<const std::string> names,
+    const std::vector<std::string>& formats) {
   if (dataset_dir == "ONLINE" || absl::StartsWith(dataset_dir, "REMOTE:")) {
     return Invalid(absl::StrCat("dataset_dir ", dataset_dir,
                                 " is on the network: download the data sets first, and name the "
@@ -243,8 +245,9 @@ absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
                                               comm::DidYouMean(name, known), "; there are ",
                                               absl::StrJoin(known, ", ")));
     }
-    ASSIGN_OR_RETURN(DatasetDescription description, Describe(dataset_dir, name, info[name]), path,
-                     ": data set '", name, "'");
+    ASSIGN_OR_RETURN(DatasetDescription description,
+                     Describe(dataset_dir, name, info[name], formats), path, ": data set '", name,
+                     "'");
     descriptions.push_back(std::move(description));
   }
   return descriptions;

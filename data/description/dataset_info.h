@@ -54,9 +54,11 @@ struct DatasetDescription {
   Tags tags;
 };
 
-// Descriptions of `names`, in that order.
+// Descriptions of `names`, in that order. `formats`: what "formatting" may be
+// (data/formats/format_table.h).
 absl::StatusOr<std::vector<DatasetDescription>> ReadDatasetInfo(
-    const std::string& dataset_dir, absl::Span<const std::string> names);
+    const std::string& dataset_dir, absl::Span<const std::string> names,
+    const std::vector<std::string>& formats);
 
 }  // namespace moonring::data
 

@@ -7,6 +7,8 @@
 
 namespace moonring::data {
 
+bool HoldsOut(double val_size) { return !(val_size >= 0 && val_size <= 1e-6); }
+
 absl::StatusOr<DatasetSplit> SplitRows(int64_t rows, double val_size, int64_t seed) {
   if (!(val_size > 0) || val_size == 1 || !std::isfinite(val_size)) {
     return absl::InvalidArgumentError(absl::StrCat(

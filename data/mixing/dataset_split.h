@@ -20,6 +20,10 @@ struct DatasetSplit {
   std::vector<int64_t> train, held_out;
 };
 
+// Whether val_size asks for a split: 1e-6 and less is none, as in LLaMA-Factory. One that SplitRows
+// refuses (below 0, NaN) asks for one.
+bool HoldsOut(double val_size);
+
 absl::StatusOr<DatasetSplit> SplitRows(int64_t rows, double val_size, int64_t seed);
 
 }  // namespace moonring::data

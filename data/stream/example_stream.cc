@@ -14,6 +14,7 @@
 #include "data/description/column_check.h"
 #include "data/description/stage.h"
 #include "data/example_digest.h"
+#include "data/formats/format_table.h"
 #include "data/mixing/numpy_random.h"
 
 namespace moonring::data {
@@ -67,8 +68,9 @@ absl::StatusOr<std::unique_ptr<ExampleStream>> ExampleStream::Create(
   ASSIGN_OR_RETURN(ChatTemplate chat_template,
                    ChatTemplate::Create(options.dataset.chat_template, std::move(tokenizer),
                                         options.dataset.default_system));
-  ASSIGN_OR_RETURN(std::vector<DatasetDescription> descriptions,
-                   ReadDatasetInfo(options.dataset.dataset_dir, options.dataset.names));
+  ASSIGN_OR_RETURN(
+      std::vector<DatasetDescription> descriptions,
+      ReadDatasetInfo(options.dataset.dataset_dir, options.dataset.names, RowFormatNames()));
   auto stream = std::unique_ptr<ExampleStream>(
       new ExampleStream(std::move(options), std::move(chat_template), std::move(descriptions)));
   const int64_t lanes = stream->options_.lanes;

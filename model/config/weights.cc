@@ -134,4 +134,13 @@ std::vector<WeightShape> WantedWeights(const ModelConfig& config) {
 
 bool IsStoredBuffer(absl::string_view name) { return absl::EndsWith(name, ".rotary_emb.inv_freq"); }
 
+std::vector<std::string> VocabularyModules(const ModelConfig& config) {
+  std::vector<std::string> modules;
+  for (const std::string& weight : {EmbeddingName(config), HeadName(config)}) {
+    const std::string module = weight.substr(0, weight.rfind('.'));
+    modules.push_back(module.substr(module.rfind('.') + 1));
+  }
+  return modules;
+}
+
 }  // namespace moonring::model

@@ -23,6 +23,10 @@ std::string EmbeddingName(const ModelConfig& config);
 std::string FinalNormName(const ModelConfig& config);
 std::string HeadName(const ModelConfig& config);
 
+// The last parts of the names of the modules that have a row for each token: the embedding and the
+// head, tied or not.
+std::vector<std::string> VocabularyModules(const ModelConfig& config);
+
 // The weight at a place (block_weights.h, ExpertWeightPlace) of a layer; "" where the layer has
 // none.
 std::string WeightName(const ModelConfig& config, int64_t layer, int place);

@@ -17,6 +17,7 @@
 #include "data/description/dataset_info.h"
 #include "data/files/row_source.h"
 #include "data/formats/alpaca.h"
+#include "data/formats/format_table.h"
 #include "data/preprocess_writer.h"
 #include "data/text/chat_template.h"
 #include "data/truncation.h"
@@ -101,7 +102,8 @@ TEST(DatasetTest, IsTokenEqualWithLlamaFactory) {
 
 TEST(DatasetTest, CutsToNothingAsLlamaFactoryDoes) {
   const ChatTemplate chat = *ChatTemplate::Create(NamedTemplate("chatml"), SmolLM2());
-  const auto description = ReadDatasetInfo(std::string(kGolden) + "data", {"own"});
+  const auto description =
+      ReadDatasetInfo(std::string(kGolden) + "data", {"own"}, RowFormatNames());
   for (const int64_t cutoff_len : {1, 2}) {
     const auto source = RowSource::Open(description->front().files);
     std::vector<Example> examples;

@@ -7,6 +7,7 @@
 
 #include "data/description/dataset_info.h"
 #include "data/description/stage.h"
+#include "data/formats/format_table.h"
 #include "data/text/json/json_fields.h"
 #include "tests/fuzz/input_folder.h"
 
@@ -21,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const auto& [name, entry] : info->items()) names.push_back(name);
   }
   for (const std::string& name : names) {
-    const auto descriptions = ReadDatasetInfo(folder.path(), {name});
+    const auto descriptions = ReadDatasetInfo(folder.path(), {name}, RowFormatNames());
     if (!descriptions.ok()) continue;
     for (const Stage stage :
          {Stage::kPretraining, Stage::kSupervised, Stage::kPairs, Stage::kFeedback})

@@ -1,5 +1,6 @@
 // Descriptions of data sets, their traps and their errors; and the alpaca format's rows.
 #include "data/description/dataset_info.h"
+#include "data/formats/format_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ absl::StatusOr<std::vector<DatasetDescription>> ReadInfo(const ScratchFolder& fo
                                                          const std::string& info,
                                                          std::vector<std::string> names = {"d"}) {
   folder.Write("dataset_info.json", info);
-  return ReadDatasetInfo(folder.path(), names);
+  return ReadDatasetInfo(folder.path(), names, RowFormatNames());
 }
 
 // What is wrong with one description.
@@ -115,7 +116,7 @@ TEST(DatasetInfoTest, ReadsNumSamples) {
 TEST(DatasetInfoTest, NamesWhatIsWrongWithTheFile) {
   ScratchFolder folder;
   EXPECT_THAT(
-      ReadDatasetInfo(folder.path(), {}),
+      ReadDatasetInfo(folder.path(), {}, RowFormatNames()),
       StatusIs(absl::StatusCode::kNotFound,
                AllOf(HasSubstr("dataset_info.json: no such file"), HasSubstr("dataset_dir"))));
   EXPECT_THAT(ReadInfo(folder, "{\n \"a\": {},\n \"b\" {}\n}"),
@@ -132,8 +133,9 @@ TEST(DatasetInfoTest, NamesWhatIsWrongWithTheFile) {
                        AllOf(HasSubstr("no data set 'alpaca_em' (did you mean 'alpaca_en'?)"),
                              HasSubstr("there are alpaca_en, identity"))));
   for (const char* dir : {"ONLINE", "REMOTE:me/data"})
-    EXPECT_THAT(ReadDatasetInfo(dir, {}), StatusIs(absl::StatusCode::kInvalidArgument,
-                                                   HasSubstr("download the data sets first")));
+    EXPECT_THAT(
+        ReadDatasetInfo(dir, {}, RowFormatNames()),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("download the data sets first")));
 }
 
 TEST(DatasetInfoTest, NamesWhatIsWrongWithADescription) {

@@ -75,5 +75,13 @@ TEST(DatasetSplitTest, RefusesWhatPartsNothing) {
       StatusIs(invalid, HasSubstr("seed must be 0 or more where val_size is given, got -1")));
 }
 
+TEST(DatasetSplitTest, NextToNothingIsNoSplit) {
+  EXPECT_FALSE(HoldsOut(0));
+  EXPECT_FALSE(HoldsOut(1e-6));
+  EXPECT_TRUE(HoldsOut(2e-6));
+  EXPECT_TRUE(HoldsOut(100));
+  EXPECT_TRUE(HoldsOut(-1)) << "SplitRows says what is wrong with it";
+}
+
 }  // namespace
 }  // namespace moonring::data

@@ -1,0 +1,31 @@
+#include "model/precision.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace moonring::model {
+namespace {
+
+struct Row {
+  const char* name;
+  at::ScalarType weight, matmul;
+};
+constexpr Row kRows[] = {
+    {"fp32", at::kFloat, at::kFloat},
+    {"bf16", at::kFloat, at::kBFloat16},
+    {"pure_bf16", at::kBFloat16, at::kBFloat16},
+    {"fp64", at::kDouble, at::kDouble},
+};
+
+}  // namespace
+
+absl::StatusOr<TransformerOptions> OptionsOfPrecision(const std::string& precision) {
+  for (const Row& row : kRows) {
+    if (precision != row.name) continue;
+    return TransformerOptions{.weight_dtype = row.weight, .matmul_dtype = row.matmul};
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("precision: wanted fp32, bf16, pure_bf16 or fp64, got '", precision, "'"));
+}
+
+}  // namespace moonring::model

@@ -1,0 +1,24 @@
+#ifndef MOONRING_MODEL_PRECISION_H_
+#define MOONRING_MODEL_PRECISION_H_
+
+// The dtypes of a model by one word:
+//
+//              weights   matmuls
+//   fp32       fp32      fp32
+//   bf16       fp32      bf16
+//   pure_bf16  bf16      bf16
+//   fp64       fp64      fp64
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "model/transformer.h"
+
+namespace moonring::model {
+
+// Options with these dtypes. INVALID_ARGUMENT for another word.
+absl::StatusOr<TransformerOptions> OptionsOfPrecision(const std::string& precision);
+
+}  // namespace moonring::model
+
+#endif  // MOONRING_MODEL_PRECISION_H_
