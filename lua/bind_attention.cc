@@ -19,11 +19,11 @@
 #include "comm/mesh.h"
 #include "comm/sequence.h"
 #include "comm/status/torch_status.h"
+#include "lua/binding/class.h"
+#include "lua/binding/handles.h"
+#include "lua/binding/options.h"
+#include "lua/binding/tensor.h"
 #include "lua/bindings.h"
-#include "lua/class.h"
-#include "lua/handles.h"
-#include "lua/options.h"
-#include "lua/tensor.h"
 
 namespace moonring::lua {
 namespace {

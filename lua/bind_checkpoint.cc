@@ -7,9 +7,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lua/binding/class.h"
+#include "lua/binding/stack.h"
 #include "lua/bindings.h"
-#include "lua/class.h"
-#include "lua/stack.h"
 #include "model/adapter.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/family.h"

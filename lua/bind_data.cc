@@ -37,10 +37,10 @@
 #include "data/text/tokenizer_files.h"
 #include "data/text/turns.h"
 #include "data/tokenized_folder.h"
+#include "lua/binding/class.h"
+#include "lua/binding/options.h"
+#include "lua/binding/tensor.h"
 #include "lua/bindings.h"
-#include "lua/class.h"
-#include "lua/options.h"
-#include "lua/tensor.h"
 
 namespace moonring::lua {
 template <>

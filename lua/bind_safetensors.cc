@@ -8,10 +8,10 @@
 
 #include "absl/status/status.h"
 #include "comm/status/status_macros.h"
+#include "lua/binding/options.h"
+#include "lua/binding/stack.h"
+#include "lua/binding/tensor.h"
 #include "lua/bindings.h"
-#include "lua/options.h"
-#include "lua/stack.h"
-#include "lua/tensor.h"
 #include "model/files/safetensors.h"
 #include "model/files/safetensors_writer.h"
 

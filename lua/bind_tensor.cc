@@ -16,10 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "comm/autograd/custom_function.h"
 #include "comm/memory/to_device.h"
+#include "lua/binding/class.h"
+#include "lua/binding/stack.h"
+#include "lua/binding/tensor.h"
 #include "lua/bindings.h"
-#include "lua/class.h"
-#include "lua/stack.h"
-#include "lua/tensor.h"
 
 namespace moonring::lua {
 namespace {

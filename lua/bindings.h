@@ -12,7 +12,7 @@
 
 #include <lua.hpp>
 
-#include "lua/stack.h"
+#include "lua/binding/stack.h"
 
 namespace moonring::lua {
 

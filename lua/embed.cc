@@ -32,7 +32,7 @@
 #include "comm/text/nearest_name.h"
 #include "comm/threads/spin_control.h"
 #include "lua/assets.h"
-#include "lua/guard.h"
+#include "lua/binding/guard.h"
 #include "lua/limits.h"
 #include "lua/version.h"
 #include "lua/vm.h"

@@ -43,7 +43,7 @@
 #include "comm/text/nearest_name.h"
 #include "comm/threads/spin_control.h"
 #include "lua/assets.h"
-#include "lua/guard.h"
+#include "lua/binding/guard.h"
 #include "lua/launcher.h"
 #include "lua/preemption.h"
 #include "lua/vm.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "lua/guard.h"
+#include "lua/binding/guard.h"
 
 namespace moonring::lua {
 namespace {

@@ -17,8 +17,8 @@
 #include "absl/strings/str_split.h"
 #include "comm/memory/memory_account.h"
 #include "comm/status/torch_status.h"
+#include "lua/binding/guard.h"
 #include "lua/bindings.h"
-#include "lua/guard.h"
 #include "lua/script_error.h"
 
 namespace moonring::lua {

@@ -105,8 +105,8 @@ void EndIfCancelled(const Host& host);
 // The host behind a state (for bindings).
 Host& HostOf(lua_State* L);
 
-// Exit code of an uncaught error, by the status code inside its text (lua/guard.h) and whether the
-// first step had begun.
+// Exit code of an uncaught error, by the status code inside its text (lua/binding/guard.h) and
+// whether the first step had begun.
 int ExitCode(const std::string& message, bool started);
 
 }  // namespace moonring::lua

@@ -16,8 +16,8 @@
 
 #include "gtest/gtest.h"
 #include "lua/assets.h"
-#include "lua/guard.h"
-#include "lua/stack.h"
+#include "lua/binding/guard.h"
+#include "lua/binding/stack.h"
 #include "lua/vm.h"
 
 namespace moonring::lua {

@@ -7,10 +7,10 @@
 
 #include "comm/autograd/parameter.h"
 #include "gtest/gtest.h"
-#include "lua/class.h"
-#include "lua/handles.h"
-#include "lua/stack.h"
-#include "lua/tensor.h"
+#include "lua/binding/class.h"
+#include "lua/binding/handles.h"
+#include "lua/binding/stack.h"
+#include "lua/binding/tensor.h"
 #include "tests/lua/fixture.h"
 
 namespace moonring::lua {

@@ -1,6 +1,6 @@
 // Tensors in Lua: scopes, what outlives them, arithmetic, and the bytes that LuaJIT cannot see.
 
-#include "lua/tensor.h"
+#include "lua/binding/tensor.h"
 
 #include <string>
 
@@ -8,7 +8,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "gtest/gtest.h"
-#include "lua/stack.h"
+#include "lua/binding/stack.h"
 #include "tests/lua/fixture.h"
 #include "trainer/resources.h"
 

@@ -17,9 +17,9 @@
 #include "comm/status/torch_status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lua/class.h"
-#include "lua/options.h"
-#include "lua/stack.h"
+#include "lua/binding/class.h"
+#include "lua/binding/options.h"
+#include "lua/binding/stack.h"
 #include "tests/lua/fixture.h"
 
 namespace moonring::lua {

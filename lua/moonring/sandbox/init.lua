@@ -67,7 +67,7 @@ local function counted_resume(thread, ...)
 end
 
 -- What LuaJIT runs in C and calls Lua from again: nested without end it would crash the process
--- (lua/native_stack.h).
+-- (lua/binding/native_stack.h).
 local NESTING = { string = { "format", "gsub" }, table = { "foreach", "foreachi", "sort" } }
 local function shallow(f)
   return function(...)

@@ -1,4 +1,4 @@
-#include "lua/native_stack.h"
+#include "lua/binding/native_stack.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_OPTIONS_H_
-#define MOONRING_LUA_OPTIONS_H_
+#ifndef MOONRING_LUA_BINDING_BINDING_OPTIONS_H_
+#define MOONRING_LUA_BINDING_BINDING_OPTIONS_H_
 
 // The one table of named options that a function takes. Each key is asked for once; Finish()
 // refuses the keys that nobody asked for, with the nearest name:
@@ -24,8 +24,8 @@
 
 #include <lua.hpp>
 
-#include "lua/class.h"
-#include "lua/stack.h"
+#include "lua/binding/class.h"
+#include "lua/binding/stack.h"
 
 namespace moonring::lua {
 
@@ -101,4 +101,4 @@ struct Value<Options> {
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_OPTIONS_H_
+#endif  // MOONRING_LUA_BINDING_BINDING_OPTIONS_H_

@@ -1,4 +1,4 @@
-#include "lua/tensor.h"
+#include "lua/binding/tensor.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_GUARD_H_
-#define MOONRING_LUA_GUARD_H_
+#ifndef MOONRING_LUA_BINDING_BINDING_GUARD_H_
+#define MOONRING_LUA_BINDING_BINDING_GUARD_H_
 
 // The one barrier between C++ exceptions and Lua errors.
 //
@@ -11,7 +11,7 @@
 // (the user's script and line where one is on the stack, the bound function, the status code, the
 // message). Lua's own errors pass through untouched: LuaJIT unwinds by the platform's unwinder, so
 // destructors run for them too, and nothing here catches `...`. Where the thread's stack comes to
-// its end (lua/native_stack.h) a call is refused: RESOURCE_EXHAUSTED.
+// its end (lua/binding/native_stack.h) a call is refused: RESOURCE_EXHAUSTED.
 
 #include <string>
 #include <vector>
@@ -50,4 +50,4 @@ inline constexpr char kOwnChunk[] = "=moonring/";
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_GUARD_H_
+#endif  // MOONRING_LUA_BINDING_BINDING_GUARD_H_

@@ -1,4 +1,4 @@
-#include "lua/options.h"
+#include "lua/binding/options.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_CLASS_H_
-#define MOONRING_LUA_CLASS_H_
+#ifndef MOONRING_LUA_BINDING_BINDING_CLASS_H_
+#define MOONRING_LUA_BINDING_BINDING_CLASS_H_
 
 // C++ objects as Lua userdata. A handle shares ownership of its object; closing it lets go at once,
 // and a closed handle refuses every use but tostring. A whole class:
@@ -25,8 +25,8 @@
 #include <lua.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "lua/guard.h"
-#include "lua/stack.h"
+#include "lua/binding/guard.h"
+#include "lua/binding/stack.h"
 
 namespace moonring::lua {
 
@@ -184,4 +184,4 @@ struct Value<std::unique_ptr<T>> {
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_CLASS_H_
+#endif  // MOONRING_LUA_BINDING_BINDING_CLASS_H_

@@ -1,4 +1,4 @@
-#include "lua/guard.h"
+#include "lua/binding/guard.h"
 
 #include <cstring>
 #include <exception>
@@ -13,7 +13,7 @@
 #include "absl/strings/strip.h"
 #include "comm/memory/memory_account.h"
 #include "comm/status/torch_status.h"
-#include "lua/native_stack.h"
+#include "lua/binding/native_stack.h"
 
 namespace moonring::lua {
 namespace {
