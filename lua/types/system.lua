@@ -145,7 +145,8 @@ function system.preemption() end
 ---@param wish "SIGTERM" | "SIGINT" | "SIGHUP" | "cancelled" what preemption() gave
 function system.end_as_preempted(wish) end
 
---- For the sandbox: an error where the thread's stack comes to its end (lua/binding/native_stack.h).
+--- For the sandbox: an error where the thread's stack comes to its end
+--- (lua/binding/native_stack.h).
 function system.check_stack() end
 
 --- For the sandbox: an error was caught, which counts among a script's instructions (lua/limits.h).
