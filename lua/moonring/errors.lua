@@ -1,8 +1,7 @@
 --- Errors as code and words: the one place that reads them. An error that Moonring raises is a
 -- string "[place: ]CODE: words", as the guard of bound functions writes it
--- (lua/binding/guard.cc): `place`
--- is "FILE:LINE: ", "FUNCTION: " or both, and is left out where the host's own Lua calls; CODE is a
--- name of absl's status codes.
+-- (lua/binding/guard.cc): `place` is "FILE:LINE: ", "FUNCTION: " or both, and is left out where the
+-- host's own Lua calls; CODE is a name of absl's status codes.
 
 ---@class moonring.errors
 local errors = {}
