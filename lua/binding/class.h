@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_BINDING_BINDING_CLASS_H_
-#define MOONRING_LUA_BINDING_BINDING_CLASS_H_
+#ifndef MOONRING_LUA_BINDING_CLASS_H_
+#define MOONRING_LUA_BINDING_CLASS_H_
 
 // C++ objects as Lua userdata. A handle shares ownership of its object; closing it lets go at once,
 // and a closed handle refuses every use but tostring. A whole class:
@@ -184,4 +184,4 @@ struct Value<std::unique_ptr<T>> {
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_BINDING_BINDING_CLASS_H_
+#endif  // MOONRING_LUA_BINDING_CLASS_H_

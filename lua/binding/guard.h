@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_BINDING_BINDING_GUARD_H_
-#define MOONRING_LUA_BINDING_BINDING_GUARD_H_
+#ifndef MOONRING_LUA_BINDING_GUARD_H_
+#define MOONRING_LUA_BINDING_GUARD_H_
 
 // The one barrier between C++ exceptions and Lua errors.
 //
@@ -50,4 +50,4 @@ inline constexpr char kOwnChunk[] = "=moonring/";
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_BINDING_BINDING_GUARD_H_
+#endif  // MOONRING_LUA_BINDING_GUARD_H_

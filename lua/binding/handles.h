@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_BINDING_BINDING_HANDLES_H_
-#define MOONRING_LUA_BINDING_BINDING_HANDLES_H_
+#ifndef MOONRING_LUA_BINDING_HANDLES_H_
+#define MOONRING_LUA_BINDING_HANDLES_H_
 
 // Objects that pass between the bindings of different libraries and that no core has as one object.
 
@@ -31,4 +31,4 @@ struct AttentionPlan {
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_BINDING_BINDING_HANDLES_H_
+#endif  // MOONRING_LUA_BINDING_HANDLES_H_

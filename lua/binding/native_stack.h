@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_BINDING_BINDING_NATIVE_STACK_H_
-#define MOONRING_LUA_BINDING_BINDING_NATIVE_STACK_H_
+#ifndef MOONRING_LUA_BINDING_NATIVE_STACK_H_
+#define MOONRING_LUA_BINDING_NATIVE_STACK_H_
 
 // How much is left of the stack of the thread that calls. LuaJIT bounds how deep Lua functions call
 // each other, not how deep Lua and C do in turn (string.gsub with a function that calls string.gsub
@@ -12,4 +12,4 @@ bool NativeStackIsShort();
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_BINDING_BINDING_NATIVE_STACK_H_
+#endif  // MOONRING_LUA_BINDING_NATIVE_STACK_H_

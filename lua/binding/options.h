@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_BINDING_BINDING_OPTIONS_H_
-#define MOONRING_LUA_BINDING_BINDING_OPTIONS_H_
+#ifndef MOONRING_LUA_BINDING_OPTIONS_H_
+#define MOONRING_LUA_BINDING_OPTIONS_H_
 
 // The one table of named options that a function takes. Each key is asked for once; Finish()
 // refuses the keys that nobody asked for, with the nearest name:
@@ -101,4 +101,4 @@ struct Value<Options> {
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_BINDING_BINDING_OPTIONS_H_
+#endif  // MOONRING_LUA_BINDING_OPTIONS_H_

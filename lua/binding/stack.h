@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_BINDING_BINDING_STACK_H_
-#define MOONRING_LUA_BINDING_BINDING_STACK_H_
+#ifndef MOONRING_LUA_BINDING_STACK_H_
+#define MOONRING_LUA_BINDING_STACK_H_
 
 // Values between Lua's stack and C++, by type.
 //
@@ -300,4 +300,4 @@ inline constexpr int kAnyNumber = std::numeric_limits<int>::max();
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_BINDING_BINDING_STACK_H_
+#endif  // MOONRING_LUA_BINDING_STACK_H_

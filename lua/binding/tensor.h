@@ -1,5 +1,5 @@
-#ifndef MOONRING_LUA_BINDING_BINDING_TENSOR_H_
-#define MOONRING_LUA_BINDING_BINDING_TENSOR_H_
+#ifndef MOONRING_LUA_BINDING_TENSOR_H_
+#define MOONRING_LUA_BINDING_TENSOR_H_
 
 // Tensors as Lua handles. LuaJIT cannot see a tensor's bytes, so a thousand dropped handles of 100
 // MB would stay:
@@ -61,4 +61,4 @@ at::Tensor NeededTensor(Options& options, const char* key);
 
 }  // namespace moonring::lua
 
-#endif  // MOONRING_LUA_BINDING_BINDING_TENSOR_H_
+#endif  // MOONRING_LUA_BINDING_TENSOR_H_
